@@ -1,0 +1,106 @@
+// The one seam between a network's code and its weights.
+//
+// An encoder asks a WeightSource for tensors by name and sees matrices as Matrix: what is behind one (float32
+// memory, packed codes) is not its business, so a float folder and a packed file run through one code path.
+//
+// All arrays are row-major and contiguous. A Matrix is immutable: calls on one object from several threads
+// are safe, and the result of a call depends on nothing but its arguments.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crumb::runtime {
+
+/// A weight matrix W of rows() output features by cols() input features.
+class Matrix {
+ public:
+  virtual ~Matrix() = default;
+
+  virtual size_t rows() const = 0;
+  virtual size_t cols() const = 0;
+
+  /// y[batch, rows] = x[batch, cols] * W^T. A row of y depends on its own row of x only, bit for bit: the
+  /// same vector gives the same answer in any batch. Sizes that do not fit throw std::invalid_argument.
+  virtual void multiply(std::span<const float> x, size_t batch, std::span<float> y) const = 0;
+
+  /// Writes row `row` as float32 values to `out` (cols() of them): an embedding table's look-up.
+  virtual void gather_row(size_t row, std::span<float> out) const = 0;
+
+ protected:
+  /// The checks that every implementation of multiply and gather_row makes first.
+  void check_multiply(size_t x_size, size_t batch, size_t y_size) const;
+  void check_gather(size_t row, size_t out_size) const;
+};
+
+/// How FloatMatrix multiplies. Kernels differ by rounding only (a bound is derived in the tests).
+enum class FloatKernel {
+  kReference,  ///< scalar: one running sum per output, in index order; kept for ever
+  kEigen,      ///< Eigen's product on whatever the build targets
+  kAvx2,       ///< hand-written, AVX2 and FMA
+  kAvx512,     ///< hand-written, AVX-512F
+};
+
+/// The fastest kernel that this processor can run; found once.
+FloatKernel best_float_kernel();
+bool float_kernel_available(FloatKernel kernel);
+
+/// float32 weights, owned or borrowed.
+class FloatMatrix final : public Matrix {
+ public:
+  /// Owns its values. Throws std::invalid_argument when values.size() != rows * cols.
+  FloatMatrix(size_t rows, size_t cols, std::vector<float> values);
+  /// Borrows them: they must outlive the matrix.
+  FloatMatrix(size_t rows, size_t cols, std::span<const float> values);
+
+  // Immobile: values_ may point into owned_.
+  FloatMatrix(const FloatMatrix&) = delete;
+  FloatMatrix& operator=(const FloatMatrix&) = delete;
+
+  size_t rows() const override { return rows_; }
+  size_t cols() const override { return cols_; }
+  std::span<const float> values() const { return values_; }
+
+  void multiply(std::span<const float> x, size_t batch, std::span<float> y) const override;
+  void gather_row(size_t row, std::span<float> out) const override;
+
+  /// multiply with a kernel of the caller's choice, which must be available: for tests and timing.
+  void multiply_with(FloatKernel kernel, std::span<const float> x, size_t batch, std::span<float> y) const;
+
+ private:
+  size_t rows_;
+  size_t cols_;
+  std::vector<float> owned_;
+  std::span<const float> values_;
+};
+
+/// A model's tensors and text files, wherever they lie. Names are the checkpoint's own.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+
+  virtual bool has(std::string_view name) const = 0;
+
+  /// The shape of a tensor that the source has; crumb::Error names one that it has not.
+  virtual std::vector<size_t> shape(std::string_view name) const = 0;
+
+  /// A tensor of rank 2. A missing one, or one of another rank, is a crumb::Error that names the tensor.
+  virtual std::unique_ptr<Matrix> matrix(std::string_view name) const = 0;
+
+  /// A tensor of any rank as float32 values, flattened row-major. A missing one is a crumb::Error.
+  virtual std::vector<float> vector(std::string_view name) const = 0;
+
+  /// The text of a file beside the tensors ("config.json", "1_Pooling/config.json"), or nothing if there is
+  /// none.
+  virtual std::optional<std::string> file(std::string_view relative_path) const = 0;
+
+  /// What this is, for messages: "folder all-MiniLM-L6-v2", "file minilm.crumb".
+  virtual std::string describe() const = 0;
+};
+
+}  // namespace crumb::runtime
