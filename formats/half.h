@@ -2,11 +2,11 @@
 // bfloat16 (bf16: the upper half of a float32).
 //
 // Widening is exact for every bit pattern, subnormals and NaN payloads included. Narrowing rounds to nearest,
-// ties to even, keeps subnormals, and overflows to infinity (65520 and above for f16); a NaN stays a NaN of the
-// same sign with the quiet bit set and the upper payload bits kept, as the F16C instructions do. No function
-// here computes with a subnormal float32 that matters, so flush-to-zero modes do not change a result.
+// ties to even, keeps subnormals, and overflows to infinity (65520 and above for f16); a NaN stays a NaN of
+// the same sign with the quiet bit set and the upper payload bits kept, as the F16C instructions do.
 //
-// Selects instead of branches: a loop over any of these vectorises.
+// Floating point steps here are exact or round once to nearest, never meet a subnormal that matters (so
+// flush-to-zero modes change nothing), and are unconditional: a loop over any of these vectorises.
 #pragma once
 
 #include <bit>
@@ -16,28 +16,30 @@ namespace crumb {
 
 constexpr float f16_to_float(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000u) << 16;
-  const std::uint32_t magnitude = (half & 0x7fffu) << 13;
-  const std::uint32_t normal = magnitude + (112u << 23);
-  const std::uint32_t special = magnitude + (224u << 23);
-  // 2^-14 has the ulp 2^-24 of a subnormal f16: put the mantissa under it, then take it away.
-  const float shifted = std::bit_cast<float>(magnitude | (113u << 23)) - std::bit_cast<float>(113u << 23);
-  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(shifted);
-  const std::uint32_t finite = magnitude < (1u << 23) ? subnormal : normal;
-  return std::bit_cast<float>(sign | (magnitude >= (31u << 23) ? special : finite));
+  const std::uint32_t exponent = (half >> 10) & 31u;
+  const std::uint32_t hidden = exponent != 0 ? 1024u : 0u;
+  const std::uint32_t clamped = exponent != 0 ? exponent : 1u;
+  const std::uint32_t special = exponent == 31u ? 0x7f800000u : 0u;
+  const auto significand = static_cast<std::int32_t>((half & 0x3ffu) | hidden);
+  // 2^(clamped - 25), one unit in the last place.
+  const float unit = std::bit_cast<float>((clamped + 102u) << 23);
+  const float magnitude = static_cast<float>(significand) * unit;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | special | sign);
 }
 
 constexpr std::uint16_t float_to_f16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
-  const std::uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  // 0.5 has the ulp 2^-24 of a subnormal f16: the addition rounds, half to even. Larger inputs are not used.
-  const std::uint32_t small = magnitude < 0x38800000u ? magnitude : 0u;
-  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(small) + 0.5f) - 0x3f000000u;
-  const std::uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
-  const std::uint32_t finite = magnitude < 0x38800000u ? subnormal : normal;
-  const std::uint32_t bounded = magnitude >= 0x47800000u ? 0x7c00u : finite;
-  return static_cast<std::uint16_t>(sign | (magnitude > 0x7f800000u ? nan : bounded));
+  // At most 65536, which rounds to infinity, as NaN does here; with an exponent of at least that of 2^-14.
+  const std::uint32_t bounded = magnitude < 0x47800000u ? magnitude : 0x47800000u;
+  const std::uint32_t exponent = (bounded < 0x38800000u ? 0x38800000u : bounded) >> 23;
+  // A float 13 binades up has one unit in its last place where the result has its own: adding it rounds.
+  const std::uint32_t magic = (exponent + 13u) << 23;
+  const float sum = std::bit_cast<float>(bounded) + std::bit_cast<float>(magic);
+  const std::uint32_t rounded = ((exponent - 113u) << 10) + (std::bit_cast<std::uint32_t>(sum) - magic);
+  const std::uint32_t payload = magnitude > 0x7f800000u ? 0x200u | ((magnitude >> 13) & 0x3ffu) : 0u;
+  return static_cast<std::uint16_t>(sign | rounded | payload);
 }
 
 constexpr float bf16_to_float(std::uint16_t half) {
