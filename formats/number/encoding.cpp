@@ -1,0 +1,59 @@
+#include "formats/number/encoding.h"
+
+#include <algorithm>
+
+#include "formats/number/packing.h"
+
+namespace crumb {
+namespace {
+
+constexpr uint64_t kMostElements = uint64_t{1} << 58;  // times eight bits, and bytes a scale, stay in 64 bits
+
+uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+}  // namespace
+
+std::string shape_text(std::span<const uint64_t> shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+Result<MatrixShape> matrix_shape(std::span<const uint64_t> shape) {
+  uint64_t product = 1;
+  for (const uint64_t axis : shape) {
+    if (axis != 0 && product > kMostElements / axis) {
+      return Failure{"shape " + shape_text(shape) + " has more than 2^58 elements"};
+    }
+    product *= axis;
+  }
+  if (shape.size() <= 1) return MatrixShape{1, product};
+  // An axis beyond 2^58 is possible only beside an empty one.
+  const uint64_t rows = std::min(shape[0], kMostElements);
+  uint64_t cols = rows == 0 ? 0 : product / rows;
+  return MatrixShape{cols == 0 ? 0 : rows, cols};
+}
+
+Result<EncodedLayout> encoded_layout(const Encoding& encoding, std::span<const uint64_t> shape) {
+  Result<MatrixShape> matrix = matrix_shape(shape);
+  if (!matrix.ok()) return matrix.failure();
+  EncodedLayout layout;
+  layout.matrix = matrix.value();
+  const auto [rows, cols] = layout.matrix;
+  layout.row_bytes = packed_bytes(cols, encoding.number->bits);
+  layout.block_rows = cols == 0 ? 0 : ceil_div(rows, encoding.block_rows);
+  layout.blocks_per_row = ceil_div(cols, encoding.block_cols);
+  layout.codes_bytes = rows * layout.row_bytes;
+  layout.scales_bytes = layout.blocks() * static_cast<uint64_t>(scale_format_row(encoding.scale).bytes);
+  if (encoding.zero == ZeroPoint::kInteger) {
+    layout.zeros_bytes = packed_bytes(layout.blocks(), encoding.number->bits);
+  } else if (encoding.zero == ZeroPoint::kFloat) {
+    layout.zeros_bytes =
+        layout.blocks() * static_cast<uint64_t>(scale_format_row(zero_point_format(encoding.scale)).bytes);
+  }
+  if (encoding.number->learned) layout.codebook_bytes = sizeof(float) << encoding.number->bits;
+  if (encoding.tensor_scale) layout.tensor_scale_bytes = sizeof(float);
+  return layout;
+}
+
+}  // namespace crumb

@@ -1,0 +1,86 @@
+// How one tensor's codes are laid out: all that a reader needs besides the bytes.
+//
+// A tensor of any shape is a matrix: axis 0 gives the rows, the row-major flattening of the other axes the
+// columns; a tensor of rank 0 or 1 is one row. The matrix is cut into blocks of block_rows x block_cols (those at
+// the right and lower edge may be smaller); a block shares one scale and one zero point. Blocks are numbered row
+// by row: block (i / block_rows, j / block_cols) has index (i / block_rows) * blocks_per_row + j / block_cols.
+// Every granularity is such a block: tensor = rows x cols, channel = 1 x cols, group=N = 1 x N.
+//
+//   codes       every row packed on its own (packing.h), rows * packed_bytes(cols, bits) bytes
+//   scales      one per block, in the scale format
+//   zeros       ZeroPoint::kInteger: one code per block in the number format's own bits, packed as a single row;
+//               ZeroPoint::kFloat: one float per block in zero_point_format(scale)
+//   codebook    learned codebooks: 2^bits float32, ascending
+//   tensor_scale  one float32
+//
+//   value = (value of code - zero point) * effective scale
+//   effective scale = scale * 2^scale_exponent * tensor_scale (the last two only where present; one float32
+//   product each, in this order)
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "formats/error.h"
+#include "formats/number/number_format.h"
+#include "formats/number/scale_format.h"
+
+namespace crumb {
+
+enum class ZeroPoint : uint8_t { kNone, kInteger, kFloat };
+
+/// The names of the zero point kinds in specs and files, indexed by the enumerator.
+inline constexpr std::string_view kZeroPointNames[] = {"none", "int", "float"};
+/// Likewise for Range.
+inline constexpr std::string_view kRangeNames[] = {"narrow", "full"};
+
+struct Encoding {
+  const NumberFormat* number = nullptr;
+  Range range = Range::kFull;
+  ScaleFormat scale = ScaleFormat::kF32;
+  int scale_exponent = 0;
+  bool tensor_scale = false;
+  ZeroPoint zero = ZeroPoint::kNone;
+  uint64_t block_rows = 1;  ///< at least 1
+  uint64_t block_cols = 1;  ///< at least 1
+
+  bool operator==(const Encoding&) const = default;
+};
+
+/// The matrix behind a shape.
+struct MatrixShape {
+  uint64_t rows = 0;
+  uint64_t cols = 0;
+  uint64_t size() const { return rows * cols; }
+};
+
+/// Fails when the product of the axes exceeds 2^58.
+Result<MatrixShape> matrix_shape(std::span<const uint64_t> shape);
+
+/// Sizes in bytes of the parts of an encoded tensor, and the block counts behind them.
+struct EncodedLayout {
+  MatrixShape matrix;
+  uint64_t row_bytes = 0;       ///< of one row of codes
+  uint64_t block_rows = 0;      ///< blocks from top to bottom
+  uint64_t blocks_per_row = 0;  ///< blocks from left to right
+  uint64_t codes_bytes = 0;
+  uint64_t scales_bytes = 0;
+  uint64_t zeros_bytes = 0;
+  uint64_t codebook_bytes = 0;
+  uint64_t tensor_scale_bytes = 0;
+
+  uint64_t blocks() const { return block_rows * blocks_per_row; }
+  uint64_t total_bytes() const {
+    return codes_bytes + scales_bytes + zeros_bytes + codebook_bytes + tensor_scale_bytes;
+  }
+};
+
+/// Fails when the shape or a size overflows. Precondition: the encoding's blocks are not empty.
+Result<EncodedLayout> encoded_layout(const Encoding& encoding, std::span<const uint64_t> shape);
+
+/// "[3, 384]", for messages.
+std::string shape_text(std::span<const uint64_t> shape);
+
+}  // namespace crumb
