@@ -1,0 +1,61 @@
+# How everything of ours is compiled, and the functions that turn folders into targets.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+# The numeric contract: float32 IEEE arithmetic, nothing contracted into fused operations; never -march or fast-math.
+add_compile_options(-Wall -Wextra -Wshadow -ffp-contract=off)
+if(CRUMB_SANITIZE)
+  add_compile_options(-fsanitize=${CRUMB_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${CRUMB_SANITIZE})
+endif()
+
+# ccache, told to trust precompiled headers and to find the work of another clone again.
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+endif()
+
+# crumb_room(FOLDER LIBRARIES...): the sources under FOLDER as the static library crumb_<folder>, known outside as
+# crumb::<folder>. Includes are written from the root of the repository, and after installation from include/crumb.
+function(crumb_room folder)
+  string(REPLACE "/" "_" name ${folder})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  if(NOT sources)
+    set(sources ${PROJECT_SOURCE_DIR}/cmake/empty.cpp)
+  endif()
+  add_library(crumb_${name} STATIC ${sources})
+  add_library(crumb::${name} ALIAS crumb_${name})
+  set_target_properties(crumb_${name} PROPERTIES EXPORT_NAME ${name})
+  target_compile_features(crumb_${name} PUBLIC cxx_std_20)
+  target_include_directories(crumb_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/crumb>)
+  target_link_libraries(crumb_${name} PUBLIC ${ARGN})
+endfunction()
+
+# crumb_precompile_torch(TARGET): LibTorch's headers, compiled once for TARGET. GCC accepts the result only where the
+# flags agree, so a second target does not share it. -fpch-preprocess is what ccache needs.
+function(crumb_precompile_torch target)
+  target_precompile_headers(${target} PRIVATE <torch/torch.h>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+  endif()
+endfunction()
+
+# crumb_test(NAME FOLDERS... LIBRARIES libraries...): a doctest executable from the *_test.cpp files under the folders.
+function(crumb_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FOLDERS;LIBRARIES")
+  list(TRANSFORM arg_FOLDERS PREPEND ${PROJECT_SOURCE_DIR}/)
+  list(TRANSFORM arg_FOLDERS APPEND /*_test.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${arg_FOLDERS})
+  add_executable(${name} ${sources} ${PROJECT_SOURCE_DIR}/cmake/empty.cpp)
+  target_link_libraries(${name} PRIVATE crumb_test_support ${arg_LIBRARIES})
+  add_test(NAME ${name} COMMAND ${name})
+endfunction()

@@ -1,0 +1,26 @@
+# Finds the ONNX C++ library (checker, shape inference, protobuf messages) that scripts/setup builds, and gives one
+# imported target, OnnxLibrary::OnnxLibrary, with the system's protobuf behind it.
+include(${CMAKE_CURRENT_LIST_DIR}/CrumbCache.cmake)
+set(_root ${CRUMB_CACHE_DIR}/onnx)
+
+find_package(Protobuf QUIET)
+find_path(OnnxLibrary_INCLUDE_DIR onnx/onnx_pb.h PATHS ${_root}/include NO_DEFAULT_PATH)
+foreach(_library onnx onnx_proto)
+  find_library(OnnxLibrary_${_library}_LIBRARY ${_library} PATHS ${_root}/lib NO_DEFAULT_PATH)
+endforeach()
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(OnnxLibrary REQUIRED_VARS
+  OnnxLibrary_onnx_LIBRARY OnnxLibrary_onnx_proto_LIBRARY OnnxLibrary_INCLUDE_DIR Protobuf_FOUND)
+mark_as_advanced(OnnxLibrary_INCLUDE_DIR OnnxLibrary_onnx_LIBRARY OnnxLibrary_onnx_proto_LIBRARY)
+
+if(OnnxLibrary_FOUND AND NOT TARGET OnnxLibrary::OnnxLibrary)
+  add_library(OnnxLibrary::proto STATIC IMPORTED)
+  set_target_properties(OnnxLibrary::proto PROPERTIES IMPORTED_LOCATION ${OnnxLibrary_onnx_proto_LIBRARY})
+  target_link_libraries(OnnxLibrary::proto INTERFACE protobuf::libprotobuf)
+  add_library(OnnxLibrary::OnnxLibrary STATIC IMPORTED)
+  set_target_properties(OnnxLibrary::OnnxLibrary PROPERTIES IMPORTED_LOCATION ${OnnxLibrary_onnx_LIBRARY})
+  target_include_directories(OnnxLibrary::OnnxLibrary SYSTEM INTERFACE ${OnnxLibrary_INCLUDE_DIR})
+  target_compile_definitions(OnnxLibrary::OnnxLibrary INTERFACE ONNX_ML=1 ONNX_NAMESPACE=onnx)
+  target_link_libraries(OnnxLibrary::OnnxLibrary INTERFACE OnnxLibrary::proto)
+endif()
