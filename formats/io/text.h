@@ -1,0 +1,25 @@
+// Outside strings and numbers as they appear in messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace crumb {
+
+/// 'text', fit for one line of a message: control characters, quotes and bytes that are not UTF-8 become \xNN
+/// escapes, and after about 120 bytes it is cut with an ellipsis.
+std::string quote_text(std::string_view text);
+
+/// "1 byte", "1234 bytes".
+inline std::string byte_text(std::uint64_t bytes) {
+  return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
+}
+
+/// Whether text is well-formed UTF-8 (no overlong forms, no surrogates, nothing above U+10FFFF).
+bool is_utf8(std::string_view text);
+
+/// The number of bytes, 1 to 4, of the well-formed UTF-8 character that text begins with; 0 where none does.
+std::size_t utf8_character(std::string_view text);
+
+}  // namespace crumb
