@@ -1,0 +1,40 @@
+// Tokens that are found in the text itself, before it is split into words: [CLS], [MASK] and what else a
+// tokenizer's files declare. The rules are those of the Hugging Face `tokenizers` library:
+//
+//   - at each place the longest token that matches wins; matches do not overlap and go from left to right
+//   - single_word: a match that touches a word character (\w) is not a token
+//   - lstrip, rstrip: the match takes the white space before or after it along
+//   - normalized: matched against the normalised text (with the token's text normalised too), else against
+//   the
+//     text as it came
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/tokenizer/wordpiece.h"
+
+namespace crumb::runtime {
+
+struct AddedToken {
+  std::u32string content;
+  TokenId id = 0;
+  bool single_word = false;
+  bool lstrip = false;
+  bool rstrip = false;
+  bool normalized = false;
+};
+
+/// A stretch of text, or a token in its place.
+struct TextPiece {
+  std::u32string_view text;
+  std::optional<TokenId> token;
+};
+
+/// Pieces cover the text from left to right (but for white space that tokens took along); none of text is
+/// empty.
+std::vector<TextPiece> split_added_tokens(std::u32string_view text, const std::vector<AddedToken>& tokens);
+
+}  // namespace crumb::runtime

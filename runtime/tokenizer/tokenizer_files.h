@@ -1,0 +1,25 @@
+// What a checkpoint's tokenizer files say, gathered into one value. Which files, and which of them wins, is
+// told at Tokenizer::load.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/tokenizer/tokenizer.h"
+
+namespace crumb::runtime {
+
+struct TokenizerSettings {
+  Vocabulary vocabulary;
+  WordPiece::Options wordpiece;
+  NormalizerOptions normalizer;
+  std::vector<AddedToken> added_tokens;
+  TokenId cls = 0;
+  TokenId sep = 0;
+  std::optional<size_t> max_length;
+};
+
+TokenizerSettings read_tokenizer_files(const ReadFile& read, const std::string& path);
+
+}  // namespace crumb::runtime

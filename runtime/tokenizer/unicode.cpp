@@ -1,0 +1,163 @@
+#include "runtime/tokenizer/unicode.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/tokenizer/unicode_later.h"
+
+namespace crumb::runtime::unicode {
+namespace {
+
+/// The General_Category that `tokenizers` sees, which is Unicode 8.0's wherever the two disagree.
+int category(char32_t c) {
+  if (is_assigned_later(c)) return UTF8PROC_CATEGORY_CN;
+  switch (c) {  // assigned in 8.0, and moved since
+    case 0x166D:
+    case 0x111C9:
+      return UTF8PROC_CATEGORY_PO;
+    case 0x1734:
+      return UTF8PROC_CATEGORY_MN;
+    default:
+      return utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  }
+}
+
+bool between(char32_t c, char32_t low, char32_t high) { return low <= c && c <= high; }
+
+/// One code point, or U+FFFD for a maximal ill-formed subpart; `length` is how many bytes it took (at least
+/// 1).
+char32_t decode_one(std::string_view text, size_t& length) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  length = 1;
+  if (lead < 0x80) return lead;
+  size_t total = 0;
+  if (between(lead, 0xC2, 0xDF)) total = 2;
+  if (between(lead, 0xE0, 0xEF)) total = 3;
+  if (between(lead, 0xF0, 0xF4)) total = 4;
+  if (total == 0) return kReplacement;
+  // Only the second byte has bounds of its own: they exclude overlong forms, surrogates and what is past
+  // U+10FFFF.
+  const unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  char32_t c = lead & (0xFF >> (total + 1));
+  for (size_t i = 1; i < total; ++i) {
+    if (i >= text.size()) return kReplacement;
+    if (!between(byte(i), i == 1 ? low : 0x80, i == 1 ? high : 0xBF)) return kReplacement;
+    c = (c << 6) | (byte(i) & 0x3F);
+    length = i + 1;
+  }
+  return c;
+}
+
+}  // namespace
+
+std::u32string decode(std::string_view utf8) {
+  std::u32string out;
+  out.reserve(utf8.size());
+  for (size_t at = 0, length = 0; at < utf8.size(); at += length) {
+    out.push_back(decode_one(utf8.substr(at), length));
+  }
+  return out;
+}
+
+bool is_valid_utf8(std::string_view utf8) {
+  for (size_t at = 0, length = 0; at < utf8.size(); at += length) {
+    if (decode_one(utf8.substr(at), length) == kReplacement && utf8.substr(at, 3) != "\xEF\xBF\xBD")
+      return false;
+  }
+  return true;
+}
+
+void append_utf8(char32_t c, std::string& out) {
+  std::array<utf8proc_uint8_t, 4> bytes{};
+  const auto count = utf8proc_encode_char(static_cast<utf8proc_int32_t>(c), bytes.data());
+  out.append(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(count));
+}
+
+std::string encode(std::u32string_view text) {
+  std::string out;
+  for (const char32_t c : text) append_utf8(c, out);
+  return out;
+}
+
+bool is_whitespace(char32_t c) {
+  return between(c, 0x09, 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         between(c, 0x2000, 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
+}
+
+bool is_control(char32_t c) {
+  if (c == '\t' || c == '\n' || c == '\r') return false;
+  switch (category(c)) {
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_CS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_punctuation(char32_t c) {
+  if (between(c, 33, 47) || between(c, 58, 64) || between(c, 91, 96) || between(c, 123, 126)) return true;
+  return between(category(c), UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PO);
+}
+
+bool is_cjk(char32_t c) {
+  return between(c, 0x4E00, 0x9FFF) || between(c, 0x3400, 0x4DBF) || between(c, 0x20000, 0x2A6DF) ||
+         between(c, 0x2A700, 0x2B73F) || between(c, 0x2B740, 0x2B81F) || between(c, 0x2B920, 0x2CEAF) ||
+         between(c, 0xF900, 0xFAFF) || between(c, 0x2F800, 0x2FA1F);
+}
+
+bool is_nonspacing_mark(char32_t c) { return category(c) == UTF8PROC_CATEGORY_MN; }
+
+bool is_word(char32_t c) {
+  const auto kind = category(c);
+  return between(kind, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_NL) || kind == UTF8PROC_CATEGORY_PC ||
+         c == 0x200C || c == 0x200D;
+}
+
+std::u32string nfd(std::u32string_view text) {
+  std::u32string out;
+  out.reserve(text.size());
+  std::array<utf8proc_int32_t, 8> parts{};  // the longest canonical decomposition has 4
+  for (const char32_t c : text) {
+    int boundary = 0;
+    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(), parts.size(),
+                                               UTF8PROC_DECOMPOSE, &boundary);
+    if (count <= 0 || c == 0x11938) {  // U+11938 came after the tables of `tokenizers`
+      out.push_back(c);
+      continue;
+    }
+    for (utf8proc_ssize_t i = 0; i < count; ++i) out.push_back(static_cast<char32_t>(parts[i]));
+  }
+  const auto combining = [](char32_t c) {
+    return utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
+  };
+  for (auto run = out.begin(); run != out.end();) {
+    run = std::find_if(run, out.end(), [&](char32_t c) { return combining(c) != 0; });
+    const auto end = std::find_if(run, out.end(), [&](char32_t c) { return combining(c) == 0; });
+    std::stable_sort(run, end, [&](char32_t a, char32_t b) { return combining(a) < combining(b); });
+    run = end;
+  }
+  return out;
+}
+
+std::u32string lowercase(std::u32string_view text) {
+  std::u32string out;
+  out.reserve(text.size());
+  for (const char32_t c : text) {
+    if (c == 0x130) {  // the one code point whose lower case is two, in any language
+      out += U"i\u0307";
+    } else {
+      out.push_back(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
+    }
+  }
+  return out;
+}
+
+}  // namespace crumb::runtime::unicode

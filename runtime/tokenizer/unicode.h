@@ -1,0 +1,41 @@
+// What tokenizers need of Unicode, over code points. Tables: libutf8proc; where the Hugging Face `tokenizers`
+// library stands on another version of Unicode, the difference is a visible exception in unicode.cpp.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace crumb::runtime::unicode {
+
+constexpr char32_t kReplacement = 0xFFFD;
+
+/// UTF-8 to code points. Ill-formed bytes become U+FFFD, one for each maximal subpart (Unicode 3.9, table
+/// 3-8), as Python's bytes.decode("utf-8", "replace") does; surrogates and overlong forms are ill-formed.
+std::u32string decode(std::string_view utf8);
+
+/// True when decode() would replace nothing.
+bool is_valid_utf8(std::string_view utf8);
+
+void append_utf8(char32_t c, std::string& out);
+std::string encode(std::u32string_view text);
+
+/// The property White_Space.
+bool is_whitespace(char32_t c);
+/// Categories Cc, Cf, Co, Cs, but not tab, line feed and carriage return.
+bool is_control(char32_t c);
+/// ASCII punctuation (symbols such as $ and + included) or any category P*.
+bool is_punctuation(char32_t c);
+/// The blocks that BERT takes for Chinese (not kana, not hangul).
+bool is_cjk(char32_t c);
+/// Category Mn.
+bool is_nonspacing_mark(char32_t c);
+/// What \w matches: letters, marks, decimal and letter numbers, connectors, joiners.
+bool is_word(char32_t c);
+
+/// Canonical decomposition, marks in canonical order.
+std::u32string nfd(std::u32string_view text);
+
+/// Each code point's full lower-case mapping, without regard to its neighbours (so no final sigma).
+std::u32string lowercase(std::u32string_view text);
+
+}  // namespace crumb::runtime::unicode

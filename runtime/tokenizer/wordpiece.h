@@ -1,0 +1,64 @@
+// WordPiece: a word becomes the longest vocabulary entry that begins it, then the longest entries (written
+// with the continuing prefix, "##") that go on from there. A word that cannot be covered, or is too long, is
+// [UNK].
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "formats/error.h"
+
+namespace crumb::runtime {
+
+using TokenId = int32_t;
+
+/// Tokens and their ids. Ids need not be dense; two tokens may share one.
+class Vocabulary {
+ public:
+  /// vocab.txt: UTF-8, one token a line, its id the line's index from 0; lines end with \n, \r\n or \r. When
+  /// a token stands on two lines the later one wins, as in `transformers`.
+  static Result<Vocabulary> parse_text(std::string_view text);
+
+  void add(std::string token, TokenId id) { ids_.insert_or_assign(std::move(token), id); }
+  std::optional<TokenId> find(std::string_view token) const;
+  size_t size() const { return ids_.size(); }
+  /// Zero for an empty vocabulary.
+  TokenId largest_id() const;
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view s) const { return std::hash<std::string_view>{}(s); }
+  };
+  std::unordered_map<std::string, TokenId, Hash, std::equal_to<>> ids_;
+};
+
+class WordPiece {
+ public:
+  struct Options {
+    std::string unknown_token = "[UNK]";
+    std::string continuing_prefix = "##";
+    size_t max_chars_per_word = 100;
+  };
+
+  /// Precondition: options.unknown_token is in the vocabulary.
+  WordPiece(Vocabulary vocabulary, Options options);
+
+  /// Appends the ids of one word, which has no white space in it.
+  void encode(std::u32string_view word, std::vector<TokenId>& ids) const;
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  TokenId unknown() const { return unknown_; }
+
+ private:
+  Vocabulary vocabulary_;
+  Options options_;
+  TokenId unknown_;
+};
+
+}  // namespace crumb::runtime
