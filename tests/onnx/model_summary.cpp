@@ -40,7 +40,9 @@ std::string tiny_onnx_model(const std::string& op_type) {
   tensor->mutable_shape()->add_dim()->set_dim_value(3);
   auto* output = graph->add_output();
   output->set_name("y");
-  output->mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  auto* result = output->mutable_type()->mutable_tensor_type();
+  result->set_elem_type(onnx::TensorProto::FLOAT);
+  for (int axis = 0; axis < 2; ++axis) result->mutable_shape()->add_dim();  // of unknown extent
   return model.SerializeAsString();
 }
 

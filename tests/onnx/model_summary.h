@@ -15,7 +15,7 @@ struct ModelSummary {
 /// Parses, checks and infers shapes. Throws std::exception when the bytes are no valid model.
 ModelSummary summarize_onnx(const std::string& bytes);
 
-/// A small valid model, serialized: Relu over float32 [2, 3], its output's shape left to inference. With an operator
+/// A small valid model, serialized: Relu over float32 [2, 3], its output's extents left to inference. With an operator
 /// that ONNX does not have, an invalid one.
 std::string tiny_onnx_model(const std::string& op_type);
 
