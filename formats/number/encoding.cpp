@@ -27,7 +27,7 @@ Result<MatrixShape> matrix_shape(std::span<const uint64_t> shape) {
     }
     product *= axis;
   }
-  if (shape.size() <= 1) return MatrixShape{1, product};
+  if (shape.size() <= 1) return MatrixShape{product == 0 ? 0u : 1u, product};
   // An axis beyond 2^58 is possible only beside an empty one.
   const uint64_t rows = std::min(shape[0], kMostElements);
   uint64_t cols = rows == 0 ? 0 : product / rows;
@@ -41,7 +41,7 @@ Result<EncodedLayout> encoded_layout(const Encoding& encoding, std::span<const u
   layout.matrix = matrix.value();
   const auto [rows, cols] = layout.matrix;
   layout.row_bytes = packed_bytes(cols, encoding.number->bits);
-  layout.block_rows = cols == 0 ? 0 : ceil_div(rows, encoding.block_rows);
+  layout.block_rows = ceil_div(rows, encoding.block_rows);
   layout.blocks_per_row = ceil_div(cols, encoding.block_cols);
   layout.codes_bytes = rows * layout.row_bytes;
   layout.scales_bytes = layout.blocks() * static_cast<uint64_t>(scale_format_row(encoding.scale).bytes);

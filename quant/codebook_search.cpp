@@ -1,0 +1,114 @@
+#include "quant/codebook_search.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace crumb {
+namespace {
+
+constexpr size_t kMostSorted = size_t{1} << 20;
+constexpr size_t kBins = size_t{1} << 18;
+constexpr int kLloydSteps = 200;
+
+/// Ascending points with multiplicities, and the prefix sums that make a Lloyd step a few binary searches.
+struct Points {
+  std::vector<double> value;
+  std::vector<double> count;   ///< prefix: count[i] values in points before i
+  std::vector<double> sum;     ///< prefix sums of the values
+  std::vector<double> square;  ///< prefix sums of their squares
+
+  void add(double mean, double weight) {
+    if (count.empty()) count = sum = square = {0.0};
+    value.push_back(mean);
+    count.push_back(count.back() + weight);
+    sum.push_back(sum.back() + weight * mean);
+    square.push_back(square.back() + weight * mean * mean);
+  }
+};
+
+Points gather(std::span<float> values) {
+  Points points;
+  if (values.size() <= kMostSorted) {
+    std::ranges::sort(values);
+    for (size_t i = 0; i < values.size();) {
+      size_t end = i;
+      while (end < values.size() && values[end] == values[i]) ++end;
+      points.add(static_cast<double>(values[i]), static_cast<double>(end - i));
+      i = end;
+    }
+    return points;
+  }
+  const auto [low, high] = std::ranges::minmax(values);
+  const double width = std::max((static_cast<double>(high) - static_cast<double>(low)) / kBins, 1e-300);
+  std::vector<double> counts(kBins), sums(kBins);
+  for (const float v : values) {
+    const double position = (static_cast<double>(v) - static_cast<double>(low)) / width;
+    const size_t bin = std::min(static_cast<size_t>(position), kBins - 1);
+    counts[bin] += 1;
+    sums[bin] += static_cast<double>(v);
+  }
+  for (size_t bin = 0; bin < kBins; ++bin) {
+    if (counts[bin] > 0) points.add(sums[bin] / counts[bin], counts[bin]);
+  }
+  return points;
+}
+
+/// The first point of each centre's cell, and one past the last.
+std::vector<size_t> cells(const Points& points, const std::vector<double>& centres) {
+  std::vector<size_t> edges{0};
+  for (size_t k = 0; k + 1 < centres.size(); ++k) {
+    const double middle = (centres[k] + centres[k + 1]) / 2;
+    edges.push_back(static_cast<size_t>(std::ranges::upper_bound(points.value, middle) - points.value.begin()));
+  }
+  edges.push_back(points.value.size());
+  return edges;
+}
+
+/// Moves each centre to the mean of its cell until the cells stay; gives the squared error.
+double lloyd(const Points& points, std::vector<double>& centres) {
+  std::vector<size_t> edges = cells(points, centres);
+  for (int step = 0; step < kLloydSteps; ++step) {
+    for (size_t k = 0; k < centres.size(); ++k) {
+      const double weight = points.count[edges[k + 1]] - points.count[edges[k]];
+      if (weight > 0) centres[k] = (points.sum[edges[k + 1]] - points.sum[edges[k]]) / weight;
+    }
+    std::ranges::sort(centres);
+    std::vector<size_t> moved = cells(points, centres);
+    if (moved == edges) break;
+    edges = std::move(moved);
+  }
+  double error = 0;
+  for (size_t k = 0; k < centres.size(); ++k) {
+    const size_t a = edges[k], b = edges[k + 1];
+    error += points.square[b] - points.square[a] - 2 * centres[k] * (points.sum[b] - points.sum[a]) +
+             centres[k] * centres[k] * (points.count[b] - points.count[a]);
+  }
+  return error;
+}
+
+}  // namespace
+
+std::vector<float> learn_codebook(std::span<float> values, int bits) {
+  const size_t size = size_t{1} << bits;
+  if (values.empty()) return std::vector<float>(size, 0.0f);
+  const Points points = gather(values);
+  std::vector<double> centres;
+  if (points.value.size() <= size) {
+    centres = points.value;
+    centres.resize(size, centres.back());
+  } else {
+    const double total = points.count.back();
+    const double low = points.value.front(), high = points.value.back();
+    std::vector<double> even;
+    for (size_t k = 0; k < size; ++k) {
+      const double share = (static_cast<double>(k) + 0.5) / static_cast<double>(size);
+      const auto at = std::ranges::upper_bound(points.count, share * total) - points.count.begin() - 1;
+      centres.push_back(points.value[std::min(static_cast<size_t>(at), points.value.size() - 1)]);
+      even.push_back(low + share * (high - low));
+    }
+    if (lloyd(points, even) < lloyd(points, centres)) centres = std::move(even);
+  }
+  return {centres.begin(), centres.end()};
+}
+
+}  // namespace crumb

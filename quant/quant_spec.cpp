@@ -1,0 +1,321 @@
+#include "quant/quant_spec.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "formats/text/nearest_name.h"
+
+namespace crumb {
+namespace {
+
+constexpr std::string_view kKeys[] = {"scale", "search", "range", "zero", "round", "pad"};
+constexpr std::string_view kGranularityNames[] = {"tensor", "channel", "group", "block"};
+
+/// Parses one spec; keeps the whole text for messages.
+class SpecParser {
+ public:
+  explicit SpecParser(std::string_view text) : text_(text) {}
+
+  QuantSpec parse() {
+    if (text_.size() > 256) fail("a spec has at most 256 characters, found " + std::to_string(text_.size()));
+    std::string_view rest = text_;
+    parse_format(next_part(rest));
+    while (rest_remains_) parse_part(next_part(rest));
+    finish();
+    return spec_;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& message) const {
+    const bool whole = text_.size() <= 256;
+    throw usage_error("spec '" + std::string(text_.substr(0, 256)) + (whole ? "': " : "...': ") + message);
+  }
+
+  std::string_view next_part(std::string_view& rest) {
+    const size_t colon = rest.find(':');
+    rest_remains_ = colon != std::string_view::npos;
+    const std::string_view part = rest.substr(0, colon);
+    rest = rest_remains_ ? rest.substr(colon + 1) : std::string_view();
+    return part;
+  }
+
+  void parse_format(std::string_view name) {
+    spec_.block_format = find_block_format(name);
+    spec_.number = find_number_format(spec_.block_format ? spec_.block_format->element : name);
+    if (!spec_.number || spec_.number->scale_only) {
+      std::vector<std::string_view> names;
+      for (const NumberFormat& f : number_formats()) {
+        if (!f.scale_only) names.push_back(f.name);
+      }
+      for (const BlockFormat& f : kBlockFormats) names.push_back(f.name);
+      fail(spec_.number ? std::string(name) + " is a scale format, expected a number format"
+                        : unknown_name("number format", name, names));
+    }
+    spec_.range = spec_.number->default_range();
+    if (spec_.block_format) {
+      spec_.granularity = Granularity::kGroup;
+      spec_.block_cols = spec_.block_format->block;
+      spec_.scale = spec_.block_format->scale;
+    }
+    if (spec_.number->learned) spec_.search = Search::kKmeans;
+  }
+
+  void parse_part(std::string_view part) {
+    const size_t equals = part.find('=');
+    const std::string_view key = part.substr(0, equals);
+    const bool has_value = equals != std::string_view::npos;
+    const std::string_view value = has_value ? part.substr(equals + 1) : std::string_view();
+    if (std::ranges::find(kGranularityNames, key) != std::end(kGranularityNames)) {
+      return parse_granularity(key, has_value, value);
+    }
+    if (std::ranges::find(kKeys, key) == std::end(kKeys)) {
+      std::vector<std::string_view> names(std::begin(kGranularityNames), std::end(kGranularityNames));
+      names.insert(names.end(), std::begin(kKeys), std::end(kKeys));
+      fail(unknown_name("key", key, names));
+    }
+    if (std::ranges::find(seen_, key) != seen_.end()) fail("'" + std::string(key) + "' is given twice");
+    seen_.push_back(key);
+    if (!has_value && key != "pad") fail("'" + std::string(key) + "' needs a value, as in " + example(key));
+    if (key == "scale") return parse_scale(value);
+    if (key == "search") return parse_search(value);
+    if (key == "round") return parse_round(value);
+    if (key == "range") spec_.range = static_cast<Range>(choice("range", value, kRangeNames));
+    if (key == "zero") spec_.zero = static_cast<ZeroPoint>(choice("zero point", value, kZeroPointNames));
+    if (key == "pad") {
+      static constexpr std::string_view kNames[] = {"off", "on"};
+      spec_.pad = !has_value || choice("value of pad", value, kNames) == 1;
+    }
+  }
+
+  static std::string example(std::string_view key) {
+    if (key == "scale") return "scale=f16";
+    if (key == "search") return "search=mse";
+    if (key == "range") return "range=full";
+    return key == "zero" ? "zero=int" : "round=floor";
+  }
+
+  template <class Names>
+  size_t choice(std::string_view what, std::string_view value, const Names& names) const {
+    const auto found = std::ranges::find(names, value);
+    if (found == std::end(names)) fail(unknown_name(what, value, names));
+    return static_cast<size_t>(found - std::begin(names));
+  }
+
+  void parse_granularity(std::string_view key, bool has_value, std::string_view value) {
+    if (spec_.block_format) {
+      fail(std::string(spec_.block_format->name) + " brings its own granularity (blocks of " +
+           std::to_string(spec_.block_format->block) + "), found '" + std::string(key) + "'");
+    }
+    if (granularity_seen_) fail("the granularity is given twice");
+    granularity_seen_ = true;
+    spec_.granularity = static_cast<Granularity>(choice("granularity", key, kGranularityNames));
+    const bool wants_value = key == "group" || key == "block";
+    if (wants_value != has_value) {
+      fail("'" + std::string(key) + (wants_value ? "' needs a size, as in " : "' takes no value, found '") +
+           (wants_value ? (key == "group" ? "group=128" : "block=16x16") : std::string(value) + "'"));
+    }
+    if (key == "group") spec_.block_cols = size(value);
+    if (key == "block") {
+      const size_t x = value.find('x');
+      if (x == std::string_view::npos) fail("block expects RxC as in block=16x16, found '" + std::string(value) + "'");
+      spec_.block_rows = size(value.substr(0, x));
+      spec_.block_cols = size(value.substr(x + 1));
+    }
+  }
+
+  uint64_t size(std::string_view digits) const {
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size() || value == 0 || value > (1u << 30)) {
+      fail("expected a size from 1 to 2^30, found '" + std::string(digits) + "'");
+    }
+    return value;
+  }
+
+  void parse_scale(std::string_view value) {
+    std::vector<std::string_view> names;
+    for (const ScaleFormatRow& row : kScaleFormats) names.push_back(row.name);
+    const auto format = static_cast<ScaleFormat>(choice("scale format", value, names));
+    if (spec_.block_format && format != spec_.scale) {
+      fail(std::string(spec_.block_format->name) + " stores its scales as " +
+           std::string(scale_format_row(spec_.scale).name) + ", found scale=" + std::string(value));
+    }
+    spec_.scale = format;
+    scale_seen_ = true;
+  }
+
+  void parse_search(std::string_view value) {
+    const size_t equals = value.find('=');
+    spec_.search = static_cast<Search>(choice("search", value.substr(0, equals), kSearchNames));
+    if (equals == std::string_view::npos) return;
+    const std::string_view digits = value.substr(equals + 1);
+    if (spec_.search != Search::kPercentile) {
+      fail("search=" + std::string(value.substr(0, equals)) + " takes no value");
+    }
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), spec_.percentile);
+    const bool parsed = error == std::errc() && end == digits.data() + digits.size();
+    if (!parsed || !(spec_.percentile > 0 && spec_.percentile <= 100)) {
+      fail("expected a percentile above 0 and up to 100, found '" + std::string(digits) + "'");
+    }
+  }
+
+  void parse_round(std::string_view value) {
+    const size_t equals = value.find('=');
+    std::vector<std::string_view> names;
+    for (const RoundingName& row : kRoundingNames) names.push_back(row.name);
+    spec_.round.rounding = static_cast<Rounding>(choice("rounding", value.substr(0, equals), names));
+    if (equals == std::string_view::npos) return;
+    const std::string_view digits = value.substr(equals + 1);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), spec_.round.seed);
+    if (spec_.round.rounding != Rounding::kStochastic || error != std::errc() ||
+        end != digits.data() + digits.size()) {
+      fail("only stochastic rounding takes a seed, as in round=stochastic=7, found 'round=" +
+           std::string(value) + "'");
+    }
+  }
+
+  bool seen(std::string_view key) const { return std::ranges::find(seen_, key) != seen_.end(); }
+
+  /// What one part cannot know of another.
+  void finish() {
+    const NumberFormat& number = *spec_.number;
+    const std::string name(spec_.block_format ? spec_.block_format->name : number.name);
+    if (!scale_seen_ && !spec_.block_format && spec_.block_cols > 0) spec_.scale = ScaleFormat::kF16;
+    if (seen("range") && (spec_.block_format || !number.has_range()) && spec_.range != number.default_range()) {
+      fail(name + " has one range only, found range=" + std::string(kRangeNames[int(spec_.range)]));
+    }
+    if (spec_.zero != ZeroPoint::kNone && (spec_.block_format || !number.has_zero_point())) {
+      fail(name + " takes no zero point, found zero=" + std::string(kZeroPointNames[int(spec_.zero)]));
+    }
+    if (spec_.round != RoundingMode{} && !number.has_rounding()) {
+      fail(name + " takes the nearest value, found round=" + std::string(rounding_name(spec_.round.rounding)));
+    }
+    const bool block_search = spec_.search == Search::kAbsmax || spec_.search == Search::kMse;
+    if (spec_.block_format && !block_search) {
+      fail(name + " can be searched by absmax or mse, found search=" + search_name());
+    }
+    if (number.learned != (spec_.search == Search::kKmeans)) {
+      fail(number.learned ? name + " learns its codebook by search=kmeans, found search=" + search_name()
+                          : "search=kmeans is for palettes, found " + name);
+    }
+    if ((spec_.search == Search::kHqo || spec_.search == Search::kLsq) && number.grid == Grid::kCodebook) {
+      fail("search=" + search_name() + " is for integer, half-integer, binary and minifloat grids, found " + name);
+    }
+  }
+
+  std::string search_name() const { return std::string(kSearchNames[static_cast<size_t>(spec_.search)]); }
+
+  std::string_view text_;
+  QuantSpec spec_;
+  std::vector<std::string_view> seen_;
+  bool rest_remains_ = false;
+  bool granularity_seen_ = false;
+  bool scale_seen_ = false;
+};
+
+/// The shortest decimal that reads back as the same number.
+std::string number_text(double value) {
+  char buffer[64];
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
+  return std::string(buffer, error == std::errc() ? end : buffer);
+}
+
+constexpr Scheme kSchemes[] = {
+    {"W8A16", "int8:channel", "8-bit integers, one scale per output channel"},
+    {"W4A16", "int4:group=128", "4-bit integers in groups of 128"},
+    {"W3A16", "int3:group=64", "3-bit integers in groups of 64"},
+    {"W2A16", "int2h:group=64:search=mse", "2-bit half-integers in groups of 64, scales by least squared error"},
+    {"FP8", "e4m3fn:channel", "OCP 8-bit floats, one scale per output channel"},
+    {"MXFP4", "mxfp4", "OCP microscaling: 4-bit floats in blocks of 32"},
+    {"MXFP8", "mxfp8_e4m3", "OCP microscaling: 8-bit floats in blocks of 32"},
+    {"NVFP4", "nvfp4", "4-bit floats in blocks of 16 with two levels of scales"},
+    {"W8A8", "", "8-bit weights and activations: not yet, activations come with graphs"},
+    {"W4A8", "", "4-bit weights, 8-bit activations: not yet, activations come with graphs"},
+};
+
+}  // namespace
+
+QuantSpec QuantSpec::parse(std::string_view text) { return SpecParser(text).parse(); }
+
+std::string QuantSpec::to_string() const {
+  std::string text(block_format ? block_format->name : number->name);
+  if (!block_format) {
+    text += ":" + std::string(kGranularityNames[static_cast<size_t>(granularity)]);
+    if (granularity == Granularity::kGroup) text += "=" + std::to_string(block_cols);
+    if (granularity == Granularity::kBlock) {
+      text += "=" + std::to_string(block_rows) + "x" + std::to_string(block_cols);
+    }
+    const ScaleFormat usual = block_cols > 0 ? ScaleFormat::kF16 : ScaleFormat::kF32;
+    if (scale != usual) text += ":scale=" + std::string(scale_format_row(scale).name);
+  }
+  if (search != (number->learned ? Search::kKmeans : Search::kAbsmax)) {
+    text += ":search=" + std::string(kSearchNames[static_cast<size_t>(search)]);
+    if (search == Search::kPercentile) text += "=" + number_text(percentile);
+  }
+  if (range != number->default_range()) text += ":range=" + std::string(kRangeNames[static_cast<size_t>(range)]);
+  if (zero != ZeroPoint::kNone) text += ":zero=" + std::string(kZeroPointNames[static_cast<size_t>(zero)]);
+  if (round != RoundingMode{}) {
+    text += ":round=" + std::string(rounding_name(round.rounding));
+    if (round.rounding == Rounding::kStochastic) text += "=" + std::to_string(round.seed);
+  }
+  if (pad) text += ":pad=on";
+  return text;
+}
+
+std::optional<std::string> QuantSpec::misfit(std::span<const uint64_t> shape) const {
+  const Result<MatrixShape> matrix = matrix_shape(shape);
+  if (!matrix.ok()) return matrix.failure().message;
+  if (pad || block_cols == 0) return std::nullopt;
+  const auto [rows, cols] = matrix.value();
+  const std::string name(block_format ? block_format->name : "group");
+  if (cols % block_cols != 0) {
+    return (block_format ? std::string(block_format->name) + "'s block of " : std::string("a group of ")) +
+           std::to_string(block_cols) + " does not divide the " + std::to_string(cols) + " columns of " +
+           shape_text(shape);
+  }
+  if (rows % block_rows != 0) {
+    return "a block of " + std::to_string(block_rows) + " rows does not divide the " + std::to_string(rows) +
+           " rows of " + shape_text(shape);
+  }
+  return std::nullopt;
+}
+
+Encoding QuantSpec::encoding(std::span<const uint64_t> shape) const {
+  const MatrixShape matrix = [&] {
+    Result<MatrixShape> result = matrix_shape(shape);
+    return result.take();
+  }();
+  Encoding encoding{.number = number, .range = range, .scale = scale, .zero = zero};
+  if (block_format) {
+    encoding.scale_exponent = block_format->scale_exponent;
+    encoding.tensor_scale = block_format->tensor_scale;
+  }
+  encoding.block_rows = block_rows;
+  encoding.block_cols = block_cols;
+  if (granularity == Granularity::kTensor) encoding.block_rows = std::max<uint64_t>(matrix.rows, 1);
+  if (granularity == Granularity::kTensor || granularity == Granularity::kChannel) {
+    encoding.block_cols = std::max<uint64_t>(matrix.cols, 1);
+  }
+  return encoding;
+}
+
+std::span<const Scheme> schemes() { return kSchemes; }
+
+QuantSpec parse_scheme(std::string_view name) {
+  std::string upper(name);
+  std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
+  std::vector<std::string_view> names;
+  for (const Scheme& scheme : kSchemes) {
+    names.push_back(scheme.name);
+    if (scheme.name != upper) continue;
+    if (scheme.spec.empty()) {
+      throw usage_error("scheme " + upper + ": not yet; quantized activations come with graphs. Weight-only "
+                        "schemes are W8A16, W4A16, W3A16, W2A16, FP8, MXFP4, MXFP8, NVFP4");
+    }
+    return QuantSpec::parse(scheme.spec);
+  }
+  throw usage_error(unknown_name("scheme", name, names));
+}
+
+}  // namespace crumb

@@ -1,0 +1,79 @@
+// A quantizer written in one line, and the struct it stands for.
+//
+//   format[:tensor|channel|group=N|block=RxC][:key=value...]
+//
+//   scale   f32 f16 bf16 e8m0 e4m3   how scales are stored (f32 per tensor and channel, f16 per group and block)
+//   search  absmax percentile=P mse hqo lsq kmeans   how a scale is found (absmax; kmeans for palettes)
+//   range   narrow full              which codes of an integer grid are used (signed: narrow, unsigned: full)
+//   zero    none int float           the zero point (none)
+//   round   half_even half_up half_down ceil floor up down stochastic=SEED   (half_even)
+//   pad     on off                   whether a last, smaller group is allowed where the size does not divide
+//                                    (off; a bare `pad` means on)
+//
+// Block formats (mxfp4, nvfp4, ...) bring granularity and scale format; search, round and pad may be given.
+// The default granularity is channel.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/error.h"
+#include "formats/number/block_format.h"
+#include "formats/number/encoding.h"
+#include "formats/number/rounding.h"
+
+namespace crumb {
+
+enum class Granularity : uint8_t { kTensor, kChannel, kGroup, kBlock };
+enum class Search : uint8_t { kAbsmax, kPercentile, kMse, kHqo, kLsq, kKmeans };
+
+/// The names of the searches in specs, indexed by the enumerator.
+inline constexpr std::string_view kSearchNames[] = {"absmax", "percentile", "mse", "hqo", "lsq", "kmeans"};
+
+struct QuantSpec {
+  const NumberFormat* number = nullptr;    ///< the element format; never null after parse()
+  const BlockFormat* block_format = nullptr;  ///< set when the spec names one
+  Granularity granularity = Granularity::kChannel;
+  uint64_t block_rows = 1;  ///< kBlock only
+  uint64_t block_cols = 0;  ///< kGroup and kBlock
+  ScaleFormat scale = ScaleFormat::kF32;
+  Search search = Search::kAbsmax;
+  double percentile = 99.9;  ///< of |x|, kPercentile only
+  Range range = Range::kFull;
+  ZeroPoint zero = ZeroPoint::kNone;
+  RoundingMode round;
+  bool pad = false;
+
+  bool operator==(const QuantSpec&) const = default;
+
+  /// Throws Error(kUsage) naming the part that is wrong and the nearest valid name.
+  static QuantSpec parse(std::string_view text);
+
+  /// The canonical line: what parse() needs to give this spec again, defaults left out.
+  std::string to_string() const;
+
+  /// Whether the spec can encode a tensor of this shape without a smaller last group; if not, why
+  /// ("group=32 does not divide the 100 columns of [7, 100]"). Always true with pad.
+  std::optional<std::string> misfit(std::span<const uint64_t> shape) const;
+
+  /// The layout of a tensor of this shape. The tensor and channel granularities take their block from it.
+  Encoding encoding(std::span<const uint64_t> shape) const;
+};
+
+/// A named scheme ("W4A16") and the spec of its weights, or why it is not there yet.
+struct Scheme {
+  std::string_view name;
+  std::string_view spec;     ///< empty when unsupported
+  std::string_view summary;  ///< one line for help
+};
+
+std::span<const Scheme> schemes();
+
+/// The spec of a scheme, by name in any case. Throws Error(kUsage) for an unknown or not yet supported name.
+QuantSpec parse_scheme(std::string_view name);
+
+}  // namespace crumb

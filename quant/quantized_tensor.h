@@ -1,0 +1,70 @@
+// QuantizedTensor: codes, scales, zero points and spec, the one value that flows between rooms. The bytes are those
+// of the packed file (formats/number/encoding.h gives their layout), so writing and reading copy nothing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/number/encoding.h"
+#include "quant/code_grid.h"
+
+namespace crumb {
+
+/// The bytes of an encoded tensor, owned by somebody else (a QuantizedTensor or a mapped file).
+struct QuantizedView {
+  std::span<const uint64_t> shape;
+  Encoding encoding;
+  EncodedLayout layout;
+  std::span<const std::byte> codes;
+  std::span<const std::byte> scales;
+  std::span<const std::byte> zeros;
+  std::span<const std::byte> codebook;
+  float tensor_scale = 1.0f;  ///< 1 where the encoding has none
+};
+
+struct QuantizedTensor {
+  std::string spec;  ///< the canonical line of the QuantSpec that made it
+  std::vector<uint64_t> shape;
+  Encoding encoding;
+  EncodedLayout layout;
+  std::vector<std::byte> codes;
+  std::vector<std::byte> scales;
+  std::vector<std::byte> zeros;
+  std::vector<std::byte> codebook;
+  float tensor_scale = 1.0f;
+  uint64_t saturated_scales = 0;  ///< scales that their format could not hold
+
+  QuantizedView view() const { return {shape, encoding, layout, codes, scales, zeros, codebook, tensor_scale}; }
+};
+
+/// Decodes rows of an encoded tensor. Keeps the view's spans, not their bytes. Thread-safe after construction.
+class RowDecoder {
+ public:
+  explicit RowDecoder(const QuantizedView& view);
+
+  uint64_t rows() const { return view_.layout.matrix.rows; }
+  uint64_t cols() const { return view_.layout.matrix.cols; }
+  const CodeGrid& grid() const { return grid_; }
+
+  /// The factor between code values and weights of a block, and its zero point.
+  float scale(uint64_t block) const;
+  float zero_point(uint64_t block) const;
+
+  /// The bit patterns of columns [first, first + codes.size()) of a row.
+  void codes(uint64_t row, uint64_t first, std::span<uint8_t> codes) const;
+  /// The values of columns [first, first + out.size()) of a row.
+  void values(uint64_t row, uint64_t first, std::span<float> out) const;
+  /// Scalar twin of values(), one weight at a time.
+  float value_ref(uint64_t row, uint64_t col) const;
+
+ private:
+  QuantizedView view_;
+  CodeGrid grid_;
+};
+
+/// All values, row-major. Precondition: out.size() is the tensor's number of elements.
+void dequantize(const QuantizedView& tensor, std::span<float> out, int threads = 0);
+
+}  // namespace crumb

@@ -1,0 +1,243 @@
+#include "quant/scale_search.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "quant/loops/loops.h"
+
+namespace crumb {
+namespace {
+
+constexpr uint32_t kInfinityBits = 0x7F800000;
+constexpr int kMseSteps = 36;       // factors 0.30 .. 1.00
+constexpr int kLsqSteps = 50;
+constexpr int kHqoSteps = 1000;
+constexpr float kNvfp4Range = 2688.0f;  // 448 * 6: largest block scale times largest element
+
+/// Calls visit(pointer, count, index) for the contiguous runs of a block.
+template <class Visit>
+void for_runs(const BlockValues& block, const Visit& visit) {
+  if (block.cols == block.stride) return visit(block.data, block.rows * block.cols, block.index);
+  for (uint64_t r = 0; r < block.rows; ++r) {
+    visit(block.data + r * block.stride, block.cols, block.index + r * block.stride);
+  }
+}
+
+/// The value at 1-based sorted position floor(p/100 * n + 0.5), at least the first.
+float percentile_of(std::vector<float>& values, double p) {
+  const auto n = static_cast<double>(values.size());
+  const auto position = static_cast<size_t>(std::clamp(std::floor(p / 100 * n + 0.5), 1.0, n)) - 1;
+  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(position), values.end());
+  return values[position];
+}
+
+float median_of(std::vector<float>& values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// HQQ's generalised soft threshold for the l_p norm.
+float shrink(float error, double p, double beta) {
+  const double size = std::fabs(error);
+  if (size == 0) return 0;
+  return static_cast<float>(std::copysign(std::max(size - std::pow(size, p - 1) / beta, 0.0), error));
+}
+
+/// The power of two that brings values of this magnitude near 1.
+float unit_of(float absmax) {
+  return std::ldexp(1.0f, -std::clamp(std::ilogb(absmax), -126, 126));
+}
+
+}  // namespace
+
+ScaleSearch::ScaleSearch(const QuantSpec& spec, const CodeGrid& grid, float tensor_absmax)
+    : spec_(spec), grid_(grid), largest_(spec.number->largest_value(spec.range)) {
+  if (!spec.block_format) return;
+  if (spec.block_format->scale_exponent != 0) multiplier_ = std::ldexp(1.0f, spec.block_format->scale_exponent);
+  if (spec.block_format->tensor_scale) {
+    tensor_scale_ = tensor_absmax / kNvfp4Range;
+    if (tensor_scale_ == 0 && tensor_absmax > 0) tensor_scale_ = std::numeric_limits<float>::denorm_min();
+  }
+}
+
+float ScaleSearch::ideal_scale(const Extent& extent) const {
+  if (spec_.zero != ZeroPoint::kNone) return (extent.high - extent.low) / (grid_.hi - grid_.lo);
+  if (!spec_.block_format) return extent.most / largest_;
+  if (spec_.block_format->tensor_scale) return extent.most / largest_ / tensor_scale_;
+  return std::ldexp(1.0f, std::ilogb(extent.most) - spec_.block_format->emax);
+}
+
+ScaleSearch::Extent ScaleSearch::extent(const BlockValues& block, float absmax) const {
+  const bool with_zero = spec_.zero != ZeroPoint::kNone;
+  Extent extent{.most = absmax};
+  if (with_zero) {
+    for_runs(block, [&](const float* x, uint64_t n, uint64_t) {
+      for (uint64_t i = 0; i < n; ++i) {
+        extent.low = std::min(extent.low, x[i]);
+        extent.high = std::max(extent.high, x[i]);
+      }
+    });
+  }
+  if (spec_.search != Search::kPercentile) return extent;
+  std::vector<float> values;
+  for_runs(block, [&](const float* x, uint64_t n, uint64_t) { values.insert(values.end(), x, x + n); });
+  if (!with_zero) {
+    for (float& v : values) v = std::fabs(v);
+    if (const float most = percentile_of(values, spec_.percentile); most > 0) extent.most = most;
+    return extent;
+  }
+  const float high = std::max(percentile_of(values, spec_.percentile), 0.0f);
+  const float low = std::min(percentile_of(values, 100 - spec_.percentile), 0.0f);
+  if (high > low) {
+    extent.high = high;
+    extent.low = low;
+  }
+  return extent;
+}
+
+void ScaleSearch::set_zero(BlockFit& fit, float ideal_zero) const {
+  if (spec_.zero == ZeroPoint::kInteger) {
+    fit.zero = std::clamp(std::nearbyint(ideal_zero), grid_.lo, grid_.hi);
+    fit.zero_pattern = spec_.number->bits_of(static_cast<int>(fit.zero));
+  } else if (spec_.zero == ZeroPoint::kFloat) {
+    const ScaleFormat format = zero_point_format(spec_.scale);
+    fit.zero_pattern = encode_float(format, ideal_zero);
+    fit.zero = decode_scale(format, fit.zero_pattern);
+  }
+}
+
+/// Rounds a scale to its format and derives the zero point that goes with what was stored.
+BlockFit ScaleSearch::store(float ideal, const Extent& extent) const {
+  // An ideal that underflows to nothing saturates like one the format cannot hold.
+  const float bounded =
+      std::clamp(ideal, std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max());
+  const StoredScale stored = encode_scale(spec_.scale, bounded);
+  BlockFit fit{.scale_pattern = stored.pattern, .saturated = stored.saturated || bounded != ideal};
+  fit.scale = decode_scale(spec_.scale, stored.pattern) * multiplier_ * tensor_scale_;
+  if (spec_.zero != ZeroPoint::kNone && fit.scale > 0) set_zero(fit, grid_.lo - extent.low / fit.scale);
+  return fit;
+}
+
+BlockFit ScaleSearch::with_scale(float scale, const BlockFit& zero_of) const {
+  BlockFit fit = store(scale / tensor_scale_ / multiplier_, {});
+  fit.zero = zero_of.zero;
+  fit.zero_pattern = zero_of.zero_pattern;
+  return fit;
+}
+
+double ScaleSearch::error(const BlockValues& block, const BlockFit& fit, float unit) const {
+  if (!(fit.scale > 0)) return std::numeric_limits<double>::infinity();
+  double sum = 0;
+  for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {
+    sum += loops().squared_error(grid_, x, n, fit.scale, fit.zero, unit, index);
+  });
+  return sum;
+}
+
+BlockFit ScaleSearch::search_mse(const BlockValues& block, const Extent& extent, float unit) const {
+  const float ideal = ideal_scale(extent);
+  BlockFit best = store(ideal, extent);
+  double least = error(block, best, unit);
+  uint32_t previous = best.scale_pattern;
+  for (int step = kMseSteps - 2; step >= 0; --step) {
+    const BlockFit candidate = store(ideal * (static_cast<float>(15 + step) / 50.0f), extent);
+    if (candidate.scale_pattern == previous) continue;
+    previous = candidate.scale_pattern;
+    if (const double e = error(block, candidate, unit); e < least) {
+      least = e;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+BlockFit ScaleSearch::search_lsq(const BlockValues& block, const BlockFit& start, float unit) const {
+  BlockFit current = start;
+  const uint64_t size = block.rows * block.cols;
+  std::vector<uint8_t> codes(size), next(size);
+  for (int step = 0; step < kLsqSteps; ++step) {
+    uint64_t done = 0;
+    double xv = 0, vv = 0;
+    for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {
+      loops().encode(grid_, x, n, current.scale, current.zero, index, next.data() + done);
+      for (uint64_t i = 0; i < n; ++i) {
+        const double v = static_cast<double>(grid_.values[next[done + i]]) - static_cast<double>(current.zero);
+        xv += static_cast<double>(x[i]) * v;
+        vv += v * v;
+      }
+      done += n;
+    });
+    if ((step > 0 && next == codes) || !(xv > 0) || !(vv > 0)) break;
+    std::swap(codes, next);
+    current = with_scale(static_cast<float>(xv / vv), start);
+    if (!(current.scale > 0)) return start;
+  }
+  return error(block, current, unit) < error(block, start, unit) ? current : start;
+}
+
+BlockFit ScaleSearch::search_hqo(const BlockValues& block, const BlockFit& start) const {
+  const bool moves_zero = spec_.zero != ZeroPoint::kNone;
+  const double p = moves_zero ? 0.5 : 0.7;
+  double beta = moves_zero ? 1.0 : 1e5;
+  BlockFit best = start;
+  BlockFit current = start;
+  double least = std::numeric_limits<double>::infinity();
+  std::vector<float> ratios;
+  std::vector<uint8_t> codes(block.cols == block.stride ? block.rows * block.cols : block.cols);
+  for (int step = 0; step < kHqoSteps && current.scale > 0; ++step, beta *= 1.01) {
+    double absolute = 0, zeros = 0;
+    ratios.clear();
+    for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {
+      loops().encode(grid_, x, n, current.scale, current.zero, index, codes.data());
+      for (uint64_t i = 0; i < n; ++i) {
+        const float value = grid_.values[codes[i]];
+        const float error = x[i] - (value - current.zero) * current.scale;
+        absolute += std::fabs(error);
+        const float target = x[i] - shrink(error, p, beta);
+        if (moves_zero) {
+          zeros += static_cast<double>(value) - static_cast<double>(target) / static_cast<double>(current.scale);
+        } else if (target != 0 && value != 0) {
+          ratios.push_back(target / value);
+        }
+      }
+    });
+    if (!(absolute < least)) break;
+    least = absolute;
+    best = current;
+    if (moves_zero) {
+      set_zero(current, static_cast<float>(zeros / static_cast<double>(block.rows * block.cols)));
+    } else {
+      if (ratios.empty()) break;
+      current = with_scale(median_of(ratios), start);
+    }
+  }
+  return best;
+}
+
+BlockFit ScaleSearch::fit(const BlockValues& block) const {
+  uint32_t bits = 0;
+  for_runs(block, [&](const float* x, uint64_t n, uint64_t) { bits = std::max(bits, loops().absmax_bits(x, n)); });
+  if (bits >= kInfinityBits) return {.finite = false};
+  if (bits == 0) {
+    // Scale 0. Where e8m0 cannot say so and the codes can, the smallest scale with zero codes says the same.
+    BlockFit fit;
+    const bool smallest = spec_.scale == ScaleFormat::kE8M0 && grid_.has_zero();
+    fit.scale_pattern = smallest ? 0 : encode_scale(spec_.scale, 0.0f).pattern;
+    set_zero(fit, 0.0f);
+    return fit;
+  }
+  const auto absmax = std::bit_cast<float>(bits);
+  const Extent range = extent(block, absmax);
+  if (spec_.search == Search::kMse) return search_mse(block, range, unit_of(absmax));
+  const BlockFit start = store(ideal_scale(range), range);
+  if (!(start.scale > 0)) return start;
+  if (spec_.search == Search::kLsq) return search_lsq(block, start, unit_of(absmax));
+  if (spec_.search == Search::kHqo) return search_hqo(block, start);
+  return start;
+}
+
+}  // namespace crumb

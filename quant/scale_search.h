@@ -1,0 +1,78 @@
+// Finding the scale and zero point of one block: the values of a tensor that share them.
+//
+//   absmax      ideal = max|x| / largest value of the grid. With a zero point: (max - min) / (hi - lo), where the
+//               range is widened to include 0, and z = lo - min / s
+//   percentile  the same with the value at 1-based sorted position floor(P/100 * n + 0.5) of |x| in place of the
+//               maximum; with a zero point, positions of P and 100 - P of x. Where that is 0, the maximum
+//   mse         the best of 36 factors 0.30, 0.32, ..., 1.00 of the absmax ideal, by the squared error of the
+//               values as stored, ties to the larger factor
+//   lsq         alternating least squares: codes for s, then s = sum(x v) / sum(v^2) over the codes' values v, until
+//               the codes stay; kept when better than absmax
+//   hqo         half-quadratic splitting (HQQ): s = median((x - shrink(x - x_q)) / v) with
+//               shrink(e) = sign(e) max(|e| - |e|^(p-1) / beta, 0), p = 0.7, beta = 1e5 growing by 1.01; with a zero
+//               point, z = mean(q - (x - shrink(x - x_q)) / s) with p = 0.5, beta = 1; until the mean |error| of the
+//               block stops improving, at most 1000 steps
+//
+// Block formats replace the absmax ideal by their own rule (formats/number/block_format.h). The ideal is rounded once,
+// half to even, to the scale format; what it cannot hold saturates. An all-zero block gets scale 0.
+#pragma once
+
+#include <cstdint>
+
+#include "quant/code_grid.h"
+#include "quant/quant_spec.h"
+
+namespace crumb {
+
+/// A block: `rows` runs of `cols` contiguous values, `stride` apart. `index` is the first value's tensor index.
+struct BlockValues {
+  const float* data;
+  uint64_t rows;
+  uint64_t cols;
+  uint64_t stride;
+  uint64_t index;
+};
+
+/// A block's scale and zero point, as stored and as used.
+struct BlockFit {
+  uint32_t scale_pattern = 0;
+  uint32_t zero_pattern = 0;  ///< a code's pattern or a float's, as the encoding's zero point kind says
+  float scale = 0;            ///< effective; 0 for an all-zero block
+  float zero = 0;
+  bool saturated = false;
+  bool finite = true;  ///< false: the block holds an inf or NaN, and nothing else is set
+};
+
+class ScaleSearch {
+ public:
+  /// `grid` must outlive the search. tensor_absmax: for block formats with a tensor scale.
+  ScaleSearch(const QuantSpec& spec, const CodeGrid& grid, float tensor_absmax = 0);
+
+  /// NVFP4's tensor scale g; 1 for the others.
+  float tensor_scale() const { return tensor_scale_; }
+
+  BlockFit fit(const BlockValues& block) const;
+
+ private:
+  struct Extent {
+    float low = 0, high = 0;  ///< with a zero point: the range to cover, 0 included
+    float most = 0;           ///< without: the magnitude to cover
+  };
+  Extent extent(const BlockValues& block, float absmax) const;
+  float ideal_scale(const Extent& extent) const;
+  BlockFit store(float ideal, const Extent& extent) const;
+  void set_zero(BlockFit& fit, float ideal_zero) const;
+  double error(const BlockValues& block, const BlockFit& fit, float unit) const;
+  BlockFit search_mse(const BlockValues& block, const Extent& extent, float unit) const;
+  BlockFit search_lsq(const BlockValues& block, const BlockFit& start, float unit) const;
+  BlockFit search_hqo(const BlockValues& block, const BlockFit& start) const;
+  BlockFit with_scale(float scale, const BlockFit& zero_of) const;
+
+  const QuantSpec& spec_;
+  const CodeGrid& grid_;
+  float multiplier_ = 1;    ///< effective scale = stored scale * multiplier * tensor scale
+  float tensor_scale_ = 1;
+  float largest_;
+};
+
+}  // namespace crumb
