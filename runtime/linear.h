@@ -41,9 +41,8 @@ class Matrix {
 /// How FloatMatrix multiplies. Kernels differ by rounding only (a bound is derived in the tests).
 enum class FloatKernel {
   kReference,  ///< scalar: one running sum per output, in index order; kept for ever
-  kEigen,      ///< Eigen's product on whatever the build targets
-  kAvx2,       ///< hand-written, AVX2 and FMA
-  kAvx512,     ///< hand-written, AVX-512F
+  kPortable,   ///< four lanes, on any processor
+  kAvx2,       ///< AVX2 and FMA
 };
 
 /// The fastest kernel that this processor can run; found once.

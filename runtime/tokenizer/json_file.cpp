@@ -1,11 +1,16 @@
 #include "runtime/tokenizer/json_file.h"
 
+#include <span>
 #include <utility>
+
+#include "formats/json/bounded_json.h"
 
 namespace crumb::runtime {
 namespace {
 
 constexpr size_t kLargestCount = 0x7FFFFFFF;
+
+std::string quoted(const char* key) { return std::string(1, '"').append(key).append(1, '"'); }
 
 /// A value as it may stand in a message: short.
 std::string shown(const nlohmann::json& value) {
@@ -18,11 +23,7 @@ std::string shown(const nlohmann::json& value) {
 }  // namespace
 
 JsonFile::JsonFile(std::string name, std::string_view text) : name_(std::move(name)) {
-  try {
-    root_ = nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& failure) {
-    throw error(std::string("not JSON: ") + failure.what());
-  }
+  root_ = parse_bounded_json(std::as_bytes(std::span(text))).take(name_);
   if (!root_.is_object()) throw error("expected a JSON object, found " + shown(root_));
 }
 
@@ -34,7 +35,7 @@ const nlohmann::json* JsonFile::find(const char* key) const {
 bool JsonFile::has(const char* key) const { return find(key) != nullptr; }
 
 Error JsonFile::wrong_type(const char* key, const char* expected) const {
-  return error("\"" + std::string(key) + "\" must be " + expected + ", found " + shown(root_.at(key)));
+  return error(quoted(key) + " must be " + expected + ", found " + shown(root_.at(key)));
 }
 
 std::optional<bool> JsonFile::boolean(const char* key) const {
@@ -70,7 +71,7 @@ std::optional<size_t> JsonFile::count(const char* key, size_t least) const {
 
 size_t JsonFile::required_count(const char* key, size_t least) const {
   const auto value = count(key, least);
-  if (!value) throw error("\"" + std::string(key) + "\" is missing");
+  if (!value) throw error(quoted(key) + " is missing");
   return *value;
 }
 

@@ -13,7 +13,7 @@ namespace crumb::runtime {
 
 class JsonFile {
  public:
-  /// Throws crumb::Error when `text` is no JSON object.
+  /// Throws crumb::Error when `text` is no JSON object, or one past the limits of bounded_json.h.
   JsonFile(std::string name, std::string_view text);
 
   const std::string& name() const { return name_; }

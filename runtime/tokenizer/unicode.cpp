@@ -116,9 +116,11 @@ bool is_cjk(char32_t c) {
 bool is_nonspacing_mark(char32_t c) { return category(c) == UTF8PROC_CATEGORY_MN; }
 
 bool is_word(char32_t c) {
-  const auto kind = category(c);
-  return between(kind, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_NL) || kind == UTF8PROC_CATEGORY_PC ||
-         c == 0x200C || c == 0x200D;
+  const auto kind = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  const bool lettered_symbol = between(c, 0x24B6, 0x24E9) || between(c, 0x1F130, 0x1F149) ||
+                               between(c, 0x1F150, 0x1F169) || between(c, 0x1F170, 0x1F189);
+  return between(kind, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_ND) || kind == UTF8PROC_CATEGORY_NL ||
+         kind == UTF8PROC_CATEGORY_PC || c == 0x200C || c == 0x200D || lettered_symbol;
 }
 
 std::u32string nfd(std::u32string_view text) {

@@ -29,7 +29,7 @@ bool is_punctuation(char32_t c);
 bool is_cjk(char32_t c);
 /// Category Mn.
 bool is_nonspacing_mark(char32_t c);
-/// What \w matches: letters, marks, decimal and letter numbers, connectors, joiners.
+/// What \w matches: what is Alphabetic, marks, decimal and letter numbers, connectors, joiners.
 bool is_word(char32_t c);
 
 /// Canonical decomposition, marks in canonical order.
