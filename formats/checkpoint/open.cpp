@@ -1,0 +1,339 @@
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "formats/checkpoint/checkpoint.h"
+#include "formats/checkpoint/detect.h"
+#include "formats/io/text.h"
+#include "formats/json/bounded_json.h"
+#include "formats/safetensors/safetensors.h"
+
+namespace crumb {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr std::string_view kExpected =
+    "expected a Hugging Face folder, a .safetensors file or a model.safetensors.index.json";
+constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr std::array<const char*, 16> kModelFiles = {
+    "added_tokens.json",
+    "chat_template.jinja",
+    "config.json",
+    "config_sentence_transformers.json",
+    "generation_config.json",
+    "merges.txt",
+    "modules.json",
+    "preprocessor_config.json",
+    "sentence_bert_config.json",
+    "special_tokens_map.json",
+    "spiece.model",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+};
+
+/// Present under this name, be it as a link that leads nowhere (which its reader then reports).
+bool is_present(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+std::string lower_extension(const fs::path& path) {
+  std::string extension = path.extension().string();
+  for (char& c : extension)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return extension;
+}
+
+/// A path of plain components, which cannot leave the folder that it is relative to.
+bool is_inside(const std::string& name) {
+  if (name.empty() || name.find('\0') != std::string::npos) return false;
+  const fs::path path(name);
+  if (path.is_absolute()) return false;
+  return std::none_of(path.begin(), path.end(),
+                      [](const fs::path& part) { return part.empty() || part == "." || part == ".."; });
+}
+
+std::string list_text(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 12;
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < kShown; ++i) text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
+  return text;
+}
+
+}  // namespace
+
+class CheckpointOpener {
+ public:
+  explicit CheckpointOpener(fs::path path) : path_(std::move(path)) {}
+
+  Result<Checkpoint> open(const CheckpointOptions& options) {
+    std::error_code ignored;
+    const Status opened = fs::is_directory(path_, ignored) ? open_folder(path_) : open_file();
+    if (!opened.ok()) return opened.failure();
+    sort_inputs();
+    if (const Status unique = sort_tensors(); !unique.ok()) return unique.failure();
+    if (const Status placed = check_index(); !placed.ok()) return placed.failure();
+    checkpoint_.quantized_ = find_quantization();
+    if (checkpoint_.quantized_ && options.refuse_quantized)
+      return Failure{quote_text(path_.native()) + " is already quantized: " + *checkpoint_.quantized_ +
+                     "; expected a checkpoint in floating point"};
+    return std::move(checkpoint_);
+  }
+
+ private:
+  Status open_file() {
+    Result<MappedFile> file = MappedFile::open(path_);
+    if (!file.ok()) return Failure{file.failure().message + "; " + std::string(kExpected)};
+    const std::span<const std::byte> bytes = file.value().bytes();
+    const DetectedFile detected =
+        detect_model_file(bytes.first(std::min<std::size_t>(bytes.size(), 64)), lower_extension(path_));
+    const std::string name = quote_text(path_.native());
+    switch (detected.kind) {
+      case ModelFileKind::kSafetensors:
+        return add_tensor_file(std::move(file.value()));
+      case ModelFileKind::kJson: {
+        const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
+        if (const Status shards = open_index(folder, path_); !shards.ok()) return shards;
+        return add_model_files(folder);
+      }
+      case ModelFileKind::kOther:
+        return Failure{name + " is " + detected.what + ", which is not yet supported; " +
+                       std::string(kExpected)};
+      case ModelFileKind::kUnknown:
+        break;
+    }
+    return Failure{name + " is " + detected.what + "; " + std::string(kExpected)};
+  }
+
+  Status open_folder(const fs::path& folder) {
+    std::vector<std::string> found;
+    std::vector<std::string> safetensors;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      std::string name = entry->path().filename().string();
+      std::error_code ignored;
+      const bool is_folder = entry->is_directory(ignored);
+      if (!is_folder && lower_extension(name) == ".safetensors") safetensors.push_back(name);
+      found.push_back(is_folder ? name + "/" : std::move(name));
+    }
+    if (error)
+      return Failure{"cannot read the folder " + quote_text(folder.native()) + ": " + error.message()};
+    std::sort(found.begin(), found.end());
+    std::sort(safetensors.begin(), safetensors.end());
+
+    Status tensors;
+    if (is_present(folder / "model.safetensors")) {
+      tensors = map_tensor_file(folder / "model.safetensors");
+    } else if (is_present(folder / kIndexName)) {
+      tensors = open_index(folder, folder / kIndexName);
+    } else if (safetensors.size() == 1) {
+      tensors = map_tensor_file(folder / safetensors.front());
+    } else if (safetensors.empty()) {
+      return Failure{"the folder " + quote_text(folder.native()) + " holds no safetensors; found " +
+                     (found.empty() ? std::string("nothing") : list_text(found)) + "; " +
+                     std::string(kExpected)};
+    } else {
+      return Failure{"the folder " + quote_text(folder.native()) + " holds several safetensors files (" +
+                     list_text(safetensors) + ") and neither model.safetensors nor " + kIndexName +
+                     "; name one of the files"};
+    }
+    if (!tensors.ok()) return tensors;
+    return add_model_files(folder);
+  }
+
+  Status map_tensor_file(const fs::path& path) {
+    Result<MappedFile> file = MappedFile::open(path);
+    if (!file.ok()) return file.failure();
+    return add_tensor_file(std::move(file.value()));
+  }
+
+  Status add_tensor_file(MappedFile file) {
+    Result<SafetensorsHeader> header = parse_safetensors(file.bytes());
+    if (!header.ok()) return Failure{quote_text(file.path().native()) + ": " + header.failure().message};
+    for (SafetensorsTensor& tensor : header.value().tensors)
+      checkpoint_.tensors_.push_back({std::move(tensor.name), tensor.dtype, std::move(tensor.shape),
+                                      file.bytes().subspan(tensor.offset, tensor.bytes),
+                                      checkpoint_.tensor_files_.size()});
+    note_input(file.path());
+    checkpoint_.tensor_files_.push_back(std::move(file));
+    return {};
+  }
+
+  Status open_index(const fs::path& folder, const fs::path& path) {
+    index_name_ = path.filename().string();
+    Result<json> index = read_bounded_json(path.string());
+    if (!index.ok()) return index.failure();
+    const std::string subject = quote_text(path.native()) + ": ";
+    if (!index.value().is_object()) return Failure{subject + "expected a JSON object"};
+    const auto map = index.value().find("weight_map");
+    if (map == index.value().end())
+      return Failure{subject + "this JSON has no 'weight_map', so it is not a safetensors index; " +
+                     std::string(kExpected)};
+    if (!map->is_object()) return Failure{subject + "'weight_map' is not an object"};
+    std::map<std::string, std::size_t> shards;
+    for (const auto& [tensor, file] : map->items()) {
+      if (!file.is_string())
+        return Failure{subject + "tensor " + quote_text(tensor) + " is not placed in a file by its name"};
+      const auto& name = file.get_ref<const std::string&>();
+      if (!is_inside(name))
+        return Failure{subject + "tensor " + quote_text(tensor) + " is placed in " + quote_text(name) +
+                       ", which is not a plain path inside the folder"};
+      shards.emplace(name, 0);
+    }
+    note_input(path);
+    for (auto& [name, number] : shards) {
+      if (!is_present(folder / name))
+        return Failure{"the shard " + quote_text(name) + ", which " + quote_text(path.native()) +
+                       " names, is missing from the folder"};
+      number = checkpoint_.tensor_files_.size();
+      if (const Status mapped = map_tensor_file(folder / name); !mapped.ok()) return mapped;
+    }
+    for (const auto& [tensor, file] : map->items())
+      index_.emplace_back(tensor, shards.at(file.get_ref<const std::string&>()));
+    return {};
+  }
+
+  Status add_model_files(const fs::path& folder) {
+    std::vector<std::string> names(kModelFiles.begin(), kModelFiles.end());
+    if (is_present(folder / "modules.json")) {
+      if (const Status modules = add_module_folders(folder, names); !modules.ok()) return modules;
+    }
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    for (const std::string& name : names) {
+      const fs::path path = folder / name;
+      if (!is_present(path)) continue;
+      Result<MappedFile> file = MappedFile::open(path);
+      if (!file.ok()) return file.failure();
+      if (file.value().size() > Checkpoint::kMaxModelFile)
+        return Failure{quote_text(path.native()) + " holds " + byte_text(file.value().size()) +
+                       "; a file beside the tensors may hold at most " +
+                       std::to_string(Checkpoint::kMaxModelFile)};
+      note_input(path);
+      checkpoint_.files_.push_back({name, file.value().bytes()});
+      checkpoint_.side_files_.push_back(std::move(file.value()));
+    }
+    return read_config(folder);
+  }
+
+  /// sentence-transformers' modules.json: [{"idx", "name", "path", "type"}, ...]; a path is "" or a folder,
+  /// which need not exist (a module without settings).
+  static Status add_module_folders(const fs::path& folder, std::vector<std::string>& names) {
+    const std::string path = (folder / "modules.json").string();
+    const Result<json> modules = read_bounded_json(path);
+    if (!modules.ok()) return modules.failure();
+    if (!modules.value().is_array()) return Failure{quote_text(path) + ": expected a JSON array of modules"};
+    for (const json& module : modules.value()) {
+      const auto place = module.is_object() ? module.find("path") : module.end();
+      if (place == module.end() || !place->is_string())
+        return Failure{quote_text(path) + ": a module without a 'path'"};
+      const auto& name = place->get_ref<const std::string&>();
+      if (name.empty()) continue;
+      if (!is_inside(name))
+        return Failure{quote_text(path) + ": the module path " + quote_text(name) +
+                       " is not a plain path inside the folder"};
+      names.push_back(name + "/config.json");
+      names.push_back(name + "/model.safetensors");
+    }
+    return {};
+  }
+
+  Status read_config(const fs::path& folder) {
+    const ModelFile* file = checkpoint_.find_file("config.json");
+    if (file == nullptr) return {};
+    Result<json> config = parse_bounded_json(file->bytes);
+    const std::string subject = quote_text((folder / "config.json").native()) + ": ";
+    if (!config.ok()) return Failure{subject + config.failure().message};
+    if (!config.value().is_object()) return Failure{subject + "expected a JSON object"};
+    checkpoint_.config_ = std::make_unique<json>(std::move(config.value()));
+    return {};
+  }
+
+  void note_input(const fs::path& path) {
+    std::error_code error;
+    fs::path real = fs::canonical(path, error);
+    checkpoint_.input_paths_.push_back(error ? path : std::move(real));
+  }
+
+  void sort_inputs() {
+    auto& paths = checkpoint_.input_paths_;
+    std::sort(paths.begin(), paths.end());
+    paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+  }
+
+  std::string file_name(std::size_t file) const {
+    return quote_text(checkpoint_.tensor_files_[file].path().filename().native());
+  }
+
+  Status sort_tensors() {
+    auto& tensors = checkpoint_.tensors_;
+    if (tensors.empty()) return Failure{quote_text(path_.native()) + " holds no tensors"};
+    std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
+      return std::tie(a.name, a.file) < std::tie(b.name, b.file);
+    });
+    for (std::size_t i = 1; i < tensors.size(); ++i)
+      if (tensors[i - 1].name == tensors[i].name)
+        return Failure{quote_text(path_.native()) + ": tensor " + quote_text(tensors[i].name) +
+                       " lies in two shards, " + file_name(tensors[i - 1].file) + " and " +
+                       file_name(tensors[i].file)};
+    return {};
+  }
+
+  Status check_index() const {
+    for (const auto& [name, file] : index_) {
+      const TensorEntry* tensor = checkpoint_.find(name);
+      if (tensor != nullptr && tensor->file == file) continue;
+      return Failure{
+          quote_text(index_name_) + " places tensor " + quote_text(name) + " in " + file_name(file) +
+          (tensor == nullptr ? ", which does not hold it" : ", but it lies in " + file_name(tensor->file))};
+    }
+    return {};
+  }
+
+  std::optional<std::string> find_quantization() const {
+    if (checkpoint_.config_ != nullptr) {
+      for (const char* key : {"quantization_config", "compression_config"}) {
+        const auto found = checkpoint_.config_->find(key);
+        if (found == checkpoint_.config_->end() || found->is_null()) continue;
+        const auto method = found->is_object() ? found->find("quant_method") : found->end();
+        return std::string("config.json has ") + key +
+               (method != found->end() && method->is_string()
+                    ? " (quant_method " + quote_text(method->get_ref<const std::string&>()) + ")"
+                    : " (without a quant_method)");
+      }
+    }
+    for (const TensorEntry& tensor : checkpoint_.tensors_) {
+      const std::size_t dot = tensor.name.rfind('.');
+      const std::string prefix = dot == std::string::npos ? "" : tensor.name.substr(0, dot + 1);
+      const std::string_view last = std::string_view(tensor.name).substr(prefix.size());
+      if (last == "qweight" || last == "qzeros" || last == "weight_packed")
+        return "it holds the tensor " + quote_text(tensor.name);
+      if (last != "weight_scale" && last != "weight_scale_inv" && last != "SCB") continue;
+      const TensorEntry* weight = checkpoint_.find(prefix + "weight");
+      if (weight != nullptr && dtype_bits(weight->dtype) <= 8)
+        return "it holds the tensor " + quote_text(tensor.name) + " beside a weight of type " +
+               std::string(dtype_name(weight->dtype));
+    }
+    return std::nullopt;
+  }
+
+  fs::path path_;
+  Checkpoint checkpoint_;
+  std::string index_name_;
+  std::vector<std::pair<std::string, std::size_t>> index_;  ///< tensor, and the file that must hold it
+};
+
+Result<Checkpoint> Checkpoint::open(const std::filesystem::path& path, const CheckpointOptions& options) {
+  return CheckpointOpener(path).open(options);
+}
+
+}  // namespace crumb
