@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdio>
 
+#include "formats/dtype.h"
 #include "formats/text/nearest_name.h"
 
 namespace crumb {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "formats/dtype.h"
 #include "formats/number/packing.h"
 #include "quant/codebook_search.h"
 #include "quant/loops/loops.h"

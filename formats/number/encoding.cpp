@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "formats/dtype.h"
 #include "formats/number/packing.h"
 
 namespace crumb {
@@ -12,12 +13,6 @@ constexpr uint64_t kMostElements = uint64_t{1} << 58;  // times eight bits, and 
 uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 }  // namespace
-
-std::string shape_text(std::span<const uint64_t> shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
-}
 
 Result<MatrixShape> matrix_shape(std::span<const uint64_t> shape) {
   uint64_t product = 1;

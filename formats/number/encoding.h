@@ -80,7 +80,4 @@ struct EncodedLayout {
 /// Fails when the shape or a size overflows. Precondition: the encoding's blocks are not empty.
 Result<EncodedLayout> encoded_layout(const Encoding& encoding, std::span<const uint64_t> shape);
 
-/// "[3, 384]", for messages.
-std::string shape_text(std::span<const uint64_t> shape);
-
 }  // namespace crumb

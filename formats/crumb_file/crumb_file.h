@@ -1,0 +1,143 @@
+// The packed file (.crumb), version 1: docs/crumb_file.md says what every byte means; this is its reader.
+//
+//   offset  0   8 bytes   magic: 89 43 52 55 4D 42 0D 0A ("\x89CRUMB\r\n")
+//   offset  8   u32       format version, 1
+//   offset 12   u32       zero
+//   offset 16   u64       length of the header in bytes
+//   offset 24   u64       length of the whole file in bytes
+//   offset 32   u32       CRC-32 (zlib's) of the header
+//   offset 36   u32       CRC-32 of bytes 0..35
+//   offset 40   24 bytes  zero
+//   offset 64   the header: UTF-8 JSON
+//   then the blobs, in the order in which the header names them, each at the next multiple of 64; all padding is
+//   zero; the file ends with the last blob
+//
+// Integers are little-endian. Opening checks everything but the blobs' contents; load() and check_blob() check those.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/dtype.h"
+#include "formats/error.h"
+#include "formats/io/mapped_file.h"
+#include "formats/number/encoding.h"
+
+namespace crumb {
+
+inline constexpr std::string_view kCrumbMagic = "\x89" "CRUMB\r\n";
+inline constexpr uint32_t kCrumbVersion = 1;
+inline constexpr uint64_t kCrumbPreamble = 64;
+inline constexpr uint64_t kCrumbAlignment = 64;
+inline constexpr uint64_t kCrumbMostHeader = uint64_t{1} << 28;
+
+/// Whether a file that begins with these bytes means to be a packed file.
+bool looks_like_crumb(std::span<const std::byte> start);
+
+enum class Codec : uint8_t { kNone, kZstd };
+inline constexpr std::string_view kCodecNames[] = {"none", "zstd"};
+
+/// A run of bytes in the file.
+struct Blob {
+  uint64_t offset = 0;  ///< from the start of the file
+  uint64_t stored = 0;  ///< bytes in the file
+  uint64_t raw = 0;     ///< bytes after decompression
+  Codec codec = Codec::kNone;
+  uint32_t crc = 0;  ///< zlib's CRC-32 of the stored bytes
+};
+
+/// The parts that a tensor can have: `data` alone (kept as it was) or the parts of an encoded tensor.
+enum class Part : uint8_t { kData, kCodes, kScales, kZeros, kCodebook, kTensorScale };
+inline constexpr std::array<std::string_view, 6> kPartNames = {"data",  "codes",    "scales",
+                                                               "zeros", "codebook", "tensor_scale"};
+
+struct PackedTensor {
+  std::string name;
+  DType dtype = DType::kF32;  ///< of the tensor that was read
+  std::vector<uint64_t> shape;
+  std::string spec;                  ///< of encoded tensors: the canonical line
+  std::optional<Encoding> encoding;  ///< nothing: kept as it was
+  std::array<std::optional<Blob>, kPartNames.size()> parts;
+
+  const std::optional<Blob>& part(Part part) const { return parts[static_cast<size_t>(part)]; }
+  uint64_t stored_bytes() const;
+};
+
+/// A file that makes the model complete: configuration, tokenizer.
+struct PackedFile {
+  std::string path;  ///< relative, with forward slashes, inside the model's folder
+  Blob blob;
+};
+
+/// What the header says.
+struct CrumbHeader {
+  std::string model;  ///< what kind of model this is: the architecture its configuration names, or ""
+  std::vector<PackedTensor> tensors;
+  std::vector<PackedFile> files;
+};
+
+/// The raw size that a part must have; nothing for a part that the tensor must not have. A Failure where a shape
+/// overflows.
+Result<std::array<std::optional<uint64_t>, kPartNames.size()>> part_sizes(const PackedTensor& tensor);
+
+/// The header's JSON. Its length depends on names, shapes and specs only.
+std::string write_crumb_header(const CrumbHeader& header);
+
+/// Reads the header back; checks names, shapes, encodings, sizes and that blobs follow one another, from
+/// `first_blob` on. A Failure names the tensor, what was found and what was expected.
+Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> json, uint64_t first_blob);
+
+/// Bytes of a blob: a view of the mapped file, or what was decompressed.
+class BlobBytes {
+ public:
+  explicit BlobBytes(std::span<const std::byte> view) : view_(view) {}
+  explicit BlobBytes(std::vector<std::byte> owned) : owned_(std::move(owned)), view_(owned_) {}
+  BlobBytes(BlobBytes&&) = default;
+  BlobBytes& operator=(BlobBytes&&) = default;
+  std::span<const std::byte> bytes() const { return view_; }
+
+ private:
+  std::vector<std::byte> owned_;
+  std::span<const std::byte> view_;
+};
+
+/// A mapped packed file. Move-only; spans stay valid while it lives.
+class CrumbFile {
+ public:
+  static Result<CrumbFile> open(const std::filesystem::path& path);
+
+  const CrumbHeader& header() const { return header_; }
+  uint64_t size() const { return file_.size(); }
+  const PackedTensor* find(std::string_view name) const;
+  const PackedFile* find_file(std::string_view path) const;
+
+  /// Checks the checksum and gives the raw bytes. `what` names the blob in messages ("tensor 'x': codes").
+  Result<BlobBytes> load(const Blob& blob, const std::string& what) const;
+
+  /// Checks the checksum and, for a compressed blob, that it decompresses to exactly its raw size. Takes a few
+  /// megabytes of memory whatever the blob's size; gives the pages it read back to the system.
+  Status check_blob(const Blob& blob, const std::string& what) const;
+
+  /// Gives a blob's pages back to the system.
+  void release(const Blob& blob) const { file_.release(blob.offset, blob.stored); }
+
+ private:
+  CrumbFile(MappedFile file, CrumbHeader header) : file_(std::move(file)), header_(std::move(header)) {}
+  std::span<const std::byte> stored(const Blob& blob) const {
+    return file_.bytes().subspan(blob.offset, blob.stored);
+  }
+
+  MappedFile file_;
+  CrumbHeader header_;
+};
+
+/// The preamble and header of a whole file in memory, with every check that open() makes.
+Result<CrumbHeader> parse_crumb(std::span<const std::byte> file);
+
+}  // namespace crumb

@@ -1,0 +1,266 @@
+// The header's JSON: one tensor a line. Numbers that depend on the data (offsets, sizes, checksums) have a fixed
+// width, so that the header's length is known before the first blob is written.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "formats/crumb_file/crumb_file.h"
+#include "formats/io/text.h"
+#include "formats/json/bounded_json.h"
+
+namespace crumb {
+namespace {
+
+using nlohmann::json;
+
+std::string quoted(const std::string& text) { return json(text).dump(); }
+
+std::string blob_json(const Blob& blob) {
+  char text[160];
+  std::snprintf(text, sizeof text,
+                R"({"offset":%16llu,"stored":%16llu,"raw":%16llu,"codec":"%s","crc32":"%08x"})",
+                static_cast<unsigned long long>(blob.offset), static_cast<unsigned long long>(blob.stored),
+                static_cast<unsigned long long>(blob.raw), kCodecNames[static_cast<size_t>(blob.codec)].data(),
+                blob.crc);
+  return text;
+}
+
+std::string encoding_json(const Encoding& e) {
+  std::string text = R"({"number":")" + std::string(e.number->name) + R"(","range":")" +
+                     std::string(kRangeNames[static_cast<size_t>(e.range)]) + R"(","block":[)" +
+                     std::to_string(e.block_rows) + "," + std::to_string(e.block_cols) + R"(],"scale":")" +
+                     std::string(scale_format_row(e.scale).name) + R"(","scale_exponent":)" +
+                     std::to_string(e.scale_exponent) + R"(,"zero":")" +
+                     std::string(kZeroPointNames[static_cast<size_t>(e.zero)]) + R"("})";
+  return text;
+}
+
+std::string tensor_json(const PackedTensor& tensor) {
+  std::string text = R"({"name":)" + quoted(tensor.name) + R"(,"dtype":")" +
+                     std::string(dtype_name(tensor.dtype)) + R"(","shape":)" + json(tensor.shape).dump();
+  if (tensor.encoding) {
+    text += R"(,"spec":)" + quoted(tensor.spec) + R"(,"encoding":)" + encoding_json(*tensor.encoding);
+  }
+  for (size_t part = 0; part < kPartNames.size(); ++part) {
+    if (tensor.parts[part]) {
+      text += ",\n   \"" + std::string(kPartNames[part]) + "\":" + blob_json(*tensor.parts[part]);
+    }
+  }
+  return text + "}";
+}
+
+/// One pass over the parsed header; every method throws Failure, which parse_crumb_header catches.
+class HeaderReader {
+ public:
+  explicit HeaderReader(uint64_t first_blob) : end_(first_blob) {}
+
+  CrumbHeader read(const json& root) {
+    require(root.is_object(), "the header", "is not a JSON object");
+    allow_keys(root, "the header", {"format", "model", "tensors", "files"});
+    require(string_at(root, "the header", "format") == "crumb", "the header", "has a format other than \"crumb\"");
+    CrumbHeader header;
+    header.model = string_at(root, "the header", "model");
+    for (const json& entry : array_at(root, "the header", "tensors")) header.tensors.push_back(tensor(entry));
+    for (const json& entry : array_at(root, "the header", "files")) header.files.push_back(file(entry));
+    return header;
+  }
+
+  uint64_t end() const { return end_; }
+
+ private:
+  [[noreturn]] static void fail(const std::string& where, const std::string& what) { throw Failure{where + " " + what}; }
+  static void require(bool holds, const std::string& where, const std::string& what) {
+    if (!holds) fail(where, what);
+  }
+
+  static void allow_keys(const json& object, const std::string& where, std::initializer_list<std::string_view> keys) {
+    for (const auto& [key, value] : object.items()) {
+      if (std::ranges::find(keys, std::string_view(key)) == keys.end()) {
+        fail(where, "has an unknown key " + quote_text(key));
+      }
+    }
+  }
+
+  static const json& at(const json& object, const std::string& where, const char* key) {
+    require(object.is_object(), where, "is not a JSON object");
+    const auto found = object.find(key);
+    require(found != object.end(), where, std::string("has no \"") + key + "\"");
+    return *found;
+  }
+  static std::string string_at(const json& object, const std::string& where, const char* key) {
+    const json& value = at(object, where, key);
+    require(value.is_string(), where, std::string("has a \"") + key + "\" that is not a string");
+    return value.get<std::string>();
+  }
+  static const json& array_at(const json& object, const std::string& where, const char* key) {
+    const json& value = at(object, where, key);
+    require(value.is_array(), where, std::string("has a \"") + key + "\" that is not an array");
+    return value;
+  }
+  static uint64_t number(const json& value, const std::string& where, const char* key) {
+    require(value.is_number_unsigned(), where, std::string("has a \"") + key + "\" that is not a natural number");
+    return value.get<uint64_t>();
+  }
+
+  template <class Names>
+  static size_t choice(const json& object, const std::string& where, const char* key, const Names& names) {
+    const std::string name = string_at(object, where, key);
+    for (size_t i = 0; i < std::size(names); ++i) {
+      if (names[i] == name) return i;
+    }
+    fail(where, std::string("has an unknown ") + key + " " + quote_text(name));
+  }
+
+  PackedTensor tensor(const json& entry) {
+    PackedTensor tensor;
+    tensor.name = string_at(entry, "a tensor", "name");
+    const std::string where = "tensor " + quote_text(tensor.name);
+    require(!tensor.name.empty(), "a tensor", "has an empty name");
+    require(names_.insert(tensor.name).second, where, "appears twice");
+    const std::string dtype = string_at(entry, where, "dtype");
+    const std::optional<DType> known = dtype_from_name(dtype);
+    require(known.has_value(), where, "has an unknown dtype " + quote_text(dtype));
+    tensor.dtype = *known;
+    for (const json& axis : array_at(entry, where, "shape")) tensor.shape.push_back(number(axis, where, "shape"));
+    if (entry.contains("encoding")) {
+      tensor.spec = string_at(entry, where, "spec");
+      tensor.encoding = encoding(at(entry, where, "encoding"), where);
+      require(is_floating(tensor.dtype), where, "is encoded but its dtype is " + dtype);
+    }
+    allow_keys(entry, where, {"name", "dtype", "shape", tensor.encoding ? "spec" : "name",
+                              tensor.encoding ? "encoding" : "name", kPartNames[0], kPartNames[1], kPartNames[2],
+                              kPartNames[3], kPartNames[4], kPartNames[5]});
+    const auto sizes = part_sizes(tensor);
+    if (!sizes.ok()) fail(where + ":", sizes.failure().message);
+    for (size_t part = 0; part < kPartNames.size(); ++part) {
+      const std::string key(kPartNames[part]);
+      const std::optional<uint64_t>& size = sizes.value()[part];
+      require(entry.contains(key) == size.has_value(), where,
+              size ? "has no \"" + key + "\"" : "has a part \"" + key + "\" that its encoding does not have");
+      if (size) tensor.parts[part] = blob(entry[key], where + ": " + key, *size);
+    }
+    return tensor;
+  }
+
+  static Encoding encoding(const json& entry, const std::string& where) {
+    const std::string inside = where + ": encoding";
+    Encoding e;
+    const std::string name = string_at(entry, inside, "number");
+    e.number = find_number_format(name);
+    require(e.number && !e.number->scale_only, inside, "has an unknown number format " + quote_text(name));
+    allow_keys(entry, inside, {"number", "range", "block", "scale", "scale_exponent", "zero"});
+    e.range = static_cast<Range>(choice(entry, inside, "range", kRangeNames));
+    require(e.range == e.number->default_range() || e.number->has_range(), inside,
+            "has a range that " + name + " does not have");
+    std::vector<std::string_view> scale_names;
+    for (const ScaleFormatRow& row : kScaleFormats) scale_names.push_back(row.name);
+    e.scale = static_cast<ScaleFormat>(choice(entry, inside, "scale", scale_names));
+    e.zero = static_cast<ZeroPoint>(choice(entry, inside, "zero", kZeroPointNames));
+    require(e.zero == ZeroPoint::kNone || e.number->has_zero_point(), inside,
+            "has a zero point, which " + name + " does not take");
+    const json& exponent = at(entry, inside, "scale_exponent");
+    require(exponent.is_number_integer() && exponent.get<int64_t>() >= -126 && exponent.get<int64_t>() <= 126, inside,
+            "has a scale_exponent that is not an integer from -126 to 126");
+    e.scale_exponent = exponent.get<int>();
+    const json& block = array_at(entry, inside, "block");
+    require(block.size() == 2, inside, "has a block that is not [rows, columns]");
+    e.block_rows = number(block[0], inside, "block");
+    e.block_cols = number(block[1], inside, "block");
+    require(e.block_rows > 0 && e.block_cols > 0, inside, "has an empty block");
+    return e;
+  }
+
+  Blob blob(const json& entry, const std::string& where, std::optional<uint64_t> raw) {
+    allow_keys(entry, where, {"offset", "stored", "raw", "codec", "crc32"});
+    Blob blob;
+    blob.offset = number(at(entry, where, "offset"), where, "offset");
+    blob.stored = number(at(entry, where, "stored"), where, "stored");
+    blob.raw = number(at(entry, where, "raw"), where, "raw");
+    blob.codec = static_cast<Codec>(choice(entry, where, "codec", kCodecNames));
+    const std::string crc = string_at(entry, where, "crc32");
+    require(crc.size() == 8 && crc.find_first_not_of("0123456789abcdef") == std::string::npos, where,
+            "has a crc32 that is not eight lower-case hexadecimal digits: " + quote_text(crc));
+    blob.crc = static_cast<uint32_t>(std::stoul(crc, nullptr, 16));
+    require(!raw || blob.raw == *raw, where,
+            "has " + std::to_string(blob.raw) + " raw bytes, but its shape and encoding need " +
+                std::to_string(raw.value_or(0)));
+    require(blob.codec != Codec::kNone || blob.stored == blob.raw, where,
+            "is not compressed, yet stores " + std::to_string(blob.stored) + " bytes for " + std::to_string(blob.raw));
+    const uint64_t expected = (end_ + kCrumbAlignment - 1) / kCrumbAlignment * kCrumbAlignment;
+    require(blob.offset == expected, where,
+            "lies at offset " + std::to_string(blob.offset) + ", expected " + std::to_string(expected) +
+                " (the next multiple of 64 after the part before it)");
+    require(blob.stored <= (uint64_t{1} << 62), where, "is absurdly large: " + byte_text(blob.stored));
+    end_ = expected + blob.stored;
+    return blob;
+  }
+
+  PackedFile file(const json& entry) {
+    PackedFile file;
+    file.path = string_at(entry, "a file", "path");
+    const std::string where = "file " + quote_text(file.path);
+    allow_keys(entry, where, {"path", "data"});
+    require(names_.insert("file " + file.path).second, where, "appears twice");
+    const std::filesystem::path path(file.path);
+    bool inside = !file.path.empty() && path.is_relative();
+    for (const auto& step : path) inside = inside && step != ".." && step != ".";
+    require(inside, where, "does not stay inside the model's folder");
+    file.blob = blob(at(entry, where, "data"), where, std::nullopt);
+    return file;
+  }
+
+  uint64_t end_;
+  std::unordered_set<std::string> names_;
+};
+
+}  // namespace
+
+uint64_t PackedTensor::stored_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& blob : parts) bytes += blob ? blob->stored : 0;
+  return bytes;
+}
+
+Result<std::array<std::optional<uint64_t>, kPartNames.size()>> part_sizes(const PackedTensor& tensor) {
+  std::array<std::optional<uint64_t>, kPartNames.size()> sizes;
+  if (!tensor.encoding) {
+    const Result<uint64_t> bytes = tensor_byte_size(tensor.dtype, tensor.shape);
+    if (!bytes.ok()) return bytes.failure();
+    sizes[static_cast<size_t>(Part::kData)] = bytes.value();
+    return sizes;
+  }
+  const Encoding& e = *tensor.encoding;
+  const Result<EncodedLayout> layout = encoded_layout(e, tensor.shape);
+  if (!layout.ok()) return layout.failure();
+  sizes[static_cast<size_t>(Part::kCodes)] = layout.value().codes_bytes;
+  sizes[static_cast<size_t>(Part::kScales)] = layout.value().scales_bytes;
+  if (e.zero != ZeroPoint::kNone) sizes[static_cast<size_t>(Part::kZeros)] = layout.value().zeros_bytes;
+  if (e.number->learned) sizes[static_cast<size_t>(Part::kCodebook)] = layout.value().codebook_bytes;
+  if (e.tensor_scale) sizes[static_cast<size_t>(Part::kTensorScale)] = layout.value().tensor_scale_bytes;
+  return sizes;
+}
+
+std::string write_crumb_header(const CrumbHeader& header) {
+  std::string text = R"({"format":"crumb","model":)" + quoted(header.model) + ",\n \"tensors\":[";
+  for (size_t i = 0; i < header.tensors.size(); ++i) text += (i ? ",\n  " : "\n  ") + tensor_json(header.tensors[i]);
+  text += "],\n \"files\":[";
+  for (size_t i = 0; i < header.files.size(); ++i) {
+    text += (i ? ",\n  " : "\n  ");
+    text += R"({"path":)" + quoted(header.files[i].path) + R"(,"data":)" + blob_json(header.files[i].blob) + "}";
+  }
+  return text + "]}\n";
+}
+
+Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> text, uint64_t first_blob) {
+  Result<json> root = parse_bounded_json(text);
+  if (!root.ok()) return Failure{"the header: " + root.failure().message};
+  try {
+    HeaderReader reader(first_blob);
+    CrumbHeader header = reader.read(root.value());
+    return header;
+  } catch (const Failure& failure) {
+    return failure;
+  }
+}
+
+}  // namespace crumb
