@@ -90,8 +90,11 @@ Result<std::array<std::optional<uint64_t>, kPartNames.size()>> part_sizes(const 
 std::string write_crumb_header(const CrumbHeader& header);
 
 /// Reads the header back; checks names, shapes, encodings, sizes and that blobs follow one another, from
-/// `first_blob` on. A Failure names the tensor, what was found and what was expected.
-Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> json, uint64_t first_blob);
+/// `first_blob` to the file's end. A Failure names the tensor, what was found and what was expected.
+Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> json, uint64_t first_blob, uint64_t file_size);
+
+/// The preamble's 64 bytes.
+std::array<std::byte, kCrumbPreamble> write_crumb_preamble(std::string_view header, uint64_t file_size);
 
 /// Bytes of a blob: a view of the mapped file, or what was decompressed.
 class BlobBytes {

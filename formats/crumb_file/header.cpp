@@ -1,5 +1,6 @@
 // The header's JSON: one tensor a line. Numbers that depend on the data (offsets, sizes, checksums) have a fixed
 // width, so that the header's length is known before the first blob is written.
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -125,6 +126,7 @@ class HeaderReader {
     if (entry.contains("encoding")) {
       tensor.spec = string_at(entry, where, "spec");
       tensor.encoding = encoding(at(entry, where, "encoding"), where);
+      tensor.encoding->tensor_scale = entry.contains("tensor_scale");
       require(is_floating(tensor.dtype), where, "is encoded but its dtype is " + dtype);
     }
     allow_keys(entry, where, {"name", "dtype", "shape", tensor.encoding ? "spec" : "name",
@@ -251,12 +253,18 @@ std::string write_crumb_header(const CrumbHeader& header) {
   return text + "]}\n";
 }
 
-Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> text, uint64_t first_blob) {
-  Result<json> root = parse_bounded_json(text);
+Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> text, uint64_t first_blob, uint64_t file_size) {
+  // A header that describes much data may itself be large: half the file's size comes on top of the usual limit.
+  JsonLimits limits;
+  limits.max_bytes += file_size / 2;
+  Result<json> root = parse_bounded_json(text, limits);
   if (!root.ok()) return Failure{"the header: " + root.failure().message};
   try {
     HeaderReader reader(first_blob);
     CrumbHeader header = reader.read(root.value());
+    if (reader.end() != file_size) {
+      return Failure{"the header describes " + byte_text(reader.end()) + ", the file has " + byte_text(file_size)};
+    }
     return header;
   } catch (const Failure& failure) {
     return failure;

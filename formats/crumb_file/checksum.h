@@ -1,0 +1,16 @@
+// CRC-32 as zlib computes it (polynomial 0x04C11DB7, reflected), over buffers of any length.
+#pragma once
+
+#include <zlib.h>
+
+#include <cstdint>
+#include <span>
+
+namespace crumb {
+
+/// The checksum of bytes that follow those behind `crc` (0 for none).
+inline uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc = 0) {
+  return static_cast<uint32_t>(crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+}  // namespace crumb
