@@ -52,20 +52,22 @@ struct DTypeInfo {
   bool is_floating;        ///< real floating point (C64 is not)
   bool widening_rounds;    ///< not every value is a float32
   std::string_view numpy;  ///< numpy's kind and size ("f4"), empty where numpy has no such type
+  std::string_view number_format =
+      {};  ///< the row of number_formats() that its codes follow, for small floats
 };
 
 inline constexpr std::array<DTypeInfo, 22> kDTypes = {{
     {DType::kBool, "BOOL", 8, false, false, "b1"},
-    {DType::kF4, "F4", 4, true, false, ""},
-    {DType::kF6E2M3, "F6_E2M3", 6, true, false, ""},
-    {DType::kF6E3M2, "F6_E3M2", 6, true, false, ""},
+    {DType::kF4, "F4", 4, true, false, "", "e2m1"},
+    {DType::kF6E2M3, "F6_E2M3", 6, true, false, "", "e2m3"},
+    {DType::kF6E3M2, "F6_E3M2", 6, true, false, "", "e3m2"},
     {DType::kU8, "U8", 8, false, false, "u1"},
     {DType::kI8, "I8", 8, false, false, "i1"},
-    {DType::kF8E5M2, "F8_E5M2", 8, true, false, ""},
-    {DType::kF8E4M3, "F8_E4M3", 8, true, false, ""},
-    {DType::kF8E8M0, "F8_E8M0", 8, true, false, ""},
-    {DType::kF8E4M3Fnuz, "F8_E4M3FNUZ", 8, true, false, ""},
-    {DType::kF8E5M2Fnuz, "F8_E5M2FNUZ", 8, true, false, ""},
+    {DType::kF8E5M2, "F8_E5M2", 8, true, false, "", "e5m2"},
+    {DType::kF8E4M3, "F8_E4M3", 8, true, false, "", "e4m3fn"},
+    {DType::kF8E8M0, "F8_E8M0", 8, true, false, "", "e8m0"},
+    {DType::kF8E4M3Fnuz, "F8_E4M3FNUZ", 8, true, false, "", "e4m3fnuz"},
+    {DType::kF8E5M2Fnuz, "F8_E5M2FNUZ", 8, true, false, "", "e5m2fnuz"},
     {DType::kI16, "I16", 16, false, false, "i2"},
     {DType::kU16, "U16", 16, false, false, "u2"},
     {DType::kF16, "F16", 16, true, false, "f2"},
