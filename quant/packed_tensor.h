@@ -1,0 +1,46 @@
+// Tensors between QuantizedTensor and the packed file.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/crumb_file/crumb_file.h"
+#include "formats/crumb_file/writer.h"
+#include "quant/quantized_tensor.h"
+
+namespace crumb {
+
+/// An encoded tensor of a packed file: its bytes (mapped or decompressed, checksums checked) and the view of them.
+/// Spans point into the CrumbFile, which must outlive it.
+class LoadedTensor {
+ public:
+  /// Fails on damaged bytes, naming tensor and part. Precondition: tensor.encoding; tensor belongs to file.
+  static Result<LoadedTensor> load(const CrumbFile& file, const PackedTensor& tensor);
+
+  const QuantizedView& view() const { return view_; }
+
+ private:
+  std::vector<BlobBytes> parts_;
+  QuantizedView view_;
+};
+
+/// What a plan needs to know of a tensor that will be encoded.
+PackedTensor plan_encoded(std::string name, DType dtype, std::vector<uint64_t> shape, std::string spec,
+                          const Encoding& encoding);
+
+/// Writes an encoded tensor's parts; it must be the plan's next.
+void write_encoded(CrumbWriter& writer, const QuantizedTensor& tensor);
+
+/// Everything about a tensor that checksums do not tell: codes within the range that the quantizer may emit, finite
+/// scales that are not negative, zero points in range, an ascending codebook, zero padding bits. A Failure names the
+/// tensor, where, what was found and expected.
+Status check_encoded(const CrumbFile& file, const PackedTensor& tensor);
+
+/// The whole file: every blob's checksum and size, every encoded tensor's contents.
+Status check_packed_file(const CrumbFile& file);
+
+}  // namespace crumb

@@ -1,0 +1,58 @@
+// Named tensors as float32, whatever they lie in: a Hugging Face folder, a safetensors file or a packed file.
+// `crumb inspect`, `compare` and `dequantize` see every input through it.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/checkpoint/checkpoint.h"
+#include "formats/crumb_file/crumb_file.h"
+
+namespace crumb {
+
+struct SourceTensor {
+  std::string name;
+  DType dtype = DType::kF32;  ///< of the tensor as it was published
+  std::vector<uint64_t> shape;
+  std::string spec;    ///< empty: not quantized
+  uint64_t bytes = 0;  ///< stored
+};
+
+/// An opened source. Move-only; reading is thread-safe.
+class TensorSource {
+ public:
+  /// Throws Error naming the path and what is wrong with it. Checkpoints that another tool quantized are listed
+  /// all the same.
+  static TensorSource open(const std::filesystem::path& path);
+
+  /// "folder", "safetensors" or "crumb".
+  std::string_view kind() const;
+  uint64_t bytes() const;  ///< of the tensor files
+  const std::vector<SourceTensor>& tensors() const { return tensors_; }  ///< sorted by name
+  const SourceTensor* find(std::string_view name) const;
+
+  /// The tensor's values. Throws Error on damaged bytes and for dtypes without float values. F64 rounds.
+  std::vector<float> floats(const SourceTensor& tensor, int threads = 0) const;
+
+  /// The stored bytes of a tensor that is not quantized. Throws Error on damage or when it is.
+  std::vector<std::byte> raw(const SourceTensor& tensor) const;
+
+  /// Null where the source is of the other kind.
+  const Checkpoint* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
+  const CrumbFile* crumb() const { return crumb_ ? &*crumb_ : nullptr; }
+
+ private:
+  TensorSource() = default;
+
+  std::filesystem::path path_;
+  std::optional<Checkpoint> checkpoint_;
+  std::optional<CrumbFile> crumb_;
+  std::vector<SourceTensor> tensors_;
+};
+
+}  // namespace crumb
