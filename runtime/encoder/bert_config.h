@@ -1,0 +1,26 @@
+// What config.json says of a BERT encoder.
+#pragma once
+
+#include <cstddef>
+
+#include "runtime/encoder/elementwise.h"
+#include "runtime/tokenizer/json_file.h"
+
+namespace crumb::runtime {
+
+struct BertConfig {
+  size_t hidden_size = 0;
+  size_t num_layers = 0;
+  size_t num_heads = 0;
+  size_t intermediate_size = 0;
+  size_t vocab_size = 0;
+  size_t max_positions = 0;
+  size_t type_vocab_size = 0;
+  float layer_norm_eps = 1e-12F;
+  Activation activation = Activation::kGelu;
+
+  /// Throws crumb::Error on another architecture than BERT, and on values that make no sense.
+  static BertConfig parse(const JsonFile& file);
+};
+
+}  // namespace crumb::runtime

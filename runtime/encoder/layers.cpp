@@ -1,0 +1,64 @@
+#include "runtime/encoder/layers.h"
+
+#include "formats/error.h"
+#include "runtime/encoder/elementwise.h"
+
+namespace crumb::runtime {
+namespace {
+
+std::string shown(const std::vector<size_t>& shape) {
+  std::string text = "[";
+  for (const size_t size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  return text + "]";
+}
+
+void check_shape(const WeightSource& source, const std::string& name, const std::vector<size_t>& expected) {
+  if (!source.has(name)) {
+    throw Error(source.describe() + " has no tensor " + name +
+                ", which its configuration asks for with shape " + shown(expected));
+  }
+  const auto found = source.shape(name);
+  if (found != expected) {
+    throw Error(source.describe() + ": tensor " + name + " has shape " + shown(found) +
+                ", its configuration asks for " + shown(expected));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Matrix> load_matrix(const WeightSource& source, const std::string& name, size_t rows,
+                                    size_t cols) {
+  check_shape(source, name, {rows, cols});
+  return source.matrix(name);
+}
+
+std::vector<float> load_vector(const WeightSource& source, const std::string& name, size_t size) {
+  check_shape(source, name, {size});
+  return source.vector(name);
+}
+
+Linear Linear::load(const WeightSource& source, const std::string& name, size_t in, size_t out,
+                    bool with_bias) {
+  Linear linear;
+  linear.weight = load_matrix(source, name + ".weight", out, in);
+  if (with_bias) linear.bias = load_vector(source, name + ".bias", out);
+  return linear;
+}
+
+void Linear::apply(std::span<const float> x, size_t batch, std::span<float> y) const {
+  weight->multiply(x, batch, y);
+  if (!bias.empty()) add_bias_rows(y, bias);
+}
+
+LayerNorm LayerNorm::load(const WeightSource& source, const std::string& name, size_t width, float epsilon) {
+  const bool early = !source.has(name + ".weight") && source.has(name + ".gamma");
+  LayerNorm norm;
+  norm.weight = load_vector(source, name + (early ? ".gamma" : ".weight"), width);
+  norm.bias = load_vector(source, name + (early ? ".beta" : ".bias"), width);
+  norm.epsilon = epsilon;
+  return norm;
+}
+
+void LayerNorm::apply(std::span<float> rows) const { layer_norm_rows(rows, weight, bias, epsilon); }
+
+}  // namespace crumb::runtime
