@@ -1,0 +1,25 @@
+#include "formats/io/text.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+namespace crumb {
+
+TEST_CASE("quoted text is one printable line") {
+  CHECK(quote_text("layer.0.weight") == "'layer.0.weight'");
+  CHECK(quote_text("a\nb'c\\") == "'a\\x0ab\\x27c\\x5c'");
+  CHECK(quote_text("caf\xc3\xa9 \xff") == "'caf\xc3\xa9 \\xff'");
+  CHECK(quote_text(std::string(1000, 'x')).size() < 140);
+  CHECK(quote_text({"\0", 1}) == "'\\x00'");
+}
+
+TEST_CASE("UTF-8 is checked by the letter") {
+  CHECK(is_utf8(""));
+  CHECK(is_utf8("\xf0\x9f\x8d\x9e \xe4\xb8\xad \xc3\xa9"));
+  for (const char* bad : {"\x80", "\xc0\x80", "\xc3", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80",
+                          "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "a\xffz"})
+    CHECK_FALSE(is_utf8(bad));
+}
+
+}  // namespace crumb
