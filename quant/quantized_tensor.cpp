@@ -85,13 +85,17 @@ float RowDecoder::value_ref(uint64_t row, uint64_t col) const {
   return decode_ref(grid_, pattern, scale(block), zero_point(block));
 }
 
-void dequantize(const QuantizedView& tensor, std::span<float> out, int threads) {
-  const RowDecoder decoder(tensor);
+void decode_rows(const RowDecoder& decoder, uint64_t first_row, std::span<float> out, int threads) {
   const uint64_t cols = decoder.cols();
-  const uint64_t grain = cols == 0 ? 1 : std::max<uint64_t>(1, 65536 / cols);
-  parallel_for(decoder.rows(), grain, threads, [&](size_t begin, size_t end) {
-    for (size_t row = begin; row < end; ++row) decoder.values(row, 0, out.subspan(row * cols, cols));
+  if (cols == 0) return;
+  const uint64_t grain = std::max<uint64_t>(1, 65536 / cols);
+  parallel_for(out.size() / cols, grain, threads, [&](size_t begin, size_t end) {
+    for (size_t row = begin; row < end; ++row) decoder.values(first_row + row, 0, out.subspan(row * cols, cols));
   });
+}
+
+void dequantize(const QuantizedView& tensor, std::span<float> out, int threads) {
+  decode_rows(RowDecoder(tensor), 0, out, threads);
 }
 
 }  // namespace crumb

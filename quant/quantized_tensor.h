@@ -64,6 +64,9 @@ class RowDecoder {
   CodeGrid grid_;
 };
 
+/// Whole rows from `first_row` on, row-major: out.size() is a multiple of decoder.cols().
+void decode_rows(const RowDecoder& decoder, uint64_t first_row, std::span<float> out, int threads = 0);
+
 /// All values, row-major. Precondition: out.size() is the tensor's number of elements.
 void dequantize(const QuantizedView& tensor, std::span<float> out, int threads = 0);
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "formats/dtype.h"
+#include "formats/io/interrupt.h"
 #include "formats/number/packing.h"
 #include "quant/codebook_search.h"
 #include "quant/loops/loops.h"
@@ -48,6 +49,7 @@ class Run {
     if (learned || bands < 4) {
       // Few bands or a codebook to learn: all scales first, then all rows.
       parallel_for(fits_.size(), learned ? 64 : 1, options_.threads, [&](size_t begin, size_t end) {
+        check_interrupt();
         for (size_t block = begin; block < end; ++block) fit_block(block);
       });
       check_finite();
@@ -57,6 +59,7 @@ class Run {
     } else {
       // Each band while it is in the cache.
       parallel_for(bands, grain, options_.threads, [&](size_t begin, size_t end) {
+        check_interrupt();
         for (size_t band = begin; band < end; ++band) {
           for (uint64_t b = 0; b < out_.layout.blocks_per_row; ++b) fit_block(band * out_.layout.blocks_per_row + b);
           if (!finite_) return;

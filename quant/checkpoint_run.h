@@ -1,0 +1,50 @@
+// Quantizing a checkpoint into a packed file, one tensor in memory at a time.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quant/checkpoint_plan.h"
+
+namespace crumb {
+
+struct TensorReport {
+  std::string name;
+  std::vector<uint64_t> shape;
+  DType dtype = DType::kF32;
+  std::string spec;    ///< canonical; empty where the tensor was kept
+  uint64_t bytes = 0;  ///< in the packed file
+  double sqnr_db = 0;  ///< of the stored values against the original; +inf where they are equal
+  double max_abs_error = 0;
+  std::string kept_because;  ///< empty where the tensor was quantized
+  uint64_t saturated_scales = 0;
+};
+
+struct CheckpointReport {
+  uint64_t input_bytes = 0;
+  uint64_t output_bytes = 0;
+  double bits_per_weight = 0;  ///< of the quantized tensors, before zstd; 0 where there are none
+  std::vector<TensorReport> tensors;
+};
+
+struct RunOptions {
+  int zstd_level = 0;  ///< 0: none
+  int threads = 0;     ///< 0: those the machine has
+  /// Called before each tensor and once at the end, with tensors and input bytes done so far.
+  std::function<void(size_t tensors, uint64_t bytes)> progress;
+};
+
+/// Quantizes as planned and writes the packed file, configuration and tokenizer files included. The file appears under
+/// its name when it is complete. Throws Error: for an output that is one of the inputs, for inf or NaN weights (naming
+/// the tensor), for what reading or writing meets.
+CheckpointReport quantize_checkpoint(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
+                                     const std::filesystem::path& output, const RunOptions& options = {});
+
+/// Throws Error(kUsage) when writing `output` would overwrite one of the inputs.
+void refuse_overwriting_inputs(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output);
+
+}  // namespace crumb
