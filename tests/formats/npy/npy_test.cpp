@@ -176,7 +176,7 @@ TEST_CASE("a written matrix has numpy's own bytes and is read back") {
   CHECK(header.size() == 128);
   CHECK(header.substr(0, 69) ==
         std::string("\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }",
-                    70));
+                    69));
   CHECK(header.back() == '\n');
   const std::uint64_t one[] = {7};
   CHECK(npy_header(DType::kU8, one).find("'|u1', 'fortran_order': False, 'shape': (7,), }") !=
