@@ -1,0 +1,70 @@
+// crumb embed: sentences to vectors.
+#include <iostream>
+
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "formats/io/interrupt.h"
+#include "formats/io/mapped_file.h"
+#include "formats/npy/npy.h"
+#include "quant/checkpoint_run.h"
+#include "runtime/encoder/encoder.h"
+#include "runtime/model_source.h"
+
+namespace crumb::cli {
+namespace {
+
+struct Options {
+  std::string model, text, output;
+  int threads = 0;
+};
+
+constexpr uint64_t kMostTextBytes = uint64_t{4} << 30;
+
+/// Lines end at \n or \r\n; a last line without an end counts, an end at the end of the file begins no further line.
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    lines.push_back(std::move(line));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+void embed_verb(const Options& options) {
+  refuse_overwriting_inputs({options.model, options.text}, options.output);
+  const std::vector<std::string> lines = lines_of(read_text_file(options.text, kMostTextBytes).take());
+  const auto source = runtime::open_model(options.model);
+  const runtime::Encoder encoder = runtime::Encoder::load(*source);
+  std::vector<float> vectors;
+  const double start = now_seconds();
+  {
+    Progress progress("embedding", "lines", lines.size(), 0);
+    vectors = encoder.embed(lines, options.threads, [&](size_t done, size_t) {
+      check_interrupt();
+      progress.update(done, 0);
+    });
+  }
+  const double seconds = now_seconds() - start;
+  write_npy(options.output, vectors, lines.size(), encoder.width());
+  std::cout << options.output << ": float32 [" << lines.size() << ", " << encoder.width() << "], " << fixed(seconds, 2)
+            << " s\n";
+}
+
+}  // namespace
+
+void add_embed(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("embed", "Embed the lines of a text file with a sentence encoder");
+  verb->add_option("model", options->model, "A Hugging Face folder or a packed file")->required();
+  verb->add_option("--text", options->text, "The text: UTF-8, one sentence a line")->required();
+  verb->add_option("-o,--output", options->output, "The .npy file to write: float32 [lines, width]")->required();
+  verb->add_option("--threads", options->threads, "Threads (those the machine has); never changes the result")
+      ->check(CLI::Range(0, 1024));
+  verb->footer("Example:\n  crumb embed minilm.crumb --text examples/sentences.txt -o vectors.npy");
+  verb->callback([options] { embed_verb(*options); });
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,159 @@
+// crumb formats: the number formats, and every value of one.
+#include <iostream>
+
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "formats/number/block_format.h"
+#include "formats/number/number_format.h"
+#include "formats/text/nearest_name.h"
+#include "quant/quant_spec.h"
+
+namespace crumb::cli {
+namespace {
+
+struct Options {
+  std::string name;
+  bool values = false, json = false;
+};
+
+std::string grid_text(const NumberFormat& f) {
+  switch (f.grid) {
+    case Grid::kInteger:
+      return f.name == "ternary" ? "-1, 0, 1" : std::string(f.is_signed ? "signed" : "unsigned") + " integer";
+    case Grid::kHalfInteger: return "half-integer, no zero";
+    case Grid::kBinary: return "-1, 1";
+    case Grid::kMinifloat: {
+      static constexpr std::string_view kSpecials[] = {"", ", inf and NaN", ", NaN", ", NaN, no -0"};
+      return "float, bias " + std::to_string(f.bias) + std::string(kSpecials[static_cast<size_t>(f.specials)]);
+    }
+    case Grid::kCodebook: return f.learned ? "codebook learned per tensor" : "normal quantiles";
+    case Grid::kExponent: break;
+  }
+  return "power of two, for scales";
+}
+
+std::string number_text(float value) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.9g", static_cast<double>(value));
+  return text;
+}
+
+/// The codes that the quantizer may emit (integers) or every bit pattern (floats), with their values. None for
+/// learned codebooks: those have no values of their own.
+std::vector<std::pair<int, float>> code_values(const NumberFormat& f) {
+  std::vector<std::pair<int, float>> pairs;
+  if (f.learned) return pairs;
+  const auto table = value_table(f);
+  for (int code = f.least_code(f.default_range()); code <= f.greatest_code(f.default_range()); ++code) {
+    pairs.emplace_back(code, table[f.bits_of(code)]);
+  }
+  return pairs;
+}
+
+Json format_json(const NumberFormat& f, std::string_view name, bool values) {
+  Json json;
+  json["name"] = name;
+  json["bits"] = f.bits;
+  if (!values) {
+    json["grid"] = grid_text(f);
+    json["largest"] = json_number(static_cast<double>(f.largest_value(f.default_range())));
+    return json;
+  }
+  json["codes"] = Json::array();
+  for (const auto& [code, value] : code_values(f)) {
+    Json entry;
+    entry["code"] = code;
+    entry["value"] = json_number(static_cast<double>(value));
+    json["codes"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+Json block_json(const BlockFormat& b, const NumberFormat& element) {
+  Json json = format_json(element, b.name, false);
+  json["element"] = b.element;
+  json["block"] = b.block;
+  json["scale"] = scale_format_row(b.scale).name;
+  return json;
+}
+
+void print_all() {
+  std::vector<std::vector<std::string>> rows{{"format", "bits", "largest", "values"}};
+  for (const NumberFormat& f : number_formats()) {
+    rows.push_back({std::string(f.name), std::to_string(f.bits), number_text(f.largest_value(f.default_range())),
+                    grid_text(f)});
+  }
+  print_table(rows);
+  std::cout << "\n";
+  rows = {{"block format", "element", "block", "scale", "bits per weight"}};
+  for (const BlockFormat& b : kBlockFormats) {
+    const double bits = find_number_format(b.element)->bits +
+                        8.0 * scale_format_row(b.scale).bytes / static_cast<double>(b.block);
+    rows.push_back({std::string(b.name), std::string(b.element), std::to_string(b.block),
+                    std::string(scale_format_row(b.scale).name), fixed(bits, 2)});
+  }
+  print_table(rows);
+  std::cout << "\n";
+  rows = {{"scheme", "spec", "what it is"}};
+  for (const Scheme& s : schemes()) {
+    rows.push_back({std::string(s.name), s.spec.empty() ? "-" : std::string(s.spec), std::string(s.summary)});
+  }
+  print_table(rows);
+}
+
+void print_one(const NumberFormat& f, std::string_view name, const BlockFormat* block, bool values) {
+  std::cout << name << ": " << f.bits << " bits, " << grid_text(f) << ", largest value "
+            << number_text(f.largest_value(f.default_range())) << "\n";
+  if (block) {
+    std::cout << "elements " << block->element << " in blocks of " << block->block << ", scales "
+              << scale_format_row(block->scale).name << "\n";
+  }
+  if (!values) return;
+  if (f.learned) {
+    std::cout << "its " << (1 << f.bits) << " values are learned for each tensor\n";
+    return;
+  }
+  std::vector<std::vector<std::string>> rows{{"code", "value"}};
+  for (const auto& [code, value] : code_values(f)) rows.push_back({std::to_string(code), number_text(value)});
+  print_table(rows);
+}
+
+void formats_verb(const Options& options) {
+  if (options.name.empty()) {
+    if (options.values) throw usage_error("--values needs the name of a format, as in crumb formats e2m1 --values");
+    if (!options.json) return print_all();
+    Json json;
+    json["formats"] = Json::array();
+    for (const NumberFormat& f : number_formats()) json["formats"].push_back(format_json(f, f.name, false));
+    json["block_formats"] = Json::array();
+    for (const BlockFormat& b : kBlockFormats) {
+      json["block_formats"].push_back(block_json(b, *find_number_format(b.element)));
+    }
+    return print_json(json);
+  }
+  const BlockFormat* block = find_block_format(options.name);
+  const NumberFormat* number = find_number_format(block ? block->element : options.name);
+  if (!number) {
+    std::vector<std::string_view> names;
+    for (const NumberFormat& f : number_formats()) names.push_back(f.name);
+    for (const BlockFormat& b : kBlockFormats) names.push_back(b.name);
+    throw usage_error(unknown_name("format", options.name, names));
+  }
+  if (!options.json) return print_one(*number, options.name, block, options.values);
+  print_json(block && !options.values ? block_json(*block, *number)
+                                      : format_json(*number, options.name, options.values));
+}
+
+}  // namespace
+
+void add_formats(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("formats", "List the number formats, block formats and schemes");
+  verb->add_option("name", options->name, "One format");
+  verb->add_flag("--values", options->values, "Every code of the format and its value, before scale and zero point");
+  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->footer("Example:\n  crumb formats e2m1 --values");
+  verb->callback([options] { formats_verb(*options); });
+}
+
+}  // namespace crumb::cli

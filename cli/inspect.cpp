@@ -1,0 +1,87 @@
+// crumb inspect: what is in a file or folder.
+#include <algorithm>
+#include <iostream>
+#include <map>
+
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "quant/tensor_source.h"
+
+namespace crumb::cli {
+namespace {
+
+struct Options {
+  std::string file;
+  bool tensors = false, json = false;
+};
+
+Json tensors_json(const TensorSource& source) {
+  Json tensors = Json::array();
+  for (const SourceTensor& tensor : source.tensors()) {
+    Json row;
+    row["name"] = tensor.name;
+    row["shape"] = tensor.shape;
+    row["dtype"] = dtype_name(tensor.dtype);
+    row["spec"] = tensor.spec.empty() ? Json(nullptr) : Json(tensor.spec);
+    row["bytes"] = tensor.bytes;
+    tensors.push_back(std::move(row));
+  }
+  return tensors;
+}
+
+void inspect_verb(const Options& options) {
+  const TensorSource source = TensorSource::open(options.file);
+  if (options.json) {
+    Json json;
+    json["kind"] = source.kind();
+    json["bytes"] = source.bytes();
+    json["tensors"] = tensors_json(source);
+    return print_json(json);
+  }
+  std::cout << options.file << ": " << source.kind() << ", " << megabytes(source.bytes()) << ", "
+            << source.tensors().size() << " tensors\n";
+  if (source.crumb()) {
+    const CrumbHeader& header = source.crumb()->header();
+    if (!header.model.empty()) std::cout << "model: " << header.model << "\n";
+    for (const PackedFile& file : header.files) std::cout << "holds " << file.path << "\n";
+  } else if (source.checkpoint()->quantized()) {
+    std::cout << "already quantized by another tool: " << *source.checkpoint()->quantized() << "\n";
+  }
+  struct Sum {
+    size_t tensors = 0;
+    uint64_t bytes = 0;
+  };
+  std::map<std::string, Sum> by_kind;
+  for (const SourceTensor& tensor : source.tensors()) {
+    Sum& sum = by_kind[tensor.spec.empty() ? std::string(dtype_name(tensor.dtype)) : tensor.spec];
+    ++sum.tensors;
+    sum.bytes += tensor.bytes;
+  }
+  std::vector<std::vector<std::string>> rows{{"stored as", "tensors", "bytes"}};
+  for (const auto& [kind, sum] : by_kind) {
+    rows.push_back({kind, std::to_string(sum.tensors), std::to_string(sum.bytes)});
+  }
+  print_table(rows);
+  if (!options.tensors) return;
+  rows = {{"tensor", "shape", "dtype", "spec", "bytes"}};
+  for (const SourceTensor& tensor : source.tensors()) {
+    rows.push_back({tensor.name, shape_text(tensor.shape), std::string(dtype_name(tensor.dtype)),
+                    tensor.spec.empty() ? "-" : tensor.spec, std::to_string(tensor.bytes)});
+  }
+  std::cout << "\n";
+  print_table(rows);
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("inspect", "Say what a packed file, safetensors file or folder holds");
+  verb->add_option("file", options->file, "The file or folder")->required();
+  verb->add_flag("--tensors", options->tensors, "List every tensor");
+  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->footer("Example:\n  crumb inspect minilm.crumb --tensors");
+  verb->callback([options] { inspect_verb(*options); });
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,109 @@
+#include "cli/output.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+
+namespace crumb::cli {
+namespace {
+
+constexpr double kBarSeconds = 0.1;
+constexpr double kLineSeconds = 5;
+constexpr size_t kBarWidth = 24;
+
+}  // namespace
+
+Json json_number(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+Json json_sqnr(double sqnr_db) { return std::isfinite(sqnr_db) ? Json(sqnr_db) : Json(nullptr); }
+
+void print_json(const Json& json) {
+  std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+std::string fixed(double value, int digits) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+std::string megabytes(uint64_t bytes) { return fixed(static_cast<double>(bytes) / 1e6, 2) + " MB"; }
+
+void print_table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string space(widths[i] - row[i].size(), ' ');
+      line += (i ? "  " : "") + (i == 0 ? row[i] + space : space + row[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    std::cout << line << "\n";
+  }
+}
+
+uint64_t peak_rss_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
+  }
+  return 0;
+}
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Progress::Progress(std::string what, std::string items, size_t total_items, uint64_t total_bytes)
+    : what_(std::move(what)),
+      items_(std::move(items)),
+      total_items_(total_items),
+      total_bytes_(total_bytes),
+      terminal_(isatty(STDERR_FILENO) != 0),
+      start_(now_seconds()) {
+  last_ = start_;
+}
+
+Progress::~Progress() {
+  if (terminal_) std::fprintf(stderr, "\r\x1b[K");
+}
+
+void Progress::update(size_t items, uint64_t bytes) {
+  const double now = now_seconds();
+  if (now - last_ < (terminal_ ? kBarSeconds : kLineSeconds)) return;
+  last_ = now;
+  const double share = total_bytes_ > 0 ? static_cast<double>(bytes) / static_cast<double>(total_bytes_)
+                                        : static_cast<double>(items) / static_cast<double>(std::max<size_t>(total_items_, 1));
+  const double seconds = now - start_;
+  std::string text = what_ + " " + std::to_string(items) + "/" + std::to_string(total_items_) + " " + items_;
+  if (total_bytes_ > 0) {
+    text += ", " + megabytes(bytes) + " of " + megabytes(total_bytes_) + ", " +
+            fixed(static_cast<double>(bytes) / 1e6 / std::max(seconds, 1e-9), 0) + " MB/s";
+  }
+  if (share > 0) text += ", " + fixed(seconds * (1 - share) / share, 0) + " s left";
+  if (!terminal_) {
+    std::fprintf(stderr, "%s\n", text.c_str());
+    return;
+  }
+  const auto full = static_cast<size_t>(std::clamp(share, 0.0, 1.0) * kBarWidth);
+  const std::string bar = std::string(full, '#') + std::string(kBarWidth - full, '.');
+  std::fprintf(stderr, "\r\x1b[K[%s] %s", bar.c_str(), text.c_str());
+  std::fflush(stderr);
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,57 @@
+// How verbs print: JSON numbers, sizes for people, tables, progress.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crumb::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// A number as JSON can say it: "inf", "-inf" and "nan" as strings.
+Json json_number(double value);
+
+/// SQNR in dB; null where it is infinite (nothing was lost).
+Json json_sqnr(double sqnr_db);
+
+/// Prints an object, indented, and a newline.
+void print_json(const Json& json);
+
+/// "90.87 MB"; MB = 10^6 bytes.
+std::string megabytes(uint64_t bytes);
+
+/// printf's "%.*f"; "inf" and "nan" as words.
+std::string fixed(double value, int digits);
+
+/// Rows of cells under a head, columns aligned: the first column to the left, the others to the right.
+void print_table(const std::vector<std::vector<std::string>>& rows);
+
+/// The process's largest resident set so far, in bytes (VmHWM); 0 where the system does not say.
+uint64_t peak_rss_bytes();
+
+/// Progress of long work on stderr: a bar on a terminal, else a line every few seconds.
+class Progress {
+ public:
+  /// `what` is being done to `total_items` things of `total_bytes` in all (0: no bytes to speak of).
+  Progress(std::string what, std::string items, size_t total_items, uint64_t total_bytes);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void update(size_t items, uint64_t bytes);
+
+ private:
+  std::string what_, items_;
+  size_t total_items_;
+  uint64_t total_bytes_;
+  bool terminal_;
+  double start_, last_ = 0;
+};
+
+/// Seconds of a clock that never goes back.
+double now_seconds();
+
+}  // namespace crumb::cli

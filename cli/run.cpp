@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <cstdio>
+#include <new>
+#include <vector>
+
+#include "cli/verb.h"
+#include "formats/error.h"
+#include "formats/text/nearest_name.h"
+
+namespace crumb::cli {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+constexpr int kInterrupted = 130;
+
+int exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kFailed: break;
+    case ErrorKind::kUsage: return kUsage;
+    case ErrorKind::kInterrupted: return kInterrupted;
+  }
+  return kFailed;
+}
+
+int complain(const std::string& message, int code) {
+  std::fprintf(stderr, "crumb: %s\n", message.c_str());
+  return code;
+}
+
+/// The verb of that name; null where there is none.
+const CLI::App* find_verb(const CLI::App& app, const std::vector<std::string>& arguments) {
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!arguments.empty() && verb->get_name() == arguments[0]) return verb;
+  }
+  return nullptr;
+}
+
+/// What CLI11 cannot tell: the nearest valid name of a mistyped verb or flag.
+std::string hint(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.empty()) return "";
+  const CLI::App* verb = find_verb(app, arguments);
+  if (!verb) {
+    std::vector<std::string> verbs;
+    for (const CLI::App* other : app.get_subcommands([](const CLI::App*) { return true; })) {
+      verbs.push_back(other->get_name());
+    }
+    return arguments[0].starts_with('-') ? "" : unknown_name("verb", arguments[0], verbs);
+  }
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : verb->get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  for (const std::string& argument : arguments) {
+    const std::string flag = argument.substr(0, argument.find('='));
+    if (flag.starts_with("--") && flag.size() > 2 && std::ranges::find(flags, flag) == flags.end()) {
+      return unknown_name("flag", flag, flags);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+void add_verbs(CLI::App& app) {
+  add_quantize(app);
+  add_inspect(app);
+  add_verify(app);
+  add_dequantize(app);
+  add_compare(app);
+  add_formats(app);
+  add_embed(app);
+  add_agree(app);
+}
+
+int run(const std::vector<std::string>& arguments) {
+  CLI::App app("Crumb: neural networks whose weights take one to eight bits.", "crumb");
+  app.set_version_flag("--version", "crumb " CRUMB_VERSION, "Print the version");
+  app.require_subcommand(1);
+  app.footer("Each verb explains itself: crumb VERB --help");
+  add_verbs(app);
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    app.parse(std::move(reversed));
+    return std::fflush(stdout) == 0 ? 0 : complain("cannot write to standard output", kFailed);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const std::string better = hint(app, arguments);
+    const std::string verb = find_verb(app, arguments) ? arguments[0] + " " : "";
+    return complain((better.empty() ? std::string(error.what()) : better) + " (see crumb " + verb + "--help)", kUsage);
+  } catch (const Error& error) {
+    return complain(error.what(), exit_code(error.kind()));
+  } catch (const std::bad_alloc&) {
+    return complain("out of memory", kFailed);
+  } catch (const std::exception& error) {
+    return complain(error.what(), kFailed);
+  }
+}
+
+}  // namespace crumb::cli

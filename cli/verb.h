@@ -1,0 +1,26 @@
+// The verbs of the crumb command: one file each, which adds a subcommand and says what to do when it is called.
+//
+// A verb throws crumb::Error; main() turns its kind into the exit code. Results go to stdout, everything else to stderr.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace crumb::cli {
+
+void add_quantize(CLI::App& app);
+void add_inspect(CLI::App& app);
+void add_verify(CLI::App& app);
+void add_dequantize(CLI::App& app);
+void add_compare(CLI::App& app);
+void add_formats(CLI::App& app);
+void add_embed(CLI::App& app);
+void add_agree(CLI::App& app);
+
+/// All of them, in the order of --help.
+void add_verbs(CLI::App& app);
+
+/// Runs a command line (without the program's name) and gives the exit code: 0 done, 1 failed, 2 wrong usage, 130
+/// interrupted. Prints results, help and errors.
+int run(const std::vector<std::string>& arguments);
+
+}  // namespace crumb::cli
