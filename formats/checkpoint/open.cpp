@@ -159,6 +159,7 @@ class CheckpointOpener {
   Status add_tensor_file(MappedFile file) {
     Result<SafetensorsHeader> header = parse_safetensors(file.bytes());
     if (!header.ok()) return Failure{quote_text(file.path().native()) + ": " + header.failure().message};
+    checkpoint_.tensors_.reserve(checkpoint_.tensors_.size() + header.value().tensors.size());
     for (SafetensorsTensor& tensor : header.value().tensors)
       checkpoint_.tensors_.push_back({std::move(tensor.name), tensor.dtype, std::move(tensor.shape),
                                       file.bytes().subspan(tensor.offset, tensor.bytes),

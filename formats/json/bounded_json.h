@@ -13,7 +13,7 @@ namespace crumb {
 
 struct JsonLimits {
   /// Memory that the parsed document and its parsing may take together, as estimated from its values.
-  std::uint64_t max_bytes = std::uint64_t{48} << 20;
+  std::uint64_t max_bytes = std::uint64_t{40} << 20;
   /// Arrays and objects inside each other.
   unsigned max_depth = 32;
   /// One string or number, in bytes of its source text (the parser copies a token while it reads it).

@@ -13,13 +13,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kMemoryBeyondHeader = std::uint64_t{32} << 20;
+/// For the list of tensors and the metadata; the parser's own buffers come on top.
+constexpr std::uint64_t kListMemory = std::uint64_t{40} << 20;
 
 /// Turns the parser's events into tensors, without a document in between. `offset` and `bytes` hold
 /// data_offsets' begin and end until check_layout.
 class HeaderHandler : public nlohmann::json_sax<json> {
  public:
-  HeaderHandler(SafetensorsHeader& header, std::uint64_t memory) : header_(header), memory_(memory) {}
+  explicit HeaderHandler(SafetensorsHeader& header) : header_(header) {}
 
   bool null() override { return unexpected("null"); }
   bool boolean(bool) override { return unexpected("a boolean"); }
@@ -165,11 +166,11 @@ class HeaderHandler : public nlohmann::json_sax<json> {
 
   bool spend(std::uint64_t bytes) {
     spent_ += bytes;
-    return spent_ <= memory_ || refuse("it describes more tensors than its length allows for");
+    return spent_ <= kListMemory ||
+           refuse("it describes more than " + byte_text(kListMemory) + " of memory can list");
   }
 
   SafetensorsHeader& header_;
-  std::uint64_t memory_;
   std::uint64_t spent_ = 0;
   Where where_ = Where::kStart;
   std::string key_;
@@ -179,14 +180,14 @@ class HeaderHandler : public nlohmann::json_sax<json> {
   std::string why_;
 };
 
-/// How many tensors a header can hold: one per "data_offsets" in it.
+/// How many tensors a header can hold: one per "data_offsets" in it, and not more than can be listed.
 std::size_t count_tensors(std::string_view header) {
   constexpr std::string_view kMark = "\"data_offsets\"";
   std::size_t count = 0;
   for (std::size_t at = header.find(kMark); at != std::string_view::npos;
        at = header.find(kMark, at + kMark.size()))
     ++count;
-  return std::min(count, header.size() / 40);
+  return std::min<std::size_t>(count, kListMemory / sizeof(SafetensorsTensor));
 }
 
 Status check_names(const std::vector<SafetensorsTensor>& tensors) {
@@ -284,7 +285,7 @@ Result<SafetensorsHeader> parse_safetensors(std::span<const std::byte> file) {
   SafetensorsHeader header;
   header.data_offset = 8 + length;
   header.tensors.reserve(count_tensors({chars, text.size()}));
-  HeaderHandler handler(header, length + kMemoryBeyondHeader);
+  HeaderHandler handler(header);
   try {
     if (!json::sax_parse(chars, chars + text.size(), &handler)) return in_header(handler.why());
   } catch (const json::exception& error) {

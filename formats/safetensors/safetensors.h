@@ -46,7 +46,7 @@ bool looks_like_safetensors(std::span<const std::byte> start);
 
 /// Checks a whole file against every rule above and lists its tensors; the data itself is not touched. A
 /// Failure names the tensor or the byte, what was found and what was expected; a file cut short, how many
-/// bytes are missing. Takes at most the header's length plus 60 MiB of memory.
+/// bytes are missing. Takes at most 60 MiB of memory, whatever the header says.
 Result<SafetensorsHeader> parse_safetensors(std::span<const std::byte> file);
 
 /// What a writer is told about a tensor before its bytes.

@@ -171,7 +171,7 @@ TEST_CASE("a header cannot ask for much more memory than its own length") {
   for (int i = 0; i < 5'000'000; ++i) sizes += ",1";
   CHECK(says(
       why(safetensors_file("{\"t\":{\"dtype\":\"U8\",\"shape\":[" + sizes + "],\"data_offsets\":[0,1]}}", 1)),
-      {"more tensors than its length allows"}));
+      {"of memory can list"}));
   const std::string name(5'000'000, 'n');
   CHECK(says(why(safetensors_file("{\"" + name + "\":{}}", 0)), {"longer than"}));
 }
