@@ -1,4 +1,5 @@
-// WeightSources for tests: float32 tensors in memory, and a Hugging Face folder with one float32 safetensors file.
+// WeightSources for tests: float32 tensors in memory, and a Hugging Face folder with one float32 safetensors
+// file.
 #pragma once
 
 #include <cstring>
@@ -18,14 +19,14 @@
 #include "formats/safetensors/safetensors.h"
 #include "runtime/linear.h"
 
-namespace crumb::runtime::testing {
+namespace crumb::testing {
 
 struct MemoryTensor {
   std::vector<size_t> shape;
   std::vector<float> values;
 };
 
-class MemorySource : public WeightSource {
+class MemorySource : public runtime::WeightSource {
  public:
   std::map<std::string, MemoryTensor, std::less<>> tensors;
   std::map<std::string, std::string, std::less<>> files;
@@ -33,10 +34,10 @@ class MemorySource : public WeightSource {
   bool has(std::string_view name) const override { return tensors.find(name) != tensors.end(); }
   std::vector<size_t> shape(std::string_view name) const override { return get(name).shape; }
   std::vector<float> vector(std::string_view name) const override { return get(name).values; }
-  std::unique_ptr<Matrix> matrix(std::string_view name) const override {
+  std::unique_ptr<runtime::Matrix> matrix(std::string_view name) const override {
     const MemoryTensor& tensor = get(name);
     if (tensor.shape.size() != 2) throw Error(std::string(name) + " is no matrix");
-    return std::make_unique<FloatMatrix>(tensor.shape[0], tensor.shape[1], tensor.values);
+    return std::make_unique<runtime::FloatMatrix>(tensor.shape[0], tensor.shape[1], tensor.values);
   }
   std::optional<std::string> file(std::string_view path) const override {
     const auto entry = files.find(path);
@@ -77,4 +78,4 @@ class FolderSource : public MemorySource {
   std::filesystem::path folder_;
 };
 
-}  // namespace crumb::runtime::testing
+}  // namespace crumb::testing
