@@ -262,7 +262,8 @@ class CheckpointOpener {
   void note_input(const fs::path& path) {
     std::error_code error;
     fs::path real = fs::canonical(path, error);
-    checkpoint_.input_paths_.push_back(error ? path : std::move(real));
+    if (error) real = path;
+    checkpoint_.input_paths_.push_back(std::move(real));
   }
 
   void sort_inputs() {

@@ -14,6 +14,7 @@ namespace {
 
 std::vector<std::byte> to_bytes(const std::vector<int>& values) {
   std::vector<std::byte> bytes;
+  bytes.reserve(values.size());
   for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
   return bytes;
 }

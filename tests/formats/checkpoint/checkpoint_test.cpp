@@ -25,6 +25,7 @@ void put(const fs::path& path, const std::string& text) {
 /// A safetensors file of F32 [2, 2] tensors, each filled with its name's first letter.
 void put_tensors(const fs::path& path, const std::vector<std::string>& names, DType dtype = DType::kF32) {
   std::vector<TensorDescription> tensors;
+  tensors.reserve(names.size());
   for (const std::string& name : names) tensors.push_back({name, dtype, {2, 2}});
   SafetensorsWriter writer(path, tensors);
   for (const TensorDescription& tensor : writer.tensors()) {
@@ -152,7 +153,7 @@ TEST_CASE("what is no checkpoint is named for what it is") {
   CHECK(says(why(dir.path() / "m.onnx"), {"ONNX", "not yet supported"}));
   put(dir.path() / "m.npz", "PK\x03\x04zip");
   CHECK(says(why(dir.path() / "m.npz"), {".npz", "not yet supported"}));
-  put(dir.path() / "m.gguf", "GGUF\3\0\0\0");
+  put(dir.path() / "m.gguf", "GGUF\3");
   CHECK(says(why(dir.path() / "m.gguf"), {"GGUF", "not yet supported"}));
   put(dir.path() / "m.txt", "hello");
   CHECK(says(why(dir.path() / "m.txt"), {"unknown kind", "expected"}));
