@@ -36,7 +36,8 @@ void dequantize_verb(const Options& options) {
       check_interrupt();
       const SourceTensor& tensor = *source.find(description.name);
       if (is_floating(tensor.dtype)) {
-        writer.write(tensor.name, std::as_bytes(std::span(source.floats(tensor, options.threads))));
+        const std::vector<float> values = source.floats(tensor, options.threads);
+        writer.write(tensor.name, std::as_bytes(std::span(values)));
       } else {
         writer.write(tensor.name, source.raw(tensor));
       }
