@@ -1,4 +1,5 @@
 // crumb formats: the number formats, and every value of one.
+#include <cmath>
 #include <iostream>
 
 #include "cli/output.h"
@@ -38,42 +39,54 @@ std::string number_text(float value) {
   return text;
 }
 
-/// The codes that the quantizer may emit (integers) or every bit pattern (floats), with their values. None for
-/// learned codebooks: those have no values of their own.
-std::vector<std::pair<int, float>> code_values(const NumberFormat& f) {
-  std::vector<std::pair<int, float>> pairs;
-  if (f.learned) return pairs;
-  const auto table = value_table(f);
-  for (int code = f.least_code(f.default_range()); code <= f.greatest_code(f.default_range()); ++code) {
-    pairs.emplace_back(code, table[f.bits_of(code)]);
+/// A number format, or the elements of a block format.
+struct Named {
+  std::string_view name;
+  const NumberFormat& number;
+  const BlockFormat* block = nullptr;
+
+  /// The fixed point of a block format's elements (MXINT8: code * 2^-6).
+  float unit() const { return std::ldexp(1.0f, block ? block->scale_exponent : 0); }
+  float largest() const { return number.largest_value(number.default_range()) * unit(); }
+
+  /// The codes that the quantizer may emit (integers) or every bit pattern (floats), with their values. None for
+  /// learned codebooks: those have no values of their own.
+  std::vector<std::pair<int, float>> code_values() const {
+    std::vector<std::pair<int, float>> pairs;
+    if (number.learned) return pairs;
+    const auto table = value_table(number);
+    const Range range = number.default_range();
+    for (int code = number.least_code(range); code <= number.greatest_code(range); ++code) {
+      pairs.emplace_back(code, table[number.bits_of(code)] * unit());
+    }
+    return pairs;
   }
-  return pairs;
+};
+
+Json format_json(const Named& format) {
+  Json json;
+  json["name"] = format.name;
+  json["bits"] = format.number.bits;
+  json["grid"] = grid_text(format.number);
+  json["largest"] = json_number(static_cast<double>(format.largest()));
+  if (!format.block) return json;
+  json["element"] = format.block->element;
+  json["block"] = format.block->block;
+  json["scale"] = scale_format_row(format.block->scale).name;
+  return json;
 }
 
-Json format_json(const NumberFormat& f, std::string_view name, bool values) {
+Json values_json(const Named& format) {
   Json json;
-  json["name"] = name;
-  json["bits"] = f.bits;
-  if (!values) {
-    json["grid"] = grid_text(f);
-    json["largest"] = json_number(static_cast<double>(f.largest_value(f.default_range())));
-    return json;
-  }
+  json["name"] = format.name;
+  json["bits"] = format.number.bits;
   json["codes"] = Json::array();
-  for (const auto& [code, value] : code_values(f)) {
+  for (const auto& [code, value] : format.code_values()) {
     Json entry;
     entry["code"] = code;
     entry["value"] = json_number(static_cast<double>(value));
     json["codes"].push_back(std::move(entry));
   }
-  return json;
-}
-
-Json block_json(const BlockFormat& b, const NumberFormat& element) {
-  Json json = format_json(element, b.name, false);
-  json["element"] = b.element;
-  json["block"] = b.block;
-  json["scale"] = scale_format_row(b.scale).name;
   return json;
 }
 
@@ -101,20 +114,21 @@ void print_all() {
   print_table(rows);
 }
 
-void print_one(const NumberFormat& f, std::string_view name, const BlockFormat* block, bool values) {
-  std::cout << name << ": " << f.bits << " bits, " << grid_text(f) << ", largest value "
-            << number_text(f.largest_value(f.default_range())) << "\n";
-  if (block) {
-    std::cout << "elements " << block->element << " in blocks of " << block->block << ", scales "
-              << scale_format_row(block->scale).name << "\n";
+void print_one(const Named& format, bool values) {
+  const NumberFormat& number = format.number;
+  std::cout << format.name << ": " << number.bits << " bits, " << grid_text(number) << ", largest value "
+            << number_text(format.largest()) << "\n";
+  if (format.block) {
+    std::cout << "elements " << format.block->element << " in blocks of " << format.block->block << ", scales "
+              << scale_format_row(format.block->scale).name << "\n";
   }
   if (!values) return;
-  if (f.learned) {
-    std::cout << "its " << (1 << f.bits) << " values are learned for each tensor\n";
+  if (number.learned) {
+    std::cout << "its " << (1 << number.bits) << " values are learned for each tensor\n";
     return;
   }
   std::vector<std::vector<std::string>> rows{{"code", "value"}};
-  for (const auto& [code, value] : code_values(f)) rows.push_back({std::to_string(code), number_text(value)});
+  for (const auto& [code, value] : format.code_values()) rows.push_back({std::to_string(code), number_text(value)});
   print_table(rows);
 }
 
@@ -124,10 +138,10 @@ void formats_verb(const Options& options) {
     if (!options.json) return print_all();
     Json json;
     json["formats"] = Json::array();
-    for (const NumberFormat& f : number_formats()) json["formats"].push_back(format_json(f, f.name, false));
+    for (const NumberFormat& f : number_formats()) json["formats"].push_back(format_json({f.name, f}));
     json["block_formats"] = Json::array();
     for (const BlockFormat& b : kBlockFormats) {
-      json["block_formats"].push_back(block_json(b, *find_number_format(b.element)));
+      json["block_formats"].push_back(format_json({b.name, *find_number_format(b.element), &b}));
     }
     return print_json(json);
   }
@@ -139,9 +153,9 @@ void formats_verb(const Options& options) {
     for (const BlockFormat& b : kBlockFormats) names.push_back(b.name);
     throw usage_error(unknown_name("format", options.name, names));
   }
-  if (!options.json) return print_one(*number, options.name, block, options.values);
-  print_json(block && !options.values ? block_json(*block, *number)
-                                      : format_json(*number, options.name, options.values));
+  const Named format{options.name, *number, block};
+  if (!options.json) return print_one(format, options.values);
+  print_json(options.values ? values_json(format) : format_json(format));
 }
 
 }  // namespace

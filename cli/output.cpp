@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -15,6 +16,14 @@ namespace {
 constexpr double kBarSeconds = 0.1;
 constexpr double kLineSeconds = 5;
 constexpr size_t kBarWidth = 24;
+
+/// Numbers, with or without a unit: what a column sets flush right.
+bool is_numeric(const std::string& cell) {
+  const size_t digit = cell.find_first_not_of("+-");
+  return cell == "inf" || cell == "-inf" || cell == "nan" ||
+         (digit != std::string::npos && std::isdigit(static_cast<unsigned char>(cell[digit])) &&
+          cell.find_first_of(",:=") == std::string::npos);
+}
 
 }  // namespace
 
@@ -42,15 +51,20 @@ std::string megabytes(uint64_t bytes) { return fixed(static_cast<double>(bytes) 
 
 void print_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
+  std::vector<bool> numeric;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    numeric.resize(widths.size(), true);
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+      if (&row != &rows.front()) numeric[i] = numeric[i] && is_numeric(row[i]);
+    }
   }
   for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       const std::string space(widths[i] - row[i].size(), ' ');
-      line += (i ? "  " : "") + (i == 0 ? row[i] + space : space + row[i]);
+      line += (i ? "  " : "") + (numeric[i] ? space + row[i] : row[i] + space);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     std::cout << line << "\n";

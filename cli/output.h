@@ -26,7 +26,7 @@ std::string megabytes(uint64_t bytes);
 /// printf's "%.*f"; "inf" and "nan" as words.
 std::string fixed(double value, int digits);
 
-/// Rows of cells under a head, columns aligned: the first column to the left, the others to the right.
+/// Rows of cells under a head, columns aligned: numbers to the right, words to the left.
 void print_table(const std::vector<std::vector<std::string>>& rows);
 
 /// The process's largest resident set so far, in bytes (VmHWM); 0 where the system does not say.
