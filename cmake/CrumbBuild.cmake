@@ -10,7 +10,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 
 # The numeric contract: float32 IEEE arithmetic, nothing contracted into fused operations; never -march or fast-math.
-add_compile_options(-Wall -Wextra -Wshadow -Wno-psabi -ffp-contract=off)
+add_compile_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers -Wno-psabi -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options(-Wno-restrict)  # false alarms about std::string
 endif()
@@ -43,21 +43,17 @@ function(crumb_room folder)
   target_link_libraries(crumb_${name} PUBLIC ${ARGN})
 endfunction()
 
-# crumb_precompile_torch(TARGET): LibTorch's headers precompiled, once for all targets (40 s and 700 MB). GCC accepts
-# them only where the flags agree, so executables are compiled like libraries. -fpch-preprocess is what ccache needs.
+# crumb_precompile_torch(TARGET): LibTorch's headers precompiled, once (40 s and 700 MB): for crumb_models_torch, whose
+# result the other targets share. GCC accepts it only where the flags agree, so executables are compiled like libraries.
+# -fpch-preprocess is what ccache needs.
 function(crumb_precompile_torch target)
-  set(changed ${target})
-  if(NOT TARGET crumb_torch_headers)
-    add_library(crumb_torch_headers OBJECT ${PROJECT_SOURCE_DIR}/cmake/empty.cpp)
-    target_link_libraries(crumb_torch_headers PRIVATE LibTorch::LibTorch)
-    target_precompile_headers(crumb_torch_headers PRIVATE <torch/torch.h>)
-    list(APPEND changed crumb_torch_headers)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  if(target STREQUAL crumb_models_torch)
+    target_precompile_headers(${target} PRIVATE <torch/torch.h>)
+  else()
+    target_precompile_headers(${target} REUSE_FROM crumb_models_torch)
   endif()
-  target_precompile_headers(${target} REUSE_FROM crumb_torch_headers)
-  set_target_properties(${changed} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  foreach(each ${changed})
-    target_compile_options(${each} PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
-  endforeach()
 endfunction()
 
 # crumb_test(NAME FOLDERS... LIBRARIES libraries...): a doctest executable from the *_test.cpp files under the folders.
@@ -66,7 +62,11 @@ function(crumb_test name)
   list(TRANSFORM arg_FOLDERS PREPEND ${PROJECT_SOURCE_DIR}/)
   list(TRANSFORM arg_FOLDERS APPEND /*_test.cpp)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${arg_FOLDERS})
-  add_executable(${name} ${sources} ${PROJECT_SOURCE_DIR}/cmake/empty.cpp)
+  if(NOT sources)
+    set(sources ${PROJECT_SOURCE_DIR}/cmake/empty.cpp)
+  endif()
+  add_executable(${name} ${sources})
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # the tests themselves need no speed
   target_link_libraries(${name} PRIVATE crumb_test_support ${arg_LIBRARIES})
   add_test(NAME ${name} COMMAND ${name})
 endfunction()

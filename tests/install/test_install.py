@@ -22,7 +22,7 @@ def prefix(repo, crumb_bin, tmp_path_factory):
 def test_a_project_outside_builds_against_the_installed_libraries(repo, prefix, tmp_path):
     run("cmake", "-G", "Ninja", "-S", repo / "tests" / "install", "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", tmp_path)
-    assert run(tmp_path / "example") == "hello from an installed crumb\n"
+    assert run(tmp_path / "example") == "-7 -3 0 1 2 3 4 7 \n"
 
 
 def test_the_installed_command_runs(prefix):
