@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "formats/io/text.h"
 #include "formats/number/packing.h"
@@ -14,72 +15,181 @@ std::string part_text(const PackedTensor& tensor, Part part) {
   return "tensor " + quote_text(tensor.name) + ": " + std::string(kPartNames[static_cast<size_t>(part)]);
 }
 
-/// The first column of a row whose code the quantizer would not emit; cols where all are good.
-uint64_t first_stray_code(std::span<const uint8_t> codes, const NumberFormat& number, Range range) {
-  const int least = number.least_code(range), greatest = number.greatest_code(range);
-  for (uint64_t i = 0; i < codes.size(); ++i) {
-    const int code = number.code_of(codes[i]);
-    if (code < least || code > greatest) return i;
+/// Looks at rows of packed codes that come in slices of any size, however long a row is.
+class CodesCheck {
+ public:
+  /// `what` begins messages; `item` is what one code is ("code", "zero point").
+  CodesCheck(const Encoding& encoding, uint64_t rows, uint64_t cols, std::string what, std::string item)
+      : number_(*encoding.number),
+        range_(encoding.range),
+        rows_(rows),
+        cols_(cols),
+        row_bytes_(packed_bytes(cols, number_.bits)),
+        what_(std::move(what)),
+        item_(std::move(item)) {
+    const auto values = value_table(number_, std::vector<float>(size_t{1} << number_.bits));
+    for (size_t pattern = 0; pattern < size_t{1} << number_.bits; ++pattern) {
+      const int code = number_.code_of(static_cast<uint8_t>(pattern));
+      legal_[pattern] = code >= number_.least_code(range_) && code <= number_.greatest_code(range_) &&
+                        std::isfinite(values[pattern]);
+    }
   }
-  return codes.size();
-}
 
-Status check_codes(const PackedTensor& tensor, const RowDecoder& decoder, std::span<const std::byte> bytes) {
-  const NumberFormat& number = *tensor.encoding->number;
-  const Range range = tensor.encoding->range;
-  const uint64_t cols = decoder.cols();
-  const uint64_t row_bytes = packed_bytes(cols, number.bits);
-  const int used = static_cast<int>(cols * static_cast<uint64_t>(number.bits) % 8);
-  const bool every_code = number.least_code(range) == number.least_code(Range::kFull) &&
-                          number.greatest_code(range) == number.greatest_code(Range::kFull);
-  std::array<uint8_t, 4096> codes;
-  for (uint64_t row = 0; row < decoder.rows(); ++row) {
-    if (used != 0 && std::to_integer<int>(bytes[(row + 1) * row_bytes - 1]) >> used != 0) {
-      return Failure{part_text(tensor, Part::kCodes) + ": the padding bits of row " + std::to_string(row) +
+  Status take(std::span<const std::byte> slice) {
+    while (!slice.empty() || !pending_.empty()) {
+      const uint64_t wanted = std::min<uint64_t>(kEights * static_cast<uint64_t>(number_.bits), row_bytes_ - at_);
+      std::span<const std::byte> piece = slice;
+      if (!pending_.empty() || slice.size() < wanted) {
+        const uint64_t missing = std::min<uint64_t>(wanted - pending_.size(), slice.size());
+        pending_.insert(pending_.end(), slice.begin(), slice.begin() + static_cast<ptrdiff_t>(missing));
+        slice = slice.subspan(missing);
+        if (pending_.size() < wanted) return {};
+        piece = pending_;
+      } else {
+        slice = slice.subspan(wanted);
+      }
+      if (Status status = check(piece.first(wanted)); !status.ok()) return status;
+      pending_.clear();
+      at_ += wanted;
+      if (at_ == row_bytes_) {
+        at_ = 0;
+        ++row_;
+      }
+    }
+    return {};
+  }
+
+ private:
+  static constexpr uint64_t kEights = 512;  // codes looked at together, in eights: those are whole bytes
+
+  Status check(std::span<const std::byte> bytes) const {
+    const auto bits = static_cast<uint64_t>(number_.bits);
+    const uint64_t first = at_ * 8 / bits;
+    std::array<uint8_t, kEights * 8> codes;
+    const std::span<uint8_t> some(codes.data(), std::min(cols_ - first, bytes.size() * 8 / bits));
+    unpack_codes(reinterpret_cast<const uint8_t*>(bytes.data()), number_.bits, 0, some);
+    for (size_t i = 0; i < some.size(); ++i) {
+      if (!legal_[some[i]]) return stray(some[i], first + i);
+    }
+    const uint64_t used = cols_ * bits % 8;
+    if (at_ + bytes.size() == row_bytes_ && used != 0 && std::to_integer<uint64_t>(bytes.back()) >> used != 0) {
+      return Failure{what_ + ": the padding bits" + (rows_ > 1 ? " of row " + std::to_string(row_) : "") +
                      " are not zero"};
     }
-    if (every_code) {
-      if (used == 0) break;
-      continue;
+    return {};
+  }
+
+  Failure stray(uint8_t pattern, uint64_t index) const {
+    const std::string place = rows_ > 1 || item_ == "code"
+                                  ? "row " + std::to_string(row_) + ", column " + std::to_string(index)
+                                  : "index " + std::to_string(index);
+    const std::string range = number_.grid == Grid::kMinifloat
+                                  ? " has no finite value for it"
+                                  : " (" + std::string(kRangeNames[static_cast<size_t>(range_)]) +
+                                        " range) has codes from " + std::to_string(number_.least_code(range_)) +
+                                        " to " + std::to_string(number_.greatest_code(range_));
+    return {what_ + ": " + item_ + " " + std::to_string(number_.code_of(pattern)) + " at " + place + "; " +
+            std::string(number_.name) + range};
+  }
+
+  const NumberFormat& number_;
+  Range range_;
+  uint64_t rows_, cols_, row_bytes_;
+  std::string what_, item_;
+  std::array<bool, 256> legal_{};
+  std::vector<std::byte> pending_;  ///< the beginning of a piece whose rest is in the next slice
+  uint64_t row_ = 0;
+  uint64_t at_ = 0;  ///< bytes of the row that were looked at
+};
+
+/// Looks at stored floats that come in slices: check(value, index) refuses one.
+class FloatsCheck {
+ public:
+  using Check = std::function<Status(float, uint64_t)>;
+  FloatsCheck(ScaleFormat format, Check check) : format_(format), check_(std::move(check)) {}
+
+  Status take(std::span<const std::byte> slice) {
+    const auto size = static_cast<size_t>(scale_format_row(format_).bytes);
+    for (const std::byte byte : slice) {
+      pattern_ |= std::to_integer<uint32_t>(byte) << (8 * have_);
+      if (++have_ < size) continue;
+      if (Status status = check_(decode_scale(format_, pattern_), index_++); !status.ok()) return status;
+      pattern_ = 0;
+      have_ = 0;
     }
-    for (uint64_t col = 0; col < cols; col += codes.size()) {
-      const std::span<uint8_t> some(codes.data(), std::min<uint64_t>(codes.size(), cols - col));
-      decoder.codes(row, col, some);
-      const uint64_t stray = first_stray_code(some, number, range);
-      if (stray == some.size()) continue;
-      return Failure{part_text(tensor, Part::kCodes) + ": code " + std::to_string(number.code_of(some[stray])) +
-                     " at row " + std::to_string(row) + ", column " + std::to_string(col + stray) + "; " +
-                     std::string(number.name) + " (" + std::string(kRangeNames[static_cast<size_t>(range)]) +
-                     " range) has codes from " + std::to_string(number.least_code(range)) + " to " +
-                     std::to_string(number.greatest_code(range))};
-    }
+    return {};
+  }
+
+ private:
+  ScaleFormat format_;
+  Check check_;
+  uint64_t index_ = 0;
+  uint32_t pattern_ = 0;
+  size_t have_ = 0;
+};
+
+/// The floats of a small part.
+Result<std::vector<float>> load_floats(const CrumbFile& file, const PackedTensor& tensor, Part part) {
+  const Result<BlobBytes> bytes = file.load(*tensor.part(part), part_text(tensor, part));
+  if (!bytes.ok()) return bytes.failure();
+  std::vector<float> values(bytes.value().bytes().size() / sizeof(float));
+  if (!values.empty()) std::memcpy(values.data(), bytes.value().bytes().data(), values.size() * sizeof(float));
+  return values;
+}
+
+Status check_codebook(const CrumbFile& file, const PackedTensor& tensor) {
+  const Result<std::vector<float>> book = load_floats(file, tensor, Part::kCodebook);
+  if (!book.ok()) return book.failure();
+  for (size_t i = 0; i < book.value().size(); ++i) {
+    const float value = book.value()[i];
+    if (std::isfinite(value) && (i == 0 || book.value()[i - 1] <= value)) continue;
+    return Failure{part_text(tensor, Part::kCodebook) + ": entry " + std::to_string(i) + " is " +
+                   std::to_string(value) + (std::isfinite(value) ? ", less than the one before it" : "") +
+                   "; expected finite values in ascending order"};
   }
   return {};
 }
 
-Status check_blocks(const PackedTensor& tensor, const RowDecoder& decoder, const EncodedLayout& layout) {
+Failure bad_scale(const std::string& what, float found) {
+  return {what + " is " + std::to_string(found) + ", expected a finite number that is not negative"};
+}
+
+/// The scales, alone and times the factors that make them effective.
+Status check_scales(const CrumbFile& file, const PackedTensor& tensor) {
   const Encoding& encoding = *tensor.encoding;
-  for (uint64_t block = 0; block < layout.blocks(); ++block) {
-    const float scale = decoder.scale(block);
-    if (!std::isfinite(scale) || std::signbit(scale)) {
-      return Failure{part_text(tensor, Part::kScales) + ": scale " + std::to_string(block) + " is " +
-                     std::to_string(scale) + ", expected a finite number that is not negative"};
-    }
-    const float zero = decoder.zero_point(block);
-    const bool in_range = encoding.zero != ZeroPoint::kInteger ||
-                          (zero >= static_cast<float>(encoding.number->least_code(encoding.range)) &&
-                           zero <= static_cast<float>(encoding.number->greatest_code(encoding.range)));
-    if (!std::isfinite(zero) || !in_range) {
-      return Failure{part_text(tensor, Part::kZeros) + ": zero point " + std::to_string(block) + " is " +
-                     std::to_string(zero) + ", outside " + std::string(encoding.number->name) + "'s range"};
-    }
+  float factor = 1;
+  if (encoding.tensor_scale) {
+    const Result<std::vector<float>> found = load_floats(file, tensor, Part::kTensorScale);
+    if (!found.ok()) return found.failure();
+    factor = found.value().at(0);
+    const std::string what = part_text(tensor, Part::kTensorScale) + ": it";
+    if (!std::isfinite(factor) || std::signbit(factor)) return bad_scale(what, factor);
   }
-  const std::span<const float> book(decoder.grid().values.data(), size_t{1} << encoding.number->bits);
-  if (encoding.number->learned &&
-      (!std::ranges::is_sorted(book) || !std::ranges::all_of(book, [](float v) { return std::isfinite(v); }))) {
-    return Failure{part_text(tensor, Part::kCodebook) + ": its values are not finite and ascending"};
+  const std::string what = part_text(tensor, Part::kScales);
+  FloatsCheck check(encoding.scale, [&](float scale, uint64_t block) -> Status {
+    if (encoding.scale_exponent != 0) scale *= std::ldexp(1.0f, encoding.scale_exponent);
+    if (encoding.tensor_scale) scale *= factor;
+    if (std::isfinite(scale) && !std::signbit(scale)) return {};
+    return bad_scale(what + ": scale " + std::to_string(block), scale);
+  });
+  return file.read_slices(*tensor.part(Part::kScales), what,
+                          [&](std::span<const std::byte> slice) { return check.take(slice); });
+}
+
+Status check_zeros(const CrumbFile& file, const PackedTensor& tensor, const EncodedLayout& layout) {
+  const Encoding& encoding = *tensor.encoding;
+  const std::string what = part_text(tensor, Part::kZeros);
+  const Blob& blob = *tensor.part(Part::kZeros);
+  if (encoding.zero == ZeroPoint::kInteger) {
+    CodesCheck check(encoding, 1, layout.blocks(), what, "zero point");
+    return file.read_slices(blob, what, [&](std::span<const std::byte> slice) { return check.take(slice); });
   }
-  return {};
+  FloatsCheck check(zero_point_format(encoding.scale), [&](float zero, uint64_t block) -> Status {
+    if (std::isfinite(zero)) return {};
+    return Failure{what + ": zero point " + std::to_string(block) + " is " + std::to_string(zero) +
+                   ", expected a finite number"};
+  });
+  return file.read_slices(blob, what, [&](std::span<const std::byte> slice) { return check.take(slice); });
 }
 
 }  // namespace
@@ -131,26 +241,27 @@ void write_encoded(CrumbWriter& writer, const QuantizedTensor& tensor) {
 }
 
 Status check_encoded(const CrumbFile& file, const PackedTensor& tensor) {
-  Result<LoadedTensor> loaded = LoadedTensor::load(file, tensor);
-  if (!loaded.ok()) return loaded.failure();
-  const QuantizedView& view = loaded.value().view();
-  const RowDecoder decoder(view);
-  if (const Status blocks = check_blocks(tensor, decoder, view.layout); !blocks.ok()) return blocks;
-  return check_codes(tensor, decoder, view.codes);
+  const Result<EncodedLayout> layout = encoded_layout(*tensor.encoding, tensor.shape);
+  if (!layout.ok()) return layout.failure();
+  if (tensor.part(Part::kCodebook)) {
+    if (Status codebook = check_codebook(file, tensor); !codebook.ok()) return codebook;
+  }
+  if (Status scales = check_scales(file, tensor); !scales.ok()) return scales;
+  if (tensor.part(Part::kZeros)) {
+    if (Status zeros = check_zeros(file, tensor, layout.value()); !zeros.ok()) return zeros;
+  }
+  const auto [rows, cols] = layout.value().matrix;
+  const std::string what = part_text(tensor, Part::kCodes);
+  CodesCheck check(*tensor.encoding, rows, cols, what, "code");
+  return file.read_slices(*tensor.part(Part::kCodes), what,
+                          [&](std::span<const std::byte> slice) { return check.take(slice); });
 }
 
 Status check_packed_file(const CrumbFile& file) {
   for (const PackedTensor& tensor : file.header().tensors) {
-    for (size_t i = 0; i < kPartNames.size(); ++i) {
-      if (!tensor.parts[i]) continue;
-      const Status status = file.check_blob(*tensor.parts[i], part_text(tensor, static_cast<Part>(i)));
-      if (!status.ok()) return status;
-    }
-    if (!tensor.encoding) continue;
-    if (const Status status = check_encoded(file, tensor); !status.ok()) return status;
-    for (const auto& blob : tensor.parts) {
-      if (blob) file.release(*blob);
-    }
+    Status status = tensor.encoding ? check_encoded(file, tensor)
+                                    : file.check_blob(*tensor.part(Part::kData), part_text(tensor, Part::kData));
+    if (!status.ok()) return status;
   }
   for (const PackedFile& entry : file.header().files) {
     const Status status = file.check_blob(entry.blob, "file " + quote_text(entry.path));

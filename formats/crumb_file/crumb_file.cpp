@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "formats/crumb_file/checksum.h"
+#include "formats/io/interrupt.h"
 #include "formats/io/text.h"
 
 namespace crumb {
@@ -45,9 +46,9 @@ Status check_zeros(std::span<const std::byte> file, uint64_t begin, uint64_t end
 
 using Decoder = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
 
-/// Decompresses a blob slice by slice: sink(bytes) may refuse by returning false (more than `raw` came out).
-template <class Sink>
-Status decompress(std::span<const std::byte> stored, const Blob& blob, const std::string& what, const Sink& sink) {
+/// Decompresses a blob slice by slice; a sink's Failure ends it.
+Status decompress(std::span<const std::byte> stored, const Blob& blob, const std::string& what,
+                  const CrumbFile::Sink& sink) {
   const Decoder decoder(ZSTD_createDCtx(), ZSTD_freeDCtx);
   if (!decoder) throw std::bad_alloc();
   ZSTD_DCtx_setParameter(decoder.get(), ZSTD_d_windowLogMax, kMostWindowLog);
@@ -67,7 +68,8 @@ Status decompress(std::span<const std::byte> stored, const Blob& blob, const std
     if (total > blob.raw) {
       return Failure{what + ": decompresses to more than the " + byte_text(blob.raw) + " that it should have"};
     }
-    sink(std::span<const std::byte>(buffer.data(), out.pos));
+    if (Status taken = sink({buffer.data(), out.pos}); !taken.ok()) return taken;
+    check_interrupt();
     if (pending == 0 && in.pos < in.size) {
       return Failure{what + ": " + byte_text(in.size - in.pos) + " follow its compressed data"};
     }
@@ -123,9 +125,10 @@ Result<CrumbHeader> parse_crumb(std::span<const std::byte> file) {
     return Failure{std::string(shorter ? "cut short: " : "bytes follow its end: ") + byte_text(file.size()) +
                    ", expected " + std::to_string(file_size)};
   }
-  if (header_size > file.size() - kCrumbPreamble || header_size > kCrumbMostHeader) {
+  const uint64_t most_header = std::min(file.size() - kCrumbPreamble, most_crumb_header(file.size()));
+  if (header_size > most_header) {
     return Failure{"a header of " + byte_text(header_size) + " in a file of " + std::to_string(file.size()) +
-                   " (at most " + std::to_string(kCrumbMostHeader) + ")"};
+                   ", expected at most " + std::to_string(most_header)};
   }
   if (const Status zeros = check_zeros(file, 40, kCrumbPreamble); !zeros.ok()) return zeros.failure();
   const std::span<const std::byte> text = file.subspan(kCrumbPreamble, header_size);
@@ -171,33 +174,44 @@ const PackedFile* CrumbFile::find_file(std::string_view path) const {
   return found == header_.files.end() ? nullptr : &*found;
 }
 
-Status CrumbFile::check_blob(const Blob& blob, const std::string& what) const {
+Status CrumbFile::read_slices(const Blob& blob, const std::string& what, const Sink& sink) const {
   const std::span<const std::byte> bytes = stored(blob);
+  const auto for_slices = [&](const auto& visit) -> Status {
+    for (uint64_t done = 0; done < bytes.size(); done += kSlice) {
+      check_interrupt();
+      const auto slice = bytes.subspan(done, std::min<uint64_t>(kSlice, bytes.size() - done));
+      if (Status visited = visit(slice); !visited.ok()) return visited;
+      file_.release(slice);
+    }
+    return {};
+  };
   uint32_t crc = 0;
-  for (uint64_t done = 0; done < bytes.size(); done += kSlice) {
-    const auto slice = bytes.subspan(done, std::min<uint64_t>(kSlice, bytes.size() - done));
+  for_slices([&](std::span<const std::byte> slice) {
     crc = crc32_of(slice, crc);
-    if (blob.codec == Codec::kNone) file_.release(slice);
-  }
+    return Status();
+  }).take();
   if (crc != blob.crc) return checksum_failure(what, crc, blob.crc);
-  if (blob.codec == Codec::kNone) return {};
-  Status status = decompress(bytes, blob, what, [](std::span<const std::byte>) {});
+  if (blob.codec == Codec::kNone) return sink ? for_slices(sink) : Status();
+  Status status = decompress(bytes, blob, what, sink ? sink : [](std::span<const std::byte>) { return Status(); });
   file_.release(bytes);
   return status;
 }
+
+Status CrumbFile::check_blob(const Blob& blob, const std::string& what) const { return read_slices(blob, what, {}); }
 
 Result<BlobBytes> CrumbFile::load(const Blob& blob, const std::string& what) const {
   const std::span<const std::byte> bytes = stored(blob);
   if (const uint32_t crc = crc32_of(bytes); crc != blob.crc) return checksum_failure(what, crc, blob.crc);
   if (blob.codec == Codec::kNone) return BlobBytes(bytes);
   if (blob.raw > kLargeRaw) {
-    const Status holds = decompress(bytes, blob, what, [](std::span<const std::byte>) {});
+    const Status holds = decompress(bytes, blob, what, [](std::span<const std::byte>) { return Status(); });
     if (!holds.ok()) return holds.failure();
   }
   std::vector<std::byte> raw;
   raw.reserve(blob.raw);
   const Status status = decompress(bytes, blob, what, [&](std::span<const std::byte> slice) {
     raw.insert(raw.end(), slice.begin(), slice.end());
+    return Status();
   });
   if (!status.ok()) return status.failure();
   return BlobBytes(std::move(raw));

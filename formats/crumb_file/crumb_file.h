@@ -12,12 +12,13 @@
 //   then the blobs, in the order in which the header names them, each at the next multiple of 64; all padding is
 //   zero; the file ends with the last blob
 //
-// Integers are little-endian. Opening checks everything but the blobs' contents; load() and check_blob() check those.
+// Integers are little-endian. Opening checks everything but the blobs' contents; load() and read_slices() check those.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,7 +36,11 @@ inline constexpr std::string_view kCrumbMagic = "\x89" "CRUMB\r\n";
 inline constexpr uint32_t kCrumbVersion = 1;
 inline constexpr uint64_t kCrumbPreamble = 64;
 inline constexpr uint64_t kCrumbAlignment = 64;
-inline constexpr uint64_t kCrumbMostHeader = uint64_t{1} << 28;
+
+/// The longest header that a file may have: room for 600 bytes a tensor where tensors have 10,000 bytes, and little
+/// enough that parsing it stays within the file's size plus 64 MB.
+constexpr uint64_t most_crumb_header(uint64_t file_size) { return (uint64_t{6} << 20) + file_size / 16; }
+inline constexpr size_t kCrumbMostAxes = 64;
 
 /// Whether a file that begins with these bytes means to be a packed file.
 bool looks_like_crumb(std::span<const std::byte> start);
@@ -123,8 +128,14 @@ class CrumbFile {
   /// Checks the checksum and gives the raw bytes. `what` names the blob in messages ("tensor 'x': codes").
   Result<BlobBytes> load(const Blob& blob, const std::string& what) const;
 
-  /// Checks the checksum and, for a compressed blob, that it decompresses to exactly its raw size. Takes a few
-  /// megabytes of memory whatever the blob's size; gives the pages it read back to the system.
+  using Sink = std::function<Status(std::span<const std::byte>)>;
+
+  /// Checks the checksum, then hands the raw bytes to the sink in slices, in order; a sink's Failure ends it. A
+  /// compressed blob must decompress to exactly its raw size. Takes a few megabytes of memory whatever the blob's
+  /// size and gives the pages it read back to the system. Throws Error(kInterrupted) when a person asked to stop.
+  Status read_slices(const Blob& blob, const std::string& what, const Sink& sink) const;
+
+  /// The same without looking at the raw bytes.
   Status check_blob(const Blob& blob, const std::string& what) const;
 
   /// Gives a blob's pages back to the system.

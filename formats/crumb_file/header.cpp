@@ -122,6 +122,7 @@ class HeaderReader {
     const std::optional<DType> known = dtype_from_name(dtype);
     require(known.has_value(), where, "has an unknown dtype " + quote_text(dtype));
     tensor.dtype = *known;
+    require(array_at(entry, where, "shape").size() <= kCrumbMostAxes, where, "has more than 64 axes");
     for (const json& axis : array_at(entry, where, "shape")) tensor.shape.push_back(number(axis, where, "shape"));
     if (entry.contains("encoding")) {
       tensor.spec = string_at(entry, where, "spec");
@@ -161,8 +162,10 @@ class HeaderReader {
     require(e.zero == ZeroPoint::kNone || e.number->has_zero_point(), inside,
             "has a zero point, which " + name + " does not take");
     const json& exponent = at(entry, inside, "scale_exponent");
-    require(exponent.is_number_integer() && exponent.get<int64_t>() >= -126 && exponent.get<int64_t>() <= 126, inside,
-            "has a scale_exponent that is not an integer from -126 to 126");
+    // A number beyond int64_t is unsigned in JSON and would come out negative.
+    const bool small = exponent.is_number_unsigned() ? exponent.get<uint64_t>() <= 126
+                                                     : exponent.is_number_integer() && exponent.get<int64_t>() >= -126;
+    require(small, inside, "has a scale_exponent that is not an integer from -126 to 126");
     e.scale_exponent = exponent.get<int>();
     const json& block = array_at(entry, inside, "block");
     require(block.size() == 2, inside, "has a block that is not [rows, columns]");
@@ -202,7 +205,7 @@ class HeaderReader {
     file.path = string_at(entry, "a file", "path");
     const std::string where = "file " + quote_text(file.path);
     allow_keys(entry, where, {"path", "data"});
-    require(names_.insert("file " + file.path).second, where, "appears twice");
+    require(paths_.insert(file.path).second, where, "appears twice");
     const std::filesystem::path path(file.path);
     bool inside = !file.path.empty() && path.is_relative();
     for (const auto& step : path) inside = inside && step != ".." && step != ".";
@@ -212,7 +215,7 @@ class HeaderReader {
   }
 
   uint64_t end_;
-  std::unordered_set<std::string> names_;
+  std::unordered_set<std::string> names_, paths_;
 };
 
 }  // namespace

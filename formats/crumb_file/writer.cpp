@@ -70,6 +70,10 @@ uint64_t CrumbWriter::finish() {
     throw Error(std::to_string(blobs_.size() - next_) + " planned parts were not written");
   }
   const std::string header = write_crumb_header(header_);
+  if (header.size() > most_crumb_header(file_.size())) {
+    throw Error("a header of " + std::to_string(header.size()) + " bytes for a file of " +
+                std::to_string(file_.size()) + ": too many small tensors for one packed file");
+  }
   file_.write_at(0, write_crumb_preamble(header, file_.size()));
   file_.write_at(kCrumbPreamble, std::as_bytes(std::span(header)));
   const uint64_t size = file_.size();
