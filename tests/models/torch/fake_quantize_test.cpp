@@ -223,6 +223,7 @@ TEST_CASE("fake_quantize: many threads may call it, and register, at once") {
   std::vector<int> good(8);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(good.size());
     for (int& ok : good) {
       threads.emplace_back([&ok, &x, &expected] {
         crumb::register_operators();
