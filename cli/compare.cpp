@@ -1,5 +1,6 @@
 // crumb compare: what the same tensors became in two sources.
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <limits>
 
@@ -61,7 +62,10 @@ void compare_verb(const Options& options) {
       progress.update(rows.size(), 0);
     }
   }
-  std::ranges::stable_sort(rows, {}, [](const Row& row) { return row.distortion.sqnr_db; });
+  std::ranges::stable_sort(rows, {}, [](const Row& row) {  // NaN, which has no order, is the worst
+    const double sqnr = row.distortion.sqnr_db;
+    return std::isnan(sqnr) ? -std::numeric_limits<double>::infinity() : sqnr;
+  });
   if (options.json) {
     Json json;
     json["tensors"] = Json::array();

@@ -1,4 +1,5 @@
 // crumb embed: sentences to vectors.
+#include <filesystem>
 #include <iostream>
 
 #include "cli/output.h"
@@ -33,8 +34,19 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+/// Every file that embedding reads.
+std::vector<std::filesystem::path> inputs_of(const Options& options) {
+  std::vector<std::filesystem::path> inputs{options.model, options.text};
+  std::error_code ignored;
+  if (std::filesystem::is_directory(options.model, ignored)) {
+    const Checkpoint checkpoint = Checkpoint::open(options.model).take();
+    inputs.insert(inputs.end(), checkpoint.input_paths().begin(), checkpoint.input_paths().end());
+  }
+  return inputs;
+}
+
 void embed_verb(const Options& options) {
-  refuse_overwriting_inputs({options.model, options.text}, options.output);
+  refuse_overwriting_inputs(inputs_of(options), options.output);
   const std::vector<std::string> lines = lines_of(read_text_file(options.text, kMostTextBytes).take());
   const auto source = runtime::open_model(options.model);
   const runtime::Encoder encoder = runtime::Encoder::load(*source);

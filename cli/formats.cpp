@@ -148,6 +148,11 @@ void formats_verb(const Options& options) {
   const BlockFormat* block = find_block_format(options.name);
   const NumberFormat* number = find_number_format(block ? block->element : options.name);
   if (!number) {
+    for (const Scheme& scheme : schemes()) {
+      if (scheme.name != options.name) continue;
+      throw usage_error("'" + options.name + "' is a scheme, expected a number format or block format" +
+                        (scheme.spec.empty() ? "" : "; its spec is " + std::string(scheme.spec)));
+    }
     std::vector<std::string_view> names;
     for (const NumberFormat& f : number_formats()) names.push_back(f.name);
     for (const BlockFormat& b : kBlockFormats) names.push_back(b.name);

@@ -1,3 +1,6 @@
+#include <fcntl.h>
+
+#include <cerrno>
 #include <csignal>
 #include <string>
 #include <vector>
@@ -13,9 +16,18 @@ void on_interrupt(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
+/// A descriptor that the caller closed must not become that of a file which is written: then what is printed would
+/// land in it. Printing to it fails, as it would have.
+void occupy_standard_descriptors() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_standard_descriptors();
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
   return crumb::cli::run(std::vector<std::string>(argv + 1, argv + argc));

@@ -33,7 +33,9 @@ Json json_number(double value) {
   return value;
 }
 
-Json json_sqnr(double sqnr_db) { return std::isfinite(sqnr_db) ? Json(sqnr_db) : Json(nullptr); }
+Json json_sqnr(double sqnr_db) {
+  return std::isinf(sqnr_db) && sqnr_db > 0 ? Json(nullptr) : json_number(sqnr_db);
+}
 
 void print_json(const Json& json) {
   std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";

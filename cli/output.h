@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 /// A number as JSON can say it: "inf", "-inf" and "nan" as strings.
 Json json_number(double value);
 
-/// SQNR in dB; null where it is infinite (nothing was lost).
+/// SQNR in dB; null where it is infinite (nothing was lost), "-inf" where there was no signal, "nan".
 Json json_sqnr(double sqnr_db);
 
 /// Prints an object, indented, and a newline.

@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "formats/crumb_file/writer.h"
+#include "formats/io/mapped_file.h"
 #include "formats/io/text.h"
 #include "quant/checkpoint_run.h"
 
@@ -36,7 +37,9 @@ int zstd_level(const std::string& text) {
 
 PlanOptions plan_options(const Options& options) {
   if (options.scheme.empty() == options.weights.empty()) {
-    throw usage_error("quantize needs either --scheme NAME or --weights SPEC, as in --scheme W4A16");
+    throw usage_error(options.scheme.empty()
+                          ? "quantize needs either --scheme NAME or --weights SPEC, as in --scheme W4A16"
+                          : "--scheme and --weights say the same thing; give one of them");
   }
   PlanOptions plan;
   plan.weights = options.scheme.empty() ? QuantSpec::parse(options.weights) : parse_scheme(options.scheme);
@@ -124,12 +127,20 @@ void note_conversions(const CheckpointReport& report) {
   }
 }
 
+void refuse_packed(const std::string& input) {
+  const Result<MappedFile> file = MappedFile::open(input);
+  if (!file.ok() || !looks_like_crumb(file.value().bytes())) return;
+  throw Error(quote_text(input) + " is already quantized: it is a packed file; expected a checkpoint in floating " +
+              "point (crumb dequantize makes one)");
+}
+
 void quantize_verb(const Options& options) {
   const double start = now_seconds();
   const PlanOptions wanted = plan_options(options);
   RunOptions run;
   run.zstd_level = zstd_level(options.zstd);
   run.threads = options.threads;
+  refuse_packed(options.input);
   const Checkpoint checkpoint = Checkpoint::open(options.input).take();
   const std::vector<PlannedTensor> plan = plan_checkpoint(checkpoint, wanted);
   CheckpointReport report;
@@ -158,14 +169,17 @@ void add_quantize(CLI::App& app) {
   verb->add_option("--include", options->include, "Quantize tensors that match GLOB, whatever they are")
       ->type_name("GLOB")
       ->expected(1)
+      ->allow_extra_args(false)  // else CLI11 takes '[ab]' for a list
       ->take_all();
   verb->add_option("--exclude", options->exclude, "Keep tensors that match GLOB as they are")
       ->type_name("GLOB")
       ->expected(1)
+      ->allow_extra_args(false)  // else CLI11 takes '[ab]' for a list
       ->take_all();
   verb->add_option("--set", options->set, "Quantize tensors that match GLOB with SPEC, or 'keep' them")
       ->type_name("GLOB=SPEC")
       ->expected(1)
+      ->allow_extra_args(false)  // else CLI11 takes '[ab]' for a list
       ->take_all();
   verb->add_option("--embeddings", options->embeddings, "The spec of embedding tables, or 'keep' (int8:channel)");
   verb->add_option("--zstd", options->zstd, "Compress with zstd at LEVEL 1 to 19, or 'off' (off)");

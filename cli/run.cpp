@@ -40,15 +40,15 @@ const CLI::App* find_verb(const CLI::App& app, const std::vector<std::string>& a
 std::string hint(const CLI::App& app, const std::vector<std::string>& arguments) {
   if (arguments.empty()) return "";
   const CLI::App* verb = find_verb(app, arguments);
-  if (!verb) {
+  if (!verb && !arguments[0].starts_with('-')) {
     std::vector<std::string> verbs;
     for (const CLI::App* other : app.get_subcommands([](const CLI::App*) { return true; })) {
       verbs.push_back(other->get_name());
     }
-    return arguments[0].starts_with('-') ? "" : unknown_name("verb", arguments[0], verbs);
+    return unknown_name("verb", arguments[0], verbs);
   }
   std::vector<std::string> flags;
-  for (const CLI::Option* option : verb->get_options()) {
+  for (const CLI::Option* option : (verb ? *verb : app).get_options()) {
     for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
   }
   for (const std::string& argument : arguments) {
@@ -81,8 +81,13 @@ int run(const std::vector<std::string>& arguments) {
   add_verbs(app);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    if (!arguments.empty() && arguments[0] == "help") {  // crumb help [VERB]
+      reversed.pop_back();
+      reversed.insert(reversed.begin(), "--help");
+    }
     app.parse(std::move(reversed));
-    return std::fflush(stdout) == 0 ? 0 : complain("cannot write to standard output", kFailed);
+    const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
+    return written ? 0 : complain("cannot write to standard output", kFailed);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     const std::string better = hint(app, arguments);

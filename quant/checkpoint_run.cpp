@@ -89,10 +89,16 @@ CrumbHeader packed_plan(const Checkpoint& checkpoint, const std::vector<PlannedT
 }  // namespace
 
 void refuse_overwriting_inputs(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output) {
+  std::error_code ignored;
+  std::filesystem::path partial = std::filesystem::weakly_canonical(output, ignored);
+  partial += ".partial";  // what OutputFile writes first
   for (const std::filesystem::path& input : inputs) {
-    std::error_code ignored;
     if (std::filesystem::equivalent(input, output, ignored)) {
       throw usage_error("the output " + quote_text(output.string()) + " is one of the inputs; inputs are never modified");
+    }
+    if (std::filesystem::equivalent(input, partial, ignored)) {
+      throw usage_error("the output " + quote_text(output.string()) + " is first written as " +
+                        quote_text(partial.string()) + ", which is one of the inputs; inputs are never modified");
     }
   }
 }
