@@ -11,7 +11,9 @@ constexpr size_t kPanelWeights = size_t{1} << 16;
 
 }  // namespace
 
-PackedMatrix::PackedMatrix(LoadedTensor tensor) : tensor_(std::move(tensor)), decoder_(tensor_.view()) {}
+PackedMatrix::PackedMatrix(LoadedTensor tensor) : tensor_(std::move(tensor)), decoder_(tensor_->view()) {}
+
+PackedMatrix::PackedMatrix(const QuantizedView& tensor) : decoder_(tensor) {}
 
 void PackedMatrix::multiply(std::span<const float> x, size_t batch, std::span<float> y) const {
   check_multiply(x.size(), batch, y.size());

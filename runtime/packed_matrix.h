@@ -1,6 +1,8 @@
 // A weight matrix that stays packed: rows are decoded when they are needed.
 #pragma once
 
+#include <optional>
+
 #include "quant/packed_tensor.h"
 #include "quant/quantized_tensor.h"
 #include "runtime/linear.h"
@@ -14,6 +16,8 @@ class PackedMatrix final : public Matrix {
  public:
   /// Keeps the tensor's bytes; the CrumbFile they lie in must outlive the matrix.
   explicit PackedMatrix(LoadedTensor tensor);
+  /// Borrows the bytes: what the view points to must outlive the matrix.
+  explicit PackedMatrix(const QuantizedView& tensor);
 
   size_t rows() const override { return decoder_.rows(); }
   size_t cols() const override { return decoder_.cols(); }
@@ -21,7 +25,7 @@ class PackedMatrix final : public Matrix {
   void gather_row(size_t row, std::span<float> out) const override;
 
  private:
-  LoadedTensor tensor_;
+  std::optional<LoadedTensor> tensor_;  ///< nothing where the bytes are borrowed
   RowDecoder decoder_;
 };
 
