@@ -36,7 +36,7 @@ constexpr void (*kUnpackEights[])(const uint8_t*, uint64_t, uint8_t*) = {
 }  // namespace
 
 void pack_codes_ref(std::span<const uint8_t> codes, int bits, uint8_t* out) {
-  std::memset(out, 0, packed_bytes(codes.size(), bits));
+  std::fill_n(out, packed_bytes(codes.size(), bits), uint8_t{0});
   for (uint64_t i = 0; i < codes.size(); ++i) {
     for (int b = 0; b < bits; ++b) {
       const uint64_t bit = i * static_cast<uint64_t>(bits) + static_cast<uint64_t>(b);
