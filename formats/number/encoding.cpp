@@ -15,18 +15,17 @@ uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 }  // namespace
 
 Result<MatrixShape> matrix_shape(std::span<const uint64_t> shape) {
+  if (std::ranges::find(shape, uint64_t{0}) != shape.end())
+    return MatrixShape{};  // whatever the other axes say
   uint64_t product = 1;
   for (const uint64_t axis : shape) {
-    if (axis != 0 && product > kMostElements / axis) {
+    if (product > kMostElements / axis) {
       return Failure{"shape " + shape_text(shape) + " has more than 2^58 elements"};
     }
     product *= axis;
   }
-  if (shape.size() <= 1) return MatrixShape{product == 0 ? 0u : 1u, product};
-  // An axis beyond 2^58 is possible only beside an empty one.
-  const uint64_t rows = std::min(shape[0], kMostElements);
-  uint64_t cols = rows == 0 ? 0 : product / rows;
-  return MatrixShape{cols == 0 ? 0 : rows, cols};
+  if (shape.size() <= 1) return MatrixShape{1, product};
+  return MatrixShape{shape[0], product / shape[0]};
 }
 
 Result<EncodedLayout> encoded_layout(const Encoding& encoding, std::span<const uint64_t> shape) {
