@@ -12,7 +12,7 @@ namespace crumb {
 namespace {
 
 constexpr uint32_t kInfinityBits = 0x7F800000;
-constexpr int kMseSteps = 36;       // factors 0.30 .. 1.00
+constexpr int kMseSteps = 36;  // factors 0.30 .. 1.00
 constexpr int kLsqSteps = 50;
 constexpr int kHqoSteps = 1000;
 constexpr float kNvfp4Range = 2688.0f;  // 448 * 6: largest block scale times largest element
@@ -48,16 +48,15 @@ float shrink(float error, double p, double beta) {
 }
 
 /// The power of two that brings values of this magnitude near 1.
-float unit_of(float absmax) {
-  return std::ldexp(1.0f, -std::clamp(std::ilogb(absmax), -126, 126));
-}
+float unit_of(float absmax) { return std::ldexp(1.0f, -std::clamp(std::ilogb(absmax), -126, 126)); }
 
 }  // namespace
 
 ScaleSearch::ScaleSearch(const QuantSpec& spec, const CodeGrid& grid, float tensor_absmax)
     : spec_(spec), grid_(grid), largest_(spec.number->largest_value(spec.range)) {
   if (!spec.block_format) return;
-  if (spec.block_format->scale_exponent != 0) multiplier_ = std::ldexp(1.0f, spec.block_format->scale_exponent);
+  if (spec.block_format->scale_exponent != 0)
+    multiplier_ = std::ldexp(1.0f, spec.block_format->scale_exponent);
   if (spec.block_format->tensor_scale) {
     tensor_scale_ = tensor_absmax / kNvfp4Range;
     if (tensor_scale_ == 0 && tensor_absmax > 0) tensor_scale_ = std::numeric_limits<float>::denorm_min();
@@ -65,7 +64,10 @@ ScaleSearch::ScaleSearch(const QuantSpec& spec, const CodeGrid& grid, float tens
 }
 
 float ScaleSearch::ideal_scale(const Extent& extent) const {
-  if (spec_.zero != ZeroPoint::kNone) return (extent.high - extent.low) / (grid_.hi - grid_.lo);
+  if (spec_.zero != ZeroPoint::kNone) {
+    const float steps = grid_.hi - grid_.lo, range = extent.high - extent.low;
+    return std::isfinite(range) ? range / steps : extent.high / steps - extent.low / steps;
+  }
   if (!spec_.block_format) return extent.most / largest_;
   if (spec_.block_format->tensor_scale) return extent.most / largest_ / tensor_scale_;
   return std::ldexp(1.0f, std::ilogb(extent.most) - spec_.block_format->emax);
@@ -165,7 +167,8 @@ BlockFit ScaleSearch::search_lsq(const BlockValues& block, const BlockFit& start
     for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {
       loops().encode(grid_, x, n, current.scale, current.zero, index, next.data() + done);
       for (uint64_t i = 0; i < n; ++i) {
-        const double v = static_cast<double>(grid_.values[next[done + i]]) - static_cast<double>(current.zero);
+        const double v =
+            static_cast<double>(grid_.values[next[done + i]]) - static_cast<double>(current.zero);
         xv += static_cast<double>(x[i]) * v;
         vv += v * v;
       }
@@ -182,13 +185,16 @@ BlockFit ScaleSearch::search_lsq(const BlockValues& block, const BlockFit& start
 BlockFit ScaleSearch::search_hqo(const BlockValues& block, const BlockFit& start) const {
   const bool moves_zero = spec_.zero != ZeroPoint::kNone;
   const double p = moves_zero ? 0.5 : 0.7;
+  // Scales move along plateaus of the error, by steps that most scale formats cannot hold: they stay float32
+  // on the way and are stored at the end.
+  constexpr double kPlateau = 1 + 1e-6;
   double beta = moves_zero ? 1.0 : 1e5;
   BlockFit best = start;
   BlockFit current = start;
   double least = std::numeric_limits<double>::infinity();
   std::vector<float> ratios;
   std::vector<uint8_t> codes(block.cols == block.stride ? block.rows * block.cols : block.cols);
-  for (int step = 0; step < kHqoSteps && current.scale > 0; ++step, beta *= 1.01) {
+  for (int step = 0; step < kHqoSteps; ++step, beta *= 1.01) {
     double absolute = 0, zeros = 0;
     ratios.clear();
     for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {
@@ -199,33 +205,38 @@ BlockFit ScaleSearch::search_hqo(const BlockValues& block, const BlockFit& start
         absolute += std::fabs(error);
         const float target = x[i] - shrink(error, p, beta);
         if (moves_zero) {
-          zeros += static_cast<double>(value) - static_cast<double>(target) / static_cast<double>(current.scale);
+          zeros +=
+              static_cast<double>(value) - static_cast<double>(target) / static_cast<double>(current.scale);
         } else if (target != 0 && value != 0) {
           ratios.push_back(target / value);
         }
       }
     });
-    if (!(absolute < least)) break;
-    least = absolute;
+    const bool goes_on = step == 0 || (moves_zero ? absolute < least : absolute <= least * kPlateau);
+    if (!goes_on) break;
+    least = std::min(least, absolute);
     best = current;
     if (moves_zero) {
       set_zero(current, static_cast<float>(zeros / static_cast<double>(block.rows * block.cols)));
     } else {
       if (ratios.empty()) break;
-      current = with_scale(median_of(ratios), start);
+      current.scale = median_of(ratios);
+      if (!(current.scale > 0 && std::isfinite(current.scale))) break;
     }
   }
-  return best;
+  return moves_zero ? best : with_scale(best.scale, start);
 }
 
 BlockFit ScaleSearch::fit(const BlockValues& block) const {
   uint32_t bits = 0;
-  for_runs(block, [&](const float* x, uint64_t n, uint64_t) { bits = std::max(bits, loops().absmax_bits(x, n)); });
+  for_runs(block,
+           [&](const float* x, uint64_t n, uint64_t) { bits = std::max(bits, loops().absmax_bits(x, n)); });
   if (bits >= kInfinityBits) return {.finite = false};
   if (bits == 0) {
     // Scale 0. Where e8m0 cannot say so and the codes can, the smallest scale with zero codes says the same.
+    // A codebook that is yet to be learned may have no zero.
     BlockFit fit;
-    const bool smallest = spec_.scale == ScaleFormat::kE8M0 && grid_.has_zero();
+    const bool smallest = spec_.scale == ScaleFormat::kE8M0 && !spec_.number->learned && grid_.has_zero();
     fit.scale_pattern = smallest ? 0 : encode_scale(spec_.scale, 0.0f).pattern;
     set_zero(fit, 0.0f);
     return fit;

@@ -10,8 +10,9 @@
 //               the codes stay; kept when better than absmax
 //   hqo         half-quadratic splitting (HQQ): s = median((x - shrink(x - x_q)) / v) with
 //               shrink(e) = sign(e) max(|e| - |e|^(p-1) / beta, 0), p = 0.7, beta = 1e5 growing by 1.01; with a zero
-//               point, z = mean(q - (x - shrink(x - x_q)) / s) with p = 0.5, beta = 1; until the mean |error| of the
-//               block stops improving, at most 1000 steps
+//               point, z = mean(q - (x - shrink(x - x_q)) / s) with p = 0.5, beta = 1. At most 1000 steps: scales
+//               until the mean |error| of the block grows by more than 1e-6 of the least one (the peer stops all
+//               blocks together), zero points until it no longer falls. Scales are float32 on the way, stored at the end
 //
 // Block formats replace the absmax ideal by their own rule (formats/number/block_format.h). The ideal is rounded once,
 // half to even, to the scale format; what it cannot hold saturates. An all-zero block gets scale 0.

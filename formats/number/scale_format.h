@@ -1,10 +1,12 @@
-// Formats in which scales (and float zero points) are stored. A scale is non-negative; encoding rounds half to
-// even, and a positive value that the format cannot hold saturates: to the largest finite value, or to the
+// Formats in which scales (and float zero points) are stored. A scale is non-negative; encoding rounds half
+// to even, and a positive value that the format cannot hold saturates: to the largest finite value, or to the
 // smallest positive one.
 //
 //   f32 f16 bf16  IEEE, little-endian
-//   e8m0          2^(byte - 127); OCP reserves byte 255 for NaN. Here 255 stands for scale 0, which occurs only
-//                 for all-zero groups of a grid that has no zero (grids with a zero store byte 0 and zero codes)
+//   e8m0          2^(byte - 127); OCP reserves byte 255 for NaN. Here 255 stands for scale 0, which occurs
+//   only
+//                 for all-zero groups of a grid that has no zero or learns its values (other grids store byte
+//                 0 and zero codes)
 //   e4m3          e4m3fn: OCP FP8, largest 448
 #pragma once
 
