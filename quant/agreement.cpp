@@ -29,7 +29,8 @@ double cosine(double product, double a_square, double b_square) {
 }
 
 /// The squared length of every row. Checks size and values on the way.
-std::vector<double> squares(std::span<const float> x, uint64_t rows, uint64_t width, const std::string& side) {
+std::vector<double> squares(std::span<const float> x, uint64_t rows, uint64_t width,
+                            const std::string& side) {
   const bool fits = width == 0 ? x.empty() && rows == 0 : x.size() % width == 0 && x.size() / width == rows;
   if (!fits) {
     throw Error("agreement: " + side + " has " + std::to_string(x.size()) + " values, expected " +
@@ -39,7 +40,8 @@ std::vector<double> squares(std::span<const float> x, uint64_t rows, uint64_t wi
   for (uint64_t r = 0; r < rows; ++r) {
     const float* row = x.data() + r * width;
     if (!std::all_of(row, row + width, [](float v) { return std::isfinite(v); })) {
-      throw Error("agreement: row " + std::to_string(r) + " of " + side + " holds inf or NaN; expected finite values");
+      throw Error("agreement: row " + std::to_string(r) + " of " + side +
+                  " holds inf or NaN; expected finite values");
     }
     result[r] = dot(row, row, width);
   }
@@ -95,7 +97,8 @@ double spearman(std::span<const double> a, std::span<const double> b) {
   return std::clamp(ab.value() / std::sqrt(aa.value() * bb.value()), -1.0, 1.0);
 }
 
-Agreement agreement(std::span<const float> a, std::span<const float> b, uint64_t rows, uint64_t width, int threads) {
+Agreement agreement(std::span<const float> a, std::span<const float> b, uint64_t rows, uint64_t width,
+                    int threads) {
   const std::vector<double> a_squares = squares(a, rows, width, "the first");
   const std::vector<double> b_squares = squares(b, rows, width, "the second");
   Agreement result{.rows = rows, .width = width, .mean_cosine = kUndefined, .least_cosine = kUndefined};

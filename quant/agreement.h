@@ -1,10 +1,13 @@
-// Whether two models answer alike: agreement of two sets of outputs, one row per input (sentence embeddings, say).
+// Whether two models answer alike: agreement of two sets of outputs, one row per input (sentence embeddings,
+// say).
 //
-//   cosine    sum a b / sqrt(sum a^2 sum b^2) in double. Two rows of zeros agree (1); a row of zeros and another
+//   cosine    sum a b / sqrt(sum a^2 sum b^2) in double. Two rows of zeros agree (1); a row of zeros and
+//   another
 //             one do not (0)
-//   spearman  the rank correlation of all rows * (rows - 1) / 2 pairwise cosines within a and within b: do the two find
-//             the same pairs similar? Pearson's correlation of the ranks, equal values sharing their average rank.
-//             NaN where it is undefined: fewer than three rows, or one side's cosines all equal
+//   spearman  the rank correlation of all rows * (rows - 1) / 2 pairwise cosines within a and within b: do
+//   the two find
+//             the same pairs similar? Pearson's correlation of the ranks, equal values sharing their average
+//             rank. NaN where it is undefined: fewer than three rows, or one side's cosines all equal
 //
 // Takes up to 40 bytes per pair of rows.
 #pragma once
@@ -23,7 +26,8 @@ struct Agreement {
 };
 
 /// Agreement of two row-major matrices [rows, width]. Throws Error when a size is not rows * width (with a
-/// width of at least 1 where there are rows) or when a value is inf or NaN (naming the side and the row). threads: 0 for those the machine has; never changes the result.
+/// width of at least 1 where there are rows) or when a value is inf or NaN (naming the side and the row).
+/// threads: 0 for those the machine has; never changes the result.
 Agreement agreement(std::span<const float> a, std::span<const float> b, uint64_t rows, uint64_t width,
                     int threads = 0);
 

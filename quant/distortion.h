@@ -1,13 +1,14 @@
 // What quantization did to numbers: how far `value` lies from `reference`.
 //
-//   error e = reference - value in double, 0 where the two are equal (so also for inf and the same inf, NaN and NaN,
-//   +0 and -0) and infinite where it cannot be told (NaN or inf on one side only)
-//   SQNR   10 log10(sum reference^2 / sum e^2), +inf when every e is 0; references that are inf or NaN are left out
+//   error e = reference - value in double, 0 where the two are equal (so also for inf and the same inf, NaN
+//   and NaN, +0 and -0) and infinite where it cannot be told (NaN or inf on one side only) SQNR   10
+//   log10(sum reference^2 / sum e^2), +inf when every e is 0; references that are inf or NaN are left out
 //          of the signal
 //
-// Sums are compensated (Knuth's TwoSum: Neumaier's algorithm without its branch) and have one fixed order: value i of
-// the whole goes to lane i mod 8 of segment i / 4096; the lanes, then the segments add up in order. So neither the
-// chunks that the numbers come in nor the number of threads changes one bit of a result.
+// Sums are compensated (Knuth's TwoSum: Neumaier's algorithm without its branch) and have one fixed order:
+// value i of the whole goes to lane i mod 8 of segment i / 4096; the lanes, then the segments add up in
+// order. So neither the chunks that the numbers come in nor the number of threads changes one bit of a
+// result.
 #pragma once
 
 #include <array>
@@ -66,19 +67,20 @@ class DistortionSum {
   };
   using Segment = std::array<Sums, kLanes>;
 
-  static void fill(Segment& segment, uint64_t lane, const float* reference, const float* value, uint64_t count);
+  static void fill(Segment& segment, uint64_t lane, const float* reference, const float* value,
+                   uint64_t count);
   static Sums close(const Segment& segment);
 
   uint64_t count_ = 0;
-  Sums closed_;      ///< of the segments that are full
-  Segment open_{};   ///< the one that is not
+  Sums closed_;     ///< of the segments that are full
+  Segment open_{};  ///< the one that is not
 };
 
 /// Distortion of two arrays. Throws Error when the sizes differ. threads: 0 for those the machine has.
 Distortion distortion(std::span<const float> reference, std::span<const float> value, int threads = 0);
 
-/// (sum |e|^p)^(1/p); the largest |e| for p = inf. Scaled by the largest error, so that no power overflows. Throws Error
-/// when the sizes differ or p is not positive.
+/// (sum |e|^p)^(1/p); the largest |e| for p = inf. Scaled by the largest error, so that no power overflows.
+/// Throws Error when the sizes differ or p is not positive.
 double error_p_norm(std::span<const float> reference, std::span<const float> value, double p);
 
 }  // namespace crumb

@@ -1,0 +1,152 @@
+// Distortion: values against a plain recomputation, odd inputs, and independence of chunks and threads.
+#include "quant/distortion.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "formats/error.h"
+
+namespace {
+
+using crumb::Distortion;
+using crumb::distortion;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::vector<float> normal(size_t count, uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::normal_distribution<float> draw;
+  std::vector<float> values(count);
+  for (float& v : values) v = draw(engine);
+  return values;
+}
+
+bool same_bits(const Distortion& a, const Distortion& b) {
+  const auto equal = [](double x, double y) { return std::memcmp(&x, &y, sizeof x) == 0; };
+  return a.count == b.count && a.exact == b.exact && equal(a.sqnr_db, b.sqnr_db) &&
+         equal(a.max_abs_error, b.max_abs_error) && equal(a.mean_abs_error, b.mean_abs_error) &&
+         equal(a.p_norm, b.p_norm);
+}
+
+}  // namespace
+
+TEST_CASE("distortion: numbers that can be told by hand") {
+  const std::vector<float> x{3, 4, 0, -1}, y{3, 2, 0, -2};
+  const Distortion d = distortion(x, y, 1);
+  CHECK(d.count == 4);
+  CHECK(d.exact == 2);
+  CHECK(d.max_abs_error == 2);
+  CHECK(d.mean_abs_error == 0.75);
+  CHECK(d.p_norm == doctest::Approx(std::sqrt(5.0)).epsilon(1e-15));
+  CHECK(d.sqnr_db == doctest::Approx(10 * std::log10(26.0 / 5)).epsilon(1e-15));
+  CHECK(crumb::error_p_norm(x, y, 1) == doctest::Approx(3));
+  CHECK(crumb::error_p_norm(x, y, 2) == doctest::Approx(std::sqrt(5.0)));
+  CHECK(crumb::error_p_norm(x, y, 3) == doctest::Approx(std::cbrt(9.0)));
+  CHECK(crumb::error_p_norm(x, y, 300) == doctest::Approx(2));
+  CHECK(crumb::error_p_norm(x, y, kInfinity) == 2);
+}
+
+TEST_CASE("distortion: nothing, no error, no signal") {
+  CHECK(distortion({}, {}, 1).count == 0);
+  CHECK(distortion({}, {}, 1).sqnr_db == kInfinity);
+  CHECK(distortion({}, {}, 1).mean_abs_error == 0);
+  CHECK(crumb::error_p_norm({}, {}, 2) == 0);
+  const std::vector<float> zeros(5, 0.0f), minus(5, -0.0f), ones(5, 1.0f);
+  CHECK(distortion(zeros, minus, 1).exact == 5);
+  CHECK(distortion(zeros, minus, 1).sqnr_db == kInfinity);
+  CHECK(distortion(zeros, ones, 1).sqnr_db == -kInfinity);
+  CHECK(distortion(ones, zeros, 1).sqnr_db == 0);
+}
+
+TEST_CASE("distortion: the range of float32 neither overflows nor vanishes") {
+  const std::vector<float> large{3e38f, -3e38f}, small{1e-45f, 3e-45f};
+  CHECK(distortion(large, std::vector<float>{-3e38f, -3e38f}, 1).max_abs_error == doctest::Approx(6e38));
+  CHECK(distortion(large, std::vector<float>{-3e38f, -3e38f}, 1).sqnr_db ==
+        doctest::Approx(10 * std::log10(0.5)));
+  const Distortion d = distortion(small, std::vector<float>{0, 3e-45f}, 1);
+  CHECK(d.exact == 1);
+  CHECK(d.sqnr_db == doctest::Approx(10 * std::log10(5.0)));
+  CHECK(crumb::error_p_norm(large, std::vector<float>{0, 0}, 40) ==
+        doctest::Approx(3e38 * std::pow(2, 1.0 / 40)));
+}
+
+TEST_CASE("distortion: inf and NaN") {
+  // The same on both sides: exact, and no part of the signal.
+  const Distortion same =
+      distortion(std::vector<float>{kNan, kInf, -kInf, 2}, std::vector<float>{kNan, kInf, -kInf, 1}, 1);
+  CHECK(same.exact == 3);
+  CHECK(same.max_abs_error == 1);
+  CHECK(same.sqnr_db == doctest::Approx(10 * std::log10(4.0)));
+  // On one side: an infinite error.
+  for (const auto& [x, y] :
+       {std::pair{kNan, 1.0f}, {1.0f, kNan}, {kInf, 1.0f}, {1.0f, -kInf}, {kInf, -kInf}, {kNan, kInf}}) {
+    CAPTURE(x);
+    CAPTURE(y);
+    const Distortion d = distortion(std::vector<float>{x, 5, 5}, std::vector<float>{y, 5, 4}, 1);
+    CHECK(d.exact == 1);
+    CHECK(d.max_abs_error == kInfinity);
+    CHECK(d.mean_abs_error == kInfinity);
+    CHECK(d.p_norm == kInfinity);
+    CHECK(d.sqnr_db == -kInfinity);
+    CHECK(crumb::error_p_norm(std::vector<float>{x}, std::vector<float>{y}, 3) == kInfinity);
+  }
+}
+
+TEST_CASE("distortion: sums are compensated") {
+  // One large square and many small ones that plain doubles would lose: 2^60 + 2^16 * 1.
+  std::vector<float> x((1 << 16) + 1, 1.0f);
+  x[0] = 0x1p30f;
+  const std::vector<float> y(x.size(), 0.0f);
+  const double exact = 0x1p60 + 0x1p16;
+  CHECK(distortion(x, y, 1).p_norm == std::sqrt(exact));
+  crumb::CompensatedSum sum;
+  for (const double term : {1.0, 1e100, 1.0, -1e100}) sum.add(term);
+  CHECK(sum.value() == 2);
+}
+
+TEST_CASE("distortion: chunks and threads change nothing") {
+  const std::vector<float> x = normal(50000, 1);
+  std::vector<float> y = x;
+  const std::vector<float> noise = normal(x.size(), 2);
+  for (size_t i = 0; i < y.size(); ++i) y[i] += i % 7 == 0 ? 0 : noise[i] * 0.03f;
+  const Distortion whole = distortion(x, y, 1);
+
+  double signal = 0, square = 0, absolute = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double e = double{x[i]} - double{y[i]};
+    signal += double{x[i]} * double{x[i]};
+    square += e * e;
+    absolute += std::fabs(e);
+  }
+  CHECK(whole.sqnr_db == doctest::Approx(10 * std::log10(signal / square)).epsilon(1e-12));
+  CHECK(whole.mean_abs_error == doctest::Approx(absolute / 50000).epsilon(1e-12));
+  CHECK(crumb::error_p_norm(x, y, 2) == doctest::Approx(whole.p_norm).epsilon(1e-12));
+
+  for (const int threads : {1, 2, 3, 7}) CHECK(same_bits(distortion(x, y, threads), whole));
+  for (const size_t chunk : {1, 3, 8, 1000, 4095, 4096, 4097, 12289, 49999}) {
+    CAPTURE(chunk);
+    crumb::DistortionSum sum;
+    for (size_t i = 0; i < x.size(); i += chunk) {
+      const size_t count = std::min(chunk, x.size() - i);
+      sum.add(std::span(x).subspan(i, count), std::span(y).subspan(i, count), static_cast<int>(i % 3 + 1));
+      sum.add({}, {});
+    }
+    CHECK(same_bits(sum.result(), whole));
+  }
+}
+
+TEST_CASE("distortion: sizes that differ and a p that is no norm are errors") {
+  const std::vector<float> two(2), three(3);
+  CHECK_THROWS_WITH_AS(distortion(two, three, 1), doctest::Contains("2 reference values and 3"),
+                       crumb::Error);
+  CHECK_THROWS_AS(crumb::error_p_norm(two, three, 2), crumb::Error);
+  CHECK_THROWS_AS(crumb::error_p_norm(two, two, 0), crumb::Error);
+  CHECK_THROWS_AS(crumb::error_p_norm(two, two, std::nan("")), crumb::Error);
+}

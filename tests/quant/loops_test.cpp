@@ -1,0 +1,219 @@
+// Every variant of the vector loops gives the bits of the scalar reference: ties, halves, thresholds and
+// their neighbours, subnormals, huge values, and all lengths around the vector's.
+#include "quant/loops/loops.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "quant/code_grid.h"
+#include "tests/support/testing.h"
+
+using crumb::CodeGrid;
+using crumb::Loops;
+using crumb::NumberFormat;
+using crumb::Range;
+
+namespace {
+
+std::vector<const Loops*> variants() {
+  size_t count = 0;
+  const Loops* const* all = crumb::all_loops(count);
+  return {all, all + count};
+}
+
+CodeGrid grid_of(const NumberFormat& f, Range range, crumb::RoundingMode mode = {}) {
+  std::vector<float> codebook;
+  if (f.learned) {
+    std::mt19937 engine(static_cast<uint32_t>(f.bits));
+    std::set<float> values;
+    while (values.size() < size_t{1} << f.bits) values.insert(static_cast<float>(engine()) * 0x1p-31f - 1);
+    codebook.assign(values.begin(), values.end());
+    if (f.bits > 2) codebook[1] = codebook[0] = codebook[2];  // learned centres may coincide
+  }
+  return make_code_grid(f, range, mode, codebook);
+}
+
+/// Where the grid's decisions lie, times s, with the floats beside; then extremes and random values.
+std::vector<float> hard_inputs(const CodeGrid& grid, float s, float z, uint32_t seed) {
+  std::vector<float> edges;
+  std::set<float> values;
+  for (int p = 0; p < 1 << grid.number->bits; ++p) {
+    const float v = grid.values[static_cast<size_t>(p)];
+    if (std::isfinite(v)) values.insert(v);
+  }
+  const std::vector<float> sorted(values.begin(), values.end());
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    edges.push_back(sorted[i] - z);
+    if (i + 1 < sorted.size()) edges.push_back((sorted[i] + sorted[i + 1]) / 2 - z);
+  }
+  edges.insert(edges.end(), grid.thresholds.begin(), grid.thresholds.end());
+  edges.push_back(sorted.back() + 0.5f - z);
+  edges.push_back(sorted.front() - 0.5f - z);
+  std::vector<float> x;
+  for (const float edge : edges) {
+    const float v = edge * s;
+    x.insert(x.end(), {v, std::nextafter(v, HUGE_VALF), std::nextafter(v, -HUGE_VALF)});
+  }
+  const float denormal = std::numeric_limits<float>::denorm_min();
+  const float most = std::numeric_limits<float>::max();
+  x.insert(x.end(), {0.0f, -0.0f, denormal, -denormal, 1e-39f, -1e-39f, most, -most, 1e30f, -1e30f,
+                     4194304.5f * s, 8388609.0f * s, -0.49999997f * s, 0.49999997f * s});
+  std::mt19937 engine(seed);
+  for (int i = 0; i < 40; ++i) {
+    const float v = std::bit_cast<float>(static_cast<uint32_t>(engine()));
+    if (std::isfinite(v)) x.push_back(v);
+    x.push_back((static_cast<float>(engine()) * 0x1p-31f - 1) * s * 4);
+  }
+  std::erase_if(x, [](float v) { return !std::isfinite(v); });
+  return x;
+}
+
+/// What differs from the reference; empty when nothing does.
+std::string fault(const Loops& loops, const CodeGrid& grid, const std::vector<float>& x, float s, float z) {
+  const size_t n = x.size();
+  std::vector<uint8_t> codes(n);
+  std::vector<float> values(n);
+  loops.encode(grid, x.data(), n, s, z, 5, codes.data());
+  for (size_t i = 0; i < n; ++i) {
+    const uint8_t expected = encode_ref(grid, x[i], s, z, 5 + i);
+    if (codes[i] != expected) {
+      return "encode " + std::to_string(x[i]) + ": " + std::to_string(codes[i]) + ", expected " +
+             std::to_string(expected);
+    }
+  }
+  loops.decode(grid, codes.data(), n, s, z, values.data());
+  for (size_t i = 0; i < n; ++i) {
+    const float expected = decode_ref(grid, codes[i], s, z);
+    if (std::bit_cast<uint32_t>(values[i]) != std::bit_cast<uint32_t>(expected)) {
+      return "decode " + std::to_string(codes[i]) + ": " + std::to_string(values[i]);
+    }
+  }
+  for (const float unit : {1.0f, 0x1p-40f}) {
+    const double found = loops.squared_error(grid, x.data(), n, s, z, unit, 5);
+    const double expected = squared_error_ref(grid, x.data(), n, s, z, unit, 5);
+    if (std::memcmp(&found, &expected, sizeof found) != 0 && !(std::isnan(found) && std::isnan(expected))) {
+      return "squared_error " + std::to_string(found) + ", expected " + std::to_string(expected);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("loops: every variant equals the reference on hard inputs") {
+  const std::pair<float, float> scales_and_zeros[] = {
+      {1, 0},      {0.1f, 3},      {0.3333333f, -2.5f}, {1e-3f, 0.49999997f},
+      {3e-39f, 0}, {0x1p-149f, 1}, {1e30f, 0},          {0x1p-10f, 7}};
+  for (const Loops* loops : variants()) {
+    CAPTURE(loops->name);
+    for (const NumberFormat& f : crumb::number_formats()) {
+      if (f.scale_only) continue;
+      CAPTURE(f.name);
+      for (const Range range : {Range::kNarrow, Range::kFull}) {
+        if (range != f.default_range() && !f.has_range()) continue;
+        const CodeGrid grid = grid_of(f, range);
+        for (const auto& [s, z] : scales_and_zeros) {
+          const float zero = f.has_zero_point() ? z : 0;
+          CAPTURE(s);
+          CAPTURE(zero);
+          const std::string found = fault(*loops, grid, hard_inputs(grid, s, zero, 1), s, zero);
+          if (!found.empty()) CHECK(found == "");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("loops: every variant equals the reference at every length") {
+  for (const Loops* loops : variants()) {
+    CAPTURE(loops->name);
+    for (const char* name :
+         {"int4", "uint8", "int3h", "binary", "e2m1", "e4m3fnuz", "e3m0", "nf4", "palette7"}) {
+      CAPTURE(name);
+      const CodeGrid grid =
+          grid_of(*crumb::find_number_format(name), crumb::find_number_format(name)->default_range());
+      std::vector<size_t> lengths{100, 1023, 1024, 1025, 3000};
+      for (size_t n = 0; n <= 70; ++n) lengths.push_back(n);
+      for (const size_t n : lengths) {
+        std::mt19937 engine(static_cast<uint32_t>(n));
+        std::vector<float> x(n);
+        for (float& v : x) v = static_cast<float>(engine()) * 0x1p-29f - 4;
+        const std::string found = fault(*loops, grid, x, 0.7f, 0);
+        if (!found.empty()) {
+          CAPTURE(n);
+          CHECK(found == "");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("loops: every rounding mode of every variant equals the reference") {
+  for (const Loops* loops : variants()) {
+    for (const crumb::RoundingName& row : crumb::kRoundingNames) {
+      for (const char* name : {"int5", "uint3", "int2h", "e2m2"}) {
+        CAPTURE(row.name);
+        CAPTURE(name);
+        const NumberFormat& f = *crumb::find_number_format(name);
+        const CodeGrid grid = grid_of(f, f.default_range(), {row.rounding, 9});
+        CHECK(fault(*loops, grid, hard_inputs(grid, 0.25f, 0, 2), 0.25f, 0) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("loops: every variant equals the reference over a sweep of float32") {
+  const uint32_t step = crumb::testing::slow() ? 40009 : 20000003;
+  std::vector<float> x;
+  for (uint64_t bits = 0; bits <= UINT32_MAX; bits += step) {
+    const float v = std::bit_cast<float>(static_cast<uint32_t>(bits));
+    if (std::isfinite(v)) x.push_back(v);
+  }
+  for (const Loops* loops : variants()) {
+    CAPTURE(loops->name);
+    for (const NumberFormat& f : crumb::number_formats()) {
+      if (f.scale_only) continue;
+      CAPTURE(f.name);
+      const CodeGrid grid = grid_of(f, f.default_range());
+      const std::string found = fault(*loops, grid, x, 0.37f, 0);
+      if (!found.empty()) CHECK(found == "");
+    }
+  }
+}
+
+TEST_CASE("loops: absmax is the largest magnitude, and inf and NaN show") {
+  std::mt19937 engine(3);
+  for (const Loops* loops : variants()) {
+    CAPTURE(loops->name);
+    CHECK(loops->absmax_bits(nullptr, 0) == 0);
+    for (size_t n = 1; n <= 70; ++n) {
+      std::vector<float> x(n);
+      float most = 0;
+      for (float& v : x) {
+        v = static_cast<float>(engine()) * 0x1p-31f - 1;
+        most = std::fmax(most, std::fabs(v));
+      }
+      CHECK(loops->absmax_bits(x.data(), n) == std::bit_cast<uint32_t>(most));
+      for (const float bad : {HUGE_VALF, -HUGE_VALF, std::nanf(""), -std::nanf("")}) {
+        std::vector<float> y = x;
+        y[engine() % n] = bad;
+        CHECK(loops->absmax_bits(y.data(), n) >= 0x7F800000);
+      }
+      const std::vector<float> zeros(n, -0.0f);
+      CHECK(loops->absmax_bits(zeros.data(), n) == 0);
+    }
+  }
+}
+
+TEST_CASE("loops: the fastest variant is the last one, the plain one the first") {
+  CHECK(variants().front()->name == "baseline");
+  CHECK(&crumb::loops() == variants().back());
+}
