@@ -1,0 +1,725 @@
+"""The packed file against its page: crumb_reader.py, which knows docs/crumb_file.md only, must read what crumb writes."""
+
+import functools
+import json
+import struct
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import crumb_reader  # noqa: E402
+
+KINDS = {"F32": "float32", "BOOL": "bool", "C64": "complex64"}
+KINDS |= {f"{letter}{bits}": f"{kind}{bits}" for letter, kind in (("I", "int"), ("U", "uint")) for bits in (8, 16, 32, 64)}
+INT_FORMATS = [f"int{bits}" for bits in range(2, 9)] + [f"uint{bits}" for bits in range(1, 9)]
+NUMBERS = [  # written out, so that tests can be chosen by name; test_formats_are_complete compares with the command
+    *INT_FORMATS, *(f"e{x}m{bits - 1 - x}" for bits in range(3, 9) for x in range(1, bits)), "e4m3fn", "e4m3fnuz",
+    "e5m2fnuz", "int2h", "int3h", "int4h", "binary", "ternary", "nf4", *(f"palette{bits}" for bits in range(1, 9)),
+]  # fmt: skip
+BLOCK_FORMATS = ["mxfp4", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp8_e4m3", "mxfp8_e5m2", "mxint8", "nvfp4"]
+SCALES = ["f32", "f16", "bf16", "e8m0", "e4m3"]
+GRANULARITIES = ["tensor", "channel", "group=16:pad", "block=4x8:pad"]
+
+
+# --- Safetensors, by hand: so that every dtype can be written ---------------------------------------------------------
+
+
+def write_safetensors(path, tensors):
+    """`tensors`: name -> (dtype as safetensors spells it, shape, bytes)."""
+    header, blobs = {}, []
+    at = 0
+    for name, (dtype, shape, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, at + len(content)]}
+        blobs.append(content)
+        at += len(content)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+
+
+def read_safetensors(path):
+    """name -> (dtype, shape, bytes)"""
+    data = Path(path).read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    header.pop("__metadata__", None)
+    start = 8 + length
+    return {
+        name: (entry["dtype"], tuple(entry["shape"]), data[start + entry["data_offsets"][0] : start + entry["data_offsets"][1]])
+        for name, entry in header.items()
+    }
+
+
+def bf16(values):
+    return (np.asarray(values, "<f4").view("<u4") >> 16).astype("<u2")
+
+
+def float_tensors(seed=0):
+    """Tensors with odd shapes, dtypes and magnitudes."""
+    rng = np.random.default_rng(seed)
+
+    def normal(*shape):
+        return rng.standard_normal(shape).astype("<f4")
+
+    sparse = normal(6, 19)
+    sparse[[0, 3]] = 0
+    sparse[4, 5:] = 0
+    tensors = {
+        "one": normal(1),
+        "row": normal(7),
+        "small": normal(3, 5),
+        "odd": normal(17, 33),
+        "conv": normal(2, 3, 4, 5) + 2,
+        "empty": normal(0, 4),
+        "hollow": normal(4, 0),
+        "zeros": np.zeros((3, 17), "<f4"),
+        "negative_zeros": -np.zeros((2, 3), "<f4"),
+        "zero_rows": sparse,
+        "huge": normal(3, 17) * np.float32(1e30),
+        "tiny": normal(3, 17) * np.float32(1e-39),
+        "wide": normal(3, 17) * np.float32(10) ** rng.integers(-30, 30, (3, 17)).astype("<f4"),
+        "half": normal(3, 17).astype("<f2"),
+        "double": normal(3, 17).astype("<f8") * np.pi,
+    }
+    result = {name: (f"F{8 * t.itemsize}", t.shape, t.tobytes()) for name, t in tensors.items()}
+    result["brain"] = ("BF16", (5, 18), bf16(normal(5, 18)).tobytes())
+    return result
+
+
+# --- What crumb writes, the reader reads ------------------------------------------------------------------------------
+
+
+def assert_same(tensors, expected):
+    """`tensors` of the reader are, bit for bit, those of a safetensors file."""
+    assert list(sorted(tensors)) == sorted(expected)
+    for name, (dtype, shape, content) in expected.items():
+        ours = tensors[name]
+        assert (ours.dtype, ours.shape) == (KINDS[dtype], shape), name
+        if ours.tobytes() != content:
+            theirs = np.frombuffer(content, ours.dtype).reshape(shape)
+            where = tuple(np.argwhere(bits_of(ours) != bits_of(theirs))[0])
+            raise AssertionError(f"{name}{list(where)}: the page gives {ours[where]!r}, crumb {theirs[where]!r}")
+
+
+def bits_of(array):
+    return array.view(f"u{array.itemsize}") if array.itemsize <= 8 else array
+
+
+def split(path):
+    """The header of a packed file and the offset where it ends; checks nothing."""
+    data = Path(path).read_bytes()
+    end = 64 + int.from_bytes(data[16:24], "little")
+    return json.loads(data[64:end]), end
+
+
+@pytest.fixture(scope="module")
+def formats(crumb):
+    return json.loads(crumb("formats", "--json").stdout)
+
+
+def specs_of(name):
+    """All that can be asked of a number format or block format."""
+    if name.startswith(("mx", "nv")):
+        return [f"{name}:pad"]
+    zeros = ["none", "int", "float"] if name in INT_FORMATS else ["none"]
+    ranges = [":range=full", ":range=narrow"] if name in INT_FORMATS and name != "uint1" else [""]
+    specs = [f"{name}:{g}:scale={s}:zero={z}" for g in GRANULARITIES for s in SCALES for z in zeros if z != "none"]
+    specs += [f"{name}:{g}:scale={s}" for g in GRANULARITIES for s in SCALES]
+    return specs + [f"{name}{r}:zero={z}" if z != "none" else f"{name}{r}" for r in ranges for z in zeros]
+
+
+def check_specs(crumb, folder, specs, tensors):
+    """Quantizes every tensor with every spec; the reader must agree with `crumb dequantize`."""
+    checkpoint = {f"{i:03}.{name}": tensor for i in range(len(specs)) for name, tensor in tensors.items()}
+    checkpoint["ids"] = ("I64", (2, 3), np.arange(6, dtype="<i8").tobytes())
+    rules = [word for i, spec in enumerate(specs) for word in ("--set", f"{i:03}.*={spec}")]
+    write_safetensors(folder / "in.safetensors", checkpoint)
+    for zstd in ("off", "3"):
+        packed, back = folder / f"{zstd}.crumb", folder / f"{zstd}.safetensors"
+        crumb("quantize", folder / "in.safetensors", "-o", packed, "--weights", "int8", "--zstd", zstd, *rules)
+        crumb("dequantize", packed, "-o", back)
+        crumb("verify", packed)
+        entries = split(packed)[0]["tensors"]
+        assert {entry["name"] for entry in entries if "encoding" not in entry} == {"ids"}
+        assert_same(crumb_reader.read(packed), read_safetensors(back))
+    assert any(entry["codes"]["codec"] == "zstd" for entry in entries if "codes" in entry)
+    assert (folder / "off.safetensors").read_bytes() == (folder / "3.safetensors").read_bytes()
+
+
+def test_formats_are_complete(formats):
+    names = {f["name"] for f in formats["formats"] + formats["block_formats"]} - {"e8m0"}
+    assert names == {*NUMBERS, *BLOCK_FORMATS} and set(NUMBERS) == set(crumb_reader.NUMBERS)
+
+
+@pytest.mark.parametrize("name", NUMBERS + BLOCK_FORMATS)
+def test_reads_as_crumb_does(crumb, tmp_path, name):
+    check_specs(crumb, tmp_path, specs_of(name), float_tensors(len(name)))
+
+
+# --- Kept tensors and files -------------------------------------------------------------------------------------------
+
+
+def kept_tensors():
+    rng = np.random.default_rng(5)
+    tensors = {}
+    for dtype, size in {"BOOL": 1, "U8": 1, "I8": 1, "U16": 2, "I16": 2, "U32": 4, "I32": 4, "U64": 8, "I64": 8}.items():
+        content = rng.integers(0, 2 if dtype == "BOOL" else 256, 15 * size, dtype=np.uint8)
+        tensors[f"kept.{dtype}"] = (dtype, (3, 5), content.tobytes())
+    f16 = np.arange(1 << 16, dtype="<u2")
+    tensors["kept.F16"] = ("F16", (256, 256), f16.tobytes())  # every one: subnormals, infinities, NaNs
+    tensors["kept.BF16"] = ("BF16", (256, 256), f16.tobytes())
+    tensors["kept.F32"] = ("F32", (64, 64), rng.integers(0, 1 << 32, 4096, dtype=np.uint32).tobytes())
+    f64 = rng.standard_normal(4096) * 10.0 ** rng.integers(-60, 60, 4096)  # many beyond float32 on either side
+    near = np.float64(1) + np.arange(-64, 64) * 2.0**-26  # ties and their neighbours
+    f64[: 4 * 128] = np.concatenate([near, near * 2.0**-126, near * 2.0**-130, near * 2.0**128])
+    f64[-4:] = [np.inf, -np.inf, np.nan, -0.0]
+    tensors["kept.F64"] = ("F64", (16, 256), f64.tobytes())
+    for dtype in ("F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"):
+        tensors[f"kept.{dtype}"] = (dtype, (16, 16), bytes(range(256)))
+    for dtype, bits in (("F4", 4), ("F6_E2M3", 6), ("F6_E3M2", 6)):
+        tensors[f"kept.{dtype}"] = (dtype, (4, 16), rng.integers(0, 256, 8 * bits, dtype=np.uint8).tobytes())
+    tensors["kept.C64"] = ("C64", (3, 5), rng.standard_normal(30).astype("<f4").tobytes())
+    tensors["kept.scalar"] = ("F32", (), np.float32(1.5).tobytes())
+    tensors["kept.empty"] = ("I32", (0, 3), b"")
+    tensors["w.weight"] = ("F32", (4, 16), rng.standard_normal((4, 16)).astype("<f4").tobytes())
+    return tensors
+
+
+def test_kept_tensors_and_files(crumb, tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    write_safetensors(model / "model.safetensors", kept_tensors())
+    files = {
+        "config.json": json.dumps({"architectures": ["BertModel"], "hidden_size": 16}).encode(),
+        "tokenizer.json": json.dumps({"version": "1.0", "model": {"vocab": {"Ä": 0}}}, ensure_ascii=False).encode(),
+        "tokenizer_config.json": b"{}",
+        "vocab.txt": b"[PAD]\n[UNK]\nhello\n" * 50,
+        "special_tokens_map.json": b"{ }\n",
+    }
+    for name, content in files.items():
+        (model / name).write_bytes(content)
+    for zstd in ("off", "19"):
+        packed, back = tmp_path / f"{zstd}.crumb", tmp_path / f"{zstd}.safetensors"
+        crumb("quantize", model, "-o", packed, "--weights", "int4", "--exclude", "kept.*", "--zstd", zstd)
+        crumb("dequantize", packed, "-o", back)
+        crumb("verify", packed)
+        header = split(packed)[0]
+        assert header["model"] == "BertModel"
+        ours = crumb_reader.read_files(packed)
+        assert {name: ours[name] for name in files} == files
+        tensors, theirs = crumb_reader.read(packed), read_safetensors(back)
+        assert_same(tensors, theirs)
+        assert {t["name"] for t in header["tensors"] if "encoding" in t} == {"w.weight"}
+        for name, (dtype, shape, content) in kept_tensors().items():
+            if dtype[0] not in "FBw" or dtype in ("F32", "BOOL"):
+                assert name == "w.weight" or tensors[name].tobytes() == content, name
+
+
+# --- Files of the past ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["v1", "v1_zstd"])
+def test_fixture(crumb, repo, tmp_path, name):
+    """Files of version 1 stay readable; fixtures/crumb/make.py says what they hold."""
+    folder = repo / "tests/fixtures/crumb"
+    packed, expected = folder / f"{name}.crumb", read_safetensors(folder / "v1.safetensors")
+    header = split(packed)[0]
+    encodings = [entry["encoding"] for entry in header["tensors"] if "encoding" in entry]
+    assert {encoding["number"] for encoding in encodings} == set(NUMBERS)
+    assert {encoding["scale"] for encoding in encodings} == set(SCALES)
+    assert {encoding["zero"] for encoding in encodings} == {"none", "int", "float"}
+    assert any("tensor_scale" in entry for entry in header["tensors"])
+    assert any(encoding["scale_exponent"] for encoding in encodings)
+    assert {part["codec"] for part in parts_of(header)} == {"zstd" if name == "v1_zstd" else "none"}
+    assert_same(crumb_reader.read(packed), expected)
+    files = crumb_reader.read_files(packed)
+    assert json.loads(files["config.json"])["hidden_size"] == 16 and files["vocab.txt"].startswith(b"[PAD]\n")
+    crumb("verify", packed)
+    crumb("dequantize", packed, "-o", tmp_path / "back.safetensors")
+    assert read_safetensors(tmp_path / "back.safetensors") == expected
+
+
+# --- Files made by hand -----------------------------------------------------------------------------------------------
+
+
+class Part(dict):
+    """A blob to be placed: its stored bytes in `content`; the keys of the header that are already there stay."""
+
+    def __init__(self, content, **keys):
+        super().__init__(keys)
+        self.content = bytes(content)
+
+    def place(self, offset):
+        placed = {"offset": offset, "stored": len(self.content), "raw": len(self.content), "codec": "none"}
+        placed["crc32"] = f"{zlib.crc32(self.content):08x}"
+        for key in placed:
+            self.setdefault(key, placed[key])
+
+
+def compressed(content, **keys):
+    return Part(zstandard.ZstdCompressor(level=3).compress(content), raw=len(content), codec="zstd", **keys)
+
+
+def tensor(name, shape, number="int4", zero="none", scale="f32", block=(1, 16), exponent=0, kind=None, **parts):
+    """A quantized tensor of a header made by hand; its codes and scales are random."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+    kind = kind or ("narrow" if number == "ternary" else "full")
+    encoding = {"number": number, "range": kind, "block": list(block), "scale": scale, "scale_exponent": exponent, "zero": zero}
+    entry = {"name": name, "dtype": "F32", "shape": list(shape), "spec": "by hand", "encoding": encoding}
+    rows, cols = crumb_reader._matrix(shape)
+    bits = crumb_reader.NUMBERS[number]
+    blocks = -(-rows // block[0]) * -(-cols // block[1])
+    codebook = np.sort(rng.standard_normal(1 << bits)).astype("<f4")
+    possible = np.flatnonzero(np.isfinite(crumb_reader._code_values(number, kind, codebook)))
+    entry["codes"] = Part(pack(every(possible, rows * cols, rng).reshape(rows, cols), bits))
+    scales = {
+        "f32": rng.integers(0, 0x7F800000, blocks, dtype=np.uint32),
+        "f16": rng.integers(0, 0x7C00, blocks, dtype=np.uint16),
+        "bf16": rng.integers(0, 0x7F80, blocks, dtype=np.uint16),
+        "e8m0": every(np.arange(256), blocks, rng).astype(np.uint8),
+        "e4m3": every(np.arange(127), blocks, rng).astype(np.uint8),
+    }
+    with np.errstate(over="ignore"):
+        scaled = crumb_reader._floats(scales[scale].tobytes(), crumb_reader.SCALES[scale]) * np.float32(2) ** exponent
+    scales[scale][scaled == np.inf] = 1
+    entry["scales"] = Part(scales[scale].tobytes())
+    if zero == "int":
+        entry["zeros"] = Part(pack(every(possible, blocks, rng)[None, :], bits))
+    if zero == "float":
+        z = (rng.standard_normal(blocks) * 10.0 ** rng.integers(-6, 5, blocks)).astype("<f4")
+        z[::3] = rng.integers(-8, 8, len(z[::3]))
+        stored = {"f16": z.astype("<f2"), "bf16": bf16(z)}.get(scale, z)
+        entry["zeros"] = Part(stored.tobytes())
+    if number.startswith("palette"):
+        entry["codebook"] = Part(codebook.tobytes())
+    if "tensor_scale" in parts:
+        entry["tensor_scale"] = Part(np.float32(parts["tensor_scale"]).tobytes())
+    return entry
+
+
+def every(possible, count, rng):
+    """`count` of the possible values, each at least once if there is room."""
+    return rng.permutation(np.resize(rng.permutation(possible), count))
+
+
+def pack(codes, bits):
+    """The page's packing."""
+    stream = (codes[:, :, None] >> np.arange(bits) & 1).astype(np.uint8)
+    return np.packbits(stream.reshape(len(codes), codes.shape[1] * bits), axis=1, bitorder="little").tobytes()
+
+
+def parts_of(header):
+    for entry in header["tensors"] + header["files"]:
+        for part in crumb_reader.PARTS:
+            if part in entry:
+                yield entry[part]
+
+
+def seal(header_text, rest, **preamble):
+    """A whole file with right checksums; `preamble` may set its fields."""
+    fields = {"version": 1, "reserved": 0, "header_length": len(header_text), "length": 64 + len(header_text) + len(rest)}
+    fields |= {"header_crc": zlib.crc32(header_text)} | preamble
+    start = crumb_reader.MAGIC + struct.pack("<IIQQI", *(fields[k] for k in ("version", "reserved", "header_length", "length", "header_crc")))
+    crc = preamble.get("crc", zlib.crc32(start))
+    return start + struct.pack("<I", crc) + preamble.get("tail", bytes(24)) + header_text + rest
+
+
+def layout(header, edit_placed=lambda header: None, edit_text=lambda text: text, size=1 << 14, **preamble):
+    """Lays a header with its Parts out as the page says; the edits come after the blobs have got their places."""
+    while len(json.dumps(header)) * 1.5 + 150 * len(list(parts_of(header))) > size:
+        size *= 2
+    rest = b""
+    for part in parts_of(header):
+        rest += bytes(-len(rest) % 64)
+        part.place(64 + size + len(rest))
+        rest += part.content
+    edit_placed(header)
+    text = edit_text(json.dumps(header)).encode()
+    assert len(text) <= size
+    return seal(text.ljust(size), rest, **preamble)
+
+
+def by_hand_tensors(number):
+    for zero in ("none", "int", "float") if number in INT_FORMATS else ("none",):
+        for scale in SCALES:
+            for exponent, tensor_scale in (0, {}), (3, {}), (-6, {"tensor_scale": 2.7e-3}), (-120, {}), (120, {"tensor_scale": 2.7e-3}):
+                for shape, block in ((3, 67), (1, 5)), ((6, 3, 5), (4, 8)), ((300,), (1, 1)):
+                    name = f"{zero}.{scale}.{exponent}.{len(shape)}"
+                    yield tensor(name, shape, number, zero, scale, block, exponent, **tensor_scale)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_reads_files_made_by_hand(crumb, tmp_path, number):
+    """Every code with every scale, whether a quantizer writes it or not; values overflow and underflow here, scales underflow."""
+    packed = tmp_path / "hand.crumb"
+    packed.write_bytes(layout({"format": "crumb", "model": "", "tensors": list(by_hand_tensors(number)), "files": []}))
+    crumb("verify", packed)
+    crumb("dequantize", packed, "-o", tmp_path / "back.safetensors")
+    assert_same(crumb_reader.read(packed), read_safetensors(tmp_path / "back.safetensors"))
+
+
+# --- Damaged files ----------------------------------------------------------------------------------------------------
+
+
+def good_header():
+    """A header with something of everything; the cases below damage it."""
+    content = bytes(range(256)) * 6
+    return {
+        "format": "crumb",
+        "model": "BertModel",
+        "tensors": [
+            tensor("int", (5, 37), "int4", "int", "f16", (1, 16), kind="narrow"),
+            tensor("float", (3, 2, 3), "uint3", "float", "f32", (2, 4)),
+            tensor("ternary", (2, 7), "ternary", block=(1, 7)),
+            tensor("e4m3fn", (4, 3), "e4m3fn", scale="e4m3", block=(1, 3), tensor_scale=0.5),
+            tensor("palette", (4, 9), "palette2", scale="bf16", block=(4, 9)),
+            {"name": "kept", "dtype": "F32", "shape": [6, 64], "data": compressed(content)},
+            {"name": "scalar", "dtype": "I64", "shape": [], "data": Part(bytes(8))},
+            {"name": "empty", "dtype": "F32", "shape": [0, 4], "data": Part(b"")},
+            tensor("last", (3, 16), "int4"),
+        ],
+        "files": [{"path": "config.json", "data": Part(b"{}")}, {"path": "vocab.txt", "data": compressed(b"a\n" * 500)}],
+    }
+
+
+def file_of(edit=lambda header: None, **options):
+    header = good_header()
+    edit(header)
+    return layout(header, **options)
+
+
+def by_name(header, name):
+    return next(entry for entry in header["tensors"] if entry["name"] == name)
+
+
+def setting(name, path, value):
+    """An edit that sets one value of a tensor's header, as in setting("int", "encoding.zero", "none")."""
+
+    def edit(header):
+        entry = by_name(header, name)
+        *keys, last = path.split(".")
+        for key in keys:
+            entry = entry[key]
+        if callable(value):
+            entry[last] = value(entry[last])
+        elif value is None:
+            del entry[last]
+        else:
+            entry[last] = value
+
+    return edit
+
+
+def setting_bytes(name, part, at, value):
+    """An edit that changes stored bytes of a tensor's part (the checksum follows)."""
+
+    def edit(header):
+        blob = by_name(header, name)[part]
+        content = bytearray(blob.content)
+        content[at : at + len(value)] = value
+        blob.content = bytes(content)
+
+    return edit
+
+
+def with_part(name, part, blob):
+    def edit(header):
+        by_name(header, name)[part] = blob
+
+    return edit
+
+
+def both(*edits):
+    def edit(header):
+        for one in edits:
+            one(header)
+
+    return edit
+
+
+def raw_bytes(at, value):
+    """A good file with some bytes changed and no checksum recomputed."""
+
+    def make():
+        data = bytearray(file_of())
+        data[at : at + len(value)] = value
+        return bytes(data)
+
+    return make
+
+
+@functools.cache
+def zeros_frame(size, window_log=20):
+    """A Zstandard frame of zeros, which does not say how many."""
+    parameters = zstandard.ZstdCompressionParameters.from_level(1, window_log=window_log, write_content_size=False)
+    compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    chunk = bytes(min(size, 1 << 20))
+    return b"".join(compressor.compress(chunk) for _ in range(0, size, 1 << 20)) + compressor.flush()
+
+
+def big(shape, block=(1, 16), **keys):
+    """A tensor whose sizes the header gives by right arithmetic, or by arithmetic that wrapped."""
+
+    def edit(header):
+        entry = tensor("big", (1, 16), **keys)
+        entry["shape"], entry["encoding"]["block"] = list(shape), list(block)
+        header["tensors"].insert(0, entry)
+
+    return edit
+
+
+def kept(shape, part, dtype="F32"):
+    def edit(header):
+        header["tensors"].insert(0, {"name": "new", "dtype": dtype, "shape": list(shape), "data": part})
+
+    return edit
+
+
+def text(old, new, count=1):
+    def edit(header_text):
+        assert old in header_text, old
+        return header_text.replace(old, new, count)
+
+    return lambda: file_of(edit_text=edit)
+
+
+def before(edit):
+    return lambda: file_of(edit)
+
+
+def after(edit):
+    return lambda: file_of(edit_placed=edit)
+
+
+def preamble(**fields):
+    return lambda: file_of(**fields)
+
+
+BOMB = 1 << 28
+DAMAGES = {
+    # the preamble
+    "empty file": lambda: b"",
+    "magic only": lambda: crumb_reader.MAGIC,
+    "63 bytes": lambda: file_of()[:63],
+    "64 bytes": lambda: file_of()[:64],
+    "magic": raw_bytes(0, b"\x88"),
+    "magic as text": raw_bytes(6, b"\n\n"),
+    "version 0": preamble(version=0),
+    "version 2": preamble(version=2),
+    "reserved at 12": preamble(reserved=1),
+    "reserved at 40": preamble(tail=b"\x01" + bytes(23)),
+    "reserved at 63": preamble(tail=bytes(23) + b"\x01"),
+    "header length 0": preamble(header_length=0, header_crc=0),
+    "header too long by 1": preamble(header_length=(1 << 14) + 1),
+    "header beyond the file": preamble(header_length=1 << 40),
+    "header length 2^64 - 1": preamble(header_length=(1 << 64) - 1),
+    "header length 2^64 - 64": preamble(header_length=(1 << 64) - 64),
+    "file length smaller": preamble(length=1000),
+    "file length greater": preamble(length=1 << 50),
+    "checksum of the header": preamble(header_crc=0),
+    "checksum of the preamble": preamble(crc=0),
+    "cut off by one": lambda: file_of()[:-1],
+    "one byte more": lambda: file_of() + b"\0",
+    "64 bytes more": lambda: file_of() + bytes(64),
+    "cut inside, length follows": preamble(length=1 << 14),
+    "flipped bit in the header": raw_bytes(100, b"\xff"),
+    # the header as JSON
+    "header of spaces": lambda: seal(b" " * 64, b""),
+    "header empty": lambda: seal(b"", b""),
+    "header no object": lambda: seal(b"[]", b""),
+    "header null": lambda: seal(b"null", b""),
+    "header not UTF-8": lambda: seal(b'{"format":"crumb","model":"\xff","tensors":[],"files":[]}', b""),
+    "header then more": lambda: seal(b'{"format":"crumb","model":"","tensors":[],"files":[]}{}', b""),
+    "header nested deep": lambda: seal(b'{"format":"crumb","model":"","tensors":' + b"[" * 200000, b""),
+    "header with a huge number": lambda: seal(b'{"format":"crumb","model":"","tensors":[],"files":1' + b"0" * 100000 + b"}", b""),
+    "no tensors": lambda: seal(b'{"format":"crumb","model":"","files":[]}', b""),
+    "no files": lambda: seal(b'{"format":"crumb","model":"","tensors":[]}', b""),
+    "no model": lambda: seal(b'{"format":"crumb","tensors":[],"files":[]}', b""),
+    "no format": lambda: seal(b'{"model":"","tensors":[],"files":[]}', b""),
+    "other format": text('"crumb"', '"crumbs"'),
+    "tensors as an object": lambda: seal(b'{"format":"crumb","model":"","tensors":{},"files":[]}', b""),
+    "padding after the header": lambda: seal(b'{"format":"crumb","model":"","tensors":[],"files":[]}', bytes(11)),
+    "unknown key at the top": text('"model"', '"version":1,"model"'),
+    "unknown key in a tensor": text('"dtype"', '"note":"","dtype"'),
+    "unknown key in an encoding": text('"range"', '"order":"C","range"'),
+    "unknown key in a blob": text('"stored"', '"size":1,"stored"'),
+    "unknown key in a file": text('"path"', '"mode":1,"path"'),
+    "duplicate key at the top": text('"model"', '"model":"","model"'),
+    "duplicate key in a tensor": text('"dtype"', '"dtype":"F32","dtype"'),
+    "duplicate key in an encoding": text('"zero"', '"zero":"int","zero"'),
+    "duplicate key in a blob": text('"codec"', '"codec":"none","codec"'),
+    "name no string": text('"name": "int"', '"name": 1'),
+    "shape no list": before(setting("int", "shape", 5)),
+    "shape of fractions": text('"shape": [5, 37]', '"shape": [5.5, 37]'),
+    "shape of booleans": text('"shape": [5, 37]', '"shape": [true, 37]'),
+    "offset as text": after(setting("int", "codes.offset", str)),
+    "offset as a fraction": after(setting("int", "codes.offset", lambda x: x + 0.5)),
+    # names and parts
+    "two tensors of one name": before(setting("float", "name", "int")),
+    "two files of one path": text('"vocab.txt"', '"config.json"'),
+    "no name": before(setting("int", "name", None)),
+    "no dtype": before(setting("int", "dtype", None)),
+    "unknown dtype": before(setting("kept", "dtype", "F31")),
+    "no shape": before(setting("int", "shape", None)),
+    "no codes": before(setting("int", "codes", None)),
+    "no scales": before(setting("int", "scales", None)),
+    "no zeros": before(setting("int", "zeros", None)),
+    "no codebook": before(setting("palette", "codebook", None)),
+    "no data": before(setting("kept", "data", None)),
+    "no encoding": before(setting("int", "encoding", None)),
+    "zeros of none": before(setting("int", "encoding.zero", "none")),
+    "data of a quantized tensor": before(with_part("int", "data", Part(bytes(740)))),
+    "codes of a kept tensor": before(with_part("kept", "codes", Part(bytes(10)))),
+    "codebook of an int": before(with_part("int", "codebook", Part(bytes(64)))),
+    "no scale_exponent": before(setting("int", "encoding.scale_exponent", None)),
+    # encodings
+    "unknown number": before(setting("int", "encoding.number", "int9")),
+    "number int1": before(setting("int", "encoding.number", "int1")),
+    "number e8m0": before(setting("e4m3fn", "encoding.number", "e8m0")),
+    "number e0m7": before(setting("e4m3fn", "encoding.number", "e0m7")),
+    "number mxfp8_e4m3": before(setting("e4m3fn", "encoding.number", "mxfp8_e4m3")),
+    "unknown range": before(setting("int", "encoding.range", "wide")),
+    "ternary with the full range": before(setting("ternary", "encoding.range", "full")),
+    "palette with the narrow range": before(setting("palette", "encoding.range", "narrow")),
+    "unknown scale": before(setting("int", "encoding.scale", "f8")),
+    "unknown zero": before(setting("int", "encoding.zero", "half")),
+    "scale_exponent as text": before(setting("int", "encoding.scale_exponent", "0")),
+    "scales that overflow": before(setting("int", "encoding.scale_exponent", 1000)),
+    "scale_exponent beyond 64 bits": before(setting("int", "encoding.scale_exponent", 1 << 70)),
+    "block of one number": before(setting("int", "encoding.block", [16])),
+    "block of three numbers": before(setting("int", "encoding.block", [1, 16, 1])),
+    "block of no rows": before(setting("int", "encoding.block", [0, 16])),
+    "block of no columns": before(setting("int", "encoding.block", [1, 0])),
+    "block of negative size": before(setting("int", "encoding.block", [-1, -16])),
+    "other block": before(setting("int", "encoding.block", [1, 8])),
+    # shapes and sizes
+    "shape smaller": before(setting("int", "shape", [5, 36])),
+    "shape negative": before(setting("kept", "shape", [-6, -64])),
+    "shape transposed": before(setting("int", "shape", [37, 5])),
+    "shape of 2^64 elements": before(big([1 << 32, 1 << 32])),
+    "shape that wraps to 16": before(big([(1 << 60) + 1, 16])),
+    "shape beyond 64 bits": before(big([1 << 64, 16])),
+    "shape of 2^62": before(big([1 << 62])),
+    "rows without columns, rank 70": before(big([2] * 70)),
+    "kept of 2^64 bytes": before(kept([1 << 62], Part(b""))),
+    "kept of 2^64 + 4 bytes": before(kept([(1 << 62) + 1], Part(bytes(4)))),
+    "zero times 2^63 times 2^63": before(kept([0, 1 << 63, 1 << 63], Part(bytes(4)))),
+    "raw too small": after(setting("int", "codes.raw", lambda x: x - 1)),
+    "raw and stored too small": after(both(setting("int", "codes.raw", lambda x: x - 1), setting("int", "codes.stored", lambda x: x - 1))),
+    "raw negative": after(setting("int", "codes.raw", -1)),
+    "stored too great": after(setting("int", "codes.stored", lambda x: x + 1)),
+    "stored is 2^64 - 1": after(setting("int", "codes.stored", (1 << 64) - 1)),
+    "stored is 2^63": after(setting("int", "codes.stored", 1 << 63)),
+    "stored negative": after(setting("int", "codes.stored", -1)),
+    # where blobs lie
+    "offset of another blob": after(setting("int", "scales.offset", lambda x: x - 64)),
+    "offset 64 too far": after(setting("int", "codes.offset", lambda x: x + 64)),
+    "offset not aligned": after(setting("int", "codes.offset", lambda x: x + 1)),
+    "offset 0": after(setting("int", "codes.offset", 0)),
+    "offset beyond the file": after(setting("last", "codes.offset", 1 << 40)),
+    "offset 2^64 - 64": after(setting("last", "codes.offset", (1 << 64) - 64)),
+    "offset negative": after(setting("int", "codes.offset", -64)),
+    "offset beyond 64 bits": after(setting("int", "codes.offset", lambda x: x + (1 << 64))),
+    "offset of an empty blob": after(setting("empty", "data.offset", lambda x: x + 64)),
+    "tensors swapped": after(lambda header: header["tensors"].reverse()),
+    "files swapped": after(lambda header: header["files"].reverse()),
+    # blobs
+    "checksum of a blob": after(setting("int", "codes.crc32", "00000000")),
+    "checksum in upper case": after(setting("int", "codes.crc32", str.upper)),
+    "checksum too short": after(setting("int", "codes.crc32", lambda x: x[:7])),
+    "checksum with more": after(setting("int", "codes.crc32", lambda x: x + "0")),
+    "checksum no hexadecimal": after(setting("int", "codes.crc32", "zzzzzzzz")),
+    "checksum as a number": after(setting("int", "codes.crc32", 0)),
+    "flipped bit in the first blob": raw_bytes(64 + (1 << 14), b"\xff"),
+    "padding of a blob": raw_bytes(64 + (1 << 14) + 5 * 19, b"\x01"),
+    "unknown codec": before(with_part("int", "codes", Part(bytes(95), codec="lz4"))),
+    "codec none for a frame": after(setting("kept", "data.codec", "none")),
+    "codec zstd for plain bytes": after(setting("int", "codes.codec", "zstd")),
+    "frame cut off": before(lambda h: setattr(by_name(h, "kept")["data"], "content", by_name(h, "kept")["data"].content[:-1])),
+    "frame damaged": before(setting_bytes("kept", "data", 0, b"\xff")),
+    "frame empty": before(setting("kept", "data", Part(b"", codec="zstd", raw=1536))),
+    "two frames": before(lambda h: setattr(by_name(h, "kept")["data"], "content", compressed(bytes(768)).content * 2)),
+    "bytes after the frame": before(lambda h: setattr(by_name(h, "kept")["data"], "content", by_name(h, "kept")["data"].content + b"\0")),
+    "an empty frame after it": before(lambda h: setattr(by_name(h, "kept")["data"], "content", by_name(h, "kept")["data"].content + compressed(b"").content)),
+    "a skippable frame first": before(lambda h: setattr(by_name(h, "kept")["data"], "content", b"\x50\x2a\x4d\x18\0\0\0\0" + by_name(h, "kept")["data"].content)),
+    "frame with less": before(kept([1024], Part(compressed(bytes(4000)).content, codec="zstd", raw=4096))),
+    "frame with more": before(kept([1024], Part(compressed(bytes(5000)).content, codec="zstd", raw=4096))),
+    "frame with less, size unsaid": lambda: file_of(kept([BOMB], Part(zeros_frame(1 << 20), codec="zstd", raw=4 * BOMB))),
+    "bomb": lambda: file_of(kept([1024], Part(zeros_frame(BOMB), codec="zstd", raw=4096))),
+    "bomb that says its size": lambda: file_of(kept([1024], Part(compressed(bytes(1 << 26)).content, codec="zstd", raw=4096))),
+    "bomb in a file": before(lambda h: h["files"].append({"path": "new", "data": Part(zeros_frame(BOMB), codec="zstd", raw=4096)})),
+    "frame of 2^60 bytes": lambda: file_of(kept([1 << 58], Part(zeros_frame(1 << 20), codec="zstd", raw=1 << 60))),
+    "frame with a window of 16 MiB": lambda: file_of(kept([1024], Part(zeros_frame(4096, 24), codec="zstd", raw=4096))),
+    # what the blobs hold
+    "code out of the narrow range": before(setting_bytes("int", "codes", 0, b"\x88")),
+    "code out of ternary": before(setting_bytes("ternary", "codes", 0, b"\x02")),
+    "code that is NaN": before(setting_bytes("e4m3fn", "codes", 0, b"\x7f")),
+    "zero point out of the narrow range": before(setting_bytes("int", "zeros", 0, b"\x88")),
+    "bits after a row": before(setting_bytes("int", "codes", 18, b"\x10")),
+    "bits after the zero points": before(setting_bytes("int", "zeros", 7, b"\x10")),
+    "scale NaN": before(setting_bytes("int", "scales", 0, b"\x01\x7c")),
+    "scale infinite": before(setting_bytes("int", "scales", 0, b"\x00\x7c")),
+    "scale negative": before(setting_bytes("int", "scales", 0, b"\x00\xbc")),
+    "scale e4m3 NaN": before(setting_bytes("e4m3fn", "scales", 0, b"\x7f")),
+    "scale e4m3 negative": before(setting_bytes("e4m3fn", "scales", 0, b"\x81")),
+    "tensor_scale NaN": before(setting_bytes("e4m3fn", "tensor_scale", 0, b"\x00\x00\xc0\x7f")),
+    "tensor_scale negative": before(setting_bytes("e4m3fn", "tensor_scale", 0, b"\x00\x00\x80\xbf")),
+    "zero point NaN": before(setting_bytes("float", "zeros", 0, b"\x00\x00\xc0\x7f")),
+    "codebook descending": before(setting_bytes("palette", "codebook", 0, np.float32([4, 3, 2, 1]).tobytes())),
+    "codebook NaN": before(setting_bytes("palette", "codebook", 12, b"\x00\x00\xc0\x7f")),
+    "codebook infinite": before(setting_bytes("palette", "codebook", 12, b"\x00\x00\x80\x7f")),
+}
+
+
+def run_within(memory, *command):
+    """Runs a command with so much address space at most; gives its exit code, output, error and seconds."""
+    limited = ["sh", "-c", 'ulimit -v "$1"; shift; exec "$@"', "sh", str(memory >> 10), *map(str, command)]
+    start = time.monotonic()
+    done = subprocess.run(limited, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    return done.returncode, done.stdout, done.stderr, time.monotonic() - start
+
+
+@pytest.fixture(scope="module")
+def baseline(crumb_bin, tmp_path_factory):
+    """A file without damage is fine; the address space that `crumb verify` needs for it."""
+    path = tmp_path_factory.mktemp("good") / "good.crumb"
+    path.write_bytes(file_of())
+    assert len(crumb_reader.read(path)) == 9 and len(crumb_reader.read_files(path)) == 2
+    for mebibytes in range(8, 4096, 8):
+        code, _, err, _ = run_within(mebibytes << 20, crumb_bin, "verify", path)
+        if code == 0:
+            return mebibytes << 20
+    raise AssertionError(err)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_refuses(crumb_bin, tmp_path, baseline, damage):
+    path = tmp_path / "bad.crumb"
+    path.write_bytes(DAMAGES[damage]())
+    with pytest.raises(ValueError) as refused:
+        crumb_reader.read(path)
+    memory = baseline + path.stat().st_size + (64 << 20)
+    code, out, err, seconds = run_within(memory, crumb_bin, "verify", path)
+    print(f"reader: {refused.value}"[:300], err, sep="\n", end="")
+    assert code == 1 and out == "", (code, out, err)
+    assert err.startswith("crumb: ") and err.count("\n") == 1 and len(err) < 500, err
+    assert "bad_alloc" not in err and "out of memory" not in err and seconds < 5, (err, seconds)
+    code, out, err, seconds = run_within(1 << 32, crumb_bin, "dequantize", path, "-o", tmp_path / "out.safetensors")
+    assert code in (0, 1) and seconds < 5, (code, out, err)
+
+
+@pytest.mark.xfail(reason="the command stops reading the header at a zero byte")
+@pytest.mark.parametrize("more", [b"\0", b"\0garbage"])
+def test_refuses_zero_byte_after_header(crumb, tmp_path, more):
+    path = tmp_path / "bad.crumb"
+    path.write_bytes(seal(b'{"format":"crumb","model":"","tensors":[],"files":[]}' + more, b""))
+    with pytest.raises(ValueError):
+        crumb_reader.read(path)
+    crumb("verify", path, status=1)
