@@ -2,12 +2,10 @@
 // say).
 //
 //   cosine    sum a b / sqrt(sum a^2 sum b^2) in double. Two rows of zeros agree (1); a row of zeros and
-//   another
-//             one do not (0)
+//             another one do not (0)
 //   spearman  the rank correlation of all rows * (rows - 1) / 2 pairwise cosines within a and within b: do
-//   the two find
-//             the same pairs similar? Pearson's correlation of the ranks, equal values sharing their average
-//             rank. NaN where it is undefined: fewer than three rows, or one side's cosines all equal
+//             the two find the same pairs similar? Pearson's correlation of the ranks, equal values sharing
+//             their average rank. NaN where undefined: fewer than three rows, or one side's cosines all equal
 //
 // Takes up to 40 bytes per pair of rows.
 #pragma once

@@ -1,14 +1,13 @@
 // What quantization did to numbers: how far `value` lies from `reference`.
 //
-//   error e = reference - value in double, 0 where the two are equal (so also for inf and the same inf, NaN
-//   and NaN, +0 and -0) and infinite where it cannot be told (NaN or inf on one side only) SQNR   10
-//   log10(sum reference^2 / sum e^2), +inf when every e is 0; references that are inf or NaN are left out
-//          of the signal
+//   error e  reference - value in double; 0 where the two are equal (so also for inf and the same inf, NaN
+//            and NaN, +0 and -0), infinite where it cannot be told (NaN or inf on one side only)
+//   SQNR     10 log10(sum reference^2 / sum e^2), +inf when every e is 0; references that are inf or NaN are
+//            left out of the signal
 //
 // Sums are compensated (Knuth's TwoSum: Neumaier's algorithm without its branch) and have one fixed order:
 // value i of the whole goes to lane i mod 8 of segment i / 4096; the lanes, then the segments add up in
-// order. So neither the chunks that the numbers come in nor the number of threads changes one bit of a
-// result.
+// order. So neither the chunks that the numbers come in nor the number of threads changes a bit of a result.
 #pragma once
 
 #include <array>

@@ -4,9 +4,8 @@
 //
 //   f32 f16 bf16  IEEE, little-endian
 //   e8m0          2^(byte - 127); OCP reserves byte 255 for NaN. Here 255 stands for scale 0, which occurs
-//   only
-//                 for all-zero groups of a grid that has no zero or learns its values (other grids store byte
-//                 0 and zero codes)
+//                 only for all-zero groups of a grid that has no zero or learns its values (other grids store
+//                 byte 0 and zero codes)
 //   e4m3          e4m3fn: OCP FP8, largest 448
 #pragma once
 

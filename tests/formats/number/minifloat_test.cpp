@@ -78,7 +78,7 @@ TEST_CASE("minifloats: encoding takes the nearest value, ties to even, over ever
 
 TEST_CASE("minifloats: encoding takes the nearest value of random bits") {
   std::mt19937 engine(1);
-  const int count = crumb::testing::slow() ? 200000 : 400;
+  const int count = crumb::testing::slow() ? 40000 : 400;
   for (const NumberFormat* f : minifloats()) {
     CAPTURE(f->name);
     std::vector<float> inputs;
