@@ -112,6 +112,7 @@ void print_all() {
     rows.push_back({std::string(s.name), s.spec.empty() ? "-" : std::string(s.spec), std::string(s.summary)});
   }
   print_table(rows);
+  std::cout << "\n" << spec_grammar() << "\n";
 }
 
 void print_one(const Named& format, bool values) {

@@ -188,8 +188,9 @@ void add_quantize(CLI::App& app) {
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->footer(
       "Rules apply in the order include, exclude, embeddings, set; later ones win. In globs * crosses dots.\n"
-      "Specs: format[:tensor|channel|group=N|block=RxC][:key=value...]; see crumb formats.\n\n"
-      "Example:\n"
+      "crumb formats lists the number formats.\n\n" +
+      spec_grammar() +
+      "\n\nExample:\n"
       "  crumb quantize all-MiniLM-L6-v2 -o minilm.crumb --scheme W4A16 --set '*.pooler.*=int8:channel'");
   verb->callback([options] { quantize_verb(*options); });
 }

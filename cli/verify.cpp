@@ -4,7 +4,7 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "formats/io/text.h"
-#include "quant/packed_tensor.h"
+#include "quant/packed_check.h"
 
 namespace crumb::cli {
 namespace {

@@ -269,10 +269,11 @@ std::optional<std::string> QuantSpec::misfit(std::span<const uint64_t> shape) co
   if (!matrix.ok()) return matrix.failure().message;
   if (pad || block_cols == 0) return std::nullopt;
   const auto [rows, cols] = matrix.value();
-  const std::string name(block_format ? block_format->name : "group");
   if (cols % block_cols != 0) {
-    return (block_format ? std::string(block_format->name) + "'s block of " : std::string("a group of ")) +
-           std::to_string(block_cols) + " does not divide the " + std::to_string(cols) + " columns of " +
+    const std::string what = block_format                          ? std::string(block_format->name) + "'s block of "
+                             : granularity == Granularity::kBlock ? "a block of " + std::to_string(block_rows) + "x"
+                                                                   : "a group of ";
+    return what + std::to_string(block_cols) + " does not divide the " + std::to_string(cols) + " columns of " +
            shape_text(shape);
   }
   if (rows % block_rows != 0) {
@@ -299,6 +300,24 @@ Encoding QuantSpec::encoding(std::span<const uint64_t> shape) const {
     encoding.block_cols = std::max<uint64_t>(matrix.cols, 1);
   }
   return encoding;
+}
+
+std::string spec_grammar() {
+  const auto joined = [](const auto& names) {
+    std::string text;
+    for (const std::string_view name : names) text += (text.empty() ? "" : " ") + std::string(name);
+    return text;
+  };
+  std::vector<std::string_view> scales, roundings;
+  for (const ScaleFormatRow& row : kScaleFormats) scales.push_back(row.name);
+  for (const RoundingName& row : kRoundingNames) roundings.push_back(row.name);
+  return "A spec is format[:tensor|channel|group=N|block=RxC][:key=value...], by default per channel. Keys:\n"
+         "  scale   how scales are stored: " + joined(scales) + "\n"
+         "  search  how a scale is found: " + joined(kSearchNames) + " (percentile=P)\n"
+         "  range   which codes of integers are used: " + joined(kRangeNames) + "\n"
+         "  zero    the zero point of integers: " + joined(kZeroPointNames) + "\n"
+         "  round   " + joined(roundings) + " (stochastic=SEED)\n"
+         "  pad     allow a smaller last group: on off";
 }
 
 std::span<const Scheme> schemes() { return kSchemes; }

@@ -64,6 +64,9 @@ struct QuantSpec {
   Encoding encoding(std::span<const uint64_t> shape) const;
 };
 
+/// The grammar with every name that may stand in it, for help: several lines, without a newline at the end.
+std::string spec_grammar();
+
 /// A named scheme ("W4A16") and the spec of its weights, or why it is not there yet.
 struct Scheme {
   std::string_view name;

@@ -74,6 +74,9 @@ struct PackedTensor {
   uint64_t stored_bytes() const;
 };
 
+/// "tensor 'x': codes", for messages.
+std::string part_text(const PackedTensor& tensor, Part part);
+
 /// A file that makes the model complete: configuration, tokenizer.
 struct PackedFile {
   std::string path;  ///< relative, with forward slashes, inside the model's folder

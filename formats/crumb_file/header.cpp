@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <unordered_set>
 
 #include "formats/crumb_file/crumb_file.h"
@@ -48,6 +49,14 @@ std::string tensor_json(const PackedTensor& tensor) {
     }
   }
   return text + "}";
+}
+
+/// Relative, with forward slashes, without empty, "." or ".." steps, drive letters and control characters.
+bool is_inside_path(const std::string& path) {
+  std::stringstream steps(path + "/");
+  bool inside = !path.empty() && path.back() != '/';
+  for (std::string step; inside && std::getline(steps, step, '/');) inside = !step.empty() && step != "." && step != "..";
+  return inside && std::ranges::none_of(path, [](unsigned char c) { return c < 0x20 || c == '\\' || c == ':'; });
 }
 
 /// One pass over the parsed header; every method throws Failure, which parse_crumb_header catches.
@@ -124,6 +133,7 @@ class HeaderReader {
     tensor.dtype = *known;
     require(array_at(entry, where, "shape").size() <= kCrumbMostAxes, where, "has more than 64 axes");
     for (const json& axis : array_at(entry, where, "shape")) tensor.shape.push_back(number(axis, where, "shape"));
+    for (const uint64_t axis : tensor.shape) require(axis <= kMostElements, where, "has an axis beyond 2^58");
     if (entry.contains("encoding")) {
       tensor.spec = string_at(entry, where, "spec");
       tensor.encoding = encoding(at(entry, where, "encoding"), where);
@@ -206,10 +216,7 @@ class HeaderReader {
     const std::string where = "file " + quote_text(file.path);
     allow_keys(entry, where, {"path", "data"});
     require(paths_.insert(file.path).second, where, "appears twice");
-    const std::filesystem::path path(file.path);
-    bool inside = !file.path.empty() && path.is_relative();
-    for (const auto& step : path) inside = inside && step != ".." && step != ".";
-    require(inside, where, "does not stay inside the model's folder");
+    require(is_inside_path(file.path), where, "is no path inside the model's folder");
     file.blob = blob(at(entry, where, "data"), where, std::nullopt);
     return file;
   }
@@ -219,6 +226,10 @@ class HeaderReader {
 };
 
 }  // namespace
+
+std::string part_text(const PackedTensor& tensor, Part part) {
+  return "tensor " + quote_text(tensor.name) + ": " + std::string(kPartNames[static_cast<size_t>(part)]);
+}
 
 uint64_t PackedTensor::stored_bytes() const {
   uint64_t bytes = 0;

@@ -40,7 +40,12 @@ void CrumbWriter::write(std::span<const std::byte> raw) {
   blob.offset = file_.size();
   if (blob.codec == Codec::kZstd) {
     append_compressed(raw, blob);
-  } else {
+    if (file_.size() - blob.offset >= raw.size()) {  // nothing gained: store it as it is
+      file_.shrink_to(blob.offset);
+      blob.codec = Codec::kNone;
+    }
+  }
+  if (blob.codec == Codec::kNone) {
     file_.append(raw);
     blob.crc = crc32_of(raw);
   }

@@ -17,7 +17,8 @@
 
 namespace crumb {
 
-/// Levels that the reader's window allows; 0 stands for no compression.
+/// Levels that the reader's window allows; 0 stands for no compression. A blob that compression does not make smaller
+/// is stored as it is.
 inline constexpr int kMostZstdLevel = 19;
 
 class CrumbWriter {

@@ -119,6 +119,13 @@ void OutputFile::fail(const char* what, int code) {
 
 void OutputFile::append(std::span<const std::byte> bytes) { write_at(size_, bytes); }
 
+void OutputFile::shrink_to(std::uint64_t size) {
+  require_usable();
+  if (size > size_) throw Error("shrink_to " + std::to_string(size) + " of " + std::to_string(size_) + " bytes");
+  if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail("truncate", errno);
+  size_ = size;
+}
+
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   constexpr std::size_t kSlice = std::size_t{8} << 20;
   require_usable();

@@ -37,6 +37,9 @@ class OutputFile {
   /// zeros.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
 
+  /// Drops what lies beyond `size`, which is at most size().
+  void shrink_to(std::uint64_t size);
+
   /// Appends zeros up to a multiple of alignment.
   void pad_to(std::uint64_t alignment);
 

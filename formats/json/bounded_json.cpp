@@ -146,6 +146,11 @@ Status check_json_tokens(std::span<const std::byte> bytes, std::uint64_t max_tok
       if (depth > 0) --depth;
     } else if (c == ',' || c == ':' || c == ' ' || c == '\n' || c == '\r' || c == '\t') {
       token_begin = i + 1;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == '\xEF') {
+      // The parser would take a zero byte for the end and skip a byte order mark.
+      return Failure{"byte " + std::to_string(i) + " is not JSON: found a " +
+                     (c == '\xEF' ? std::string("byte order mark or another character outside strings")
+                                  : "control character " + std::to_string(static_cast<int>(c)))};
     }
     if (i - token_begin >= max_token_bytes && i >= token_begin) return too_long(token_begin);
   }

@@ -8,8 +8,6 @@
 namespace crumb {
 namespace {
 
-constexpr uint64_t kMostElements = uint64_t{1} << 58;  // times eight bits, and bytes a scale, stay in 64 bits
-
 uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 }  // namespace

@@ -49,6 +49,9 @@ struct Encoding {
   bool operator==(const Encoding&) const = default;
 };
 
+/// The most elements of a tensor: times eight bits, and times a scale's bytes, they still fit 64 bits.
+inline constexpr uint64_t kMostElements = uint64_t{1} << 58;
+
 /// The matrix behind a shape.
 struct MatrixShape {
   uint64_t rows = 0;
