@@ -1,8 +1,8 @@
 #include "formats/number/scale_format.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cmath>
 
 #include "formats/half.h"
 #include "formats/number/minifloat.h"
@@ -11,6 +11,11 @@ namespace crumb {
 namespace {
 
 constexpr uint32_t kE8M0Zero = 255;
+
+const NumberFormat& e4m3fn() {
+  static const NumberFormat& format = *find_number_format("e4m3fn");
+  return format;
+}
 
 uint32_t largest_pattern(ScaleFormat format) {
   switch (format) {
@@ -39,8 +44,7 @@ uint32_t round_to_pattern(ScaleFormat format, float scale) {
     case ScaleFormat::kE8M0: return encode_power_of_two(scale);
     case ScaleFormat::kE4M3: break;
   }
-  static const NumberFormat& e4m3fn = *find_number_format("e4m3fn");
-  return encode_minifloat(e4m3fn, scale, Overflow::kSpecial);
+  return encode_minifloat(e4m3fn(), scale, Overflow::kSpecial);
 }
 
 }  // namespace
@@ -61,11 +65,12 @@ float decode_scale(ScaleFormat format, uint32_t pattern) {
     case ScaleFormat::kF16: return f16_to_float(static_cast<uint16_t>(pattern));
     case ScaleFormat::kBF16: return bf16_to_float(static_cast<uint16_t>(pattern));
     case ScaleFormat::kE8M0:
-      return pattern == kE8M0Zero ? 0.0f : std::ldexp(1.0f, static_cast<int>(pattern) - 127);
+      if (pattern == kE8M0Zero) return 0.0f;
+      return pattern == 0 ? 0x1p-127f : std::bit_cast<float>(pattern << 23);
     case ScaleFormat::kE4M3: break;
   }
-  static const NumberFormat& e4m3fn = *find_number_format("e4m3fn");
-  return decode_minifloat(e4m3fn, static_cast<uint8_t>(pattern));
+  static const std::array<float, 256> values = value_table(e4m3fn());
+  return values[pattern & 0xFF];
 }
 
 uint32_t encode_float(ScaleFormat format, float value) {
