@@ -220,7 +220,7 @@ TEST_CASE("quantizer: every format, granularity and shape keeps the contract") {
       }
     }
   }
-  MESSAGE("cases: ", cases);
+  CHECK(cases > 8000);
 }
 
 TEST_CASE("quantizer: every block format and shape keeps the contract") {

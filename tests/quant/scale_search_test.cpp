@@ -321,6 +321,27 @@ TEST_CASE("lsq: finds the best steps of the Gaussian") {
   CHECK(mse("binary:tensor:search=lsq", x) == doctest::Approx(1 - 2 / M_PI).epsilon(0.01));
 }
 
+TEST_CASE("hqo: moves scales by less than their format's step, and lowers the mean |error|") {
+  std::vector<float> x = normal_values(512, 31);
+  x[3] = 5;
+  int moved = 0;
+  double before = 0, after = 0;
+  const auto add = [&](const std::string& text, double& sum) {
+    const QuantizedTensor t = quantize(text, x, {8, 64});
+    std::vector<float> y(x.size());
+    crumb::dequantize(t.view(), y, 1);
+    sum += crumb::distortion(x, y, 1).mean_abs_error;
+    return t;
+  };
+  for (const char* format : {"int3", "int4", "e2m1"}) {
+    const QuantizedTensor plain = add(std::string(format) + ":group=64", before);
+    const QuantizedTensor searched = add(std::string(format) + ":group=64:search=hqo", after);
+    for (uint64_t b = 0; b < 8; ++b) moved += pattern(plain, b) != pattern(searched, b);
+  }
+  CHECK(moved > 12);
+  CHECK(after < before);
+}
+
 TEST_CASE("searches: the Gaussian's SQNR as the minifloat study tabulates it") {
   const std::vector<float> x = normal_values(100000, 9);
   const auto sqnr = [&](const std::string& text) { return -10 * std::log10(mse(text, x)); };
