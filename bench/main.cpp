@@ -4,11 +4,11 @@
 //   crumb-bench dequantize (the same options)
 //   crumb-bench multiply   --spec int4:group=128 --shape 1536x384 --batch 1,64 [--repeats 9] [--json]
 //
-// quantize and dequantize: GB/s of float32, and the ratio to a memory copy of the same bytes by as many threads.
-// multiply: a packed matrix against the same matrix in float32, one thread. Best and median of the repeats; the
-// machine's other work is noise, so look at the ratios.
-#include <algorithm>
+// quantize and dequantize: GB/s of float32, and the ratio to a memory copy of the same bytes by as many
+// threads. multiply: a packed matrix against the same matrix in float32, one thread. Best and median of the
+// repeats; the machine's other work is noise, so look at the ratios.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -65,7 +65,9 @@ std::vector<float> normal_values(size_t count) {
 
 class Table {
  public:
-  Table(const Options& options, std::vector<std::string> head) : json_(options.json) { rows_.push_back(std::move(head)); }
+  Table(const Options& options, std::vector<std::string> head) : json_(options.json) {
+    rows_.push_back(std::move(head));
+  }
 
   void add(const std::vector<std::string>& cells) { rows_.push_back(cells); }
 
@@ -86,15 +88,17 @@ class Table {
 };
 
 void copy_bytes(const std::vector<float>& from, std::vector<float>& to, int threads) {
-  parallel_for(from.size(), (from.size() - 1) / static_cast<size_t>(threads) + 1, threads, [&](size_t begin, size_t end) {
-    std::memcpy(to.data() + begin, from.data() + begin, (end - begin) * sizeof(float));
-  });
+  parallel_for(from.size(), (from.size() - 1) / static_cast<size_t>(threads) + 1, threads,
+               [&](size_t begin, size_t end) {
+                 std::memcpy(to.data() + begin, from.data() + begin, (end - begin) * sizeof(float));
+               });
 }
 
 /// Times work(threads) against a copy of the same floats.
 void against_copy(const Options& options, const char* what, const std::vector<float>& values,
                   const std::function<void(int)>& work) {
-  Table table(options, {"work", "spec", "shape", "loops", "threads", "best GB/s", "median GB/s", "copy GB/s", "share of copy"});
+  Table table(options, {"work", "spec", "shape", "loops", "threads", "best GB/s", "median GB/s", "copy GB/s",
+                        "share of copy"});
   const double gigabytes = static_cast<double>(values.size() * sizeof(float)) / 1e9;
   std::vector<float> target(values.size());
   for (const int threads : options.threads) {
@@ -112,7 +116,9 @@ void quantize_bench(const Options& options, bool back) {
   const std::vector<uint64_t> shape = parse_shape(options.shape);
   const std::vector<float> values = normal_values(matrix_shape(shape).take().size());
   if (!back) {
-    return against_copy(options, "quantize", values, [&](int threads) { quantize(spec, values, shape, {threads, ""}); });
+    return against_copy(options, "quantize", values, [&](int threads) {
+      quantize(spec, values, shape, {threads, ""});
+    });
   }
   const QuantizedTensor tensor = quantize(spec, values, shape);
   std::vector<float> out(values.size());
@@ -126,7 +132,8 @@ void multiply_bench(const Options& options) {
   const runtime::FloatMatrix dense(rows, cols, std::span<const float>(values));
   const QuantizedTensor tensor = quantize(QuantSpec::parse(options.spec), values, shape);
   const runtime::PackedMatrix packed(tensor.view());
-  Table table(options, {"work", "spec", "shape", "batch", "packed GFLOP/s", "float GFLOP/s", "packed over float"});
+  Table table(options,
+              {"work", "spec", "shape", "batch", "packed GFLOP/s", "float GFLOP/s", "packed over float"});
   for (const int batch : options.batch) {
     const auto n = static_cast<size_t>(batch);
     const std::vector<float> x = normal_values(n * cols);
@@ -134,8 +141,9 @@ void multiply_bench(const Options& options) {
     const Timing theirs = time(options.repeats, [&] { dense.multiply(x, n, y); });
     const Timing ours = time(options.repeats, [&] { packed.multiply(x, n, y); });
     const double operations = 2e-9 * static_cast<double>(n * rows * cols);
-    table.add({"multiply", options.spec, options.shape, std::to_string(batch), cli::fixed(operations / ours.median, 2),
-               cli::fixed(operations / theirs.median, 2), cli::fixed(theirs.median / ours.median, 3)});
+    table.add({"multiply", options.spec, options.shape, std::to_string(batch),
+               cli::fixed(operations / ours.median, 2), cli::fixed(operations / theirs.median, 2),
+               cli::fixed(theirs.median / ours.median, 3)});
   }
   table.print();
 }
@@ -159,7 +167,8 @@ int main(int argc, char** argv) {
   using namespace crumb::bench;
   CLI::App app("Crumb's benchmarks: ratios measured in one run", "crumb-bench");
   app.require_subcommand(1);
-  add(app, "quantize", "Quantizing against copying the same bytes", [](const Options& o) { quantize_bench(o, false); });
+  add(app, "quantize", "Quantizing against copying the same bytes",
+      [](const Options& o) { quantize_bench(o, false); });
   add(app, "dequantize", "Dequantizing against copying", [](const Options& o) { quantize_bench(o, true); });
   add(app, "multiply", "A packed matrix product against the float one", multiply_bench);
   try {

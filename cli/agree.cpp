@@ -38,15 +38,16 @@ void agree_verb(const Options& options) {
     json["spearman"] = json_number(agreed.spearman);
     return print_json(json);
   }
-  std::cout << "mean cosine   " << fixed(agreed.mean_cosine, 6) << "\nleast cosine  " << fixed(agreed.least_cosine, 6)
-            << "\nspearman      " << fixed(agreed.spearman, 6) << "\n";
+  std::cout << "mean cosine   " << fixed(agreed.mean_cosine, 6) << "\nleast cosine  "
+            << fixed(agreed.least_cosine, 6) << "\nspearman      " << fixed(agreed.spearman, 6) << "\n";
 }
 
 }  // namespace
 
 void add_agree(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("agree", "Compare two sets of embeddings row by row and in their similarities");
+  CLI::App* verb =
+      app.add_subcommand("agree", "Compare two sets of embeddings row by row and in their similarities");
   verb->add_option("a", options->a, "A .npy file [lines, width]")->required();
   verb->add_option("b", options->b, "A .npy file of the same shape")->required();
   verb->add_flag("--json", options->json, "Print one JSON object");

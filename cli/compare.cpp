@@ -23,8 +23,9 @@ struct Row {
   std::string name;
   Distortion distortion;
   double exact_fraction() const {
-    return distortion.count == 0 ? 1.0
-                                 : static_cast<double>(distortion.exact) / static_cast<double>(distortion.count);
+    return distortion.count == 0
+               ? 1.0
+               : static_cast<double>(distortion.exact) / static_cast<double>(distortion.count);
   }
 };
 
@@ -34,7 +35,8 @@ void require_same_names(const TensorSource& a, const TensorSource& b, const Opti
   size_t missing = 0;
   const auto look = [&](const TensorSource& here, const TensorSource& there, const std::string& path) {
     for (const SourceTensor& tensor : here.tensors()) {
-      if (!there.find(tensor.name) && missing++ < 20) message += "\n  " + quote_text(path) + " lacks " + tensor.name;
+      if (!there.find(tensor.name) && missing++ < 20)
+        message += "\n  " + quote_text(path) + " lacks " + tensor.name;
     }
   };
   look(a, b, options.b);
@@ -56,7 +58,8 @@ void compare_verb(const Options& options) {
       const SourceTensor& other = *b.find(tensor.name);
       if (tensor.shape != other.shape) {
         throw Error("tensor " + quote_text(tensor.name) + " has shape " + shape_text(tensor.shape) + " in " +
-                    quote_text(options.a) + " and " + shape_text(other.shape) + " in " + quote_text(options.b));
+                    quote_text(options.a) + " and " + shape_text(other.shape) + " in " +
+                    quote_text(options.b));
       }
       rows.push_back({tensor.name, distortion(a.floats(tensor), b.floats(other))});
       progress.update(rows.size(), 0);
@@ -92,11 +95,13 @@ void compare_verb(const Options& options) {
 
 void add_compare(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("compare", "Show per tensor what a model lost against another, worst first");
+  CLI::App* verb =
+      app.add_subcommand("compare", "Show per tensor what a model lost against another, worst first");
   verb->add_option("a", options->a, "The reference: a folder, safetensors or packed file")->required();
   verb->add_option("b", options->b, "The other: a folder, safetensors or packed file")->required();
   verb->add_flag("--json", options->json, "Print one JSON object");
-  verb->footer("SQNR is that of B's values against A's.\n\nExample:\n  crumb compare all-MiniLM-L6-v2 minilm.crumb");
+  verb->footer(
+      "SQNR is that of B's values against A's.\n\nExample:\n  crumb compare all-MiniLM-L6-v2 minilm.crumb");
   verb->callback([options] { compare_verb(*options); });
 }
 

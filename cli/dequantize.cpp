@@ -55,7 +55,8 @@ void add_dequantize(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("dequantize", "Turn a packed file into float safetensors");
   verb->add_option("input", options->input, "The packed file")->required();
   verb->add_option("-o,--output", options->output, "The safetensors file to write")->required();
-  verb->add_option("--threads", options->threads, "Threads (those the machine has)")->check(CLI::Range(0, 1024));
+  verb->add_option("--threads", options->threads, "Threads (those the machine has)")
+      ->check(CLI::Range(0, 1024));
   verb->footer(
       "Names are the original ones; floating tensors become float32, others keep their type.\n\n"
       "Example:\n  crumb dequantize minilm.crumb -o minilm.safetensors");

@@ -21,7 +21,8 @@ struct Options {
 
 constexpr uint64_t kMostTextBytes = uint64_t{4} << 30;
 
-/// Lines end at \n or \r\n; a last line without an end counts, an end at the end of the file begins no further line.
+/// Lines end at \n or \r\n; a last line without an end counts, an end at the end of the file begins no
+/// further line.
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   for (size_t begin = 0; begin < text.size();) {
@@ -61,8 +62,8 @@ void embed_verb(const Options& options) {
   }
   const double seconds = now_seconds() - start;
   write_npy(options.output, vectors, lines.size(), encoder.width());
-  std::cout << options.output << ": float32 [" << lines.size() << ", " << encoder.width() << "], " << fixed(seconds, 2)
-            << " s\n";
+  std::cout << options.output << ": float32 [" << lines.size() << ", " << encoder.width() << "], "
+            << fixed(seconds, 2) << " s\n";
 }
 
 }  // namespace
@@ -72,7 +73,8 @@ void add_embed(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("embed", "Embed the lines of a text file with a sentence encoder");
   verb->add_option("model", options->model, "A Hugging Face folder or a packed file")->required();
   verb->add_option("--text", options->text, "The text: UTF-8, one sentence a line")->required();
-  verb->add_option("-o,--output", options->output, "The .npy file to write: float32 [lines, width]")->required();
+  verb->add_option("-o,--output", options->output, "The .npy file to write: float32 [lines, width]")
+      ->required();
   verb->add_option("--threads", options->threads, "Threads (those the machine has); never changes the result")
       ->check(CLI::Range(0, 1024));
   verb->footer("Example:\n  crumb embed minilm.crumb --text examples/sentences.txt -o vectors.npy");

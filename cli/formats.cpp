@@ -25,7 +25,8 @@ std::string grid_text(const NumberFormat& f) {
     case Grid::kBinary: return "-1, 1";
     case Grid::kMinifloat: {
       static constexpr std::string_view kSpecials[] = {"", ", inf and NaN", ", NaN", ", NaN, no -0"};
-      return "float, bias " + std::to_string(f.bias) + std::string(kSpecials[static_cast<size_t>(f.specials)]);
+      return "float, bias " + std::to_string(f.bias) +
+             std::string(kSpecials[static_cast<size_t>(f.specials)]);
     }
     case Grid::kCodebook: return f.learned ? "codebook learned per tensor" : "normal quantiles";
     case Grid::kExponent: break;
@@ -49,8 +50,8 @@ struct Named {
   float unit() const { return std::ldexp(1.0f, block ? block->scale_exponent : 0); }
   float largest() const { return number.largest_value(number.default_range()) * unit(); }
 
-  /// The codes that the quantizer may emit (integers) or every bit pattern (floats), with their values. None for
-  /// learned codebooks: those have no values of their own.
+  /// The codes that the quantizer may emit (integers) or every bit pattern (floats), with their values. None
+  /// for learned codebooks: those have no values of their own.
   std::vector<std::pair<int, float>> code_values() const {
     std::vector<std::pair<int, float>> pairs;
     if (number.learned) return pairs;
@@ -93,8 +94,8 @@ Json values_json(const Named& format) {
 void print_all() {
   std::vector<std::vector<std::string>> rows{{"format", "bits", "largest", "values"}};
   for (const NumberFormat& f : number_formats()) {
-    rows.push_back({std::string(f.name), std::to_string(f.bits), number_text(f.largest_value(f.default_range())),
-                    grid_text(f)});
+    rows.push_back({std::string(f.name), std::to_string(f.bits),
+                    number_text(f.largest_value(f.default_range())), grid_text(f)});
   }
   print_table(rows);
   std::cout << "\n";
@@ -120,8 +121,8 @@ void print_one(const Named& format, bool values) {
   std::cout << format.name << ": " << number.bits << " bits, " << grid_text(number) << ", largest value "
             << number_text(format.largest()) << "\n";
   if (format.block) {
-    std::cout << "elements " << format.block->element << " in blocks of " << format.block->block << ", scales "
-              << scale_format_row(format.block->scale).name << "\n";
+    std::cout << "elements " << format.block->element << " in blocks of " << format.block->block
+              << ", scales " << scale_format_row(format.block->scale).name << "\n";
   }
   if (!values) return;
   if (number.learned) {
@@ -129,13 +130,15 @@ void print_one(const Named& format, bool values) {
     return;
   }
   std::vector<std::vector<std::string>> rows{{"code", "value"}};
-  for (const auto& [code, value] : format.code_values()) rows.push_back({std::to_string(code), number_text(value)});
+  for (const auto& [code, value] : format.code_values())
+    rows.push_back({std::to_string(code), number_text(value)});
   print_table(rows);
 }
 
 void formats_verb(const Options& options) {
   if (options.name.empty()) {
-    if (options.values) throw usage_error("--values needs the name of a format, as in crumb formats e2m1 --values");
+    if (options.values)
+      throw usage_error("--values needs the name of a format, as in crumb formats e2m1 --values");
     if (!options.json) return print_all();
     Json json;
     json["formats"] = Json::array();
@@ -170,7 +173,8 @@ void add_formats(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("formats", "List the number formats, block formats and schemes");
   verb->add_option("name", options->name, "One format");
-  verb->add_flag("--values", options->values, "Every code of the format and its value, before scale and zero point");
+  verb->add_flag("--values", options->values,
+                 "Every code of the format and its value, before scale and zero point");
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->footer("Example:\n  crumb formats e2m1 --values");
   verb->callback([options] { formats_verb(*options); });

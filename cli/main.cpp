@@ -16,8 +16,8 @@ void on_interrupt(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
-/// A descriptor that the caller closed must not become that of a file which is written: then what is printed would
-/// land in it. Printing to it fails, as it would have.
+/// A descriptor that the caller closed must not become that of a file which is written: then what is printed
+/// would land in it. Printing to it fails, as it would have.
 void occupy_standard_descriptors() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);

@@ -103,8 +103,9 @@ void Progress::update(size_t items, uint64_t bytes) {
   const double now = now_seconds();
   if (now - last_ < (terminal_ ? kBarSeconds : kLineSeconds)) return;
   last_ = now;
-  const double share = total_bytes_ > 0 ? static_cast<double>(bytes) / static_cast<double>(total_bytes_)
-                                        : static_cast<double>(items) / static_cast<double>(std::max<size_t>(total_items_, 1));
+  const double share =
+      total_bytes_ > 0 ? static_cast<double>(bytes) / static_cast<double>(total_bytes_)
+                       : static_cast<double>(items) / static_cast<double>(std::max<size_t>(total_items_, 1));
   const double seconds = now - start_;
   std::string text = what_ + " " + std::to_string(items) + "/" + std::to_string(total_items_) + " " + items_;
   if (total_bytes_ > 0) {

@@ -26,11 +26,12 @@ constexpr size_t kWorstListed = 5;
 
 int zstd_level(const std::string& text) {
   if (text == "off") return 0;
-  const bool digits = !text.empty() && text.size() <= 2 && text.find_first_not_of("0123456789") == std::string::npos;
+  const bool digits =
+      !text.empty() && text.size() <= 2 && text.find_first_not_of("0123456789") == std::string::npos;
   const int level = digits ? std::stoi(text) : 0;
   if (level < 1 || level > kMostZstdLevel) {
-    throw usage_error("--zstd expects a level from 1 to " + std::to_string(kMostZstdLevel) + " or 'off', found '" +
-                      text + "'");
+    throw usage_error("--zstd expects a level from 1 to " + std::to_string(kMostZstdLevel) +
+                      " or 'off', found '" + text + "'");
   }
   return level;
 }
@@ -49,7 +50,8 @@ PlanOptions plan_options(const Options& options) {
   for (const std::string& set : options.set) {
     const size_t equals = set.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw usage_error("--set expects 'GLOB=SPEC', as in --set '*.query.weight=int8:channel', found '" + set + "'");
+      throw usage_error("--set expects 'GLOB=SPEC', as in --set '*.query.weight=int8:channel', found '" +
+                        set + "'");
     }
     plan.set.push_back({set.substr(0, equals), parse_spec_or_keep(set.substr(equals + 1))});
   }
@@ -93,14 +95,17 @@ void print_report(const Options& options, const CheckpointReport& report, double
       quantized.push_back(&tensor);
     }
   }
-  std::cout << options.output << ": " << megabytes(report.output_bytes) << " from " << megabytes(report.input_bytes);
+  std::cout << options.output << ": " << megabytes(report.output_bytes) << " from "
+            << megabytes(report.input_bytes);
   if (report.output_bytes > 0) {
-    std::cout << " (" << fixed(static_cast<double>(report.input_bytes) / static_cast<double>(report.output_bytes), 2)
+    std::cout << " ("
+              << fixed(static_cast<double>(report.input_bytes) / static_cast<double>(report.output_bytes), 2)
               << " times smaller)";
   }
-  std::cout << ", " << fixed(report.bits_per_weight, 3) << " bits per weight, " << fixed(seconds, 2) << " s\n";
-  std::cout << "quantized " << quantized.size() << " tensors, kept " << report.tensors.size() - quantized.size()
-            << "\n";
+  std::cout << ", " << fixed(report.bits_per_weight, 3) << " bits per weight, " << fixed(seconds, 2)
+            << " s\n";
+  std::cout << "quantized " << quantized.size() << " tensors, kept "
+            << report.tensors.size() - quantized.size() << "\n";
   for (const auto& [reason, count] : kept) std::cout << "  kept " << count << ": " << reason << "\n";
   std::ranges::stable_sort(quantized, {}, [](const TensorReport* t) { return t->sqnr_db; });
   if (quantized.empty()) return;
@@ -108,7 +113,8 @@ void print_report(const Options& options, const CheckpointReport& report, double
   std::vector<std::vector<std::string>> rows{{"  name", "shape", "spec", "SQNR dB", "max error"}};
   for (size_t i = 0; i < std::min(quantized.size(), kWorstListed); ++i) {
     const TensorReport& t = *quantized[i];
-    rows.push_back({"  " + t.name, shape_text(t.shape), t.spec, fixed(t.sqnr_db, 2), fixed(t.max_abs_error, 6)});
+    rows.push_back(
+        {"  " + t.name, shape_text(t.shape), t.spec, fixed(t.sqnr_db, 2), fixed(t.max_abs_error, 6)});
   }
   print_table(rows);
 }
@@ -120,7 +126,8 @@ void note_conversions(const CheckpointReport& report) {
     rounded += !tensor.spec.empty() && tensor.dtype == DType::kF64;
     saturated += tensor.saturated_scales;
   }
-  if (rounded > 0) std::fprintf(stderr, "note: %zu F64 tensors were rounded to float32 before quantization\n", rounded);
+  if (rounded > 0)
+    std::fprintf(stderr, "note: %zu F64 tensors were rounded to float32 before quantization\n", rounded);
   if (saturated > 0) {
     std::fprintf(stderr, "note: %llu scales did not fit their format and were saturated\n",
                  static_cast<unsigned long long>(saturated));
@@ -130,7 +137,8 @@ void note_conversions(const CheckpointReport& report) {
 void refuse_packed(const std::string& input) {
   const Result<MappedFile> file = MappedFile::open(input);
   if (!file.ok() || !looks_like_crumb(file.value().bytes())) return;
-  throw Error(quote_text(input) + " is already quantized: it is a packed file; expected a checkpoint in floating " +
+  throw Error(quote_text(input) +
+              " is already quantized: it is a packed file; expected a checkpoint in floating " +
               "point (crumb dequantize makes one)");
 }
 
@@ -165,7 +173,8 @@ void add_quantize(CLI::App& app) {
   verb->add_option("input", options->input, "A Hugging Face folder or a safetensors file")->required();
   verb->add_option("-o,--output", options->output, "The packed file to write")->required();
   verb->add_option("--scheme", options->scheme, scheme_help);
-  verb->add_option("--weights", options->weights, "The spec of linear and convolution weights, as in int4:group=128");
+  verb->add_option("--weights", options->weights,
+                   "The spec of linear and convolution weights, as in int4:group=128");
   verb->add_option("--include", options->include, "Quantize tensors that match GLOB, whatever they are")
       ->type_name("GLOB")
       ->expected(1)
@@ -181,7 +190,8 @@ void add_quantize(CLI::App& app) {
       ->expected(1)
       ->allow_extra_args(false)  // else CLI11 takes '[ab]' for a list
       ->take_all();
-  verb->add_option("--embeddings", options->embeddings, "The spec of embedding tables, or 'keep' (int8:channel)");
+  verb->add_option("--embeddings", options->embeddings,
+                   "The spec of embedding tables, or 'keep' (int8:channel)");
   verb->add_option("--zstd", options->zstd, "Compress with zstd at LEVEL 1 to 19, or 'off' (off)");
   verb->add_option("--threads", options->threads, "Threads (those the machine has); never changes the result")
       ->check(CLI::Range(0, 1024));

@@ -28,6 +28,12 @@ int complain(const std::string& message, int code) {
   return code;
 }
 
+/// The exit code when all went well: what was printed must have got out.
+int printed() {
+  const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
+  return written ? 0 : complain("cannot write to standard output", kFailed);
+}
+
 /// The verb of that name; null where there is none.
 const CLI::App* find_verb(const CLI::App& app, const std::vector<std::string>& arguments) {
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -86,13 +92,16 @@ int run(const std::vector<std::string>& arguments) {
       reversed.insert(reversed.begin(), "--help");
     }
     app.parse(std::move(reversed));
-    const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
-    return written ? 0 : complain("cannot write to standard output", kFailed);
+    return printed();
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (error.get_exit_code() == 0) {  // --help, --version
+      app.exit(error);
+      return printed();
+    }
     const std::string better = hint(app, arguments);
     const std::string verb = find_verb(app, arguments) ? arguments[0] + " " : "";
-    return complain((better.empty() ? std::string(error.what()) : better) + " (see crumb " + verb + "--help)", kUsage);
+    return complain((better.empty() ? std::string(error.what()) : better) + " (see crumb " + verb + "--help)",
+                    kUsage);
   } catch (const Error& error) {
     return complain(error.what(), exit_code(error.kind()));
   } catch (const std::bad_alloc&) {

@@ -1,6 +1,8 @@
-// The verbs of the crumb command: one file each, which adds a subcommand and says what to do when it is called.
+// The verbs of the crumb command: one file each, which adds a subcommand and says what to do when it is
+// called.
 //
-// A verb throws crumb::Error; main() turns its kind into the exit code. Results go to stdout, everything else to stderr.
+// A verb throws crumb::Error; main() turns its kind into the exit code. Results go to stdout, everything else
+// to stderr.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,8 +21,8 @@ void add_agree(CLI::App& app);
 /// All of them, in the order of --help.
 void add_verbs(CLI::App& app);
 
-/// Runs a command line (without the program's name) and gives the exit code: 0 done, 1 failed, 2 wrong usage, 130
-/// interrupted. Prints results, help and errors.
+/// Runs a command line (without the program's name) and gives the exit code: 0 done, 1 failed, 2 wrong usage,
+/// 130 interrupted. Prints results, help and errors.
 int run(const std::vector<std::string>& arguments);
 
 }  // namespace crumb::cli

@@ -12,8 +12,8 @@ namespace {
 void verify_verb(const std::string& path) {
   const CrumbFile file = CrumbFile::open(path).take();
   check_packed_file(file).take(quote_text(path));
-  std::cout << path << ": sound, " << megabytes(file.size()) << ", " << file.header().tensors.size() << " tensors, "
-            << file.header().files.size() << " files\n";
+  std::cout << path << ": sound, " << megabytes(file.size()) << ", " << file.header().tensors.size()
+            << " tensors, " << file.header().files.size() << " files\n";
 }
 
 }  // namespace
@@ -22,7 +22,9 @@ void add_verify(CLI::App& app) {
   auto path = std::make_shared<std::string>();
   CLI::App* verb = app.add_subcommand("verify", "Check every checksum, range and shape of a packed file");
   verb->add_option("file", *path, "The packed file")->required();
-  verb->footer("Exit code 1 and what was found where, when anything is wrong.\n\nExample:\n  crumb verify minilm.crumb");
+  verb->footer(
+      "Exit code 1 and what was found where, when anything is wrong.\n\nExample:\n  crumb verify "
+      "minilm.crumb");
   verb->callback([path] { verify_verb(*path); });
 }
 

@@ -116,12 +116,9 @@ void widen_to_float(DType dtype, std::span<const std::byte> tensor, std::uint64_
       return widen<std::uint8_t>(tensor, begin, out, [](std::uint8_t v) { return v != 0 ? 1.0f : 0.0f; });
     case DType::kF4:
     case DType::kF6E2M3:
-    case DType::kF6E3M2:
-      return widen_packed(tensor, begin, out, dtype_bits(dtype), code_values(dtype));
-    case DType::kU8:
-      return widen_number<std::uint8_t>(tensor, begin, out);
-    case DType::kI8:
-      return widen_number<std::int8_t>(tensor, begin, out);
+    case DType::kF6E3M2: return widen_packed(tensor, begin, out, dtype_bits(dtype), code_values(dtype));
+    case DType::kU8: return widen_number<std::uint8_t>(tensor, begin, out);
+    case DType::kI8: return widen_number<std::int8_t>(tensor, begin, out);
     case DType::kF8E5M2:
     case DType::kF8E4M3:
     case DType::kF8E8M0:
@@ -129,31 +126,21 @@ void widen_to_float(DType dtype, std::span<const std::byte> tensor, std::uint64_
     case DType::kF8E5M2Fnuz:
       return widen<std::uint8_t>(tensor, begin, out,
                                  [&table = code_values(dtype)](std::uint8_t code) { return table[code]; });
-    case DType::kI16:
-      return widen_number<std::int16_t>(tensor, begin, out);
-    case DType::kU16:
-      return widen_number<std::uint16_t>(tensor, begin, out);
+    case DType::kI16: return widen_number<std::int16_t>(tensor, begin, out);
+    case DType::kU16: return widen_number<std::uint16_t>(tensor, begin, out);
     case DType::kF16:
       return widen<std::uint16_t>(tensor, begin, out,
                                   [](std::uint16_t bits16) { return f16_to_float(bits16); });
     case DType::kBF16:
       return widen<std::uint16_t>(tensor, begin, out,
                                   [](std::uint16_t bits16) { return bf16_to_float(bits16); });
-    case DType::kI32:
-      return widen_number<std::int32_t>(tensor, begin, out);
-    case DType::kU32:
-      return widen_number<std::uint32_t>(tensor, begin, out);
-    case DType::kF32:
-      std::memcpy(out.data(), tensor.data() + begin * 4, out.size_bytes());
-      return;
-    case DType::kC64:
-      throw Error("cannot widen complex numbers (C64) to float32");
-    case DType::kF64:
-      return widen_number<double>(tensor, begin, out);
-    case DType::kI64:
-      return widen_number<std::int64_t>(tensor, begin, out);
-    case DType::kU64:
-      return widen_number<std::uint64_t>(tensor, begin, out);
+    case DType::kI32: return widen_number<std::int32_t>(tensor, begin, out);
+    case DType::kU32: return widen_number<std::uint32_t>(tensor, begin, out);
+    case DType::kF32: std::memcpy(out.data(), tensor.data() + begin * 4, out.size_bytes()); return;
+    case DType::kC64: throw Error("cannot widen complex numbers (C64) to float32");
+    case DType::kF64: return widen_number<double>(tensor, begin, out);
+    case DType::kI64: return widen_number<std::int64_t>(tensor, begin, out);
+    case DType::kU64: return widen_number<std::uint64_t>(tensor, begin, out);
   }
 }
 

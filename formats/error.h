@@ -2,8 +2,10 @@
 //
 //  - Readers of outside bytes return Result<T>: a value, or a Failure whose message says what was found, what
 //    was expected and where. They never throw on bad bytes.
-//  - People (command line, API misuse) get one exception type, crumb::Error, whose message names the tensor or
-//    option, what was expected, what was found and what to do. Result<T>::take() turns the first into the second.
+//  - People (command line, API misuse) get one exception type, crumb::Error, whose message names the tensor
+//  or
+//    option, what was expected, what was found and what to do. Result<T>::take() turns the first into the
+//    second.
 //
 // The library never prints, aborts or exits.
 #pragma once
@@ -47,8 +49,9 @@ struct Failure {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}              // NOLINT: implicit by design
-  Result(Failure failure) : state_(std::in_place_index<1>, std::move(failure)) {}    // NOLINT: implicit by design
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
+  Result(Failure failure)
+      : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT: implicit by design
 
   bool ok() const { return state_.index() == 0; }
   T& value() { return std::get<0>(state_); }

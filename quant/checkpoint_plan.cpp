@@ -13,7 +13,8 @@ constexpr size_t kMostListed = 20;
 
 class Planner {
  public:
-  Planner(const Checkpoint& checkpoint, const PlanOptions& options) : checkpoint_(checkpoint), options_(options) {}
+  Planner(const Checkpoint& checkpoint, const PlanOptions& options)
+      : checkpoint_(checkpoint), options_(options) {}
 
   std::vector<PlannedTensor> plan() {
     by_role();
@@ -21,7 +22,8 @@ class Planner {
     for (const std::string& glob : options_.exclude) apply(glob, "--exclude", std::nullopt);
     if (options_.embeddings) {
       for (size_t i = 0; i < plan_.size(); ++i) {
-        if (roles_[i] == TensorRole::kEmbedding) assign(plan_[i], *options_.embeddings, "kept by --embeddings keep");
+        if (roles_[i] == TensorRole::kEmbedding)
+          assign(plan_[i], *options_.embeddings, "kept by --embeddings keep");
       }
     }
     for (const PlanOptions::Set& set : options_.set) apply(set.glob, "--set", set.spec);
@@ -56,16 +58,17 @@ class Planner {
       if (fnmatch(glob.c_str(), entry.name.c_str(), 0) != 0) continue;
       matched = true;
       if (spec && !is_floating(entry.dtype)) {
-        planned.kept_because = "not floating point (" + std::string(dtype_name(entry.dtype)) + "), though " + option +
-                               " names it";
+        planned.kept_because = "not floating point (" + std::string(dtype_name(entry.dtype)) + "), though " +
+                               option + " names it";
         continue;
       }
       applied = true;
       assign(planned, spec, "excluded by " + option + " " + quote_text(glob));
     }
     if (!matched) {
-      throw usage_error(option + " " + quote_text(glob) + " matches none of the " + std::to_string(plan_.size()) +
-                        " tensors; the nearest name is " + quote_text(nearest_name(glob, names)));
+      throw usage_error(option + " " + quote_text(glob) + " matches none of the " +
+                        std::to_string(plan_.size()) + " tensors; the nearest name is " +
+                        quote_text(nearest_name(glob, names)));
     }
     if (!applied) {
       throw usage_error(option + " " + quote_text(glob) +
@@ -85,9 +88,11 @@ class Planner {
     std::string message = std::to_string(misfits.size()) +
                           (misfits.size() == 1 ? " tensor does" : " tensors do") + " not fit the spec:";
     for (size_t i = 0; i < std::min(misfits.size(), kMostListed); ++i) message += "\n  " + misfits[i];
-    if (misfits.size() > kMostListed) message += "\n  and " + std::to_string(misfits.size() - kMostListed) + " more";
-    throw Error(message + "\nchoose another size, add ':pad' to allow a smaller last group, or give these tensors "
-                          "another spec with --set or --exclude");
+    if (misfits.size() > kMostListed)
+      message += "\n  and " + std::to_string(misfits.size() - kMostListed) + " more";
+    throw Error(message +
+                "\nchoose another size, add ':pad' to allow a smaller last group, or give these tensors "
+                "another spec with --set or --exclude");
   }
 
   const Checkpoint& checkpoint_;

@@ -1,7 +1,8 @@
 // Which tensors of a checkpoint are quantized, with which spec, and which stay and why.
 //
 // Rules apply in this order, later ones win:
-//   1. by role (formats/checkpoint/classify.h): linear and convolution weights get `weights`, embeddings get int8 per
+//   1. by role (formats/checkpoint/classify.h): linear and convolution weights get `weights`, embeddings get
+//   int8 per
 //      row, everything else stays
 //   2. include: tensors that a glob names get `weights`, whatever their role
 //   3. exclude: tensors that a glob names stay
@@ -44,8 +45,8 @@ struct PlannedTensor {
   std::string kept_because;  ///< empty where there is a spec
 };
 
-/// One entry a tensor, in the checkpoint's order. Throws Error(kUsage) for a glob that matches nothing, Error(kFailed)
-/// that lists the tensors (at most 20, then a count) whose shapes their specs do not fit.
+/// One entry a tensor, in the checkpoint's order. Throws Error(kUsage) for a glob that matches nothing,
+/// Error(kFailed) that lists the tensors (at most 20, then a count) whose shapes their specs do not fit.
 std::vector<PlannedTensor> plan_checkpoint(const Checkpoint& checkpoint, const PlanOptions& options);
 
 }  // namespace crumb

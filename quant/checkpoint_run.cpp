@@ -88,17 +88,20 @@ CrumbHeader packed_plan(const Checkpoint& checkpoint, const std::vector<PlannedT
 
 }  // namespace
 
-void refuse_overwriting_inputs(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output) {
+void refuse_overwriting_inputs(const std::vector<std::filesystem::path>& inputs,
+                               const std::filesystem::path& output) {
   std::error_code ignored;
   std::filesystem::path partial = std::filesystem::weakly_canonical(output, ignored);
   partial += ".partial";  // what OutputFile writes first
   for (const std::filesystem::path& input : inputs) {
     if (std::filesystem::equivalent(input, output, ignored)) {
-      throw usage_error("the output " + quote_text(output.string()) + " is one of the inputs; inputs are never modified");
+      throw usage_error("the output " + quote_text(output.string()) +
+                        " is one of the inputs; inputs are never modified");
     }
     if (std::filesystem::equivalent(input, partial, ignored)) {
       throw usage_error("the output " + quote_text(output.string()) + " is first written as " +
-                        quote_text(partial.string()) + ", which is one of the inputs; inputs are never modified");
+                        quote_text(partial.string()) +
+                        ", which is one of the inputs; inputs are never modified");
     }
   }
 }
@@ -125,8 +128,8 @@ CheckpointReport quantize_checkpoint(const Checkpoint& checkpoint, const std::ve
     row.kept_because = planned.kept_because;
     if (planned.spec) {
       const FloatValues source(entry);
-      const QuantizedTensor tensor =
-          quantize(*planned.spec, source.values(), entry.shape, {.threads = options.threads, .name = entry.name});
+      const QuantizedTensor tensor = quantize(*planned.spec, source.values(), entry.shape,
+                                              {.threads = options.threads, .name = entry.name});
       write_encoded(writer, tensor);
       const Distortion distortion = distortion_of(tensor, source.values(), options.threads);
       row.spec = tensor.spec;
@@ -146,7 +149,8 @@ CheckpointReport quantize_checkpoint(const Checkpoint& checkpoint, const std::ve
   progress();
   report.output_bytes = writer.finish();
   if (quantized_weights > 0) {
-    report.bits_per_weight = 8.0 * static_cast<double>(quantized_bytes) / static_cast<double>(quantized_weights);
+    report.bits_per_weight =
+        8.0 * static_cast<double>(quantized_bytes) / static_cast<double>(quantized_weights);
   }
   return report;
 }

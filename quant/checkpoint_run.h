@@ -38,13 +38,14 @@ struct RunOptions {
   std::function<void(size_t tensors, uint64_t bytes)> progress;
 };
 
-/// Quantizes as planned and writes the packed file, configuration and tokenizer files included. The file appears under
-/// its name when it is complete. Throws Error: for an output that is one of the inputs, for inf or NaN weights (naming
-/// the tensor), for what reading or writing meets.
+/// Quantizes as planned and writes the packed file, configuration and tokenizer files included. The file
+/// appears under its name when it is complete. Throws Error: for an output that is one of the inputs, for inf
+/// or NaN weights (naming the tensor), for what reading or writing meets.
 CheckpointReport quantize_checkpoint(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
                                      const std::filesystem::path& output, const RunOptions& options = {});
 
 /// Throws Error(kUsage) when writing `output` would overwrite one of the inputs.
-void refuse_overwriting_inputs(const std::vector<std::filesystem::path>& inputs, const std::filesystem::path& output);
+void refuse_overwriting_inputs(const std::vector<std::filesystem::path>& inputs,
+                               const std::filesystem::path& output);
 
 }  // namespace crumb

@@ -18,7 +18,8 @@ CodeGrid make_code_grid(const NumberFormat& number, Range range, RoundingMode ro
   if (number.grid == Grid::kCodebook) {
     for (int k = 0; k + 1 < 1 << number.bits; ++k) {
       const double middle = (static_cast<double>(grid.values[static_cast<size_t>(k)]) +
-                             static_cast<double>(grid.values[static_cast<size_t>(k) + 1])) / 2;
+                             static_cast<double>(grid.values[static_cast<size_t>(k) + 1])) /
+                            2;
       // For a float x: x > middle exactly when x > the largest float that is not above it.
       auto threshold = static_cast<float>(middle);
       if (static_cast<double>(threshold) > middle) {
@@ -34,9 +35,7 @@ bool CodeGrid::has_zero() const {
   return std::any_of(values.begin(), values.begin() + (1 << number->bits), [](float v) { return v == 0.0f; });
 }
 
-uint8_t CodeGrid::zero_pattern(float zero_point) const {
-  return encode_ref(*this, 0.0f, 1.0f, zero_point);
-}
+uint8_t CodeGrid::zero_pattern(float zero_point) const { return encode_ref(*this, 0.0f, 1.0f, zero_point); }
 
 uint8_t encode_ref(const CodeGrid& grid, float x, float s, float z, uint64_t index) {
   const NumberFormat& number = *grid.number;

@@ -1,6 +1,6 @@
-// The grid of a quantizer, resolved: every constant that the inner loops of quant/loops need to turn scaled values
-// into codes and back. Built once per tensor from a number format, a range, a rounding mode and, for learned
-// codebooks, the codebook.
+// The grid of a quantizer, resolved: every constant that the inner loops of quant/loops need to turn scaled
+// values into codes and back. Built once per tensor from a number format, a range, a rounding mode and, for
+// learned codebooks, the codebook.
 //
 // The numeric contract (float32, one division, one addition, nothing fused):
 //   integer       q = clamp(round(x / s + z), lo, hi)
@@ -44,8 +44,8 @@ struct CodeGrid {
 CodeGrid make_code_grid(const NumberFormat& number, Range range, RoundingMode round = {},
                         std::span<const float> codebook = {});
 
-/// Scalar reference, one value: the pattern of x under scale s (> 0) and zero point z. `index` is the element's
-/// index in its tensor (stochastic rounding only).
+/// Scalar reference, one value: the pattern of x under scale s (> 0) and zero point z. `index` is the
+/// element's index in its tensor (stochastic rounding only).
 uint8_t encode_ref(const CodeGrid& grid, float x, float s, float z, uint64_t index = 0);
 
 /// Scalar reference: the value of a pattern.

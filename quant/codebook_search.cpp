@@ -58,7 +58,8 @@ std::vector<size_t> cells(const Points& points, const std::vector<double>& centr
   std::vector<size_t> edges{0};
   for (size_t k = 0; k + 1 < centres.size(); ++k) {
     const double middle = (centres[k] + centres[k + 1]) / 2;
-    edges.push_back(static_cast<size_t>(std::ranges::upper_bound(points.value, middle) - points.value.begin()));
+    edges.push_back(
+        static_cast<size_t>(std::ranges::upper_bound(points.value, middle) - points.value.begin()));
   }
   edges.push_back(points.value.size());
   return edges;

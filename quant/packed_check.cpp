@@ -34,7 +34,8 @@ class CodesCheck {
 
   Status take(std::span<const std::byte> slice) {
     while (!slice.empty() || !pending_.empty()) {
-      const uint64_t wanted = std::min<uint64_t>(kEights * static_cast<uint64_t>(number_.bits), row_bytes_ - at_);
+      const uint64_t wanted =
+          std::min<uint64_t>(kEights * static_cast<uint64_t>(number_.bits), row_bytes_ - at_);
       std::span<const std::byte> piece = slice;
       if (!pending_.empty() || slice.size() < wanted) {
         const uint64_t missing = std::min<uint64_t>(wanted - pending_.size(), slice.size());
@@ -69,7 +70,8 @@ class CodesCheck {
       if (!legal_[some[i]]) return stray(some[i], first + i);
     }
     const uint64_t used = cols_ * bits % 8;
-    if (at_ + bytes.size() == row_bytes_ && used != 0 && std::to_integer<uint64_t>(bytes.back()) >> used != 0) {
+    if (at_ + bytes.size() == row_bytes_ && used != 0 &&
+        std::to_integer<uint64_t>(bytes.back()) >> used != 0) {
       return Failure{what_ + ": the padding bits" + (rows_ > 1 ? " of row " + std::to_string(row_) : "") +
                      " are not zero"};
     }
@@ -83,8 +85,9 @@ class CodesCheck {
     const std::string range = number_.grid == Grid::kMinifloat
                                   ? " has no finite value for it"
                                   : " (" + std::string(kRangeNames[static_cast<size_t>(range_)]) +
-                                        " range) has codes from " + std::to_string(number_.least_code(range_)) +
-                                        " to " + std::to_string(number_.greatest_code(range_));
+                                        " range) has codes from " +
+                                        std::to_string(number_.least_code(range_)) + " to " +
+                                        std::to_string(number_.greatest_code(range_));
     return {what_ + ": " + item_ + " " + std::to_string(number_.code_of(pattern)) + " at " + place + "; " +
             std::string(number_.name) + range};
   }
@@ -130,7 +133,8 @@ Result<std::vector<float>> load_floats(const CrumbFile& file, const PackedTensor
   const Result<BlobBytes> bytes = file.load(*tensor.part(part), part_text(tensor, part));
   if (!bytes.ok()) return bytes.failure();
   std::vector<float> values(bytes.value().bytes().size() / sizeof(float));
-  if (!values.empty()) std::memcpy(values.data(), bytes.value().bytes().data(), values.size() * sizeof(float));
+  if (!values.empty())
+    std::memcpy(values.data(), bytes.value().bytes().data(), values.size() * sizeof(float));
   return values;
 }
 
@@ -210,8 +214,9 @@ Status check_encoded(const CrumbFile& file, const PackedTensor& tensor) {
 
 Status check_packed_file(const CrumbFile& file) {
   for (const PackedTensor& tensor : file.header().tensors) {
-    Status status = tensor.encoding ? check_encoded(file, tensor)
-                                    : file.check_blob(*tensor.part(Part::kData), part_text(tensor, Part::kData));
+    Status status = tensor.encoding
+                        ? check_encoded(file, tensor)
+                        : file.check_blob(*tensor.part(Part::kData), part_text(tensor, Part::kData));
     if (!status.ok()) return status;
   }
   for (const PackedFile& entry : file.header().files) {

@@ -14,8 +14,8 @@
 
 namespace crumb {
 
-/// An encoded tensor of a packed file: its bytes (mapped or decompressed, checksums checked) and the view of them.
-/// Spans point into the CrumbFile, which must outlive it.
+/// An encoded tensor of a packed file: its bytes (mapped or decompressed, checksums checked) and the view of
+/// them. Spans point into the CrumbFile, which must outlive it.
 class LoadedTensor {
  public:
   /// Fails on damaged bytes, naming tensor and part. Precondition: tensor.encoding; tensor belongs to file.

@@ -9,9 +9,9 @@ namespace crumb {
 /// The threads to use when a caller says 0: those the machine has.
 int default_threads();
 
-/// Calls body(begin, end) for pieces that cover [0, count), at most `grain` long, on up to `threads` threads (0:
-/// default_threads(); the calling thread is one of them). Returns when all are done; the first exception is
-/// thrown on, after the pieces that had started.
+/// Calls body(begin, end) for pieces that cover [0, count), at most `grain` long, on up to `threads` threads
+/// (0: default_threads(); the calling thread is one of them). Returns when all are done; the first exception
+/// is thrown on, after the pieces that had started.
 void parallel_for(size_t count, size_t grain, int threads, const std::function<void(size_t, size_t)>& body);
 
 }  // namespace crumb

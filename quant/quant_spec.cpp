@@ -119,7 +119,8 @@ class SpecParser {
     if (key == "group") spec_.block_cols = size(value);
     if (key == "block") {
       const size_t x = value.find('x');
-      if (x == std::string_view::npos) fail("block expects RxC as in block=16x16, found '" + std::string(value) + "'");
+      if (x == std::string_view::npos)
+        fail("block expects RxC as in block=16x16, found '" + std::string(value) + "'");
       spec_.block_rows = size(value.substr(0, x));
       spec_.block_cols = size(value.substr(x + 1));
     }
@@ -183,14 +184,16 @@ class SpecParser {
     const NumberFormat& number = *spec_.number;
     const std::string name(spec_.block_format ? spec_.block_format->name : number.name);
     if (!scale_seen_ && !spec_.block_format && spec_.block_cols > 0) spec_.scale = ScaleFormat::kF16;
-    if (seen("range") && (spec_.block_format || !number.has_range()) && spec_.range != number.default_range()) {
+    if (seen("range") && (spec_.block_format || !number.has_range()) &&
+        spec_.range != number.default_range()) {
       fail(name + " has one range only, found range=" + std::string(kRangeNames[int(spec_.range)]));
     }
     if (spec_.zero != ZeroPoint::kNone && (spec_.block_format || !number.has_zero_point())) {
       fail(name + " takes no zero point, found zero=" + std::string(kZeroPointNames[int(spec_.zero)]));
     }
     if (spec_.round != RoundingMode{} && !number.has_rounding()) {
-      fail(name + " takes the nearest value, found round=" + std::string(rounding_name(spec_.round.rounding)));
+      fail(name +
+           " takes the nearest value, found round=" + std::string(rounding_name(spec_.round.rounding)));
     }
     const bool block_search = spec_.search == Search::kAbsmax || spec_.search == Search::kMse;
     if (spec_.block_format && !block_search) {
@@ -201,7 +204,8 @@ class SpecParser {
                           : "search=kmeans is for palettes, found " + name);
     }
     if ((spec_.search == Search::kHqo || spec_.search == Search::kLsq) && number.grid == Grid::kCodebook) {
-      fail("search=" + search_name() + " is for integer, half-integer, binary and minifloat grids, found " + name);
+      fail("search=" + search_name() + " is for integer, half-integer, binary and minifloat grids, found " +
+           name);
     }
   }
 
@@ -226,7 +230,8 @@ constexpr Scheme kSchemes[] = {
     {"W8A16", "int8:channel", "8-bit integers, one scale per output channel"},
     {"W4A16", "int4:group=128", "4-bit integers in groups of 128"},
     {"W3A16", "int3:group=64", "3-bit integers in groups of 64"},
-    {"W2A16", "int2h:group=64:search=mse", "2-bit half-integers in groups of 64, scales by least squared error"},
+    {"W2A16", "int2h:group=64:search=mse",
+     "2-bit half-integers in groups of 64, scales by least squared error"},
     {"FP8", "e4m3fn:channel", "OCP 8-bit floats, one scale per output channel"},
     {"MXFP4", "mxfp4", "OCP microscaling: 4-bit floats in blocks of 32"},
     {"MXFP8", "mxfp8_e4m3", "OCP microscaling: 8-bit floats in blocks of 32"},
@@ -254,7 +259,8 @@ std::string QuantSpec::to_string() const {
     text += ":search=" + std::string(kSearchNames[static_cast<size_t>(search)]);
     if (search == Search::kPercentile) text += "=" + number_text(percentile);
   }
-  if (range != number->default_range()) text += ":range=" + std::string(kRangeNames[static_cast<size_t>(range)]);
+  if (range != number->default_range())
+    text += ":range=" + std::string(kRangeNames[static_cast<size_t>(range)]);
   if (zero != ZeroPoint::kNone) text += ":zero=" + std::string(kZeroPointNames[static_cast<size_t>(zero)]);
   if (round != RoundingMode{}) {
     text += ":round=" + std::string(rounding_name(round.rounding));
@@ -270,11 +276,12 @@ std::optional<std::string> QuantSpec::misfit(std::span<const uint64_t> shape) co
   if (pad || block_cols == 0) return std::nullopt;
   const auto [rows, cols] = matrix.value();
   if (cols % block_cols != 0) {
-    const std::string what = block_format                          ? std::string(block_format->name) + "'s block of "
-                             : granularity == Granularity::kBlock ? "a block of " + std::to_string(block_rows) + "x"
-                                                                   : "a group of ";
-    return what + std::to_string(block_cols) + " does not divide the " + std::to_string(cols) + " columns of " +
-           shape_text(shape);
+    const std::string what = block_format ? std::string(block_format->name) + "'s block of "
+                             : granularity == Granularity::kBlock
+                                 ? "a block of " + std::to_string(block_rows) + "x"
+                                 : "a group of ";
+    return what + std::to_string(block_cols) + " does not divide the " + std::to_string(cols) +
+           " columns of " + shape_text(shape);
   }
   if (rows % block_rows != 0) {
     return "a block of " + std::to_string(block_rows) + " rows does not divide the " + std::to_string(rows) +
@@ -312,11 +319,21 @@ std::string spec_grammar() {
   for (const ScaleFormatRow& row : kScaleFormats) scales.push_back(row.name);
   for (const RoundingName& row : kRoundingNames) roundings.push_back(row.name);
   return "A spec is format[:tensor|channel|group=N|block=RxC][:key=value...], by default per channel. Keys:\n"
-         "  scale   how scales are stored: " + joined(scales) + "\n"
-         "  search  how a scale is found: " + joined(kSearchNames) + " (percentile=P)\n"
-         "  range   which codes of integers are used: " + joined(kRangeNames) + "\n"
-         "  zero    the zero point of integers: " + joined(kZeroPointNames) + "\n"
-         "  round   " + joined(roundings) + " (stochastic=SEED)\n"
+         "  scale   how scales are stored: " +
+         joined(scales) +
+         "\n"
+         "  search  how a scale is found: " +
+         joined(kSearchNames) +
+         " (percentile=P)\n"
+         "  range   which codes of integers are used: " +
+         joined(kRangeNames) +
+         "\n"
+         "  zero    the zero point of integers: " +
+         joined(kZeroPointNames) +
+         "\n"
+         "  round   " +
+         joined(roundings) +
+         " (stochastic=SEED)\n"
          "  pad     allow a smaller last group: on off";
 }
 
@@ -330,7 +347,8 @@ QuantSpec parse_scheme(std::string_view name) {
     names.push_back(scheme.name);
     if (scheme.name != upper) continue;
     if (scheme.spec.empty()) {
-      throw usage_error("scheme " + upper + ": not yet; quantized activations come with graphs. Weight-only "
+      throw usage_error("scheme " + upper +
+                        ": not yet; quantized activations come with graphs. Weight-only "
                         "schemes are W8A16, W4A16, W3A16, W2A16, FP8, MXFP4, MXFP8, NVFP4");
     }
     return QuantSpec::parse(scheme.spec);

@@ -2,7 +2,8 @@
 //
 //   format[:tensor|channel|group=N|block=RxC][:key=value...]
 //
-//   scale   f32 f16 bf16 e8m0 e4m3   how scales are stored (f32 per tensor and channel, f16 per group and block)
+//   scale   f32 f16 bf16 e8m0 e4m3   how scales are stored (f32 per tensor and channel, f16 per group and
+//           block)
 //   search  absmax percentile=P mse hqo lsq kmeans   how a scale is found (absmax; kmeans for palettes)
 //   range   narrow full              which codes of an integer grid are used (signed: narrow, unsigned: full)
 //   zero    none int float           the zero point (none)
@@ -35,7 +36,7 @@ enum class Search : uint8_t { kAbsmax, kPercentile, kMse, kHqo, kLsq, kKmeans };
 inline constexpr std::string_view kSearchNames[] = {"absmax", "percentile", "mse", "hqo", "lsq", "kmeans"};
 
 struct QuantSpec {
-  const NumberFormat* number = nullptr;    ///< the element format; never null after parse()
+  const NumberFormat* number = nullptr;       ///< the element format; never null after parse()
   const BlockFormat* block_format = nullptr;  ///< set when the spec names one
   Granularity granularity = Granularity::kChannel;
   uint64_t block_rows = 1;  ///< kBlock only

@@ -48,7 +48,8 @@ float RowDecoder::zero_point(uint64_t block) const {
     return decode_scale(format, load_pattern(view_.zeros, block, format));
   }
   uint8_t pattern = 0;
-  unpack_codes(reinterpret_cast<const uint8_t*>(view_.zeros.data()), encoding.number->bits, block, {&pattern, 1});
+  unpack_codes(reinterpret_cast<const uint8_t*>(view_.zeros.data()), encoding.number->bits, block,
+               {&pattern, 1});
   return grid_.values[pattern];
 }
 
@@ -90,7 +91,8 @@ void decode_rows(const RowDecoder& decoder, uint64_t first_row, std::span<float>
   if (cols == 0) return;
   const uint64_t grain = std::max<uint64_t>(1, 65536 / cols);
   parallel_for(out.size() / cols, grain, threads, [&](size_t begin, size_t end) {
-    for (size_t row = begin; row < end; ++row) decoder.values(first_row + row, 0, out.subspan(row * cols, cols));
+    for (size_t row = begin; row < end; ++row)
+      decoder.values(first_row + row, 0, out.subspan(row * cols, cols));
   });
 }
 

@@ -1,5 +1,6 @@
-// QuantizedTensor: codes, scales, zero points and spec, the one value that flows between rooms. The bytes are those
-// of the packed file (formats/number/encoding.h gives their layout), so writing and reading copy nothing.
+// QuantizedTensor: codes, scales, zero points and spec, the one value that flows between rooms. The bytes are
+// those of the packed file (formats/number/encoding.h gives their layout), so writing and reading copy
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +37,13 @@ struct QuantizedTensor {
   float tensor_scale = 1.0f;
   uint64_t saturated_scales = 0;  ///< scales that their format could not hold
 
-  QuantizedView view() const { return {shape, encoding, layout, codes, scales, zeros, codebook, tensor_scale}; }
+  QuantizedView view() const {
+    return {shape, encoding, layout, codes, scales, zeros, codebook, tensor_scale};
+  }
 };
 
-/// Decodes rows of an encoded tensor. Keeps the view's spans, not their bytes. Thread-safe after construction.
+/// Decodes rows of an encoded tensor. Keeps the view's spans, not their bytes. Thread-safe after
+/// construction.
 class RowDecoder {
  public:
   explicit RowDecoder(const QuantizedView& view);

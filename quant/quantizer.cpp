@@ -23,7 +23,8 @@ constexpr uint64_t kPieceValues = 1 << 16;  // values a thread takes at a time
 /// One tensor on its way to codes. Blocks lie in bands: the rows that one row of blocks covers.
 class Run {
  public:
-  Run(const QuantSpec& spec, std::span<const float> values, QuantizedTensor& out, const QuantizeOptions& options)
+  Run(const QuantSpec& spec, std::span<const float> values, QuantizedTensor& out,
+      const QuantizeOptions& options)
       : spec_(spec),
         values_(values),
         out_(out),
@@ -55,13 +56,15 @@ class Run {
       check_finite();
       if (learned) learn();
       const uint64_t row_grain = std::max<uint64_t>(1, kPieceValues / cols_);
-      parallel_for(rows_, row_grain, options_.threads, [&](size_t begin, size_t end) { encode_rows(begin, end); });
+      parallel_for(rows_, row_grain, options_.threads,
+                   [&](size_t begin, size_t end) { encode_rows(begin, end); });
     } else {
       // Each band while it is in the cache.
       parallel_for(bands, grain, options_.threads, [&](size_t begin, size_t end) {
         check_interrupt();
         for (size_t band = begin; band < end; ++band) {
-          for (uint64_t b = 0; b < out_.layout.blocks_per_row; ++b) fit_block(band * out_.layout.blocks_per_row + b);
+          for (uint64_t b = 0; b < out_.layout.blocks_per_row; ++b)
+            fit_block(band * out_.layout.blocks_per_row + b);
           if (!finite_) return;
           encode_rows(band * encoding.block_rows, std::min(rows_, (band + 1) * encoding.block_rows));
         }
@@ -141,15 +144,16 @@ class Run {
   /// The codebook of all values over their scales; then the grid with it.
   void learn() {
     std::vector<float> scaled(values_.size());
-    parallel_for(rows_, std::max<uint64_t>(1, kPieceValues / cols_), options_.threads, [&](size_t begin, size_t end) {
-      for (size_t row = begin; row < end; ++row) {
-        for_segments(row, [&](const BlockFit& fit, uint64_t col, uint64_t count) {
-          for (uint64_t i = row * cols_ + col; i < row * cols_ + col + count; ++i) {
-            scaled[i] = fit.scale > 0 ? values_[i] / fit.scale : 0.0f;
-          }
-        });
-      }
-    });
+    parallel_for(rows_, std::max<uint64_t>(1, kPieceValues / cols_), options_.threads,
+                 [&](size_t begin, size_t end) {
+                   for (size_t row = begin; row < end; ++row) {
+                     for_segments(row, [&](const BlockFit& fit, uint64_t col, uint64_t count) {
+                       for (uint64_t i = row * cols_ + col; i < row * cols_ + col + count; ++i) {
+                         scaled[i] = fit.scale > 0 ? values_[i] / fit.scale : 0.0f;
+                       }
+                     });
+                   }
+                 });
     store_codebook(learn_codebook(scaled, spec_.number->bits));
   }
 
@@ -167,7 +171,8 @@ class Run {
       out_.saturated_scales += fit.saturated;
       if (spec_.zero == ZeroPoint::kInteger) zero_codes.push_back(static_cast<uint8_t>(fit.zero_pattern));
       if (spec_.zero == ZeroPoint::kFloat) {
-        const auto bytes = static_cast<size_t>(scale_format_row(zero_point_format(out_.encoding.scale)).bytes);
+        const auto bytes =
+            static_cast<size_t>(scale_format_row(zero_point_format(out_.encoding.scale)).bytes);
         std::memcpy(out_.zeros.data() + block * bytes, &fit.zero_pattern, bytes);
       }
     }
@@ -190,10 +195,11 @@ class Run {
 
 }  // namespace
 
-QuantizedTensor quantize(const QuantSpec& spec, std::span<const float> values, std::span<const uint64_t> shape,
-                         const QuantizeOptions& options) {
+QuantizedTensor quantize(const QuantSpec& spec, std::span<const float> values,
+                         std::span<const uint64_t> shape, const QuantizeOptions& options) {
   if (const auto misfit = spec.misfit(shape)) {
-    throw Error("tensor '" + std::string(options.name) + "': " + *misfit + "; choose another size or add ':pad'");
+    throw Error("tensor '" + std::string(options.name) + "': " + *misfit +
+                "; choose another size or add ':pad'");
   }
   QuantizedTensor out;
   out.spec = spec.to_string();

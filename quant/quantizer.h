@@ -1,5 +1,6 @@
 // Quantizing a tensor: finding the scales that a spec asks for, then the codes against the scales as stored.
-// The arithmetic is the numeric contract of quant/code_grid.h; the searches are those of quant/scale_search.h.
+// The arithmetic is the numeric contract of quant/code_grid.h; the searches are those of
+// quant/scale_search.h.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,14 @@
 namespace crumb {
 
 struct QuantizeOptions {
-  int threads = 0;               ///< 0: those the machine has; the number never changes a code
-  std::string_view name = {};    ///< the tensor's name, for messages
+  int threads = 0;             ///< 0: those the machine has; the number never changes a code
+  std::string_view name = {};  ///< the tensor's name, for messages
 };
 
-/// Quantizes a row-major tensor. Throws Error when the shape does not fit the spec's groups (without pad) or when a
-/// value is inf or NaN (naming the tensor, their count and the first index).
-QuantizedTensor quantize(const QuantSpec& spec, std::span<const float> values, std::span<const uint64_t> shape,
-                         const QuantizeOptions& options = {});
+/// Quantizes a row-major tensor. Throws Error when the shape does not fit the spec's groups (without pad) or
+/// when a value is inf or NaN (naming the tensor, their count and the first index).
+QuantizedTensor quantize(const QuantSpec& spec, std::span<const float> values,
+                         std::span<const uint64_t> shape, const QuantizeOptions& options = {});
 
 /// dequantize(quantize(values)), bit for bit, into `out` (which may be `values` itself).
 void fake_quantize(const QuantSpec& spec, std::span<const float> values, std::span<const uint64_t> shape,

@@ -1,21 +1,23 @@
 // Finding the scale and zero point of one block: the values of a tensor that share them.
 //
-//   absmax      ideal = max|x| / largest value of the grid. With a zero point: (max - min) / (hi - lo), where the
-//               range is widened to include 0, and z = lo - min / s
-//   percentile  the same with the value at 1-based sorted position floor(P/100 * n + 0.5) of |x| in place of the
-//               maximum; with a zero point, positions of P and 100 - P of x. Where that is 0, the maximum
+//   absmax      ideal = max|x| / largest value of the grid. With a zero point: (max - min) / (hi - lo), where
+//               the range is widened to include 0, and z = lo - min / s
+//   percentile  the same with the value at 1-based sorted position floor(P/100 * n + 0.5) of |x| in place of
+//               the maximum; with a zero point, positions of P and 100 - P of x. Where that is 0, the maximum
 //   mse         the best of 36 factors 0.30, 0.32, ..., 1.00 of the absmax ideal, by the squared error of the
 //               values as stored, ties to the larger factor
-//   lsq         alternating least squares: codes for s, then s = sum(x v) / sum(v^2) over the codes' values v, until
-//               the codes stay; kept when better than absmax
+//   lsq         alternating least squares: codes for s, then s = sum(x v) / sum(v^2) over the codes' values
+//               v, until the codes stay; kept when better than absmax
 //   hqo         half-quadratic splitting (HQQ): s = median((x - shrink(x - x_q)) / v) with
-//               shrink(e) = sign(e) max(|e| - |e|^(p-1) / beta, 0), p = 0.7, beta = 1e5 growing by 1.01; with a zero
-//               point, z = mean(q - (x - shrink(x - x_q)) / s) with p = 0.5, beta = 1. At most 1000 steps: scales
-//               until the mean |error| of the block grows by more than 1e-6 of the least one (the peer stops all
-//               blocks together), zero points until it no longer falls. Scales are float32 on the way, stored at the end
+//               shrink(e) = sign(e) max(|e| - |e|^(p-1) / beta, 0), p = 0.7, beta = 1e5 growing by 1.01; with
+//               a zero point, z = mean(q - (x - shrink(x - x_q)) / s) with p = 0.5, beta = 1. At most 1000
+//               steps: scales until the mean |error| of the block grows by more than 1e-6 of the least one
+//               (the peer stops all blocks together), zero points until it no longer falls. Scales are
+//               float32 on the way, stored at the end
 //
-// Block formats replace the absmax ideal by their own rule (formats/number/block_format.h). The ideal is rounded once,
-// half to even, to the scale format; what it cannot hold saturates. An all-zero block gets scale 0.
+// Block formats replace the absmax ideal by their own rule (formats/number/block_format.h). The ideal is
+// rounded once, half to even, to the scale format; what it cannot hold saturates. An all-zero block gets
+// scale 0.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,8 @@
 
 namespace crumb {
 
-/// A block: `rows` runs of `cols` contiguous values, `stride` apart. `index` is the first value's tensor index.
+/// A block: `rows` runs of `cols` contiguous values, `stride` apart. `index` is the first value's tensor
+/// index.
 struct BlockValues {
   const float* data;
   uint64_t rows;
@@ -71,7 +74,7 @@ class ScaleSearch {
 
   const QuantSpec& spec_;
   const CodeGrid& grid_;
-  float multiplier_ = 1;    ///< effective scale = stored scale * multiplier * tensor scale
+  float multiplier_ = 1;  ///< effective scale = stored scale * multiplier * tensor scale
   float tensor_scale_ = 1;
   float largest_;
 };

@@ -28,7 +28,8 @@ TensorSource TensorSource::open(const std::filesystem::path& path) {
   if (is_crumb(path)) {
     source.crumb_ = CrumbFile::open(path).take();
     for (const PackedTensor& tensor : source.crumb_->header().tensors) {
-      source.tensors_.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.spec, tensor.stored_bytes()});
+      source.tensors_.push_back(
+          {tensor.name, tensor.dtype, tensor.shape, tensor.spec, tensor.stored_bytes()});
     }
     std::ranges::sort(source.tensors_, {}, &SourceTensor::name);
     return source;
@@ -61,7 +62,8 @@ std::vector<std::byte> TensorSource::raw(const SourceTensor& tensor) const {
     return bytes;
   }
   const PackedTensor& packed = *crumb_->find(tensor.name);
-  if (packed.encoding) throw Error("tensor " + quote_text(tensor.name) + " is quantized: it has no raw bytes");
+  if (packed.encoding)
+    throw Error("tensor " + quote_text(tensor.name) + " is quantized: it has no raw bytes");
   const BlobBytes bytes = crumb_->load(*packed.part(Part::kData), "tensor " + quote_text(tensor.name)).take();
   std::vector<std::byte> copy(bytes.bytes().begin(), bytes.bytes().end());
   crumb_->release(*packed.part(Part::kData));

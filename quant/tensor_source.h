@@ -26,13 +26,13 @@ struct SourceTensor {
 /// An opened source. Move-only; reading is thread-safe.
 class TensorSource {
  public:
-  /// Throws Error naming the path and what is wrong with it. Checkpoints that another tool quantized are listed
-  /// all the same.
+  /// Throws Error naming the path and what is wrong with it. Checkpoints that another tool quantized are
+  /// listed all the same.
   static TensorSource open(const std::filesystem::path& path);
 
   /// "folder", "safetensors" or "crumb".
   std::string_view kind() const;
-  uint64_t bytes() const;  ///< of the tensor files
+  uint64_t bytes() const;                                                ///< of the tensor files
   const std::vector<SourceTensor>& tensors() const { return tensors_; }  ///< sorted by name
   const SourceTensor* find(std::string_view name) const;
 

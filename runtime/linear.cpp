@@ -55,12 +55,9 @@ FloatKernel best_float_kernel() {
 
 void float_product(FloatKernel kernel, const FloatProduct& product) {
   switch (kernel) {
-    case FloatKernel::kReference:
-      return float_product_reference(product);
-    case FloatKernel::kPortable:
-      return float_product_portable(product);
-    case FloatKernel::kAvx2:
-      return float_product_avx2(product);
+    case FloatKernel::kReference: return float_product_reference(product);
+    case FloatKernel::kPortable: return float_product_portable(product);
+    case FloatKernel::kAvx2: return float_product_avx2(product);
   }
 }
 

@@ -12,7 +12,8 @@ class OpenedModel final : public WeightSource {
   explicit OpenedModel(const std::filesystem::path& path) : path_(path), source_(TensorSource::open(path)) {
     const Checkpoint* checkpoint = source_.checkpoint();
     if (checkpoint && checkpoint->quantized()) {
-      throw Error(quote_text(path.string()) + " is already quantized by another tool: " + *checkpoint->quantized());
+      throw Error(quote_text(path.string()) +
+                  " is already quantized by another tool: " + *checkpoint->quantized());
     }
   }
 
@@ -26,8 +27,8 @@ class OpenedModel final : public WeightSource {
   std::unique_ptr<Matrix> matrix(std::string_view name) const override {
     const SourceTensor& tensor = require(name);
     if (tensor.shape.size() != 2) {
-      throw Error(describe() + ": tensor " + quote_text(tensor.name) + " has shape " + shape_text(tensor.shape) +
-                  ", expected a matrix");
+      throw Error(describe() + ": tensor " + quote_text(tensor.name) + " has shape " +
+                  shape_text(tensor.shape) + ", expected a matrix");
     }
     if (const CrumbFile* file = source_.crumb(); file && !tensor.spec.empty()) {
       return std::make_unique<PackedMatrix>(LoadedTensor::load(*file, *file->find(name)).take(describe()));

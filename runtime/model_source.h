@@ -8,8 +8,8 @@
 
 namespace crumb::runtime {
 
-/// Opens a Hugging Face folder, a safetensors file or a packed file. Throws Error naming what is wrong. Matrices of a
-/// packed file stay packed. The source must outlive the matrices it gave.
+/// Opens a Hugging Face folder, a safetensors file or a packed file. Throws Error naming what is wrong.
+/// Matrices of a packed file stay packed. The source must outlive the matrices it gave.
 std::unique_ptr<WeightSource> open_model(const std::filesystem::path& path);
 
 }  // namespace crumb::runtime

@@ -22,12 +22,14 @@ void PackedMatrix::multiply(std::span<const float> x, size_t batch, std::span<fl
   std::vector<float> answers(batch * panel_rows);
   for (size_t first = 0; first < rows(); first += panel_rows) {
     const size_t count = std::min(panel_rows, rows() - first);
-    for (size_t i = 0; i < count; ++i) decoder_.values(first + i, 0, std::span(panel).subspan(i * cols(), cols()));
+    for (size_t i = 0; i < count; ++i)
+      decoder_.values(first + i, 0, std::span(panel).subspan(i * cols(), cols()));
     const FloatMatrix matrix(count, cols(), std::span<const float>(panel).first(count * cols()));
     const std::span<float> some = std::span(answers).first(batch * count);
     matrix.multiply(x, batch, some);
     for (size_t n = 0; n < batch; ++n) {
-      std::ranges::copy(some.subspan(n * count, count), y.begin() + static_cast<ptrdiff_t>(n * rows() + first));
+      std::ranges::copy(some.subspan(n * count, count),
+                        y.begin() + static_cast<ptrdiff_t>(n * rows() + first));
     }
   }
 }

@@ -10,8 +10,8 @@
 namespace crumb::runtime {
 
 /// Codes of any number format, granularity and scale format. multiply() decodes a panel of rows at a time and
-/// multiplies it as FloatMatrix would, so its answers are those of the dequantized matrix, bit for bit; memory stays
-/// that of the codes.
+/// multiplies it as FloatMatrix would, so its answers are those of the dequantized matrix, bit for bit;
+/// memory stays that of the codes.
 class PackedMatrix final : public Matrix {
  public:
   /// Keeps the tensor's bytes; the CrumbFile they lie in must outlive the matrix.

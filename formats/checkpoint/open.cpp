@@ -98,8 +98,7 @@ class CheckpointOpener {
         detect_model_file(bytes.first(std::min<std::size_t>(bytes.size(), 64)), lower_extension(path_));
     const std::string name = quote_text(path_.native());
     switch (detected.kind) {
-      case ModelFileKind::kSafetensors:
-        return add_tensor_file(std::move(file.value()));
+      case ModelFileKind::kSafetensors: return add_tensor_file(std::move(file.value()));
       case ModelFileKind::kJson: {
         const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
         if (const Status shards = open_index(folder, path_); !shards.ok()) return shards;
@@ -108,8 +107,7 @@ class CheckpointOpener {
       case ModelFileKind::kOther:
         return Failure{name + " is " + detected.what + ", which is not yet supported; " +
                        std::string(kExpected)};
-      case ModelFileKind::kUnknown:
-        break;
+      case ModelFileKind::kUnknown: break;
     }
     return Failure{name + " is " + detected.what + "; " + std::string(kExpected)};
   }

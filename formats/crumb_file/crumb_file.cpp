@@ -14,9 +14,9 @@
 namespace crumb {
 namespace {
 
-constexpr int kMostWindowLog = 23;                    // 8 MiB: what zstd's levels up to 19 need
-constexpr uint64_t kSlice = uint64_t{1} << 20;        // bytes looked at before their pages are given back
-constexpr uint64_t kLargeRaw = uint64_t{64} << 20;    // above this a size is proven before it is allocated
+constexpr int kMostWindowLog = 23;                  // 8 MiB: what zstd's levels up to 19 need
+constexpr uint64_t kSlice = uint64_t{1} << 20;      // bytes looked at before their pages are given back
+constexpr uint64_t kLargeRaw = uint64_t{64} << 20;  // above this a size is proven before it is allocated
 
 template <class T>
 T load_at(std::span<const std::byte> bytes, size_t offset) {
@@ -61,12 +61,13 @@ Status decompress(std::span<const std::byte> stored, const Blob& blob, const std
     const size_t before = in.pos;
     pending = ZSTD_decompressStream(decoder.get(), &out, &in);
     if (ZSTD_isError(pending)) {
-      return Failure{what + ": zstd at byte " + std::to_string(in.pos) + " of " + std::to_string(in.size) + ": " +
-                     ZSTD_getErrorName(pending)};
+      return Failure{what + ": zstd at byte " + std::to_string(in.pos) + " of " + std::to_string(in.size) +
+                     ": " + ZSTD_getErrorName(pending)};
     }
     total += out.pos;
     if (total > blob.raw) {
-      return Failure{what + ": decompresses to more than the " + byte_text(blob.raw) + " that it should have"};
+      return Failure{what + ": decompresses to more than the " + byte_text(blob.raw) +
+                     " that it should have"};
     }
     if (Status taken = sink({buffer.data(), out.pos}); !taken.ok()) return taken;
     check_interrupt();
@@ -86,12 +87,15 @@ Status decompress(std::span<const std::byte> stored, const Blob& blob, const std
 }  // namespace
 
 bool looks_like_crumb(std::span<const std::byte> start) {
-  return start.size() >= kCrumbMagic.size() && std::memcmp(start.data(), kCrumbMagic.data(), kCrumbMagic.size()) == 0;
+  return start.size() >= kCrumbMagic.size() &&
+         std::memcmp(start.data(), kCrumbMagic.data(), kCrumbMagic.size()) == 0;
 }
 
 std::array<std::byte, kCrumbPreamble> write_crumb_preamble(std::string_view header, uint64_t file_size) {
   std::array<std::byte, kCrumbPreamble> bytes{};
-  const auto store = [&](size_t offset, auto value) { std::memcpy(bytes.data() + offset, &value, sizeof value); };
+  const auto store = [&](size_t offset, auto value) {
+    std::memcpy(bytes.data() + offset, &value, sizeof value);
+  };
   std::memcpy(bytes.data(), kCrumbMagic.data(), kCrumbMagic.size());
   store(8, kCrumbVersion);
   store(16, static_cast<uint64_t>(header.size()));
@@ -192,12 +196,15 @@ Status CrumbFile::read_slices(const Blob& blob, const std::string& what, const S
   }).take();
   if (crc != blob.crc) return checksum_failure(what, crc, blob.crc);
   if (blob.codec == Codec::kNone) return sink ? for_slices(sink) : Status();
-  Status status = decompress(bytes, blob, what, sink ? sink : [](std::span<const std::byte>) { return Status(); });
+  Status status = decompress(
+      bytes, blob, what, sink ? sink : [](std::span<const std::byte>) { return Status(); });
   file_.release(bytes);
   return status;
 }
 
-Status CrumbFile::check_blob(const Blob& blob, const std::string& what) const { return read_slices(blob, what, {}); }
+Status CrumbFile::check_blob(const Blob& blob, const std::string& what) const {
+  return read_slices(blob, what, {});
+}
 
 Result<BlobBytes> CrumbFile::load(const Blob& blob, const std::string& what) const {
   const std::span<const std::byte> bytes = stored(blob);

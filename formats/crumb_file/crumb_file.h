@@ -9,10 +9,11 @@
 //   offset 36   u32       CRC-32 of bytes 0..35
 //   offset 40   24 bytes  zero
 //   offset 64   the header: UTF-8 JSON
-//   then the blobs, in the order in which the header names them, each at the next multiple of 64; all padding is
-//   zero; the file ends with the last blob
+//   then the blobs, in the order in which the header names them, each at the next multiple of 64; all padding
+//   is zero; the file ends with the last blob
 //
-// Integers are little-endian. Opening checks everything but the blobs' contents; load() and read_slices() check those.
+// Integers are little-endian. Opening checks everything but the blobs' contents; load() and read_slices()
+// check those.
 #pragma once
 
 #include <array>
@@ -32,13 +33,15 @@
 
 namespace crumb {
 
-inline constexpr std::string_view kCrumbMagic = "\x89" "CRUMB\r\n";
+inline constexpr std::string_view kCrumbMagic =
+    "\x89"
+    "CRUMB\r\n";
 inline constexpr uint32_t kCrumbVersion = 1;
 inline constexpr uint64_t kCrumbPreamble = 64;
 inline constexpr uint64_t kCrumbAlignment = 64;
 
-/// The longest header that a file may have: room for 600 bytes a tensor where tensors have 10,000 bytes, and little
-/// enough that parsing it stays within the file's size plus 64 MB.
+/// The longest header that a file may have: room for 600 bytes a tensor where tensors have 10,000 bytes, and
+/// little enough that parsing it stays within the file's size plus 64 MB.
 constexpr uint64_t most_crumb_header(uint64_t file_size) { return (uint64_t{6} << 20) + file_size / 16; }
 inline constexpr size_t kCrumbMostAxes = 64;
 
@@ -90,8 +93,8 @@ struct CrumbHeader {
   std::vector<PackedFile> files;
 };
 
-/// The raw size that a part must have; nothing for a part that the tensor must not have. A Failure where a shape
-/// overflows.
+/// The raw size that a part must have; nothing for a part that the tensor must not have. A Failure where a
+/// shape overflows.
 Result<std::array<std::optional<uint64_t>, kPartNames.size()>> part_sizes(const PackedTensor& tensor);
 
 /// The header's JSON. Its length depends on names, shapes and specs only.
@@ -99,7 +102,8 @@ std::string write_crumb_header(const CrumbHeader& header);
 
 /// Reads the header back; checks names, shapes, encodings, sizes and that blobs follow one another, from
 /// `first_blob` to the file's end. A Failure names the tensor, what was found and what was expected.
-Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> json, uint64_t first_blob, uint64_t file_size);
+Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> json, uint64_t first_blob,
+                                       uint64_t file_size);
 
 /// The preamble's 64 bytes.
 std::array<std::byte, kCrumbPreamble> write_crumb_preamble(std::string_view header, uint64_t file_size);
@@ -133,9 +137,10 @@ class CrumbFile {
 
   using Sink = std::function<Status(std::span<const std::byte>)>;
 
-  /// Checks the checksum, then hands the raw bytes to the sink in slices, in order; a sink's Failure ends it. A
-  /// compressed blob must decompress to exactly its raw size. Takes a few megabytes of memory whatever the blob's
-  /// size and gives the pages it read back to the system. Throws Error(kInterrupted) when a person asked to stop.
+  /// Checks the checksum, then hands the raw bytes to the sink in slices, in order; a sink's Failure ends it.
+  /// A compressed blob must decompress to exactly its raw size. Takes a few megabytes of memory whatever the
+  /// blob's size and gives the pages it read back to the system. Throws Error(kInterrupted) when a person
+  /// asked to stop.
   Status read_slices(const Blob& blob, const std::string& what, const Sink& sink) const;
 
   /// The same without looking at the raw bytes.

@@ -1,5 +1,5 @@
-// The header's JSON: one tensor a line. Numbers that depend on the data (offsets, sizes, checksums) have a fixed
-// width, so that the header's length is known before the first blob is written.
+// The header's JSON: one tensor a line. Numbers that depend on the data (offsets, sizes, checksums) have a
+// fixed width, so that the header's length is known before the first blob is written.
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -22,8 +22,8 @@ std::string blob_json(const Blob& blob) {
   std::snprintf(text, sizeof text,
                 R"({"offset":%16llu,"stored":%16llu,"raw":%16llu,"codec":"%s","crc32":"%08x"})",
                 static_cast<unsigned long long>(blob.offset), static_cast<unsigned long long>(blob.stored),
-                static_cast<unsigned long long>(blob.raw), kCodecNames[static_cast<size_t>(blob.codec)].data(),
-                blob.crc);
+                static_cast<unsigned long long>(blob.raw),
+                kCodecNames[static_cast<size_t>(blob.codec)].data(), blob.crc);
   return text;
 }
 
@@ -55,8 +55,10 @@ std::string tensor_json(const PackedTensor& tensor) {
 bool is_inside_path(const std::string& path) {
   std::stringstream steps(path + "/");
   bool inside = !path.empty() && path.back() != '/';
-  for (std::string step; inside && std::getline(steps, step, '/');) inside = !step.empty() && step != "." && step != "..";
-  return inside && std::ranges::none_of(path, [](unsigned char c) { return c < 0x20 || c == '\\' || c == ':'; });
+  for (std::string step; inside && std::getline(steps, step, '/');)
+    inside = !step.empty() && step != "." && step != "..";
+  return inside &&
+         std::ranges::none_of(path, [](unsigned char c) { return c < 0x20 || c == '\\' || c == ':'; });
 }
 
 /// One pass over the parsed header; every method throws Failure, which parse_crumb_header catches.
@@ -67,7 +69,8 @@ class HeaderReader {
   CrumbHeader read(const json& root) {
     require(root.is_object(), "the header", "is not a JSON object");
     allow_keys(root, "the header", {"format", "model", "tensors", "files"});
-    require(string_at(root, "the header", "format") == "crumb", "the header", "has a format other than \"crumb\"");
+    require(string_at(root, "the header", "format") == "crumb", "the header",
+            "has a format other than \"crumb\"");
     CrumbHeader header;
     header.model = string_at(root, "the header", "model");
     for (const json& entry : array_at(root, "the header", "tensors")) header.tensors.push_back(tensor(entry));
@@ -78,12 +81,15 @@ class HeaderReader {
   uint64_t end() const { return end_; }
 
  private:
-  [[noreturn]] static void fail(const std::string& where, const std::string& what) { throw Failure{where + " " + what}; }
+  [[noreturn]] static void fail(const std::string& where, const std::string& what) {
+    throw Failure{where + " " + what};
+  }
   static void require(bool holds, const std::string& where, const std::string& what) {
     if (!holds) fail(where, what);
   }
 
-  static void allow_keys(const json& object, const std::string& where, std::initializer_list<std::string_view> keys) {
+  static void allow_keys(const json& object, const std::string& where,
+                         std::initializer_list<std::string_view> keys) {
     for (const auto& [key, value] : object.items()) {
       if (std::ranges::find(keys, std::string_view(key)) == keys.end()) {
         fail(where, "has an unknown key " + quote_text(key));
@@ -108,7 +114,8 @@ class HeaderReader {
     return value;
   }
   static uint64_t number(const json& value, const std::string& where, const char* key) {
-    require(value.is_number_unsigned(), where, std::string("has a \"") + key + "\" that is not a natural number");
+    require(value.is_number_unsigned(), where,
+            std::string("has a \"") + key + "\" that is not a natural number");
     return value.get<uint64_t>();
   }
 
@@ -132,7 +139,8 @@ class HeaderReader {
     require(known.has_value(), where, "has an unknown dtype " + quote_text(dtype));
     tensor.dtype = *known;
     require(array_at(entry, where, "shape").size() <= kCrumbMostAxes, where, "has more than 64 axes");
-    for (const json& axis : array_at(entry, where, "shape")) tensor.shape.push_back(number(axis, where, "shape"));
+    for (const json& axis : array_at(entry, where, "shape"))
+      tensor.shape.push_back(number(axis, where, "shape"));
     for (const uint64_t axis : tensor.shape) require(axis <= kMostElements, where, "has an axis beyond 2^58");
     if (entry.contains("encoding")) {
       tensor.spec = string_at(entry, where, "spec");
@@ -140,9 +148,10 @@ class HeaderReader {
       tensor.encoding->tensor_scale = entry.contains("tensor_scale");
       require(is_floating(tensor.dtype), where, "is encoded but its dtype is " + dtype);
     }
-    allow_keys(entry, where, {"name", "dtype", "shape", tensor.encoding ? "spec" : "name",
-                              tensor.encoding ? "encoding" : "name", kPartNames[0], kPartNames[1], kPartNames[2],
-                              kPartNames[3], kPartNames[4], kPartNames[5]});
+    allow_keys(
+        entry, where,
+        {"name", "dtype", "shape", tensor.encoding ? "spec" : "name", tensor.encoding ? "encoding" : "name",
+         kPartNames[0], kPartNames[1], kPartNames[2], kPartNames[3], kPartNames[4], kPartNames[5]});
     const auto sizes = part_sizes(tensor);
     if (!sizes.ok()) fail(where + ":", sizes.failure().message);
     for (size_t part = 0; part < kPartNames.size(); ++part) {
@@ -173,8 +182,9 @@ class HeaderReader {
             "has a zero point, which " + name + " does not take");
     const json& exponent = at(entry, inside, "scale_exponent");
     // A number beyond int64_t is unsigned in JSON and would come out negative.
-    const bool small = exponent.is_number_unsigned() ? exponent.get<uint64_t>() <= 126
-                                                     : exponent.is_number_integer() && exponent.get<int64_t>() >= -126;
+    const bool small = exponent.is_number_unsigned()
+                           ? exponent.get<uint64_t>() <= 126
+                           : exponent.is_number_integer() && exponent.get<int64_t>() >= -126;
     require(small, inside, "has a scale_exponent that is not an integer from -126 to 126");
     e.scale_exponent = exponent.get<int>();
     const json& block = array_at(entry, inside, "block");
@@ -200,7 +210,8 @@ class HeaderReader {
             "has " + std::to_string(blob.raw) + " raw bytes, but its shape and encoding need " +
                 std::to_string(raw.value_or(0)));
     require(blob.codec != Codec::kNone || blob.stored == blob.raw, where,
-            "is not compressed, yet stores " + std::to_string(blob.stored) + " bytes for " + std::to_string(blob.raw));
+            "is not compressed, yet stores " + std::to_string(blob.stored) + " bytes for " +
+                std::to_string(blob.raw));
     const uint64_t expected = (end_ + kCrumbAlignment - 1) / kCrumbAlignment * kCrumbAlignment;
     require(blob.offset == expected, where,
             "lies at offset " + std::to_string(blob.offset) + ", expected " + std::to_string(expected) +
@@ -258,17 +269,21 @@ Result<std::array<std::optional<uint64_t>, kPartNames.size()>> part_sizes(const 
 
 std::string write_crumb_header(const CrumbHeader& header) {
   std::string text = R"({"format":"crumb","model":)" + quoted(header.model) + ",\n \"tensors\":[";
-  for (size_t i = 0; i < header.tensors.size(); ++i) text += (i ? ",\n  " : "\n  ") + tensor_json(header.tensors[i]);
+  for (size_t i = 0; i < header.tensors.size(); ++i)
+    text += (i ? ",\n  " : "\n  ") + tensor_json(header.tensors[i]);
   text += "],\n \"files\":[";
   for (size_t i = 0; i < header.files.size(); ++i) {
     text += (i ? ",\n  " : "\n  ");
-    text += R"({"path":)" + quoted(header.files[i].path) + R"(,"data":)" + blob_json(header.files[i].blob) + "}";
+    text +=
+        R"({"path":)" + quoted(header.files[i].path) + R"(,"data":)" + blob_json(header.files[i].blob) + "}";
   }
   return text + "]}\n";
 }
 
-Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> text, uint64_t first_blob, uint64_t file_size) {
-  // A header that describes much data may itself be large: half the file's size comes on top of the usual limit.
+Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> text, uint64_t first_blob,
+                                       uint64_t file_size) {
+  // A header that describes much data may itself be large: half the file's size comes on top of the usual
+  // limit.
   JsonLimits limits;
   limits.max_bytes += file_size / 2;
   Result<json> root = parse_bounded_json(text, limits);
@@ -277,7 +292,8 @@ Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> text, uint64_t
     HeaderReader reader(first_blob);
     CrumbHeader header = reader.read(root.value());
     if (reader.end() != file_size) {
-      return Failure{"the header describes " + byte_text(reader.end()) + ", the file has " + byte_text(file_size)};
+      return Failure{"the header describes " + byte_text(reader.end()) + ", the file has " +
+                     byte_text(file_size)};
     }
     return header;
   } catch (const Failure& failure) {

@@ -33,8 +33,8 @@ void CrumbWriter::write(std::span<const std::byte> raw) {
   if (next_ == blobs_.size()) throw Error("more parts were written than planned");
   Blob& blob = *blobs_[next_];
   if (raw.size() != blob.raw) {
-    throw Error("part " + std::to_string(next_) + " has " + std::to_string(raw.size()) + " bytes, planned were " +
-                std::to_string(blob.raw));
+    throw Error("part " + std::to_string(next_) + " has " + std::to_string(raw.size()) +
+                " bytes, planned were " + std::to_string(blob.raw));
   }
   file_.pad_to(kCrumbAlignment);
   blob.offset = file_.size();

@@ -121,7 +121,8 @@ void OutputFile::append(std::span<const std::byte> bytes) { write_at(size_, byte
 
 void OutputFile::shrink_to(std::uint64_t size) {
   require_usable();
-  if (size > size_) throw Error("shrink_to " + std::to_string(size) + " of " + std::to_string(size_) + " bytes");
+  if (size > size_)
+    throw Error("shrink_to " + std::to_string(size) + " of " + std::to_string(size_) + " bytes");
   if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail("truncate", errno);
   size_ = size;
 }

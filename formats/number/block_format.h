@@ -1,5 +1,5 @@
-// Block formats: an element format, a block length along the row, and how a block's scale is stored. They follow
-// the OCP Microscaling specification 1.0 (MX) and NVIDIA's NVFP4.
+// Block formats: an element format, a block length along the row, and how a block's scale is stored. They
+// follow the OCP Microscaling specification 1.0 (MX) and NVIDIA's NVFP4.
 //
 //   MX       scale byte = floor(log2 max|x|) - emax + 127 (e8m0), emax the exponent of the element's largest
 //            power of two: 2 for e2m1 and e2m3, 4 for e3m2, 8 for e4m3fn, 15 for e5m2, 0 for int8

@@ -1,15 +1,15 @@
 // How one tensor's codes are laid out: all that a reader needs besides the bytes.
 //
 // A tensor of any shape is a matrix: axis 0 gives the rows, the row-major flattening of the other axes the
-// columns; a tensor of rank 0 or 1 is one row. The matrix is cut into blocks of block_rows x block_cols (those at
-// the right and lower edge may be smaller); a block shares one scale and one zero point. Blocks are numbered row
-// by row: block (i / block_rows, j / block_cols) has index (i / block_rows) * blocks_per_row + j / block_cols.
-// Every granularity is such a block: tensor = rows x cols, channel = 1 x cols, group=N = 1 x N.
+// columns; a tensor of rank 0 or 1 is one row. The matrix is cut into blocks of block_rows x block_cols
+// (those at the right and lower edge may be smaller); a block shares one scale and one zero point. Blocks are
+// numbered row by row: block (i / block_rows, j / block_cols) has index (i / block_rows) * blocks_per_row + j
+// / block_cols. Every granularity is such a block: tensor = rows x cols, channel = 1 x cols, group=N = 1 x N.
 //
 //   codes       every row packed on its own (packing.h), rows * packed_bytes(cols, bits) bytes
 //   scales      one per block, in the scale format
-//   zeros       ZeroPoint::kInteger: one code per block in the number format's own bits, packed as a single row;
-//               ZeroPoint::kFloat: one float per block in zero_point_format(scale)
+//   zeros       ZeroPoint::kInteger: one code per block in the number format's own bits, packed as a single
+//               row; ZeroPoint::kFloat: one float per block in zero_point_format(scale)
 //   codebook    learned codebooks: 2^bits float32, ascending
 //   tensor_scale  one float32
 //

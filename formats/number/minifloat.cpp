@@ -31,8 +31,7 @@ float decode_minifloat(const NumberFormat& f, uint8_t pattern) {
   const int magnitude = pattern & magnitude_mask(f);
   const bool negative = (pattern >> (f.bits - 1)) & 1;
   if (magnitude > largest_finite_pattern(f)) {
-    const bool infinite =
-        f.specials == Specials::kIeee && (magnitude & ((1 << f.mantissa_bits) - 1)) == 0;
+    const bool infinite = f.specials == Specials::kIeee && (magnitude & ((1 << f.mantissa_bits) - 1)) == 0;
     if (!infinite) return std::numeric_limits<float>::quiet_NaN();
     return negative ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
   }
@@ -63,15 +62,16 @@ uint8_t encode_minifloat(const NumberFormat& f, float value, Overflow overflow, 
     const float units =
         std::fabs(round_to_integer(std::ldexp(value, f.mantissa_bits - exponent), mode, index));
     // Rounding up to the next binade carries into the exponent field by itself.
-    const int64_t code = (static_cast<int64_t>(exponent + f.bias - 1) << f.mantissa_bits) +
-                         static_cast<int64_t>(units);
+    const int64_t code =
+        (static_cast<int64_t>(exponent + f.bias - 1) << f.mantissa_bits) + static_cast<int64_t>(units);
     magnitude = static_cast<int>(std::min<int64_t>(code, largest + 1));
   }
   if (magnitude > largest) {
     if (overflow == Overflow::kSpecial && f.specials == Specials::kIeee) {
       magnitude = largest + 1;
     } else if (overflow == Overflow::kSpecial && has_nan) {
-      return f.specials == Specials::kFnuz || !negative ? nan : static_cast<uint8_t>(nan | (1 << (f.bits - 1)));
+      return f.specials == Specials::kFnuz || !negative ? nan
+                                                        : static_cast<uint8_t>(nan | (1 << (f.bits - 1)));
     } else {
       magnitude = largest;
     }

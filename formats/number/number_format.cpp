@@ -92,13 +92,18 @@ constexpr NumberFormat kFormats[] = {
     palette("palette6", 6),
     palette("palette7", 7),
     palette("palette8", 8),
-    {.name = "e8m0", .grid = Grid::kExponent, .bits = 8, .is_signed = false, .exponent_bits = 8, .bias = 127,
+    {.name = "e8m0",
+     .grid = Grid::kExponent,
+     .bits = 8,
+     .is_signed = false,
+     .exponent_bits = 8,
+     .bias = 127,
      .scale_only = true},
 };
 
-// As published in QLoRA, appendix E. The construction of its section 3 gives them within 2e-7 (a test recomputes
-// it): eight normal quantiles of [1/2, offset] for the positive half and seven mirrored for the negative one,
-// offset = (1 - 1/32 + 1 - 1/30) / 2, divided by the largest, with zero between them.
+// As published in QLoRA, appendix E. The construction of its section 3 gives them within 2e-7 (a test
+// recomputes it): eight normal quantiles of [1/2, offset] for the positive half and seven mirrored for the
+// negative one, offset = (1 - 1/32 + 1 - 1/30) / 2, divided by the largest, with zero between them.
 constexpr float kNf4[16] = {-1.0f,
                             -0.6961928009986877f,
                             -0.5250730514526367f,

@@ -1,5 +1,6 @@
-// Number formats: the set of values that a code of one to eight bits can take. One table has a row per format;
-// names, parsing, help, documentation and test sweeps all derive from it, so adding a format is adding a row.
+// Number formats: the set of values that a code of one to eight bits can take. One table has a row per
+// format; names, parsing, help, documentation and test sweeps all derive from it, so adding a format is
+// adding a row.
 //
 // A code is stored as a bit pattern in the low `bits` bits of a byte:
 //   integer       two's complement (signed) or plain binary (unsigned); value = code
@@ -73,11 +74,12 @@ std::span<const NumberFormat> number_formats();
 /// The format of that name, or nullptr.
 const NumberFormat* find_number_format(std::string_view name);
 
-/// The 16 values of NF4: quantiles of the normal distribution, QLoRA (arXiv:2305.14314), section 3, ascending.
+/// The 16 values of NF4: quantiles of the normal distribution, QLoRA (arXiv:2305.14314), section 3,
+/// ascending.
 std::span<const float> nf4_values();
 
-/// The value of each of the 2^bits bit patterns, before zero point and scale; inf and NaN where the format has
-/// them. `codebook` holds the values of a learned codebook (2^bits of them) and is ignored otherwise.
+/// The value of each of the 2^bits bit patterns, before zero point and scale; inf and NaN where the format
+/// has them. `codebook` holds the values of a learned codebook (2^bits of them) and is ignored otherwise.
 std::array<float, 256> value_table(const NumberFormat& format, std::span<const float> codebook = {});
 
 }  // namespace crumb

@@ -27,8 +27,9 @@ struct RoundingName {
 
 /// Every mode with the name it has in a spec; indexed by the enumerator.
 inline constexpr RoundingName kRoundingNames[] = {
-    {Rounding::kHalfEven, "half_even"}, {Rounding::kHalfUp, "half_up"}, {Rounding::kHalfDown, "half_down"},
-    {Rounding::kCeil, "ceil"},          {Rounding::kFloor, "floor"},    {Rounding::kUp, "up"},
+    {Rounding::kHalfEven, "half_even"}, {Rounding::kHalfUp, "half_up"},
+    {Rounding::kHalfDown, "half_down"}, {Rounding::kCeil, "ceil"},
+    {Rounding::kFloor, "floor"},        {Rounding::kUp, "up"},
     {Rounding::kDown, "down"},          {Rounding::kStochastic, "stochastic"},
 };
 

@@ -141,8 +141,7 @@ class HeaderHandler : public nlohmann::json_sax<json> {
   bool unexpected(const std::string& found) {
     switch (where_) {
       case Where::kStart:
-      case Where::kEnd:
-        return refuse("expected one JSON object, found " + found);
+      case Where::kEnd: return refuse("expected one JSON object, found " + found);
       case Where::kRoot:
         return refuse("entry " + quote_text(key_) +
                       ": expected an object with dtype, shape and data_offsets, found " + found);
@@ -152,8 +151,7 @@ class HeaderHandler : public nlohmann::json_sax<json> {
         return refuse(subject() + ": " + quote_text(key_) + " is " + found + ", expected " +
                       (key_ == "dtype" ? "a string" : "an array of numbers"));
       case Where::kShape:
-      case Where::kOffsets:
-        break;
+      case Where::kOffsets: break;
     }
     return refuse(subject() + ": " + quote_text(key_) + " holds " + found +
                   ", expected whole numbers from 0 to 18446744073709551615");

@@ -45,8 +45,7 @@ PassBand::PassBand(const CodeGrid& grid) : grid_(&grid) {
       hi_ = grid.values[end - 1] + (grid.values[end - 1] - grid.values[end - 2]) / 2;
       return;
     }
-    case Grid::kExponent:
-      return;
+    case Grid::kExponent: return;
   }
   if (grid.round.rounding == Rounding::kStochastic) return;
   const auto holds = [&](float u) { return rounds_inside(u, 0); };

@@ -34,7 +34,8 @@ namespace avx512 {
 constexpr Loops kBaseline = {"baseline", baseline::absmax_bits, baseline::encode, baseline::decode,
                              baseline::squared_error};
 constexpr Loops kAvx2 = {"avx2", avx2::absmax_bits, avx2::encode, avx2::decode, avx2::squared_error};
-constexpr Loops kAvx512 = {"avx512", avx512::absmax_bits, avx512::encode, avx512::decode, avx512::squared_error};
+constexpr Loops kAvx512 = {"avx512", avx512::absmax_bits, avx512::encode, avx512::decode,
+                           avx512::squared_error};
 
 struct Supported {
   const Loops* list[3];

@@ -1,6 +1,6 @@
-// The inner loops of quantization over a run of values that share one scale and zero point. One body, compiled for
-// several instruction sets and chosen at run time; every variant gives the same bits as the scalar reference
-// (encode_ref, decode_ref) because each step is one correctly rounded float32 operation.
+// The inner loops of quantization over a run of values that share one scale and zero point. One body,
+// compiled for several instruction sets and chosen at run time; every variant gives the same bits as the
+// scalar reference (encode_ref, decode_ref) because each step is one correctly rounded float32 operation.
 //
 // Half-even rounding of every grid is vectorised; other rounding modes run through the reference.
 #pragma once
@@ -20,14 +20,16 @@ struct Loops {
   uint32_t (*absmax_bits)(const float* x, size_t n);
 
   /// codes[i] = pattern of x[i] under scale s > 0 and zero point z; `index` is the tensor index of x[0].
-  void (*encode)(const CodeGrid& grid, const float* x, size_t n, float s, float z, uint64_t index, uint8_t* codes);
+  void (*encode)(const CodeGrid& grid, const float* x, size_t n, float s, float z, uint64_t index,
+                 uint8_t* codes);
 
   /// out[i] = (value(codes[i]) - z) * s.
   void (*decode)(const CodeGrid& grid, const uint8_t* codes, size_t n, float s, float z, float* out);
 
   /// The sum of ((x[i] - decode(encode(x[i]))) * unit)^2. The order is fixed, so that every variant and the
-  /// reference give the same double: runs of kErrorRun values; within a run lane i % 16 adds up in float32, the
-  /// lanes and then the runs add up in double, in order. `unit` is a power of two that keeps the squares in range.
+  /// reference give the same double: runs of kErrorRun values; within a run lane i % 16 adds up in float32,
+  /// the lanes and then the runs add up in double, in order. `unit` is a power of two that keeps the squares
+  /// in range.
   double (*squared_error)(const CodeGrid& grid, const float* x, size_t n, float s, float z, float unit,
                           uint64_t index);
 };

@@ -68,31 +68,22 @@ std::optional<Activation> parse_activation(std::string_view name) {
 
 void activate(Activation activation, std::span<float> values) {
   switch (activation) {
-    case Activation::kGelu:
-      return map_lanes(values, gelu);
-    case Activation::kGeluTanh:
-      return map_lanes(values, gelu_tanh);
-    case Activation::kRelu:
-      return map_lanes(values, [](Lanes x) { return x < 0 ? all_lanes(0) : x; });
-    case Activation::kTanh:
-      return map_lanes(values, tanh_of);
-    case Activation::kIdentity:
-      return;
+    case Activation::kGelu: return map_lanes(values, gelu);
+    case Activation::kGeluTanh: return map_lanes(values, gelu_tanh);
+    case Activation::kRelu: return map_lanes(values, [](Lanes x) { return x < 0 ? all_lanes(0) : x; });
+    case Activation::kTanh: return map_lanes(values, tanh_of);
+    case Activation::kIdentity: return;
   }
 }
 
 double activation_reference(Activation activation, double x) {
   switch (activation) {
-    case Activation::kGelu:
-      return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+    case Activation::kGelu: return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
     case Activation::kGeluTanh:
       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-    case Activation::kRelu:
-      return x < 0 ? 0 : x;
-    case Activation::kTanh:
-      return std::tanh(x);
-    case Activation::kIdentity:
-      break;
+    case Activation::kRelu: return x < 0 ? 0 : x;
+    case Activation::kTanh: return std::tanh(x);
+    case Activation::kIdentity: break;
   }
   return x;
 }

@@ -77,17 +77,10 @@ void pool(std::span<const float> states, size_t width, const std::vector<Pooling
   for (size_t m = 0; m < modes.size(); ++m) {
     const auto part = out.subspan(m * width, width);
     switch (modes[m]) {
-      case PoolingMode::kCls:
-        std::ranges::copy(states.first(width), part.begin());
-        break;
-      case PoolingMode::kLastToken:
-        std::ranges::copy(states.last(width), part.begin());
-        break;
-      case PoolingMode::kMax:
-        pool_max(states, width, part);
-        break;
-      default:
-        pool_sum(states, width, modes[m], part);
+      case PoolingMode::kCls: std::ranges::copy(states.first(width), part.begin()); break;
+      case PoolingMode::kLastToken: std::ranges::copy(states.last(width), part.begin()); break;
+      case PoolingMode::kMax: pool_max(states, width, part); break;
+      default: pool_sum(states, width, modes[m], part);
     }
   }
 }

@@ -15,12 +15,9 @@ int category(char32_t c) {
   if (is_assigned_later(c)) return UTF8PROC_CATEGORY_CN;
   switch (c) {  // assigned in 8.0, and moved since
     case 0x166D:
-    case 0x111C9:
-      return UTF8PROC_CATEGORY_PO;
-    case 0x1734:
-      return UTF8PROC_CATEGORY_MN;
-    default:
-      return utf8proc_category(static_cast<utf8proc_int32_t>(c));
+    case 0x111C9: return UTF8PROC_CATEGORY_PO;
+    case 0x1734: return UTF8PROC_CATEGORY_MN;
+    default: return utf8proc_category(static_cast<utf8proc_int32_t>(c));
   }
 }
 
@@ -95,10 +92,8 @@ bool is_control(char32_t c) {
     case UTF8PROC_CATEGORY_CC:
     case UTF8PROC_CATEGORY_CF:
     case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_CS:
-      return true;
-    default:
-      return false;
+    case UTF8PROC_CATEGORY_CS: return true;
+    default: return false;
   }
 }
 

@@ -1,6 +1,5 @@
-// ONNX's checker and shape inference, and LibTorch, in one process: their protobufs and theirs do not disturb each other.
-#include "tests/support/torch_doctest.h"
-
+// ONNX's checker and shape inference, and LibTorch, in one process: their protobufs and theirs do not disturb
+// each other.
 #include <exception>
 #include <fstream>
 #include <iterator>
@@ -9,6 +8,7 @@
 
 #include "tests/onnx/model_summary.h"
 #include "tests/support/testing.h"
+#include "tests/support/torch_doctest.h"
 
 using crumb::testing::summarize_onnx;
 

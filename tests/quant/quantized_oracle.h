@@ -116,23 +116,12 @@ inline std::vector<float> mixed_values(size_t count, uint64_t seed) {
   std::mt19937_64 engine(seed + 1);
   for (size_t i = 0; i < count; ++i) {
     switch (engine() % 24) {
-      case 0:
-        values[i] = 0;
-        break;
-      case 1:
-        values[i] = -0.0f;
-        break;
-      case 2:
-        values[i] *= 20;
-        break;
-      case 3:
-        values[i] = 0.0625f;
-        break;
-      case 4:
-        values[i] *= 1e-20f;
-        break;
-      default:
-        break;
+      case 0: values[i] = 0; break;
+      case 1: values[i] = -0.0f; break;
+      case 2: values[i] *= 20; break;
+      case 3: values[i] = 0.0625f; break;
+      case 4: values[i] *= 1e-20f; break;
+      default: break;
     }
   }
   // From a third on: enough zeros for whole groups and rows.

@@ -33,14 +33,10 @@ std::pair<uint64_t, uint64_t> block_of(const QuantSpec& spec, const Shape& shape
   const uint64_t rows = matrix ? std::max<uint64_t>(shape[0], 1) : 1;
   const uint64_t cols = std::max<uint64_t>(elements(shape) / rows, 1);
   switch (spec.granularity) {
-    case Granularity::kTensor:
-      return {rows, cols};
-    case Granularity::kChannel:
-      return {1, cols};
-    case Granularity::kGroup:
-      return {1, spec.block_cols};
-    case Granularity::kBlock:
-      break;
+    case Granularity::kTensor: return {rows, cols};
+    case Granularity::kChannel: return {1, cols};
+    case Granularity::kGroup: return {1, spec.block_cols};
+    case Granularity::kBlock: break;
   }
   return {spec.block_rows, spec.block_cols};
 }

@@ -1,4 +1,5 @@
-// The main function of every doctest executable. Beyond doctest's own report it prints what scripts/test counts:
+// The main function of every doctest executable. Beyond doctest's own report it prints what scripts/test
+// counts:
 //
 //   skipped: <executable>: <test case>: <reason>
 //   <executable>: N passed, N failed, N skipped

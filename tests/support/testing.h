@@ -6,8 +6,8 @@
 //     ...
 //   }
 //
-// A skipped test case is counted apart from the passed ones, and its reason is printed at the end of the run. A test
-// case that fails a check and then skips counts as failed.
+// A skipped test case is counted apart from the passed ones, and its reason is printed at the end of the run.
+// A test case that fails a check and then skips counts as failed.
 #pragma once
 
 #include <filesystem>
@@ -30,8 +30,8 @@ std::filesystem::path repo_root();
 /// The folder `shared` beside the repository, with reference files and golden values, if it is there.
 std::optional<std::filesystem::path> shared();
 
-/// The all-MiniLM-L6-v2 checkpoint, a Hugging Face folder: $CRUMB_MINILM, else the one in the Python environment that
-/// scripts/setup makes; none if it is not installed.
+/// The all-MiniLM-L6-v2 checkpoint, a Hugging Face folder: $CRUMB_MINILM, else the one in the Python
+/// environment that scripts/setup makes; none if it is not installed.
 std::optional<std::filesystem::path> minilm();
 
 /// The crumb executable of this build ($CRUMB_BIN overrides it). It may not have been built yet.

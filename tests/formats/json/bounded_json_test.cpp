@@ -76,14 +76,9 @@ TEST_CASE("random damage is accepted exactly where nlohmann accepts it, or refus
     for (int i = 0; i < changes; ++i) {
       const std::size_t at = random() % text.size();
       switch (random() % 3) {
-        case 0:
-          text[at] = static_cast<char>(random());
-          break;
-        case 1:
-          text.erase(at, 1 + random() % 4);
-          break;
-        default:
-          text.insert(at, 1, "{}[]\",:0eE.-\\u"[random() % 14]);
+        case 0: text[at] = static_cast<char>(random()); break;
+        case 1: text.erase(at, 1 + random() % 4); break;
+        default: text.insert(at, 1, "{}[]\",:0eE.-\\u"[random() % 14]);
       }
       if (text.empty()) break;
     }

@@ -144,17 +144,10 @@ TEST_CASE("random damage never crashes") {
     for (std::size_t i = 1 + random() % 3; i > 0 && !file.empty(); --i) {
       const std::size_t at = random() % file.size();
       switch (random() % 4) {
-        case 0:
-          file[at] = static_cast<char>(random());
-          break;
-        case 1:
-          file[at] = "{}()',:0123456789"[random() % 17];
-          break;
-        case 2:
-          file.erase(at, 1 + random() % 9);
-          break;
-        default:
-          file.resize(at);
+        case 0: file[at] = static_cast<char>(random()); break;
+        case 1: file[at] = "{}()',:0123456789"[random() % 17]; break;
+        case 2: file.erase(at, 1 + random() % 9); break;
+        default: file.resize(at);
       }
     }
     const Result<NpyArray> array = parse(file);

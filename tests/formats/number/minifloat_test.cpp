@@ -142,16 +142,10 @@ TEST_CASE("minifloats: overflow saturates or becomes the special code, NaN keeps
         CHECK(value(v, Overflow::kSaturate) == largest);
         const float special = value(v, Overflow::kSpecial);
         switch (f->specials) {
-          case crumb::Specials::kNone:
-            CHECK(special == largest);
-            break;
-          case crumb::Specials::kIeee:
-            CHECK(special == inf);
-            break;
+          case crumb::Specials::kNone: CHECK(special == largest); break;
+          case crumb::Specials::kIeee: CHECK(special == inf); break;
           case crumb::Specials::kFn:
-          case crumb::Specials::kFnuz:
-            CHECK(std::isnan(special));
-            break;
+          case crumb::Specials::kFnuz: CHECK(std::isnan(special)); break;
         }
       }
       CHECK(value(largest, Overflow::kSpecial) == largest);

@@ -108,16 +108,11 @@ inline float oracle_round(std::string_view mode, float v) {
 inline std::pair<int, int> oracle_codes(const OracleFormat& f, bool narrow) {
   const int half = 1 << (f.bits - 1);
   switch (f.kind) {
-    case OracleFormat::kSigned:
-      return {narrow ? 1 - half : -half, half - 1};
-    case OracleFormat::kUnsigned:
-      return {0, 2 * half - (narrow ? 2 : 1)};
-    case OracleFormat::kHalf:
-      return {-half, half - 1};
-    case OracleFormat::kTernary:
-      return {-1, 1};
-    default:
-      return {0, 2 * half - 1};
+    case OracleFormat::kSigned: return {narrow ? 1 - half : -half, half - 1};
+    case OracleFormat::kUnsigned: return {0, 2 * half - (narrow ? 2 : 1)};
+    case OracleFormat::kHalf: return {-half, half - 1};
+    case OracleFormat::kTernary: return {-1, 1};
+    default: return {0, 2 * half - 1};
   }
 }
 
@@ -126,19 +121,13 @@ inline float oracle_value(const OracleFormat& f, int pattern, const std::vector<
   const bool high = pattern >> (f.bits - 1) & 1;
   switch (f.kind) {
     case OracleFormat::kSigned:
-    case OracleFormat::kTernary:
-      return static_cast<float>(high ? pattern - (1 << f.bits) : pattern);
-    case OracleFormat::kHalf:
-      return static_cast<float>(high ? pattern - (1 << f.bits) : pattern) + 0.5f;
-    case OracleFormat::kUnsigned:
-      return static_cast<float>(pattern);
-    case OracleFormat::kBinary:
-      return pattern == 1 ? 1.0f : -1.0f;
-    case OracleFormat::kFloat:
-      return static_cast<float>(oracle_minifloat(f, pattern));
+    case OracleFormat::kTernary: return static_cast<float>(high ? pattern - (1 << f.bits) : pattern);
+    case OracleFormat::kHalf: return static_cast<float>(high ? pattern - (1 << f.bits) : pattern) + 0.5f;
+    case OracleFormat::kUnsigned: return static_cast<float>(pattern);
+    case OracleFormat::kBinary: return pattern == 1 ? 1.0f : -1.0f;
+    case OracleFormat::kFloat: return static_cast<float>(oracle_minifloat(f, pattern));
     case OracleFormat::kNf4:
-    case OracleFormat::kPalette:
-      break;
+    case OracleFormat::kPalette: break;
   }
   return codebook.at(static_cast<size_t>(pattern));
 }

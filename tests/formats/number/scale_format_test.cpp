@@ -20,16 +20,11 @@ namespace {
 
 uint32_t largest_pattern(ScaleFormat format) {
   switch (format) {
-    case ScaleFormat::kF32:
-      return 0x7F7FFFFF;
-    case ScaleFormat::kF16:
-      return 0x7BFF;
-    case ScaleFormat::kBF16:
-      return 0x7F7F;
-    case ScaleFormat::kE8M0:
-      return 254;
-    case ScaleFormat::kE4M3:
-      return 0x7E;
+    case ScaleFormat::kF32: return 0x7F7FFFFF;
+    case ScaleFormat::kF16: return 0x7BFF;
+    case ScaleFormat::kBF16: return 0x7F7F;
+    case ScaleFormat::kE8M0: return 254;
+    case ScaleFormat::kE4M3: return 0x7E;
   }
   return 0;
 }

@@ -136,17 +136,10 @@ TEST_CASE("thousands of random corruptions are refused or leave a consistent fil
     for (int i = 0; i < changes && !file.empty(); ++i) {
       const std::size_t at = random() % std::min<std::size_t>(file.size(), 8 + kGood.size());
       switch (random() % 4) {
-        case 0:
-          file[at] = static_cast<char>(file[at] ^ (1 << (random() % 8)));
-          break;
-        case 1:
-          file[at] = "{}[]\",:0123456789-."[random() % 19];
-          break;
-        case 2:
-          file.erase(at, 1 + random() % 9);
-          break;
-        default:
-          file.insert(at, 1, static_cast<char>(random()));
+        case 0: file[at] = static_cast<char>(file[at] ^ (1 << (random() % 8))); break;
+        case 1: file[at] = "{}[]\",:0123456789-."[random() % 19]; break;
+        case 2: file.erase(at, 1 + random() % 9); break;
+        default: file.insert(at, 1, static_cast<char>(random()));
       }
     }
     const Result<SafetensorsHeader> header = parse(file);
