@@ -1,1 +1,0 @@
-// Stands in for the sources of a room that has none yet.
