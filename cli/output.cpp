@@ -17,6 +17,8 @@ constexpr double kBarSeconds = 0.1;
 constexpr double kLineSeconds = 5;
 constexpr size_t kBarWidth = 24;
 
+std::string rate_text(double megabytes) { return fixed(megabytes, megabytes < 10 ? 2 : 0) + " MB/s"; }
+
 /// Numbers, with or without a unit: what a column sets flush right.
 bool is_numeric(const std::string& cell) {
   const size_t digit = cell.find_first_not_of("+-");
@@ -110,7 +112,7 @@ void Progress::update(size_t items, uint64_t bytes) {
   std::string text = what_ + " " + std::to_string(items) + "/" + std::to_string(total_items_) + " " + items_;
   if (total_bytes_ > 0) {
     text += ", " + megabytes(bytes) + " of " + megabytes(total_bytes_) + ", " +
-            fixed(static_cast<double>(bytes) / 1e6 / std::max(seconds, 1e-9), 0) + " MB/s";
+            rate_text(static_cast<double>(bytes) / 1e6 / std::max(seconds, 1e-9));
   }
   if (share > 0) text += ", " + fixed(seconds * (1 - share) / share, 0) + " s left";
   if (!terminal_) {
