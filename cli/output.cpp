@@ -17,7 +17,7 @@ constexpr double kBarSeconds = 0.1;
 constexpr double kLineSeconds = 5;
 constexpr size_t kBarWidth = 24;
 
-std::string rate_text(double megabytes) { return fixed(megabytes, megabytes < 10 ? 2 : 0) + " MB/s"; }
+std::string rate_text(double mb) { return fixed(mb, mb < 10 ? 2 : 0) + " MB/s"; }
 
 /// Numbers, with or without a unit: what a column sets flush right.
 bool is_numeric(const std::string& cell) {

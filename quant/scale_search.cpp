@@ -41,10 +41,11 @@ float median_of(std::vector<float>& values) {
 }
 
 /// HQQ's generalised soft threshold for the l_p norm.
-float shrink(float error, double p, double beta) {
-  const double size = std::fabs(error);
+float shrink(float error, float p, float beta) {
+  const float size = std::fabs(error);
   if (size == 0) return 0;
-  return static_cast<float>(std::copysign(std::max(size - std::pow(size, p - 1) / beta, 0.0), error));
+  const float power = p == 0.5f ? 1 / std::sqrt(size) : std::pow(size, p - 1);
+  return std::copysign(std::max(size - power / beta, 0.0f), error);
 }
 
 /// The power of two that brings values of this magnitude near 1.
@@ -184,7 +185,7 @@ BlockFit ScaleSearch::search_lsq(const BlockValues& block, const BlockFit& start
 
 BlockFit ScaleSearch::search_hqo(const BlockValues& block, const BlockFit& start) const {
   const bool moves_zero = spec_.zero != ZeroPoint::kNone;
-  const double p = moves_zero ? 0.5 : 0.7;
+  const float p = moves_zero ? 0.5f : 0.7f;
   // Scales move along plateaus of the error, by steps that most scale formats cannot hold: they stay float32
   // on the way and are stored at the end.
   constexpr double kPlateau = 1 + 1e-6;
@@ -203,7 +204,7 @@ BlockFit ScaleSearch::search_hqo(const BlockValues& block, const BlockFit& start
         const float value = grid_.values[codes[i]];
         const float error = x[i] - (value - current.zero) * current.scale;
         absolute += std::fabs(error);
-        const float target = x[i] - shrink(error, p, beta);
+        const float target = x[i] - shrink(error, p, static_cast<float>(beta));
         if (moves_zero) {
           zeros +=
               static_cast<double>(value) - static_cast<double>(target) / static_cast<double>(current.scale);
