@@ -16,7 +16,6 @@ namespace crumb {
 namespace {
 
 using testing::normal;
-using testing::read_all;
 using testing::TempDir;
 using testing::verdict;
 using testing::Wanted;
@@ -121,6 +120,7 @@ TEST_CASE("packed file: names of any kind, in any number, and none at all") {
                                           "'",
                                           "\x7f"};
   std::vector<Wanted> wanted;
+  wanted.reserve(names.size());
   for (const std::string& name : names) wanted.push_back({name, {2, 3}, wanted.size() % 2 ? "int8" : ""});
   write_sample(path, wanted);
   CHECK(verdict(path) == "");
