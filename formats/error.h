@@ -50,7 +50,8 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
-  Result(Failure failure)
+  Result(Failure failure)                                                // NOLINT: implicit by design
+      : state_(std::in_place_index<1>, std::move(failure)){}
       : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT: implicit by design
 
   bool ok() const { return state_.index() == 0; }

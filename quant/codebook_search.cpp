@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "formats/io/interrupt.h"
+
 namespace crumb {
 namespace {
 
@@ -69,6 +71,7 @@ std::vector<size_t> cells(const Points& points, const std::vector<double>& centr
 double lloyd(const Points& points, std::vector<double>& centres) {
   std::vector<size_t> edges = cells(points, centres);
   for (int step = 0; step < kLloydSteps; ++step) {
+    check_interrupt();
     for (size_t k = 0; k < centres.size(); ++k) {
       const double weight = points.count[edges[k + 1]] - points.count[edges[k]];
       if (weight > 0) centres[k] = (points.sum[edges[k + 1]] - points.sum[edges[k]]) / weight;

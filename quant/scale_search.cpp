@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "formats/io/interrupt.h"
 #include "quant/loops/loops.h"
 
 namespace crumb {
@@ -133,6 +134,7 @@ BlockFit ScaleSearch::with_scale(float scale, const BlockFit& zero_of) const {
 }
 
 double ScaleSearch::error(const BlockValues& block, const BlockFit& fit, float unit) const {
+  check_interrupt();
   if (!(fit.scale > 0)) return std::numeric_limits<double>::infinity();
   double sum = 0;
   for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {
@@ -163,6 +165,7 @@ BlockFit ScaleSearch::search_lsq(const BlockValues& block, const BlockFit& start
   const uint64_t size = block.rows * block.cols;
   std::vector<uint8_t> codes(size), next(size);
   for (int step = 0; step < kLsqSteps; ++step) {
+    check_interrupt();
     uint64_t done = 0;
     double xv = 0, vv = 0;
     for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {
@@ -196,6 +199,7 @@ BlockFit ScaleSearch::search_hqo(const BlockValues& block, const BlockFit& start
   std::vector<float> ratios;
   std::vector<uint8_t> codes(block.cols == block.stride ? block.rows * block.cols : block.cols);
   for (int step = 0; step < kHqoSteps; ++step, beta *= 1.01) {
+    check_interrupt();
     double absolute = 0, zeros = 0;
     ratios.clear();
     for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {

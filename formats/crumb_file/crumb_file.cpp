@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <numeric>
 
 #include "formats/crumb_file/checksum.h"
 #include "formats/io/interrupt.h"
@@ -168,9 +169,16 @@ Result<CrumbFile> CrumbFile::open(const std::filesystem::path& path) {
   return CrumbFile(std::move(file.value()), std::move(header.value()));
 }
 
+CrumbFile::CrumbFile(MappedFile file, CrumbHeader header)
+    : file_(std::move(file)), header_(std::move(header)), by_name_(header_.tensors.size()) {
+  std::iota(by_name_.begin(), by_name_.end(), size_t{0});
+  std::ranges::sort(by_name_, {}, [&](size_t i) -> std::string_view { return header_.tensors[i].name; });
+}
+
 const PackedTensor* CrumbFile::find(std::string_view name) const {
-  const auto found = std::ranges::find(header_.tensors, name, &PackedTensor::name);
-  return found == header_.tensors.end() ? nullptr : &*found;
+  const auto name_of = [&](size_t i) -> std::string_view { return header_.tensors[i].name; };
+  const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
+  return found != by_name_.end() && name_of(*found) == name ? &header_.tensors[*found] : nullptr;
 }
 
 const PackedFile* CrumbFile::find_file(std::string_view path) const {

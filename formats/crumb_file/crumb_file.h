@@ -150,13 +150,14 @@ class CrumbFile {
   void release(const Blob& blob) const { file_.release(blob.offset, blob.stored); }
 
  private:
-  CrumbFile(MappedFile file, CrumbHeader header) : file_(std::move(file)), header_(std::move(header)) {}
+  CrumbFile(MappedFile file, CrumbHeader header);
   std::span<const std::byte> stored(const Blob& blob) const {
     return file_.bytes().subspan(blob.offset, blob.stored);
   }
 
   MappedFile file_;
   CrumbHeader header_;
+  std::vector<size_t> by_name_;  ///< the tensors' places in the header, sorted by name
 };
 
 /// The preamble and header of a whole file in memory, with every check that open() makes.
