@@ -49,10 +49,8 @@ struct Failure {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
-  Result(Failure failure)                                                // NOLINT: implicit by design
-      : state_(std::in_place_index<1>, std::move(failure)){}
-      : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT: implicit by design
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}            // NOLINT: implicit
+  Result(Failure failure) : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT: implicit
 
   bool ok() const { return state_.index() == 0; }
   T& value() { return std::get<0>(state_); }
@@ -73,7 +71,7 @@ class [[nodiscard]] Result {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Failure failure) : failed_(true), failure_(std::move(failure)) {}  // NOLINT: implicit by design
+  Status(Failure failure) : failed_(true), failure_(std::move(failure)) {}  // NOLINT: implicit
 
   bool ok() const { return !failed_; }
   const Failure& failure() const { return failure_; }
