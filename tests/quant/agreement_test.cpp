@@ -9,25 +9,16 @@
 #include <vector>
 
 #include "formats/error.h"
+#include "tests/support/samples.h"
 
 using crumb::Agreement;
 using crumb::agreement;
 using crumb::spearman;
 
-namespace {
-
-std::vector<float> normal(size_t count, uint64_t seed) {
-  std::mt19937_64 engine(seed);
-  std::normal_distribution<float> draw;
-  std::vector<float> values(count);
-  for (float& v : values) v = draw(engine);
-  return values;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("agreement: outputs that are the same agree exactly, whatever their length") {
-  const std::vector<float> a = normal(20 * 33, 1);
+  const std::vector<float> a = crumb::testing::normal_values(20 * 33, 1);
   std::vector<float> b = a;
   for (float& v : b) v *= 4;
   const Agreement result = agreement(a, b, 20, 33);
@@ -87,7 +78,8 @@ TEST_CASE("spearman: with ties, as scipy.stats.spearmanr gives it") {
 }
 
 TEST_CASE("agreement: threads change nothing, order of the sides neither") {
-  const std::vector<float> a = normal(41 * 17, 3), b = normal(41 * 17, 4);
+  const std::vector<float> a = crumb::testing::normal_values(41 * 17, 3),
+                           b = crumb::testing::normal_values(41 * 17, 4);
   const Agreement one = agreement(a, b, 41, 17, 1);
   for (const int threads : {2, 3, 7}) {
     const Agreement many = agreement(a, b, 41, 17, threads);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "formats/error.h"
+#include "tests/support/samples.h"
 
 namespace {
 
@@ -19,14 +20,6 @@ using crumb::distortion;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-std::vector<float> normal(size_t count, uint64_t seed) {
-  std::mt19937_64 engine(seed);
-  std::normal_distribution<float> draw;
-  std::vector<float> values(count);
-  for (float& v : values) v = draw(engine);
-  return values;
-}
 
 bool same_bits(const Distortion& a, const Distortion& b) {
   const auto equal = [](double x, double y) { return std::memcmp(&x, &y, sizeof x) == 0; };
@@ -112,9 +105,9 @@ TEST_CASE("distortion: sums are compensated") {
 }
 
 TEST_CASE("distortion: chunks and threads change nothing") {
-  const std::vector<float> x = normal(50000, 1);
+  const std::vector<float> x = crumb::testing::normal_values(50000, 1);
   std::vector<float> y = x;
-  const std::vector<float> noise = normal(x.size(), 2);
+  const std::vector<float> noise = crumb::testing::normal_values(x.size(), 2);
   for (size_t i = 0; i < y.size(); ++i) y[i] += i % 7 == 0 ? 0 : noise[i] * 0.03f;
   const Distortion whole = distortion(x, y, 1);
 

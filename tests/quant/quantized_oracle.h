@@ -13,6 +13,7 @@
 #include "quant/quant_spec.h"
 #include "quant/quantized_tensor.h"
 #include "tests/formats/number/oracle.h"
+#include "tests/support/samples.h"
 
 namespace crumb::testing {
 
@@ -99,14 +100,6 @@ inline bool same_bytes(const QuantizedTensor& a, const QuantizedTensor& b) {
   return a.spec == b.spec && a.shape == b.shape && a.codes == b.codes && a.scales == b.scales &&
          a.zeros == b.zeros && a.codebook == b.codebook && a.saturated_scales == b.saturated_scales &&
          std::bit_cast<uint32_t>(a.tensor_scale) == std::bit_cast<uint32_t>(b.tensor_scale);
-}
-
-inline std::vector<float> normal_values(size_t count, uint64_t seed, float sigma = 1) {
-  std::mt19937_64 engine(seed);
-  std::normal_distribution<float> draw(0, sigma);
-  std::vector<float> values(count);
-  for (float& v : values) v = draw(engine);
-  return values;
 }
 
 /// Weights with what trips quantizers: zeros of both signs, a stretch of zeros, outliers, repeated values,

@@ -7,18 +7,12 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tests/support/samples.h"
+
 namespace crumb::runtime {
 namespace {
 
 constexpr FloatKernel kKernels[] = {FloatKernel::kReference, FloatKernel::kPortable, FloatKernel::kAvx2};
-
-std::vector<float> random_values(size_t count, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(generator);
-  return values;
-}
 
 // However n products are added up, the error is at most gamma_n * sum |x||w|, gamma_n = n u / (1 - n u), u =
 // 2^-24 (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
@@ -26,8 +20,8 @@ TEST_CASE("every kernel is within the rounding bound of the exact product, for o
   for (const size_t batch : {1, 2, 3, 5, 8}) {
     for (const size_t rows : {1, 2, 3, 4, 7, 13}) {
       for (const size_t cols : {1, 3, 4, 7, 8, 9, 31, 384}) {
-        const auto x = random_values(batch * cols, 1);
-        const auto w = random_values(rows * cols, 2);
+        const auto x = testing::normal_values(batch * cols, 1);
+        const auto w = testing::normal_values(rows * cols, 2);
         const FloatMatrix matrix(rows, cols, w);
         for (const FloatKernel kernel : kKernels) {
           if (!float_kernel_available(kernel)) continue;
@@ -56,8 +50,8 @@ TEST_CASE("a row of the product depends on its own row only, bit for bit") {
   constexpr size_t kBatch = 11;
   constexpr size_t kRows = 200;
   constexpr size_t kCols = 1000;  // more rows than a cache block holds
-  const auto x = random_values(kBatch * kCols, 3);
-  const auto w = random_values(kRows * kCols, 4);
+  const auto x = testing::normal_values(kBatch * kCols, 3);
+  const auto w = testing::normal_values(kRows * kCols, 4);
   const FloatMatrix matrix(kRows, kCols, std::span<const float>(w));
   std::vector<float> together(kBatch * kRows);
   matrix.multiply(x, kBatch, together);

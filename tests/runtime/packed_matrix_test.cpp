@@ -9,17 +9,10 @@
 
 #include "quant/quantizer.h"
 #include "runtime/reference/packed_kernels.h"
+#include "tests/support/samples.h"
 
 namespace crumb::runtime {
 namespace {
-
-std::vector<float> random_values(size_t count, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(generator);
-  return values;
-}
 
 /// Specs over every number format and block format, granularity, scale format and zero point kind.
 std::vector<std::string> all_specs() {
@@ -41,8 +34,8 @@ std::vector<std::string> all_specs() {
 
 TEST_CASE("a packed matrix agrees with the reference kernels for every format, granularity and scale") {
   constexpr size_t kRows = 5, kCols = 37, kBatch = 3;
-  const std::vector<float> w = random_values(kRows * kCols, 1);
-  const std::vector<float> x = random_values(kBatch * kCols, 2);
+  const std::vector<float> w = testing::normal_values(kRows * kCols, 1);
+  const std::vector<float> x = testing::normal_values(kBatch * kCols, 2);
   for (const std::string& text : all_specs()) {
     CAPTURE(text);
     const QuantizedTensor tensor = quantize(QuantSpec::parse(text), w, std::vector<uint64_t>{kRows, kCols});
@@ -77,8 +70,8 @@ TEST_CASE(
     "a packed matrix multiplies as the dequantized one does, bit for bit, whatever its panels and batches") {
   // More rows than one panel of decoded weights holds.
   constexpr size_t kRows = 700, kCols = 200, kBatch = 5;
-  const std::vector<float> w = random_values(kRows * kCols, 3);
-  const std::vector<float> x = random_values(kBatch * kCols, 4);
+  const std::vector<float> w = testing::normal_values(kRows * kCols, 3);
+  const std::vector<float> x = testing::normal_values(kBatch * kCols, 4);
   const QuantizedTensor tensor =
       quantize(QuantSpec::parse("int4:group=8"), w, std::vector<uint64_t>{kRows, kCols});
   std::vector<float> values(kRows * kCols);
@@ -94,7 +87,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a matrix-vector product is a batch of one") {
-  const std::vector<float> w = random_values(6 * 16, 5), x = random_values(16, 6);
+  const std::vector<float> w = testing::normal_values(6 * 16, 5), x = testing::normal_values(16, 6);
   const QuantizedTensor tensor = quantize(QuantSpec::parse("mxfp4:pad"), w, std::vector<uint64_t>{6, 16});
   const RowDecoder decoder(tensor.view());
   std::vector<float> vector(6), matrix(6);

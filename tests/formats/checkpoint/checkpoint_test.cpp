@@ -10,6 +10,7 @@
 
 #include "formats/checkpoint/classify.h"
 #include "formats/safetensors/safetensors.h"
+#include "tests/support/samples.h"
 #include "tests/support/testing.h"
 
 namespace crumb {
@@ -44,14 +45,7 @@ std::string why(const fs::path& path) {
   return opened.ok() ? "no failure" : opened.failure().message;
 }
 
-bool says(const std::string& message, std::initializer_list<const char*> parts) {
-  for (const char* part : parts)
-    if (message.find(part) == std::string::npos) {
-      MESSAGE(message << " does not say " << part);
-      return false;
-    }
-  return true;
-}
+using testing::says;
 
 TEST_CASE("a folder with its one safetensors file and everything around it") {
   const testing::TempDir dir;

@@ -15,7 +15,7 @@
 namespace crumb {
 namespace {
 
-using testing::normal;
+using testing::normal_values;
 using testing::TempDir;
 using testing::verdict;
 using testing::Wanted;
@@ -49,8 +49,8 @@ TEST_CASE("packed file: every number format comes back byte for byte, compressed
       if (level == 19 && tensors.size() > 100) break;  // slow, and the same
       const QuantSpec spec = QuantSpec::parse(line);
       for (const auto& shape : kShapes) {
-        tensors.push_back(
-            quantize(spec, normal(testing::elements(shape), tensors.size()), shape, {.threads = 1}));
+        tensors.push_back(quantize(spec, testing::normal_values(testing::elements(shape), tensors.size()),
+                                   shape, {.threads = 1}));
         plan.tensors.push_back(plan_encoded("t" + std::to_string(tensors.size()), DType::kBF16, shape,
                                             tensors.back().spec, tensors.back().encoding));
       }

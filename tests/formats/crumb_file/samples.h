@@ -19,6 +19,7 @@
 #include "quant/packed_check.h"
 #include "quant/packed_tensor.h"
 #include "quant/quantizer.h"
+#include "tests/support/samples.h"
 
 namespace crumb::testing {
 
@@ -35,14 +36,6 @@ inline std::string read_all(const std::filesystem::path& path) {
 
 inline void write_all(const std::filesystem::path& path, std::string_view content) {
   std::ofstream(path, std::ios::binary | std::ios::trunc).write(content.data(), std::ssize(content));
-}
-
-inline std::vector<float> normal(size_t count, uint64_t seed) {
-  std::mt19937_64 engine(seed);
-  std::normal_distribution<float> draw;
-  std::vector<float> values(count);
-  for (float& v : values) v = draw(engine);
-  return values;
 }
 
 inline size_t elements(const std::vector<uint64_t>& shape) {
@@ -78,7 +71,7 @@ inline std::string write_sample(const std::filesystem::path& path, const std::ve
   plan.files.push_back({"config.json", Blob{.raw = config.size()}});
   CrumbWriter writer(path, plan, zstd_level);
   for (const Wanted& w : wanted) {
-    const std::vector<float> values = normal(elements(w.shape), seed++);
+    const std::vector<float> values = testing::normal_values(elements(w.shape), seed++);
     if (w.spec.empty()) {
       writer.write(std::as_bytes(std::span(values)));
     } else {

@@ -5,6 +5,7 @@
 
 #include "formats/safetensors/safetensors.h"
 #include "tests/formats/safetensors/samples.h"
+#include "tests/support/samples.h"
 
 namespace crumb {
 namespace {
@@ -20,15 +21,7 @@ std::string why(const std::string& file) {
   return header.ok() ? "no failure" : header.failure().message;
 }
 
-/// Whether a refusal says all of these.
-bool says(const std::string& message, std::initializer_list<const char*> parts) {
-  for (const char* part : parts)
-    if (message.find(part) == std::string::npos) {
-      MESSAGE(message << " does not say " << part);
-      return false;
-    }
-  return true;
-}
+using testing::says;
 
 const std::string kGood = R"({"__metadata__":{"format":"pt"},)"
                           R"("b":{"dtype":"F16","shape":[2,3],"data_offsets":[24,36]},)"
