@@ -148,10 +148,7 @@ CheckpointReport quantize_checkpoint(const Checkpoint& checkpoint, const std::ve
   for (const ModelFile& file : checkpoint.files()) writer.write(file.bytes);
   progress();
   report.output_bytes = writer.finish();
-  if (quantized_weights > 0) {
-    report.bits_per_weight =
-        8.0 * static_cast<double>(quantized_bytes) / static_cast<double>(quantized_weights);
-  }
+  report.bits_per_weight = bits_per_weight(quantized_bytes, quantized_weights);
   return report;
 }
 

@@ -17,7 +17,6 @@
 namespace crumb {
 namespace {
 
-constexpr uint32_t kInfinityBits = 0x7F800000;
 constexpr uint64_t kPieceValues = 1 << 16;  // values a thread takes at a time
 
 /// One tensor on its way to codes. Blocks lie in bands: the rows that one row of blocks covers.
@@ -224,9 +223,8 @@ void fake_quantize(const QuantSpec& spec, std::span<const float> values, std::sp
   dequantize(quantize(spec, values, shape, options).view(), out, options.threads);
 }
 
-double bits_per_weight(const EncodedLayout& layout) {
-  const uint64_t size = layout.matrix.size();
-  return size == 0 ? 0.0 : 8.0 * static_cast<double>(layout.total_bytes()) / static_cast<double>(size);
+double bits_per_weight(uint64_t stored_bytes, uint64_t weights) {
+  return weights == 0 ? 0.0 : 8.0 * static_cast<double>(stored_bytes) / static_cast<double>(weights);
 }
 
 }  // namespace crumb

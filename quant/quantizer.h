@@ -27,7 +27,7 @@ QuantizedTensor quantize(const QuantSpec& spec, std::span<const float> values,
 void fake_quantize(const QuantSpec& spec, std::span<const float> values, std::span<const uint64_t> shape,
                    std::span<float> out, const QuantizeOptions& options = {});
 
-/// The weight bits of the packed form over the number of weights.
-double bits_per_weight(const EncodedLayout& layout);
+/// The bits of the packed form (codes, scales, zero points, codebooks) over the number of weights; 0 for none.
+double bits_per_weight(uint64_t stored_bytes, uint64_t weights);
 
 }  // namespace crumb

@@ -12,7 +12,6 @@
 namespace crumb {
 namespace {
 
-constexpr uint32_t kInfinityBits = 0x7F800000;
 constexpr int kMseSteps = 36;  // factors 0.30 .. 1.00
 constexpr int kLsqSteps = 50;
 constexpr int kHqoSteps = 1000;

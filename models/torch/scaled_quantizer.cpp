@@ -17,7 +17,6 @@ namespace {
 
 constexpr uint64_t kRun = 1024;             // columns at a time, in buffers on the stack
 constexpr uint64_t kPieceValues = 1 << 15;  // values a thread takes at a time
-constexpr uint32_t kInfinityBits = 0x7F800000;
 
 std::vector<float> codebook_or_zeros(const NumberFormat& number, std::span<const float> codebook) {
   if (!number.learned || !codebook.empty()) return {codebook.begin(), codebook.end()};

@@ -13,10 +13,13 @@
 
 namespace crumb {
 
+/// The bits of +inf; those of NaN, without the sign, are greater.
+inline constexpr uint32_t kInfinityBits = 0x7F800000;
+
 struct Loops {
   std::string_view name;  ///< "baseline", "avx2", "avx512"
 
-  /// The largest |x| as float bits; 0x7F800000 and above when there is an inf or NaN. 0 for n = 0.
+  /// The largest |x| as float bits; kInfinityBits and above when there is an inf or NaN. 0 for n = 0.
   uint32_t (*absmax_bits)(const float* x, size_t n);
 
   /// codes[i] = pattern of x[i] under scale s > 0 and zero point z; `index` is the tensor index of x[0].

@@ -332,7 +332,8 @@ TEST_CASE("quantizer: a shape that does not hold the values is an error") {
 TEST_CASE("quantizer: bits per weight are the stored bits over the weights") {
   const auto bits = [](const char* text, const Shape& shape) {
     const std::vector<float> x = crumb::testing::normal_values(elements(shape), 1);
-    return crumb::bits_per_weight(crumb::quantize(QuantSpec::parse(text), x, shape).layout);
+    const crumb::EncodedLayout layout = crumb::quantize(QuantSpec::parse(text), x, shape).layout;
+    return crumb::bits_per_weight(layout.total_bytes(), layout.matrix.size());
   };
   CHECK(bits("int4:group=32", {64, 128}) == 4.5);
   CHECK(bits("int4:group=128", {64, 128}) == 4.125);
