@@ -1,0 +1,55 @@
+// What every reader of tensor files answers: which tensors a file holds and where their bytes lie. A reader
+// looks at headers only; formats/checkpoint/tensor_reader.h turns a place into bytes, whatever the format.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/dtype.h"
+
+namespace crumb {
+
+/// How the bytes of a storage are coded in the file.
+enum class StorageCoding : std::uint8_t {
+  kPlain,    ///< as they are
+  kDeflate,  ///< a raw deflate stream (RFC 1951)
+  kVarints,  ///< a run of protobuf varints, one per element, of which the low dtype_bits are the element
+};
+
+/// Where a tensor's elements lie. A storage is a run of elements of one type; a tensor is a view of it:
+/// element (i, j, ...) is number first + i * strides[0] + j * strides[1] + ... of the storage. Readers check
+/// that every element lies inside.
+struct TensorPlace {
+  std::uint64_t offset = 0;   ///< of the coded storage's first byte, from the start of the file
+  std::uint64_t stored = 0;   ///< bytes of the coded storage in the file
+  std::uint64_t decoded = 0;  ///< bytes of the storage once decoded (= stored where kPlain)
+  StorageCoding coding = StorageCoding::kPlain;
+  bool big_endian = false;
+  std::uint64_t first = 0;             ///< the storage's element that is the tensor's first
+  std::vector<std::uint64_t> strides;  ///< in elements, one an axis; empty: row-major without gaps
+  std::uint64_t skip = 0;              ///< bytes of the decoded storage before its element 0 (an .npy header)
+  std::optional<std::uint32_t> crc;    ///< zlib's CRC-32 of the decoded storage, where it may be relied on
+};
+
+struct StoredTensor {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::uint64_t> shape;
+  TensorPlace place;
+  std::string file;  ///< where not in the file that was read: a plain path relative to its folder
+};
+
+/// Something in a file that is no tensor, or no weight: named in reports, never dropped quietly.
+struct SkippedEntry {
+  std::string name;  ///< "optimizer", "epoch"
+  std::string what;  ///< "optimizer state (12 tensors)", "an integer", "a string"
+};
+
+struct TensorListing {
+  std::vector<StoredTensor> tensors;
+  std::vector<SkippedEntry> skipped;
+};
+
+}  // namespace crumb

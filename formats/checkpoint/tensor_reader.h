@@ -1,0 +1,49 @@
+// A tensor's bytes in order, whatever its file does to them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "formats/checkpoint/stored_tensor.h"
+#include "formats/error.h"
+#include "formats/io/input_file.h"
+#include "formats/zip/inflate.h"
+
+namespace crumb {
+
+/// Reads a tensor front to back, little-endian and row-major, as often as wanted. Plain row-major storages
+/// are read where they lie, coded ones are decoded on the way; only a view with gaps or another order holds
+/// its storage in memory, resident_bytes() of it, from the first read on.
+class TensorReader {
+ public:
+  /// `file` and `tensor` must outlive the reader.
+  TensorReader(const InputFile& file, const StoredTensor& tensor);
+
+  /// The next out.size() bytes. A Failure names what the file did wrong. Precondition: they are there.
+  Status read(std::span<std::byte> out);
+
+  /// The next read starts at the front again.
+  void rewind();
+
+  /// What reading such a tensor holds in memory besides the caller's buffer, roughly.
+  static std::uint64_t resident_bytes(const StoredTensor& tensor);
+
+ private:
+  Status decode(std::span<std::byte> out);
+  Status gather(std::span<std::byte> out);
+
+  const InputFile& file_;
+  const StoredTensor& tensor_;
+  std::uint64_t position_ = 0;  ///< bytes of the tensor that were given
+  std::uint64_t decoded_ = 0;   ///< bytes of the storage that were decoded
+  std::uint64_t consumed_ = 0;  ///< bytes of the coded storage that were read
+  std::uint32_t crc_ = 0;
+  std::vector<std::byte> input_;  ///< coded bytes that wait
+  std::optional<Inflater> inflater_;
+  std::vector<std::byte> storage_;  ///< of a view that is not row-major
+};
+
+}  // namespace crumb

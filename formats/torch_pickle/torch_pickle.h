@@ -1,0 +1,47 @@
+// PyTorch checkpoints (.pt, .pth, .bin): what torch.save writes since version 1.6, a zip archive
+//
+//   NAME/data.pkl        a pickle (protocol 2) of the saved object; tensors are calls of
+//                        torch._utils._rebuild_tensor_v2(storage, offset, size, stride, ...) on persistent
+//                        ids ('storage', TYPE, KEY, DEVICE, elements)
+//   NAME/data/KEY        the storage KEY: plain elements, in the byte order that NAME/byteorder says (little
+//                        where the member is missing)
+//   NAME/version, NAME/.format_version, NAME/.storage_alignment, NAME/.data/serialization_id
+//
+// The pickle is interpreted, never executed: a stack machine over a closed set of values, with an allow-list
+// of the globals that torch.save itself writes. Anything else is refused with the name that was asked for.
+// Storages are shared and viewed as the file says; nothing of their data is read here.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "formats/checkpoint/stored_tensor.h"
+#include "formats/error.h"
+
+namespace crumb {
+
+struct TorchOptions {
+  /// Which entry of the saved dictionary is the model ("model", "state_dict", "ema.model": dots descend);
+  /// empty: found as list_torch_checkpoint says.
+  std::string key;
+};
+
+/// Whether a zip's first bytes or an old pickle's look like torch.save's. For messages only.
+bool looks_like_old_torch(std::span<const std::byte> start);
+
+/// Lists the tensors of a saved state dict. Nested dictionaries and lists are flattened with dots ("0.weight"
+/// for list elements). Without a key: where the saved object is a wrapper (a dictionary whose values are
+/// mostly no tensors) with exactly one entry among "state_dict", "model_state_dict", "model", "module", "net",
+/// "weights", "params" that is a dictionary with tensors, that entry is the model; otherwise the whole object
+/// is. Entries that are no tensors, and optimizer states ("optimizer", "optimizer_state_dict", "optim", ...
+/// or any dictionary with "state" and "param_groups"), are skipped and listed.
+///
+/// A Failure says: a pickle that asks for anything outside the allow-list (its full name, as in 'os.system'),
+/// an old non-zip file, TorchScript (an archive with code/), a truncated or damaged archive, a key that is
+/// not there (and which are), a view that leaves its storage. Memory is bounded by the pickle's size.
+Result<TensorListing> list_torch_checkpoint(std::span<const std::byte> file,
+                                            const TorchOptions& options = {});
+
+}  // namespace crumb

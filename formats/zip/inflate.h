@@ -1,0 +1,36 @@
+// A raw deflate stream (RFC 1951), decoded piece by piece with zlib.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "formats/error.h"
+
+namespace crumb {
+
+/// Decodes as much as asked, holding 64 KiB or so whatever the stream's length. Move-only.
+class Inflater {
+ public:
+  Inflater();
+  Inflater(Inflater&&) noexcept;
+  Inflater& operator=(Inflater&&) noexcept;
+  ~Inflater();
+
+  struct Step {
+    std::size_t consumed = 0;  ///< bytes of `in` that were used up
+    std::size_t produced = 0;  ///< bytes of `out` that were filled
+    bool ended = false;        ///< the stream's end was reached
+  };
+
+  /// Decodes from `in` into `out` until one of them is used up or the stream ends. A Failure on a damaged
+  /// stream.
+  Result<Step> step(std::span<const std::byte> in, std::span<std::byte> out);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace crumb
