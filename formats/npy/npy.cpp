@@ -105,7 +105,21 @@ bool read_shape(LiteralReader& reader, std::vector<std::uint64_t>& shape) {
   return true;
 }
 
-Status apply_descr(const std::string& descr, NpyHeader& header) {
+/// What arrays of a type that is none of ours hold, for messages.
+std::string foreign_text(const std::string& descr) {
+  constexpr std::pair<char, std::string_view> kKinds[] = {
+      {'O', "Python objects"}, {'S', "byte strings"},
+      {'U', "strings"},        {'M', "dates"},
+      {'m', "spans of time"},  {'c', "other complex numbers"},
+      {'f', "other floats"},   {'V', "raw bytes, as bfloat16 and float8 come out of NumPy"},
+  };
+  const char kind = descr.size() < 2 ? '\0' : descr[1];
+  for (const auto& [letter, words] : kKinds)
+    if (letter == kind) return std::string(words) + " (" + quote_text(descr) + ")";
+  return "elements of the unknown type " + quote_text(descr);
+}
+
+void apply_descr(const std::string& descr, NpyHeader& header) {
   constexpr std::string_view kOrders = "<>|=";
   if (descr.size() >= 2 && kOrders.find(descr[0]) != std::string_view::npos) {
     for (const DTypeInfo& info : kDTypes) {
@@ -113,13 +127,13 @@ Status apply_descr(const std::string& descr, NpyHeader& header) {
       if (descr[0] == '|' && info.bits > 8) break;
       header.dtype = info.dtype;
       header.big_endian = descr[0] == '>' && info.bits > 8;
-      return {};
+      return;
     }
   }
-  return Failure{"the element type " + quote_text(descr) +
-                 " is not supported, expected a boolean, integer or float such as '<f4'"};
+  header.foreign = foreign_text(descr);
 }
 
+/// Stops where the element type turns out to be none of ours.
 Status read_header_dict(std::string_view text, NpyHeader& header) {
   LiteralReader reader(text);
   bool descr_seen = false;
@@ -138,10 +152,14 @@ Status read_header_dict(std::string_view text, NpyHeader& header) {
     if (std::exchange(*seen, true))
       return Failure{"the .npy header is damaged: the key " + quote_text(key) + " occurs twice"};
     if (key == "descr") {
-      if (reader.take('[')) return Failure{"arrays of records (a structured 'descr') are not supported"};
       std::string descr;
-      if (!reader.string(descr)) return damaged();
-      if (const Status known = apply_descr(descr, header); !known.ok()) return known;
+      if (reader.take('['))
+        header.foreign = "records (a structured 'descr')";
+      else if (!reader.string(descr))
+        return damaged();
+      else
+        apply_descr(descr, header);
+      if (!header.foreign.empty()) return {};
     } else if (key == "fortran_order" ? !reader.boolean(header.fortran_order)
                                       : !read_shape(reader, header.shape)) {
       return damaged();
@@ -178,6 +196,10 @@ void to_row_major(std::span<const std::byte> from, std::span<const std::uint64_t
   }
 }
 
+std::string cut_short(std::uint64_t missing, const std::string& of) {
+  return "the file is cut short: " + byte_text(missing) + " missing of the " + of;
+}
+
 /// Complex numbers are two numbers, each with its own byte order.
 void swap_bytes(std::span<std::byte> data, std::size_t word) {
   for (std::size_t i = 0; i < data.size(); i += word) std::reverse(&data[i], &data[i] + word);
@@ -189,38 +211,56 @@ bool looks_like_npy(std::span<const std::byte> start) {
   return start.size() >= kMagic.size() && std::memcmp(start.data(), kMagic.data(), kMagic.size()) == 0;
 }
 
-Result<NpyHeader> parse_npy_header(std::span<const std::byte> file) {
-  if (!looks_like_npy(file)) return Failure{"this is not a .npy file: it does not begin with \\x93NUMPY"};
-  const auto byte = [&](std::size_t i) { return std::to_integer<std::uint64_t>(file[i]); };
-  const auto cut_short = [&](std::uint64_t needed, const char* what) {
-    return Failure{"the file is cut short: " + byte_text(needed - file.size()) + " missing of its " + what};
-  };
-  if (file.size() < 10) return cut_short(10, "header");
+Result<std::uint64_t> npy_header_bytes(std::span<const std::byte> start, std::uint64_t total) {
+  if (!looks_like_npy(start)) return Failure{"this is not a .npy file: it does not begin with \\x93NUMPY"};
+  const auto byte = [&](std::size_t i) { return std::to_integer<std::uint64_t>(start[i]); };
+  if (start.size() < 10) return Failure{cut_short(10 - start.size(), "header")};
   const std::uint64_t major = byte(6);
   if (major < 1 || major > 3 || byte(7) != 0)
     return Failure{"unknown .npy version " + std::to_string(major) + "." + std::to_string(byte(7)) +
                    ", expected 1.0, 2.0 or 3.0"};
   const std::size_t length_bytes = major == 1 ? 2 : 4;
   const std::size_t text_offset = 8 + length_bytes;
-  if (file.size() < text_offset) return cut_short(text_offset, "header");
+  if (start.size() < text_offset) return Failure{cut_short(text_offset - start.size(), "header")};
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < length_bytes; ++i) length |= byte(8 + i) << (8 * i);
   if (length > kMaxHeader)
     return Failure{"the .npy header length is " + std::to_string(length) + ", at most " +
                    std::to_string(kMaxHeader) + " is accepted"};
+  if (text_offset + length > total) return Failure{cut_short(text_offset + length - total, "header")};
+  return text_offset + length;
+}
+
+Result<NpyHeader> parse_npy_header(std::span<const std::byte> start, std::uint64_t total) {
+  const Result<std::uint64_t> data_offset = npy_header_bytes(start, total);
+  if (!data_offset.ok()) return data_offset.failure();
   NpyHeader header;
-  header.data_offset = text_offset + length;
-  if (file.size() < header.data_offset) return cut_short(header.data_offset, "header");
-  const std::string_view text(reinterpret_cast<const char*>(&file[0]) + text_offset, length);
+  header.data_offset = data_offset.value();
+  if (start.size() < header.data_offset)
+    return Failure{cut_short(header.data_offset - start.size(), "header")};
+  const std::size_t text_offset = std::to_integer<unsigned>(start[6]) == 1 ? 10 : 12;
+  const std::string_view text(reinterpret_cast<const char*>(start.data()) + text_offset,
+                              header.data_offset - text_offset);
   if (const Status read = read_header_dict(text, header); !read.ok()) return read.failure();
+  if (!header.foreign.empty()) return header;
   const Result<std::uint64_t> size = tensor_byte_size(header.dtype, header.shape);
   if (!size.ok()) return size.failure();
   header.data_bytes = size.value();
-  const std::uint64_t held = file.size() - header.data_offset;
+  const std::uint64_t held = total - header.data_offset;
   if (header.data_bytes > held)
-    return Failure{"the file is cut short: " + byte_text(header.data_bytes - held) + " missing of the " +
-                   byte_text(header.data_bytes) + " that " + shape_text(header.shape) + " of " +
-                   std::string(dtype_name(header.dtype)) + " takes"};
+    return Failure{cut_short(header.data_bytes - held, byte_text(header.data_bytes) + " that " +
+                                                           shape_text(header.shape) + " of " +
+                                                           std::string(dtype_name(header.dtype)) + " takes")};
+  if (header.data_bytes < held)
+    return Failure{byte_text(held - header.data_bytes) + " follow the array, expected the end of the file"};
+  return header;
+}
+
+Result<NpyHeader> parse_npy_header(std::span<const std::byte> file) {
+  Result<NpyHeader> header = parse_npy_header(file, file.size());
+  if (header.ok() && !header.value().foreign.empty())
+    return Failure{"an array of " + header.value().foreign +
+                   " is not supported, expected booleans, integers or floats such as '<f4'"};
   return header;
 }
 
@@ -228,9 +268,6 @@ Result<NpyArray> parse_npy(std::span<const std::byte> file) {
   Result<NpyHeader> parsed = parse_npy_header(file);
   if (!parsed.ok()) return parsed.failure();
   NpyHeader& header = parsed.value();
-  const std::uint64_t after = file.size() - header.data_offset - header.data_bytes;
-  if (after != 0) return Failure{byte_text(after) + " follow the array, expected the end of the file"};
-
   const std::span<const std::byte> data = file.subspan(header.data_offset, header.data_bytes);
   const std::size_t element = dtype_bits(header.dtype) / 8;
   NpyArray array{header.dtype, std::move(header.shape), std::vector<std::byte>(data.size())};
@@ -272,17 +309,24 @@ std::string npy_header(DType dtype, std::span<const std::uint64_t> shape) {
   return header + dict;
 }
 
+void write_npy(const std::filesystem::path& path, DType dtype, std::span<const std::uint64_t> shape,
+               std::span<const std::byte> data) {
+  const std::string where = "cannot write " + quote_text(path.native());
+  const std::uint64_t bytes = tensor_byte_size(dtype, shape).take(where);
+  if (bytes != data.size())
+    throw Error(where + ": " + byte_text(data.size()) + " given for the " + byte_text(bytes) +
+                " of the shape " + shape_text(shape));
+  const std::string header = npy_header(dtype, shape);
+  OutputFile file(path);
+  file.append(header);
+  file.append(data);
+  file.commit();
+}
+
 void write_npy(const std::filesystem::path& path, std::span<const float> values, std::uint64_t rows,
                std::uint64_t cols) {
   const std::uint64_t shape[] = {rows, cols};
-  const std::uint64_t count = element_count(shape).take("cannot write " + quote_text(path.native()));
-  if (count != values.size())
-    throw Error("cannot write " + quote_text(path.native()) + ": " + std::to_string(values.size()) +
-                " values given for the shape " + shape_text(shape));
-  OutputFile file(path);
-  file.append(npy_header(DType::kF32, shape));
-  file.append(std::as_bytes(values));
-  file.commit();
+  write_npy(path, DType::kF32, shape, std::as_bytes(values));
 }
 
 }  // namespace crumb

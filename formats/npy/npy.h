@@ -27,6 +27,9 @@ struct NpyHeader {
   std::vector<std::uint64_t> shape;
   std::uint64_t data_offset = 0;  ///< of the first element, from the start of the file
   std::uint64_t data_bytes = 0;
+  /// What the array holds where that is no type of ours: "Python objects ('|O')". Of the other members only
+  /// data_offset then means something.
+  std::string foreign;
 };
 
 /// An array in row-major order and little-endian, whatever the file had.
@@ -42,7 +45,16 @@ struct NpyArray {
 /// Whether a file begins as .npy files do (6 bytes are enough).
 bool looks_like_npy(std::span<const std::byte> start);
 
-/// Checks the header, and that the data it describes is all there; what follows the data is not looked at.
+/// How many bytes stand before the data, told from the first kNpyStart bytes of a file of `total` bytes (or
+/// from all of a shorter one).
+inline constexpr std::size_t kNpyStart = 12;
+Result<std::uint64_t> npy_header_bytes(std::span<const std::byte> start, std::uint64_t total);
+
+/// Checks the header at the start of a file of `total` bytes, and that it ends where the array does. `start`
+/// holds npy_header_bytes() or more. Types that are none of ours are no Failure: NpyHeader::foreign tells.
+Result<NpyHeader> parse_npy_header(std::span<const std::byte> start, std::uint64_t total);
+
+/// The same for a whole file, where types that are none of ours are a Failure.
 Result<NpyHeader> parse_npy_header(std::span<const std::byte> file);
 
 /// A whole file's one array. Bytes after it are an error. Takes the memory of the data once.
@@ -55,7 +67,12 @@ Result<NpyArray> read_npy(const std::filesystem::path& path);
 /// that numpy does not have.
 std::string npy_header(DType dtype, std::span<const std::uint64_t> shape);
 
-/// Writes float32 [rows, cols], atomically (OutputFile). values.size() is rows * cols. Throws crumb::Error.
+/// Writes one array, little-endian and row-major, atomically (OutputFile). Throws crumb::Error, also where
+/// data.size() is not what the shape takes and for types that numpy does not have.
+void write_npy(const std::filesystem::path& path, DType dtype, std::span<const std::uint64_t> shape,
+               std::span<const std::byte> data);
+
+/// The same for float32 [rows, cols].
 void write_npy(const std::filesystem::path& path, std::span<const float> values, std::uint64_t rows,
                std::uint64_t cols);
 

@@ -113,9 +113,9 @@ TEST_CASE("bad files are refused with a reason") {
              "1 byte missing of the 24 bytes"));
   CHECK(says(dict("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 25),
              "1 byte follow the array"));
-  CHECK(says(dict("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", 16), "'|O' is not supported"));
+  CHECK(says(dict("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", 16), "('|O') is not supported"));
   CHECK(says(dict("{'descr': '<f16', 'fortran_order': False, 'shape': (2,), }", 32),
-             "'<f16' is not supported"));
+             "('<f16') is not supported"));
   CHECK(says(dict("{'descr': '|f4', 'fortran_order': False, 'shape': (1,), }", 4), "'|f4' is not supported"));
   CHECK(says(dict("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", 8), "records"));
   CHECK(says(dict("{'descr': '<f4', 'fortran_order': False}"), "'shape' is missing"));
