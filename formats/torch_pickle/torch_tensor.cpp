@@ -1,0 +1,276 @@
+#include "formats/torch_pickle/torch_tensor.h"
+
+#include "formats/io/text.h"
+
+namespace crumb {
+namespace {
+
+constexpr std::size_t kMaxRank = 64;
+
+Failure damaged(const std::string& what) { return Failure{"the pickle is damaged: " + what}; }
+
+/// Whether elements lie row-major without gaps, whatever axes of size 1 say.
+bool is_row_major(const std::vector<std::uint64_t>& shape, const std::vector<std::uint64_t>& strides) {
+  std::uint64_t expected = 1;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    if (shape[axis] == 1) continue;
+    if (strides[axis] != expected) return false;
+    expected *= shape[axis];  // A partial product of an element count that fits.
+  }
+  return true;
+}
+
+/// The number of the view's last element; none where it does not fit 64 bits. No size is 0.
+std::optional<std::uint64_t> last_element(std::uint64_t first, const std::vector<std::uint64_t>& shape,
+                                          const std::vector<std::uint64_t>& strides) {
+  std::uint64_t last = first;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    std::uint64_t reach = 0;
+    if (__builtin_mul_overflow(shape[axis] - 1, strides[axis], &reach) ||
+        __builtin_add_overflow(last, reach, &last))
+      return std::nullopt;
+  }
+  return last;
+}
+
+}  // namespace
+
+struct TorchTensors::Storage {
+  std::string_view key;
+  const TorchGlobal* type = nullptr;
+  const ZipMember* member = nullptr;
+  std::uint64_t bytes = 0;  ///< as the pickle says; the member holds them
+};
+
+const TorchGlobal* TorchTensors::role_of(PickleId global) const {
+  return tree_.is(global, PickleKind::kGlobal) ? &torch_global(tree_.global(global)) : nullptr;
+}
+
+bool TorchTensors::is_tensor(PickleId id) const {
+  if (!tree_.is(id, PickleKind::kCall)) return false;
+  switch (torch_global(tree_.global(tree_.callee(id))).role) {
+    case TorchRole::kRebuildTensor:
+    case TorchRole::kRebuildTensorV2:
+    case TorchRole::kRebuildTensorV3:
+    case TorchRole::kWrapTensor:
+    case TorchRole::kFromType:
+    case TorchRole::kOnDevice:
+    case TorchRole::kOtherTensor:
+    case TorchRole::kTensorType: return true;
+    default: return false;
+  }
+}
+
+std::string TorchTensors::describe(PickleId id) const {
+  if (tree_.is(id, PickleKind::kGlobal)) return std::string(torch_global(tree_.global(id)).name);
+  if (tree_.is(id, PickleKind::kCall)) {
+    const std::string_view text = torch_global(tree_.global(tree_.callee(id))).text;
+    if (is_tensor(id) && text.empty()) return "a tensor";
+    if (!text.empty()) return std::string(text);
+  }
+  return std::string(pickle_kind_text(tree_.kind(id)));
+}
+
+/// At most nine: no call that is known takes more.
+std::vector<PickleId> TorchTensors::arguments(PickleId tuple) const {
+  std::vector<PickleId> values;
+  for (std::uint32_t item = tree_.first(tuple); item != PickleTree::kEnd && values.size() < 9;
+       item = tree_.next(item))
+    values.push_back(tree_.value(item));
+  return values;
+}
+
+Result<TorchTensor> TorchTensors::tensor(PickleId id) const {
+  constexpr int kMaxWrappers = 8;
+  PickleId callee = tree_.callee(id);
+  std::vector<PickleId> values = arguments(tree_.arguments(id));
+  std::optional<TorchTensor> done;
+  const TorchGlobal* expected = nullptr;  ///< the type that a device tensor is said to have
+  for (int i = 0; i < kMaxWrappers; ++i) {
+    const TorchGlobal& function = torch_global(tree_.global(callee));
+    switch (function.role) {
+      case TorchRole::kRebuildTensor:
+      case TorchRole::kRebuildTensorV2:
+      case TorchRole::kRebuildTensorV3: {
+        Result<TorchTensor> result = rebuild(function.role, values);
+        if (result.ok() && result.value().tensor && expected != nullptr &&
+            expected->dtype != result.value().tensor->dtype)
+          return TorchTensor{std::nullopt, "a tensor saved as " +
+                                               std::string(dtype_name(result.value().tensor->dtype)) +
+                                               " and used as " + std::string(expected->text)};
+        return result;
+      }
+      case TorchRole::kOtherTensor: return TorchTensor{std::nullopt, std::string(function.text)};
+      case TorchRole::kOnDevice:
+        if (values.size() < 2 || role_of(values[1]) == nullptr ||
+            role_of(values[1])->role != TorchRole::kDType)
+          return damaged("a device tensor without a type");
+        expected = role_of(values[1]);
+        [[fallthrough]];
+      case TorchRole::kWrapTensor:
+      case TorchRole::kTensorType: {
+        if (values.empty() || !tree_.is(values[0], PickleKind::kCall) || !is_tensor(values[0]))
+          return damaged(quote_text(function.name) + " is given no tensor");
+        const PickleId inner = values[0];
+        callee = tree_.callee(inner);
+        values = arguments(tree_.arguments(inner));
+        break;
+      }
+      case TorchRole::kFromType: {
+        const TorchGlobal* inner = values.size() == 4 ? role_of(values[0]) : nullptr;
+        const TorchGlobal* type = inner != nullptr ? role_of(values[1]) : nullptr;
+        if (type == nullptr || type->role != TorchRole::kTensorType ||
+            !tree_.is(values[2], PickleKind::kTuple))
+          return damaged("'_rebuild_from_type_v2' is not given a function, a type and arguments");
+        callee = values[0];
+        values = arguments(values[2]);
+        break;
+      }
+      default: return damaged("a tensor is made by " + quote_text(function.name));
+    }
+  }
+  return damaged("a tensor is wrapped more than " + std::to_string(kMaxWrappers) + " times");
+}
+
+Result<TorchTensors::Storage> TorchTensors::storage(PickleId id) const {
+  if (!tree_.is(id, PickleKind::kPersistent))
+    return damaged("its storage is " + std::string(pickle_kind_text(tree_.kind(id))) +
+                   ", expected a persistent id");
+  const PickleId tuple = tree_.persistent(id);
+  if (!tree_.is(tuple, PickleKind::kTuple) || tree_.size(tuple) != 5)
+    return damaged("a persistent id is no tuple of five values");
+  const std::vector<PickleId> values = arguments(tuple);
+  const TorchGlobal* type = role_of(values[1]);
+  if (!tree_.is(values[0], PickleKind::kText) || tree_.text(values[0]) != "storage")
+    return damaged("a persistent id is none of a storage");
+  if (type == nullptr || type->role != TorchRole::kStorage) return damaged("a storage's type is none");
+  if (!tree_.is(values[2], PickleKind::kText)) return damaged("a storage's key is no string");
+  if (!tree_.is(values[4], PickleKind::kInt) || tree_.integer(values[4]) < 0)
+    return damaged("a storage's element count is none");
+  Storage storage{tree_.text(values[2]), type, nullptr, 0};
+  const std::string subject = "its storage " + quote_text(storage.key);
+  const auto count = static_cast<std::uint64_t>(tree_.integer(values[4]));
+  if (__builtin_mul_overflow(count, std::uint64_t{type->bytes}, &storage.bytes))
+    return Failure{subject + " is said to hold " + std::to_string(count) + " elements, which no file can"};
+  storage.member = archive_.storage(storage.key);
+  if (storage.member == nullptr)
+    return Failure{subject + " is not there: the archive has no member 'data/" +
+                   std::string(storage.key.substr(0, 40)) + "'"};
+  // A storage of bytes may end within an element of the type that it is seen as.
+  const std::uint64_t held = storage.member->size;
+  if (held < storage.bytes || held - storage.bytes >= type->bytes)
+    return Failure{subject + " holds " + byte_text(held) + ", but " + std::to_string(count) +
+                   " elements of " + std::string(type->text) + " take " + std::to_string(storage.bytes)};
+  return storage;
+}
+
+Result<std::vector<std::uint64_t>> TorchTensors::sizes(PickleId id, const char* what) const {
+  if (tree_.is(id, PickleKind::kCall) && torch_global(tree_.global(tree_.callee(id))).name == "torch.Size") {
+    const PickleId inner = tree_.arguments(id);
+    if (tree_.size(inner) == 1) id = tree_.value(tree_.first(inner));
+  }
+  if (!tree_.is(id, PickleKind::kTuple) && !tree_.is(id, PickleKind::kList))
+    return damaged(std::string("its ") + what + " is " + std::string(pickle_kind_text(tree_.kind(id))) +
+                   ", expected a tuple");
+  if (tree_.size(id) > kMaxRank)
+    return Failure{std::string("its ") + what + " has " + std::to_string(tree_.size(id)) + " axes, at most " +
+                   std::to_string(kMaxRank) + " are read"};
+  std::vector<std::uint64_t> values;
+  values.reserve(tree_.size(id));
+  for (std::uint32_t item = tree_.first(id); item != PickleTree::kEnd; item = tree_.next(item)) {
+    const PickleId value = tree_.value(item);
+    if (!tree_.is(value, PickleKind::kInt) || tree_.integer(value) < 0)
+      return damaged(std::string("its ") + what + " holds " +
+                     (tree_.is(value, PickleKind::kInt) ? std::to_string(tree_.integer(value))
+                                                        : std::string(pickle_kind_text(tree_.kind(value)))) +
+                     ", expected whole numbers");
+    values.push_back(static_cast<std::uint64_t>(tree_.integer(value)));
+  }
+  return values;
+}
+
+/// Metadata says that elements are to be conjugated or negated on reading.
+Status TorchTensors::check_metadata(PickleId id) const {
+  if (tree_.is(id, PickleKind::kNone)) return {};
+  if (!tree_.is(id, PickleKind::kDict)) return damaged("a tensor's metadata is no dictionary");
+  for (std::uint32_t item = tree_.first(id); item != PickleTree::kEnd;) {
+    const PickleId key = tree_.value(item);
+    item = tree_.next(item);
+    const PickleId value = tree_.value(item);
+    item = tree_.next(item);
+    if (tree_.is(value, PickleKind::kBool) && !tree_.is_true(value)) continue;
+    const std::string_view name = tree_.is(key, PickleKind::kText) ? tree_.text(key) : "";
+    if (name == "conj")
+      return Failure{"it is a conjugate view (conj), which is not read: save tensor.resolve_conj()"};
+    if (name == "neg")
+      return Failure{"it is a negative view (neg), which is not read: save tensor.resolve_neg()"};
+    return Failure{"it has the metadata " + quote_text(name) + ", which is not read"};
+  }
+  return {};
+}
+
+Result<TorchTensor> TorchTensors::rebuild(TorchRole role, const std::vector<PickleId>& values) const {
+  const std::size_t least = role == TorchRole::kRebuildTensor     ? 4
+                            : role == TorchRole::kRebuildTensorV2 ? 6
+                                                                  : 7;
+  const std::size_t most = role == TorchRole::kRebuildTensor ? least : least + 1;
+  if (values.size() < least || values.size() > most)
+    return damaged("a tensor is made from " + std::to_string(values.size()) + " values, expected " +
+                   std::to_string(least));
+  if (values.size() > least) {
+    const Status metadata = check_metadata(values[least]);
+    if (!metadata.ok()) return metadata.failure();
+  }
+  const Result<Storage> found = storage(values[0]);
+  if (!found.ok()) return found.failure();
+  const Storage& storage = found.value();
+  const TorchGlobal* type = storage.type;
+  if (role == TorchRole::kRebuildTensorV3) {
+    type = role_of(values[6]);
+    if (type == nullptr || type->role != TorchRole::kDType) return damaged("a tensor's dtype is none");
+  }
+  if (!tree_.is(values[1], PickleKind::kInt) || tree_.integer(values[1]) < 0)
+    return damaged("a tensor's offset in its storage is none");
+  Result<std::vector<std::uint64_t>> shape = sizes(values[2], "shape");
+  if (!shape.ok()) return shape.failure();
+  Result<std::vector<std::uint64_t>> strides = sizes(values[3], "stride");
+  if (!strides.ok()) return strides.failure();
+  if (shape.value().size() != strides.value().size())
+    return damaged("a tensor has " + std::to_string(shape.value().size()) + " sizes and " +
+                   std::to_string(strides.value().size()) + " strides");
+  const Result<std::uint64_t> count = element_count(shape.value());
+  if (!count.ok()) return count.failure();
+
+  StoredTensor tensor;
+  tensor.shape = std::move(shape.value());
+  TensorPlace& place = tensor.place;
+  place.offset = storage.member->offset;
+  place.stored = storage.member->stored;
+  place.decoded = storage.member->size;
+  place.coding = storage.member->coding;
+  place.big_endian = archive_.big_endian();
+  if (count.value() > 0) {
+    place.first = static_cast<std::uint64_t>(tree_.integer(values[1]));
+    const std::uint64_t held = storage.bytes / type->bytes;
+    const std::optional<std::uint64_t> last = last_element(place.first, tensor.shape, strides.value());
+    if (!last || *last >= held)
+      return Failure{"shape " + shape_text(tensor.shape) + " with strides " + shape_text(strides.value()) +
+                     " from element " + std::to_string(place.first) + " on leaves its storage " +
+                     quote_text(storage.key) + ", which has " + std::to_string(held) + " elements"};
+    if (!is_row_major(tensor.shape, strides.value())) place.strides = std::move(strides.value());
+  }
+  if (!type->dtype) return TorchTensor{std::nullopt, "a tensor of " + std::string(type->text)};
+  tensor.dtype = *type->dtype;
+  if (tensor.dtype == DType::kF4) {
+    // An element of torch's type is a pair of ours.
+    if (!place.strides.empty() || tensor.shape.empty() || tensor.shape.back() > UINT64_MAX / 2)
+      return TorchTensor{std::nullopt, "a view of pairs of 4-bit floats"};
+    tensor.shape.back() *= 2;
+    place.first *= 2;
+  }
+  const Result<std::uint64_t> bytes = tensor_byte_size(tensor.dtype, tensor.shape);
+  if (!bytes.ok()) return bytes.failure();
+  return TorchTensor{std::move(tensor), {}};
+}
+
+}  // namespace crumb
