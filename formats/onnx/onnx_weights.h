@@ -1,14 +1,14 @@
 // The weights inside an ONNX file (.onnx): its initializers, read in place.
 //
-// A walk over protobuf's wire format (tag = field * 8 + type; types 0 varint, 1 eight bytes, 2 length and
-// bytes, 5 four bytes), and not the ONNX library, which would copy a file of 2 GB into memory and must not
-// share an include path with LibTorch. The fields that matter (onnx.proto3):
-//   ModelProto   7 graph
-//   GraphProto   5 initializer   15 sparse_initializer (refused by name)   1 node (for Constant nodes and
-//                subgraphs: attributes of type tensor and graph)
-//   TensorProto  1 dims   2 data_type   4 float_data   5 int32_data   7 int64_data   8 name   9 raw_data
-//                10 double_data   11 uint64_data   13 external_data (location, offset, length)   14 data_location
-// Scalars may be packed (one length-delimited run) or repeated, in any order, as protobuf allows.
+// A walk over protobuf's wire format (wire.h), and not the ONNX library, which would copy a file of 2 GB into
+// memory and must not share an include path with LibTorch. The fields that matter (onnx.proto3):
+//   ModelProto     7 graph   20 training_info   25 functions
+//   GraphProto     5 initializer   15 sparse_initializer   1 node
+//   NodeProto      2 output   4 op_type   5 attribute, of which 5 t, 6 g, 11 graphs, 22 sparse_tensor
+//   FunctionProto  7 node
+//   TensorProto    tensor_proto.h
+// Data of weights are never touched, so that a listing takes no memory for them: of integers kept as varints
+// the number is checked by whoever reads them.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,17 @@
 
 namespace crumb {
 
-/// Whether the bytes are a ModelProto with a graph, told from its first fields (ONNX has no magic).
+/// Whether the bytes are a ModelProto with a graph (ONNX has no magic): known fields of the right wire types up
+/// to the graph, which must be whole and hold nothing but fields that a graph has.
 bool looks_like_onnx(std::span<const std::byte> file);
 
-/// Lists the initializers of the main graph. Tensors of types that are none of ours (strings, int4, uint4,
-/// complex128) are skipped and listed. External data: StoredTensor::file names it; its extent is checked
-/// when it is opened. A Failure on damage, on names that occur twice, and on sizes that do not fit shapes.
+/// Lists the initializers of the main graph. Skipped and listed: those of types that are none of ours
+/// (strings, integers below eight bits, complex128, an odd number of float4e2m1), sparse ones, graphs for
+/// training, and what has two axes or more but is no initializer of the main graph: tensors of Constant nodes
+/// and initializers of subgraphs. External data: StoredTensor::file names the file, a plain path inside the
+/// model's folder; its extent (and that no link leads out of the folder) is checked when it is opened. A Failure
+/// on damage, on initializers without a name or with one that occurs twice, and on data that do not fit types
+/// and shapes.
 Result<TensorListing> list_onnx_weights(std::span<const std::byte> file);
 
 }  // namespace crumb

@@ -1,0 +1,271 @@
+#include "formats/onnx/tensor_proto.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "formats/io/text.h"
+
+namespace crumb {
+namespace {
+
+struct OnnxType {
+  std::string_view name;
+  std::optional<DType> dtype;
+  OnnxData field = OnnxData::kInt32;  ///< beside raw_data
+};
+
+/// By TensorProto.DataType.
+constexpr std::array<OnnxType, 27> kTypes = {{
+    {"undefined", {}, OnnxData::kRaw},
+    {"float", DType::kF32, OnnxData::kFloat},
+    {"uint8", DType::kU8},
+    {"int8", DType::kI8},
+    {"uint16", DType::kU16},
+    {"int16", DType::kI16},
+    {"int32", DType::kI32},
+    {"int64", DType::kI64, OnnxData::kInt64},
+    {"string", {}},
+    {"bool", DType::kBool},
+    {"float16", DType::kF16},
+    {"double", DType::kF64, OnnxData::kDouble},
+    {"uint32", DType::kU32, OnnxData::kUint64},
+    {"uint64", DType::kU64, OnnxData::kUint64},
+    {"complex64", DType::kC64, OnnxData::kFloat},
+    {"complex128", {}, OnnxData::kDouble},
+    {"bfloat16", DType::kBF16},
+    {"float8e4m3fn", DType::kF8E4M3},
+    {"float8e4m3fnuz", DType::kF8E4M3Fnuz},
+    {"float8e5m2", DType::kF8E5M2},
+    {"float8e5m2fnuz", DType::kF8E5M2Fnuz},
+    {"uint4", {}},
+    {"int4", {}},
+    {"float4e2m1", DType::kF4},
+    {"float8e8m0", DType::kF8E8M0},
+    {"uint2", {}},
+    {"int2", {}},
+}};
+
+/// The data field of a number in TensorProto, and how its numbers are written one by one.
+struct DataField {
+  OnnxData data;
+  WireType single;
+};
+
+std::optional<DataField> data_field(std::uint32_t number) {
+  switch (number) {
+    case 4: return DataField{OnnxData::kFloat, WireType::kFixed32};
+    case 5: return DataField{OnnxData::kInt32, WireType::kVarint};
+    case 7: return DataField{OnnxData::kInt64, WireType::kVarint};
+    case 9: return DataField{OnnxData::kRaw, WireType::kBytes};
+    case 10: return DataField{OnnxData::kDouble, WireType::kFixed64};
+    case 11: return DataField{OnnxData::kUint64, WireType::kVarint};
+    default: return std::nullopt;
+  }
+}
+
+std::string at_byte(std::uint64_t offset) { return " (tensor at byte " + std::to_string(offset) + ")"; }
+
+Status add_dim(std::vector<std::uint64_t>& dims, std::uint64_t size, std::uint64_t at) {
+  if (size > static_cast<std::uint64_t>(INT64_MAX))
+    return Failure{"a size of " + std::to_string(static_cast<std::int64_t>(size)) + " in a shape" +
+                   at_byte(at)};
+  if (dims.size() == kOnnxMostAxes)
+    return Failure{"a shape of more than " + std::to_string(kOnnxMostAxes) + " axes" + at_byte(at)};
+  dims.push_back(size);
+  return {};
+}
+
+/// A shape's sizes, one by one or packed.
+Status add_dims(std::span<const std::byte> file, const WireField& field, std::uint64_t at,
+                OnnxTensor& tensor) {
+  if (field.type == WireType::kVarint) return add_dim(tensor.dims, field.varint, at);
+  std::uint64_t next = field.payload.begin;
+  const std::uint64_t end = next + field.payload.size;
+  while (next < end) {
+    std::uint64_t size = 0;
+    if (!read_wire_varint(file, next, end, size)) return Failure{"a damaged shape" + at_byte(at)};
+    if (Status added = add_dim(tensor.dims, size, at); !added.ok()) return added;
+  }
+  return {};
+}
+
+Failure misfit(const OnnxTensor& tensor, const std::string& why) {
+  return Failure{"initializer " + quote_text(tensor.name) + " (" +
+                 std::string(onnx_type_name(tensor.data_type).value_or("?")) + " " + shape_text(tensor.dims) +
+                 "): " + why};
+}
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// The path without "." parts; nothing where it leaves the folder or names no file.
+std::optional<std::string> plain_path(std::string_view location) {
+  if (location.empty() || location.size() > kOnnxLongestText || location.front() == '/' ||
+      location.back() == '/' || location.find('\0') != std::string_view::npos)
+    return std::nullopt;
+  std::string path;
+  while (!location.empty()) {
+    const std::string_view part = location.substr(0, location.find('/'));
+    location.remove_prefix(std::min(location.size(), part.size() + 1));
+    if (part == "..") return std::nullopt;
+    if (!part.empty() && part != ".") path += (path.empty() ? "" : "/") + std::string(part);
+  }
+  return path.empty() ? std::nullopt : std::optional(path);
+}
+
+Result<std::optional<StoredTensor>> place_external(std::span<const std::byte> file, const OnnxTensor& tensor,
+                                                   StoredTensor stored) {
+  std::optional<std::string_view> location;
+  std::optional<std::string_view> offset;
+  std::optional<std::string_view> length;
+  for (const WireExtent& entry : tensor.external) {
+    std::string_view key;
+    std::string_view value;
+    WireReader reader(file, entry);
+    for (WireField field; reader.next(field);) {
+      if (field.is(1)) key = wire_text(file, field.payload);
+      if (field.is(2)) value = wire_text(file, field.payload);
+    }
+    if (!reader.status().ok()) return misfit(tensor, "external_data: " + reader.status().failure().message);
+    auto* known = key == "location" ? &location
+                  : key == "offset" ? &offset
+                  : key == "length" ? &length
+                                    : nullptr;
+    if (known == nullptr) continue;
+    if (*known) return misfit(tensor, "external_data has two entries " + quote_text(key));
+    *known = value;
+  }
+  if (!location) return misfit(tensor, "its data are external, but no location says where");
+  const std::optional<std::string> path = plain_path(*location);
+  if (!path)
+    return misfit(tensor, "its data are at " + quote_text(*location) +
+                              ", expected a path to a file inside the model's folder");
+  TensorPlace& place = stored.place;
+  if (offset) {
+    const std::optional<std::uint64_t> begin = parse_number(*offset);
+    if (!begin || *begin > static_cast<std::uint64_t>(INT64_MAX) - place.decoded)
+      return misfit(tensor, "its external offset is " + quote_text(*offset));
+    place.offset = *begin;
+  }
+  if (length && parse_number(*length) != place.decoded)
+    return misfit(tensor, "its external length is " + quote_text(*length) + ", expected " +
+                              std::to_string(place.decoded));
+  place.stored = place.decoded;
+  stored.file = *path;
+  return std::optional(std::move(stored));
+}
+
+/// What can be told of a run of varints without reading it: how many there may be, and that the last one ends.
+Status check_varints(std::span<const std::byte> file, const OnnxTensor& tensor, const WireExtent& run,
+                     std::uint64_t numbers) {
+  if (run.size < numbers || (run.size + 9) / 10 > numbers)
+    return misfit(tensor, "its data take " + byte_text(run.size) + ", which cannot be " +
+                              std::to_string(numbers) + " numbers");
+  if (run.size > 0 && std::to_integer<unsigned>(file[run.begin + run.size - 1]) >= 128)
+    return misfit(tensor, "its data end inside a number");
+  return {};
+}
+
+}  // namespace
+
+Result<OnnxTensor> parse_onnx_tensor(std::span<const std::byte> file, const WireExtent& message) {
+  OnnxTensor tensor;
+  WireReader reader(file, message);
+  for (WireField field; reader.next(field);) {
+    if (field.is(1) || field.is(1, WireType::kVarint)) {
+      if (const Status added = add_dims(file, field, message.begin, tensor); !added.ok())
+        return added.failure();
+    } else if (field.is(2, WireType::kVarint)) {
+      tensor.data_type = static_cast<std::int32_t>(field.varint);
+    } else if (field.is(3)) {
+      tensor.is_segment = true;
+    } else if (field.is(8)) {
+      tensor.name = wire_text(file, field.payload);
+    } else if (field.is(13)) {
+      tensor.external.push_back(field.payload);
+    } else if (field.is(14, WireType::kVarint)) {
+      tensor.is_external = field.varint == 1;
+    } else if (const std::optional<DataField> data = data_field(field.number);
+               data && (field.type == WireType::kBytes || field.type == data->single)) {
+      OnnxRun& run = tensor.data[static_cast<std::size_t>(data->data)];
+      if (data->data == OnnxData::kRaw) run.pieces = 0;  // not repeated: the last one counts
+      if (field.payload.size > 0) run = {run.pieces + 1, field.payload};
+    }
+  }
+  if (!reader.status().ok()) return reader.status().failure();
+  if (tensor.name.size() > kOnnxLongestText || !is_utf8(tensor.name))
+    return Failure{
+        "the name " + quote_text(tensor.name) + " is " +
+        (tensor.name.size() > kOnnxLongestText ? "longer than " + byte_text(kOnnxLongestText) : "not UTF-8") +
+        at_byte(message.begin)};
+  return tensor;
+}
+
+std::optional<std::string_view> onnx_type_name(std::int32_t data_type) {
+  if (data_type < 0 || static_cast<std::size_t>(data_type) >= kTypes.size()) return std::nullopt;
+  return kTypes[static_cast<std::size_t>(data_type)].name;
+}
+
+Result<std::optional<StoredTensor>> place_onnx_tensor(std::span<const std::byte> file,
+                                                      const OnnxTensor& tensor) {
+  if (tensor.data_type == 0) return misfit(tensor, "it has no data type");
+  if (tensor.is_segment) return misfit(tensor, "it is a segment of a tensor, expected a whole one");
+  if (!onnx_type_name(tensor.data_type)) return std::optional<StoredTensor>{};
+  const OnnxType& type = kTypes[static_cast<std::size_t>(tensor.data_type)];
+  if (!type.dtype) return std::optional<StoredTensor>{};
+
+  const Result<std::uint64_t> count = element_count(tensor.dims);
+  if (!count.ok()) return misfit(tensor, count.failure().message);
+  if (type.dtype == DType::kF4 && count.value() % 2 != 0) return std::optional<StoredTensor>{};
+  const Result<std::uint64_t> bytes = tensor_byte_size(*type.dtype, tensor.dims);
+  if (!bytes.ok()) return misfit(tensor, bytes.failure().message);
+
+  StoredTensor stored;
+  stored.name = tensor.name;
+  stored.dtype = *type.dtype;
+  stored.shape = tensor.dims;
+  TensorPlace& place = stored.place;
+  place.decoded = bytes.value();
+  if (tensor.is_external) return place_external(file, tensor, std::move(stored));
+
+  std::optional<OnnxData> found;
+  for (std::size_t i = 0; i < kOnnxDataNames.size(); ++i) {
+    if (tensor.data[i].pieces == 0) continue;
+    if (found)
+      return misfit(tensor, "its data are there twice, as " +
+                                std::string(kOnnxDataNames[static_cast<std::size_t>(*found)]) + " and as " +
+                                std::string(kOnnxDataNames[i]));
+    found = static_cast<OnnxData>(i);
+  }
+  if (!found) {
+    if (place.decoded == 0) return std::optional(std::move(stored));
+    return misfit(tensor, "it has no data, expected " + byte_text(place.decoded));
+  }
+  const std::string field(kOnnxDataNames[static_cast<std::size_t>(*found)]);
+  if (*found != OnnxData::kRaw && *found != type.field)
+    return misfit(tensor, "its data are " + field + ", expected raw_data or " +
+                              std::string(kOnnxDataNames[static_cast<std::size_t>(type.field)]));
+  const OnnxRun& run = tensor.run(*found);
+  if (run.pieces > 1)
+    return misfit(tensor, "its " + field + " lies in " + std::to_string(run.pieces) +
+                              " pieces, expected one packed run; save the model again with a current ONNX");
+  place.offset = run.extent.begin;
+  place.stored = run.extent.size;
+  if (*found == OnnxData::kInt32 || *found == OnnxData::kInt64 || *found == OnnxData::kUint64) {
+    place.coding = StorageCoding::kVarints;
+    const std::uint64_t numbers = type.dtype == DType::kF4 ? count.value() / 2 : count.value();
+    if (const Status fits = check_varints(file, tensor, run.extent, numbers); !fits.ok())
+      return fits.failure();
+  } else if (place.stored != place.decoded) {
+    return misfit(tensor, "its " + field + " takes " + byte_text(place.stored) + ", expected " +
+                              std::to_string(place.decoded));
+  }
+  return std::optional(std::move(stored));
+}
+
+}  // namespace crumb
