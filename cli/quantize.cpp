@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cli/output.h"
+#include "cli/recipe_flags.h"
 #include "cli/verb.h"
 #include "formats/crumb_file/writer.h"
 #include "formats/io/mapped_file.h"
@@ -16,47 +17,13 @@ namespace crumb::cli {
 namespace {
 
 struct Options {
-  std::string input, output, scheme, weights, embeddings, zstd = "off";
-  std::vector<std::string> include, exclude, set;
+  std::string input, output;
+  RecipeFlags recipe;
   int threads = 0;
   bool json = false;
 };
 
 constexpr size_t kWorstListed = 5;
-
-int zstd_level(const std::string& text) {
-  if (text == "off") return 0;
-  const bool digits =
-      !text.empty() && text.size() <= 2 && text.find_first_not_of("0123456789") == std::string::npos;
-  const int level = digits ? std::stoi(text) : 0;
-  if (level < 1 || level > kMostZstdLevel) {
-    throw usage_error("--zstd expects a level from 1 to " + std::to_string(kMostZstdLevel) +
-                      " or 'off', found '" + text + "'");
-  }
-  return level;
-}
-
-PlanOptions plan_options(const Options& options) {
-  if (options.scheme.empty() == options.weights.empty()) {
-    throw usage_error(options.scheme.empty()
-                          ? "quantize needs either --scheme NAME or --weights SPEC, as in --scheme W4A16"
-                          : "--scheme and --weights say the same thing; give one of them");
-  }
-  PlanOptions plan;
-  plan.weights = options.scheme.empty() ? QuantSpec::parse(options.weights) : parse_scheme(options.scheme);
-  plan.include = options.include;
-  plan.exclude = options.exclude;
-  if (!options.embeddings.empty()) plan.embeddings = parse_spec_or_keep(options.embeddings);
-  for (const std::string& set : options.set) {
-    const size_t equals = set.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw usage_error("--set expects 'GLOB=SPEC', as in --set '*.query.weight=int8:channel', found '" +
-                        set + "'");
-    }
-    plan.set.push_back({set.substr(0, equals), parse_spec_or_keep(set.substr(equals + 1))});
-  }
-  return plan;
-}
 
 Json report_json(const Options& options, const CheckpointReport& report, double seconds) {
   Json json;
@@ -144,13 +111,13 @@ void refuse_packed(const std::string& input) {
 
 void quantize_verb(const Options& options) {
   const double start = now_seconds();
-  const PlanOptions wanted = plan_options(options);
+  const Recipe recipe = recipe_of(options.recipe);
   RunOptions run;
-  run.zstd_level = zstd_level(options.zstd);
+  run.zstd_level = recipe.zstd;
   run.threads = options.threads;
   refuse_packed(options.input);
   const Checkpoint checkpoint = Checkpoint::open(options.input).take();
-  const std::vector<PlannedTensor> plan = plan_checkpoint(checkpoint, wanted);
+  const std::vector<PlannedTensor> plan = plan_checkpoint(checkpoint, recipe);
   CheckpointReport report;
   {
     Progress progress("quantizing", "tensors", plan.size(), checkpoint.input_bytes());
@@ -168,36 +135,16 @@ void quantize_verb(const Options& options) {
 void add_quantize(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("quantize", "Quantize a checkpoint into one packed file");
-  std::string scheme_help = "A named scheme:";
-  for (const Scheme& scheme : schemes()) scheme_help += " " + std::string(scheme.name);
   verb->add_option("input", options->input, "A Hugging Face folder or a safetensors file")->required();
   verb->add_option("-o,--output", options->output, "The packed file to write")->required();
-  verb->add_option("--scheme", options->scheme, scheme_help);
-  verb->add_option("--weights", options->weights,
-                   "The spec of linear and convolution weights, as in int4:group=128");
-  verb->add_option("--include", options->include, "Quantize tensors that match GLOB, whatever they are")
-      ->type_name("GLOB")
-      ->expected(1)
-      ->allow_extra_args(false)  // else CLI11 takes '[ab]' for a list
-      ->take_all();
-  verb->add_option("--exclude", options->exclude, "Keep tensors that match GLOB as they are")
-      ->type_name("GLOB")
-      ->expected(1)
-      ->allow_extra_args(false)  // else CLI11 takes '[ab]' for a list
-      ->take_all();
-  verb->add_option("--set", options->set, "Quantize tensors that match GLOB with SPEC, or 'keep' them")
-      ->type_name("GLOB=SPEC")
-      ->expected(1)
-      ->allow_extra_args(false)  // else CLI11 takes '[ab]' for a list
-      ->take_all();
-  verb->add_option("--embeddings", options->embeddings,
-                   "The spec of embedding tables, or 'keep' (int8:channel)");
-  verb->add_option("--zstd", options->zstd, "Compress with zstd at LEVEL 1 to 19, or 'off' (off)");
+  add_recipe_flags(*verb, options->recipe);
   verb->add_option("--threads", options->threads, "Threads (those the machine has); never changes the result")
       ->check(CLI::Range(0, 1024));
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->footer(
-      "Rules apply in the order include, exclude, embeddings, set; later ones win. In globs * crosses dots.\n"
+      "Rules apply in the order recipe, include, exclude, embeddings, set; later ones win. A GLOB names "
+      "tensors\n"
+      "or the layers that own them; * crosses dots.\n"
       "crumb formats lists the number formats.\n\n" +
       spec_grammar() +
       "\n\nExample:\n"

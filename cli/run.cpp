@@ -75,6 +75,7 @@ void add_verbs(CLI::App& app) {
   add_dequantize(app);
   add_compare(app);
   add_formats(app);
+  add_recipe(app);
   add_embed(app);
   add_agree(app);
 }

@@ -15,6 +15,7 @@ void add_verify(CLI::App& app);
 void add_dequantize(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_formats(CLI::App& app);
+void add_recipe(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_agree(CLI::App& app);
 

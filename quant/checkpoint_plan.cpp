@@ -1,10 +1,11 @@
 #include "quant/checkpoint_plan.h"
 
-#include <fnmatch.h>
+#include <algorithm>
+#include <unordered_map>
 
-#include "formats/checkpoint/classify.h"
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
+#include "quant/recipe/name_pattern.h"
 
 namespace crumb {
 namespace {
@@ -13,67 +14,140 @@ constexpr size_t kMostListed = 20;
 
 class Planner {
  public:
-  Planner(const Checkpoint& checkpoint, const PlanOptions& options)
-      : checkpoint_(checkpoint), options_(options) {}
+  Planner(const std::vector<TensorEntry>& tensors, const nlohmann::json* config, const Recipe& recipe)
+      : recipe_(recipe) {
+    for (const TensorEntry& entry : tensors) {
+      TensorClass known = classify_tensor(entry.name, entry.dtype, entry.shape, config);
+      plan_.push_back({&entry, std::nullopt, std::move(known.kept_because), known.role});
+    }
+  }
 
   std::vector<PlannedTensor> plan() {
-    by_role();
-    for (const std::string& glob : options_.include) apply(glob, "--include", options_.weights);
-    for (const std::string& glob : options_.exclude) apply(glob, "--exclude", std::nullopt);
-    if (options_.embeddings) {
-      for (size_t i = 0; i < plan_.size(); ++i) {
-        if (roles_[i] == TensorRole::kEmbedding)
-          assign(plan_[i], *options_.embeddings, "kept by --embeddings keep");
-      }
+    for (PlannedTensor& planned : plan_) {
+      if (planned.role == TensorRole::kWeight) assign(planned, recipe_.weights, "kept by weights: keep");
+      if (planned.role == TensorRole::kEmbedding)
+        assign(planned, recipe_.embeddings, "kept by embeddings: keep");
     }
-    for (const PlanOptions::Set& set : options_.set) apply(set.glob, "--set", set.spec);
+    for (const Rule& rule : recipe_.rules) apply(rule);
     check_shapes();
     return std::move(plan_);
   }
 
  private:
-  void by_role() {
-    static const QuantSpec per_row = QuantSpec::parse("int8:channel");
-    for (const TensorEntry& entry : checkpoint_.tensors()) {
-      const TensorClass role = classify_tensor(entry.name, entry.dtype, entry.shape, checkpoint_.config());
-      roles_.push_back(role.role);
-      PlannedTensor planned{.entry = &entry, .spec = std::nullopt, .kept_because = role.kept_because};
-      if (role.role == TensorRole::kWeight) assign(planned, options_.weights, "");
-      if (role.role == TensorRole::kEmbedding) assign(planned, per_row, "");
-      plan_.push_back(std::move(planned));
-    }
-  }
-
   static void assign(PlannedTensor& planned, const SpecOrKeep& spec, const std::string& kept_because) {
     planned.spec = spec;
     planned.kept_because = spec ? "" : kept_because;
   }
 
-  void apply(const std::string& glob, const std::string& option, const SpecOrKeep& spec) {
-    bool matched = false, applied = false;
-    std::vector<std::string_view> names;
-    for (PlannedTensor& planned : plan_) {
-      const TensorEntry& entry = *planned.entry;
-      names.push_back(entry.name);
-      if (fnmatch(glob.c_str(), entry.name.c_str(), 0) != 0) continue;
-      matched = true;
-      if (spec && !is_floating(entry.dtype)) {
-        planned.kept_because = "not floating point (" + std::string(dtype_name(entry.dtype)) + "), though " +
-                               option + " names it";
+  /// A tensor that a pattern matches; in_full where the pattern has no wildcards and is its whole name.
+  struct Hit {
+    size_t index;
+    bool in_full;
+  };
+
+  void apply(const Rule& rule) {
+    if (rule.match.name.empty()) {
+      std::vector<Hit> all;
+      for (size_t i = 0; i < plan_.size(); ++i) all.push_back({i, false});
+      return apply(rule, nullptr, all);
+    }
+    for (const std::string& name : rule.match.name) apply(rule, &name, hits(name));
+  }
+
+  std::vector<Hit> hits(const std::string& text) {
+    if (names_.empty()) index_names();
+    const NamePattern pattern(text);
+    std::vector<Hit> found;
+    if (pattern.literal()) {
+      if (const auto named = names_.find(*pattern.literal()); named != names_.end()) {
+        for (const size_t i : named->second) found.push_back({i, plan_[i].entry->name == *pattern.literal()});
+      }
+      return found;
+    }
+    for (size_t i = 0; i < plan_.size(); ++i) {
+      const std::string& name = plan_[i].entry->name;
+      const std::string layer(layer_of(name));
+      if (pattern.matches(name) || (!layer.empty() && pattern.matches(layer))) found.push_back({i, false});
+    }
+    return found;
+  }
+
+  void index_names() {
+    for (size_t i = 0; i < plan_.size(); ++i) {
+      const std::string& name = plan_[i].entry->name;
+      names_[name].push_back(i);
+      if (const std::string_view layer = layer_of(name); !layer.empty()) names_[layer].push_back(i);
+    }
+  }
+
+  /// Whether the rule is meant for a tensor that its pattern matches, whatever the type of its elements.
+  static bool reaches(const Rule& rule, const PlannedTensor& planned, bool in_full) {
+    if (rule.match.role.empty()) {
+      return in_full || !rule.weights || planned.role != TensorRole::kKept;
+    }
+    return std::ranges::any_of(rule.match.role, [&](Rule::Role role) {
+      switch (role) {
+        case Rule::Role::kWeight: return planned.role == TensorRole::kWeight;
+        case Rule::Role::kEmbedding: return planned.role == TensorRole::kEmbedding;
+        case Rule::Role::kAny: break;
+      }
+      return true;
+    });
+  }
+
+  void apply(const Rule& rule, const std::string* name, const std::vector<Hit>& found) {
+    const std::string rule_text = describe(rule, name);
+    size_t reached = 0, applied = 0;
+    for (const Hit& hit : found) {
+      PlannedTensor& planned = plan_[hit.index];
+      if (!reaches(rule, planned, hit.in_full)) continue;
+      ++reached;
+      const DType dtype = planned.entry->dtype;
+      if (rule.weights && !is_floating(dtype)) {
+        planned.kept_because =
+            "not floating point (" + std::string(dtype_name(dtype)) + "), though " + rule_text + " names it";
         continue;
       }
-      applied = true;
-      assign(planned, spec, "excluded by " + option + " " + quote_text(glob));
+      ++applied;
+      assign(planned, rule.weights, "excluded by " + rule_text);
     }
-    if (!matched) {
-      throw usage_error(option + " " + quote_text(glob) + " matches none of the " +
-                        std::to_string(plan_.size()) + " tensors; the nearest name is " +
-                        quote_text(nearest_name(glob, names)));
-    }
-    if (!applied) {
-      throw usage_error(option + " " + quote_text(glob) +
+    if (applied > 0 || rule.optional) return;
+    if (found.empty()) refuse_unmatched(rule_text, name);
+    if (reached > 0) {
+      throw usage_error(rule_text +
                         " matches only tensors that are not floating point and cannot be quantized");
     }
+    refuse_roles(rule, rule_text, *plan_[found[0].index].entry, plan_[found[0].index].role);
+  }
+
+  /// "--exclude '*.query'", "'mine.yaml' line 7: the rule for '*.query'".
+  static std::string describe(const Rule& rule, const std::string* name) {
+    if (rule.origin.starts_with("--")) return rule.origin + (name ? " " + quote_text(*name) : "");
+    const std::string what = name ? "the rule for " + quote_text(*name) : "the rule by role";
+    return rule.origin.empty() ? what : what + " (" + rule.origin + ")";
+  }
+
+  [[noreturn]] void refuse_unmatched(const std::string& rule_text, const std::string* name) const {
+    if (!name || plan_.empty()) throw usage_error(rule_text + " matches nothing: there are no tensors");
+    std::vector<std::string_view> names;
+    for (const PlannedTensor& planned : plan_) {
+      names.push_back(planned.entry->name);
+      if (const std::string_view layer = layer_of(planned.entry->name); !layer.empty())
+        names.push_back(layer);
+    }
+    throw usage_error(rule_text + " matches none of the " + std::to_string(plan_.size()) +
+                      " tensors; the nearest name is " + quote_text(nearest_name(*name, names)) +
+                      " (a rule that may match nothing says optional: true)");
+  }
+
+  [[noreturn]] static void refuse_roles(const Rule& rule, const std::string& rule_text,
+                                        const TensorEntry& first, TensorRole role) {
+    static constexpr std::string_view kRoles[] = {"a weight", "an embedding table", "neither of the two"};
+    throw usage_error(rule_text + " reaches no tensor: none that it matches has " +
+                      (rule.match.role.empty() ? "the role weight or embedding" : "a role that it asks for") +
+                      "; " + quote_text(first.name) + ", the first, is " +
+                      std::string(kRoles[static_cast<size_t>(role)]) +
+                      " (role: any reaches every floating tensor)");
   }
 
   void check_shapes() const {
@@ -92,24 +166,23 @@ class Planner {
       message += "\n  and " + std::to_string(misfits.size() - kMostListed) + " more";
     throw Error(message +
                 "\nchoose another size, add ':pad' to allow a smaller last group, or give these tensors "
-                "another spec with --set or --exclude");
+                "another spec with --set or --exclude, or by a rule of the recipe");
   }
 
-  const Checkpoint& checkpoint_;
-  const PlanOptions& options_;
+  const Recipe& recipe_;
   std::vector<PlannedTensor> plan_;
-  std::vector<TensorRole> roles_;
+  std::unordered_map<std::string_view, std::vector<size_t>> names_;  // full names and layers
 };
 
 }  // namespace
 
-SpecOrKeep parse_spec_or_keep(std::string_view text) {
-  if (text == "keep") return std::nullopt;
-  return QuantSpec::parse(text);
+std::vector<PlannedTensor> plan_tensors(const std::vector<TensorEntry>& tensors, const nlohmann::json* config,
+                                        const Recipe& recipe) {
+  return Planner(tensors, config, recipe).plan();
 }
 
-std::vector<PlannedTensor> plan_checkpoint(const Checkpoint& checkpoint, const PlanOptions& options) {
-  return Planner(checkpoint, options).plan();
+std::vector<PlannedTensor> plan_checkpoint(const Checkpoint& checkpoint, const Recipe& recipe) {
+  return plan_tensors(checkpoint.tensors(), checkpoint.config(), recipe);
 }
 
 }  // namespace crumb

@@ -1,0 +1,104 @@
+#include "cli/recipe_flags.h"
+
+#include "formats/io/text.h"
+#include "quant/recipe/fields.h"
+
+namespace crumb::cli {
+namespace {
+
+/// A flag that stands for rules.
+void add_rule_flag(CLI::App& verb, const std::string& flag, std::vector<std::string>& values,
+                   const std::string& type, const std::string& help) {
+  verb.add_option(flag, values, help)
+      ->type_name(type)
+      ->expected(1)
+      ->allow_extra_args(false)  // else CLI11 takes '[ab]' for a list
+      ->take_all();
+}
+
+/// A flag that is a field of the recipe.
+void add_field_flag(CLI::App& verb, std::string_view key, std::string& value) {
+  const FieldInfo& field = recipe_field(key);
+  verb.add_option(std::string(field.flag), value, std::string(field.help));
+}
+
+void set_field(std::string_view key, const std::string& value, Recipe& recipe) {
+  const Field<Recipe>& field = recipe_field(key);
+  try {
+    field.set(recipe, {value});
+  } catch (const Error& error) {
+    throw usage_error(std::string(field.flag) + ": " + error.what());
+  }
+}
+
+Rule glob_rule(const std::string& flag, const std::string& glob, const SpecOrKeep& spec) {
+  Rule rule{.match = {.name = {glob}}, .weights = spec, .origin = flag};
+  if (spec) rule.match.role = {Rule::Role::kAny};
+  return rule;
+}
+
+Rule set_rule(const std::string& set) {
+  const size_t equals = set.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw usage_error("--set expects 'GLOB=SPEC', as in --set '*.query.weight=int8:channel', found " +
+                      quote_text(set));
+  }
+  return glob_rule("--set", set.substr(0, equals), parse_spec_or_keep(set.substr(equals + 1)));
+}
+
+}  // namespace
+
+void add_recipe_flags(CLI::App& verb, RecipeFlags& flags) {
+  std::string scheme_help = "A named scheme:";
+  for (const Scheme& scheme : schemes()) scheme_help += " " + std::string(scheme.name);
+  verb.add_option("--scheme", flags.scheme, scheme_help);
+  add_field_flag(verb, "weights", flags.weights);
+  verb.add_option("--recipe", flags.recipe,
+                  "A recipe in YAML (crumb recipe --fields lists what may stand there)");
+  add_rule_flag(verb, "--include", flags.include, "GLOB", "Quantize what matches GLOB, whatever it is");
+  add_rule_flag(verb, "--exclude", flags.exclude, "GLOB", "Keep what matches GLOB as it is");
+  add_rule_flag(verb, "--set", flags.set, "GLOB=SPEC", "Quantize what matches GLOB with SPEC, or 'keep' it");
+  add_field_flag(verb, "embeddings", flags.embeddings);
+  add_field_flag(verb, "zstd", flags.zstd);
+}
+
+Recipe recipe_of(const RecipeFlags& flags) {
+  const int given = !flags.scheme.empty() + !flags.weights.empty() + !flags.recipe.empty();
+  if (given == 0) {
+    throw usage_error("quantize needs --scheme NAME, --weights SPEC or --recipe FILE, as in --scheme W4A16");
+  }
+  if (given > 1) {
+    throw usage_error("--scheme, --weights and --recipe say the same thing; give one of them");
+  }
+  Recipe recipe;
+  if (!flags.recipe.empty()) recipe = Recipe::load(flags.recipe);
+  if (!flags.scheme.empty()) recipe = preset_recipe(flags.scheme);
+  if (!flags.weights.empty()) set_field("weights", flags.weights, recipe);
+  apply_flags(flags, recipe);
+  return recipe;
+}
+
+void apply_flags(const RecipeFlags& flags, Recipe& recipe) {
+  if (!flags.zstd.empty()) set_field("zstd", flags.zstd, recipe);
+  if (!flags.include.empty() && !recipe.weights) {
+    throw usage_error("--include needs a spec for weights, which are kept; --set 'GLOB=SPEC' names one");
+  }
+  for (const std::string& glob : flags.include) {
+    recipe.rules.push_back(glob_rule("--include", glob, recipe.weights));
+  }
+  for (const std::string& glob : flags.exclude) {
+    recipe.rules.push_back(glob_rule("--exclude", glob, std::nullopt));
+  }
+  if (!flags.embeddings.empty()) {
+    set_field("embeddings", flags.embeddings, recipe);
+    if (!recipe.rules.empty()) {  // it wins over what came before
+      recipe.rules.push_back({.match = {.role = {Rule::Role::kEmbedding}},
+                              .weights = recipe.embeddings,
+                              .optional = true,
+                              .origin = "--embeddings " + flags.embeddings});
+    }
+  }
+  for (const std::string& set : flags.set) recipe.rules.push_back(set_rule(set));
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,31 @@
+// The flags of crumb quantize that say what a recipe says. Their names, types and help come from the recipe's
+// table of fields (quant/recipe/fields.h).
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "quant/recipe/recipe.h"
+
+namespace crumb::cli {
+
+struct RecipeFlags {
+  std::string scheme, recipe, weights, embeddings, zstd;
+  std::vector<std::string> include, exclude, set;
+
+  /// Whether --scheme, --weights or --recipe says how weights are quantized.
+  bool has_base() const { return !scheme.empty() || !weights.empty() || !recipe.empty(); }
+};
+
+void add_recipe_flags(CLI::App& verb, RecipeFlags& flags);
+
+/// What --scheme, --weights and --recipe (exactly one of them) say, then changed by the other flags. Throws
+/// Error(kUsage).
+Recipe recipe_of(const RecipeFlags& flags);
+
+/// Changes a recipe by the flags that may stand beside any: --zstd, then rules for --include, --exclude,
+/// --embeddings and --set, in this order. Throws Error(kUsage).
+void apply_flags(const RecipeFlags& flags, Recipe& recipe);
+
+}  // namespace crumb::cli

@@ -1,0 +1,53 @@
+// The fields of a recipe, each declared once (fields.cpp): from these rows derive reading YAML, messages about
+// wrong keys, printing, the listing for help, and the command line flags.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quant/recipe/recipe.h"
+
+namespace crumb {
+
+enum class FieldKind {
+  kScalar,  ///< one scalar
+  kList,    ///< a scalar, or a list of them
+  kMatch,   ///< the map of a rule's match
+  kRules,   ///< a list of maps, a rule each
+  kNotYet,  ///< a key of the design that is not supported yet: refused
+};
+
+struct FieldInfo {
+  std::string_view key;
+  FieldKind kind;
+  std::string_view type;     ///< what may stand there, for people: "SPEC or keep"
+  std::string_view help;     ///< one line
+  std::string_view example;  ///< a value
+  std::string_view flag;     ///< of crumb quantize; empty where there is none
+  bool required = false;
+};
+
+/// A row for a field of T: Recipe, Rule or Rule::Match.
+template <class T>
+struct Field : FieldInfo {
+  /// Sets the field from its scalars (kScalar: exactly one). Throws Error(kUsage).
+  void (*set)(T& owner, const std::vector<std::string>& values) = nullptr;
+  /// The scalars that set() needs to give this value again; none where the field is left out.
+  std::vector<std::string> (*print)(const T& owner) = nullptr;
+};
+
+template <class T>
+std::span<const Field<T>> fields_of();
+template <>
+std::span<const Field<Recipe>> fields_of<Recipe>();
+template <>
+std::span<const Field<Rule>> fields_of<Rule>();
+template <>
+std::span<const Field<Rule::Match>> fields_of<Rule::Match>();
+
+/// The row of a recipe's field; the key must be one.
+const Field<Recipe>& recipe_field(std::string_view key);
+
+}  // namespace crumb

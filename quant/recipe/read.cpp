@@ -1,0 +1,142 @@
+// YAML into a Recipe, driven by the table of fields.
+#include <algorithm>
+#include <map>
+#include <type_traits>
+
+#include "formats/io/mapped_file.h"
+#include "formats/io/text.h"
+#include "formats/text/nearest_name.h"
+#include "quant/recipe/fields.h"
+#include "quant/recipe/recipe.h"
+#include "quant/recipe/yaml_tree.h"
+
+namespace crumb {
+namespace {
+
+class Reader {
+ public:
+  explicit Reader(const std::string& name) : name_(name) {}
+
+  Recipe read(const YamlNode& root) {
+    if (root.kind == YamlNode::Kind::kNull) {
+      throw usage_error(quote_text(name_) +
+                        ": the recipe is empty, expected at least 'weights', as in weights: int4:group=128");
+    }
+    Recipe recipe;
+    (void)section(root, "recipe", recipe);
+    return recipe;
+  }
+
+ private:
+  [[noreturn]] void fail(size_t line, const std::string& message) const {
+    throw usage_error(yaml_place(name_, line) + ": " + message);
+  }
+
+  /// Reads a map into its owner; gives the line of each key.
+  template <class T>
+  std::map<std::string_view, size_t> section(const YamlNode& node, const std::string& what, T& owner) {
+    if (node.kind != YamlNode::Kind::kMap) {
+      fail(node.line, what + ": expected a map of keys and values, found " + node.describe());
+    }
+    std::map<std::string_view, size_t> lines;
+    for (size_t i = 0; i < node.keys.size(); ++i) {
+      const YamlNode& key = node.keys[i];
+      const Field<T>& field = find<T>(key, what);
+      const auto [first, added] = lines.try_emplace(field.key, key.line);
+      if (!added) {
+        fail(key.line, "the key '" + std::string(field.key) + "' of the " + what +
+                           " is given twice, first in line " + std::to_string(first->second));
+      }
+      read_field(field, key.line, node.items[i], owner);
+    }
+    for (const Field<T>& field : fields_of<T>()) {
+      if (!field.required || lines.contains(field.key)) continue;
+      fail(node.line, "the " + what + " has no '" + std::string(field.key) + "'; expected " +
+                          std::string(field.key) + ": " + std::string(field.type) + ", as in " +
+                          std::string(field.key) + ": " + std::string(field.example));
+    }
+    return lines;
+  }
+
+  template <class T>
+  const Field<T>& find(const YamlNode& key, const std::string& what) const {
+    std::vector<std::string_view> known;
+    for (const Field<T>& field : fields_of<T>()) {
+      if (field.kind != FieldKind::kNotYet) known.push_back(field.key);
+      if (field.key != key.text) continue;
+      if (field.kind == FieldKind::kNotYet) {
+        fail(key.line, "the key '" + key.text + "' of the " + what + ": not yet; " + std::string(field.help));
+      }
+      return field;
+    }
+    fail(key.line, "unknown key " + quote_text(key.text) + " of the " + what + ", did you mean '" +
+                       nearest_name(key.text, known) + "'?");
+  }
+
+  template <class T>
+  void read_field(const Field<T>& field, size_t line, const YamlNode& value, T& owner) {
+    const std::string key(field.key);
+    if (field.kind == FieldKind::kMatch) {
+      if constexpr (std::is_same_v<T, Rule>) read_match(value, owner.match);
+      return;
+    }
+    if (field.kind == FieldKind::kRules) {
+      if constexpr (std::is_same_v<T, Recipe>) read_rules(value, owner.rules);
+      return;
+    }
+    const bool list = field.kind == FieldKind::kList && value.kind == YamlNode::Kind::kList;
+    std::vector<std::string> values;
+    for (const YamlNode& item : list ? std::span(value.items) : std::span(&value, 1)) {
+      if (item.kind != YamlNode::Kind::kScalar) {
+        fail(item.line, key + ": expected " + std::string(field.type) + ", found " + item.describe());
+      }
+      try {
+        field.set(owner, {item.text});  // one by one: an error belongs to the item's line
+      } catch (const Error& error) {
+        fail(item.line, key + ": " + error.what());
+      }
+      values.push_back(item.text);
+    }
+    if (values.empty()) fail(line, key + ": expected " + std::string(field.type) + ", found an empty list");
+    if (values.size() > 1) field.set(owner, values);
+  }
+
+  void read_match(const YamlNode& node, Rule::Match& match) {
+    if (section(node, "match", match).empty()) {
+      fail(node.line, "match: expected a name, a role or both, found neither");
+    }
+  }
+
+  void read_rules(const YamlNode& node, std::vector<Rule>& rules) {
+    if (node.kind != YamlNode::Kind::kList) {
+      fail(node.line, "rules: expected a list of rules, found " + node.describe());
+    }
+    for (const YamlNode& item : node.items) {
+      Rule rule;
+      const auto lines = section(item, "rule", rule);
+      if (lines.contains("weights") == lines.contains("skip")) {
+        fail(item.line, lines.contains("skip")
+                            ? "the rule has both 'weights' and 'skip'; expected one of them"
+                            : "the rule has neither 'weights' nor 'skip: true'");
+      }
+      rule.origin = yaml_place(name_, item.line);
+      rules.push_back(std::move(rule));
+    }
+  }
+
+  const std::string& name_;
+};
+
+}  // namespace
+
+Recipe parse_recipe(std::string_view text, const std::string& name) {
+  return Reader(name).read(parse_yaml(text, name, Recipe::kMaxBytes));
+}
+
+Recipe Recipe::load(const std::filesystem::path& path) {
+  const Result<std::string> text = read_text_file(path, kMaxBytes);
+  if (!text.ok()) throw usage_error("the recipe cannot be read: " + text.failure().message);
+  return parse_recipe(text.value(), path.string());
+}
+
+}  // namespace crumb

@@ -1,0 +1,92 @@
+// A recipe: which tensors of a checkpoint are quantized, and how. A plain struct and its YAML.
+//
+//   version: 1
+//   weights: int4:group=128         # linear and convolution weights: a spec, or keep
+//   embeddings: int8:channel        # embedding tables: a spec, or keep
+//   zstd: off                       # compression of the packed file: off, or a level from 1 to 19
+//   rules:                          # later ones win
+//     - {match: {name: ["stem", "head"]}, weights: int8:channel}
+//     - {match: {name: "re:.*\\.(query|key)\\.weight", role: weight}, weights: int3:group=64}
+//     - {match: {name: "lm_head"}, skip: true, optional: true}
+//
+// Names (quant/recipe/name_pattern.h): a pattern stands for a tensor's full name or for the layer that owns it
+// (the name without its last component). A rule that gives `weights` reaches weights and embedding tables;
+// with match.role those roles only, `any` being every floating tensor; a pattern without wildcards that is a
+// tensor's full name reaches that tensor whatever its role, unless match.role is given. `skip: true` keeps
+// whatever matches.
+// A pattern that reaches nothing is an error unless the rule says `optional: true`.
+//
+// Every field stands once, in quant/recipe/fields.cpp: reading, printing, messages and help derive from there.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quant/quant_spec.h"
+
+namespace crumb {
+
+/// A spec, or the wish to keep a tensor as it is.
+using SpecOrKeep = std::optional<QuantSpec>;
+
+/// Parses a spec or the word "keep". Throws Error(kUsage).
+SpecOrKeep parse_spec_or_keep(std::string_view text);
+
+/// The canonical spec, or "keep".
+std::string to_string(const SpecOrKeep& spec);
+
+struct Rule {
+  enum class Role { kWeight, kEmbedding, kAny };
+  struct Match {
+    std::vector<std::string> name;  ///< globs, or re:REGEX; empty: every tensor of the roles
+    std::vector<Role> role;         ///< empty: see the head of this file
+    bool operator==(const Match&) const = default;
+  };
+
+  Match match;         ///< name, role or both are given
+  SpecOrKeep weights;  ///< none: skip what matches
+  bool optional = false;
+
+  /// Where the rule comes from, for messages: "'mine.yaml' line 7", "--exclude". No part of its value.
+  std::string origin;
+
+  bool operator==(const Rule& other) const {
+    return match == other.match && weights == other.weights && optional == other.optional;
+  }
+};
+
+struct Recipe {
+  static constexpr int kVersion = 1;
+  static constexpr size_t kMaxBytes = size_t{4} << 20;  ///< of YAML
+
+  SpecOrKeep weights;
+  SpecOrKeep embeddings = QuantSpec::parse("int8:channel");
+  int zstd = 0;  ///< 0: off
+  std::vector<Rule> rules;
+
+  bool operator==(const Recipe&) const = default;
+
+  /// Reads a file. Throws Error(kUsage), also for one that cannot be read.
+  static Recipe load(const std::filesystem::path& path);
+};
+
+/// Reads YAML; `name` is what messages call it. Throws Error(kUsage) that says file, line, key, what was found
+/// and what was expected; nothing else, on any bytes.
+Recipe parse_recipe(std::string_view text, const std::string& name);
+
+/// The whole recipe, defaults included; parse_recipe gives an equal one back.
+std::string to_yaml(const Recipe& recipe);
+
+/// The same with a comment before every field that says what it is.
+std::string to_commented_yaml(const Recipe& recipe);
+
+/// The recipe that a scheme's name stands for. Throws as parse_scheme does.
+Recipe preset_recipe(std::string_view scheme);
+
+/// A rule for exactly these tensors, whatever their names hold and whatever they are.
+Rule rule_for_tensors(const std::vector<std::string>& names, const SpecOrKeep& spec);
+
+}  // namespace crumb
