@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <utility>
 
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
@@ -134,13 +135,13 @@ void Flattener::count_tensors(PickleId root) {
       stack.pop_back();
       continue;
     }
-    if (visit.is_key) visit.item = tree_.next(visit.item);
+    if (std::exchange(visit.is_key, false)) visit.item = tree_.next(visit.item);
     const PickleId value = tree_.value(visit.item);
     if (counts_[value] == kUnknown) {
       enter(value);
       if (counts_[value] == kEntered) continue;  // Comes back to this item, with the count.
     }
-    visit.sum = std::min(kMost, visit.sum > kMost - count(value) ? kMost : visit.sum + count(value));
+    visit.sum = visit.sum > kMost - count(value) ? kMost : visit.sum + count(value);
     visit.item = tree_.next(visit.item);
     visit.is_key = tree_.is(visit.id, PickleKind::kDict);
   }
