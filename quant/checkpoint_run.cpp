@@ -19,15 +19,10 @@ constexpr uint64_t kChunkValues = uint64_t{1} << 20;
 /// A tensor's values as float32: in place where they lie so already, else widened.
 class FloatValues {
  public:
-  explicit FloatValues(const TensorEntry& entry) {
-    const uint64_t count = entry.data.size() * 8 / dtype_bits(entry.dtype);
-    const bool aligned = reinterpret_cast<uintptr_t>(entry.data.data()) % alignof(float) == 0;
-    if (entry.dtype == DType::kF32 && aligned) {
-      values_ = {reinterpret_cast<const float*>(entry.data.data()), count};
-      return;
-    }
+  FloatValues(const Checkpoint& checkpoint, const TensorEntry& entry) {
+    const uint64_t count = entry.bytes * 8 / dtype_bits(entry.dtype);
     owned_.resize(count);
-    widen_to_float(entry.dtype, entry.data, owned_);
+    widen_to_float(entry.dtype, checkpoint.load(entry).take(), owned_);
     values_ = owned_;
   }
   std::span<const float> values() const { return values_; }
@@ -127,7 +122,7 @@ CheckpointReport quantize_checkpoint(const Checkpoint& checkpoint, const std::ve
     row.sqnr_db = std::numeric_limits<double>::infinity();
     row.kept_because = planned.kept_because;
     if (planned.spec) {
-      const FloatValues source(entry);
+      const FloatValues source(checkpoint, entry);
       const QuantizedTensor tensor = quantize(*planned.spec, source.values(), entry.shape,
                                               {.threads = options.threads, .name = entry.name});
       write_encoded(writer, tensor);
@@ -139,11 +134,10 @@ CheckpointReport quantize_checkpoint(const Checkpoint& checkpoint, const std::ve
       quantized_bytes += tensor.layout.total_bytes();
       quantized_weights += tensor.layout.matrix.size();
     } else {
-      writer.write(entry.data);
+      writer.write(checkpoint.load(entry).take());
     }
     row.bytes = writer.header().tensors[report.tensors.size() - 1].stored_bytes();
-    bytes_done += entry.data.size();
-    checkpoint.release(entry);
+    bytes_done += entry.bytes;
   }
   for (const ModelFile& file : checkpoint.files()) writer.write(file.bytes);
   progress();

@@ -22,9 +22,8 @@ bool is_crumb(const std::filesystem::path& path) {
 
 }  // namespace
 
-TensorSource TensorSource::open(const std::filesystem::path& path) {
+TensorSource TensorSource::open(const std::filesystem::path& path, const std::string& key) {
   TensorSource source;
-  source.path_ = path;
   if (is_crumb(path)) {
     source.crumb_ = CrumbFile::open(path).take();
     for (const PackedTensor& tensor : source.crumb_->header().tensors) {
@@ -34,18 +33,14 @@ TensorSource TensorSource::open(const std::filesystem::path& path) {
     std::ranges::sort(source.tensors_, {}, &SourceTensor::name);
     return source;
   }
-  source.checkpoint_ = Checkpoint::open(path, {.refuse_quantized = false}).take();
+  source.checkpoint_ = Checkpoint::open(path, {.refuse_quantized = false, .key = key}).take();
   for (const TensorEntry& tensor : source.checkpoint_->tensors()) {
-    source.tensors_.push_back({tensor.name, tensor.dtype, tensor.shape, "", tensor.data.size()});
+    source.tensors_.push_back({tensor.name, tensor.dtype, tensor.shape, "", tensor.bytes});
   }
   return source;
 }
 
-std::string_view TensorSource::kind() const {
-  if (crumb_) return "crumb";
-  std::error_code ignored;
-  return std::filesystem::is_directory(path_, ignored) ? "folder" : "safetensors";
-}
+std::string_view TensorSource::kind() const { return crumb_ ? "crumb" : checkpoint_->kind(); }
 
 uint64_t TensorSource::bytes() const { return crumb_ ? crumb_->size() : checkpoint_->input_bytes(); }
 
@@ -55,12 +50,7 @@ const SourceTensor* TensorSource::find(std::string_view name) const {
 }
 
 std::vector<std::byte> TensorSource::raw(const SourceTensor& tensor) const {
-  if (checkpoint_) {
-    const TensorEntry& entry = *checkpoint_->find(tensor.name);
-    std::vector<std::byte> bytes(entry.data.begin(), entry.data.end());
-    checkpoint_->release(entry);
-    return bytes;
-  }
+  if (checkpoint_) return checkpoint_->load(*checkpoint_->find(tensor.name)).take();
   const PackedTensor& packed = *crumb_->find(tensor.name);
   if (packed.encoding)
     throw Error("tensor " + quote_text(tensor.name) + " is quantized: it has no raw bytes");
@@ -80,13 +70,6 @@ std::vector<float> TensorSource::floats(const SourceTensor& tensor, int threads)
     for (const auto& blob : packed->parts) {
       if (blob) crumb_->release(*blob);
     }
-    return values;
-  }
-  if (checkpoint_) {
-    const TensorEntry& entry = *checkpoint_->find(tensor.name);
-    std::vector<float> values(count);
-    widen_to_float(entry.dtype, entry.data, values);
-    checkpoint_->release(entry);
     return values;
   }
   const std::vector<std::byte> bytes = raw(tensor);

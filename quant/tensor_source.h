@@ -1,4 +1,4 @@
-// Named tensors as float32, whatever they lie in: a Hugging Face folder, a safetensors file or a packed file.
+// Named tensors as float32, whatever they lie in: any checkpoint (formats/checkpoint) or a packed file.
 // `crumb inspect`, `compare` and `dequantize` see every input through it.
 #pragma once
 
@@ -28,9 +28,10 @@ class TensorSource {
  public:
   /// Throws Error naming the path and what is wrong with it. Checkpoints that another tool quantized are
   /// listed all the same.
-  static TensorSource open(const std::filesystem::path& path);
+  /// `key` picks the model inside a PyTorch file (CheckpointOptions).
+  static TensorSource open(const std::filesystem::path& path, const std::string& key = {});
 
-  /// "folder", "safetensors" or "crumb".
+  /// "crumb", or Checkpoint::kind().
   std::string_view kind() const;
   uint64_t bytes() const;                                                ///< of the tensor files
   const std::vector<SourceTensor>& tensors() const { return tensors_; }  ///< sorted by name
@@ -49,7 +50,6 @@ class TensorSource {
  private:
   TensorSource() = default;
 
-  std::filesystem::path path_;
   std::optional<Checkpoint> checkpoint_;
   std::optional<CrumbFile> crumb_;
   std::vector<SourceTensor> tensors_;

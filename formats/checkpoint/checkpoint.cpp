@@ -25,8 +25,14 @@ const ModelFile* Checkpoint::find_file(std::string_view path) const {
 
 std::uint64_t Checkpoint::input_bytes() const {
   std::uint64_t sum = 0;
-  for (const MappedFile& file : tensor_files_) sum += file.size();
+  for (const InputFile& file : tensor_files_) sum += file.size();
   return sum;
+}
+
+Result<std::vector<std::byte>> Checkpoint::load(const TensorEntry& tensor) const {
+  std::vector<std::byte> bytes(tensor.bytes);
+  if (const Status read = reader(tensor).read(bytes); !read.ok()) return read.failure();
+  return bytes;
 }
 
 }  // namespace crumb

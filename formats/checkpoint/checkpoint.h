@@ -1,9 +1,13 @@
 // A model as it is published: one list of named tensors, whatever files they lie in.
 //
-// Opened from (a) a Hugging Face folder: model.safetensors, else model.safetensors.index.json with its
-// shards, else the only *.safetensors there is; (b) one safetensors file; (c) an index, which stands for its
-// folder. Only the safetensors are needed: configuration, tokenizer and the index's total_size are optional.
-// What a file is, its first bytes say, not its name alone.
+// Opened from
+//   a Hugging Face folder: model.safetensors, else model.safetensors.index.json with its shards, else the only
+//     *.safetensors there is, else pytorch_model.bin, else pytorch_model.bin.index.json with its shards, else
+//     the only file of a kind below;
+//   an index, which stands for its folder;
+//   one file: safetensors, PyTorch (.pt, .pth, .bin), NumPy (.npy, .npz), ONNX (its initializers).
+// Only the tensors are needed: configuration, tokenizer and the index's total_size are optional. What a file
+// is, its first bytes say, not its name alone. The tensor of an .npy file is named after the file's stem.
 //
 // The index is {"metadata": ..., "weight_map": {tensor: file in the same folder}}.
 #pragma once
@@ -19,18 +23,17 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/dtype.h"
+#include "formats/checkpoint/stored_tensor.h"
+#include "formats/checkpoint/tensor_reader.h"
 #include "formats/error.h"
+#include "formats/io/input_file.h"
 #include "formats/io/mapped_file.h"
 
 namespace crumb {
 
-struct TensorEntry {
-  std::string name;
-  DType dtype = DType::kF32;
-  std::vector<std::uint64_t> shape;
-  std::span<const std::byte> data;  ///< mapped, little-endian, row-major; not necessarily aligned
-  std::size_t file = 0;             ///< which tensor file it lies in
+struct TensorEntry : StoredTensor {
+  std::uint64_t bytes = 0;  ///< what dtype and shape take
+  std::size_t input = 0;    ///< which tensor file it lies in
 };
 
 /// A file that belongs to the model beside its tensors (configuration, tokenizer, modules).
@@ -42,17 +45,19 @@ struct ModelFile {
 struct CheckpointOptions {
   /// Refuse what is already quantized. `inspect` may want to look all the same.
   bool refuse_quantized = true;
+  /// Which entry of a PyTorch file is the model (formats/torch_pickle/torch_pickle.h). Refused for others.
+  std::string key = {};
 };
 
-/// Everything that spans point to is mapped and lives as long as the Checkpoint (also across a move).
-/// Move-only.
+/// Move-only; reading is thread-safe. The bytes of model files live as long as it (also across a move).
 class Checkpoint {
  public:
   static constexpr std::uint64_t kMaxModelFile = std::uint64_t{64} << 20;
 
-  /// A Failure names the path and: what was found where no checkpoint is; the damage of a safetensors file; a
-  /// shard that is missing or outside the folder; a tensor that the index places in a shard where it is not,
-  /// or that two shards hold; a side file above kMaxModelFile; how the checkpoint is already quantized.
+  /// A Failure names the path and: what was found where no checkpoint is; the damage of a tensor file; a shard
+  /// or external data that is missing, too short or outside the folder; a tensor that the index places in a
+  /// shard where it is not, or that two shards hold; a side file above kMaxModelFile; how the checkpoint is
+  /// already quantized.
   static Result<Checkpoint> open(const std::filesystem::path& path, const CheckpointOptions& options = {});
 
   Checkpoint(Checkpoint&&) noexcept;
@@ -65,8 +70,20 @@ class Checkpoint {
   /// Null where there is none of that name.
   const TensorEntry* find(std::string_view name) const;
 
-  /// Gives the memory of a tensor's pages back to the system once it was read; its bytes stay readable.
-  void release(const TensorEntry& tensor) const { tensor_files_[tensor.file].release(tensor.data); }
+  /// Reads a tensor's bytes slice by slice. The Checkpoint must outlive the reader and not move meanwhile.
+  TensorReader reader(const TensorEntry& tensor) const { return {tensor_files_[tensor.input], tensor}; }
+
+  /// A tensor's bytes, little-endian and row-major. A Failure names file and tensor.
+  Result<std::vector<std::byte>> load(const TensorEntry& tensor) const;
+
+  /// What the files hold beside tensors: named, not read.
+  const std::vector<SkippedEntry>& skipped() const { return skipped_; }
+
+  /// The files that tensors lie in.
+  const std::vector<InputFile>& tensor_files() const { return tensor_files_; }
+
+  /// What was opened: "folder", "safetensors", "pytorch", "npy", "npz", "onnx".
+  std::string_view kind() const { return kind_; }
 
   /// The sum of the tensor files' sizes.
   std::uint64_t input_bytes() const;
@@ -90,7 +107,9 @@ class Checkpoint {
   friend class CheckpointOpener;
   Checkpoint();
 
-  std::vector<MappedFile> tensor_files_;
+  std::string_view kind_;
+  std::vector<InputFile> tensor_files_;
+  std::vector<SkippedEntry> skipped_;
   std::vector<MappedFile> side_files_;
   std::vector<TensorEntry> tensors_;
   std::vector<ModelFile> files_;

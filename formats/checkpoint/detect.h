@@ -10,18 +10,23 @@ namespace crumb {
 
 enum class ModelFileKind {
   kSafetensors,
-  kJson,   ///< begins with '{': perhaps a safetensors index
+  kTorch,
+  kNpy,
+  kNpz,
+  kOnnx,
+  kZip,    ///< PyTorch or NumPy: its members tell
+  kJson,   ///< begins with '{': perhaps an index
   kOther,  ///< known, and not readable as a checkpoint
   kUnknown,
 };
 
 struct DetectedFile {
   ModelFileKind kind = ModelFileKind::kUnknown;
-  std::string what;  ///< for people: "a PyTorch checkpoint (zip)"
+  std::string what;  ///< for people: "a GGUF file"
 };
 
 /// start is the first bytes of the file (32 are enough), extension its lower-case ".pt", which decides only
-/// where the bytes leave it open (ONNX has no magic, a zip may hold anything).
+/// where the bytes leave it open (ONNX has no magic).
 DetectedFile detect_model_file(std::span<const std::byte> start, std::string_view extension);
 
 }  // namespace crumb

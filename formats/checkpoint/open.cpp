@@ -6,9 +6,9 @@
 
 #include "formats/checkpoint/checkpoint.h"
 #include "formats/checkpoint/detect.h"
+#include "formats/checkpoint/list_tensors.h"
 #include "formats/io/text.h"
 #include "formats/json/bounded_json.h"
-#include "formats/safetensors/safetensors.h"
 
 namespace crumb {
 
@@ -17,9 +17,18 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::string_view kExpected =
-    "expected a Hugging Face folder, a .safetensors file or a model.safetensors.index.json";
-constexpr const char* kIndexName = "model.safetensors.index.json";
+/// What a folder's tensors lie in, in the order of preference; of each, an index after the file itself.
+constexpr std::array<const char*, 2> kModelNames = {"model.safetensors", "pytorch_model.bin"};
+constexpr const char* kIndexEnd = ".index.json";
+/// What trainers leave beside a model.
+constexpr std::array<const char*, 4> kNoModels = {"training_args.bin", "optimizer.bin", "optimizer.pt",
+                                                  "scheduler.pt"};
+
+std::string expected() {
+  return "expected a Hugging Face folder, " + std::string(kTensorFiles) +
+         ", or a safetensors or PyTorch index";
+}
+
 constexpr std::array<const char*, 16> kModelFiles = {
     "added_tokens.json",
     "chat_template.jinja",
@@ -43,13 +52,6 @@ constexpr std::array<const char*, 16> kModelFiles = {
 bool is_present(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(path, ignored));
-}
-
-std::string lower_extension(const fs::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return extension;
 }
 
 /// A path of plain components, which cannot leave the folder that it is relative to.
@@ -77,6 +79,7 @@ class CheckpointOpener {
 
   Result<Checkpoint> open(const CheckpointOptions& options) {
     std::error_code ignored;
+    key_ = options.key;
     const Status opened = fs::is_directory(path_, ignored) ? open_folder(path_) : open_file();
     if (!opened.ok()) return opened.failure();
     sort_inputs();
@@ -92,79 +95,128 @@ class CheckpointOpener {
  private:
   Status open_file() {
     Result<MappedFile> file = MappedFile::open(path_);
-    if (!file.ok()) return Failure{file.failure().message + "; " + std::string(kExpected)};
+    if (!file.ok()) return Failure{file.failure().message + "; " + expected()};
     const std::span<const std::byte> bytes = file.value().bytes();
     const DetectedFile detected =
         detect_model_file(bytes.first(std::min<std::size_t>(bytes.size(), 64)), lower_extension(path_));
-    const std::string name = quote_text(path_.native());
-    switch (detected.kind) {
-      case ModelFileKind::kSafetensors: return add_tensor_file(std::move(file.value()));
-      case ModelFileKind::kJson: {
-        const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
-        if (const Status shards = open_index(folder, path_); !shards.ok()) return shards;
-        return add_model_files(folder);
-      }
-      case ModelFileKind::kOther:
-        return Failure{name + " is " + detected.what + ", which is not yet supported; " +
-                       std::string(kExpected)};
-      case ModelFileKind::kUnknown: break;
-    }
-    return Failure{name + " is " + detected.what + "; " + std::string(kExpected)};
+    if (detected.kind != ModelFileKind::kJson) return add_tensor_file(file.value(), &checkpoint_.kind_);
+    const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
+    checkpoint_.kind_ = "folder";
+    if (const Status shards = open_index(folder, path_); !shards.ok()) return shards;
+    return add_model_files(folder);
   }
 
   Status open_folder(const fs::path& folder) {
-    std::vector<std::string> found;
-    std::vector<std::string> safetensors;
+    checkpoint_.kind_ = "folder";
+    const Result<fs::path> model = find_model(folder);
+    if (!model.ok()) return model.failure();
+    const bool is_index = model.value().native().ends_with(kIndexEnd);
+    const Status tensors = is_index ? open_index(folder, model.value()) : map_tensor_file(model.value());
+    if (!tensors.ok()) return tensors;
+    return add_model_files(folder);
+  }
+
+  /// The tensor file or index that a folder's model lies in.
+  static Result<fs::path> find_model(const fs::path& folder) {
+    std::vector<std::string> found, safetensors, others;
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
       std::string name = entry->path().filename().string();
       std::error_code ignored;
       const bool is_folder = entry->is_directory(ignored);
       if (!is_folder && lower_extension(name) == ".safetensors") safetensors.push_back(name);
+      if (!is_folder && is_tensor_name(name)) others.push_back(name);
       found.push_back(is_folder ? name + "/" : std::move(name));
     }
     if (error)
       return Failure{"cannot read the folder " + quote_text(folder.native()) + ": " + error.message()};
     std::sort(found.begin(), found.end());
     std::sort(safetensors.begin(), safetensors.end());
+    std::sort(others.begin(), others.end());
 
-    Status tensors;
-    if (is_present(folder / "model.safetensors")) {
-      tensors = map_tensor_file(folder / "model.safetensors");
-    } else if (is_present(folder / kIndexName)) {
-      tensors = open_index(folder, folder / kIndexName);
-    } else if (safetensors.size() == 1) {
-      tensors = map_tensor_file(folder / safetensors.front());
-    } else if (safetensors.empty()) {
-      return Failure{"the folder " + quote_text(folder.native()) + " holds no safetensors; found " +
-                     (found.empty() ? std::string("nothing") : list_text(found)) + "; " +
-                     std::string(kExpected)};
-    } else {
-      return Failure{"the folder " + quote_text(folder.native()) + " holds several safetensors files (" +
-                     list_text(safetensors) + ") and neither model.safetensors nor " + kIndexName +
-                     "; name one of the files"};
+    for (const char* name : kModelNames) {
+      if (is_present(folder / name)) return folder / name;
+      if (is_present(folder / (std::string(name) + kIndexEnd)))
+        return folder / (std::string(name) + kIndexEnd);
+      if (safetensors.size() == 1) return folder / safetensors.front();
     }
-    if (!tensors.ok()) return tensors;
-    return add_model_files(folder);
+    if (safetensors.empty() && others.size() == 1) return folder / others.front();
+    const std::vector<std::string>& several = safetensors.empty() ? others : safetensors;
+    const std::string subject = "the folder " + quote_text(folder.native());
+    if (several.empty())
+      return Failure{subject + " holds no tensor files; found " +
+                     (found.empty() ? std::string("nothing") : list_text(found)) + "; " + expected()};
+    return Failure{subject + " holds several tensor files (" + list_text(several) +
+                   ") and neither model.safetensors nor model.safetensors.index.json; name one of the files"};
+  }
+
+  /// Whether a name is that of a tensor file other than safetensors.
+  static bool is_tensor_name(const std::string& name) {
+    constexpr std::array<std::string_view, 6> kExtensions = {".bin", ".pt", ".pth", ".ckpt", ".npz", ".onnx"};
+    const std::string extension = lower_extension(name);
+    return std::ranges::find(kExtensions, extension) != kExtensions.end() &&
+           std::ranges::find(kNoModels, name) == kNoModels.end();
   }
 
   Status map_tensor_file(const fs::path& path) {
-    Result<MappedFile> file = MappedFile::open(path);
+    const Result<MappedFile> file = MappedFile::open(path);
     if (!file.ok()) return file.failure();
-    return add_tensor_file(std::move(file.value()));
+    return add_tensor_file(file.value(), nullptr);
   }
 
-  Status add_tensor_file(MappedFile file) {
-    Result<SafetensorsHeader> header = parse_safetensors(file.bytes());
-    if (!header.ok()) return Failure{quote_text(file.path().native()) + ": " + header.failure().message};
-    checkpoint_.tensors_.reserve(checkpoint_.tensors_.size() + header.value().tensors.size());
-    for (SafetensorsTensor& tensor : header.value().tensors)
-      checkpoint_.tensors_.push_back({std::move(tensor.name), tensor.dtype, std::move(tensor.shape),
-                                      file.bytes().subspan(tensor.offset, tensor.bytes),
-                                      checkpoint_.tensor_files_.size()});
-    note_input(file.path());
-    checkpoint_.tensor_files_.push_back(std::move(file));
+  /// Lists the tensors of one file, which is mapped for that only: they are read later, piece by piece.
+  Status add_tensor_file(const MappedFile& file, std::string_view* kind) {
+    Result<FileListing> listed = list_tensors(file, key_);
+    if (!listed.ok()) return listed.failure();
+    if (kind != nullptr) *kind = listed.value().kind;
+    const Result<std::size_t> own = add_input(file.path());
+    if (!own.ok()) return own.failure();
+    TensorListing& listing = listed.value().listing;
+    std::map<std::string, std::size_t> external;
+    checkpoint_.tensors_.reserve(checkpoint_.tensors_.size() + listing.tensors.size());
+    for (StoredTensor& tensor : listing.tensors) {
+      std::size_t input = own.value();
+      if (!tensor.file.empty()) {
+        const Result<std::size_t> opened = external_input(file.path(), tensor, external);
+        if (!opened.ok()) return opened.failure();
+        input = opened.value();
+      }
+      const Result<std::uint64_t> bytes = tensor_byte_size(tensor.dtype, tensor.shape);
+      if (!bytes.ok())
+        return Failure{quote_text(file.path().native()) + ": tensor " + quote_text(tensor.name) + ": " +
+                       bytes.failure().message};
+      checkpoint_.tensors_.push_back({std::move(tensor), bytes.value(), input});
+    }
+    for (SkippedEntry& skipped : listing.skipped) checkpoint_.skipped_.push_back(std::move(skipped));
     return {};
+  }
+
+  Result<std::size_t> add_input(const fs::path& path) {
+    Result<InputFile> input = InputFile::open(path);
+    if (!input.ok()) return input.failure();
+    note_input(path);
+    checkpoint_.tensor_files_.push_back(std::move(input.value()));
+    return checkpoint_.tensor_files_.size() - 1;
+  }
+
+  /// The file beside `owner` that holds a tensor's data; checks that it does.
+  Result<std::size_t> external_input(const fs::path& owner, const StoredTensor& tensor,
+                                     std::map<std::string, std::size_t>& opened) {
+    const std::string subject =
+        quote_text(owner.native()) + ": tensor " + quote_text(tensor.name) + " has its data in ";
+    if (!is_inside(tensor.file))
+      return Failure{subject + quote_text(tensor.file) + ", which is not a plain path inside the folder"};
+    auto found = opened.find(tensor.file);
+    if (found == opened.end()) {
+      const Result<std::size_t> input = add_input(owner.parent_path() / tensor.file);
+      if (!input.ok()) return Failure{subject + quote_text(tensor.file) + ": " + input.failure().message};
+      found = opened.emplace(tensor.file, input.value()).first;
+    }
+    const std::uint64_t size = checkpoint_.tensor_files_[found->second].size();
+    if (tensor.place.offset > size || tensor.place.stored > size - tensor.place.offset)
+      return Failure{subject + quote_text(tensor.file) + " at byte " + std::to_string(tensor.place.offset) +
+                     ", " + byte_text(tensor.place.stored) + " long, but that file holds " + byte_text(size)};
+    return found->second;
   }
 
   Status open_index(const fs::path& folder, const fs::path& path) {
@@ -175,8 +227,7 @@ class CheckpointOpener {
     if (!index.value().is_object()) return Failure{subject + "expected a JSON object"};
     const auto map = index.value().find("weight_map");
     if (map == index.value().end())
-      return Failure{subject + "this JSON has no 'weight_map', so it is not a safetensors index; " +
-                     std::string(kExpected)};
+      return Failure{subject + "this JSON has no 'weight_map', so it is not an index; " + expected()};
     if (!map->is_object()) return Failure{subject + "'weight_map' is not an object"};
     std::map<std::string, std::size_t> shards;
     for (const auto& [tensor, file] : map->items()) {
@@ -193,7 +244,7 @@ class CheckpointOpener {
       if (!is_present(folder / name))
         return Failure{"the shard " + quote_text(name) + ", which " + quote_text(path.native()) +
                        " names, is missing from the folder"};
-      number = checkpoint_.tensor_files_.size();
+      number = checkpoint_.tensor_files_.size();  // where the shard's own file will be
       if (const Status mapped = map_tensor_file(folder / name); !mapped.ok()) return mapped;
     }
     for (const auto& [tensor, file] : map->items())
@@ -276,27 +327,34 @@ class CheckpointOpener {
 
   Status sort_tensors() {
     auto& tensors = checkpoint_.tensors_;
-    if (tensors.empty()) return Failure{quote_text(path_.native()) + " holds no tensors"};
+    if (tensors.empty()) return Failure{quote_text(path_.native()) + " holds no tensors" + skipped_text()};
     std::sort(tensors.begin(), tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
-      return std::tie(a.name, a.file) < std::tie(b.name, b.file);
+      return std::tie(a.name, a.input) < std::tie(b.name, b.input);
     });
     for (std::size_t i = 1; i < tensors.size(); ++i)
       if (tensors[i - 1].name == tensors[i].name)
         return Failure{quote_text(path_.native()) + ": tensor " + quote_text(tensors[i].name) +
-                       " lies in two shards, " + file_name(tensors[i - 1].file) + " and " +
-                       file_name(tensors[i].file)};
+                       " lies in two shards, " + file_name(tensors[i - 1].input) + " and " +
+                       file_name(tensors[i].input)};
     return {};
   }
 
   Status check_index() const {
     for (const auto& [name, file] : index_) {
       const TensorEntry* tensor = checkpoint_.find(name);
-      if (tensor != nullptr && tensor->file == file) continue;
+      if (tensor != nullptr && tensor->input == file) continue;
       return Failure{
           quote_text(index_name_) + " places tensor " + quote_text(name) + " in " + file_name(file) +
-          (tensor == nullptr ? ", which does not hold it" : ", but it lies in " + file_name(tensor->file))};
+          (tensor == nullptr ? ", which does not hold it" : ", but it lies in " + file_name(tensor->input))};
     }
     return {};
+  }
+
+  std::string skipped_text() const {
+    std::vector<std::string> names;
+    for (const SkippedEntry& skipped : checkpoint_.skipped_)
+      names.push_back(quote_text(skipped.name) + ": " + skipped.what);
+    return names.empty() ? "" : "; beside tensors it holds " + list_text(names);
   }
 
   std::optional<std::string> find_quantization() const {
@@ -327,6 +385,7 @@ class CheckpointOpener {
   }
 
   fs::path path_;
+  std::string key_;
   Checkpoint checkpoint_;
   std::string index_name_;
   std::vector<std::pair<std::string, std::size_t>> index_;  ///< tensor, and the file that must hold it

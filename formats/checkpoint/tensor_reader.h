@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "formats/checkpoint/stored_tensor.h"
@@ -22,7 +23,8 @@ class TensorReader {
   /// `file` and `tensor` must outlive the reader.
   TensorReader(const InputFile& file, const StoredTensor& tensor);
 
-  /// The next out.size() bytes. A Failure names what the file did wrong. Precondition: they are there.
+  /// The next out.size() bytes: whole elements (of types of a byte and more), and the tensor has that many
+  /// left. A Failure names the file, the tensor and what was wrong.
   Status read(std::span<std::byte> out);
 
   /// The next read starts at the front again.
@@ -32,11 +34,19 @@ class TensorReader {
   static std::uint64_t resident_bytes(const StoredTensor& tensor);
 
  private:
+  void restart();
+  Failure damaged(const std::string& why) const;
+  Status fill_input();
+  Status inflate(std::span<std::byte> out);
+  Status read_varints(std::span<std::byte> out);
   Status decode(std::span<std::byte> out);
+  Status skip_to(std::uint64_t storage_byte);
+  Status read_in_order(std::span<std::byte> out);
+  Status load_storage();
   Status gather(std::span<std::byte> out);
 
-  const InputFile& file_;
-  const StoredTensor& tensor_;
+  const InputFile* file_;
+  const StoredTensor* tensor_;
   std::uint64_t position_ = 0;  ///< bytes of the tensor that were given
   std::uint64_t decoded_ = 0;   ///< bytes of the storage that were decoded
   std::uint64_t consumed_ = 0;  ///< bytes of the coded storage that were read

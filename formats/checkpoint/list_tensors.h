@@ -1,0 +1,31 @@
+// One tensor file of any kind as a list of tensors.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "formats/checkpoint/stored_tensor.h"
+#include "formats/error.h"
+#include "formats/io/mapped_file.h"
+
+namespace crumb {
+
+struct FileListing {
+  TensorListing listing;
+  std::string_view kind;  ///< "safetensors", "pytorch", "npy", "npz", "onnx"
+};
+
+/// Tells the kind by the file's bytes (its extension only where they leave it open) and lists its tensors,
+/// every one of which lies inside the file or in a file that it names. `key` is TorchOptions::key; a Failure
+/// where it is given for another kind. A Failure begins with the file's path.
+Result<FileListing> list_tensors(const MappedFile& file, const std::string& key);
+
+/// What list_tensors can read, for messages.
+inline constexpr std::string_view kTensorFiles =
+    "a .safetensors file, a PyTorch file (.pt, .pth, .bin), .npy, .npz or .onnx";
+
+/// ".PT" -> ".pt".
+std::string lower_extension(const std::filesystem::path& path);
+
+}  // namespace crumb

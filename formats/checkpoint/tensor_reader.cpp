@@ -1,0 +1,210 @@
+#include "formats/checkpoint/tensor_reader.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "formats/io/text.h"
+
+namespace crumb {
+namespace {
+
+constexpr std::size_t kInputPiece = std::size_t{64} << 10;
+
+std::uint32_t add_crc(std::uint32_t crc, std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(
+      ::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+void swap_bytes(std::span<std::byte> bytes, std::size_t size) {
+  if (size == 1) return;
+  for (std::size_t at = 0; at + size <= bytes.size(); at += size)
+    std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                 bytes.begin() + static_cast<std::ptrdiff_t>(at + size));
+}
+
+/// The size of what is swapped in big-endian files: C64 is two numbers.
+std::size_t number_bytes(DType dtype) { return dtype == DType::kC64 ? 4 : dtype_bits(dtype) / 8; }
+
+}  // namespace
+
+TensorReader::TensorReader(const InputFile& file, const StoredTensor& tensor)
+    : file_(&file), tensor_(&tensor) {}
+
+std::uint64_t TensorReader::resident_bytes(const StoredTensor& tensor) {
+  if (!tensor.place.strides.empty()) return tensor.place.decoded;
+  return tensor.place.coding == StorageCoding::kPlain ? 0 : 4 * kInputPiece;
+}
+
+void TensorReader::rewind() {
+  position_ = 0;
+  if (tensor_->place.strides.empty()) restart();
+}
+
+void TensorReader::restart() {
+  decoded_ = consumed_ = 0;
+  crc_ = 0;
+  input_.clear();
+  inflater_.reset();
+}
+
+Failure TensorReader::damaged(const std::string& why) const {
+  return Failure{quote_text(file_->path().native()) + ": tensor " + quote_text(tensor_->name) + ": " + why};
+}
+
+/// Coded bytes into input_, at least one unless the coded storage is at its end.
+Status TensorReader::fill_input() {
+  const std::uint64_t left = tensor_->place.stored - consumed_;
+  const std::size_t waiting = input_.size();
+  const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(left, kInputPiece));
+  input_.resize(waiting + piece);
+  if (const Status read = file_->read(tensor_->place.offset + consumed_, std::span(input_).subspan(waiting));
+      !read.ok())
+    return read;
+  consumed_ += piece;
+  return {};
+}
+
+Status TensorReader::inflate(std::span<std::byte> out) {
+  if (!inflater_) inflater_.emplace();
+  std::size_t used = 0;
+  while (!out.empty()) {
+    if (used == input_.size()) {
+      input_.clear();
+      used = 0;
+      if (const Status filled = fill_input(); !filled.ok()) return filled;
+    }
+    const Result<Inflater::Step> step = inflater_->step(std::span(input_).subspan(used), out);
+    if (!step.ok()) return damaged(step.failure().message);
+    used += step.value().consumed;
+    out = out.subspan(step.value().produced);
+    if (out.empty()) break;
+    const bool stuck = step.value().consumed == 0 && step.value().produced == 0;
+    if (step.value().ended || (stuck && consumed_ == tensor_->place.stored))
+      return damaged("its compressed data ends " + byte_text(out.size()) + " too early");
+  }
+  input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(used));
+  return {};
+}
+
+Status TensorReader::read_varints(std::span<std::byte> out) {
+  const std::size_t size = dtype_bits(tensor_->dtype) / 8;
+  std::size_t used = 0;
+  for (std::size_t at = 0; at < out.size(); at += size) {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0;; shift += 7) {
+      if (used == input_.size()) {
+        input_.clear();
+        used = 0;
+        if (consumed_ == tensor_->place.stored) return damaged("its data ends inside a number");
+        if (const Status filled = fill_input(); !filled.ok()) return filled;
+      }
+      const auto byte = static_cast<std::uint64_t>(input_[used++]);
+      if (shift > 63) return damaged("its data holds a number of more than ten bytes");
+      value |= (byte & 127u) << shift;
+      if (byte < 128) break;
+    }
+    std::memcpy(out.data() + at, &value, size);
+  }
+  input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(used));
+  return {};
+}
+
+/// The next bytes of the decoded storage.
+Status TensorReader::decode(std::span<std::byte> out) {
+  const TensorPlace& place = tensor_->place;
+  if (out.empty()) return {};
+  if (place.decoded - decoded_ < out.size()) return damaged("its storage is too small");
+  Status done;
+  switch (place.coding) {
+    case StorageCoding::kPlain: done = file_->read(place.offset + decoded_, out); break;
+    case StorageCoding::kDeflate: done = inflate(out); break;
+    case StorageCoding::kVarints: done = read_varints(out); break;
+  }
+  if (!done.ok()) return done;
+  decoded_ += out.size();
+  if (!place.crc) return {};
+  crc_ = add_crc(crc_, out);
+  if (decoded_ == place.decoded && crc_ != *place.crc)
+    return damaged("its checksum does not match: the data is damaged");
+  return {};
+}
+
+/// Passes over storage bytes that the tensor does not want.
+Status TensorReader::skip_to(std::uint64_t storage_byte) {
+  // Plain bytes without a checksum need not be read.
+  if (tensor_->place.coding == StorageCoding::kPlain && !tensor_->place.crc) {
+    decoded_ = storage_byte;
+    return {};
+  }
+  std::vector<std::byte> passed(kInputPiece);
+  while (decoded_ < storage_byte) {
+    const auto count =
+        static_cast<std::size_t>(std::min<std::uint64_t>(storage_byte - decoded_, kInputPiece));
+    if (const Status done = decode(std::span(passed).first(count)); !done.ok()) return done;
+  }
+  return {};
+}
+
+/// The whole storage in memory, little-endian.
+Status TensorReader::load_storage() {
+  if (!storage_.empty() || tensor_->place.decoded == 0) return {};
+  restart();
+  storage_.resize(tensor_->place.decoded);
+  if (const Status read = decode(storage_); !read.ok()) {
+    storage_.clear();
+    return read;
+  }
+  if (tensor_->place.big_endian)
+    swap_bytes(std::span(storage_).subspan(tensor_->place.skip), number_bytes(tensor_->dtype));
+  return {};
+}
+
+Status TensorReader::gather(std::span<std::byte> out) {
+  const TensorPlace& place = tensor_->place;
+  const std::size_t size = dtype_bits(tensor_->dtype) / 8;
+  if (const Status loaded = load_storage(); !loaded.ok()) return loaded;
+  const std::vector<std::uint64_t>& shape = tensor_->shape;
+  std::vector<std::uint64_t> index(shape.size());
+  std::uint64_t rest = position_ / size, element = place.first;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    index[axis] = rest % shape[axis];
+    rest /= shape[axis];
+    element += index[axis] * place.strides[axis];
+  }
+  for (std::size_t at = 0; at < out.size(); at += size) {
+    const std::uint64_t from = place.skip + element * size;
+    if (from + size > storage_.size()) return damaged("its view leaves its storage");
+    std::memcpy(out.data() + at, storage_.data() + from, size);
+    for (std::size_t axis = shape.size(); axis-- > 0;) {
+      element += place.strides[axis];
+      if (++index[axis] < shape[axis]) break;
+      element -= place.strides[axis] * shape[axis];
+      index[axis] = 0;
+    }
+  }
+  return {};
+}
+
+/// The next bytes of a storage that lies in the tensor's own order.
+Status TensorReader::read_in_order(std::span<std::byte> out) {
+  const TensorPlace& place = tensor_->place;
+  const std::uint64_t begin = place.skip + place.first * dtype_bits(tensor_->dtype) / 8 + position_;
+  if (decoded_ != begin) {
+    if (const Status skipped = skip_to(begin); !skipped.ok()) return skipped;
+  }
+  if (const Status done = decode(out); !done.ok()) return done;
+  if (place.big_endian) swap_bytes(out, number_bytes(tensor_->dtype));
+  return {};
+}
+
+Status TensorReader::read(std::span<std::byte> out) {
+  if (out.empty()) return {};
+  const Status done = tensor_->place.strides.empty() ? read_in_order(out) : gather(out);
+  if (done.ok()) position_ += out.size();
+  return done;
+}
+
+}  // namespace crumb
