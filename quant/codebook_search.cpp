@@ -28,27 +28,26 @@ struct Points {
   }
 };
 
-Points gather(std::span<float> values) {
+double bin_width(float low, float high) {
+  return std::max((static_cast<double>(high) - static_cast<double>(low)) / kBins, 1e-300);
+}
+
+/// The distinct values; sorts them.
+Points points_of(std::span<float> values) {
   Points points;
-  if (values.size() <= kMostSorted) {
-    std::ranges::sort(values);
-    for (size_t i = 0; i < values.size();) {
-      size_t end = i;
-      while (end < values.size() && values[end] == values[i]) ++end;
-      points.add(static_cast<double>(values[i]), static_cast<double>(end - i));
-      i = end;
-    }
-    return points;
+  std::ranges::sort(values);
+  for (size_t i = 0; i < values.size();) {
+    size_t end = i;
+    while (end < values.size() && values[end] == values[i]) ++end;
+    points.add(static_cast<double>(values[i]), static_cast<double>(end - i));
+    i = end;
   }
-  const auto [low, high] = std::ranges::minmax(values);
-  const double width = std::max((static_cast<double>(high) - static_cast<double>(low)) / kBins, 1e-300);
-  std::vector<double> counts(kBins), sums(kBins);
-  for (const float v : values) {
-    const double position = (static_cast<double>(v) - static_cast<double>(low)) / width;
-    const size_t bin = std::min(static_cast<size_t>(position), kBins - 1);
-    counts[bin] += 1;
-    sums[bin] += static_cast<double>(v);
-  }
+  return points;
+}
+
+/// The means of the bins that hold something.
+Points points_of(const std::vector<double>& counts, const std::vector<double>& sums) {
+  Points points;
   for (size_t bin = 0; bin < kBins; ++bin) {
     if (counts[bin] > 0) points.add(sums[bin] / counts[bin], counts[bin]);
   }
@@ -92,10 +91,43 @@ double lloyd(const Points& points, std::vector<double>& centres) {
 
 }  // namespace
 
-std::vector<float> learn_codebook(std::span<float> values, int bits) {
-  const size_t size = size_t{1} << bits;
-  if (values.empty()) return std::vector<float>(size, 0.0f);
-  const Points points = gather(values);
+CodebookSearch::CodebookSearch(uint64_t count, int bits) : count_(count), bits_(bits) {
+  if (sorts()) {
+    values_.reserve(count);
+  } else {
+    counts_.resize(kBins);
+    sums_.resize(kBins);
+  }
+}
+
+bool CodebookSearch::sorts() const { return count_ <= kMostSorted; }
+
+void CodebookSearch::add(int walk, std::span<const float> values) {
+  if (values.empty()) return;
+  if (sorts()) {
+    values_.insert(values_.end(), values.begin(), values.end());
+    return;
+  }
+  if (walk == 0) {
+    const auto [low, high] = std::ranges::minmax(values);
+    low_ = any_ ? std::min(low_, low) : low;
+    high_ = any_ ? std::max(high_, high) : high;
+    any_ = true;
+    return;
+  }
+  const double width = bin_width(low_, high_);
+  for (const float v : values) {
+    const double position = (static_cast<double>(v) - static_cast<double>(low_)) / width;
+    const size_t bin = std::min(static_cast<size_t>(position), kBins - 1);
+    counts_[bin] += 1;
+    sums_[bin] += static_cast<double>(v);
+  }
+}
+
+std::vector<float> CodebookSearch::learn() {
+  const size_t size = size_t{1} << bits_;
+  if (count_ == 0) return std::vector<float>(size, 0.0f);
+  const Points points = sorts() ? points_of(values_) : points_of(counts_, sums_);
   std::vector<double> centres;
   if (points.value.size() <= size) {
     centres = points.value;
@@ -113,6 +145,12 @@ std::vector<float> learn_codebook(std::span<float> values, int bits) {
     if (lloyd(points, even) < lloyd(points, centres)) centres = std::move(even);
   }
   return {centres.begin(), centres.end()};
+}
+
+std::vector<float> learn_codebook(std::span<const float> values, int bits) {
+  CodebookSearch search(values.size(), bits);
+  for (int walk = 0; walk < search.walks(); ++walk) search.add(walk, values);
+  return search.learn();
 }
 
 }  // namespace crumb

@@ -2,15 +2,44 @@
 // does.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
 namespace crumb {
 
-/// The 2^bits ascending centres of `values` (finite; reordered by the call). When they hold at most 2^bits
-/// distinct numbers these are the centres (the last one repeated), so that nothing is lost. Deterministic:
-/// Lloyd's algorithm from quantiles and from an even grid, whichever ends with the smaller squared error.
-/// Beyond 2^20 values they are first gathered in 2^18 equal bins.
-std::vector<float> learn_codebook(std::span<float> values, int bits);
+/// Learns the 2^bits ascending centres of `count` finite values that come in pieces, in order. When they hold
+/// at most 2^bits distinct numbers these are the centres (the last one repeated), so that nothing is lost.
+/// Deterministic, however the values are cut: Lloyd's algorithm from quantiles and from an even grid, whichever
+/// ends with the smaller squared error. Beyond 2^20 values they are gathered in 2^18 equal bins.
+///
+///   CodebookSearch search(values.size(), 4);
+///   for (int walk = 0; walk < search.walks(); ++walk) search.add(walk, values);
+///   codebook = search.learn();
+class CodebookSearch {
+ public:
+  /// What it holds in memory at most.
+  static constexpr uint64_t kMostBytes = uint64_t{48} << 20;
+
+  CodebookSearch(uint64_t count, int bits);
+
+  /// How often all the values must be given: once, or for their range and then for the bins.
+  int walks() const { return sorts() ? 1 : 2; }
+  void add(int walk, std::span<const float> values);
+  std::vector<float> learn();
+
+ private:
+  bool sorts() const;
+
+  uint64_t count_;
+  int bits_;
+  std::vector<float> values_;  ///< all of them, where they are few
+  float low_ = 0, high_ = 0;   ///< the range, where they are many
+  bool any_ = false;
+  std::vector<double> counts_, sums_;
+};
+
+/// The same for values in memory.
+std::vector<float> learn_codebook(std::span<const float> values, int bits);
 
 }  // namespace crumb

@@ -8,6 +8,7 @@
 
 #include "formats/io/interrupt.h"
 #include "quant/loops/loops.h"
+#include "quant/parallel.h"
 
 namespace crumb {
 namespace {
@@ -15,23 +16,85 @@ namespace {
 constexpr int kMseSteps = 36;  // factors 0.30 .. 1.00
 constexpr int kLsqSteps = 50;
 constexpr int kHqoSteps = 1000;
-constexpr float kNvfp4Range = 2688.0f;  // 448 * 6: largest block scale times largest element
+constexpr uint64_t kPiece = uint64_t{1} << 16;  // values that are encoded, or counted, at a time
+constexpr float kNvfp4Range = 2688.0f;          // 448 * 6: largest block scale times largest element
 
 /// Calls visit(pointer, count, index) for the contiguous runs of a block.
 template <class Visit>
 void for_runs(const BlockValues& block, const Visit& visit) {
+  if (block.stream) {
+    block.stream->rewind();
+    uint64_t index = block.index;
+    for (auto x = block.stream->next(block.slice); !x.empty(); x = block.stream->next(block.slice)) {
+      check_interrupt();
+      visit(x.data(), x.size(), index);
+      index += x.size();
+    }
+    return;
+  }
   if (block.cols == block.stride) return visit(block.data, block.rows * block.cols, block.index);
   for (uint64_t r = 0; r < block.rows; ++r) {
     visit(block.data + r * block.stride, block.cols, block.index + r * block.stride);
   }
 }
 
-/// The value at 1-based sorted position floor(p/100 * n + 0.5), at least the first.
-float percentile_of(std::vector<float>& values, double p) {
-  const auto n = static_cast<double>(values.size());
-  const auto position = static_cast<size_t>(std::clamp(std::floor(p / 100 * n + 0.5), 1.0, n)) - 1;
-  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(position), values.end());
-  return values[position];
+/// The pieces, at most kPiece long, that a run is encoded in.
+template <class Visit>
+void for_pieces(const float* x, uint64_t n, uint64_t index, const Visit& visit) {
+  for (uint64_t done = 0; done < n; done += kPiece) visit(x + done, std::min(kPiece, n - done), index + done);
+}
+
+/// The 0-based place of the value at 1-based sorted position floor(p/100 * n + 0.5), at least the first.
+uint64_t percentile_place(uint64_t count, double p) {
+  const auto n = static_cast<double>(count);
+  return static_cast<uint64_t>(std::clamp(std::floor(p / 100 * n + 0.5), 1.0, n)) - 1;
+}
+
+/// Bits that are ordered as the floats are (-0 before +0).
+uint32_t ordered_bits(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
+}
+float from_ordered_bits(uint32_t bits) {
+  return std::bit_cast<float>(bits >> 31 != 0 ? bits & 0x7FFFFFFFu : ~bits);
+}
+
+/// The value at a 0-based sorted place among the block's values (or their magnitudes), by counting the upper,
+/// then the lower half of their bits: two walks, whatever the block's size.
+float value_at(const BlockValues& block, bool magnitudes, uint64_t place) {
+  uint32_t upper = 0;
+  for (const bool lower : {false, true}) {
+    std::vector<uint64_t> counts(size_t{1} << 16);
+    for_runs(block, [&](const float* x, uint64_t n, uint64_t) {
+      for (uint64_t i = 0; i < n; ++i) {
+        const uint32_t bits = ordered_bits(magnitudes ? std::fabs(x[i]) : x[i]);
+        if (!lower) {
+          ++counts[bits >> 16];
+        } else if (bits >> 16 == upper) {
+          ++counts[bits & 0xFFFFu];
+        }
+      }
+    });
+    uint32_t digit = 0;
+    for (; place >= counts[digit]; ++digit) place -= counts[digit];
+    if (lower) return from_ordered_bits(upper << 16 | digit);
+    upper = digit;
+  }
+  return 0;
+}
+
+float percentile_of(const BlockValues& block, bool magnitudes, double p) {
+  const uint64_t count = block.rows * block.cols;
+  const uint64_t place = percentile_place(count, p);
+  if (count > kPiece) return value_at(block, magnitudes, place);
+  std::vector<float> values;
+  for_runs(block, [&](const float* x, uint64_t n, uint64_t) { values.insert(values.end(), x, x + n); });
+  if (magnitudes) {
+    for (float& v : values) v = std::fabs(v);
+  }
+  const auto at = values.begin() + static_cast<ptrdiff_t>(place);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
 
 float median_of(std::vector<float>& values) {
@@ -53,8 +116,8 @@ float unit_of(float absmax) { return std::ldexp(1.0f, -std::clamp(std::ilogb(abs
 
 }  // namespace
 
-ScaleSearch::ScaleSearch(const QuantSpec& spec, const CodeGrid& grid, float tensor_absmax)
-    : spec_(spec), grid_(grid), largest_(spec.number->largest_value(spec.range)) {
+ScaleSearch::ScaleSearch(const QuantSpec& spec, const CodeGrid& grid, float tensor_absmax, int threads)
+    : spec_(spec), grid_(grid), largest_(spec.number->largest_value(spec.range)), threads_(threads) {
   if (!spec.block_format) return;
   if (spec.block_format->scale_exponent != 0)
     multiplier_ = std::ldexp(1.0f, spec.block_format->scale_exponent);
@@ -86,15 +149,12 @@ ScaleSearch::Extent ScaleSearch::extent(const BlockValues& block, float absmax) 
     });
   }
   if (spec_.search != Search::kPercentile) return extent;
-  std::vector<float> values;
-  for_runs(block, [&](const float* x, uint64_t n, uint64_t) { values.insert(values.end(), x, x + n); });
   if (!with_zero) {
-    for (float& v : values) v = std::fabs(v);
-    if (const float most = percentile_of(values, spec_.percentile); most > 0) extent.most = most;
+    if (const float most = percentile_of(block, true, spec_.percentile); most > 0) extent.most = most;
     return extent;
   }
-  const float high = std::max(percentile_of(values, spec_.percentile), 0.0f);
-  const float low = std::min(percentile_of(values, 100 - spec_.percentile), 0.0f);
+  const float high = std::max(percentile_of(block, false, spec_.percentile), 0.0f);
+  const float low = std::min(percentile_of(block, false, 100 - spec_.percentile), 0.0f);
   if (high > low) {
     extent.high = high;
     extent.low = low;
@@ -120,7 +180,7 @@ BlockFit ScaleSearch::store(float ideal, const Extent& extent) const {
       std::clamp(ideal, std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max());
   const StoredScale stored = encode_scale(spec_.scale, bounded);
   BlockFit fit{.scale_pattern = stored.pattern, .saturated = stored.saturated || bounded != ideal};
-  fit.scale = decode_scale(spec_.scale, stored.pattern) * multiplier_ * tensor_scale_;
+  fit.scale = effective(stored.pattern);
   if (spec_.zero != ZeroPoint::kNone && fit.scale > 0) set_zero(fit, grid_.lo - extent.low / fit.scale);
   return fit;
 }
@@ -135,10 +195,43 @@ BlockFit ScaleSearch::with_scale(float scale, const BlockFit& zero_of) const {
 double ScaleSearch::error(const BlockValues& block, const BlockFit& fit, float unit) const {
   check_interrupt();
   if (!(fit.scale > 0)) return std::numeric_limits<double>::infinity();
+  if (block.stream) return stream_error(block, fit, unit);
   double sum = 0;
   for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {
     sum += loops().squared_error(grid_, x, n, fit.scale, fit.zero, unit, index);
   });
+  return sum;
+}
+
+/// As one call of squared_error over all the values, run by run, however the slices cut them.
+double ScaleSearch::stream_error(const BlockValues& block, const BlockFit& fit, float unit) const {
+  double sum = 0;
+  std::vector<float> open;  // the values of a run that goes on in the next slice
+  std::vector<double> runs;
+  const auto error_of = [&](const float* x, uint64_t n, uint64_t index) {
+    return loops().squared_error(grid_, x, n, fit.scale, fit.zero, unit, index);
+  };
+  for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {
+    if (!open.empty()) {
+      const uint64_t missing = std::min<uint64_t>(kErrorRun - open.size(), n);
+      open.insert(open.end(), x, x + missing);
+      x += missing;
+      n -= missing;
+      index += missing;
+      if (open.size() < kErrorRun) return;
+      sum += error_of(open.data(), kErrorRun, index - kErrorRun);
+      open.clear();
+    }
+    runs.resize(n / kErrorRun);
+    parallel_for(runs.size(), 64, threads_, [&](size_t begin, size_t end) {
+      for (size_t r = begin; r < end; ++r)
+        runs[r] = error_of(x + r * kErrorRun, kErrorRun, index + r * kErrorRun);
+    });
+    for (const double run : runs) sum += run;
+    open.assign(x + runs.size() * kErrorRun, x + n);
+  });
+  if (!open.empty())
+    sum += error_of(open.data(), open.size(), block.index + block.rows * block.cols - open.size());
   return sum;
 }
 
@@ -161,26 +254,25 @@ BlockFit ScaleSearch::search_mse(const BlockValues& block, const Extent& extent,
 
 BlockFit ScaleSearch::search_lsq(const BlockValues& block, const BlockFit& start, float unit) const {
   BlockFit current = start;
-  const uint64_t size = block.rows * block.cols;
-  std::vector<uint8_t> codes(size), next(size);
+  std::vector<uint8_t> codes(std::min(block.rows * block.cols, kPiece));
   for (int step = 0; step < kLsqSteps; ++step) {
     check_interrupt();
-    uint64_t done = 0;
     double xv = 0, vv = 0;
-    for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {
-      loops().encode(grid_, x, n, current.scale, current.zero, index, next.data() + done);
-      for (uint64_t i = 0; i < n; ++i) {
-        const double v =
-            static_cast<double>(grid_.values[next[done + i]]) - static_cast<double>(current.zero);
-        xv += static_cast<double>(x[i]) * v;
-        vv += v * v;
-      }
-      done += n;
+    for_runs(block, [&](const float* run, uint64_t count, uint64_t first) {
+      for_pieces(run, count, first, [&](const float* x, uint64_t n, uint64_t index) {
+        loops().encode(grid_, x, n, current.scale, current.zero, index, codes.data());
+        for (uint64_t i = 0; i < n; ++i) {
+          const double v = static_cast<double>(grid_.values[codes[i]]) - static_cast<double>(current.zero);
+          xv += static_cast<double>(x[i]) * v;
+          vv += v * v;
+        }
+      });
     });
-    if ((step > 0 && next == codes) || !(xv > 0) || !(vv > 0)) break;
-    std::swap(codes, next);
-    current = with_scale(static_cast<float>(xv / vv), start);
-    if (!(current.scale > 0)) return start;
+    if (!(xv > 0) || !(vv > 0)) break;
+    const BlockFit next = with_scale(static_cast<float>(xv / vv), start);
+    if (!(next.scale > 0)) return start;
+    if (next.scale_pattern == current.scale_pattern) break;  // the codes stay, and so does the scale
+    current = next;
   }
   return error(block, current, unit) < error(block, start, unit) ? current : start;
 }
@@ -196,12 +288,12 @@ BlockFit ScaleSearch::search_hqo(const BlockValues& block, const BlockFit& start
   BlockFit current = start;
   double least = std::numeric_limits<double>::infinity();
   std::vector<float> ratios;
-  std::vector<uint8_t> codes(block.cols == block.stride ? block.rows * block.cols : block.cols);
+  std::vector<uint8_t> codes(std::min(block.rows * block.cols, kPiece));
   for (int step = 0; step < kHqoSteps; ++step, beta *= 1.01) {
     check_interrupt();
     double absolute = 0, zeros = 0;
     ratios.clear();
-    for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {
+    const auto visit = [&](const float* x, uint64_t n, uint64_t index) {
       loops().encode(grid_, x, n, current.scale, current.zero, index, codes.data());
       for (uint64_t i = 0; i < n; ++i) {
         const float value = grid_.values[codes[i]];
@@ -215,7 +307,8 @@ BlockFit ScaleSearch::search_hqo(const BlockValues& block, const BlockFit& start
           ratios.push_back(target / value);
         }
       }
-    });
+    };
+    for_runs(block, [&](const float* x, uint64_t n, uint64_t index) { for_pieces(x, n, index, visit); });
     const bool goes_on = step == 0 || (moves_zero ? absolute < least : absolute <= least * kPlateau);
     if (!goes_on) break;
     least = std::min(least, absolute);

@@ -24,17 +24,20 @@
 
 #include "quant/code_grid.h"
 #include "quant/quant_spec.h"
+#include "quant/value_stream.h"
 
 namespace crumb {
 
 /// A block: `rows` runs of `cols` contiguous values, `stride` apart. `index` is the first value's tensor
-/// index.
+/// index. Or, with a stream, the whole of a tensor that is one block, walked `slice` values at a time.
 struct BlockValues {
   const float* data;
   uint64_t rows;
   uint64_t cols;
   uint64_t stride;
   uint64_t index;
+  ValueStream* stream = nullptr;
+  uint64_t slice = 0;
 };
 
 /// A block's scale and zero point, as stored and as used.
@@ -50,12 +53,18 @@ struct BlockFit {
 class ScaleSearch {
  public:
   /// `grid` must outlive the search. tensor_absmax: for block formats with a tensor scale.
-  ScaleSearch(const QuantSpec& spec, const CodeGrid& grid, float tensor_absmax = 0);
+  /// threads: for blocks that come as a stream (0: those the machine has); never changes a result.
+  ScaleSearch(const QuantSpec& spec, const CodeGrid& grid, float tensor_absmax = 0, int threads = 0);
 
   /// NVFP4's tensor scale g; 1 for the others.
   float tensor_scale() const { return tensor_scale_; }
 
   BlockFit fit(const BlockValues& block) const;
+
+  /// The effective scale that a stored pattern stands for.
+  float effective(uint32_t scale_pattern) const {
+    return decode_scale(spec_.scale, scale_pattern) * multiplier_ * tensor_scale_;
+  }
 
  private:
   struct Extent {
@@ -67,6 +76,7 @@ class ScaleSearch {
   BlockFit store(float ideal, const Extent& extent) const;
   void set_zero(BlockFit& fit, float ideal_zero) const;
   double error(const BlockValues& block, const BlockFit& fit, float unit) const;
+  double stream_error(const BlockValues& block, const BlockFit& fit, float unit) const;
   BlockFit search_mse(const BlockValues& block, const Extent& extent, float unit) const;
   BlockFit search_lsq(const BlockValues& block, const BlockFit& start, float unit) const;
   BlockFit search_hqo(const BlockValues& block, const BlockFit& start) const;
@@ -77,6 +87,7 @@ class ScaleSearch {
   float multiplier_ = 1;  ///< effective scale = stored scale * multiplier * tensor scale
   float tensor_scale_ = 1;
   float largest_;
+  int threads_;
 };
 
 }  // namespace crumb

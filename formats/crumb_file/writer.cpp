@@ -1,5 +1,6 @@
 #include "formats/crumb_file/writer.h"
 
+#define ZSTD_STATIC_LINKING_ONLY  // ZSTD_estimateCStreamSize
 #include <zstd.h>
 
 #include <algorithm>
@@ -9,47 +10,106 @@
 
 namespace crumb {
 
-CrumbWriter::CrumbWriter(const std::filesystem::path& path, CrumbHeader plan, int zstd_level)
-    : header_(std::move(plan)), zstd_level_(zstd_level), file_(path) {
-  const Codec codec = zstd_level > 0 ? Codec::kZstd : Codec::kNone;
-  for (PackedTensor& tensor : header_.tensors) {
+namespace {
+
+/// The blobs of a plan in the order of the file, sizes filled in.
+std::vector<Blob*> plan_blobs(CrumbHeader& header, Codec codec) {
+  std::vector<Blob*> blobs;
+  for (PackedTensor& tensor : header.tensors) {
     const auto sizes = part_sizes(tensor).take("tensor '" + tensor.name + "'");
     for (size_t part = 0; part < sizes.size(); ++part) {
       tensor.parts[part].reset();
       if (!sizes[part]) continue;
       tensor.parts[part] = Blob{.raw = *sizes[part], .codec = codec};
-      blobs_.push_back(&*tensor.parts[part]);
+      blobs.push_back(&*tensor.parts[part]);
     }
   }
-  for (PackedFile& file : header_.files) {
+  for (PackedFile& file : header.files) {
     file.blob = Blob{.raw = file.blob.raw, .codec = codec};
-    blobs_.push_back(&file.blob);
+    blobs.push_back(&file.blob);
   }
-  const std::vector<std::byte> place(kCrumbPreamble + write_crumb_header(header_).size());
-  file_.append(place);
+  return blobs;
 }
 
-void CrumbWriter::write(std::span<const std::byte> raw) {
+uint64_t aligned(uint64_t offset) {
+  return (offset + kCrumbAlignment - 1) / kCrumbAlignment * kCrumbAlignment;
+}
+
+}  // namespace
+
+CrumbWriter::CrumbWriter(const std::filesystem::path& path, CrumbHeader plan, int zstd_level,
+                         LeftOver left_over)
+    : header_(std::move(plan)), zstd_level_(zstd_level), file_(path, left_over) {
+  blobs_ = plan_blobs(header_, zstd_level > 0 ? Codec::kZstd : Codec::kNone);
+  const std::vector<std::byte> place(kCrumbPreamble + write_crumb_header(header_).size());
+  file_.write_at(0, place);
+}
+
+size_t CrumbWriter::take_over(std::span<const Blob> recorded) {
+  constexpr uint64_t kPiece = uint64_t{4} << 20;
+  uint64_t end = kCrumbPreamble + write_crumb_header(header_).size();
+  std::vector<std::byte> piece;
+  for (; next_ < std::min(recorded.size(), blobs_.size()); ++next_) {
+    const Blob& blob = recorded[next_];
+    if (blob.offset != aligned(end) || blob.raw != blobs_[next_]->raw || blob.stored > file_.size() ||
+        blob.offset > file_.size() - blob.stored)
+      break;
+    uint32_t crc = 0;
+    for (uint64_t at = 0; at < blob.stored; at += piece.size()) {
+      piece.resize(std::min(kPiece, blob.stored - at));
+      file_.read_at(blob.offset + at, piece);
+      crc = crc32_of(piece, crc);
+    }
+    if (crc != blob.crc) break;
+    *blobs_[next_] = blob;
+    end = blob.offset + blob.stored;
+  }
+  file_.shrink_to(end);
+  return next_;
+}
+
+void CrumbWriter::begin_part() {
+  if (begun_) return;
   if (next_ == blobs_.size()) throw Error("more parts were written than planned");
+  file_.pad_to(kCrumbAlignment);
+  blobs_[next_]->offset = file_.size();
+  if (blobs_[next_]->codec == Codec::kZstd) waiting_.reserve(blobs_[next_]->raw);
+  begun_ = true;
+}
+
+void CrumbWriter::append(std::span<const std::byte> raw) {
+  begin_part();
   Blob& blob = *blobs_[next_];
-  if (raw.size() != blob.raw) {
-    throw Error("part " + std::to_string(next_) + " has " + std::to_string(raw.size()) +
+  appended_ += raw.size();
+  if (appended_ > blob.raw) return;  // end_part() tells
+  if (blob.codec == Codec::kZstd) {
+    waiting_.insert(waiting_.end(), raw.begin(), raw.end());
+    return;
+  }
+  file_.append(raw);
+  blob.crc = crc32_of(raw, blob.crc);
+}
+
+void CrumbWriter::end_part() {
+  begin_part();
+  Blob& blob = *blobs_[next_];
+  if (appended_ != blob.raw) {
+    throw Error("part " + std::to_string(next_) + " has " + std::to_string(appended_) +
                 " bytes, planned were " + std::to_string(blob.raw));
   }
-  file_.pad_to(kCrumbAlignment);
-  blob.offset = file_.size();
   if (blob.codec == Codec::kZstd) {
-    append_compressed(raw, blob);
-    if (file_.size() - blob.offset >= raw.size()) {  // nothing gained: store it as it is
+    append_compressed(waiting_, blob);
+    if (file_.size() - blob.offset >= waiting_.size()) {  // nothing gained: store it as it is
       file_.shrink_to(blob.offset);
       blob.codec = Codec::kNone;
+      file_.append(waiting_);
+      blob.crc = crc32_of(waiting_);
     }
-  }
-  if (blob.codec == Codec::kNone) {
-    file_.append(raw);
-    blob.crc = crc32_of(raw);
+    waiting_.clear();
   }
   blob.stored = file_.size() - blob.offset;
+  appended_ = 0;
+  begun_ = false;
   ++next_;
 }
 
@@ -85,5 +145,17 @@ uint64_t CrumbWriter::finish() {
   file_.commit();
   return size;
 }
+
+uint64_t place_uncompressed(CrumbHeader& plan) {
+  uint64_t end = kCrumbPreamble + write_crumb_header(plan).size();
+  for (Blob* blob : plan_blobs(plan, Codec::kNone)) {
+    blob->offset = aligned(end);
+    blob->stored = blob->raw;
+    if (__builtin_add_overflow(blob->offset, blob->raw, &end)) throw Error("the file would pass 2^64 bytes");
+  }
+  return end;
+}
+
+uint64_t zstd_working_bytes(int level) { return level > 0 ? ZSTD_estimateCStreamSize(level) : 0; }
 
 }  // namespace crumb

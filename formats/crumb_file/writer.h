@@ -26,26 +26,59 @@ class CrumbWriter {
  public:
   /// `plan`: tensors with name, dtype, shape, spec and encoding, files with path and raw size; blobs are
   /// filled in here. Throws Error where the output cannot be made.
-  CrumbWriter(const std::filesystem::path& path, CrumbHeader plan, int zstd_level = 0);
+  CrumbWriter(const std::filesystem::path& path, CrumbHeader plan, int zstd_level = 0,
+              LeftOver left_over = LeftOver::kDiscard);
 
-  /// The raw bytes of the next part: tensor by tensor in the plan's order, the parts in the order of Part,
-  /// then the files. Throws Error when the size is not the planned one, or when writing fails.
-  void write(std::span<const std::byte> raw);
+  /// Takes over the first parts of what an earlier run left, as it recorded them: as many as lie where this
+  /// plan puts them and whose checksums still hold. Gives that number; what follows them is dropped.
+  /// Precondition: LeftOver::kContinue, and nothing was written yet.
+  size_t take_over(std::span<const Blob> recorded);
+
+  /// The next bytes of the current part, in as many pieces as the caller likes; end_part() checks that they
+  /// are as many as planned. Parts come tensor by tensor in the plan's order, those of a tensor in the order of
+  /// Part, then the files. Throws Error when the size is not the planned one, or when writing fails.
+  void append(std::span<const std::byte> raw);
+  void end_part();
+
+  /// A whole part.
+  void write(std::span<const std::byte> raw) {
+    append(raw);
+    end_part();
+  }
 
   /// What has been written so far, blobs filled in.
   const CrumbHeader& header() const { return header_; }
+
+  /// The blobs of header(), in order; as many as part_count(). The first done() are written.
+  const Blob& blob(size_t part) const { return *blobs_[part]; }
+  size_t part_count() const { return blobs_.size(); }
+  size_t done() const { return next_; }
+
+  /// What was written stays, for a run that continues it, when this one ends without finish().
+  void keep_partial() { file_.keep_partial(); }
 
   /// Writes the header and gives the file its name. Gives its size. Precondition: every part was written.
   uint64_t finish();
 
  private:
   void append_compressed(std::span<const std::byte> raw, Blob& blob);
+  void begin_part();
 
   CrumbHeader header_;
   std::vector<Blob*> blobs_;  ///< of header_, in order
   size_t next_ = 0;
+  uint64_t appended_ = 0;           ///< raw bytes of the current part
+  bool begun_ = false;              ///< the current part has its place
+  std::vector<std::byte> waiting_;  ///< raw bytes that will be compressed
   int zstd_level_;
   OutputFile file_;
 };
+
+/// Where every blob of a plan lies and how long the file is, when nothing is compressed; with compression
+/// nothing is longer. Throws Error where sizes overflow.
+uint64_t place_uncompressed(CrumbHeader& plan);
+
+/// What compressing at this level holds in memory, besides the part itself.
+uint64_t zstd_working_bytes(int level);
 
 }  // namespace crumb

@@ -48,9 +48,10 @@ bool locks_unknown(int code) { return code == ENOLCK || code == ENOTSUP || code 
 
 }  // namespace
 
-OutputFile::OutputFile(const fs::path& target) : target_(resolve_target(target)), partial_(target_) {
+OutputFile::OutputFile(const fs::path& target, LeftOver left_over)
+    : target_(resolve_target(target)), partial_(target_) {
   partial_ += ".partial";
-  open_and_lock();
+  open_and_lock(left_over);
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
@@ -58,15 +59,17 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
       partial_(std::move(other.partial_)),
       fd_(std::exchange(other.fd_, -1)),
       size_(other.size_),
-      failed_(other.failed_) {}
+      flushing_(other.flushing_),
+      failed_(other.failed_),
+      keeps_partial_(other.keeps_partial_) {}
 
 OutputFile::~OutputFile() {
   if (fd_ < 0) return;
-  ::unlink(partial_.c_str());
+  if (!keeps_partial_) ::unlink(partial_.c_str());
   ::close(fd_);
 }
 
-void OutputFile::open_and_lock() {
+void OutputFile::open_and_lock(LeftOver left_over) {
   // Between opening and locking, another run may finish and rename the file that was opened: then its name
   // means another file or none, and the attempt starts again.
   for (;;) {
@@ -98,6 +101,10 @@ void OutputFile::open_and_lock() {
       throw cannot_write(partial_, "it exists and is not a regular file");
     }
     fd_ = fd;
+    if (left_over == LeftOver::kContinue) {
+      size_ = static_cast<std::uint64_t>(held.st_size);
+      return;
+    }
     if (::ftruncate(fd_, 0) != 0) {
       const int code = errno;
       ::close(std::exchange(fd_, -1));
@@ -125,6 +132,7 @@ void OutputFile::shrink_to(std::uint64_t size) {
     throw Error("shrink_to " + std::to_string(size) + " of " + std::to_string(size_) + " bytes");
   if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail("truncate", errno);
   size_ = size;
+  flushing_ = std::min(flushing_, size_);
 }
 
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -141,6 +149,30 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
     offset += static_cast<std::uint64_t>(written);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     size_ = std::max(size_, offset);
+  }
+  start_writeback();
+}
+
+/// Asks the system to begin writing out what is complete, so that commit() has little left to wait for.
+void OutputFile::start_writeback() {
+  constexpr std::uint64_t kPiece = std::uint64_t{32} << 20;
+  if (size_ < flushing_ + kPiece) return;
+  ::sync_file_range(fd_, static_cast<off_t>(flushing_), static_cast<off_t>(size_ - flushing_),
+                    SYNC_FILE_RANGE_WRITE);
+  flushing_ = size_;
+}
+
+void OutputFile::read_at(std::uint64_t offset, std::span<std::byte> out) const {
+  require_usable();
+  while (!out.empty()) {
+    const ssize_t count = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      throw Error("cannot read back " + quote_text(partial_.native()) + ": " +
+                  (count < 0 ? errno_text(errno) : "it ends at byte " + std::to_string(offset)));
+    }
+    offset += static_cast<std::uint64_t>(count);
+    out = out.subspan(static_cast<std::size_t>(count));
   }
 }
 

@@ -11,10 +11,13 @@
 
 namespace crumb {
 
+/// What becomes of the partial file that an earlier run left.
+enum class LeftOver { kDiscard, kContinue };
+
 /// Writes `<target>.partial` beside the target and gives it its name in commit(): flushed to the disk, then
 /// renamed, then the folder flushed. Until commit() returns, an older file of that name is untouched;
-/// destruction without commit() removes the partial file. A killed run leaves at most a stale partial file,
-/// which the next run reuses.
+/// destruction without commit() removes the partial file, unless it is to be kept. A killed run leaves at most
+/// a stale partial file, which the next run discards, or continues.
 ///
 /// The partial file is locked (flock) while the object lives: a second run into the same output is refused
 /// and the first run's file left alone. A target that is a symbolic link to a file keeps being one: what it
@@ -25,7 +28,7 @@ namespace crumb {
 class OutputFile {
  public:
   /// Refuses a target in a missing folder, and one that exists and is not a regular file.
-  explicit OutputFile(const std::filesystem::path& target);
+  explicit OutputFile(const std::filesystem::path& target, LeftOver left_over = LeftOver::kDiscard);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
@@ -40,6 +43,12 @@ class OutputFile {
   /// Drops what lies beyond `size`, which is at most size().
   void shrink_to(std::uint64_t size);
 
+  /// Reads back [offset, offset + out.size()), which must have been written.
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const;
+
+  /// Destruction without commit() leaves the partial file, for a run that continues it.
+  void keep_partial() { keeps_partial_ = true; }
+
   /// Appends zeros up to a multiple of alignment.
   void pad_to(std::uint64_t alignment);
 
@@ -50,7 +59,8 @@ class OutputFile {
   void commit();
 
  private:
-  void open_and_lock();
+  void open_and_lock(LeftOver left_over);
+  void start_writeback();
   void require_usable() const;
   [[noreturn]] void fail(const char* what, int code);
 
@@ -58,7 +68,9 @@ class OutputFile {
   std::filesystem::path partial_;
   int fd_ = -1;
   std::uint64_t size_ = 0;
+  std::uint64_t flushing_ = 0;  ///< bytes from the front that the system was asked to write out
   bool failed_ = false;
+  bool keeps_partial_ = false;
 };
 
 }  // namespace crumb

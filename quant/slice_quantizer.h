@@ -1,0 +1,44 @@
+// Quantizing a tensor that comes in slices: what is in memory is one slice, the scales and the codebook. The
+// codes are the same whatever the slices and the threads.
+//
+// A slice is a run of whole rows that cuts no block in two. Two kinds of tensors are cut otherwise:
+//   a tensor of one row is cut between columns, where neither a block nor a byte of codes is cut;
+//   a tensor that is one block (granularity tensor) has its scale found in walks of their own, slice by
+//   slice, before it is encoded.
+// Learned codebooks take further walks: one for the scales, and one or two for the codebook.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "quant/quant_spec.h"
+#include "quant/quantized_tensor.h"
+#include "quant/quantizer.h"
+#include "quant/value_stream.h"
+
+namespace crumb {
+
+/// How a tensor is cut.
+struct SliceSize {
+  uint64_t values =
+      0;              ///< of a slice (the last may be smaller): `wish`, cut down to whole units, at least one
+  uint64_t unit = 0;  ///< the smallest slice
+};
+SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t wish);
+
+/// What the work holds in memory for slices of this many values, besides the slice itself, at most, in bytes:
+/// scales, zero points, codes of a slice, codebook search.
+uint64_t slice_working_bytes(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t slice_values);
+
+/// Called for each slice, front to back, with its values and its codes as a tensor of its own, [rows, cols] or
+/// a part of the one row. Both are valid during the call.
+using SliceSink = std::function<void(std::span<const float> values, const QuantizedView& slice)>;
+
+/// Quantizes a tensor of this shape. The codes went to the sink (which may be empty) slice by slice; the
+/// result's `codes` are those of the last slice, its other parts are the tensor's. Throws as quantize() does.
+QuantizedTensor quantize_slices(const QuantSpec& spec, std::span<const uint64_t> shape, ValueStream& values,
+                                uint64_t slice_values, const SliceSink& sink,
+                                const QuantizeOptions& options = {});
+
+}  // namespace crumb

@@ -1,0 +1,100 @@
+// A checkpoint's tensors, slice by slice, read ahead of the work on a thread of its own.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "formats/checkpoint/checkpoint.h"
+#include "quant/value_stream.h"
+
+namespace crumb {
+
+/// A buffer of bytes that nobody filled with zeros first.
+class Slab {
+ public:
+  Slab() = default;
+  explicit Slab(size_t size) : data_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size) {}
+  std::span<std::byte> bytes() { return {data_.get(), size_}; }
+  std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
+  bool empty() const { return size_ == 0; }
+
+ private:
+  std::unique_ptr<std::byte[]> data_;
+  size_t size_ = 0;
+};
+
+/// A tensor and the bytes of its slices (the last may be smaller).
+struct SliceJob {
+  const TensorEntry* entry = nullptr;
+  uint64_t slice_bytes = 0;
+};
+
+class SliceReader {
+ public:
+  /// Reads `jobs` in order; `most_waiting` bytes at most wait to be taken. The checkpoint must outlive it.
+  SliceReader(const Checkpoint& checkpoint, std::vector<SliceJob> jobs, uint64_t most_waiting);
+  ~SliceReader();
+  SliceReader(const SliceReader&) = delete;
+  SliceReader& operator=(const SliceReader&) = delete;
+
+  /// The next slice of the job, an empty one at its end (once; then the next job's turn has come). Throws what
+  /// reading met. Jobs are taken in order.
+  Slab next(size_t job);
+
+  /// The next slice of the job is its first again. The job is the last one that was taken from.
+  void rewind(size_t job);
+
+ private:
+  struct Item {
+    size_t job;
+    Slab slab;  ///< empty: the job's end
+  };
+  void run();
+
+  const Checkpoint& checkpoint_;
+  const std::vector<SliceJob> jobs_;
+  const uint64_t most_waiting_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Item> ready_;
+  uint64_t waiting_ = 0;
+  size_t job_ = 0;           ///< what is read next
+  uint64_t generation_ = 0;  ///< grows with every rewind: what was read before is not wanted
+  bool stop_ = false;
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
+/// A tensor's values out of a SliceReader. A tensor of one slice is read once, however often it is rewound.
+class EntryStream final : public ValueStream {
+ public:
+  /// slice_values: what every call of next() asks for.
+  EntryStream(SliceReader& reader, size_t job, const TensorEntry& entry, int threads);
+
+  std::span<const float> next(uint64_t count) override;
+  void rewind() override;
+
+  /// Goes past the job's end, so that the next job's turn has come.
+  void finish();
+
+ private:
+  SliceReader& reader_;
+  const size_t job_;
+  const TensorEntry& entry_;
+  const int threads_;
+  const uint64_t total_;
+  uint64_t given_ = 0;
+  Slab slab_;
+  std::vector<float> widened_;
+  std::span<const float> values_;
+};
+
+}  // namespace crumb
