@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::uint64_t kMaxHeader = std::uint64_t{64} << 10;
-constexpr std::size_t kMaxRank = 64;
 
 /// The small part of Python's literals that a header is made of. After a failure every answer is empty and
 /// why() tells.
@@ -93,7 +92,8 @@ class LiteralReader {
 bool read_shape(LiteralReader& reader, std::vector<std::uint64_t>& shape) {
   if (!reader.expect('(')) return false;
   while (!reader.take(')')) {
-    if (shape.size() == kMaxRank) return reader.refuse("at most " + std::to_string(kMaxRank) + " sizes");
+    if (shape.size() == kMaxNpyRank)
+      return reader.refuse("at most " + std::to_string(kMaxNpyRank) + " sizes");
     std::uint64_t size = 0;
     if (!reader.number(size)) return false;
     shape.push_back(size);
@@ -296,6 +296,9 @@ std::vector<float> NpyArray::to_floats() const {
 std::string npy_header(DType dtype, std::span<const std::uint64_t> shape) {
   const DTypeInfo& info = dtype_info(dtype);
   if (info.numpy.empty()) throw Error("numpy has no type for " + std::string(info.name));
+  if (shape.size() > kMaxNpyRank)
+    throw Error("numpy has no arrays of " + std::to_string(shape.size()) + " axes, at most " +
+                std::to_string(kMaxNpyRank));
   std::string dict = std::string("{'descr': '") + (info.bits > 8 ? '<' : '|') + std::string(info.numpy) +
                      "', 'fortran_order': False, 'shape': (";
   for (std::size_t i = 0; i < shape.size(); ++i)

@@ -20,6 +20,9 @@
 
 namespace crumb {
 
+/// As many axes as numpy's arrays can have.
+inline constexpr std::size_t kMaxNpyRank = 64;
+
 struct NpyHeader {
   DType dtype = DType::kF32;
   bool big_endian = false;
@@ -64,7 +67,7 @@ Result<NpyArray> parse_npy(std::span<const std::byte> file);
 Result<NpyArray> read_npy(const std::filesystem::path& path);
 
 /// Everything before the data, version 1.0, for little-endian row-major data. Throws crumb::Error for types
-/// that numpy does not have.
+/// that numpy does not have and more than kMaxNpyRank axes.
 std::string npy_header(DType dtype, std::span<const std::uint64_t> shape);
 
 /// Writes one array, little-endian and row-major, atomically (OutputFile). Throws crumb::Error, also where

@@ -125,6 +125,9 @@ void write_npz(const std::filesystem::path& path, std::span<const NamedArray> ar
     const std::uint64_t bytes = tensor_byte_size(array.dtype, array.shape).take(of);
     if (dtype_info(array.dtype).numpy.empty())
       throw Error(of + ": numpy has no type for " + std::string(dtype_name(array.dtype)));
+    if (array.shape.size() > kMaxNpyRank)
+      throw Error(of + " has " + std::to_string(array.shape.size()) + " axes, at most " +
+                  std::to_string(kMaxNpyRank) + " can be written");
     if (bytes != array.data.size())
       throw Error(of + ": " + byte_text(array.data.size()) + " given for the " + byte_text(bytes) +
                   " of the shape " + shape_text(array.shape));

@@ -7,28 +7,20 @@
 #include <random>
 #include <string>
 
+#include "tests/formats/npy/samples.h"
 #include "tests/support/testing.h"
 
 namespace crumb {
 namespace {
+
+using testing::npy;
+using testing::raw;
 
 Result<NpyArray> parse(const std::string& file) { return parse_npy(std::as_bytes(std::span(file))); }
 
 std::string why(const std::string& file) {
   const Result<NpyArray> array = parse(file);
   return array.ok() ? "no failure" : array.failure().message;
-}
-
-std::string npy(const std::string& dict, const std::string& data, int version = 1) {
-  std::string file = "\x93NUMPY";
-  file += {static_cast<char>(version), '\0'};
-  for (int i = 0; i < (version == 1 ? 2 : 4); ++i) file += static_cast<char>((dict.size() >> (8 * i)) & 255u);
-  return file + dict + data;
-}
-
-template <class T>
-std::string raw(std::vector<T> values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
 TEST_CASE("every version, order and byte order gives the same array") {
@@ -98,6 +90,45 @@ TEST_CASE("scalars, booleans, complex numbers") {
   CHECK(pair[1] == -2.0f);
 }
 
+TEST_CASE("types that are none of ours are told apart from damage") {
+  const auto foreign = [](const std::string& descr) {
+    const std::string file =
+        npy("{'descr': " + descr + ", 'fortran_order': False, 'shape': (2,), }", "anything", 3);
+    const NpyHeader header = parse_npy_header(std::as_bytes(std::span(file)), file.size()).take();
+    const Result<NpyHeader> whole = parse_npy_header(std::as_bytes(std::span(file)));
+    REQUIRE_FALSE(whole.ok());
+    CHECK(whole.failure().message.starts_with("an array of " + header.foreign + " is not supported"));
+    return header.foreign;
+  };
+  CHECK(foreign("'|O'") == "Python objects ('|O')");
+  CHECK(foreign("'<U7'") == "strings ('<U7')");
+  CHECK(foreign("'|S7'") == "byte strings ('|S7')");
+  CHECK(foreign("'<M8[s]'") == "dates ('<M8[s]')");
+  CHECK(foreign("'<m8'") == "spans of time ('<m8')");
+  CHECK(foreign("'<c16'") == "other complex numbers ('<c16')");
+  CHECK(foreign("'<f16'") == "other floats ('<f16')");
+  CHECK(foreign("'<f1'") == "other floats ('<f1')");
+  CHECK(foreign("'<V2'") == "raw bytes, as bfloat16 and float8 come out of NumPy ('<V2')");
+  CHECK(foreign("'quux'") == "elements of the unknown type 'quux'");
+  CHECK(foreign("[('\xc3\xa9', '<f4'), ('b', [('c', '<i2', (2,))])]") == "records (a structured 'descr')");
+}
+
+TEST_CASE("the header's length is told from the first twelve bytes") {
+  for (int version = 1; version <= 3; ++version) {
+    const std::string dict = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
+    const std::string file = npy(dict, "12345678", version);
+    const std::span<const std::byte> start = std::as_bytes(std::span(file)).first(kNpyStart);
+    const std::uint64_t bytes = npy_header_bytes(start, file.size()).take();
+    CHECK(bytes == file.size() - 8);
+    CHECK_FALSE(npy_header_bytes(start, bytes - 1).ok());
+    CHECK(npy_header_bytes(start, bytes).ok());
+    CHECK(parse_npy_header(std::as_bytes(std::span(file)).first(bytes), file.size()).take().data_bytes == 8);
+    CHECK_FALSE(parse_npy_header(std::as_bytes(std::span(file)).first(bytes - 1), file.size()).ok());
+    CHECK_FALSE(parse_npy_header(std::as_bytes(std::span(file)).first(bytes), file.size() - 1).ok());
+    CHECK_FALSE(parse_npy_header(std::as_bytes(std::span(file)).first(bytes), file.size() + 1).ok());
+  }
+}
+
 TEST_CASE("bad files are refused with a reason") {
   const auto dict = [](const std::string& text, std::size_t data = 0) {
     return why(npy(text, std::string(data, 'x')));
@@ -113,10 +144,12 @@ TEST_CASE("bad files are refused with a reason") {
              "1 byte missing of the 24 bytes"));
   CHECK(says(dict("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 25),
              "1 byte follow the array"));
-  CHECK(says(dict("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", 16), "('|O') is not supported"));
+  CHECK(
+      says(dict("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", 16), "('|O') is not supported"));
   CHECK(says(dict("{'descr': '<f16', 'fortran_order': False, 'shape': (2,), }", 32),
              "('<f16') is not supported"));
-  CHECK(says(dict("{'descr': '|f4', 'fortran_order': False, 'shape': (1,), }", 4), "'|f4' is not supported"));
+  CHECK(
+      says(dict("{'descr': '|f4', 'fortran_order': False, 'shape': (1,), }", 4), "('|f4') is not supported"));
   CHECK(says(dict("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", 8), "records"));
   CHECK(says(dict("{'descr': '<f4', 'fortran_order': False}"), "'shape' is missing"));
   CHECK(says(dict("{'descr': '<f4', 'descr': '<f4'}"), "'descr' occurs twice"));
@@ -179,6 +212,31 @@ TEST_CASE("a written matrix has numpy's own bytes and is read back") {
   CHECK_THROWS_AS(write_npy(dir.path() / "z.npy", values, 3, 3), Error);
   write_npy(dir.path() / "none.npy", {}, 0, 384);
   CHECK(read_npy(dir.path() / "none.npy").take().shape == std::vector<std::uint64_t>{0, 384});
+}
+
+TEST_CASE("arrays of every type that numpy has are written and read back") {
+  const testing::TempDir dir;
+  std::mt19937 random(3);
+  for (const DTypeInfo& info : kDTypes) {
+    for (const std::vector<std::uint64_t>& shape : std::vector<std::vector<std::uint64_t>>{
+             {}, {1}, {7}, {0, 3}, {3, 0}, {2, 3, 5}, std::vector<std::uint64_t>(64, 1)}) {
+      const Result<std::uint64_t> bytes = tensor_byte_size(info.dtype, shape);
+      if (info.numpy.empty()) {
+        CHECK_THROWS_AS(write_npy(dir.path() / "x.npy", info.dtype, shape, std::vector<std::byte>(1)), Error);
+        continue;
+      }
+      std::vector<std::byte> data(bytes.value());
+      for (std::byte& byte : data) byte = static_cast<std::byte>(random());
+      write_npy(dir.path() / "x.npy", info.dtype, shape, data);
+      const NpyArray array = read_npy(dir.path() / "x.npy").take();
+      CHECK(array.dtype == info.dtype);
+      CHECK(array.shape == shape);
+      CHECK(array.data == data);
+      data.emplace_back();
+      CHECK_THROWS_AS(write_npy(dir.path() / "y.npy", info.dtype, shape, data), Error);
+    }
+  }
+  CHECK_FALSE(std::filesystem::exists(dir.path() / "y.npy"));
 }
 
 }  // namespace
