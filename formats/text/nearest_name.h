@@ -10,15 +10,17 @@ namespace crumb {
 
 /// Levenshtein distance in bytes.
 inline size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> distances(b.size() + 1);  // of what was seen of a, to b's first 0, 1, 2, ... bytes
+  size_t* const row = distances.data();
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t substitute = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({substitute, row[j] + 1, row[j + 1] + 1});
+  for (const char c : a) {
+    size_t diagonal = row[0]++;
+    size_t* next = row + 1;
+    for (const char d : b) {
+      const size_t change = diagonal + (c != d ? 1 : 0);
+      diagonal = *next;
+      *next = std::min(change, std::min(next[-1], diagonal) + 1);
+      ++next;
     }
   }
   return row[b.size()];
@@ -29,8 +31,11 @@ template <class Names>
 std::string nearest_name(std::string_view name, const Names& candidates) {
   std::string best;
   size_t least = SIZE_MAX;
+  name = name.substr(0, 64);
   for (const std::string_view candidate : candidates) {
-    const size_t distance = edit_distance(name.substr(0, 64), candidate);
+    const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
+    if (longer - shorter >= least) continue;  // at least so far away
+    const size_t distance = edit_distance(name, candidate);
     if (distance < least) {
       least = distance;
       best = candidate;

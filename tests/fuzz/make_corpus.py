@@ -1,0 +1,261 @@
+"""Makes the seeds of the fuzz targets anew, the same bytes each time: small files that reach deep into each reader.
+
+    python tests/fuzz/make_corpus.py build/crumb            with the Python environment of scripts/setup
+
+The targets' own finds are kept in build-fuzz/corpus/ and are no part of the repository.
+"""
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import onnx
+import torch
+
+REPO = Path(__file__).resolve().parents[2]
+CORPUS = Path(__file__).resolve().parent / "corpus"
+sys.path.insert(0, str(REPO / "tests/formats/crumb_file"))
+import test_reader  # noqa: E402
+
+
+def put(target, name, content):
+    path = CORPUS / target / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def values(*shape, dtype="<f4"):
+    """Small numbers that every type can hold."""
+    return (np.arange(int(np.prod(shape)), dtype="<f4").reshape(shape) % 7 - 3).astype(dtype)
+
+
+def safetensors_file(tensors):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        test_reader.write_safetensors(path, tensors)
+        return path.read_bytes()
+
+
+def f32(*shape):
+    return ("F32", shape, values(*shape).tobytes())
+
+
+def crumb(binary):
+    specs = {
+        "group": ["int4:group=8", "uint3:group=8:zero=int", "e2m1:group=8:scale=e8m0"],
+        "channel": ["int8:channel", "uint5:channel:zero=float", "e4m3fn:channel", "binary", "ternary"],
+        "block": ["int2h:block=2x8:scale=bf16", "int4:tensor:range=full"],
+        "palette": ["palette2:tensor", "palette4:channel", "nf4:group=16"],
+        "blocks": ["mxfp4:pad", "nvfp4:pad", "mxint8:pad"],
+    }
+    for name, lines in specs.items():
+        for zstd in ("off", "19"):
+            with tempfile.TemporaryDirectory() as folder:
+                folder = Path(folder)
+                shape = (2, 16) if zstd == "off" else (2, 512)  # less is not compressed
+                tensors = {f"{i}.weight": f32(*shape) for i in range(len(lines))} | {"norm.bias": f32(5)}
+                test_reader.write_safetensors(folder / "model.safetensors", tensors)
+                (folder / "config.json").write_text("{}\n")
+                rules = [part for i, line in enumerate(lines) for part in ("--set", f"{i}.weight={line}")]
+                out = folder / "out.crumb"
+                command = [binary, "quantize", folder, "-o", out, "--weights", "int8", "--zstd", zstd, *rules]
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+                put("crumb", name + ("" if zstd == "off" else "_zstd") + ".crumb", out.read_bytes())
+
+
+def safetensors():
+    put("safetensors", "two", safetensors_file({"a": f32(2, 3), "b.weight": ("I8", (5,), bytes(5))}))
+    put("safetensors", "none", safetensors_file({}))
+    put("safetensors", "ranks", safetensors_file({"s": f32(), "e": ("BF16", (0, 4), b""), "d": f32(1, 1, 2, 1)}))
+    sizes = {"BOOL": 1, "F4": 0.5, "F6_E2M3": 0.75, "F8_E4M3": 1, "F16": 2, "C64": 8, "F64": 8, "U64": 8}
+    put("safetensors", "dtypes", safetensors_file({k: (k, (4,), bytes(int(4 * n))) for k, n in sizes.items()}))
+    text = b'{"__metadata__":{"format":"pt","\\u00e9":"\\n"},"x":{"shape":[1],"data_offsets":[0,1],"dtype":"U8"}}  '
+    put("safetensors", "metadata", len(text).to_bytes(8, "little") + text + b"\1")
+
+
+def npy_bytes(array, version=None):
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array, version=version)
+    return file.getvalue()
+
+
+def npy():
+    for kind in ("<f4", ">f4", "<f2", "<f8", "|b1", "|i1", "<u2", ">i8", "<c8"):
+        name = kind.replace("<", "le_").replace(">", "be_").replace("|", "")
+        put("npy", name, npy_bytes(values(2, 3, dtype=kind)))
+    put("npy", "fortran", npy_bytes(np.asfortranarray(values(3, 2, 2))))
+    put("npy", "scalar", npy_bytes(values()))
+    put("npy", "empty", npy_bytes(values(0, 3)))
+    for version in ((2, 0), (3, 0)):
+        put("npy", f"version{version[0]}", npy_bytes(values(4), version))
+
+
+def zip_bytes(members, method):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, content in members.items():
+            info = zipfile.ZipInfo(name)
+            info.compress_type = method
+            archive.writestr(info, content)
+    return file.getvalue()
+
+
+def npz():
+    arrays = {"a.npy": npy_bytes(values(2, 3)), "b/c.npy": npy_bytes(np.asfortranarray(values(3, 2, dtype=">f8")))}
+    others = {"objects.npy": b"\x93NUMPY\1\0\x36\0{'descr': '|O', 'fortran_order': False, 'shape': (1,)}\n", "x": b"?"}
+    for name, members in (("arrays", arrays), ("others", arrays | others), ("none", {})):
+        put("npz", name, zip_bytes(members, zipfile.ZIP_STORED))
+        put("npz", name + "_deflated", zip_bytes(members, zipfile.ZIP_DEFLATED))
+    file = io.BytesIO()
+    np.savez(file, values(2))  # with zip64 extra fields and 1980's date
+    put("npz", "numpy", file.getvalue())
+    # Without the zip around it, which the target adds.
+    put("npz", "bare", npy_bytes(values(2, 2)))
+
+
+def torch_files():
+    # Pickled first, these are the storages 0 to 4 that torch_fuzz.cpp gives a pickle without an archive.
+    floats, half, shared = torch.arange(6.0), torch.zeros(4, dtype=torch.bfloat16), torch.arange(16.0)
+    f8, flags = torch.ones(3).to(torch.float8_e4m3fn), torch.ones(2, dtype=torch.bool)
+    layers = OrderedDict({"0.weight": floats.reshape(2, 3), "0.bias": half})
+    others = {
+        "views": {"f": floats, "h": half, "a": shared[2:8:2], "b": shared.reshape(4, 4).T, "c": shared[3]},
+        "wrapper": {"model": {"net": layers}, "optimizer": {"state": {}, "param_groups": []}, "epoch": 3,
+                    "lr": 0.1, "name": "x", "done": True, "none": None, "sizes": (1, 2), "big": 2**80},
+        "types": {"p": torch.nn.Parameter(floats), "l": [half, (shared, f8)], "b": flags, "z": torch.ones(0),
+                  "s": torch.Size([1, 2]), "d": torch.float16, "dev": torch.device("cpu")},
+    }  # fmt: skip
+    for name, saved in {"layers": layers, **others}.items():
+        file = io.BytesIO()
+        torch.save(saved, file)
+        # Again, without the padding to 64 bytes, and the pickle alone, which the target puts into an archive.
+        with zipfile.ZipFile(file) as archive:
+            members = {member: archive.read(member) for member in archive.namelist()}
+        kept = ("/data.pkl", "/byteorder", "/version")
+        small = {m: c for m, c in members.items() if "/data/" in m or m.endswith(kept)}
+        put("torch", name + ".pt", zip_bytes(small, zipfile.ZIP_STORED))
+        put("torch", name + "_deflated.pt", zip_bytes(small, zipfile.ZIP_DEFLATED))
+        put("torch", name + ".pkl", next(c for m, c in members.items() if m.endswith("/data.pkl")))
+        if name == "layers":
+            put("torch", "padded.pt", file.getvalue())
+
+
+def onnx_files():
+    arrays = {"f": values(2, 3), "h": values(4, dtype="<f2"), "i": values(5, dtype="<i8"), "s": values()}
+    raw = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    make = onnx.helper.make_tensor
+    fields = [
+        make("f", onnx.TensorProto.FLOAT, [2, 2], [1.0, 2.0, 3.0, 4.0]),
+        make("d", onnx.TensorProto.DOUBLE, [2], [1.0, 2.0]),
+        make("h", onnx.TensorProto.FLOAT16, [2], [1.0, 2.0]),
+        make("i", onnx.TensorProto.INT32, [3], [1, -2, 300]),
+        make("b", onnx.TensorProto.BOOL, [2], [True, False]),
+        make("l", onnx.TensorProto.INT64, [2], [-1, 2**40]),
+        make("u", onnx.TensorProto.UINT64, [2], [1, 2**63]),
+        make("t", onnx.TensorProto.STRING, [1], [b"x"]),
+        make("e", onnx.TensorProto.FLOAT, [0, 3], []),
+        make("i4", onnx.TensorProto.INT4, [2], [1, 2]),
+    ]
+    external = make("w", onnx.TensorProto.FLOAT, [2], [1.0, 2.0], raw=False)
+    external.ClearField("float_data")
+    external.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", "weights.bin"), ("offset", "64"), ("length", "8")):
+        external.external_data.add(key=key, value=value)
+    constant = onnx.helper.make_node("Constant", [], ["c"], value=make("k", onnx.TensorProto.FLOAT, [1, 1], [1.0]))
+    body = onnx.helper.make_graph([constant], "body", [], [], raw[:1])
+    inner = onnx.helper.make_node("If", ["x"], ["y"], then_branch=body, else_branch=body)
+    for name, nodes, tensors in (
+        ("raw", [], raw), ("fields", [], fields), ("external", [], [external]), ("graphs", [constant, inner], raw[1:2]),
+    ):  # fmt: skip
+        graph = onnx.helper.make_graph(nodes, "g", [], [], tensors)
+        model = onnx.helper.make_model(graph, ir_version=8, opset_imports=[onnx.helper.make_opsetid("", 18)])
+        put("onnx", name + ".onnx", model.SerializeToString(deterministic=True))
+
+
+def recipe():
+    put("recipe", "minimal.yaml", "version: 1\nweights: int4:group=128\n")
+    put("recipe", "whole.yaml", """version: 1
+weights: int4:group=128
+embeddings: keep
+zstd: 19
+rules:
+  - {match: {name: ["stem", "head*"]}, weights: int8:channel}
+  - {match: {name: "re:.*\\.(query|key)\\.[a-z_]{2,5}", role: weight}, weights: int3:group=64}
+  - match:
+      name: 'l[mn]_h?ad'
+      role: [weight, embedding]
+    skip: true
+    optional: true
+""")
+    put("recipe", "comments.yaml", "# a\nversion: 1 # b\nweights: keep\nzstd: off\nrules: []\n")
+    put("recipe", "not_yet.yaml", "version: 1\nactivations: uint8:tensor\nstages:\n  - equalize: {iterations: 20}\n")
+    put("recipe", "refused.yaml", "version: 1\nweights: &a !!str int4\nrules: *a\n---\n{a: 1, a: 2}\n")
+    put("recipe", "quoted.yaml", 'version: "1"\n"weights": |\n  int4\nembeddings: >-\n  int8\n')
+    for i, pattern in enumerate(["re:(a|b)*c+?$", "re:[^\\d_x-z]{1,3}\\.", "encoder.*.weight", "a[!b]\\*?", "re:(?:x{2,})?^"]):
+        put("recipe", f"pattern{i}", pattern)
+
+
+def spec():
+    lines = (REPO / "tests/quant/quant_spec_test.cpp").read_text().split('"')[1::2]
+    specs = sorted({line for line in lines if ":" in line and " " not in line and len(line) < 80})
+    for i, line in enumerate(specs[:40] + ["mxfp4:search=mse:pad", "nvfp4", "W4A16", "palette4:group=64", "e3m4"]):
+        put("spec", f"{i:02}", line)
+
+
+def tokenizer():
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "wor", "##ld", "##s", "é", "中", "!", "a", "##a"]
+    ids = {word: i for i, word in enumerate(words)}
+    added = [
+        {"id": 4, "content": "[MASK]", "lstrip": True, "special": True},
+        {"id": 90, "content": "<X y>", "single_word": True, "rstrip": True, "normalized": True},
+    ]
+    whole = {
+        "added_tokens": added,
+        "normalizer": {"type": "BertNormalizer", "lowercase": True, "strip_accents": None},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                  "max_input_chars_per_word": 100, "vocab": ids},
+    }  # fmt: skip
+    config = {"do_lower_case": False, "model_max_length": 512, "tokenizer_class": "BertTokenizer",
+              "added_tokens_decoder": {"91": {"content": "Q"}}, "cls_token": "[CLS]",
+              "mask_token": {"content": "[MASK]"}}  # fmt: skip
+    text = "Hello worlds! [MASK] <x Y> Q a\u0301aa 中é \U0001f600\tx"
+    vocab = "\n".join(words) + "\r\n"
+
+    def seed(name, *parts):
+        put("tokenizer", name, b"\x1e".join(p.encode() if isinstance(p, str) else p for p in parts))
+
+    def dump(value):
+        return json.dumps(value, ensure_ascii=False)
+
+    seed("json", dump(whole), "", "", "", "", text)
+    seed("vocab", "", vocab, "", "", "", text)
+    seed("config", "", vocab, dump(config), dump({"unk_token": "[UNK]"}),
+         dump({"max_seq_length": 8, "do_lower_case": True}), text)  # fmt: skip
+    seed("all", dump(whole), vocab, dump(config | {"model_max_length": 1e30}), "{}", "{}", text)
+    seed("bytes", "", vocab, "", "", "", b"\xff\xf0\x9f\x98 \xed\xa0\x80 \xc3 a\0b \xe2\x80\x8d\xef\xbf\xbd")
+
+
+def main():
+    binary = Path(sys.argv[1]).resolve()
+    shutil.rmtree(CORPUS, ignore_errors=True)
+    crumb(binary)
+    safetensors()
+    npy()
+    npz()
+    spec()
+    tokenizer()
+    torch_files()
+    onnx_files()
+    recipe()
+
+
+if __name__ == "__main__":
+    main()
