@@ -1,0 +1,363 @@
+"""What torch.save writes, in many ways, read by crumb and compared with what torch itself has."""
+
+import json
+import os
+import pickle
+import zipfile
+from collections import Counter, OrderedDict
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+safetensors_torch = pytest.importorskip("safetensors.torch")
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+FLOATS = ["float64", "float32", "float16", "bfloat16"]
+FLOATS8 = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
+INTEGERS = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+
+
+@pytest.fixture
+def values(crumb, tmp_path):
+    """Every tensor of a checkpoint as crumb reads it: kept in a packed file, and from there to safetensors."""
+
+    def read(path, *options):
+        packed, plain = tmp_path / "values.crumb", tmp_path / "values.safetensors"
+        crumb("quantize", path, "-o", packed, "--weights", "keep", "--embeddings", "keep", *options)
+        crumb("dequantize", packed, "-o", plain)
+        return safetensors_torch.load_file(plain)
+
+    return read
+
+
+@pytest.fixture
+def refusal(crumb):
+    """What crumb says when it refuses a file."""
+
+    def read(path, *options):
+        return crumb("inspect", path, *options, status=1).stderr
+
+    return read
+
+
+def as_read(tensor):
+    """As crumb gives it back: floating tensors widened to float32, in order."""
+    tensor = tensor.detach()
+    return (tensor.float() if tensor.is_floating_point() else tensor).contiguous()
+
+
+def assert_same(found, expected):
+    assert sorted(found) == sorted(expected)
+    for name, tensor in expected.items():
+        wanted = as_read(tensor)
+        assert found[name].dtype == wanted.dtype, name
+        assert found[name].shape == wanted.shape, name
+        a, b = found[name].reshape(-1).numpy(), wanted.reshape(-1).numpy()
+        assert np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"), name
+
+
+def random_state(seed=0):
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(
+        torch.nn.Embedding(11, 6),
+        torch.nn.Conv1d(6, 5, 3),
+        torch.nn.BatchNorm1d(5),
+        torch.nn.Linear(5, 7),
+        torch.nn.LSTM(7, 3, bidirectional=True),
+    )
+    return model.state_dict()
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_a_state_dict_in_every_protocol(values, tmp_path, protocol):
+    state = random_state(protocol)
+    torch.save(state, tmp_path / "m.pt", pickle_protocol=protocol)
+    assert_same(values(tmp_path / "m.pt"), state)
+    torch.save(dict(state), tmp_path / "m.bin", pickle_protocol=protocol)
+    assert_same(values(tmp_path / "m.bin"), state)
+
+
+@pytest.mark.parametrize("protocol", [2, 5])
+def test_every_type(values, tmp_path, protocol):
+    torch.manual_seed(1)
+    state = {}
+    for name in FLOATS + FLOATS8:
+        state[name] = (torch.randn(3, 5) * 4).abs().to(getattr(torch, name))
+    for name in INTEGERS:
+        state[name] = torch.randint(0, 2 if name == "bool" else 100, (4, 3)).to(getattr(torch, name))
+    state["int64_wide"] = torch.tensor([-(2**63), 2**63 - 1])
+    state["complex64"] = torch.randn(3, dtype=torch.complex64)
+    state["special"] = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 1e-42])
+    state["scalar"] = torch.tensor(2.5)
+    state["empty"] = torch.zeros(0, 3)
+    torch.save(state, tmp_path / "m.pt", pickle_protocol=protocol)
+    assert_same(values(tmp_path / "m.pt"), state)
+
+
+def test_views_of_shared_storages(values, tmp_path):
+    base = torch.arange(120.0)
+    state = {
+        "base": base,
+        "slice": base[7:19],
+        "matrix": base.view(10, 12),
+        "transposed": base.view(10, 12).t(),
+        "window": base.view(10, 12)[2:7, 3:9],
+        "steps": base[5:100:7],
+        "permuted": base.view(2, 3, 4, 5).permute(3, 0, 2, 1),
+        "expanded": base[:3].view(3, 1).expand(3, 4),
+        "all_of_one": base[50:51].expand(6),
+        "overlapping": base.unfold(0, 4, 2),
+        "row": base.view(10, 12)[9:10],
+        "last": base[119],
+        "nothing": base[:0],
+        "channels_last": torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last),
+        "tied": base.view(10, 12),
+    }
+    torch.save(state, tmp_path / "m.pt")
+    assert_same(values(tmp_path / "m.pt"), state)
+    sixteen = {name: tensor.bfloat16() for name, tensor in state.items()}
+    sixteen["transposed"] = sixteen["matrix"].t()
+    torch.save(sixteen, tmp_path / "m.pth")
+    assert_same(values(tmp_path / "m.pth"), sixteen)
+
+
+def test_parameters_buffers_and_tensors_with_attributes(values, tmp_path):
+    frozen = torch.nn.Parameter(torch.randn(3, 4), requires_grad=False)
+    marked = torch.nn.Parameter(torch.randn(2, 4))
+    marked.note = "kept aside"
+    plain = torch.randn(5)
+    plain.note = {"a": [1, 2]}
+    state = {
+        "frozen": frozen,
+        "marked": marked,
+        "plain": plain,
+        "buffer": torch.nn.Buffer(torch.randn(2)),
+        "needs_grad": torch.randn(3, requires_grad=True),
+    }
+    torch.save(state, tmp_path / "m.pt")
+    assert_same(values(tmp_path / "m.pt"), state)
+
+
+def test_nesting_is_flattened(values, crumb, tmp_path):
+    t = torch.randn
+    saved = {"enc": OrderedDict(w=t(2, 3), layers=[{"k": t(3)}, (t(1), t(2))]), 7: t(4), "head": {"bias": t(2)}}
+    torch.save(saved, tmp_path / "m.pt")
+    assert_same(
+        values(tmp_path / "m.pt"),
+        {
+            "enc.w": saved["enc"]["w"],
+            "enc.layers.0.k": saved["enc"]["layers"][0]["k"],
+            "enc.layers.1.0": saved["enc"]["layers"][1][0],
+            "enc.layers.1.1": saved["enc"]["layers"][1][1],
+            "7": saved[7],
+            "head.bias": saved["head"]["bias"],
+        },
+    )
+
+
+def checkpoint():
+    """What a training script saves: a model, an optimizer, and plain values of every kind that torch allows."""
+    model = torch.nn.Linear(4, 3)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.randn(2, 4)).sum().backward()
+    optimizer.step()
+    return {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 1).state_dict(),
+        "epoch": 3,
+        "step": 1 << 80,
+        "loss": 0.5,
+        "name": "run \u00e9",
+        "best": None,
+        "done": True,
+        "tags": {"a", "b"},
+        "frozen": frozenset([1]),
+        "raw": b"\x00\xff",
+        "no_bytes": b"",
+        "array": bytearray(b"xyz"),
+        "z": 1j,
+        "part": slice(1, 9, 2),
+        "range": range(3),
+        "device": torch.device("cuda", 1),
+        "dtype": torch.bfloat16,
+        "size": torch.Size([1, 2]),
+        "layout": torch.strided,
+        "counts": Counter("aab"),
+        "args": {"lr": 1e-3, "names": ["x", "y"]},
+    }
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_wrappers(values, tmp_path, protocol):
+    saved = checkpoint()
+    torch.save(saved, tmp_path / "m.pt", pickle_protocol=protocol)
+    assert_same(values(tmp_path / "m.pt"), saved["model"])
+    assert_same(values(tmp_path / "m.pt", "--key", "model"), saved["model"])
+    states = saved["optimizer"]["state"]
+    assert_same(
+        values(tmp_path / "m.pt", "--key", "optimizer"),
+        {f"state.{i}.{name}": value for i, state in states.items() for name, value in state.items()},
+    )
+
+
+def test_a_key_that_is_not_there(refusal, tmp_path):
+    torch.save(checkpoint(), tmp_path / "m.pt")
+    said = refusal(tmp_path / "m.pt", "--key", "modle")
+    assert "no entry 'modle'" in said and "did you mean 'model'?" in said and "'optimizer'" in said
+    assert "'model' has no entry" in refusal(tmp_path / "m.pt", "--key", "model.w")
+    assert "an integer" in refusal(tmp_path / "m.pt", "--key", "epoch")
+
+
+def test_one_tensor_is_named_after_its_file(values, tmp_path):
+    tensor = torch.randn(3, 4)
+    torch.save(tensor, tmp_path / "bias.pt")
+    assert_same(values(tmp_path / "bias.pt"), {"bias": tensor})
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_archives_zipped_again(values, tmp_path, method):
+    state = {**random_state(), "zeros": torch.zeros(100, 100), "turned": torch.randn(30, 20).t()}
+    torch.save(state, tmp_path / "m.pt")
+    with zipfile.ZipFile(tmp_path / "m.pt") as old, zipfile.ZipFile(tmp_path / "again.pt", "w", method) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    assert_same(values(tmp_path / "again.pt"), state)
+
+
+def test_big_endian_storages(values, tmp_path):
+    state = {"w": torch.randn(3, 4), "h": torch.randn(5).half(), "n": torch.arange(3), "t": torch.randn(4, 3).t()}
+    torch.save(state, tmp_path / "m.pt")
+    sizes = {"0": 4, "1": 2, "2": 8, "3": 4}
+    with zipfile.ZipFile(tmp_path / "m.pt") as old, zipfile.ZipFile(tmp_path / "big.pt", "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            folder, _, last = name.rpartition("/")
+            if folder == "m/data":
+                data = np.frombuffer(data, f"<u{sizes[last]}").byteswap().tobytes()
+            new.writestr(name, b"big" if last == "byteorder" else data)
+    assert_same(values(tmp_path / "big.pt"), state)
+
+
+def test_archives_without_checksums_or_byte_order(values, tmp_path):
+    state = random_state()
+    before = torch.serialization.get_crc32_options()
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save(state, tmp_path / "m.pt", _disable_byteorder_record=True)
+    finally:
+        torch.serialization.set_crc32_options(before)
+    assert_same(values(tmp_path / "m.pt"), state)
+
+
+def test_many_tensors(crumb, tmp_path):
+    base = torch.arange(8.0)
+    torch.save({f"layers.{i}.weight": base[i % 4 :] for i in range(20000)}, tmp_path / "m.pt")
+    listed = json.loads(crumb("inspect", tmp_path / "m.pt", "--json").stdout)
+    assert len(listed["tensors"]) == 20000
+
+
+def test_pairs_of_four_bit_floats_are_listed_as_safetensors_does(crumb, tmp_path):
+    pairs = torch.arange(24, dtype=torch.uint8).view(3, 8).view(torch.float4_e2m1fn_x2)
+    torch.save({"w": pairs}, tmp_path / "m.pt")
+    safetensors_torch.save_file({"w": pairs}, tmp_path / "m.safetensors")
+    ours = json.loads(crumb("inspect", tmp_path / "m.pt", "--json").stdout)["tensors"]
+    theirs = json.loads(crumb("inspect", tmp_path / "m.safetensors", "--json").stdout)["tensors"]
+    assert ours == theirs and ours[0]["dtype"] == "F4"
+
+
+def test_tensors_without_plain_elements_are_left_out(values, tmp_path):
+    tensor = torch.randn(2, 3)
+    saved = {
+        "w": tensor,
+        "quantized": torch.quantize_per_tensor(torch.zeros(2), 1.0, 0, torch.qint8),
+        "by_channel": torch.quantize_per_channel(torch.zeros(2, 2), torch.ones(2), torch.zeros(2), 0, torch.quint8),
+        "coo": torch.eye(2).to_sparse(),
+        "csr": torch.eye(2).to_sparse_csr(),
+        "meta": torch.zeros(2, device="meta"),
+        "nested": torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]),
+        "double": torch.zeros(2, dtype=torch.complex128),
+        "half": torch.zeros(2, dtype=torch.complex32),
+        "storage": torch.zeros(3).untyped_storage(),
+    }
+    torch.save(saved, tmp_path / "m.pt")
+    assert_same(values(tmp_path / "m.pt"), {"w": tensor})
+
+
+def test_views_to_be_computed_are_refused(refusal, tmp_path):
+    complex_tensor = torch.randn(2, dtype=torch.complex64)
+    torch.save({"a": complex_tensor.conj()}, tmp_path / "conj.pt")
+    assert "'a'" in refusal(tmp_path / "conj.pt") and "resolve_conj" in refusal(tmp_path / "conj.pt")
+    torch.save({"a": complex_tensor.conj().imag}, tmp_path / "neg.pt")
+    assert "'a'" in refusal(tmp_path / "neg.pt") and "resolve_neg" in refusal(tmp_path / "neg.pt")
+
+
+class Evil:
+    """A pickle of this runs a command where pickles are executed."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.path}",)
+
+
+class UserNet(torch.nn.Module):
+    """A class that only its script knows."""
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_what_is_outside_the_allow_list_is_refused_by_name(refusal, tmp_path, protocol):
+    trace = tmp_path / "was_here"
+
+    def said(saved):
+        torch.save(saved, tmp_path / "m.pt", pickle_protocol=protocol)
+        return refusal(tmp_path / "m.pt")
+
+    weights = {"w": torch.zeros(2)}
+    assert "os.system" in said({**weights, "x": Evil(trace)})
+    assert not trace.exists()
+    assert "_core.multiarray" in said({**weights, "x": np.float64(3)})
+    assert "NumPy" in said({**weights, "x": np.zeros(3)})
+    assert "'torch.nn.modules.linear.Linear'" in said(torch.nn.Linear(2, 2))
+    assert "state_dict()" in said(torch.nn.Linear(2, 2))
+    assert f"'{__name__}.UserNet'" in said(UserNet())
+    assert "'builtins.print'" in said({**weights, "x": print})
+    assert "'builtins.getattr'" in said({**weights, "x": getattr})
+    assert "'builtins.list'" in said({**weights, "x": list})
+
+
+def test_other_files_of_torch_are_refused_by_name(refusal, tmp_path):
+    path = tmp_path / "m.pt"
+    for protocol in (2, 4):
+        torch.save(random_state(), path, _use_new_zipfile_serialization=False, pickle_protocol=protocol)
+        assert "torch.save wrote before PyTorch 1.6" in refusal(path)
+    torch.jit.script(torch.nn.Linear(2, 2)).save(str(path))
+    assert "TorchScript" in refusal(path)
+    path.write_bytes(pickle.dumps({"w": 1}, protocol=4))
+    assert "pickle" in refusal(path)
+    torch.save({"w": torch.zeros(100)}, path)
+    whole = path.read_bytes()
+    for size in (len(whole) - 1, len(whole) // 2, 40):
+        path.write_bytes(whole[:size])
+        assert "cut short" in refusal(path), size
+
+
+def test_storages_that_are_missing_or_too_small(refusal, tmp_path):
+    torch.save({"w": torch.zeros(100), "v": torch.zeros(3)}, tmp_path / "m.pt")
+
+    def rewritten(change):
+        with zipfile.ZipFile(tmp_path / "m.pt") as old, zipfile.ZipFile(tmp_path / "bad.pt", "w") as new:
+            for name in old.namelist():
+                data = old.read(name)
+                if name == "m/data/0":
+                    data = change(data)
+                if data is not None:
+                    new.writestr(name, data)
+        return refusal(tmp_path / "bad.pt")
+
+    assert "'w'" in rewritten(lambda data: None) and "storage '0' is not there" in rewritten(lambda data: None)
+    assert "storage '0' holds 396 bytes" in rewritten(lambda data: data[:-4])
+    assert "storage '0' holds 404 bytes" in rewritten(lambda data: data + b"1234")
