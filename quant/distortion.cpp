@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr uint64_t kSegmentsAtATime = 1024;  // segments summed side by side before they add up in order
+constexpr uint64_t kGrain = 16;              // segments that a thread takes at a time
 
 double absolute_error(float reference, float value) {
   if (reference == value || (std::isnan(reference) && std::isnan(value))) return 0;
@@ -29,79 +30,91 @@ void check_sizes(std::span<const float> reference, std::span<const float> value)
 
 }  // namespace
 
-void DistortionSum::Sums::add_value(float reference, float value) {
-  const auto x = static_cast<double>(reference);
-  if (std::isfinite(reference)) signal.add(x * x);
-  const double error = absolute_error(reference, value);
-  if (error == 0) {
-    ++exact;
-    return;
+void add_distortion_ref(const float* reference, const float* value, uint64_t count, uint64_t first_lane,
+                        DistortionLanes& lanes) {
+  for (uint64_t i = 0; i < count; ++i) {
+    const size_t lane = (first_lane + i) % kErrorLanes;
+    const auto x = static_cast<double>(reference[i]);
+    if (std::isfinite(reference[i])) lanes.signal[lane] += x * x;
+    const double error = absolute_error(reference[i], value[i]);
+    lanes.exact += error == 0;
+    lanes.square[lane] += error * error;
+    lanes.absolute[lane] += error;
+    lanes.most[lane] = std::max(lanes.most[lane], error);
   }
-  square.add(error * error);
-  absolute.add(error);
-  most = std::max(most, error);
 }
 
-void DistortionSum::Sums::add(const Sums& other) {
-  signal.add(other.signal);
-  square.add(other.square);
-  absolute.add(other.absolute);
-  most = std::max(most, other.most);
-  exact += other.exact;
+void DistortionSum::fill(DistortionLanes& lanes, uint64_t first_lane, const float* reference,
+                         const float* value, uint64_t count) {
+  const uint64_t lead = std::min((kErrorLanes - first_lane) % kErrorLanes, count);
+  const uint64_t whole = (count - lead) / kErrorLanes * kErrorLanes;
+  const auto reference_part = [&](uint64_t first, uint64_t n) {
+    add_distortion_ref(reference + first, value + first, n, first_lane + first, lanes);
+  };
+  reference_part(0, lead);
+  if (whole > 0 && !loops().distortion(reference + lead, value + lead, whole, lanes)) {
+    reference_part(lead, whole);
+  }
+  reference_part(lead + whole, count - lead - whole);
 }
 
-void DistortionSum::fill(Segment& segment, uint64_t lane, const float* reference, const float* value,
-                         uint64_t count) {
-  for (uint64_t i = 0; i < count; ++i) segment[(lane + i) % kLanes].add_value(reference[i], value[i]);
+void DistortionSum::Sums::add(const DistortionLanes& lanes) {
+  signal.add(fold_lanes(lanes.signal));
+  square.add(fold_lanes(lanes.square));
+  absolute.add(fold_lanes(lanes.absolute));
+  most = std::max(most, *std::ranges::max_element(lanes.most));
+  exact += lanes.exact;
 }
 
-DistortionSum::Sums DistortionSum::close(const Segment& segment) {
-  Sums sums;
-  for (const Sums& lane : segment) sums.add(lane);
-  return sums;
+template <class ValuesOf>
+void DistortionSum::add_pieces(std::span<const float> reference, int threads, const ValuesOf& values_of) {
+  const float* x = reference.data();
+  uint64_t done = 0;
+  std::vector<DistortionLanes> segments;
+  while (done < reference.size()) {
+    const uint64_t left = reference.size() - done;
+    const uint64_t filled = count_ % kSegment;
+    const uint64_t whole = std::min(left / kSegment, kSegmentsAtATime);
+    uint64_t taken = whole * kSegment;
+    if (filled == 0 && whole > 0) {
+      segments.assign(whole, {});
+      parallel_for(whole, kGrain, threads, [&](size_t begin, size_t end) {
+        for (size_t s = begin; s < end; ++s) {
+          const uint64_t first = done + s * kSegment;
+          values_of(first, kSegment, [&](const float* y) { fill(segments[s], 0, x + first, y, kSegment); });
+        }
+      });
+      for (const DistortionLanes& segment : segments) closed_.add(segment);
+    } else {
+      taken = std::min(left, kSegment - filled);
+      values_of(done, taken, [&](const float* y) { fill(open_, filled % kErrorLanes, x + done, y, taken); });
+      if (filled + taken == kSegment) {
+        closed_.add(open_);
+        open_ = {};
+      }
+    }
+    done += taken;
+    count_ += taken;
+  }
 }
 
 void DistortionSum::add(std::span<const float> reference, std::span<const float> value, int threads) {
   check_sizes(reference, value);
-  const float* x = reference.data();
-  const float* y = value.data();
-  uint64_t left = reference.size();
-  const auto take = [&](uint64_t count) {
-    x += count;
-    y += count;
-    left -= count;
-    count_ += count;
-  };
-  std::vector<Sums> sums;
-  while (left > 0) {
-    const uint64_t filled = count_ % kSegment;
-    const uint64_t segments = std::min(left / kSegment, kSegmentsAtATime);
-    if (filled == 0 && segments > 0) {
-      sums.assign(segments, {});
-      parallel_for(segments, 16, threads, [&](size_t begin, size_t end) {
-        for (size_t s = begin; s < end; ++s) {
-          Segment segment{};
-          fill(segment, 0, x + s * kSegment, y + s * kSegment, kSegment);
-          sums[s] = close(segment);
-        }
-      });
-      for (const Sums& each : sums) closed_.add(each);
-      take(segments * kSegment);
-      continue;
-    }
-    const uint64_t count = std::min(left, kSegment - filled);
-    fill(open_, filled % kLanes, x, y, count);
-    if (filled + count == kSegment) {
-      closed_.add(close(open_));
-      open_ = {};
-    }
-    take(count);
-  }
+  add_pieces(reference, threads,
+             [&](uint64_t first, uint64_t, const auto& use) { use(value.data() + first); });
+}
+
+void DistortionSum::add_made(std::span<const float> reference, const MakeValues& make, int threads) {
+  add_pieces(reference, threads, [&](uint64_t first, uint64_t count, const auto& use) {
+    std::array<float, kSegment> values;
+    make(first, std::span(values).first(count));
+    use(values.data());
+  });
 }
 
 Distortion DistortionSum::result() const {
   Sums sums = closed_;
-  if (count_ % kSegment != 0) sums.add(close(open_));
+  if (count_ % kSegment != 0) sums.add(open_);
   const double square = sums.square.value();
   return {.count = count_,
           .sqnr_db = square == 0 ? kInfinity : 10 * std::log10(sums.signal.value() / square),

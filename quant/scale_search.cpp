@@ -1,6 +1,7 @@
 #include "quant/scale_search.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -13,7 +14,7 @@
 namespace crumb {
 namespace {
 
-constexpr int kMseSteps = 36;  // factors 0.30 .. 1.00
+constexpr size_t kMseSteps = 36;  // factors 0.30 .. 1.00
 constexpr int kLsqSteps = 50;
 constexpr int kHqoSteps = 1000;
 constexpr uint64_t kPiece = uint64_t{1} << 16;  // values that are encoded, or counted, at a time
@@ -236,20 +237,53 @@ double ScaleSearch::stream_error(const BlockValues& block, const BlockFit& fit, 
 }
 
 BlockFit ScaleSearch::search_mse(const BlockValues& block, const Extent& extent, float unit) const {
+  constexpr size_t kAtATime = 4;
+  check_interrupt();
   const float ideal = ideal_scale(extent);
-  BlockFit best = store(ideal, extent);
-  double least = error(block, best, unit);
-  uint32_t previous = best.scale_pattern;
-  for (int step = kMseSteps - 2; step >= 0; --step) {
-    const BlockFit candidate = store(ideal * (static_cast<float>(15 + step) / 50.0f), extent);
-    if (candidate.scale_pattern == previous) continue;
-    previous = candidate.scale_pattern;
-    if (const double e = error(block, candidate, unit); e < least) {
-      least = e;
-      best = candidate;
+  const auto candidate = [&](size_t i) {
+    return store(i == 0 ? ideal : ideal * (static_cast<float>(kMseSteps + 14 - i) / 50.0f), extent);
+  };
+  std::array<float, kMseSteps> scales, zeros;
+  std::array<size_t, kMseSteps> numbers;  // of the candidates that differ from the one before
+  size_t count = 0;
+  uint32_t previous = 0;
+  for (size_t i = 0; i < kMseSteps; ++i) {
+    const BlockFit fit = candidate(i);
+    if (i > 0 && (fit.scale_pattern == previous || !(fit.scale > 0))) continue;
+    previous = fit.scale_pattern;
+    scales[count] = fit.scale;
+    zeros[count] = fit.zero;
+    numbers[count++] = i;
+  }
+  if (!(scales[0] > 0)) return candidate(0);
+  // What clipping the largest values costs says of many small scales that they are worse than one tried before.
+  std::array<float, kErrorLanes> extremes;
+  const uint64_t first_run = std::min<uint64_t>(kErrorRun, block.cols);
+  loops().lane_extremes(block.data, first_run, extremes.data());
+  double least = std::numeric_limits<double>::infinity();
+  size_t best = 0;
+  for (size_t k = 0; k < count; k += kAtATime) {
+    const size_t here = std::min(kAtATime, count - k);
+    const auto add_errors = [&](const float* x, uint64_t n, uint64_t index,
+                                std::array<double, kAtATime>& sums) {
+      loops().squared_errors(grid_, x, n, scales.data() + k, zeros.data() + k, here, unit, index,
+                             sums.data());
+    };
+    if (k > 0 && spec_.round.rounding == Rounding::kHalfEven) {
+      std::array<double, kAtATime> bounds{};
+      add_errors(extremes.data(), std::min<uint64_t>(first_run, kErrorLanes), 0, bounds);
+      if (*std::min_element(bounds.begin(), bounds.begin() + static_cast<ptrdiff_t>(here)) >= least) continue;
+    }
+    std::array<double, kAtATime> errors{};
+    for_runs(block, [&](const float* x, uint64_t n, uint64_t index) { add_errors(x, n, index, errors); });
+    for (size_t j = 0; j < here; ++j) {
+      if (errors[j] < least) {
+        least = errors[j];
+        best = k + j;
+      }
     }
   }
-  return best;
+  return candidate(numbers[best]);
 }
 
 BlockFit ScaleSearch::search_lsq(const BlockValues& block, const BlockFit& start, float unit) const {

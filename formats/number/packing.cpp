@@ -1,28 +1,52 @@
 #include "formats/number/packing.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace crumb {
 namespace {
 
-/// Eight codes of `kBits` bits make kBits bytes: gathered in one 64-bit word, then stored.
+/// The low `bits` bits of each of the fields of `width` bits that a word has.
+constexpr uint64_t low_bits(int width, int bits) {
+  uint64_t mask = 0;
+  for (int at = 0; at < 64; at += width) mask |= ((uint64_t{1} << bits) - 1) << at;
+  return mask;
+}
+
+/// Eight codes of `kBits` bits make kBits bytes. They start as the bytes of a word, whose gaps close in three
+/// steps: bytes into pairs, pairs into fours, fours into eight.
 template <int kBits>
 void pack_eights(const uint8_t* codes, uint64_t eights, uint8_t* out) {
+  static_assert(std::endian::native == std::endian::little);
   for (uint64_t i = 0; i < eights; ++i, codes += 8, out += kBits) {
-    uint64_t word = 0;
-    for (int k = 0; k < 8; ++k) word |= static_cast<uint64_t>(codes[k]) << (k * kBits);
+    uint64_t word;
+    std::memcpy(&word, codes, 8);
+    if constexpr (kBits < 8) {
+      word = (word & low_bits(16, kBits)) | ((word >> (8 - kBits)) & (low_bits(16, kBits) << kBits));
+      word = (word & low_bits(32, 2 * kBits)) |
+             ((word >> (16 - 2 * kBits)) & (low_bits(32, 2 * kBits) << (2 * kBits)));
+      word = (word & low_bits(64, 4 * kBits)) |
+             ((word >> (32 - 4 * kBits)) & (low_bits(64, 4 * kBits) << (4 * kBits)));
+    }
     std::memcpy(out, &word, kBits);
   }
 }
 
+/// The same backwards.
 template <int kBits>
 void unpack_eights(const uint8_t* in, uint64_t eights, uint8_t* codes) {
-  constexpr uint64_t kMask = (1u << kBits) - 1;
   for (uint64_t i = 0; i < eights; ++i, in += kBits, codes += 8) {
     uint64_t word = 0;
     std::memcpy(&word, in, kBits);
-    for (int k = 0; k < 8; ++k) codes[k] = static_cast<uint8_t>((word >> (k * kBits)) & kMask);
+    if constexpr (kBits < 8) {
+      constexpr uint64_t kFours = low_bits(64, 4 * kBits), kPairs = low_bits(32, 2 * kBits),
+                         kOnes = low_bits(16, kBits);
+      word = (word & kFours) | ((word & (kFours << (4 * kBits))) << (32 - 4 * kBits));
+      word = (word & kPairs) | ((word & (kPairs << (2 * kBits))) << (16 - 2 * kBits));
+      word = (word & kOnes) | ((word & (kOnes << kBits)) << (8 - kBits));
+    }
+    std::memcpy(codes, &word, 8);
   }
 }
 

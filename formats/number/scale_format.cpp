@@ -3,19 +3,40 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 
 #include "formats/half.h"
-#include "formats/number/minifloat.h"
 
 namespace crumb {
 namespace {
 
 constexpr uint32_t kE8M0Zero = 255;
 
-const NumberFormat& e4m3fn() {
-  static const NumberFormat& format = *find_number_format("e4m3fn");
-  return format;
+/// The pattern of the nearest e4m3fn number, ties to the even mantissa; 127 or more beyond the largest, 448.
+/// Twin of encode_minifloat for scales. Precondition: scale > 0.
+uint32_t encode_e4m3(float scale) {
+  constexpr int kShift = 23 - 3, kRebias = (127 - 7) << 3;
+  constexpr float kLeastNormal = 0x1p-6f;
+  // A float with one unit in its last place where the subnormals have theirs: adding it rounds.
+  constexpr float kMagic = 0x1p14f;
+  if (scale < kLeastNormal) return std::bit_cast<uint32_t>(scale + kMagic) - std::bit_cast<uint32_t>(kMagic);
+  const auto bits = std::bit_cast<uint32_t>(scale);
+  return ((bits + (1u << (kShift - 1)) - 1 + ((bits >> kShift) & 1)) >> kShift) - kRebias;
 }
+
+constexpr float decode_e4m3(uint32_t pattern) {
+  const uint32_t magnitude = pattern & 0x7F;
+  const float size = magnitude == 0x7F ? std::numeric_limits<float>::quiet_NaN()
+                     : magnitude < 8   ? static_cast<float>(magnitude) * 0x1p-9f
+                                       : std::bit_cast<float>((magnitude << 20) + (120u << 23));
+  return (pattern & 0x80) != 0 && magnitude != 0x7F ? -size : size;
+}
+
+constexpr std::array<float, 256> kE4M3Values = [] {
+  std::array<float, 256> values;
+  for (uint32_t pattern = 0; pattern < values.size(); ++pattern) values[pattern] = decode_e4m3(pattern);
+  return values;
+}();
 
 uint32_t largest_pattern(ScaleFormat format) {
   switch (format) {
@@ -44,7 +65,7 @@ uint32_t round_to_pattern(ScaleFormat format, float scale) {
     case ScaleFormat::kE8M0: return encode_power_of_two(scale);
     case ScaleFormat::kE4M3: break;
   }
-  return encode_minifloat(e4m3fn(), scale, Overflow::kSpecial);
+  return encode_e4m3(scale);
 }
 
 }  // namespace
@@ -69,8 +90,7 @@ float decode_scale(ScaleFormat format, uint32_t pattern) {
       return pattern == 0 ? 0x1p-127f : std::bit_cast<float>(pattern << 23);
     case ScaleFormat::kE4M3: break;
   }
-  static const std::array<float, 256> values = value_table(e4m3fn());
-  return values[pattern & 0xFF];
+  return kE4M3Values[pattern & 0xFF];
 }
 
 uint32_t encode_float(ScaleFormat format, float value) {

@@ -11,15 +11,21 @@
 namespace crumb {
 namespace {
 
+#define CRUMB_INLINE [[gnu::always_inline]] static inline
+#define CRUMB_INLINED __attribute__((always_inline))  // of a lambda
 // clang-format off
 namespace baseline {
 #include "quant/loops/body.inc"
+#include "quant/loops/error.inc"
+#include "quant/loops/distortion.inc"
 }  // namespace baseline
 
 #pragma GCC push_options
 #pragma GCC target("avx2")
 namespace avx2 {
 #include "quant/loops/body.inc"
+#include "quant/loops/error.inc"
+#include "quant/loops/distortion.inc"
 }  // namespace avx2
 #pragma GCC pop_options
 
@@ -27,15 +33,24 @@ namespace avx2 {
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
 namespace avx512 {
 #include "quant/loops/body.inc"
+#include "quant/loops/error.inc"
+#include "quant/loops/distortion.inc"
 }  // namespace avx512
 #pragma GCC pop_options
 // clang-format on
 
-constexpr Loops kBaseline = {"baseline", baseline::absmax_bits, baseline::encode, baseline::decode,
-                             baseline::squared_error};
-constexpr Loops kAvx2 = {"avx2", avx2::absmax_bits, avx2::encode, avx2::decode, avx2::squared_error};
-constexpr Loops kAvx512 = {"avx512", avx512::absmax_bits, avx512::encode, avx512::decode,
-                           avx512::squared_error};
+#undef CRUMB_INLINE
+#undef CRUMB_INLINED
+
+#define CRUMB_LOOPS(isa)                                                                       \
+  {                                                                                            \
+#isa, isa::absmax_bits, isa::encode, isa::decode, isa::squared_error, isa::squared_errors, \
+        isa::lane_extremes, isa::distortion                                                    \
+  }
+constexpr Loops kBaseline = CRUMB_LOOPS(baseline);
+constexpr Loops kAvx2 = CRUMB_LOOPS(avx2);
+constexpr Loops kAvx512 = CRUMB_LOOPS(avx512);
+#undef CRUMB_LOOPS
 
 struct Supported {
   const Loops* list[3];
@@ -74,11 +89,18 @@ double squared_error_ref(const CodeGrid& grid, const float* x, size_t n, float s
       const float error = (x[i] - value) * unit;
       lanes[(i - start) % kErrorLanes] += error * error;
     }
-    double run = 0;
-    for (const float lane : lanes) run += static_cast<double>(lane);
-    total += run;
+    std::array<double, kErrorLanes> sums;
+    std::ranges::copy(lanes, sums.begin());
+    total += fold_lanes(sums);
   }
   return total;
+}
+
+double fold_lanes(std::array<double, kErrorLanes> lanes) {
+  for (size_t half = kErrorLanes / 2; half > 0; half /= 2) {
+    for (size_t k = 0; k < half; ++k) lanes[k] += lanes[k + half];
+  }
+  return lanes[0];
 }
 
 }  // namespace crumb

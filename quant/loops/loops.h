@@ -5,6 +5,7 @@
 // Half-even rounding of every grid is vectorised; other rounding modes run through the reference.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -15,6 +16,16 @@ namespace crumb {
 
 /// The bits of +inf; those of NaN, without the sign, are greater.
 inline constexpr uint32_t kInfinityBits = 0x7F800000;
+
+inline constexpr size_t kErrorLanes = 16;
+inline constexpr size_t kErrorRun = 1024;
+
+/// The sums of Distortion (quant/distortion.h) over values that lie in lanes: value i of them in lane i % 16.
+struct DistortionLanes {
+  using Lanes = std::array<double, kErrorLanes>;
+  Lanes signal{}, square{}, absolute{}, most{};
+  uint64_t exact = 0;
+};
 
 struct Loops {
   std::string_view name;  ///< "baseline", "avx2", "avx512"
@@ -31,20 +42,33 @@ struct Loops {
 
   /// The sum of ((x[i] - decode(encode(x[i]))) * unit)^2. The order is fixed, so that every variant and the
   /// reference give the same double: runs of kErrorRun values; within a run lane i % 16 adds up in float32,
-  /// the lanes and then the runs add up in double, in order. `unit` is a power of two that keeps the squares
+  /// the lanes are folded (fold_lanes), the runs add up in double, in order. `unit` is a power of two that keeps the squares
   /// in range.
   double (*squared_error)(const CodeGrid& grid, const float* x, size_t n, float s, float z, float unit,
                           uint64_t index);
-};
 
-inline constexpr size_t kErrorLanes = 16;
-inline constexpr size_t kErrorRun = 1024;
+  /// Adds to errors[k] what squared_error gives for s[k] > 0 and z[k], k < count: several at a time are faster.
+  void (*squared_errors)(const CodeGrid& grid, const float* x, size_t n, const float* s, const float* z,
+                         size_t count, float unit, uint64_t index, double* errors);
+
+  /// Of n <= kErrorRun values: for each of the 16 lanes the one of largest magnitude, the first of several; 0
+  /// where a lane has none. squared_error of these min(n, 16) is at most that of all: rounding never turns an
+  /// order around, and each value stays in its lane.
+  void (*lane_extremes)(const float* x, size_t n, float* extremes);
+
+  /// Adds n values, a multiple of kErrorLanes, of which the first is of lane 0. False, and nothing is added,
+  /// when there is an inf or NaN among them or in the sums: then add_distortion_ref does it.
+  bool (*distortion)(const float* reference, const float* value, size_t n, DistortionLanes& lanes);
+};
 
 /// The fastest variant that this processor runs.
 const Loops& loops();
 
 /// All variants that this processor runs, the plain one first.
 const Loops* const* all_loops(size_t& count);
+
+/// The lanes added up: lane k and k + 8, then k and k + 4, k + 2, k + 1.
+double fold_lanes(std::array<double, kErrorLanes> lanes);
 
 /// Scalar twin of Loops::squared_error.
 double squared_error_ref(const CodeGrid& grid, const float* x, size_t n, float s, float z, float unit,

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -92,16 +93,83 @@ TEST_CASE("distortion: inf and NaN") {
   }
 }
 
-TEST_CASE("distortion: sums are compensated") {
-  // One large square and many small ones that plain doubles would lose: 2^60 + 2^16 * 1.
-  std::vector<float> x((1 << 16) + 1, 1.0f);
-  x[0] = 0x1p30f;
+TEST_CASE("distortion: sums are within 3e-14 of the exact ones") {
+  // One large square and many small ones that a plain sum of doubles would lose: 2^70 and 2^22 times 1.
+  std::vector<float> x((1 << 22) + 1, 1.0f);
+  x[0] = 0x1p35f;
   const std::vector<float> y(x.size(), 0.0f);
-  const double exact = 0x1p60 + 0x1p16;
-  CHECK(distortion(x, y, 1).p_norm == std::sqrt(exact));
+  CHECK(distortion(x, y, 1).p_norm == doctest::Approx(std::sqrt(0x1p70 + 0x1p22)).epsilon(3e-14));
+  CHECK(distortion(x, y, 1).mean_abs_error * static_cast<double>(x.size()) ==
+        doctest::Approx(0x1p35 + 0x1p22).epsilon(3e-14));
   crumb::CompensatedSum sum;
   for (const double term : {1.0, 1e100, 1.0, -1e100}) sum.add(term);
   CHECK(sum.value() == 2);
+
+  const std::vector<float> values = crumb::testing::normal_values(300000, 5);
+  const std::vector<float> others = crumb::testing::normal_values(values.size(), 6);
+  long double square = 0, signal = 0, absolute = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const long double e = static_cast<long double>(values[i]) - static_cast<long double>(others[i]);
+    square += e * e;
+    absolute += std::fabs(e);
+    signal += static_cast<long double>(values[i]) * static_cast<long double>(values[i]);
+  }
+  const Distortion d = distortion(values, others, 1);
+  CHECK(d.p_norm == doctest::Approx(static_cast<double>(std::sqrt(square))).epsilon(3e-14));
+  CHECK(d.mean_abs_error == doctest::Approx(static_cast<double>(absolute / 300000)).epsilon(3e-14));
+  CHECK(d.sqnr_db == doctest::Approx(static_cast<double>(10 * std::log10(signal / square))).epsilon(1e-12));
+}
+
+TEST_CASE("distortion: every variant of the loop gives the bits of the scalar reference") {
+  size_t variants = 0;
+  const crumb::Loops* const* all = crumb::all_loops(variants);
+  std::vector<float> x = crumb::testing::normal_values(4096, 3), y = crumb::testing::normal_values(4096, 4);
+  x[7] = 3e38f, y[7] = -3e38f, x[8] = 1e-45f, y[8] = 0, x[9] = -0.0f, y[9] = 0;
+  for (size_t i = 100; i < 900; ++i) y[i] = x[i];
+  for (size_t v = 0; v < variants; ++v) {
+    CAPTURE(all[v]->name);
+    for (const size_t n : {0, 16, 32, 160, 4096}) {
+      crumb::DistortionLanes found, expected;
+      for (crumb::DistortionLanes* lanes : {&found, &expected}) {
+        crumb::add_distortion_ref(x.data() + 50, y.data() + 50, 33, 0, *lanes);  // not from nothing
+      }
+      crumb::add_distortion_ref(x.data(), y.data(), n, 0, expected);
+      CHECK(all[v]->distortion(x.data(), y.data(), n, found));
+      CHECK(found.exact == expected.exact);
+      CHECK(std::memcmp(&found.signal, &expected.signal, sizeof found.signal) == 0);
+      CHECK(std::memcmp(&found.square, &expected.square, sizeof found.square) == 0);
+      CHECK(std::memcmp(&found.absolute, &expected.absolute, sizeof found.absolute) == 0);
+      CHECK(std::memcmp(&found.most, &expected.most, sizeof found.most) == 0);
+    }
+    for (const auto& [bad, good] :
+         {std::pair{kInf, 1.0f}, {1.0f, -kInf}, {kNan, kNan}, {kInf, kInf}, {1.0f, kNan}}) {
+      std::vector<float> a = x, b = y;
+      a[77] = bad, b[77] = good;
+      crumb::DistortionLanes lanes;
+      CHECK_FALSE(all[v]->distortion(a.data(), b.data(), 96, lanes));
+      CHECK(lanes.exact == 0);
+      CHECK(lanes.signal == crumb::DistortionLanes::Lanes{});
+    }
+  }
+}
+
+TEST_CASE("distortion: values made on the way are the same as values at hand") {
+  const std::vector<float> x = crumb::testing::normal_values(30001, 1),
+                           y = crumb::testing::normal_values(30001, 2);
+  const Distortion whole = distortion(x, y, 1);
+  for (const size_t chunk : {1000, 4096, 9999, 30001}) {
+    crumb::DistortionSum sum;
+    for (size_t i = 0; i < x.size(); i += chunk) {
+      const size_t count = std::min(chunk, x.size() - i);
+      sum.add_made(
+          std::span(x).subspan(i, count),
+          [&](uint64_t first, std::span<float> out) {
+            std::copy_n(y.begin() + static_cast<ptrdiff_t>(i + first), out.size(), out.begin());
+          },
+          3);
+    }
+    CHECK(same_bits(sum.result(), whole));
+  }
 }
 
 TEST_CASE("distortion: chunks and threads change nothing") {

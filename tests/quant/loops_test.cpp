@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -101,6 +102,17 @@ std::string fault(const Loops& loops, const CodeGrid& grid, const std::vector<fl
     const double expected = squared_error_ref(grid, x.data(), n, s, z, unit, 5);
     if (std::memcmp(&found, &expected, sizeof found) != 0 && !(std::isnan(found) && std::isnan(expected))) {
       return "squared_error " + std::to_string(found) + ", expected " + std::to_string(expected);
+    }
+  }
+  const std::vector<float> scales{s, s * 1.5f, s, s * 0.37f, s * 2, s * 0.99f, s};
+  const std::vector<float> zeros{z, z, z + 1, z, z, z, z};
+  for (size_t count = 0; count <= scales.size(); ++count) {
+    std::vector<double> sums(scales.size(), 0.5);
+    loops.squared_errors(grid, x.data(), n, scales.data(), zeros.data(), count, 0x1p-40f, 5, sums.data());
+    for (size_t k = 0; k < sums.size(); ++k) {
+      const double more =
+          k < count ? squared_error_ref(grid, x.data(), n, scales[k], zeros[k], 0x1p-40f, 5) : 0;
+      if (sums[k] != 0.5 + more && !std::isnan(more)) return "squared_errors " + std::to_string(sums[k]);
     }
   }
   return {};
@@ -209,6 +221,62 @@ TEST_CASE("loops: absmax is the largest magnitude, and inf and NaN show") {
       }
       const std::vector<float> zeros(n, -0.0f);
       CHECK(loops->absmax_bits(zeros.data(), n) == 0);
+    }
+  }
+}
+
+TEST_CASE("loops: a product in the place of the division gives the errors of the division near every tie") {
+  // Quotients that are a tie or one unit in the last place beside it, for scales of every mantissa.
+  std::mt19937 engine(11);
+  for (const Loops* loops : variants()) {
+    CAPTURE(loops->name);
+    for (const char* name : {"int2", "int4", "int8", "uint8", "int2h", "int4h"}) {
+      CAPTURE(name);
+      const NumberFormat& f = *crumb::find_number_format(name);
+      const CodeGrid grid = grid_of(f, f.default_range());
+      int wrong = 0;
+      for (int round = 0; round < 300; ++round) {
+        const float s = std::ldexp(1.0f + static_cast<float>(engine() >> 9) * 0x1p-23f, round % 40 - 20);
+        const float z = f.has_zero_point() && round % 2 == 1 ? static_cast<float>(engine() % 5) : 0.0f;
+        std::vector<float> x;
+        for (int i = 0; i < 40; ++i) {
+          const float v = (std::floor((grid.hi - grid.lo) * static_cast<float>(engine()) * 0x1p-32f) +
+                           grid.lo + 0.5f - z - grid.offset) *
+                          s;
+          const float nudge = engine() % 2 == 0 ? HUGE_VALF : -HUGE_VALF;
+          x.push_back(engine() % 3 == 0 ? v : std::nextafter(v, nudge));
+        }
+        wrong += loops->squared_error(grid, x.data(), x.size(), s, z, 1, 0) !=
+                 squared_error_ref(grid, x.data(), x.size(), s, z, 1, 0);
+      }
+      CHECK(wrong == 0);
+    }
+  }
+}
+
+TEST_CASE("loops: the extremes of the lanes bound the error from below") {
+  std::mt19937 engine(12);
+  for (const Loops* loops : variants()) {
+    CAPTURE(loops->name);
+    for (size_t n = 0; n <= 200; ++n) {
+      std::vector<float> x(n);
+      for (float& v : x) v = static_cast<float>(engine()) * 0x1p-29f - 4;
+      if (n > 30) x[20] = -x[4];  // of two alike the first
+      float extremes[crumb::kErrorLanes], expected[crumb::kErrorLanes] = {};
+      loops->lane_extremes(x.data(), n, extremes);
+      for (size_t i = 0; i < n; ++i) {
+        float& most = expected[i % crumb::kErrorLanes];
+        if (std::fabs(x[i]) > std::fabs(most)) most = x[i];
+      }
+      CHECK(std::memcmp(extremes, expected, sizeof expected) == 0);
+      for (const char* name : {"int4", "int2h", "e2m1", "nf4"}) {
+        const NumberFormat& f = *crumb::find_number_format(name);
+        const CodeGrid grid = grid_of(f, f.default_range());
+        for (const float s : {0.1f, 0.7f, 2.0f}) {
+          CHECK(loops->squared_error(grid, extremes, std::min(n, crumb::kErrorLanes), s, 0, 1, 0) <=
+                loops->squared_error(grid, x.data(), n, s, 0, 1, 0));
+        }
+      }
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -11,7 +12,9 @@
 #include <vector>
 
 #include "formats/half.h"
+#include "formats/number/minifloat.h"
 #include "tests/formats/number/oracle.h"
+#include "tests/support/testing.h"
 
 using crumb::ScaleFormat;
 using crumb::ScaleFormatRow;
@@ -107,6 +110,32 @@ TEST_CASE("scale formats: what a format cannot hold saturates and says so; zero 
   CHECK(crumb::encode_scale(ScaleFormat::kE4M3, 464.0f).pattern == 0x7E);
   CHECK_FALSE(crumb::encode_scale(ScaleFormat::kE4M3, 464.0f).saturated);
   CHECK(crumb::encode_scale(ScaleFormat::kE4M3, 465.0f).saturated);
+}
+
+TEST_CASE("scale formats: e4m3 scales are those of the general minifloat code, over a sweep of float32") {
+  const crumb::NumberFormat& f = *crumb::find_number_format("e4m3fn");
+  int wrong = 0;
+  for (uint32_t p = 0; p < 256; ++p) {
+    const float found = crumb::decode_scale(ScaleFormat::kE4M3, p);
+    const float expected = crumb::decode_minifloat(f, static_cast<uint8_t>(p));
+    wrong += std::bit_cast<uint32_t>(found) != std::bit_cast<uint32_t>(expected);
+  }
+  CHECK(wrong == 0);
+  const auto differs = [&](uint32_t bits) {
+    const auto scale = std::bit_cast<float>(bits);
+    const uint8_t pattern = crumb::encode_minifloat(f, scale, crumb::Overflow::kSpecial);
+    const bool saturates = pattern == 0 || pattern > 0x7E;
+    const uint32_t expected = pattern == 0 ? 1 : std::min<uint32_t>(pattern, 0x7E);
+    const crumb::StoredScale found = crumb::encode_scale(ScaleFormat::kE4M3, scale);
+    return found.pattern != expected || found.saturated != saturates;
+  };
+  for (uint32_t bits = 1; bits < 0x7F800000; bits += crumb::testing::slow() ? 1 : 1009)
+    wrong += differs(bits);
+  // All that lies beside a multiple of half a unit of any binade: 2^-12 to 512.
+  for (uint32_t bits = 0x39800000; bits < 0x44000000; bits += 1u << 19) {
+    for (int beside = -2; beside <= 2; ++beside) wrong += differs(bits + static_cast<uint32_t>(beside));
+  }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("scale formats: float zero points keep their sign and saturate") {
