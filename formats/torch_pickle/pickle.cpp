@@ -31,8 +31,9 @@ class PickleMachine {
       if (at_ == bytes_.size()) return Failure{"the pickle is cut short: it ends without its STOP opcode"};
       const unsigned opcode = number(1);
       if (!step(opcode) || !why_.empty()) return Failure{why_};
-      if (tree_.nodes_.size() > kMaxPickleValues || tree_.edges_.size() > 2 * kMaxPickleValues)
-        return Failure{"the pickle holds more than " + std::to_string(kMaxPickleValues) + " values"};
+      // Before the vectors grow once more.
+      if (tree_.nodes_.size() >= kMaxPickleValues || stack_.size() >= kMaxUses || marks_.size() >= kMaxUses)
+        return too_many();
     }
     if (at_ != bytes_.size())
       return Failure{"the pickle is damaged: " + byte_text(bytes_.size() - at_) +
@@ -41,6 +42,12 @@ class PickleMachine {
   }
 
  private:
+  static constexpr std::size_t kMaxUses = 2 * kMaxPickleValues;
+
+  static Failure too_many() {
+    return Failure{"the pickle holds more than " + std::to_string(kMaxPickleValues) + " values"};
+  }
+
   bool step(unsigned opcode) {
     using namespace pickle_opcode;
     switch (opcode) {
@@ -225,6 +232,10 @@ class PickleMachine {
 
   /// The values from `begin` on leave the stack for a container.
   bool move(PickleId to, std::size_t begin) {
+    if (stack_.size() - begin > kMaxUses - tree_.edges_.size()) {
+      why_ = too_many().message;
+      return false;
+    }
     for (std::size_t i = begin; i < stack_.size(); ++i) append(to, stack_[i]);
     stack_.resize(begin);
     return true;

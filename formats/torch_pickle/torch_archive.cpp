@@ -57,32 +57,40 @@ Result<std::vector<std::byte>> read_member(std::span<const std::byte> file, cons
   return read_zip_member(file, member, most, member.crc != 0);
 }
 
+bool is_bare_pickle(std::string_view start) {
+  return start.size() >= 2 && start[0] == '\x80' && start[1] >= '\x02' && start[1] <= '\x05';
+}
+
+/// PyTorch 0.1.10 to 1.5 began with a pickle of the number 0x1950a86a20f9469cfc6c; a frame may come before it.
+bool has_magic_number(std::string_view start) {
+  constexpr std::string_view kMagic = "\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.";
+  return is_bare_pickle(start) && start.substr(0, 32).find(kMagic) != std::string_view::npos;
+}
+
+/// Before 0.1.10, a tar archive.
+bool is_tar(std::string_view start) {
+  constexpr std::size_t kTarMark = 257;
+  if (start.size() < kTarMark + 5 || start.substr(kTarMark, 5) != "ustar") return false;
+  const std::string_view first = start.substr(0, std::min(start.find('\0'), start.size()));
+  for (const std::string_view name : {"storages", "tensors", "pickle", "sys_info"})
+    if (first == name || first == "./" + std::string(name)) return true;
+  return false;
+}
+
 }  // namespace
 
 bool looks_like_old_torch(std::span<const std::byte> start) {
-  const std::string_view text = chars(start);
-  // A pickle of the number 0x1950a86a20f9469cfc6c, which PyTorch 0.1.10 to 1.5 wrote first; a frame may come
-  // before it.
-  constexpr std::string_view kMagic = "\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.";
-  if (text.starts_with('\x80') && text.substr(0, 32).find(kMagic) != std::string_view::npos) return true;
-  // Before, a tar archive.
-  constexpr std::size_t kTarMark = 257;
-  if (text.size() >= kTarMark + 5 && text.substr(kTarMark, 5) == "ustar") {
-    const std::string_view first(text.data(), std::min(text.find('\0'), text.size()));
-    for (const std::string_view name : {"storages", "tensors", "pickle", "sys_info"})
-      if (first == name || first == "./" + std::string(name)) return true;
-  }
-  return false;
+  return is_bare_pickle(chars(start)) || is_tar(chars(start));
 }
 
 Result<TorchArchive> TorchArchive::open(std::span<const std::byte> file) {
   const std::string_view text = chars(file);
-  if (looks_like_old_torch(file))
+  if (has_magic_number(text) || is_tar(text))
     return Failure{
         "a PyTorch file in the form from before version 1.6 (not a zip archive), which is not read: load it "
         "with "
         "torch.load and save it again with torch.save"};
-  if (text.size() >= 2 && text[0] == '\x80' && text[1] >= '\x02' && text[1] <= '\x05')
+  if (is_bare_pickle(text))
     return Failure{
         "a bare Python pickle, expected the zip archive that torch.save writes: save the state dict with "
         "torch.save(model.state_dict(), ...)"};

@@ -28,8 +28,8 @@ struct TorchOptions {
   std::string key;
 };
 
-/// Whether a file's first bytes are those of torch.save before version 1.6 (its magic number, or a tar
-/// archive of before 0.1.10). 262 bytes are enough to tell. For messages only.
+/// Whether a file's first bytes are those of a bare pickle, as torch.save wrote before version 1.6 and pickle.dump
+/// writes, or of torch's tar archive of before 0.1.10 (262 bytes are enough to tell). For messages only.
 bool looks_like_old_torch(std::span<const std::byte> start);
 
 /// Lists the tensors of a saved state dict. Nested dictionaries and lists are flattened with dots ("0.weight"
@@ -39,18 +39,17 @@ bool looks_like_old_torch(std::span<const std::byte> start);
 /// is. Entries that are no tensors, and optimizer states ("optimizer", "optimizer_state_dict", "optim", ...
 /// or any dictionary with "state" and "param_groups"), are skipped and listed.
 ///
-/// A saved object that is one tensor has no name in the file and is listed as "": the caller names it. A tensor
-/// that a key picks is named by the key's last part. Sparse, quantized, meta and nested tensors, and those of
-/// types that are none of ours, are skipped and listed too; pairs of 4-bit floats are listed as F4, whose last
-/// axis is twice as long.
+/// A saved object that is one tensor has no name in the file and is listed as "": the caller names it. A
+/// tensor that a key picks is named by the key's last part. Sparse, quantized, meta and nested tensors, and
+/// those of types that are none of ours, are skipped and listed too; pairs of 4-bit floats are listed as F4,
+/// whose last axis is twice as long.
 ///
 /// A Failure says: a pickle that asks for anything outside the allow-list (its full name, as in 'os.system'),
 /// an old non-zip file, TorchScript (an archive with code/), a truncated or damaged archive, a key that is
-/// not there (and which are), a view that leaves its storage, a
-/// storage that is not there or has another size, conjugate and negative views, names that collide once
-/// flattened, optimizer state alone, and objects without a tensor that can be read. Memory and time are bounded
-/// by the pickle's size, about 50 bytes for one of its own and as much as 256 for what is listed (in all at
-/// most 1 GiB), however values are shared.
+/// not there (and which are), a view that leaves its storage, a storage that is not there or has another
+/// size, conjugate and negative views, names that collide once flattened, optimizer state alone, and objects
+/// without a tensor that can be read. Memory and time are bounded by the pickle's size, however values are
+/// shared: about 50 bytes for one of its own, and up to 256 for what is listed (at most 1 GiB).
 Result<TensorListing> list_torch_checkpoint(std::span<const std::byte> file,
                                             const TorchOptions& options = {});
 

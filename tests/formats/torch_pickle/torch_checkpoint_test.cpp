@@ -294,6 +294,8 @@ TEST_CASE("which archives are refused, and as what") {
   tar[0] = 'x';
   CHECK_FALSE(looks_like_old_torch(std::as_bytes(std::span(tar))));
   CHECK(says(why(pickle("}")), {"bare Python pickle"}));
+  const std::string bare = pickle("}");
+  CHECK(looks_like_old_torch(std::as_bytes(std::span(bare))));
   CHECK(says(why("hello"), {"begins with 'hell'"}));
   CHECK(says(why(""), {"begins with ''"}));
 }
@@ -414,6 +416,14 @@ TEST_CASE("nesting without end") {
           CHECK(says(why(archive(open + t + close, {kSixteen})), {"nested more than 100 deep"}));
           CHECK(says(why(archive(std::string(1000000, '(') + t, {kSixteen})), {"marks on its stack"}));
         }) < 5);
+}
+
+TEST_CASE("more values than a checkpoint has") {
+  for (const char* opcode : {"]", "N", "("}) {
+    std::string body = "\x80\x02";
+    for (std::size_t i = 0; i < (std::size_t{1} << 25); ++i) body += opcode;
+    CHECK(says(why(zip_of({{"m/data.pkl", body}})), {"more than 16777216 values"}));
+  }
 }
 
 TEST_CASE("100,000 tensors are listed in well under a second") {
