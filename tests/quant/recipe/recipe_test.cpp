@@ -1,0 +1,382 @@
+// Recipes: YAML in and out, the message of everything that is wrong, and bytes from nowhere.
+#include "quant/recipe/recipe.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "formats/error.h"
+#include "quant/recipe/fields.h"
+#include "quant/recipe/name_pattern.h"
+#include "tests/support/samples.h"
+#include "tests/support/testing.h"
+
+using crumb::parse_recipe;
+using crumb::QuantSpec;
+using crumb::Recipe;
+using crumb::Rule;
+using crumb::testing::says;
+
+namespace {
+
+const std::string kSample = R"(# everything that a recipe may hold
+version: 1
+weights: int4:channel            # defaults for every linear and convolution
+embeddings: keep
+zstd: 9
+rules:                           # later rules win; names are globs, or re:...
+  - {match: {name: ["stem", "head"]}, weights: int8:channel}
+  - {match: {name: 're:.*\.(query|key)\.weight', role: weight}, weights: "int3:group=64"}
+  - match:
+      role: [embedding, any]
+    weights: int8:channel:search=percentile=99.5
+    optional: false
+  - {match: {name: "lm_head"}, skip: true, optional: true}
+)";
+
+/// The message that a recipe is refused with; empty when it is taken.
+std::string refusal(std::string_view text) {
+  try {
+    (void)parse_recipe(text, "mine.yaml");
+    return {};
+  } catch (const crumb::Error& error) {
+    CHECK(error.kind() == crumb::ErrorKind::kUsage);
+    return error.what();
+  }
+}
+
+std::string with_rule(const std::string& rule) { return "weights: int4\nrules:\n  - " + rule + "\n"; }
+
+const std::vector<std::string> kSpecs = {"int4:group=128",
+                                         "int8:channel",
+                                         "mxfp4",
+                                         "int2h:group=64:search=mse",
+                                         "uint4:search=percentile=99.9:zero=int:range=narrow:pad",
+                                         "int3:round=stochastic=5",
+                                         "e2m1:block=4x16:scale=e8m0",
+                                         "palette4"};
+
+class RandomRecipes {
+ public:
+  explicit RandomRecipes(uint32_t seed) : engine_(seed) {}
+
+  Recipe recipe() {
+    Recipe recipe{.weights = spec_or_keep(), .embeddings = spec_or_keep(), .zstd = below(20), .rules = {}};
+    for (int i = below(5); i > 0; --i) recipe.rules.push_back(rule());
+    return recipe;
+  }
+
+ private:
+  int below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
+  QuantSpec spec() { return QuantSpec::parse(kSpecs[engine_() % kSpecs.size()]); }
+  crumb::SpecOrKeep spec_or_keep() { return below(3) == 0 ? crumb::SpecOrKeep() : spec(); }
+
+  Rule rule() {
+    Rule rule{.weights = spec_or_keep(), .optional = below(2) == 0, .origin = "somewhere"};
+    for (int i = below(7); i > 0; --i) rule.match.name.push_back(pattern());
+    for (int i = below(3); i > 0; --i) rule.match.role.push_back(static_cast<Rule::Role>(below(3)));
+    if (rule.match.name.empty() && rule.match.role.empty()) rule.match.name = {""};
+    return rule;
+  }
+
+  std::string pattern() {
+    static const std::vector<std::string> kOdd = {"null",
+                                                  "~",
+                                                  "true",
+                                                  "12",
+                                                  "",
+                                                  " ",
+                                                  "- a",
+                                                  "a: b",
+                                                  "#x",
+                                                  "[a]",
+                                                  "{",
+                                                  "!t",
+                                                  "&a",
+                                                  "*",
+                                                  "a\nb",
+                                                  "a\tb",
+                                                  "'",
+                                                  "\"",
+                                                  "\\\\",
+                                                  "%",
+                                                  "@",
+                                                  "`",
+                                                  "re:.*",
+                                                  "re:a[\\d]{2,3}",
+                                                  "size/größe.重み",
+                                                  "x\x01y",
+                                                  "\x7f",
+                                                  "---",
+                                                  "..."};
+    if (below(2) == 0) return kOdd[engine_() % kOdd.size()];
+    std::string text;
+    for (int i = below(12); i > 0; --i) append(text);
+    return crumb::escape_glob(text);
+  }
+
+  /// Any code point.
+  void append(std::string& text) {
+    static constexpr uint32_t kMost[] = {0x80, 0x800, 0x10000, 0x110000};
+    uint32_t c = engine_() % kMost[below(4)];
+    if (c >= 0xd800 && c < 0xe000) c = 0x2028;
+    const auto tail = [&](int shift) { text += static_cast<char>(0x80 | (c >> shift & 0x3f)); };
+    if (c < 0x80) {
+      text += static_cast<char>(c);
+    } else if (c < 0x800) {
+      text += static_cast<char>(0xc0 | c >> 6);
+    } else if (c < 0x10000) {
+      text += static_cast<char>(0xe0 | c >> 12);
+      tail(6);
+    } else {
+      text += static_cast<char>(0xf0 | c >> 18);
+      tail(12);
+      tail(6);
+    }
+    if (c >= 0x80) tail(0);
+  }
+
+  std::mt19937 engine_;
+};
+
+}  // namespace
+
+TEST_CASE("recipe: everything that may stand in it is understood") {
+  const Recipe recipe = parse_recipe(kSample, "mine.yaml");
+  CHECK(recipe.weights == QuantSpec::parse("int4:channel"));
+  CHECK_FALSE(recipe.embeddings);
+  CHECK(recipe.zstd == 9);
+  REQUIRE(recipe.rules.size() == 4);
+  CHECK(recipe.rules[0].match.name == std::vector<std::string>{"stem", "head"});
+  CHECK(recipe.rules[0].match.role.empty());
+  CHECK(recipe.rules[0].weights == QuantSpec::parse("int8:channel"));
+  CHECK_FALSE(recipe.rules[0].optional);
+  CHECK(recipe.rules[1].match.name == std::vector<std::string>{R"(re:.*\.(query|key)\.weight)"});
+  CHECK(recipe.rules[1].match.role == std::vector{Rule::Role::kWeight});
+  CHECK(recipe.rules[2].match.name.empty());
+  CHECK(recipe.rules[2].match.role == std::vector{Rule::Role::kEmbedding, Rule::Role::kAny});
+  CHECK(recipe.rules[2].weights->percentile == 99.5);
+  CHECK_FALSE(recipe.rules[3].weights);
+  CHECK(recipe.rules[3].optional);
+  CHECK(says(recipe.rules[3].origin, {"mine.yaml", "line 13"}));
+}
+
+TEST_CASE("recipe: what is left out has its default") {
+  const Recipe recipe = parse_recipe("weights: int4", "r");
+  CHECK(recipe.embeddings == QuantSpec::parse("int8:channel"));
+  CHECK(recipe.zstd == 0);
+  CHECK(recipe.rules.empty());
+  CHECK(parse_recipe("\xEF\xBB\xBFweights: int4\r\nrules: []\r\n", "r") == recipe);
+  CHECK(parse_recipe("--- # one\n{\"version\": 1, 'weights': int4}\n...\n", "r") == recipe);
+}
+
+TEST_CASE("recipe: what is printed is read as the same") {
+  RandomRecipes random(3);
+  for (int round = 0; round < 500; ++round) {
+    const Recipe recipe = random.recipe();
+    const std::string text = to_yaml(recipe);
+    CAPTURE(text);
+    const Recipe back = parse_recipe(text, "printed");
+    REQUIRE(back == recipe);
+    REQUIRE(to_yaml(back) == text);
+    REQUIRE(parse_recipe(to_commented_yaml(recipe), "printed") == recipe);
+  }
+}
+
+TEST_CASE("recipe: any tensor's name can be named exactly, however many there are") {
+  std::vector<std::string> names = {"a*b",
+                                    "re:x",
+                                    "[t]",
+                                    "back\\slash",
+                                    "new\nline.weight",
+                                    "?",
+                                    "größe.重み",
+                                    std::string("nul\0x", 5),
+                                    "",
+                                    std::string(5000, 'x')};
+  for (int i = 0; i < 20000; ++i) names.push_back("model.layers." + std::to_string(i) + ".experts.weight");
+  Recipe recipe{.weights = QuantSpec::parse("int4")};
+  recipe.rules.push_back(crumb::rule_for_tensors(names, QuantSpec::parse("int8")));
+  const Recipe back = parse_recipe(to_yaml(recipe), "printed");
+  CHECK(back == recipe);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const crumb::NamePattern pattern(back.rules[0].match.name[i]);
+    REQUIRE(pattern.literal() == names[i]);
+    REQUIRE(pattern.matches(names[i]));
+  }
+}
+
+TEST_CASE("recipe: presets are recipes, in the comments' company too") {
+  for (const crumb::Scheme& scheme : crumb::schemes()) {
+    if (scheme.spec.empty()) {
+      CHECK_THROWS_WITH_AS(crumb::preset_recipe(scheme.name), doctest::Contains("not yet"), crumb::Error);
+      continue;
+    }
+    const Recipe recipe = crumb::preset_recipe(scheme.name);
+    CHECK(recipe == Recipe{.weights = QuantSpec::parse(scheme.spec)});
+    CHECK(parse_recipe(to_commented_yaml(recipe), "r") == recipe);
+  }
+}
+
+TEST_CASE("recipe: unknown and repeated keys say file, line, key and the nearest or the first") {
+  CHECK(says(refusal("version: 1\nwieghts: int4"), {"'mine.yaml' line 2", "'wieghts'", "'weights'"}));
+  CHECK(says(refusal("weights: int4\nzsdt: 3"), {"line 2", "'zsdt'", "'zstd'"}));
+  CHECK(says(refusal(with_rule("{match: {name: a}, weigths: int4}")), {"line 3", "'weigths'", "'weights'"}));
+  CHECK(says(refusal(with_rule("{match: {nmae: a}, skip: true}")), {"line 3", "'nmae'", "'name'"}));
+  CHECK(
+      says(refusal("weights: int4\nversion: 1\nweights: int8"), {"line 3", "'weights'", "twice", "line 1"}));
+  CHECK(says(refusal(with_rule("match: {name: a}\n    skip: true\n    skip: true")),
+             {"line 5", "'skip'", "twice", "line 4"}));
+  CHECK(says(refusal(with_rule("match:\n      name: a\n      name: b\n    skip: true")),
+             {"line 5", "'name'", "twice", "line 4"}));
+  CHECK(says(refusal("? weights\n: int4\n\"weights\": int8"), {"line 3", "'weights'", "twice", "line 1"}));
+}
+
+TEST_CASE("recipe: what comes later is refused with not yet, line and key") {
+  CHECK(says(refusal("weights: int4\nactivations: uint8"), {"line 2", "'activations'", "not yet"}));
+  CHECK(says(refusal("weights: int4\nstages:\n  - gptq: {}"), {"line 2", "'stages'", "not yet"}));
+  CHECK(says(refusal(with_rule("{match: {name: a}, accumulator: {bits: 16}}")),
+             {"line 3", "'accumulator'", "not yet"}));
+  CHECK(says(refusal(with_rule("{match: {name: a}, activations: uint8}")),
+             {"line 3", "'activations'", "not yet"}));
+  CHECK(says(refusal(with_rule("match: {name: a,\n      op: Conv}\n    skip: true")),
+             {"line 4", "'op'", "not yet"}));
+  CHECK(says(refusal(with_rule("{match: {depthwise: true}, skip: true}")),
+             {"line 3", "'depthwise'", "not yet"}));
+}
+
+TEST_CASE("recipe: wrong values say line, key, what was found and what was expected") {
+  CHECK(says(refusal("version: 2\nweights: int4"), {"line 1", "version", "expected 1", "'2'"}));
+  CHECK(says(refusal("weights: int44"), {"line 1", "weights", "'int44'", "'int4'"}));
+  CHECK(says(refusal("weights: [int4]"), {"line 1", "weights", "SPEC", "a list"}));
+  CHECK(says(refusal("weights:"), {"line 1", "weights", "SPEC", "nothing"}));
+  CHECK(says(refusal("weights: {a: b}"), {"line 1", "weights", "a map"}));
+  CHECK(says(refusal("weights: int4\nembeddings: kep"), {"line 2", "embeddings", "'kep'"}));
+  for (const char* level : {"0", "20", "-3", "on", "1.5", "''", "0x3", "99999999999"}) {
+    CHECK(says(refusal("weights: int4\nzstd: " + std::string(level)), {"line 2", "zstd", "1 to 19"}));
+  }
+  CHECK(says(refusal("embeddings: keep"), {"line 1", "'weights'", "int4:group=128"}));
+  CHECK(says(refusal("weights: int4\nrules: {match: {name: a}, skip: true}"),
+             {"line 2", "rules", "a list", "a map"}));
+  CHECK(says(refusal("weights: int4\nrules:\n  - a"), {"line 3", "rule", "map", "'a'"}));
+  CHECK(says(refusal(with_rule("{skip: true}")), {"line 3", "'match'"}));
+  CHECK(says(refusal(with_rule("{match: stem, skip: true}")), {"line 3", "match", "a map", "'stem'"}));
+  CHECK(says(refusal(with_rule("{match: {}, skip: true}")), {"line 3", "name", "role"}));
+  CHECK(says(refusal(with_rule("{match: {name: []}, skip: true}")), {"line 3", "name", "empty list"}));
+  CHECK(says(refusal(with_rule("{match: {name: [[a]]}, skip: true}")), {"line 3", "name", "a list"}));
+  CHECK(says(refusal(with_rule("{match: {name: null}, skip: true}")), {"line 3", "name", "nothing"}));
+  CHECK(says(refusal(with_rule("{match: {name: 're:a('}, skip: true}")), {"line 3", "name", "'('"}));
+  CHECK(says(refusal(with_rule("match:\n      name:\n        - a\n        - 're:*'\n    skip: true")),
+             {"line 6", "name", "repetition"}));
+  CHECK(says(refusal(with_rule("{match: {role: wieght}, skip: true}")),
+             {"line 3", "role", "'wieght'", "'weight'"}));
+  CHECK(says(refusal(with_rule("{match: {name: a}}")), {"line 3", "neither"}));
+  CHECK(says(refusal(with_rule("{match: {name: a}, weights: int4, skip: true}")), {"line 3", "both"}));
+  CHECK(says(refusal(with_rule("{match: {name: a}, weights: keep}")), {"line 3", "weights", "skip: true"}));
+  CHECK(says(refusal(with_rule("{match: {name: a}, skip: false}")), {"line 3", "skip", "expected true"}));
+  CHECK(says(refusal(with_rule("{match: {name: a}, skip: yes}")),
+             {"line 3", "skip", "true or false", "'yes'"}));
+  CHECK(
+      says(refusal(with_rule("{match: {name: a}, skip: true, optional: 1}")), {"line 3", "optional", "'1'"}));
+}
+
+TEST_CASE("recipe: what is no recipe at all") {
+  for (const char* empty : {"", " \n", "# only a comment\n", "---\n", "--- ~\n...\n"}) {
+    CHECK(says(refusal(empty), {"mine.yaml", "empty", "weights"}));
+  }
+  CHECK(says(refusal("- weights: int4"), {"line 1", "map", "a list"}));
+  CHECK(says(refusal("weights"), {"line 1", "map", "'weights'"}));
+  CHECK(says(refusal("weights: int4\n---\nweights: int8"), {"line 3", "second document"}));
+  CHECK(says(refusal("rules:\n\t- a"), {"line 2", "tab"}));
+  CHECK(says(refusal(std::string_view("weights: int4\n\0", 15)), {"line 2", "control"}));
+  CHECK(says(refusal("weights: int4\nrules: \xff"), {"line 2", "UTF-8"}));
+  CHECK(says(refusal(std::string_view("w\0e\0", 4)), {"line 1", "control"}));  // UTF-16
+  CHECK(says(refusal("weights: &a int4"), {"line 1", "anchor"}));
+  CHECK(says(refusal("weights: *a"), {"line 1"}));
+  CHECK(says(refusal("weights: !!str int4"), {"line 1", "tag"}));
+  CHECK(says(refusal("weights: 'int4"), {"line 1", "not YAML"}));
+  CHECK(says(refusal("a: b: c"), {"line 1", "not YAML"}));
+  CHECK(says(refusal("weights: int4\nrules: " + std::string(100000, '[')), {"line 2"}));
+  std::string deep;
+  for (size_t i = 0; i < 300; ++i) deep += std::string(i, ' ') + "a:\n";
+  CHECK(says(refusal(deep), {"16 levels"}));
+  CHECK(says(refusal(std::string(Recipe::kMaxBytes + 1, ' ')), {"bytes"}));
+  std::string laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    const std::string n = std::to_string(i), before = "*a" + std::to_string(i - 1);
+    laughs += "a" + n + ": &a" + n + " [" + before + ", " + before + ", " + before + "]\n";
+  }
+  CHECK_FALSE(refusal(laughs).empty());
+}
+
+TEST_CASE("recipe: files") {
+  const crumb::testing::TempDir folder;
+  const auto path = folder.path() / "mine.yaml";
+  std::ofstream(path) << kSample;
+  CHECK(Recipe::load(path) == parse_recipe(kSample, "mine.yaml"));
+  for (const auto& bad : {folder.path(), folder.path() / "missing.yaml"}) {
+    try {
+      (void)Recipe::load(bad);
+      FAIL("no error");
+    } catch (const crumb::Error& error) {
+      CHECK(error.kind() == crumb::ErrorKind::kUsage);
+      CHECK(says(error.what(), {bad.c_str()}));
+    }
+  }
+}
+
+TEST_CASE("recipe: truncations and random changes give a recipe or an Error of usage") {
+  for (size_t size = 0; size < kSample.size(); ++size)
+    (void)refusal(std::string_view(kSample).substr(0, size));
+  std::mt19937 engine(17);
+  static const std::vector<std::string> kParts = {
+      "{", "}",  "[", "]",  ": ", ", ", "\n",  "  ", "- ",   "&a",       "*a",     "|",      ">",   "!",
+      "'", "\"", "#", "\\", "%",  "? ", "---", "\t", "\xff", "\xc3\xb6", "rules:", "match:", "re:", "true"};
+  size_t taken = 0;
+  for (int round = 0; round < 8000; ++round) {
+    std::string text = kSample;
+    for (unsigned k = 1 + engine() % 4; k > 0; --k) {
+      const size_t at = engine() % text.size();
+      switch (engine() % 4) {
+        case 0: text[at] = static_cast<char>(engine()); break;
+        case 1: text.erase(at, 1 + engine() % 8); break;
+        case 2: text.insert(at, kParts[engine() % kParts.size()]); break;
+        default: text.insert(at, text.substr(engine() % text.size(), engine() % 60)); break;
+      }
+      if (text.empty()) text = " ";
+    }
+    const std::string message = refusal(text);
+    if (!message.empty()) continue;
+    ++taken;
+    const Recipe recipe = parse_recipe(text, "r");
+    REQUIRE(parse_recipe(to_yaml(recipe), "printed") == recipe);
+  }
+  CHECK(taken > 100);  // changes of comments and the like
+}
+
+TEST_CASE("recipe: every field has a line of help; the flags are those of the table") {
+  const auto check = [](const auto& rows) {
+    for (const crumb::FieldInfo& field : rows) {
+      CAPTURE(field.key);
+      CHECK_FALSE(field.help.empty());
+      if (field.kind != crumb::FieldKind::kNotYet) CHECK_FALSE(field.example.empty());
+    }
+  };
+  check(crumb::fields_of<Recipe>());
+  check(crumb::fields_of<Rule>());
+  check(crumb::fields_of<Rule::Match>());
+  // An example is what may stand there.
+  for (const auto& field : crumb::fields_of<Recipe>()) {
+    if (field.kind == crumb::FieldKind::kNotYet) continue;
+    const std::string line = std::string(field.key) + ": " + std::string(field.example) + "\n";
+    CHECK(refusal(line + (field.key == "weights" ? "" : "weights: int4\n")) == "");
+  }
+  for (const auto& field : crumb::fields_of<Rule::Match>()) {
+    if (field.kind == crumb::FieldKind::kNotYet) continue;
+    CHECK(refusal(with_rule("{match: {" + std::string(field.key) + ": " + std::string(field.example) +
+                            "}, skip: true}")) == "");
+  }
+}
