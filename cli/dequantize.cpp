@@ -1,51 +1,133 @@
 // crumb dequantize: a packed file becomes float safetensors again.
+#include <filesystem>
 #include <iostream>
+#include <map>
 
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "formats/io/interrupt.h"
+#include "formats/io/output_file.h"
 #include "formats/io/text.h"
 #include "formats/safetensors/safetensors.h"
+#include "formats/safetensors/sharded_writer.h"
+#include "formats/text/byte_size.h"
 #include "quant/checkpoint_run.h"
+#include "quant/packed_stream.h"
 #include "quant/tensor_source.h"
 
 namespace crumb::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct Options {
-  std::string input, output;
+  std::string input, output, shard;
   int threads = 0;
 };
 
+const std::map<std::string, std::string> kMetadata = {{"format", "pt"}};
+
+/// Streams every tensor into a writer and finishes it; `before_commit` runs when all are written.
+template <class Writer, class Step>
+void write_tensors(Writer& writer, const CrumbFile& file, const fs::path& folder, int threads,
+                   const Step& before_commit) {
+  Progress progress("dequantizing", "tensors", writer.tensors().size(), 0);
+  size_t done = 0;
+  for (const TensorDescription& description : writer.tensors()) {
+    check_interrupt();
+    const PackedTensor& tensor = *file.find(description.name);
+    if (is_floating(tensor.dtype)) {
+      stream_floats(file, tensor, folder, threads,
+                    [&](std::span<const float> values) { writer.write(tensor.name, std::as_bytes(values)); });
+    } else {
+      file.read_slices(*tensor.part(Part::kData), part_text(tensor, Part::kData),
+                       [&](std::span<const std::byte> slice) {
+                         writer.write(tensor.name, slice);
+                         return Status();
+                       })
+          .take();
+    }
+    progress.update(++done, 0);
+  }
+  before_commit();
+  writer.commit();
+}
+
+/// Configuration, tokenizer and what else makes the folder a model.
+void write_model_files(const CrumbFile& file, const fs::path& folder) {
+  for (const PackedFile& entry : file.header().files) {
+    const fs::path path = folder / entry.path;
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (error)
+      throw Error("cannot make the folder " + quote_text(path.parent_path().native()) + ": " +
+                  error.message());
+    OutputFile out(path);
+    file.read_slices(entry.blob, "file " + quote_text(entry.path),
+                     [&](std::span<const std::byte> slice) {
+                       out.append(slice);
+                       return Status();
+                     })
+        .take();
+    out.commit();
+  }
+}
+
+/// A model's own file must not pose as one of its tensor files.
+void refuse_posing_files(const CrumbFile& file) {
+  for (const PackedFile& entry : file.header().files) {
+    for (const char* end : {".safetensors", ".safetensors.index.json", ".partial"}) {
+      if (entry.path.ends_with(end))
+        throw Error("the packed file holds a file " + quote_text(entry.path) +
+                    ", which would mix with the tensor files that are written");
+    }
+  }
+}
+
+void write_folder(const Options& options, uint64_t shard_bytes, const CrumbFile& file,
+                  std::vector<TensorDescription> tensors) {
+  const fs::path folder = options.output;
+  ShardPlan plan = plan_shards(std::move(tensors), shard_bytes);
+  const size_t shards = plan.shards.size();
+  refuse_posing_files(file);
+  refuse_overwriting_inputs({options.input}, folder / kSafetensorsIndex);
+  for (const std::string& name : plan.files()) refuse_overwriting_inputs({options.input}, folder / name);
+  for (const PackedFile& entry : file.header().files)
+    refuse_overwriting_inputs({options.input}, folder / entry.path);
+  ShardedSafetensorsWriter writer(folder, std::move(plan), kMetadata);
+  write_tensors(writer, file, folder, options.threads, [&] { write_model_files(file, folder); });
+  std::cout << options.output << ": " << writer.tensors().size() << " tensors in " << shards
+            << (shards == 1 ? " file\n" : " files\n");
+}
+
+void write_file(const Options& options, const CrumbFile& file, std::vector<TensorDescription> tensors) {
+  refuse_overwriting_inputs({options.input}, options.output);
+  SafetensorsWriter writer(options.output, std::move(tensors), kMetadata);
+  const fs::path parent = fs::path(options.output).parent_path();
+  write_tensors(writer, file, parent.empty() ? fs::path(".") : parent, options.threads, [] {});
+  std::cout << options.output << ": " << writer.tensors().size() << " tensors\n";
+}
+
 void dequantize_verb(const Options& options) {
+  uint64_t shard_bytes = 0;
+  if (!options.shard.empty()) {
+    const Result<uint64_t> size = parse_byte_size(options.shard);
+    if (!size.ok()) throw usage_error("--shard: " + size.failure().message);
+    shard_bytes = size.value();
+  }
   const TensorSource source = TensorSource::open(options.input);
   if (!source.crumb()) {
     throw Error(quote_text(options.input) + " is no packed file: found a " + std::string(source.kind()) +
                 ", expected a .crumb file");
   }
-  refuse_overwriting_inputs({options.input}, options.output);
   std::vector<TensorDescription> tensors;
   for (const SourceTensor& tensor : source.tensors()) {
     tensors.push_back({tensor.name, is_floating(tensor.dtype) ? DType::kF32 : tensor.dtype, tensor.shape});
   }
-  SafetensorsWriter writer(options.output, std::move(tensors), {{"format", "pt"}});
-  {
-    Progress progress("dequantizing", "tensors", writer.tensors().size(), 0);
-    size_t done = 0;
-    for (const TensorDescription& description : writer.tensors()) {
-      check_interrupt();
-      const SourceTensor& tensor = *source.find(description.name);
-      if (is_floating(tensor.dtype)) {
-        const std::vector<float> values = source.floats(tensor, options.threads);
-        writer.write(tensor.name, std::as_bytes(std::span(values)));
-      } else {
-        writer.write(tensor.name, source.raw(tensor));
-      }
-      progress.update(++done, 0);
-    }
-    writer.commit();
-  }
-  std::cout << options.output << ": " << writer.tensors().size() << " tensors\n";
+  if (shard_bytes > 0)
+    write_folder(options, shard_bytes, *source.crumb(), std::move(tensors));
+  else
+    write_file(options, *source.crumb(), std::move(tensors));
 }
 
 }  // namespace
@@ -54,12 +136,20 @@ void add_dequantize(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("dequantize", "Turn a packed file into float safetensors");
   verb->add_option("input", options->input, "The packed file")->required();
-  verb->add_option("-o,--output", options->output, "The safetensors file to write")->required();
+  verb->add_option("-o,--output", options->output, "The safetensors file to write; with --shard the folder")
+      ->required();
+  verb->add_option(
+          "--shard", options->shard,
+          "Write a model folder with safetensors files of at most this size (2GB, 500MiB) and an index")
+      ->type_name("SIZE");
   verb->add_option("--threads", options->threads, "Threads (those the machine has)")
       ->check(CLI::Range(0, 1024));
   verb->footer(
-      "Names are the original ones; floating tensors become float32, others keep their type.\n\n"
-      "Example:\n  crumb dequantize minilm.crumb -o minilm.safetensors");
+      "Names are the original ones; floating tensors become float32, others keep their type.\n"
+      "With --shard the configuration and tokenizer files are written too; the folder must not hold other\n"
+      "safetensors files. The index comes last: without it the folder is not complete.\n\n"
+      "Examples:\n  crumb dequantize minilm.crumb -o minilm.safetensors\n"
+      "  crumb dequantize minilm.crumb -o minilm-float --shard 2GB");
   verb->callback([options] { dequantize_verb(*options); });
 }
 

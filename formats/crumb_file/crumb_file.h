@@ -146,14 +146,17 @@ class CrumbFile {
   /// The same without looking at the raw bytes.
   Status check_blob(const Blob& blob, const std::string& what) const;
 
+  /// A blob's bytes as they lie in the file, compressed where it is. Not checked: for those who called
+  /// check_blob() and then look at pieces of a large one.
+  std::span<const std::byte> stored(const Blob& blob) const {
+    return file_.bytes().subspan(blob.offset, blob.stored);
+  }
+
   /// Gives a blob's pages back to the system.
   void release(const Blob& blob) const { file_.release(blob.offset, blob.stored); }
 
  private:
   CrumbFile(MappedFile file, CrumbHeader header);
-  std::span<const std::byte> stored(const Blob& blob) const {
-    return file_.bytes().subspan(blob.offset, blob.stored);
-  }
 
   MappedFile file_;
   CrumbHeader header_;

@@ -22,7 +22,7 @@
 namespace crumb {
 
 inline constexpr std::size_t kOnnxMostAxes = 64;
-inline constexpr std::uint64_t kOnnxLongestText = 4096;  ///< of a name or a location
+inline constexpr std::uint64_t kOnnxLongestText = 65536;  ///< of a name or a location
 
 /// A data field of a TensorProto. Numbers may come as packed runs or one by one; `pieces` counts the fields
 /// that hold any, `extent` is the last of them.
