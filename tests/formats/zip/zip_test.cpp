@@ -148,6 +148,8 @@ TEST_CASE("archives that cannot be trusted are refused with the reason") {
   CHECK(says(why("front" + zip_file({good})), "does not end where"));
   CHECK(says(why(zip_file({good}, {.after = "gap"})), "does not end where"));
   CHECK(says(why(zip_file({good}, {.members = 2})), "cannot hold 2 members"));
+  CHECK(says(why(zip_file({with([](auto& m) { m.comment = std::string(46, 'c'); })}, {.members = 2})),
+             "the directory is cut short"));
   CHECK(says(why(zip_file({good}, {.members = 0})), "follow the directory's 0 members"));
   CHECK(says(why(zip_file({good}, {.offset = 0xfffffff0})), "does not end where"));
   CHECK(says(why(zip_file({good}, {.zip64 = true, .record64 = 3})), "no zip64 end record at byte 3"));
@@ -160,6 +162,12 @@ TEST_CASE("archives that cannot be trusted are refused with the reason") {
     std::string file = zip_file({good}, {.zip64 = true});
     file[file.size() - 22 + 8] = 9;
     CHECK(says(why(file), "two end records disagree"));
+    file = zip_file({good}, {.zip64 = true});
+    ++file[file.rfind("PK\6\6") + 4];
+    CHECK(says(why(file), "does not end where its locator begins"));
+    file = zip_file({good});
+    file[file.rfind("PK\1\2") + 3] = '\5';
+    CHECK(says(why(file), "the directory holds something else than a member, 47 bytes before its end"));
     file = zip_file({good});
     file[file.size() - 22 + 4] = 1;
     CHECK(says(why(file), "several files"));
@@ -242,7 +250,12 @@ TEST_CASE("members that are not what they say are not read") {
   ++plain.crc;
   CHECK(says(why_unread(plain), "checksum"));
   const std::string file = zip_file({plain});
-  CHECK(read_zip_member(bytes_of(file), members_of(file).at(0), 10, false).ok());
+  ZipMember member = members_of(file).at(0);
+  CHECK(read_zip_member(bytes_of(file), member, 10, false).ok());
+  member.offset = file.size() - 3;
+  CHECK(says(read(file, member).failure().message, "'p' leaves the file"));
+  member.offset = ~std::uint64_t{0};
+  CHECK(says(read(file, member).failure().message, "'p' leaves the file"));
 }
 
 TEST_CASE("every truncation is refused; single flipped bits do no harm") {
