@@ -15,7 +15,7 @@ namespace crumb::cli {
 namespace {
 
 struct Options {
-  std::string a, b;
+  std::string a, b, key;
   bool json = false;
 };
 
@@ -47,7 +47,7 @@ void require_same_names(const TensorSource& a, const TensorSource& b, const Opti
 }
 
 void compare_verb(const Options& options) {
-  const TensorSource a = TensorSource::open(options.a);
+  const TensorSource a = TensorSource::open(options.a, options.key);
   const TensorSource b = TensorSource::open(options.b);
   require_same_names(a, b, options);
   std::vector<Row> rows;
@@ -97,8 +97,9 @@ void add_compare(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb =
       app.add_subcommand("compare", "Show per tensor what a model lost against another, worst first");
-  verb->add_option("a", options->a, "The reference: a folder, safetensors or packed file")->required();
-  verb->add_option("b", options->b, "The other: a folder, safetensors or packed file")->required();
+  verb->add_option("a", options->a, "The reference: a checkpoint of any kind, or a packed file")->required();
+  verb->add_option("b", options->b, "The other: likewise")->required();
+  verb->add_option("--key", options->key, "The entry of a PyTorch file that is the model, where A is one");
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->footer(
       "SQNR is that of B's values against A's.\n\nExample:\n  crumb compare all-MiniLM-L6-v2 minilm.crumb");

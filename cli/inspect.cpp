@@ -11,7 +11,7 @@ namespace crumb::cli {
 namespace {
 
 struct Options {
-  std::string file;
+  std::string file, key;
   bool tensors = false, json = false;
 };
 
@@ -30,7 +30,8 @@ Json tensors_json(const TensorSource& source) {
 }
 
 void inspect_verb(const Options& options) {
-  const TensorSource source = TensorSource::open(options.file);
+  const TensorSource source = TensorSource::open(options.file, options.key);
+  if (source.checkpoint()) note_skipped(source.checkpoint()->skipped());
   if (options.json) {
     Json json;
     json["kind"] = source.kind();
@@ -76,8 +77,9 @@ void inspect_verb(const Options& options) {
 
 void add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("inspect", "Say what a packed file, safetensors file or folder holds");
+  CLI::App* verb = app.add_subcommand("inspect", "Say what a packed file or a checkpoint holds");
   verb->add_option("file", options->file, "The file or folder")->required();
+  verb->add_option("--key", options->key, "The entry of a PyTorch file that is the model");
   verb->add_flag("--tensors", options->tensors, "List every tensor");
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->footer("Example:\n  crumb inspect minilm.crumb --tensors");

@@ -7,8 +7,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
+
+#include "formats/io/text.h"
 
 namespace crumb::cli {
 namespace {
@@ -75,16 +76,18 @@ void print_table(const std::vector<std::vector<std::string>>& rows) {
   }
 }
 
-uint64_t peak_rss_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
-  }
-  return 0;
-}
-
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void note_skipped(const std::vector<SkippedEntry>& skipped) {
+  constexpr size_t kMostListed = 20;
+  for (size_t i = 0; i < std::min(skipped.size(), kMostListed); ++i) {
+    std::fprintf(stderr, "note: left out %s: %s\n", quote_text(skipped[i].name).c_str(),
+                 skipped[i].what.c_str());
+  }
+  if (skipped.size() > kMostListed)
+    std::fprintf(stderr, "note: left out %zu more\n", skipped.size() - kMostListed);
 }
 
 Progress::Progress(std::string what, std::string items, size_t total_items, uint64_t total_bytes)

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/checkpoint/stored_tensor.h"
+
 namespace crumb::cli {
 
 using Json = nlohmann::ordered_json;
@@ -29,8 +31,8 @@ std::string fixed(double value, int digits);
 /// Rows of cells under a head, columns aligned: numbers to the right, words to the left.
 void print_table(const std::vector<std::vector<std::string>>& rows);
 
-/// The process's largest resident set so far, in bytes (VmHWM); 0 where the system does not say.
-uint64_t peak_rss_bytes();
+/// Says on stderr what a checkpoint's files hold beside tensors: at most twenty lines and a count.
+void note_skipped(const std::vector<SkippedEntry>& skipped);
 
 /// Progress of long work on stderr: a bar on a terminal, else a line every few seconds.
 class Progress {

@@ -8,9 +8,12 @@
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
 #include "cli/verb.h"
+#include "formats/checkpoint/list_tensors.h"
 #include "formats/crumb_file/writer.h"
 #include "formats/io/mapped_file.h"
+#include "formats/io/process_memory.h"
 #include "formats/io/text.h"
+#include "formats/text/byte_size.h"
 #include "quant/checkpoint_run.h"
 
 namespace crumb::cli {
@@ -18,22 +21,35 @@ namespace {
 
 struct Options {
   std::string input, output;
+  std::string key, memory;
   RecipeFlags recipe;
   int threads = 0;
-  bool json = false;
+  bool json = false, dry_run = false, resume = false;
 };
 
 constexpr size_t kWorstListed = 5;
 
-Json report_json(const Options& options, const CheckpointReport& report, double seconds) {
+/// What the verb tells: what a run did, or what one would do.
+struct Outcome {
+  CheckpointReport report;
+  bool foreseen = false;     ///< dry run: nothing that depends on the data is known
+  bool upper_bound = false;  ///< bytes are at most these, because zstd will make them fewer
+  double seconds = 0;
+  uint64_t peak_bytes = 0;  ///< of resident memory
+};
+
+Json report_json(const Options& options, const Outcome& outcome) {
+  const CheckpointReport& report = outcome.report;
   Json json;
   json["input"] = options.input;
-  json["output"] = options.output;
+  json["output"] = options.output.empty() ? Json(nullptr) : Json(options.output);
   json["input_bytes"] = report.input_bytes;
   json["output_bytes"] = report.output_bytes;
   json["bits_per_weight"] = report.bits_per_weight;
-  json["seconds"] = seconds;
-  json["peak_rss_bytes"] = peak_rss_bytes();
+  json["seconds"] = outcome.foreseen ? Json(nullptr) : Json(outcome.seconds);
+  json["peak_rss_bytes"] = outcome.peak_bytes;
+  json["dry_run"] = outcome.foreseen;
+  json["upper_bound"] = outcome.upper_bound;
   json["tensors"] = Json::array();
   for (const TensorReport& tensor : report.tensors) {
     const bool kept = tensor.spec.empty();
@@ -43,8 +59,8 @@ Json report_json(const Options& options, const CheckpointReport& report, double 
     row["dtype"] = dtype_name(tensor.dtype);
     row["spec"] = kept ? Json(nullptr) : Json(tensor.spec);
     row["bytes"] = tensor.bytes;
-    row["sqnr_db"] = json_sqnr(tensor.sqnr_db);
-    row["max_abs_error"] = json_number(tensor.max_abs_error);
+    row["sqnr_db"] = outcome.foreseen ? Json(nullptr) : json_sqnr(tensor.sqnr_db);
+    row["max_abs_error"] = outcome.foreseen ? Json(nullptr) : json_number(tensor.max_abs_error);
     row["kept_because"] = kept ? Json(tensor.kept_because) : Json(nullptr);
     if (tensor.saturated_scales > 0) row["saturated_scales"] = tensor.saturated_scales;
     json["tensors"].push_back(std::move(row));
@@ -52,7 +68,31 @@ Json report_json(const Options& options, const CheckpointReport& report, double 
   return json;
 }
 
-void print_report(const Options& options, const CheckpointReport& report, double seconds) {
+/// The tensors that lost most.
+void print_worst(std::vector<const TensorReport*> quantized) {
+  std::ranges::stable_sort(quantized, {}, [](const TensorReport* t) { return t->sqnr_db; });
+  std::cout << "worst tensors:\n";
+  std::vector<std::vector<std::string>> rows{{"  name", "shape", "spec", "SQNR dB", "max error"}};
+  for (size_t i = 0; i < std::min(quantized.size(), kWorstListed); ++i) {
+    const TensorReport& t = *quantized[i];
+    rows.push_back(
+        {"  " + t.name, shape_text(t.shape), t.spec, fixed(t.sqnr_db, 2), fixed(t.max_abs_error, 6)});
+  }
+  print_table(rows);
+}
+
+/// What a dry run is for: every tensor.
+void print_all(const std::vector<TensorReport>& tensors) {
+  std::vector<std::vector<std::string>> rows{{"tensor", "shape", "dtype", "becomes", "bytes"}};
+  for (const TensorReport& t : tensors) {
+    rows.push_back({t.name, shape_text(t.shape), std::string(dtype_name(t.dtype)),
+                    t.spec.empty() ? "kept: " + t.kept_because : t.spec, std::to_string(t.bytes)});
+  }
+  print_table(rows);
+}
+
+void print_report(const Options& options, const Outcome& outcome) {
+  const CheckpointReport& report = outcome.report;
   std::map<std::string, size_t> kept;
   std::vector<const TensorReport*> quantized;
   for (const TensorReport& tensor : report.tensors) {
@@ -62,28 +102,29 @@ void print_report(const Options& options, const CheckpointReport& report, double
       quantized.push_back(&tensor);
     }
   }
-  std::cout << options.output << ": " << megabytes(report.output_bytes) << " from "
+  if (outcome.foreseen) print_all(report.tensors);
+  std::cout << (outcome.foreseen ? "dry run: " : "")
+            << (options.output.empty() ? "the packed file" : options.output) << ": "
+            << (outcome.upper_bound ? "at most " : "") << megabytes(report.output_bytes) << " from "
             << megabytes(report.input_bytes);
   if (report.output_bytes > 0) {
     std::cout << " ("
               << fixed(static_cast<double>(report.input_bytes) / static_cast<double>(report.output_bytes), 2)
               << " times smaller)";
   }
-  std::cout << ", " << fixed(report.bits_per_weight, 3) << " bits per weight, " << fixed(seconds, 2)
-            << " s\n";
-  std::cout << "quantized " << quantized.size() << " tensors, kept "
-            << report.tensors.size() - quantized.size() << "\n";
-  for (const auto& [reason, count] : kept) std::cout << "  kept " << count << ": " << reason << "\n";
-  std::ranges::stable_sort(quantized, {}, [](const TensorReport* t) { return t->sqnr_db; });
-  if (quantized.empty()) return;
-  std::cout << "worst tensors:\n";
-  std::vector<std::vector<std::string>> rows{{"  name", "shape", "spec", "SQNR dB", "max error"}};
-  for (size_t i = 0; i < std::min(quantized.size(), kWorstListed); ++i) {
-    const TensorReport& t = *quantized[i];
-    rows.push_back(
-        {"  " + t.name, shape_text(t.shape), t.spec, fixed(t.sqnr_db, 2), fixed(t.max_abs_error, 6)});
+  std::cout << ", " << fixed(report.bits_per_weight, 3) << " bits per weight, ";
+  if (outcome.foreseen) {
+    std::cout << "at most " << megabytes(outcome.peak_bytes) << " of memory\n"
+              << (outcome.upper_bound ? "(bytes before zstd: the file will be smaller)\n" : "");
+  } else {
+    std::cout << fixed(outcome.seconds, 2) << " s\n";
   }
-  print_table(rows);
+  std::cout << (outcome.foreseen ? "would quantize " : "quantized ") << quantized.size() << " tensors, "
+            << (outcome.foreseen ? "keep " : "kept ") << report.tensors.size() - quantized.size() << "\n";
+  for (const auto& [reason, count] : kept) {
+    std::cout << (outcome.foreseen ? "  keep " : "  kept ") << count << ": " << reason << "\n";
+  }
+  if (!quantized.empty() && !outcome.foreseen) print_worst(std::move(quantized));
 }
 
 void note_conversions(const CheckpointReport& report) {
@@ -109,25 +150,59 @@ void refuse_packed(const std::string& input) {
               "point (crumb dequantize makes one)");
 }
 
+uint64_t memory_of(const Options& options) {
+  if (options.memory.empty()) return 0;
+  const Result<uint64_t> bytes = parse_byte_size(options.memory);
+  if (!bytes.ok()) throw usage_error("--memory: " + bytes.failure().message);
+  return bytes.value();
+}
+
+Outcome run_outcome(const Options& options, const Checkpoint& checkpoint,
+                    const std::vector<PlannedTensor>& plan, const RunPlan& run) {
+  Outcome outcome;
+  RunOptions wanted{.threads = options.threads, .resume = options.resume, .version = CRUMB_VERSION};
+  const double start = now_seconds();
+  Progress progress("quantizing", "tensors", plan.size(), checkpoint.input_bytes());
+  wanted.progress = [&](size_t tensors, uint64_t bytes) { progress.update(tensors, bytes); };
+  wanted.continuing = [&](size_t tensors) {
+    if (tensors > 0) {
+      std::fprintf(stderr, "note: continuing after %zu tensors that an earlier run finished\n", tensors);
+    } else {
+      std::fprintf(stderr, "note: there is nothing to continue; starting afresh\n");
+    }
+  };
+  outcome.report = quantize_checkpoint(checkpoint, plan, run, options.output, wanted);
+  outcome.peak_bytes = peak_resident_bytes();
+  outcome.seconds = now_seconds() - start;
+  return outcome;
+}
+
 void quantize_verb(const Options& options) {
   const double start = now_seconds();
   const Recipe recipe = recipe_of(options.recipe);
-  RunOptions run;
-  run.zstd_level = recipe.zstd;
-  run.threads = options.threads;
-  refuse_packed(options.input);
-  const Checkpoint checkpoint = Checkpoint::open(options.input).take();
-  const std::vector<PlannedTensor> plan = plan_checkpoint(checkpoint, recipe);
-  CheckpointReport report;
-  {
-    Progress progress("quantizing", "tensors", plan.size(), checkpoint.input_bytes());
-    run.progress = [&](size_t tensors, uint64_t bytes) { progress.update(tensors, bytes); };
-    report = quantize_checkpoint(checkpoint, plan, options.output, run);
+  const uint64_t memory = memory_of(options);
+  if (options.output.empty() && !options.dry_run) {
+    throw usage_error("quantize needs -o FILE, the packed file to write (or --dry-run)");
   }
-  note_conversions(report);
-  const double seconds = now_seconds() - start;
-  if (options.json) return print_json(report_json(options, report, seconds));
-  print_report(options, report, seconds);
+  refuse_packed(options.input);
+  const Checkpoint checkpoint = Checkpoint::open(options.input, {.key = options.key}).take();
+  note_skipped(checkpoint.skipped());
+  const std::vector<PlannedTensor> plan = plan_checkpoint(checkpoint, recipe);
+  const RunPlan run = plan_run(checkpoint, plan, recipe, memory, options.threads);
+  Outcome outcome;
+  if (options.dry_run) {
+    if (!options.output.empty()) refuse_overwriting_inputs(checkpoint.input_paths(), options.output);
+    outcome = {.report = foresee_report(checkpoint, plan, run),
+               .foreseen = true,
+               .upper_bound = recipe.zstd > 0,
+               .peak_bytes = run.peak_memory_bytes};
+  } else {
+    outcome = run_outcome(options, checkpoint, plan, run);
+    note_conversions(outcome.report);
+    outcome.seconds = now_seconds() - start;
+  }
+  if (options.json) return print_json(report_json(options, outcome));
+  print_report(options, outcome);
 }
 
 }  // namespace
@@ -135,9 +210,19 @@ void quantize_verb(const Options& options) {
 void add_quantize(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("quantize", "Quantize a checkpoint into one packed file");
-  verb->add_option("input", options->input, "A Hugging Face folder or a safetensors file")->required();
-  verb->add_option("-o,--output", options->output, "The packed file to write")->required();
+  verb->add_option("input", options->input, "A Hugging Face folder, " + std::string(kTensorFiles))
+      ->required();
+  verb->add_option("-o,--output", options->output, "The packed file to write");
+  verb->add_option("--key", options->key,
+                   "The entry of a PyTorch file that is the model, as in model or ema.model");
   add_recipe_flags(*verb, options->recipe);
+  verb->add_flag("--dry-run", options->dry_run,
+                 "Write nothing; say what would become of every tensor, the file's size and the memory");
+  verb->add_flag("--resume", options->resume,
+                 "Go on where an interrupted run ended, and leave what this one does not finish");
+  verb->add_option("--memory", options->memory,
+                   "Stay below SIZE of resident memory, as in 500MB (twice the largest tensor and 200 MB)")
+      ->type_name("SIZE");
   verb->add_option("--threads", options->threads, "Threads (those the machine has); never changes the result")
       ->check(CLI::Range(0, 1024));
   verb->add_flag("--json", options->json, "Print one JSON object");

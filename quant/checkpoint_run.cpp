@@ -2,84 +2,214 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <optional>
 
+#include "formats/crumb_file/checksum.h"
 #include "formats/crumb_file/writer.h"
 #include "formats/io/interrupt.h"
 #include "formats/io/text.h"
+#include "quant/background.h"
 #include "quant/distortion.h"
 #include "quant/packed_tensor.h"
-#include "quant/quantizer.h"
+#include "quant/run_journal.h"
+#include "quant/slice_quantizer.h"
 
 namespace crumb {
 namespace {
 
-constexpr uint64_t kChunkValues = uint64_t{1} << 20;
+constexpr uint64_t kDecodedValues = uint64_t{1} << 20;  // whose distortion is summed at a time
+constexpr double kNothingLost = std::numeric_limits<double>::infinity();
 
-/// A tensor's values as float32: in place where they lie so already, else widened.
-class FloatValues {
- public:
-  FloatValues(const Checkpoint& checkpoint, const TensorEntry& entry) {
-    const uint64_t count = entry.bytes * 8 / dtype_bits(entry.dtype);
-    owned_.resize(count);
-    widen_to_float(entry.dtype, checkpoint.load(entry).take(), owned_);
-    values_ = owned_;
+uint32_t crc_of(std::string_view text) { return crc32_of(std::as_bytes(std::span(text))); }
+
+RunIdentity identity_of(const Checkpoint& checkpoint, const RunPlan& run, const std::string& version) {
+  RunIdentity identity{
+      .version = version, .recipe = run.recipe, .plan = crc_of(write_crumb_header(run.header))};
+  for (const InputFile& file : checkpoint.tensor_files()) {
+    identity.inputs.push_back({file.path().filename().string(), file.size(), file.identity().modified_ns, 0});
   }
-  std::span<const float> values() const { return values_; }
+  for (const ModelFile& file : checkpoint.files())
+    identity.inputs.push_back({file.path, file.bytes.size(), 0, crc32_of(file.bytes)});
+  return identity;
+}
 
- private:
-  std::vector<float> owned_;
-  std::span<const float> values_;
-};
-
-Distortion distortion_of(const QuantizedTensor& tensor, std::span<const float> values, int threads) {
-  const RowDecoder decoder(tensor.view());
-  DistortionSum sum;
+/// Adds what a slice lost.
+void add_distortion(DistortionSum& sum, std::span<const float> values, const QuantizedView& slice,
+                    std::vector<float>& decoded, int threads) {
+  const RowDecoder decoder(slice);
   const uint64_t cols = decoder.cols();
-  const uint64_t rows_at_once = cols == 0 ? 1 : std::max<uint64_t>(1, kChunkValues / cols);
-  std::vector<float> decoded;
+  const uint64_t rows_at_once = cols == 0 ? 1 : std::max<uint64_t>(1, kDecodedValues / cols);
   for (uint64_t row = 0; row < decoder.rows(); row += rows_at_once) {
     const uint64_t rows = std::min(rows_at_once, decoder.rows() - row);
     decoded.resize(rows * cols);
     decode_rows(decoder, row, decoded, threads);
     sum.add(values.subspan(row * cols, rows * cols), decoded, threads);
   }
-  return sum.result();
 }
 
-/// The architecture that a configuration names, for the header.
-std::string architecture(const Checkpoint& checkpoint) {
-  const nlohmann::json* config = checkpoint.config();
-  if (!config) return "";
-  if (const auto names = config->find("architectures");
-      names != config->end() && names->is_array() && !names->empty() && names->front().is_string()) {
-    return names->front().get<std::string>();
+TensorReport report_of(const PlannedTensor& planned) {
+  const TensorEntry& entry = *planned.entry;
+  return {.name = entry.name,
+          .shape = entry.shape,
+          .dtype = entry.dtype,
+          .spec = planned.spec ? planned.spec->to_string() : "",
+          .kept_because = planned.kept_because};
+}
+
+/// Sums over the tensors of a report whose header is known.
+void finish_report(CheckpointReport& report, const Checkpoint& checkpoint,
+                   const std::vector<PlannedTensor>& plan, const CrumbHeader& header) {
+  report.input_bytes = checkpoint.input_bytes();
+  uint64_t quantized_bytes = 0, quantized_weights = 0;
+  for (size_t i = 0; i < plan.size(); ++i) {
+    report.tensors[i].bytes = header.tensors[i].stored_bytes();
+    if (!plan[i].spec) continue;
+    for (const auto& blob : header.tensors[i].parts) quantized_bytes += blob ? blob->raw : 0;
+    quantized_weights += element_count(plan[i].entry->shape).take();
   }
-  const auto type = config->find("model_type");
-  return type != config->end() && type->is_string() ? type->get<std::string>() : "";
+  report.bits_per_weight = bits_per_weight(quantized_bytes, quantized_weights);
 }
 
-CrumbHeader packed_plan(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan) {
-  CrumbHeader header;
-  header.model = architecture(checkpoint);
-  for (const PlannedTensor& planned : plan) {
-    const TensorEntry& entry = *planned.entry;
-    if (planned.spec) {
-      header.tensors.push_back(plan_encoded(entry.name, entry.dtype, entry.shape, planned.spec->to_string(),
-                                            planned.spec->encoding(entry.shape)));
-    } else {
-      PackedTensor kept;
-      kept.name = entry.name;
-      kept.dtype = entry.dtype;
-      kept.shape = entry.shape;
-      header.tensors.push_back(std::move(kept));
+class CheckpointRun {
+ public:
+  CheckpointRun(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan, const RunPlan& run,
+                const std::filesystem::path& output, const RunOptions& options)
+      : checkpoint_(checkpoint),
+        plan_(plan),
+        run_(run),
+        options_(options),
+        zstd_(parse_recipe(run.recipe, "the recipe").zstd),
+        writer_(output, run.header, zstd_, options.resume ? LeftOver::kContinue : LeftOver::kDiscard) {
+    const RunIdentity identity = identity_of(checkpoint, run, options.version);
+    std::vector<JournalEntry> done;
+    if (options.resume) {
+      writer_.keep_partial();
+      done = take_over(output, identity);
     }
+    journal_.emplace(output, identity, done);
+    journal_->keep(options.resume);
+    for (const PlannedTensor& planned : plan) report_.tensors.push_back(report_of(planned));
+    for (const JournalEntry& entry : done) note(entry);
+    continued_ = done.size();
+    if (options.resume && options.continuing) options.continuing(continued_);
   }
-  for (const ModelFile& file : checkpoint.files()) {
-    header.files.push_back({file.path, Blob{.raw = file.bytes.size()}});
+
+  CheckpointReport go() {
+    read_quantize_write();
+    for (const PackedFile& file : run_.header.files) {
+      const ModelFile* from = checkpoint_.find_file(file.path);
+      writer_.write(file.path == kRecipePath ? std::as_bytes(std::span(run_.recipe)) : from->bytes);
+    }
+    progress(plan_.size());
+    report_.output_bytes = writer_.finish();
+    finish_report(report_, checkpoint_, plan_, writer_.header());
+    journal_->keep(false);
+    return std::move(report_);
   }
-  return header;
-}
+
+ private:
+  /// The tensors that an earlier run finished, as far as what it wrote still holds.
+  std::vector<JournalEntry> take_over(const std::filesystem::path& output, const RunIdentity& identity) {
+    std::optional<JournalContents> left = RunJournal::read(output);
+    if (!left) return {};
+    if (const std::string why = difference(left->identity, identity); !why.empty()) {
+      throw Error("cannot continue " + quote_text(output.string()) + ": " + why +
+                  "\nwithout --resume the run starts afresh");
+    }
+    std::vector<JournalEntry> done;
+    for (JournalEntry& entry : left->entries) {
+      if (!writer_.take_over(entry.blobs)) break;
+      done.push_back(std::move(entry));
+    }
+    parts_down_ = writer_.done();
+    return done;
+  }
+
+  void note(const JournalEntry& entry) {
+    TensorReport& row = report_.tensors[entry.tensor];
+    row.sqnr_db = entry.sqnr_db;
+    row.max_abs_error = entry.max_abs_error;
+    row.saturated_scales = entry.saturated_scales;
+    bytes_done_ += plan_[entry.tensor].entry->bytes;
+  }
+
+  void progress(size_t tensors) const {
+    if (options_.progress) options_.progress(tensors, bytes_done_);
+  }
+
+  void read_quantize_write() {
+    const size_t first = continued_;
+    SliceReader reader(checkpoint_, {run_.jobs.begin() + static_cast<ptrdiff_t>(first), run_.jobs.end()},
+                       run_.most_waiting);
+    Background writes(run_.most_waiting);
+    for (size_t i = first; i < plan_.size(); ++i) {
+      check_interrupt();
+      progress(i);
+      JournalEntry entry{.tensor = i, .blobs = {}, .sqnr_db = kNothingLost};
+      if (plan_[i].spec) {
+        quantize_tensor(reader, i - first, writes, entry);
+      } else {
+        keep_tensor(reader, i - first, writes);
+      }
+      writes.post(0, [this, entry] { write_down(entry); });
+      note(entry);
+    }
+    writes.drain();
+  }
+
+  void keep_tensor(SliceReader& reader, size_t job, Background& writes) {
+    for (auto slab = std::make_shared<Slab>(reader.next(job)); !slab->empty();
+         slab = std::make_shared<Slab>(reader.next(job))) {
+      check_interrupt();
+      writes.post(slab->bytes().size(), [this, slab] { writer_.append(slab->bytes()); });
+    }
+    writes.post(0, [this] { writer_.end_part(); });
+  }
+
+  void quantize_tensor(SliceReader& reader, size_t job, Background& writes, JournalEntry& entry) {
+    const PlannedTensor& planned = plan_[entry.tensor];
+    EntryStream stream(reader, job, *planned.entry, options_.threads);
+    DistortionSum distortion;
+    const SliceSink sink = [&](std::span<const float> values, const QuantizedView& slice) {
+      const auto codes = std::make_shared<std::vector<std::byte>>(slice.codes.begin(), slice.codes.end());
+      writes.post(codes->size(), [this, codes] { writer_.append(*codes); });
+      add_distortion(distortion, values, slice, decoded_, options_.threads);
+    };
+    const auto tensor = std::make_shared<QuantizedTensor>(
+        quantize_slices(*planned.spec, planned.entry->shape, stream, run_.slices[entry.tensor], sink,
+                        {.threads = options_.threads, .name = planned.entry->name}));
+    stream.finish();
+    tensor->codes = {};
+    writes.post(tensor->scales.size() + tensor->zeros.size(), [this, tensor] {
+      writer_.end_part();
+      write_after_codes(writer_, *tensor);
+    });
+    entry.sqnr_db = distortion.result().sqnr_db;
+    entry.max_abs_error = distortion.result().max_abs_error;
+    entry.saturated_scales = tensor->saturated_scales;
+  }
+
+  /// Into the journal, now that the tensor's parts are written.
+  void write_down(JournalEntry entry) {
+    for (size_t part = parts_down_; part < writer_.done(); ++part) entry.blobs.push_back(writer_.blob(part));
+    parts_down_ = writer_.done();
+    journal_->add(entry);
+  }
+
+  const Checkpoint& checkpoint_;
+  const std::vector<PlannedTensor>& plan_;
+  const RunPlan& run_;
+  const RunOptions& options_;
+  const int zstd_;
+  CrumbWriter writer_;
+  std::optional<RunJournal> journal_;
+  size_t continued_ = 0;   ///< tensors that an earlier run had finished
+  size_t parts_down_ = 0;  ///< parts that the journal knows of
+  CheckpointReport report_;
+  uint64_t bytes_done_ = 0;
+  std::vector<float> decoded_;
+};
 
 }  // namespace
 
@@ -101,49 +231,20 @@ void refuse_overwriting_inputs(const std::vector<std::filesystem::path>& inputs,
   }
 }
 
-CheckpointReport quantize_checkpoint(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
-                                     const std::filesystem::path& output, const RunOptions& options) {
-  refuse_overwriting_inputs(checkpoint.input_paths(), output);
-  CrumbWriter writer(output, packed_plan(checkpoint, plan), options.zstd_level);
+CheckpointReport foresee_report(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
+                                const RunPlan& run) {
   CheckpointReport report;
-  report.input_bytes = checkpoint.input_bytes();
-  uint64_t bytes_done = 0, quantized_bytes = 0, quantized_weights = 0;
-  const auto progress = [&] {
-    if (options.progress) options.progress(report.tensors.size(), bytes_done);
-  };
-  for (const PlannedTensor& planned : plan) {
-    check_interrupt();
-    progress();
-    const TensorEntry& entry = *planned.entry;
-    TensorReport& row = report.tensors.emplace_back();
-    row.name = entry.name;
-    row.shape = entry.shape;
-    row.dtype = entry.dtype;
-    row.sqnr_db = std::numeric_limits<double>::infinity();
-    row.kept_because = planned.kept_because;
-    if (planned.spec) {
-      const FloatValues source(checkpoint, entry);
-      const QuantizedTensor tensor = quantize(*planned.spec, source.values(), entry.shape,
-                                              {.threads = options.threads, .name = entry.name});
-      write_encoded(writer, tensor);
-      const Distortion distortion = distortion_of(tensor, source.values(), options.threads);
-      row.spec = tensor.spec;
-      row.sqnr_db = distortion.sqnr_db;
-      row.max_abs_error = distortion.max_abs_error;
-      row.saturated_scales = tensor.saturated_scales;
-      quantized_bytes += tensor.layout.total_bytes();
-      quantized_weights += tensor.layout.matrix.size();
-    } else {
-      writer.write(checkpoint.load(entry).take());
-    }
-    row.bytes = writer.header().tensors[report.tensors.size() - 1].stored_bytes();
-    bytes_done += entry.bytes;
-  }
-  for (const ModelFile& file : checkpoint.files()) writer.write(file.bytes);
-  progress();
-  report.output_bytes = writer.finish();
-  report.bits_per_weight = bits_per_weight(quantized_bytes, quantized_weights);
+  for (const PlannedTensor& planned : plan) report.tensors.push_back(report_of(planned));
+  report.output_bytes = run.output_bytes;
+  finish_report(report, checkpoint, plan, run.header);
   return report;
+}
+
+CheckpointReport quantize_checkpoint(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
+                                     const RunPlan& run, const std::filesystem::path& output,
+                                     const RunOptions& options) {
+  refuse_overwriting_inputs(checkpoint.input_paths(), output);
+  return CheckpointRun(checkpoint, plan, run, output, options).go();
 }
 
 }  // namespace crumb

@@ -1,14 +1,15 @@
-// Quantizing a checkpoint into a packed file, one tensor in memory at a time.
+// Quantizing a checkpoint into a packed file: reading, quantizing and writing side by side, a few slices of
+// tensors in memory, and a journal from which another run can go on.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "quant/checkpoint_plan.h"
+#include "quant/run_plan.h"
 
 namespace crumb {
 
@@ -32,17 +33,27 @@ struct CheckpointReport {
 };
 
 struct RunOptions {
-  int zstd_level = 0;  ///< 0: none
-  int threads = 0;     ///< 0: those the machine has
+  int threads = 0;      ///< 0: those the machine has
+  bool resume = false;  ///< continue what an earlier run left, and leave what this one does not finish
+  std::string version;  ///< of the program: a run continues only what the same version began
   /// Called before each tensor and once at the end, with tensors and input bytes done so far.
   std::function<void(size_t tensors, uint64_t bytes)> progress;
+  /// With resume, called once, with the tensors that an earlier run had finished.
+  std::function<void(size_t tensors)> continuing;
 };
 
-/// Quantizes as planned and writes the packed file, configuration and tokenizer files included. The file
-/// appears under its name when it is complete. Throws Error: for an output that is one of the inputs, for inf
-/// or NaN weights (naming the tensor), for what reading or writing meets.
+/// What quantize_checkpoint() will report, from the plan alone: errors are 0, and bytes are upper bounds where
+/// the recipe compresses.
+CheckpointReport foresee_report(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
+                                const RunPlan& run);
+
+/// Quantizes as planned and writes the packed file, configuration, tokenizer and recipe included. The file
+/// appears under its name when it is complete. Throws Error: for an output that is one of the inputs or that
+/// another run is writing, for inf or NaN weights (naming the tensor), for what reading or writing meets, and,
+/// with resume, where input, recipe or version are not those of the run that began (naming which).
 CheckpointReport quantize_checkpoint(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
-                                     const std::filesystem::path& output, const RunOptions& options = {});
+                                     const RunPlan& run, const std::filesystem::path& output,
+                                     const RunOptions& options = {});
 
 /// Throws Error(kUsage) when writing `output` would overwrite one of the inputs.
 void refuse_overwriting_inputs(const std::vector<std::filesystem::path>& inputs,

@@ -43,6 +43,10 @@ PackedTensor plan_encoded(std::string name, DType dtype, std::vector<uint64_t> s
 
 void write_encoded(CrumbWriter& writer, const QuantizedTensor& tensor) {
   writer.write(tensor.codes);
+  write_after_codes(writer, tensor);
+}
+
+void write_after_codes(CrumbWriter& writer, const QuantizedTensor& tensor) {
   writer.write(tensor.scales);
   if (tensor.encoding.zero != ZeroPoint::kNone) writer.write(tensor.zeros);
   if (tensor.encoding.number->learned) writer.write(tensor.codebook);

@@ -35,4 +35,7 @@ PackedTensor plan_encoded(std::string name, DType dtype, std::vector<uint64_t> s
 /// Writes an encoded tensor's parts; it must be the plan's next.
 void write_encoded(CrumbWriter& writer, const QuantizedTensor& tensor);
 
+/// The same without the codes, which were written.
+void write_after_codes(CrumbWriter& writer, const QuantizedTensor& tensor);
+
 }  // namespace crumb

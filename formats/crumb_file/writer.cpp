@@ -41,36 +41,43 @@ CrumbWriter::CrumbWriter(const std::filesystem::path& path, CrumbHeader plan, in
                          LeftOver left_over)
     : header_(std::move(plan)), zstd_level_(zstd_level), file_(path, left_over) {
   blobs_ = plan_blobs(header_, zstd_level > 0 ? Codec::kZstd : Codec::kNone);
-  const std::vector<std::byte> place(kCrumbPreamble + write_crumb_header(header_).size());
-  file_.write_at(0, place);
+  end_ = kCrumbPreamble + write_crumb_header(header_).size();
 }
 
-size_t CrumbWriter::take_over(std::span<const Blob> recorded) {
+bool CrumbWriter::take_over(std::span<const Blob> recorded) {
   constexpr uint64_t kPiece = uint64_t{4} << 20;
-  uint64_t end = kCrumbPreamble + write_crumb_header(header_).size();
+  if (recorded.size() > blobs_.size() - next_) return false;
+  uint64_t end = end_;
   std::vector<std::byte> piece;
-  for (; next_ < std::min(recorded.size(), blobs_.size()); ++next_) {
-    const Blob& blob = recorded[next_];
-    if (blob.offset != aligned(end) || blob.raw != blobs_[next_]->raw || blob.stored > file_.size() ||
+  for (size_t i = 0; i < recorded.size(); ++i) {
+    const Blob& blob = recorded[i];
+    if (blob.offset != aligned(end) || blob.raw != blobs_[next_ + i]->raw || blob.stored > file_.size() ||
         blob.offset > file_.size() - blob.stored)
-      break;
+      return false;
     uint32_t crc = 0;
     for (uint64_t at = 0; at < blob.stored; at += piece.size()) {
       piece.resize(std::min(kPiece, blob.stored - at));
       file_.read_at(blob.offset + at, piece);
       crc = crc32_of(piece, crc);
     }
-    if (crc != blob.crc) break;
-    *blobs_[next_] = blob;
+    if (crc != blob.crc) return false;
     end = blob.offset + blob.stored;
   }
-  file_.shrink_to(end);
-  return next_;
+  for (const Blob& blob : recorded) *blobs_[next_++] = blob;
+  end_ = end;
+  return true;
+}
+
+/// Drops what an earlier run left beyond what was taken over; keeps the header's place.
+void CrumbWriter::cut_to_end() {
+  if (file_.size() > end_) file_.shrink_to(end_);
+  if (file_.size() < end_) file_.append(std::vector<std::byte>(end_ - file_.size()));
 }
 
 void CrumbWriter::begin_part() {
   if (begun_) return;
   if (next_ == blobs_.size()) throw Error("more parts were written than planned");
+  cut_to_end();
   file_.pad_to(kCrumbAlignment);
   blobs_[next_]->offset = file_.size();
   if (blobs_[next_]->codec == Codec::kZstd) waiting_.reserve(blobs_[next_]->raw);
@@ -107,7 +114,8 @@ void CrumbWriter::end_part() {
     }
     waiting_.clear();
   }
-  blob.stored = file_.size() - blob.offset;
+  end_ = file_.size();
+  blob.stored = end_ - blob.offset;
   appended_ = 0;
   begun_ = false;
   ++next_;
@@ -135,6 +143,7 @@ uint64_t CrumbWriter::finish() {
     throw Error(std::to_string(blobs_.size() - next_) + " planned parts were not written");
   }
   const std::string header = write_crumb_header(header_);
+  cut_to_end();
   if (header.size() > most_crumb_header(file_.size())) {
     throw Error("a header of " + std::to_string(header.size()) + " bytes for a file of " +
                 std::to_string(file_.size()) + ": too many small tensors for one packed file");
@@ -147,8 +156,9 @@ uint64_t CrumbWriter::finish() {
 }
 
 uint64_t place_uncompressed(CrumbHeader& plan) {
+  const std::vector<Blob*> blobs = plan_blobs(plan, Codec::kNone);
   uint64_t end = kCrumbPreamble + write_crumb_header(plan).size();
-  for (Blob* blob : plan_blobs(plan, Codec::kNone)) {
+  for (Blob* blob : blobs) {
     blob->offset = aligned(end);
     blob->stored = blob->raw;
     if (__builtin_add_overflow(blob->offset, blob->raw, &end)) throw Error("the file would pass 2^64 bytes");

@@ -29,10 +29,10 @@ class CrumbWriter {
   CrumbWriter(const std::filesystem::path& path, CrumbHeader plan, int zstd_level = 0,
               LeftOver left_over = LeftOver::kDiscard);
 
-  /// Takes over the first parts of what an earlier run left, as it recorded them: as many as lie where this
-  /// plan puts them and whose checksums still hold. Gives that number; what follows them is dropped.
+  /// Takes over the next parts from what an earlier run left, as it recorded them, if all of them lie where
+  /// this plan puts them and their checksums hold; what no call takes over is dropped. Gives whether it did.
   /// Precondition: LeftOver::kContinue, and nothing was written yet.
-  size_t take_over(std::span<const Blob> recorded);
+  bool take_over(std::span<const Blob> recorded);
 
   /// The next bytes of the current part, in as many pieces as the caller likes; end_part() checks that they
   /// are as many as planned. Parts come tensor by tensor in the plan's order, those of a tensor in the order of
@@ -63,10 +63,12 @@ class CrumbWriter {
  private:
   void append_compressed(std::span<const std::byte> raw, Blob& blob);
   void begin_part();
+  void cut_to_end();
 
   CrumbHeader header_;
   std::vector<Blob*> blobs_;  ///< of header_, in order
   size_t next_ = 0;
+  uint64_t end_;                    ///< of the header or the last complete part
   uint64_t appended_ = 0;           ///< raw bytes of the current part
   bool begun_ = false;              ///< the current part has its place
   std::vector<std::byte> waiting_;  ///< raw bytes that will be compressed

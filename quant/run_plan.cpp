@@ -1,0 +1,181 @@
+#include "quant/run_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "formats/crumb_file/writer.h"
+#include "formats/io/process_memory.h"
+#include "quant/packed_tensor.h"
+#include "quant/parallel.h"
+#include "quant/slice_quantizer.h"
+
+namespace crumb {
+namespace {
+
+constexpr uint64_t kMega = 1'000'000;
+constexpr uint64_t kSliceValues = uint64_t{1} << 22;  // 16 MiB of float32
+constexpr uint64_t kLeastSliceValues = uint64_t{1} << 16;
+constexpr uint64_t kKeptSliceBytes =
+    sizeof(float);                       // a kept tensor's slice has as many bytes as floats of a slice
+constexpr uint64_t kSlack = 20 * kMega;  // tables, decoded values, what the allocator does not give back
+constexpr uint64_t kPerThread = kMega;   // stacks and rows
+
+/// The architecture that a configuration names, for the header.
+std::string architecture(const Checkpoint& checkpoint) {
+  const nlohmann::json* config = checkpoint.config();
+  if (!config) return "";
+  if (const auto names = config->find("architectures");
+      names != config->end() && names->is_array() && !names->empty() && names->front().is_string()) {
+    return names->front().get<std::string>();
+  }
+  const auto type = config->find("model_type");
+  return type != config->end() && type->is_string() ? type->get<std::string>() : "";
+}
+
+CrumbHeader packed_header(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
+                          const std::string& recipe) {
+  CrumbHeader header;
+  header.model = architecture(checkpoint);
+  for (const PlannedTensor& planned : plan) {
+    const TensorEntry& entry = *planned.entry;
+    if (planned.spec) {
+      header.tensors.push_back(plan_encoded(entry.name, entry.dtype, entry.shape, planned.spec->to_string(),
+                                            planned.spec->encoding(entry.shape)));
+    } else {
+      PackedTensor kept;
+      kept.name = entry.name;
+      kept.dtype = entry.dtype;
+      kept.shape = entry.shape;
+      header.tensors.push_back(std::move(kept));
+    }
+  }
+  for (const ModelFile& file : checkpoint.files()) {
+    if (file.path != kRecipePath) header.files.push_back({file.path, Blob{.raw = file.bytes.size()}});
+  }
+  header.files.push_back({std::string(kRecipePath), Blob{.raw = recipe.size()}});
+  std::ranges::sort(header.files, {}, &PackedFile::path);
+  return header;
+}
+
+/// Values of a slice of this tensor, and its bytes in the file.
+struct Cut {
+  uint64_t values = 0;
+  uint64_t bytes = 0;
+};
+
+Cut cut(const PlannedTensor& planned, uint64_t wish) {
+  const TensorEntry& entry = *planned.entry;
+  const unsigned bits = dtype_bits(entry.dtype);
+  if (!planned.spec) {
+    const uint64_t bytes = wish * kKeptSliceBytes / 24 * 24;  // whole elements of every type
+    return {0, std::min(bytes, entry.bytes)};
+  }
+  const SliceSize size = slice_size(*planned.spec, entry.shape, wish);
+  if (size.values == 0) return {};
+  const uint64_t all = entry.bytes * 8 / bits;
+  uint64_t values = size.values;
+  if (bits < 8) {  // slices end on whole bytes
+    const uint64_t unit = size.unit * 8;
+    values = std::min(std::max(wish / unit, uint64_t{1}) * unit, all);
+  }
+  return {values, values * bits / 8};
+}
+
+/// What one tensor's turn holds in memory.
+uint64_t tensor_bytes(const PlannedTensor& planned, const Cut& slice, const PackedTensor& packed, int zstd) {
+  const TensorEntry& entry = *planned.entry;
+  uint64_t bytes = TensorReader::resident_bytes(entry);
+  if (planned.spec) {
+    if (entry.dtype != DType::kF32) bytes += slice.values * sizeof(float);
+    bytes += slice_working_bytes(*planned.spec, entry.shape, slice.values);
+  }
+  uint64_t largest_part = 0;
+  for (const auto& blob : packed.parts) {
+    if (blob) largest_part = std::max(largest_part, blob->raw);
+  }
+  if (zstd > 0) bytes += largest_part;
+  return bytes;
+}
+
+/// Scales and the like of one tensor wait to be written while the next is quantized.
+uint64_t waiting_bytes(const PlannedTensor& planned) {
+  if (!planned.spec) return 0;
+  const EncodedLayout layout =
+      encoded_layout(planned.spec->encoding(planned.entry->shape), planned.entry->shape).take();
+  return layout.total_bytes() - layout.codes_bytes;
+}
+
+struct Need {
+  uint64_t peak = 0;
+  uint64_t most_waiting = 0;
+};
+
+class Planner {
+ public:
+  Planner(const std::vector<PlannedTensor>& plan, const CrumbHeader& header, int zstd, int threads)
+      : plan_(plan), header_(header), zstd_(zstd), threads_(threads), base_(resident_bytes()) {}
+
+  /// The resident memory of a run with slices of about so many values.
+  Need need(uint64_t wish) const {
+    uint64_t slice_bytes = 0, turn = 0, waiting = 0;
+    for (size_t i = 0; i < plan_.size(); ++i) {
+      const Cut slice = cut(plan_[i], wish);
+      slice_bytes = std::max(slice_bytes, slice.bytes);
+      turn = std::max(turn, tensor_bytes(plan_[i], slice, header_.tensors[i], zstd_));
+      waiting = std::max(waiting, waiting_bytes(plan_[i]));
+    }
+    Need need;
+    need.most_waiting = std::max(2 * slice_bytes, uint64_t{1} << 16);
+    // Read: what waits, one in the making, one at work. Written: as much may wait.
+    const uint64_t work =
+        2 * need.most_waiting + 2 * slice_bytes + turn + waiting + zstd_working_bytes(zstd_);
+    const uint64_t fixed = kSlack + static_cast<uint64_t>(threads_) * kPerThread;
+    need.peak = std::max(peak_resident_bytes(), base_ + fixed + work);
+    return need;
+  }
+
+ private:
+  const std::vector<PlannedTensor>& plan_;
+  const CrumbHeader& header_;
+  const int zstd_;
+  const int threads_;
+  const uint64_t base_;
+};
+
+std::string mega_text(uint64_t bytes) { return std::to_string((bytes + kMega - 1) / kMega) + " MB"; }
+
+}  // namespace
+
+RunPlan plan_run(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan, const Recipe& recipe,
+                 uint64_t memory, int threads) {
+  RunPlan run;
+  run.recipe = to_yaml(recipe);
+  run.header = packed_header(checkpoint, plan, run.recipe);
+  run.output_bytes = place_uncompressed(run.header);
+
+  uint64_t limit = memory;
+  if (limit == 0) {
+    uint64_t largest = 0;
+    for (const PlannedTensor& planned : plan) largest = std::max(largest, planned.entry->bytes);
+    limit = 2 * largest + 200 * kMega;
+  }
+  const Planner planner(plan, run.header, recipe.zstd, threads > 0 ? threads : default_threads());
+  uint64_t wish = kSliceValues;
+  Need need = planner.need(wish);
+  while (need.peak > limit && wish > kLeastSliceValues) need = planner.need(wish /= 2);
+  if (need.peak > limit && memory != 0) {
+    throw usage_error("a memory of " + mega_text(memory) + " is too little for this run; the least is " +
+                      mega_text(need.peak));
+  }
+  for (const PlannedTensor& planned : plan) {
+    const Cut slice = cut(planned, wish);
+    run.slices.push_back(slice.values);
+    run.jobs.push_back({planned.entry, slice.bytes});
+  }
+  run.most_waiting = need.most_waiting;
+  run.peak_memory_bytes = need.peak;
+  return run;
+}
+
+}  // namespace crumb

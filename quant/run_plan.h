@@ -1,0 +1,33 @@
+// A run before it begins: the packed file's layout to the byte, how tensors are cut, and what memory that
+// takes. Made from names, types, shapes and specs alone; no tensor is read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "formats/crumb_file/crumb_file.h"
+#include "quant/checkpoint_plan.h"
+#include "quant/slice_reader.h"
+
+namespace crumb {
+
+struct RunPlan {
+  CrumbHeader header;              ///< blobs placed as if nothing were compressed
+  std::string recipe;              ///< resolved, as YAML; the file kRecipePath of the packed file
+  uint64_t output_bytes = 0;       ///< of the packed file; with zstd an upper bound
+  std::vector<SliceJob> jobs;      ///< one a tensor, in the plan's order
+  std::vector<uint64_t> slices;    ///< values of a slice, one a tensor; 0 for those that are kept
+  uint64_t most_waiting = 0;       ///< bytes that are read ahead, and bytes that wait to be written
+  uint64_t peak_memory_bytes = 0;  ///< resident memory that the run stays below
+};
+
+/// Under this name a packed file holds the recipe that made it.
+inline constexpr std::string_view kRecipePath = "crumb_recipe.yaml";
+
+/// memory: what the process may hold resident at most, in bytes; 0 for twice the largest tensor plus 200 MB.
+/// threads: as in RunOptions. Throws Error(kUsage) where that is too little, naming the least.
+RunPlan plan_run(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan, const Recipe& recipe,
+                 uint64_t memory = 0, int threads = 0);
+
+}  // namespace crumb
