@@ -6,6 +6,11 @@
 namespace crumb::cli {
 namespace {
 
+/// An empty value would pass for a flag that was not given.
+std::string not_empty(const std::string& value) {
+  return value.empty() ? "found nothing, expected a value" : "";
+}
+
 /// A flag that stands for rules.
 void add_rule_flag(CLI::App& verb, const std::string& flag, std::vector<std::string>& values,
                    const std::string& type, const std::string& help) {
@@ -19,7 +24,7 @@ void add_rule_flag(CLI::App& verb, const std::string& flag, std::vector<std::str
 /// A flag that is a field of the recipe.
 void add_field_flag(CLI::App& verb, std::string_view key, std::string& value) {
   const FieldInfo& field = recipe_field(key);
-  verb.add_option(std::string(field.flag), value, std::string(field.help));
+  verb.add_option(std::string(field.flag), value, std::string(field.help))->check(not_empty);
 }
 
 void set_field(std::string_view key, const std::string& value, Recipe& recipe) {
@@ -51,10 +56,11 @@ Rule set_rule(const std::string& set) {
 void add_recipe_flags(CLI::App& verb, RecipeFlags& flags) {
   std::string scheme_help = "A named scheme:";
   for (const Scheme& scheme : schemes()) scheme_help += " " + std::string(scheme.name);
-  verb.add_option("--scheme", flags.scheme, scheme_help);
+  verb.add_option("--scheme", flags.scheme, scheme_help)->check(not_empty);
   add_field_flag(verb, "weights", flags.weights);
   verb.add_option("--recipe", flags.recipe,
-                  "A recipe in YAML (crumb recipe --fields lists what may stand there)");
+                  "A recipe in YAML (crumb recipe --fields lists what may stand there)")
+      ->check(not_empty);
   add_rule_flag(verb, "--include", flags.include, "GLOB", "Quantize what matches GLOB, whatever it is");
   add_rule_flag(verb, "--exclude", flags.exclude, "GLOB", "Keep what matches GLOB as it is");
   add_rule_flag(verb, "--set", flags.set, "GLOB=SPEC", "Quantize what matches GLOB with SPEC, or 'keep' it");

@@ -82,7 +82,7 @@ const Field<Rule> kRuleFields[] = {
      [](Rule& rule, const Values& values) {
        if (values[0] == "keep")
          throw usage_error("expected a spec, found 'keep'; a rule keeps by skip: true");
-       rule.weights = QuantSpec::parse(values[0]);
+       rule.weights = parse_spec_or_keep(values[0]);
      },
      [](const Rule& rule) { return rule.weights ? Values{rule.weights->to_string()} : Values{}; }},
     {{"skip", FieldKind::kScalar, "true", "Keep what matches as it is; instead of weights", "true", ""},

@@ -69,6 +69,13 @@ class Reader {
       }
       return field;
     }
+    if constexpr (std::is_same_v<T, Rule>) {
+      for (const Field<Rule::Match>& field : fields_of<Rule::Match>()) {
+        if (field.kind == FieldKind::kNotYet || field.key != key.text) continue;
+        fail(key.line, "unknown key '" + key.text + "' of the rule; it belongs to match, as in match: {" +
+                           key.text + ": " + std::string(field.example) + "}");
+      }
+    }
     fail(key.line, "unknown key " + quote_text(key.text) + " of the " + what + ", did you mean '" +
                        nearest_name(key.text, known) + "'?");
   }

@@ -1,11 +1,18 @@
 #include "quant/recipe/recipe.h"
 
+#include <algorithm>
+
+#include "formats/io/text.h"
 #include "quant/recipe/name_pattern.h"
 
 namespace crumb {
 
 SpecOrKeep parse_spec_or_keep(std::string_view text) {
   if (text == "keep") return std::nullopt;
+  // A spec is printable ASCII; messages about its parts repeat them as they are.
+  if (!std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; })) {
+    throw usage_error("expected a spec, as in int4:group=128, or 'keep', found " + quote_text(text));
+  }
   return QuantSpec::parse(text);
 }
 

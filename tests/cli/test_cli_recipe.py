@@ -183,6 +183,9 @@ def test_recipes_that_cannot_be_read(crumb, folder, tmp_path):
 def test_a_recipe_is_all_that_says_how_weights_are_quantized(refuse, crumb, folder, tmp_path):
     for other in (("--scheme", "W4A16"), ("--weights", "int4")):
         assert "one of them" in refuse("weights: int4\n", *other)
+    for flag in ("--recipe", "--scheme", "--weights", "--zstd", "--embeddings"):
+        done = crumb("quantize", folder, "-o", tmp_path / "o.crumb", "--scheme", "W4A16", flag, "", status=2)
+        assert flag in done.stderr
     assert "--include" in refuse("weights: keep\n", "--include", "stem.*")
 
 

@@ -228,6 +228,7 @@ TEST_CASE("recipe: unknown and repeated keys say file, line, key and the nearest
   CHECK(says(refusal(with_rule("{match: {nmae: a}, skip: true}")), {"line 3", "'nmae'", "'name'"}));
   CHECK(
       says(refusal("weights: int4\nversion: 1\nweights: int8"), {"line 3", "'weights'", "twice", "line 1"}));
+  CHECK(says(refusal(with_rule("{name: a, skip: true}")), {"line 3", "'name'", "belongs to match"}));
   CHECK(says(refusal(with_rule("match: {name: a}\n    skip: true\n    skip: true")),
              {"line 5", "'skip'", "twice", "line 4"}));
   CHECK(says(refusal(with_rule("match:\n      name: a\n      name: b\n    skip: true")),
@@ -251,6 +252,7 @@ TEST_CASE("recipe: what comes later is refused with not yet, line and key") {
 TEST_CASE("recipe: wrong values say line, key, what was found and what was expected") {
   CHECK(says(refusal("version: 2\nweights: int4"), {"line 1", "version", "expected 1", "'2'"}));
   CHECK(says(refusal("weights: int44"), {"line 1", "weights", "'int44'", "'int4'"}));
+  CHECK(says(refusal("weights: \"int4\\e[2J\\n\""), {"line 1", "weights", "int4\\x1b[2J"}));
   CHECK(says(refusal("weights: [int4]"), {"line 1", "weights", "SPEC", "a list"}));
   CHECK(says(refusal("weights:"), {"line 1", "weights", "SPEC", "nothing"}));
   CHECK(says(refusal("weights: {a: b}"), {"line 1", "weights", "a map"}));
