@@ -120,6 +120,23 @@ def npz():
     put("npz", "bare", npy_bytes(values(2, 2)))
 
 
+def index():
+    # The shards are those of index_fuzz.cpp.
+    places = {"a": "one.safetensors", "b": "one.safetensors", "c.weight": "two.safetensors"}
+    whole = json.dumps({"metadata": {"total_size": 19}, "weight_map": places})
+    config = json.dumps({"architectures": ["BertModel"], "is_encoder_decoder": False, "model_type": "bert"})
+    quantized = json.dumps({"quantization_config": {"quant_method": "gptq"}})
+    modules = json.dumps([{"idx": 0, "path": ""}, {"idx": 1, "name": "1", "path": "1_Pooling", "type": "x"}])
+    put("index", "whole", "\x1e".join([whole, config, modules]))
+    put("index", "alone", whole)
+    put("index", "quantized", whole + "\x1e" + quantized)
+    for name, changed in (
+        ("sub", {"d": "sub/three.safetensors"}), ("twice", places | {"d": "sub/three.safetensors"}),
+        ("outside", {"a": "../one.safetensors"}), ("elsewhere", {"a": "two.safetensors"}), ("none", {}),
+    ):  # fmt: skip
+        put("index", name, json.dumps({"weight_map": changed}))
+
+
 def torch_files():
     # Pickled first, these are the storages 0 to 4 that torch_fuzz.cpp gives a pickle without an archive.
     floats, half, shared = torch.arange(6.0), torch.zeros(4, dtype=torch.bfloat16), torch.arange(16.0)
@@ -248,6 +265,7 @@ def main():
     shutil.rmtree(CORPUS, ignore_errors=True)
     crumb(binary)
     safetensors()
+    index()
     npy()
     npz()
     spec()
