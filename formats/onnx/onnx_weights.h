@@ -27,7 +27,7 @@ bool looks_like_onnx(std::span<const std::byte> file);
 /// (strings, integers below eight bits, complex128, an odd number of float4e2m1), sparse ones, graphs for
 /// training, and what has two axes or more but is no initializer of the main graph: tensors of Constant nodes
 /// and initializers of subgraphs. External data: StoredTensor::file names the file, a plain path inside the
-/// model's folder; its extent (and that no link leads out of the folder) is checked when it is opened. A Failure
+/// model's folder; its extent is checked when it is opened. A Failure
 /// on damage, on initializers without a name or with one that occurs twice, and on data that do not fit types
 /// and shapes.
 Result<TensorListing> list_onnx_weights(std::span<const std::byte> file);

@@ -101,8 +101,7 @@ def test_external_data(crumb, tmp_path, one_file):
 def test_external_data_stay_inside_the_folder(crumb, tmp_path):
     (tmp_path / "secret").write_bytes(bytes(16))
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "link").symlink_to(tmp_path / "secret")
-    for location in ("../secret", str(tmp_path / "secret"), "link"):
+    for location in ("../secret", str(tmp_path / "secret"), "a/../../secret", ".."):
         tensor = numpy_helper.from_array(np.zeros((2, 2), np.float32), "w")
         tensor.ClearField("raw_data")
         tensor.data_location = TensorProto.EXTERNAL
