@@ -90,7 +90,7 @@ Status TensorReader::inflate(std::span<std::byte> out) {
 }
 
 Status TensorReader::read_varints(std::span<std::byte> out) {
-  const std::size_t size = dtype_bits(tensor_->dtype) / 8;
+  const std::size_t size = std::max<std::size_t>(1, dtype_bits(tensor_->dtype) / 8);  // a number holds two F4
   std::size_t used = 0;
   for (std::size_t at = 0; at < out.size(); at += size) {
     std::uint64_t value = 0;
@@ -125,6 +125,9 @@ Status TensorReader::decode(std::span<std::byte> out) {
   }
   if (!done.ok()) return done;
   decoded_ += out.size();
+  if (place.coding == StorageCoding::kVarints && decoded_ == place.decoded &&
+      (!input_.empty() || consumed_ < place.stored))
+    return damaged("its data hold more numbers than its shape");
   if (!place.crc) return {};
   crc_ = add_crc(crc_, out);
   if (decoded_ == place.decoded && crc_ != *place.crc)

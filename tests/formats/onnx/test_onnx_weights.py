@@ -1,11 +1,16 @@
 """Weights inside ONNX files against the onnx package: every way to store a tensor, and real models."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "cli"))
 
 from sample_checkpoints import normal, read_safetensors  # noqa: E402
 
@@ -139,3 +144,24 @@ def test_published_models(crumb, shared, tmp_path):
         assert set(found) == set(arrays), path
         for name, array in arrays.items():
             assert_equal(found[name], array)
+
+
+@pytest.mark.parametrize("raw", [True, False], ids=["raw_data", "typed_data"])
+def test_float4(crumb, tmp_path, raw):
+    array = (normal(6, 4) * 3).astype(ml_dtypes.float4_e2m1fn)
+    if raw:
+        tensor = numpy_helper.from_array(array, "w")
+    else:
+        tensor = helper.make_tensor("w", TensorProto.FLOAT4E2M1, array.shape, array.astype(np.float32).ravel())
+    assert bool(tensor.raw_data) == raw
+    onnx.save(model_of([tensor]), tmp_path / "m.onnx")
+    assert_equal(read_back(crumb, tmp_path / "m.onnx", tmp_path)["w"], array)
+
+
+def test_more_or_fewer_numbers_than_the_shape_are_refused(crumb, tmp_path):
+    tensor = helper.make_tensor("w", TensorProto.INT64, (20,), [1000] * 20)
+    for count in (19, 21, 5, 41):
+        tensor.dims[0] = count
+        (tmp_path / "m.onnx").write_bytes(model_of([tensor]).SerializeToString())
+        done = crumb("quantize", tmp_path / "m.onnx", "-o", tmp_path / "m.crumb", "--weights", "int8", status=1)
+        assert "'w'" in done.stderr
