@@ -1,0 +1,114 @@
+#include "bench/bench.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "cli/output.h"
+#include "formats/error.h"
+#include "formats/io/text.h"
+#include "quant/parallel.h"
+
+namespace crumb::bench {
+namespace {
+
+std::vector<uint64_t> parse_shape(const std::string& text) {
+  std::vector<uint64_t> shape;
+  uint64_t elements = 1;
+  std::stringstream axes(text);
+  for (std::string axis; std::getline(axes, axis, 'x');) {
+    const bool digits =
+        !axis.empty() && axis.size() < 12 && axis.find_first_not_of("0123456789") == axis.npos;
+    shape.push_back(digits ? std::stoull(axis) : 0);
+    const bool fits = shape.back() > 0 && elements <= (uint64_t{1} << 40) / shape.back();
+    if (!fits) throw usage_error("expected a shape as in 4096x4096, found " + quote_text(text));
+    elements *= shape.back();
+  }
+  if (shape.empty()) throw usage_error("expected a shape as in 4096x4096, found nothing");
+  return shape;
+}
+
+}  // namespace
+
+std::vector<NamedShape> shapes_of(const Options& options) {
+  if (options.shapes.empty()) return {{options.shape, parse_shape(options.shape)}};
+  std::ifstream file(options.shapes);
+  if (!file) throw usage_error("cannot read the shapes in " + quote_text(options.shapes));
+  std::vector<NamedShape> shapes;
+  for (std::string line; std::getline(file, line);) {
+    std::stringstream words(line.substr(0, line.find('#')));
+    std::string name, shape, more;
+    if (!(words >> name)) continue;
+    if (!(words >> shape) || words >> more) {
+      throw usage_error(options.shapes + ": expected a line 'name RxC', found " + quote_text(line));
+    }
+    shapes.push_back({name, parse_shape(shape)});
+  }
+  if (shapes.empty()) throw usage_error("there is no shape in " + quote_text(options.shapes));
+  return shapes;
+}
+
+std::vector<Timing> time_in_turns(int repeats, const std::vector<std::function<void()>>& works) {
+  std::vector<std::vector<double>> seconds(works.size());
+  for (int turn = 0; turn <= repeats; ++turn) {
+    for (size_t i = 0; i < works.size(); ++i) {
+      if (!works[i]) continue;
+      const double start = cli::now_seconds();
+      works[i]();
+      if (turn > 0) seconds[i].push_back(cli::now_seconds() - start);
+    }
+  }
+  std::vector<Timing> timings;
+  for (std::vector<double>& each : seconds) {
+    std::ranges::sort(each);
+    timings.push_back(each.empty() ? Timing{} : Timing{each.front(), each[each.size() / 2]});
+  }
+  return timings;
+}
+
+std::string speed(double gigabytes, double seconds) {
+  return seconds > 0 ? cli::fixed(gigabytes / seconds, 2) : "-";
+}
+
+std::string times_as_fast(const Timing& other, const Timing& ours, int digits) {
+  return other.median > 0 && ours.median > 0 ? cli::fixed(other.median / ours.median, digits) : "-";
+}
+
+std::vector<float> normal_values(size_t count) {
+  constexpr size_t kDrawn = size_t{1} << 20;  // then over again
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal(0.0f, 0.02f);
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = i < kDrawn ? normal(random) : values[i - kDrawn];
+  return values;
+}
+
+void copy_bytes(const std::vector<float>& from, std::vector<float>& to, int threads) {
+  if (from.empty()) return;
+  parallel_for(from.size(), (from.size() - 1) / static_cast<size_t>(threads) + 1, threads,
+               [&](size_t begin, size_t end) {
+                 std::memcpy(to.data() + begin, from.data() + begin, (end - begin) * sizeof(float));
+               });
+}
+
+void Table::print() const {
+  if (!json_) return cli::print_table(rows_);
+  cli::Json all = cli::Json::array();
+  for (size_t i = 1; i < rows_.size(); ++i) {
+    cli::Json row;
+    for (size_t k = 0; k < rows_[0].size(); ++k) {
+      const std::string& cell = rows_[i][k];
+      char* end = nullptr;
+      const double number = std::strtod(cell.c_str(), &end);
+      const bool is_number = !cell.empty() && *end == '\0';
+      row[rows_[0][k]] = cell == "-" ? cli::Json(nullptr) : is_number ? cli::Json(number) : cli::Json(cell);
+    }
+    all.push_back(row);
+  }
+  cli::print_json(all);
+}
+
+}  // namespace crumb::bench

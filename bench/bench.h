@@ -1,0 +1,66 @@
+// What the benchmarks of crumb-bench share: options, timing side by side, tables.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace crumb::bench {
+
+struct Options {
+  std::string spec = "int4:group=128", shape = "4096x4096", shapes;
+  std::string input, crumb;
+  std::vector<int> threads = {1, 2}, batch = {1, 64};
+  int repeats = 9;
+  bool json = false;
+};
+
+struct NamedShape {
+  std::string name;  ///< the shape itself where it has no other
+  std::vector<uint64_t> shape;
+};
+
+/// The shapes of --shapes FILE, lines "name RxC" with comments after '#', or the one of --shape.
+std::vector<NamedShape> shapes_of(const Options& options);
+
+struct Timing {
+  double best = 0, median = 0;  ///< seconds; 0 where nothing was timed
+};
+
+/// Times each work `repeats` times, in turns, so that what else the machine does meets all alike; the first
+/// turn does not count. An empty work is left out.
+std::vector<Timing> time_in_turns(int repeats, const std::vector<std::function<void()>>& works);
+
+/// GB/s; "-" where nothing was timed.
+std::string speed(double gigabytes, double seconds);
+/// `other` over `ours`: how many times as fast ours is; "-" where the other was not timed.
+std::string times_as_fast(const Timing& other, const Timing& ours, int digits);
+
+/// Normally distributed, standard deviation 0.02, the same at every call.
+std::vector<float> normal_values(size_t count);
+
+/// Copies with as many threads.
+void copy_bytes(const std::vector<float>& from, std::vector<float>& to, int threads);
+
+/// Rows of cells, printed as a table or, with --json, as an array of objects.
+class Table {
+ public:
+  Table(const Options& options, std::vector<std::string> head) : json_(options.json) {
+    rows_.push_back(std::move(head));
+  }
+  void add(const std::vector<std::string>& cells) { rows_.push_back(cells); }
+  void print() const;
+
+ private:
+  bool json_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+void quantize_bench(const Options& options);
+void dequantize_bench(const Options& options);
+void distortion_bench(const Options& options);
+void multiply_bench(const Options& options);
+void checkpoint_bench(const Options& options);
+
+}  // namespace crumb::bench
