@@ -35,6 +35,23 @@ Slab SliceReader::next(size_t job) {
   return slab;
 }
 
+void SliceReader::give_back(Slab slab) {
+  const std::lock_guard lock(mutex_);
+  if (slab.capacity() >= spare_.capacity()) spare_ = std::move(slab);
+}
+
+/// A slab of this size: the spare one where it is large enough and not much too large.
+Slab SliceReader::slab_of(size_t size) {
+  Slab spare;
+  {
+    const std::lock_guard lock(mutex_);
+    spare = std::exchange(spare_, {});
+  }
+  if (spare.capacity() < size || spare.capacity() / 2 > size) return Slab(size);
+  spare.resize(size);
+  return spare;
+}
+
 void SliceReader::rewind(size_t job) {
   const std::lock_guard lock(mutex_);
   ready_.clear();
@@ -72,7 +89,7 @@ void SliceReader::run() {
     });
     if (stop_ || generation != generation_) continue;
     lock.unlock();
-    Slab slab(count);
+    Slab slab = slab_of(count);
     std::exception_ptr error;
     try {
       if (!reader) reader.emplace(checkpoint_.reader(*work.entry));
@@ -112,7 +129,7 @@ std::span<const float> EntryStream::next(uint64_t count) {
     given_ = total_;
     return values_;
   }
-  slab_ = {};
+  reader_.give_back(std::exchange(slab_, {}));
   slab_ = reader_.next(job_);
   const uint64_t values = slab_.bytes().size() * 8 / dtype_bits(entry_.dtype);
   if (values != std::min(count, total_ - given_)) throw Error("a slice of another size than asked for");

@@ -21,14 +21,18 @@ namespace crumb {
 class Slab {
  public:
   Slab() = default;
-  explicit Slab(size_t size) : data_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size) {}
+  explicit Slab(size_t size)
+      : data_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size), capacity_(size) {}
   std::span<std::byte> bytes() { return {data_.get(), size_}; }
   std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
   bool empty() const { return size_ == 0; }
+  size_t capacity() const { return capacity_; }
+  void resize(size_t size) { size_ = size; }  ///< within its capacity
 
  private:
   std::unique_ptr<std::byte[]> data_;
   size_t size_ = 0;
+  size_t capacity_ = 0;
 };
 
 /// A tensor and the bytes of its slices (the last may be smaller).
@@ -49,6 +53,9 @@ class SliceReader {
   /// reading met. Jobs are taken in order.
   Slab next(size_t job);
 
+  /// Gives a slab back, whose memory the next slice may use: fresh memory costs as much as reading into it.
+  void give_back(Slab slab);
+
   /// The next slice of the job is its first again. The job is the last one that was taken from.
   void rewind(size_t job);
 
@@ -58,6 +65,7 @@ class SliceReader {
     Slab slab;  ///< empty: the job's end
   };
   void run();
+  Slab slab_of(size_t size);
 
   const Checkpoint& checkpoint_;
   const std::vector<SliceJob> jobs_;
@@ -65,6 +73,7 @@ class SliceReader {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> ready_;
+  Slab spare_;
   uint64_t waiting_ = 0;
   size_t job_ = 0;           ///< what is read next
   uint64_t generation_ = 0;  ///< grows with every rewind: what was read before is not wanted
