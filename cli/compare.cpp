@@ -9,6 +9,7 @@
 #include "formats/io/interrupt.h"
 #include "formats/io/text.h"
 #include "quant/distortion.h"
+#include "quant/packed_stream.h"
 #include "quant/tensor_source.h"
 
 namespace crumb::cli {
@@ -46,6 +47,15 @@ void require_same_names(const TensorSource& a, const TensorSource& b, const Opti
   throw Error("the two do not hold the same tensors:" + message);
 }
 
+Distortion distortion_of(ValueStream& reference, ValueStream& value) {
+  DistortionSum sum;
+  for (auto x = reference.next(kStreamPiece); !x.empty(); x = reference.next(kStreamPiece)) {
+    check_interrupt();
+    sum.add(x, value.next(x.size()));
+  }
+  return sum.result();
+}
+
 void compare_verb(const Options& options) {
   const TensorSource a = TensorSource::open(options.a, options.key);
   const TensorSource b = TensorSource::open(options.b);
@@ -61,7 +71,7 @@ void compare_verb(const Options& options) {
                     quote_text(options.a) + " and " + shape_text(other.shape) + " in " +
                     quote_text(options.b));
       }
-      rows.push_back({tensor.name, distortion(a.floats(tensor), b.floats(other))});
+      rows.push_back({tensor.name, distortion_of(*a.stream(tensor), *b.stream(other))});
       progress.update(rows.size(), 0);
     }
   }

@@ -37,8 +37,9 @@ void write_tensors(Writer& writer, const CrumbFile& file, const fs::path& folder
     check_interrupt();
     const PackedTensor& tensor = *file.find(description.name);
     if (is_floating(tensor.dtype)) {
-      stream_floats(file, tensor, folder, threads,
-                    [&](std::span<const float> values) { writer.write(tensor.name, std::as_bytes(values)); });
+      const std::unique_ptr<ValueStream> stream = open_packed_stream(file, tensor, folder, threads);
+      for (auto x = stream->next(kStreamPiece); !x.empty(); x = stream->next(kStreamPiece))
+        writer.write(tensor.name, std::as_bytes(x));
     } else {
       file.read_slices(*tensor.part(Part::kData), part_text(tensor, Part::kData),
                        [&](std::span<const std::byte> slice) {
@@ -76,6 +77,7 @@ void write_model_files(const CrumbFile& file, const fs::path& folder) {
 /// A model's own file must not pose as one of its tensor files.
 void refuse_posing_files(const CrumbFile& file) {
   for (const PackedFile& entry : file.header().files) {
+    if (entry.path.find('/') != std::string::npos) continue;  // a module's: "1_Dense/model.safetensors"
     for (const char* end : {".safetensors", ".safetensors.index.json", ".partial"}) {
       if (entry.path.ends_with(end))
         throw Error("the packed file holds a file " + quote_text(entry.path) +

@@ -20,7 +20,6 @@
 namespace crumb {
 namespace {
 
-constexpr uint64_t kPiece = uint64_t{1} << 20;      // values that are decoded at a time
 constexpr uint64_t kSmallPart = uint64_t{8} << 20;  // bytes up to which a part is held whole
 constexpr uint64_t kGrain = uint64_t{1} << 16;      // values that a thread decodes at a time
 
@@ -99,85 +98,97 @@ class PartBytes {
   std::span<const std::byte> bytes_;
 };
 
-void stream_encoded(const CrumbFile& file, const PackedTensor& tensor, const std::filesystem::path& scratch,
-                    int threads, const FloatSink& sink) {
-  QuantizedView view;
-  view.shape = tensor.shape;
-  view.encoding = *tensor.encoding;
-  view.layout = encoded_layout(view.encoding, tensor.shape).take("tensor " + quote_text(tensor.name));
-  std::vector<PartBytes> parts;
-  parts.reserve(kPartNames.size());
-  const auto open = [&](Part part) -> std::span<const std::byte> {
-    if (!tensor.part(part)) return {};
-    return parts.emplace_back(file, tensor, part, scratch).bytes();
-  };
-  view.codes = open(Part::kCodes);
-  view.scales = open(Part::kScales);
-  view.zeros = open(Part::kZeros);
-  view.codebook = open(Part::kCodebook);
-  if (const std::span<const std::byte> scale = open(Part::kTensorScale); !scale.empty())
-    std::memcpy(&view.tensor_scale, scale.data(), sizeof view.tensor_scale);
+/// The values of an encoded tensor.
+class EncodedStream final : public ValueStream {
+ public:
+  EncodedStream(const CrumbFile& file, const PackedTensor& tensor, const std::filesystem::path& scratch,
+                int threads)
+      : threads_(threads), decoder_(open(file, tensor, scratch)) {}
 
-  const RowDecoder decoder(view);
-  const auto [rows, cols] = view.layout.matrix;
-  if (rows == 0 || cols == 0) return;
-  std::vector<float> values(std::min(kPiece, rows * cols));
-  const auto give = [&](std::span<const float> piece) {
-    sink(piece);
-    for (const PartBytes& part : parts) part.release();
-  };
-  if (cols <= values.size()) {
-    const uint64_t rows_at_once = values.size() / cols;
-    for (uint64_t row = 0; row < rows; row += rows_at_once) {
-      check_interrupt();
-      const auto piece = std::span(values).first(std::min(rows_at_once, rows - row) * cols);
-      decode_rows(decoder, row, piece, threads);
-      give(piece);
-    }
-    return;
+  std::span<const float> next(uint64_t count) override {
+    release();
+    check_interrupt();
+    const uint64_t cols = decoder_.cols();
+    values_.resize(std::min(count, decoder_.rows() * cols - position_));
+    parallel_for(values_.size(), kGrain, threads_, [&](size_t begin, size_t end) {
+      while (begin < end) {
+        const uint64_t row = (position_ + begin) / cols, col = (position_ + begin) % cols;
+        const size_t run = std::min<size_t>(end - begin, cols - col);
+        decoder_.values(row, col, std::span(values_).subspan(begin, run));
+        begin += run;
+      }
+    });
+    position_ += values_.size();
+    return values_;
   }
-  for (uint64_t row = 0; row < rows; ++row) {
-    for (uint64_t col = 0; col < cols; col += values.size()) {
-      check_interrupt();
-      const auto piece = std::span(values).first(std::min<uint64_t>(values.size(), cols - col));
-      parallel_for(piece.size(), kGrain, threads, [&](size_t begin, size_t end) {
-        decoder.values(row, col + begin, piece.subspan(begin, end - begin));
-      });
-      give(piece);
-    }
-  }
-}
 
-void stream_kept(const CrumbFile& file, const PackedTensor& tensor, const FloatSink& sink) {
-  // Slices end anywhere; 24 bytes are whole elements of every dtype.
-  constexpr size_t kWhole = 24;
-  const uint64_t bits = dtype_bits(tensor.dtype);
-  std::vector<std::byte> waiting;
-  std::vector<float> values;
-  const auto widen = [&](size_t size) {
-    values.resize(size * 8 / bits);
-    widen_to_float(tensor.dtype, std::span(waiting).first(size), values);
-    sink(values);
-    waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(size));
-  };
-  file.read_slices(*tensor.part(Part::kData), part_text(tensor, Part::kData),
-                   [&](std::span<const std::byte> slice) {
-                     waiting.insert(waiting.end(), slice.begin(), slice.end());
-                     if (const size_t whole = waiting.size() / kWhole * kWhole; whole > 0) widen(whole);
-                     return Status();
-                   })
-      .take();
-  if (!waiting.empty()) widen(waiting.size());
-}
+  void rewind() override { position_ = 0; }
+
+ private:
+  QuantizedView open(const CrumbFile& file, const PackedTensor& tensor,
+                     const std::filesystem::path& scratch) {
+    parts_.reserve(kPartNames.size());
+    const auto part = [&](Part which) -> std::span<const std::byte> {
+      if (!tensor.part(which)) return {};
+      return parts_.emplace_back(file, tensor, which, scratch).bytes();
+    };
+    QuantizedView view;
+    view.shape = tensor.shape;
+    view.encoding = *tensor.encoding;
+    view.layout = encoded_layout(view.encoding, tensor.shape).take("tensor " + quote_text(tensor.name));
+    view.codes = part(Part::kCodes);
+    view.scales = part(Part::kScales);
+    view.zeros = part(Part::kZeros);
+    view.codebook = part(Part::kCodebook);
+    if (const std::span<const std::byte> scale = part(Part::kTensorScale); !scale.empty())
+      std::memcpy(&view.tensor_scale, scale.data(), sizeof view.tensor_scale);
+    return view;
+  }
+
+  void release() const {
+    for (const PartBytes& part : parts_) part.release();
+  }
+
+  const int threads_;
+  std::vector<PartBytes> parts_;
+  RowDecoder decoder_;
+  uint64_t position_ = 0;
+  std::vector<float> values_;
+};
+
+/// The values of a tensor that was kept as it was.
+class KeptStream final : public ValueStream {
+ public:
+  KeptStream(const CrumbFile& file, const PackedTensor& tensor, const std::filesystem::path& scratch)
+      : dtype_(tensor.dtype),
+        count_(element_count(tensor.shape).take("tensor " + quote_text(tensor.name))),
+        data_(file, tensor, Part::kData, scratch) {}
+
+  std::span<const float> next(uint64_t count) override {
+    data_.release();
+    check_interrupt();
+    values_.resize(std::min(count, count_ - position_));
+    widen_to_float(dtype_, data_.bytes(), position_, values_);
+    position_ += values_.size();
+    return values_;
+  }
+
+  void rewind() override { position_ = 0; }
+
+ private:
+  const DType dtype_;
+  const uint64_t count_;
+  PartBytes data_;
+  uint64_t position_ = 0;
+  std::vector<float> values_;
+};
 
 }  // namespace
 
-void stream_floats(const CrumbFile& file, const PackedTensor& tensor, const std::filesystem::path& scratch,
-                   int threads, const FloatSink& sink) {
-  if (tensor.encoding)
-    stream_encoded(file, tensor, scratch, threads, sink);
-  else
-    stream_kept(file, tensor, sink);
+std::unique_ptr<ValueStream> open_packed_stream(const CrumbFile& file, const PackedTensor& tensor,
+                                                const std::filesystem::path& scratch, int threads) {
+  if (tensor.encoding) return std::make_unique<EncodedStream>(file, tensor, scratch, threads);
+  return std::make_unique<KeptStream>(file, tensor, scratch);
 }
 
 }  // namespace crumb

@@ -3,21 +3,21 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
-#include <span>
+#include <memory>
 
 #include "formats/crumb_file/crumb_file.h"
+#include "quant/value_stream.h"
 
 namespace crumb {
 
-/// Takes the next values of a tensor.
-using FloatSink = std::function<void(std::span<const float>)>;
+/// Opens a tensor's values, row-major. Checksums are checked here, before any value is given. Large parts that
+/// are compressed are decompressed into a nameless file in `scratch`, a folder that can be written to; it is
+/// gone when the stream is, or the process. Throws Error on damaged bytes and for dtypes without float values.
+/// The file must outlive the stream.
+std::unique_ptr<ValueStream> open_packed_stream(const CrumbFile& file, const PackedTensor& tensor,
+                                                const std::filesystem::path& scratch, int threads = 0);
 
-/// Hands a tensor's values, row-major, to the sink; TensorSource::floats() piece by piece. Checksums are
-/// checked before the first value of a part is used. Large parts that are compressed are decompressed into a
-/// nameless file in `scratch`, a folder that can be written to; it is gone when the call ends or dies. Throws
-/// Error on damaged bytes and for dtypes without float values, and what the sink throws.
-void stream_floats(const CrumbFile& file, const PackedTensor& tensor, const std::filesystem::path& scratch,
-                   int threads, const FloatSink& sink);
+/// Values that are worth asking a stream for at a time.
+inline constexpr uint64_t kStreamPiece = uint64_t{1} << 20;
 
 }  // namespace crumb

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "formats/io/text.h"
-#include "quant/packed_tensor.h"
+#include "quant/packed_stream.h"
 
 namespace crumb {
 namespace {
@@ -19,6 +19,41 @@ bool is_crumb(const std::filesystem::path& path) {
   file.read(start.data(), start.size());
   return file.gcount() == 8 && looks_like_crumb(std::as_bytes(std::span(start)));
 }
+
+/// The values of a checkpoint's tensor.
+class CheckpointStream final : public ValueStream {
+ public:
+  CheckpointStream(const Checkpoint& checkpoint, const TensorEntry& entry)
+      : entry_(entry),
+        reader_(checkpoint.reader(entry)),
+        count_(element_count(entry.shape).take("tensor " + quote_text(entry.name))) {}
+
+  std::span<const float> next(uint64_t count) override {
+    // Types below one byte are packed without gaps: whole bytes are read, at most all of them.
+    const uint64_t bits = dtype_bits(entry_.dtype);
+    if (bits < 8 && count < count_ - position_) count = std::max<uint64_t>(count / 8 * 8, 8);
+    count = std::min(count, count_ - position_);
+    bytes_.resize(count * bits / 8);
+    reader_.read(bytes_).take();
+    values_.resize(count);
+    widen_to_float(entry_.dtype, bytes_, values_);
+    position_ += count;
+    return values_;
+  }
+
+  void rewind() override {
+    reader_.rewind();
+    position_ = 0;
+  }
+
+ private:
+  const TensorEntry& entry_;
+  TensorReader reader_;
+  const uint64_t count_;
+  uint64_t position_ = 0;
+  std::vector<std::byte> bytes_;
+  std::vector<float> values_;
+};
 
 }  // namespace
 
@@ -60,21 +95,18 @@ std::vector<std::byte> TensorSource::raw(const SourceTensor& tensor) const {
   return copy;
 }
 
+std::unique_ptr<ValueStream> TensorSource::stream(const SourceTensor& tensor, int threads) const {
+  if (checkpoint_) return std::make_unique<CheckpointStream>(*checkpoint_, *checkpoint_->find(tensor.name));
+  return open_packed_stream(*crumb_, *crumb_->find(tensor.name), std::filesystem::temp_directory_path(),
+                            threads);
+}
+
 std::vector<float> TensorSource::floats(const SourceTensor& tensor, int threads) const {
-  const uint64_t count = element_count(tensor.shape).take("tensor " + quote_text(tensor.name));
-  const PackedTensor* packed = crumb_ ? crumb_->find(tensor.name) : nullptr;
-  if (packed && packed->encoding) {
-    const LoadedTensor loaded = LoadedTensor::load(*crumb_, *packed).take();
-    std::vector<float> values(count);
-    dequantize(loaded.view(), values, threads);
-    for (const auto& blob : packed->parts) {
-      if (blob) crumb_->release(*blob);
-    }
-    return values;
-  }
-  const std::vector<std::byte> bytes = raw(tensor);
-  std::vector<float> values(count);
-  widen_to_float(tensor.dtype, bytes, values);
+  std::vector<float> values;
+  values.reserve(element_count(tensor.shape).take("tensor " + quote_text(tensor.name)));
+  const std::unique_ptr<ValueStream> pieces = stream(tensor, threads);
+  for (auto x = pieces->next(kStreamPiece); !x.empty(); x = pieces->next(kStreamPiece))
+    values.insert(values.end(), x.begin(), x.end());
   return values;
 }
 

@@ -12,6 +12,7 @@
 
 #include "formats/checkpoint/checkpoint.h"
 #include "formats/crumb_file/crumb_file.h"
+#include "quant/value_stream.h"
 
 namespace crumb {
 
@@ -37,7 +38,11 @@ class TensorSource {
   const std::vector<SourceTensor>& tensors() const { return tensors_; }  ///< sorted by name
   const SourceTensor* find(std::string_view name) const;
 
-  /// The tensor's values. Throws Error on damaged bytes and for dtypes without float values. F64 rounds.
+  /// The tensor's values, piece by piece. Throws Error, here or when values are asked for, on damaged bytes and
+  /// for dtypes without float values. F64 rounds. The source must outlive the stream.
+  std::unique_ptr<ValueStream> stream(const SourceTensor& tensor, int threads = 0) const;
+
+  /// All of them. Throws as stream() does.
   std::vector<float> floats(const SourceTensor& tensor, int threads = 0) const;
 
   /// The stored bytes of a tensor that is not quantized. Throws Error on damage or when it is.
