@@ -50,6 +50,7 @@ void WordPiece::encode(std::u32string_view word, std::vector<TokenId>& ids) cons
     std::vector<size_t> ends;
     for (const char32_t c : word.substr(start)) {
       unicode::append_utf8(c, piece);
+      if (piece.size() > vocabulary_.longest()) break;  // bounds the time for words of any length
       ends.push_back(piece.size());
     }
     std::optional<TokenId> id;

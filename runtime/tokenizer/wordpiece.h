@@ -3,6 +3,7 @@
 // [UNK].
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -24,9 +25,14 @@ class Vocabulary {
   /// a token stands on two lines the later one wins, as in `transformers`.
   static Result<Vocabulary> parse_text(std::string_view text);
 
-  void add(std::string token, TokenId id) { ids_.insert_or_assign(std::move(token), id); }
+  void add(std::string token, TokenId id) {
+    longest_ = std::max(longest_, token.size());
+    ids_.insert_or_assign(std::move(token), id);
+  }
   std::optional<TokenId> find(std::string_view token) const;
   size_t size() const { return ids_.size(); }
+  /// Bytes of the longest token.
+  size_t longest() const { return longest_; }
   /// Zero for an empty vocabulary.
   TokenId largest_id() const;
 
@@ -36,6 +42,7 @@ class Vocabulary {
     size_t operator()(std::string_view s) const { return std::hash<std::string_view>{}(s); }
   };
   std::unordered_map<std::string, TokenId, Hash, std::equal_to<>> ids_;
+  size_t longest_ = 0;
 };
 
 class WordPiece {

@@ -253,6 +253,9 @@ def tokenizer():
         return json.dumps(value, ensure_ascii=False)
 
     seed("json", dump(whole), "", "", "", "", text)
+    letters = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "x": 3, "##x": 4}
+    model = {"type": "WordPiece", "vocab": letters, "max_input_chars_per_word": 2**40}
+    seed("long_word", dump({"model": model}), "", "", "", "", "x" * 900)
     seed("vocab", "", vocab, "", "", "", text)
     seed("config", "", vocab, dump(config), dump({"unk_token": "[UNK]"}),
          dump({"max_seq_length": 8, "do_lower_case": True}), text)  # fmt: skip

@@ -77,6 +77,16 @@ TEST_CASE("words of more than 100 characters are unknown") {
   CHECK(tokenizer.encode(std::string(101, 'x')) == Ids{1, 0, 2});
 }
 
+TEST_CASE("a word of any length takes time in proportion, where the files allow it") {
+  const Tokenizer tokenizer = load({{"tokenizer.json", R"({"model": {"max_input_chars_per_word": 1000000000,
+      "vocab": {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "x": 3, "##x": 4, "##xxx": 5}}})"}});
+  const size_t threes = 100000;  // hours, were every rest of the word looked up
+  Ids expected = {1, 3};
+  expected.resize(2 + threes, 5);
+  expected.insert(expected.end(), {4, 4, 2});
+  CHECK(tokenizer.encode(std::string(1 + 3 * threes + 2, 'x')) == expected);
+}
+
 TEST_CASE("texts are cut to the length that sentence_bert_config.json says") {
   Files files = {{"vocab.txt", kVocab},
                  {"tokenizer_config.json", R"({"model_max_length": 4})"},
