@@ -14,7 +14,7 @@
 namespace crumb {
 namespace {
 
-constexpr size_t kMseSteps = 36;  // factors 0.30 .. 1.00
+constexpr size_t kMseSteps = 36;
 constexpr int kLsqSteps = 50;
 constexpr int kHqoSteps = 1000;
 constexpr uint64_t kPiece = uint64_t{1} << 16;  // values that are encoded, or counted, at a time
@@ -103,6 +103,9 @@ float median_of(std::vector<float>& values) {
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
+
+/// 1.00, 0.98, ..., 0.30.
+float mse_factor(size_t step) { return static_cast<float>(kMseSteps + 14 - step) / 50.0f; }
 
 /// HQQ's generalised soft threshold for the l_p norm.
 float shrink(float error, float p, float beta) {
@@ -236,13 +239,29 @@ double ScaleSearch::stream_error(const BlockValues& block, const BlockFit& fit, 
   return sum;
 }
 
+BlockFit ScaleSearch::search_mse_in_stream(const BlockValues& block, const Extent& extent, float unit) const {
+  const float ideal = ideal_scale(extent);
+  BlockFit best = store(ideal, extent);
+  double least = error(block, best, unit);
+  uint32_t previous = best.scale_pattern;
+  for (size_t i = 1; i < kMseSteps; ++i) {
+    const BlockFit candidate = store(ideal * mse_factor(i), extent);
+    if (candidate.scale_pattern == previous) continue;
+    previous = candidate.scale_pattern;
+    if (const double e = error(block, candidate, unit); e < least) {
+      least = e;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
 BlockFit ScaleSearch::search_mse(const BlockValues& block, const Extent& extent, float unit) const {
+  if (block.stream) return search_mse_in_stream(block, extent, unit);
   constexpr size_t kAtATime = 4;
   check_interrupt();
   const float ideal = ideal_scale(extent);
-  const auto candidate = [&](size_t i) {
-    return store(i == 0 ? ideal : ideal * (static_cast<float>(kMseSteps + 14 - i) / 50.0f), extent);
-  };
+  const auto candidate = [&](size_t i) { return store(ideal * mse_factor(i), extent); };
   std::array<float, kMseSteps> scales, zeros;
   std::array<size_t, kMseSteps> numbers;  // of the candidates that differ from the one before
   size_t count = 0;

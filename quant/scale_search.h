@@ -78,6 +78,7 @@ class ScaleSearch {
   double error(const BlockValues& block, const BlockFit& fit, float unit) const;
   double stream_error(const BlockValues& block, const BlockFit& fit, float unit) const;
   BlockFit search_mse(const BlockValues& block, const Extent& extent, float unit) const;
+  BlockFit search_mse_in_stream(const BlockValues& block, const Extent& extent, float unit) const;
   BlockFit search_lsq(const BlockValues& block, const BlockFit& start, float unit) const;
   BlockFit search_hqo(const BlockValues& block, const BlockFit& start) const;
   BlockFit with_scale(float scale, const BlockFit& zero_of) const;
