@@ -54,6 +54,16 @@ bool is_present(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
+/// Whether a name says that the file is one of several: "model-00001-of-00003.safetensors".
+bool is_shard_name(const std::string& name) {
+  const std::size_t of = name.rfind("-of-");
+  if (of == std::string::npos) return false;
+  const std::string digits = name.substr(of + 4, name.find('.', of) - (of + 4));
+  const bool is_number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
+  return is_number && digits.find_first_not_of('0') != std::string::npos &&
+         digits.substr(digits.find_first_not_of('0')) != "1";
+}
+
 /// A path of plain components, which cannot leave the folder that it is relative to.
 bool is_inside(const std::string& name) {
   if (name.empty() || name.find('\0') != std::string::npos) return false;
@@ -138,14 +148,18 @@ class CheckpointOpener {
       if (is_present(folder / name)) return folder / name;
       if (is_present(folder / (std::string(name) + kIndexEnd)))
         return folder / (std::string(name) + kIndexEnd);
-      if (safetensors.size() == 1) return folder / safetensors.front();
+      if (safetensors.size() == 1 && !is_shard_name(safetensors.front())) return folder / safetensors.front();
     }
-    if (safetensors.empty() && others.size() == 1) return folder / others.front();
+    if (safetensors.empty() && others.size() == 1 && !is_shard_name(others.front()))
+      return folder / others.front();
     const std::vector<std::string>& several = safetensors.empty() ? others : safetensors;
     const std::string subject = "the folder " + quote_text(folder.native());
     if (several.empty())
       return Failure{subject + " holds no tensor files; found " +
                      (found.empty() ? std::string("nothing") : list_text(found)) + "; " + expected()};
+    if (several.size() == 1)
+      return Failure{subject + " holds one shard of a model, " + quote_text(several.front()) +
+                     ", and no index; the other shards and model.safetensors.index.json are missing"};
     return Failure{subject + " holds several tensor files (" + list_text(several) +
                    ") and neither model.safetensors nor model.safetensors.index.json; name one of the files"};
   }

@@ -47,6 +47,15 @@ std::string why(const fs::path& path) {
 
 using testing::says;
 
+TEST_CASE("one shard is no model, though it is the only file") {
+  const testing::TempDir dir;
+  put_tensors(dir.path() / "model-00001-of-00002.safetensors", {"a"});
+  CHECK(says(why(dir.path()), {"one shard of a model", "model-00001-of-00002.safetensors", "missing"}));
+  fs::rename(dir.path() / "model-00001-of-00002.safetensors",
+             dir.path() / "model-00001-of-00001.safetensors");
+  CHECK(Checkpoint::open(dir.path()).ok());
+}
+
 TEST_CASE("a folder with its one safetensors file and everything around it") {
   const testing::TempDir dir;
   put_tensors(dir.path() / "model.safetensors", {"b.weight", "a.weight"});
