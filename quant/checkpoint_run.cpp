@@ -18,7 +18,6 @@
 namespace crumb {
 namespace {
 
-constexpr uint64_t kDecodedValues = uint64_t{1} << 20;  // whose distortion is summed at a time
 constexpr double kNothingLost = std::numeric_limits<double>::infinity();
 
 uint32_t crc_of(std::string_view text) { return crc32_of(std::as_bytes(std::span(text))); }
@@ -27,25 +26,13 @@ RunIdentity identity_of(const Checkpoint& checkpoint, const RunPlan& run, const 
   RunIdentity identity{
       .version = version, .recipe = run.recipe, .plan = crc_of(write_crumb_header(run.header))};
   for (const InputFile& file : checkpoint.tensor_files()) {
-    identity.inputs.push_back({file.path().filename().string(), file.size(), file.identity().modified_ns, 0});
+    const FileIdentity& found = file.identity();
+    identity.inputs.push_back(
+        {file.path().filename().string(), found.size, found.modified_ns, found.changed_ns, 0});
   }
   for (const ModelFile& file : checkpoint.files())
-    identity.inputs.push_back({file.path, file.bytes.size(), 0, crc32_of(file.bytes)});
+    identity.inputs.push_back({file.path, file.bytes.size(), 0, 0, crc32_of(file.bytes)});
   return identity;
-}
-
-/// Adds what a slice lost.
-void add_distortion(DistortionSum& sum, std::span<const float> values, const QuantizedView& slice,
-                    std::vector<float>& decoded, int threads) {
-  const RowDecoder decoder(slice);
-  const uint64_t cols = decoder.cols();
-  const uint64_t rows_at_once = cols == 0 ? 1 : std::max<uint64_t>(1, kDecodedValues / cols);
-  for (uint64_t row = 0; row < decoder.rows(); row += rows_at_once) {
-    const uint64_t rows = std::min(rows_at_once, decoder.rows() - row);
-    decoded.resize(rows * cols);
-    decode_rows(decoder, row, decoded, threads);
-    sum.add(values.subspan(row * cols, rows * cols), decoded, threads);
-  }
 }
 
 TensorReport report_of(const PlannedTensor& planned) {
@@ -83,11 +70,12 @@ class CheckpointRun {
         writer_(output, run.header, zstd_, options.resume ? LeftOver::kContinue : LeftOver::kDiscard) {
     const RunIdentity identity = identity_of(checkpoint, run, options.version);
     std::vector<JournalEntry> done;
+    uint64_t journal_bytes = 0;
     if (options.resume) {
       writer_.keep_partial();
-      done = take_over(output, identity);
+      done = take_over(output, identity, journal_bytes);
     }
-    journal_.emplace(output, identity, done);
+    journal_.emplace(output, identity, journal_bytes);
     journal_->keep(options.resume);
     for (const PlannedTensor& planned : plan) report_.tensors.push_back(report_of(planned));
     for (const JournalEntry& entry : done) note(entry);
@@ -109,8 +97,10 @@ class CheckpointRun {
   }
 
  private:
-  /// The tensors that an earlier run finished, as far as what it wrote still holds.
-  std::vector<JournalEntry> take_over(const std::filesystem::path& output, const RunIdentity& identity) {
+  /// The tensors that an earlier run finished, as far as what it wrote still holds, and the bytes of its
+  /// journal that speak of them.
+  std::vector<JournalEntry> take_over(const std::filesystem::path& output, const RunIdentity& identity,
+                                      uint64_t& journal_bytes) {
     std::optional<JournalContents> left = RunJournal::read(output);
     if (!left) return {};
     if (const std::string why = difference(left->identity, identity); !why.empty()) {
@@ -120,6 +110,7 @@ class CheckpointRun {
     std::vector<JournalEntry> done;
     for (JournalEntry& entry : left->entries) {
       if (!writer_.take_over(entry.blobs)) break;
+      journal_bytes = left->ends[done.size()];
       done.push_back(std::move(entry));
     }
     parts_down_ = writer_.done();
@@ -174,7 +165,10 @@ class CheckpointRun {
     const SliceSink sink = [&](std::span<const float> values, const QuantizedView& slice) {
       const auto codes = std::make_shared<std::vector<std::byte>>(slice.codes.begin(), slice.codes.end());
       writes.post(codes->size(), [this, codes] { writer_.append(*codes); });
-      add_distortion(distortion, values, slice, decoded_, options_.threads);
+      const RowDecoder decoder(slice);
+      distortion.add_made(
+          values, [&](uint64_t first, std::span<float> out) { decoder.flat_values(first, out); },
+          options_.threads);
     };
     const auto tensor = std::make_shared<QuantizedTensor>(
         quantize_slices(*planned.spec, planned.entry->shape, stream, run_.slices[entry.tensor], sink,
@@ -208,7 +202,6 @@ class CheckpointRun {
   size_t parts_down_ = 0;  ///< parts that the journal knows of
   CheckpointReport report_;
   uint64_t bytes_done_ = 0;
-  std::vector<float> decoded_;
 };
 
 }  // namespace
@@ -223,9 +216,10 @@ void refuse_overwriting_inputs(const std::vector<std::filesystem::path>& inputs,
       throw usage_error("the output " + quote_text(output.string()) +
                         " is one of the inputs; inputs are never modified");
     }
-    if (std::filesystem::equivalent(input, partial, ignored)) {
-      throw usage_error("the output " + quote_text(output.string()) + " is first written as " +
-                        quote_text(partial.string()) +
+    for (const std::filesystem::path& beside : {partial, RunJournal::path_of(output)}) {
+      if (!std::filesystem::equivalent(input, beside, ignored)) continue;
+      throw usage_error("the output " + quote_text(output.string()) + " is first written with " +
+                        quote_text(beside.string()) +
                         ", which is one of the inputs; inputs are never modified");
     }
   }

@@ -1,6 +1,7 @@
 #include "quant/run_journal.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bit>
@@ -32,7 +33,7 @@ std::string crc_text(std::string_view text) {
 json to_json(const RunIdentity& identity) {
   json inputs = json::array();
   for (const RunIdentity::Input& input : identity.inputs)
-    inputs.push_back({input.name, input.size, input.modified_ns, input.crc});
+    inputs.push_back({input.name, input.size, input.modified_ns, input.changed_ns, input.crc});
   return {{"version", identity.version},
           {"recipe", identity.recipe},
           {"plan", identity.plan},
@@ -46,7 +47,8 @@ RunIdentity identity_from(const json& object) {
   object.at("plan").get_to(identity.plan);
   for (const json& input : object.at("inputs")) {
     identity.inputs.push_back({input.at(0).get<std::string>(), input.at(1).get<uint64_t>(),
-                               input.at(2).get<int64_t>(), input.at(3).get<uint32_t>()});
+                               input.at(2).get<int64_t>(), input.at(3).get<int64_t>(),
+                               input.at(4).get<uint32_t>()});
   }
   return identity;
 }
@@ -112,6 +114,9 @@ std::string difference(const RunIdentity& then, const RunIdentity& now) {
     if (a.size != b.size)
       return subject + " differs: it holds " + byte_text(b.size) + ", it held " + byte_text(a.size);
     if (a.modified_ns != b.modified_ns) return subject + " differs: it " + when(a.modified_ns, b.modified_ns);
+    if (a.changed_ns != b.changed_ns)
+      return subject +
+             " differs: it has the size and the date that it had, but was written, replaced or renamed";
     if (a.crc != b.crc) return subject + " differs in its contents";
   }
   if (then.recipe != now.recipe) return "the recipe differs:\n" + then.recipe + "was\n" + now.recipe + "is";
@@ -140,6 +145,7 @@ std::optional<JournalContents> RunJournal::read(const std::filesystem::path& out
       JournalEntry entry = entry_from(*line);
       if (entry.tensor != contents.entries.size()) break;
       contents.entries.push_back(std::move(entry));
+      contents.ends.push_back(bytes.size() - text.size());
     }
   } catch (const json::exception&) {
     return std::nullopt;  // whole lines of another kind: no journal of ours
@@ -147,16 +153,21 @@ std::optional<JournalContents> RunJournal::read(const std::filesystem::path& out
   return contents;
 }
 
-RunJournal::RunJournal(const std::filesystem::path& output, const RunIdentity& identity,
-                       const std::vector<JournalEntry>& entries)
+RunJournal::RunJournal(const std::filesystem::path& output, const RunIdentity& identity, uint64_t continued)
     : path_(path_of(output)) {
-  fd_ = ::open(path_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0666);
+  fd_ = ::open(path_.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   if (fd_ < 0) throw cannot_write(path_, errno);
+  struct stat info = {};
+  if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(std::exchange(fd_, -1));
+    throw Error("cannot write " + quote_text(path_.native()) + ": it exists and is not a regular file");
+  }
   try {
-    write_line(to_json(identity).dump());
-    for (const JournalEntry& entry : entries) add(entry);
+    if (::ftruncate(fd_, static_cast<off_t>(continued)) != 0) throw cannot_write(path_, errno);
+    if (continued == 0) write_line(to_json(identity).dump());
   } catch (...) {
     ::close(std::exchange(fd_, -1));
+    if (continued == 0) ::unlink(path_.c_str());
     throw;
   }
 }

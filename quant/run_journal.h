@@ -24,6 +24,7 @@ struct RunIdentity {
     std::string name;  ///< of the file, without its folder
     uint64_t size = 0;
     int64_t modified_ns = 0;  ///< 0 where the contents' checksum says more
+    int64_t changed_ns = 0;   ///< the same: ctime, which nobody can set back
     uint32_t crc = 0;         ///< of the contents, for small files beside the tensors
     bool operator==(const Input&) const = default;
   };
@@ -51,6 +52,7 @@ struct JournalEntry {
 struct JournalContents {
   RunIdentity identity;
   std::vector<JournalEntry> entries;  ///< of tensors 0, 1, ... without a gap
+  std::vector<uint64_t> ends;         ///< where the entries' lines end in the file
 };
 
 /// Writes the journal of a run. Every failure throws Error.
@@ -61,9 +63,9 @@ class RunJournal {
   /// What an earlier run left; nothing where there is no journal or its first line is torn.
   static std::optional<JournalContents> read(const std::filesystem::path& output);
 
-  /// Begins a journal anew, with the entries that still hold.
-  RunJournal(const std::filesystem::path& output, const RunIdentity& identity,
-             const std::vector<JournalEntry>& entries);
+  /// Begins a journal anew, or goes on after the first `continued` bytes of the one that is there: an end of
+  /// one of its lines.
+  RunJournal(const std::filesystem::path& output, const RunIdentity& identity, uint64_t continued = 0);
   ~RunJournal();
   RunJournal(const RunJournal&) = delete;
   RunJournal& operator=(const RunJournal&) = delete;

@@ -82,20 +82,20 @@ Cut cut(const PlannedTensor& planned, uint64_t wish) {
   return {values, values * bits / 8};
 }
 
-/// What one tensor's turn holds in memory.
-uint64_t tensor_bytes(const PlannedTensor& planned, const Cut& slice, const PackedTensor& packed, int zstd) {
+/// What a tensor of its kind makes quantization hold, besides the slice as it was read.
+uint64_t quantizing_bytes(const PlannedTensor& planned, const Cut& slice) {
+  if (!planned.spec) return 0;
   const TensorEntry& entry = *planned.entry;
-  uint64_t bytes = TensorReader::resident_bytes(entry);
-  if (planned.spec) {
-    if (entry.dtype != DType::kF32) bytes += slice.values * sizeof(float);
-    bytes += slice_working_bytes(*planned.spec, entry.shape, slice.values);
-  }
-  uint64_t largest_part = 0;
+  const uint64_t widened = entry.dtype == DType::kF32 ? 0 : slice.values * sizeof(float);
+  return widened + slice_working_bytes(*planned.spec, entry.shape, slice.values);
+}
+
+uint64_t largest_part(const PackedTensor& packed) {
+  uint64_t largest = 0;
   for (const auto& blob : packed.parts) {
-    if (blob) largest_part = std::max(largest_part, blob->raw);
+    if (blob) largest = std::max(largest, blob->raw);
   }
-  if (zstd > 0) bytes += largest_part;
-  return bytes;
+  return largest;
 }
 
 /// Scales and the like of one tensor wait to be written while the next is quantized.
@@ -118,18 +118,21 @@ class Planner {
 
   /// The resident memory of a run with slices of about so many values.
   Need need(uint64_t wish) const {
-    uint64_t slice_bytes = 0, turn = 0, waiting = 0;
+    // One tensor may be read while another is quantized and a third is written: each has its own largest.
+    uint64_t slice_bytes = 0, reading = 0, quantizing = 0, waiting = 0, compressing = 0;
     for (size_t i = 0; i < plan_.size(); ++i) {
       const Cut slice = cut(plan_[i], wish);
       slice_bytes = std::max(slice_bytes, slice.bytes);
-      turn = std::max(turn, tensor_bytes(plan_[i], slice, header_.tensors[i], zstd_));
+      reading = std::max(reading, TensorReader::resident_bytes(*plan_[i].entry));
+      quantizing = std::max(quantizing, quantizing_bytes(plan_[i], slice));
+      if (zstd_ > 0) compressing = std::max(compressing, largest_part(header_.tensors[i]));
       waiting = std::max(waiting, waiting_bytes(plan_[i]));
     }
     Need need;
     need.most_waiting = std::max(2 * slice_bytes, uint64_t{1} << 16);
     // Read: what waits, one in the making, one at work. Written: as much may wait.
-    const uint64_t work =
-        2 * need.most_waiting + 2 * slice_bytes + turn + waiting + zstd_working_bytes(zstd_);
+    const uint64_t work = 2 * need.most_waiting + 2 * slice_bytes + reading + quantizing + waiting +
+                          compressing + zstd_working_bytes(zstd_);
     const uint64_t fixed = kSlack + static_cast<uint64_t>(threads_) * kPerThread;
     need.peak = std::max(peak_resident_bytes(), base_ + fixed + work);
     return need;

@@ -49,11 +49,17 @@ bool CrumbWriter::take_over(std::span<const Blob> recorded) {
   if (recorded.size() > blobs_.size() - next_) return false;
   uint64_t end = end_;
   std::vector<std::byte> piece;
+  const auto is_zero = [&](uint64_t begin, uint64_t until) {  // padding
+    piece.resize(until - begin);
+    file_.read_at(begin, piece);
+    return std::ranges::all_of(piece, [](std::byte b) { return b == std::byte{0}; });
+  };
   for (size_t i = 0; i < recorded.size(); ++i) {
     const Blob& blob = recorded[i];
     if (blob.offset != aligned(end) || blob.raw != blobs_[next_ + i]->raw || blob.stored > file_.size() ||
         blob.offset > file_.size() - blob.stored)
       return false;
+    if (!is_zero(end, blob.offset)) return false;
     uint32_t crc = 0;
     for (uint64_t at = 0; at < blob.stored; at += piece.size()) {
       piece.resize(std::min(kPiece, blob.stored - at));

@@ -21,8 +21,11 @@ Failure cannot_read(const std::filesystem::path& path, const std::string& why) {
 }
 
 FileIdentity identity_of(const struct stat& info) {
-  return {info.st_dev, info.st_ino, static_cast<std::uint64_t>(info.st_size),
-          std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+  const auto in_ns = [](const struct timespec& time) {
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  };
+  return {info.st_dev, info.st_ino, static_cast<std::uint64_t>(info.st_size), in_ns(info.st_mtim),
+          in_ns(info.st_ctim)};
 }
 
 class OpenedFile {

@@ -18,8 +18,13 @@ struct FileIdentity {
   std::uint64_t inode = 0;
   std::uint64_t size = 0;
   std::int64_t modified_ns = 0;  ///< mtime
+  std::int64_t changed_ns = 0;   ///< ctime: moves with every write, and with a new name or other rights
 
-  bool operator==(const FileIdentity&) const = default;
+  /// Not changed_ns: who gives a file another name does not disturb its reader.
+  bool operator==(const FileIdentity& other) const {
+    return device == other.device && inode == other.inode && size == other.size &&
+           modified_ns == other.modified_ns;
+  }
 };
 
 class InputFile {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import statistics
 import subprocess
 import time
@@ -31,7 +32,7 @@ def packed(crumb, folder):
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_explains_itself_with_an_example(crumb, verb):
     done = crumb(verb, "--help")
-    assert f"Example:\n  crumb {verb} " in done.stdout
+    assert re.search(rf"Examples?:\n  crumb {verb} ", done.stdout)
     assert done.stderr == ""
     assert done.stdout == crumb("help", verb).stdout
 
@@ -147,7 +148,6 @@ def wrong_kinds(folder, packed, tmp_path):
     yield ["verify", array], ["packed file"]
     yield ["verify", nothing], ["No such file"]
     yield ["verify", tmp_path / "zero.crumb"], ["packed file"]
-    yield ["inspect", array], ["NumPy"]
     yield ["inspect", text], ["expected"]
     yield ["inspect", tmp_path / "empty"], ["nothing"]
     yield ["inspect", pickle], ["pickle"]

@@ -47,7 +47,7 @@ def quantize(crumb, folder, tmp_path):
 def test_the_report_has_the_fields_that_are_promised(quantize, folder, tmp_path):
     specs, report = quantize("--scheme", "W4A16")
     assert list(report) == ["input", "output", "input_bytes", "output_bytes", "bits_per_weight", "seconds",
-                            "peak_rss_bytes", "tensors"]  # fmt: skip
+                            "peak_rss_bytes", "dry_run", "upper_bound", "tensors"]  # fmt: skip
     assert report["input"] == str(folder) and report["output"] == str(tmp_path / "out.crumb")
     assert report["input_bytes"] == (folder / "model.safetensors").stat().st_size
     assert report["output_bytes"] == (tmp_path / "out.crumb").stat().st_size
@@ -218,11 +218,12 @@ def test_dequantize_does_not_write_onto_its_input(crumb, folder, tmp_path):
 def test_outputs_that_cannot_be_are_named(crumb, folder, tmp_path):
     (tmp_path / "file").write_text("x")
     os.mkfifo(tmp_path / "pipe")
-    for output, word in ((tmp_path / "missing" / "out.crumb", "missing"), (tmp_path, "folder"), ("", "file name"),
+    for output, word in ((tmp_path / "missing" / "out.crumb", "missing"), (tmp_path, "folder"),
                          (tmp_path / "file" / "out.crumb", "out.crumb"), (tmp_path / "pipe", "regular"),
                          ("/proc/out.crumb", "/proc"), (tmp_path / ("n" * 300), "nnn")):  # fmt: skip
         done = crumb("quantize", folder, "-o", output, "--weights", "int8", status=1)
         assert word in done.stderr and done.stdout == ""
+    assert "needs -o FILE" in crumb("quantize", folder, "-o", "", "--weights", "int8", status=2).stderr
     assert sorted(os.listdir(tmp_path)) == ["file", "pipe"]
 
 

@@ -93,7 +93,7 @@ def test_kill_at_any_moment_leaves_what_was_there(long):
             assert long.out.read_bytes() in (old, long.whole)
         else:
             assert old is None
-        assert set(long.names()) <= {"model", "out.crumb", "out.crumb.partial"}
+        assert set(long.names()) <= {"model", "out.crumb", "out.crumb.partial", "out.crumb.partial.journal"}
     assert killed >= MOMENTS // 3
     assert digest(long.source) == long.inputs
     # What a killed run left behind is no obstacle.
