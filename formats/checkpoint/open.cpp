@@ -7,6 +7,7 @@
 #include "formats/checkpoint/checkpoint.h"
 #include "formats/checkpoint/detect.h"
 #include "formats/checkpoint/list_tensors.h"
+#include "formats/checkpoint/shard_index.h"
 #include "formats/io/text.h"
 #include "formats/json/bounded_json.h"
 
@@ -62,15 +63,6 @@ bool is_shard_name(const std::string& name) {
   const bool is_number = !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
   return is_number && digits.find_first_not_of('0') != std::string::npos &&
          digits.substr(digits.find_first_not_of('0')) != "1";
-}
-
-/// A path of plain components, which cannot leave the folder that it is relative to.
-bool is_inside(const std::string& name) {
-  if (name.empty() || name.find('\0') != std::string::npos) return false;
-  const fs::path path(name);
-  if (path.is_absolute()) return false;
-  return std::none_of(path.begin(), path.end(),
-                      [](const fs::path& part) { return part.empty() || part == "." || part == ".."; });
 }
 
 std::string list_text(const std::vector<std::string>& names) {
@@ -218,7 +210,7 @@ class CheckpointOpener {
                                      std::map<std::string, std::size_t>& opened) {
     const std::string subject =
         quote_text(owner.native()) + ": tensor " + quote_text(tensor.name) + " has its data in ";
-    if (!is_inside(tensor.file))
+    if (!is_inside_path(tensor.file))
       return Failure{subject + quote_text(tensor.file) + ", which is not a plain path inside the folder"};
     auto found = opened.find(tensor.file);
     if (found == opened.end()) {
@@ -235,25 +227,13 @@ class CheckpointOpener {
 
   Status open_index(const fs::path& folder, const fs::path& path) {
     index_name_ = path.filename().string();
-    Result<json> index = read_bounded_json(path.string());
-    if (!index.ok()) return index.failure();
-    const std::string subject = quote_text(path.native()) + ": ";
-    if (!index.value().is_object()) return Failure{subject + "expected a JSON object"};
-    const auto map = index.value().find("weight_map");
-    if (map == index.value().end())
-      return Failure{subject + "this JSON has no 'weight_map', so it is not an index; " + expected()};
-    if (!map->is_object()) return Failure{subject + "'weight_map' is not an object"};
-    std::map<std::string, std::size_t> shards;
-    for (const auto& [tensor, file] : map->items()) {
-      if (!file.is_string())
-        return Failure{subject + "tensor " + quote_text(tensor) + " is not placed in a file by its name"};
-      const auto& name = file.get_ref<const std::string&>();
-      if (!is_inside(name))
-        return Failure{subject + "tensor " + quote_text(tensor) + " is placed in " + quote_text(name) +
-                       ", which is not a plain path inside the folder"};
-      shards.emplace(name, 0);
-    }
+    const Result<MappedFile> file = MappedFile::open(path);
+    if (!file.ok()) return file.failure();
+    const auto index = parse_shard_index(file.value().bytes());
+    if (!index.ok()) return Failure{quote_text(path.native()) + ": " + index.failure().message};
     note_input(path);
+    std::map<std::string, std::size_t> shards;
+    for (const auto& [tensor, shard] : index.value()) shards.emplace(shard, 0);
     for (auto& [name, number] : shards) {
       if (!is_present(folder / name))
         return Failure{"the shard " + quote_text(name) + ", which " + quote_text(path.native()) +
@@ -261,8 +241,7 @@ class CheckpointOpener {
       number = checkpoint_.tensor_files_.size();  // where the shard's own file will be
       if (const Status mapped = map_tensor_file(folder / name); !mapped.ok()) return mapped;
     }
-    for (const auto& [tensor, file] : map->items())
-      index_.emplace_back(tensor, shards.at(file.get_ref<const std::string&>()));
+    for (const auto& [tensor, shard] : index.value()) index_.emplace_back(tensor, shards.at(shard));
     return {};
   }
 
@@ -302,7 +281,7 @@ class CheckpointOpener {
         return Failure{quote_text(path) + ": a module without a 'path'"};
       const auto& name = place->get_ref<const std::string&>();
       if (name.empty()) continue;
-      if (!is_inside(name))
+      if (!is_inside_path(name))
         return Failure{quote_text(path) + ": the module path " + quote_text(name) +
                        " is not a plain path inside the folder"};
       names.push_back(name + "/config.json");
