@@ -108,15 +108,9 @@ class EncodedStream final : public ValueStream {
   std::span<const float> next(uint64_t count) override {
     release();
     check_interrupt();
-    const uint64_t cols = decoder_.cols();
-    values_.resize(std::min(count, decoder_.rows() * cols - position_));
+    values_.resize(std::min(count, decoder_.rows() * decoder_.cols() - position_));
     parallel_for(values_.size(), kGrain, threads_, [&](size_t begin, size_t end) {
-      while (begin < end) {
-        const uint64_t row = (position_ + begin) / cols, col = (position_ + begin) % cols;
-        const size_t run = std::min<size_t>(end - begin, cols - col);
-        decoder_.values(row, col, std::span(values_).subspan(begin, run));
-        begin += run;
-      }
+      decoder_.flat_values(position_ + begin, std::span(values_).subspan(begin, end - begin));
     });
     position_ += values_.size();
     return values_;

@@ -77,6 +77,16 @@ void RowDecoder::values(uint64_t row, uint64_t first, std::span<float> out) cons
   }
 }
 
+void RowDecoder::flat_values(uint64_t first, std::span<float> out) const {
+  while (!out.empty()) {
+    const uint64_t row = first / cols(), col = first % cols();
+    const uint64_t run = std::min<uint64_t>(out.size(), cols() - col);
+    values(row, col, out.first(run));
+    out = out.subspan(run);
+    first += run;
+  }
+}
+
 float RowDecoder::value_ref(uint64_t row, uint64_t col) const {
   const Encoding& encoding = view_.encoding;
   const uint64_t block = row / encoding.block_rows * view_.layout.blocks_per_row + col / encoding.block_cols;

@@ -60,6 +60,8 @@ class RowDecoder {
   void codes(uint64_t row, uint64_t first, std::span<uint8_t> codes) const;
   /// The values of columns [first, first + out.size()) of a row.
   void values(uint64_t row, uint64_t first, std::span<float> out) const;
+  /// The values [first, first + out.size()) of the row-major flattening.
+  void flat_values(uint64_t first, std::span<float> out) const;
   /// Scalar twin of values(), one weight at a time.
   float value_ref(uint64_t row, uint64_t col) const;
 
