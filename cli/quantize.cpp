@@ -7,6 +7,7 @@
 
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
+#include "cli/target_flags.h"
 #include "cli/verb.h"
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/crumb_file/writer.h"
@@ -23,6 +24,7 @@ struct Options {
   std::string input, output;
   std::string key, memory;
   RecipeFlags recipe;
+  TargetFlags target;
   int threads = 0;
   bool json = false, dry_run = false, resume = false;
 };
@@ -35,7 +37,13 @@ struct Outcome {
   bool foreseen = false;     ///< dry run: nothing that depends on the data is known
   bool upper_bound = false;  ///< bytes are at most these, because zstd will make them fewer
   double seconds = 0;
-  uint64_t peak_bytes = 0;  ///< of resident memory
+  uint64_t peak_bytes = 0;             ///< of resident memory
+  std::optional<BudgetChoice> budget;  ///< with --target: what was chosen, and measured for it
+
+  /// Whether errors of a tensor are known.
+  bool measured(const TensorReport& tensor) const {
+    return !foreseen || (budget && budget->chosen.contains(tensor.name));
+  }
 };
 
 Json report_json(const Options& options, const Outcome& outcome) {
@@ -59,12 +67,13 @@ Json report_json(const Options& options, const Outcome& outcome) {
     row["dtype"] = dtype_name(tensor.dtype);
     row["spec"] = kept ? Json(nullptr) : Json(tensor.spec);
     row["bytes"] = tensor.bytes;
-    row["sqnr_db"] = outcome.foreseen ? Json(nullptr) : json_sqnr(tensor.sqnr_db);
-    row["max_abs_error"] = outcome.foreseen ? Json(nullptr) : json_number(tensor.max_abs_error);
+    row["sqnr_db"] = outcome.measured(tensor) ? json_sqnr(tensor.sqnr_db) : Json(nullptr);
+    row["max_abs_error"] = outcome.measured(tensor) ? json_number(tensor.max_abs_error) : Json(nullptr);
     row["kept_because"] = kept ? Json(tensor.kept_because) : Json(nullptr);
     if (tensor.saturated_scales > 0) row["saturated_scales"] = tensor.saturated_scales;
     json["tensors"].push_back(std::move(row));
   }
+  if (outcome.budget) add_json(*outcome.budget, options.target.target, json);
   return json;
 }
 
@@ -124,6 +133,7 @@ void print_report(const Options& options, const Outcome& outcome) {
   for (const auto& [reason, count] : kept) {
     std::cout << (outcome.foreseen ? "  keep " : "  kept ") << count << ": " << reason << "\n";
   }
+  if (outcome.budget) print_choice(*outcome.budget);
   if (!quantized.empty() && !outcome.foreseen) print_worst(std::move(quantized));
 }
 
@@ -179,7 +189,8 @@ Outcome run_outcome(const Options& options, const Checkpoint& checkpoint,
 
 void quantize_verb(const Options& options) {
   const double start = now_seconds();
-  const Recipe recipe = recipe_of(options.recipe);
+  const std::optional<Wish> wish = wish_of(options.target, options.recipe);
+  Recipe recipe = wish ? Recipe{} : recipe_of(options.recipe);
   const uint64_t memory = memory_of(options);
   if (options.output.empty() && !options.dry_run) {
     throw usage_error("quantize needs -o FILE, the packed file to write (or --dry-run)");
@@ -187,6 +198,14 @@ void quantize_verb(const Options& options) {
   refuse_packed(options.input);
   const Checkpoint checkpoint = Checkpoint::open(options.input, {.key = options.key}).take();
   note_skipped(checkpoint.skipped());
+  const std::filesystem::path recipe_path = recipe_beside(options.output);
+  std::optional<BudgetChoice> budget;
+  if (wish) {
+    for (const auto& path : {std::filesystem::path(options.output), recipe_path})
+      if (!options.output.empty()) refuse_overwriting_inputs(checkpoint.input_paths(), path);
+    budget = choose(*wish, options.recipe, checkpoint, memory, options.threads);
+    recipe = budget->recipe;
+  }
   const std::vector<PlannedTensor> plan = plan_checkpoint(checkpoint, recipe);
   const RunPlan run = plan_run(checkpoint, plan, recipe, memory, options.threads);
   Outcome outcome;
@@ -195,14 +214,24 @@ void quantize_verb(const Options& options) {
     outcome = {.report = foresee_report(checkpoint, plan, run),
                .foreseen = true,
                .upper_bound = recipe.zstd > 0,
-               .peak_bytes = run.peak_memory_bytes};
+               .peak_bytes = run.peak_memory_bytes,
+               .budget = std::nullopt};
+    if (budget) fill_in(*budget, outcome.report);
   } else {
     outcome = run_outcome(options, checkpoint, plan, run);
     note_conversions(outcome.report);
+    if (budget) write_recipe(*budget, recipe_path);
     outcome.seconds = now_seconds() - start;
   }
+  outcome.budget = std::move(budget);
   if (options.json) return print_json(report_json(options, outcome));
   print_report(options, outcome);
+  if (!wish) return;
+  if (options.dry_run) {
+    std::cout << "the recipe:\n" << to_yaml(recipe);
+  } else {
+    std::cout << "the recipe is " << recipe_path.string() << "\n";
+  }
 }
 
 }  // namespace
@@ -216,6 +245,7 @@ void add_quantize(CLI::App& app) {
   verb->add_option("--key", options->key,
                    "The entry of a PyTorch file that is the model, as in model or ema.model");
   add_recipe_flags(*verb, options->recipe);
+  add_target_flags(*verb, options->target);
   verb->add_flag("--dry-run", options->dry_run,
                  "Write nothing; say what would become of every tensor, the file's size and the memory");
   verb->add_flag("--resume", options->resume,

@@ -71,7 +71,8 @@ void add_recipe_flags(CLI::App& verb, RecipeFlags& flags) {
 Recipe recipe_of(const RecipeFlags& flags) {
   const int given = !flags.scheme.empty() + !flags.weights.empty() + !flags.recipe.empty();
   if (given == 0) {
-    throw usage_error("quantize needs --scheme NAME, --weights SPEC or --recipe FILE, as in --scheme W4A16");
+    throw usage_error(
+        "quantize needs --scheme NAME, --weights SPEC, --recipe FILE or --target SIZE, as in --scheme W4A16");
   }
   if (given > 1) {
     throw usage_error("--scheme, --weights and --recipe say the same thing; give one of them");

@@ -1,0 +1,125 @@
+#include "cli/target_flags.h"
+
+#include <cstdio>
+#include <iostream>
+#include <map>
+
+#include "formats/io/output_file.h"
+#include "formats/io/text.h"
+
+namespace crumb::cli {
+namespace {
+
+std::string not_empty(const std::string& value) {
+  return value.empty() ? "found nothing, expected a value" : "";
+}
+
+}  // namespace
+
+void add_target_flags(CLI::App& verb, TargetFlags& flags) {
+  verb.add_option(
+          "--target", flags.target,
+          "Choose a format for every tensor, embedding tables too, so that all stay within SIZE and the "
+          "least is lost: bits per weight, as in 3.5bpw, or the file's size, as in 200MB; writes the "
+          "recipe beside the output")
+      ->type_name("SIZE")
+      ->check(not_empty);
+  verb.add_option("--formats", flags.formats,
+                  "What --target chooses from, with commas between (" + std::string(kDefaultFormats) + ")")
+      ->type_name("SPEC,...")
+      ->check(not_empty);
+}
+
+std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe) {
+  if (flags.target.empty()) {
+    if (!flags.formats.empty())
+      throw usage_error("--formats is what --target chooses from; give --target too");
+    return std::nullopt;
+  }
+  const std::pair<const char*, const std::string*> others[] = {
+      {"--scheme", &recipe.scheme}, {"--weights", &recipe.weights}, {"--recipe", &recipe.recipe}};
+  for (const auto& [flag, value] : others) {
+    if (value->empty()) continue;
+    throw usage_error("--target chooses the formats that " + std::string(flag) +
+                      " names; give one of the two (--set, --embeddings and --exclude may stand beside "
+                      "--target)");
+  }
+  Wish wish;
+  const Result<Target> target = parse_target(flags.target);
+  if (!target.ok()) throw usage_error("--target: " + target.failure().message);
+  wish.target = target.value();
+  try {
+    wish.formats = parse_formats(flags.formats.empty() ? kDefaultFormats : std::string_view(flags.formats));
+  } catch (const Error& error) {
+    throw usage_error(std::string("--formats: ") + error.what());
+  }
+  return wish;
+}
+
+BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint& checkpoint, uint64_t memory,
+                    int threads) {
+  std::optional<Progress> progress;
+  BudgetRequest request{.target = wish.target, .formats = wish.formats, .recipe = {}, .measure = {}};
+  request.recipe = [&](const QuantSpec& weights, const QuantSpec& embeddings) {
+    Recipe recipe;
+    recipe.weights = weights;
+    recipe.embeddings = embeddings;
+    apply_flags(flags, recipe);
+    return recipe;
+  };
+  request.measure = {.memory = memory, .threads = threads, .progress = {}};
+  request.measure.progress = [&](const MeasureProgress& done) {
+    if (!progress) progress.emplace("measuring", "tensors", done.all_tensors, done.all_bytes);
+    progress->update(done.tensors, done.bytes);
+  };
+  BudgetChoice choice = choose_by_budget(checkpoint, request);
+  if (choice.best_everywhere) {
+    std::fprintf(stderr,
+                 "note: the target leaves room to spare; every tensor has the format that loses least\n");
+  }
+  return choice;
+}
+
+std::filesystem::path recipe_beside(const std::filesystem::path& output) {
+  return std::filesystem::path(output).replace_extension(".recipe.yaml");
+}
+
+void write_recipe(const BudgetChoice& choice, const std::filesystem::path& path) {
+  OutputFile file(path);
+  file.append(to_yaml(choice.recipe));
+  file.commit();
+}
+
+void fill_in(const BudgetChoice& choice, CheckpointReport& report) {
+  for (TensorReport& tensor : report.tensors) {
+    const auto found = choice.chosen.find(tensor.name);
+    if (found == choice.chosen.end()) continue;
+    tensor.sqnr_db = found->second.sqnr_db;
+    tensor.max_abs_error = found->second.max_abs_error;
+    tensor.saturated_scales = found->second.saturated_scales;
+  }
+}
+
+void add_json(const BudgetChoice& choice, const std::string& target, Json& json) {
+  json["recipe"] = to_yaml(choice.recipe);
+  json["assignment"] = {{"target", target},
+                        {"tensors", choice.chosen.size()},
+                        {"loss", json_number(choice.loss)},
+                        {"bound", json_number(choice.bound)}};
+}
+
+void print_choice(const BudgetChoice& choice) {
+  std::map<std::string, size_t> uses;
+  for (const auto& [name, format] : choice.chosen) ++uses[format.spec.to_string()];
+  std::cout << "chosen for " << choice.chosen.size() << " tensors, which lose " << fixed(choice.loss, 6)
+            << " in all of squared error over squared norm";
+  if (choice.bound < choice.loss) {
+    std::cout << " (no choice loses less than " << fixed(choice.bound, 6) << ")";
+  } else {
+    std::cout << " (no choice loses less)";
+  }
+  std::cout << "\n";
+  for (const auto& [spec, count] : uses) std::cout << "  " << count << ": " << spec << "\n";
+}
+
+}  // namespace crumb::cli

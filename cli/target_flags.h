@@ -1,0 +1,51 @@
+// The flags of crumb quantize that let a budget choose: --target and --formats.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "cli/output.h"
+#include "cli/recipe_flags.h"
+#include "quant/budget/budget.h"
+#include "quant/checkpoint_run.h"
+
+namespace crumb::cli {
+
+struct TargetFlags {
+  std::string target, formats;
+};
+
+void add_target_flags(CLI::App& verb, TargetFlags& flags);
+
+/// A target and what may be chosen from.
+struct Wish {
+  Target target;
+  std::vector<QuantSpec> formats;
+};
+
+/// What the flags say; nothing without --target. Throws Error(kUsage), also for flags that exclude each other.
+std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe);
+
+/// Measures and chooses, with progress and notes on stderr. --include, --exclude, --embeddings, --set and --zstd
+/// hold.
+BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint& checkpoint, uint64_t memory,
+                    int threads);
+
+/// Where the recipe goes that was chosen for this packed file: minilm.crumb, minilm.recipe.yaml.
+std::filesystem::path recipe_beside(const std::filesystem::path& output);
+
+/// Writes it there.
+void write_recipe(const BudgetChoice& choice, const std::filesystem::path& path);
+
+/// Fills in what a dry run knows of the tensors that were measured.
+void fill_in(const BudgetChoice& choice, CheckpointReport& report);
+
+/// "recipe" and "assignment", for the report in JSON.
+void add_json(const BudgetChoice& choice, const std::string& target, Json& json);
+
+/// How many tensors have which format, and what is lost, for the report as text.
+void print_choice(const BudgetChoice& choice);
+
+}  // namespace crumb::cli

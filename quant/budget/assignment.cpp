@@ -1,0 +1,329 @@
+#include "quant/budget/assignment.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+namespace crumb {
+namespace {
+
+constexpr double kRounding = 1e-12;  // of a loss: nothing is searched for less
+constexpr double kWideGap = 1e-3;    // of a loss: between bound and best, where the large item is split
+constexpr int kMostSplits = 3;       // items that are split, one inside the other
+constexpr uint32_t kNoNode = UINT32_MAX;
+
+/// An option that no other beats in both.
+struct Candidate {
+  uint32_t option;
+  int64_t cost;
+  double loss;
+};
+using Candidates = std::vector<Candidate>;  // of an item: costs grow, losses fall
+
+Candidates undominated(const std::vector<AssignmentOption>& options) {
+  Candidates all;
+  for (uint32_t i = 0; i < options.size(); ++i)
+    all.push_back({i, static_cast<int64_t>(options[i].cost), options[i].loss});
+  std::ranges::sort(all, [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.cost, a.loss, a.option) < std::tie(b.cost, b.loss, b.option);
+  });
+  Candidates kept;
+  for (const Candidate& candidate : all) {
+    if (kept.empty() || candidate.loss < kept.back().loss) kept.push_back(candidate);
+  }
+  return kept;
+}
+
+/// Places in `candidates` of its lower convex hull.
+std::vector<uint32_t> hull_of(const Candidates& candidates) {
+  std::vector<uint32_t> hull;
+  const auto gain = [&](uint32_t from, uint32_t to) {  // loss that falls, a unit of cost
+    return (candidates[from].loss - candidates[to].loss) /
+           static_cast<double>(candidates[to].cost - candidates[from].cost);
+  };
+  for (uint32_t i = 0; i < candidates.size(); ++i) {
+    while (hull.size() >= 2 && gain(hull.back(), i) >= gain(hull[hull.size() - 2], hull.back()))
+      hull.pop_back();
+    hull.push_back(i);
+  }
+  return hull;
+}
+
+/// What the linear relaxation knows.
+struct Relaxation {
+  std::vector<uint32_t> base;    ///< the best candidates at the price
+  std::vector<uint32_t> greedy;  ///< base, and what else fits
+  int64_t slack = 0;             ///< of the budget, left by base
+  double base_loss = 0;
+  double price = 0;                ///< loss that a unit of cost is worth
+  double bound = 0;                ///< of every choice within the budget
+  std::optional<size_t> breaking;  ///< the item that does not fit in whole; nothing where all fit
+};
+
+class Search {
+ public:
+  Search(std::span<const std::vector<AssignmentOption>> items, const AssignmentLimits& limits)
+      : limits_(limits) {
+    for (const auto& options : items) items_.push_back(undominated(options));
+  }
+
+  std::optional<Assignment> run(int64_t budget) {
+    int64_t least = 0;
+    for (const Candidates& item : items_) least += item.front().cost;
+    if (least > budget) return std::nullopt;
+    bound_ = std::numeric_limits<double>::infinity();
+    look(budget, kMostSplits);
+    Assignment found;
+    for (size_t i = 0; i < items_.size(); ++i) {
+      found.choice.push_back(best_[i].option);
+      found.cost += static_cast<uint64_t>(best_[i].cost);
+      found.loss += best_[i].loss;
+    }
+    const double tolerance = found.loss * kRounding;
+    found.bound = bound_ >= found.loss - tolerance ? found.loss : std::max(bound_, 0.0);
+    return found;
+  }
+
+ private:
+  /// Searches items_ as they are; best_ and bound_ hold what all calls together know.
+  void look(int64_t budget, int splits) {
+    int64_t least = 0;
+    for (const Candidates& item : items_) least += item.front().cost;
+    if (least > budget) return;
+    const Relaxation relaxed = relax(budget);
+    offer(relaxed.base);
+    offer(relaxed.greedy);
+    if (!relaxed.breaking || hopeless(relaxed.bound)) return;
+    const std::vector<Candidate> whole = items_[*relaxed.breaking];
+    if (splits == 0 || whole.size() < 2 || best_loss_ - relaxed.bound <= kWideGap * best_loss_) {
+      combine(relaxed);
+      return;
+    }
+    for (const Candidate& candidate : whole) {
+      items_[*relaxed.breaking] = {candidate};
+      look(budget, splits - 1);
+    }
+    items_[*relaxed.breaking] = whole;
+  }
+
+  bool hopeless(double bound) const { return bound >= best_loss_ - best_loss_ * kRounding; }
+
+  Relaxation relax(int64_t budget) const {
+    struct Step {
+      double gain;
+      size_t item;
+      uint32_t from, to;
+    };
+    std::vector<Step> steps;
+    Relaxation relaxed;
+    relaxed.base.assign(items_.size(), 0);
+    relaxed.slack = budget;
+    for (size_t i = 0; i < items_.size(); ++i) {
+      const Candidates& item = items_[i];
+      relaxed.slack -= item.front().cost;
+      const std::vector<uint32_t> hull = hull_of(item);
+      for (size_t k = 1; k < hull.size(); ++k) {
+        const Candidate &from = item[hull[k - 1]], &to = item[hull[k]];
+        steps.push_back(
+            {(from.loss - to.loss) / static_cast<double>(to.cost - from.cost), i, hull[k - 1], hull[k]});
+      }
+    }
+    std::ranges::stable_sort(steps, [](const Step& a, const Step& b) { return a.gain > b.gain; });
+    relaxed.greedy = relaxed.base;
+    int64_t left = relaxed.slack;
+    for (const Step& step : steps) {
+      const int64_t cost = items_[step.item][step.to].cost - items_[step.item][step.from].cost;
+      if (cost <= left && relaxed.greedy[step.item] == step.from) {
+        relaxed.greedy[step.item] = step.to;
+        left -= cost;
+        if (!relaxed.breaking) {
+          relaxed.base[step.item] = step.to;
+          relaxed.slack = left;
+        }
+      } else if (!relaxed.breaking) {
+        relaxed.breaking = step.item;
+        relaxed.price = step.gain;
+      }
+    }
+    for (size_t i = 0; i < items_.size(); ++i) relaxed.base_loss += items_[i][relaxed.base[i]].loss;
+    relaxed.bound = relaxed.base_loss - relaxed.price * static_cast<double>(relaxed.slack);
+    return relaxed;
+  }
+
+  /// A choice of candidates within the budget.
+  void offer(const std::vector<uint32_t>& places) {
+    double loss = 0;
+    for (size_t i = 0; i < items_.size(); ++i) loss += items_[i][places[i]].loss;
+    if (!best_.empty() && loss >= best_loss_) return;
+    best_loss_ = loss;
+    best_.clear();
+    for (size_t i = 0; i < items_.size(); ++i) best_.push_back(items_[i][places[i]]);
+  }
+
+  /// A combination: how it differs from the base, by the items that were looked at.
+  struct State {
+    int64_t cost;
+    double loss;
+    double regret;  ///< loss + price * cost; what the bound rises by
+    uint32_t node;
+  };
+  /// How a state came about.
+  struct Node {
+    uint32_t before;
+    uint32_t item;
+    uint32_t place;
+  };
+  /// A candidate beside the base's.
+  struct Change {
+    int64_t cost;
+    double loss;
+    double regret;
+    uint32_t place;
+  };
+  struct Turn {
+    size_t item;
+    std::vector<Change> changes;  ///< regrets grow
+  };
+
+  std::vector<Turn> turns_of(const Relaxation& relaxed) const {
+    std::vector<Turn> turns;
+    for (size_t i = 0; i < items_.size(); ++i) {
+      const Candidate& base = items_[i][relaxed.base[i]];
+      Turn turn{i, {}};
+      for (uint32_t place = 0; place < items_[i].size(); ++place) {
+        if (place == relaxed.base[i]) continue;
+        Change change{items_[i][place].cost - base.cost, items_[i][place].loss - base.loss, 0, place};
+        change.regret = std::max(0.0, change.loss + relaxed.price * static_cast<double>(change.cost));
+        if (!hopeless(relaxed.bound + change.regret)) turn.changes.push_back(change);
+      }
+      std::ranges::stable_sort(turn.changes, {}, &Change::regret);
+      if (!turn.changes.empty()) turns.push_back(std::move(turn));
+    }
+    std::ranges::stable_sort(turns, {}, [](const Turn& turn) { return turn.changes.front().regret; });
+    return turns;
+  }
+
+  void combine(const Relaxation& relaxed) {
+    const std::vector<Turn> turns = turns_of(relaxed);
+    // What the turns that are still to come can change the cost by.
+    std::vector<int64_t> least(turns.size() + 1, 0), most(turns.size() + 1, 0);
+    for (size_t t = turns.size(); t-- > 0;) {
+      int64_t low = 0, high = 0;
+      for (const Change& change : turns[t].changes) {
+        low = std::min(low, change.cost);
+        high = std::max(high, change.cost);
+      }
+      least[t] = least[t + 1] + low;
+      most[t] = most[t + 1] + high;
+    }
+    std::vector<Node> nodes;
+    std::vector<State> states{{0, 0, 0, kNoNode}}, made;
+    double dropped = std::numeric_limits<double>::infinity();  // the least regret of what was left out
+    std::optional<State> best;
+    for (size_t t = 0; t < turns.size(); ++t) {
+      made.clear();
+      const auto keep = [&](const State& state) {
+        if (state.cost + least[t + 1] > relaxed.slack) return false;
+        const int64_t unused = relaxed.slack - state.cost - most[t + 1];
+        const double waste = unused > 0 ? relaxed.price * static_cast<double>(unused) : 0;
+        return !hopeless(relaxed.bound + state.regret + waste);
+      };
+      bool cut = false;
+      for (const State& state : states) {
+        if (keep(state)) made.push_back(state);
+        for (const Change& change : turns[t].changes) {
+          State next{state.cost + change.cost, state.loss + change.loss, state.regret + change.regret,
+                     state.node};
+          if (hopeless(relaxed.bound + next.regret)) break;
+          if (!keep(next)) continue;
+          if (looked_at_ >= limits_.all || nodes.size() >= kNoNode - 1) {
+            dropped = std::min(dropped, next.regret);
+            cut = true;
+            continue;
+          }
+          ++looked_at_;
+          next.node = static_cast<uint32_t>(nodes.size());
+          nodes.push_back({state.node, static_cast<uint32_t>(turns[t].item), change.place});
+          made.push_back(next);
+          if (next.cost <= relaxed.slack && relaxed.base_loss + next.loss < best_loss_) {
+            best_loss_ = relaxed.base_loss + next.loss;
+            best = next;
+          }
+        }
+      }
+      thin(made, dropped);
+      // Nodes of states that are gone are not needed, nor those before them that nobody else stands on.
+      if (nodes.size() > 8 * limits_.width) sweep(nodes, made, best);
+      std::swap(states, made);
+      if (cut) {
+        for (const State& state : states) dropped = std::min(dropped, state.regret);
+        break;
+      }
+    }
+    if (best) {
+      std::vector<uint32_t> places = relaxed.base;
+      for (uint32_t node = best->node; node != kNoNode; node = nodes[node].before)
+        places[nodes[node].item] = nodes[node].place;
+      best_.clear();
+      for (size_t i = 0; i < items_.size(); ++i) best_.push_back(items_[i][places[i]]);
+    }
+    if (!hopeless(relaxed.bound + dropped)) bound_ = std::min(bound_, relaxed.bound + dropped);
+  }
+
+  /// Drops combinations that another beats in cost and loss, and those of most regret beyond the width.
+  void thin(std::vector<State>& states, double& dropped) const {
+    std::ranges::sort(states, [](const State& a, const State& b) {
+      return std::tie(a.cost, a.loss, a.node) < std::tie(b.cost, b.loss, b.node);
+    });
+    size_t kept = 0;
+    for (const State& state : states) {
+      if (kept == 0 || state.loss < states[kept - 1].loss) states[kept++] = state;
+    }
+    states.resize(kept);
+    if (states.size() <= limits_.width) return;
+    std::ranges::sort(states, [](const State& a, const State& b) {
+      return std::tie(a.regret, a.cost, a.node) < std::tie(b.regret, b.cost, b.node);
+    });
+    dropped = std::min(dropped, states[limits_.width].regret);
+    states.resize(limits_.width);
+  }
+
+  static void sweep(std::vector<Node>& nodes, std::vector<State>& states, std::optional<State>& best) {
+    std::vector<uint32_t> place(nodes.size(), kNoNode);
+    const auto mark = [&](uint32_t node) {
+      for (; node != kNoNode && place[node] == kNoNode; node = nodes[node].before) place[node] = 0;
+    };
+    for (const State& state : states) mark(state.node);
+    if (best) mark(best->node);
+    uint32_t kept = 0;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (place[i] == kNoNode) continue;
+      Node node = nodes[i];
+      if (node.before != kNoNode) node.before = place[node.before];
+      place[i] = kept;
+      nodes[kept++] = node;
+    }
+    nodes.resize(kept);
+    for (State& state : states)
+      if (state.node != kNoNode) state.node = place[state.node];
+    if (best) best->node = place[best->node];
+  }
+
+  const AssignmentLimits limits_;
+  std::vector<Candidates> items_;
+  std::vector<Candidate> best_;  ///< the best choice that is known; empty before the first
+  double best_loss_ = std::numeric_limits<double>::infinity();
+  double bound_ = 0;  ///< the least bound of what was left out
+  size_t looked_at_ = 0;
+};
+
+}  // namespace
+
+std::optional<Assignment> assign(std::span<const std::vector<AssignmentOption>> items, uint64_t budget,
+                                 const AssignmentLimits& limits) {
+  constexpr uint64_t kMost = uint64_t{1} << 62;
+  return Search(items, limits).run(static_cast<int64_t>(std::min(budget, kMost)));
+}
+
+}  // namespace crumb
