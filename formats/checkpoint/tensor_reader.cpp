@@ -69,6 +69,7 @@ Status TensorReader::fill_input() {
 
 Status TensorReader::inflate(std::span<std::byte> out) {
   if (!inflater_) inflater_.emplace();
+  const std::uint64_t after = tensor_->place.decoded - decoded_ - out.size();  // what is not asked for yet
   std::size_t used = 0;
   while (!out.empty()) {
     if (used == input_.size()) {
@@ -83,7 +84,7 @@ Status TensorReader::inflate(std::span<std::byte> out) {
     if (out.empty()) break;
     const bool stuck = step.value().consumed == 0 && step.value().produced == 0;
     if (step.value().ended || (stuck && consumed_ == tensor_->place.stored))
-      return damaged("its compressed data ends " + byte_text(out.size()) + " too early");
+      return damaged("its compressed data ends " + byte_text(after + out.size()) + " too early");
   }
   input_.erase(input_.begin(), input_.begin() + static_cast<std::ptrdiff_t>(used));
   return {};

@@ -70,7 +70,7 @@ class Case:
         process.communicate(timeout=60)
         return process.returncode != 0
 
-    def kill_in_the_middle(self, *more, tensors=3):
+    def kill_in_the_middle(self, *more, tensors=6):
         """Kills a run that has written so many tensors down."""
         process = self.start(*more)
         while process.poll() is None and lines_of(self.journal) <= tensors:
