@@ -200,6 +200,7 @@ void quantize_verb(const Options& options) {
   note_skipped(checkpoint.skipped());
   const std::filesystem::path recipe_path = recipe_beside(options.output);
   std::optional<BudgetChoice> budget;
+  const uint64_t base = resident_bytes();
   if (wish) {
     for (const auto& path : {std::filesystem::path(options.output), recipe_path})
       if (!options.output.empty()) refuse_overwriting_inputs(checkpoint.input_paths(), path);
@@ -207,7 +208,7 @@ void quantize_verb(const Options& options) {
     recipe = budget->recipe;
   }
   const std::vector<PlannedTensor> plan = plan_checkpoint(checkpoint, recipe);
-  const RunPlan run = plan_run(checkpoint, plan, recipe, memory, options.threads);
+  const RunPlan run = plan_run(checkpoint, plan, recipe, memory, options.threads, base);
   Outcome outcome;
   if (options.dry_run) {
     if (!options.output.empty()) refuse_overwriting_inputs(checkpoint.input_paths(), options.output);

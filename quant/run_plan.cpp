@@ -20,6 +20,7 @@ constexpr uint64_t kKeptSliceBytes =
     sizeof(float);                       // a kept tensor's slice has as many bytes as floats of a slice
 constexpr uint64_t kSlack = 20 * kMega;  // tables, decoded values, what the allocator does not give back
 constexpr uint64_t kPerThread = kMega;   // stacks and rows
+constexpr uint64_t kUnlike = 2 * kMega;  // by which two processes differ in what they begin with
 
 /// The architecture that a configuration names, for the header.
 std::string architecture(const Checkpoint& checkpoint) {
@@ -113,8 +114,13 @@ struct Need {
 
 class Planner {
  public:
-  Planner(const std::vector<PlannedTensor>& plan, const CrumbHeader& header, int zstd, int threads)
-      : plan_(plan), header_(header), zstd_(zstd), threads_(threads), base_(resident_bytes()) {}
+  Planner(const std::vector<PlannedTensor>& plan, const CrumbHeader& header, int zstd, int threads,
+          uint64_t base)
+      : plan_(plan),
+        header_(header),
+        zstd_(zstd),
+        threads_(threads),
+        base_(base > 0 ? base : resident_bytes()) {}
 
   /// The resident memory of a run with slices of about so many values.
   Need need(uint64_t wish) const {
@@ -151,7 +157,7 @@ std::string mega_text(uint64_t bytes) { return std::to_string((bytes + kMega - 1
 }  // namespace
 
 RunPlan plan_run(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan, const Recipe& recipe,
-                 uint64_t memory, int threads) {
+                 uint64_t memory, int threads, uint64_t base) {
   RunPlan run;
   run.recipe = to_yaml(recipe);
   run.header = packed_header(checkpoint, plan, run.recipe);
@@ -163,13 +169,13 @@ RunPlan plan_run(const Checkpoint& checkpoint, const std::vector<PlannedTensor>&
     for (const PlannedTensor& planned : plan) largest = std::max(largest, planned.entry->bytes);
     limit = 2 * largest + 200 * kMega;
   }
-  const Planner planner(plan, run.header, recipe.zstd, threads > 0 ? threads : default_threads());
+  const Planner planner(plan, run.header, recipe.zstd, threads > 0 ? threads : default_threads(), base);
   uint64_t wish = kSliceValues;
   Need need = planner.need(wish);
   while (need.peak > limit && wish > kLeastSliceValues) need = planner.need(wish /= 2);
   if (need.peak > limit && memory != 0) {
     throw usage_error("a memory of " + mega_text(memory) + " is too little for this run; the least is " +
-                      mega_text(need.peak));
+                      mega_text(need.peak + kUnlike));
   }
   for (const PlannedTensor& planned : plan) {
     const Cut slice = cut(planned, wish);
