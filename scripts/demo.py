@@ -22,6 +22,7 @@ RUNS = [
     *FOUR_AND_TWO_BITS[:4],
     ("int3:group=64", ["--weights", "int3:group=64"]),
     FOUR_AND_TWO_BITS[4],
+    ("target 3.5bpw **", ["--target", "3.5bpw"]),
     *((name + " *", arguments + SMALL_EMBEDDINGS) for name, arguments in FOUR_AND_TWO_BITS),
 ]
 HEAD = ["format", "MB", "smaller", "bits/weight", "worst dB", "median dB", "mean cos", "least cos", "rank corr"]
@@ -45,7 +46,8 @@ def crumb(binary, *arguments):
 
 
 def row(binary, model, out, name, arguments, float_vectors):
-    stem = name.replace(" *", "_small_embeddings").replace(":", "_").replace("=", "")
+    stem = name.removesuffix(" **").replace(" *", "_small_embeddings")
+    stem = stem.replace(" ", "_").replace(":", "_").replace("=", "")
     packed, vectors = out / f"{stem}.crumb", out / f"{stem}.npy"
     report = json.loads(crumb(binary, "quantize", model, "-o", packed, *arguments, "--json"))
     crumb(binary, "embed", packed, "--text", SENTENCES, "-o", vectors)
@@ -81,7 +83,8 @@ def main():
         print_row(row(binary, model, out, name, arguments, float_vectors))
     print(
         "\nbits/weight: codes, scales and codebooks of all quantized tensors; embeddings are int8 per row, or"
-        "\n  int4:group=32 in the rows marked *"
+        "\n  int4:group=32 in the rows marked *; in the row marked ** every tensor, embeddings too, has the format that"
+        "\n  a budget of 3.5 bits per weight leaves it"
         "\nworst, median dB: signal to quantization noise ratio of the quantized tensors"
         "\ncos, rank corr: cosine similarity of each line's embedding with the float model's, and Spearman's"
         "\n  correlation of the similarities of all 19,900 pairs of lines"
