@@ -14,7 +14,7 @@ namespace crumb {
 namespace {
 
 constexpr uint64_t kMega = 1'000'000;
-constexpr uint64_t kSliceValues = uint64_t{1} << 22;  // 16 MiB of float32
+constexpr uint64_t kSliceValues = uint64_t{1} << 20;  // 4 MiB of float32: slices stay in the caches
 constexpr uint64_t kLeastSliceValues = uint64_t{1} << 16;
 constexpr uint64_t kKeptSliceBytes =
     sizeof(float);                       // a kept tensor's slice has as many bytes as floats of a slice
