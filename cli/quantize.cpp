@@ -224,6 +224,7 @@ void quantize_verb(const Options& options) {
     if (budget) write_recipe(*budget, recipe_path);
     outcome.seconds = now_seconds() - start;
   }
+  if (budget) note_unused(*wish, *budget, outcome.report);
   outcome.budget = std::move(budget);
   if (options.json) return print_json(report_json(options, outcome));
   print_report(options, outcome);

@@ -72,12 +72,19 @@ BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint
     if (!progress) progress.emplace("measuring", "tensors", done.all_tensors, done.all_bytes);
     progress->update(done.tensors, done.bytes);
   };
-  BudgetChoice choice = choose_by_budget(checkpoint, request);
-  if (choice.best_everywhere) {
-    std::fprintf(stderr,
-                 "note: the target leaves room to spare; every tensor has the format that loses least\n");
-  }
-  return choice;
+  return choose_by_budget(checkpoint, request);
+}
+
+void note_unused(const Wish& wish, const BudgetChoice& choice, const CheckpointReport& report) {
+  constexpr double kMuch = 0.01;
+  const double used = wish.target.file_bytes > 0 ? static_cast<double>(report.output_bytes) /
+                                                       static_cast<double>(wish.target.file_bytes)
+                                                 : report.bits_per_weight / wish.target.bits_per_weight;
+  if (used > 1 - kMuch) return;
+  std::fprintf(stderr, "note: %s %% of the target is left: %s\n", fixed(100 * (1 - used), 1).c_str(),
+               choice.best_everywhere   ? "every tensor has the format that loses least"
+               : choice.recipe.zstd > 0 ? "it counts bytes before zstd, and formats differ by whole bits"
+                                        : "no larger choice of these formats within it loses less");
 }
 
 std::filesystem::path recipe_beside(const std::filesystem::path& output) {

@@ -39,6 +39,9 @@ std::filesystem::path recipe_beside(const std::filesystem::path& output);
 /// Writes it there.
 void write_recipe(const BudgetChoice& choice, const std::filesystem::path& path);
 
+/// Says on stderr why a target is not used up, where more than a hundredth of it is left.
+void note_unused(const Wish& wish, const BudgetChoice& choice, const CheckpointReport& report);
+
 /// Fills in what a dry run knows of the tensors that were measured.
 void fill_in(const BudgetChoice& choice, CheckpointReport& report);
 

@@ -197,12 +197,37 @@ def test_a_dry_run_reads_and_writes_nothing(crumb, choose, folder, tmp_path):
     assert "the recipe:\nversion: 1\n" in text and "no choice loses less" in text
 
 
-def test_the_text_names_the_recipe_and_measuring_shows(crumb, folder, tmp_path):
+def test_the_text_names_the_recipe_and_says_why_room_is_left(crumb, folder, tmp_path):
     done = crumb("quantize", folder, "-o", tmp_path / "a.b.crumb", "--target", "3.5bpw", "--formats", LIST)
     assert str(tmp_path / "a.b.recipe.yaml") in done.stdout and (tmp_path / "a.b.recipe.yaml").is_file()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.b.crumb", "a.b.recipe.yaml"]
     roomy = crumb("quantize", folder, "--dry-run", "--target", "1GB", "--formats", LIST)
-    assert "note: the target leaves room to spare" in roomy.stderr and "5: int8:channel" not in roomy.stderr
+    assert "every tensor has the format that loses least" in roomy.stderr
+    coarse = crumb("quantize", folder, "--dry-run", "--target", "7.9bpw", "--formats", "int2h:group=32,int8:channel")
+    assert "% of the target is left" in coarse.stderr and "no larger choice" in coarse.stderr
+    exact = crumb("quantize", folder, "--dry-run", "--target", "2.5bpw", "--formats", LIST)
+    assert "of the target is left" not in exact.stderr
+
+
+def test_resume_measures_again_and_gives_the_same(crumb, crumb_bin, tmp_path):
+    source = write_safetensors(
+        tmp_path / "in.safetensors", {f"{i}.weight": normal(512, 4096, seed=i) for i in range(12)}
+    )
+    base = ["quantize", source, "--target", "3.5bpw", "--formats", LIST]
+    crumb(*base, "-o", tmp_path / "whole.crumb")
+    out, interrupted = tmp_path / "out.crumb", 0
+    for delay in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8):
+        run = subprocess.Popen([crumb_bin, *map(str, base), "-o", out, "--resume"], stdout=-3, stderr=-3)
+        try:
+            run.wait(delay)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            run.wait()
+            interrupted += 1
+    crumb(*base, "-o", out, "--resume")
+    assert interrupted > 0 and out.read_bytes() == (tmp_path / "whole.crumb").read_bytes()
+    assert (tmp_path / "out.recipe.yaml").read_bytes() == (tmp_path / "whole.recipe.yaml").read_bytes()
+    assert not list(tmp_path.glob("*.partial*"))
 
 
 def test_targets_below_the_least_name_it(crumb, refuse, folder, tmp_path, uniform):
