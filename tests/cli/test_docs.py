@@ -3,10 +3,14 @@
 import pathlib
 import subprocess
 
+import pytest
+
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 
 
-def test_number_formats_page_shows_what_the_command_prints(crumb_bin):
-    printed = subprocess.run([crumb_bin, "formats"], capture_output=True, text=True, check=True).stdout
-    page = (DOCS / "number_formats.md").read_text()
-    assert printed.strip() in page
+@pytest.mark.parametrize(
+    ("page", "command"), [("number_formats.md", ["formats"]), ("recipes.md", ["recipe", "--fields"])]
+)
+def test_a_page_shows_what_the_command_prints(crumb_bin, page, command):
+    printed = subprocess.run([crumb_bin, *command], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() in (DOCS / page).read_text()
