@@ -20,6 +20,7 @@ constexpr uint64_t kKeptSliceBytes =
     sizeof(float);                       // a kept tensor's slice has as many bytes as floats of a slice
 constexpr uint64_t kSlack = 20 * kMega;  // tables, decoded values, what the allocator does not give back
 constexpr uint64_t kPerThread = kMega;   // stacks and rows
+constexpr uint64_t kPerTensor = 2000;    // a second header, the report
 constexpr uint64_t kUnlike = 2 * kMega;  // by which two processes differ in what they begin with
 
 /// The architecture that a configuration names, for the header.
@@ -88,7 +89,8 @@ uint64_t quantizing_bytes(const PlannedTensor& planned, const Cut& slice) {
   if (!planned.spec) return 0;
   const TensorEntry& entry = *planned.entry;
   const uint64_t widened = entry.dtype == DType::kF32 ? 0 : slice.values * sizeof(float);
-  return widened + slice_working_bytes(*planned.spec, entry.shape, slice.values);
+  const uint64_t codes = slice.values;  // as they are handed to the writer
+  return widened + codes + slice_working_bytes(*planned.spec, entry.shape, slice.values);
 }
 
 uint64_t largest_part(const PackedTensor& packed) {
@@ -120,26 +122,27 @@ class Planner {
         header_(header),
         zstd_(zstd),
         threads_(threads),
-        base_(base > 0 ? base : resident_bytes()) {}
+        base_(base > 0 ? base : resident_bytes()),
+        header_bytes_(2 * write_crumb_header(header).size() + header.tensors.size() * kPerTensor) {}
 
   /// The resident memory of a run with slices of about so many values.
   Need need(uint64_t wish) const {
     // One tensor may be read while another is quantized and a third is written: each has its own largest.
-    uint64_t slice_bytes = 0, reading = 0, quantizing = 0, waiting = 0, compressing = 0;
+    uint64_t slice_bytes = 0, reading = 0, quantizing = 0, compressing = 0, before = 0;
     for (size_t i = 0; i < plan_.size(); ++i) {
       const Cut slice = cut(plan_[i], wish);
       slice_bytes = std::max(slice_bytes, slice.bytes);
       reading = std::max(reading, TensorReader::resident_bytes(*plan_[i].entry));
-      quantizing = std::max(quantizing, quantizing_bytes(plan_[i], slice));
+      quantizing = std::max(quantizing, before + quantizing_bytes(plan_[i], slice));
       if (zstd_ > 0) compressing = std::max(compressing, largest_part(header_.tensors[i]));
-      waiting = std::max(waiting, waiting_bytes(plan_[i]));
+      before = waiting_bytes(plan_[i]);
     }
     Need need;
     need.most_waiting = std::max(2 * slice_bytes, uint64_t{1} << 16);
-    // Read: what waits, one in the making, one at work. Written: as much may wait.
-    const uint64_t work = 2 * need.most_waiting + 2 * slice_bytes + reading + quantizing + waiting +
-                          compressing + zstd_working_bytes(zstd_);
-    const uint64_t fixed = kSlack + static_cast<uint64_t>(threads_) * kPerThread;
+    // Read: what waits, one at work, and one whose memory is used again. Written: as much may wait.
+    const uint64_t work = 2 * need.most_waiting + 2 * slice_bytes + reading + quantizing + compressing +
+                          zstd_working_bytes(zstd_);
+    const uint64_t fixed = kSlack + static_cast<uint64_t>(threads_) * kPerThread + header_bytes_;
     need.peak = std::max(peak_resident_bytes(), base_ + fixed + work);
     return need;
   }
@@ -150,6 +153,7 @@ class Planner {
   const int zstd_;
   const int threads_;
   const uint64_t base_;
+  const uint64_t header_bytes_;  ///< what is held for every tensor, however small
 };
 
 std::string mega_text(uint64_t bytes) { return std::to_string((bytes + kMega - 1) / kMega) + " MB"; }

@@ -30,7 +30,7 @@ Slab SliceReader::next(size_t job) {
   if (ready_.front().job != job) throw Error("slices are taken out of turn");
   Slab slab = std::move(ready_.front().slab);
   ready_.pop_front();
-  waiting_ -= slab.bytes().size();
+  waiting_ -= slab.capacity();
   changed_.notify_all();
   return slab;
 }
@@ -110,7 +110,7 @@ void SliceReader::run() {
       ++job;
       position = 0;
     }
-    waiting_ += count;
+    waiting_ += slab.capacity();
     ready_.push_back({count == 0 ? job - 1 : job, std::move(slab)});
     changed_.notify_all();
   }

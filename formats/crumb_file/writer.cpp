@@ -35,6 +35,12 @@ uint64_t aligned(uint64_t offset) {
   return (offset + kCrumbAlignment - 1) / kCrumbAlignment * kCrumbAlignment;
 }
 
+void check_header_size(uint64_t header, uint64_t file) {
+  if (header <= most_crumb_header(file)) return;
+  throw Error("a header of " + std::to_string(header) + " bytes for a file of " + std::to_string(file) +
+              ": too many small tensors for one packed file");
+}
+
 }  // namespace
 
 CrumbWriter::CrumbWriter(const std::filesystem::path& path, CrumbHeader plan, int zstd_level,
@@ -150,10 +156,7 @@ uint64_t CrumbWriter::finish() {
   }
   const std::string header = write_crumb_header(header_);
   cut_to_end();
-  if (header.size() > most_crumb_header(file_.size())) {
-    throw Error("a header of " + std::to_string(header.size()) + " bytes for a file of " +
-                std::to_string(file_.size()) + ": too many small tensors for one packed file");
-  }
+  check_header_size(header.size(), file_.size());
   file_.write_at(0, write_crumb_preamble(header, file_.size()));
   file_.write_at(kCrumbPreamble, std::as_bytes(std::span(header)));
   const uint64_t size = file_.size();
@@ -163,12 +166,14 @@ uint64_t CrumbWriter::finish() {
 
 uint64_t place_uncompressed(CrumbHeader& plan) {
   const std::vector<Blob*> blobs = plan_blobs(plan, Codec::kNone);
-  uint64_t end = kCrumbPreamble + write_crumb_header(plan).size();
+  const uint64_t header = write_crumb_header(plan).size();
+  uint64_t end = kCrumbPreamble + header;
   for (Blob* blob : blobs) {
     blob->offset = aligned(end);
     blob->stored = blob->raw;
     if (__builtin_add_overflow(blob->offset, blob->raw, &end)) throw Error("the file would pass 2^64 bytes");
   }
+  check_header_size(header, end);  // compressed, the file may yet be too small for it
   return end;
 }
 

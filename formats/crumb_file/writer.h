@@ -77,7 +77,8 @@ class CrumbWriter {
 };
 
 /// Where every blob of a plan lies and how long the file is, when nothing is compressed; with compression
-/// nothing is longer. Throws Error where sizes overflow.
+/// nothing is longer. Throws Error where sizes overflow, and where the header is too large for
+/// such a file: too many small tensors.
 uint64_t place_uncompressed(CrumbHeader& plan);
 
 /// What compressing at this level holds in memory, besides the part itself.
