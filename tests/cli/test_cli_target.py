@@ -315,5 +315,5 @@ def test_the_least_memory_is_named_before_measuring(crumb, tmp_path):
             "int2h:group=64:search=mse,palette4:group=32,int8", "--json", "--memory"]  # fmt: skip
     refused = crumb(*args, "1MB", status=2).stderr
     assert "measuring" not in refused
-    least = int(re.search(r"the least is (\d+) MB", refused).group(1)) + 2  # two runs differ by a few pages
+    least = int(re.search(r"the least is (\d+) MB", refused).group(1)) + 4  # two runs differ by a few pages
     assert json.loads(crumb(*args, f"{least}MB").stdout)["peak_rss_bytes"] <= least * 1_000_000
