@@ -102,7 +102,7 @@ TEST_CASE("shards and their index") {
   put_tensors(dir.path() / "model-00002-of-00002.safetensors", {"c", "b"});
   const std::string first = "model-00001-of-00002.safetensors";
   const std::string second = "model-00002-of-00002.safetensors";
-  CHECK(says(why(dir.path()), {"several safetensors files", first.c_str(), second.c_str()}));
+  CHECK(says(why(dir.path()), {"several tensor files", first.c_str(), second.c_str()}));
 
   put_index(dir.path(), {{"a", first}, {"d", first}, {"c", second}, {"b", second}});
   for (const fs::path& path : {dir.path(), dir.path() / "model.safetensors.index.json"}) {
@@ -143,17 +143,17 @@ TEST_CASE("shards and their index") {
 TEST_CASE("what is no checkpoint is named for what it is") {
   const testing::TempDir dir;
   CHECK(says(why(dir.path() / "none"), {"none", "No such file", "expected a Hugging Face folder"}));
-  CHECK(says(why(dir.path()), {"holds no safetensors", "found nothing"}));
+  CHECK(says(why(dir.path()), {"holds no tensor files", "found nothing"}));
   put(dir.path() / "pytorch_model.bin", "PK\x03\x04zip");
   fs::create_directory(dir.path() / "onnx");
-  CHECK(says(why(dir.path()), {"holds no safetensors", "found onnx/, pytorch_model.bin"}));
-  CHECK(says(why(dir.path() / "pytorch_model.bin"), {"PyTorch checkpoint", "not yet supported", "expected"}));
+  CHECK(says(why(dir.path()), {"pytorch_model.bin", "zip archive"}));
+  CHECK(says(why(dir.path() / "pytorch_model.bin"), {"pytorch_model.bin", "zip archive", "cut short"}));
   put(dir.path() / "m.pt", "\x80\x02}q");
-  CHECK(says(why(dir.path() / "m.pt"), {"pickle", "not yet supported"}));
+  CHECK(says(why(dir.path() / "m.pt"), {"Python pickle", "not read"}));
   put(dir.path() / "m.onnx", "\x08\x07");
-  CHECK(says(why(dir.path() / "m.onnx"), {"ONNX", "not yet supported"}));
+  CHECK(says(why(dir.path() / "m.onnx"), {"no ONNX model"}));
   put(dir.path() / "m.npz", "PK\x03\x04zip");
-  CHECK(says(why(dir.path() / "m.npz"), {".npz", "not yet supported"}));
+  CHECK(says(why(dir.path() / "m.npz"), {"m.npz", "zip archive", "cut short"}));
   put(dir.path() / "m.gguf", "GGUF\3");
   CHECK(says(why(dir.path() / "m.gguf"), {"GGUF", "not yet supported"}));
   put(dir.path() / "m.txt", "hello");
