@@ -105,11 +105,11 @@ Result<Directory> find_directory(std::span<const std::byte> file) {
       narrow = wide;
       return agree;
     };
-    const bool agree = widen(disk, load32(file, at + 16), kSee64Short) &
-                       widen(directory_disk, load32(file, at + 20), kSee64Short) &
-                       widen(entries_here, load64(file, at + 24), kSee64Short) &
-                       widen(directory.entries, load64(file, at + 32), kSee64Short) &
-                       widen(directory.bytes, load64(file, at + 40), kSee64) &
+    const bool agree = widen(disk, load32(file, at + 16), kSee64Short) &&
+                       widen(directory_disk, load32(file, at + 20), kSee64Short) &&
+                       widen(entries_here, load64(file, at + 24), kSee64Short) &&
+                       widen(directory.entries, load64(file, at + 32), kSee64Short) &&
+                       widen(directory.bytes, load64(file, at + 40), kSee64) &&
                        widen(directory.offset, load64(file, at + 48), kSee64);
     if (!agree) return damaged("its two end records disagree");
     directory_end = at;

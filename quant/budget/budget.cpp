@@ -106,6 +106,7 @@ class Chooser {
 
   static std::vector<uint32_t> cheapest(const std::vector<std::vector<AssignmentOption>>& items) {
     std::vector<uint32_t> choice;
+    choice.reserve(items.size());
     for (const auto& options : items) {
       choice.push_back(static_cast<uint32_t>(std::ranges::min_element(options, {}, &AssignmentOption::cost) -
                                              options.begin()));

@@ -1,5 +1,7 @@
 #include "quant/loops/loops.h"
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
