@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "formats/number/encoding.h"
@@ -25,12 +28,31 @@ struct QuantizedView {
   float tensor_scale = 1.0f;  ///< 1 where the encoding has none
 };
 
+/// What resize() adds is not filled first: codes are written by several threads, which then also touch the
+/// memory first.
+template <class T>
+struct UnfilledAllocator : std::allocator<T> {
+  template <class U>
+  struct rebind {
+    using other = UnfilledAllocator<U>;
+  };
+  template <class U>
+  void construct(U* place) noexcept {
+    ::new (static_cast<void*>(place)) U;
+  }
+  template <class U, class... Arguments>
+  void construct(U* place, Arguments&&... arguments) {
+    std::construct_at(place, std::forward<Arguments>(arguments)...);
+  }
+};
+using CodeBytes = std::vector<std::byte, UnfilledAllocator<std::byte>>;
+
 struct QuantizedTensor {
   std::string spec;  ///< the canonical line of the QuantSpec that made it
   std::vector<uint64_t> shape;
   Encoding encoding;
   EncodedLayout layout;
-  std::vector<std::byte> codes;
+  CodeBytes codes;
   std::vector<std::byte> scales;
   std::vector<std::byte> zeros;
   std::vector<std::byte> codebook;

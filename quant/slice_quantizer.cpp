@@ -76,7 +76,10 @@ class Run {
     std::span<const float> values() const { return {data, rows * cols}; }
   };
 
-  static uint8_t* bytes_of(std::vector<std::byte>& bytes) { return reinterpret_cast<uint8_t*>(bytes.data()); }
+  template <class Bytes>
+  static uint8_t* bytes_of(Bytes& bytes) {
+    return reinterpret_cast<uint8_t*>(bytes.data());
+  }
 
   std::vector<float> empty_codebook() const {
     return std::vector<float>(spec_.number->learned ? size_t{1} << spec_.number->bits : 0, 0.0f);
@@ -314,7 +317,7 @@ class Run {
   CodeGrid grid_;
   ScaleSearch search_;
   std::vector<BlockFit> fits_;       ///< of the slice's blocks, or the one block's
-  std::vector<std::byte> codes_;     ///< of the slice
+  CodeBytes codes_;                  ///< of the slice
   std::vector<uint8_t> zero_codes_;  ///< one a block, until they are packed
   uint64_t stored_ = 0;              ///< blocks whose fits were stored
 };

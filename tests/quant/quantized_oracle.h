@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,19 +34,19 @@ struct OracleTensor {
   std::vector<float> scales, zeros, values;
 };
 
-inline int read_bits(const std::vector<std::byte>& bytes, uint64_t first, int count) {
+inline int read_bits(std::span<const std::byte> bytes, uint64_t first, int count) {
   int value = 0;
   for (int b = 0; b < count; ++b) {
     const uint64_t bit = first + static_cast<uint64_t>(b);
-    value |= (std::to_integer<int>(bytes.at(bit / 8)) >> (bit % 8) & 1) << b;
+    value |= (std::to_integer<int>(bytes[bit / 8]) >> (bit % 8) & 1) << b;
   }
   return value;
 }
 
-inline uint32_t read_word(const std::vector<std::byte>& bytes, uint64_t index, uint64_t size) {
+inline uint32_t read_word(std::span<const std::byte> bytes, uint64_t index, uint64_t size) {
   uint32_t word = 0;
   for (uint64_t b = 0; b < size; ++b) {
-    word |= static_cast<uint32_t>(std::to_integer<int>(bytes.at(index * size + b))) << (8 * b);
+    word |= static_cast<uint32_t>(std::to_integer<int>(bytes[index * size + b])) << (8 * b);
   }
   return word;
 }
