@@ -57,7 +57,7 @@ std::string difference(const QuantSpec& spec, const std::vector<float>& x, const
                      (size.values < x.size() && size.values % size.unit != 0)))
     return "slices of " + std::to_string(size.values) + " in units of " + std::to_string(size.unit);
   if (size.values > std::max(wish, size.unit)) return "slices larger than asked for";
-  std::vector<std::byte> codes;
+  crumb::CodeBytes codes;
   std::vector<float> seen, decoded;
   std::string fault;
   const auto sink = [&](std::span<const float> values, const QuantizedView& slice) {
