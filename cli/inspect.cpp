@@ -37,6 +37,10 @@ void inspect_verb(const Options& options) {
     json["kind"] = source.kind();
     json["bytes"] = source.bytes();
     json["tensors"] = tensors_json(source);
+    if (source.checkpoint()) {
+      for (const SkippedEntry& skipped : source.checkpoint()->skipped())
+        json["skipped"].push_back({{"name", skipped.name}, {"what", skipped.what}});
+    }
     return print_json(json);
   }
   std::cout << options.file << ": " << source.kind() << ", " << megabytes(source.bytes()) << ", "

@@ -171,7 +171,6 @@ Outcome run_outcome(const Options& options, const Checkpoint& checkpoint,
                     const std::vector<PlannedTensor>& plan, const RunPlan& run) {
   Outcome outcome;
   RunOptions wanted{.threads = options.threads, .resume = options.resume, .version = CRUMB_VERSION};
-  const double start = now_seconds();
   Progress progress("quantizing", "tensors", plan.size(), checkpoint.input_bytes());
   wanted.progress = [&](size_t tensors, uint64_t bytes) { progress.update(tensors, bytes); };
   wanted.continuing = [&](size_t tensors) {
@@ -183,7 +182,6 @@ Outcome run_outcome(const Options& options, const Checkpoint& checkpoint,
   };
   outcome.report = quantize_checkpoint(checkpoint, plan, run, options.output, wanted);
   outcome.peak_bytes = peak_resident_bytes();
-  outcome.seconds = now_seconds() - start;
   return outcome;
 }
 
