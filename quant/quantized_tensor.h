@@ -33,7 +33,7 @@ struct QuantizedView {
 template <class T>
 struct UnfilledAllocator : std::allocator<T> {
   template <class U>
-  struct rebind {
+  struct rebind {  // NOLINT(readability-identifier-naming): the standard's name
     using other = UnfilledAllocator<U>;
   };
   template <class U>

@@ -104,7 +104,8 @@ std::string fault(const Loops& loops, const CodeGrid& grid, const std::vector<fl
       return "squared_error " + std::to_string(found) + ", expected " + std::to_string(expected);
     }
   }
-  const std::vector<float> scales{s, s * 1.5f, s, s * 0.37f, s * 2, s * 0.99f, s};
+  const float less = std::max(s * 0.37f, 0x1p-149f);  // a scale is above 0
+  const std::vector<float> scales{s, s * 1.5f, s, less, s * 2, s * 0.99f, s};
   const std::vector<float> zeros{z, z, z + 1, z, z, z, z};
   for (size_t count = 0; count <= scales.size(); ++count) {
     std::vector<double> sums(scales.size(), 0.5);
