@@ -165,10 +165,7 @@ class CheckpointRun {
     const SliceSink sink = [&](std::span<const float> values, const QuantizedView& slice) {
       const auto codes = std::make_shared<std::vector<std::byte>>(slice.codes.begin(), slice.codes.end());
       writes.post(codes->size(), [this, codes] { writer_.append(*codes); });
-      const RowDecoder decoder(slice);
-      distortion.add_made(
-          values, [&](uint64_t first, std::span<float> out) { decoder.flat_values(first, out); },
-          options_.threads);
+      add_slice(distortion, values, slice, options_.threads);
     };
     const auto tensor = std::make_shared<QuantizedTensor>(
         quantize_slices(*planned.spec, planned.entry->shape, stream, run_.slices[entry.tensor], sink,

@@ -373,4 +373,10 @@ QuantizedTensor quantize_slices(const QuantSpec& spec, std::span<const uint64_t>
   return out;
 }
 
+void add_slice(DistortionSum& sum, std::span<const float> values, const QuantizedView& slice, int threads) {
+  const RowDecoder decoder(slice);
+  sum.add_made(
+      values, [&](uint64_t first, std::span<float> out) { decoder.flat_values(first, out); }, threads);
+}
+
 }  // namespace crumb

@@ -12,6 +12,7 @@
 #include <functional>
 #include <span>
 
+#include "quant/distortion.h"
 #include "quant/quant_spec.h"
 #include "quant/quantized_tensor.h"
 #include "quant/quantizer.h"
@@ -40,5 +41,8 @@ using SliceSink = std::function<void(std::span<const float> values, const Quanti
 QuantizedTensor quantize_slices(const QuantSpec& spec, std::span<const uint64_t> shape, ValueStream& values,
                                 uint64_t slice_values, const SliceSink& sink,
                                 const QuantizeOptions& options = {});
+
+/// For sinks: adds what a slice lost, its values as decoded against what they were.
+void add_slice(DistortionSum& sum, std::span<const float> values, const QuantizedView& slice, int threads);
 
 }  // namespace crumb

@@ -84,17 +84,6 @@ const SourceTensor* TensorSource::find(std::string_view name) const {
   return found != tensors_.end() && found->name == name ? &*found : nullptr;
 }
 
-std::vector<std::byte> TensorSource::raw(const SourceTensor& tensor) const {
-  if (checkpoint_) return checkpoint_->load(*checkpoint_->find(tensor.name)).take();
-  const PackedTensor& packed = *crumb_->find(tensor.name);
-  if (packed.encoding)
-    throw Error("tensor " + quote_text(tensor.name) + " is quantized: it has no raw bytes");
-  const BlobBytes bytes = crumb_->load(*packed.part(Part::kData), "tensor " + quote_text(tensor.name)).take();
-  std::vector<std::byte> copy(bytes.bytes().begin(), bytes.bytes().end());
-  crumb_->release(*packed.part(Part::kData));
-  return copy;
-}
-
 std::unique_ptr<ValueStream> TensorSource::stream(const SourceTensor& tensor, int threads) const {
   if (checkpoint_) return std::make_unique<CheckpointStream>(*checkpoint_, *checkpoint_->find(tensor.name));
   return open_packed_stream(*crumb_, *crumb_->find(tensor.name), std::filesystem::temp_directory_path(),

@@ -45,9 +45,6 @@ class TensorSource {
   /// All of them. Throws as stream() does.
   std::vector<float> floats(const SourceTensor& tensor, int threads = 0) const;
 
-  /// The stored bytes of a tensor that is not quantized. Throws Error on damage or when it is.
-  std::vector<std::byte> raw(const SourceTensor& tensor) const;
-
   /// Null where the source is of the other kind.
   const Checkpoint* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
   const CrumbFile* crumb() const { return crumb_ ? &*crumb_ : nullptr; }

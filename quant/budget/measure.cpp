@@ -42,24 +42,6 @@ std::vector<QuantSpec> fitting(const TensorEntry& entry, std::span<const QuantSp
               "of its own with --set, or keep it with --exclude");
 }
 
-/// Adds what a slice lost.
-void add_slice(DistortionSum& sum, std::span<const float> values, const QuantizedView& slice, int threads) {
-  const RowDecoder decoder(slice);
-  const uint64_t cols = decoder.cols();
-  sum.add_made(
-      values,
-      [&](uint64_t first, std::span<float> out) {
-        while (!out.empty()) {
-          const uint64_t row = first / cols, col = first % cols;
-          const uint64_t count = std::min<uint64_t>(out.size(), cols - col);
-          decoder.values(row, col, out.first(count));
-          out = out.subspan(count);
-          first += count;
-        }
-      },
-      threads);
-}
-
 MeasuredFormat measure(const PlannedTensor& candidate, ValueStream& values, uint64_t slice_values,
                        int threads) {
   const TensorEntry& entry = *candidate.entry;
