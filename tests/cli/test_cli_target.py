@@ -219,7 +219,7 @@ def test_resume_measures_again_and_gives_the_same(crumb, crumb_bin, tmp_path):
     crumb(*base, "-o", tmp_path / "whole.crumb")
     took = time.monotonic() - start
     out, interrupted = tmp_path / "out.crumb", 0
-    for share in (0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9):
+    for share in (0.1, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9):
         run = subprocess.Popen([crumb_bin, *map(str, base), "-o", out, "--resume"], stdout=-3, stderr=-3)
         try:
             run.wait(share * took)

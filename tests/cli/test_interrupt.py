@@ -10,16 +10,17 @@ import pytest
 from sample_checkpoints import digest, normal, write_shards
 
 MOMENTS = 20
+LONG = 0.4  # seconds that a run must take at least for its moments to be hit
 LOADED = 0.02  # seconds after which the program has its signal handler, on a machine that is not busy
 
 
 class Long:
-    """A run that takes long: its command, what it gives undisturbed, and how long that took."""
+    """A run that takes long, on this machine: its command, what it gives undisturbed, and how long that took."""
 
-    def __init__(self, crumb_bin, folder):
+    def __init__(self, crumb_bin, folder, layers):
         self.folder = folder
         self.out = folder / "out.crumb"
-        tensors = {f"layer.{i:02}.weight": normal(256, 1024, seed=i) for i in range(32)}
+        tensors = {f"layer.{i:03}.weight": normal(256, 1024, seed=i) for i in range(layers)}
         self.source = write_shards(folder / "model", tensors, 3)
         self.command = [crumb_bin, "quantize", self.source, "-o", self.out, "--weights", "int4:group=32:search=mse"]
         self.inputs = digest(self.source)
@@ -43,9 +44,11 @@ class Long:
 
 @pytest.fixture(scope="module")
 def long(crumb_bin, tmp_path_factory):
-    run = Long(crumb_bin, tmp_path_factory.mktemp("interrupt"))
-    assert run.seconds > 0.2, "too quick to be interrupted: make the checkpoint larger"
-    return run
+    for layers in (32, 64, 128, 256, 512):
+        run = Long(crumb_bin, tmp_path_factory.mktemp("interrupt"), layers)
+        if run.seconds > LONG:
+            return run
+    raise AssertionError(f"{layers} MiB are quantized in {run.seconds} s: too quick to be interrupted")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
