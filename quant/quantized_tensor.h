@@ -4,14 +4,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <new>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "formats/number/encoding.h"
+#include "quant/code_bytes.h"
 #include "quant/code_grid.h"
 
 namespace crumb {
@@ -27,25 +25,6 @@ struct QuantizedView {
   std::span<const std::byte> codebook;
   float tensor_scale = 1.0f;  ///< 1 where the encoding has none
 };
-
-/// What resize() adds is not filled first: codes are written by several threads, which then also touch the
-/// memory first.
-template <class T>
-struct UnfilledAllocator : std::allocator<T> {
-  template <class U>
-  struct rebind {  // NOLINT(readability-identifier-naming): the standard's name
-    using other = UnfilledAllocator<U>;
-  };
-  template <class U>
-  void construct(U* place) noexcept {
-    ::new (static_cast<void*>(place)) U;
-  }
-  template <class U, class... Arguments>
-  void construct(U* place, Arguments&&... arguments) {
-    std::construct_at(place, std::forward<Arguments>(arguments)...);
-  }
-};
-using CodeBytes = std::vector<std::byte, UnfilledAllocator<std::byte>>;
 
 struct QuantizedTensor {
   std::string spec;  ///< the canonical line of the QuantSpec that made it

@@ -1,16 +1,10 @@
 #include "formats/number/scale_format.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <limits>
-
-#include "formats/half.h"
 
 namespace crumb {
 namespace {
-
-constexpr uint32_t kE8M0Zero = 255;
 
 /// The pattern of the nearest e4m3fn number, ties to the even mantissa; 127 or more beyond the largest, 448.
 /// Twin of encode_minifloat for scales. Precondition: scale > 0.
@@ -31,12 +25,6 @@ constexpr float decode_e4m3(uint32_t pattern) {
                                        : std::bit_cast<float>((magnitude << 20) + (120u << 23));
   return (pattern & 0x80) != 0 && magnitude != 0x7F ? -size : size;
 }
-
-constexpr std::array<float, 256> kE4M3Values = [] {
-  std::array<float, 256> values;
-  for (uint32_t pattern = 0; pattern < values.size(); ++pattern) values[pattern] = decode_e4m3(pattern);
-  return values;
-}();
 
 uint32_t largest_pattern(ScaleFormat format) {
   switch (format) {
@@ -70,6 +58,12 @@ uint32_t round_to_pattern(ScaleFormat format, float scale) {
 
 }  // namespace
 
+constexpr std::array<float, 256> kE4M3Values = [] {
+  std::array<float, 256> values;
+  for (uint32_t pattern = 0; pattern < values.size(); ++pattern) values[pattern] = decode_e4m3(pattern);
+  return values;
+}();
+
 StoredScale encode_scale(ScaleFormat format, float scale) {
   const bool power_of_two = format == ScaleFormat::kE8M0;
   if (scale == 0.0f) return {power_of_two ? kE8M0Zero : 0, false};
@@ -78,19 +72,6 @@ StoredScale encode_scale(ScaleFormat format, float scale) {
   if (power_of_two) return {pattern, scale < 0x1p-128f};
   if (pattern == 0) return {1, true};
   return {pattern, false};
-}
-
-float decode_scale(ScaleFormat format, uint32_t pattern) {
-  switch (format) {
-    case ScaleFormat::kF32: return std::bit_cast<float>(pattern);
-    case ScaleFormat::kF16: return f16_to_float(static_cast<uint16_t>(pattern));
-    case ScaleFormat::kBF16: return bf16_to_float(static_cast<uint16_t>(pattern));
-    case ScaleFormat::kE8M0:
-      if (pattern == kE8M0Zero) return 0.0f;
-      return pattern == 0 ? 0x1p-127f : std::bit_cast<float>(pattern << 23);
-    case ScaleFormat::kE4M3: break;
-  }
-  return kE4M3Values[pattern & 0xFF];
 }
 
 uint32_t encode_float(ScaleFormat format, float value) {

@@ -9,8 +9,12 @@
 //   e4m3          e4m3fn: OCP FP8, largest 448
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <string_view>
+
+#include "formats/half.h"
 
 namespace crumb {
 
@@ -32,6 +36,9 @@ inline const ScaleFormatRow& scale_format_row(ScaleFormat format) {
   return kScaleFormats[static_cast<size_t>(format)];
 }
 
+inline constexpr uint32_t kE8M0Zero = 255;
+extern const std::array<float, 256> kE4M3Values;  ///< of every byte
+
 /// A scale's bit pattern in the low bytes of an integer, and whether it had to saturate.
 struct StoredScale {
   uint32_t pattern = 0;
@@ -42,7 +49,18 @@ struct StoredScale {
 StoredScale encode_scale(ScaleFormat format, float scale);
 
 /// The scale of a pattern; +0 for e8m0's 255. May be inf, NaN or negative when the bytes are hostile.
-float decode_scale(ScaleFormat format, uint32_t pattern);
+inline float decode_scale(ScaleFormat format, uint32_t pattern) {
+  switch (format) {
+    case ScaleFormat::kF32: return std::bit_cast<float>(pattern);
+    case ScaleFormat::kF16: return f16_to_float(static_cast<uint16_t>(pattern));
+    case ScaleFormat::kBF16: return bf16_to_float(static_cast<uint16_t>(pattern));
+    case ScaleFormat::kE8M0:
+      if (pattern == kE8M0Zero) return 0.0f;
+      return pattern == 0 ? 0x1p-127f : std::bit_cast<float>(pattern << 23);
+    case ScaleFormat::kE4M3: break;
+  }
+  return kE4M3Values[pattern & 0xFF];
+}
 
 /// A float zero point is kept in f16 or bf16 beside scales of that format, in f32 otherwise.
 inline ScaleFormat zero_point_format(ScaleFormat scale) {

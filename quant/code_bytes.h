@@ -1,0 +1,37 @@
+// Memory for codes: written whole by several threads, so nobody fills it first.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace crumb {
+
+/// Memory that huge pages back where it is large and the system has them: touching it for the first time then
+/// costs a fraction. Throws std::bad_alloc. Freed by free_pages() with the same size.
+void* allocate_pages(size_t bytes);
+void free_pages(void* place, size_t bytes) noexcept;
+
+/// What resize() adds is not filled first: the threads that write it also touch it first.
+template <class T>
+struct UnfilledAllocator {
+  using value_type = T;  // NOLINT(readability-identifier-naming): the standard's name
+
+  T* allocate(size_t count) { return static_cast<T*>(allocate_pages(count * sizeof(T))); }
+  void deallocate(T* place, size_t count) noexcept { free_pages(place, count * sizeof(T)); }
+  bool operator==(const UnfilledAllocator&) const = default;
+
+  template <class U>
+  void construct(U* place) noexcept {
+    ::new (static_cast<void*>(place)) U;
+  }
+  template <class U, class... Arguments>
+  void construct(U* place, Arguments&&... arguments) {
+    std::construct_at(place, std::forward<Arguments>(arguments)...);
+  }
+};
+using CodeBytes = std::vector<std::byte, UnfilledAllocator<std::byte>>;
+
+}  // namespace crumb
