@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "formats/io/plain_path.h"
 #include "formats/io/text.h"
 
 namespace crumb {
@@ -101,21 +102,6 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-/// The path without "." parts; nothing where it leaves the folder or names no file.
-std::optional<std::string> plain_path(std::string_view location) {
-  if (location.empty() || location.size() > kOnnxLongestText || location.front() == '/' ||
-      location.back() == '/' || location.find('\0') != std::string_view::npos)
-    return std::nullopt;
-  std::string path;
-  while (!location.empty()) {
-    const std::string_view part = location.substr(0, location.find('/'));
-    location.remove_prefix(std::min(location.size(), part.size() + 1));
-    if (part == "..") return std::nullopt;
-    if (!part.empty() && part != ".") path += (path.empty() ? "" : "/") + std::string(part);
-  }
-  return path.empty() ? std::nullopt : std::optional(path);
 }
 
 Result<std::optional<StoredTensor>> place_external(std::span<const std::byte> file, const OnnxTensor& tensor,

@@ -1,0 +1,56 @@
+#include <onnx/shape_inference/implementation.h>
+
+#include <set>
+
+#include "models/graph/onnx/schemas.h"
+#include "models/graph/onnx/to_proto.h"
+#include "models/graph/passes/infer_shapes.h"
+
+namespace crumb::graph {
+namespace {
+
+constexpr std::int64_t kShapeArithmetic = 1024;  // elements of constants whose values matter to shapes
+
+void learn(const onnx::ValueInfoProto& proto, Graph& graph) {
+  if (!proto.type().has_tensor_type()) return;
+  const auto& tensor = proto.type().tensor_type();
+  Value& value = graph.values[proto.name()];
+  if (const auto type = element_type_of(tensor.elem_type())) value.type = *type;
+  if (!tensor.has_shape()) return;
+  Shape shape;
+  for (const auto& dim : tensor.shape().dim()) {
+    if (dim.has_dim_value() && dim.dim_value() >= 0) {
+      shape.emplace_back(dim.dim_value());
+    } else if (dim.has_dim_param()) {
+      shape.emplace_back(dim.dim_param());
+    } else {
+      shape.emplace_back();
+    }
+  }
+  // The file's own sizes fill in what inference leaves open.
+  if (value.shape && value.shape->size() == shape.size()) {
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      if (!shape[i].known() && (*value.shape)[i].known()) shape[i] = (*value.shape)[i];
+    }
+  }
+  value.shape = std::move(shape);
+}
+
+}  // namespace
+
+Graph infer_shapes(Graph graph) {
+  register_qonnx_schemas();
+  onnx::ModelProto model = to_proto(graph, {.most_elements = kShapeArithmetic, .keep_opaque = true});
+  model.mutable_graph()->clear_value_info();
+  try {
+    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(),
+                                       onnx::ShapeInferenceOptions(false, 0, true));
+  } catch (const std::exception&) {
+    return graph;
+  }
+  for (const auto& value : model.graph().value_info()) learn(value, graph);
+  for (const auto& value : model.graph().output()) learn(value, graph);
+  return graph;
+}
+
+}  // namespace crumb::graph

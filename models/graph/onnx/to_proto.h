@@ -1,0 +1,23 @@
+// Graph to ModelProto. Internal to models/graph/onnx: this header shows protobuf.
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <cstddef>
+
+#include "models/graph/graph.h"
+
+namespace crumb::graph {
+
+/// With a limit, initializers of more elements than that become inputs of the same type and shape: enough for
+/// inference, without copying weights. Throws Error where a node has an Opaque attribute, unless `keep_opaque`,
+/// which leaves it out.
+struct ToProtoOptions {
+  std::int64_t most_elements = -1;
+  bool keep_opaque = false;
+};
+onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options = {});
+
+onnx::TensorProto to_proto(const std::string& name, const Tensor& tensor);
+
+}  // namespace crumb::graph

@@ -1,0 +1,107 @@
+// Runs cases of ONNX's conformance suite: folders that hold model.onnx and test_data_set_*/{input,output}_*.pb.
+//
+//   crumb_onnx_cases FOLDER...     one line a case: "passed|failed|unsupported|refused<TAB>folder<TAB>why"
+//
+// `unsupported`: operators without a kernel; `refused`: files that are not read (strings, sequences, ...).
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "models/graph/onnx/read.h"
+#include "models/torch/execute/graph_module.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using crumb::graph::NamedTensor;
+using crumb::torch_ops::to_typed;
+using crumb::torch_ops::TypedTensor;
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<NamedTensor> tensors_of(const fs::path& folder, const std::string& kind) {
+  std::vector<NamedTensor> tensors;
+  for (int i = 0; fs::exists(folder / (kind + "_" + std::to_string(i) + ".pb")); ++i) {
+    const std::string bytes = bytes_of(folder / (kind + "_" + std::to_string(i) + ".pb"));
+    tensors.push_back(crumb::graph::parse_onnx_tensor_file(std::as_bytes(std::span(bytes))).take(kind));
+  }
+  return tensors;
+}
+
+/// Why `found` is not `expected` within the suite's tolerances; empty where it is.
+std::string difference(const TypedTensor& found, const TypedTensor& expected) {
+  if (found.type != expected.type || found.tensor.sizes() != expected.tensor.sizes()) {
+    return "expected " + text_of(expected) + ", found " + text_of(found);
+  }
+  const at::Tensor a = found.tensor.detach().to(at::kCPU), b = expected.tensor;
+  if (!a.is_floating_point() && !a.is_complex()) {
+    const auto differ = (a != b).sum().item<std::int64_t>();
+    return differ == 0 ? "" : std::to_string(differ) + " of " + std::to_string(a.numel()) + " elements differ";
+  }
+  const bool narrow = a.scalar_type() == at::kHalf || a.scalar_type() == at::kBFloat16;
+  const at::ScalarType wide = a.is_complex() ? at::kComplexDouble : at::kDouble;
+  if (at::isclose(a.to(wide), b.to(wide), 1e-3, narrow ? 1e-3 : 1e-7, true).all().item<bool>()) return "";
+  const at::Tensor error = (a.to(wide) - b.to(wide)).abs();
+  return "values differ by up to " + std::to_string(error.max().item<double>());
+}
+
+std::string run_case(const fs::path& folder, std::string& why) {
+  crumb::graph::Graph graph;
+  try {
+    graph = crumb::graph::read_onnx(folder / "model.onnx");
+  } catch (const crumb::Error& error) {
+    why = error.what();
+    return "refused";
+  }
+  if (const std::string nodes = crumb::torch_ops::unsupported_nodes(graph); !nodes.empty()) {
+    why = nodes;
+    return "unsupported";
+  }
+  int sets = 0;
+  try {
+    const crumb::torch_ops::GraphModule network(graph);
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (!entry.is_directory()) continue;
+      ++sets;
+      std::vector<TypedTensor> inputs;
+      for (const NamedTensor& input : tensors_of(entry, "input")) inputs.push_back(to_typed(input.tensor));
+      const auto outputs = network.run(std::move(inputs));
+      const auto expected = tensors_of(entry, "output");
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        why = difference(outputs.at(i), to_typed(expected[i].tensor));
+        if (!why.empty()) {
+          why = "output " + std::to_string(i) + ": " + why;
+          return "failed";
+        }
+      }
+    }
+  } catch (const std::exception& error) {
+    why = error.what();
+    return "failed";
+  }
+  if (sets == 0) why = "no test data";
+  return sets > 0 ? "passed" : "failed";
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  torch::NoGradGuard no_gradients;
+  at::set_num_threads(1);
+  for (int i = 1; i < count; ++i) {
+    std::string why;
+    const std::string verdict = run_case(arguments[i], why);
+    for (char& c : why) {
+      if (c == '\n' || c == '\t') c = ' ';
+    }
+    std::printf("%s\t%s\t%s\n", verdict.c_str(), arguments[i], why.c_str());
+    std::fflush(stdout);
+  }
+}
