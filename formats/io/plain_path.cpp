@@ -6,8 +6,8 @@ namespace crumb {
 
 std::optional<std::string> plain_path(std::string_view location) {
   constexpr std::size_t kLongest = 65536;
-  if (location.empty() || location.size() > kLongest || location.front() == '/' ||
-      location.back() == '/' || location.find('\0') != std::string_view::npos)
+  if (location.empty() || location.size() > kLongest || location.front() == '/' || location.back() == '/' ||
+      location.find('\0') != std::string_view::npos)
     return std::nullopt;
   std::string path;
   while (!location.empty()) {

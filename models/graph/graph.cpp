@@ -9,9 +9,9 @@ namespace crumb::graph {
 namespace {
 
 const char* kind_of(const Attribute& attribute) {
-  constexpr const char* kKinds[] = {"an integer",      "a number",        "a text",
-                                    "a tensor",        "a list of integers", "a list of numbers",
-                                    "a list of texts", "of a kind that is not held"};
+  constexpr const char* kKinds[] = {
+      "an integer",         "a number",          "a text",          "a tensor",
+      "a list of integers", "a list of numbers", "a list of texts", "of a kind that is not held"};
   return kKinds[attribute.index()];
 }
 
@@ -83,9 +83,8 @@ std::string Graph::unused_value_name(const std::string& wish) const {
   return first_free(wish, [&](const std::string& name) {
     if (initializers.contains(name) || values.contains(name)) return true;
     if (std::ranges::find(inputs, name) != inputs.end()) return true;
-    return std::ranges::any_of(nodes, [&](const Node& node) {
-      return std::ranges::find(node.outputs, name) != node.outputs.end();
-    });
+    return std::ranges::any_of(
+        nodes, [&](const Node& node) { return std::ranges::find(node.outputs, name) != node.outputs.end(); });
   });
 }
 
@@ -127,8 +126,11 @@ Graph sorted(Graph graph) {
     if (value.empty()) return;
     const auto [place, fresh] = producers.emplace(value, by);
     if (fresh) return;
-    const auto who = [&](std::size_t i) { return i == there ? "an input or initializer" : text_of(graph.nodes[i]); };
-    throw Error("value " + quote_text(value) + " has two producers: " + who(place->second) + " and " + who(by));
+    const auto who = [&](std::size_t i) {
+      return i == there ? "an input or initializer" : text_of(graph.nodes[i]);
+    };
+    throw Error("value " + quote_text(value) + " has two producers: " + who(place->second) + " and " +
+                who(by));
   };
   for (const std::string& value : graph.inputs) make(value, there);
   for (const auto& [value, tensor] : graph.initializers) make(value, there);

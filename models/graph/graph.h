@@ -100,7 +100,7 @@ struct Graph {
   std::vector<std::string> outputs;
   std::vector<Node> nodes;  ///< each after those whose outputs it takes
   std::map<std::string, Tensor> initializers;
-  std::map<std::string, Value> values;  ///< what is known of inputs, outputs and values between
+  std::map<std::string, Value> values;         ///< what is known of inputs, outputs and values between
   std::map<std::string, std::int64_t> opsets;  ///< domain -> version
   std::map<std::string, std::string> metadata;
 

@@ -57,7 +57,8 @@ class Reader {
 
   Graph go() {
     const onnx::GraphProto& from = model_.graph();
-    if (model_.training_info_size() > 0) throw Error("the file holds graphs for training, which are not supported");
+    if (model_.training_info_size() > 0)
+      throw Error("the file holds graphs for training, which are not supported");
     graph_.name = from.name();
     read_opsets();
     read_initializers(from);
@@ -186,8 +187,10 @@ class Reader {
         } catch (const Error& error) {
           throw Error(text_of(node) + ", attribute " + quote_text(proto.name()) + ": " + error.what());
         }
-      case onnx::AttributeProto::FLOATS: return std::vector<float>(proto.floats().begin(), proto.floats().end());
-      case onnx::AttributeProto::INTS: return std::vector<std::int64_t>(proto.ints().begin(), proto.ints().end());
+      case onnx::AttributeProto::FLOATS:
+        return std::vector<float>(proto.floats().begin(), proto.floats().end());
+      case onnx::AttributeProto::INTS:
+        return std::vector<std::int64_t>(proto.ints().begin(), proto.ints().end());
       case onnx::AttributeProto::STRINGS:
         return std::vector<std::string>(proto.strings().begin(), proto.strings().end());
       default: return Opaque{opaque_kind(type)};
@@ -232,7 +235,8 @@ Graph read(std::span<const std::byte> bytes, const DataFolder& folder) {
     try {
       onnx::inliner::InlineLocalFunctions(model, true);
     } catch (const std::exception& error) {
-      throw Error(std::string("the model's own functions cannot be put in place of their calls: ") + error.what());
+      throw Error(std::string("the model's own functions cannot be put in place of their calls: ") +
+                  error.what());
     }
   }
   return Reader(model, folder).go();

@@ -123,8 +123,8 @@ Tensor tensor_from(const onnx::TensorProto& proto, const DataFolder& folder) {
   if (!proto.has_raw_data()) return {*type, std::move(shape), typed_data(proto, *type, needed)};
   const std::string& raw = proto.raw_data();
   if (raw.size() != needed) {
-    throw Error(who(proto) + "raw_data holds " + byte_text(raw.size()) + ", expected " + std::to_string(needed) +
-                " for " + std::string(name_of(*type)) + " " + text_of(shape));
+    throw Error(who(proto) + "raw_data holds " + byte_text(raw.size()) + ", expected " +
+                std::to_string(needed) + " for " + std::string(name_of(*type)) + " " + text_of(shape));
   }
   const auto bytes = std::as_bytes(std::span(raw));
   return {*type, std::move(shape), {bytes.begin(), bytes.end()}};

@@ -7,8 +7,8 @@
 namespace crumb::graph {
 namespace {
 
-constexpr int kIrVersion = 8;         // what every consumer of QONNX takes
-constexpr int kIrOfSmallTypes = 10;   // int4 and uint4
+constexpr int kIrVersion = 8;        // what every consumer of QONNX takes
+constexpr int kIrOfSmallTypes = 10;  // int4 and uint4
 constexpr int kIrOfFloat4 = 11;
 constexpr int kIrOfInt2 = 13;
 
@@ -73,7 +73,8 @@ void add_node(const Node& node, const ToProtoOptions& options, onnx::GraphProto&
   for (const auto& [name, attribute] : node.attributes) {
     if (const auto* opaque = std::get_if<Opaque>(&attribute)) {
       if (options.keep_opaque) continue;
-      throw Error(text_of(node) + " cannot be written: attribute " + quote_text(name) + " is " + opaque->what);
+      throw Error(text_of(node) + " cannot be written: attribute " + quote_text(name) + " is " +
+                  opaque->what);
     }
     onnx::AttributeProto& attribute_proto = *proto.add_attribute();
     attribute_proto.set_name(name);
@@ -84,7 +85,8 @@ void add_node(const Node& node, const ToProtoOptions& options, onnx::GraphProto&
 int ir_version_of(const Graph& graph) {
   int version = kIrVersion;
   const auto see = [&](ElementType type) {
-    if (type == ElementType::kInt4 || type == ElementType::kUint4) version = std::max(version, kIrOfSmallTypes);
+    if (type == ElementType::kInt4 || type == ElementType::kUint4)
+      version = std::max(version, kIrOfSmallTypes);
     if (type == ElementType::kFloat4E2M1) version = std::max(version, kIrOfFloat4);
     if (type == ElementType::kInt2 || type == ElementType::kUint2) version = std::max(version, kIrOfInt2);
   };

@@ -8,8 +8,9 @@
 namespace crumb::graph {
 namespace {
 
-constexpr std::uint64_t kMostInside = 2'000'000'000;  // bytes of constants; protobuf holds less than 2^31 in all
-constexpr std::int64_t kLeastOutside = 1024;          // elements of an initializer that is worth a place outside
+constexpr std::uint64_t kMostInside =
+    2'000'000'000;                            // bytes of constants; protobuf holds less than 2^31 in all
+constexpr std::int64_t kLeastOutside = 1024;  // elements of an initializer that is worth a place outside
 constexpr std::uint64_t kAlignment = 4096;
 
 std::uint64_t constant_bytes(const Graph& graph) {
@@ -27,7 +28,8 @@ std::string serialized(const onnx::ModelProto& model) {
 }
 
 /// Puts the data of a large initializer into `data` and says so in its place.
-void move_outside(const std::string& location, const Tensor& tensor, OutputFile& data, onnx::TensorProto& proto) {
+void move_outside(const std::string& location, const Tensor& tensor, OutputFile& data,
+                  onnx::TensorProto& proto) {
   data.pad_to(kAlignment);
   const auto add = [&](const char* key, const std::string& value) {
     auto* entry = proto.add_external_data();

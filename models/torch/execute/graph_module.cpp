@@ -15,9 +15,9 @@ using graph::Node;
 /// Constants that say how a quantizer or a shape works: everything but the data of those operators.
 std::set<std::string> steering_constants(const Graph& graph) {
   static const std::set<std::string, std::less<>> kSteered = {
-      "Quant", "IntQuant",     "BipolarQuant", "Trunc",           "FloatQuant",       "MultiThreshold",
-      "Clip",  "Resize",       "Upsample",     "QuantizeLinear",  "DequantizeLinear", "Pow",
-      "Pad",   "QLinearConv",  "QLinearMatMul"};
+      "Quant", "IntQuant",    "BipolarQuant", "Trunc",          "FloatQuant",       "MultiThreshold",
+      "Clip",  "Resize",      "Upsample",     "QuantizeLinear", "DequantizeLinear", "Pow",
+      "Pad",   "QLinearConv", "QLinearMatMul"};
   std::set<std::string> found;
   for (const Node& node : graph.nodes) {
     if (!kSteered.contains(node.op)) continue;
@@ -56,7 +56,8 @@ GraphModule::GraphModule(Graph graph) : torch::nn::Module("graph"), graph_(std::
   }
   const std::set<std::string> steering = steering_constants(graph_);
   for (const auto& [name, constant] : graph_.initializers) {
-    add_constant(name, constant, graph::is_float(constant.type()) && constant.rank() > 0 && !steering.contains(name));
+    add_constant(name, constant,
+                 graph::is_float(constant.type()) && constant.rank() > 0 && !steering.contains(name));
   }
   compile();
 }
@@ -74,7 +75,8 @@ void GraphModule::add_constant(const std::string& name, const graph::Tensor& con
   for (char& c : key) {
     if (c == '.') c = '_';
   }
-  while (owner->named_parameters(false).contains(key) || owner->named_buffers(false).contains(key)) key += "_";
+  while (owner->named_parameters(false).contains(key) || owner->named_buffers(false).contains(key))
+    key += "_";
   at::Tensor& registered = trains && own ? owner->register_parameter(key, value.tensor)
                                          : owner->register_buffer(key, value.tensor);
   constants_[name] = {registered, value.type};
@@ -121,8 +123,9 @@ void GraphModule::check_inputs(const std::vector<TypedTensor>& inputs) const {
     if (!inputs[i].defined()) throw Error("input " + quote_text(name) + " is missing");
     if (!value) continue;
     const auto refuse = [&](const std::string& why) {
-      throw Error("input " + quote_text(name) + ": expected " + std::string(graph::name_of(value->type)) + " " +
-                  (value->shape ? graph::text_of(*value->shape) : "") + ", found " + text_of(inputs[i]) + why);
+      throw Error("input " + quote_text(name) + ": expected " + std::string(graph::name_of(value->type)) +
+                  " " + (value->shape ? graph::text_of(*value->shape) : "") + ", found " +
+                  text_of(inputs[i]) + why);
     };
     if (value->type != graph::ElementType::kUnknown && value->type != inputs[i].type) refuse("");
     if (!value->shape) continue;
@@ -150,7 +153,8 @@ std::vector<TypedTensor> GraphModule::run(std::vector<TypedTensor> inputs, const
   for (const Step& step : steps_) {
     const Node& node = graph_.nodes[step.node];
     arguments.clear();
-    for (const std::size_t slot : step.inputs) arguments.push_back(slot == kNoSlot ? TypedTensor{} : values[slot]);
+    for (const std::size_t slot : step.inputs)
+      arguments.push_back(slot == kNoSlot ? TypedTensor{} : values[slot]);
     Outputs made;
     try {
       made = step.kernel(Call(node, arguments));

@@ -39,7 +39,7 @@ class GraphModule : public torch::nn::Module {
   struct Step {
     std::size_t node;
     Kernel kernel;
-    std::vector<std::size_t> inputs;   ///< slots; kNoSlot where left out
+    std::vector<std::size_t> inputs;  ///< slots; kNoSlot where left out
     std::vector<std::size_t> outputs;
     std::vector<std::size_t> last_used;  ///< slots that are not wanted after this step
   };

@@ -63,7 +63,8 @@ std::vector<OperatorRow> all_operators() {
 
 std::int64_t usual_axis(const Call& call, std::int64_t axis, std::int64_t rank) {
   if (axis < -rank || axis >= rank) {
-    call.fail("axis " + std::to_string(axis) + " is outside the " + std::to_string(rank) + " axes of its input");
+    call.fail("axis " + std::to_string(axis) + " is outside the " + std::to_string(rank) +
+              " axes of its input");
   }
   return axis < 0 ? axis + rank : axis;
 }

@@ -31,15 +31,19 @@ class Call {
 
   std::size_t inputs() const { return inputs_.size(); }
   bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i].defined(); }
-  const TypedTensor& in(std::size_t i) const;                      ///< throws Error where it is left out
+  const TypedTensor& in(std::size_t i) const;  ///< throws Error where it is left out
   const at::Tensor& tensor(std::size_t i) const { return in(i).tensor; }
   graph::ElementType type(std::size_t i) const { return in(i).type; }
   std::size_t outputs() const { return node_.outputs.size(); }  ///< that the node names
   bool wants(std::size_t i) const { return node_.has_output(i); }
 
-  std::int64_t int_or(const char* name, std::int64_t otherwise) const { return node_.int_or(name, otherwise); }
+  std::int64_t int_or(const char* name, std::int64_t otherwise) const {
+    return node_.int_or(name, otherwise);
+  }
   float float_or(const char* name, float otherwise) const { return node_.float_or(name, otherwise); }
-  std::string text_or(const char* name, const char* otherwise) const { return node_.text_or(name, otherwise); }
+  std::string text_or(const char* name, const char* otherwise) const {
+    return node_.text_or(name, otherwise);
+  }
 
   /// The integers of an input tensor, flattened; of an attribute; of whichever of the two is there (operators
   /// whose attributes became inputs).

@@ -13,7 +13,9 @@ namespace {
 
 using graph::ElementType;
 
-std::vector<std::int64_t> sizes_of(const at::Tensor& tensor) { return {tensor.sizes().begin(), tensor.sizes().end()}; }
+std::vector<std::int64_t> sizes_of(const at::Tensor& tensor) {
+  return {tensor.sizes().begin(), tensor.sizes().end()};
+}
 
 /// Types whose elements lie in memory as their carrier's do.
 bool is_its_own_carrier(ElementType type) {
@@ -21,7 +23,8 @@ bool is_its_own_carrier(ElementType type) {
 }
 
 template <class T>
-at::Tensor from_values(const std::vector<T>& values, const std::vector<std::int64_t>& shape, at::ScalarType type) {
+at::Tensor from_values(const std::vector<T>& values, const std::vector<std::int64_t>& shape,
+                       at::ScalarType type) {
   at::Tensor out = at::empty(shape, at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value));
   if (!values.empty()) std::memcpy(out.data_ptr(), values.data(), values.size() * sizeof(T));
   return out.to(type);
@@ -97,7 +100,8 @@ ElementType type_of(at::ScalarType type) {
     case at::kDouble: return ElementType::kDouble;
     case at::kComplexFloat: return ElementType::kComplex64;
     case at::kComplexDouble: return ElementType::kComplex128;
-    default: throw Error(std::string("tensors of LibTorch's type ") + c10::toString(type) + " are not supported");
+    default:
+      throw Error(std::string("tensors of LibTorch's type ") + c10::toString(type) + " are not supported");
   }
 }
 

@@ -10,7 +10,9 @@ using graph::Tensor;
 
 Outputs constant(const Call& call) {
   const auto& attributes = call.node().attributes;
-  const auto value = [&](const char* name) { return attributes.contains(name) ? &attributes.at(name) : nullptr; };
+  const auto value = [&](const char* name) {
+    return attributes.contains(name) ? &attributes.at(name) : nullptr;
+  };
   if (const auto* tensor = value("value")) {
     if (const auto* held = std::get_if<Tensor>(tensor)) return {to_typed(*held)};
   }

@@ -42,12 +42,8 @@ at::Tensor quotient(const at::Tensor& a, const at::Tensor& b) {
 }
 
 constexpr OperatorRow kRows[] = {
-    {"Add", arithmetic<plus>},
-    {"Sub", arithmetic<minus>},
-    {"Mul", arithmetic<times>},
-    {"Div", arithmetic<quotient>},
-    {"Equal", comparison<at::eq>},
-    {"Neg", unary<at::neg>},
+    {"Add", arithmetic<plus>},     {"Sub", arithmetic<minus>},    {"Mul", arithmetic<times>},
+    {"Div", arithmetic<quotient>}, {"Equal", comparison<at::eq>}, {"Neg", unary<at::neg>},
     {"Abs", unary<at::abs>},
 };
 

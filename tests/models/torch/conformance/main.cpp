@@ -43,7 +43,8 @@ std::string difference(const TypedTensor& found, const TypedTensor& expected) {
   const at::Tensor a = found.tensor.detach().to(at::kCPU), b = expected.tensor;
   if (!a.is_floating_point() && !a.is_complex()) {
     const auto differ = (a != b).sum().item<std::int64_t>();
-    return differ == 0 ? "" : std::to_string(differ) + " of " + std::to_string(a.numel()) + " elements differ";
+    return differ == 0 ? ""
+                       : std::to_string(differ) + " of " + std::to_string(a.numel()) + " elements differ";
   }
   const bool narrow = a.scalar_type() == at::kHalf || a.scalar_type() == at::kBFloat16;
   const at::ScalarType wide = a.is_complex() ? at::kComplexDouble : at::kDouble;

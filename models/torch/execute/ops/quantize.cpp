@@ -1,0 +1,10 @@
+// QuantizeLinear, DequantizeLinear, QLinear*, *Integer.
+#include <torch/torch.h>
+
+#include "models/torch/execute/ops/families.h"
+
+namespace crumb::torch_ops {
+
+std::span<const OperatorRow> quantize_operators() { return {}; }
+
+}  // namespace crumb::torch_ops
