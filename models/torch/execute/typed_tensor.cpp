@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -40,13 +41,20 @@ std::vector<std::byte> packed(std::span<const std::uint8_t> codes, unsigned bits
   return bytes;
 }
 
+/// The code of a value of float8e8m0: the exponent's byte.
+std::uint8_t power_code(float value) {
+  if (std::isnan(value)) return 255;
+  return static_cast<std::uint8_t>(value > 0 ? std::clamp(std::ilogb(value), -127, 127) + 127 : 0);
+}
+
 std::vector<std::byte> float_bytes(const at::Tensor& values, ElementType type) {
   const std::string_view format = dtype_info(*graph::info(type).dtype).number_format;
   const NumberFormat& number = *find_number_format(format);
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(values.numel()));
   const float* from = values.const_data_ptr<float>();
   for (std::size_t i = 0; i < codes.size(); ++i) {
-    codes[i] = encode_minifloat(number, from[i], Overflow::kSpecial);
+    codes[i] = type == ElementType::kFloat8E8M0 ? power_code(from[i])
+                                                : encode_minifloat(number, from[i], Overflow::kSpecial);
   }
   return packed(codes, graph::info(type).bits);
 }
