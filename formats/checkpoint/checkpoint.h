@@ -91,6 +91,10 @@ class Checkpoint {
   /// What makes the model complete beside its tensors, sorted by path. Empty for a single file.
   const std::vector<ModelFile>& files() const { return files_; }
 
+  /// What else the folder holds: files and folders (with '/' at the end) that are neither read nor carried along,
+  /// sorted, hidden ones left out. Empty for a single file.
+  const std::vector<std::string>& not_carried() const { return not_carried_; }
+
   /// Null where there is none of that path.
   const ModelFile* find_file(std::string_view path) const;
 
@@ -113,6 +117,7 @@ class Checkpoint {
   std::vector<MappedFile> side_files_;
   std::vector<TensorEntry> tensors_;
   std::vector<ModelFile> files_;
+  std::vector<std::string> not_carried_;
   std::vector<std::filesystem::path> input_paths_;
   std::unique_ptr<nlohmann::json> config_;
   std::optional<std::string> quantized_;

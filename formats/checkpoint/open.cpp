@@ -7,6 +7,7 @@
 #include "formats/checkpoint/checkpoint.h"
 #include "formats/checkpoint/detect.h"
 #include "formats/checkpoint/list_tensors.h"
+#include "formats/checkpoint/model_files.h"
 #include "formats/checkpoint/shard_index.h"
 #include "formats/io/text.h"
 #include "formats/json/bounded_json.h"
@@ -28,31 +29,6 @@ constexpr std::array<const char*, 4> kNoModels = {"training_args.bin", "optimize
 std::string expected() {
   return "expected a Hugging Face folder, " + std::string(kTensorFiles) +
          ", or a safetensors or PyTorch index";
-}
-
-constexpr std::array<const char*, 16> kModelFiles = {
-    "added_tokens.json",
-    "chat_template.jinja",
-    "config.json",
-    "config_sentence_transformers.json",
-    "generation_config.json",
-    "merges.txt",
-    "modules.json",
-    "preprocessor_config.json",
-    "sentence_bert_config.json",
-    "special_tokens_map.json",
-    "spiece.model",
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "vocab.json",
-    "vocab.txt",
-};
-
-/// Present under this name, be it as a link that leads nowhere (which its reader then reports).
-bool is_present(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
 }
 
 /// Whether a name says that the file is one of several: "model-00001-of-00003.safetensors".
@@ -153,7 +129,9 @@ class CheckpointOpener {
       return Failure{subject + " holds one shard of a model, " + quote_text(several.front()) +
                      ", and no index; the other shards and model.safetensors.index.json are missing"};
     return Failure{subject + " holds several tensor files (" + list_text(several) +
-                   ") and neither model.safetensors nor model.safetensors.index.json; name one of the files"};
+                   ") and neither model.safetensors nor model.safetensors.index.json" +
+                   (safetensors.empty() ? ", nor pytorch_model.bin nor pytorch_model.bin.index.json" : "") +
+                   "; name one of the files"};
   }
 
   /// Whether a name is that of a tensor file other than safetensors.
@@ -246,13 +224,9 @@ class CheckpointOpener {
   }
 
   Status add_model_files(const fs::path& folder) {
-    std::vector<std::string> names(kModelFiles.begin(), kModelFiles.end());
-    if (is_present(folder / "modules.json")) {
-      if (const Status modules = add_module_folders(folder, names); !modules.ok()) return modules;
-    }
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    for (const std::string& name : names) {
+    const Result<std::vector<std::string>> names = model_file_names(folder);
+    if (!names.ok()) return names.failure();
+    for (const std::string& name : names.value()) {
       const fs::path path = folder / name;
       if (!is_present(path)) continue;
       Result<MappedFile> file = MappedFile::open(path);
@@ -265,29 +239,8 @@ class CheckpointOpener {
       checkpoint_.files_.push_back({name, file.value().bytes()});
       checkpoint_.side_files_.push_back(std::move(file.value()));
     }
+    checkpoint_.not_carried_ = files_but(folder, noted_);
     return read_config(folder);
-  }
-
-  /// sentence-transformers' modules.json: [{"idx", "name", "path", "type"}, ...]; a path is "" or a folder,
-  /// which need not exist (a module without settings).
-  static Status add_module_folders(const fs::path& folder, std::vector<std::string>& names) {
-    const std::string path = (folder / "modules.json").string();
-    const Result<json> modules = read_bounded_json(path);
-    if (!modules.ok()) return modules.failure();
-    if (!modules.value().is_array()) return Failure{quote_text(path) + ": expected a JSON array of modules"};
-    for (const json& module : modules.value()) {
-      const auto place = module.is_object() ? module.find("path") : module.end();
-      if (place == module.end() || !place->is_string())
-        return Failure{quote_text(path) + ": a module without a 'path'"};
-      const auto& name = place->get_ref<const std::string&>();
-      if (name.empty()) continue;
-      if (!is_inside_path(name))
-        return Failure{quote_text(path) + ": the module path " + quote_text(name) +
-                       " is not a plain path inside the folder"};
-      names.push_back(name + "/config.json");
-      names.push_back(name + "/model.safetensors");
-    }
-    return {};
   }
 
   Status read_config(const fs::path& folder) {
@@ -302,6 +255,7 @@ class CheckpointOpener {
   }
 
   void note_input(const fs::path& path) {
+    noted_.push_back(path);
     std::error_code error;
     fs::path real = fs::canonical(path, error);
     if (error) real = path;
@@ -380,6 +334,7 @@ class CheckpointOpener {
   fs::path path_;
   std::string key_;
   Checkpoint checkpoint_;
+  std::vector<fs::path> noted_;  ///< the inputs under the names by which they were found
   std::string index_name_;
   std::vector<std::pair<std::string, std::size_t>> index_;  ///< tensor, and the file that must hold it
 };

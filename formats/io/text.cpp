@@ -1,5 +1,7 @@
 #include "formats/io/text.h"
 
+#include <algorithm>
+
 namespace crumb {
 
 std::size_t utf8_character(std::string_view text) {
@@ -26,21 +28,42 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+namespace {
+
+/// The next character of a text as a terminal may be given it; a control character, what is not UTF-8, and what is
+/// in `also` as \xNN. Takes it off the text.
+std::string next_printable(std::string_view& text, std::string_view also) {
+  constexpr char kHex[] = "0123456789abcdef";
+  const std::size_t length = utf8_character(text);
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const bool c1 = length == 2 && byte(0) == 0xc2 && byte(1) < 0xa0;  // U+0080 to U+009F
+  const bool control = length == 1 && (byte(0) < 0x20 || byte(0) == 0x7f);
+  std::string out;
+  if (length == 0 || control || c1 || also.find(text.front()) != std::string_view::npos) {
+    const std::size_t count = std::max<std::size_t>(length, 1);
+    for (std::size_t i = 0; i < count; ++i) out += {'\\', 'x', kHex[byte(i) >> 4], kHex[byte(i) & 15u]};
+    text.remove_prefix(count);
+  } else {
+    out = text.substr(0, length);
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  while (!text.empty()) out += next_printable(text, "");
+  return out;
+}
+
 std::string quote_text(std::string_view text) {
   constexpr std::size_t kLongest = 120;
-  constexpr char kHex[] = "0123456789abcdef";
   std::string out = "'";
   while (!text.empty()) {
     if (out.size() > kLongest) return out + "...'";
-    const std::size_t length = utf8_character(text);
-    const auto lead = static_cast<unsigned char>(text.front());
-    if (length == 0 || lead < 0x20 || lead == 0x7f || lead == '\'' || lead == '\\') {
-      out += {'\\', 'x', kHex[lead >> 4], kHex[lead & 15u]};
-      text.remove_prefix(1);
-    } else {
-      out += text.substr(0, length);
-      text.remove_prefix(length);
-    }
+    out += next_printable(text, "'\\");
   }
   return out + "'";
 }

@@ -11,6 +11,9 @@ namespace crumb {
 /// escapes, and after about 120 bytes it is cut with an ellipsis.
 std::string quote_text(std::string_view text);
 
+/// The text as a terminal may be given it: control characters and bytes that are not UTF-8 become \xNN escapes.
+std::string printable(std::string_view text);
+
 /// "1 byte", "1234 bytes".
 inline std::string byte_text(std::uint64_t bytes) {
   return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");

@@ -96,6 +96,34 @@ TEST_CASE("only safetensors are needed, under any name, and a single file will d
   CHECK(Checkpoint::open(dir.path() / "weights.dat").take().tensors().size() == 1);
 }
 
+TEST_CASE("what a folder holds beside the model is named") {
+  const testing::TempDir dir;
+  put_tensors(dir.path() / "model.safetensors", {"a"});
+  put(dir.path() / "modules.json", R"([{"type": "x.Pooling", "path": "1_Pooling"}])");
+  put(dir.path() / "1_Pooling/config.json", "{}");
+  for (const char* name : {"sentencepiece.bpe.model", "source.spm", "target.spm", "tekken.json", "vocab.bpe",
+                           "chat_template.json", "processor_config.json"})
+    put(dir.path() / name, "{}");
+  const Checkpoint whole = Checkpoint::open(dir.path()).take();
+  CHECK(whole.not_carried().empty());
+  CHECK(whole.files().size() == 9);
+  for (const char* name : {"README.md", "onnx/model.onnx", "pytorch_model.bin", ".gitattributes", "zz.json"})
+    put(dir.path() / name, "x");
+  const Checkpoint checkpoint = Checkpoint::open(dir.path()).take();
+  CHECK(checkpoint.not_carried() ==
+        std::vector<std::string>{"README.md", "onnx/", "pytorch_model.bin", "zz.json"});
+  CHECK(checkpoint.files().size() == 9);
+  CHECK(Checkpoint::open(dir.path() / "model.safetensors").take().not_carried().empty());
+}
+
+TEST_CASE("several PyTorch files and no index") {
+  const testing::TempDir dir;
+  put(dir.path() / "a.bin", "x");
+  put(dir.path() / "b.bin", "x");
+  CHECK(says(why(dir.path()), {"several tensor files", "a.bin, b.bin", "model.safetensors.index.json",
+                               "pytorch_model.bin nor pytorch_model.bin.index.json"}));
+}
+
 TEST_CASE("shards and their index") {
   const testing::TempDir dir;
   put_tensors(dir.path() / "model-00001-of-00002.safetensors", {"a", "d"});

@@ -14,6 +14,15 @@ TEST_CASE("quoted text is one printable line") {
   CHECK(quote_text({"\0", 1}) == "'\\x00'");
 }
 
+TEST_CASE("a terminal is given nothing that it would obey") {
+  CHECK(printable("a 'b' \\ caf\xc3\xa9") == "a 'b' \\ caf\xc3\xa9");
+  CHECK(printable("\x1b[2J\n\x7f\xff") == "\\x1b[2J\\x0a\\x7f\\xff");
+  CHECK(printable("\xc2\x9b"
+                  "1m \xc2\xa0") == "\\xc2\\x9b1m \xc2\xa0");
+  CHECK(quote_text("\xc2\x9b") == "'\\xc2\\x9b'");
+  CHECK(printable(std::string(1000, 'x')).size() == 1000);
+}
+
 TEST_CASE("UTF-8 is checked by the letter") {
   CHECK(is_utf8(""));
   CHECK(is_utf8("\xf0\x9f\x8d\x9e \xe4\xb8\xad \xc3\xa9"));

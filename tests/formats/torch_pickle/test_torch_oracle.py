@@ -140,6 +140,30 @@ def test_parameters_buffers_and_tensors_with_attributes(values, tmp_path):
     assert_same(values(tmp_path / "m.pt"), state)
 
 
+def test_a_damaged_storage_is_noticed_by_its_checksum(crumb, values, tmp_path):
+    weight = torch.randn(64, 40)
+    state = {"plain": weight, "turned": torch.randn(30, 20).t()}
+    path = tmp_path / "m.pt"
+    torch.save(state, path)
+    good = path.read_bytes()
+    for name, first in (("plain", weight), ("turned", state["turned"].t())):
+        content = bytearray(good)
+        content[good.index(first.contiguous().numpy().tobytes()) + 1000] ^= 1
+        path.write_bytes(content)
+        said = crumb("quantize", path, "-o", tmp_path / "o.crumb", "--weights", "int8", status=1).stderr
+        assert f"'{name}'" in said and "checksum" in said and "m.pt" in said
+        assert "checksum" in crumb("compare", path, path, status=1).stderr
+    # Without checksums, and as a part of a storage, tensors are read as they are.
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save(state, path)
+    finally:
+        torch.serialization.set_crc32_options(True)
+    assert_same(values(path), state)
+    torch.save({"part": weight[3:9]}, path)
+    assert_same(values(path), {"part": weight[3:9]})
+
+
 def test_nesting_is_flattened(values, crumb, tmp_path):
     t = torch.randn
     saved = {"enc": OrderedDict(w=t(2, 3), layers=[{"k": t(3)}, (t(1), t(2))]), 7: t(4), "head": {"bias": t(2)}}

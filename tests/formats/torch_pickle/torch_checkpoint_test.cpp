@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 
+#include "formats/crumb_file/checksum.h"
 #include "formats/torch_pickle/torch_pickle.h"
 #include "tests/formats/torch_pickle/pickle_samples.h"
 #include "tests/support/samples.h"
@@ -48,6 +49,19 @@ TEST_CASE("a tensor lies where its storage lies") {
   CHECK_FALSE(tensor.place.big_endian);
   CHECK_FALSE(tensor.place.crc);
   CHECK(tensor.file.empty());
+}
+
+TEST_CASE("a storage's checksum holds for tensors that are all of it") {
+  using Sizes = std::vector<std::int64_t>;
+  const auto crc = [](std::int64_t first, const Sizes& shape, const Sizes& strides) {
+    const std::string value = dict(text("t"), tensor(storage("FloatStorage", "1", 4), first, shape, strides));
+    return list_file(archive(value, {"ab", kSixteen})).take().tensors.at(0).place.crc;
+  };
+  const std::uint32_t expected = crc32_of(std::as_bytes(std::span(kSixteen)));
+  CHECK(crc(0, {2, 2}, {2, 1}) == expected);
+  CHECK(crc(0, {2, 2}, {1, 2}) == expected);  // read as a whole, then put in order
+  CHECK_FALSE(crc(0, {3}, {1}));
+  CHECK_FALSE(crc(1, {3}, {1}));
 }
 
 TEST_CASE("every storage and type") {

@@ -1,0 +1,110 @@
+#include "formats/checkpoint/model_files.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "formats/checkpoint/shard_index.h"
+#include "formats/io/text.h"
+#include "formats/json/bounded_json.h"
+
+namespace crumb {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<const char*, 32> kModelFiles = {
+    "added_tokens.json",
+    "bpe.codes",
+    "chat_template.jinja",
+    "chat_template.json",
+    "config.json",
+    "config_sentence_transformers.json",
+    "entity_vocab.json",
+    "generation_config.json",
+    "image_processor_config.json",
+    "merges.txt",
+    "modules.json",
+    "normalizer.json",
+    "params.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "sentence_bert_config.json",
+    "sentencepiece.bpe.model",
+    "sentencepiece.model",
+    "source.spm",
+    "special_tokens_map.json",
+    "spiece.model",
+    "spm.model",
+    "target.spm",
+    "tekken.json",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer.model.v3",
+    "tokenizer_config.json",
+    "video_preprocessor_config.json",
+    "vocab.bpe",
+    "vocab.json",
+    "vocab.txt",
+};
+
+/// sentence-transformers' modules.json: [{"idx", "name", "path", "type"}, ...]; a path is "" or a folder, which
+/// need not exist (a module without settings).
+Status add_module_files(const fs::path& folder, std::vector<std::string>& names) {
+  const std::string path = (folder / "modules.json").string();
+  const Result<nlohmann::json> modules = read_bounded_json(path);
+  if (!modules.ok()) return modules.failure();
+  if (!modules.value().is_array()) return Failure{quote_text(path) + ": expected a JSON array of modules"};
+  for (const nlohmann::json& module : modules.value()) {
+    const auto place = module.is_object() ? module.find("path") : module.end();
+    if (place == module.end() || !place->is_string())
+      return Failure{quote_text(path) + ": a module without a 'path'"};
+    const auto& name = place->get_ref<const std::string&>();
+    if (name.empty()) continue;
+    if (!is_inside_path(name))
+      return Failure{quote_text(path) + ": the module path " + quote_text(name) +
+                     " is not a plain path inside the folder"};
+    names.push_back(name + "/config.json");
+    names.push_back(name + "/model.safetensors");
+  }
+  return {};
+}
+
+}  // namespace
+
+bool is_present(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+Result<std::vector<std::string>> model_file_names(const fs::path& folder) {
+  std::vector<std::string> names(kModelFiles.begin(), kModelFiles.end());
+  if (is_present(folder / "modules.json")) {
+    if (const Status modules = add_module_files(folder, names); !modules.ok()) return modules.failure();
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+std::vector<std::string> files_but(const fs::path& folder, const std::vector<fs::path>& known) {
+  std::set<std::string> tops;  // the first component of each
+  for (const fs::path& path : known) {
+    const fs::path inside = path.lexically_relative(folder);
+    if (!inside.empty()) tops.insert(inside.begin()->string());
+  }
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename().string();
+    if (name.starts_with('.') || tops.contains(name)) continue;
+    std::error_code ignored;
+    if (it->is_directory(ignored)) name += '/';
+    names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace crumb
