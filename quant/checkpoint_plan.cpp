@@ -1,6 +1,7 @@
 #include "quant/checkpoint_plan.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "formats/io/text.h"
@@ -24,9 +25,10 @@ class Planner {
 
   std::vector<PlannedTensor> plan() {
     for (PlannedTensor& planned : plan_) {
-      if (planned.role == TensorRole::kWeight) assign(planned, recipe_.weights, "kept by weights: keep");
+      if (planned.role == TensorRole::kWeight)
+        assign(planned, recipe_.weights, "the recipe says weights: keep");
       if (planned.role == TensorRole::kEmbedding)
-        assign(planned, recipe_.embeddings, "kept by embeddings: keep");
+        assign(planned, recipe_.embeddings, "the recipe says embeddings: keep");
     }
     for (const Rule& rule : recipe_.rules) apply(rule);
     check_shapes();
@@ -112,7 +114,7 @@ class Planner {
       assign(planned, rule.weights, "excluded by " + rule_text);
     }
     if (applied > 0 || rule.optional) return;
-    if (found.empty()) refuse_unmatched(rule_text, name);
+    if (found.empty()) refuse_unmatched(rule, rule_text, name);
     if (reached > 0) {
       throw usage_error(rule_text +
                         " matches only tensors that are not floating point and cannot be quantized");
@@ -127,7 +129,8 @@ class Planner {
     return rule.origin.empty() ? what : what + " (" + rule.origin + ")";
   }
 
-  [[noreturn]] void refuse_unmatched(const std::string& rule_text, const std::string* name) const {
+  [[noreturn]] void refuse_unmatched(const Rule& rule, const std::string& rule_text,
+                                     const std::string* name) const {
     if (!name || plan_.empty()) throw usage_error(rule_text + " matches nothing: there are no tensors");
     std::vector<std::string_view> names;
     for (const PlannedTensor& planned : plan_) {
@@ -135,9 +138,37 @@ class Planner {
       if (const std::string_view layer = layer_of(planned.entry->name); !layer.empty())
         names.push_back(layer);
     }
-    throw usage_error(rule_text + " matches none of the " + std::to_string(plan_.size()) +
-                      " tensors; the nearest name is " + quote_text(nearest_name(*name, names)) +
-                      " (a rule that may match nothing says optional: true)");
+    const std::string part = unknown_part(*name);
+    throw usage_error(
+        rule_text + " matches none of the " + std::to_string(plan_.size()) + " tensors; " +
+        (part.empty() ? "the nearest name is " + quote_text(nearest_name(*name, names)) : part) +
+        (rule.origin.starts_with("--") ? "" : " (a rule that may match nothing says optional: true)"));
+  }
+
+  /// Of a glob the first part between dots that is no part of any name, and the one that is nearest to it; empty
+  /// for a plain name, and where it is not that which is wrong.
+  std::string unknown_part(const std::string& glob) const {
+    if (NamePattern(glob).literal() || glob.starts_with("re:")) return "";
+    std::set<std::string_view> known;
+    for (const PlannedTensor& planned : plan_) add_parts(planned.entry->name, known);
+    std::set<std::string_view> wanted;
+    add_parts(glob, wanted);
+    for (std::string_view part : wanted) {
+      while (part.starts_with('*') || part.starts_with('?')) part.remove_prefix(1);
+      while (part.ends_with('*') || part.ends_with('?')) part.remove_suffix(1);
+      if (part.empty() || part.find_first_of("*?[\\") != part.npos || known.contains(part)) continue;
+      return "no name has the part " + quote_text(part) + ", the nearest is " +
+             quote_text(nearest_name(part, known));
+    }
+    return "";
+  }
+
+  static void add_parts(std::string_view name, std::set<std::string_view>& parts) {
+    for (size_t dot = name.find('.'); dot != name.npos; dot = name.find('.')) {
+      parts.insert(name.substr(0, dot));
+      name.remove_prefix(dot + 1);
+    }
+    parts.insert(name);
   }
 
   [[noreturn]] static void refuse_roles(const Rule& rule, const std::string& rule_text,

@@ -169,7 +169,9 @@ class CheckpointRun {
     };
     const auto tensor = std::make_shared<QuantizedTensor>(
         quantize_slices(*planned.spec, planned.entry->shape, stream, run_.slices[entry.tensor], sink,
-                        {.threads = options_.threads, .name = planned.entry->name}));
+                        {.threads = options_.threads,
+                         .name = planned.entry->name,
+                         .narrowed = planned.entry->dtype == DType::kF64}));
     stream.finish();
     tensor->codes = {};
     writes.post(tensor->scales.size() + tensor->zeros.size(), [this, tensor] {

@@ -63,12 +63,12 @@ class PartBytes {
   PartBytes(const CrumbFile& file, const PackedTensor& tensor, Part part,
             const std::filesystem::path& scratch)
       : file_(file), blob_(*tensor.part(part)) {
-    const std::string what = part_text(tensor, part);
+    const std::string what = part_text(tensor, part), path = quote_text(file.path().string());
     if (blob_.raw <= kSmallPart) {
-      small_ = file.load(blob_, what).take();
+      small_ = file.load(blob_, what).take(path);
       bytes_ = small_->bytes();
     } else if (blob_.codec == Codec::kNone) {
-      file.check_blob(blob_, what).take();
+      file.check_blob(blob_, what).take(path);
       bytes_ = file.stored(blob_);
     } else {
       ScratchFile raw(scratch);
@@ -77,7 +77,7 @@ class PartBytes {
                          raw.append(slice);
                          return Status();
                        })
-          .take();
+          .take(path);
       large_ = raw.map();
       bytes_ = large_->bytes();
     }

@@ -16,6 +16,7 @@ namespace crumb {
 struct QuantizeOptions {
   int threads = 0;             ///< 0: those the machine has; the number never changes a code
   std::string_view name = {};  ///< the tensor's name, for messages
+  bool narrowed = false;       ///< the values were float64; for messages
 };
 
 /// Quantizes a row-major tensor. Throws Error when the shape does not fit the spec's groups (without pad) or

@@ -133,8 +133,11 @@ class Run {
       }
     }
     throw Error("tensor '" + std::string(options_.name) + "' holds " + std::to_string(count) +
-                " values that are inf or NaN, the first (" + (first_is_nan ? "NaN" : "inf") + ") at index " +
-                std::to_string(first) + " of " + shape_text(out_.shape) +
+                " values that are inf or NaN, the first (" +
+                (first_is_nan        ? "NaN"
+                 : options_.narrowed ? "inf, or a float64 beyond float32's range of 3.4e38"
+                                     : "inf") +
+                ") at index " + std::to_string(first) + " of " + shape_text(out_.shape) +
                 "; only finite weights can be quantized");
   }
 

@@ -129,6 +129,7 @@ class CrumbFile {
 
   const CrumbHeader& header() const { return header_; }
   uint64_t size() const { return file_.size(); }
+  const std::filesystem::path& path() const { return file_.path(); }
   const PackedTensor* find(std::string_view name) const;
   const PackedFile* find_file(std::string_view path) const;
 

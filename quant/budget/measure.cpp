@@ -51,7 +51,7 @@ MeasuredFormat measure(const PlannedTensor& candidate, ValueStream& values, uint
                       [&](std::span<const float> slice, const QuantizedView& codes) {
                         add_slice(sum, slice, codes, threads);
                       },
-                      {.threads = threads, .name = entry.name});
+                      {.threads = threads, .name = entry.name, .narrowed = entry.dtype == DType::kF64});
   const Distortion lost = sum.result();
   return {.spec = *candidate.spec,
           .bytes = tensor.layout.total_bytes(),

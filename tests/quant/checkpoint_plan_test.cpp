@@ -199,6 +199,14 @@ TEST_CASE("plan: a pattern that reaches nothing is an error with its rule's plac
   Rule skip{.match = {.name = {"nothing*"}}};
   CHECK(says(refusal(with_rule(skip)), {"'nothing*'", "none of the"}));
   CHECK(says(refusal(with_rule(weights_rule({"re:(a"}))), {"'('"}));
+
+  // Of a glob the part that is wrong, and only a recipe can say that a rule is optional.
+  for (const char* glob : {"*.qury", "layer.*.qury.weight", "*qury*"})
+    CHECK(says(refusal(with_rule(weights_rule({glob}))), {"the part 'qury'", "'query'", "optional: true"}));
+  rule = weights_rule({"layr.*"});
+  rule.origin = "--set";
+  CHECK(says(refusal(with_rule(rule)), {"--set 'layr.*'", "the part 'layr'", "'layer'"}));
+  CHECK(refusal(with_rule(rule)).find("optional") == std::string::npos);
 }
 
 TEST_CASE("plan: as a naive reading of the rules has it") {
