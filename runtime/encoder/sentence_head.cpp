@@ -96,6 +96,10 @@ void SentenceHead::add_dense(const WeightSource& source, const std::string& path
     throw config->error("in_features is " + std::to_string(config->required_count("in_features", 1)) +
                         ", but the module before gives " + std::to_string(width_));
   }
+  if (!source.has(path + "linear.weight")) {
+    throw Error(source.describe() + ": its Dense module " + path +
+                " has its weights in a file of its own; such models are not supported yet");
+  }
   const size_t out = config->required_count("out_features", 1);
   const bool with_bias = config->boolean("bias").value_or(true);
   steps_.push_back(

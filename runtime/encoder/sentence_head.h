@@ -18,8 +18,8 @@ namespace crumb::runtime {
 class SentenceHead {
  public:
   /// Reads modules.json and the folders that it names: Transformer and Pooling first, then any of Dense
-  /// (activation Tanh, ReLU, GELU or Identity; tensors FOLDER/linear.weight and FOLDER/linear.bias) and
-  /// Normalize. Other modules are refused by name. Without modules.json the model is a bare transformer and
+  /// (activation Tanh, ReLU, GELU or Identity; tensors FOLDER/linear.weight and FOLDER/linear.bias beside the transformer's; those in a
+  /// file of their own are refused) and Normalize. Other modules are refused by name. Without modules.json the model is a bare transformer and
   /// its sentence vector the mean of its tokens' states, as in sentence-transformers.
   static SentenceHead load(const WeightSource& source, size_t hidden_size);
 
