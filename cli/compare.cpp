@@ -37,7 +37,7 @@ void require_same_names(const TensorSource& a, const TensorSource& b, const Opti
   const auto look = [&](const TensorSource& here, const TensorSource& there, const std::string& path) {
     for (const SourceTensor& tensor : here.tensors()) {
       if (!there.find(tensor.name) && missing++ < 20)
-        message += "\n  " + quote_text(path) + " lacks " + tensor.name;
+        message += "\n  " + quote_text(path) + " lacks " + printable(tensor.name);
     }
   };
   look(a, b, options.b);

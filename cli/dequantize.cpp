@@ -1,11 +1,15 @@
 // crumb dequantize: a packed file becomes float safetensors again.
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <map>
 
 #include "cli/output.h"
+#include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "formats/io/interrupt.h"
+#include "formats/io/mapped_file.h"
 #include "formats/io/output_file.h"
 #include "formats/io/text.h"
 #include "formats/safetensors/safetensors.h"
@@ -25,7 +29,8 @@ struct Options {
   int threads = 0;
 };
 
-const std::map<std::string, std::string> kMetadata = {{"format", "pt"}};
+/// By its writer a later run knows a file again.
+const std::map<std::string, std::string> kMetadata = {{"format", "pt"}, {"writer", "crumb dequantize"}};
 
 /// Streams every tensor into a writer and finishes it; `before_commit` runs when all are written.
 template <class Writer, class Step>
@@ -46,7 +51,7 @@ void write_tensors(Writer& writer, const CrumbFile& file, const fs::path& folder
                          writer.write(tensor.name, slice);
                          return Status();
                        })
-          .take();
+          .take(quote_text(file.path().string()));
     }
     progress.update(++done, 0);
   }
@@ -69,7 +74,7 @@ void write_model_files(const CrumbFile& file, const fs::path& folder) {
                        out.append(slice);
                        return Status();
                      })
-        .take();
+        .take(quote_text(file.path().string()));
     out.commit();
   }
 }
@@ -86,6 +91,75 @@ void refuse_posing_files(const CrumbFile& file) {
   }
 }
 
+/// Whether a tensor file in the output folder was written by this verb.
+bool is_own_tensor_file(const fs::path& path) {
+  const Result<MappedFile> file = MappedFile::open(path);
+  if (!file.ok()) return false;
+  const Result<SafetensorsHeader> header = parse_safetensors(file.value().bytes());
+  return header.ok() && header.value().metadata == kMetadata;
+}
+
+/// Whether a file in the output folder is, byte for byte, the one that the packed file holds.
+bool is_same_file(const CrumbFile& packed, const PackedFile& entry, const fs::path& path) {
+  const Result<MappedFile> file = MappedFile::open(path);
+  if (!file.ok() || file.value().size() != entry.blob.raw) return false;
+  const std::span<const std::byte> found = file.value().bytes();
+  uint64_t seen = 0;
+  bool same = true;
+  packed
+      .read_slices(entry.blob, "file " + quote_text(entry.path),
+                   [&](std::span<const std::byte> slice) {
+                     same = same && std::ranges::equal(slice, found.subspan(seen, slice.size()));
+                     seen += slice.size();
+                     return Status();
+                   })
+      .take(quote_text(packed.path().string()));
+  return same;
+}
+
+/// A folder that exists holds nothing but what an earlier run of this verb wrote there, whole or interrupted:
+/// tensor files of the same names that say so themselves, and model files that would not change.
+void refuse_foreign_folder(const fs::path& folder, const std::vector<std::string>& own,
+                           const CrumbFile& packed) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().lexically_relative(folder).generic_string();
+    std::error_code ignored;
+    if (it->is_directory(ignored)) continue;
+    const std::string whole = name.ends_with(".partial") ? name.substr(0, name.rfind('.')) : name;
+    const PackedFile* entry = packed.find_file(whole);
+    const bool tensors = std::ranges::find(own, whole) != own.end();
+    if ((tensors || entry) && whole != name) continue;  // of a run that was killed
+    if (tensors && (name == kSafetensorsIndex || is_own_tensor_file(it->path()))) continue;
+    if (entry && is_same_file(packed, *entry, it->path())) continue;
+    throw Error("cannot write into " + quote_text(folder.string()) + ": it holds " + quote_text(name) +
+                ", which is not what an earlier run of this command left there, and the two would be mixed; "
+                "remove it or choose another folder");
+  }
+  if (error) throw Error("cannot read the folder " + quote_text(folder.string()) + ": " + error.message());
+}
+
+/// A tensor is never cut: one above the limit makes a larger file.
+void note_large_tensors(const ShardPlan& plan, uint64_t shard_bytes, const std::string& limit) {
+  size_t count = 0;
+  const TensorDescription* largest = nullptr;
+  uint64_t most = shard_bytes;
+  for (const Shard& shard : plan.shards) {
+    for (const TensorDescription& tensor : shard.tensors) {
+      const uint64_t bytes = tensor_byte_size(tensor.dtype, tensor.shape).take();
+      count += bytes > shard_bytes;
+      if (bytes <= most) continue;
+      most = bytes;
+      largest = &tensor;
+    }
+  }
+  if (!largest) return;
+  std::fprintf(stderr, "note: %zu %s larger than %s and %s a file of its own; the largest is %s with %s\n",
+               count, count == 1 ? "tensor is" : "tensors are", quote_text(limit).c_str(),
+               count == 1 ? "has" : "have each", quote_text(largest->name).c_str(), megabytes(most).c_str());
+}
+
 void write_folder(const Options& options, uint64_t shard_bytes, const CrumbFile& file,
                   std::vector<TensorDescription> tensors) {
   const fs::path folder = options.output;
@@ -96,6 +170,8 @@ void write_folder(const Options& options, uint64_t shard_bytes, const CrumbFile&
   for (const std::string& name : plan.files()) refuse_overwriting_inputs({options.input}, folder / name);
   for (const PackedFile& entry : file.header().files)
     refuse_overwriting_inputs({options.input}, folder / entry.path);
+  refuse_foreign_folder(folder, plan.files(), file);
+  note_large_tensors(plan, shard_bytes, options.shard);
   ShardedSafetensorsWriter writer(folder, std::move(plan), kMetadata);
   write_tensors(writer, file, folder, options.threads, [&] { write_model_files(file, folder); });
   std::cout << options.output << ": " << writer.tensors().size() << " tensors in " << shards
@@ -140,16 +216,17 @@ void add_dequantize(CLI::App& app) {
   verb->add_option("input", options->input, "The packed file")->required();
   verb->add_option("-o,--output", options->output, "The safetensors file to write; with --shard the folder")
       ->required();
-  verb->add_option(
-          "--shard", options->shard,
-          "Write a model folder with safetensors files of at most this size (2GB, 500MiB) and an index")
+  verb->add_option("--shard", options->shard,
+                   "Write a model folder with safetensors files of at most this size (2GB, 500MiB; a tensor "
+                   "is never cut) "
+                   "and an index")
       ->type_name("SIZE");
-  verb->add_option("--threads", options->threads, "Threads (those the machine has)")
-      ->check(CLI::Range(0, 1024));
+  add_threads_flag(*verb, options->threads, "Threads (those the machine has)");
   verb->footer(
       "Names are the original ones; floating tensors become float32, others keep their type.\n"
-      "With --shard the configuration and tokenizer files are written too; the folder must not hold other\n"
-      "safetensors files. The index comes last: without it the folder is not complete.\n\n"
+      "With --shard the configuration and tokenizer files are written too; a folder that exists must be "
+      "empty or\n"
+      "hold what an earlier such run left. The index comes last: without it the folder is not complete.\n\n"
       "Examples:\n  crumb dequantize minilm.crumb -o minilm.safetensors\n"
       "  crumb dequantize minilm.crumb -o minilm-float --shard 2GB");
   verb->callback([options] { dequantize_verb(*options); });

@@ -3,9 +3,11 @@
 #include <iostream>
 
 #include "cli/output.h"
+#include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "formats/io/interrupt.h"
 #include "formats/io/mapped_file.h"
+#include "formats/io/text.h"
 #include "formats/npy/npy.h"
 #include "quant/checkpoint_run.h"
 #include "runtime/encoder/encoder.h"
@@ -20,6 +22,21 @@ struct Options {
 };
 
 constexpr uint64_t kMostTextBytes = uint64_t{4} << 30;
+
+/// Where a line stops being UTF-8.
+void check_utf8(const std::string& path, const std::vector<std::string>& lines) {
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::string_view rest = lines[i];
+    while (!rest.empty()) {
+      const size_t length = utf8_character(rest);
+      if (length == 0) {
+        throw Error(quote_text(path) + " line " + std::to_string(i + 1) + ": found the byte " +
+                    quote_text(rest.substr(0, 1)) + ", expected UTF-8");
+      }
+      rest.remove_prefix(length);
+    }
+  }
+}
 
 /// Lines end at \n or \r\n; a last line without an end counts, an end at the end of the file begins no
 /// further line.
@@ -38,10 +55,9 @@ std::vector<std::string> lines_of(const std::string& text) {
 /// Every file that embedding reads.
 std::vector<std::filesystem::path> inputs_of(const Options& options) {
   std::vector<std::filesystem::path> inputs{options.model, options.text};
-  std::error_code ignored;
-  if (std::filesystem::is_directory(options.model, ignored)) {
-    const Checkpoint checkpoint = Checkpoint::open(options.model).take();
-    inputs.insert(inputs.end(), checkpoint.input_paths().begin(), checkpoint.input_paths().end());
+  if (const Result<Checkpoint> checkpoint = Checkpoint::open(options.model); checkpoint.ok()) {
+    const std::vector<std::filesystem::path>& paths = checkpoint.value().input_paths();
+    inputs.insert(inputs.end(), paths.begin(), paths.end());
   }
   return inputs;
 }
@@ -49,6 +65,7 @@ std::vector<std::filesystem::path> inputs_of(const Options& options) {
 void embed_verb(const Options& options) {
   refuse_overwriting_inputs(inputs_of(options), options.output);
   const std::vector<std::string> lines = lines_of(read_text_file(options.text, kMostTextBytes).take());
+  check_utf8(options.text, lines);
   const auto source = runtime::open_model(options.model);
   const runtime::Encoder encoder = runtime::Encoder::load(*source);
   std::vector<float> vectors;
@@ -75,8 +92,7 @@ void add_embed(CLI::App& app) {
   verb->add_option("--text", options->text, "The text: UTF-8, one sentence a line")->required();
   verb->add_option("-o,--output", options->output, "The .npy file to write: float32 [lines, width]")
       ->required();
-  verb->add_option("--threads", options->threads, "Threads (those the machine has); never changes the result")
-      ->check(CLI::Range(0, 1024));
+  add_threads_flag(*verb, options->threads, "Threads (those the machine has); never changes the result");
   verb->footer("Example:\n  crumb embed minilm.crumb --text examples/sentences.txt -o vectors.npy");
   verb->callback([options] { embed_verb(*options); });
 }

@@ -5,6 +5,7 @@
 
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "formats/io/text.h"
 #include "quant/tensor_source.h"
 
 namespace crumb::cli {
@@ -37,18 +38,16 @@ void inspect_verb(const Options& options) {
     json["kind"] = source.kind();
     json["bytes"] = source.bytes();
     json["tensors"] = tensors_json(source);
-    if (source.checkpoint()) {
-      for (const SkippedEntry& skipped : source.checkpoint()->skipped())
-        json["skipped"].push_back({{"name", skipped.name}, {"what", skipped.what}});
-    }
+    if (source.checkpoint() && !source.checkpoint()->skipped().empty())
+      json["skipped"] = skipped_json(source.checkpoint()->skipped());
     return print_json(json);
   }
   std::cout << options.file << ": " << source.kind() << ", " << megabytes(source.bytes()) << ", "
             << source.tensors().size() << " tensors\n";
   if (source.crumb()) {
     const CrumbHeader& header = source.crumb()->header();
-    if (!header.model.empty()) std::cout << "model: " << header.model << "\n";
-    for (const PackedFile& file : header.files) std::cout << "holds " << file.path << "\n";
+    if (!header.model.empty()) std::cout << "model: " << printable(header.model) << "\n";
+    for (const PackedFile& file : header.files) std::cout << "holds " << printable(file.path) << "\n";
   } else if (source.checkpoint()->quantized()) {
     std::cout << "already quantized by another tool: " << *source.checkpoint()->quantized() << "\n";
   }

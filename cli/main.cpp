@@ -16,6 +16,14 @@ void on_interrupt(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
+/// A hung-up terminal asks the same, unless the process is to outlive it (nohup).
+void handle_signals() {
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+  if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file above the limit is a failed write, with a message
+}
+
 /// A descriptor that the caller closed must not become that of a file which is written: then what is printed
 /// would land in it. Printing to it fails, as it would have.
 void occupy_standard_descriptors() {
@@ -28,7 +36,6 @@ void occupy_standard_descriptors() {
 
 int main(int argc, char** argv) {
   occupy_standard_descriptors();
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  handle_signals();
   return crumb::cli::run(std::vector<std::string>(argv + 1, argv + argc));
 }

@@ -54,7 +54,9 @@ std::string fixed(double value, int digits) {
 
 std::string megabytes(uint64_t bytes) { return fixed(static_cast<double>(bytes) / 1e6, 2) + " MB"; }
 
-void print_table(const std::vector<std::vector<std::string>>& rows) {
+void print_table(std::vector<std::vector<std::string>> rows) {
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable(cell);
   std::vector<size_t> widths;
   std::vector<bool> numeric;
   for (const auto& row : rows) {
@@ -88,6 +90,12 @@ void note_skipped(const std::vector<SkippedEntry>& skipped) {
   }
   if (skipped.size() > kMostListed)
     std::fprintf(stderr, "note: left out %zu more\n", skipped.size() - kMostListed);
+}
+
+Json skipped_json(const std::vector<SkippedEntry>& skipped) {
+  Json list = Json::array();
+  for (const SkippedEntry& entry : skipped) list.push_back({{"name", entry.name}, {"what", entry.what}});
+  return list;
 }
 
 Progress::Progress(std::string what, std::string items, size_t total_items, uint64_t total_bytes)

@@ -28,11 +28,15 @@ std::string megabytes(uint64_t bytes);
 /// printf's "%.*f"; "inf" and "nan" as words.
 std::string fixed(double value, int digits);
 
-/// Rows of cells under a head, columns aligned: numbers to the right, words to the left.
-void print_table(const std::vector<std::vector<std::string>>& rows);
+/// Rows of cells under a head, columns aligned: numbers to the right, words to the left. Whatever cells hold,
+/// nothing in them steers a terminal.
+void print_table(std::vector<std::vector<std::string>> rows);
 
 /// Says on stderr what a checkpoint's files hold beside tensors: at most twenty lines and a count.
 void note_skipped(const std::vector<SkippedEntry>& skipped);
+
+/// All of them: [{"name", "what"}, ...].
+Json skipped_json(const std::vector<SkippedEntry>& skipped);
 
 /// Progress of long work on stderr: a bar on a terminal, else a line every few seconds.
 class Progress {

@@ -5,9 +5,11 @@
 #include <iostream>
 #include <map>
 
+#include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
 #include "cli/target_flags.h"
+#include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/crumb_file/writer.h"
@@ -39,6 +41,8 @@ struct Outcome {
   double seconds = 0;
   uint64_t peak_bytes = 0;             ///< of resident memory
   std::optional<BudgetChoice> budget;  ///< with --target: what was chosen, and measured for it
+  std::vector<SkippedEntry> skipped;   ///< what the source's files hold beside tensors
+  std::vector<std::string> notes;      ///< what else was said on stderr
 
   /// Whether errors of a tensor are known.
   bool measured(const TensorReport& tensor) const {
@@ -73,6 +77,8 @@ Json report_json(const Options& options, const Outcome& outcome) {
     if (tensor.saturated_scales > 0) row["saturated_scales"] = tensor.saturated_scales;
     json["tensors"].push_back(std::move(row));
   }
+  json["skipped"] = skipped_json(outcome.skipped);
+  json["notes"] = outcome.notes;
   if (outcome.budget) add_json(*outcome.budget, options.target.target, json);
   return json;
 }
@@ -137,7 +143,7 @@ void print_report(const Options& options, const Outcome& outcome) {
   if (!quantized.empty() && !outcome.foreseen) print_worst(std::move(quantized));
 }
 
-void note_conversions(const CheckpointReport& report) {
+void note_conversions(const CheckpointReport& report, Notes& notes) {
   size_t rounded = 0;
   uint64_t saturated = 0;
   for (const TensorReport& tensor : report.tensors) {
@@ -145,11 +151,9 @@ void note_conversions(const CheckpointReport& report) {
     saturated += tensor.saturated_scales;
   }
   if (rounded > 0)
-    std::fprintf(stderr, "note: %zu F64 tensors were rounded to float32 before quantization\n", rounded);
-  if (saturated > 0) {
-    std::fprintf(stderr, "note: %llu scales did not fit their format and were saturated\n",
-                 static_cast<unsigned long long>(saturated));
-  }
+    notes.say(std::to_string(rounded) + " F64 tensors are rounded to float32 before quantization");
+  if (saturated > 0)
+    notes.say(std::to_string(saturated) + " scales did not fit their format and were saturated");
 }
 
 void refuse_packed(const std::string& input) {
@@ -160,6 +164,16 @@ void refuse_packed(const std::string& input) {
               "point (crumb dequantize makes one)");
 }
 
+/// No file that is written may be one that is read, or one that a person wrote.
+void refuse_outputs(const Options& options, const Checkpoint& checkpoint) {
+  std::vector<std::filesystem::path> inputs = checkpoint.input_paths();
+  if (!options.recipe.recipe.empty()) inputs.emplace_back(options.recipe.recipe);
+  refuse_overwriting_inputs(inputs, options.output);
+  if (options.target.target.empty()) return;
+  refuse_overwriting_inputs(inputs, recipe_beside(options.output));
+  refuse_replacing_recipe(options.output);
+}
+
 uint64_t memory_of(const Options& options) {
   if (options.memory.empty()) return 0;
   const Result<uint64_t> bytes = parse_byte_size(options.memory);
@@ -168,17 +182,15 @@ uint64_t memory_of(const Options& options) {
 }
 
 Outcome run_outcome(const Options& options, const Checkpoint& checkpoint,
-                    const std::vector<PlannedTensor>& plan, const RunPlan& run) {
+                    const std::vector<PlannedTensor>& plan, const RunPlan& run, Notes& notes) {
   Outcome outcome;
   RunOptions wanted{.threads = options.threads, .resume = options.resume, .version = CRUMB_VERSION};
   Progress progress("quantizing", "tensors", plan.size(), checkpoint.input_bytes());
   wanted.progress = [&](size_t tensors, uint64_t bytes) { progress.update(tensors, bytes); };
   wanted.continuing = [&](size_t tensors) {
-    if (tensors > 0) {
-      std::fprintf(stderr, "note: continuing after %zu tensors that an earlier run finished\n", tensors);
-    } else {
-      std::fprintf(stderr, "note: there is nothing to continue; starting afresh\n");
-    }
+    notes.say(tensors > 0
+                  ? "continuing after " + std::to_string(tensors) + " tensors that an earlier run finished"
+                  : "there is nothing to continue; starting afresh");
   };
   outcome.report = quantize_checkpoint(checkpoint, plan, run, options.output, wanted);
   outcome.peak_bytes = peak_resident_bytes();
@@ -195,13 +207,13 @@ void quantize_verb(const Options& options) {
   }
   refuse_packed(options.input);
   const Checkpoint checkpoint = Checkpoint::open(options.input, {.key = options.key}).take();
+  Notes notes;
   note_skipped(checkpoint.skipped());
-  const std::filesystem::path recipe_path = recipe_beside(options.output);
+  note_folder(checkpoint, notes);
+  if (!options.output.empty()) refuse_outputs(options, checkpoint);
   std::optional<BudgetChoice> budget;
   const uint64_t base = resident_bytes();
   if (wish) {
-    for (const auto& path : {std::filesystem::path(options.output), recipe_path})
-      if (!options.output.empty()) refuse_overwriting_inputs(checkpoint.input_paths(), path);
     budget = choose(*wish, options.recipe, checkpoint, memory, options.threads);
     recipe = budget->recipe;
   }
@@ -209,28 +221,31 @@ void quantize_verb(const Options& options) {
   const RunPlan run = plan_run(checkpoint, plan, recipe, memory, options.threads, base);
   Outcome outcome;
   if (options.dry_run) {
-    if (!options.output.empty()) refuse_overwriting_inputs(checkpoint.input_paths(), options.output);
     outcome = {.report = foresee_report(checkpoint, plan, run),
                .foreseen = true,
                .upper_bound = recipe.zstd > 0,
                .peak_bytes = run.peak_memory_bytes,
-               .budget = std::nullopt};
+               .budget = std::nullopt,
+               .skipped = {},
+               .notes = {}};
     if (budget) fill_in(*budget, outcome.report);
   } else {
-    outcome = run_outcome(options, checkpoint, plan, run);
-    note_conversions(outcome.report);
-    if (budget) write_recipe(*budget, recipe_path);
+    outcome = run_outcome(options, checkpoint, plan, run, notes);
+    if (budget) write_recipe(*budget, options.output);
     outcome.seconds = now_seconds() - start;
   }
-  if (budget) note_unused(*wish, *budget, outcome.report);
+  note_conversions(outcome.report, notes);
+  if (budget) note_unused(*wish, *budget, outcome.report, notes);
   outcome.budget = std::move(budget);
+  outcome.skipped = checkpoint.skipped();
+  outcome.notes = notes.all();
   if (options.json) return print_json(report_json(options, outcome));
   print_report(options, outcome);
   if (!wish) return;
   if (options.dry_run) {
     std::cout << "the recipe:\n" << to_yaml(recipe);
   } else {
-    std::cout << "the recipe is " << recipe_path.string() << "\n";
+    std::cout << "the recipe is " << recipe_beside(options.output).string() << "\n";
   }
 }
 
@@ -253,17 +268,20 @@ void add_quantize(CLI::App& app) {
   verb->add_option("--memory", options->memory,
                    "Stay below SIZE of resident memory, as in 500MB (twice the largest tensor and 200 MB)")
       ->type_name("SIZE");
-  verb->add_option("--threads", options->threads, "Threads (those the machine has); never changes the result")
-      ->check(CLI::Range(0, 1024));
+  add_threads_flag(*verb, options->threads, "Threads (those the machine has); never changes the result");
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->footer(
-      "Rules apply in the order recipe, include, exclude, embeddings, set; later ones win. A GLOB names "
-      "tensors\n"
-      "or the layers that own them; * crosses dots.\n"
+      "--weights, --embeddings and --zstd are fields of the recipe. Rules win over fields, in the order "
+      "recipe,\n"
+      "include, exclude, set; later ones win. A GLOB names tensors or the layers that own them; * crosses "
+      "dots.\n"
+      "--include and --set reach every floating tensor that matches; a recipe's rule only weights and "
+      "embedding\n"
+      "tables, unless it says role: any.\n"
       "crumb formats lists the number formats.\n\n" +
       spec_grammar() +
       "\n\nExample:\n"
-      "  crumb quantize all-MiniLM-L6-v2 -o minilm.crumb --scheme W4A16 --set '*.pooler.*=int8:channel'");
+      "  crumb quantize all-MiniLM-L6-v2 -o minilm.crumb --scheme W4A16 --set '*.value.weight=int8:channel'");
   verb->callback([options] { quantize_verb(*options); });
 }
 

@@ -48,7 +48,11 @@ Rule set_rule(const std::string& set) {
     throw usage_error("--set expects 'GLOB=SPEC', as in --set '*.query.weight=int8:channel', found " +
                       quote_text(set));
   }
-  return glob_rule("--set", set.substr(0, equals), parse_spec_or_keep(set.substr(equals + 1)));
+  try {
+    return glob_rule("--set", set.substr(0, equals), parse_spec_or_keep(set.substr(equals + 1)));
+  } catch (const Error& error) {
+    throw usage_error("--set " + quote_text(set) + ": " + error.what());
+  }
 }
 
 }  // namespace
@@ -61,9 +65,11 @@ void add_recipe_flags(CLI::App& verb, RecipeFlags& flags) {
   verb.add_option("--recipe", flags.recipe,
                   "A recipe in YAML (crumb recipe --fields lists what may stand there)")
       ->check(not_empty);
-  add_rule_flag(verb, "--include", flags.include, "GLOB", "Quantize what matches GLOB, whatever it is");
+  add_rule_flag(verb, "--include", flags.include, "GLOB",
+                "Quantize what matches GLOB, be it a bias or a norm");
   add_rule_flag(verb, "--exclude", flags.exclude, "GLOB", "Keep what matches GLOB as it is");
-  add_rule_flag(verb, "--set", flags.set, "GLOB=SPEC", "Quantize what matches GLOB with SPEC, or 'keep' it");
+  add_rule_flag(verb, "--set", flags.set, "GLOB=SPEC",
+                "Quantize what matches GLOB with SPEC, be it a bias or a norm; or 'keep' it");
   add_field_flag(verb, "embeddings", flags.embeddings);
   add_field_flag(verb, "zstd", flags.zstd);
 }
@@ -87,6 +93,7 @@ Recipe recipe_of(const RecipeFlags& flags) {
 
 void apply_flags(const RecipeFlags& flags, Recipe& recipe) {
   if (!flags.zstd.empty()) set_field("zstd", flags.zstd, recipe);
+  if (!flags.embeddings.empty()) set_field("embeddings", flags.embeddings, recipe);
   if (!flags.include.empty() && !recipe.weights) {
     throw usage_error("--include needs a spec for weights, which are kept; --set 'GLOB=SPEC' names one");
   }
@@ -95,15 +102,6 @@ void apply_flags(const RecipeFlags& flags, Recipe& recipe) {
   }
   for (const std::string& glob : flags.exclude) {
     recipe.rules.push_back(glob_rule("--exclude", glob, std::nullopt));
-  }
-  if (!flags.embeddings.empty()) {
-    set_field("embeddings", flags.embeddings, recipe);
-    if (!recipe.rules.empty()) {  // it wins over what came before
-      recipe.rules.push_back({.match = {.role = {Rule::Role::kEmbedding}},
-                              .weights = recipe.embeddings,
-                              .optional = true,
-                              .origin = "--embeddings " + flags.embeddings});
-    }
   }
   for (const std::string& set : flags.set) recipe.rules.push_back(set_rule(set));
 }

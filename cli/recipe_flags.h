@@ -24,8 +24,8 @@ void add_recipe_flags(CLI::App& verb, RecipeFlags& flags);
 /// Error(kUsage).
 Recipe recipe_of(const RecipeFlags& flags);
 
-/// Changes a recipe by the flags that may stand beside any: --zstd, then rules for --include, --exclude,
-/// --embeddings and --set, in this order. Throws Error(kUsage).
+/// Changes a recipe by the flags that may stand beside any: --zstd and --embeddings are its fields, --include,
+/// --exclude and --set become rules, in this order, after its own. Throws Error(kUsage).
 void apply_flags(const RecipeFlags& flags, Recipe& recipe);
 
 }  // namespace crumb::cli

@@ -3,7 +3,10 @@
 #include <cstdio>
 #include <iostream>
 #include <map>
+#include <span>
 
+#include "formats/crumb_file/checksum.h"
+#include "formats/io/mapped_file.h"
 #include "formats/io/output_file.h"
 #include "formats/io/text.h"
 
@@ -12,6 +15,15 @@ namespace {
 
 std::string not_empty(const std::string& value) {
   return value.empty() ? "found nothing, expected a value" : "";
+}
+
+/// A recipe under the line by which it is known again, unless a person changes it: for which output it is, and
+/// the checksum of what follows.
+std::string signed_recipe(const std::filesystem::path& output, const std::string& yaml) {
+  char checksum[16];
+  std::snprintf(checksum, sizeof checksum, "%08x", crc32_of(std::as_bytes(std::span(yaml))));
+  return "# crumb quantize --target chose this for " + quote_text(output.filename().string()) +
+         " (checksum " + checksum + ")\n" + yaml;
 }
 
 }  // namespace
@@ -75,25 +87,43 @@ BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint
   return choose_by_budget(checkpoint, request);
 }
 
-void note_unused(const Wish& wish, const BudgetChoice& choice, const CheckpointReport& report) {
+void note_unused(const Wish& wish, const BudgetChoice& choice, const CheckpointReport& report, Notes& notes) {
   constexpr double kMuch = 0.01;
   const double used = wish.target.file_bytes > 0 ? static_cast<double>(report.output_bytes) /
                                                        static_cast<double>(wish.target.file_bytes)
                                                  : report.bits_per_weight / wish.target.bits_per_weight;
   if (used > 1 - kMuch) return;
-  std::fprintf(stderr, "note: %s %% of the target is left: %s\n", fixed(100 * (1 - used), 1).c_str(),
-               choice.best_everywhere   ? "every tensor has the format that loses least"
-               : choice.recipe.zstd > 0 ? "it counts bytes before zstd, and formats differ by whole bits"
-                                        : "no larger choice of these formats within it loses less");
+  notes.say(fixed(100 * (1 - used), 1) + " % of the target is left: " +
+            (choice.best_everywhere   ? "every tensor has the format that loses least"
+             : choice.recipe.zstd > 0 ? "it counts bytes before zstd, and formats differ by whole bits"
+                                      : "no larger choice of these formats within it loses less"));
 }
 
 std::filesystem::path recipe_beside(const std::filesystem::path& output) {
-  return std::filesystem::path(output).replace_extension(".recipe.yaml");
+  std::filesystem::path path = output;
+  if (path.extension() == ".crumb") path.replace_extension();
+  path += ".recipe.yaml";
+  return path;
 }
 
-void write_recipe(const BudgetChoice& choice, const std::filesystem::path& path) {
-  OutputFile file(path);
-  file.append(to_yaml(choice.recipe));
+void refuse_replacing_recipe(const std::filesystem::path& output) {
+  const std::filesystem::path path = recipe_beside(output);
+  std::error_code ignored;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return;
+  const Result<std::string> found = read_text_file(path, 2 * Recipe::kMaxBytes);
+  if (found.ok()) {
+    const size_t end = found.value().find('\n');
+    if (end != std::string::npos && signed_recipe(output, found.value().substr(end + 1)) == found.value())
+      return;
+  }
+  throw usage_error("the recipe that --target chooses goes to " + quote_text(path.string()) +
+                    ", which exists and is not what an earlier --target wrote for " +
+                    quote_text(output.filename().string()) + "; move it, or choose another output");
+}
+
+void write_recipe(const BudgetChoice& choice, const std::filesystem::path& output) {
+  OutputFile file(recipe_beside(output));
+  file.append(signed_recipe(output, to_yaml(choice.recipe)));
   file.commit();
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
 #include "quant/budget/budget.h"
@@ -33,14 +34,18 @@ std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe)
 BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint& checkpoint, uint64_t memory,
                     int threads);
 
-/// Where the recipe goes that was chosen for this packed file: minilm.crumb, minilm.recipe.yaml.
+/// Where the recipe goes that was chosen for this packed file: minilm.crumb, minilm.recipe.yaml; any other name
+/// gets .recipe.yaml at its end.
 std::filesystem::path recipe_beside(const std::filesystem::path& output);
 
-/// Writes it there.
-void write_recipe(const BudgetChoice& choice, const std::filesystem::path& path);
+/// Throws Error(kUsage) where a file lies there that is not, as it is, what write_recipe() wrote for this output.
+void refuse_replacing_recipe(const std::filesystem::path& output);
 
-/// Says on stderr why a target is not used up, where more than a hundredth of it is left.
-void note_unused(const Wish& wish, const BudgetChoice& choice, const CheckpointReport& report);
+/// Writes it there, under a line that says so.
+void write_recipe(const BudgetChoice& choice, const std::filesystem::path& output);
+
+/// Says why a target is not used up, where more than a hundredth of it is left.
+void note_unused(const Wish& wish, const BudgetChoice& choice, const CheckpointReport& report, Notes& notes);
 
 /// Fills in what a dry run knows of the tensors that were measured.
 void fill_in(const BudgetChoice& choice, CheckpointReport& report);

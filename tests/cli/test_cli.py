@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import statistics
 import subprocess
 import time
@@ -35,6 +36,14 @@ def test_every_verb_explains_itself_with_an_example(crumb, verb):
     assert re.search(rf"Examples?:\n  crumb {verb} ", done.stdout)
     assert done.stderr == ""
     assert done.stdout == crumb("help", verb).stdout
+
+
+def test_the_example_of_quantize_works(crumb, minilm, tmp_path):
+    example = crumb("quantize", "--help").stdout.split("Example:\n  crumb ")[1].splitlines()[0]
+    (tmp_path / "all-MiniLM-L6-v2").symlink_to(minilm)
+    crumb(*shlex.split(example), cwd=tmp_path)
+    rows = json.loads(crumb("inspect", tmp_path / "minilm.crumb", "--json").stdout)["tensors"]
+    assert sum(row["spec"] == "int8:channel" and row["name"].endswith(".value.weight") for row in rows) == 6
 
 
 def test_help_lists_every_verb_and_version_is_one_line(crumb):
@@ -80,6 +89,13 @@ def test_a_typo_gets_the_nearest_valid_name(crumb, folder, tmp_path, arguments, 
     done = crumb(*(a.replace("{in}", str(folder)).replace("{out}", str(out)) for a in arguments), status=2)
     assert nearest in done.stderr
     assert done.stdout == "" and not out.exists()
+
+
+def test_a_bad_spec_names_its_flag(crumb, folder, tmp_path):
+    for flag, value in (("--set", "stem.*=int44"), ("--weights", "int44"), ("--embeddings", "int44")):
+        base = [] if flag == "--weights" else ["--weights", "int4"]
+        done = crumb("quantize", folder, "-o", tmp_path / "o", *base, flag, value, status=2)
+        assert done.stderr.startswith(f"crumb: {flag}") and "'int4'" in done.stderr and value in done.stderr
 
 
 WRONG = [

@@ -103,6 +103,41 @@ def test_other_tensor_files_are_not_mixed_with_new_ones(crumb, packed, tmp_path)
     assert digest(out) == before
 
 
+def test_a_folder_that_is_something_else_is_left_alone(crumb, packed, tmp_path):
+    def refused(out, name, size="1GB"):
+        before = digest(out)
+        done = crumb("dequantize", packed, "-o", out, "--shard", size, status=1)
+        assert repr(name) in done.stderr and digest(out) == before
+
+    # The model that was quantized has files of all the names that would be written, its own tensors in them.
+    refused(tmp_path / "model", "model.safetensors")
+    out = tmp_path / "out"
+    crumb("dequantize", packed, "-o", out, "--shard", "1GB")
+    for name in ("config.json", "1_Pooling/config.json"):
+        (out / name).write_text("{} ")
+        refused(out, name)
+        (out / name).write_bytes((tmp_path / "model" / name).read_bytes())
+    for name in ("notes.txt", "sub/notes.txt", "model-00001-of-00002.safetensors", INDEX):
+        (out / name).parent.mkdir(exist_ok=True)
+        (out / name).write_text("mine")
+        refused(out, name)
+        (out / name).unlink()
+    # What a killed run left is taken over.
+    (out / "model.safetensors").rename(out / "model.safetensors.partial")
+    (out / "vocab.txt").unlink()
+    crumb("dequantize", packed, "-o", out, "--shard", "1GB")
+    assert read_safetensors(out / "model.safetensors") == whole(crumb, packed)
+    assert (out / "vocab.txt").exists() and not (out / "model.safetensors.partial").exists()
+    (tmp_path / "empty").mkdir()
+    crumb("dequantize", packed, "-o", tmp_path / "empty", "--shard", "40KB")
+
+
+def test_tensors_above_the_limit_are_said(crumb, packed, tmp_path):
+    done = crumb("dequantize", packed, "-o", tmp_path / "a", "--shard", "30KB")
+    assert "note: 4 tensors are larger than '30KB'" in done.stderr and "0.03 MB" in done.stderr
+    assert "note" not in crumb("dequantize", packed, "-o", tmp_path / "b", "--shard", "40KB").stderr
+
+
 def test_shards_do_not_replace_the_input_or_a_file(crumb, packed, tmp_path):
     before = digest(packed)
     (tmp_path / "out").mkdir()

@@ -47,7 +47,7 @@ def quantize(crumb, folder, tmp_path):
 def test_the_report_has_the_fields_that_are_promised(quantize, folder, tmp_path):
     specs, report = quantize("--scheme", "W4A16")
     assert list(report) == ["input", "output", "input_bytes", "output_bytes", "bits_per_weight", "seconds",
-                            "peak_rss_bytes", "dry_run", "upper_bound", "tensors"]  # fmt: skip
+                            "peak_rss_bytes", "dry_run", "upper_bound", "tensors", "skipped", "notes"]  # fmt: skip
     assert report["input"] == str(folder) and report["output"] == str(tmp_path / "out.crumb")
     assert report["input_bytes"] == (folder / "model.safetensors").stat().st_size
     assert report["output_bytes"] == (tmp_path / "out.crumb").stat().st_size
@@ -83,7 +83,7 @@ def test_scheme_names_in_any_case(quantize):
 # --- Rules ------------------------------------------------------------------------------------------------------------
 
 
-def test_include_exclude_embeddings_and_set_in_this_order_later_wins(quantize):
+def test_include_exclude_and_set_in_this_order_later_wins(quantize):
     base = ("--weights", "int4")
     norm = "embeddings.LayerNorm.weight"
     assert quantize(*base, "--include", "*LayerNorm*")[0][norm] == "int4:channel"
@@ -93,15 +93,18 @@ def test_include_exclude_embeddings_and_set_in_this_order_later_wins(quantize):
     because = {row["name"]: row["kept_because"] for row in report["tensors"]}
     assert "--exclude" in because["encoder.layer.0.query.weight"] and "*.query.*" in because["encoder.layer.0.query.weight"]
 
-    # Whatever the order on the line: include, then exclude, then embeddings, then set.
+    # Whatever the order on the line: include, then exclude, then set. --embeddings is no rule: all of them win over it.
     both = ["--include", "*LayerNorm*", "--exclude", "embeddings.*"]
     assert quantize(*base, *both)[0][norm] is None
     assert quantize(*base, *both[2:], *both[:2])[0][norm] is None
-    specs = quantize(*base, "--exclude", "embeddings.*", "--embeddings", "int6")[0]
-    assert specs[TABLE] == "int6:channel" and specs[norm] is None
+    for exclude in ("embeddings.*", "*word*", TABLE):
+        specs = quantize(*base, "--embeddings", "int6", "--exclude", exclude)[0]
+        assert specs[TABLE] is None and specs[norm] is None
+    assert quantize(*base, "--embeddings", "int6", "--exclude", "*.query.*")[0][TABLE] == "int6:channel"
     specs = quantize("--set", "*word*=int5", *base, "--exclude", "*", "--embeddings", "int6")[0]
     assert specs[TABLE] == "int5:channel" and all(specs[n] is None for n in WEIGHTS)
-    assert quantize(*base, "--include", TABLE, "--embeddings", "keep")[0][TABLE] is None
+    assert quantize(*base, "--include", TABLE, "--embeddings", "keep")[0][TABLE] == "int4:channel"
+    assert quantize(*base, "--embeddings", "keep")[0][TABLE] is None
     assert quantize(*base, "--set", "*word*=keep")[0][TABLE] is None
 
     # Several of one kind: the later ones win; a glob may match all.

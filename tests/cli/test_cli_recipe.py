@@ -117,10 +117,23 @@ def test_later_rules_win_and_flags_come_after_the_recipe(quantize):
     specs = quantize(text)
     assert specs.pop(TABLE) == "int7:channel" and set(specs.values()) == {None}
     specs = quantize(text, "--embeddings", "int6", "--set", "*.0.key.weight=int3", "--include", "stem.*")
-    assert specs[TABLE] == "int6:channel" and specs["encoder.layer.0.key.weight"] == "int3:channel"
+    assert specs[TABLE] == "int7:channel" and specs["encoder.layer.0.key.weight"] == "int3:channel"
     assert specs["stem.conv.weight"] == "int4:channel"
     assert quantize(text, "--exclude", "*word*")[TABLE] is None
-    assert quantize(text, "--embeddings", "keep")[TABLE] is None
+
+    # --embeddings is the recipe's field: its own rules win over it.
+    plain = "weights: int4\nembeddings: int5\n"
+    assert quantize(plain, "--embeddings", "int6")[TABLE] == "int6:channel"
+    assert quantize(plain, "--embeddings", "keep")[TABLE] is None
+    assert quantize(plain + "rules: [{match: {name: '*word*'}, skip: true}]", "--embeddings", "int6")[TABLE] is None
+
+
+def test_flags_reach_biases_and_norms_where_rules_do_not(quantize):
+    specs = quantize("weights: int4\nrules: [{match: {name: '*'}, weights: int8:tensor}]")
+    assert specs[NORM] is None and specs["encoder.layer.0.query.bias"] is None
+    assert quantize("weights: int4\nrules: [{match: {name: '*', role: any}, weights: int8:tensor}]")[NORM]
+    assert quantize("weights: int4", "--set", "*=int8:tensor")["encoder.layer.0.query.bias"] == "int8:tensor"
+    assert quantize("weights: int4:tensor", "--include", "*")[NORM] == "int4:tensor"
 
 
 def test_keep_as_the_default_leaves_only_what_rules_name(quantize):
@@ -167,10 +180,24 @@ def test_bad_recipes_are_wrong_usage_with_line_and_key(refuse):
         (b"weights: int4\xff\n", ["line 1", "UTF-8"]),
         (b"weights: int4\n\0", ["line 2", "control"]),
         ("rules:\n\t- a", ["line 2", "tab"]),
+        ('weights: "int4\nembeddings: int8\n', ["line 1", 'the quote " is not closed']),
+        ("weights: int4\nrules:\n  - {match: {name: 'a*}, skip: true}\n", ["line 3", "the quote ' is not closed"]),
+        ('weights: int4 # don\'t\nrules: [{match: {name: "é\\"\'}, skip: true}]', ["line 2", 'quote " is not closed']),
+        ("weights: int4\nrules:\n  - {match: {name: 'a*}, skip: true}\n  - {match: {name: 'b'}, skip: true}\n",
+         ["the quote in line 3 is not closed there"]),
     ):
         message = refuse(text)
         assert "mine.yaml" in message and len(message) < 1000
         assert all(word in message for word in words), message
+
+
+def test_quotes_that_are_closed(crumb, tmp_path):
+    lines = ["# don't", "weights: 'int4'", "rules:", "  - match: {name: ['it''sé', \"a\\\"'b\", \"c\\\\\",", "      'over", "      lines']}",
+             "    skip: true"]  # fmt: skip
+    for end in ("\n", "\r\n"):
+        (tmp_path / "r.yaml").write_bytes(end.join([*lines, ""]).encode())
+        text = crumb("recipe", tmp_path / "r.yaml").stdout
+        assert r"""name: ["it'sé", "a\"'b", "c\\", "over lines"]""" in text
 
 
 def test_recipes_that_cannot_be_read(crumb, folder, tmp_path):
@@ -178,6 +205,17 @@ def test_recipes_that_cannot_be_read(crumb, folder, tmp_path):
     for path in (tmp_path, tmp_path / "missing.yaml", tmp_path / "large.yaml", folder / "model.safetensors"):
         done = crumb("quantize", folder, "-o", tmp_path / "o.crumb", "--recipe", path, status=2)
         assert path.name in done.stderr
+
+
+def test_the_recipe_is_never_the_output(crumb, folder, tmp_path):
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("weights: int4\n")
+    (tmp_path / "link.yaml").symlink_to(recipe)
+    (tmp_path / "o.crumb.partial").symlink_to(recipe)
+    for out in ("mine.yaml", "link.yaml", "o.crumb"):
+        for more in ([], ["--dry-run"]):
+            done = crumb("quantize", folder, "-o", tmp_path / out, "--recipe", recipe, *more, status=2)
+            assert "one of the inputs" in done.stderr and recipe.read_text() == "weights: int4\n"
 
 
 def test_a_recipe_is_all_that_says_how_weights_are_quantized(refuse, crumb, folder, tmp_path):

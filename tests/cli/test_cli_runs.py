@@ -438,7 +438,7 @@ def test_ctrl_c_keeps_what_was_done_only_for_resume(case):
 
 def limit_files(size):
     def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
     return limit

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 import time
 
@@ -115,7 +116,8 @@ def test_the_recipe_makes_the_same_file(crumb, choose, folder, tmp_path):
         formats = LIST + ",int3:tensor"
         report = choose(target, *options, formats=formats)
         recipe = tmp_path / "out.recipe.yaml"
-        assert recipe.read_text() == report["recipe"]
+        head, text = recipe.read_text().split("\n", 1)
+        assert head.startswith("# crumb quantize --target chose this for 'out.crumb' ") and text == report["recipe"]
         crumb("quantize", folder, "-o", tmp_path / "again.crumb", "--recipe", recipe)
         assert (tmp_path / "again.crumb").read_bytes() == (tmp_path / "out.crumb").read_bytes()
         dry = choose(target, *options, formats=formats, dry=True)
@@ -229,7 +231,8 @@ def test_resume_measures_again_and_gives_the_same(crumb, crumb_bin, tmp_path):
             interrupted += 1
     crumb(*base, "-o", out, "--resume")
     assert interrupted > 0 and out.read_bytes() == (tmp_path / "whole.crumb").read_bytes()
-    assert (tmp_path / "out.recipe.yaml").read_bytes() == (tmp_path / "whole.recipe.yaml").read_bytes()
+    recipes = [(tmp_path / f"{name}.recipe.yaml").read_text().split("\n", 1)[1] for name in ("out", "whole")]
+    assert recipes[0] == recipes[1]
     assert not list(tmp_path.glob("*.partial*"))
 
 
@@ -268,6 +271,37 @@ def test_an_input_is_never_the_recipe(crumb, tmp_path):
     before = digest(source)
     done = crumb("quantize", tmp_path / "in.safetensors", "-o", tmp_path / "out.crumb", "--target", "4bpw", status=2)
     assert "out.recipe.yaml" in done.stderr and digest(source) == before
+
+
+def test_a_recipe_that_somebody_wrote_is_not_replaced(crumb, folder, tmp_path):
+    args = ["quantize", folder, "--target", "3.5bpw", "--formats", LIST, "-o"]
+    recipe = tmp_path / "u.recipe.yaml"
+    for foreign in ("weights: int4\n", "", "# crumb quantize --target chose this for 'u.crumb'\nweights: int4\n"):
+        recipe.write_text(foreign)
+        for more in ([], ["--dry-run"]):
+            done = crumb(*args, tmp_path / "u.crumb", *more, status=2)
+            assert "u.recipe.yaml" in done.stderr and "measuring" not in done.stderr and done.stdout == ""
+            assert recipe.read_text() == foreign and os.listdir(tmp_path) == ["u.recipe.yaml"]
+    recipe.unlink()
+    crumb(*args, tmp_path / "u.crumb")
+    written = recipe.read_text()
+    crumb(*args, tmp_path / "u.crumb", "--zstd", "1")  # its own is replaced
+    assert recipe.read_text() != written
+    recipe.write_text(recipe.read_text().replace("zstd: 1", "zstd: 2"))
+    assert "u.recipe.yaml" in crumb(*args, tmp_path / "u.crumb", status=2).stderr
+    recipe.unlink()
+    recipe.symlink_to("nowhere")
+    crumb(*args, tmp_path / "u.crumb", status=2)
+
+
+def test_outputs_that_differ_do_not_share_a_recipe(crumb, folder, tmp_path):
+    args = ["quantize", folder, "--target", "3.5bpw", "--formats", LIST, "-o"]
+    for name, recipe in (("u.crumb", "u.recipe.yaml"), ("u.bin", "u.bin.recipe.yaml"), ("v", "v.recipe.yaml")):
+        crumb(*args, tmp_path / name)
+        assert name in (tmp_path / recipe).read_text().split("\n")[0]
+    before = (tmp_path / "u.recipe.yaml").read_bytes()
+    assert "'u'" in crumb(*args, tmp_path / "u", status=2).stderr
+    assert (tmp_path / "u.recipe.yaml").read_bytes() == before
 
 
 def test_the_budget_beats_every_format_of_its_size(crumb, minilm, repo, tmp_path):

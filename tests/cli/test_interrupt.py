@@ -51,7 +51,7 @@ def long(crumb_bin, tmp_path_factory):
     raise AssertionError(f"{layers} MiB are quantized in {run.seconds} s: too quick to be interrupted")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_at_any_moment_leaves_what_was_there(long, number):
     interrupted = 0
     moments = long.delays(1) if number == signal.SIGINT else long.delays(2)[:5]
@@ -76,6 +76,16 @@ def test_ctrl_c_at_any_moment_leaves_what_was_there(long, number):
         assert long.names() == (["model", "out.crumb"] if old else ["model"])
     assert interrupted >= len(moments) // 3
     assert digest(long.source) == long.inputs
+
+
+def test_a_hangup_that_is_to_be_ignored_is(long):
+    long.out.unlink(missing_ok=True)
+    process = subprocess.Popen(["nohup", *long.command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)  # fmt: skip
+    time.sleep(long.seconds / 2)
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=60)
+    assert process.returncode == 0 and long.out.read_bytes() == long.whole
 
 
 def test_kill_at_any_moment_leaves_what_was_there(long):

@@ -1,0 +1,53 @@
+#include "cli/notes.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/output.h"
+#include "formats/io/text.h"
+#include "formats/json/bounded_json.h"
+
+namespace crumb::cli {
+namespace {
+
+/// The folders of a sentence encoder's Dense modules.
+std::vector<std::string> dense_modules(const Checkpoint& checkpoint) {
+  std::vector<std::string> paths;
+  const ModelFile* file = checkpoint.find_file("modules.json");
+  if (!file) return paths;
+  const Result<nlohmann::json> modules = parse_bounded_json(file->bytes);
+  if (!modules.ok() || !modules.value().is_array()) return paths;
+  for (const nlohmann::json& module : modules.value()) {
+    if (!module.is_object() || !module.contains("type") || !module.contains("path")) continue;
+    const nlohmann::json &type = module["type"], &path = module["path"];
+    if (!type.is_string() || !path.is_string()) continue;
+    const auto& name = type.get_ref<const std::string&>();
+    if (name == "Dense" || name.ends_with(".Dense")) paths.push_back(path.get<std::string>());
+  }
+  return paths;
+}
+
+}  // namespace
+
+void Notes::say(const std::string& text) {
+  std::fprintf(stderr, "note: %s\n", text.c_str());
+  all_.push_back(text);
+}
+
+void note_folder(const Checkpoint& checkpoint, Notes& notes) {
+  constexpr size_t kMostListed = 20;
+  const std::vector<std::string>& names = checkpoint.not_carried();
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kMostListed); ++i)
+    list += (i ? ", " : "") + quote_text(names[i]);
+  if (names.size() > kMostListed) list += " and " + std::to_string(names.size() - kMostListed) + " more";
+  if (!names.empty())
+    notes.say("the folder also holds " + list + ", which the packed file does not take along");
+  for (const std::string& path : dense_modules(checkpoint)) {
+    if (checkpoint.find(path + "/linear.weight")) continue;
+    notes.say("the sentence encoder has a Dense module in " + quote_text(path) +
+              ", whose weights are not quantized; crumb embed does not run such models yet");
+  }
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,25 @@
+// What a run tells beside its result: lines on stderr, which --json repeats.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "formats/checkpoint/checkpoint.h"
+
+namespace crumb::cli {
+
+class Notes {
+ public:
+  /// Prints "note: ..." on stderr.
+  void say(const std::string& text);
+  /// In order, without "note: ".
+  const std::vector<std::string>& all() const { return all_; }
+
+ private:
+  std::vector<std::string> all_;
+};
+
+/// Names what a model's folder holds that the packed file will not, and what crumb embed cannot run.
+void note_folder(const Checkpoint& checkpoint, Notes& notes);
+
+}  // namespace crumb::cli

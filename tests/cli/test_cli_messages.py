@@ -1,0 +1,145 @@
+"""What crumb says beside its results: notes, hints for mistakes, names of strangers on a terminal."""
+
+import json
+
+import numpy as np
+import pytest
+from sample_checkpoints import normal, safetensors_bytes, write_folder, write_safetensors
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("messages") / "model")
+
+
+# --- Notes ------------------------------------------------------------------------------------------------------------
+
+
+def test_json_repeats_every_note(crumb, tmp_path):
+    folder = write_folder(tmp_path / "model")
+    (folder / "README.md").write_text("about")
+    (folder / "onnx").mkdir()
+    for more in ([], ["--dry-run"]):
+        done = crumb("quantize", folder, "-o", tmp_path / "o.crumb", "--weights", "int4", "--json", *more)
+        report = json.loads(done.stdout)
+        assert done.stderr == "".join(f"note: {note}\n" for note in report["notes"]) and len(report["notes"]) == 2
+        assert "'README.md', 'onnx/'" in report["notes"][0] and "1 F64" in report["notes"][1]
+        assert report["skipped"] == []
+    done = crumb("quantize", folder, "-o", tmp_path / "o.crumb", "--target", "100MB", "--json", "--resume")
+    notes = json.loads(done.stdout)["notes"]
+    assert any("target is left" in note for note in notes) and any("starting afresh" in note for note in notes)
+
+
+def test_json_lists_what_was_left_out(crumb, tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"model": {"a.weight": torch.randn(4, 8)}, "epoch": 3}, tmp_path / "m.pt")
+    done = crumb("quantize", tmp_path / "m.pt", "-o", tmp_path / "o.crumb", "--weights", "int4", "--json")
+    assert json.loads(done.stdout)["skipped"] == [{"name": "epoch", "what": "an integer"}]
+    assert "left out 'epoch'" in done.stderr
+
+
+def test_dense_modules_are_said_not_to_run(crumb, minilm, tmp_path):
+    folder = tmp_path / "dense"
+    folder.mkdir()
+    for path in minilm.iterdir():
+        if path.name != "modules.json":
+            (folder / path.name).symlink_to(path)
+    modules = json.loads((minilm / "modules.json").read_text())
+    modules.insert(2, {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"})
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "2_Dense").mkdir()
+    (folder / "2_Dense" / "config.json").write_text(json.dumps({"in_features": 384, "out_features": 8, "bias": True}))
+    dense = {"linear.weight": normal(8, 384), "linear.bias": normal(8)}
+    write_safetensors(folder / "2_Dense" / "model.safetensors", dense)
+    done = crumb("quantize", folder, "-o", tmp_path / "o.crumb", "--weights", "int8")
+    assert "Dense module in '2_Dense'" in done.stderr and "crumb embed" in done.stderr
+    (tmp_path / "t.txt").write_text("a line\n")
+    for model in (folder, tmp_path / "o.crumb"):
+        said = crumb("embed", model, "--text", tmp_path / "t.txt", "-o", tmp_path / "o.npy", status=1).stderr
+        assert "Dense module 2_Dense/" in said and "not supported yet" in said
+
+
+# --- Names on a terminal ----------------------------------------------------------------------------------------------
+
+
+def test_control_characters_in_names_do_not_reach_the_terminal(crumb, tmp_path):
+    name = "a\x1b[31m\x07.weight\u009b2J"
+    source = write_safetensors(tmp_path / "m.safetensors", {name: normal(4, 8), "b.weight": normal(4, 8)})
+    other = write_safetensors(tmp_path / "n.safetensors", {"b.weight": normal(4, 8)})
+    packed = tmp_path / "o.crumb"
+    for arguments in (["quantize", source, "-o", packed, "--weights", "int4"],
+                      ["quantize", source, "--dry-run", "--weights", "int4"], ["inspect", source, "--tensors"],
+                      ["inspect", packed, "--tensors"], ["compare", source, packed]):  # fmt: skip
+        text = crumb(*arguments).stdout
+        assert "a\\x1b[31m\\x07.weight\\xc2\\x9b2J" in text
+        assert all(c.isprintable() or c == "\n" for c in text), text
+    said = crumb("compare", source, other, status=1).stderr
+    assert "\\x1b" in said and "\x1b" not in said
+    rows = json.loads(crumb("inspect", source, "--json").stdout)["tensors"]
+    assert rows[0]["name"] == name
+
+
+# --- Mistakes ---------------------------------------------------------------------------------------------------------
+
+
+def test_hints_are_near_or_not_given(crumb, folder, tmp_path):
+    packed = tmp_path / "p.crumb"
+    crumb("quantize", folder, "-o", packed, "--weights", "int4")
+    said = crumb("verify", packed, "--json", status=2).stderr
+    assert "'--json'" in said and "did you mean" not in said
+    said = crumb("quantize", folder, "-o", packed, "--weights", "int4", "--exclude", "encodr.*", status=2).stderr
+    assert "the part 'encodr'" in said and "'encoder'" in said and "optional" not in said
+    for arguments in (["quantize", folder, "-o", packed, "--weights", "int4"], ["dequantize", packed, "-o", "x"],
+                      ["embed", packed, "--text", "x", "-o", "y"]):  # fmt: skip
+        for value in ("abc", "1025", "-1", "1.5", "2x"):
+            said = crumb(*arguments, f"--threads={value}", status=2).stderr
+            assert f"found '{value}'" in said and "expected a number from 0 to 1024" in said and "--threads" in said
+
+
+def test_kept_reads_well(crumb, folder):
+    text = crumb("quantize", folder, "--dry-run", "--weights", "keep", "--embeddings", "keep").stdout
+    assert "kept: the recipe says weights: keep" in text and "kept: the recipe says embeddings: keep" in text
+
+
+def test_text_that_is_not_utf8_is_refused_with_its_line(crumb, minilm, tmp_path):
+    (tmp_path / "t.txt").write_bytes(b"one\r\ncaf\xc3\xa9\nbad \xff byte\nfour\n")
+    said = crumb("embed", minilm, "--text", tmp_path / "t.txt", "-o", tmp_path / "o.npy", status=1).stderr
+    assert "line 3" in said and "\\xff" in said and "UTF-8" in said and not (tmp_path / "o.npy").exists()
+
+
+def test_no_input_of_embed_is_its_output(crumb, minilm, tmp_path):
+    text = tmp_path / "t.txt"
+    text.write_text("one line\n")
+    said = crumb("embed", minilm, "--text", text, "-o", text, status=2).stderr
+    assert "one of the inputs" in said and text.read_text() == "one line\n"
+
+
+def test_float64_beyond_float32_is_called_so(crumb, tmp_path):
+    for value, words in ((1e39, "beyond float32's range"), (np.inf, "inf"), (np.nan, "NaN")):
+        weights = normal(4, 8, dtype=np.float64)
+        weights[1, 3] = value
+        source = write_safetensors(tmp_path / "m.safetensors", {"a.weight": weights})
+        for options in (["--weights", "int4"], ["--target", "5bpw"]):
+            said = crumb("quantize", source, "-o", tmp_path / "o.crumb", *options, status=1).stderr
+            assert words in said and "'a.weight'" in said and "index 11" in said
+    weights = normal(4, 8)
+    weights[0, 0] = np.inf
+    source = write_safetensors(tmp_path / "m.safetensors", {"a.weight": weights})
+    said = crumb("quantize", source, "-o", tmp_path / "o.crumb", "--weights", "int4", status=1).stderr
+    assert "(inf)" in said
+
+
+@pytest.mark.parametrize("options", [["--weights", "int8"], ["--weights", "int8", "--zstd", "3"], ["--exclude", "*"]])
+def test_damage_names_the_file(crumb, tmp_path, options):
+    source = tmp_path / "m.safetensors"
+    source.write_bytes(safetensors_bytes({"a.weight": normal(64, 512)}))
+    options = ["--weights", "int8", *options] if options[0] == "--exclude" else options
+    good, bad = tmp_path / "good.crumb", tmp_path / "bad.crumb"
+    crumb("quantize", source, "-o", good, *options)
+    content = bytearray(good.read_bytes())
+    content[len(content) // 2] ^= 1
+    bad.write_bytes(content)
+    for arguments in (["compare", good, bad], ["compare", bad, good], ["dequantize", bad, "-o", tmp_path / "x"],
+                      ["dequantize", bad, "-o", tmp_path / "y", "--shard", "1GB"]):  # fmt: skip
+        said = crumb(*arguments, status=1).stderr
+        assert "bad.crumb" in said and "good.crumb" not in said and "'a.weight'" in said
