@@ -5,6 +5,7 @@
 
 #include "cli/verb.h"
 #include "formats/error.h"
+#include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
 
 namespace crumb::cli {
@@ -60,7 +61,8 @@ std::string hint(const CLI::App& app, const std::vector<std::string>& arguments)
   for (const std::string& argument : arguments) {
     const std::string flag = argument.substr(0, argument.find('='));
     if (flag.starts_with("--") && flag.size() > 2 && std::ranges::find(flags, flag) == flags.end()) {
-      return unknown_name("flag", flag, flags);
+      const bool near = edit_distance(flag, nearest_name(flag, flags)) <= (flag.size() - 2) / 2;
+      return near ? unknown_name("flag", flag, flags) : "unknown flag " + quote_text(flag);
     }
   }
   return "";
