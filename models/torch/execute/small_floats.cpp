@@ -50,6 +50,13 @@ at::Tensor rounded_power(const at::Tensor& x, SmallFloatRounding rounding) {
 
 bool is_small_float(ElementType type) { return graph::is_float(type) && graph::info(type).bits < 16; }
 
+at::Tensor round_mantissa(const at::Tensor& values, int mantissa_bits, int least_exponent) {
+  const at::Tensor finite = at::where(values.isfinite(), values, 0.0);
+  const at::Tensor exponent = exponent_of(finite).clamp_min(least_exponent);
+  const at::Tensor unit = power_of_two(exponent - mantissa_bits, values.scalar_type());
+  return at::where(values.isfinite(), at::round(finite / unit) * unit, values);
+}
+
 double largest_small_float(ElementType type) {
   if (type == ElementType::kFloat8E8M0) return std::ldexp(1.0, 127);
   return format_of(type).largest_value(Range::kFull);
@@ -63,10 +70,7 @@ at::Tensor round_to_small_float(const at::Tensor& values, ElementType type, Smal
   const at::Tensor x = values.to(wide ? at::kDouble : at::kFloat);
   if (type == ElementType::kFloat8E8M0) return rounded_power(x, rounding);
 
-  const at::Tensor finite = at::where(x.isfinite(), x, 0.0);
-  const at::Tensor unit =
-      power_of_two(exponent_of(finite).clamp_min(1 - format.bias) - format.mantissa_bits, x.scalar_type());
-  at::Tensor rounded = at::where(x.isfinite(), at::round(finite / unit) * unit, x);
+  at::Tensor rounded = round_mantissa(x, format.mantissa_bits, 1 - format.bias);
   const double largest = largest_small_float(type);
   if (rounding.saturate || format.specials == Specials::kNone) {
     rounded = rounded.clamp(-largest, largest);

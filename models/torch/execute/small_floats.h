@@ -37,6 +37,10 @@ bool is_small_float(graph::ElementType type);
 at::Tensor round_to_small_float(const at::Tensor& values, graph::ElementType type,
                                 SmallFloatRounding rounding = {});
 
+/// Floats or doubles rounded to so many mantissa bits below the leading one, ties to even; below
+/// 2^least_exponent in steps of 2^(least_exponent - mantissa_bits). Infinities and NaN stay.
+at::Tensor round_mantissa(const at::Tensor& values, int mantissa_bits, int least_exponent);
+
 /// The largest finite value of a small type: 448, 240, 57344, 57344, 2^127, 6.
 double largest_small_float(graph::ElementType type);
 
