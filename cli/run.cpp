@@ -80,6 +80,7 @@ void add_verbs(CLI::App& app) {
   add_recipe(app);
   add_embed(app);
   add_agree(app);
+  add_run(app);
 }
 
 int run(const std::vector<std::string>& arguments) {

@@ -18,6 +18,7 @@ void add_formats(CLI::App& app);
 void add_recipe(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_agree(CLI::App& app);
+void add_run(CLI::App& app);
 
 /// All of them, in the order of --help.
 void add_verbs(CLI::App& app);

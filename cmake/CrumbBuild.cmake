@@ -40,6 +40,13 @@ function(crumb_room folder)
   target_link_libraries(crumb_${name} PUBLIC ${ARGN})
 endfunction()
 
+# crumb_leave_out(TARGET FILE): a source under the room's folder that belongs to another target.
+function(crumb_leave_out target file)
+  get_target_property(sources ${target} SOURCES)
+  list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/${file})
+  set_target_properties(${target} PROPERTIES SOURCES "${sources}")
+endfunction()
+
 # crumb_precompile_torch(TARGET): LibTorch's headers precompiled, once (40 s and 700 MB): for crumb_models_torch, whose
 # result the other targets share. GCC accepts it only where the flags agree, so executables are compiled like libraries.
 # -fpch-preprocess is what ccache needs.

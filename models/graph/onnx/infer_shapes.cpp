@@ -1,11 +1,10 @@
-#include "models/graph/passes/infer_shapes.h"
-
 #include <onnx/shape_inference/implementation.h>
 
 #include <set>
 
 #include "models/graph/onnx/schemas.h"
 #include "models/graph/onnx/to_proto.h"
+#include "models/graph/passes/passes.h"
 
 namespace crumb::graph {
 namespace {

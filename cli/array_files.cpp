@@ -1,0 +1,62 @@
+#include "cli/array_files.h"
+
+#include "formats/io/mapped_file.h"
+#include "formats/io/text.h"
+#include "formats/npy/npy.h"
+#include "models/graph/onnx/read.h"
+
+namespace crumb::cli {
+namespace {
+
+using graph::ElementType;
+using graph::Tensor;
+
+ElementType element_type_of(DType dtype) {
+  for (const graph::ElementTypeInfo& row : graph::kElementTypes) {
+    if (row.dtype == dtype) return row.type;
+  }
+  throw Error("arrays of " + std::string(dtype_name(dtype)) + " are not supported");
+}
+
+std::vector<std::uint64_t> sizes_of(const Tensor& tensor) {
+  return {tensor.shape().begin(), tensor.shape().end()};
+}
+
+}  // namespace
+
+Tensor read_array(const std::filesystem::path& path) {
+  if (path.extension() == ".pb") {
+    const MappedFile file = MappedFile::open(path).take();
+    return graph::parse_onnx_tensor_file(file.bytes()).take(quote_text(path.string())).tensor;
+  }
+  NpyArray array = read_npy(path).take();
+  return {element_type_of(array.dtype), {array.shape.begin(), array.shape.end()}, std::move(array.data)};
+}
+
+void write_array(const std::filesystem::path& path, const Tensor& tensor) {
+  const auto& row = graph::info(tensor.type());
+  if (row.dtype && !dtype_info(*row.dtype).numpy.empty()) {
+    return write_npy(path, *row.dtype, sizes_of(tensor), tensor.bytes());
+  }
+  if (graph::is_float(tensor.type())) {
+    const std::vector<float> values = tensor.to_floats();
+    return write_npy(path, DType::kF32, sizes_of(tensor), std::as_bytes(std::span(values)));
+  }
+  std::vector<std::byte> bytes;
+  for (const std::int64_t value : tensor.to_ints()) bytes.push_back(static_cast<std::byte>(value));
+  const bool is_signed = row.kind == graph::ElementKind::kSigned;
+  write_npy(path, is_signed ? DType::kI8 : DType::kU8, sizes_of(tensor), bytes);
+}
+
+std::string file_name_of(const std::string& value) {
+  std::string name = value;
+  for (char& c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '_' || c == '-';
+    if (!plain) c = '_';
+  }
+  if (name.empty() || name.front() == '.') name.insert(0, "_");
+  return name;
+}
+
+}  // namespace crumb::cli

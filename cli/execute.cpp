@@ -1,0 +1,133 @@
+// crumb run: a graph's outputs for inputs from files.
+#include <filesystem>
+#include <iostream>
+#include <optional>
+
+#include "cli/array_files.h"
+#include "cli/open_engine.h"
+#include "cli/output.h"
+#include "cli/run_graph.h"
+#include "cli/verb.h"
+#include "formats/io/text.h"
+#include "formats/text/nearest_name.h"
+#include "models/graph/onnx/read.h"
+#include "models/graph/passes/passes.h"
+
+namespace crumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::Graph;
+using graph::Tensor;
+
+constexpr std::int64_t kLargeBatch = 64;
+
+struct Options {
+  std::string model, output, output_dir, device = "cpu";
+  std::vector<std::string> inputs;
+  bool all_tensors = false, json = false;
+  int threads = 0;
+};
+
+/// NAME=FILE, or FILE where the graph has one input (or for the first that is not named).
+std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::string>& wishes) {
+  std::map<std::string, Tensor> found;
+  std::vector<std::string> unnamed;
+  for (const std::string& wish : wishes) {
+    const std::size_t equals = wish.find('=');
+    const std::string name = wish.substr(0, equals);
+    const bool is_name =
+        equals != std::string::npos && std::ranges::find(graph.inputs, name) != graph.inputs.end();
+    if (is_name) {
+      if (!found.emplace(name, read_array(wish.substr(equals + 1))).second) {
+        throw usage_error("--input gives " + quote_text(name) + " twice");
+      }
+    } else if (fs::exists(wish) || equals == std::string::npos) {
+      unnamed.push_back(wish);
+    } else {
+      throw usage_error("--input " + quote_text(wish) + ": " + unknown_name("input", name, graph.inputs));
+    }
+  }
+  std::vector<Tensor> inputs;
+  std::size_t next = 0;
+  for (const std::string& name : graph.inputs) {
+    if (const auto given = found.find(name); given != found.end()) {
+      inputs.push_back(given->second);
+    } else if (next < unnamed.size()) {
+      inputs.push_back(read_array(unnamed[next++]));
+    } else {
+      throw usage_error("input " + quote_text(name) + " is missing: give --input " + name + "=FILE.npy");
+    }
+  }
+  if (next < unnamed.size()) {
+    throw usage_error("--input " + quote_text(unnamed[next]) + ": the graph takes " +
+                      std::to_string(graph.inputs.size()) + " inputs, and all are given");
+  }
+  return inputs;
+}
+
+void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made, const Options& options) {
+  const auto report = [&](const std::string& name, const fs::path& path) {
+    write_array(path, made.at(name));
+    std::cout << path.string() << "  " << name << "  " << graph::name_of(made.at(name).type()) << " "
+              << graph::text_of(made.at(name).shape()) << "\n";
+  };
+  if (!options.output.empty()) return report(graph.outputs[0], options.output);
+  std::error_code error;
+  fs::create_directories(options.output_dir, error);
+  if (error) throw Error("cannot make the folder " + quote_text(options.output_dir) + ": " + error.message());
+  std::map<std::string, std::string> files;  // file -> value
+  for (const auto& [name, tensor] : made) {
+    std::string file = file_name_of(name);
+    while (files.contains(file)) file += "_";
+    files[file] = name;
+    report(name, fs::path(options.output_dir) / (file + ".npy"));
+  }
+}
+
+void run_verb(const Options& options) {
+  if (options.output.empty() == options.output_dir.empty()) {
+    throw usage_error("give either --output FILE.npy or --output-dir FOLDER");
+  }
+  const Graph graph = graph::infer_shapes(graph::read_onnx(options.model));
+  if (!options.output.empty() && (graph.outputs.size() != 1 || options.all_tensors)) {
+    throw usage_error(options.all_tensors ? "--all-tensors writes many files: give --output-dir FOLDER"
+                                          : "the graph has " + std::to_string(graph.outputs.size()) +
+                                                " outputs: give --output-dir FOLDER");
+  }
+  const std::vector<Tensor> inputs = read_inputs(graph, options.inputs);
+  const BatchPlan plan = plan_batch(graph, inputs);
+  graph::Engine& engine = open_engine();
+  engine.use(options.device, options.threads);
+  const auto executable = engine.prepare(graph);
+  std::optional<Progress> progress;
+  BatchOptions batch{.all_values = options.all_tensors};
+  if (!plan.whole() && plan.total > kLargeBatch) {
+    progress.emplace("running", "samples", static_cast<std::size_t>(plan.total), 0);
+    batch.progress = [&](std::int64_t done) { progress->update(static_cast<std::size_t>(done), 0); };
+  }
+  const auto made = run_batch(graph, *executable, inputs, plan, batch);
+  progress.reset();
+  write_outputs(graph, made, options);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("run", "Execute an ONNX, QONNX or QCDQ graph on inputs from files");
+  verb->add_option("model", options->model, "The graph (.onnx)")->required();
+  verb->add_option("--input", options->inputs,
+                   "[NAME=]FILE.npy, once for each input; .pb holds a TensorProto");
+  verb->add_option("--output", options->output, "The output of a graph that has one (.npy)");
+  verb->add_option("--output-dir", options->output_dir, "A folder for all outputs, NAME.npy each");
+  verb->add_flag("--all-tensors", options->all_tensors, "Write what every node makes, too");
+  verb->add_option("--device", options->device, "cpu, cuda, cuda:1, ...");
+  verb->add_option("--threads", options->threads, "Threads (default: those the machine has)");
+  verb->footer(
+      "A graph whose batch is fixed runs any batch, in pieces.\n\nExample:\n"
+      "  crumb run TFC_2W2A.onnx --input digits.npy --output scores.npy");
+  verb->callback([options] { run_verb(*options); });
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,66 @@
+#include "models/graph/edit.h"
+
+#include <algorithm>
+#include <set>
+
+namespace crumb::graph {
+
+void replace_uses(Graph& graph, const std::string& from, const std::string& to) {
+  for (Node& node : graph.nodes) std::ranges::replace(node.inputs, from, to);
+  std::ranges::replace(graph.outputs, from, to);
+}
+
+std::string add_constant(Graph& graph, const std::string& wish, Tensor tensor) {
+  const Value known{.type = tensor.type(), .shape = Shape(tensor.shape().begin(), tensor.shape().end())};
+  const std::string name = add_value(graph, wish, known);
+  graph.initializers.emplace(name, std::move(tensor));
+  return name;
+}
+
+std::string add_value(Graph& graph, const std::string& wish, const Value& known) {
+  std::string name = graph.unused_value_name(wish);
+  graph.values[name] = known;
+  return name;
+}
+
+bool bypass(Graph& graph, std::size_t index, std::size_t kept) {
+  const std::string before = graph.nodes[index].inputs[kept], after = graph.nodes[index].outputs[0];
+  const auto is_in = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  if (!is_in(graph.outputs, after)) {
+    replace_uses(graph, after, before);
+  } else {
+    if (is_in(graph.outputs, before) || is_in(graph.inputs, before) || graph.constant(before)) return false;
+    for (Node& node : graph.nodes) {
+      std::ranges::replace(node.inputs, before, after);
+      std::ranges::replace(node.outputs, before, after);
+    }
+    // The node itself makes the name too, until it goes.
+  }
+  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(index));
+  return true;
+}
+
+void drop_unused(Graph& graph) {
+  std::set<std::string> wanted(graph.outputs.begin(), graph.outputs.end());
+  std::vector<Node> kept;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (std::ranges::none_of(node->outputs, [&](const std::string& value) { return wanted.contains(value); }))
+      continue;
+    wanted.insert(node->inputs.begin(), node->inputs.end());
+    kept.push_back(std::move(*node));
+  }
+  std::ranges::reverse(kept);
+  graph.nodes = std::move(kept);
+  for (const Node& node : graph.nodes) wanted.insert(node.outputs.begin(), node.outputs.end());
+  wanted.insert(graph.inputs.begin(), graph.inputs.end());
+  std::erase_if(graph.initializers, [&](const auto& entry) { return !wanted.contains(entry.first); });
+  std::erase_if(graph.values, [&](const auto& entry) { return !wanted.contains(entry.first); });
+}
+
+const Tensor* constant_input(const Graph& graph, const Node& node, std::size_t i) {
+  return node.has_input(i) ? graph.constant(node.inputs[i]) : nullptr;
+}
+
+}  // namespace crumb::graph

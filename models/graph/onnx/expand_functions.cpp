@@ -1,0 +1,55 @@
+#include <onnx/inliner/inliner.h>
+
+#include <algorithm>
+#include <set>
+
+#include "models/graph/onnx/from_proto.h"
+#include "models/graph/onnx/schemas.h"
+#include "models/graph/onnx/to_proto.h"
+#include "models/graph/passes/passes.h"
+
+namespace crumb::graph {
+namespace {
+
+constexpr int kMostRounds = 8;                 // bodies within bodies
+constexpr std::int64_t kSmallConstant = 1024;  // elements; larger ones need not be seen by a body
+
+/// The node's definition by simpler operators exists.
+bool has_body(const Node& node) {
+  const auto* schema = onnx::OpSchemaRegistry::Schema(node.op, static_cast<int>(node.version), node.domain);
+  return schema && (schema->HasFunction() || schema->HasContextDependentFunction());
+}
+
+}  // namespace
+
+Graph expand_functions(Graph graph, const Engine& engine) {
+  register_qonnx_schemas();
+  for (int round = 0; round < kMostRounds; ++round) {
+    std::set<std::pair<std::string, std::string>> wanted;
+    for (const Node& node : graph.nodes) {
+      const bool opaque = std::ranges::any_of(
+          node.attributes, [](const auto& entry) { return std::holds_alternative<Opaque>(entry.second); });
+      if (!opaque && !engine.knows(node) && has_body(node)) wanted.emplace(node.domain, node.op);
+    }
+    if (wanted.empty()) break;
+    // Large constants stand in as inputs, so that they are not copied.
+    graph = infer_shapes(std::move(graph));
+    onnx::ModelProto model = to_proto(graph, {.most_elements = kSmallConstant, .keep_opaque = true});
+    try {
+      const auto set =
+          onnx::inliner::FunctionIdSet::Create(onnx::inliner::FunctionIdVector(wanted.begin(), wanted.end()));
+      onnx::inliner::InlineSelectedFunctions(model, *set, nullptr);
+    } catch (const std::exception&) {
+      break;  // whoever executes the graph names the nodes
+    }
+    Graph expanded = from_proto(model, {});
+    if (expanded.nodes.size() == graph.nodes.size()) break;
+    expanded.inputs = graph.inputs;
+    for (const auto& [name, tensor] : graph.initializers)
+      expanded.initializers.insert_or_assign(name, tensor);
+    graph = std::move(expanded);
+  }
+  return graph;
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,14 @@
+// ModelProto to Graph. Internal to models/graph/onnx: this header shows protobuf.
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include "models/graph/graph.h"
+#include "models/graph/onnx/tensor_in.h"
+
+namespace crumb::graph {
+
+/// Throws Error (read.h). The model's own functions must be gone.
+Graph from_proto(const onnx::ModelProto& model, const DataFolder& folder);
+
+}  // namespace crumb::graph

@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <set>
+
+#include "models/graph/edit.h"
+#include "models/graph/passes/passes.h"
+
+namespace crumb::graph {
+namespace {
+
+constexpr std::int64_t kMostGrowth =
+    4 << 20;  // bytes that a folded constant may be larger than what it was made of
+
+bool is_quantizer(const Node& node) {
+  if (node.domain == kQonnxDomain) return true;
+  return node.domain == kOnnxDomain && (node.op == "QuantizeLinear" || node.op == "DequantizeLinear");
+}
+
+bool is_random(const Node& node) {
+  return node.op.starts_with("Random") || node.op == "Bernoulli" || node.op == "Multinomial" ||
+         (node.op == "Dropout" && node.has_input(2));
+}
+
+bool is_opaque(const Node& node) {
+  return std::ranges::any_of(node.attributes,
+                             [](const auto& entry) { return std::holds_alternative<Opaque>(entry.second); });
+}
+
+/// Shape and Size of a value whose shape is known, as a constant.
+std::optional<Tensor> known_shape(const Graph& graph, const Node& node) {
+  if (!node.is("Shape") && !node.is("Size")) return {};
+  const Value* value = node.has_input(0) ? graph.find(node.inputs[0]) : nullptr;
+  if (!value || !value->is_static()) return {};
+  std::vector<std::int64_t> sizes;
+  for (const Dim& dim : *value->shape) sizes.push_back(dim.size);
+  if (node.op == "Size") {
+    const auto count = count_elements(sizes);
+    return count.ok() ? std::optional(Tensor::scalar(count.value())) : std::nullopt;
+  }
+  const auto rank = static_cast<std::int64_t>(sizes.size());
+  const auto place = [&](const char* name, std::int64_t otherwise) {
+    const std::int64_t at = node.int_or(name, otherwise);
+    return std::clamp(at < 0 ? at + rank : at, std::int64_t{0}, rank);
+  };
+  const std::int64_t begin = place("start", 0), end = std::max(begin, place("end", rank));
+  const std::span<const std::int64_t> part =
+      std::span(sizes).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  return Tensor::ints({end - begin}, part);
+}
+
+}  // namespace
+
+Graph fold_constants(Graph graph, const Engine& engine) {
+  graph = infer_shapes(sorted(std::move(graph)));
+  for (const Node& node : graph.nodes) {
+    if (auto shape = known_shape(graph, node))
+      graph.initializers.insert_or_assign(node.outputs[0], std::move(*shape));
+  }
+  std::erase_if(graph.nodes, [&](const Node& node) {
+    return !node.outputs.empty() && graph.initializers.contains(node.outputs[0]);
+  });
+
+  // One graph of all that can be computed, whose outputs are the new constants.
+  Graph work{.name = "constants", .opsets = graph.opsets};
+  std::set<std::string> made;
+  const auto is_constant = [&](const std::string& value) {
+    return value.empty() || made.contains(value) || graph.initializers.contains(value);
+  };
+  for (const Node& node : graph.nodes) {
+    if (is_quantizer(node) || is_random(node) || is_opaque(node) || !engine.knows(node)) continue;
+    if (!std::ranges::all_of(node.inputs, is_constant)) continue;
+    work.nodes.push_back(node);
+    for (const std::string& value : node.outputs) {
+      if (!value.empty()) made.insert(value);
+    }
+    for (const std::string& value : node.inputs) {
+      if (const Tensor* constant = graph.constant(value)) work.initializers.emplace(value, *constant);
+    }
+  }
+  if (work.nodes.empty()) return tidy(std::move(graph));
+  work.outputs.assign(made.begin(), made.end());
+  std::map<std::string, Tensor> results;
+  const std::vector<Tensor> computed = engine.prepare(work)->run({});
+  for (std::size_t i = 0; i < computed.size(); ++i) results.emplace(work.outputs[i], computed[i]);
+
+  const auto bytes_of = [&](const std::string& value) -> std::int64_t {
+    if (const auto found = results.find(value); found != results.end()) {
+      return static_cast<std::int64_t>(found->second.bytes().size());
+    }
+    const Tensor* constant = graph.constant(value);
+    return constant ? static_cast<std::int64_t>(constant->bytes().size()) : 0;
+  };
+  std::set<std::string> folded;
+  for (const Node& node : work.nodes) {
+    std::int64_t growth = 0;
+    for (const std::string& value : node.outputs) growth += bytes_of(value);
+    for (const std::string& value : node.inputs) growth -= bytes_of(value);
+    if (growth > kMostGrowth && node.op != "Constant") continue;
+    for (const std::string& value : node.outputs) {
+      if (value.empty()) continue;
+      folded.insert(value);
+      const Tensor& tensor = results.at(value);
+      graph.values[value] = {.type = tensor.type(),
+                             .shape = Shape(tensor.shape().begin(), tensor.shape().end()),
+                             .annotations = graph.values[value].annotations};
+      graph.initializers.insert_or_assign(value, tensor);
+    }
+  }
+  std::erase_if(graph.nodes, [&](const Node& node) {
+    return std::ranges::any_of(node.outputs,
+                               [&](const std::string& value) { return folded.contains(value); });
+  });
+  return tidy(std::move(graph));
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,238 @@
+// gemm_to_matmul, matmul_to_gemm and fold_transposes.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "models/graph/edit.h"
+#include "models/graph/passes/passes.h"
+
+namespace crumb::graph {
+namespace {
+
+/// The constant with its axes in another order. Precondition: elements of whole bytes.
+Tensor transposed(const Tensor& tensor, const std::vector<std::int64_t>& perm) {
+  const std::size_t rank = perm.size(), size = info(tensor.type()).bits / 8;
+  std::vector<std::int64_t> shape(rank);
+  std::vector<std::size_t> strides(rank, size), steps(rank);
+  for (std::size_t i = rank; i-- > 1;)
+    strides[i - 1] = strides[i] * static_cast<std::size_t>(tensor.shape()[i]);
+  for (std::size_t i = 0; i < rank; ++i) {
+    shape[i] = tensor.shape()[static_cast<std::size_t>(perm[i])];
+    steps[i] = strides[static_cast<std::size_t>(perm[i])];
+  }
+  std::vector<std::byte> bytes(tensor.bytes().size());
+  std::vector<std::int64_t> index(rank, 0);
+  std::size_t from = 0;
+  for (std::size_t to = 0; to < bytes.size(); to += size) {
+    std::memcpy(bytes.data() + to, tensor.bytes().data() + from, size);
+    for (std::size_t axis = rank; axis-- > 0;) {
+      from += steps[axis];
+      if (++index[axis] < shape[axis]) break;
+      from -= steps[axis] * static_cast<std::size_t>(shape[axis]);
+      index[axis] = 0;
+    }
+  }
+  return {tensor.type(), std::move(shape), std::move(bytes)};
+}
+
+bool is_permutation(std::vector<std::int64_t> perm, std::size_t rank) {
+  std::ranges::sort(perm);
+  std::vector<std::int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  return perm == axes;
+}
+
+bool can_transpose(const Tensor& tensor) { return info(tensor.type()).bits >= 8; }
+
+class GemmSplitter {
+ public:
+  explicit GemmSplitter(Graph& graph) : graph_(graph) {}
+
+  void go() {
+    for (Node& node : std::exchange(graph_.nodes, {})) {
+      if (node.is("Gemm")) {
+        split(node);
+      } else {
+        nodes_.push_back(std::move(node));
+      }
+    }
+    graph_.nodes = std::move(nodes_);
+  }
+
+ private:
+  std::string add_node(const Node& gemm, const char* op, std::vector<std::string> inputs,
+                       std::string output = {}, std::map<std::string, Attribute> attributes = {}) {
+    if (output.empty()) {
+      const Value* known = graph_.find(gemm.outputs[0]);
+      output = add_value(graph_, gemm.name + "_" + op, {.type = known ? known->type : ElementType::kUnknown});
+    }
+    std::string name = gemm.name + "_" + op;
+    for (int i = 1; std::ranges::find(nodes_, name, &Node::name) != nodes_.end(); ++i) {
+      name = gemm.name + "_" + op + "_" + std::to_string(i);
+    }
+    nodes_.push_back({.name = std::move(name),
+                      .op = op,
+                      .version = gemm.version,
+                      .inputs = std::move(inputs),
+                      .outputs = {output},
+                      .attributes = std::move(attributes)});
+    return output;
+  }
+
+  std::string transposed_input(const Node& gemm, std::size_t i, const char* flag) {
+    if (gemm.int_or(flag, 0) == 0) return gemm.inputs[i];
+    const Tensor* constant = graph_.constant(gemm.inputs[i]);
+    if (constant && can_transpose(*constant) && constant->rank() == 2) {
+      return add_constant(graph_, gemm.inputs[i] + "_T", transposed(*constant, {1, 0}));
+    }
+    return add_node(gemm, "Transpose", {gemm.inputs[i]}, {}, {{"perm", std::vector<std::int64_t>{1, 0}}});
+  }
+
+  /// x * factor; the factor goes into a float constant.
+  std::string scaled(const Node& gemm, const std::string& value, float factor) {
+    if (factor == 1) return value;
+    const Tensor* constant = graph_.constant(value);
+    if (constant && constant->type() == ElementType::kFloat) {
+      std::vector<float> values = constant->to_floats();
+      for (float& x : values) x *= factor;
+      return add_constant(graph_, value + "_scaled", Tensor::floats(constant->shape(), values));
+    }
+    return add_node(gemm, "Mul",
+                    {value, add_constant(graph_, gemm.name + "_factor", Tensor::scalar(factor))});
+  }
+
+  bool is_float(const Node& gemm) const {
+    const Value* value = graph_.find(gemm.outputs[0]);
+    return value && value->type == ElementType::kFloat;
+  }
+
+  void split(Node& gemm) {
+    const float alpha = gemm.float_or("alpha", 1), beta = gemm.float_or("beta", 1);
+    if ((alpha != 1 || beta != 1) && !is_float(gemm)) {
+      nodes_.push_back(std::move(gemm));
+      return;
+    }
+    const std::string a = transposed_input(gemm, 0, "transA"), b = transposed_input(gemm, 1, "transB");
+    const bool adds = gemm.has_input(2), multiplies = alpha != 1;
+    std::string product = add_node(gemm, "MatMul", {a, b}, adds || multiplies ? "" : gemm.outputs[0]);
+    if (multiplies) {
+      product =
+          add_node(gemm, "Mul", {product, add_constant(graph_, gemm.name + "_alpha", Tensor::scalar(alpha))},
+                   adds ? "" : gemm.outputs[0]);
+    }
+    if (adds) add_node(gemm, "Add", {product, scaled(gemm, gemm.inputs[2], beta)}, gemm.outputs[0]);
+  }
+
+  Graph& graph_;
+  std::vector<Node> nodes_;
+};
+
+std::optional<std::size_t> rank_of(const Graph& graph, const std::string& name) {
+  if (const Tensor* constant = graph.constant(name)) return constant->shape().size();
+  const Value* value = graph.find(name);
+  return value && value->shape ? std::optional(value->shape->size()) : std::nullopt;
+}
+
+/// Whether a value that an Add adds to [M, N] leaves that shape: a scalar, a vector, or a row.
+bool is_row(const Graph& graph, const std::string& name) {
+  const Tensor* constant = graph.constant(name);
+  return constant && (constant->rank() <= 1 || (constant->rank() == 2 && constant->shape()[0] == 1));
+}
+
+bool join(Graph& graph, const Links& links, std::size_t at) {
+  const Node product = graph.nodes[at];
+  if (!product.is("MatMul") || rank_of(graph, product.inputs[0]) != 2 ||
+      rank_of(graph, product.inputs[1]) != 2) {
+    return false;
+  }
+  if (const Value* value = graph.find(product.outputs[0]); !value || value->type != ElementType::kFloat)
+    return false;
+  const auto consumers = links.consumers(product.outputs[0]);
+  if (consumers.size() != 1 || links.is_output(product.outputs[0])) return false;
+  Node& add = graph.nodes[consumers[0]];
+  if (!add.is("Add") || add.version < 7) return false;
+  const std::size_t other = add.inputs[0] == product.outputs[0] ? 1 : 0;
+  if (!is_row(graph, add.inputs[other])) return false;
+  add = {.name = add.name,
+         .op = "Gemm",
+         .version = add.version,
+         .inputs = {product.inputs[0], product.inputs[1], add.inputs[other]},
+         .outputs = add.outputs};
+  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(at));
+  return true;
+}
+
+/// The parameters of a quantizer that have as many axes as its data move with it; smaller ones must be scalars.
+bool move_into_quantizer(Graph& graph, Node& quantizer, const std::vector<std::int64_t>& perm) {
+  for (std::size_t i = 0; i < quantizer.inputs.size(); ++i) {
+    const Tensor* constant = constant_input(graph, quantizer, i);
+    if (!constant || !can_transpose(*constant)) return false;
+    if (constant->shape().size() != perm.size() && constant->size() != 1) return false;
+  }
+  for (std::string& input : quantizer.inputs) {
+    const Tensor* constant = graph.constant(input);
+    if (constant->shape().size() != perm.size()) continue;
+    input = add_constant(graph, input + "_T", transposed(*constant, perm));
+  }
+  return true;
+}
+
+bool fold_transpose(Graph& graph, const Links& links, std::size_t at) {
+  const Node node = graph.nodes[at];
+  if (!node.is("Transpose")) return false;
+  const auto perm_for = [&](std::size_t rank) {
+    std::vector<std::int64_t> reversed(rank);
+    std::iota(reversed.rbegin(), reversed.rend(), 0);
+    return node.ints_or("perm", reversed);
+  };
+  if (links.is_output(node.outputs[0])) return false;
+  if (const Tensor* constant = graph.constant(node.inputs[0])) {
+    const auto perm = perm_for(constant->shape().size());
+    if (!can_transpose(*constant) || !is_permutation(perm, constant->shape().size())) return false;
+    const std::string moved = add_constant(graph, node.inputs[0] + "_T", transposed(*constant, perm));
+    replace_uses(graph, node.outputs[0], moved);
+    graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(at));
+    return true;
+  }
+  const std::size_t source = links.producer(node.inputs[0]);
+  if (source == Links::kNone || links.consumers(node.inputs[0]).size() != 1 ||
+      links.is_output(node.inputs[0])) {
+    return false;
+  }
+  Node& quantizer = graph.nodes[source];
+  if (quantizer.domain != kQonnxDomain || !quantizer.op.ends_with("Quant")) return false;
+  const Tensor* data = constant_input(graph, quantizer, 0);
+  if (!data) return false;
+  const auto perm = perm_for(data->shape().size());
+  if (!is_permutation(perm, data->shape().size()) || !move_into_quantizer(graph, quantizer, perm))
+    return false;
+  quantizer.outputs[0] = node.outputs[0];
+  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(at));
+  return true;
+}
+
+}  // namespace
+
+Graph gemm_to_matmul(Graph graph) {
+  graph = infer_shapes(std::move(graph));
+  GemmSplitter(graph).go();
+  return tidy(infer_shapes(std::move(graph)));
+}
+
+Graph matmul_to_gemm(Graph graph) {
+  graph = infer_shapes(sorted(std::move(graph)));
+  for (std::size_t i = 0; i < graph.nodes.size();) {
+    if (!join(graph, Links(graph), i)) ++i;
+  }
+  return tidy(std::move(graph));
+}
+
+Graph fold_transposes(Graph graph) {
+  graph = sorted(std::move(graph));
+  for (std::size_t i = 0; i < graph.nodes.size();) {
+    if (!fold_transpose(graph, Links(graph), i)) ++i;
+  }
+  return tidy(std::move(graph));
+}
+
+}  // namespace crumb::graph

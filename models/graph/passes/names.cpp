@@ -1,0 +1,67 @@
+#include <algorithm>
+#include <set>
+
+#include "models/graph/passes/passes.h"
+
+namespace crumb::graph {
+namespace {
+
+bool is_plain(const std::string& name) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  return !name.empty() && letter(name.front()) &&
+         std::ranges::all_of(name, [&](char c) { return letter(c) || (c >= '0' && c <= '9') || c == '_'; });
+}
+
+}  // namespace
+
+Graph readable_names(Graph graph) {
+  std::map<std::string, std::string> names;
+  std::set<std::string> taken;
+  const auto give = [&](const std::string& value, std::string wish) {
+    if (value.empty() || names.contains(value)) return;
+    std::string name = wish;
+    for (int i = 1; !taken.insert(name).second; ++i) name = wish + "_" + std::to_string(i);
+    names[value] = name;
+  };
+  const auto give_boundary = [&](const std::vector<std::string>& values, const char* wish) {
+    for (const std::string& value : values) {
+      if (is_plain(value)) give(value, value);
+    }
+    for (const std::string& value : values) give(value, wish);
+  };
+  give_boundary(graph.inputs, "global_in");
+  give_boundary(graph.outputs, "global_out");
+  std::map<std::string, int> counts;
+  for (Node& node : graph.nodes) {
+    node.name = node.op + "_" + std::to_string(counts[node.op]++);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (graph.constant(node.inputs[i])) give(node.inputs[i], node.name + "_param" + std::to_string(i));
+    }
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      give(node.outputs[i], node.name + "_out" + std::to_string(i));
+  }
+  const auto rename = [&](std::string& value) {
+    if (const auto found = names.find(value); found != names.end()) value = found->second;
+  };
+  for (Node& node : graph.nodes) {
+    for (std::string& value : node.inputs) rename(value);
+    for (std::string& value : node.outputs) rename(value);
+  }
+  for (auto* boundary : {&graph.inputs, &graph.outputs}) {
+    for (std::string& value : *boundary) rename(value);
+  }
+  std::map<std::string, Tensor> initializers;
+  std::map<std::string, Value> values;
+  for (const auto& [old, fresh] : names) {
+    if (const auto found = graph.initializers.find(old); found != graph.initializers.end()) {
+      initializers[fresh] = std::move(found->second);
+    }
+    if (const auto found = graph.values.find(old); found != graph.values.end())
+      values[fresh] = std::move(found->second);
+  }
+  graph.initializers = std::move(initializers);
+  graph.values = std::move(values);
+  return tidy(std::move(graph));
+}
+
+}  // namespace crumb::graph

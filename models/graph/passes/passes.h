@@ -1,0 +1,68 @@
+// The passes: functions from graph to graph that change how it is written and not what it computes.
+//
+// A pass takes any sound graph, leaves what it does not understand alone, and gives a sound, sorted graph. Those that
+// fold arithmetic into constants compute in double and round once; everything else keeps every bit of the outputs.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "models/graph/engine.h"
+#include "models/graph/graph.h"
+
+namespace crumb::graph {
+
+/// Types and shapes of every value (infer_shapes.h).
+Graph infer_shapes(Graph graph);
+
+/// Operators that the engine does not know and that the standard defines by a body of simpler ones are replaced by
+/// that body, again and again until all are known or have no body.
+Graph expand_functions(Graph graph, const Engine& engine);
+
+/// Nodes whose inputs are all constants become constants, computed by the engine; Shape and Size of values with a
+/// static shape too. Quantizers (QONNX's, QuantizeLinear, DequantizeLinear) stay, because their bit width would be
+/// lost, and with them Transpose, Reshape and their like behind them; so do results that are more than 4 MB larger
+/// than what they are made of, and random numbers.
+Graph fold_constants(Graph graph, const Engine& engine);
+
+/// BatchNormalization in inference, behind a Conv, ConvTranspose, Gemm or MatMul whose weight is a constant that
+/// nobody else uses, goes into weight and bias.
+Graph fold_batch_norm(Graph graph);
+
+/// Gemm becomes MatMul and Add: a constant is transposed and scaled, anything else gets its Transpose and Mul.
+Graph gemm_to_matmul(Graph graph);
+
+/// MatMul by a matrix, and the Add of a vector behind it, becomes Gemm where its input has two axes.
+Graph matmul_to_gemm(Graph graph);
+
+/// The bias of a Conv or ConvTranspose becomes an Add of [1, C, 1, ...] behind it.
+Graph extract_conv_bias(Graph graph);
+
+/// What changes nothing goes: Identity, Dropout in inference, Cast to the same type, Add and Sub of 0, Mul and Div
+/// by 1, Transpose, Reshape and Expand to what is there already, Concat and Sum of one. (Adding 0 makes 0 of -0: that
+/// sign is all that can change.)
+Graph remove_identities(Graph graph);
+
+/// A Transpose of a constant, or of a quantized constant, goes into the constant (and the quantizer's parameters).
+Graph fold_transposes(Graph graph);
+
+/// Nodes are called <Op>_<number>, values global_in, global_out, <Op>_<number>_out0, <Op>_<number>_param1 as in
+/// QONNX's own tools; inputs and outputs keep their names where they begin with a letter and hold no odd character.
+Graph readable_names(Graph graph);
+
+/// Nothing but the order of the nodes, and what no output needs goes.
+Graph tidy(Graph graph);
+
+/// A pass by name.
+struct Pass {
+  std::string_view name;
+  std::string_view what;                            ///< one line
+  Graph (*run)(Graph graph, const Engine* engine);  ///< an engine is given where `needs_engine`
+  bool needs_engine = false;
+};
+std::span<const Pass> all_passes();
+
+/// Null where there is none of that name.
+const Pass* find_pass(std::string_view name);
+
+}  // namespace crumb::graph

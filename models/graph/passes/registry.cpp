@@ -1,0 +1,47 @@
+#include <algorithm>
+
+#include "models/graph/edit.h"
+#include "models/graph/passes/passes.h"
+
+namespace crumb::graph {
+namespace {
+
+template <Graph (*Run)(Graph)>
+Graph plain(Graph graph, const Engine*) {
+  return Run(std::move(graph));
+}
+
+Graph expanded(Graph graph, const Engine* engine) { return expand_functions(std::move(graph), *engine); }
+
+Graph folded(Graph graph, const Engine* engine) { return fold_constants(std::move(graph), *engine); }
+
+constexpr Pass kPasses[] = {
+    {"infer-shapes", "types and shapes of every value", plain<infer_shapes>},
+    {"expand-functions", "operators that are not known by the body that the standard gives them", expanded,
+     true},
+    {"fold-constants", "compute what depends on constants only; quantizers stay", folded, true},
+    {"fold-batch-norm", "batch normalization into the weights before it", plain<fold_batch_norm>},
+    {"gemm-to-matmul", "Gemm becomes MatMul and Add", plain<gemm_to_matmul>},
+    {"matmul-to-gemm", "MatMul and Add become Gemm", plain<matmul_to_gemm>},
+    {"extract-conv-bias", "the bias of a convolution becomes an Add", plain<extract_conv_bias>},
+    {"remove-identities", "drop what changes nothing", plain<remove_identities>},
+    {"fold-transposes", "transposes of constants into the constants", plain<fold_transposes>},
+    {"readable-names", "short unique names for nodes and values", plain<readable_names>},
+    {"tidy", "sort the nodes and drop what no output needs", plain<tidy>},
+};
+
+}  // namespace
+
+Graph tidy(Graph graph) {
+  drop_unused(graph);
+  return sorted(std::move(graph));
+}
+
+std::span<const Pass> all_passes() { return kPasses; }
+
+const Pass* find_pass(std::string_view name) {
+  const auto* found = std::ranges::find(kPasses, name, &Pass::name);
+  return found == std::end(kPasses) ? nullptr : found;
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,68 @@
+#include "models/torch/execute/engine.h"
+
+#include <torch/torch.h>
+
+#include "formats/io/text.h"
+#include "models/torch/execute/graph_module.h"
+
+namespace crumb::torch_ops {
+namespace {
+
+class TorchExecutable final : public graph::Executable {
+ public:
+  TorchExecutable(graph::Graph graph, at::Device device) : module_(std::move(graph)), device_(device) {
+    module_.to(device);
+  }
+
+  std::vector<graph::Tensor> run(const std::vector<graph::Tensor>& inputs, const Watch& watch) const override {
+    const torch::InferenceMode inference;
+    std::vector<TypedTensor> values;
+    for (const graph::Tensor& input : inputs) values.push_back(to_typed(input, device_));
+    GraphModule::Watch tap;
+    if (watch) {
+      tap = [&](const std::string& value, TypedTensor made) {
+        watch(value, to_constant(made));
+        return made;
+      };
+    }
+    std::vector<graph::Tensor> outputs;
+    for (const TypedTensor& output : module_.run(std::move(values), tap)) outputs.push_back(to_constant(output));
+    return outputs;
+  }
+
+ private:
+  GraphModule module_;
+  at::Device device_;
+};
+
+class TorchEngine final : public graph::Engine {
+ public:
+  std::unique_ptr<graph::Executable> prepare(graph::Graph graph) const override {
+    const torch::NoGradGuard no_gradients;
+    return std::make_unique<TorchExecutable>(std::move(graph), device_);
+  }
+
+  bool knows(const graph::Node& node) const override { return find_operator(node.op, node.domain) != nullptr; }
+
+  void use(const std::string& device, int threads) override {
+    try {
+      device_ = at::Device(device);
+      at::empty({1}, device_);
+    } catch (const c10::Error&) {
+      throw usage_error("there is no device " + quote_text(device) + " here; 'cpu' is always there");
+    }
+    if (threads > 0) at::set_num_threads(threads);
+  }
+
+ private:
+  at::Device device_ = at::kCPU;
+};
+
+}  // namespace
+
+graph::Engine& engine() {
+  static TorchEngine engine;
+  return engine;
+}
+
+}  // namespace crumb::torch_ops

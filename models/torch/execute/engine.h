@@ -1,0 +1,11 @@
+// Graphs executed on LibTorch, behind the interface that needs no LibTorch header.
+#pragma once
+
+#include "models/graph/engine.h"
+
+namespace crumb::torch_ops {
+
+/// One for the process.
+graph::Engine& engine();
+
+}  // namespace crumb::torch_ops
