@@ -4,6 +4,7 @@
 #include "models/torch/execute/ops/families.h"
 #include "models/torch/execute/ops/integers.h"
 #include "models/torch/execute/ops/random.h"
+#include "models/torch/execute/ops/widen.h"
 
 namespace crumb::torch_ops {
 namespace {
@@ -50,11 +51,11 @@ Outputs gelu(const Call& call) {
 
 Outputs hard_sigmoid(const Call& call) {
   const double alpha = call.float_or("alpha", 0.2F), beta = call.float_or("beta", 0.5F);
-  return like_input(call, (call.tensor(0) * alpha + beta).clamp(0, 1));
+  return like_input(call, (widened(call.tensor(0)) * alpha + beta).clamp(0, 1));
 }
 
 Outputs swish(const Call& call) {
-  const at::Tensor& x = call.tensor(0);
+  const at::Tensor x = widened(call.tensor(0));
   return like_input(call, x * at::sigmoid(x * static_cast<double>(call.float_or("alpha", 1))));
 }
 
@@ -62,7 +63,7 @@ Outputs swish(const Call& call) {
 Outputs softplus(const Call& call) { return like_input(call, at::softplus(call.tensor(0), 1, 40)); }
 
 Outputs softsign(const Call& call) {
-  const at::Tensor& x = call.tensor(0);
+  const at::Tensor x = widened(call.tensor(0));
   return like_input(call, x / (x.abs() + 1));
 }
 
@@ -90,7 +91,7 @@ at::Tensor log_softmax_of(const at::Tensor& x, std::int64_t axis) { return at::l
 /// Along one axis since operator set 13; before, over everything from that axis on.
 template <at::Tensor (*Function)(const at::Tensor&, std::int64_t)>
 Outputs along_axis(const Call& call) {
-  const at::Tensor& x = call.tensor(0);
+  const at::Tensor x = widened(call.tensor(0));
   if (x.dim() == 0) return like_input(call, Function(x, 0));
   const bool flattens = call.version() < 13;
   const std::int64_t axis = usual_axis(call, call.int_or("axis", flattens ? 1 : -1), x.dim());

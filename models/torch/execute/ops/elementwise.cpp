@@ -1,9 +1,12 @@
 // Arithmetic, with ONNX's broadcasting.
 #include <torch/torch.h>
 
+#include <limits>
+
 #include "models/torch/execute/ops/broadcast.h"
 #include "models/torch/execute/ops/families.h"
 #include "models/torch/execute/ops/integers.h"
+#include "models/torch/execute/ops/widen.h"
 
 namespace crumb::torch_ops {
 namespace {
@@ -92,8 +95,8 @@ Outputs extreme(const Call& call) {
 }
 
 at::Tensor sum_of_inputs(const Call& call) {
-  at::Tensor result = call.tensor(0);
-  for (std::size_t i = 1; i < call.inputs(); ++i) result = result + call.tensor(i);
+  at::Tensor result = widened(call.tensor(0));
+  for (std::size_t i = 1; i < call.inputs(); ++i) result = result + widened(call.tensor(i));
   return result;
 }
 Outputs sum(const Call& call) { return like_input(call, sum_of_inputs(call)); }
@@ -101,12 +104,14 @@ Outputs mean(const Call& call) {
   return like_input(call, sum_of_inputs(call) / static_cast<double>(call.inputs()));
 }
 
-/// A bound of Clip: an input since operator set 11, an attribute before.
+/// A bound of Clip: an input since operator set 11; before an attribute, which operator set 6 gave float's largest
+/// numbers as defaults.
 std::optional<at::Tensor> bound(const Call& call, std::size_t input, const char* name) {
   const at::Tensor& x = call.tensor(0);
   if (call.version() < 11) {
-    if (!call.node().has(name)) return std::nullopt;
-    return at::full({}, static_cast<double>(call.float_or(name, 0)), x.options().dtype(at::kDouble))
+    if (call.version() < 6 && !call.node().has(name)) return std::nullopt;
+    const float otherwise = (input == 1 ? -1 : 1) * std::numeric_limits<float>::max();
+    return at::full({}, static_cast<double>(call.float_or(name, otherwise)), x.options().dtype(at::kDouble))
         .to(x.scalar_type());
   }
   if (!call.has(input)) return std::nullopt;

@@ -5,6 +5,7 @@
 
 #include "models/torch/execute/ops/families.h"
 #include "models/torch/execute/ops/integers.h"
+#include "models/torch/execute/ops/widen.h"
 
 namespace crumb::torch_ops {
 namespace {
@@ -59,7 +60,7 @@ using Reduction = at::Tensor (*)(const at::Tensor&, const Axes&);
 /// Integers are reduced as double and truncated.
 template <Reduction Function>
 Outputs real_reduction(const Call& call) {
-  return {from_real(Function(to_real(call.in(0)), axes_of(call)), call.type(0))};
+  return {from_real(Function(widened(to_real(call.in(0))), axes_of(call)), call.type(0))};
 }
 
 /// Integers are reduced in 64 bits, which wrap around as the type does.
@@ -67,7 +68,7 @@ template <Reduction Function>
 Outputs exact_reduction(const Call& call) {
   const at::Tensor& x = call.tensor(0);
   const bool real = graph::is_float(call.type(0));
-  return like_input(call, Function(real ? x : x.to(at::kLong), axes_of(call)));
+  return like_input(call, Function(real ? widened(x) : x.to(at::kLong), axes_of(call)));
 }
 
 at::Tensor absolute_sum(const at::Tensor& x, const Axes& how) { return sum_over(x.abs(), how); }
