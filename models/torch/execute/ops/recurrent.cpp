@@ -173,7 +173,7 @@ at::Tensor summed_bias(const Sequence& s, std::int64_t direction) {
   return input.defined() ? input + hidden : at::Tensor();
 }
 
-/// Bounds what goes into activations.
+/// Bounds what goes into the gates' activations.
 std::function<at::Tensor(const at::Tensor&)> clip_of(const Call& call) {
   if (!call.node().has("clip")) return [](const at::Tensor& x) { return x; };
   const double most = call.float_or("clip", 0);
@@ -251,7 +251,8 @@ Outputs lstm(const Call& call) {
       const at::Tensor f = coupled ? 1 - i : fgh[0](clip(peep(2, state[1])));
       const at::Tensor cell = f * state[1] + i * fgh[1](clip(iofc[3]));
       const at::Tensor o = fgh[0](clip(peep(1, cell)));
-      return Tensors{o * fgh[2](clip(cell)), cell};
+      // "The input of activations" are the gates' sums: onnxruntime too does not clip the cell.
+      return Tensors{o * fgh[2](cell), cell};
     };
     return std::pair(step, summed_bias(s, d));
   });
