@@ -40,18 +40,54 @@ void check_bytes(std::string_view text, const std::string& origin) {
   }
 }
 
+/// Refuses a quote that is never closed, for which the library blames something else, or takes the end of the text
+/// instead. Gives the line of the last quote that is closed in another line; 0 where there is none.
+size_t check_quotes(std::string_view text, const std::string& origin) {
+  size_t line = 1, begun = 0, last_long = 0,
+         depth = 0;               // begun: the line of the open quote; depth: of [ and {
+  char quote = 0, before = '\n';  // before: the last character that is no space
+  bool spaced = true;             // whether one stands here
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i], next = i + 1 < text.size() ? text[i + 1] : '\0';
+    line += c == '\n';
+    if (quote != 0) {
+      const bool doubled = c == '\'' && next == c;  // stands for itself
+      if (quote == '"' ? c == '\\' && next != '\n' : doubled) {
+        ++i;
+      } else if (c == quote) {
+        if (begun != line) last_long = begun;
+        quote = 0;
+        before = c;
+        spaced = false;
+      }
+      continue;
+    }
+    const bool first = (spaced && std::string_view("\n:-?!").find(before) != std::string_view::npos) ||
+                       (depth > 0 && std::string_view("[{,").find(before) != std::string_view::npos);
+    if (first && (c == '"' || c == '\'')) {
+      quote = c;
+      begun = line;
+      continue;
+    }
+    if (c == '#' && spaced) {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+      continue;
+    }
+    if ((c == '[' || c == '{') && (first || depth > 0)) ++depth;
+    if ((c == ']' || c == '}') && depth > 0) --depth;
+    spaced = c == ' ' || c == '\t' || c == '\n' || c == '\r';
+    if (!spaced || c == '\n') before = c;
+  }
+  if (quote != 0) fail(origin, begun, std::string("the quote ") + quote + " is not closed");
+  return last_long;
+}
+
 /// Builds the tree from the parser's events; what is refused is thrown, which ends the parser's work.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  TreeBuilder(std::string_view text, const std::string& origin) : text_(text), origin_(origin) {}
+  explicit TreeBuilder(const std::string& origin) : origin_(origin) {}
 
   YamlNode take() { return std::move(root_); }
-
-  /// Of what is often the cause of an error: " (the quote in line 3 is not closed there)", or nothing.
-  std::string long_quote_text() const {
-    return long_quote_ == 0 ? ""
-                            : " (the quote in line " + std::to_string(long_quote_) + " is not closed there)";
-  }
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -66,7 +102,6 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    check_quote(mark);
     add(mark, YamlNode::Kind::kScalar, tag, anchor).text = value;
   }
 
@@ -84,24 +119,6 @@ class TreeBuilder : public YAML::EventHandler {
  private:
   static size_t line_of(const YAML::Mark& mark) {
     return mark.line < 0 ? 1 : static_cast<size_t>(mark.line) + 1;
-  }
-
-  /// The library takes the end of the text for a missing quote.
-  void check_quote(const YAML::Mark& mark) {
-    const auto begin = static_cast<size_t>(std::max(mark.pos, 0));
-    if (begin >= text_.size() || (text_[begin] != '"' && text_[begin] != '\'')) return;
-    const char quote = text_[begin];
-    for (size_t i = begin + 1; i < text_.size(); ++i) {
-      if (quote == '"' && text_[i] == '\\') {
-        ++i;
-      } else if (text_[i] == quote) {
-        if (quote != '\'' || i + 1 == text_.size() || text_[i + 1] != quote) return;
-        ++i;  // a quote that is doubled stands for itself
-      } else if (text_[i] == '\n') {
-        long_quote_ = line_of(mark);
-      }
-    }
-    fail(origin_, line_of(mark), std::string("the quote ") + quote + " is not closed");
   }
 
   YamlNode& add(const YAML::Mark& mark, YamlNode::Kind kind, const std::string& tag, YAML::anchor_t anchor) {
@@ -124,7 +141,7 @@ class TreeBuilder : public YAML::EventHandler {
     YamlNode& parent = *open_.back();
     if (parent.kind == YamlNode::Kind::kMap && parent.keys.size() == parent.items.size()) {
       if (kind != YamlNode::Kind::kScalar) {
-        fail(origin_, line, "found " + node.describe() + " as a key, expected a word" + long_quote_text());
+        fail(origin_, line, "found " + node.describe() + " as a key, expected a word");
       }
       return parent.keys.emplace_back(std::move(node));
     }
@@ -138,9 +155,7 @@ class TreeBuilder : public YAML::EventHandler {
     open_.push_back(&add(mark, kind, tag, anchor));
   }
 
-  const std::string_view text_;
   const std::string& origin_;
-  size_t long_quote_ = 0;  ///< the line of the last quote that is closed in a later line; 0: none
   YamlNode root_;
   std::vector<YamlNode*> open_;
 };
@@ -168,13 +183,14 @@ YamlNode parse_yaml(std::string_view text, const std::string& origin, size_t max
   }
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   check_bytes(text, origin);
-  TreeBuilder builder(text, origin);
+  const size_t long_quote = check_quotes(text, origin);
+  TreeBuilder builder(origin);
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) return {};
     YamlNode root = builder.take();
-    TreeBuilder second(text, origin);
+    TreeBuilder second(origin);
     if (parser.HandleNextDocument(second)) {
       fail(origin, std::max<size_t>(second.take().line, 1), "found a second document, expected one");
     }
@@ -183,7 +199,9 @@ YamlNode parse_yaml(std::string_view text, const std::string& origin, size_t max
     std::string message = error.msg.substr(0, 200);
     std::ranges::replace_if(
         message, [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
-    message = "not YAML: " + message + builder.long_quote_text();
+    message = "not YAML: " + message;
+    if (long_quote > 0)
+      message += " (the quote in line " + std::to_string(long_quote) + " is not closed there)";
     if (error.mark.is_null()) throw usage_error(quote_text(origin) + ": " + message);
     fail(origin, static_cast<size_t>(error.mark.line) + 1, message);
   }

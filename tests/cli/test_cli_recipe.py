@@ -200,6 +200,21 @@ def test_quotes_that_are_closed(crumb, tmp_path):
         assert r"""name: ["it'sé", "a\"'b", "c\\", "over lines"]""" in text
 
 
+def test_quotes_inside_words_need_no_end(crumb, tmp_path):
+    (tmp_path / "r.yaml").write_text(
+        """weights: int4  # don't 'do
+rules:
+- match: {name: [it's, a-'b]}
+  skip: true
+- match:
+    name: re:['"]x
+  skip: true
+"""
+    )
+    printed = crumb("recipe", tmp_path / "r.yaml").stdout
+    assert """name: ["it's", "a-'b"]""" in printed and r"""name: "re:['\"]x"}""" in printed
+
+
 def test_recipes_that_cannot_be_read(crumb, folder, tmp_path):
     (tmp_path / "large.yaml").write_bytes(b"#" * 5_000_000)
     for path in (tmp_path, tmp_path / "missing.yaml", tmp_path / "large.yaml", folder / "model.safetensors"):
