@@ -7,8 +7,8 @@
 namespace crumb::torch_ops {
 
 /// The same numbers in another type, as ONNX's Cast has it: integers wrap around, floats are truncated to integers
-/// and rounded to floats (what an integer type cannot hold is undefined in ONNX: here what its lowest bits are, or
-/// nothing in particular). Throws Error for complex numbers to other types.
+/// (from_real() says what becomes of those that do not fit) and rounded to floats. Throws Error for complex numbers
+/// to other types.
 TypedTensor cast(const TypedTensor& value, graph::ElementType to, SmallFloatRounding rounding = {});
 
 /// The element type that an attribute names by ONNX's number.

@@ -81,7 +81,7 @@ at::Tensor to_real(const TypedTensor& value) {
 TypedTensor from_real(const at::Tensor& values, ElementType type) {
   if (is_small_float(type)) return {round_to_small_float(values, type), type};
   if (type == ElementType::kBool) return {values != 0, type};
-  if (!graph::is_integer(type)) return {values.to(carrier_of(type)), type};
+  if (!graph::is_integer(type) || type == ElementType::kInt32) return {values.to(carrier_of(type)), type};
   if (type == ElementType::kUint64) {
     const double half = 0x1p63;
     const at::Tensor large = values >= half;

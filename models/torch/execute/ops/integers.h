@@ -21,7 +21,8 @@ at::Tensor integers_to_float(const at::Tensor& values, graph::ElementType type, 
 /// Values of any type that numbers can be computed with in floating point: floats as they are, the rest as double.
 at::Tensor to_real(const TypedTensor& value);
 
-/// Floating results back in a type: floats are rounded to it, integers are truncated towards zero.
+/// Floating results back in a type: floats are rounded to it, integers are truncated towards zero. What an integer
+/// type cannot hold becomes the lowest bits of its 64-bit integer, for int32 what the machine's conversion gives.
 TypedTensor from_real(const at::Tensor& values, graph::ElementType type);
 
 /// The least and the greatest value of a type as a tensor without axes of its carrier; infinities for floats.

@@ -1,10 +1,10 @@
 // Random numbers.
 #include "models/torch/execute/ops/random.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
 #include <bit>
+#include <numbers>
 
 #include "models/torch/execute/ops/cast.h"
 #include "models/torch/execute/ops/families.h"
@@ -12,26 +12,40 @@
 
 namespace crumb::torch_ops {
 
-at::Tensor RandomSource::uniform(at::IntArrayRef shape, at::Device device) const {
-  return at::rand(shape, generator_, at::TensorOptions().dtype(at::kDouble)).to(device);
+at::Tensor RandomSource::uniform(at::IntArrayRef shape, at::Device device) {
+  at::Tensor out = at::empty(shape, at::TensorOptions().dtype(at::kDouble));
+  auto* values = out.mutable_data_ptr<double>();
+  for (std::int64_t i = 0; i < out.numel(); ++i) {
+    const std::uint64_t high = engine_() >> 5, low = engine_() >> 6;
+    values[i] = static_cast<double>((high << 26) + low) * 0x1p-53;
+  }
+  return out.to(device);
 }
 
-at::Tensor RandomSource::normal(at::IntArrayRef shape, at::Device device) const {
-  return at::randn(shape, generator_, at::TensorOptions().dtype(at::kDouble)).to(device);
+at::Tensor RandomSource::normal(at::IntArrayRef shape, at::Device device) {
+  const at::Tensor radius = (at::log1p(-uniform(shape, device)) * -2).sqrt();
+  return radius * at::cos(uniform(shape, device) * (2 * std::numbers::pi));
 }
 
-at::Tensor RandomSource::choices(const at::Tensor& weights, std::int64_t draws) const {
-  return at::multinomial(weights.to(at::kCPU), draws, true, generator_).to(weights.device());
+at::Tensor RandomSource::choices(const at::Tensor& weights, std::int64_t draws) {
+  const at::Tensor ends = weights.to(at::kDouble).cumsum(-1);
+  const at::Tensor total = ends.narrow(-1, ends.size(-1) - 1, 1);
+  const at::Tensor points = uniform({weights.size(0), draws}, weights.device()) * total;
+  return at::searchsorted(ends, points, false, true).clamp_max(weights.size(-1) - 1);
 }
 
 RandomSource random_source(const Call& call) {
-  if (!call.node().has("seed")) return RandomSource(std::nullopt);
-  // The attribute is a float (an integer for Dropout); its bits tell seeds apart that a conversion would not.
-  const auto& seed = call.node().attributes.at("seed");
-  const auto* whole = std::get_if<std::int64_t>(&seed);
-  const std::uint64_t bits =
-      whole ? static_cast<std::uint64_t>(*whole) : std::bit_cast<std::uint32_t>(call.float_or("seed", 0));
-  return RandomSource(at::detail::createCPUGenerator(bits));
+  const auto cut = [](std::int64_t seed) {
+    const auto bits = static_cast<std::uint64_t>(seed);
+    return static_cast<std::uint32_t>(bits ^ (bits >> 32));
+  };
+  if (!call.node().has("seed")) {
+    const auto drawn = at::randint(std::int64_t{1} << 32, {1}, at::TensorOptions().dtype(at::kLong));
+    return RandomSource(cut(drawn.item<std::int64_t>()));
+  }
+  // An integer for Dropout; else a float, whose bits tell seeds apart that a conversion would not.
+  const auto* whole = std::get_if<std::int64_t>(&call.node().attributes.at("seed"));
+  return RandomSource(whole ? cut(*whole) : std::bit_cast<std::uint32_t>(call.float_or("seed", 0)));
 }
 
 namespace {
@@ -69,8 +83,13 @@ Outputs bernoulli(const Call& call) {
 }
 
 Outputs multinomial(const Call& call) {
-  const at::Tensor weights = at::softmax(call.tensor(0).to(at::kDouble), -1);
-  const at::Tensor drawn = random_source(call).choices(weights, call.int_or("sample_size", 1));
+  const at::Tensor& x = call.tensor(0);
+  const std::int64_t draws = call.int_or("sample_size", 1);
+  if (x.dim() != 2 || x.size(1) == 0 || draws < 0) {
+    call.fail("expected [rows, outcomes] with outcomes and 0 draws or more, found " + text_of(call.in(0)) +
+              " and " + std::to_string(draws));
+  }
+  const at::Tensor drawn = random_source(call).choices(at::softmax(x.to(at::kDouble), -1), draws);
   return {cast({drawn, ElementType::kInt64}, type_attribute(call, "dtype", ElementType::kInt32))};
 }
 

@@ -325,21 +325,23 @@ def test_cast_rounds_wraps_and_saturates(cases):
     x = np.array([2**63, 2**64 - 1, 2**63 + 1025, 2**53 + 1, 5], np.uint64)
     for target in FLOATS:
         with np.errstate(over="ignore"):
-            cases.add("Cast", 13, [x], [np.array([float(int(v)) for v in x]).astype(target)],
-                      to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))  # fmt: skip
+            y = np.array([float(int(v)) for v in x]).astype(target)
+        cases.add("Cast", 13, [x], [y], to=helper.np_dtype_to_tensor_dtype(y.dtype))
     for x, y in [
         (np.array([2.0**63, 1e19, 7.9]), np.array([2**63, 10**19, 7], np.uint64)),
         (np.array([200, -1, 300], np.int32), np.array([-56, -1, 44], np.int8)),
         (np.array([-1, 2**40 + 5]), np.array([2**32 - 1, 5], np.uint32)),
         (np.array([9, -9, 8, 23]), np.array([-7, 7, -8, 7]).astype(ml_dtypes.int4)),
         (np.array([-1.9, 1.9, -0.5]), np.array([-1, 1, 0], np.int32)),
+        (np.array([300.7, -1.0], np.float32), np.array([44, 255], np.uint8)),
         (np.array([0.0, -0.0, np.nan, 0.1]), np.array([False, False, True, True])),
     ]:
         cases.add("Cast", 25, [x], [y], to=helper.np_dtype_to_tensor_dtype(y.dtype))
     # A double just above the middle of two halves: float would make it a tie.
     middle = 1 + 2.0**-11
     x = np.array([middle + 2.0**-40, middle, 1e-8, 7e4, -np.inf])
-    cases.add("Cast", 13, [x], [x.astype(np.float16)], to=TensorProto.FLOAT16)
+    with np.errstate(over="ignore"):
+        cases.add("Cast", 13, [x], [x.astype(np.float16)], to=TensorProto.FLOAT16)
     cases.add("Cast", 1, [np.array([1.5, 2.5])], [np.array([1, 2], np.int16)], to="INT16")
     cases.add("Cast", 1, [np.array([1, 0], np.uint8)], [np.array([True, False])], to="BOOL")
     grid = np.concatenate([np.geomspace(1e-9, 1e6, 400), [np.inf, 0]])
@@ -403,9 +405,46 @@ def test_random_numbers_have_type_and_shape(cases):
     half = np.full((2, 3), 2.5, np.float16)
     cases.add("RandomNormalLike", 1, [x], [half], mean=2.5, scale=0.0, dtype=TensorProto.FLOAT16)
     cases.add("RandomUniformLike", 1, [x], [np.full((2, 3), 1.0, np.float32)], low=1.0, high=1.0)
+    draws = np.random.RandomState(7).uniform(size=(40, 50))
+    kept = np.where(draws >= 0.25, np.float32(4 / 3), np.float32(0))
+    many = np.ones((40, 50), np.float32)
+    cases.add("Dropout", 13, [many, np.float32(0.25), np.array(True)], [kept, draws >= 0.25], seed=7)
     certain = np.array([[-1e9, 0, -1e9], [0, -1e9, -1e9]], np.float32)
     cases.add("Multinomial", 7, [certain], [np.array([[1] * 5, [0] * 5], np.int32)], sample_size=5, seed=1.0)
     cases.add("Multinomial", 7, [certain], [np.array([[1], [0]])], dtype=TensorProto.INT64)
+    cases.check()
+
+
+def test_random_numbers_follow_their_distribution(cases):
+    """Means over many draws, by reductions in the same graph."""
+    size = 40000
+
+    def average(name, node, expected, tolerance):
+        nodes = [
+            node,
+            helper.make_node("Cast", ["r"], ["f"], to=TensorProto.FLOAT),
+            helper.make_node("ReduceMean", ["f"], ["m"], keepdims=0),
+            helper.make_node("Sub", ["m", "expected"], ["d"]),
+            helper.make_node("Abs", ["d"], ["a"]),
+            helper.make_node("Less", ["a", "tolerance"], ["y0"]),
+        ]
+        constants = {"p": np.full(size, 0.3, np.float32), "logits": np.log(np.array([[0.2, 0.8]], np.float32)),
+                     "expected": np.float32(expected), "tolerance": np.float32(tolerance)}  # fmt: skip
+        graph = helper.make_graph(
+            nodes, "g", [], [helper.make_tensor_value_info("y0", TensorProto.BOOL, [])],
+            [numpy_helper.from_array(np.asarray(value), key) for key, value in constants.items()],
+        )  # fmt: skip
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        cases.add("Identity", 17, [np.array(True)], [np.array(True)])
+        folder, _ = cases.folders[-1]
+        (folder / "model.onnx").write_bytes(model.SerializeToString())
+        (folder / "test_data_set_0" / "input_0.pb").unlink()
+        cases.folders[-1] = (folder, name)
+
+    average("uniform", helper.make_node("RandomUniform", [], ["r"], shape=[size], low=2.0, high=6.0, seed=1.0), 4, 0.05)
+    average("normal", helper.make_node("RandomNormal", [], ["r"], shape=[size], mean=1.0, scale=2.0), 1, 0.1)
+    average("bernoulli", helper.make_node("Bernoulli", ["p"], ["r"]), 0.3, 0.02)
+    average("multinomial", helper.make_node("Multinomial", ["logits"], ["r"], sample_size=size), 0.8, 0.02)
     cases.check()
 
 
