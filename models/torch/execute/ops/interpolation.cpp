@@ -16,7 +16,9 @@ constexpr std::array kRoundings = {"round_prefer_floor", "round_prefer_ceil", "f
 double source_of(const ResizeRule& rule, const ResizedAxis& axis, double i) {
   const double in = static_cast<double>(axis.in), width = axis.scale * in;
   const std::string& mode = rule.coordinates;
-  if (mode == "asymmetric") return i / axis.scale;
+  if (mode == "asymmetric") {
+    return rule.single ? static_cast<float>(i) / static_cast<float>(axis.scale) : i / axis.scale;
+  }
   if (mode == "align_corners") return width == 1 ? 0 : i * (in - 1) / (width - 1);
   if (mode == "tf_half_pixel_for_nn") return (i + 0.5) / axis.scale;
   if (mode == "tf_crop_and_resize") {
@@ -50,15 +52,18 @@ std::int64_t inside(double place, std::int64_t size) {
   return static_cast<std::int64_t>(std::clamp(place, 0.0, static_cast<double>(size - 1)));
 }
 
-/// The weights of the taps around x, which begin at `first`.
-void weigh(const ResizeRule& rule, const ResizedAxis& axis, double x, double first, double stretch,
+/// The weights of the taps around x; the first lies `before` from the element left of x.
+void weigh(const ResizeRule& rule, const ResizedAxis& axis, double x, double before, double stretch,
            Taps& taps) {
-  double sum = 0;
+  const double left = std::ceil(x) - 1, ratio = x - left;
+  const bool plain = rule.interpolation == Interpolation::kLinear && !rule.antialias;
   const std::size_t begin = taps.weights.size();
+  double sum = 0;
   for (std::int64_t k = 0; k < taps.taps; ++k) {
-    const double place = first + static_cast<double>(k);
+    const double offset = before + static_cast<double>(k), place = left + offset;
     const bool outside = place < 0 || place >= static_cast<double>(axis.in);
-    const double weight = rule.exclude_outside && outside ? 0 : weight_of(rule, (place - x) * stretch);
+    double weight = plain && k == 1 ? ratio : weight_of(rule, (offset - ratio) * stretch);
+    if (rule.exclude_outside && outside) weight = 0;
     taps.places.push_back(inside(place, axis.in));
     taps.weights.push_back(weight);
     sum += weight;
@@ -82,7 +87,7 @@ Taps taps_of(const ResizeRule& rule, const ResizedAxis& axis) {
     if (rule.interpolation == Interpolation::kNearest) {
       taps.places.push_back(inside(rounded(rule.rounding, x, axis.scale), axis.in));
     } else {
-      weigh(rule, axis, x, std::ceil(x) - 1 + before, stretch, taps);
+      weigh(rule, axis, x, before, stretch, taps);
     }
   }
   if (std::find(taps.outside.begin(), taps.outside.end(), true) == taps.outside.end()) taps.outside.clear();

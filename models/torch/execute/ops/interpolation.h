@@ -15,6 +15,7 @@ struct ResizeRule {
   std::string coordinates = "half_pixel";       ///< coordinate_transformation_mode
   std::string rounding = "round_prefer_floor";  ///< nearest_mode; "simple": as Resize did in operator set 10
   double cubic = -0.75;                         ///< cubic_coeff_a
+  bool single = false;  ///< coordinates in single precision, as where scales alone decide (operator set 10)
   bool antialias = false;
   bool exclude_outside = false;
 };

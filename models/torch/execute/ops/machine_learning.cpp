@@ -133,7 +133,7 @@ Outputs label_encoder(const Call& call) {
   if (keys.type != call.type(0))
     call.fail("keys are " + text_of(keys) + ", the input is " + text_of(call.in(0)));
   const TypedTensor otherwise = default_label(call, values.type);
-  // Sorted keys, the last of equal ones first; NaN equals NaN.
+  // The last of equal keys counts; NaN is found since version 4.
   const at::Tensor wide = keys.tensor.reshape({-1}).to(graph::is_float(keys.type) ? at::kDouble : at::kLong);
   std::map<double, std::int64_t> by_float;
   std::map<std::int64_t, std::int64_t> by_int;
@@ -142,7 +142,7 @@ Outputs label_encoder(const Call& call) {
     if (!graph::is_float(keys.type)) {
       by_int[wide.const_data_ptr<std::int64_t>()[i]] = i;
     } else if (const double key = wide.const_data_ptr<double>()[i]; key != key) {
-      of_nan = i;
+      of_nan = call.version() >= 4 ? i : -1;
     } else {
       by_float[key] = i;
     }

@@ -211,10 +211,12 @@ std::optional<at::Tensor> library_smooth(const at::Tensor& x, const Plan& plan) 
                : at::upsample_bilinear2d(x, sizes, corners, scales[0], scales[1]);
 }
 
-/// Sums of integers are computed in double precision, those of narrow floats in single.
-at::Tensor to_computed(const at::Tensor& x) {
+/// Sums of integers are computed in double precision, and those whose weights have signs and cancel out; those of
+/// narrow floats in single.
+at::Tensor to_computed(const at::Tensor& x, const ResizeRule& rule) {
   if (x.is_complex() || x.scalar_type() == at::kDouble) return x;
-  return x.to(x.is_floating_point() ? at::kFloat : at::kDouble);
+  const bool wide = !x.is_floating_point() || rule.interpolation == Interpolation::kCubic;
+  return x.to(wide ? at::kDouble : at::kFloat);
 }
 
 /// Rounds to what the element type can hold.
@@ -240,8 +242,8 @@ Outputs carry_out(const Call& call, const Plan& plan) {
   if (nearest) {
     if (const auto made = library_nearest(x, plan)) return moved(call, *made);
   } else {
-    x = to_computed(x);
-    if (const auto made = library_smooth(x, plan)) return {from_computed(*made, given.type)};
+    if (const auto made = library_smooth(x, plan)) return moved(call, *made);
+    x = to_computed(x, plan.rule);
   }
   for (const std::size_t i : moving) {
     const ResizedAxis& axis = plan.axes[i];
@@ -262,6 +264,7 @@ Plan corner_plan(const Call& call, const std::vector<float>& scales, const char*
   Plan plan = still_plan(call);
   read_rule(call, plan);
   plan.rule.coordinates = "asymmetric";
+  plan.rule.single = true;
   plan.rule.rounding = rounding;
   scale_axes(call, plan, first_axes(call.tensor(0).dim()), scales);
   return plan;

@@ -63,7 +63,9 @@ struct AxisPlaces {
     x = at::nan_to_num(x, -1, 1e9, -1e9).clamp(-1e9, 1e9);
     if (sampler.taking == Taking::kNearest) x = x.round();
     const at::Tensor out = at::logical_or(x<low(), x> high());
-    if (sampler.padding == Padding::kBorder) x = at::where(out, x.clamp(0, many - 1), x);
+    // A cubic reads past the border with the weights of the place itself.
+    if (sampler.padding == Padding::kBorder && sampler.taking != Taking::kCubic)
+      x = at::where(out, x.clamp(0, many - 1), x);
     if (sampler.padding == Padding::kReflection) x = at::where(out, reflected(x, low(), high()), x);
   }
 
@@ -142,9 +144,10 @@ Outputs grid_sample(const Call& call) {
   const at::ScalarType computed = x.is_complex() ? x.scalar_type() : wide ? at::kDouble : at::kFloat;
   const at::Tensor from = x.to(computed), at_places = grid.to(wide ? at::kDouble : at::kFloat);
   at::Tensor made;
-  const bool known = (x.dim() == 4 || x.dim() == 5) && sampler.taking != Taking::kCubic && !x.is_complex();
+  const bool cubic = sampler.taking == Taking::kCubic;
+  const bool known = (x.dim() == 4 || (x.dim() == 5 && !cubic)) && !x.is_complex();
   if (known) {
-    const std::int64_t mode = sampler.taking == Taking::kNearest ? 1 : 0;
+    const std::int64_t mode = cubic ? 2 : sampler.taking == Taking::kNearest ? 1 : 0;
     made =
         at::grid_sampler(from, at_places, mode, static_cast<std::int64_t>(sampler.padding), sampler.corners);
   } else {

@@ -232,9 +232,10 @@ Outputs tf_idf_vectorizer(const Call& call) {
     call.fail("expected mode TF, IDF or TFIDF, found another");
   if (mode == "IDF") counts = (counts > 0).to(at::kFloat);
   if (mode != "TF" && !weights.empty()) {
-    if (static_cast<std::int64_t>(weights.size()) < width)
-      call.fail("expected a weight for every column, found less");
-    counts = counts * at::tensor(weights).slice(0, 0, width);
+    expect_length(call, "weights", weights.size(), static_cast<std::int64_t>(columns.size()));
+    at::Tensor of_columns = at::zeros({width}, counts.options());
+    for (std::size_t i = 0; i < columns.size(); ++i) of_columns.data_ptr<float>()[columns[i]] = weights[i];
+    counts = counts * of_columns;
   }
   return one(x.dim() == 2 ? counts : counts.reshape({width}), ElementType::kFloat);
 }

@@ -50,7 +50,7 @@ bool goes_true(const TreeNode& node, double x) {
     case Branch::kGt: return x > node.split;
     case Branch::kEq: return x == node.split;
     case Branch::kNeq: return x != node.split;
-    case Branch::kMember: return node.members.contains(x);
+    case Branch::kMember: return !std::isnan(x) && node.members.contains(x);
     case Branch::kLeaf: break;
   }
   return false;
@@ -279,16 +279,16 @@ Outputs tree_ensemble_regressor(const Call& call) {
   return one(scores.to(call.tensor(0).device(), at::kFloat), ElementType::kFloat);
 }
 
-/// Scores of two classes where only one is voted for: its complement where all weights are positive, else its
-/// negative.
+/// Two classes of which only one is voted for. As they are, its scores stand beside their complement where all
+/// weights are positive, else beside their negative; transforms work on the latter.
 Outputs binary_classes(const Call& call, const at::Tensor& score, bool positive, const Ints& labels) {
   const std::string transform = call.text_or("post_transform", "NONE");
   const at::Tensor above = (positive ? score > 0.5 : score > 0).reshape({-1});
-  const at::Tensor label = at::where(above, labels[1], labels[0]).to(at::kLong);
-  at::Tensor scores = with_second_class(score, positive ? SecondClass::kComplement : SecondClass::kNegative);
-  if (transform == "PROBIT") scores = score;
-  if (!positive || transform == "PROBIT") scores = post_transformed(call, scores, transform);
-  return {{label, ElementType::kInt64}, {scores.to(at::kFloat), ElementType::kFloat}};
+  const bool complement = transform == "PROBIT" || (transform == "NONE" && positive);
+  const at::Tensor scores =
+      with_second_class(score, complement ? SecondClass::kComplement : SecondClass::kNegative);
+  return {{at::where(above, labels[1], labels[0]).to(at::kLong), ElementType::kInt64},
+          {post_transformed(call, scores, transform).to(at::kFloat), ElementType::kFloat}};
 }
 
 Outputs tree_ensemble_classifier(const Call& call) {
