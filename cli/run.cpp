@@ -81,6 +81,9 @@ void add_verbs(CLI::App& app) {
   add_embed(app);
   add_agree(app);
   add_run(app);
+  add_lint(app);
+  add_cost(app);
+  add_passes(app);
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -97,6 +100,8 @@ int run(const std::vector<std::string>& arguments) {
     }
     app.parse(std::move(reversed));
     return printed();
+  } catch (const CLI::RuntimeError& result) {  // of a verb that has printed its result, and says what it means
+    return std::max(printed(), result.get_exit_code());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version
       app.exit(error);

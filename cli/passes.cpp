@@ -1,0 +1,87 @@
+// crumb passes: what rewrites graphs, and doing it.
+#include "models/graph/passes/passes.h"
+
+#include <iostream>
+
+#include "cli/open_engine.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "formats/io/text.h"
+#include "formats/text/nearest_name.h"
+#include "models/graph/onnx/read.h"
+#include "models/graph/onnx/write.h"
+
+namespace crumb::cli {
+namespace {
+
+using graph::Pass;
+
+struct Options {
+  std::string file, output;
+  std::vector<std::string> names;
+  bool json = false;
+};
+
+void list(bool json) {
+  if (json) {
+    Json rows = Json::array();
+    for (const Pass& pass : graph::all_passes()) {
+      rows.push_back({{"name", pass.name}, {"what", pass.what}, {"needs_engine", pass.needs_engine}});
+    }
+    return print_json({{"passes", std::move(rows)}});
+  }
+  std::vector<std::vector<std::string>> rows{{"pass", "what it does"}};
+  for (const Pass& pass : graph::all_passes()) {
+    rows.push_back(
+        {std::string(pass.name), std::string(pass.what) + (pass.needs_engine ? " (with LibTorch)" : "")});
+  }
+  print_table(rows);
+}
+
+std::vector<const Pass*> chosen(const std::vector<std::string>& names) {
+  std::vector<const Pass*> passes;
+  for (const std::string& name : names) {
+    passes.push_back(graph::find_pass(name));
+    if (passes.back()) continue;
+    std::vector<std::string> known;
+    for (const Pass& pass : graph::all_passes()) known.emplace_back(pass.name);
+    throw usage_error(unknown_name("pass", name, known));
+  }
+  return passes;
+}
+
+void passes_verb(const Options& options) {
+  if (options.file.empty()) return list(options.json);
+  if (options.output.empty() || options.names.empty()) {
+    throw usage_error("give --output OUT.onnx and the passes: crumb passes IN.onnx -o OUT.onnx tidy");
+  }
+  const auto passes = chosen(options.names);
+  graph::Graph graph = graph::read_onnx(options.file);
+  Json rows = Json::array();
+  for (const Pass* pass : passes) {
+    const std::size_t before = graph.nodes.size();
+    graph = pass->run(std::move(graph), pass->needs_engine ? &open_engine() : nullptr);
+    rows.push_back({{"name", pass->name}, {"nodes_before", before}, {"nodes_after", graph.nodes.size()}});
+    if (!options.json)
+      std::cout << pass->name << ": " << before << " -> " << graph.nodes.size() << " nodes\n";
+  }
+  graph::write_onnx(graph, options.output);
+  if (options.json) print_json({{"output", options.output}, {"passes", std::move(rows)}});
+}
+
+}  // namespace
+
+void add_passes(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("passes", "List what rewrites graphs, or rewrite one");
+  verb->add_option("file", options->file, "The graph (.onnx); without one, all passes are listed");
+  verb->add_option("passes", options->names, "Passes, applied in this order");
+  verb->add_option("-o,--output", options->output, "The new graph (.onnx)");
+  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->footer(
+      "Passes change how a graph is written and not what it computes.\n\nExample:\n"
+      "  crumb passes net.onnx -o clean.onnx remove-identities fold-batch-norm readable-names");
+  verb->callback([options] { passes_verb(*options); });
+}
+
+}  // namespace crumb::cli

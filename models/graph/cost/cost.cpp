@@ -1,0 +1,155 @@
+#include "models/graph/cost/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/graph/cost/products.h"
+#include "models/graph/qonnx/constant_values.h"
+#include "models/graph/qonnx/infer_datatypes.h"
+
+namespace crumb::graph {
+namespace {
+
+using Types = std::map<std::string, ValueType>;
+
+/// A weight's levels as whole numbers, in halves where they are; empty where it has none.
+std::vector<double> whole_levels(const ConstantValue& weight, const ValueType& type) {
+  if (!type.levels) return {};
+  std::vector<double> levels = weight.levels.empty() ? weight.values : weight.levels;
+  for (double& level : levels) {
+    if (type.levels->halves) level *= 2;
+    if (!std::isfinite(level) || std::trunc(level) != level) return {};
+  }
+  return levels;
+}
+
+/// The axes of the weight itself that are summed over, where its axes were not split.
+bool one_scale_for_each_result(const ConstantValue& weight, const Product& product) {
+  if (weight.scale.size() <= 1) return true;
+  if (product.weight_shape.size() != weight.shape.size()) return false;
+  for (std::size_t i = 0; i < weight.shape.size(); ++i) {
+    if (product.summed[i] && !weight.one_scale_along(i)) return false;
+  }
+  return true;
+}
+
+std::optional<AccumulatorBounds> bounds_of(const Product& product, const ValueType& input,
+                                           const ValueType& weight,
+                                           const std::optional<ConstantValue>& constant) {
+  if (!input.levels || !weight.levels || product.summed.empty() || !input.levels->one_scale) return {};
+  if (constant ? !one_scale_for_each_result(*constant, product) : !weight.levels->one_scale) return {};
+  const Levels &x = *input.levels, &w = *weight.levels;
+  AccumulatorBounds bounds;
+  bounds.by_types =
+      accumulator_bits_by_types(product.length, x.bits, x.is_signed, w.bits + (w.is_signed ? 0 : 1));
+  if (!constant) return bounds;
+  const std::vector<double> levels = whole_levels(*constant, weight);
+  if (levels.empty()) return bounds;
+  const WeightRows rows = weight_rows(levels, product.weight_shape, product.summed);
+  bounds.by_weights = accumulator_bits_by_norm(std::ranges::max(rows.norm), x.bits, x.is_signed);
+  const double unit = x.halves ? 2 : 1;
+  bounds.exact = accumulator_type(rows, unit * x.low, unit * x.high);
+  return bounds;
+}
+
+class Counter {
+ public:
+  explicit Counter(const Graph& graph)
+      : graph_(graph),
+        constants_(graph),
+        usual_(infer_data_types(graph, constants_, TypeRules::kQonnx)),
+        exact_(infer_data_types(graph, constants_, TypeRules::kExact)) {}
+
+  GraphCost run() {
+    GraphCost cost;
+    for (const Node& node : graph_.nodes) {
+      const bool constant = std::ranges::all_of(node.outputs, [&](const std::string& value) {
+        return value.empty() || constants_.is_constant(value);
+      });
+      if (constant) continue;
+      const bool first = node.has_input(0) && constants_.is_constant(node.inputs[0]);
+      const auto products = products_of(graph_, node, first);
+      if (!products) cost.not_counted.insert(node.op);
+      if (!products || products->empty() || products->front().macs == 0) continue;
+      cost.nodes.push_back(cost_of(node, *products));
+      cost.dense += cost.nodes.back().dense;
+      cost.sparse += cost.nodes.back().sparse;
+    }
+    return cost;
+  }
+
+ private:
+  static ValueType type_in(const Types& types, const std::string& value) {
+    const auto found = types.find(value);
+    return found == types.end() ? ValueType() : found->second;
+  }
+
+  NodeCost cost_of(const Node& node, const std::vector<Product>& products) const {
+    NodeCost cost{.name = node.name, .op = node.op};
+    double zeros = 0;
+    for (const Product& product : products) zeros += add(product, cost);
+    cost.density = cost.weights > 0 ? 1 - zeros / cost.weights : 1;
+    cost.output = type_in(exact_, node.outputs[0]).type;
+    double results = 1;
+    for (const std::int64_t size : shape_of(graph_, node, node.outputs[0]))
+      results *= static_cast<double>(size);
+    cost.dense.activation_bits = cost.sparse.activation_bits = results * cost.output.bits();
+    cost.input = type_in(exact_, products[0].input).type;
+    cost.weight = type_in(exact_, products[0].weight).type;
+    cost.length = products[0].length;
+    return cost;
+  }
+
+  /// How many of its weights are zero.
+  double add(const Product& product, NodeCost& cost) const {
+    const ValueType input = type_in(exact_, product.input), weight = type_in(exact_, product.weight);
+    const bool is_weight = constants_.is_constant(product.weight);
+    const auto constant = is_weight ? constants_.find(product.weight) : std::nullopt;
+    double elements = 0, zeros = 0;
+    if (is_weight) {
+      elements = 1;
+      for (const std::int64_t size : product.weight_shape) elements *= static_cast<double>(size);
+    }
+    if (constant) zeros = static_cast<double>(std::ranges::count(constant->values, 0.0));
+    cost.weights += elements;
+
+    const std::string& other = product.weight.empty() ? product.input : product.weight;
+    const double usual_bits =
+        double(type_in(usual_, product.input).type.bits()) * type_in(usual_, other).type.bits();
+    const double a = input.type.bits(), w = (product.weight.empty() ? input : weight).type.bits();
+    const double extra = a + w + (product.length > 0 ? std::log2(product.length) : 0);
+    // Each weight takes part in as many products as every other.
+    const double left = elements > 0 ? product.macs * (elements - zeros) / elements : product.macs;
+    const Amounts dense{.macs = product.macs,
+                        .bops_qonnx = product.macs * usual_bits,
+                        .bops_qap = product.macs * (a * w + extra),
+                        .weight_bits = elements * weight.type.bits()};
+    const Amounts sparse{.macs = left,
+                         .bops_qonnx = left * usual_bits,
+                         .bops_qap = left * a * w + product.macs * extra,
+                         .weight_bits = (elements - zeros) * weight.type.bits()};
+    cost.dense += dense;
+    cost.sparse += sparse;
+    if (!cost.accumulator) cost.accumulator = bounds_of(product, input, weight, constant);
+    return zeros;
+  }
+
+  const Graph& graph_;
+  ConstantValues constants_;
+  Types usual_, exact_;
+};
+
+}  // namespace
+
+Amounts& Amounts::operator+=(const Amounts& other) {
+  macs += other.macs;
+  bops_qonnx += other.bops_qonnx;
+  bops_qap += other.bops_qap;
+  weight_bits += other.weight_bits;
+  activation_bits += other.activation_bits;
+  return *this;
+}
+
+GraphCost cost_of(const Graph& graph) { return Counter(graph).run(); }
+
+}  // namespace crumb::graph

@@ -1,0 +1,48 @@
+// Data types of every value of a graph, from its quantizers, annotations and operators.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "models/graph/datatypes.h"
+#include "models/graph/qonnx/constant_values.h"
+
+namespace crumb::graph {
+
+enum class TypeRules : std::uint8_t {
+  /// As qonnx's InferDataTypes with scaled integers: what it does not see through is FLOAT32. (Constants that nodes
+  /// compute count as constants.)
+  kQonnx,
+  /// What the values are: zero points, scaled BipolarQuant and FloatQuant, fractional widths, QuantizeLinear -> Clip
+  /// -> DequantizeLinear and ONNX's integer types are understood, and operators that only move values keep types.
+  kExact,
+};
+
+/// The whole numbers behind a value: it is a level times a scale, and the levels are integers minus the zero point.
+struct Levels {
+  double low = 0, high = 0;
+  int bits = 0;  ///< of the quantizer; with a zero point, what the levels need, in halves where they are
+  bool is_signed = true;  ///< the same
+  bool one_scale = true;  ///< the same for all elements
+  bool halves = false;    ///< the zero point is an odd number of halves, and levels are too
+
+  bool operator==(const Levels&) const = default;
+};
+
+struct ValueType {
+  DataType type;
+  std::optional<Levels> levels;  ///< kExact only; nothing where no quantizer decides them
+  bool operator==(const ValueType&) const = default;
+};
+
+/// One for every value that the graph names. The graph is sorted and its shapes are inferred. Annotations of inputs
+/// and initializers are believed; one that cannot be read is an Error that names the value.
+std::map<std::string, ValueType> infer_data_types(const Graph& graph, const ConstantValues& constants,
+                                                  TypeRules rules);
+
+/// The graph with `finn_datatype` on exactly those values that are whole numbers, by the exact rules (constants are
+/// looked at), and on none else.
+Graph annotate_integers(Graph graph);
+
+}  // namespace crumb::graph

@@ -1,0 +1,88 @@
+// What QONNX's quantizers compute, one number after the other: the definition that everything else is held to.
+//
+// Bit for bit what qonnx 1.0.0 computes in NumPy: a true division by the scale, the zero point added, clamped and
+// only then rounded, and back again, each step in the type that NumPy 2 gives it (float32, and float64 from the
+// first operand that is float64 or a 32- or 64-bit integer).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "formats/error.h"
+
+namespace crumb::graph {
+
+/// QONNX's rounding modes. The half modes add 0.5 in the type of the values: HALF_UP(0.49999997) is 1.
+enum class QuantRounding : std::uint8_t { kHalfEven, kCeil, kFloor, kUp, kDown, kHalfUp, kHalfDown };
+
+/// By name in any case; "ROUND" is HALF_EVEN. Nothing for others.
+std::optional<QuantRounding> find_quant_rounding(std::string_view name);
+
+/// x rounded; x is a float32 where `wide` is not set.
+double rounded(double x, QuantRounding mode, bool wide = false);
+
+/// The width and its bounds; widths may be fractions, and then the bounds are.
+struct IntegerFormat {
+  double bits = 8;
+  bool is_signed = true;
+  bool narrow = false;
+  bool wide = false;  ///< the width is no float32: the bounds are computed in float64
+
+  double lower() const;
+  double upper() const;
+  bool is_bipolar() const { return bits == 1 && is_signed; }  ///< -1 and 1, whatever `narrow` and rounding
+};
+
+/// A tensor: its values, row-major. `wide`: its type in the file is float64, int32, int64 or one that NumPy computes
+/// in float64 beside float32.
+struct QuantOperand {
+  std::span<const double> values;
+  std::span<const std::int64_t> shape;
+  bool wide = false;
+};
+
+struct Quantized {
+  std::vector<float> values;     ///< (integer - zero point) * scale
+  std::vector<double> integers;  ///< before the zero point is taken off; NaN where x is NaN
+};
+
+/// Quant and IntQuant. A Failure where scale or zero point do not broadcast to x.
+Result<Quantized> quantize(const QuantOperand& x, const QuantOperand& scale, const QuantOperand& zero_point,
+                           const IntegerFormat& format, QuantRounding mode);
+
+/// BipolarQuant: scale where x >= 0, else -scale (NaN too). The integers are 1 and -1.
+Result<Quantized> quantize_bipolar(const QuantOperand& x, const QuantOperand& scale);
+
+/// FloatQuant's grid: no codes are reserved, subnormals are always there.
+struct FloatFormat {
+  double exponent_bits = 4, mantissa_bits = 3, exponent_bias = 7;
+  double max_value = INFINITY;  ///< the file's own limit
+  bool has_inf = false, has_nan = false, saturates = true;
+
+  double largest() const;  ///< what values are clamped to
+};
+
+/// FloatQuant, saturating or not. A Failure where the scale does not broadcast to x, and where values that do not
+/// saturate have neither infinity nor NaN to go to. `integers` stay empty.
+Result<Quantized> quantize_float(const QuantOperand& x, const QuantOperand& scale, const FloatFormat& format,
+                                 QuantRounding mode);
+
+/// Where element i of a tensor of shape `whole` finds its value in one of shape `part`, for all i in turn; nothing
+/// where `part` does not broadcast to `whole`.
+class BroadcastIndex {
+ public:
+  static std::optional<BroadcastIndex> make(std::span<const std::int64_t> whole,
+                                            std::span<const std::int64_t> part);
+  std::size_t at() const { return at_; }
+  void next();
+
+ private:
+  std::vector<std::int64_t> sizes_, steps_, place_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace crumb::graph
