@@ -84,7 +84,7 @@ at::ScalarType softmax_type(const Call& call, at::ScalarType scores) {
 
 Outputs attention(const Call& call) {
   at::Tensor q = widened(call.tensor(0)), k = widened(call.tensor(1)), v = widened(call.tensor(2));
-  v = v.to(k.scalar_type());
+  v = v.to(at::promote_types(q.scalar_type(), v.scalar_type()));
   const bool packed = q.dim() == 3;
   if (packed) {
     q = by_heads(call, q, call.int_or("q_num_heads", 0), "q_num_heads");

@@ -139,8 +139,8 @@ Outputs group_normalization(const Call& call) {
     const bool per_group = call.version() < 21 && values.numel() == groups;
     return by_channel(per_group ? values.repeat_interleave(each) : values, x.dim());
   };
-  const at::Tensor rows = x.reshape({x.size(0), groups, each, -1});
-  const Statistics own = statistics(rows, {2, 3});
+  const at::Tensor rows = x.unflatten(1, {groups, each});
+  const Statistics own = statistics(rows, axes_from(2, rows.dim()));
   const at::Tensor y =
       ((rows - own.mean) * (own.variance + call.float_or("epsilon", 1e-5f)).rsqrt()).reshape(x.sizes());
   return like_input(call, y * spread(scale) + spread(bias));

@@ -128,3 +128,20 @@ def test_losses(tmp_path, reduction):
                 own = [log.numpy(), *inputs[1:]]
                 cases.add(node_model("NegativeLogLikelihoodLoss", own, opset=13, **more), own, [loss])
     check_near(cases, 2e-6)
+
+
+def test_empty_batches(tmp_path):
+    rng = np.random.default_rng(6)
+    cases = Cases(tmp_path)
+    x, scale, bias = np.zeros((0, 4, 3), np.float32), normal(rng, 4), normal(rng, 4)
+    for op, inputs, opset, more in [
+        ("BatchNormalization", [x, scale, bias, bias, np.abs(scale)], 15, {}),
+        ("InstanceNormalization", [x, scale, bias], 22, {}),
+        ("GroupNormalization", [x, scale, bias], 21, {"num_groups": 2}),
+        ("LayerNormalization", [x, normal(rng, 3)], 17, {}),
+        ("RMSNormalization", [x, normal(rng, 3)], 23, {}),
+        ("LpNormalization", [x], 22, {}),
+        ("LRN", [x], 13, {"size": 3}),
+    ]:
+        cases.add(node_model(op, inputs, opset=opset, **more), inputs, [x])
+    cases.check()

@@ -126,3 +126,19 @@ def test_refusals(tmp_path):
         cases.add(node_model("GRU", inputs, opset=14, outputs=2, **more), inputs, None)
     for (verdict, _, why), (*_, expected) in zip(cases.run(), wrong, strict=True):
         assert verdict != "passed" and expected in why, why
+
+
+@pytest.mark.parametrize("op", list(GATES))
+def test_nothing_to_read(tmp_path, op):
+    """No steps leave the states as they were; no sequences give nothing."""
+    rng = np.random.default_rng(7)
+    cases = Cases(tmp_path)
+    for time, batch in [(0, 3), (4, 0)]:
+        inputs = weights(rng, op, "bidirectional", left_out=["sequence_lens", "P"])
+        inputs[0] = np.zeros((time, batch, 4), np.float32)
+        for i in (5, 6)[: OUTPUTS[op] - 1]:
+            inputs[i] = inputs[i][:, :batch].copy()
+        inputs = trimmed(inputs)
+        model = node_model(op, inputs, opset=14, outputs=OUTPUTS[op], hidden_size=5, direction="bidirectional")
+        cases.add(model, inputs, [np.zeros((time, 2, batch, 5), np.float32), *inputs[5:]])
+    cases.check()
