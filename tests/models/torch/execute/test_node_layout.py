@@ -60,7 +60,10 @@ def test_shapes_change_as_numpy_changes_them(tmp_path):
     run(tmp_path, rows)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.uint32, np.uint64, np.float16, np.float64, np.bool_])
+TYPES = [np.uint8, np.int8, np.uint16, np.uint32, np.uint64, np.float16, np.float64, np.bool_]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 def test_every_element_type_moves(tmp_path, dtype):
     x = numbers((2, 4, 3), dtype)
     rows = [

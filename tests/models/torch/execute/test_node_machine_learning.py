@@ -156,8 +156,9 @@ def test_trees_that_are_broken_are_refused(tmp_path):
     cases = Cases(tmp_path)
     for change in rows:
         more = {"nodes_falsenodeids": [0] * 21} if change == rows[0] else {}
-        cases.add(node_model("TreeEnsembleRegressor", [x], opset=1, domain=ML, n_targets=1, **{**good, **change, **more}),
-                  [x], None)
+        attributes = {**good, **change, **more}
+        model = node_model("TreeEnsembleRegressor", [x], opset=1, domain=ML, n_targets=1, **attributes)
+        cases.add(model, [x], None)
     for verdict, folder, why in cases.run():
         assert verdict == "failed" and "TreeEnsembleRegressor" in why, (folder, verdict, why)
 
