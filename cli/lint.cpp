@@ -1,0 +1,117 @@
+// crumb lint: whether other tools take a file, and means there what it means here.
+#include "export/lint/lint.h"
+
+#include <filesystem>
+#include <iostream>
+
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "formats/io/text.h"
+#include "models/graph/onnx/read.h"
+#include "models/graph/onnx/write.h"
+#include "quant/checkpoint_run.h"
+
+namespace crumb::cli {
+namespace {
+
+using exporting::Finding;
+using exporting::Profile;
+using exporting::Rule;
+
+constexpr int kFound = 1;
+
+struct Options {
+  std::string file, profile, fixed;
+  bool json = false, rules = false;
+};
+
+std::string profiles_of(const Rule& rule) {
+  std::string names;
+  for (const Profile profile : exporting::all_profiles()) {
+    if (!rule.is_for(profile)) continue;
+    names += (names.empty() ? "" : ", ") + std::string(exporting::name_of(profile));
+  }
+  return names;
+}
+
+/// As a Markdown table, which docs/lint.md holds.
+void print_rules(const std::string& profile) {
+  std::cout << "| rule | for | what must be so | --fix | else |\n| --- | --- | --- | --- | --- |\n";
+  for (const Rule& rule : exporting::rules()) {
+    if (!profile.empty() && !rule.is_for(exporting::profile_named(profile))) continue;
+    std::cout << "| " << rule.name << " | " << profiles_of(rule) << " | " << rule.what << " | "
+              << rule.fixable << " | " << rule.remedy << " |\n";
+  }
+}
+
+void print_findings(const std::vector<Finding>& findings, bool was_fixed) {
+  std::size_t fixable = 0;
+  for (const Finding& finding : findings) {
+    fixable += finding.fixable ? 1 : 0;
+    std::cout << finding.rule << "  " << quote_text(finding.node) << ": " << printable(finding.message)
+              << (finding.fixable ? "  (fixable)" : "") << "\n";
+  }
+  std::cout << findings.size() << (findings.size() == 1 ? " finding" : " findings");
+  if (was_fixed) {
+    std::cout << " left";
+  } else if (fixable > 0) {
+    std::cout << ", of which --fix OUT rewrites " << fixable;
+  }
+  std::cout << "\n";
+}
+
+void print_json_findings(const std::vector<Finding>& findings) {
+  Json list = Json::array();
+  for (const Finding& finding : findings) {
+    list.push_back({{"rule", finding.rule},
+                    {"node", finding.node},
+                    {"message", finding.message},
+                    {"fixable", finding.fixable}});
+  }
+  print_json({{"findings", list}});
+}
+
+void lint_verb(const Options& options) {
+  if (options.rules) {
+    if (!options.file.empty() || !options.fixed.empty() || options.json) {
+      throw usage_error("--rules lists the rules; give nothing but --for with it");
+    }
+    return print_rules(options.profile);
+  }
+  if (options.file.empty()) throw usage_error("give the FILE to look at, or --rules");
+  if (options.profile.empty()) throw usage_error("give --for finn, hls4ml, qonnx or onnxruntime");
+  const Profile profile = exporting::profile_named(options.profile);
+  std::filesystem::path file = options.file;
+  if (!options.fixed.empty()) {
+    refuse_overwriting_inputs({file}, options.fixed);
+    graph::write_onnx(exporting::fix(graph::read_onnx(file), profile), options.fixed);
+    file = options.fixed;
+  }
+  const std::vector<Finding> findings = exporting::lint_file(file, profile);
+  if (options.json) {
+    print_json_findings(findings);
+  } else {
+    print_findings(findings, !options.fixed.empty());
+  }
+  if (!findings.empty()) throw CLI::RuntimeError(kFound);
+}
+
+}  // namespace
+
+void add_lint(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      app.add_subcommand("lint", "Check an ONNX file against the rules of the tool that takes it");
+  verb->add_option("file", options->file, "The graph (.onnx)");
+  verb->add_option("--for", options->profile, "Whose rules: finn, hls4ml, qonnx, onnxruntime");
+  verb->add_option("--fix", options->fixed,
+                   "Write the file with everything rewritten that keeps its numbers, and check that");
+  verb->add_flag("--json", options->json, "Print JSON");
+  verb->add_flag("--rules", options->rules, "List the rules (those of --for)");
+  verb->footer(
+      "Exit code 1 when something is found.\n\nExample:\n  crumb lint TFC_2W2A.onnx --for finn --fix "
+      "tfc.onnx");
+  verb->callback([options] { lint_verb(*options); });
+}
+
+}  // namespace crumb::cli

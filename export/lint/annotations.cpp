@@ -1,0 +1,152 @@
+// Rules about QONNX's annotations: qonnx's executor rounds annotated tensors and fails where that moves them, and
+// evaluates the texts of layouts and sparsities as Python.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "export/lint/checks.h"
+#include "formats/io/text.h"
+#include "models/graph/datatypes.h"
+#include "models/graph/qonnx/quant_arithmetic.h"
+
+namespace crumb::exporting::checks {
+namespace {
+
+using graph::DataType;
+
+constexpr const char* kDataType = "finn_datatype";
+constexpr std::array kTexts = {"tensor_layout", "tensor_sparsity"};
+
+bool is_number(const Tensor& tensor) {
+  return info(tensor.type()).bits > 0 && info(tensor.type()).kind != graph::ElementKind::kComplex;
+}
+
+/// Why the values of a constant are not of the type; empty where they are.
+std::string fault_of_constant(const Tensor& tensor, const DataType& type) {
+  if (!is_number(tensor)) return "";
+  for (const float value : tensor.to_floats()) {
+    if (!type.allows(value)) return "it holds " + number_text(value);
+  }
+  return "";
+}
+
+/// Why the outputs of a quantizer with constant parameters are not of the type; empty where they are, or may be.
+std::string fault_of_quantizer(const Subject& subject, const Node& node, const DataType& type) {
+  if (type.kind() == DataType::Kind::kFloat) return "";
+  const Tensor* scale = subject.constant(node, kScale);
+  if (!scale || !is_number(*scale)) return "";
+  const std::vector<float> scales = scale->to_floats();
+  double most_scale = 0;
+  for (const float value : scales) most_scale = std::max(most_scale, std::abs(static_cast<double>(value)));
+  double low = -1, high = 1, step = 1;
+  if (!is_bipolar(node)) {
+    const Tensor* zeropt = subject.constant(node, kZeropt);
+    const auto zero = uniform(zeropt), bits = uniform(subject.constant(node, kBits));
+    if (!zero || !bits || !(*bits >= 1) || *bits > DataType::kMostBits) return "";
+    const graph::IntegerFormat format{
+        .bits = *bits, .is_signed = node.int_or("signed", 1) != 0, .narrow = node.int_or("narrow", 0) != 0};
+    if (format.is_bipolar()) {
+      low = -1 - *zero, high = 1 - *zero;
+    } else {
+      low = std::trunc(format.lower()) - *zero, high = std::trunc(format.upper()) - *zero;
+    }
+    step = std::trunc(*zero) == *zero ? 1 : 0.5;
+  }
+  for (const float value : scales) {
+    if (!type.allows(value * step) && !type.allows(-value * step) && value != 0) {
+      // A type may lack the step and still hold every multiple that can come out: BIPOLAR has no 0.5, nor 2.
+      const bool is_unit = step == 1 && std::abs(value) == 1;
+      if (!is_unit) return "its quantizer makes multiples of " + number_text(value * step);
+    }
+  }
+  for (const double bound : {low * most_scale, high * most_scale}) {
+    if (!type.allows(bound)) return "its quantizer makes " + number_text(bound);
+  }
+  if (type.kind() == DataType::Kind::kBipolar && high - low > 2 * step) {
+    return "its quantizer makes more than two numbers";
+  }
+  return "";
+}
+
+/// What a value is before operators that only move elements.
+std::string origin_of(const Subject& subject, std::string value) {
+  constexpr std::array kMoving = {"Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity"};
+  while (const Node* node = subject.producer(value)) {
+    if (!node->domain.empty() || std::ranges::find(kMoving, node->op) == kMoving.end()) break;
+    value = node->inputs[0];
+  }
+  return value;
+}
+
+std::string fault_of(const Subject& subject, const std::string& name, const std::string& text) {
+  const auto parsed = DataType::parse(text);
+  if (!parsed.ok()) return parsed.failure().message;
+  const DataType& type = parsed.value();
+  if (!type.is_integer() && !type.is_fixed_point()) return "";
+  const std::string origin = origin_of(subject, name);
+  std::string fault;
+  if (const Tensor* constant = subject.graph().constant(origin)) {
+    fault = fault_of_constant(*constant, type);
+  } else if (const Node* node = subject.producer(origin); node && is_integer_quantizer(*node)) {
+    fault = fault_of_quantizer(subject, *node, type);
+  }
+  return fault.empty() ? ""
+                       : "it is annotated as " + type.name() + ", but " + fault +
+                             "; expected an integer type on integers only";
+}
+
+/// Lists and dictionaries of names and numbers: nothing that does something when it is evaluated.
+bool is_literal(const std::string& text) {
+  return std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("[]{}:,'\"._-+ ").find(c) != std::string_view::npos;
+  });
+}
+
+}  // namespace
+
+void annotation_types(const Subject& subject, Report& report) {
+  for (const auto& [name, value] : subject.graph().values) {
+    const auto found = value.annotations.find(kDataType);
+    if (found == value.annotations.end()) continue;
+    if (const std::string fault = fault_of(subject, name, found->second); !fault.empty()) {
+      report.add(name, fault);
+    }
+  }
+}
+
+Graph drop_annotations(Graph graph, Profile profile) {
+  std::vector<std::string> wrong;
+  const Subject subject(graph, profile);
+  for (const auto& [name, value] : graph.values) {
+    const auto found = value.annotations.find(kDataType);
+    if (found != value.annotations.end() && !fault_of(subject, name, found->second).empty()) {
+      wrong.push_back(name);
+    }
+  }
+  for (const std::string& name : wrong) graph.values[name].annotations.erase(kDataType);
+  return graph;
+}
+
+void annotation_texts(const Subject& subject, Report& report) {
+  for (const auto& [name, value] : subject.graph().values) {
+    for (const char* key : kTexts) {
+      const auto found = value.annotations.find(key);
+      if (found == value.annotations.end() || is_literal(found->second)) continue;
+      report.add(name, std::string(key) + " is " + quote_text(found->second) +
+                           ", which qonnx evaluates; expected a list or dictionary of names and numbers");
+    }
+  }
+}
+
+Graph drop_texts(Graph graph, Profile) {
+  for (auto& [name, value] : graph.values) {
+    for (const char* key : kTexts) {
+      const auto found = value.annotations.find(key);
+      if (found != value.annotations.end() && !is_literal(found->second)) value.annotations.erase(found);
+    }
+  }
+  return graph;
+}
+
+}  // namespace crumb::exporting::checks

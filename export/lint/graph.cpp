@@ -1,0 +1,254 @@
+// Rules about a graph as a whole: names, shapes, types, operators and operator sets.
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "export/lint/checks.h"
+#include "formats/io/text.h"
+#include "models/graph/onnx/domains.h"
+#include "models/graph/passes/passes.h"
+
+namespace crumb::exporting::checks {
+namespace {
+
+using graph::ElementType;
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/// What is wrong with a node's name; empty where nothing is.
+std::string fault_of_name(const std::string& name) {
+  if (name.empty()) return "it has no name";
+  if (!is_letter(name.front())) return "its name does not begin with a letter";
+  return name.find('.') == std::string::npos ? "" : "its name holds a '.'";
+}
+
+bool is_other_float(ElementType type) {
+  return type == ElementType::kDouble || type == ElementType::kFloat16 || type == ElementType::kBfloat16;
+}
+
+template <std::size_t N>
+bool is_one_of(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+constexpr std::array<std::string_view, 3> kControlFlow = {"If", "Loop", "Scan"};
+constexpr std::array<std::string_view, 3> kChannelsLast = {"Conv", "MaxPool", "BatchNormalization"};
+constexpr std::array<std::string_view, 2> kMoreOfQonnx = {"DebugMarker", "GenericPartition"};
+constexpr std::array<std::string_view, 11> kQuantizedOfOnnx = {
+    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear",
+    "QLinearConv",    "QLinearMatMul",    "ConvInteger",
+    "MatMulInteger",  "QLinearAdd",       "QLinearConcat",
+    "QGemm",          "QLinearLeakyRelu"};
+constexpr std::array<std::string_view, 5> kDomainsOfOnnxruntime = {
+    "", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc"};
+/// What hls4ml's parser has a handler for; other rules speak of Gemm and the average pools.
+constexpr std::array<std::string_view, 34> kOfHls4ml = {"Conv",
+                                                        "MatMul",
+                                                        "Gemm",
+                                                        "Relu",
+                                                        "Tanh",
+                                                        "Sigmoid",
+                                                        "LeakyRelu",
+                                                        "Elu",
+                                                        "Selu",
+                                                        "PRelu",
+                                                        "Softmax",
+                                                        "Softsign",
+                                                        "Softplus",
+                                                        "ThresholdedRelu",
+                                                        "Add",
+                                                        "Sub",
+                                                        "Mul",
+                                                        "Div",
+                                                        "Sum",
+                                                        "Max",
+                                                        "Min",
+                                                        "Concat",
+                                                        "Transpose",
+                                                        "MaxPool",
+                                                        "Reshape",
+                                                        "Flatten",
+                                                        "BatchNormalization",
+                                                        "AveragePool",
+                                                        "Resize",
+                                                        "Pad",
+                                                        "Dropout",
+                                                        "Identity",
+                                                        "GlobalAveragePool",
+                                                        "GlobalMaxPool"};
+
+/// Why the profile's tool does not take the operator; empty where it does.
+std::string refusal(const Subject& subject, const Node& node) {
+  const bool opaque = std::ranges::any_of(
+      node.attributes, [](const auto& entry) { return std::holds_alternative<graph::Opaque>(entry.second); });
+  if (subject.is_for(Profile::kOnnxruntime)) {
+    if (is_one_of(kDomainsOfOnnxruntime, node.domain)) return "";
+    return "onnxruntime has no operators of domain " + quote_text(node.domain);
+  }
+  if (node.domain.empty() && (is_one_of(kControlFlow, node.op) || opaque))
+    return "control flow is not supported";
+  const bool general =
+      node.domain == kQonnxDomain && (graph::is_qonnx_operator(node.op) || is_one_of(kMoreOfQonnx, node.op));
+  const bool last = node.domain == kChannelsLastDomain && is_one_of(kChannelsLast, node.op);
+  const bool standard = node.domain.empty() || node.domain == "ai.onnx.ml";
+  if (subject.is_for(Profile::kQonnx)) {
+    if (general || last || standard) return "";
+    return "qonnx has no operator " + quote_text(node.op) + " in domain " + quote_text(node.domain);
+  }
+  if (subject.is_for(Profile::kFinn)) {
+    if (node.op == "FloatQuant" && general) return "FINN has no FloatQuant";
+    if (node.domain.empty() && is_one_of(kQuantizedOfOnnx, node.op)) {
+      return "FINN has no " + node.op + "; it takes Quant";
+    }
+    if (last) return "FINN takes convolutions and pools with channels on axis 1, of ONNX's own domain";
+    if (general || standard || node.domain.starts_with("finn.custom_op.")) return "";
+    return "FINN has no operator " + quote_text(node.op) + " in domain " + quote_text(node.domain);
+  }
+  if (is_integer_quantizer(node) || last) return "";
+  if (node.domain.empty() && is_one_of(kOfHls4ml, node.op)) return "";
+  return "hls4ml's parser has no operator " + quote_text(node.op);
+}
+
+/// Version 1, or 2 where a Trunc has six inputs; nothing where Truncs of both kinds stand in one graph.
+std::optional<std::int64_t> version_needed(const Graph& graph) {
+  std::optional<std::int64_t> needed;
+  for (const Node& node : graph.nodes) {
+    if (!node.is("Trunc", kQonnxDomain)) continue;
+    const std::int64_t version = node.inputs.size() > 5 ? 2 : 1;
+    if (needed && *needed != version) return {};
+    needed = version;
+  }
+  return needed.value_or(1);
+}
+
+}  // namespace
+
+void node_names(const Subject& subject, Report& report) {
+  std::map<std::string, int> counts;
+  for (const Node& node : subject.nodes()) {
+    if (const std::string fault = fault_of_name(node.name); !fault.empty()) report.add(node, fault);
+    if (++counts[node.name] == 2 && !node.name.empty()) report.add(node, "two nodes have this name");
+  }
+  if (!subject.file()) return;
+  for (const auto& node : subject.file()->nodes) {
+    if (!node.name.empty()) continue;
+    const Node* made = nullptr;
+    for (const std::string& output : node.outputs) made = made ? made : subject.producer(output);
+    if (made) report.add(*made, "it has no name in the file");
+  }
+}
+
+Graph name_nodes(Graph graph, Profile) {
+  std::map<std::string, int> counts, numbers;
+  for (const Node& node : graph.nodes) ++counts[node.name];
+  for (Node& node : graph.nodes) {
+    if (fault_of_name(node.name).empty() && counts[node.name] == 1) continue;
+    --counts[node.name];
+    std::string base = is_letter(node.op.empty() ? ' ' : node.op.front()) ? node.op : "Node";
+    std::ranges::replace(base, '.', '_');
+    do {
+      node.name = base + "_" + std::to_string(numbers[base]++);
+    } while (counts.contains(node.name));
+    counts[node.name] = 1;
+  }
+  return graph;
+}
+
+void static_shapes(const Subject& subject, Report& report) {
+  const Graph& graph = subject.graph();
+  const auto fault = [&](const std::string& name) -> std::string {
+    const Value* known = graph.find(name);
+    if (known && known->is_static()) return "";
+    return known && known->shape ? "its shape is " + text_of(*known->shape) + ", expected numbers only"
+                                 : "its shape is not known";
+  };
+  bool inputs_known = true;
+  for (const std::string& input : graph.inputs) {
+    if (const std::string text = fault(input); !text.empty()) {
+      inputs_known = false;
+      report.add(input, text);
+    }
+  }
+  if (!inputs_known) return;  // the others follow from them
+  for (const Node& node : graph.nodes) {
+    for (const std::string& output : node.outputs) {
+      if (output.empty()) continue;
+      if (const std::string text = fault(output); !text.empty()) report.add(output, text);
+    }
+  }
+}
+
+Graph infer(Graph graph, Profile) { return graph::infer_shapes(std::move(graph)); }
+
+void float32(const Subject& subject, Report& report) {
+  const Graph& graph = subject.graph();
+  const auto add = [&](const std::string& name, ElementType type) {
+    if (is_other_float(type))
+      report.add(name, "found " + std::string(graph::name_of(type)) + ", expected float");
+  };
+  for (const std::string& input : graph.inputs) {
+    if (const Value* known = graph.find(input)) add(input, known->type);
+  }
+  for (const auto& [name, tensor] : graph.initializers) {
+    const auto consumers = subject.links().consumers(name);
+    const bool is_parameter = !consumers.empty() && std::ranges::all_of(consumers, [&](std::size_t i) {
+      return is_qonnx_quantizer(graph.nodes[i]) && graph.nodes[i].inputs[kData] != name;
+    });
+    if (!is_parameter) add(name, tensor.type());  // parameter_types() speaks of the others
+  }
+  for (const Node& node : graph.nodes) {
+    if (!node.is("Cast") || !node.has_output(0)) continue;
+    if (const Value* known = graph.find(node.outputs[0])) add(node.name, known->type);
+  }
+}
+
+void operators(const Subject& subject, Report& report) {
+  for (const Node& node : subject.nodes()) {
+    if (const std::string why = refusal(subject, node); !why.empty()) report.add(node, why);
+  }
+}
+
+void opset_version(const Subject& subject, Report& report) {
+  constexpr std::int64_t kMost = 21;
+  if (const std::int64_t found = subject.graph().opset(); found > kMost) {
+    report.add("opset_import", "found operator set " + std::to_string(found) + " of ONNX, expected at most " +
+                                   std::to_string(kMost));
+  }
+}
+
+void qonnx_version(const Subject& subject, Report& report) {
+  const Graph& graph = subject.graph();
+  const auto needed = version_needed(graph);
+  bool has_general = false;
+  for (const Node& node : graph.nodes) {
+    has_general = has_general || node.domain == kQonnxDomain;
+    if (!node.is("Trunc", kQonnxDomain) || node.version > 2) continue;
+    const std::size_t expected = node.version == 2 ? 6 : 5;
+    if (node.inputs.size() == expected) continue;
+    report.add(node,
+               "it has " + std::to_string(node.inputs.size()) + " inputs; in version " +
+                   std::to_string(node.version) + " of its domain Trunc has " + std::to_string(expected),
+               needed.has_value() && (node.inputs.size() == 5 || node.inputs.size() == 6));
+  }
+  const std::int64_t found = graph.opset(kQonnxDomain);
+  if (!has_general || found == 1 || (needed == 2 && found == 2)) return;
+  const bool truncs =
+      std::ranges::any_of(graph.nodes, [](const Node& n) { return n.is("Trunc", kQonnxDomain); });
+  if (found == 2 && truncs) return;  // said above, by node
+  report.add("opset_import",
+             "found version " + std::to_string(found) + " of " + std::string(kQonnxDomain) +
+                 ", expected 1, or 2 where a Trunc has six inputs",
+             found == 2 || !truncs);
+}
+
+Graph set_qonnx_version(Graph graph, Profile) {
+  const auto needed = version_needed(graph);
+  if (!needed) return graph;
+  graph.opsets[std::string(kQonnxDomain)] = *needed;
+  for (Node& node : graph.nodes) {
+    if (node.domain == kQonnxDomain) node.version = *needed;
+  }
+  return graph;
+}
+
+}  // namespace crumb::exporting::checks

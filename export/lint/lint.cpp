@@ -1,0 +1,123 @@
+#include "export/lint/lint.h"
+
+#include <algorithm>
+#include <array>
+
+#include "export/lint/subject.h"
+#include "formats/error.h"
+#include "formats/text/nearest_name.h"
+#include "models/graph/onnx/read.h"
+#include "models/graph/passes/passes.h"
+
+namespace crumb::exporting {
+namespace {
+
+constexpr int kMostRounds = 8;  // of fixes: one may leave work for another before it
+
+constexpr std::array kProfiles = {Profile::kQonnx, Profile::kFinn, Profile::kHls4ml, Profile::kOnnxruntime};
+
+/// What a Constant node makes; nothing where a graph cannot hold it.
+std::optional<Tensor> made_by(const Node& node) {
+  for (const auto& [name, attribute] : node.attributes) {
+    if (const auto* tensor = std::get_if<Tensor>(&attribute)) return *tensor;
+    if (const auto* number = std::get_if<float>(&attribute)) return Tensor::scalar(*number);
+    if (const auto* integer = std::get_if<std::int64_t>(&attribute)) return Tensor::scalar(*integer);
+    if (const auto* floats = std::get_if<std::vector<float>>(&attribute)) {
+      return Tensor::floats({static_cast<std::int64_t>(floats->size())}, *floats);
+    }
+    if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute)) {
+      return Tensor::ints({static_cast<std::int64_t>(ints->size())}, *ints);
+    }
+  }
+  return {};
+}
+
+/// Constants are initializers, and types and shapes are known as far as they can be.
+Graph prepared(Graph graph) {
+  std::vector<Node> nodes;
+  for (Node& node : graph.nodes) {
+    const bool is_output =
+        node.has_output(0) && std::ranges::find(graph.outputs, node.outputs[0]) != graph.outputs.end();
+    auto constant = node.is("Constant") && node.has_output(0) && !is_output ? made_by(node) : std::nullopt;
+    if (!constant) {
+      nodes.push_back(std::move(node));
+      continue;
+    }
+    Value& known = graph.values[node.outputs[0]];
+    known.type = constant->type();
+    known.shape = Shape(constant->shape().begin(), constant->shape().end());
+    graph.initializers.emplace(node.outputs[0], std::move(*constant));
+  }
+  graph.nodes = std::move(nodes);
+  return graph::infer_shapes(std::move(graph));
+}
+
+std::vector<Finding> check(const Graph& graph, Profile profile, const graph::FileFacts* file) {
+  const Subject subject(graph, profile, file);
+  std::vector<Finding> findings;
+  for (const Rule& rule : rules()) {
+    if (!rule.is_for(profile)) continue;
+    Report report(rule.name, rule.fixable != "no", findings);
+    rule.check(subject, report);
+  }
+  std::ranges::sort(findings);
+  findings.erase(std::unique(findings.begin(), findings.end()), findings.end());
+  return findings;
+}
+
+bool has_fixable(const Rule& rule, const Graph& graph, Profile profile) {
+  std::vector<Finding> findings;
+  Report report(rule.name, true, findings);
+  rule.check(Subject(graph, profile), report);
+  return std::ranges::any_of(findings, &Finding::fixable);
+}
+
+}  // namespace
+
+std::string_view name_of(Profile profile) {
+  switch (profile) {
+    case Profile::kQonnx: return "qonnx";
+    case Profile::kFinn: return "finn";
+    case Profile::kHls4ml: return "hls4ml";
+    case Profile::kOnnxruntime: break;
+  }
+  return "onnxruntime";
+}
+
+std::span<const Profile> all_profiles() { return kProfiles; }
+
+Profile profile_named(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Profile profile : kProfiles) {
+    if (name_of(profile) == name) return profile;
+    names.push_back(name_of(profile));
+  }
+  throw usage_error(unknown_name("profile", name, names) + " (finn, hls4ml, qonnx, onnxruntime)");
+}
+
+std::vector<Finding> lint(const Graph& graph, Profile profile) {
+  return check(prepared(graph), profile, nullptr);
+}
+
+std::vector<Finding> lint_file(const std::filesystem::path& path, Profile profile) {
+  const Graph graph = prepared(graph::read_onnx(path));
+  const graph::FileFacts facts = graph::file_facts(path);
+  return check(graph, profile, &facts);
+}
+
+Graph fix(Graph graph, Profile profile) {
+  graph = prepared(std::move(graph));
+  for (int round = 0; round < kMostRounds; ++round) {
+    bool changed = false;
+    for (const Rule& rule : rules()) {
+      if (!rule.is_for(profile) || !rule.fix || !has_fixable(rule, graph, profile)) continue;
+      graph = graph::infer_shapes(rule.fix(std::move(graph), profile));
+      changed = true;
+    }
+    if (!changed) break;
+  }
+  graph::drop_unused(graph);
+  return graph;
+}
+
+}  // namespace crumb::exporting
