@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace crumb::graph {
 
@@ -11,5 +13,11 @@ std::int64_t newest_opset();
 /// Tells the ONNX library QONNX's operators (their inputs, attributes, and that shapes pass through), so that its
 /// checker and shape inference take them. Once, from however many threads.
 void register_qonnx_schemas();
+
+/// Of ONNX's operator `op` in operator set `opset`: the version since which it is as it is there (nothing where it
+/// does not exist or is deprecated), whether it has an attribute, how many inputs it takes at most.
+std::optional<std::int64_t> since_version(const std::string& op, std::int64_t opset);
+bool schema_has_attribute(const std::string& op, std::int64_t opset, const std::string& attribute);
+std::size_t most_inputs(const std::string& op, std::int64_t opset);
 
 }  // namespace crumb::graph
