@@ -205,7 +205,8 @@ Outputs tf_idf_vectorizer(const Call& call) {
   if (call.node().has("pool_strings")) call.fail("pools of strings are not supported");
   const at::Tensor& x = call.tensor(0);
   const Ints items = call.ints(0), columns = call.node().ints_or("ngram_indexes", {});
-  if (x.dim() > 2 || columns.empty() || *std::min_element(columns.begin(), columns.end()) < 0) {
+  if (x.dim() > 2 || columns.empty() || *std::min_element(columns.begin(), columns.end()) < 0 ||
+      *std::max_element(columns.begin(), columns.end()) > (std::int64_t{1} << 40)) {
     call.fail("expected rank 1 or 2 and ngram_indexes of 0 and more, found " + text_of(call.in(0)));
   }
   const std::int64_t least = call.int_or("min_gram_length", 1), most = call.int_or("max_gram_length", 1);

@@ -110,7 +110,7 @@ Outputs mel_weight_matrix(const Call& call) {
   const std::int64_t rate = whole_number(call, 2, "sample_rate");
   const double lower = real_number(call, 3, "lower_edge_hertz"),
                upper = real_number(call, 4, "upper_edge_hertz");
-  constexpr std::int64_t kMost = 1 << 30;
+  constexpr std::int64_t kMost = 1 << 24;
   if (bins < 1 || bins > kMost || length < 1 || length > kMost || rate < 1 || !(lower >= 0) ||
       !(upper >= lower)) {
     call.fail("expected counts above 0 and edges in ascending order");

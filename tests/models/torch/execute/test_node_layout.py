@@ -266,6 +266,10 @@ HOSTILE = [
     ("Unsqueeze", 13, [np.ones((2, 1), np.float32), arr(0, 0)], {}),
     ("Transpose", 13, [np.ones((2, 1), np.float32)], {"perm": [0, 0]}),
     ("OneHot", 11, [arr(0), arr(-1), np.ones(2, np.float32)], {}),
+    ("TfIdfVectorizer", 9, [arr(1)], {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0,
+                                      "ngram_counts": [0], "ngram_indexes": [2**63 - 1], "pool_int64s": [1]}),
+    ("TfIdfVectorizer", 9, [arr(1)], {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0,
+                                      "ngram_counts": [9], "ngram_indexes": [0], "pool_int64s": [1]}),
     ("NonMaxSuppression", 11, [np.ones((1, 3, 4), np.float32), np.ones((1, 1, 4), np.float32), arr(1)], {}),
 ]
 
