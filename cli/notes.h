@@ -1,4 +1,5 @@
-// What a run tells beside its result: lines on stderr, which --json repeats.
+// What is to be known of a result beside its figures: lines on stderr, which --json repeats. A run that was
+// interrupted and continued says the same as one that was not.
 #pragma once
 
 #include <string>

@@ -182,15 +182,17 @@ uint64_t memory_of(const Options& options) {
 }
 
 Outcome run_outcome(const Options& options, const Checkpoint& checkpoint,
-                    const std::vector<PlannedTensor>& plan, const RunPlan& run, Notes& notes) {
+                    const std::vector<PlannedTensor>& plan, const RunPlan& run) {
   Outcome outcome;
   RunOptions wanted{.threads = options.threads, .resume = options.resume, .version = CRUMB_VERSION};
   Progress progress("quantizing", "tensors", plan.size(), checkpoint.input_bytes());
   wanted.progress = [&](size_t tensors, uint64_t bytes) { progress.update(tensors, bytes); };
   wanted.continuing = [&](size_t tensors) {
-    notes.say(tensors > 0
-                  ? "continuing after " + std::to_string(tensors) + " tensors that an earlier run finished"
-                  : "there is nothing to continue; starting afresh");
+    if (tensors > 0) {
+      std::fprintf(stderr, "note: continuing after %zu tensors that an earlier run finished\n", tensors);
+    } else {
+      std::fprintf(stderr, "note: there is nothing to continue; starting afresh\n");
+    }
   };
   outcome.report = quantize_checkpoint(checkpoint, plan, run, options.output, wanted);
   outcome.peak_bytes = peak_resident_bytes();
@@ -230,7 +232,7 @@ void quantize_verb(const Options& options) {
                .notes = {}};
     if (budget) fill_in(*budget, outcome.report);
   } else {
-    outcome = run_outcome(options, checkpoint, plan, run, notes);
+    outcome = run_outcome(options, checkpoint, plan, run);
     if (budget) write_recipe(*budget, options.output);
     outcome.seconds = now_seconds() - start;
   }
