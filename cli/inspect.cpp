@@ -3,7 +3,9 @@
 #include <iostream>
 #include <map>
 
+#include "cli/inspect_graph.h"
 #include "cli/output.h"
+#include "cli/shape_flags.h"
 #include "cli/verb.h"
 #include "formats/io/text.h"
 #include "quant/tensor_source.h"
@@ -12,8 +14,9 @@ namespace crumb::cli {
 namespace {
 
 struct Options {
-  std::string file, key;
-  bool tensors = false, json = false;
+  std::string file, key, svg;
+  std::vector<std::string> shapes;
+  bool tensors = false, tensors_only = false, json = false;
 };
 
 Json tensors_json(const TensorSource& source) {
@@ -31,6 +34,17 @@ Json tensors_json(const TensorSource& source) {
 }
 
 void inspect_verb(const Options& options) {
+  if (is_graph_file(options.file) && !options.tensors_only) {
+    return inspect_graph({.file = options.file,
+                          .svg = options.svg,
+                          .shapes = options.shapes,
+                          .tensors = options.tensors,
+                          .json = options.json});
+  }
+  if (!options.svg.empty() || !options.shapes.empty()) {
+    throw usage_error("--svg and --shape are for graphs (.onnx); " + quote_text(options.file) +
+                      " is read as tensors");
+  }
   const TensorSource source = TensorSource::open(options.file, options.key);
   if (source.checkpoint()) note_skipped(source.checkpoint()->skipped());
   if (options.json) {
@@ -80,12 +94,16 @@ void inspect_verb(const Options& options) {
 
 void add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("inspect", "Say what a packed file or a checkpoint holds");
+  CLI::App* verb = app.add_subcommand("inspect", "Say what a packed file, a checkpoint or a graph holds");
   verb->add_option("file", options->file, "The file or folder")->required();
   verb->add_option("--key", options->key, "The entry of a PyTorch file that is the model");
   verb->add_flag("--tensors", options->tensors, "List every tensor");
   verb->add_flag("--json", options->json, "Print one JSON object");
-  verb->footer("Example:\n  crumb inspect minilm.crumb --tensors");
+  verb->add_flag("--tensors-only", options->tensors_only, "Take an .onnx file for a checkpoint, not a graph");
+  verb->add_option("--svg", options->svg, "Draw a graph into this file");
+  verb->add_option("--shape", options->shapes, kShapeHelp);
+  verb->footer(
+      "Examples:\n  crumb inspect minilm.crumb --tensors\n  crumb inspect TFC_2W2A.onnx --svg tfc.svg");
   verb->callback([options] { inspect_verb(*options); });
 }
 

@@ -10,6 +10,7 @@
 #include "formats/text/nearest_name.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/onnx/write.h"
+#include "quant/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {
@@ -55,6 +56,7 @@ void passes_verb(const Options& options) {
   if (options.output.empty() || options.names.empty()) {
     throw usage_error("give --output OUT.onnx and the passes: crumb passes IN.onnx -o OUT.onnx tidy");
   }
+  refuse_overwriting_inputs({options.file}, options.output);
   const auto passes = chosen(options.names);
   graph::Graph graph = graph::read_onnx(options.file);
   Json rows = Json::array();

@@ -1,0 +1,168 @@
+#include "cli/inspect_graph.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <map>
+
+#include "cli/output.h"
+#include "cli/shape_flags.h"
+#include "formats/io/output_file.h"
+#include "formats/io/text.h"
+#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/draw/picture.h"
+#include "models/graph/draw/svg.h"
+#include "models/graph/draw/text.h"
+#include "models/graph/onnx/read.h"
+#include "models/graph/passes/passes.h"
+#include "models/graph/qonnx/infer_datatypes.h"
+#include "quant/checkpoint_run.h"
+
+namespace crumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::Graph;
+using graph::Node;
+using graph::Value;
+
+struct Described {
+  Graph graph;
+  std::map<std::string, graph::ValueType> types;
+  std::uint64_t file_bytes = 0;
+};
+
+std::string type_text(const Graph& graph, const std::string& name) {
+  const Value* value = graph.find(name);
+  if (!value) return "?";
+  return std::string(graph::name_of(value->type)) + " " + (value->shape ? text_of(*value->shape) : "[...]");
+}
+
+Json shape_json(const Value* value) {
+  if (!value || !value->shape) return nullptr;
+  Json sizes = Json::array();
+  for (const graph::Dim& dim : *value->shape) {
+    if (dim.known()) {
+      sizes.push_back(dim.size);
+    } else {
+      sizes.push_back(dim.symbol.empty() ? Json(nullptr) : Json(dim.symbol));
+    }
+  }
+  return sizes;
+}
+
+Json value_json(const Described& described, const std::string& name) {
+  const Value* value = described.graph.find(name);
+  const auto type = described.types.find(name);
+  return {{"name", name},
+          {"type", value ? graph::name_of(value->type) : "unknown"},
+          {"shape", shape_json(value)},
+          {"data_type", type == described.types.end() ? "FLOAT32" : type->second.type.name()}};
+}
+
+std::map<std::string, std::size_t> operators_of(const Graph& graph) {
+  std::map<std::string, std::size_t> counts;
+  for (const Node& node : graph.nodes) ++counts[node.domain.empty() ? node.op : node.domain + "::" + node.op];
+  return counts;
+}
+
+Json tensors_json(const Graph& graph) {
+  Json tensors = Json::array();
+  for (const auto& [name, tensor] : graph.initializers) {
+    const auto dtype = graph::info(tensor.type()).dtype;
+    tensors.push_back({{"name", name},
+                       {"shape", tensor.shape()},
+                       {"dtype", dtype ? dtype_name(*dtype) : graph::name_of(tensor.type())},
+                       {"spec", nullptr},
+                       {"bytes", tensor.bytes().size()}});
+  }
+  return tensors;
+}
+
+Json node_json(const Described& described, const Node& node) {
+  Json outputs = Json::array();
+  for (const std::string& value : node.outputs) outputs.push_back(value_json(described, value));
+  return {{"name", node.name},       {"op", node.op},         {"domain", node.domain},
+          {"version", node.version}, {"inputs", node.inputs}, {"outputs", std::move(outputs)}};
+}
+
+void print_graph_json(const Described& described, const std::string& svg) {
+  const Graph& graph = described.graph;
+  Json json{{"kind", "onnx graph"},
+            {"bytes", described.file_bytes},
+            {"name", graph.name},
+            {"opsets", graph.opsets}};
+  for (const auto& [key, names] : {std::pair{"inputs", &graph.inputs}, {"outputs", &graph.outputs}}) {
+    json[key] = Json::array();
+    for (const std::string& name : *names) json[key].push_back(value_json(described, name));
+  }
+  json["operators"] = operators_of(graph);
+  json["nodes"] = Json::array();
+  for (const Node& node : graph.nodes) json["nodes"].push_back(node_json(described, node));
+  json["tensors"] = tensors_json(graph);
+  if (!svg.empty()) json["svg"] = svg;
+  print_json(json);
+}
+
+void print_tensors(const Graph& graph) {
+  std::vector<std::vector<std::string>> rows{{"tensor", "shape", "type", "bytes"}};
+  for (const auto& [name, tensor] : graph.initializers) {
+    rows.push_back({name, graph::text_of(tensor.shape()), std::string(graph::name_of(tensor.type())),
+                    std::to_string(tensor.bytes().size())});
+  }
+  std::cout << "\n";
+  print_table(rows);
+}
+
+void print_graph(const InspectGraph& options, const Described& described) {
+  const Graph& graph = described.graph;
+  std::uint64_t elements = 0;
+  for (const auto& [name, tensor] : graph.initializers) elements += static_cast<std::uint64_t>(tensor.size());
+  std::cout << options.file << ": ONNX graph, " << megabytes(described.file_bytes) << ", "
+            << graph.nodes.size() << " nodes, " << graph.initializers.size() << " initializers with "
+            << elements << " numbers\n";
+  std::cout << "operator sets:";
+  for (const auto& [domain, version] : graph.opsets) {
+    std::cout << " " << (domain.empty() ? "onnx" : printable(domain)) << " " << version;
+  }
+  std::cout << "\n";
+  for (const auto& [what, names] : {std::pair{"input", &graph.inputs}, {"output", &graph.outputs}}) {
+    for (const std::string& name : *names) {
+      std::cout << what << " " << printable(name) << "  " << printable(type_text(graph, name)) << "\n";
+    }
+  }
+  std::cout << "operators:";
+  for (const auto& [op, count] : operators_of(graph)) std::cout << " " << count << " " << printable(op);
+  std::cout << "\n\n" << graph::draw_text(picture_of(graph));
+  if (options.tensors) print_tensors(graph);
+}
+
+void write_svg(const InspectGraph& options, const Graph& graph) {
+  refuse_overwriting_inputs({options.file}, options.svg);
+  const std::string svg = graph::draw_svg(picture_of(graph), fs::path(options.file).filename().string());
+  OutputFile file(options.svg);
+  file.append(svg);
+  file.commit();
+}
+
+}  // namespace
+
+bool is_graph_file(const std::string& file) {
+  std::error_code error;
+  return fs::path(file).extension() == ".onnx" && !fs::is_directory(file, error);
+}
+
+void inspect_graph(const InspectGraph& options) {
+  Described described{.graph = graph::read_onnx(options.file)};
+  const auto shapes = read_shapes(options.shapes);
+  described.graph = shapes.empty() ? graph::infer_shapes(std::move(described.graph))
+                                   : graph::bind_shapes(std::move(described.graph), shapes);
+  const graph::ConstantValues constants(described.graph);
+  described.types = graph::infer_data_types(described.graph, constants, graph::TypeRules::kExact);
+  std::error_code error;
+  described.file_bytes = fs::file_size(options.file, error);
+  if (!options.svg.empty()) write_svg(options, described.graph);
+  options.json ? print_graph_json(described, options.svg) : print_graph(options, described);
+}
+
+}  // namespace crumb::cli
