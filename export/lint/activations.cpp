@@ -201,7 +201,7 @@ void power_of_two_scales(const Subject& subject, Report& report) {
     const Tensor* scale = is_quant(node) ? subject.constant(node, kScale) : nullptr;
     if (!scale || scale->type() != graph::ElementType::kFloat) continue;
     for (const float value : scale->to_floats()) {
-      if (is_power_of_two(value)) continue;
+      if (is_power_of_two(value) || !(value > 0)) continue;  // scale-value speaks of the others
       report.add(node, "scale is " + number_text(value) + ", expected a power of two");
       break;
     }
