@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "cli/output.h"
 #include "cli/verb.h"
@@ -35,10 +36,11 @@ std::string profiles_of(const Rule& rule) {
 }
 
 /// As a Markdown table, which docs/lint.md holds.
-void print_rules(const std::string& profile) {
+void print_rules(const std::string& name) {
+  const auto profile = name.empty() ? std::nullopt : std::optional(exporting::profile_named(name));
   std::cout << "| rule | for | what must be so | --fix | else |\n| --- | --- | --- | --- | --- |\n";
   for (const Rule& rule : exporting::rules()) {
-    if (!profile.empty() && !rule.is_for(exporting::profile_named(profile))) continue;
+    if (profile && !rule.is_for(*profile)) continue;
     std::cout << "| " << rule.name << " | " << profiles_of(rule) << " | " << rule.what << " | "
               << rule.fixable << " | " << rule.remedy << " |\n";
   }

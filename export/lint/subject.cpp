@@ -84,8 +84,9 @@ void give_constant(Graph& graph, Node& node, std::size_t i, Tensor tensor) {
 Graph for_each_node(Graph graph, const std::function<void(Graph&, std::size_t)>& change) {
   const std::size_t count = graph.nodes.size();
   for (std::size_t i = 0; i < count; ++i) change(graph, i);
+  graph = sorted(std::move(graph));  // drop_unused goes backwards
   graph::drop_unused(graph);
-  return sorted(std::move(graph));
+  return graph;
 }
 
 }  // namespace crumb::exporting

@@ -297,7 +297,8 @@ def with_function(model):
 
 def dynamic_batch(model):
     for value in [*model.graph.input, *model.graph.output, *model.graph.value_info]:
-        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+        if value.type.tensor_type.shape.dim[0].dim_value == 1:  # the weight's is 4
+            value.type.tensor_type.shape.dim[0].dim_param = "batch"
 
 
 def in_domain(node, domain):
@@ -312,6 +313,7 @@ def in_domain(node, domain):
 def constant_node(model):
     bias = next(tensor for tensor in model.graph.initializer if tensor.name == "bias")
     node = helper.make_node("Constant", [], ["bias"], name="Constant_0", value=bias)
+    model.graph.value_info.append(helper.make_tensor_value_info("bias", TensorProto.FLOAT, [3]))
     model.graph.node.insert(0, node)
     model.graph.initializer.remove(bias)
 
