@@ -14,7 +14,6 @@
 #include "models/graph/draw/svg.h"
 #include "models/graph/draw/text.h"
 #include "models/graph/onnx/read.h"
-#include "models/graph/passes/passes.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 #include "quant/checkpoint_run.h"
 
@@ -155,7 +154,7 @@ bool is_graph_file(const std::string& file) {
 void inspect_graph(const InspectGraph& options) {
   Described described{.graph = graph::read_onnx(options.file)};
   const auto shapes = read_shapes(options.shapes);
-  described.graph = shapes.empty() ? graph::infer_shapes(std::move(described.graph))
+  described.graph = shapes.empty() ? graph::resolve_shapes(std::move(described.graph))
                                    : graph::bind_shapes(std::move(described.graph), shapes);
   const graph::ConstantValues constants(described.graph);
   described.types = graph::infer_data_types(described.graph, constants, graph::TypeRules::kExact);

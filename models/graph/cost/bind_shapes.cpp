@@ -1,13 +1,26 @@
 #include "models/graph/cost/bind_shapes.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
 #include "models/graph/passes/passes.h"
+#include "models/graph/qonnx/constant_values.h"
 
 namespace crumb::graph {
 namespace {
+
+constexpr int kMostRounds = 64;
+constexpr std::size_t kMostSizes = 64;  // a shape, or a little more
+
+bool is_small(const Shape& shape) {
+  std::int64_t count = 1;
+  for (const Dim& dim : shape) {
+    if (__builtin_mul_overflow(count, dim.size, &count)) return false;
+  }
+  return count <= static_cast<std::int64_t>(kMostSizes);
+}
 
 using Symbols = std::map<std::string, std::int64_t>;
 
@@ -30,6 +43,34 @@ void bind_input(const std::string& name, Value& value, const std::vector<std::in
                   quote_text(dim.symbol) + " is " + std::to_string(at->second) + "; found " + text_of(sizes));
     }
   }
+}
+
+/// Vectors of sizes that are known by now become constants; whether there were any.
+bool fold_shapes(Graph& graph) {
+  const ConstantValues constants(graph);
+  std::map<std::string, Tensor> found;
+  for (const Node& node : graph.nodes) {
+    if (node.outputs.size() != 1 || node.domain != kOnnxDomain || !constants.is_constant(node.outputs[0]))
+      continue;
+    const Value* value = graph.find(node.outputs[0]);
+    if (!value || value->type != ElementType::kInt64 || graph.constant(node.outputs[0])) continue;
+    if (value->is_static() && !is_small(*value->shape)) continue;
+    const auto known = constants.find(node.outputs[0]);
+    if (!known || known->values.size() > kMostSizes || known->shape.size() > 1) continue;
+    std::vector<std::int64_t> sizes;
+    for (const double size : known->values) {
+      if (!(std::fabs(size) < 0x1p53)) break;
+      sizes.push_back(static_cast<std::int64_t>(size));
+    }
+    if (sizes.size() == known->values.size())
+      found.emplace(node.outputs[0], Tensor::ints(known->shape, sizes));
+  }
+  std::erase_if(graph.nodes, [&](const Node& node) {
+    return node.outputs.size() == 1 && found.contains(node.outputs[0]);
+  });
+  const bool any = !found.empty();
+  for (auto& [name, tensor] : found) graph.initializers.insert_or_assign(name, std::move(tensor));
+  return any;
 }
 
 }  // namespace
@@ -61,7 +102,26 @@ Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int6
       if (!dim.known() && found != symbols.end()) dim = found->second;
     }
   }
-  return infer_shapes(sorted(std::move(graph)));
+  return resolve_shapes(std::move(graph));
+}
+
+Graph resolve_shapes(Graph graph) {
+  graph = infer_shapes(sorted(std::move(graph)));
+  Graph work = graph;
+  bool changed = false;
+  for (int round = 0; round < kMostRounds && fold_shapes(work); ++round) {
+    work = infer_shapes(std::move(work));
+    changed = true;
+  }
+  if (!changed) return graph;
+  for (const auto& [name, value] : work.values) {
+    if (const auto found = graph.values.find(name); found != graph.values.end()) {
+      found->second.shape = value.shape;
+    } else {
+      graph.values[name] = value;
+    }
+  }
+  return graph;
 }
 
 }  // namespace crumb::graph

@@ -15,4 +15,8 @@ namespace crumb::graph {
 /// the input takes.
 Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int64_t>>& given);
 
+/// The graph, shapes inferred, those behind arithmetic on shapes (Shape -> Gather -> Concat -> Reshape) included.
+/// Nodes stay as they are.
+Graph resolve_shapes(Graph graph);
+
 }  // namespace crumb::graph

@@ -16,7 +16,8 @@ namespace crumb::graph {
 struct ConstantValue {
   std::vector<std::int64_t> shape;
   std::vector<double> values;  ///< float32 numbers, unless `wide`
-  bool wide = false;  ///< float64, or integers of 32 and 64 bits: NumPy computes in float64 with them
+  bool wide = false;   ///< float64, or integers of 32 and 64 bits: NumPy computes in float64 with them
+  bool whole = false;  ///< an integer type: division rounds toward zero
 
   /// Where a quantizer made it: values = levels * scale, with levels = integer - zero point; else empty. The scale
   /// broadcasts to the shape.
@@ -33,7 +34,7 @@ class ConstantValues {
   /// The graph is sorted, its shapes inferred, and stays as it is.
   explicit ConstantValues(const Graph& graph);
 
-  /// Whether nothing but constants decides over the value, whether or not find() can compute it.
+  /// Whether nothing but constants and known shapes decides over the value, whether or not find() can compute it.
   bool is_constant(const std::string& value) const { return constants_.contains(value); }
 
   /// Computed afresh at every call, in memory of a few times its size. Nothing for values that are not constant, and

@@ -1,0 +1,279 @@
+#include "models/graph/qonnx/constant_operators.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "models/graph/qonnx/quant_arithmetic.h"
+
+namespace crumb::graph {
+namespace {
+
+template <class T>
+std::vector<T> permuted(const std::vector<T>& values, const std::vector<std::int64_t>& shape,
+                        const std::vector<std::int64_t>& perm, std::vector<std::int64_t>& new_shape) {
+  std::vector<std::int64_t> steps(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) steps[i - 1] = steps[i] * shape[i];
+  new_shape.clear();
+  for (const std::int64_t axis : perm) new_shape.push_back(shape[static_cast<std::size_t>(axis)]);
+  std::vector<T> out(values.size());
+  std::vector<std::int64_t> place(shape.size(), 0);
+  std::int64_t at = 0;
+  for (T& value : out) {
+    value = values[static_cast<std::size_t>(at)];
+    for (std::size_t i = perm.size(); i-- > 0;) {
+      const std::int64_t step = steps[static_cast<std::size_t>(perm[i])];
+      at += step;
+      if (++place[i] < new_shape[i]) break;
+      at -= step * new_shape[i];
+      place[i] = 0;
+    }
+  }
+  return out;
+}
+
+void forget_levels(ConstantValue& value) {
+  value.levels.clear();
+  value.scale.clear();
+  value.scale_shape.clear();
+}
+
+MadeConstant transposed(const Node& node, const ConstantValue& x) {
+  std::vector<std::int64_t> reversed(x.shape.size());
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  const auto perm = node.ints_or("perm", reversed);
+  auto sorted = perm;
+  std::ranges::sort(sorted);
+  if (!std::ranges::equal(sorted, std::vector<std::int64_t>(reversed.rbegin(), reversed.rend()))) return {};
+  ConstantValue made{.wide = x.wide, .whole = x.whole};
+  made.values = permuted(x.values, x.shape, perm, made.shape);
+  if (x.levels.empty()) return made;
+  std::vector<std::int64_t> ignored;
+  made.levels = permuted(x.levels, x.shape, perm, ignored);
+  if (x.scale.size() == 1) {
+    made.scale = x.scale;
+  } else {
+    std::vector<std::int64_t> full(x.shape.size() - x.scale_shape.size(), 1);
+    full.insert(full.end(), x.scale_shape.begin(), x.scale_shape.end());
+    made.scale = permuted(x.scale, full, perm, made.scale_shape);
+  }
+  return made;
+}
+
+MadeConstant reshaped(const Graph& graph, const Node& node, const ConstantValue& x) {
+  const Value* known = graph.find(node.outputs[0]);
+  if (!known || !known->is_static()) return {};
+  ConstantValue made = x;
+  made.shape.clear();
+  for (const Dim& dim : *known->shape) made.shape.push_back(dim.size);
+  const auto count = count_elements(made.shape);
+  if (!count.ok() || count.value() != static_cast<std::int64_t>(x.values.size())) return {};
+  if (made.scale.size() == 1) made.scale_shape.clear();
+  if (made.scale.size() > 1) forget_levels(made);
+  return made;
+}
+
+template <class Function>
+MadeConstant combined(const ConstantValue& a, const ConstantValue& b, Function f) {
+  ConstantValue made{.wide = a.wide || b.wide, .whole = a.whole && b.whole};
+  const std::size_t rank = std::max(a.shape.size(), b.shape.size());
+  for (std::size_t i = 0; i < rank; ++i) {
+    const auto size = [&](const ConstantValue& v) {
+      return i + v.shape.size() < rank ? 1 : v.shape[i + v.shape.size() - rank];
+    };
+    made.shape.push_back(size(a) == 1 ? size(b) : size(a));
+  }
+  auto of_a = BroadcastIndex::make(made.shape, a.shape), of_b = BroadcastIndex::make(made.shape, b.shape);
+  const auto count = count_elements(made.shape);
+  if (!of_a || !of_b || !count.ok()) return {};
+  // What grows by broadcasting alone is no weight worth its memory.
+  if (count.value() > static_cast<std::int64_t>(16 * (a.values.size() + b.values.size()))) return {};
+  made.values.resize(static_cast<std::size_t>(count.value()));
+  for (double& value : made.values) {
+    value = f(a.values[of_a->at()], b.values[of_b->at()]);
+    if (made.whole) value = std::trunc(value);
+    if (!made.wide) value = static_cast<float>(value);
+    of_a->next();
+    of_b->next();
+  }
+  return made;
+}
+
+template <class Function>
+MadeConstant mapped(const ConstantValue& x, Function f) {
+  ConstantValue made = x;
+  forget_levels(made);
+  for (double& value : made.values) {
+    value = f(value);
+    if (!made.wide) value = static_cast<float>(value);
+  }
+  return made;
+}
+
+MadeConstant cast(const Node& node, const ConstantValue& x) {
+  const auto to = element_type_of(node.int_or("to", 0));
+  if (!to || (*to != ElementType::kFloat && *to != ElementType::kDouble && *to != ElementType::kInt64))
+    return {};
+  ConstantValue made = x;
+  if (*to == ElementType::kInt64) {
+    forget_levels(made);
+    made.wide = made.whole = true;
+    for (double& value : made.values) value = std::trunc(value);
+    return made;
+  }
+  made.wide = *to == ElementType::kDouble;
+  made.whole = false;
+  if (!made.wide) {
+    for (double& value : made.values) value = static_cast<float>(value);
+  }
+  return made;
+}
+
+MadeConstant clipped(const Node& node, const ConstantInputs& in) {
+  const auto bound = [&](std::size_t i, const char* name, double otherwise) {
+    if (node.has(name)) return static_cast<double>(node.float_or(name, 0));
+    return i < in.size() && in[i] && in[i]->values.size() == 1 ? in[i]->values[0] : otherwise;
+  };
+  const double low = bound(1, "min", -INFINITY), high = bound(2, "max", INFINITY);
+  return mapped(*in[0], [&](double x) { return std::min(std::max(x, low), high); });
+}
+
+MadeConstant of_two(const std::string& op, const ConstantValue& a, const ConstantValue& b) {
+  if (op == "Add") return combined(a, b, std::plus());
+  if (op == "Sub") return combined(a, b, std::minus());
+  if (op == "Mul") return combined(a, b, std::multiplies());
+  if (op == "Div") return combined(a, b, std::divides<double>());
+  if (op == "Pow") return combined(a, b, [](double x, double y) { return std::pow(x, y); });
+  return {};
+}
+
+MadeConstant of_one(const std::string& op, const ConstantValue& x) {
+  if (op == "Sqrt") return mapped(x, [](double v) { return std::sqrt(v); });
+  if (op == "Neg") return mapped(x, std::negate());
+  if (op == "Abs") return mapped(x, [](double v) { return std::fabs(v); });
+  if (op == "Exp") return mapped(x, [](double v) { return std::exp(v); });
+  if (op == "Reciprocal") return mapped(x, [](double v) { return 1 / v; });
+  if (op == "Relu") return mapped(x, [](double v) { return v < 0 ? 0 : v; });
+  if (op == "Floor") return mapped(x, [](double v) { return std::floor(v); });
+  if (op == "Ceil") return mapped(x, [](double v) { return std::ceil(v); });
+  if (op == "Round") return mapped(x, [](double v) { return std::nearbyint(v); });
+  return {};
+}
+
+/// Elements of a vector.
+MadeConstant gathered(const Node& node, const ConstantValue& x, const ConstantValue& at) {
+  if (x.shape.size() != 1 || node.int_or("axis", 0) != 0) return {};
+  ConstantValue made{.shape = at.shape, .wide = x.wide, .whole = x.whole};
+  for (double place : at.values) {
+    if (place < 0) place += static_cast<double>(x.values.size());
+    if (!(place >= 0 && place < static_cast<double>(x.values.size()))) return {};
+    made.values.push_back(x.values[static_cast<std::size_t>(place)]);
+  }
+  return made;
+}
+
+/// Vectors behind each other.
+MadeConstant concatenated(const ConstantInputs& in) {
+  ConstantValue made;
+  for (const ConstantInput& part : in) {
+    if (!part || part->shape.size() != 1) return {};
+    made.values.insert(made.values.end(), part->values.begin(), part->values.end());
+    made.wide |= part->wide;
+    made.whole = part->whole;
+  }
+  made.shape = {static_cast<std::int64_t>(made.values.size())};
+  return made;
+}
+
+/// A part of a vector, in steps of one.
+MadeConstant sliced(const Node& node, const ConstantInputs& in) {
+  if (in[0]->shape.size() != 1) return {};
+  const auto size = static_cast<double>(in[0]->values.size());
+  const auto bound = [&](std::size_t i, const char* name, double otherwise) {
+    double at = otherwise;
+    if (i < in.size() && in[i] && in[i]->values.size() == 1) at = in[i]->values[0];
+    const auto listed = node.ints_or(name, {});
+    if (listed.size() == 1) at = static_cast<double>(listed[0]);
+    return std::clamp(at < 0 ? at + size : at, 0.0, size);
+  };
+  if (in.size() > 4 && in[4] && in[4]->values != std::vector<double>{1}) return {};
+  const double begin = bound(1, "starts", 0), end = std::max(begin, bound(2, "ends", size));
+  return ConstantValue{.shape = {static_cast<std::int64_t>(end - begin)},
+                       .values = {in[0]->values.begin() + static_cast<std::ptrdiff_t>(begin),
+                                  in[0]->values.begin() + static_cast<std::ptrdiff_t>(end)},
+                       .wide = in[0]->wide,
+                       .whole = in[0]->whole};
+}
+
+}  // namespace
+
+bool is_wide(ElementType type) {
+  return type == ElementType::kDouble || type == ElementType::kInt64 || type == ElementType::kInt32 ||
+         type == ElementType::kUint32 || type == ElementType::kUint64;
+}
+
+MadeConstant constant_of(const Tensor& tensor) {
+  ConstantValue made{
+      .shape = tensor.shape(), .wide = is_wide(tensor.type()), .whole = is_integer(tensor.type())};
+  if (is_integer(tensor.type()) || tensor.type() == ElementType::kBool) {
+    const auto ints = tensor.to_ints();
+    made.values.assign(ints.begin(), ints.end());
+  } else if (is_float(tensor.type())) {
+    const auto floats = tensor.to_floats();
+    made.values.assign(floats.begin(), floats.end());
+  } else {
+    return {};
+  }
+  return made;
+}
+
+/// Shape and Size of a value whose sizes are known.
+MadeConstant known_shape(const Graph& graph, const Node& node) {
+  if ((!node.is("Shape") && !node.is("Size")) || !node.has_input(0)) return {};
+  const Value* value = graph.find(node.inputs[0]);
+  const Tensor* tensor = graph.constant(node.inputs[0]);
+  if (!tensor && !(value && value->is_static())) return {};
+  std::vector<double> sizes;
+  if (tensor) {
+    sizes.assign(tensor->shape().begin(), tensor->shape().end());
+  } else {
+    for (const Dim& dim : *value->shape) sizes.push_back(static_cast<double>(dim.size));
+  }
+  if (node.op == "Size") {
+    return ConstantValue{.values = {std::accumulate(sizes.begin(), sizes.end(), 1.0, std::multiplies())},
+                         .wide = true,
+                         .whole = true};
+  }
+  const auto rank = static_cast<std::int64_t>(sizes.size());
+  const auto place = [&](const char* name, std::int64_t otherwise) {
+    const std::int64_t at = node.int_or(name, otherwise);
+    return std::clamp(at < 0 ? at + rank : at, std::int64_t{0}, rank);
+  };
+  const std::int64_t begin = place("start", 0), end = std::max(begin, place("end", rank));
+  return ConstantValue{.shape = {end - begin},
+                       .values = {sizes.begin() + begin, sizes.begin() + end},
+                       .wide = true,
+                       .whole = true};
+}
+
+MadeConstant constant_made_by(const Graph& graph, const Node& node, const ConstantInputs& in) {
+  if (node.domain == kQonnxDomain) return constant_from_qonnx(node, in);
+  if (node.domain != kOnnxDomain || in.empty() || !in[0]) return {};
+  const std::string& op = node.op;
+  if (op == "Identity" || op == "Dropout") return *in[0];
+  if (op == "Transpose") return transposed(node, *in[0]);
+  if (op == "Reshape" || op == "Flatten" || op == "Squeeze" || op == "Unsqueeze")
+    return reshaped(graph, node, *in[0]);
+  if (op == "Cast") return cast(node, *in[0]);
+  if (op == "Clip") return clipped(node, in);
+  if (op == "Concat") return concatenated(in);
+  if (op == "Slice") return sliced(node, in);
+  if (op == "Gather" && in.size() == 2 && in[1]) return gathered(node, *in[0], *in[1]);
+  const bool has_scale = in.size() >= 2 && in[1];
+  if (op == "DequantizeLinear") return has_scale ? dequantized_linearly(node, in) : MadeConstant();
+  if (op == "QuantizeLinear") return has_scale ? quantized_linearly(graph, node, in) : MadeConstant();
+  return has_scale ? of_two(op, *in[0], *in[1]) : of_one(op, *in[0]);
+}
+
+}  // namespace crumb::graph
