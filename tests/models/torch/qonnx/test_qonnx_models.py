@@ -1,0 +1,108 @@
+"""The real files of ../shared/onnx: their reference outputs, and for the others what qonnx and onnxruntime compute."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from qonnx_cases import write_sets
+
+
+@pytest.fixture
+def files(shared):
+    folder = shared / "onnx"
+    if not folder.is_dir():
+        pytest.skip("there is no folder ../shared/onnx")
+    return folder
+
+
+def case_of(folder, model, sets):
+    """A case folder of a model (a path, or a ModelProto) and (inputs, outputs) pairs."""
+    folder.mkdir()
+    content = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model.read_bytes()
+    (folder / "model.onnx").write_bytes(content)
+    write_sets(folder, sets)
+    return folder
+
+
+def tensor(path):
+    return numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))
+
+
+@pytest.mark.parametrize("name", ["TFC_1W1A", "TFC_2W2A"])
+def test_tfc_golden(name, files, tmp_path, assert_cases_pass):
+    x, y = (np.load(files / "golden" / f"{name}.{kind}.npy") for kind in ("input", "output"))
+    sets = [([x[i : i + 1]], [y[i : i + 1]]) for i in range(len(x))]
+    assert_cases_pass([case_of(tmp_path / name, files / f"{name}.onnx", sets)], "--exact")
+
+
+def test_espcn_golden(files, tmp_path, assert_cases_pass):
+    path = files / "espcn_nn_resize_quant.onnx"
+    x, y = (np.load(files / "golden" / f"{path.stem}.{kind}.npy") for kind in ("input", "output"))
+    # The last quantizer's step: the least distance between two of its values.
+    step = np.diff(np.unique(y)).min()
+    assert_cases_pass([case_of(tmp_path / "case", path, [([x], [y])])], f"--step={step:.9g}")
+
+
+def test_float_quantizer_golden_and_inner_values(files, tmp_path, assert_cases_pass):
+    name = "floatquant_fp8_e4m3"
+    x, y = np.load(files / f"{name}.input.npy"), np.load(files / f"{name}.output.npy")
+    inner = np.load(files / f"{name}.activation.npz")
+    model = onnx.load(files / f"{name}.onnx")
+    assert_cases_pass([case_of(tmp_path / "outer", model, [([x], [y])])])
+
+    nodes = [node for node in model.graph.node if node.op_type == "FloatQuant"]
+    del model.graph.output[:]
+    for node in nodes:
+        model.graph.output.add(name=node.output[0]).type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    outputs = [inner["input_quant"], inner["weight_quant"]]
+    assert_cases_pass([case_of(tmp_path / "inner", model, [([x], outputs)])], "--exact")
+
+
+def test_float_cnn_golden(files, tmp_path, assert_cases_pass):
+    name = "mnist_conv_float"
+    x, y = (tensor(files / f"{name}.{kind}_0.pb") for kind in ("input", "output"))
+    assert_cases_pass([case_of(tmp_path / "case", files / f"{name}.onnx", [([x], [y])])])
+
+
+def test_threshold_network_golden(files, tmp_path, assert_cases_pass):
+    name = "tfc_1w1a_multithreshold"
+    x, y = np.load(files / f"{name}.input.npy"), np.load(files / f"{name}.expected_output.npy")
+    sets = [([x[i : i + 1]], [y[i : i + 1].reshape(1, 1)]) for i in range(len(x))]
+    assert_cases_pass([case_of(tmp_path / "case", files / f"{name}.onnx", sets)], "--exact")
+
+
+@pytest.mark.parametrize("name", ["espcn_nn_resize_float", "espcn_subpixel_float", "sdp_float", "residual_block_clean"])
+def test_float_files_against_onnxruntime(name, files, tmp_path, assert_cases_pass):
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(str(files / f"{name}.onnx"), providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(1)
+    inputs = {i.name: rng.random(i.shape, dtype=np.float32) for i in session.get_inputs()}
+    outputs = session.run(None, inputs)
+    case = case_of(tmp_path / "case", files / f"{name}.onnx", [(list(inputs.values()), outputs)])
+    assert_cases_pass([case])
+
+
+def executed_by_qonnx(path, x):
+    wrapper = pytest.importorskip("qonnx.core.modelwrapper")
+    from qonnx.core.onnx_exec import execute_onnx
+    from qonnx.transformation.infer_shapes import InferShapes
+
+    model = wrapper.ModelWrapper(str(path)).transform(InferShapes())
+    with np.errstate(all="ignore"):
+        (output,) = execute_onnx(model, {model.graph.input[0].name: x}).values()
+    return output
+
+
+def test_tfc_of_two_widths_against_qonnx(files, tmp_path, assert_cases_pass):
+    path = files / "TFC_1W2A.onnx"
+    rng = np.random.default_rng(2)
+    samples = [rng.random((1, 1, 28, 28), dtype=np.float32) for _ in range(3)]
+    sets = [([x], [executed_by_qonnx(path, x)]) for x in samples]
+    assert_cases_pass([case_of(tmp_path / "case", path, sets)], "--exact")
+
+
+def test_quantized_cnn_against_qonnx(files, tmp_path, assert_cases_pass):
+    path = files / "eltwise_chanlast_testcase.onnx"
+    x = np.random.default_rng(3).integers(0, 256, (1, 3, 224, 224)).astype(np.float32)
+    case = case_of(tmp_path / "case", path, [([x], [executed_by_qonnx(path, x)])])
+    assert_cases_pass([case])
