@@ -1,0 +1,176 @@
+"""crumb cost against qonnx's own inference cost, on the shared files and on generated graphs."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+MODELS = [
+    "TFC_1W1A",
+    "TFC_1W2A",
+    "TFC_2W2A",
+    "eltwise_chanlast_testcase",
+    "espcn_nn_resize_float",
+    "espcn_nn_resize_quant",
+    "espcn_subpixel_float",
+    "espcn_subpixel_quant",
+    "mnist_conv_float",
+    "residual_block_clean",
+    "sdp_float",
+    "tfc_1w1a_multithreshold",
+]
+
+# macs, bops, weight bits, result bits; dense and sparse (qonnx 1.0.0)
+GOLDEN = {
+    "TFC_1W1A": [(59008, 59008, 59008, 6464), (59008, 59008, 59008, 6464)],
+    "TFC_2W2A": [(59008, 236032, 118016, 6464), (22355, 89420, 44710, 6464)],
+}
+
+
+@pytest.fixture
+def cost(crumb):
+    def run(model, *flags):
+        return json.loads(crumb("cost", model, "--json", *flags).stdout)
+
+    return run
+
+
+def model_file(shared, name):
+    path = shared / "onnx" / f"{name}.onnx"
+    if not path.is_file():
+        pytest.skip(f"{name}.onnx is not there")
+    return path
+
+
+def row(amounts):
+    return tuple(amounts[key] for key in ("macs", "bops_qonnx", "weight_bits", "activation_bits"))
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_goldens(cost, shared, name):
+    found = cost(model_file(shared, name))
+    assert [row(found["dense"]), row(found["sparse"])] == GOLDEN[name]
+    assert found["total"] == found["dense"]
+    assert cost(model_file(shared, name), "--sparse")["total"] == found["sparse"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MODELS)
+def test_totals_are_qonnx_s(cost, shared, name):
+    inference_cost = pytest.importorskip("qonnx.util.inference_cost").inference_cost
+    found = cost(model_file(shared, name))
+    for kind in ("dense", "sparse"):
+        expected = inference_cost(str(model_file(shared, name)), discount_sparsity=kind == "sparse")["total_cost"]
+        keys = ("total_macs", "total_bops", "total_mem_w_bits", "total_mem_o_bits")
+        assert row(found[kind]) == tuple(expected[key] for key in keys)
+        for key in found[kind]:
+            assert math.isclose(found[kind][key], sum(node[kind][key] for node in found["nodes"]))
+
+
+def test_small_floats_take_their_bits(cost, shared):
+    # qonnx sees FLOAT32 in a scaled FloatQuant; the bits that are stored are eight.
+    found = cost(model_file(shared, "floatquant_fp8_e4m3"))
+    assert row(found["dense"]) == (48, 48 * 32 * 32, 48 * 8, 16 * 32)
+    assert found["nodes"][0]["weight_type"] == "FLOAT<4,3,7>"
+
+
+def quantized_matmul(path, x_quant, w, w_quant):
+    """x [3, K] -> Quant -> MatMul(Quant(w)); a quantizer is (scale, zero point, bits, signed, narrow, rounding)."""
+    from onnx import TensorProto, checker, helper, numpy_helper, save
+
+    domain = "qonnx.custom_op.general"
+    nodes, constants = [], [numpy_helper.from_array(w, "w")]
+
+    def quant(value, made, how):
+        scale, zero, bits, signed, narrow, rounding = how
+        names = [f"{made}_{what}" for what in ("scale", "zero", "bits")]
+        for name, array in zip(names, (scale, zero, bits)):
+            constants.append(numpy_helper.from_array(np.asarray(array, np.float32), name))
+        nodes.append(
+            helper.make_node(
+                "Quant", [value, *names], [made], domain=domain, signed=signed, narrow=narrow, rounding_mode=rounding
+            )
+        )
+
+    quant("x", "xq", x_quant)
+    quant("w", "wq", w_quant)
+    nodes.append(helper.make_node("MatMul", ["xq", "wq"], ["y"], name="product"))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, w.shape[0]])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, w.shape[1]])],
+        constants,
+    )
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid(domain, 1)]
+    save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_weights_are_evaluated_as_qonnx_does(cost, tmp_path, seed):
+    pytest.importorskip("onnx")
+    intquant = pytest.importorskip("qonnx.custom_op.general.intquant")
+    basic = pytest.importorskip("qonnx.util.basic")
+    datatype = pytest.importorskip("qonnx.core.datatype").DataType
+    rng = np.random.default_rng(seed)
+    w = rng.normal(size=(17, 5)).astype(np.float32)
+    w.flat[::7] = np.round(w.flat[::7] * 4) / 8  # ties
+    bits, signed, narrow = int(rng.integers(1, 9)), int(rng.integers(2)), int(rng.integers(2))
+    rounding = ["ROUND", "CEIL", "FLOOR", "UP", "DOWN", "HALF_UP", "HALF_DOWN"][seed % 7]
+    scale = np.float32([[0.25] * 5] if seed % 2 else rng.uniform(0.1, 1, size=(1, 5)))
+    x_bits, x_signed = int(rng.integers(2, 9)), int(rng.integers(2))
+    quantized_matmul(
+        tmp_path / "m.onnx", (1.0, 0.0, x_bits, x_signed, 0, "ROUND"), w, (scale, 0.0, bits, signed, narrow, rounding)
+    )
+    node = cost(tmp_path / "m.onnx")["nodes"][0]
+    expected = intquant.int_quant(w, scale, np.float32(0), np.float32(bits), signed, narrow, rounding)
+    assert node["density"] == pytest.approx(np.count_nonzero(expected) / expected.size)
+    levels = np.round(expected / scale)
+    x_type = datatype[("INT" if x_signed else "UINT") + str(x_bits)]
+    low, high = basic.calculate_matvec_accumulator_range(levels, x_type)
+    exact = datatype[node["accumulator"]["exact"]]
+    assert exact.min() <= low and high <= exact.max()
+    smaller = "INT" if low < 0 else "UINT"
+    if exact.bitwidth() > 1:
+        smaller = datatype[smaller + str(exact.bitwidth() - 1)]
+        assert not (smaller.min() <= low and high <= smaller.max())
+    norm = np.abs(levels).sum(axis=0).max()
+    largest = norm * 2 ** (x_bits - x_signed)
+    assert node["accumulator"]["by_weights"] == 1 + math.ceil(math.log2(largest + 1))
+    assert node["accumulator"]["by_weights"] <= node["accumulator"]["by_data_type"]
+
+
+def test_open_dimensions(cost, crumb, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "y"], ["z"], name="product")],
+        "g",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "n"]),
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4]),
+        ],
+        [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)],
+    )
+    path = tmp_path / "open.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    assert cost(path)["total"]["macs"] == 4
+    assert cost(path, "--shape", "x=2x7")["total"]["macs"] == 2 * 7 * 4
+    wrong = {"x=2x": 2, "x": 2, "=2": 2, "x=ax2": 2, "x=2x-1": 2, "x=2x3x4": 1, "q=1x2": 1, "y=7x5": 1}
+    for shape, status in wrong.items():
+        done = crumb("cost", path, "--shape", shape, status=status)
+        assert done.stderr.startswith("crumb: ") and not done.stdout
+    assert "'x'" in crumb("cost", path, "--shape", "x=2x3x4", status=1).stderr
+
+
+def test_the_table_names_layers_and_accumulators(crumb, shared):
+    text = crumb("cost", model_file(shared, "TFC_2W2A")).stdout
+    assert "MatMul_20" in text and "accumulators" in text and "236032" in text and "89420" in text
+
+
+def test_damage_is_an_error(crumb, tmp_path):
+    (tmp_path / "bad.onnx").write_bytes(b"\x08\x07garbage")
+    assert crumb("cost", tmp_path / "bad.onnx", status=1).stderr.startswith("crumb: ")
+    assert crumb("cost", tmp_path / "none.onnx", status=1).stderr.startswith("crumb: ")

@@ -1,0 +1,163 @@
+"""crumb inspect of graphs: text, JSON and SVG."""
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+SVG = "{http://www.w3.org/2000/svg}"
+MODELS = [
+    "TFC_2W2A",
+    "TFC_1W1A",
+    "espcn_subpixel_quant",
+    "floatquant_fp8_e4m3",
+    "residual_block_clean",
+    "sdp_float",
+    "tfc_1w1a_multithreshold",
+]
+
+
+def model_file(shared, name):
+    path = shared / "onnx" / f"{name}.onnx"
+    if not path.is_file():
+        pytest.skip(f"{name}.onnx is not there")
+    return path
+
+
+def rectangles(root):
+    """x, y, width, height of every box."""
+    boxes = []
+    for group in root.iter(f"{SVG}g"):
+        box = group.find(f"{SVG}rect")
+        boxes.append(tuple(float(box.get(key)) for key in ("x", "y", "width", "height")))
+    return boxes
+
+
+def check_svg(text):
+    root = ElementTree.fromstring(text)
+    width, height = float(root.get("width")), float(root.get("height"))
+    boxes = rectangles(root)
+    for i, (x, y, w, h) in enumerate(boxes):
+        assert x >= 0 and y >= 0 and x + w <= width and y + h <= height
+        for u, v, s, t in boxes[:i]:
+            assert x + w <= u or u + s <= x or y + h <= v or v + t <= y, "boxes overlap"
+    for path in root.iter(f"{SVG}path"):
+        assert re.fullmatch(r"[MVCLhz0-9. \-]+", path.get("d"))
+    assert not re.search(r"(href|url\((?!#)|<script|<image|@import)", text)
+    return root, boxes
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_svg_is_sound_and_the_same_every_time(crumb, shared, tmp_path, name):
+    for out in ("a.svg", "b.svg"):
+        crumb("inspect", model_file(shared, name), "--svg", tmp_path / out)
+    text = (tmp_path / "a.svg").read_text()
+    assert text == (tmp_path / "b.svg").read_text()
+    root, boxes = check_svg(text)
+    assert len(boxes) >= 3
+    shown = " ".join(element.text or "" for element in root.iter(f"{SVG}text"))
+    assert f"{name}.onnx" in shown
+
+
+def test_quantizers_are_coloured_by_their_bits(crumb, shared, tmp_path):
+    crumb("inspect", model_file(shared, "espcn_subpixel_quant"), "--svg", tmp_path / "a.svg")
+    root, _ = check_svg((tmp_path / "a.svg").read_text())
+    shown = [element.text for element in root.iter(f"{SVG}text")]
+    assert shown.count("Quant uint4") == 3 and shown.count("Quant uint8") == 1
+    assert "4 bits" in shown and "8 bits" in shown and "2 bits" not in shown
+    strokes = [path.get("stroke") for path in root.iter(f"{SVG}path") if path.get("stroke-width") == "3"]
+    legend = {"4 bits": "#6b8e23", "8 bits": "#2471a3"}
+    assert strokes.count(legend["4 bits"]) == 1 + 3  # the legend's own line
+    assert strokes.count(legend["8 bits"]) == 1 + 1
+
+
+def test_text_of_a_quantized_network(crumb, shared):
+    text = crumb("inspect", model_file(shared, "TFC_2W2A")).stdout
+    assert "ONNX graph" in text and "31 nodes" in text
+    assert text.count("-> Quant int2 ->") == 4
+    assert "MatMul_20  [784, 64] Quant int2" in text
+    assert "● input  0" in text and "● output  90" in text
+
+
+def test_branches_have_lanes(crumb, shared):
+    text = crumb("inspect", model_file(shared, "residual_block_clean")).stdout
+    assert "├─╮\n│ ● Conv" in text and "├─╯\n" in text
+
+
+def test_json(crumb, shared):
+    found = json.loads(crumb("inspect", model_file(shared, "TFC_2W2A"), "--json").stdout)
+    assert found["kind"] == "onnx graph"
+    assert found["inputs"] == [{"name": "0", "type": "float", "shape": [1, 1, 28, 28], "data_type": "FLOAT32"}]
+    assert found["operators"]["MatMul"] == 4 and found["operators"]["qonnx.custom_op.general::Quant"] == 8
+    assert len(found["nodes"]) == 31 and len(found["tensors"]) == 49
+    quantized = [n["outputs"][0]["data_type"] for n in found["nodes"] if n["op"] == "Quant"]
+    assert quantized == ["INT2"] * 8
+
+
+def test_tensors_only_shows_a_checkpoint(crumb, shared):
+    path = model_file(shared, "TFC_2W2A")
+    found = json.loads(crumb("inspect", path, "--tensors-only", "--json").stdout)
+    assert found["kind"] != "onnx graph" and found["tensors"]
+    assert crumb("inspect", path, "--tensors-only", "--svg", "x.svg", status=2).stderr.startswith("crumb: --svg")
+    assert "tensor" in crumb("inspect", path, "--tensors").stdout
+
+
+def test_the_picture_never_replaces_the_model(crumb, shared, tmp_path):
+    copy = tmp_path / "m.onnx"
+    copy.write_bytes(model_file(shared, "TFC_2W2A").read_bytes())
+    crumb("inspect", copy, "--svg", copy, status=2)
+    assert copy.read_bytes() == model_file(shared, "TFC_2W2A").read_bytes()
+
+
+def test_names_are_text_in_pictures(crumb, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    evil = "</text><script>alert('1')</script>\x1b[31m\"&"
+    graph = helper.make_graph(
+        [
+            helper.make_node("Relu", ["x"], ["a"], name=evil),
+            helper.make_node("Neg", ["x"], ["b"], name="ü" * 200),
+            helper.make_node("Add", ["a", "b"], [evil], name="add"),
+        ],
+        evil,
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["<b>", 3])],
+        [helper.make_tensor_value_info(evil, TensorProto.FLOAT, None)],
+    )
+    path = tmp_path / "evil.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    text = crumb("inspect", path, "--svg", tmp_path / "evil.svg").stdout
+    assert "\x1b" not in text
+    root, _ = check_svg((tmp_path / "evil.svg").read_text())
+    assert not list(root.iter(f"{SVG}script"))
+    crumb("inspect", path, "--json")
+
+
+def test_a_qcdq_chain_is_one_label(crumb, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    import numpy as np
+    from onnx import TensorProto, helper, numpy_helper
+
+    constants = [
+        numpy_helper.from_array(np.float32(0.5), "s"),
+        numpy_helper.from_array(np.int8(0), "z"),
+        numpy_helper.from_array(np.int8(-7), "low"),
+        numpy_helper.from_array(np.int8(7), "high"),
+    ]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("Clip", ["q", "low", "high"], ["c"]),
+        helper.make_node("DequantizeLinear", ["c", "s", "z"], ["d"]),
+        helper.make_node("Relu", ["d"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
+        constants,
+    )
+    path = tmp_path / "qcdq.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    assert "│ -> QDQ int4 -> [1, 3]\n" in crumb("inspect", path).stdout
