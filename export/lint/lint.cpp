@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "export/lint/known_shapes.h"
 #include "export/lint/subject.h"
 #include "formats/error.h"
 #include "formats/text/nearest_name.h"
+#include "models/graph/cost/bind_shapes.h"
 #include "models/graph/onnx/read.h"
 
 namespace crumb::exporting {
@@ -49,7 +49,7 @@ Graph prepared(Graph graph) {
     graph.initializers.emplace(node.outputs[0], std::move(*constant));
   }
   graph.nodes = std::move(nodes);
-  return with_shapes(std::move(graph));
+  return graph::resolve_shapes(std::move(graph));
 }
 
 std::vector<Finding> check(const Graph& graph, Profile profile, const graph::FileFacts* file) {
@@ -111,7 +111,7 @@ Graph fix(Graph graph, Profile profile) {
     bool changed = false;
     for (const Rule& rule : rules()) {
       if (!rule.is_for(profile) || !rule.fix || !has_fixable(rule, graph, profile)) continue;
-      graph = with_shapes(rule.fix(std::move(graph), profile));
+      graph = graph::resolve_shapes(rule.fix(std::move(graph), profile));
       changed = true;
     }
     if (!changed) break;
