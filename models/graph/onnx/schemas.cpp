@@ -44,8 +44,9 @@ std::vector<std::int64_t> ints_of(InferenceContext& context, const char* name, s
 /// Windows along one spatial axis.
 struct Window {
   std::int64_t kernel = 1, stride = 1, dilation = 1, padding = 0;
-  bool same = false;  ///< padded so that only the stride counts
-  bool up = false;    ///< a last window that is not full counts
+  std::int64_t before = 0;  ///< the part of the padding that comes first
+  bool same = false;        ///< padded so that only the stride counts
+  bool up = false;  ///< a last window that is not full counts, where it starts before the last padding
 
   /// How many of them `size` has; nothing known where it is not.
   onnx::TensorShapeProto::Dimension count(const onnx::TensorShapeProto::Dimension& size) const {
@@ -56,7 +57,9 @@ struct Window {
     if (same) {
       made.set_dim_value((size.dim_value() + stride - 1) / stride);
     } else {
-      made.set_dim_value(room < 0 ? 0 : (room + (up ? stride - 1 : 0)) / stride + 1);
+      std::int64_t windows = room < 0 ? 0 : (room + (up ? stride - 1 : 0)) / stride + 1;
+      if (up && (windows - 1) * stride >= size.dim_value() + before) --windows;
+      made.set_dim_value(windows);
     }
     return made;
   }
@@ -88,6 +91,7 @@ std::vector<Window> windows_of(InferenceContext& context, std::size_t axes,
                        .stride = stride[i],
                        .dilation = dilation[i],
                        .padding = explicitly ? pads[i] + pads[i + axes] : 0,
+                       .before = explicitly ? pads[i] : 0,
                        .same = pad.starts_with("SAME"),
                        .up = onnx::getAttribute(context, "ceil_mode", 0) != 0});
   }

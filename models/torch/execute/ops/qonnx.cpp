@@ -65,6 +65,7 @@ at::Tensor to_integers(const at::Tensor& u, const at::Tensor& bits, const Intege
   at::Tensor made, pass;
   const at::Tensor one_bit = (bits == 1).to(u.device());
   const bool mixed = range.is_signed && one_bit.any().item<bool>();
+  const bool wanted = differentiated(u);  // asked before gradients are switched off
   {
     const torch::NoGradGuard no_gradients;
     auto [lower, upper] = range.bounds_of(bits);
@@ -74,7 +75,7 @@ at::Tensor to_integers(const at::Tensor& u, const at::Tensor& bits, const Intege
     clamped = at::where(clamped < lower, lower, clamped);
     made = rounded(clamped, mode);
     if (mixed) made = at::where(one_bit, at::where(u >= 0, 1.0, -1.0).to(u.scalar_type()), made);
-    if (differentiated(u)) {
+    if (wanted) {
       const auto within = [&](const at::Tensor& t) { return (t >= lower).logical_and(t <= upper); };
       pass = within(u).logical_or(within(rounded(u, mode)));
       if (mixed) pass = at::where(one_bit, u.abs() <= 1, pass);
@@ -217,12 +218,13 @@ Outputs trunc_2(const Call& call, Rounding mode) {
   lower = lower.to(u.device(), u.scalar_type());
   upper = upper.to(u.device(), u.scalar_type());
   at::Tensor made, pass;
+  const bool wanted = differentiated(u);
   {
     const torch::NoGradGuard no_gradients;
     made = at::where(u > upper, upper, u);
     made = rounded(at::where(made < lower, lower, made), mode);
     const auto within = [&](const at::Tensor& t) { return (t >= lower).logical_and(t <= upper); };
-    if (differentiated(u)) pass = within(u).logical_or(within(rounded(u, mode)));
+    if (wanted) pass = within(u).logical_or(within(rounded(u, mode)));
   }
   u = straight_through(u, made, pass);
   return as_float(product_of(difference_of(u, out_zero), out_scale));
