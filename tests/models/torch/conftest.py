@@ -1,4 +1,4 @@
-"""A way to run case folders (model.onnx and test_data_set_*/{input,output}_*.pb) through Crumb's execution of graphs."""
+"""A way to run case folders (model.onnx, test_data_set_*/{input,output}_*.pb) through Crumb's execution of graphs."""
 
 import os
 import subprocess

@@ -266,7 +266,8 @@ def test_quantized_matrix_products_against_onnxruntime(tmp_path, assert_cases_pa
         each = (3,) if number % 3 == 0 else ()
         scale = (rng.random(each) * 0.01 + 0.01).astype(np.float32)
         zero = codes(rng, b.dtype, each)
-        inputs = [a, np.float32(0.03), codes(rng, "uint8", ()), b, scale, zero, np.float32(0.4), codes(rng, "uint8", ())]
+        inputs = [a, np.float32(0.03), codes(rng, "uint8", ()), b, scale, zero]
+        inputs += [np.float32(0.4), codes(rng, "uint8", ())]
         (y,) = run_onnxruntime(model_of(node, inputs, [a], 10), inputs)
         folders.append(write(tmp_path / str(number), node, inputs, [y], 10))
     assert_cases_pass(folders)
