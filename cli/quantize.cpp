@@ -273,13 +273,12 @@ void add_quantize(CLI::App& app) {
   add_threads_flag(*verb, options->threads, "Threads (those the machine has); never changes the result");
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->footer(
-      "--weights, --embeddings and --zstd are fields of the recipe. Rules win over fields, in the order "
-      "recipe,\n"
-      "include, exclude, set; later ones win. A GLOB names tensors or the layers that own them; * crosses "
-      "dots.\n"
-      "--include and --set reach every floating tensor that matches; a recipe's rule only weights and "
-      "embedding\n"
-      "tables, unless it says role: any.\n"
+      "Rules win over fields, and later rules over earlier ones, in the order recipe, include, exclude,\n"
+      "embeddings, set. A GLOB names tensors or the layers that own them; * crosses dots. --include and "
+      "--set\n"
+      "reach every floating tensor that matches; a recipe's rule only weights and embedding tables, unless "
+      "it\n"
+      "says role: any.\n"
       "crumb formats lists the number formats.\n\n" +
       spec_grammar() +
       "\n\nExample:\n"

@@ -93,7 +93,6 @@ Recipe recipe_of(const RecipeFlags& flags) {
 
 void apply_flags(const RecipeFlags& flags, Recipe& recipe) {
   if (!flags.zstd.empty()) set_field("zstd", flags.zstd, recipe);
-  if (!flags.embeddings.empty()) set_field("embeddings", flags.embeddings, recipe);
   if (!flags.include.empty() && !recipe.weights) {
     throw usage_error("--include needs a spec for weights, which are kept; --set 'GLOB=SPEC' names one");
   }
@@ -102,6 +101,15 @@ void apply_flags(const RecipeFlags& flags, Recipe& recipe) {
   }
   for (const std::string& glob : flags.exclude) {
     recipe.rules.push_back(glob_rule("--exclude", glob, std::nullopt));
+  }
+  if (!flags.embeddings.empty()) {
+    set_field("embeddings", flags.embeddings, recipe);
+    if (!recipe.rules.empty()) {  // it wins over what came before
+      recipe.rules.push_back({.match = {.role = {Rule::Role::kEmbedding}},
+                              .weights = recipe.embeddings,
+                              .optional = true,
+                              .origin = "--embeddings " + flags.embeddings});
+    }
   }
   for (const std::string& set : flags.set) recipe.rules.push_back(set_rule(set));
 }

@@ -83,7 +83,7 @@ def test_scheme_names_in_any_case(quantize):
 # --- Rules ------------------------------------------------------------------------------------------------------------
 
 
-def test_include_exclude_and_set_in_this_order_later_wins(quantize):
+def test_include_exclude_embeddings_and_set_in_this_order_later_wins(quantize):
     base = ("--weights", "int4")
     norm = "embeddings.LayerNorm.weight"
     assert quantize(*base, "--include", "*LayerNorm*")[0][norm] == "int4:channel"
@@ -93,17 +93,15 @@ def test_include_exclude_and_set_in_this_order_later_wins(quantize):
     because = {row["name"]: row["kept_because"] for row in report["tensors"]}
     assert "--exclude" in because["encoder.layer.0.query.weight"] and "*.query.*" in because["encoder.layer.0.query.weight"]
 
-    # Whatever the order on the line: include, then exclude, then set. --embeddings is no rule: all of them win over it.
+    # Whatever the order on the line: include, then exclude, then embeddings, then set.
     both = ["--include", "*LayerNorm*", "--exclude", "embeddings.*"]
     assert quantize(*base, *both)[0][norm] is None
     assert quantize(*base, *both[2:], *both[:2])[0][norm] is None
-    for exclude in ("embeddings.*", "*word*", TABLE):
-        specs = quantize(*base, "--embeddings", "int6", "--exclude", exclude)[0]
-        assert specs[TABLE] is None and specs[norm] is None
-    assert quantize(*base, "--embeddings", "int6", "--exclude", "*.query.*")[0][TABLE] == "int6:channel"
+    specs = quantize(*base, "--exclude", "embeddings.*", "--embeddings", "int6")[0]
+    assert specs[TABLE] == "int6:channel" and specs[norm] is None
     specs = quantize("--set", "*word*=int5", *base, "--exclude", "*", "--embeddings", "int6")[0]
     assert specs[TABLE] == "int5:channel" and all(specs[n] is None for n in WEIGHTS)
-    assert quantize(*base, "--include", TABLE, "--embeddings", "keep")[0][TABLE] == "int4:channel"
+    assert quantize(*base, "--include", TABLE, "--embeddings", "keep")[0][TABLE] is None
     assert quantize(*base, "--embeddings", "keep")[0][TABLE] is None
     assert quantize(*base, "--set", "*word*=keep")[0][TABLE] is None
 

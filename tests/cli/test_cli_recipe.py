@@ -117,15 +117,16 @@ def test_later_rules_win_and_flags_come_after_the_recipe(quantize):
     specs = quantize(text)
     assert specs.pop(TABLE) == "int7:channel" and set(specs.values()) == {None}
     specs = quantize(text, "--embeddings", "int6", "--set", "*.0.key.weight=int3", "--include", "stem.*")
-    assert specs[TABLE] == "int7:channel" and specs["encoder.layer.0.key.weight"] == "int3:channel"
+    assert specs[TABLE] == "int6:channel" and specs["encoder.layer.0.key.weight"] == "int3:channel"
     assert specs["stem.conv.weight"] == "int4:channel"
     assert quantize(text, "--exclude", "*word*")[TABLE] is None
+    assert quantize(text, "--embeddings", "keep")[TABLE] is None
 
-    # --embeddings is the recipe's field: its own rules win over it.
+    # The flag wins over the recipe's own rules, as every flag does.
     plain = "weights: int4\nembeddings: int5\n"
     assert quantize(plain, "--embeddings", "int6")[TABLE] == "int6:channel"
     assert quantize(plain, "--embeddings", "keep")[TABLE] is None
-    assert quantize(plain + "rules: [{match: {name: '*word*'}, skip: true}]", "--embeddings", "int6")[TABLE] is None
+    assert quantize(plain + "rules: [{match: {name: '*word*'}, skip: true}]", "--embeddings", "int6")[TABLE] == "int6:channel"
 
 
 def test_flags_reach_biases_and_norms_where_rules_do_not(quantize):

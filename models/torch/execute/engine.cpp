@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "formats/io/text.h"
+#include "models/graph/passes/passes.h"
 #include "models/torch/execute/graph_module.h"
 
 namespace crumb::torch_ops {
@@ -39,7 +40,7 @@ class TorchEngine final : public graph::Engine {
  public:
   std::unique_ptr<graph::Executable> prepare(graph::Graph graph) const override {
     const torch::NoGradGuard no_gradients;
-    return std::make_unique<TorchExecutable>(std::move(graph), device_);
+    return std::make_unique<TorchExecutable>(graph::expand_functions(std::move(graph), *this), device_);
   }
 
   bool knows(const graph::Node& node) const override { return find_operator(node.op, node.domain) != nullptr; }
