@@ -88,7 +88,7 @@ void activation_signs(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     if (!is_quant(node) || is_weight(subject.graph(), node)) continue;
     const Node* source = subject.source(node, kData);
-    const std::string before = source ? text_of(*source) : "input " + quote_text(node.inputs[kData]);
+    const std::string before = source ? text_of(*source) : "input " + quote_text(input_of(node, kData));
     const bool is_signed = node.int_or("signed", 1) != 0;
     if (source && source->is("Relu")) {
       if (is_signed) {
@@ -137,7 +137,7 @@ void activation_scales(const Subject& subject, Report& report) {
     const Tensor* scale = subject.constant(node, kScale);
     if (!scale || scale->size() < 2) continue;
     const bool finn = subject.is_for(Profile::kFinn) && is_quant(node);
-    const auto rank = rank_of(subject.graph(), node.inputs[kData]);
+    const auto rank = rank_of(subject.graph(), input_of(node, kData));
     const auto shape = filled_up(scale->shape(), rank.value_or(0));
     bool good = finn;
     for (std::size_t i = 0; i < shape.size(); ++i) good = good && (i == 1 || shape[i] == 1);

@@ -73,7 +73,7 @@ std::string origin_of(const Subject& subject, std::string value) {
   constexpr std::array kMoving = {"Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity"};
   while (const Node* node = subject.producer(value)) {
     if (!node->domain.empty() || std::ranges::find(kMoving, node->op) == kMoving.end()) break;
-    value = node->inputs[0];
+    value = input_of(*node, 0);
   }
   return value;
 }

@@ -192,7 +192,7 @@ void float32(const Subject& subject, Report& report) {
   for (const auto& [name, tensor] : graph.initializers) {
     const auto consumers = subject.links().consumers(name);
     const bool is_parameter = !consumers.empty() && std::ranges::all_of(consumers, [&](std::size_t i) {
-      return is_qonnx_quantizer(graph.nodes[i]) && graph.nodes[i].inputs[kData] != name;
+      return is_qonnx_quantizer(graph.nodes[i]) && input_of(graph.nodes[i], kData) != name;
     });
     if (!is_parameter) add(name, tensor.type());  // parameter_types() speaks of the others
   }

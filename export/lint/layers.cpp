@@ -20,7 +20,8 @@ bool is_constant(const Subject& subject, const Node& node, std::size_t i) {
 /// A channels-last bias broadcasts as it is: channels are the last axis.
 Graph take_out_last_biases(Graph graph) {
   return for_each_node(std::move(graph), [](Graph& all, std::size_t i) {
-    if (!is_convolution(all.nodes[i]) || !is_last(all.nodes[i]) || !all.nodes[i].has_input(2)) return;
+    const Node& node = all.nodes[i];
+    if (!is_convolution(node) || !is_last(node) || !node.has_input(2) || !node.has_output(0)) return;
     const std::string output = all.nodes[i].outputs[0], bias = all.nodes[i].inputs[2];
     const Value known = all.values[output];
     Node add{.name = all.unused_node_name(all.nodes[i].name + "_bias"),
@@ -41,7 +42,7 @@ bool fold_reshape(Graph& graph, std::size_t at) {
   const Value* known = node.has_output(0) ? graph.find(node.outputs[0]) : nullptr;
   if (!node.is("Reshape") || !known || !known->is_static()) return false;
   const Links links(graph);
-  const std::size_t source = links.producer(node.inputs[0]);
+  const std::size_t source = links.producer(input_of(node, 0));
   if (source == Links::kNone || !is_weight(graph, graph.nodes[source])) return false;
   if (links.consumers(node.inputs[0]).size() != 1 || links.is_output(node.inputs[0])) return false;
   std::vector<std::int64_t> shape;
@@ -70,7 +71,8 @@ void gemms(const Subject& subject, Report& report) {
     const Value* made = node.has_output(0) ? subject.graph().find(node.outputs[0]) : nullptr;
     const bool plain = node.float_or("alpha", 1) == 1 && node.float_or("beta", 1) == 1;
     report.add(node, "found Gemm, expected MatMul and Add",
-               plain || (made && made->type == graph::ElementType::kFloat));
+               node.has_input(0) && node.has_input(1) && made &&
+                   (plain || made->type == graph::ElementType::kFloat));
   }
 }
 
@@ -88,7 +90,7 @@ void conv_biases(const Subject& subject, Report& report) {
     report.add(node,
                std::string("it has a ") + (is_quantized ? "quantized " : "") +
                    "bias, expected a convolution without one and an Add behind it",
-               is_last(node) || rank_of(subject.graph(), node.inputs[1]).value_or(0) >= 3);
+               is_last(node) || rank_of(subject.graph(), input_of(node, 1)).value_or(0) >= 3);
   }
 }
 

@@ -36,6 +36,16 @@ bool is_convolution(const Node& node) {
   return node.is("Conv") || node.is("ConvTranspose") || node.is("Conv", kChannelsLastDomain);
 }
 
+const std::string& input_of(const Node& node, std::size_t i) {
+  static const std::string kNone;
+  return i < node.inputs.size() ? node.inputs[i] : kNone;
+}
+
+const std::string& output_of(const Node& node, std::size_t i) {
+  static const std::string kNone;
+  return i < node.outputs.size() ? node.outputs[i] : kNone;
+}
+
 bool is_weight(const Graph& graph, const Node& node) {
   return is_integer_quantizer(node) && constant_input(graph, node, kData) != nullptr;
 }

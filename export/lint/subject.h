@@ -79,6 +79,10 @@ bool is_integer_quantizer(const Node& node);  ///< those three
 bool is_qonnx_quantizer(const Node& node);    ///< those, FloatQuant and Trunc
 bool is_convolution(const Node& node);        ///< Conv, ConvTranspose, in either layout
 
+/// The name of an input or output; empty where there is none.
+const std::string& input_of(const Node& node, std::size_t i);
+const std::string& output_of(const Node& node, std::size_t i = 0);
+
 /// A quantizer of a constant.
 bool is_weight(const Graph& graph, const Node& node);
 

@@ -22,7 +22,7 @@ bool is_later_use(const Subject& subject, const Node& node) {
   for (const std::size_t i : subject.links().consumers(node.inputs[kData])) {
     const Node& other = subject.nodes()[i];
     if (&other == &node) return false;
-    if (is_weight(subject.graph(), other) && other.inputs[kData] == node.inputs[kData]) return true;
+    if (is_weight(subject.graph(), other) && input_of(other, kData) == input_of(node, kData)) return true;
   }
   return false;
 }
@@ -30,7 +30,7 @@ bool is_later_use(const Subject& subject, const Node& node) {
 /// Whether fold_transposes can take a Transpose behind this quantizer.
 bool can_fold(const Subject& subject, const Node& node) {
   const std::size_t rank = subject.constant(node, kData)->shape().size();
-  if (subject.links().is_output(node.outputs[0])) return false;
+  if (subject.links().is_output(output_of(node))) return false;
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     const Tensor* parameter = subject.constant(node, i);
     if (!parameter || (parameter->size() != 1 && parameter->shape().size() != rank)) return false;
@@ -67,7 +67,7 @@ void weight_forks(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     if (!is_weight(subject.graph(), node) || !node.has_output(0)) continue;
     const std::size_t uses = subject.links().consumers(node.outputs[0]).size();
-    if (subject.links().is_output(node.outputs[0])) {
+    if (subject.links().is_output(output_of(node))) {
       report.add(node, "the quantized weight is an output of the graph", false);
     } else if (uses > 1) {
       report.add(node, "the quantized weight is used " + std::to_string(uses) + " times, expected once");

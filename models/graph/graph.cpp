@@ -80,17 +80,18 @@ std::int64_t Graph::opset(std::string_view domain) const {
 }
 
 std::string Graph::unused_value_name(const std::string& wish) const {
-  return first_free(wish, [&](const std::string& name) {
-    if (initializers.contains(name) || values.contains(name)) return true;
-    if (std::ranges::find(inputs, name) != inputs.end()) return true;
-    return std::ranges::any_of(
-        nodes, [&](const Node& node) { return std::ranges::find(node.outputs, name) != node.outputs.end(); });
+  return first_free(wish, [&](const std::string& value) {
+    if (initializers.contains(value) || values.contains(value)) return true;
+    if (std::ranges::find(inputs, value) != inputs.end()) return true;
+    return std::ranges::any_of(nodes, [&](const Node& node) {
+      return std::ranges::find(node.outputs, value) != node.outputs.end();
+    });
   });
 }
 
 std::string Graph::unused_node_name(const std::string& wish) const {
-  return first_free(wish, [&](const std::string& name) {
-    return std::ranges::find(nodes, name, &Node::name) != nodes.end();
+  return first_free(wish, [&](const std::string& taken) {
+    return std::ranges::find(nodes, taken, &Node::name) != nodes.end();
   });
 }
 

@@ -8,7 +8,7 @@ namespace crumb::graph {
 namespace {
 
 constexpr double kBetween = 24, kBetweenLayers = 26, kThin = 6;
-constexpr int kSweeps = 12, kMoves = 12;
+constexpr int kSweeps = 12, kMoves = 40;
 constexpr std::size_t kMostBends = 200000;
 
 /// An item, or the place where an edge crosses a layer.
@@ -56,25 +56,35 @@ class LayeredLayout {
     }
   }
 
+  /// Lines from one item share their way down: each goes on from the last bend above its end.
   void add_bends() {
+    std::vector<std::size_t> lowest(items_.size(), 0);
+    for (const LayoutEdge& edge : edges_)
+      lowest[edge.from] = std::max(lowest[edge.from], knots_[edge.to].layer);
     std::size_t needed = 0;
-    for (const LayoutEdge& edge : edges_) needed += knots_[edge.to].layer - knots_[edge.from].layer - 1;
+    for (std::size_t i = 0; i < items_.size(); ++i)
+      needed += lowest[i] > 0 ? lowest[i] - knots_[i].layer - 1 : 0;
     const bool bends = needed <= kMostBends;
+    std::vector<std::vector<std::size_t>> ways(items_.size());
     for (std::size_t i = 0; i < edges_.size(); ++i) {
-      std::vector<std::size_t>& chain = chains_[i];
-      chain.push_back(edges_[i].from);
-      const std::size_t last = knots_[edges_[i].to].layer;
-      for (std::size_t layer = knots_[edges_[i].from].layer + 1; bends && layer < last; ++layer) {
-        chain.push_back(knots_.size());
-        knots_.push_back({.width = kThin, .weight = 4, .layer = layer});
+      std::vector<std::size_t>& way = ways[edges_[i].from];
+      if (way.empty()) way.push_back(edges_[i].from);
+      const std::size_t first = knots_[edges_[i].from].layer, last = knots_[edges_[i].to].layer;
+      while (bends && first + way.size() < last) {
+        knots_.push_back({.width = kThin, .layer = first + way.size()});
+        connect(way.back(), knots_.size() - 1);
+        way.push_back(knots_.size() - 1);
       }
-      chain.push_back(edges_[i].to);
-      for (std::size_t k = 0; k + 1 < chain.size(); ++k) {
-        if (knots_[chain[k]].layer + 1 != knots_[chain[k + 1]].layer) continue;
-        knots_[chain[k]].below.push_back(chain[k + 1]);
-        knots_[chain[k + 1]].above.push_back(chain[k]);
-      }
+      const std::size_t used = bends ? last - first : 1;
+      chains_[i].assign(way.begin(), way.begin() + static_cast<std::ptrdiff_t>(used));
+      if (bends || first + 1 == last) connect(chains_[i].back(), edges_[i].to);
+      chains_[i].push_back(edges_[i].to);
     }
+  }
+
+  void connect(std::size_t above, std::size_t below) {
+    knots_[above].below.push_back(below);
+    knots_[below].above.push_back(above);
   }
 
   void fill_layers() {
@@ -183,24 +193,29 @@ class LayeredLayout {
     }
   }
 
+  bool is_bend(std::size_t knot) const { return knot >= items_.size(); }
+
+  /// Every knot goes to the middle of its neighbours, again and again; lines between bends pull most, so that they
+  /// are straight.
   void place() {
     for (const auto& layer : layers_) settle(layer, std::vector<double>(layer.size(), 0));
+    std::vector<double> wish;
     for (int move = 0; move < kMoves; ++move) {
-      const bool down = move % 2 == 0;
       for (std::size_t k = 0; k < layers_.size(); ++k) {
-        const auto& layer = layers_[down ? k : layers_.size() - 1 - k];
-        std::vector<double> wish(layer.size());
-        for (std::size_t i = 0; i < layer.size(); ++i) {
-          const Knot& knot = knots_[layer[i]];
-          const bool last = move + 2 >= kMoves;
-          const auto& first = down ? knot.above : knot.below;
-          const auto& second = down ? knot.below : knot.above;
-          double sum = 0, count = 0;
-          for (const std::size_t other : first) sum += knots_[other].x, count += 1;
-          if (last || first.empty()) {
-            for (const std::size_t other : second) sum += knots_[other].x, count += 1;
+        const auto& layer = layers_[move % 2 == 0 ? k : layers_.size() - 1 - k];
+        wish.clear();
+        for (const std::size_t i : layer) {
+          Knot& knot = knots_[i];
+          double sum = 0, weight = 0;
+          for (const auto* others : {&knot.above, &knot.below}) {
+            for (const std::size_t other : *others) {
+              const double pull = 1.0 + 2.0 * (is_bend(i) + is_bend(other));
+              sum += pull * knots_[other].x;
+              weight += pull;
+            }
           }
-          wish[i] = count > 0 ? sum / count : knot.x;
+          knot.weight = std::max(weight, 1.0);
+          wish.push_back(weight > 0 ? sum / weight : knot.x);
         }
         settle(layer, wish);
       }
@@ -252,8 +267,17 @@ class LayeredLayout {
       for (auto* sides : {&leaving[item], &entering[item]}) {
         std::ranges::sort(*sides);
         auto& into = sides == &leaving[item] ? start : end;
+        // Lines that share their way share a place.
+        const auto next_knot = [&](std::size_t edge) {
+          return sides == &leaving[item] ? chains_[edge][1] : chains_[edge][chains_[edge].size() - 2];
+        };
+        std::vector<std::size_t> places(sides->size(), 0);
+        for (std::size_t k = 1; k < sides->size(); ++k) {
+          const bool same = next_knot((*sides)[k].second) == next_knot((*sides)[k - 1].second);
+          places[k] = places[k - 1] + (same ? 0 : 1);
+        }
         for (std::size_t k = 0; k < sides->size(); ++k) {
-          into[(*sides)[k].second] = port(knots_[item], k, sides->size());
+          into[(*sides)[k].second] = port(knots_[item], places[k], places.back() + 1);
         }
       }
     }

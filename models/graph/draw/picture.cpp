@@ -200,7 +200,9 @@ class Painter {
     Step step{.op = node.op, .name = node.name, .parameters = parameters_of(node)};
     if (!node.outputs.empty() && !node.outputs[0].empty()) {
       step.shape = shape_text(node.outputs[0]);
-      if (moving.size() == 1 && shape_text(moving[0]) == step.shape) step.shape.clear();
+      const bool kept =
+          std::ranges::any_of(moving, [&](const std::string& v) { return shape_text(v) == step.shape; });
+      if (kept) step.shape.clear();
     }
     const std::size_t joined = box_to_join(moving);
     std::size_t at = joined;

@@ -156,7 +156,7 @@ class SvgDrawing {
     add("<style>text{font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#222}"
         ".t{font-size:13px;font-weight:bold}.s{font-size:11px;fill:#555}.q{font-size:11px;fill:#fff}"
         ".b{fill:#fff;stroke:#456;stroke-width:1}.m{fill:#eaf2fb;stroke:#456;stroke-width:1}"
-        ".i{fill:#eef7ee;stroke:#456;stroke-width:1}.l{fill:none}</style>");
+        ".c{text-anchor:middle}.i{fill:#eef7ee;stroke:#456;stroke-width:1}.l{fill:none}</style>");
     add("<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" "
         "markerHeight=\"7\" "
         "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" "
@@ -216,7 +216,7 @@ class SvgDrawing {
       if (k == 0) {
         path = "M" + number(p.x) + " " + number(p.y);
       } else if (k % 2 == 1) {
-        path += "V" + number(p.y);
+        if (p.y > at(points[k - 1]).y) path += "V" + number(p.y);
       } else {
         const Point before = at(points[k - 1]);
         const double middle = (before.y + p.y) / 2;
@@ -268,10 +268,10 @@ class SvgDrawing {
     for (const QuantizerLabel& quantizer : wire.quantizers) {
       add("<rect x=\"" + number(corner.x) + "\" y=\"" + number(y) + "\" width=\"" + number(size.width) +
           "\" height=\"16\" rx=\"8\" fill=\"" + colour_of(quantizer).code + "\"/>");
-      text(corner.x + 7, y + 12, "q", shortened(quantizer.text));
+      text(corner.x + size.width / 2, y + 12, "q c", shortened(quantizer.text));
       y += 17;
     }
-    text(corner.x + 4, y + 11, "s", shortened(wire.shape));
+    text(corner.x + size.width / 2, y + 11, "s c", shortened(wire.shape));
   }
 
   const Picture& picture_;

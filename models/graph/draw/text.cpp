@@ -96,6 +96,10 @@ class TextDrawing {
     }
     lanes_[own] = false;
     part(box, own);
+    trim();
+  }
+
+  void trim() {
     while (!lanes_.empty() && !lanes_.back()) lanes_.pop_back();
   }
 
@@ -130,6 +134,7 @@ class TextDrawing {
     }
     for (const std::size_t lane : ending) lanes_[lane] = false;
     lanes_[own] = true;
+    trim();
     return own;
   }
 

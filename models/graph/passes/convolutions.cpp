@@ -142,7 +142,7 @@ Graph extract_conv_bias(Graph graph) {
     const std::size_t rank = constant                  ? constant->shape().size()
                              : weight && weight->shape ? weight->shape->size()
                                                        : 0;
-    if (!is_convolution(node) || !node.has_input(2) || rank < 3) {
+    if (!is_convolution(node) || !node.has_input(2) || !node.has_output(0) || rank < 3) {
       nodes.push_back(std::move(node));
       continue;
     }

@@ -108,7 +108,8 @@ class GemmSplitter {
 
   void split(Node& gemm) {
     const float alpha = gemm.float_or("alpha", 1), beta = gemm.float_or("beta", 1);
-    if ((alpha != 1 || beta != 1) && !is_float(gemm)) {
+    const bool is_whole = gemm.has_input(0) && gemm.has_input(1) && gemm.has_output(0);
+    if (!is_whole || ((alpha != 1 || beta != 1) && !is_float(gemm))) {
       nodes_.push_back(std::move(gemm));
       return;
     }
@@ -179,7 +180,7 @@ bool move_into_quantizer(Graph& graph, Node& quantizer, const std::vector<std::i
 
 bool fold_transpose(Graph& graph, const Links& links, std::size_t at) {
   const Node node = graph.nodes[at];
-  if (!node.is("Transpose")) return false;
+  if (!node.is("Transpose") || !node.has_input(0) || !node.has_output(0)) return false;
   const auto perm_for = [&](std::size_t rank) {
     std::vector<std::int64_t> reversed(rank);
     std::iota(reversed.rbegin(), reversed.rend(), 0);

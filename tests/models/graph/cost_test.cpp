@@ -173,7 +173,7 @@ TEST_CASE("convolutions count what loops would") {
       return Tensor::floats({first, second, k, k},
                             std::vector<float>(static_cast<std::size_t>(first * second * k * k), 1));
     };
-    CAPTURE(groups, in, out, k, size, stride);
+    CAPTURE(round);
     Builder b;
     b.input("x", {n, groups * in, size, size});
     const GraphCost cost =

@@ -115,7 +115,8 @@ TEST_CASE("a small float allows exactly what its fields can say") {
       for (int mantissa = 0; mantissa < 1 << mantissa_bits; ++mantissa) {
         const double v = value(exponent, mantissa);
         const double half_a_step = std::ldexp(0.5, std::max(exponent, 1) - bias - mantissa_bits);
-        CAPTURE(type.name(), v);
+        CAPTURE(type.name());
+        CAPTURE(v);
         CHECK(type.allows(v));
         CHECK(type.allows(-v));
         CHECK_FALSE(type.allows(v + half_a_step));

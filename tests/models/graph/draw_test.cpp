@@ -1,6 +1,7 @@
 // Drawings: that boxes never overlap and pictures say what is there. Well-formed XML is checked in test_cli_inspect_graph.py.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "models/graph/draw/layout.h"
@@ -168,7 +169,7 @@ TEST_CASE("an SVG is the same every time, escapes names, and has a legend of its
   const std::string svg = draw_svg(picture_of(branched("<script>&\"\n\xff")), "a < b");
   CHECK(svg == draw_svg(picture_of(branched("<script>&\"\n\xff")), "a < b"));
   CHECK(svg.find("<script") == std::string::npos);
-  CHECK(svg.find("&lt;script&gt;&amp;&quot;\\x0A\\xFF") != std::string::npos);
+  CHECK(svg.find("&lt;script&gt;&amp;&quot;\\x0a\\xff") != std::string::npos);
   CHECK(svg.find("<title>a &lt; b</title>") != std::string::npos);
   CHECK(svg.find(">2 bits</text>") != std::string::npos);
   CHECK(svg.find(">8 bits</text>") == std::string::npos);
