@@ -85,6 +85,15 @@ void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made
   }
 }
 
+std::unique_ptr<graph::Executable> prepare(const graph::Engine& engine, const Graph& graph,
+                                           const std::string& path) {
+  try {
+    return engine.prepare(graph);
+  } catch (const Error& error) {
+    throw Error(quote_text(path) + ": " + error.what());
+  }
+}
+
 void run_verb(const Options& options) {
   if (options.output.empty() == options.output_dir.empty()) {
     throw usage_error("give either --output FILE.npy or --output-dir FOLDER");
@@ -99,7 +108,7 @@ void run_verb(const Options& options) {
   const BatchPlan plan = plan_batch(graph, inputs);
   graph::Engine& engine = open_engine();
   engine.use(options.device, options.threads);
-  const auto executable = engine.prepare(graph);
+  const auto executable = prepare(engine, graph, options.model);
   std::optional<Progress> progress;
   BatchOptions batch{.all_values = options.all_tensors};
   if (!plan.whole() && plan.total > kLargeBatch) {

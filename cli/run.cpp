@@ -100,7 +100,8 @@ int run(const std::vector<std::string>& arguments) {
     }
     app.parse(std::move(reversed));
     return printed();
-  } catch (const CLI::RuntimeError& result) {  // of a verb that has printed its result, and says what it means
+  } catch (
+      const CLI::RuntimeError& result) {  // of a verb that has printed its result, and says what it means
     return std::max(printed(), result.get_exit_code());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version

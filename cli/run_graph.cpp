@@ -72,7 +72,7 @@ Tensor rows_of(const Tensor& tensor, std::int64_t begin, std::int64_t count) {
 /// Pieces one behind the other, cut to `total` rows; the last piece itself where their rows are not samples.
 Tensor stacked(const std::vector<Tensor>& parts, const BatchPlan& plan) {
   const Tensor& first = parts.front();
-  if (first.rank() == 0 || first.shape()[0] != plan.piece || parts.size() == 1) return parts.back();
+  if (plan.whole() || first.rank() == 0 || first.shape()[0] != plan.piece) return parts.back();
   std::vector<std::int64_t> shape = first.shape();
   shape[0] = plan.total;
   const std::size_t needed = static_cast<std::size_t>(plan.total) * row_bytes(first);

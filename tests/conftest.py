@@ -54,6 +54,15 @@ def crumb_bin() -> Path:
 
 
 @pytest.fixture(scope="session")
+def engine(crumb_bin) -> Path:
+    """The library that executes graphs, beside the crumb command; skips where Crumb was built without LibTorch."""
+    path = Path(os.environ.get("CRUMB_ENGINE", crumb_bin.parent / "libcrumb_engine.so"))
+    if not path.is_file():
+        pytest.skip(f"{path.name} was not built: Crumb was built without LibTorch")
+    return path
+
+
+@pytest.fixture(scope="session")
 def crumb_sanitized_bin() -> Path:
     """The crumb command with sanitizers ($CRUMB_SANITIZED_BIN, else build-dev/crumb); skips where it was not built."""
     path = Path(os.environ.get("CRUMB_SANITIZED_BIN", REPO / "build-dev" / "crumb"))

@@ -1,8 +1,6 @@
 """crumb passes: the list, and outputs that stay the same, in onnxruntime and in qonnx's executor."""
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,12 +17,6 @@ WITHOUT = [
     "readable-names",
     "tidy",
 ]
-
-
-@pytest.fixture
-def engine(crumb_bin):
-    if not (Path(crumb_bin).parent / "libcrumb_engine.so").is_file() and "CRUMB_ENGINE" not in os.environ:
-        pytest.skip("libcrumb_engine.so was not built (it needs LibTorch)")
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ from onnx import TensorProto as T
 from onnx import helper as h
 from onnx import numpy_helper as nh
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 W = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 

@@ -15,7 +15,8 @@ class TorchExecutable final : public graph::Executable {
     module_.to(device);
   }
 
-  std::vector<graph::Tensor> run(const std::vector<graph::Tensor>& inputs, const Watch& watch) const override {
+  std::vector<graph::Tensor> run(const std::vector<graph::Tensor>& inputs,
+                                 const Watch& watch) const override {
     const torch::InferenceMode inference;
     std::vector<TypedTensor> values;
     for (const graph::Tensor& input : inputs) values.push_back(to_typed(input, device_));
@@ -27,7 +28,8 @@ class TorchExecutable final : public graph::Executable {
       };
     }
     std::vector<graph::Tensor> outputs;
-    for (const TypedTensor& output : module_.run(std::move(values), tap)) outputs.push_back(to_constant(output));
+    for (const TypedTensor& output : module_.run(std::move(values), tap))
+      outputs.push_back(to_constant(output));
     return outputs;
   }
 
@@ -43,7 +45,9 @@ class TorchEngine final : public graph::Engine {
     return std::make_unique<TorchExecutable>(graph::expand_functions(std::move(graph), *this), device_);
   }
 
-  bool knows(const graph::Node& node) const override { return find_operator(node.op, node.domain) != nullptr; }
+  bool knows(const graph::Node& node) const override {
+    return find_operator(node.op, node.domain) != nullptr;
+  }
 
   void use(const std::string& device, int threads) override {
     try {

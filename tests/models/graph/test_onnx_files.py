@@ -6,6 +6,8 @@ from onnx import TensorProto as T
 from onnx import helper as h
 from onnx import numpy_helper as nh
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 
 def value(name, shape=(2,), kind=T.FLOAT):
     return h.make_tensor_value_info(name, kind, shape)
