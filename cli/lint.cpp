@@ -37,7 +37,8 @@ std::string profiles_of(const Rule& rule) {
 
 /// As a Markdown table, which docs/lint.md holds.
 void print_rules(const std::string& name) {
-  const auto profile = name.empty() ? std::nullopt : std::optional(exporting::profile_named(name));
+  std::optional<exporting::Profile> profile;
+  if (!name.empty()) profile = exporting::profile_named(name);
   std::cout << "| rule | for | what must be so | --fix | else |\n| --- | --- | --- | --- | --- |\n";
   for (const Rule& rule : exporting::rules()) {
     if (profile && !rule.is_for(*profile)) continue;

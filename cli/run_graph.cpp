@@ -126,6 +126,7 @@ std::map<std::string, Tensor> run_batch(const Graph& graph, const graph::Executa
   for (std::int64_t begin = 0; begin == 0 || begin < plan.total; begin += plan.piece) {
     check_interrupt();
     std::vector<Tensor> piece;
+    piece.reserve(inputs.size());
     for (const Tensor& input : inputs) {
       piece.push_back(plan.whole() ? input : rows_of(input, begin, plan.piece));
     }

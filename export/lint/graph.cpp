@@ -189,12 +189,13 @@ void float32(const Subject& subject, Report& report) {
   for (const std::string& input : graph.inputs) {
     if (const Value* known = graph.find(input)) add(input, known->type);
   }
-  for (const auto& [name, tensor] : graph.initializers) {
+  for (const auto& entry : graph.initializers) {
+    const std::string& name = entry.first;
     const auto consumers = subject.links().consumers(name);
     const bool is_parameter = !consumers.empty() && std::ranges::all_of(consumers, [&](std::size_t i) {
       return is_qonnx_quantizer(graph.nodes[i]) && input_of(graph.nodes[i], kData) != name;
     });
-    if (!is_parameter) add(name, tensor.type());  // parameter_types() speaks of the others
+    if (!is_parameter) add(name, entry.second.type());  // parameter_types() speaks of the others
   }
   for (const Node& node : graph.nodes) {
     if (!node.is("Cast") || !node.has_output(0)) continue;

@@ -32,7 +32,7 @@ struct Finding {
   bool fixable = false;
 
   bool operator==(const Finding&) const = default;
-  auto operator<=>(const Finding&) const = default;
+  auto operator<=>(const Finding&) const = default;  // NOLINT(modernize-use-nullptr): a false alarm
 };
 
 class Subject;

@@ -19,7 +19,7 @@ void append_all(std::span<const std::byte> bytes, std::vector<std::int64_t>& out
   for (std::size_t i = 0; i < out.size(); ++i) {
     T value;
     std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
-    out[i] = static_cast<std::int64_t>(value);
+    out[i] = static_cast<std::int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): int8 keeps its sign
   }
 }
 

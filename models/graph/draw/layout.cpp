@@ -143,6 +143,7 @@ class LayeredLayout {
     std::iota(by.begin(), by.end(), std::size_t{0});
     std::ranges::stable_sort(by, {}, [&](std::size_t i) { return middle[i]; });
     std::vector<std::size_t> sorted;
+    sorted.reserve(by.size());
     for (const std::size_t i : by) sorted.push_back(layer[i]);
     layer = std::move(sorted);
     for (std::size_t i = 0; i < layer.size(); ++i) knots_[layer[i]].order = i;

@@ -199,6 +199,7 @@ class SvgDrawing {
       }
     }
     std::vector<std::pair<std::string, std::string>> entries;
+    entries.reserve(found.size() + 1);
     for (const auto& [key, code] : found) entries.emplace_back(code, key.second);
     if (plain) entries.emplace_back("#99a", "not quantized");
     return entries;

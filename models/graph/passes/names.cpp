@@ -17,7 +17,7 @@ bool is_plain(const std::string& name) {
 Graph readable_names(Graph graph) {
   std::map<std::string, std::string> names;
   std::set<std::string> taken;
-  const auto give = [&](const std::string& value, std::string wish) {
+  const auto give = [&](const std::string& value, const std::string& wish) {
     if (value.empty() || names.contains(value)) return;
     std::string name = wish;
     for (int i = 1; !taken.insert(name).second; ++i) name = wish + "_" + std::to_string(i);
