@@ -137,7 +137,7 @@ void activation_scales(const Subject& subject, Report& report) {
     const Tensor* scale = subject.constant(node, kScale);
     if (!scale || scale->size() < 2) continue;
     const bool finn = subject.is_for(Profile::kFinn) && is_quant(node);
-    const auto rank = rank_of(subject.graph(), input_of(node, kData));
+    const auto rank = subject.graph().rank_of(input_of(node, kData));
     const auto shape = filled_up(scale->shape(), rank.value_or(0));
     bool good = finn;
     for (std::size_t i = 0; i < shape.size(); ++i) good = good && (i == 1 || shape[i] == 1);

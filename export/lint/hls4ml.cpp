@@ -46,7 +46,7 @@ std::optional<Ints> same_pads(const Shape& input, const Node& node, const Ints& 
 
 std::vector<Missing> missing_attributes(const Graph& graph, const Node& node) {
   std::vector<Missing> missing;
-  const auto weight = shape_of(graph, input_of(node, 1));
+  const auto weight = graph.shape_of(input_of(node, 1));
   const std::size_t axes = weight && weight->size() >= 3 ? weight->size() - 2 : 0;
   const auto of_axes = [&](Ints value) {
     return axes > 0 ? std::optional<graph::Attribute>(std::move(value)) : std::nullopt;
@@ -65,7 +65,7 @@ std::vector<Missing> missing_attributes(const Graph& graph, const Node& node) {
   if (!node.has("group")) missing.push_back({"group", graph::Attribute(std::int64_t{1})});
   const std::string pad = node.text_or("auto_pad", "NOTSET");
   if (pad.starts_with("SAME")) {
-    const auto input = shape_of(graph, input_of(node, 0));
+    const auto input = graph.shape_of(input_of(node, 0));
     std::optional<Ints> pads;
     if (input && kernel) pads = same_pads(*input, node, *kernel, pad == "SAME_UPPER");
     missing.push_back({"pads", pads ? std::optional<graph::Attribute>(*pads) : std::nullopt});
@@ -80,7 +80,7 @@ std::vector<Missing> missing_attributes(const Graph& graph, const Node& node) {
 void layouts(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     const bool flat =
-        node.is("BatchNormalization") && rank_of(subject.graph(), input_of(node, 0)).value_or(3) <= 2;
+        node.is("BatchNormalization") && subject.graph().rank_of(input_of(node, 0)).value_or(3) <= 2;
     const bool has_form = node.is("Conv") || node.is("MaxPool") || (node.is("BatchNormalization") && !flat);
     if (!has_form && !node.is("GlobalMaxPool")) continue;
     report.add(node,
@@ -118,7 +118,7 @@ Graph write_conv_attributes(Graph graph, Profile) {
 void conv_groups(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     const std::int64_t groups = is_conv(node) ? node.int_or("group", 1) : 1;
-    const auto weight = groups == 1 ? std::nullopt : shape_of(subject.graph(), input_of(node, 1));
+    const auto weight = groups == 1 ? std::nullopt : subject.graph().shape_of(input_of(node, 1));
     if (!weight || weight->size() < 3) continue;
     const graph::Dim& each = is_last(node) ? weight->back() : (*weight)[1];
     if (each.size == 1) continue;
@@ -152,15 +152,14 @@ Graph fix_reshapes(Graph graph, Profile) {
 void transposes(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     if (!node.is("Transpose") || node.has("perm")) continue;
-    report.add(node, "attribute perm is not written",
-               rank_of(subject.graph(), input_of(node, 0)).has_value());
+    report.add(node, "attribute perm is not written", subject.graph().rank_of(input_of(node, 0)).has_value());
   }
 }
 
 Graph write_perms(Graph graph, Profile) {
   for (Node& node : graph.nodes) {
     const auto rank =
-        node.is("Transpose") && !node.has("perm") ? rank_of(graph, input_of(node, 0)) : std::nullopt;
+        node.is("Transpose") && !node.has("perm") ? graph.rank_of(input_of(node, 0)) : std::nullopt;
     if (!rank) continue;
     Ints perm(*rank);
     std::iota(perm.rbegin(), perm.rend(), 0);
@@ -172,7 +171,7 @@ Graph write_perms(Graph graph, Profile) {
 void concats(const Subject& subject, Report& report) {
   constexpr std::size_t kMost = 4;  // three and the batch
   for (const Node& node : subject.nodes()) {
-    const auto rank = node.is("Concat") ? rank_of(subject.graph(), output_of(node)) : std::nullopt;
+    const auto rank = node.is("Concat") ? subject.graph().rank_of(output_of(node)) : std::nullopt;
     if (rank && *rank > kMost) {
       report.add(node, "it joins tensors of " + std::to_string(*rank) + " axes, expected at most " +
                            std::to_string(kMost));

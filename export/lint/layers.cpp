@@ -90,7 +90,7 @@ void conv_biases(const Subject& subject, Report& report) {
     report.add(node,
                std::string("it has a ") + (is_quantized ? "quantized " : "") +
                    "bias, expected a convolution without one and an Add behind it",
-               is_last(node) || rank_of(subject.graph(), input_of(node, 1)).value_or(0) >= 3);
+               is_last(node) || subject.graph().rank_of(input_of(node, 1)).value_or(0) >= 3);
   }
 }
 

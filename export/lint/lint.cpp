@@ -16,36 +16,21 @@ constexpr int kMostRounds = 8;  // of fixes: one may leave work for another befo
 
 constexpr std::array kProfiles = {Profile::kQonnx, Profile::kFinn, Profile::kHls4ml, Profile::kOnnxruntime};
 
-/// What a Constant node makes; nothing where a graph cannot hold it.
-std::optional<Tensor> made_by(const Node& node) {
-  for (const auto& [name, attribute] : node.attributes) {
-    if (const auto* tensor = std::get_if<Tensor>(&attribute)) return *tensor;
-    if (const auto* number = std::get_if<float>(&attribute)) return Tensor::scalar(*number);
-    if (const auto* integer = std::get_if<std::int64_t>(&attribute)) return Tensor::scalar(*integer);
-    if (const auto* floats = std::get_if<std::vector<float>>(&attribute)) {
-      return Tensor::floats({static_cast<std::int64_t>(floats->size())}, *floats);
-    }
-    if (const auto* ints = std::get_if<std::vector<std::int64_t>>(&attribute)) {
-      return Tensor::ints({static_cast<std::int64_t>(ints->size())}, *ints);
-    }
-  }
-  return {};
-}
-
 /// Constants are initializers, and types and shapes are known as far as they can be.
 Graph prepared(Graph graph) {
   std::vector<Node> nodes;
   for (Node& node : graph.nodes) {
     const bool is_output =
         node.has_output(0) && std::ranges::find(graph.outputs, node.outputs[0]) != graph.outputs.end();
-    auto constant = node.is("Constant") && node.has_output(0) && !is_output ? made_by(node) : std::nullopt;
+    auto constant = node.has_output(0) && !is_output ? graph::constant_of(node) : std::nullopt;
     if (!constant) {
       nodes.push_back(std::move(node));
       continue;
     }
     Value& known = graph.values[node.outputs[0]];
-    known.type = constant->type();
-    known.shape = Shape(constant->shape().begin(), constant->shape().end());
+    auto annotations = std::move(known.annotations);
+    known = graph::value_of(*constant);
+    known.annotations = std::move(annotations);
     graph.initializers.emplace(node.outputs[0], std::move(*constant));
   }
   graph.nodes = std::move(nodes);

@@ -47,7 +47,7 @@ Need need_of(const Graph& graph, const Node& node) {
   };
   if (is_qdq(node)) {
     see(10, node.op);
-    const auto scale = node.has_input(1) ? shape_of(graph, node.inputs[1]) : std::nullopt;
+    const auto scale = node.has_input(1) ? graph.shape_of(node.inputs[1]) : std::nullopt;
     if (scale && scale->size() == 1 && (*scale)[0].size != 1) see(13, "a scale for each index of an axis");
     if (node.int_or("block_size", 0) != 0 || (scale && scale->size() > 1)) see(21, "scales of blocks");
     for (const std::string& name : node.op == "QuantizeLinear" ? node.outputs : node.inputs) {
@@ -66,7 +66,7 @@ Need need_of(const Graph& graph, const Node& node) {
 void threshold_layouts(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     if (!node.is("MultiThreshold", kQonnxDomain) || !node.text_or("data_layout", "").empty()) continue;
-    if (rank_of(subject.graph(), input_of(node, 0)) == 3) {
+    if (subject.graph().rank_of(input_of(node, 0)) == 3) {
       report.add(node,
                  "data_layout is not written; for three axes versions of qonnx differ about the channels' "
                  "axis");

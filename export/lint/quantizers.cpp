@@ -106,7 +106,7 @@ bool is_parameter_of_shape(const Node& node, std::size_t i) {
 }
 
 bool lacks_axes(const Graph& graph, const Node& node, std::size_t i, const Tensor& constant) {
-  const auto rank = rank_of(graph, input_of(node, kData));
+  const auto rank = graph.rank_of(input_of(node, kData));
   return is_parameter_of_shape(node, i) && rank && constant.size() > 1 && constant.shape().size() < *rank;
 }
 
@@ -308,7 +308,7 @@ void parameter_axes(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     each_parameter(subject.graph(), node, [&](std::size_t i, const Tensor& constant) {
       if (!lacks_axes(subject.graph(), node, i, constant)) return;
-      const auto rank = *rank_of(subject.graph(), input_of(node, kData));
+      const auto rank = *subject.graph().rank_of(input_of(node, kData));
       report.add(node, std::string(parameter_name(node, i)) + " has shape " + shape_text(constant) +
                            ", expected " + std::to_string(rank) + " axes as the data have");
     });
@@ -320,7 +320,7 @@ Graph add_axes(Graph graph, Profile) {
     std::vector<std::pair<std::size_t, Tensor>> changes;
     each_parameter(graph, node, [&](std::size_t i, const Tensor& constant) {
       if (!lacks_axes(graph, node, i, constant)) return;
-      const auto rank = *rank_of(graph, input_of(node, kData));
+      const auto rank = *graph.rank_of(input_of(node, kData));
       changes.emplace_back(i, constant.reshaped(filled_up(constant.shape(), rank)));
     });
     for (auto& [i, tensor] : changes) give_constant(graph, node, i, std::move(tensor));
@@ -332,7 +332,7 @@ void broadcast(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     each_parameter(subject.graph(), node, [&](std::size_t i, const Tensor& constant) {
       if (!is_parameter_of_shape(node, i) || constant.size() == 1) return;
-      const auto data = shape_of(subject.graph(), input_of(node, kData));
+      const auto data = subject.graph().shape_of(input_of(node, kData));
       if (!data) return;
       bool fits = constant.shape().size() <= data->size();
       for (std::size_t k = 0; fits && k < constant.shape().size(); ++k) {

@@ -30,7 +30,7 @@ bool is_quant(const Node& node) {
 bool is_bipolar(const Node& node) { return node.is("BipolarQuant", kQonnxDomain); }
 bool is_integer_quantizer(const Node& node) { return is_quant(node) || is_bipolar(node); }
 bool is_qonnx_quantizer(const Node& node) {
-  return is_integer_quantizer(node) || node.is("FloatQuant", kQonnxDomain) || node.is("Trunc", kQonnxDomain);
+  return graph::is_quantizer(node) || node.is("Trunc", kQonnxDomain);
 }
 bool is_convolution(const Node& node) {
   return node.is("Conv") || node.is("ConvTranspose") || node.is("Conv", kChannelsLastDomain);
@@ -57,19 +57,6 @@ std::optional<float> uniform(const Tensor* constant) {
   const std::vector<float> values = constant->to_floats();
   if (!std::ranges::all_of(values, [&](float value) { return value == values[0]; })) return {};
   return values[0];
-}
-
-std::optional<Shape> shape_of(const Graph& graph, const std::string& value) {
-  if (const Tensor* constant = graph.constant(value)) {
-    return Shape(constant->shape().begin(), constant->shape().end());
-  }
-  const Value* known = graph.find(value);
-  return known ? known->shape : std::nullopt;
-}
-
-std::optional<std::size_t> rank_of(const Graph& graph, const std::string& value) {
-  const auto shape = shape_of(graph, value);
-  return shape ? std::optional(shape->size()) : std::nullopt;
 }
 
 std::vector<std::int64_t> filled_up(std::vector<std::int64_t> shape, std::size_t rank) {

@@ -89,10 +89,6 @@ bool is_weight(const Graph& graph, const Node& node);
 /// The one number that all elements are; nothing where they differ, are none, or are not known.
 std::optional<float> uniform(const Tensor* constant);
 
-/// The shape as far as it is known, constants' too.
-std::optional<Shape> shape_of(const Graph& graph, const std::string& value);
-std::optional<std::size_t> rank_of(const Graph& graph, const std::string& value);
-
 /// The shape of a constant as `rank` axes: ones are put before it.
 std::vector<std::int64_t> filled_up(std::vector<std::int64_t> shape, std::size_t rank);
 

@@ -11,8 +11,7 @@ void replace_uses(Graph& graph, const std::string& from, const std::string& to) 
 }
 
 std::string add_constant(Graph& graph, const std::string& wish, Tensor tensor) {
-  const Value known{.type = tensor.type(), .shape = Shape(tensor.shape().begin(), tensor.shape().end())};
-  const std::string name = add_value(graph, wish, known);
+  const std::string name = add_value(graph, wish, value_of(tensor));
   graph.initializers.emplace(name, std::move(tensor));
   return name;
 }

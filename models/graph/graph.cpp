@@ -24,6 +24,13 @@ T attribute_or(const Node& node, const std::string& name, T otherwise) {
               kind_of(Attribute(std::move(otherwise))));
 }
 
+/// The attribute, where it is there and of that type.
+template <class T>
+const T* held(const Node& node, const char* name) {
+  const auto found = node.attributes.find(name);
+  return found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
+}
+
 template <class Taken>
 std::string first_free(const std::string& wish, const Taken& taken) {
   std::string name = wish;
@@ -64,6 +71,38 @@ std::string text_of(const Node& node) {
   return "node " + quote_text(node.name) + " (" + op + ")";
 }
 
+bool is_opaque(const Node& node) {
+  return std::ranges::any_of(node.attributes,
+                             [](const auto& entry) { return std::holds_alternative<Opaque>(entry.second); });
+}
+
+bool is_random(const Node& node) {
+  return node.op.starts_with("Random") || node.op == "Bernoulli" || node.op == "Multinomial";
+}
+
+bool is_quantizer(const Node& node) {
+  if (node.domain != kQonnxDomain) return false;
+  return node.op == "Quant" || node.op == "IntQuant" || node.op == "BipolarQuant" || node.op == "FloatQuant";
+}
+
+std::optional<Tensor> constant_of(const Node& node) {
+  if (!node.is("Constant")) return {};
+  if (const auto* tensor = held<Tensor>(node, "value")) return *tensor;
+  if (const auto* number = held<float>(node, "value_float")) return Tensor::scalar(*number);
+  if (const auto* integer = held<std::int64_t>(node, "value_int")) return Tensor::scalar(*integer);
+  if (const auto* floats = held<std::vector<float>>(node, "value_floats")) {
+    return Tensor::floats({static_cast<std::int64_t>(floats->size())}, *floats);
+  }
+  if (const auto* ints = held<std::vector<std::int64_t>>(node, "value_ints")) {
+    return Tensor::ints({static_cast<std::int64_t>(ints->size())}, *ints);
+  }
+  return {};
+}
+
+Value value_of(const Tensor& constant) {
+  return {.type = constant.type(), .shape = Shape(constant.shape().begin(), constant.shape().end())};
+}
+
 const Tensor* Graph::constant(const std::string& value) const {
   const auto found = initializers.find(value);
   return found == initializers.end() ? nullptr : &found->second;
@@ -72,6 +111,17 @@ const Tensor* Graph::constant(const std::string& value) const {
 const Value* Graph::find(const std::string& value) const {
   const auto found = values.find(value);
   return found == values.end() ? nullptr : &found->second;
+}
+
+std::optional<Shape> Graph::shape_of(const std::string& value) const {
+  if (const Tensor* tensor = constant(value)) return value_of(*tensor).shape;
+  const Value* known = find(value);
+  return known ? known->shape : std::nullopt;
+}
+
+std::optional<std::size_t> Graph::rank_of(const std::string& value) const {
+  const auto shape = shape_of(value);
+  return shape ? std::optional(shape->size()) : std::nullopt;
 }
 
 std::int64_t Graph::opset(std::string_view domain) const {

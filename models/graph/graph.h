@@ -94,6 +94,21 @@ struct Node {
 /// "node 'conv1' (Conv)", for messages.
 std::string text_of(const Node& node);
 
+/// Whether an attribute of the node is Opaque.
+bool is_opaque(const Node& node);
+
+/// Whether the node draws random numbers.
+bool is_random(const Node& node);
+
+/// QONNX's Quant, IntQuant, BipolarQuant and FloatQuant: what keeps a tensor's shape and quantizes it.
+bool is_quantizer(const Node& node);
+
+/// What a Constant node makes; nothing for other nodes, and where the graph cannot hold it.
+std::optional<Tensor> constant_of(const Node& node);
+
+/// Type and shape of a constant.
+Value value_of(const Tensor& constant);
+
 struct Graph {
   std::string name;
   std::vector<std::string> inputs;  ///< initializers are not among them
@@ -106,6 +121,9 @@ struct Graph {
 
   const Tensor* constant(const std::string& value) const;  ///< an initializer, or null
   const Value* find(const std::string& value) const;
+  /// Of a constant, or what is known of the value's.
+  std::optional<Shape> shape_of(const std::string& value) const;
+  std::optional<std::size_t> rank_of(const std::string& value) const;
   std::int64_t opset(std::string_view domain = kOnnxDomain) const;  ///< 1 where it is not imported
 
   /// A name that no value or node has yet: `wish`, or `wish_1`, `wish_2`, ...

@@ -19,11 +19,6 @@ std::string lower(std::string text) {
   return text;
 }
 
-bool is_quantizer(const Node& node) {
-  if (node.domain != kQonnxDomain) return false;
-  return node.op == "Quant" || node.op == "IntQuant" || node.op == "BipolarQuant" || node.op == "FloatQuant";
-}
-
 bool is_container(const Node& node) { return node.is("QuantizeLinear") || node.is("DequantizeLinear"); }
 
 class Painter {

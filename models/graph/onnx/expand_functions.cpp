@@ -1,6 +1,5 @@
 #include <onnx/inliner/inliner.h>
 
-#include <algorithm>
 #include <set>
 
 #include "models/graph/onnx/from_proto.h"
@@ -27,9 +26,7 @@ Graph expand_functions(Graph graph, const Engine& engine) {
   for (int round = 0; round < kMostRounds; ++round) {
     std::set<std::pair<std::string, std::string>> wanted;
     for (const Node& node : graph.nodes) {
-      const bool opaque = std::ranges::any_of(
-          node.attributes, [](const auto& entry) { return std::holds_alternative<Opaque>(entry.second); });
-      if (!opaque && !engine.knows(node) && has_body(node)) wanted.emplace(node.domain, node.op);
+      if (!is_opaque(node) && !engine.knows(node) && has_body(node)) wanted.emplace(node.domain, node.op);
     }
     if (wanted.empty()) break;
     // Large constants stand in as inputs, so that they are not copied.

@@ -138,10 +138,9 @@ onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
     if (options.most_elements < 0 || tensor.size() <= options.most_elements) {
       *proto.add_initializer() = to_proto(name, tensor);
     } else {
-      Value value{.type = tensor.type(), .shape = Shape(tensor.shape().begin(), tensor.shape().end())};
       onnx::ValueInfoProto& info = *proto.add_input();
       info.set_name(name);
-      set_type(value, info);
+      set_type(value_of(tensor), info);
     }
   }
   for (const Node& node : graph.nodes) add_node(node, options, proto);

@@ -10,19 +10,11 @@ namespace {
 constexpr std::int64_t kMostGrowth =
     4 << 20;  // bytes that a folded constant may be larger than what it was made of
 
-bool is_quantizer(const Node& node) {
+/// Whether folding would lose a bit width, or what the node makes differs from run to run.
+bool must_stay(const Node& node) {
+  if (is_opaque(node) || is_random(node) || (node.op == "Dropout" && node.has_input(2))) return true;
   if (node.domain == kQonnxDomain) return true;
   return node.domain == kOnnxDomain && (node.op == "QuantizeLinear" || node.op == "DequantizeLinear");
-}
-
-bool is_random(const Node& node) {
-  return node.op.starts_with("Random") || node.op == "Bernoulli" || node.op == "Multinomial" ||
-         (node.op == "Dropout" && node.has_input(2));
-}
-
-bool is_opaque(const Node& node) {
-  return std::ranges::any_of(node.attributes,
-                             [](const auto& entry) { return std::holds_alternative<Opaque>(entry.second); });
 }
 
 /// Shape and Size of a value whose shape is known, as a constant.
@@ -66,7 +58,7 @@ Graph fold_constants(Graph graph, const Engine& engine) {
     return value.empty() || made.contains(value) || graph.initializers.contains(value);
   };
   for (const Node& node : graph.nodes) {
-    if (is_quantizer(node) || is_random(node) || is_opaque(node) || !engine.knows(node)) continue;
+    if (must_stay(node) || !engine.knows(node)) continue;
     if (!std::ranges::all_of(node.inputs, is_constant)) continue;
     work.nodes.push_back(node);
     for (const std::string& value : node.outputs) {
@@ -99,9 +91,9 @@ Graph fold_constants(Graph graph, const Engine& engine) {
       if (value.empty()) continue;
       folded.insert(value);
       const Tensor& tensor = results.at(value);
-      graph.values[value] = {.type = tensor.type(),
-                             .shape = Shape(tensor.shape().begin(), tensor.shape().end()),
-                             .annotations = graph.values[value].annotations};
+      Value known = value_of(tensor);
+      known.annotations = graph.values[value].annotations;
+      graph.values[value] = std::move(known);
       graph.initializers.insert_or_assign(value, tensor);
     }
   }

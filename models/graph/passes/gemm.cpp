@@ -128,12 +128,6 @@ class GemmSplitter {
   std::vector<Node> nodes_;
 };
 
-std::optional<std::size_t> rank_of(const Graph& graph, const std::string& name) {
-  if (const Tensor* constant = graph.constant(name)) return constant->shape().size();
-  const Value* value = graph.find(name);
-  return value && value->shape ? std::optional(value->shape->size()) : std::nullopt;
-}
-
 /// Whether a value that an Add adds to [M, N] leaves that shape: a scalar, a vector, or a row.
 bool is_row(const Graph& graph, const std::string& name) {
   const Tensor* constant = graph.constant(name);
@@ -142,8 +136,8 @@ bool is_row(const Graph& graph, const std::string& name) {
 
 bool join(Graph& graph, const Links& links, std::size_t at) {
   const Node product = graph.nodes[at];
-  if (!product.is("MatMul") || rank_of(graph, product.inputs[0]) != 2 ||
-      rank_of(graph, product.inputs[1]) != 2) {
+  if (!product.is("MatMul") || graph.rank_of(product.inputs[0]) != 2 ||
+      graph.rank_of(product.inputs[1]) != 2) {
     return false;
   }
   if (const Value* value = graph.find(product.outputs[0]); !value || value->type != ElementType::kFloat)
@@ -201,7 +195,7 @@ bool fold_transpose(Graph& graph, const Links& links, std::size_t at) {
     return false;
   }
   Node& quantizer = graph.nodes[source];
-  if (quantizer.domain != kQonnxDomain || !quantizer.op.ends_with("Quant")) return false;
+  if (!is_quantizer(quantizer)) return false;
   const Tensor* data = constant_input(graph, quantizer, 0);
   if (!data) return false;
   const auto perm = perm_for(data->shape().size());

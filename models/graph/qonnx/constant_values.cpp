@@ -9,10 +9,6 @@ namespace {
 
 constexpr int kMostDepth = 200;  // nodes between a constant and the initializers it is made of
 
-bool is_random(const Node& node) {
-  return node.op.starts_with("Random") || node.op == "Bernoulli" || node.op == "Multinomial";
-}
-
 }  // namespace
 
 bool ConstantValue::one_scale_along(std::size_t axis) const {
@@ -24,9 +20,7 @@ bool ConstantValue::one_scale_along(std::size_t axis) const {
 ConstantValues::ConstantValues(const Graph& graph) : graph_(graph), links_(graph) {
   for (const auto& [name, tensor] : graph.initializers) constants_.insert(name);
   for (const Node& node : graph.nodes) {
-    const bool opaque = std::ranges::any_of(
-        node.attributes, [](const auto& entry) { return std::holds_alternative<Opaque>(entry.second); });
-    if (is_random(node) || opaque) continue;
+    if (is_random(node) || is_opaque(node)) continue;
     const bool all = std::ranges::all_of(
         node.inputs, [&](const std::string& value) { return value.empty() || constants_.contains(value); });
     if (!all && !known_shape(graph, node)) continue;
@@ -45,10 +39,8 @@ std::shared_ptr<const ConstantValue> ConstantValues::compute(const std::string& 
     made = constant_of(*tensor);
   } else if (constants_.contains(value) && producer != Links::kNone && depth < kMostDepth) {
     const Node& node = graph_.nodes[producer];
-    const auto constant = node.attributes.find("value");
-    if (node.is("Constant") && constant != node.attributes.end() &&
-        std::holds_alternative<Tensor>(constant->second)) {
-      made = constant_of(std::get<Tensor>(constant->second));
+    if (const auto constant = constant_of(node)) {
+      made = constant_of(*constant);
     } else if (auto shape = known_shape(graph_, node)) {
       made = std::move(shape);
     } else if (node.outputs[0] == value) {

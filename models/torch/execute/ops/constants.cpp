@@ -15,24 +15,10 @@ using graph::ElementType;
 using graph::Tensor;
 
 Outputs constant(const Call& call) {
-  const auto& attributes = call.node().attributes;
-  const auto value = [&](const char* name) {
-    return attributes.contains(name) ? &attributes.at(name) : nullptr;
-  };
-  if (const auto* tensor = value("value")) {
-    if (const auto* held = std::get_if<Tensor>(tensor)) return {to_typed(*held)};
+  if (const auto made = graph::constant_of(call.node())) return {to_typed(*made)};
+  if (call.node().has("value_string") || call.node().has("value_strings")) {
+    call.fail("strings are not supported");
   }
-  if (value("value_float")) return {to_typed(Tensor::scalar(call.float_or("value_float", 0)))};
-  if (value("value_int")) return {to_typed(Tensor::scalar(call.int_or("value_int", 0)))};
-  if (value("value_floats")) {
-    const auto values = call.node().floats_or("value_floats", {});
-    return {to_typed(Tensor::floats({static_cast<std::int64_t>(values.size())}, values))};
-  }
-  if (value("value_ints")) {
-    const auto values = call.node().ints_or("value_ints", {});
-    return {to_typed(Tensor::ints({static_cast<std::int64_t>(values.size())}, values))};
-  }
-  if (value("value_string") || value("value_strings")) call.fail("strings are not supported");
   call.fail("expected an attribute value, value_float, value_floats, value_int or value_ints");
 }
 
