@@ -55,6 +55,7 @@ void drop_unused(Graph& graph) {
   for (const Node& node : graph.nodes) wanted.insert(node.outputs.begin(), node.outputs.end());
   wanted.insert(graph.inputs.begin(), graph.inputs.end());
   std::erase_if(graph.initializers, [&](const auto& entry) { return !wanted.contains(entry.first); });
+  std::erase_if(graph.quantized, [&](const auto& entry) { return !wanted.contains(entry.first); });
   std::erase_if(graph.values, [&](const auto& entry) { return !wanted.contains(entry.first); });
 }
 

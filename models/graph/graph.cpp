@@ -131,7 +131,7 @@ std::int64_t Graph::opset(std::string_view domain) const {
 
 std::string Graph::unused_value_name(const std::string& wish) const {
   return first_free(wish, [&](const std::string& value) {
-    if (initializers.contains(value) || values.contains(value)) return true;
+    if (initializers.contains(value) || quantized.contains(value) || values.contains(value)) return true;
     if (std::ranges::find(inputs, value) != inputs.end()) return true;
     return std::ranges::any_of(nodes, [&](const Node& node) {
       return std::ranges::find(node.outputs, value) != node.outputs.end();
@@ -185,6 +185,7 @@ Graph sorted(Graph graph) {
   };
   for (const std::string& value : graph.inputs) make(value, there);
   for (const auto& [value, tensor] : graph.initializers) make(value, there);
+  for (const auto& [value, constant] : graph.quantized) make(value, there);
   for (std::size_t i = 0; i < there; ++i) {
     for (const std::string& value : graph.nodes[i].outputs) make(value, i);
   }

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "models/graph/element_type.h"
+#include "models/graph/quantized_constant.h"
 #include "models/graph/tensor.h"
 
 namespace crumb::graph {
@@ -115,6 +116,9 @@ struct Graph {
   std::vector<std::string> outputs;
   std::vector<Node> nodes;  ///< each after those whose outputs it takes
   std::map<std::string, Tensor> initializers;
+  /// Constants that are kept as codes. Nodes take them like initializers, by their float32 values; what wants
+  /// ONNX's or QONNX's words for them calls one of quantized_constants.h first.
+  std::map<std::string, QuantizedConstant> quantized;
   std::map<std::string, Value> values;         ///< what is known of inputs, outputs and values between
   std::map<std::string, std::int64_t> opsets;  ///< domain -> version
   std::map<std::string, std::string> metadata;
@@ -137,7 +141,7 @@ class Links {
   explicit Links(const Graph& graph);
 
   static constexpr std::size_t kNone = ~std::size_t{0};
-  std::size_t producer(const std::string& value) const;  ///< kNone for inputs and initializers
+  std::size_t producer(const std::string& value) const;  ///< kNone for inputs and constants
   std::span<const std::size_t> consumers(const std::string& value) const;  ///< a node once for each use
   bool is_output(const std::string& value) const;
 

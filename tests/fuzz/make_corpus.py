@@ -196,6 +196,109 @@ def onnx_files():
         put("onnx", name + ".onnx", model.SerializeToString(deterministic=True))
 
 
+def graph_file(name, nodes, tensors=(), shape=(1, 2, 4, 4), opset=13, imports=(), functions=(), **options):
+    """x to y, with the node lists as (operator, inputs, outputs, attributes)."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    made = []
+    for op, inputs, outputs, *attributes in nodes:
+        domain, _, op = op.rpartition("::")
+        inputs = inputs.split(" ") if inputs else []
+        made.append(helper.make_node(op, inputs, outputs.split(), domain=domain, **dict(*attributes)))
+    info = [helper.make_tensor_value_info("x", kind, shape)], [helper.make_tensor_value_info("y", kind, None)]
+    protos = onnx.TensorProto
+    initializers = [t if isinstance(t, protos) else onnx.numpy_helper.from_array(np.asarray(t), n) for n, t in tensors]
+    graph = helper.make_graph(made, "g", *info, initializers, **options)
+    opsets = [helper.make_opsetid(*entry) for entry in (("", opset), *imports)]
+    model = helper.make_model(graph, ir_version=8, opset_imports=opsets, functions=functions)
+    put("graph", name + ".onnx", model.SerializeToString(deterministic=True))
+
+
+def graphs():
+    qonnx = ("qonnx.custom_op.general", 1)
+    quant = {"signed": 1, "narrow": 1, "rounding_mode": "ROUND"}
+    q = "qonnx.custom_op.general::"
+    numbers = [("s", values(1) * 0 + 0.5), ("z", values() + 3), ("n", values() + 7)]
+    norm = [(name, np.abs(values(2)) + 1) for name in ("g", "b", "m", "v")]
+    weight = [("w", values(2, 2, 3, 3)), ("wb", values(2))]
+    target = [("t", np.array([0, -1]))]
+    graph_file("cnn", [
+        ("Identity", "x", "i"), ("Conv", "i w wb", "c", {"pads": [1] * 4}), ("BatchNormalization", "c g b m v", "n"),
+        ("Relu", "n", "r"), ("MaxPool", "r", "p", {"kernel_shape": [2, 2], "strides": [2, 2]}), ("Flatten", "p", "f"),
+        ("Gemm", "f gw wb", "y", {"transB": 1, "alpha": 0.5}),
+    ], [*weight, *norm, ("gw", values(2, 8))])  # fmt: skip
+    graph_file("quantized", [
+        (q + "Quant", "x s z n", "xq", quant), (q + "Quant", "w s z n", "wq", quant), ("Transpose", "wq", "wt", {"perm": [1, 0]}),
+        ("MatMul", "xq wt", "m"), ("Add", "m wb", "a"), (q + "BipolarQuant", "a s", "y"),
+    ], [("w", values(3, 4)), ("wb", values(3)), *numbers], (2, 4), imports=[qonnx])  # fmt: skip
+    graph_file("old_domain", [("onnx.brevitas::Quant", "x s z n", "y", quant)], numbers)
+    graph_file("thresholds", [(q + "MultiThreshold", "x t", "a", {"out_dtype": "INT4"}), (q + "Trunc", "a s z n n", "y")],
+               [("t", values(2, 3)), *numbers], imports=[qonnx])  # fmt: skip
+    graph_file("float_quant", [(q + "FloatQuant", "x s n n z n", "y", {"saturation": 1})], numbers, imports=[qonnx])
+    graph_file("qcdq", [
+        ("QuantizeLinear", "x s o", "a"), ("Clip", "a l h", "b"), ("DequantizeLinear", "b s o", "y"),
+    ], [("s", values() + 4), ("o", np.zeros((), np.int8)), ("l", np.int8(-7) + np.zeros((), np.int8)),
+        ("h", np.ones((), np.int8))])  # fmt: skip
+    channels_last = ("qonnx.custom_op.channels_last", 13)
+    c = channels_last[0] + "::"
+    graph_file("channels_last", [
+        (c + "Conv", "x w", "a", {"kernel_shape": [3, 3]}), (c + "MaxPool", "a", "y", {"kernel_shape": [2, 2]}),
+    ], [("w", values(2, 3, 3, 2))], (1, 4, 4, 2), imports=[channels_last])  # fmt: skip
+    graph_file("residual", [
+        ("Conv", "x w wb", "c", {"auto_pad": "SAME_UPPER"}), ("Add", "c x", "a"), ("Concat", "a x", "k", {"axis": 1}),
+        ("GlobalAveragePool", "k", "p"), ("Reshape", "p t", "f"), ("Softmax", "f", "y", {"axis": 1}),
+    ], [*weight, *target])  # fmt: skip
+    graph_file("shapes", [
+        ("Shape", "x", "a"), ("Gather", "a i", "b"), ("Unsqueeze", "b ax", "c"), ("Concat", "c m", "d", {"axis": 0}),
+        ("Reshape", "x d", "e"), ("Split", "e", "f h", {"axis": 1}), ("Sub", "f h", "y"),
+    ], [("i", np.array(0)), ("ax", np.array([0])), ("m", np.array([-1]))])  # fmt: skip
+    graph_file("old", [
+        ("Unsqueeze", "x", "a", {"axes": [0]}), ("Squeeze", "a", "b", {"axes": [0]}), ("Clip", "b", "c", {"min": 0.0}),
+        ("Pad", "c", "d", {"pads": [0, 0, 1, 1] * 2}), ("Upsample", "d u", "e", {"mode": "nearest"}),
+        ("Slice", "e", "f", {"starts": [0], "ends": [2], "axes": [2]}), ("Dropout", "f", "g", {"ratio": 0.5}),
+        ("ReduceMean", "g", "h", {"axes": [2, 3]}), ("TopK", "h", "y k", {"k": 1}),
+    ], [("u", np.array([1, 1, 2, 2], np.float32))], opset=9)  # fmt: skip
+    graph_file("new", [
+        ("LayerNormalization", "x g", "a", {"axis": -1}), ("Gelu", "a", "b", {"approximate": "tanh"}),
+        ("ReduceMean", "b t", "c", {"keepdims": 0}), ("Resize", "c   u", "d"), ("Split", "d", "e f", {"num_outputs": 2}),
+        ("Swish", "e", "y"),
+    ], [("g", values(4)), ("t", np.array([3])), ("u", np.array([1, 1, 2], np.float32))], opset=24)  # fmt: skip
+    graph_file("constants", [
+        ("Constant", "", "a", {"value_floats": [1.0, 2.0]}), ("Constant", "", "b", {"value_int": 3}),
+        ("Cast", "b", "c", {"to": 1}), ("Mul", "a c", "d"), ("ConstantOfShape", "t", "e"), ("Add", "x d", "y"),
+    ], [("t", np.array([2, 2]))], (2, 2))  # fmt: skip
+
+    # Broken in one way each.
+    graph_file("cycle", [("Add", "x b", "a"), ("Neg", "a", "b"), ("Neg", "b", "y")])
+    graph_file("self", [("Neg", "y", "y")])
+    graph_file("missing", [("Add", "x nobody", "y")])
+    graph_file("twice", [("Neg", "x", "y"), ("Abs", "x", "y")])
+    graph_file("same_names", [("Add", "x w", "y")], [("w", values(1)), ("w", values(2))])
+    graph_file("overflow", [("Add", "x w", "y")], [("w", onnx.TensorProto(name="w", data_type=1, dims=[2**40] * 3))])
+    graph_file("huge", [("Expand", "x w", "y")], [("w", np.array([2**40, 2**40]))], (1, 1))
+    graph_file("wide", [("Transpose", "w", "t", {"perm": [1, 0]}), ("Add", "x t", "y")], [("w", values(0, 3))], (0, 0))
+    for i, place in enumerate(["weights.bin", "sub/weights.bin", "../outside.bin", "/etc/hostname", "link.bin",
+                               "up/outside.bin", "sub/../../outside.bin"]):  # fmt: skip
+        w = onnx.TensorProto(name="w", data_type=1, dims=[4], data_location=onnx.TensorProto.EXTERNAL)
+        for key, value in (("location", place), ("offset", "8"), ("length", "16")):
+            w.external_data.add(key=key, value=value)
+        graph_file(f"external{i}", [("Add", "x w", "y")], [("w", w)])
+
+    def function(name, *calls):
+        nodes = [onnx.helper.make_node(call, [i], [o], domain="f" if call[0] == "F" else "") for call, i, o in calls]
+        return onnx.helper.make_function("f", name, ["a"], ["b"], nodes, [onnx.helper.make_opsetid("", 13),
+                                                                        onnx.helper.make_opsetid("f", 1)])  # fmt: skip
+
+    def call(file, *functions):
+        graph_file(file, [("f::F0", "x", "y")], imports=[("f", 1)], functions=functions)
+
+    call("function", function("F0", ("Neg", "a", "c"), ("F1", "c", "b")), function("F1", ("Abs", "a", "b")))
+    call("recursion", function("F0", ("F0", "a", "b")))
+    call("recursions", function("F0", ("F1", "a", "b")), function("F1", ("F0", "a", "b")))
+    doubling = [function(f"F{i}", (f"F{i + 1}", "a", "c"), (f"F{i + 1}", "c", "b")) for i in range(30)]
+    call("doubling", *doubling, function("F30", ("Neg", "a", "b")))
+    put("graph", "nonsense.onnx", b"\x08\x08nonsense")
+
+
 def recipe():
     put("recipe", "minimal.yaml", "version: 1\nweights: int4:group=128\n")
     put("recipe", "whole.yaml", """version: 1
@@ -275,6 +378,7 @@ def main():
     tokenizer()
     torch_files()
     onnx_files()
+    graphs()
     recipe()
 
 

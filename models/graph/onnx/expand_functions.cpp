@@ -22,16 +22,22 @@ bool has_body(const Node& node) {
 }  // namespace
 
 Graph expand_functions(Graph graph, const Engine& engine) {
+  return expand_functions(std::move(graph), [&](const Node& node) { return !engine.knows(node); });
+}
+
+Graph expand_functions(Graph graph, const std::function<bool(const Node&)>& is_wanted) {
   register_qonnx_schemas();
   for (int round = 0; round < kMostRounds; ++round) {
     std::set<std::pair<std::string, std::string>> wanted;
     for (const Node& node : graph.nodes) {
-      if (!is_opaque(node) && !engine.knows(node) && has_body(node)) wanted.emplace(node.domain, node.op);
+      if (!is_opaque(node) && is_wanted(node) && has_body(node)) wanted.emplace(node.domain, node.op);
     }
     if (wanted.empty()) break;
     // Large constants stand in as inputs, so that they are not copied.
     graph = infer_shapes(std::move(graph));
-    onnx::ModelProto model = to_proto(graph, {.most_elements = kSmallConstant, .keep_opaque = true});
+    onnx::ModelProto model = to_proto(graph, {.most_elements = kSmallConstant,
+                                            .keep_opaque = true,
+                                            .quantized_as_inputs = true});
     try {
       const auto set =
           onnx::inliner::FunctionIdSet::Create(onnx::inliner::FunctionIdVector(wanted.begin(), wanted.end()));
@@ -44,6 +50,7 @@ Graph expand_functions(Graph graph, const Engine& engine) {
     expanded.inputs = graph.inputs;
     for (const auto& [name, tensor] : graph.initializers)
       expanded.initializers.insert_or_assign(name, tensor);
+    expanded.quantized = std::move(graph.quantized);
     graph = std::move(expanded);
   }
   return graph;

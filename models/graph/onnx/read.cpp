@@ -1,11 +1,11 @@
 #include "models/graph/onnx/read.h"
 
-#include <onnx/inliner/inliner.h>
 #include <onnx/onnx_pb.h>
 
 #include "formats/io/mapped_file.h"
 #include "formats/io/text.h"
 #include "models/graph/onnx/from_proto.h"
+#include "models/graph/onnx/local_functions.h"
 
 namespace crumb::graph {
 namespace {
@@ -23,14 +23,7 @@ Graph read(std::span<const std::byte> bytes, const DataFolder& folder) {
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model.has_graph()) {
     throw Error("not an ONNX model, or a damaged one");
   }
-  if (model.functions_size() > 0) {
-    try {
-      onnx::inliner::InlineLocalFunctions(model, true);
-    } catch (const std::exception& error) {
-      throw Error(std::string("the model's own functions cannot be put in place of their calls: ") +
-                  error.what());
-    }
-  }
+  inline_local_functions(model, bytes.size());
   return from_proto(model, folder);
 }
 

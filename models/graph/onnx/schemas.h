@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "models/graph/graph.h"
+
 namespace crumb::graph {
 
 /// The newest operator set of ONNX that the library knows.
@@ -19,5 +21,13 @@ void register_qonnx_schemas();
 std::optional<std::int64_t> since_version(const std::string& op, std::int64_t opset);
 bool schema_has_attribute(const std::string& op, std::int64_t opset, const std::string& attribute);
 std::size_t most_inputs(const std::string& op, std::int64_t opset);
+
+/// What an attribute is that a node does not have; nothing where the operator set names no default.
+std::optional<Attribute> default_attribute(const std::string& op, std::int64_t opset, const std::string& attribute);
+
+enum class Side : std::uint8_t { kInput, kOutput };
+
+/// Whether input or output `i` may be of this type. Where the operator set has no such input: true.
+bool schema_takes(const std::string& op, std::int64_t opset, Side side, std::size_t i, ElementType type);
 
 }  // namespace crumb::graph

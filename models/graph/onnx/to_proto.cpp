@@ -143,9 +143,20 @@ onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
       set_type(value_of(tensor), info);
     }
   }
+  for (const auto& [name, constant] : graph.quantized) {
+    if (!options.quantized_as_inputs) {
+      throw Error("the constant " + quote_text(name) + " is kept as codes, which ONNX has no place for: lower " +
+                  "it to a quantizer first");
+    }
+    onnx::ValueInfoProto& info = *proto.add_input();
+    info.set_name(name);
+    const auto shape = constant.shape();
+    set_type({.type = ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())}, info);
+  }
   for (const Node& node : graph.nodes) add_node(node, options, proto);
   const auto is_boundary = [&](const std::string& name) {
-    return graph.initializers.contains(name) || std::ranges::find(graph.inputs, name) != graph.inputs.end() ||
+    return graph.initializers.contains(name) || graph.quantized.contains(name) ||
+           std::ranges::find(graph.inputs, name) != graph.inputs.end() ||
            std::ranges::find(graph.outputs, name) != graph.outputs.end();
   };
   for (const auto& [name, value] : graph.values) {

@@ -35,7 +35,8 @@ Graph readable_names(Graph graph) {
   for (Node& node : graph.nodes) {
     node.name = node.op + "_" + std::to_string(counts[node.op]++);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      if (graph.constant(node.inputs[i])) give(node.inputs[i], node.name + "_param" + std::to_string(i));
+      if (graph.constant(node.inputs[i]) || graph.quantized.contains(node.inputs[i]))
+        give(node.inputs[i], node.name + "_param" + std::to_string(i));
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       give(node.outputs[i], node.name + "_out" + std::to_string(i));
@@ -51,15 +52,20 @@ Graph readable_names(Graph graph) {
     for (std::string& value : *boundary) rename(value);
   }
   std::map<std::string, Tensor> initializers;
+  std::map<std::string, QuantizedConstant> quantized;
   std::map<std::string, Value> values;
   for (const auto& [old, fresh] : names) {
     if (const auto found = graph.initializers.find(old); found != graph.initializers.end()) {
       initializers[fresh] = std::move(found->second);
     }
+    if (const auto found = graph.quantized.find(old); found != graph.quantized.end()) {
+      quantized[fresh] = std::move(found->second);
+    }
     if (const auto found = graph.values.find(old); found != graph.values.end())
       values[fresh] = std::move(found->second);
   }
   graph.initializers = std::move(initializers);
+  graph.quantized = std::move(quantized);
   graph.values = std::move(values);
   return tidy(std::move(graph));
 }

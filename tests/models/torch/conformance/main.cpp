@@ -2,8 +2,8 @@
 //
 //   crumb_onnx_cases [--exact | --step=S] [--gradients] FOLDER...
 //
-// One line a case: "passed|failed|unsupported|refused<TAB>folder<TAB>why". `unsupported`: operators without a
-// kernel; `refused`: files that are not read (strings, sequences, ...).
+// One line a case: "passed|failed|unsupported|refused<TAB>folder<TAB>why". `unsupported`: operators with neither
+// a kernel nor a body of operators that have one; `refused`: files that are not read (strings, sequences, ...).
 //
 //   --exact       values must be equal bit by bit, NaN to any NaN; otherwise within the suite's tolerances
 //   --step=S      values may be off by S, at most one in 10,000 of them, and are equal otherwise
@@ -20,6 +20,8 @@
 #include <string_view>
 
 #include "models/graph/onnx/read.h"
+#include "models/graph/passes/passes.h"
+#include "models/torch/execute/engine.h"
 #include "models/torch/execute/graph_module.h"
 
 namespace {
@@ -96,7 +98,8 @@ std::string difference(const TypedTensor& found, const TypedTensor& expected, co
 std::string run_case(const fs::path& folder, const Options& options, std::string& why) {
   crumb::graph::Graph graph;
   try {
-    graph = crumb::graph::read_onnx(folder / "model.onnx");
+    graph = crumb::graph::expand_functions(crumb::graph::read_onnx(folder / "model.onnx"),
+                                           crumb::torch_ops::engine());
   } catch (const crumb::Error& error) {
     why = error.what();
     return "refused";

@@ -1,0 +1,54 @@
+// A quantized network as a file for other tools.
+//
+// The file holds the integers that were meant: weights as (code - zero point) * scale, which rounding to nearest
+// turns into the same codes again. After writing, the file is read back and every quantizer's integers are compared
+// with what was meant; a difference is an Error, and no file is left.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "export/lint/lint.h"
+#include "models/graph/engine.h"
+#include "models/graph/graph.h"
+
+namespace crumb::exporting {
+
+enum class Form : std::uint8_t {
+  kQonnx,  ///< QONNX's quantizers
+  kQcdq,   ///< QuantizeLinear, Clip, DequantizeLinear
+  kFloat,  ///< quantized values folded into float constants; quantizers of activations are left out
+};
+
+/// "qonnx", "qcdq", "float".
+std::string_view name_of(Form form);
+
+/// Throws usage Error, which names the nearest one.
+Form form_named(std::string_view name);
+
+struct WriteOptions {
+  Profile profile = Profile::kQonnx;  ///< kQonnx form: whose rules are kept, beside the portable ones
+  std::int64_t opset = 0;             ///< 0: 13, or the least that the operators need
+  std::map<std::string, std::vector<std::int64_t>> shapes;  ///< of inputs; else 1 for what is open
+  bool keep_dynamic = false;   ///< open sizes stay open (kQcdq and kFloat)
+  bool integer_view = false;   ///< kQonnx: quantizers of scale 1, and the scales as Mul behind them
+  bool weights_as_float = false;  ///< kQcdq: weights as float32 behind a QuantizeLinear of their own
+  bool native_types = false;      ///< kQcdq, operator set 21: INT4, UINT4, FLOAT4, float8 and scales of blocks
+  const graph::Engine* engine = nullptr;  ///< folds what constants alone decide, where it is given
+};
+
+struct WriteReport {
+  std::int64_t opset = 0;
+  std::size_t weights = 0, activations = 0;  ///< quantizers in the file
+  std::vector<std::string> notes;            ///< what a person should know: where ties can differ, ...
+};
+
+/// Throws Error that names the nodes that the form or profile cannot say, or cannot say without changing numbers.
+WriteReport write(const graph::Graph& graph, Form form, const std::filesystem::path& path,
+                  const WriteOptions& options = {});
+
+}  // namespace crumb::exporting
