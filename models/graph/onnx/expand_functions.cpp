@@ -35,9 +35,8 @@ Graph expand_functions(Graph graph, const std::function<bool(const Node&)>& is_w
     if (wanted.empty()) break;
     // Large constants stand in as inputs, so that they are not copied.
     graph = infer_shapes(std::move(graph));
-    onnx::ModelProto model = to_proto(graph, {.most_elements = kSmallConstant,
-                                            .keep_opaque = true,
-                                            .quantized_as_inputs = true});
+    onnx::ModelProto model =
+        to_proto(graph, {.most_elements = kSmallConstant, .keep_opaque = true, .quantized_as_inputs = true});
     try {
       const auto set =
           onnx::inliner::FunctionIdSet::Create(onnx::inliner::FunctionIdVector(wanted.begin(), wanted.end()));

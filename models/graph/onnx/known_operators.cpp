@@ -31,6 +31,11 @@ std::size_t most_inputs(const std::string& op, std::int64_t opset) {
   return schema ? static_cast<std::size_t>(schema->max_input()) : 0;
 }
 
+std::size_t least_inputs(const std::string& op, std::int64_t opset) {
+  const onnx::OpSchema* schema = schema_of(op, opset);
+  return schema ? static_cast<std::size_t>(schema->min_input()) : 0;
+}
+
 std::optional<Attribute> default_attribute(const std::string& op, std::int64_t opset,
                                            const std::string& attribute) {
   const onnx::OpSchema* schema = schema_of(op, opset);

@@ -60,8 +60,7 @@ class Growth {
   }
 
   std::size_t of_function(Function& function) {
-    if (function.is_open)
-      throw Error("its function " + quote_text(function.body->name()) + " calls itself");
+    if (function.is_open) throw Error("its function " + quote_text(function.body->name()) + " calls itself");
     if (function.bytes > 0) return function.bytes;
     if (depth_ >= kMostNested) {
       throw Error("its functions call each other more than " + std::to_string(kMostNested) + " deep");

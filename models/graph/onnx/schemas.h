@@ -17,13 +17,15 @@ std::int64_t newest_opset();
 void register_qonnx_schemas();
 
 /// Of ONNX's operator `op` in operator set `opset`: the version since which it is as it is there (nothing where it
-/// does not exist or is deprecated), whether it has an attribute, how many inputs it takes at most.
+/// does not exist or is deprecated), whether it has an attribute, how many inputs it takes at most and at least.
 std::optional<std::int64_t> since_version(const std::string& op, std::int64_t opset);
 bool schema_has_attribute(const std::string& op, std::int64_t opset, const std::string& attribute);
 std::size_t most_inputs(const std::string& op, std::int64_t opset);
+std::size_t least_inputs(const std::string& op, std::int64_t opset);
 
 /// What an attribute is that a node does not have; nothing where the operator set names no default.
-std::optional<Attribute> default_attribute(const std::string& op, std::int64_t opset, const std::string& attribute);
+std::optional<Attribute> default_attribute(const std::string& op, std::int64_t opset,
+                                           const std::string& attribute);
 
 enum class Side : std::uint8_t { kInput, kOutput };
 

@@ -29,6 +29,12 @@ Graph expand_functions(Graph graph, const std::function<bool(const Node&)>& is_w
 /// than what they are made of, and random numbers.
 Graph fold_constants(Graph graph, const Engine& engine);
 
+/// Constant nodes become initializers, unless they are outputs of the graph.
+Graph plain_constants(Graph graph);
+
+/// What fold_constants does, without an engine: float32 and int64 results of the operators that ConstantValues knows.
+Graph fold_known(Graph graph);
+
 /// BatchNormalization in inference, behind a Conv, ConvTranspose, Gemm or MatMul whose weight is a constant that
 /// nobody else uses, goes into weight and bias.
 Graph fold_batch_norm(Graph graph);

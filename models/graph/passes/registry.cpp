@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "models/graph/edit.h"
+#include "models/graph/passes/opset.h"
 #include "models/graph/passes/passes.h"
 
 namespace crumb::graph {
@@ -15,11 +16,17 @@ Graph expanded(Graph graph, const Engine* engine) { return expand_functions(std:
 
 Graph folded(Graph graph, const Engine* engine) { return fold_constants(std::move(graph), *engine); }
 
+template <int Target>
+Graph at_opset(Graph graph, const Engine*) {
+  return with_opset(std::move(graph), Target);
+}
+
 constexpr Pass kPasses[] = {
     {"infer-shapes", "types and shapes of every value", plain<infer_shapes>},
     {"expand-functions", "operators that are not known by the body that the standard gives them", expanded,
      true},
     {"fold-constants", "compute what depends on constants only; quantizers stay", folded, true},
+    {"plain-constants", "Constant nodes become initializers", plain<plain_constants>},
     {"fold-batch-norm", "batch normalization into the weights before it", plain<fold_batch_norm>},
     {"gemm-to-matmul", "Gemm becomes MatMul and Add", plain<gemm_to_matmul>},
     {"matmul-to-gemm", "MatMul and Add become Gemm", plain<matmul_to_gemm>},
@@ -27,6 +34,9 @@ constexpr Pass kPasses[] = {
     {"remove-identities", "drop what changes nothing", plain<remove_identities>},
     {"fold-transposes", "transposes of constants into the constants", plain<fold_transposes>},
     {"readable-names", "short unique names for nodes and values", plain<readable_names>},
+    {"opset-13", "as operator set 13 of ONNX writes it, which most tools take", at_opset<13>},
+    {"opset-17", "as operator set 17 of ONNX writes it", at_opset<17>},
+    {"opset-21", "as operator set 21 of ONNX writes it", at_opset<21>},
     {"tidy", "sort the nodes and drop what no output needs", plain<tidy>},
 };
 
