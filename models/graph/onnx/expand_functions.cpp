@@ -1,5 +1,6 @@
 #include <onnx/inliner/inliner.h>
 
+#include <algorithm>
 #include <set>
 
 #include "models/graph/onnx/from_proto.h"
@@ -17,6 +18,17 @@ constexpr std::int64_t kSmallConstant = 1024;  // elements; larger ones need not
 bool has_body(const Node& node) {
   const auto* schema = onnx::OpSchemaRegistry::Schema(node.op, static_cast<int>(node.version), node.domain);
   return schema && (schema->HasFunction() || schema->HasContextDependentFunction());
+}
+
+/// The inliner asks for the types of the values that a body takes, and knows them of values only.
+void state_initializers(onnx::GraphProto& graph) {
+  for (const onnx::TensorProto& tensor : graph.initializer()) {
+    onnx::ValueInfoProto& value = *graph.add_value_info();
+    value.set_name(tensor.name());
+    auto& type = *value.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(tensor.data_type());
+    for (const std::int64_t size : tensor.dims()) type.mutable_shape()->add_dim()->set_dim_value(size);
+  }
 }
 
 }  // namespace
@@ -37,6 +49,7 @@ Graph expand_functions(Graph graph, const std::function<bool(const Node&)>& is_w
     graph = infer_shapes(std::move(graph));
     onnx::ModelProto model =
         to_proto(graph, {.most_elements = kSmallConstant, .keep_opaque = true, .quantized_as_inputs = true});
+    state_initializers(*model.mutable_graph());
     try {
       const auto set =
           onnx::inliner::FunctionIdSet::Create(onnx::inliner::FunctionIdVector(wanted.begin(), wanted.end()));
@@ -45,7 +58,8 @@ Graph expand_functions(Graph graph, const std::function<bool(const Node&)>& is_w
       break;  // whoever executes the graph names the nodes
     }
     Graph expanded = from_proto(model, {});
-    if (expanded.nodes.size() == graph.nodes.size()) break;
+    const auto is_found = [&](const Node& node) { return wanted.contains({node.domain, node.op}); };
+    if (std::ranges::count_if(expanded.nodes, is_found) >= std::ranges::count_if(graph.nodes, is_found)) break;
     expanded.inputs = graph.inputs;
     for (const auto& [name, tensor] : graph.initializers)
       expanded.initializers.insert_or_assign(name, tensor);

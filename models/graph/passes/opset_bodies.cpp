@@ -178,9 +178,7 @@ Graph expand_for_opset(Graph graph, std::int64_t target) {
     BodyWriter(graph, target).go();
     graph = infer_shapes(sorted(std::move(graph)));
     if (std::ranges::none_of(graph.nodes, is_wanted)) break;
-    const std::size_t before = graph.nodes.size();
     graph = infer_shapes(expand_functions(std::move(graph), is_wanted));
-    if (graph.nodes.size() == before) break;
   }
   return graph;
 }

@@ -160,12 +160,12 @@ NodeMover::Why NodeMover::grid_sample(Node& node, std::int64_t from) {
 NodeMover::Why NodeMover::quantize_linear(Node& node, std::int64_t from) {
   if (down(from, 21) && node.op == "QuantizeLinear" && node.int_or("output_dtype", 0) != 0) {
     const auto type = element_type_of(node.int_or("output_dtype", 0));
-    const Value* scale = node.has_input(1) ? graph_.find(node.inputs[1]) : nullptr;
+    const auto scale = node.has_input(1) ? graph_.shape_of(node.inputs[1]) : std::nullopt;
     if (!node.has_input(2)) {
-      if (!type || !scale || !scale->is_static())
+      if (!type || !scale || !std::ranges::all_of(*scale, &Dim::known))
         return "has a type without a zero point" + std::string(kNotKnown);
       Ints shape;
-      for (const Dim& dim : *scale->shape) shape.push_back(dim.size);
+      for (const Dim& dim : *scale) shape.push_back(dim.size);
       const auto count = count_elements(shape);
       const auto bytes = count.ok() ? packed_bytes(*type, count.value()) : Failure{""};
       if (!bytes.ok()) return "has a type without a zero point" + std::string(kNotKnown);

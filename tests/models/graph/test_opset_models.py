@@ -29,7 +29,7 @@ class Case:
         self.name, self.opsets, self.op, self.near = name, opsets, op, near
         self.x = random(*x, seed=7) if isinstance(x, tuple) else x
         self.constants = constants or {}
-        self.inputs, self.outputs, self.attributes = inputs.split(" "), outputs.split(), attributes
+        self.inputs, self.outputs, self.attributes = inputs.split(" ") if inputs else [], outputs.split(), attributes
         self.domain = domain
 
     def model(self, opset):
@@ -126,8 +126,8 @@ CASES = [
     Case("argmax, the first", (12, 13, 18), "ArgMax", axis=1, select_last_index=0),
     Case("gemm", (9, 11, 13, 18), "Gemm", "x w b", {"w": random(6, 4), "b": random(4)}, x=(3, 6), alpha=0.5),
     Case("constant", (12, 13, 19, 21), "Constant", "", value_floats=[1.0, 2.0]),
-    Case("average pool", (10, 11, 19, 22), "AveragePool", kernel_shape=[2, 2], count_include_pad=1, pads=[1, 1, 1, 1]),
-    Case("average pool, not dilated", (19, 22), "AveragePool", kernel_shape=[2, 2], ceil_mode=1),
+    Case("average pool", (10, 11, 19, 22), "AveragePool", kernel_shape=[2, 2], count_include_pad=1, pads=[1, 1, 1, 1], near=True),
+    Case("average pool, not dilated", (19, 22), "AveragePool", kernel_shape=[2, 2], ceil_mode=1, near=True),
     Case("max pool", (8, 10, 11, 12, 22), "MaxPool", kernel_shape=[2, 2], strides=[2, 2]),
     Case("lp pool", (11, 18, 22), "LpPool", kernel_shape=[2, 2], p=2),
     Case("conv", (9, 11, 13, 22), "Conv", "x w", {"w": random(2, 3, 3, 3)}),
@@ -142,7 +142,6 @@ CASES = [
     Case("roi align", (10,), "RoiAlign", "x r b", {"r": f32(0, 0, 3, 3).reshape(1, 4), "b": i64(0)}, output_height=2, output_width=2),
     Case("roi align, as of old", (16, 22), "RoiAlign", "x r b", {"r": f32(0, 0, 3, 3).reshape(1, 4), "b": i64(0)}, output_height=2, output_width=2,
          coordinate_transformation_mode="output_half_pixel"),
-    Case("grid sample", (16,), "GridSample", "x g", {"g": np.tanh(random(2, 3, 3, 2))}, mode="bilinear"),
     Case("cumsum", (11, 14), "CumSum", "x a", {"a": np.int64(1)}),
     Case("relu", EVERY, "Relu"),
     Case("elu", EVERY, "Elu"),
@@ -172,6 +171,7 @@ REFUSED = [
     (Case("dilated", (19,), "AveragePool", kernel_shape=[2, 2], dilations=[2, 2]), 13, "'dilations'"),
     (Case("bits", (18,), "BitwiseNot", x=np.arange(4)), 13, "does not exist in operator set 13"),
     (Case("time", (14,), "RNN", "x w r", {"w": random(1, 5, 4), "r": random(1, 5, 5)}, x=(2, 3, 4), hidden_size=5, layout=1), 13, "'layout'"),
+    (Case("pictures", (16,), "GridSample", "x g", {"g": np.tanh(random(2, 3, 3, 2))}, mode="bilinear"), 13, "does not exist"),
     (Case("half_pixel", (16,), "RoiAlign", "x r b", {"r": f32(0, 0, 3, 3).reshape(1, 4), "b": i64(0)}, output_height=2, output_width=2), 13, "half_pixel"),
 ]  # fmt: skip
 
@@ -220,6 +220,18 @@ def test_what_cannot_be_said_is_refused_by_name(crumb, tmp_path, case, target, w
     done = crumb("passes", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", f"opset-{target}", status=1)
     assert "'node'" in done.stderr and word in done.stderr
     assert not (tmp_path / "o.onnx").exists()
+
+
+@pytest.mark.parametrize(("opset", "target", "mode"), [(16, 21, "linear"), (20, 17, "bicubic")])
+def test_grids_are_sampled_by_other_names(crumb, tmp_path, opset, target, mode):
+    old, new = {"linear": ("bilinear", "linear"), "bicubic": ("cubic", "bicubic")}[mode]
+    case = Case(mode, (opset,), "GridSample", "x g", {"g": np.tanh(random(2, 3, 3, 2))}, mode=old)
+    onnx.save(case.model(opset), tmp_path / "before.onnx")
+    crumb("passes", tmp_path / "before.onnx", "-o", tmp_path / "after.onnx", f"opset-{target}")
+    model = onnx.load(tmp_path / "after.onnx")
+    assert model.graph.node[-1].attribute[0].s.decode() == new
+    expected, found = execute(case.model(opset), case.x)[0], execute(model, case.x)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_attention_goes_by_its_definition(crumb, tmp_path):
