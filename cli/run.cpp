@@ -84,6 +84,8 @@ void add_verbs(CLI::App& app) {
   add_lint(app);
   add_cost(app);
   add_passes(app);
+  add_export(app);
+  add_convert(app);
 }
 
 int run(const std::vector<std::string>& arguments) {

@@ -22,6 +22,8 @@ void add_run(CLI::App& app);
 void add_lint(CLI::App& app);
 void add_cost(CLI::App& app);
 void add_passes(CLI::App& app);
+void add_export(CLI::App& app);
+void add_convert(CLI::App& app);
 
 /// All of them, in the order of --help.
 void add_verbs(CLI::App& app);

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "export/lint/lint.h"
-#include "models/graph/engine.h"
 #include "models/graph/graph.h"
 
 namespace crumb::exporting {
@@ -33,12 +32,12 @@ Form form_named(std::string_view name);
 struct WriteOptions {
   Profile profile = Profile::kQonnx;  ///< kQonnx form: whose rules are kept, beside the portable ones
   std::int64_t opset = 0;             ///< 0: 13, or the least that the operators need
-  std::map<std::string, std::vector<std::int64_t>> shapes;  ///< of inputs; else 1 for what is open
-  bool keep_dynamic = false;   ///< open sizes stay open (kQcdq and kFloat)
-  bool integer_view = false;   ///< kQonnx: quantizers of scale 1, and the scales as Mul behind them
+  /// Of inputs. Sizes that stay open become 1 in QONNX, which needs static shapes; elsewhere they stay open.
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  bool integer_view = false;      ///< kQonnx: quantizers of scale 1, and the scales as Mul behind them
   bool weights_as_float = false;  ///< kQcdq: weights as float32 behind a QuantizeLinear of their own
-  bool native_types = false;      ///< kQcdq, operator set 21: INT4, UINT4, FLOAT4, float8 and scales of blocks
-  const graph::Engine* engine = nullptr;  ///< folds what constants alone decide, where it is given
+  bool allow_arithmetic = false;  ///< kQcdq: float arithmetic for what QuantizeLinear cannot say
+  bool native_types = false;  ///< kQcdq, operator set 21: INT4, UINT4, FLOAT4, float8 and scales of blocks
 };
 
 struct WriteReport {

@@ -78,7 +78,7 @@ Graph make_bipolar(Graph graph, Profile profile) {
   for (const std::size_t i : found) {
     graph.nodes[i].op = "BipolarQuant";
     graph.nodes[i].inputs.resize(2);
-    graph.nodes[i].attributes.clear();
+    for (const char* name : {"signed", "narrow", "rounding_mode"}) graph.nodes[i].attributes.erase(name);
   }
   graph::drop_unused(graph);
   return graph;

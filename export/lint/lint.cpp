@@ -8,6 +8,7 @@
 #include "formats/text/nearest_name.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/onnx/read.h"
+#include "models/graph/passes/passes.h"
 
 namespace crumb::exporting {
 namespace {
@@ -17,25 +18,7 @@ constexpr int kMostRounds = 8;  // of fixes: one may leave work for another befo
 constexpr std::array kProfiles = {Profile::kQonnx, Profile::kFinn, Profile::kHls4ml, Profile::kOnnxruntime};
 
 /// Constants are initializers, and types and shapes are known as far as they can be.
-Graph prepared(Graph graph) {
-  std::vector<Node> nodes;
-  for (Node& node : graph.nodes) {
-    const bool is_output =
-        node.has_output(0) && std::ranges::find(graph.outputs, node.outputs[0]) != graph.outputs.end();
-    auto constant = node.has_output(0) && !is_output ? graph::constant_of(node) : std::nullopt;
-    if (!constant) {
-      nodes.push_back(std::move(node));
-      continue;
-    }
-    Value& known = graph.values[node.outputs[0]];
-    auto annotations = std::move(known.annotations);
-    known = graph::value_of(*constant);
-    known.annotations = std::move(annotations);
-    graph.initializers.emplace(node.outputs[0], std::move(*constant));
-  }
-  graph.nodes = std::move(nodes);
-  return graph::resolve_shapes(std::move(graph));
-}
+Graph prepared(Graph graph) { return graph::resolve_shapes(graph::plain_constants(std::move(graph))); }
 
 std::vector<Finding> check(const Graph& graph, Profile profile, const graph::FileFacts* file) {
   const Subject subject(graph, profile, file);

@@ -65,6 +65,24 @@ Tensor QuantizedConstant::value() const {
   return Tensor::floats(shape(), values);
 }
 
+std::vector<float> levels_of(const QuantizedConstant& constant) {
+  const QuantizedTensor& tensor = *constant.tensor;
+  const RowDecoder decoder(tensor.view());
+  const MatrixShape& matrix = tensor.layout.matrix;
+  std::vector<float> levels(matrix.size());
+  std::vector<std::uint8_t> codes(matrix.cols);
+  for (std::uint64_t row = 0; row < matrix.rows; ++row) {
+    decoder.codes(row, 0, codes);
+    for (std::uint64_t column = 0; column < matrix.cols; ++column) {
+      const std::uint64_t block = row / tensor.encoding.block_rows * tensor.layout.blocks_per_row +
+                                  column / tensor.encoding.block_cols;
+      levels[row * matrix.cols + column] = decoder.grid().values[codes[column]] - decoder.zero_point(block);
+    }
+  }
+  if (std::ranges::is_sorted(constant.axes)) return levels;
+  return permuted(levels, signed_shape(tensor), constant.axes);
+}
+
 std::vector<std::int64_t> axes_with_output(std::size_t rank, std::size_t output_axis) {
   std::vector<std::int64_t> order(rank);  // of the value's axes in the tensor
   std::iota(order.begin(), order.end(), 0);

@@ -23,6 +23,9 @@ struct QuantizedConstant {
   Tensor value() const;                     ///< decoded, float32
 };
 
+/// Codes less zero points, in the order of the value: value = level * scale.
+std::vector<float> levels_of(const QuantizedConstant& constant);
+
 /// The value's output axis first, the others in their order: MatMul's [K, N] with output axis 1 gives {1, 0}.
 std::vector<std::int64_t> axes_with_output(std::size_t rank, std::size_t output_axis);
 

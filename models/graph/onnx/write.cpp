@@ -3,6 +3,8 @@
 #include <optional>
 
 #include "formats/io/output_file.h"
+#include "formats/io/text.h"
+#include "models/graph/onnx/read.h"
 #include "models/graph/onnx/to_proto.h"
 
 namespace crumb::graph {
@@ -43,11 +45,19 @@ void move_outside(const std::string& location, const Tensor& tensor, OutputFile&
   data.append(tensor.bytes());
 }
 
+/// What lies in the file so far, as a graph.
+Graph read_back(const OutputFile& file) {
+  std::vector<std::byte> bytes(file.size());
+  file.read_at(0, bytes);
+  const std::filesystem::path folder = file.path().parent_path();
+  return parse_onnx(bytes, folder.empty() ? "." : folder).take(quote_text(file.path().string()));
+}
+
 }  // namespace
 
 std::string onnx_bytes(const Graph& graph) { return serialized(to_proto(graph)); }
 
-void write_onnx(const Graph& graph, const std::filesystem::path& path) {
+void write_onnx(const Graph& graph, const std::filesystem::path& path, const ReadBack& check) {
   std::optional<OutputFile> data;
   onnx::ModelProto model;
   if (constant_bytes(graph) <= kMostInside) {
@@ -71,6 +81,15 @@ void write_onnx(const Graph& graph, const std::filesystem::path& path) {
   OutputFile file(path);
   file.append(bytes);
   if (data) data->commit();
+  if (check) {
+    try {
+      check(read_back(file));
+    } catch (...) {
+      std::error_code ignored;
+      if (data) std::filesystem::remove(data->path(), ignored);
+      throw;
+    }
+  }
   file.commit();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "models/graph/graph.h"
@@ -13,7 +14,9 @@ namespace crumb::graph {
 std::string onnx_bytes(const Graph& graph);
 
 /// Written beside the target and renamed; a graph of 2 GB and more puts its large initializers into
-/// `<file>.data` beside it.
-void write_onnx(const Graph& graph, const std::filesystem::path& path);
+/// `<file>.data` beside it. `check` is given what the written bytes read back as, before they get the target's name:
+/// where it throws, no file is left, and an older one stays (but not its data file).
+using ReadBack = std::function<void(const Graph& found)>;
+void write_onnx(const Graph& graph, const std::filesystem::path& path, const ReadBack& check = {});
 
 }  // namespace crumb::graph

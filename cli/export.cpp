@@ -1,0 +1,119 @@
+// crumb export and crumb convert: a quantized network as a file for other tools.
+#include <filesystem>
+#include <iostream>
+
+#include "cli/output.h"
+#include "cli/shape_flags.h"
+#include "cli/verb.h"
+#include "export/write.h"
+#include "formats/io/text.h"
+#include "models/graph/onnx/read.h"
+#include "quant/checkpoint_run.h"
+
+namespace crumb::cli {
+namespace {
+
+using exporting::Form;
+
+struct Options {
+  std::string input, output, to, profile = "qonnx";
+  std::vector<std::string> shapes;
+  std::int64_t opset = 0;
+  bool weights_as_float = false, native_types = false, allow_arithmetic = false, integer_view = false;
+  bool json = false;
+};
+
+void refuse_flags_of_other_forms(const Options& options, Form form) {
+  const auto only = [&](bool given, const char* flag, Form of) {
+    if (given && form != of) {
+      throw usage_error(std::string(flag) + " is for --to " + std::string(name_of(of)) + ", found --to " +
+                        options.to);
+    }
+  };
+  only(options.weights_as_float, "--weights-as-float", Form::kQcdq);
+  only(options.native_types, "--native-types", Form::kQcdq);
+  only(options.allow_arithmetic, "--allow-arithmetic", Form::kQcdq);
+  only(options.integer_view, "--integer-view", Form::kQonnx);
+  only(options.profile != "qonnx", "--profile", Form::kQonnx);
+}
+
+void print_report(const Options& options, const exporting::WriteReport& report) {
+  if (options.json) {
+    return print_json({{"output", options.output},
+                       {"to", options.to},
+                       {"opset", report.opset},
+                       {"bytes", std::filesystem::file_size(options.output)},
+                       {"weight_quantizers", report.weights},
+                       {"activation_quantizers", report.activations},
+                       {"notes", report.notes}});
+  }
+  for (const std::string& note : report.notes) std::cerr << "note: " << printable(note) << "\n";
+  std::cout << options.output << "  " << options.to << ", operator set " << report.opset << ", "
+            << report.weights << " quantizers of weights, " << report.activations << " of activations, "
+            << megabytes(std::filesystem::file_size(options.output))
+            << "; read back, every integer is the same\n";
+}
+
+void export_verb(const Options& options) {
+  const Form form = exporting::form_named(options.to);
+  refuse_flags_of_other_forms(options, form);
+  refuse_overwriting_inputs({options.input}, options.output);
+  const graph::Graph graph = graph::read_onnx(options.input);
+  const exporting::WriteOptions write{.profile = exporting::profile_named(options.profile),
+                                      .opset = options.opset,
+                                      .shapes = read_shapes(options.shapes),
+                                      .integer_view = options.integer_view,
+                                      .weights_as_float = options.weights_as_float,
+                                      .allow_arithmetic = options.allow_arithmetic,
+                                      .native_types = options.native_types};
+  try {
+    print_report(options, exporting::write(graph, form, options.output, write));
+  } catch (const Error& error) {
+    throw Error(quote_text(options.input) + ": " + error.what());
+  }
+}
+
+CLI::App* add(CLI::App& app, const char* name, const char* what, const std::shared_ptr<Options>& options) {
+  CLI::App* verb = app.add_subcommand(name, what);
+  verb->add_option("--to", options->to, "qonnx, qcdq (QuantizeLinear, Clip, DequantizeLinear) or float")
+      ->required();
+  verb->add_option("--profile", options->profile, "qonnx: whose rules are kept (qonnx, finn, hls4ml)");
+  verb->add_option("--opset", options->opset, "ONNX's operator set; else 13, or the least that will do");
+  verb->add_option("--shape", options->shapes, kShapeHelp);
+  verb->add_flag("--integer-view", options->integer_view,
+                 "qonnx: quantizers of scale 1, and the scales as Div and Mul beside them");
+  verb->add_flag(
+      "--weights-as-float", options->weights_as_float,
+      "qcdq: weights as float32 behind a QuantizeLinear, which qonnx's converter reads without loss");
+  verb->add_flag("--native-types", options->native_types,
+                 "qcdq, operator set 21 and later: int4, uint4, ... as element types");
+  verb->add_flag("--allow-arithmetic", options->allow_arithmetic,
+                 "qcdq: float arithmetic for quantizers that QuantizeLinear cannot say");
+  verb->add_flag("--json", options->json, "Print JSON");
+  verb->callback([options] { export_verb(*options); });
+  return verb;
+}
+
+}  // namespace
+
+void add_export(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      add(app, "export", "Write a quantized network for other tools (QONNX, QCDQ, float ONNX)", options);
+  verb->add_option("model", options->input, "The network: a graph (.onnx, .crumb)")->required();
+  verb->add_option("-o,--output", options->output, "The file to write (.onnx)")->required();
+  verb->footer(
+      "The file is read back before it gets its name: every quantizer's integers must be those that were "
+      "meant.\n\n"
+      "Example:\n  crumb export net.crumb -o net.onnx --to qonnx --profile finn --shape image=1x3x32x32");
+}
+
+void add_convert(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = add(app, "convert", "Rewrite an ONNX file between QONNX, QCDQ and float", options);
+  verb->add_option("input", options->input, "The file to read (.onnx)")->required();
+  verb->add_option("output", options->output, "The file to write (.onnx)")->required();
+  verb->footer("Example:\n  crumb convert TFC_2W2A.onnx tfc_qcdq.onnx --to qcdq");
+}
+
+}  // namespace crumb::cli

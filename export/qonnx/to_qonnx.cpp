@@ -1,0 +1,71 @@
+#include "export/qonnx/to_qonnx.h"
+
+#include "export/lint/subject.h"
+#include "export/qonnx/bake_weights.h"
+#include "export/qonnx/integer_view.h"
+#include "export/read_back.h"
+#include "formats/io/text.h"
+#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/passes/opset.h"
+#include "models/graph/passes/passes.h"
+#include "models/graph/qonnx/infer_datatypes.h"
+#include "models/graph/qonnx/quantized_constants.h"
+
+namespace crumb::exporting {
+namespace {
+
+constexpr std::int64_t kUsualOpset = 13;
+constexpr std::size_t kMostNamed = 20;
+
+/// Only Trunc has a second version there.
+Graph with_general_domain(Graph graph) {
+  bool is_used = false;
+  for (const Node& node : graph.nodes) is_used |= node.domain == kQonnxDomain;
+  if (is_used) graph.opsets.emplace(kQonnxDomain, 1);
+  return graph;
+}
+
+[[noreturn]] void refuse(const std::vector<Finding>& findings, Profile profile) {
+  std::string text = "the graph cannot be written for " + std::string(name_of(profile)) +
+                     " without changing what it computes:";
+  for (std::size_t i = 0; i < findings.size() && i < kMostNamed; ++i) {
+    text += "\n  " + findings[i].rule + "  " + quote_text(findings[i].node) + ": " + findings[i].message;
+  }
+  if (findings.size() > kMostNamed) {
+    text += "\n  and " + std::to_string(findings.size() - kMostNamed) + " more";
+  }
+  throw Error(text);
+}
+
+/// The form that all profiles share.
+Graph portable(Graph graph) {
+  graph = graph::remove_identities(std::move(graph));
+  graph = bake_weights(std::move(graph));
+  graph = graph::gemm_to_matmul(std::move(graph));
+  graph = graph::extract_conv_bias(std::move(graph));
+  return graph::fold_transposes(std::move(graph));
+}
+
+}  // namespace
+
+Graph to_qonnx(Graph graph, const QonnxOptions& options) {
+  Graph lowered = graph::lower_quantized(graph);
+  expect_same_codes(graph, lowered);
+  graph = graph::bind_shapes(graph::plain_constants(std::move(lowered)), options.shapes);
+  graph = graph::fold_known(std::move(graph));
+  graph = graph::with_opset(std::move(graph),
+                            options.opset > 0 ? options.opset : graph::least_opset(graph, kUsualOpset));
+  graph = marked(with_general_domain(std::move(graph)));
+  const Graph meant = graph;
+  graph = fix(portable(std::move(graph)), options.profile);
+  expect_same_constants(meant, graph);
+  graph = unmarked(std::move(graph));
+  if (options.integer_view) graph = integer_view(std::move(graph));
+  graph = graph::readable_names(graph::infer_shapes(std::move(graph)));
+  graph = graph::annotate_integers(graph::resolve_shapes(std::move(graph)));
+  if (const auto findings = lint(graph, options.profile); !findings.empty())
+    refuse(findings, options.profile);
+  return graph;
+}
+
+}  // namespace crumb::exporting

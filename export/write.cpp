@@ -1,0 +1,111 @@
+#include "export/write.h"
+
+#include <algorithm>
+#include <array>
+
+#include "export/lint/subject.h"
+#include "export/qcdq/from_qcdq.h"
+#include "export/qcdq/to_qcdq.h"
+#include "export/qonnx/bake_weights.h"
+#include "export/qonnx/to_qonnx.h"
+#include "export/read_back.h"
+#include "formats/io/text.h"
+#include "formats/text/nearest_name.h"
+#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/onnx/read.h"
+#include "models/graph/onnx/write.h"
+#include "models/graph/passes/passes.h"
+#include "models/graph/qonnx/quantized_constants.h"
+
+namespace crumb::exporting {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kUsualOpset = 13;
+constexpr std::array<std::string_view, 3> kFormNames = {"qonnx", "qcdq", "float"};
+
+std::size_t count_of(const Graph& graph, bool constants) {
+  std::size_t count = 0;
+  for (const QuantizerMeaning& meaning : meanings_of(graph))
+    count += meaning.constant.has_value() == constants;
+  return count;
+}
+
+bool has_linear_quantizers(const Graph& graph) {
+  return std::ranges::any_of(
+      graph.nodes, [](const Node& node) { return node.is("QuantizeLinear") || node.is("DequantizeLinear"); });
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + quote_text(name);
+  return text;
+}
+
+WriteReport write_qonnx(const Graph& graph, const fs::path& path, const WriteOptions& options) {
+  const Graph meant = to_qonnx(graph, {.profile = options.profile,
+                                       .opset = options.opset,
+                                       .shapes = options.shapes,
+                                       .integer_view = options.integer_view});
+  const auto meanings = meanings_of(meant);
+  graph::write_onnx(meant, path, [&](const Graph& found) {
+    expect_same(meanings, meanings_of(graph::infer_shapes(found)), true);
+  });
+  return {.opset = meant.opset(), .weights = count_of(meant, true), .activations = count_of(meant, false)};
+}
+
+/// Weights as initializers of quantizers, shapes as far as they are known or given.
+Graph prepared(const Graph& graph, const WriteOptions& options) {
+  Graph lowered = graph::lower_quantized(graph);
+  expect_same_codes(graph, lowered);
+  lowered = graph::plain_constants(std::move(lowered));
+  lowered = options.shapes.empty() ? graph::resolve_shapes(std::move(lowered))
+                                   : graph::bind_shapes(std::move(lowered), options.shapes);
+  return graph::fold_known(std::move(lowered));
+}
+
+WriteReport write_qcdq(const Graph& graph, const fs::path& path, const WriteOptions& options) {
+  const Graph source = bake_weights(prepared(graph, options));
+  QcdqReport told;
+  const Graph made = to_qcdq(source,
+                             {.opset = options.opset > 0 ? options.opset : kUsualOpset,
+                              .native_types = options.native_types,
+                              .weights_as_float = options.weights_as_float,
+                              .allow_arithmetic = options.allow_arithmetic},
+                             &told);
+  const auto meanings = meanings_of(from_qcdq(made));
+  graph::write_onnx(made, path,
+                    [&](const Graph& found) { expect_same(meanings, meanings_of(from_qcdq(found)), true); });
+  WriteReport report{
+      .opset = made.opset(), .weights = count_of(source, true), .activations = count_of(source, false)};
+  const auto note = [&](const char* text, const std::vector<std::string>& names) {
+    if (!names.empty()) report.notes.push_back(text + joined(names));
+  };
+  note("QuantizeLinear adds the zero point after rounding: exact ties may differ by one step at ", told.ties);
+  note("written as float arithmetic: ", told.arithmetic);
+  note("one bit, which only the metadata tell from three values: ", told.bipolar);
+  return report;
+}
+
+}  // namespace
+
+std::string_view name_of(Form form) { return kFormNames[static_cast<std::size_t>(form)]; }
+
+Form form_named(std::string_view name) {
+  const auto found = std::ranges::find(kFormNames, name);
+  if (found == kFormNames.end()) {
+    const std::vector<std::string_view> names(kFormNames.begin(), kFormNames.end());
+    throw usage_error(unknown_name("form", name, names) + " (qonnx, qcdq, float)");
+  }
+  return static_cast<Form>(found - kFormNames.begin());
+}
+
+WriteReport write(const Graph& graph, Form form, const fs::path& path, const WriteOptions& options) {
+  const Graph source = has_linear_quantizers(graph) ? from_qcdq(graph) : graph;
+  if (form == Form::kQonnx) return write_qonnx(source, path, options);
+  if (form == Form::kQcdq) return write_qcdq(source, path, options);
+  throw Error("float is not there yet");
+}
+
+}  // namespace crumb::exporting
