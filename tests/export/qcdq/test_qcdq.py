@@ -1,42 +1,12 @@
 """QONNX to QCDQ and back: what onnxruntime computes of it, and that every integer stays."""
 
-import os
-import subprocess
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 from qcdq_models import QONNX, Case, Net, counts, expected, formats, integers, quantizers, run
 
 SHAPE = (3, 5, 7)
-
-
-@pytest.fixture(scope="session")
-def convert(crumb_bin):
-    """convert("to", model or path, out, "--opset=21") writes out and gives the report's lines by kind."""
-    binary = Path(os.environ.get("CRUMB_QCDQ_CASES", crumb_bin.parent / "tests" / "crumb_qcdq_cases"))
-    assert binary.is_file(), f"{binary} has not been built"
-
-    def call(way, source, out, *options, error=False):
-        if not isinstance(source, (str, Path)):
-            path = out.with_suffix(".in.onnx")
-            onnx.save(source, path)
-            source = path
-        done = subprocess.run([binary, way, source, out, *options], capture_output=True, text=True, timeout=300)
-        if error:
-            assert done.returncode == 1, done
-            return done.stderr
-        assert done.returncode == 0, done.stderr
-        onnx.checker.check_model(onnx.load(out))
-        report = {}
-        for line in done.stdout.splitlines():
-            kind, node = line.split("\t")
-            report.setdefault(kind, []).append(node)
-        return report
-
-    return call
 
 
 def values(rng, shape, spread=4.0):
@@ -307,8 +277,7 @@ def test_float_arithmetic_computes_the_same_numbers(convert, tmp_path):
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_trunc_as_float_arithmetic(convert, tmp_path, version):
-    from qonnx.custom_op.general.trunc import trunc as trunc_v1
-    from qonnx.custom_op.general import trunc as module
+    from qonnx.custom_op.general.trunc import trunc_v1, trunc_v2
 
     rng = np.random.default_rng(14)
     net = Net(SHAPE, qonnx=version)
@@ -323,11 +292,10 @@ def test_trunc_as_float_arithmetic(convert, tmp_path, version):
                 attributes = {"rounding_mode": mode}
                 wanted[name] = trunc_v1(x, np.float32(0.25), np.float32(zeropt), np.float32(8), np.float32(5), mode)
             else:
-                if not hasattr(module, "trunc_v2"):
-                    pytest.skip("this qonnx has no function for Trunc v2")
                 inputs += [net.const(f"{name}_t", 2.0), net.const(f"{name}_o", 5.0)]
                 attributes = {"rounding_mode": mode, "signed": 1, "narrow": 0}
-                wanted[name] = module.trunc_v2(x, np.float32(0.25), np.float32(zeropt), np.float32(8), np.float32(2), np.float32(5), mode, 1, 0)  # fmt: skip
+                numbers = (np.float32(v) for v in (8, 0, 1, 2, 5))
+                wanted[name] = trunc_v2(x, np.float32(0.25), np.float32(zeropt), *numbers, mode)
             net.output(net.node("Trunc", inputs, name, QONNX, **attributes), SHAPE)
     assert "Trunc" in convert("to", net.model(), tmp_path / "no.onnx", error=True)
     there = tmp_path / "there.onnx"
@@ -362,7 +330,7 @@ def test_floats_of_eight_bits(convert, tmp_path, options):
                 numbers = [net.const(f"{full}_{i}", v) for i, v in enumerate((scale, e, m, bias, largest))]
                 net.output(net.node("FloatQuant", [source, *numbers], full, QONNX, has_inf=inf, has_nan=nan, has_subnormal=1, saturation=1, rounding_mode="ROUND"), SHAPE)  # fmt: skip
                 args = (np.float32(v) for v in (e, m, bias, largest))
-                wanted[full] = float_quant(data if kind == "w" else x, scale, *args, inf, nan, 1, "ROUND", 1)
+                wanted[full] = float_quant(data if kind == "w" else x, scale, *args, inf, nan, 1, 1, "ROUND")
     there, back = tmp_path / "there.onnx", tmp_path / "back.onnx"
     assert "operator set 19" in convert("to", net.model(), there, error=True)
     convert("to", net.model(), there, "--opset=19", *options)
