@@ -6,6 +6,13 @@
 namespace crumb::cli {
 namespace {
 
+/// Fields that only say something of graphs.
+constexpr std::pair<std::string_view, std::string RecipeFlags::*> kGraphFlags[] = {
+    {"activations", &RecipeFlags::activations},
+    {"inputs", &RecipeFlags::inputs},
+    {"biases", &RecipeFlags::biases},
+    {"batch_norm", &RecipeFlags::batch_norm}};
+
 /// An empty value would pass for a flag that was not given.
 std::string not_empty(const std::string& value) {
   return value.empty() ? "found nothing, expected a value" : "";
@@ -72,6 +79,7 @@ void add_recipe_flags(CLI::App& verb, RecipeFlags& flags) {
                 "Quantize what matches GLOB with SPEC, be it a bias or a norm; or 'keep' it");
   add_field_flag(verb, "embeddings", flags.embeddings);
   add_field_flag(verb, "zstd", flags.zstd);
+  for (const auto& [key, member] : kGraphFlags) add_field_flag(verb, key, flags.*member);
 }
 
 Recipe recipe_of(const RecipeFlags& flags) {
@@ -93,6 +101,9 @@ Recipe recipe_of(const RecipeFlags& flags) {
 
 void apply_flags(const RecipeFlags& flags, Recipe& recipe) {
   if (!flags.zstd.empty()) set_field("zstd", flags.zstd, recipe);
+  for (const auto& [key, member] : kGraphFlags) {
+    if (!(flags.*member).empty()) set_field(key, flags.*member, recipe);
+  }
   if (!flags.include.empty() && !recipe.weights) {
     throw usage_error("--include needs a spec for weights, which are kept; --set 'GLOB=SPEC' names one");
   }

@@ -12,6 +12,7 @@ namespace crumb::cli {
 
 struct RecipeFlags {
   std::string scheme, recipe, weights, embeddings, zstd;
+  std::string activations, inputs, biases, batch_norm;  ///< of a graph
   std::vector<std::string> include, exclude, set;
 
   /// Whether --scheme, --weights or --recipe says how weights are quantized.

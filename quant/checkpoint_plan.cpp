@@ -205,10 +205,26 @@ class Planner {
   std::unordered_map<std::string_view, std::vector<size_t>> names_;  // full names and layers
 };
 
+/// What a recipe says of operators and edges cannot be done to tensors.
+void refuse_graph_fields(const Recipe& recipe) {
+  std::string found;
+  if (recipe.activations) found = "activations: " + recipe.activations->to_string();
+  if (recipe.inputs && *recipe.inputs) found = "inputs: " + to_string(*recipe.inputs);
+  if (recipe.bias_bits > 0) found = "biases: int" + std::to_string(recipe.bias_bits);
+  for (const Rule& rule : recipe.rules) {
+    if (!rule.is_for_graphs()) continue;
+    found = "a rule for operators or activations" + (rule.origin.empty() ? "" : " (" + rule.origin + ")");
+  }
+  if (found.empty()) return;
+  throw usage_error("the recipe has " + found +
+                    ", and a checkpoint has no operators: not yet; only graphs (.onnx) can be quantized so");
+}
+
 }  // namespace
 
 std::vector<PlannedTensor> plan_tensors(const std::vector<TensorEntry>& tensors, const nlohmann::json* config,
                                         const Recipe& recipe) {
+  refuse_graph_fields(recipe);
   return Planner(tensors, config, recipe).plan();
 }
 

@@ -16,7 +16,8 @@ constexpr std::string_view kGranularityNames[] = {"tensor", "channel", "group", 
 /// Parses one spec; keeps the whole text for messages.
 class SpecParser {
  public:
-  explicit SpecParser(std::string_view text) : text_(text) {}
+  explicit SpecParser(std::string_view text, bool for_activations = false)
+      : text_(text), for_activations_(for_activations) {}
 
   QuantSpec parse() {
     if (text_.size() > 256) fail("a spec has at most 256 characters, found " + std::to_string(text_.size()));
@@ -54,6 +55,7 @@ class SpecParser {
                         : unknown_name("number format", name, names));
     }
     spec_.range = spec_.number->default_range();
+    if (for_activations_) spec_.granularity = Granularity::kTensor;
     if (spec_.block_format) {
       spec_.granularity = Granularity::kGroup;
       spec_.block_cols = spec_.block_format->block;
@@ -70,6 +72,7 @@ class SpecParser {
     if (std::ranges::find(kGranularityNames, key) != std::end(kGranularityNames)) {
       return parse_granularity(key, has_value, value);
     }
+    if (key == "token") fail("'token' is not supported yet: scales that are found as values come");
     if (std::ranges::find(kKeys, key) == std::end(kKeys)) {
       std::vector<std::string_view> names(std::begin(kGranularityNames), std::end(kGranularityNames));
       names.insert(names.end(), std::begin(kKeys), std::end(kKeys));
@@ -207,11 +210,36 @@ class SpecParser {
       fail("search=" + search_name() + " is for integer, half-integer, binary and minifloat grids, found " +
            name);
     }
+    for_activations_ ? finish_activations(name) : finish_weights();
+  }
+
+  void finish_weights() const {
+    if (spec_.search == Search::kEma) fail("search=ema is for activations");
+  }
+
+  /// What one quantizer on an edge can say.
+  void finish_activations(const std::string& name) const {
+    if (spec_.block_format) {
+      fail(name + " is not supported yet for activations: its scales are found as values come");
+    }
+    if (spec_.granularity != Granularity::kTensor) {
+      fail("activations have one scale a tensor, found '" +
+           std::string(kGranularityNames[static_cast<size_t>(spec_.granularity)]) + "' (not yet)");
+    }
+    if (spec_.number->grid == Grid::kCodebook) {
+      fail("activations are integers, half-integers, binary or minifloats, found " + name);
+    }
+    if (spec_.search == Search::kHqo || spec_.search == Search::kLsq) {
+      fail("activations are searched by absmax, percentile, mse or ema, found search=" + search_name());
+    }
+    if (spec_.round.rounding == Rounding::kStochastic) fail("activations cannot be rounded at random");
+    if (spec_.pad) fail("'pad' is for groups, and activations have none");
   }
 
   std::string search_name() const { return std::string(kSearchNames[static_cast<size_t>(spec_.search)]); }
 
   std::string_view text_;
+  bool for_activations_;
   QuantSpec spec_;
   std::vector<std::string_view> seen_;
   bool rest_remains_ = false;
@@ -236,13 +264,19 @@ constexpr Scheme kSchemes[] = {
     {"MXFP4", "mxfp4", "OCP microscaling: 4-bit floats in blocks of 32"},
     {"MXFP8", "mxfp8_e4m3", "OCP microscaling: 8-bit floats in blocks of 32"},
     {"NVFP4", "nvfp4", "4-bit floats in blocks of 16 with two levels of scales"},
-    {"W8A8", "", "8-bit weights and activations: not yet, activations come with graphs"},
-    {"W4A8", "", "4-bit weights, 8-bit activations: not yet, activations come with graphs"},
+    {"W8A8", "int8:channel", "8-bit weights and activations, for graphs",
+     "uint8:tensor:search=percentile=99.999"},
+    {"W4A8", "int4:channel:search=mse", "4-bit weights, 8-bit activations, for graphs",
+     "uint8:tensor:search=percentile=99.999"},
+    {"W4A4", "int4:channel:search=mse", "4-bit weights and activations, for graphs",
+     "uint4:tensor:search=mse"},
 };
 
 }  // namespace
 
 QuantSpec QuantSpec::parse(std::string_view text) { return SpecParser(text).parse(); }
+
+QuantSpec QuantSpec::parse_activations(std::string_view text) { return SpecParser(text, true).parse(); }
 
 std::string QuantSpec::to_string() const {
   std::string text(block_format ? block_format->name : number->name);
@@ -324,7 +358,7 @@ std::string spec_grammar() {
          "\n"
          "  search  how a scale is found: " +
          joined(kSearchNames) +
-         " (percentile=P)\n"
+         " (percentile=P; ema: activations only)\n"
          "  range   which codes of integers are used: " +
          joined(kRangeNames) +
          "\n"
@@ -339,21 +373,17 @@ std::string spec_grammar() {
 
 std::span<const Scheme> schemes() { return kSchemes; }
 
-QuantSpec parse_scheme(std::string_view name) {
+const Scheme& find_scheme(std::string_view name) {
   std::string upper(name);
   std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
   std::vector<std::string_view> names;
   for (const Scheme& scheme : kSchemes) {
     names.push_back(scheme.name);
-    if (scheme.name != upper) continue;
-    if (scheme.spec.empty()) {
-      throw usage_error("scheme " + upper +
-                        ": not yet; quantized activations come with graphs. Weight-only "
-                        "schemes are W8A16, W4A16, W3A16, W2A16, FP8, MXFP4, MXFP8, NVFP4");
-    }
-    return QuantSpec::parse(scheme.spec);
+    if (scheme.name == upper) return scheme;
   }
   throw usage_error(unknown_name("scheme", name, names));
 }
+
+QuantSpec parse_scheme(std::string_view name) { return QuantSpec::parse(find_scheme(name).spec); }
 
 }  // namespace crumb

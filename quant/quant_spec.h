@@ -4,7 +4,8 @@
 //
 //   scale   f32 f16 bf16 e8m0 e4m3   how scales are stored (f32 per tensor and channel, f16 per group and
 //           block)
-//   search  absmax percentile=P mse hqo lsq kmeans   how a scale is found (absmax; kmeans for palettes)
+//   search  absmax percentile=P mse hqo lsq kmeans ema   how a scale is found (absmax; kmeans for palettes;
+//           ema, for activations only, is the moving average over batches of what absmax takes)
 //   range   narrow full              which codes of an integer grid are used (signed: narrow, unsigned: full)
 //   zero    none int float           the zero point (none)
 //   round   half_even half_up half_down ceil floor up down stochastic=SEED   (half_even)
@@ -13,6 +14,9 @@
 //
 // Block formats (mxfp4, nvfp4, ...) bring granularity and scale format; search, round and pad may be given.
 // The default granularity is channel.
+//
+// Activations take the same line with one scale for the whole tensor, which is their default: integers,
+// half-integers, binary and minifloats, searched by absmax, percentile, mse or ema.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +34,11 @@
 namespace crumb {
 
 enum class Granularity : uint8_t { kTensor, kChannel, kGroup, kBlock };
-enum class Search : uint8_t { kAbsmax, kPercentile, kMse, kHqo, kLsq, kKmeans };
+enum class Search : uint8_t { kAbsmax, kPercentile, kMse, kHqo, kLsq, kKmeans, kEma };
 
 /// The names of the searches in specs, indexed by the enumerator.
-inline constexpr std::string_view kSearchNames[] = {"absmax", "percentile", "mse", "hqo", "lsq", "kmeans"};
+inline constexpr std::string_view kSearchNames[] = {"absmax", "percentile", "mse", "hqo",
+                                                    "lsq",    "kmeans",     "ema"};
 
 struct QuantSpec {
   const NumberFormat* number = nullptr;       ///< the element format; never null after parse()
@@ -53,6 +58,8 @@ struct QuantSpec {
 
   /// Throws Error(kUsage) naming the part that is wrong and the nearest valid name.
   static QuantSpec parse(std::string_view text);
+  /// The same for activations.
+  static QuantSpec parse_activations(std::string_view text);
 
   /// The canonical line: what parse() needs to give this spec again, defaults left out.
   std::string to_string() const;
@@ -68,16 +75,20 @@ struct QuantSpec {
 /// The grammar with every name that may stand in it, for help: several lines, without a newline at the end.
 std::string spec_grammar();
 
-/// A named scheme ("W4A16") and the spec of its weights, or why it is not there yet.
+/// A named scheme ("W4A16"): the spec of its weights, and of its activations.
 struct Scheme {
   std::string_view name;
-  std::string_view spec;     ///< empty when unsupported
-  std::string_view summary;  ///< one line for help
+  std::string_view spec;              ///< of weights; empty when unsupported
+  std::string_view summary;           ///< one line for help
+  std::string_view activations = {};  ///< their spec; empty: they stay
 };
 
 std::span<const Scheme> schemes();
 
-/// The spec of a scheme, by name in any case. Throws Error(kUsage) for an unknown or not yet supported name.
+/// A scheme by name, in any case. Throws Error(kUsage) for an unknown or not yet supported name.
+const Scheme& find_scheme(std::string_view name);
+
+/// The spec of its weights.
 QuantSpec parse_scheme(std::string_view name);
 
 }  // namespace crumb

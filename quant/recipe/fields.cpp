@@ -43,7 +43,33 @@ Rule::Role parse_role(const std::string& text) {
   return static_cast<Rule::Role>(found - std::begin(kRoleNames));
 }
 
-constexpr std::string_view kNotYetActivations = "quantized activations come with graphs";
+constexpr int kMostBiasBits = 32;
+
+/// "int32": signed, two to 32 bits.
+int parse_bias(const std::string& text) {
+  if (text == "keep") return 0;
+  const std::string digits = text.starts_with("int") ? text.substr(3) : "";
+  const bool good = !digits.empty() && digits.size() <= 2 &&
+                    digits.find_first_not_of("0123456789") == std::string::npos && digits.front() != '0';
+  const int bits = good ? std::stoi(digits) : 0;
+  if (bits < 2 || bits > kMostBiasBits) {
+    throw usage_error("expected int2 to int32, as in int32, or keep, found " + quote_text(text));
+  }
+  return bits;
+}
+
+Recipe::BatchNorm parse_batch_norm(const std::string& text) {
+  if (text == "fold") return Recipe::BatchNorm::kFold;
+  if (text == "keep") return Recipe::BatchNorm::kKeep;
+  throw usage_error("expected fold or keep, found " + quote_text(text));
+}
+
+void check_operator(const std::string& name) {
+  const bool good = !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+  if (!good) throw usage_error("expected the name of an operator, as in Conv, found " + quote_text(name));
+}
 
 const Field<Recipe> kRecipeFields[] = {
     {{"version", FieldKind::kScalar, "1", "The version of the recipe's form", "1", ""},
@@ -71,13 +97,41 @@ const Field<Recipe> kRecipeFields[] = {
      }},
     {{"rules", FieldKind::kRules, "a list of rules", "What differs from the above, by name; later rules win",
       "[{match: {name: \"lm_head\"}, skip: true}]", "--include --exclude --set"}},
-    {{"activations", FieldKind::kNotYet, "", kNotYetActivations}},
+    {{"activations", FieldKind::kScalar, "SPEC or keep",
+      "Of a graph: the spec of what operators with weights, residual adds and concatenations take in, or "
+      "'keep' (keep)",
+      "uint8:tensor", "--activations"},
+     [](Recipe& recipe, const Values& values) { recipe.activations = parse_activations_or_keep(values[0]); },
+     [](const Recipe& recipe) {
+       return recipe.activations ? Values{recipe.activations->to_string()} : Values{};
+     }},
+    {{"inputs", FieldKind::kScalar, "SPEC or keep",
+      "Of a graph: the spec of its inputs, or 'keep' (as activations)", "int8:tensor", "--inputs"},
+     [](Recipe& recipe, const Values& values) {
+       recipe.inputs.emplace(parse_activations_or_keep(values[0]));
+     },
+     [](const Recipe& recipe) { return recipe.inputs ? Values{to_string(*recipe.inputs)} : Values{}; }},
+    {{"biases", FieldKind::kScalar, "intN or keep",
+      "Of a graph: bits of biases, at the scale of the input times that of the weight, or 'keep' (keep)",
+      "int32", "--biases"},
+     [](Recipe& recipe, const Values& values) { recipe.bias_bits = parse_bias(values[0]); },
+     [](const Recipe& recipe) {
+       return recipe.bias_bits == 0 ? Values{} : Values{"int" + std::to_string(recipe.bias_bits)};
+     }},
+    {{"batch_norm", FieldKind::kScalar, "fold or keep",
+      "Of a graph: whether batch normalization goes into the weights before it (fold)", "keep",
+      "--batch-norm"},
+     [](Recipe& recipe, const Values& values) { recipe.batch_norm = parse_batch_norm(values[0]); },
+     [](const Recipe& recipe) {
+       return recipe.batch_norm == Recipe::BatchNorm::kFold ? Values{} : Values{"keep"};
+     }},
     {{"stages", FieldKind::kNotYet, "", "methods beyond rounding come with graphs"}},
 };
 
 const Field<Rule> kRuleFields[] = {
-    {{"match", FieldKind::kMatch, "a map", "Which tensors: by name, by role, or by both",
-      "{name: \"*.query.weight\"}", "", true}},
+    {{"match", FieldKind::kMatch, "a map",
+      "Which tensors: by name, by role, or by both; of a graph by operator too", "{name: \"*.query.weight\"}",
+      "", true}},
     {{"weights", FieldKind::kScalar, "SPEC", "The spec of what matches", "int8:channel", ""},
      [](Rule& rule, const Values& values) {
        if (values[0] == "keep")
@@ -90,12 +144,16 @@ const Field<Rule> kRuleFields[] = {
        if (!parse_bool(values[0])) throw usage_error("expected true, found 'false'; leave it out instead");
        rule.weights = std::nullopt;
      },
-     [](const Rule& rule) { return rule.weights ? Values{} : Values{"true"}; }},
+     [](const Rule& rule) { return rule.skips() ? Values{"true"} : Values{}; }},
     {{"optional", FieldKind::kScalar, "true or false",
       "Whether a rule may match nothing, which is an error otherwise (false)", "true", ""},
      [](Rule& rule, const Values& values) { rule.optional = parse_bool(values[0]); },
      [](const Rule& rule) { return rule.optional ? Values{"true"} : Values{}; }},
-    {{"activations", FieldKind::kNotYet, "", kNotYetActivations}},
+    {{"activations", FieldKind::kScalar, "SPEC or keep",
+      "Of a graph: the spec of what the matching operators take in, or, of those that have no weights, give",
+      "uint8:tensor", ""},
+     [](Rule& rule, const Values& values) { rule.activations.emplace(parse_activations_or_keep(values[0])); },
+     [](const Rule& rule) { return rule.activations ? Values{to_string(*rule.activations)} : Values{}; }},
     {{"accumulator", FieldKind::kNotYet, "", "accumulators come with graphs"}},
 };
 
@@ -119,8 +177,19 @@ const Field<Rule::Match> kMatchFields[] = {
        for (const Rule::Role role : match.role) names.emplace_back(kRoleNames[static_cast<size_t>(role)]);
        return names;
      }},
-    {{"op", FieldKind::kNotYet, "", "operators come with graphs"}},
-    {{"depthwise", FieldKind::kNotYet, "", "operators come with graphs"}},
+    {{"op", FieldKind::kList, "an operator of ONNX, Linear or Embedding, or a list of them",
+      "Of a graph: operators; Linear is MatMul and Gemm, Embedding is Gather", "[Conv, Linear]", ""},
+     [](Rule::Match& match, const Values& values) {
+       std::ranges::for_each(values, check_operator);
+       match.op = values;
+     },
+     [](const Rule::Match& match) { return match.op; }},
+    {{"depthwise", FieldKind::kScalar, "true or false",
+      "Of a graph: convolutions with as many groups as channels, or all others", "true", ""},
+     [](Rule::Match& match, const Values& values) { match.depthwise = parse_bool(values[0]); },
+     [](const Rule::Match& match) {
+       return match.depthwise ? Values{*match.depthwise ? "true" : "false"} : Values{};
+     }},
 };
 
 }  // namespace

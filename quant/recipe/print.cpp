@@ -101,7 +101,8 @@ std::string long_rule(const Rule& rule, const std::string& indent) {
 std::string rules_text(const std::vector<Rule>& rules) {
   std::string text;
   for (const Rule& rule : rules) {
-    const bool is_long = std::max(rule.match.name.size(), rule.match.role.size()) > kMostInLine;
+    const bool is_long =
+        std::max({rule.match.name.size(), rule.match.role.size(), rule.match.op.size()}) > kMostInLine;
     text += is_long ? long_rule(rule, "  ") : "  - {" + inline_fields(rule) + "}\n";
   }
   return text;
@@ -113,8 +114,11 @@ std::string print(const Recipe& recipe, bool comments) {
     if (field.kind == FieldKind::kNotYet) continue;
     const std::string key(field.key);
     if (comments) text += "# " + std::string(field.help) + "\n";
-    if (field.kind != FieldKind::kRules) {
-      text += key + ": " + value_text(field, field.print(recipe)) + "\n";
+    const std::vector<std::string> values = field.print ? field.print(recipe) : std::vector<std::string>{};
+    if (!values.empty()) {
+      text += key + ": " + value_text(field, values) + "\n";
+    } else if (field.kind != FieldKind::kRules) {
+      if (comments) text += "# " + key + ": " + std::string(field.example) + "\n";
     } else if (!recipe.rules.empty()) {
       text += key + ":\n" + rules_text(recipe.rules);
     } else if (comments) {

@@ -110,7 +110,7 @@ class Reader {
 
   void read_match(const YamlNode& node, Rule::Match& match) {
     if (section(node, "match", match).empty()) {
-      fail(node.line, "match: expected a name, a role or both, found neither");
+      fail(node.line, "match: expected a name, a role or an operator, found none of them");
     }
   }
 
@@ -121,13 +121,23 @@ class Reader {
     for (const YamlNode& item : node.items) {
       Rule rule;
       const auto lines = section(item, "rule", rule);
-      if (lines.contains("weights") == lines.contains("skip")) {
-        fail(item.line, lines.contains("skip")
-                            ? "the rule has both 'weights' and 'skip'; expected one of them"
-                            : "the rule has neither 'weights' nor 'skip: true'");
-      }
+      check_rule(item.line, lines);
+      rule.leaves_weights = !lines.contains("weights") && !lines.contains("skip");
       rule.origin = yaml_place(name_, item.line);
       rules.push_back(std::move(rule));
+    }
+  }
+
+  void check_rule(size_t line, const std::map<std::string_view, size_t>& lines) const {
+    const bool skips = lines.contains("skip");
+    for (const char* key : {"weights", "activations"}) {
+      const std::string word(key);
+      if (skips && lines.contains(key)) {
+        fail(line, "the rule has both '" + word + "' and 'skip'; expected one of them");
+      }
+    }
+    if (!skips && !lines.contains("weights") && !lines.contains("activations")) {
+      fail(line, "the rule has neither 'weights' nor 'activations' nor 'skip: true'");
     }
   }
 

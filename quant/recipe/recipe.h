@@ -1,4 +1,4 @@
-// A recipe: which tensors of a checkpoint are quantized, and how. A plain struct and its YAML.
+// A recipe: which tensors of a checkpoint or graph are quantized, and how. A plain struct and its YAML.
 //
 //   version: 1
 //   weights: int4:group=128         # linear and convolution weights: a spec, or keep
@@ -9,11 +9,21 @@
 //     - {match: {name: "re:.*\\.(query|key)\\.weight", role: weight}, weights: int3:group=64}
 //     - {match: {name: "lm_head"}, skip: true, optional: true}
 //
+// For graphs, besides (models/graph/quantize says where quantizers go):
+//
+//   activations: uint8:tensor       # what operators with weights, residual adds, concatenations take in
+//   inputs: int8:tensor             # what the graph takes in, where that differs
+//   biases: int32                   # at scale_in * scale_weight, or keep
+//   batch_norm: fold                # or keep
+//   rules:
+//     - {match: {op: Conv, depthwise: true}, weights: int8, activations: uint8}
+//
 // Names (quant/recipe/name_pattern.h): a pattern stands for a tensor's full name or for the layer that owns it
 // (the name without its last component). A rule that gives `weights` reaches weights and embedding tables;
 // with match.role those roles only, `any` being every floating tensor; a pattern without wildcards that is a
 // tensor's full name reaches that tensor whatever its role, unless match.role is given. `skip: true` keeps
 // whatever matches.
+// match.op narrows both to operators, by ONNX's names; Linear is MatMul and Gemm, Embedding is Gather.
 // A pattern that reaches nothing is an error unless the rule says `optional: true`.
 //
 // Every field stands once, in quant/recipe/fields.cpp: reading, printing, messages and help derive from there.
@@ -35,6 +45,9 @@ using SpecOrKeep = std::optional<QuantSpec>;
 /// Parses a spec or the word "keep". Throws Error(kUsage).
 SpecOrKeep parse_spec_or_keep(std::string_view text);
 
+/// The same for activations.
+SpecOrKeep parse_activations_or_keep(std::string_view text);
+
 /// The canonical spec, or "keep".
 std::string to_string(const SpecOrKeep& spec);
 
@@ -43,29 +56,44 @@ struct Rule {
   struct Match {
     std::vector<std::string> name;  ///< globs, or re:REGEX; empty: every tensor of the roles
     std::vector<Role> role;         ///< empty: see the head of this file
+    std::vector<std::string> op;    ///< empty: any
+    std::optional<bool> depthwise;  ///< convolutions with as many groups as channels, or all others
     bool operator==(const Match&) const = default;
   };
 
-  Match match;         ///< name, role or both are given
-  SpecOrKeep weights;  ///< none: skip what matches
+  Match match;                            ///< something of it is given
+  SpecOrKeep weights;                     ///< none: skip what matches
+  bool leaves_weights = false;            ///< the rule is about activations alone, and `weights` says nothing
+  std::optional<SpecOrKeep> activations;  ///< none: the rule is about weights alone, unless it skips
   bool optional = false;
+
+  bool skips() const { return !weights && !leaves_weights; }
+  /// Whether only graphs can do what it says.
+  bool is_for_graphs() const { return activations || !match.op.empty() || match.depthwise; }
 
   /// Where the rule comes from, for messages: "'mine.yaml' line 7", "--exclude". No part of its value.
   std::string origin;
 
   bool operator==(const Rule& other) const {
-    return match == other.match && weights == other.weights && optional == other.optional;
+    return match == other.match && weights == other.weights && leaves_weights == other.leaves_weights &&
+           activations == other.activations && optional == other.optional;
   }
 };
 
 struct Recipe {
   static constexpr int kVersion = 1;
   static constexpr size_t kMaxBytes = size_t{4} << 20;  ///< of YAML
+  enum class BatchNorm { kFold, kKeep };
 
   SpecOrKeep weights;
   SpecOrKeep embeddings = QuantSpec::parse("int8:channel");
   int zstd = 0;  ///< 0: off
   std::vector<Rule> rules;
+
+  SpecOrKeep activations = {};
+  std::optional<SpecOrKeep> inputs = {};  ///< none: as activations
+  int bias_bits = 0;                      ///< 0: biases stay
+  BatchNorm batch_norm = BatchNorm::kFold;
 
   bool operator==(const Recipe&) const = default;
 

@@ -65,6 +65,10 @@ class RandomRecipes {
 
   Recipe recipe() {
     Recipe recipe{.weights = spec_or_keep(), .embeddings = spec_or_keep(), .zstd = below(20), .rules = {}};
+    recipe.activations = activations_or_keep();
+    if (below(2) == 0) recipe.inputs.emplace(activations_or_keep());
+    if (below(2) == 0) recipe.bias_bits = 2 + below(31);
+    if (below(2) == 0) recipe.batch_norm = Recipe::BatchNorm::kKeep;
     for (int i = below(5); i > 0; --i) recipe.rules.push_back(rule());
     return recipe;
   }
@@ -74,11 +78,26 @@ class RandomRecipes {
   QuantSpec spec() { return QuantSpec::parse(kSpecs[engine_() % kSpecs.size()]); }
   crumb::SpecOrKeep spec_or_keep() { return below(3) == 0 ? crumb::SpecOrKeep() : spec(); }
 
+  crumb::SpecOrKeep activations_or_keep() {
+    static const std::vector<std::string> kActivations = {"uint8", "int4:search=ema", "e4m3fn:scale=e8m0",
+                                                          "uint2:zero=int:search=percentile=99.5", "binary"};
+    if (below(3) == 0) return {};
+    return QuantSpec::parse_activations(kActivations[engine_() % kActivations.size()]);
+  }
+
   Rule rule() {
     Rule rule{.weights = spec_or_keep(), .optional = below(2) == 0, .origin = "somewhere"};
     for (int i = below(7); i > 0; --i) rule.match.name.push_back(pattern());
     for (int i = below(3); i > 0; --i) rule.match.role.push_back(static_cast<Rule::Role>(below(3)));
-    if (rule.match.name.empty() && rule.match.role.empty()) rule.match.name = {""};
+    static const std::vector<std::string> kOperators = {"Conv", "Linear", "MatMul", "null", "LSTM"};
+    for (int i = below(6); i > 0; --i) rule.match.op.push_back(kOperators[engine_() % kOperators.size()]);
+    if (below(3) == 0) rule.match.depthwise = below(2) == 0;
+    if (rule.match == Rule::Match{}) rule.match.name = {""};
+    if (below(2) == 0 && !rule.skips()) rule.activations.emplace(activations_or_keep());
+    if (rule.activations && below(2) == 0) {
+      rule.leaves_weights = true;
+      rule.weights = {};
+    }
     return rule;
   }
 
@@ -211,12 +230,12 @@ TEST_CASE("recipe: any tensor's name can be named exactly, however many there ar
 
 TEST_CASE("recipe: presets are recipes, in the comments' company too") {
   for (const crumb::Scheme& scheme : crumb::schemes()) {
-    if (scheme.spec.empty()) {
-      CHECK_THROWS_WITH_AS(crumb::preset_recipe(scheme.name), doctest::Contains("not yet"), crumb::Error);
-      continue;
-    }
     const Recipe recipe = crumb::preset_recipe(scheme.name);
-    CHECK(recipe == Recipe{.weights = QuantSpec::parse(scheme.spec)});
+    Recipe expected{.weights = QuantSpec::parse(scheme.spec)};
+    if (!scheme.activations.empty()) {
+      expected.activations = QuantSpec::parse_activations(scheme.activations);
+    }
+    CHECK(recipe == expected);
     CHECK(parse_recipe(to_commented_yaml(recipe), "r") == recipe);
   }
 }
@@ -237,16 +256,59 @@ TEST_CASE("recipe: unknown and repeated keys say file, line, key and the nearest
 }
 
 TEST_CASE("recipe: what comes later is refused with not yet, line and key") {
-  CHECK(says(refusal("weights: int4\nactivations: uint8"), {"line 2", "'activations'", "not yet"}));
   CHECK(says(refusal("weights: int4\nstages:\n  - gptq: {}"), {"line 2", "'stages'", "not yet"}));
   CHECK(says(refusal(with_rule("{match: {name: a}, accumulator: {bits: 16}}")),
              {"line 3", "'accumulator'", "not yet"}));
-  CHECK(says(refusal(with_rule("{match: {name: a}, activations: uint8}")),
-             {"line 3", "'activations'", "not yet"}));
-  CHECK(says(refusal(with_rule("match: {name: a,\n      op: Conv}\n    skip: true")),
-             {"line 4", "'op'", "not yet"}));
-  CHECK(says(refusal(with_rule("{match: {depthwise: true}, skip: true}")),
-             {"line 3", "'depthwise'", "not yet"}));
+}
+
+TEST_CASE("recipe: what graphs have beside tensors") {
+  const Recipe recipe = parse_recipe(R"(weights: int4
+activations: uint8
+inputs: keep
+biases: int32
+batch_norm: keep
+rules:
+  - {match: {op: [Conv, Linear], depthwise: true}, weights: int8, activations: keep}
+  - {match: {op: Relu}, activations: "uint4:search=ema"}
+  - {match: {depthwise: false, name: "stem"}, skip: true}
+)",
+                                     "r");
+  CHECK(recipe.activations->to_string() == "uint8:tensor");
+  REQUIRE(recipe.inputs);
+  CHECK_FALSE(*recipe.inputs);
+  CHECK(recipe.bias_bits == 32);
+  CHECK(recipe.batch_norm == Recipe::BatchNorm::kKeep);
+  CHECK(recipe.rules[0].match.op == std::vector<std::string>{"Conv", "Linear"});
+  CHECK(recipe.rules[0].match.depthwise == true);
+  REQUIRE(recipe.rules[0].activations);
+  CHECK_FALSE(*recipe.rules[0].activations);
+  CHECK(recipe.rules[1].leaves_weights);
+  CHECK_FALSE(recipe.rules[1].skips());
+  CHECK((*recipe.rules[1].activations)->search == crumb::Search::kEma);
+  CHECK(recipe.rules[2].skips());
+  CHECK(parse_recipe(to_yaml(recipe), "r") == recipe);
+
+  const Recipe plain = parse_recipe("weights: int4", "r");
+  CHECK_FALSE(plain.activations);
+  CHECK_FALSE(plain.inputs);
+  CHECK(to_yaml(plain).find("activations") == std::string::npos);
+
+  const std::string weights = "weights: int4\n";
+  CHECK(says(refusal(weights + "activations: uint44"), {"line 2", "activations", "'uint44'", "uint4"}));
+  CHECK(says(refusal(weights + "activations: uint8:channel"), {"line 2", "channel", "not yet"}));
+  CHECK(says(refusal(weights + "activations: uint8:token"), {"line 2", "token", "not"}));
+  CHECK(says(refusal(weights + "activations: mxfp8_e4m3"), {"line 2", "not supported yet"}));
+  CHECK(says(refusal(weights + "activations: int8:search=hqo"), {"line 2", "hqo", "absmax"}));
+  CHECK(says(refusal(weights + "activations: nf4"), {"line 2", "nf4"}));
+  CHECK(says(refusal("weights: int4:search=ema"), {"line 1", "ema", "activations"}));
+  for (const char* biases : {"int1", "int33", "uint8", "int", "32", "int08", "int-8", "int999"}) {
+    CHECK(says(refusal(weights + "biases: " + biases), {"line 2", "biases", biases, "int32"}));
+  }
+  CHECK(says(refusal(weights + "batch_norm: yes"), {"line 2", "batch_norm", "'yes'", "fold"}));
+  CHECK(says(refusal(with_rule("{match: {op: \"Co nv\"}, skip: true}")), {"line 3", "op", "'Co nv'"}));
+  CHECK(says(refusal(with_rule("{match: {op: Conv}, skip: true, activations: uint8}")),
+             {"line 3", "activations", "skip"}));
+  CHECK(says(refusal(with_rule("{match: {op: Conv}}")), {"line 3", "weights", "activations", "skip"}));
 }
 
 TEST_CASE("recipe: wrong values say line, key, what was found and what was expected") {

@@ -1,0 +1,153 @@
+#include "models/graph/quantize/apply.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "formats/io/text.h"
+#include "models/graph/edit.h"
+#include "models/graph/qonnx/quantizer_nodes.h"
+#include "models/graph/quantize/statistics.h"
+
+namespace crumb::graph {
+namespace {
+
+/// QONNX's name for a rounding; the plan has no others.
+std::string rounding_of(const QuantSpec& spec) {
+  if (spec.round.rounding == Rounding::kHalfEven) return "ROUND";
+  std::string name(rounding_name(spec.round.rounding));
+  std::ranges::transform(name, name.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  return name;
+}
+
+bool is_narrow(const QuantSpec& spec) {
+  return spec.number->grid == Grid::kInteger &&
+         (spec.number->least_code(spec.range) != spec.number->least_code(Range::kFull) ||
+          spec.number->greatest_code(spec.range) != spec.number->greatest_code(Range::kFull));
+}
+
+void import_qonnx(Graph& graph, Node& node) {
+  node.version = graph.opsets.emplace(kQonnxDomain, 1).first->second;
+}
+
+void quantize_constants(Graph& graph, const QuantPlan& plan, int threads) {
+  for (const PlannedConstant& constant : plan.constants) {
+    if (!constant.spec) continue;
+    const auto found = graph.initializers.find(constant.value);
+    if (found == graph.initializers.end()) {
+      throw Error("the plan's constant " + quote_text(constant.value) + " is not in the graph");
+    }
+    const auto rank = static_cast<std::size_t>(found->second.rank());
+    const std::size_t axis = constant.output_axis < rank ? constant.output_axis : 0;
+    graph.quantized[constant.value] =
+        rank == 0 ? quantize_constant(*constant.spec, found->second.reshaped({1}), 0, constant.value, threads)
+                  : quantize_constant(*constant.spec, found->second, axis, constant.value, threads);
+    graph.initializers.erase(found);
+  }
+}
+
+void quantize_edge(Graph& graph, const PlannedEdge& edge) {
+  if (!(edge.scale > 0)) throw Error("the edge " + quote_text(edge.value) + " has no scale: calibrate first");
+  const Value* known = graph.find(edge.value);
+  Value like = known ? *known : Value{.type = ElementType::kFloat, .shape = {}, .annotations = {}};
+  like.annotations.erase("finn_datatype");
+  Node quantizer = activation_quantizer(graph, edge, edge.value);
+  const std::string made = add_value(graph, edge.value + "_quantized", like);
+  for (Node& node : graph.nodes) {
+    if (!node.is("Shape") && !node.is("Size")) std::ranges::replace(node.inputs, edge.value, made);
+  }
+  quantizer.name = graph.unused_node_name(edge.value + "_quant");
+  quantizer.inputs[0] = edge.value;
+  quantizer.outputs = {made};
+  graph.nodes.push_back(std::move(quantizer));
+}
+
+void quantize_bias_of(Graph& graph, const QuantPlan& plan, const PlannedBias& bias) {
+  const auto node = std::ranges::find_if(graph.nodes, [&](const Node& candidate) {
+    return !candidate.outputs.empty() && candidate.outputs[0] == bias.made_by;
+  });
+  const Tensor* old = graph.constant(bias.value);
+  const auto weight = graph.quantized.find(bias.weight);
+  if (node == graph.nodes.end() || !old || weight == graph.quantized.end()) {
+    throw Error("the plan's bias " + quote_text(bias.value) + " is not in the graph");
+  }
+  const BiasValues made = quantize_bias(*old, weight->second, plan.edges[bias.edge].scale, bias.bits);
+  Node quantizer =
+      quant_node({add_constant(graph, bias.value + "_values", made.values),
+                  add_constant(graph, bias.value + "_scale", made.scale),
+                  add_constant(graph, bias.value + "_zeropt", Tensor::scalar(0.0F)),
+                  add_constant(graph, bias.value + "_bits", Tensor::scalar(static_cast<float>(bias.bits)))},
+                 true, false);
+  import_qonnx(graph, quantizer);
+  const std::string name = add_value(graph, bias.value + "_quantized", value_of(made.values));
+  node->inputs[bias.input] = name;
+  quantizer.name = graph.unused_node_name(bias.value + "_quant");
+  quantizer.outputs = {name};
+  graph.nodes.push_back(std::move(quantizer));
+}
+
+}  // namespace
+
+Node activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::string& wish) {
+  const NumberFormat& number = *edge.spec.number;
+  const auto add = [&](const char* what, float value) {
+    return add_constant(graph, wish + what, Tensor::scalar(value));
+  };
+  const std::string scale = add("_scale", edge.scale);
+  Node node;
+  if (number.grid == Grid::kBinary) {
+    node = bipolar_quant_node("", scale);
+  } else if (number.grid == Grid::kMinifloat) {
+    node = float_quant_node({"", scale, add("_exponent_bits", static_cast<float>(number.exponent_bits)),
+                             add("_mantissa_bits", static_cast<float>(number.mantissa_bits)),
+                             add("_exponent_bias", static_cast<float>(number.bias)),
+                             add("_max_val", number.largest_value(edge.spec.range))},
+                            rounding_of(edge.spec));
+  } else {
+    const std::string zero = add("_zeropt", shift_of(edge.spec, edge.zero_point));
+    node = quant_node({"", scale, zero, add("_bits", static_cast<float>(number.bits))}, number.is_signed,
+                      is_narrow(edge.spec), rounding_of(edge.spec));
+  }
+  import_qonnx(graph, node);
+  return node;
+}
+
+BiasValues quantize_bias(const Tensor& bias, const QuantizedConstant& weight, float input_scale, int bits) {
+  const RowDecoder decoder(weight.tensor->view());
+  const std::uint64_t blocks = weight.tensor->layout.blocks();
+  const std::vector<float> values = bias.to_floats();
+  std::vector<float> scales;
+  for (std::size_t i = 0; i < (blocks > 1 ? values.size() : 1); ++i) {
+    // A ConvTranspose of several groups has the same scales in each of them.
+    float scale = input_scale * decoder.scale(i % blocks);
+    if (!(scale > 0)) scale = blocks > 1 && values[i] != 0 ? std::fabs(values[i]) : 1.0F;
+    scales.push_back(scale);
+  }
+  const double most = std::ldexp(1.0, bits - 1) - 1, least = -std::ldexp(1.0, bits - 1);
+  BiasValues result;
+  std::vector<float> made;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const float scale = scales[scales.size() > 1 ? i : 0];
+    const double code = std::nearbyint(static_cast<double>(values[i] / scale));
+    result.saturated += code < least || code > most;
+    made.push_back(static_cast<float>(std::clamp(code, least, most)) * scale);
+  }
+  std::vector<std::int64_t> shape;
+  if (scales.size() > 1) {
+    shape.assign(bias.shape().size(), 1);
+    shape.back() = static_cast<std::int64_t>(scales.size());
+  }
+  result.values = Tensor::floats(bias.shape(), made);
+  result.scale = Tensor::floats(shape, scales);
+  return result;
+}
+
+Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options) {
+  quantize_constants(graph, plan, options.threads);
+  for (const PlannedEdge& edge : plan.edges) quantize_edge(graph, edge);
+  for (const PlannedBias& bias : plan.biases) quantize_bias_of(graph, plan, bias);
+  drop_unused(graph);
+  return sorted(std::move(graph));
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,81 @@
+// Where quantizers go in a graph: what a recipe (quant/recipe/recipe.h) means for its constants and edges. The
+// foundation that quantizing after training, calibration and training share: the plan says where and how, calibrate.h
+// finds the scales of activations, apply.h changes the graph.
+//
+// Weights: float32 initializers that an operator multiplies by (operators.h), one scale for each output channel on the
+// axis where the operator has its outputs.
+//
+// Activations: a value that an operator with weights takes in, or a product of two activations, a residual addition, a
+// concatenation, an average pool. The quantizer stands behind the node that computed the value, before what only moves
+// elements (MaxPool, Reshape, Transpose, ...), so that a value has one quantizer for all who take it; Concat passes the
+// demand on to all that it joins. Values that are quantized already stay as they are.
+//   - Of several rules that reach those who take a value, or the node that makes it, the last one wins.
+//   - The inputs of an addition, and of a concatenation, share one scale.
+//   - The sign of an unsigned spec is meant for edges that cannot be negative (operators.h); elsewhere its signed twin
+//     of the same width stands, and the plan says so. What `inputs` says is taken as it is; a zero point needs no sign.
+//
+// Biases: quantized to scale_in * scale_weight, for integers with one scale for each output channel.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/graph/engine.h"
+#include "models/graph/graph.h"
+#include "quant/recipe/recipe.h"
+
+namespace crumb::graph {
+
+struct PlannedConstant {
+  std::string value;  ///< the initializer
+  std::string node;   ///< "node 'conv1' (Conv)", the first that takes it
+  std::size_t output_axis = 0;
+  bool is_weight = true;  ///< of an operator; else a recipe named it
+  SpecOrKeep spec;
+  std::string kept_because;  ///< where it stays
+};
+
+struct PlannedEdge {
+  std::string value;  ///< an input of the graph, or what a node makes
+  QuantSpec spec;
+  bool is_signed_twin = false;  ///< the recipe's spec has no sign
+  std::size_t scale_group = 0;  ///< edges of the same group share one scale
+  std::string wanted_by;        ///< "node 'conv1' (Conv)", the first that takes it quantized
+
+  // What calibration found.
+  float scale = 0;  ///< 0: not known yet
+  float zero_point = 0;
+  float least = 0, greatest = 0;  ///< of the values seen
+};
+
+struct PlannedBias {
+  std::string value;      ///< the initializer
+  std::string made_by;    ///< first output of the node that adds it
+  std::size_t input = 0;  ///< which of its inputs
+  std::string weight;     ///< the quantized constant
+  std::size_t edge = 0;   ///< whose scale is that of the input
+  int bits = 32;
+};
+
+struct QuantPlan {
+  std::vector<PlannedConstant> constants;  ///< by name
+  std::vector<PlannedEdge> edges;          ///< as the graph computes them
+  std::vector<PlannedBias> biases;
+  std::vector<std::string> notes;  ///< what a person should know
+
+  bool needs_calibration() const;  ///< an edge has no scale yet
+};
+
+struct PlanOptions {
+  bool unsigned_after_relu_only = false;  ///< as FINN wants it: Sigmoid, Softmax, Clip, ... count as signed
+};
+
+/// The graph's shapes are inferred, and it is as it shall be quantized: prepare() first. Throws what apply_rules()
+/// throws, and Error where biases cannot be quantized as the recipe says.
+QuantPlan plan_quantizers(const Graph& graph, const Recipe& recipe, const PlanOptions& options = {});
+
+/// What comes before a plan: batch normalization folded unless the recipe keeps it, Constant nodes as initializers,
+/// what constants alone decide computed (with an engine), transposes of constants in the constants, shapes inferred.
+Graph prepare(Graph graph, const Recipe& recipe, const Engine* engine = nullptr);
+
+}  // namespace crumb::graph
