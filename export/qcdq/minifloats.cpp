@@ -79,6 +79,7 @@ std::optional<graph::Tensor> encoded(ElementType type, const std::vector<std::in
 }
 
 Why QcdqWriter::float_quant(const Node& node) {
+  if (options_.arithmetic == Arithmetic::kAll) return "is a minifloat, which float arithmetic cannot say";
   if (node.inputs.size() < 6) return "has " + std::to_string(node.inputs.size()) + " inputs, expected 6";
   const auto scale = constants_.find(node.inputs[1]);
   if (!scale) return "has a scale that is computed from its inputs";
@@ -93,8 +94,7 @@ Why QcdqWriter::float_quant(const Node& node) {
     return "is " + std::string(name_of(known->type)) + ", which needs operator set " +
            std::to_string(known->opset);
   }
-  if (graph::find_quant_rounding(node.text_or("rounding_mode", "ROUND")) !=
-      graph::QuantRounding::kHalfEven) {
+  if (graph::find_quant_rounding(node.text_or("rounding_mode", "ROUND")) != graph::QuantRounding::kHalfEven) {
     return "rounds by " + node.text_or("rounding_mode", "ROUND") + ", QuantizeLinear to even";
   }
   const auto data = constants_.find(node.inputs[0]);
@@ -116,8 +116,7 @@ Why QcdqWriter::float_quant(const Node& node) {
 }
 
 Why QcdqWriter::constant_float(const Node& node, const ConstantValue& data, Chain chain) {
-  const BroadcastParameters spread =
-      broadcast(chain.parameters, Shape(data.shape.begin(), data.shape.end()));
+  const BroadcastParameters spread = broadcast(chain.parameters, Shape(data.shape.begin(), data.shape.end()));
   auto at = graph::BroadcastIndex::make(data.shape, spread.shape);
   if (!at) return "has a scale that does not broadcast to its constant";
   std::vector<double> quotients;

@@ -25,19 +25,24 @@ struct One {
   bool operator==(const One&) const = default;
 };
 
-/// The quantizer that is to be written, of one number after the other.
+/// The quantizer that is to be written.
 class Check {
  public:
   Check(bool is_bipolar_quant, const IntegerRange& range) : is_bipolar_quant_(is_bipolar_quant) {
     format_ = {.bits = static_cast<double>(range.bits), .is_signed = range.is_signed, .narrow = range.narrow};
   }
 
+  Result<graph::Quantized> all(std::span<const float> values, std::span<const std::int64_t> shape,
+                               const BroadcastParameters& parameters) const {
+    const std::vector<double> data = doubles(values), scale = doubles(parameters.scale),
+                              zero = doubles(parameters.zero);
+    const graph::QuantOperand x{data, shape}, s{scale, parameters.shape}, z{zero, parameters.shape};
+    if (is_bipolar_quant_) return graph::quantize_bipolar(x, s);
+    return graph::quantize(x, s, z, format_, graph::QuantRounding::kHalfEven);
+  }
+
   One operator()(float x, float scale, float zero) const {
-    const double data = x, s = scale, z = zero;
-    const auto made = is_bipolar_quant_
-                          ? graph::quantize_bipolar({{&data, 1}, {}}, {{&s, 1}, {}})
-                          : graph::quantize({{&data, 1}, {}}, {{&s, 1}, {}}, {{&z, 1}, {}}, format_,
-                                            graph::QuantRounding::kHalfEven);
+    const auto made = all({&x, 1}, {}, {.scale = {scale}, .zero = {zero}});
     return {made.value().values[0], made.value().integers[0]};
   }
 
@@ -98,13 +103,26 @@ Why QcdqReader::constant(const Node& node, const IntegerSource& source, const Li
 
   const Check check(quantizer.op == "BipolarQuant", quantizer.range);
   at = BroadcastIndex::make(tensor.shape(), quantizer.parameters.shape);
-  std::vector<float> values(codes.size());
+  const auto is_bipolar_quant = quantizer.op == "BipolarQuant";
+  const auto input_of = [&](float code, float scale, float zero) {
+    return is_bipolar_quant ? code * std::fabs(scale) : (code - zero) * scale;
+  };
+  std::vector<float> values = floats;
+  if (values.empty()) {
+    for (const std::int64_t code : codes) {
+      const auto [scale, zero] = next_parameters();
+      values.push_back(input_of(static_cast<float>(code), scale, zero));
+    }
+  }
+  const auto made = check.all(values, tensor.shape(), quantizer.parameters);
+  if (!made.ok()) return made.failure().message;
+  at = BroadcastIndex::make(tensor.shape(), quantizer.parameters.shape);
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const auto [scale, zero] = next_parameters();
     const auto code = static_cast<float>(codes[i]);
     const float value = (code - zero) * scale;
-    const float signed_value = quantizer.op == "BipolarQuant" ? code * std::fabs(scale) : value;
-    const std::array wishes{source.quantize ? floats[i] : signed_value, signed_value};
+    if (made.value().values[i] == value && made.value().integers[i] == static_cast<double>(code)) continue;
+    const std::array wishes{values[i], input_of(code, scale, zero)};
     const auto found = check.input_for({value, code}, scale, zero, wishes);
     if (!found) {
       return "holds the integer " + std::to_string(codes[i]) +

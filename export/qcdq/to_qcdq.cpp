@@ -66,7 +66,7 @@ Why QcdqWriter::write(std::size_t at) {
     if (node.op == "BipolarQuant") return bipolar(node);
     if (node.op == "FloatQuant") return float_quant(node);
     if (node.op == "Trunc") {
-      if (options_.allow_arithmetic) return arithmetic_trunc(node);
+      if (options_.arithmetic != Arithmetic::kNone) return arithmetic_trunc(node);
       return "rounds twice, which QuantizeLinear does not (float arithmetic could say it)";
     }
   }
@@ -121,8 +121,9 @@ Why QcdqWriter::quant(std::size_t at) {
   const auto data = constants_.find(node.inputs[0]);
   if (data && !found.ok()) return found.failure().message;
   if (data) return constant_quant(at, *data, found.value());
+  if (options_.arithmetic == Arithmetic::kAll) return arithmetic_quant(node);
   Why why = found.ok() ? activation_quant(node, found.value()) : Why(found.failure().message);
-  if (!why || !options_.allow_arithmetic) return why;
+  if (!why || options_.arithmetic == Arithmetic::kNone) return why;
   const Why not_so_either = arithmetic_quant(node);
   return not_so_either ? *why + ", and " + *not_so_either : Why();
 }

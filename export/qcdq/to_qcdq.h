@@ -25,6 +25,12 @@
 
 namespace crumb::exporting {
 
+enum class Arithmetic : std::uint8_t {
+  kNone,
+  kWhereNeeded,  ///< what QuantizeLinear cannot say
+  kAll,          ///< Quant and Trunc; FloatQuant has no such form
+};
+
 struct QcdqOptions {
   /// 13 or later. The result has the least operator set from this on that can say the other nodes.
   std::int64_t opset = 13;
@@ -33,9 +39,9 @@ struct QcdqOptions {
   /// Constants of up to 8 bits (16 from operator set 21) as floats before a QuantizeLinear of their own: what qonnx's
   /// converter reads without loss of the width.
   bool weights_as_float = false;
-  /// Quantizers of activations that QuantizeLinear cannot say become float arithmetic (Div, Add, Clip, Round, Sub,
-  /// Mul): the same numbers in any runtime, but no quantizer any more to those who read the file.
-  bool allow_arithmetic = false;
+  /// Which quantizers of activations become float arithmetic (Div, Add, Clip, Round, Sub, Mul; one bit: Where): the
+  /// same numbers in any runtime, but no quantizer any more to those who read the file.
+  Arithmetic arithmetic = Arithmetic::kNone;
 };
 
 /// What the two formats do not say alike, by the quantizers' names.
@@ -44,7 +50,8 @@ struct QcdqReport {
   /// ties where they are odd, and where x / scale + zero point is rounded to a tie.
   std::vector<std::string> ties;
   std::vector<std::string> arithmetic;  ///< written as float arithmetic
-  std::vector<std::string> bipolar;     ///< one bit as -1 and 1 in int8: only the metadata tell it from three values
+  std::vector<std::string>
+      bipolar;  ///< one bit as -1 and 1 in int8: only the metadata tell it from three values
 };
 
 /// The graph with every quantizer of QONNX (Quant, IntQuant, BipolarQuant, FloatQuant, Trunc) written so; sorted,

@@ -25,7 +25,7 @@ int main(int count, char** arguments) {
     if (option.starts_with("--opset=")) options.opset = std::atoi(option.substr(8).data());
     options.native_types |= option == "--native";
     options.weights_as_float |= option == "--weights-as-float";
-    options.allow_arithmetic |= option == "--arithmetic";
+    if (option == "--arithmetic") options.arithmetic = crumb::exporting::Arithmetic::kWhereNeeded;
     binds |= option == "--bind";
   }
   try {

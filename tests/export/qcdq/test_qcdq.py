@@ -329,8 +329,8 @@ def test_floats_of_eight_bits(convert, tmp_path, options):
                 source = net.const(f"{full}_data", data) if kind == "w" else "x"
                 numbers = [net.const(f"{full}_{i}", v) for i, v in enumerate((scale, e, m, bias, largest))]
                 net.output(net.node("FloatQuant", [source, *numbers], full, QONNX, has_inf=inf, has_nan=nan, has_subnormal=1, saturation=1, rounding_mode="ROUND"), SHAPE)  # fmt: skip
-                args = (np.float32(v) for v in (e, m, bias, largest))
-                wanted[full] = float_quant(data if kind == "w" else x, scale, *args, inf, nan, 1, 1, "ROUND")
+                args = (*(np.float32(v) for v in (e, m, bias)), True, np.float32(largest))
+                wanted[full] = float_quant(data if kind == "w" else x, scale, *args, inf, nan, True, "ROUND", True)
     there, back = tmp_path / "there.onnx", tmp_path / "back.onnx"
     assert "operator set 19" in convert("to", net.model(), there, error=True)
     convert("to", net.model(), there, "--opset=19", *options)

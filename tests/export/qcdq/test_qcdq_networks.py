@@ -16,7 +16,9 @@ def original(shared, name):
     return path
 
 
-def sample(path):
+def sample(path, shared):
+    if "espcn" in path.name:  # an image: of noise, each step of a quantizer is many behind the next ones
+        return numpy_helper.to_array(onnx.load_tensor(shared / "onnx" / "espcn_input_0.pb"))
     value = onnx.load(path).graph.input[0]
     shape = [dim.dim_value or 1 for dim in value.type.tensor_type.shape.dim]
     return np.random.default_rng(42).random(shape).astype(np.float32)
@@ -34,15 +36,19 @@ def test_onnxruntime_computes_what_crumb_does(convert, crumb, engine, shared, tm
     source = original(shared, name)
     there, back = tmp_path / "there.onnx", tmp_path / "back.onnx"
     convert("to", source, there, "--bind", *options)
-    x = sample(there)
+    convert("from", there, back)
+    x = sample(source, shared)
     np.save(tmp_path / "x.npy", x)
-    crumb("run", source, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
-    want = np.load(tmp_path / "y.npy")
+
+    def by_crumb(path):
+        crumb("run", path, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
+        return np.load(tmp_path / "y.npy")
+
+    want = by_crumb(source)
+    assert np.array_equal(by_crumb(there), want)
+    assert np.array_equal(by_crumb(back), want)
     (found,) = run(there, x).values()
     assert found.shape == want.shape and close(found, want)
-    convert("from", there, back)
-    crumb("run", back, "--input", tmp_path / "x.npy", "--output", tmp_path / "z.npy")
-    assert close(np.load(tmp_path / "z.npy"), want)
 
 
 def test_counts(convert, shared, tmp_path):
@@ -182,7 +188,7 @@ def test_what_qonnx_cannot_say_is_one_error(convert, tmp_path):
 
     dynamic = helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "t", "z"], name="dynamic")
     message = error([dynamic, dequantize], {})
-    assert "'dynamic'" in message and "'last'" in message and "computed" in message
+    assert "'dynamic'" in message and "'last'" in message and "computes" in message
 
     integers_in = [helper.make_node("DequantizeLinear", ["x", "t"], ["y"], name="last")]
     message = error(integers_in, {"t": np.float32(1)}, kinds={"x": TensorProto.INT8})
