@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kUsualOpset = 13;
+constexpr std::int64_t kNativeOpset = 21;  // int4 and uint4, scales of blocks
 constexpr std::array<std::string_view, 3> kFormNames = {"qonnx", "qcdq", "float"};
 
 std::size_t count_of(const Graph& graph, bool constants) {
@@ -65,26 +66,82 @@ Graph prepared(const Graph& graph, const WriteOptions& options) {
   return graph::fold_known(std::move(lowered));
 }
 
+/// The least operator set that can say all, among those that brought types for quantized tensors.
+Graph least_qcdq(const Graph& source, QcdqOptions options, QcdqReport& told) {
+  constexpr std::array<std::int64_t, 4> kLater = {19, 21, 23, 25};
+  try {
+    return to_qcdq(source, options, &told);
+  } catch (const Error&) {
+    for (const std::int64_t opset : kLater) {
+      options.opset = opset;
+      try {
+        return to_qcdq(source, options, &told);
+      } catch (const Error&) {
+        continue;  // the first refusal is what a person should read
+      }
+    }
+    throw;
+  }
+}
+
+void note(WriteReport& report, const char* text, const std::vector<std::string>& names) {
+  if (!names.empty()) report.notes.push_back(text + joined(names));
+}
+
 WriteReport write_qcdq(const Graph& graph, const fs::path& path, const WriteOptions& options) {
   const Graph source = bake_weights(prepared(graph, options));
   QcdqReport told;
-  const Graph made = to_qcdq(source,
-                             {.opset = options.opset > 0 ? options.opset : kUsualOpset,
-                              .native_types = options.native_types,
-                              .weights_as_float = options.weights_as_float,
-                              .allow_arithmetic = options.allow_arithmetic},
-                             &told);
+  const QcdqOptions wanted{
+      .opset = options.opset > 0      ? options.opset
+               : options.native_types ? kNativeOpset
+                                      : kUsualOpset,
+      .native_types = options.native_types,
+      .weights_as_float = options.weights_as_float,
+      .arithmetic = options.allow_arithmetic ? Arithmetic::kWhereNeeded : Arithmetic::kNone};
+  const Graph made = options.opset > 0 ? to_qcdq(source, wanted, &told) : least_qcdq(source, wanted, told);
   const auto meanings = meanings_of(from_qcdq(made));
   graph::write_onnx(made, path,
                     [&](const Graph& found) { expect_same(meanings, meanings_of(from_qcdq(found)), true); });
   WriteReport report{
       .opset = made.opset(), .weights = count_of(source, true), .activations = count_of(source, false)};
-  const auto note = [&](const char* text, const std::vector<std::string>& names) {
-    if (!names.empty()) report.notes.push_back(text + joined(names));
-  };
-  note("QuantizeLinear adds the zero point after rounding: exact ties may differ by one step at ", told.ties);
-  note("written as float arithmetic: ", told.arithmetic);
-  note("one bit, which only the metadata tell from three values: ", told.bipolar);
+  note(report, "QuantizeLinear adds the zero point after rounding: exact ties may differ by one step at ",
+       told.ties);
+  note(report, "written as float arithmetic: ", told.arithmetic);
+  note(report, "one bit, which only the metadata tell from three values: ", told.bipolar);
+  return report;
+}
+
+/// Every quantizer of a constant as the constant that it makes.
+Graph with_folded_weights(Graph graph) {
+  std::map<std::string, Tensor> folded;
+  {
+    const graph::ConstantValues constants(graph);
+    for (const Node& node : graph.nodes) {
+      if (!is_qonnx_quantizer(node) || !constants.is_constant(node.outputs[0])) continue;
+      const auto made = constants.find(node.outputs[0]);
+      if (!made) throw Error(text_of(node) + ": its values cannot be computed");
+      const std::vector<float> values(made->values.begin(), made->values.end());
+      folded.emplace(node.outputs[0], Tensor::floats(made->shape, values));
+    }
+  }
+  std::erase_if(graph.nodes,
+                [&](const Node& node) { return !node.outputs.empty() && folded.contains(node.outputs[0]); });
+  for (auto& [name, tensor] : folded) graph.initializers.insert_or_assign(name, std::move(tensor));
+  return graph::fold_known(std::move(graph));
+}
+
+WriteReport write_float(const Graph& graph, const fs::path& path, const WriteOptions& options) {
+  const Graph source = with_folded_weights(prepared(graph::fold_quantized(graph), options));
+  QcdqReport told;
+  const Graph made = to_qcdq(
+      source, {.opset = options.opset > 0 ? options.opset : kUsualOpset, .arithmetic = Arithmetic::kAll},
+      &told);
+  graph::write_onnx(made, path, [&](const Graph& found) {
+    if (found.initializers != made.initializers)
+      throw Error("the file's constants are not those that were meant");
+  });
+  WriteReport report{.opset = made.opset(), .weights = 0, .activations = 0};
+  note(report, "quantizers of activations, written as the float arithmetic that they are: ", told.arithmetic);
   return report;
 }
 
@@ -105,7 +162,7 @@ WriteReport write(const Graph& graph, Form form, const fs::path& path, const Wri
   const Graph source = has_linear_quantizers(graph) ? from_qcdq(graph) : graph;
   if (form == Form::kQonnx) return write_qonnx(source, path, options);
   if (form == Form::kQcdq) return write_qcdq(source, path, options);
-  throw Error("float is not there yet");
+  return write_float(source, path, options);
 }
 
 }  // namespace crumb::exporting

@@ -14,7 +14,9 @@ using graph::Tensor;
 
 namespace {
 
-std::vector<float> floats_of(const ConstantValue& value) { return {value.values.begin(), value.values.end()}; }
+std::vector<float> floats_of(const ConstantValue& value) {
+  return {value.values.begin(), value.values.end()};
+}
 
 bool is_float32(double x) { return x == static_cast<double>(static_cast<float>(x)); }
 
@@ -24,7 +26,8 @@ bool are_zeros(const ConstantValue& value) {
 
 }  // namespace
 
-std::string QcdqWriter::step(const std::string& op, const std::string& name, std::vector<std::string> inputs) {
+std::string QcdqWriter::step(const std::string& op, const std::string& name,
+                             std::vector<std::string> inputs) {
   return out_.node(
       {.op = op, .name = name, .inputs = std::move(inputs), .known = {.type = ElementType::kFloat}});
 }
@@ -79,7 +82,8 @@ Why QcdqWriter::arithmetic_quant(const Node& node) {
   replaces(node);
   const std::string name = name_of(node);
   const auto parameter = [&](const std::optional<ConstantValue>& value, std::size_t i, const char* suffix) {
-    return value ? out_.constant(name + suffix, Tensor::floats(value->shape, floats_of(*value))) : node.inputs[i];
+    return value ? out_.constant(name + suffix, Tensor::floats(value->shape, floats_of(*value)))
+                 : node.inputs[i];
   };
   const std::string by = parameter(scale, 1, "_scale"),
                     shift = has_zero ? parameter(zero, 2, "_zero_point") : std::string();
@@ -123,9 +127,8 @@ Why QcdqWriter::arithmetic_trunc(const Node& node) {
     by = std::exp2(std::nearbyint(
         std::log2(static_cast<float>(out_scale->values[0]) / static_cast<float>(scale->values[0]))));
   }
-  const graph::IntegerFormat format{.bits = *out_bits,
-                                    .is_signed = node.int_or("signed", 1) != 0,
-                                    .narrow = node.int_or("narrow", 0) != 0};
+  const graph::IntegerFormat format{
+      .bits = *out_bits, .is_signed = node.int_or("signed", 1) != 0, .narrow = node.int_or("narrow", 0) != 0};
   if (!is_float32(by) || by == 0 || !is_float32(format.lower()) || !is_float32(format.upper())) {
     return "has widths whose bounds are no float32";
   }

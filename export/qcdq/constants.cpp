@@ -71,7 +71,8 @@ Why QcdqWriter::constant_bipolar(const Node& node, const ConstantValue& data, co
 }
 
 /// The Reshape that alone takes the quantizer's [..., G, g, ...], one scale to each g, and makes [..., G * g, ...].
-std::optional<std::size_t> QcdqWriter::merging_reshape(const Node& node, const std::vector<std::int64_t>& shape,
+std::optional<std::size_t> QcdqWriter::merging_reshape(const Node& node,
+                                                       const std::vector<std::int64_t>& shape,
                                                        const LinearParameters& parameters) const {
   const auto axis = static_cast<std::size_t>(parameters.axis);
   if (parameters.block == 0 || axis == 0 || parameters.shape[axis] != 1) return {};
@@ -101,8 +102,8 @@ Why QcdqWriter::constant(const Node& node, const std::vector<std::int64_t>& shap
     if (dequantized(codes[i], zero, scale) != made.values[i]) {
       return "has a scale that is no float32: DequantizeLinear would give other values";
     }
-    if (as_floats && quantized_linearly(made.values[i], scale, zero, chain.bounds) !=
-                         static_cast<double>(codes[i])) {
+    if (as_floats &&
+        quantized_linearly(made.values[i], scale, zero, chain.bounds) != static_cast<double>(codes[i])) {
       return "makes values that QuantizeLinear would round to other integers";
     }
   }
@@ -120,9 +121,8 @@ Why QcdqWriter::constant(const Node& node, const std::vector<std::int64_t>& shap
   }
   replaces(node);
   chain.quantizes = as_floats;
-  chain.data = as_floats
-                   ? out_.constant(chain.name + "_values", graph::Tensor::floats(written, made.values))
-                   : out_.constant(chain.name + "_integers", integers(chain.container, written, codes));
+  chain.data = as_floats ? out_.constant(chain.name + "_values", graph::Tensor::floats(written, made.values))
+                         : out_.constant(chain.name + "_integers", integers(chain.container, written, codes));
   emit(chain);
   if (chain.is_bipolar) {
     bipolar_names_[out_.last_node_name()] = node.op == "BipolarQuant" ? "BipolarQuant" : "Quant";

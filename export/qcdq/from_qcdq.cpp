@@ -217,9 +217,10 @@ Result<QcdqReader::Quantizer> QcdqReader::quantizer_of(const Node& node, const I
   }
   const auto range = range_of(source.bounds);
   if (!range) {
-    return Failure{"holds the integers " + text_of(source.bounds) +
-                   ", which no width says; those of b bits are [-2^(b-1), 2^(b-1) - 1] and [0, 2^b - 1], narrow "
-                   "without the least and without the greatest"};
+    return Failure{
+        "holds the integers " + text_of(source.bounds) +
+        ", which no width says; those of b bits are [-2^(b-1), 2^(b-1) - 1] and [0, 2^b - 1], narrow "
+        "without the least and without the greatest"};
   }
   made.range = *range;
   return made;
@@ -232,8 +233,7 @@ Why QcdqReader::activation(const Node& node, const IntegerSource& source, Quanti
     return "is of values of type " + std::string(name_of(known->type)) + "; QONNX's quantizers are float32";
   }
   const std::string& output = node.outputs[0];
-  const std::string key =
-      source.quantize->outputs[0] + '\n' + text_of(source.bounds) + '\n' + quantizer.op;
+  const std::string key = source.quantize->outputs[0] + '\n' + text_of(source.bounds) + '\n' + quantizer.op;
   const auto same = same_.find(key);
   if (same != same_.end() && !links_.is_output(output)) {
     aliases_[output] = same->second;
@@ -261,7 +261,8 @@ bool QcdqReader::reads_sign(const Node& where) {
     return false;
   const Node& compare = graph_.nodes[test];
   const Tensor* zero = graph_.constant(compare.inputs[1]);
-  if (!zero || zero->type() != ElementType::kFloat || zero->rank() != 0 || zero->to_floats()[0] != 0) return false;
+  if (!zero || zero->type() != ElementType::kFloat || zero->rank() != 0 || zero->to_floats()[0] != 0)
+    return false;
 
   std::string data = compare.inputs[0];
   const std::size_t division = links_.producer(data);

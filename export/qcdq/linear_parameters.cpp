@@ -18,6 +18,8 @@ using graph::Shape;
 namespace {
 
 constexpr std::int64_t kBlockedOpset = 21;
+constexpr std::int64_t kMostScales = 1 << 24;  // that a graph's shapes may ask for, whatever its scales are
+constexpr std::int64_t kMostZero = 1 << 24;    // float32 holds all integers up to it
 constexpr const char* kNoScale = "has a scale that is 0 or no number";
 
 bool are_scales(std::span<const float> scales) {
@@ -109,6 +111,11 @@ Result<LinearParameters> linear_parameters(const ConstantValue& scale, const Con
     for (std::size_t i = 0; i < rank; ++i) {
       if (i != blocked) both[i] = (*data)[i].size;
     }
+    const auto count = graph::count_elements(both);
+    if (!count.ok() || count.value() > kMostScales) {
+      return Failure{"has a scale for each group, and would need a tensor of them of shape " +
+                     graph::text_of(both)};
+    }
   }
   made.scale = spread(made.scale, scale_shape, both);
   made.zero = spread(made.zero, zero_shape, both);
@@ -142,21 +149,26 @@ Result<LinearParameters> parameters_of(const Graph& graph, const Node& node,
     return Failure{"has " + std::to_string(made.scale.size()) + " scales and " +
                    std::to_string(made.zero.size()) + " zero points"};
   }
+  if (std::ranges::any_of(made.zero, [](std::int64_t z) { return z > kMostZero || z < -kMostZero; })) {
+    return Failure{"has a zero point beyond 2^24, which is no float32"};
+  }
   if (!are_scales(made.scale)) return Failure{kNoScale};
   const std::int64_t block = node.int_or("block_size", 0);
+  if (block < 0) return Failure{"has the block_size " + std::to_string(block)};
   if (made.scale.size() == 1 && block == 0) return made;
   if (!data) return Failure{"has a scale for each index of an axis, and its input's shape is not known"};
   const auto rank = static_cast<std::int64_t>(data->size());
   made.axis = node.int_or("axis", 1);
   if (made.axis < 0) made.axis += rank;
   made.shape = scale->shape();
-  made.block = std::max<std::int64_t>(block, 0);
+  made.block = block;
   const Failure misfit{"has scales of shape " + graph::text_of(made.shape) + " along axis " +
                        std::to_string(made.axis) + " of an input of shape " + graph::text_of(*data)};
   if (made.axis < 0 || made.axis >= rank) return misfit;
   const auto axis = static_cast<std::size_t>(made.axis);
   if (block == 0) {
-    const bool fits = made.shape.size() == 1 && (!(*data)[axis].known() || (*data)[axis].size == made.shape[0]);
+    const bool fits =
+        made.shape.size() == 1 && (!(*data)[axis].known() || (*data)[axis].size == made.shape[0]);
     return fits ? Result<LinearParameters>(std::move(made)) : misfit;
   }
   if (!is_static(data)) return Failure{"has scales of blocks, and its input's shape is not known"};
@@ -165,6 +177,11 @@ Result<LinearParameters> parameters_of(const Graph& graph, const Node& node,
     const std::int64_t size = (*data)[i].size;
     if (made.shape[i] != (i == axis ? size / block + (size % block != 0 ? 1 : 0) : size)) return misfit;
   }
+  std::vector<std::int64_t> whole = made.shape;
+  whole[axis] = (*data)[axis].size;
+  const auto count = graph::count_elements(whole);
+  const bool is_constant = node.has_input(0) && graph.constant(node.inputs[0]);
+  if (!count.ok() || (!is_constant && made.shape[axis] != 1 && count.value() > kMostScales)) return misfit;
   return made;
 }
 

@@ -13,13 +13,14 @@ namespace crumb::exporting {
 
 struct LinearParameters {
   std::vector<float> scale;
-  std::vector<std::int64_t> zero;   ///< as many
-  std::vector<std::int64_t> shape;  ///< of both: [] for one number, [C] along an axis, blocked: of the data's rank
-  std::int64_t axis = 0;            ///< where `shape` is not []
-  std::int64_t block = 0;           ///< elements of the axis to a number; 0: not blocked
+  std::vector<std::int64_t> zero;  ///< as many
+  std::vector<std::int64_t>
+      shape;               ///< of both: [] for one number, [C] along an axis, blocked: of the data's rank
+  std::int64_t axis = 0;   ///< where `shape` is not []
+  std::int64_t block = 0;  ///< elements of the axis to a number; 0: not blocked
 
   bool has_axis() const { return !shape.empty(); }
-  bool is_shifted() const;  ///< some zero point is not 0
+  bool is_shifted() const;                                     ///< some zero point is not 0
   std::map<std::string, graph::Attribute> attributes() const;  ///< axis and block_size where they are needed
 
   bool operator==(const LinearParameters&) const = default;
@@ -27,7 +28,8 @@ struct LinearParameters {
 
 /// Of QONNX's scale and zero point (whole numbers), which broadcast to data of this shape. A Failure says why there is
 /// no such form in operator set `opset`.
-Result<LinearParameters> linear_parameters(const graph::ConstantValue& scale, const graph::ConstantValue& zero,
+Result<LinearParameters> linear_parameters(const graph::ConstantValue& scale,
+                                           const graph::ConstantValue& zero,
                                            const std::optional<graph::Shape>& data, std::int64_t opset);
 
 /// Of a QuantizeLinear's or DequantizeLinear's own constants; the data have this many axes (nothing: not known). A

@@ -60,16 +60,16 @@ class QcdqReader {
   bool reads_sign(const graph::Node& where);
   void emit(const graph::Node& node, const std::string& data, const Quantizer& quantizer,
             const std::string& output);
-  void emit_constant(const graph::Node& node, std::vector<std::int64_t> shape, const std::vector<float>& values,
-                     const LinearParameters& linear, Quantizer quantizer);
+  void emit_constant(const graph::Node& node, std::vector<std::int64_t> shape,
+                     const std::vector<float>& values, const LinearParameters& linear, Quantizer quantizer);
   const std::string& alias(const std::string& value) const;
 
   const graph::Graph& graph_;
   QcdqReport& report_;
   graph::Links links_;
   Rewriter out_;
-  std::map<std::string, std::string> aliases_;        ///< a second DequantizeLinear's output -> the first one's
-  std::map<std::string, std::string> same_;           ///< QuantizeLinear's output and range -> the quantizer's
+  std::map<std::string, std::string> aliases_;  ///< a second DequantizeLinear's output -> the first one's
+  std::map<std::string, std::string> same_;     ///< QuantizeLinear's output and range -> the quantizer's
   std::map<std::string, std::string> bipolar_names_;  ///< from the metadata
 };
 

@@ -145,9 +145,9 @@ Why QcdqReader::constant_floats(const Node& node, const IntegerSource& source, c
     at->next();
   }
   const std::vector<double> data = doubles(values), scale = doubles(quantizer.parameters.scale);
-  const auto made = graph::quantize_float({data, tensor.shape()}, {scale, quantizer.parameters.shape},
-                                          find_minifloat(quantizer.minifloat)->format,
-                                          graph::QuantRounding::kHalfEven);
+  const auto made =
+      graph::quantize_float({data, tensor.shape()}, {scale, quantizer.parameters.shape},
+                            find_minifloat(quantizer.minifloat)->format, graph::QuantRounding::kHalfEven);
   if (!made.ok()) return made.failure().message;
   const auto same = [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); };
   if (!std::ranges::equal(made.value().values, values, same)) {
@@ -162,8 +162,8 @@ void QcdqReader::emit_constant(const Node& node, std::vector<std::int64_t> shape
                                const std::vector<float>& values, const LinearParameters& linear,
                                Quantizer quantizer) {
   const auto axis = static_cast<std::size_t>(linear.axis);
-  const bool has_groups = linear.block > 1 && linear.shape[axis] > 1 &&
-                          shape[axis] == linear.shape[axis] * linear.block;
+  const bool has_groups =
+      linear.block > 1 && linear.shape[axis] > 1 && shape[axis] == linear.shape[axis] * linear.block;
   const std::string name = name_of(node);
   if (!has_groups) {
     emit(node, out_.constant(name + "_values", Tensor::floats(std::move(shape), values)), quantizer,
@@ -178,8 +178,7 @@ void QcdqReader::emit_constant(const Node& node, std::vector<std::int64_t> shape
   quantizer.parameters.scale = linear.scale;
   quantizer.parameters.zero.assign(linear.zero.begin(), linear.zero.end());
   const std::string grouped = out_.fresh_value(
-      name + "_groups",
-      {.type = graph::ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())});
+      name + "_groups", {.type = graph::ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())});
   emit(node, out_.constant(name + "_values", Tensor::floats(shape, values)), quantizer, grouped);
   const auto rank = static_cast<std::int64_t>(whole.size());
   out_.node({.op = "Reshape",

@@ -43,8 +43,8 @@ Graph to_qcdq(Graph graph, const QcdqOptions& options, QcdqReport* report) {
     }
   }
   if (!misfits.empty()) {
-    throw Error("the graph cannot be written as QCDQ in operator set " + std::to_string(graph.opset()) + ": " +
-                misfits + " (QONNX, or a float file with the values folded in, can say them)");
+    throw Error("the graph cannot be written as QCDQ in operator set " + std::to_string(graph.opset()) +
+                ": " + misfits + " (QONNX, or a float file with the values folded in, can say them)");
   }
   return std::move(writer).finish(graph);
 }
@@ -242,7 +242,8 @@ void QcdqWriter::emit(const Chain& chain) {
   const ElementType type = chain.container;
   const std::string& name = chain.name;
   const auto known = [&](ElementType as) { return graph::Value{.type = as, .shape = chain.known.shape}; };
-  std::vector<std::string> parameters{out_.constant(name + "_scale", graph::Tensor::floats(p.shape, p.scale))};
+  std::vector<std::string> parameters{
+      out_.constant(name + "_scale", graph::Tensor::floats(p.shape, p.scale))};
   if (type != ElementType::kInt32) {
     // Floats have no zero point but 0, and its bits are zeros in every type.
     parameters.push_back(out_.constant(name + "_zero_point", integers(type, p.shape, p.zero)));
