@@ -61,7 +61,6 @@ std::string QcdqWriter::rounded(const std::string& x, QuantRounding mode, const 
 
 Why QcdqWriter::arithmetic_quant(const Node& node) {
   if (auto why = takes_floats(node)) return why;
-  if (node.inputs.size() < 4) return "has fewer than 4 inputs";
   const auto bits = constants_.find(node.inputs[3]);
   const auto mode = graph::find_quant_rounding(node.text_or("rounding_mode", "ROUND"));
   if (!bits || bits->values.size() != 1 || !mode) return "has no arithmetic of constants either";
@@ -108,9 +107,9 @@ Why QcdqWriter::arithmetic_quant(const Node& node) {
 }
 
 Why QcdqWriter::arithmetic_trunc(const Node& node) {
-  if (auto why = takes_floats(node)) return why;
   const bool scales_output = node.version >= 2;
   if (node.inputs.size() < (scales_output ? 6 : 5)) return "has too few inputs";
+  if (auto why = takes_floats(node)) return why;
   const auto scale = constants_.find(node.inputs[1]), zero = constants_.find(node.inputs[2]);
   const auto in_bits = constants_.number(node.inputs[3]),
              out_bits = constants_.number(node.inputs[scales_output ? 5 : 4]);

@@ -101,9 +101,8 @@ Graph from_qcdq(Graph graph, QcdqReport* report) {
 Result<IntegerSource> integer_source(const Graph& graph, const Links& links, const Node& dequantize) {
   IntegerSource source{.value = dequantize.inputs[0]};
   std::vector<const Node*> between;
-  for (const Tensor* codes = nullptr; !source.quantize && !codes;) {
-    codes = graph.constant(source.value);
-    if (codes) {
+  while (!source.quantize) {
+    if (const Tensor* codes = graph.constant(source.value)) {
       source.container = codes->type();
       break;
     }
@@ -112,6 +111,7 @@ Result<IntegerSource> integer_source(const Graph& graph, const Links& links, con
       return Failure{"takes integers that are an input of the graph"};
     }
     const Node& node = graph.nodes[producer];
+    if (!node.has_input(0)) return Failure{"is behind " + graph::text_of(node) + ", which has no input"};
     if (is_quantize(node)) {
       source.quantize = &node;
       source.container = type_made_by(graph, node);
@@ -156,8 +156,8 @@ const std::string& QcdqReader::alias(const std::string& value) const {
 Why QcdqReader::read(std::size_t at) {
   Node node = graph_.nodes[at];
   Why why;
-  if (is_dequantize(node)) {
-    why = dequantize(node);
+  if (is_dequantize(node) && node.has_output(0)) {
+    why = node.has_input(0) ? dequantize(node) : Why("has no input");
     if (!why) return {};
   }
   if (node.is("Where") && reads_sign(node)) return {};
@@ -249,7 +249,7 @@ Why QcdqReader::activation(const Node& node, const IntegerSource& source, Quanti
 
 /// Where(x >= 0, scale, -scale), or of x / scale.
 bool QcdqReader::reads_sign(const Node& where) {
-  if (where.inputs.size() != 3) return false;
+  if (where.inputs.size() != 3 || !where.has_output(0)) return false;
   const Tensor* above = graph_.constant(where.inputs[1]);
   const Tensor* below = graph_.constant(where.inputs[2]);
   const std::size_t test = links_.producer(where.inputs[0]);
@@ -260,6 +260,7 @@ bool QcdqReader::reads_sign(const Node& where) {
       !std::ranges::equal(plus, minus, [](float p, float m) { return p == -m; }))
     return false;
   const Node& compare = graph_.nodes[test];
+  if (compare.inputs.size() != 2) return false;
   const Tensor* zero = graph_.constant(compare.inputs[1]);
   if (!zero || zero->type() != ElementType::kFloat || zero->rank() != 0 || zero->to_floats()[0] != 0)
     return false;
@@ -267,7 +268,7 @@ bool QcdqReader::reads_sign(const Node& where) {
   std::string data = compare.inputs[0];
   const std::size_t division = links_.producer(data);
   Quantizer quantizer{.op = "BipolarQuant", .range = {1, true, false}};
-  if (division != Links::kNone && graph_.nodes[division].is("Div")) {
+  if (division != Links::kNone && graph_.nodes[division].is("Div") && graph_.nodes[division].has_input(1)) {
     const Tensor* by = graph_.constant(graph_.nodes[division].inputs[1]);
     if (by && *by == *above) {
       quantizer.op = "Quant";

@@ -118,6 +118,7 @@ Result<QcdqWriter::QuantParameters> QcdqWriter::parameters_of_quant(const Node& 
 Why QcdqWriter::quant(std::size_t at) {
   const Node& node = graph_.nodes[at];
   const auto found = parameters_of_quant(node);
+  if (node.inputs.size() < 4) return found.failure().message;
   const auto data = constants_.find(node.inputs[0]);
   if (data && !found.ok()) return found.failure().message;
   if (data) return constant_quant(at, *data, found.value());
