@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <set>
+#include <sstream>
 
 #include "formats/io/text.h"
 
@@ -12,7 +13,8 @@ namespace {
 using graph::Graph;
 using graph::Node;
 
-/// Constants that say how a quantizer or a shape works: everything but the data of those operators.
+/// Constants that say how a quantizer or a shape works: everything but the data of those operators. And those that the
+/// graph calls buffers.
 std::set<std::string> steering_constants(const Graph& graph) {
   static const std::set<std::string, std::less<>> kSteered = {
       "Quant", "IntQuant",    "BipolarQuant", "Trunc",          "FloatQuant",       "MultiThreshold",
@@ -22,6 +24,14 @@ std::set<std::string> steering_constants(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     if (!kSteered.contains(node.op)) continue;
     for (std::size_t i = 1; i < node.inputs.size(); ++i) found.insert(node.inputs[i]);
+  }
+  for (const Node& node : graph.nodes) {
+    if (!node.is("BatchNormalization")) continue;  // its running statistics
+    for (std::size_t i = 3; i < node.inputs.size(); ++i) found.insert(node.inputs[i]);
+  }
+  if (const auto buffers = graph.metadata.find(kBuffersKey); buffers != graph.metadata.end()) {
+    std::istringstream lines(buffers->second);
+    for (std::string name; std::getline(lines, name);) found.insert(name);
   }
   return found;
 }

@@ -20,6 +20,9 @@
 
 namespace crumb::torch_ops {
 
+/// In Graph::metadata: the names of further initializers that do not train, one a line.
+inline constexpr const char* kBuffersKey = "crumb.buffers";
+
 class GraphModule : public torch::nn::Module {
  public:
   /// Throws Error naming every node that has no kernel, with type and domain.
