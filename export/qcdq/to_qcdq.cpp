@@ -30,7 +30,8 @@ Graph to_qcdq(Graph graph, const QcdqOptions& options, QcdqReport* report) {
     throw usage_error("QCDQ is written in operator sets " + std::to_string(kLeastOpset) + " to " +
                       std::to_string(graph::newest_opset()) + ", not in " + std::to_string(options.opset));
   }
-  graph = graph::with_opset(std::move(graph), graph::least_opset(graph, options.opset));
+  const std::int64_t opset = graph::least_opset(graph, options.opset);
+  graph = graph::with_opset(std::move(graph), opset);
   graph = with_plain_constants(std::move(graph));
   QcdqReport own;
   QcdqReport& said = report ? *report : own;
