@@ -2,6 +2,7 @@
 // models/torch/execute/engine.h has the one on ATen.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -40,6 +41,11 @@ class Engine {
   /// "cpu" (the default), "cuda": where what is prepared from now on runs. Throws Error where there is no such
   /// device. threads: 0 for those the machine has.
   virtual void use(const std::string& device, int threads) = 0;
+
+  /// What a TorchScript archive takes, in order; and the archive as a graph. The file holds no shapes: they are the
+  /// example's, but for the batch. Throws Error (models/torch/capture/torchscript.h).
+  virtual std::vector<std::string> torchscript_inputs(const std::filesystem::path& path) const = 0;
+  virtual Graph read_torchscript(const std::filesystem::path& path, const std::vector<Tensor>& example) const = 0;
 };
 
 }  // namespace crumb::graph

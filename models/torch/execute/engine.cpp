@@ -4,6 +4,7 @@
 
 #include "formats/io/text.h"
 #include "models/graph/passes/passes.h"
+#include "models/torch/capture/torchscript.h"
 #include "models/torch/execute/graph_module.h"
 
 namespace crumb::torch_ops {
@@ -13,6 +14,7 @@ class TorchExecutable final : public graph::Executable {
  public:
   TorchExecutable(graph::Graph graph, at::Device device) : module_(std::move(graph)), device_(device) {
     module_.to(device);
+    module_.freeze();
   }
 
   std::vector<graph::Tensor> run(const std::vector<graph::Tensor>& inputs,
@@ -57,6 +59,17 @@ class TorchEngine final : public graph::Engine {
       throw usage_error("there is no device " + quote_text(device) + " here; 'cpu' is always there");
     }
     if (threads > 0) at::set_num_threads(threads);
+  }
+
+  std::vector<std::string> torchscript_inputs(const std::filesystem::path& path) const override {
+    return models::torchscript_inputs(path);
+  }
+
+  graph::Graph read_torchscript(const std::filesystem::path& path,
+                                const std::vector<graph::Tensor>& example) const override {
+    models::Tensors inputs;
+    for (const graph::Tensor& input : example) inputs.push_back(to_typed(input).tensor);
+    return models::read_torchscript(path, inputs);
   }
 
  private:
