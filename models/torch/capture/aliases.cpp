@@ -40,7 +40,7 @@ void refuse_shared_changes(const jit::Graph& graph, const std::vector<const jit:
     for (std::size_t i = 0; i < schema->arguments().size() && i < node->inputs().size(); ++i) {
       const jit::Value* input = node->input(i);
       const bool changes = writes(schema->arguments()[i]);
-      if (changes && needed.contains(node)) {
+      if (changes) {
         for (const jit::Value* stale : members[root_of(input)]) {
           for (const jit::Use& use : stale->uses()) {
             const bool later =

@@ -7,7 +7,7 @@
 
 namespace crumb::models {
 
-/// Throws Error that names the operator where an operator of `wanted` changes a tensor in place and an operator of
+/// Throws Error that names the operator where an operator changes a tensor in place and an operator of
 /// `wanted` behind it, or an output, uses what that tensor was before, by itself or through a view.
 void refuse_shared_changes(const torch::jit::Graph& graph,
                            const std::vector<const torch::jit::Node*>& wanted);

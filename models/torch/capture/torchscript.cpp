@@ -1,6 +1,8 @@
 #include "models/torch/capture/torchscript.h"
 
+#include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/passes/peephole.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/script.h>
 
@@ -109,9 +111,22 @@ class DataControl {
   std::string found_;
 };
 
-void refuse_data_control(const jit::Module& module, const std::filesystem::path& path) {
+/// Arguments that are left out are what they are by default, so that branches over them are decided.
+void drop_defaults(jit::Graph& graph, const jit::Module& module, std::size_t given) {
+  const auto& arguments = module.get_method("forward").function().getSchema().arguments();
+  const jit::WithInsertPoint front(*graph.nodes().begin());
+  for (std::size_t i = given + 1; i < arguments.size() && i < graph.inputs().size(); ++i) {
+    if (!arguments[i].default_value()) continue;
+    graph.inputs()[i]->replaceAllUsesWith(graph.insertConstant(*arguments[i].default_value()));
+  }
+}
+
+void refuse_data_control(const jit::Module& module, const std::filesystem::path& path, std::size_t given) {
   const auto graph = module.get_method("forward").graph()->copy();
   jit::Inline(*graph);
+  drop_defaults(*graph, module, given);
+  jit::PeepholeOptimize(graph);
+  jit::ConstantPropagation(graph);
   const DataControl control(*graph);
   if (control.found().empty()) return;
   throw Error(
@@ -153,7 +168,7 @@ std::vector<std::string> torchscript_inputs(const std::filesystem::path& path) {
 graph::Graph read_torchscript(const std::filesystem::path& path, const Tensors& example,
                               const CaptureOptions& options) {
   jit::Module module = load(path);
-  refuse_data_control(module, path);
+  refuse_data_control(module, path, example.size());
   module.eval();
   const std::vector<NamedState> states = states_of(module);
   // Where nothing wants gradients, scripted transformers take one fused operator for a layer.

@@ -68,6 +68,13 @@ void pad(Op& op) {
   if (mode == "circular") return pad_by(op, "wrap");
   op.fail("mode " + mode);
 }
+/// The mode as LibTorch numbers it.
+void pad_by_number(Op& op) {
+  constexpr const char* kModes[] = {"reflect", "edge", "wrap", "constant"};
+  const std::int64_t mode = op.integer("mode");
+  if (mode < 0 || mode > 3) op.fail("mode " + std::to_string(mode));
+  pad_by(op, kModes[mode]);
+}
 void pad_constant(Op& op) { pad_by(op, "constant"); }
 void pad_reflect(Op& op) { pad_by(op, "reflect"); }
 void pad_replicate(Op& op) { pad_by(op, "edge"); }
@@ -102,6 +109,7 @@ constexpr ConversionRow kRows[] = {
     {"aten::upsample_trilinear3d", linear},
     {"aten::upsample_bicubic2d", cubic},
     {"aten::pad", pad},
+    {"aten::_pad_enum", pad_by_number},
     {"aten::constant_pad_nd", pad_constant},
     {"aten::reflection_pad1d", pad_reflect},
     {"aten::reflection_pad2d", pad_reflect},
