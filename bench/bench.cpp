@@ -51,14 +51,13 @@ std::vector<NamedShape> shapes_of(const Options& options) {
   return shapes;
 }
 
-std::vector<Timing> time_in_turns(int repeats, const std::vector<std::function<void()>>& works) {
+std::vector<Timing> time_in_turns_as_told(int repeats, const std::vector<std::function<double()>>& works) {
   std::vector<std::vector<double>> seconds(works.size());
   for (int turn = 0; turn <= repeats; ++turn) {
     for (size_t i = 0; i < works.size(); ++i) {
       if (!works[i]) continue;
-      const double start = cli::now_seconds();
-      works[i]();
-      if (turn > 0) seconds[i].push_back(cli::now_seconds() - start);
+      const double took = works[i]();
+      if (turn > 0) seconds[i].push_back(took);
     }
   }
   std::vector<Timing> timings;
@@ -67,6 +66,20 @@ std::vector<Timing> time_in_turns(int repeats, const std::vector<std::function<v
     timings.push_back(each.empty() ? Timing{} : Timing{each.front(), each[each.size() / 2]});
   }
   return timings;
+}
+
+std::vector<Timing> time_in_turns(int repeats, const std::vector<std::function<void()>>& works) {
+  std::vector<std::function<double()>> timed;
+  for (const std::function<void()>& work : works) {
+    timed.emplace_back();
+    if (!work) continue;
+    timed.back() = [&work] {
+      const double start = cli::now_seconds();
+      work();
+      return cli::now_seconds() - start;
+    };
+  }
+  return time_in_turns_as_told(repeats, timed);
 }
 
 std::string speed(double gigabytes, double seconds) {

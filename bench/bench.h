@@ -10,7 +10,7 @@ namespace crumb::bench {
 
 struct Options {
   std::string spec = "int4:group=128", shape = "4096x4096", shapes;
-  std::string input, crumb;
+  std::string input, crumb, python;
   std::vector<int> threads = {1, 2}, batch = {1, 64};
   int repeats = 9;
   bool json = false;
@@ -31,6 +31,9 @@ struct Timing {
 /// Times each work `repeats` times, in turns, so that what else the machine does meets all alike; the first
 /// turn does not count. An empty work is left out.
 std::vector<Timing> time_in_turns(int repeats, const std::vector<std::function<void()>>& works);
+
+/// The same for works that say themselves how many seconds they took.
+std::vector<Timing> time_in_turns_as_told(int repeats, const std::vector<std::function<double()>>& works);
 
 /// GB/s; "-" where nothing was timed.
 std::string speed(double gigabytes, double seconds);
@@ -62,5 +65,6 @@ void dequantize_bench(const Options& options);
 void distortion_bench(const Options& options);
 void multiply_bench(const Options& options);
 void checkpoint_bench(const Options& options);
+void graph_bench(const Options& options);
 
 }  // namespace crumb::bench

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "bench/bench.h"
+#include "bench/temporary_folder.h"
 #include "cli/output.h"
 #include "formats/error.h"
 #include "formats/io/text.h"
@@ -21,26 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kBuffer = size_t{1} << 20;
-
-/// A folder of our own that goes with us.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "crumb-bench-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw Error("cannot make a temporary folder " + quote_text(name));
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::vector<fs::path> files_of(const fs::path& input) {
   if (!fs::is_directory(input)) return {input};

@@ -5,6 +5,7 @@
 //   crumb-bench dequantize, distortion (the same options)
 //   crumb-bench multiply   --spec int4:group=128 --shape 1536x384 --batch 1,64 [--repeats 9] [--json]
 //   crumb-bench checkpoint --input MODEL --spec int4:group=128 --threads 2 [--repeats 3] [--json]
+//   crumb-bench graph      [--input ../shared/onnx|FILE.onnx] --threads 1,2 [--python PYTHON] [--repeats 9] [--json]
 //
 // Best and median of the repeats, taken in turns; the machine's other work is noise, so look at the ratios.
 #include <CLI/CLI.hpp>
@@ -69,6 +70,12 @@ int main(int argc, char** argv) {
   add_threads(checkpoint, *options);
   checkpoint->add_option("--input", options->input, "The checkpoint, a file or a folder")->required();
   checkpoint->add_option("--crumb", options->crumb, "The crumb command (that beside crumb-bench)");
+  CLI::App* graph =
+      add(app, "graph", "Executing graphs, against qonnx's executor, onnxruntime and plain LibTorch",
+          graph_bench, options);
+  add_threads(graph, *options);
+  graph->add_option("--input", options->input, "An ONNX file or a folder of them (../shared/onnx)");
+  graph->add_option("--python", options->python, "The Python that has qonnx and onnxruntime");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,4 +1,5 @@
 // Without LibTorch there is nothing to compare with.
+#include "bench/graph_job.h"
 #include "bench/torch_job.h"
 
 namespace crumb::bench {
@@ -6,6 +7,14 @@ namespace crumb::bench {
 bool has_torch() { return false; }
 
 std::unique_ptr<TorchJob> make_torch_job(const QuantSpec&, const std::vector<float>&, uint64_t, uint64_t) {
+  return nullptr;
+}
+
+void set_graph_threads(int) {}
+
+std::unique_ptr<GraphJob> make_graph_job(const graph::Graph&, std::vector<graph::Tensor>) { return nullptr; }
+
+std::unique_ptr<GraphJob> make_torch_graph_job(const graph::Graph&, std::vector<graph::Tensor>, bool) {
   return nullptr;
 }
 

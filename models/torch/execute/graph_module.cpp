@@ -44,12 +44,6 @@ torch::nn::Module& child_of(torch::nn::Module& module, const std::string& name) 
   return *module.register_module(name, std::make_shared<torch::nn::Module>(name));
 }
 
-std::string input_text(const std::vector<TypedTensor>& inputs) {
-  std::string text;
-  for (const TypedTensor& input : inputs) text += (text.empty() ? "" : ", ") + text_of(input);
-  return text;
-}
-
 }  // namespace
 
 std::string unsupported_nodes(const Graph& graph) {
@@ -69,7 +63,11 @@ GraphModule::GraphModule(Graph graph) : torch::nn::Module("graph"), graph_(std::
     add_constant(name, constant,
                  graph::is_float(constant.type()) && constant.rank() > 0 && !steering.contains(name));
   }
-  compile();
+  for (const Node& node : graph_.nodes) {
+    const std::optional<graph::Tensor> made = graph::constant_of(node);
+    if (made && made->type() != graph::ElementType::kString) add_constant(node.outputs[0], *made, false);
+  }
+  plan_.emplace(graph_, constants_);
 }
 
 void GraphModule::add_constant(const std::string& name, const graph::Tensor& constant, bool trains) {
@@ -90,35 +88,6 @@ void GraphModule::add_constant(const std::string& name, const graph::Tensor& con
   at::Tensor& registered = trains && own ? owner->register_parameter(key, value.tensor)
                                          : owner->register_buffer(key, value.tensor);
   constants_[name] = {registered, value.type};
-}
-
-void GraphModule::compile() {
-  std::map<std::string, std::size_t> slots;
-  const auto slot_of = [&](const std::string& value) {
-    return value.empty() ? kNoSlot : slots.try_emplace(value, slots.size()).first->second;
-  };
-  for (const auto& [name, constant] : graph_.initializers) {
-    constant_slots_.emplace_back(slot_of(name), constants_.at(name));
-  }
-  for (const std::string& input : graph_.inputs) input_slots_.push_back(slot_of(input));
-  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    const Node& node = graph_.nodes[i];
-    Step step{.node = i, .kernel = find_operator(node.op, node.domain)};
-    for (const std::string& input : node.inputs) step.inputs.push_back(slot_of(input));
-    for (const std::string& output : node.outputs) step.outputs.push_back(slot_of(output));
-    steps_.push_back(std::move(step));
-  }
-  for (const std::string& output : graph_.outputs) output_slots_.push_back(slot_of(output));
-  slots_ = slots.size();
-
-  std::set<std::size_t> wanted(output_slots_.begin(), output_slots_.end());
-  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-    for (const auto* used : {&step->inputs, &step->outputs}) {
-      for (const std::size_t slot : *used) {
-        if (slot != kNoSlot && wanted.insert(slot).second) step->last_used.push_back(slot);
-      }
-    }
-  }
 }
 
 void GraphModule::check_inputs(const std::vector<TypedTensor>& inputs) const {
@@ -155,35 +124,9 @@ void GraphModule::check_inputs(const std::vector<TypedTensor>& inputs) const {
 
 std::vector<TypedTensor> GraphModule::run(std::vector<TypedTensor> inputs, const Watch& watch) const {
   check_inputs(inputs);
-  std::vector<TypedTensor> values(slots_);
-  for (const auto& [slot, constant] : constant_slots_) values[slot] = constant;
-  for (std::size_t i = 0; i < inputs.size(); ++i) values[input_slots_[i]] = std::move(inputs[i]);
-  inputs.clear();
-  std::vector<TypedTensor> arguments;
-  for (const Step& step : steps_) {
-    const Node& node = graph_.nodes[step.node];
-    arguments.clear();
-    for (const std::size_t slot : step.inputs)
-      arguments.push_back(slot == kNoSlot ? TypedTensor{} : values[slot]);
-    Outputs made;
-    try {
-      made = step.kernel(Call(node, arguments));
-    } catch (const c10::Error& error) {
-      throw Error(graph::text_of(node) + " cannot take " + input_text(arguments) + ": " +
-                  error.what_without_backtrace());
-    }
-    for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-      if (step.outputs[i] == kNoSlot) continue;
-      if (i >= made.size() || !made[i].defined()) {
-        throw Error(graph::text_of(node) + " does not make its output " + std::to_string(i));
-      }
-      values[step.outputs[i]] = watch ? watch(node.outputs[i], std::move(made[i])) : std::move(made[i]);
-    }
-    for (const std::size_t slot : step.last_used) values[slot] = {};
-  }
-  std::vector<TypedTensor> outputs;
-  for (const std::size_t slot : output_slots_) outputs.push_back(values[slot]);
-  return outputs;
+  return (frozen_ && !watch ? *frozen_ : *plan_).run(graph_, std::move(inputs), watch);
 }
+
+void GraphModule::freeze() { frozen_ = plan_->folded(graph_); }
 
 }  // namespace crumb::torch_ops

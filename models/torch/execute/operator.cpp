@@ -28,6 +28,14 @@ const TypedTensor& Call::in(std::size_t i) const {
   return inputs_[i];
 }
 
+bool Call::may_overwrite(std::size_t i) const {
+  const at::Tensor& t = tensor(i);
+  // Memory that is not LibTorch's own cannot be resized: others lent it.
+  return !at::GradMode::is_enabled() && t.use_count() == 1 && t.layout() == at::kStrided &&
+         t.storage().use_count() == 1 && t.storage().unsafeGetStorageImpl()->resizable() &&
+         t.is_non_overlapping_and_dense();
+}
+
 std::vector<std::int64_t> Call::ints(std::size_t i) const {
   const at::Tensor values = tensor(i).to(at::kCPU, at::kLong).contiguous();
   const auto* data = values.const_data_ptr<std::int64_t>();

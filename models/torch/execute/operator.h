@@ -34,6 +34,8 @@ class Call {
   const TypedTensor& in(std::size_t i) const;  ///< throws Error where it is left out
   const at::Tensor& tensor(std::size_t i) const { return in(i).tensor; }
   graph::ElementType type(std::size_t i) const { return in(i).type; }
+  /// Whether the operator may write over input i: nobody else holds it, and no gradient is wanted.
+  bool may_overwrite(std::size_t i) const;
   std::size_t outputs() const { return node_.outputs.size(); }  ///< that the node names
   bool wants(std::size_t i) const { return node_.has_output(i); }
 

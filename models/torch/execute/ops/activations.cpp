@@ -16,6 +16,12 @@ Outputs unary(const Call& call) {
   return like_input(call, Function(call.tensor(0)));
 }
 
+Outputs relu(const Call& call) {
+  if (!call.may_overwrite(0)) return like_input(call, at::relu(call.tensor(0)));
+  at::Tensor x = call.tensor(0);
+  return like_input(call, at::relu_(x));
+}
+
 Outputs leaky_relu(const Call& call) {
   return like_input(call, at::leaky_relu(call.tensor(0), call.float_or("alpha", 0.01F)));
 }
@@ -127,7 +133,7 @@ Outputs dropout(const Call& call) {
 Outputs identity(const Call& call) { return {call.in(0)}; }
 
 constexpr OperatorRow kRows[] = {
-    {"Relu", unary<at::relu>},
+    {"Relu", relu},
     {"LeakyRelu", leaky_relu},
     {"PRelu", prelu},
     {"Elu", elu},

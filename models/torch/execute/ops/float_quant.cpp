@@ -128,7 +128,7 @@ Outputs float_quant(const Call& call) {
           const float q = unit * lane::rounded<Mode>(u / unit);
           return static_cast<float>(format.clipped(q) * static_cast<double>(p[0]));
         };
-        return one(map_rows(x, *rows, quantize), graph::ElementType::kFloat);
+        return one(map_rows(x, *rows, quantize, call.may_overwrite(0)), graph::ElementType::kFloat);
       });
     }
   }

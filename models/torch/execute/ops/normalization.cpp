@@ -52,6 +52,7 @@ bool is_training(const Call& call) {
 
 /// Before operator set 9 statistics could be kept for every feature and not for every channel only (spatial = 0).
 Outputs batch_normalization(const Call& call) {
+  const bool spare = call.may_overwrite(0);
   const at::Tensor x = widened(call.tensor(0));
   const at::Tensor scale = widened(call.tensor(1)), bias = widened(call.tensor(2));
   const at::Tensor mean = widened(call.tensor(3)), variance = widened(call.tensor(4));
@@ -61,6 +62,13 @@ Outputs batch_normalization(const Call& call) {
   const bool usual = spatial && x.dim() >= 2 && x.scalar_type() == scale.scalar_type() &&
                      x.scalar_type() == mean.scalar_type();
   if (!training && usual && x.numel() > 0) {
+    if (x.device().is_cpu() && x.is_same(call.tensor(0)) && spare) {
+      at::Tensor y = x, none_mean = at::empty({0}, scale.options()),
+                 none_variance = at::empty_like(none_mean);
+      at::native_batch_norm_out(y, none_mean, none_variance, x, scale, bias, mean, variance, false, 0,
+                                epsilon);
+      return like_input(call, y);
+    }
     return like_input(call, at::batch_norm(x, scale, bias, mean, variance, false, 0, epsilon, false));
   }
   const auto shaped = [&](const at::Tensor& values) {

@@ -107,27 +107,30 @@ Outputs int_quant(const Call& call) {
   const IntegerRange range{call.int_or("signed", 1) != 0, call.int_or("narrow", 0) != 0};
   const Rounding mode = rounding_of(call, "ROUND");
   const at::Tensor& x = call.tensor(0);
+  const bool spare = call.may_overwrite(0);
   if (all_plain(call, {0, 1, 2, 3}) && call.tensor(3).numel() == 1) {
     if (const auto rows = row_parameters<2>(x, {call.tensor(1), call.tensor(2)})) {
       const auto bits = static_cast<float>(number_of(call, 3));
       if (bits == 1 && range.is_signed) {
-        return one(map_rows(x, *rows,
-                            [](float v, const std::array<float, 2>& p) {
-                              const float u = v / p[0] + p[1];
-                              return ((u >= 0 ? 1.0f : -1.0f) - p[1]) * p[0];
-                            }),
+        return one(map_rows(
+                       x, *rows,
+                       [](float v, const std::array<float, 2>& p) CRUMB_LANE {
+                         const float u = v / p[0] + p[1];
+                         return ((u >= 0 ? 1.0f : -1.0f) - p[1]) * p[0];
+                       },
+                       spare),
                    ElementType::kFloat);
       }
       const auto [lower, upper] = range.bounds(bits);
       const float lo = lower, hi = upper;
       return lane::with_rounding(mode, [&]<Rounding Mode>() {
-        const auto quantize = [lo, hi](float v, const std::array<float, 2>& p) {
+        const auto quantize = [lo, hi](float v, const std::array<float, 2>& p) CRUMB_LANE {
           float u = v / p[0] + p[1];
           u = u > hi ? hi : u;
           u = u < lo ? lo : u;
           return (lane::rounded<Mode>(u) - p[1]) * p[0];
         };
-        return one(map_rows(x, *rows, quantize), ElementType::kFloat);
+        return one(map_rows(x, *rows, quantize, spare), ElementType::kFloat);
       });
     }
   }
@@ -139,10 +142,12 @@ Outputs int_quant(const Call& call) {
 
 Outputs bipolar_quant(const Call& call) {
   const at::Tensor& x = call.tensor(0);
+  const bool spare = call.may_overwrite(0);
   if (all_plain(call, {0, 1})) {
     if (const auto rows = row_parameters<1>(x, {call.tensor(1)})) {
-      const auto quantize = [](float v, const std::array<float, 1>& p) { return v >= 0 ? p[0] : -p[0]; };
-      return one(map_rows(x, *rows, quantize), ElementType::kFloat);
+      const auto quantize = [](float v, const std::array<float, 1>& p)
+                                CRUMB_LANE { return v >= 0 ? p[0] : -p[0]; };
+      return one(map_rows(x, *rows, quantize, spare), ElementType::kFloat);
     }
   }
   const at::Tensor value = as_number(call.in(0)), scale = as_number(call.in(1)).to(value.device());
@@ -160,16 +165,17 @@ namespace {
 /// Version 1 divides by a power of two, and leaves scale and zero point as they are.
 Outputs trunc_1(const Call& call, Rounding mode) {
   const at::Tensor& x = call.tensor(0);
+  const bool spare = call.may_overwrite(0);
   if (all_plain(call, {0, 1, 2, 3, 4}) && call.tensor(3).numel() == 1 && call.tensor(4).numel() == 1) {
     if (const auto rows = row_parameters<2>(x, {call.tensor(1), call.tensor(2)})) {
       const float by =
           std::exp2(static_cast<float>(number_of(call, 3)) - static_cast<float>(number_of(call, 4)));
       return lane::with_rounding(mode, [&]<Rounding Mode>() {
-        const auto truncate = [by](float v, const std::array<float, 2>& p) {
+        const auto truncate = [by](float v, const std::array<float, 2>& p) CRUMB_LANE {
           const float u = lane::half_even(v / p[0] + p[1]) / by;
           return (lane::rounded<Mode>(u) - p[1]) * p[0];
         };
-        return one(map_rows(x, *rows, truncate), ElementType::kFloat);
+        return one(map_rows(x, *rows, truncate, spare), ElementType::kFloat);
       });
     }
   }
@@ -194,18 +200,19 @@ Outputs trunc_2(const Call& call, Rounding mode) {
           .to(ratio.scalar_type());
   const at::Tensor out_zero = quotient_of(zero, by.to(zero.device()));
   const at::Tensor& x = call.tensor(0);
+  const bool spare = call.may_overwrite(0);
   if (all_plain(call, {0, 1, 2, 3, 4, 5}) && call.tensor(5).numel() == 1) {
     if (const auto rows = row_parameters<5>(x, {scale, zero, by, out_scale, out_zero})) {
       const auto [lower, upper] = range.bounds(static_cast<float>(number_of(call, 5)));
       const float lo = lower, hi = upper;
       return lane::with_rounding(mode, [&]<Rounding Mode>() {
-        const auto truncate = [lo, hi](float v, const std::array<float, 5>& p) {
+        const auto truncate = [lo, hi](float v, const std::array<float, 5>& p) CRUMB_LANE {
           float u = lane::half_even(v / p[0] + p[1]) / p[2];
           u = u > hi ? hi : u;
           u = u < lo ? lo : u;
           return (lane::rounded<Mode>(u) - p[4]) * p[3];
         };
-        return one(map_rows(x, *rows, truncate), ElementType::kFloat);
+        return one(map_rows(x, *rows, truncate, spare), ElementType::kFloat);
       });
     }
   }

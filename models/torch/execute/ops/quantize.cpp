@@ -57,7 +57,7 @@ Outputs to_integers(const Call& call, const at::Tensor& scale, ElementType type)
   if (precision == at::kFloat) {
     if (const auto rows = row_parameters<2>(x, {by, zero})) {
       const auto quantize = [lo = static_cast<float>(lo), hi = static_cast<float>(hi)](
-                                float v, const std::array<float, 2>& p) {
+                                float v, const std::array<float, 2>& p) CRUMB_LANE {
         float q = lane::half_even(v / p[0]) + p[1];
         q = q > lo ? q : lo;  // NaN too
         return q < hi ? q : hi;

@@ -23,22 +23,23 @@ at::Tensor rounded(const at::Tensor& values, Rounding mode);
 
 namespace lane {
 
-// Written so that compilers turn loops of them into vector instructions of any x86-64.
+// Written so that compilers turn loops of them into vector instructions of any x86-64; inlined always, because they
+// otherwise stay calls in functions that are compiled for more than the others.
 
-inline float half_even(float x) {
+[[gnu::always_inline]] inline float half_even(float x) {
   const float size = std::fabs(x);
-  const float near = (size + 0x1p23f) - 0x1p23f;
-  return std::copysign(size < 0x1p23f ? near : size, x);
+  const float unit = size < 0x1p23f ? 0x1p23f : 0.0f;  // a choice between results would be a branch
+  return std::copysign((size + unit) - unit, x);
 }
-inline float floor(float x) {
+[[gnu::always_inline]] inline float floor(float x) {
   const float near = half_even(x);
-  return near > x ? near - 1.0f : near;
+  return near - (near > x ? 1.0f : 0.0f);
 }
-inline float ceil(float x) { return -lane::floor(-x); }
-inline float sign(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x == 0 ? 0.0f : x; }
+[[gnu::always_inline]] inline float ceil(float x) { return -lane::floor(-x); }
+[[gnu::always_inline]] inline float sign(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x == 0 ? 0.0f : x; }
 
 template <Rounding Mode>
-float rounded(float x) {
+[[gnu::always_inline]] inline float rounded(float x) {
   if constexpr (Mode == Rounding::kHalfEven) return half_even(x);
   if constexpr (Mode == Rounding::kCeil) return lane::ceil(x);
   if constexpr (Mode == Rounding::kFloor) return lane::floor(x);

@@ -1,0 +1,217 @@
+// crumb-bench graph: executing graphs, against qonnx's executor, onnxruntime (float graphs as they are, quantized ones
+// as QCDQ) and the same network written with LibTorch's operators, in turns, with as many threads.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "bench/bench.h"
+#include "bench/graph_job.h"
+#include "bench/graph_peer.h"
+#include "bench/temporary_folder.h"
+#include "bench/torch_job.h"
+#include "cli/output.h"
+#include "formats/error.h"
+#include "formats/io/text.h"
+#include "models/graph/onnx/read.h"
+
+namespace crumb::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::Graph;
+using graph::Tensor;
+
+constexpr double kTurn = 0.02;                   // seconds that the runs of a turn take, at least
+constexpr std::chrono::milliseconds kPause(10);  // so that nobody's threads still spin
+constexpr int kMostRuns = 2000;
+
+// The files of ../shared/onnx that are timed.
+constexpr const char* kShared[] = {
+    "TFC_1W1A",
+    "TFC_1W2A",
+    "TFC_2W2A",
+    "espcn_subpixel_quant",
+    "espcn_nn_resize_quant",
+    "mnist_conv_float",
+    "espcn_subpixel_float",
+    "espcn_nn_resize_float",
+    "sdp_float",
+};
+
+struct Contender {
+  std::string name;
+  std::string absent;  ///< why it is not timed
+  Tensor output;
+  std::function<double(int)> run;  ///< seconds of so many runs
+};
+
+std::vector<Tensor> inputs_of(const Graph& graph) {
+  std::mt19937 random(1);  // NOLINT(cert-msc51-cpp): the same at every run
+  std::uniform_real_distribution<float> uniform(0, 1);
+  std::vector<Tensor> inputs;
+  for (const std::string& name : graph.inputs) {
+    const auto shape = graph.shape_of(name);
+    if (!shape) throw Error("input " + quote_text(name) + " has no shape");
+    std::vector<std::int64_t> sizes;
+    std::int64_t count = 1;
+    for (const graph::Dim& dim : *shape) {
+      sizes.push_back(dim.known() ? dim.size : 1);
+      count *= sizes.back();
+    }
+    std::vector<float> values(static_cast<std::size_t>(count));
+    std::ranges::generate(values, [&] { return uniform(random); });
+    inputs.push_back(Tensor::floats(sizes, values));
+  }
+  return inputs;
+}
+
+Contender in_process(const std::string& name, std::shared_ptr<GraphJob> job, int threads) {
+  Contender contender{name, job ? "" : "nobody wrote it", {}, {}};
+  if (!job) return contender;
+  set_graph_threads(threads);
+  contender.output = job->run();
+  contender.run = [job, threads](int times) {
+    set_graph_threads(threads);
+    const double start = cli::now_seconds();
+    for (int i = 0; i < times; ++i) job->run();
+    return cli::now_seconds() - start;
+  };
+  return contender;
+}
+
+Contender in_python(const std::string& name, const std::shared_ptr<GraphPeer>& peer) {
+  if (!peer->absent().empty()) return {name, peer->absent(), {}, {}};
+  return {name, "", peer->output(), [peer](int times) { return peer->run(times); }};
+}
+
+/// "3 of 10, by 0.01 of the largest": what differs by more than float32's sums do.
+std::string difference(const Tensor& ours, const Tensor& theirs) {
+  const std::vector<float> a = ours.to_floats(), b = theirs.to_floats();
+  if (a.size() != b.size()) return "other sizes";
+  double largest = 0, most = 0;
+  for (const float value : b) largest = std::max<double>(largest, std::fabs(value));
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double off = std::fabs(static_cast<double>(a[i]) - b[i]);
+    count += !(off <= 1e-5 * largest);
+    most = std::max(most, off);
+  }
+  if (count == 0) return "none";
+  return std::to_string(count) + " of " + std::to_string(a.size()) + ", by " +
+         cli::fixed(100 * most / largest, 2) + " %";
+}
+
+/// As many runs as a turn needs, from the time of one.
+int runs_of_turn(const Contender& contender) {
+  contender.run(1);
+  const double once = std::max(contender.run(1), 1e-7);
+  return std::clamp(static_cast<int>(std::ceil(kTurn / once)), 1, kMostRuns);
+}
+
+std::string milliseconds(double seconds) { return seconds > 0 ? cli::fixed(1e3 * seconds, 3) : "-"; }
+
+bool is_quantized(const Graph& graph) { return std::ranges::any_of(graph.nodes, graph::is_quantizer); }
+
+class GraphBench {
+ public:
+  explicit GraphBench(const Options& options)
+      : options_(options),
+        table_(options, {"model", "threads", "against", "ours best ms", "ours median ms", "best ms",
+                         "median ms", "times as fast", "outputs that differ"}) {
+    const char* home = std::getenv("HOME");
+    python_ = options.python.empty() ? std::string(home ? home : "") + "/.cache/crumb/python/bin/python"
+                                     : options.python;
+  }
+
+  void add(const fs::path& model, int threads) {
+    const Graph graph = graph::read_onnx(model);
+    const std::vector<Tensor> inputs = inputs_of(graph);
+    const Contender ours = in_process("crumb", make_graph_job(graph, inputs), threads);
+    std::vector<Contender> others;
+    const auto python = [&](const std::string& name, const std::string& kind) {
+      others.push_back(in_python(
+          name, std::make_shared<GraphPeer>(python_, kind, model, threads, inputs, folder_.path())));
+    };
+    if (is_quantized(graph)) {
+      python("qonnx", "qonnx");
+      python("onnxruntime, QCDQ", "qcdq");
+    } else {
+      python("onnxruntime", "onnxruntime");
+    }
+    others.push_back(in_process("LibTorch", make_torch_graph_job(graph, inputs, true), threads));
+    if (is_quantized(graph)) {
+      others.push_back(in_process("LibTorch, not quantizing activations",
+                                  make_torch_graph_job(graph, inputs, false), threads));
+    }
+    time(model.stem().string(), threads, ours, others);
+  }
+
+  void print() const { table_.print(); }
+
+ private:
+  void time(const std::string& model, int threads, const Contender& ours,
+            const std::vector<Contender>& others) {
+    std::vector<std::function<double()>> works;
+    const auto work = [&](const Contender& contender) {
+      if (!contender.run) return std::function<double()>();
+      return std::function<double()>([&contender, runs = runs_of_turn(contender)] {
+        std::this_thread::sleep_for(kPause);
+        return contender.run(runs) / runs;
+      });
+    };
+    works.push_back(work(ours));
+    for (const Contender& other : others) works.push_back(work(other));
+    const std::vector<Timing> timings = time_in_turns_as_told(options_.repeats, works);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      const Timing &own = timings[0], &their = timings[i + 1];
+      const bool there = others[i].absent.empty();
+      table_.add({model, std::to_string(threads), others[i].name, milliseconds(own.best),
+                  milliseconds(own.median), milliseconds(their.best), milliseconds(their.median),
+                  times_as_fast(their, own, 2),
+                  there ? difference(ours.output, others[i].output) : "skipped: " + others[i].absent});
+    }
+  }
+
+  const Options& options_;
+  Table table_;
+  std::string python_;
+  TemporaryFolder folder_;
+};
+
+std::vector<fs::path> models_of(const fs::path& input) {
+  if (!fs::exists(input)) throw usage_error("graph: there is no " + quote_text(input.string()));
+  if (!fs::is_directory(input)) return {input};
+  std::vector<fs::path> models;
+  for (const char* name : kShared) {
+    const fs::path path = input / (std::string(name) + ".onnx");
+    if (fs::exists(path)) {
+      models.push_back(path);
+    } else {
+      std::fprintf(stderr, "skipped: there is no %s\n", path.c_str());
+    }
+  }
+  if (!models.empty()) return models;
+  for (const fs::directory_entry& entry : fs::directory_iterator(input)) {
+    if (entry.path().extension() == ".onnx") models.push_back(entry.path());
+  }
+  std::ranges::sort(models);
+  return models;
+}
+
+}  // namespace
+
+void graph_bench(const Options& options) {
+  if (!has_torch()) throw Error("graph: this crumb-bench was built without LibTorch, and executes no graphs");
+  GraphBench bench(options);
+  const std::vector<fs::path> models = models_of(
+      options.input.empty() ? fs::path(CRUMB_SOURCE_DIR "/../shared/onnx") : fs::path(options.input));
+  for (const int threads : options.threads) {
+    for (const fs::path& model : models) bench.add(model, threads);
+  }
+  bench.print();
+}
+
+}  // namespace crumb::bench

@@ -1,0 +1,91 @@
+"""The other executors of crumb-bench graph: qonnx's and onnxruntime, timed where they run.
+
+    python bench/graph_peers.py qonnx|onnxruntime|qcdq MODEL.onnx THREADS INPUT.npy... OUTPUT.npy
+
+Loads the model (qcdq: converted by qonnx first, for onnxruntime), runs it once on the inputs, writes the first output and
+prints "ready". Then for every line on standard input, a number of runs, prints the seconds that they took together.
+"absent REASON" instead of "ready": there is no such executor here, or it does not take the model.
+"""
+
+import contextlib
+import os
+import sys
+import time
+import warnings
+
+
+def without_constant_inputs(model):
+    """Initializers that old files list as inputs too cannot be folded by onnxruntime."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    kept = [value for value in model.graph.input if value.name not in constants]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    return model
+
+
+def by_onnxruntime(model, threads, inputs):
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(3)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    content = without_constant_inputs(model).SerializeToString()
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    feeds = dict(zip([value.name for value in session.get_inputs()], inputs, strict=True))
+    return lambda: session.run(None, feeds)[0]
+
+
+def by_qonnx(model, inputs):
+    from qonnx.core.modelwrapper import ModelWrapper
+    from qonnx.core.onnx_exec import execute_onnx
+    from qonnx.transformation.infer_shapes import InferShapes
+
+    wrapped = ModelWrapper(model).transform(InferShapes())
+    constants = {tensor.name for tensor in model.graph.initializer}
+    names = [value.name for value in wrapped.graph.input if value.name not in constants]
+    feeds = dict(zip(names, inputs, strict=True))
+    return lambda: next(iter(execute_onnx(wrapped, feeds).values()))
+
+
+def as_qcdq(model):
+    from qonnx.core.modelwrapper import ModelWrapper
+    from qonnx.transformation.qonnx_to_qcdq import QuantToQCDQ
+    from qonnx.util.cleanup import cleanup_model
+
+    return cleanup_model(ModelWrapper(model)).transform(QuantToQCDQ()).model
+
+
+def prepared(peer, path, threads, inputs):
+    import onnx
+
+    model = onnx.load(path)
+    if peer == "qonnx":
+        return by_qonnx(model, inputs)
+    return by_onnxruntime(as_qcdq(model) if peer == "qcdq" else model, threads, inputs)
+
+
+def main():
+    peer, path, threads, *inputs, output = sys.argv[1:]
+    warnings.simplefilter("ignore")
+    # qonnx makes its sessions itself, with a thread for every core it may use.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(threads)])
+    try:
+        import numpy as np
+
+        # What the executors say while they load is not for our reader.
+        with contextlib.redirect_stdout(sys.stderr):
+            run = prepared(peer, path, int(threads), [np.load(name) for name in inputs])
+            np.save(output, run())
+    except Exception as error:  # every reason not to run is one to say
+        print("absent", f"{type(error).__name__}: {error}".splitlines()[0][:160], flush=True)
+        return
+    print("ready", flush=True)
+    for line in sys.stdin:
+        start = time.perf_counter()
+        for _ in range(int(line)):
+            run()
+        print(repr(time.perf_counter() - start), flush=True)
+
+
+if __name__ == "__main__":
+    main()
