@@ -45,6 +45,11 @@ def same_parameters(case, found, shape):
     assert found.zeropt.ndim == 0 or found.zeropt.size > 1
 
 
+def integer_constants(path):
+    tensors = onnx.load(path).graph.initializer
+    return {t.name: numpy_helper.to_array(t).tobytes() for t in tensors if "integers" in t.name}
+
+
 def same_codes(case, found):
     """The integers that the way back makes are those that were meant."""
     first = integers(case.data, case.scale, case.zeropt, case.bits, case.signed, case.narrow, case.mode)
@@ -105,7 +110,9 @@ def test_zero_points_of_activations_are_off_by_a_step_at_ties_only(convert, tmp_
         same_parameters(case, quantizers(back)[f"{name}_out"], SHAPE)
 
 
-@pytest.mark.parametrize("options", [(), ("--weights-as-float",), ("--opset=21", "--native"), ("--opset=25", "--native")])
+@pytest.mark.parametrize(
+    "options", [(), ("--weights-as-float",), ("--opset=21", "--native"), ("--opset=25", "--native")]
+)
 def test_constants(convert, tmp_path, options):
     rng = np.random.default_rng(9)
     net = Net(SHAPE)
@@ -134,9 +141,7 @@ def test_constants(convert, tmp_path, options):
         assert np.array_equal(one.data, expected(case, None)), name  # (code - zero point) * scale
     again = tmp_path / "again.onnx"
     convert("to", back, again, *options)
-    assert {t.name: numpy_helper.to_array(t).tobytes() for t in onnx.load(there).graph.initializer if "integers" in t.name} == {
-        t.name: numpy_helper.to_array(t).tobytes() for t in onnx.load(again).graph.initializer if "integers" in t.name
-    }
+    assert integer_constants(there) == integer_constants(again)
 
 
 def test_constants_carry_integers_behind_clip_and_have_no_quantizelinear(convert, tmp_path):
@@ -196,7 +201,8 @@ def grouped(net, name, rng, groups, size, columns, bits=4, zeropt=None):
     case = Case(data, scale, bits, 1 if zeropt is None else 0, 0, shift)
     net.cases[name] = case
     inputs = [net.const(f"{name}_data", data), net.const(f"{name}_s", scale), net.const(f"{name}_z", shift)]
-    net.node("Quant", inputs + [net.const(f"{name}_b", bits)], name, QONNX, signed=case.signed, narrow=0, rounding_mode="ROUND")
+    attributes = {"signed": case.signed, "narrow": 0, "rounding_mode": "ROUND"}
+    net.node("Quant", [*inputs, net.const(f"{name}_b", bits)], name, QONNX, **attributes)
     whole = net.const(f"{name}_shape", [groups * size, columns], np.int64)
     net.output(net.node("Reshape", [f"{name}_out", whole], f"{name}_whole"), [groups * size, columns])
     return case
@@ -267,8 +273,8 @@ def test_float_arithmetic_computes_the_same_numbers(convert, tmp_path):
     net.add("sign", Case(None, np.float32(0.3), 1, zeropt=np.float32(1)))
     there = tmp_path / "there.onnx"
     report = convert("to", net.model(), there, "--arithmetic")
-    rounds_alike = [name for name, case in net.cases.items() if case.mode == "ROUND" and case.zeropt in (0, 1) and case.bits == 4]
-    assert set(report["arithmetic"]) == set(net.cases) - set(rounds_alike)
+    alike = {n for n, c in net.cases.items() if c.mode == "ROUND" and c.zeropt in (0, 1) and c.bits == 4}
+    assert set(report["arithmetic"]) == set(net.cases) - alike
     x = values(rng, SHAPE)
     made = run(there, x)
     for name in report["arithmetic"]:
@@ -328,7 +334,9 @@ def test_floats_of_eight_bits(convert, tmp_path, options):
                 full = f"{name}_{kind}_{scale.size}"
                 source = net.const(f"{full}_data", data) if kind == "w" else "x"
                 numbers = [net.const(f"{full}_{i}", v) for i, v in enumerate((scale, e, m, bias, largest))]
-                net.output(net.node("FloatQuant", [source, *numbers], full, QONNX, has_inf=inf, has_nan=nan, has_subnormal=1, saturation=1, rounding_mode="ROUND"), SHAPE)  # fmt: skip
+                attributes = {"has_inf": inf, "has_nan": nan, "has_subnormal": 1, "saturation": 1}
+                attributes["rounding_mode"] = "ROUND"
+                net.output(net.node("FloatQuant", [source, *numbers], full, QONNX, **attributes), SHAPE)
                 args = (*(np.float32(v) for v in (e, m, bias)), True, np.float32(largest))
                 wanted[full] = float_quant(data if kind == "w" else x, scale, *args, inf, nan, True, "ROUND", True)
     there, back = tmp_path / "there.onnx", tmp_path / "back.onnx"

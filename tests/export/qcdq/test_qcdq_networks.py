@@ -198,7 +198,10 @@ def test_what_qonnx_cannot_say_is_one_error(convert, tmp_path):
     message = error(out, constants, outputs=("y", "q"), kinds={"q": TensorProto.INT8})
     assert "'first'" in message and "'last'" not in message
 
-    narrow = [helper.make_node("Clip", ["w", "lo", "hi"], ["c"]), helper.make_node("DequantizeLinear", ["c", "t"], ["y"], name="last")]
+    narrow = [
+        helper.make_node("Clip", ["w", "lo", "hi"], ["c"]),
+        helper.make_node("DequantizeLinear", ["c", "t"], ["y"], name="last"),
+    ]
     bounds = {"w": np.ones((2, 3), np.int8), "lo": np.int8(-3), "hi": np.int8(10), "t": np.float32(1)}
     assert "[-3, 10]" in error(narrow, bounds)
 
