@@ -70,7 +70,8 @@ Why QcdqWriter::constant_bipolar(const Node& node, const ConstantValue& data, co
   return constant(node, data.shape, made.value(), std::move(chain), reshape);
 }
 
-/// The Reshape that alone takes the quantizer's [..., G, g, ...], one scale to each g, and makes [..., G * g, ...].
+/// The Reshape that alone takes the quantizer's [..., G, g, ...], one scale to each g, and makes [..., G * g,
+/// ...].
 std::optional<std::size_t> QcdqWriter::merging_reshape(const Node& node,
                                                        const std::vector<std::int64_t>& shape,
                                                        const LinearParameters& parameters) const {

@@ -26,19 +26,19 @@ struct LinearParameters {
   bool operator==(const LinearParameters&) const = default;
 };
 
-/// Of QONNX's scale and zero point (whole numbers), which broadcast to data of this shape. A Failure says why there is
-/// no such form in operator set `opset`.
+/// Of QONNX's scale and zero point (whole numbers), which broadcast to data of this shape. A Failure says why
+/// there is no such form in operator set `opset`.
 Result<LinearParameters> linear_parameters(const graph::ConstantValue& scale,
                                            const graph::ConstantValue& zero,
                                            const std::optional<graph::Shape>& data, std::int64_t opset);
 
-/// Of a QuantizeLinear's or DequantizeLinear's own constants; the data have this many axes (nothing: not known). A
-/// Failure where they are no constants, or do not fit.
+/// Of a QuantizeLinear's or DequantizeLinear's own constants; the data have this many axes (nothing: not
+/// known). A Failure where they are no constants, or do not fit.
 Result<LinearParameters> parameters_of(const graph::Graph& graph, const graph::Node& node,
                                        const std::optional<graph::Shape>& data);
 
-/// What broadcasts over data of the shape as QONNX's scale does: [] for one number, full rank for an axis; blocks that
-/// are not the whole axis as one number for each element of it.
+/// What broadcasts over data of the shape as QONNX's scale does: [] for one number, full rank for an axis;
+/// blocks that are not the whole axis as one number for each element of it.
 struct BroadcastParameters {
   std::vector<float> scale, zero;
   std::vector<std::int64_t> shape;

@@ -34,8 +34,8 @@ class QcdqReader {
   /// The graph is sorted, its shapes inferred, and stays as it is.
   QcdqReader(const graph::Graph& graph, QcdqReport& report);
 
-  /// Writes a node: the end of a quantizer as that quantizer, any other as it is. What made the integers stays until
-  /// nobody needs it.
+  /// Writes a node: the end of a quantizer as that quantizer, any other as it is. What made the integers
+  /// stays until nobody needs it.
   Why read(std::size_t node);
 
   graph::Graph finish(graph::Graph graph) &&;

@@ -21,7 +21,8 @@ class QcdqWriter {
   /// The graph is sorted, its shapes inferred, and stays as it is.
   QcdqWriter(const graph::Graph& graph, const QcdqOptions& options, QcdqReport& report);
 
-  /// Writes a node: a quantizer in its new form, any other as it is. Where it cannot be said nothing is written.
+  /// Writes a node: a quantizer in its new form, any other as it is. Where it cannot be said nothing is
+  /// written.
   Why write(std::size_t node);
 
   graph::Graph finish(graph::Graph graph) &&;

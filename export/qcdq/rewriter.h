@@ -1,4 +1,5 @@
-// The nodes and constants of a graph that is being rewritten, beside the graph itself. Internal to export/qcdq.
+// The nodes and constants of a graph that is being rewritten, beside the graph itself. Internal to
+// export/qcdq.
 #pragma once
 
 #include <map>
@@ -25,8 +26,8 @@ class Rewriter {
   /// A name for a value that a node will make.
   std::string fresh_value(const std::string& wish, graph::Value known);
 
-  /// A new node of ONNX with one output, and that output's name: `output` where given, else the node's name. What is
-  /// known of a given output stays as it is.
+  /// A new node of ONNX with one output, and that output's name: `output` where given, else the node's name.
+  /// What is known of a given output stays as it is.
   struct New {
     std::string op, name;
     std::vector<std::string> inputs;
