@@ -1,12 +1,26 @@
-# cmake --install: the crumb command, and the LibTorch-free libraries for find_package(crumb).
+# cmake --install: the crumb command, the library that it opens to execute graphs (where LibTorch was found), and the
+# LibTorch-free libraries for find_package(crumb).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(_config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/crumb)
+set(_own_folder lib/crumb)  # ../lib/crumb from the command: cli/open_engine.cpp
 install(TARGETS crumb RUNTIME)
-install(TARGETS crumb_formats crumb_quant crumb_runtime EXPORT crumbTargets)
-install(DIRECTORY formats quant runtime DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb FILES_MATCHING PATTERN "*.h")
+if(TARGET crumb_engine)
+  set_target_properties(crumb_engine PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS crumb_engine LIBRARY DESTINATION ${_own_folder})
+endif()
+
+install(TARGETS crumb_formats crumb_quant crumb_runtime crumb_models_graph crumb_export EXPORT crumbTargets)
+foreach(_room formats quant runtime models/graph export)
+  get_filename_component(_parent ${_room} DIRECTORY)
+  install(DIRECTORY ${_room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb/${_parent} FILES_MATCHING PATTERN "*.h"
+    REGEX "models/graph/onnx/(from_proto|to_proto|tensor_in|local_functions)\\.h$" EXCLUDE)  # these show protobuf
+endforeach()
 install(EXPORT crumbTargets NAMESPACE crumb:: DESTINATION ${_config_folder})
+
+# crumb_models_graph needs the ONNX library, which is built for Crumb and found nowhere else.
+install(FILES ${OnnxLibrary_onnx_LIBRARY} ${OnnxLibrary_onnx_proto_LIBRARY} DESTINATION ${_own_folder})
 
 configure_package_config_file(cmake/crumbConfig.cmake.in crumbConfig.cmake INSTALL_DESTINATION ${_config_folder})
 write_basic_package_version_file(crumbConfigVersion.cmake COMPATIBILITY SameMinorVersion)

@@ -40,7 +40,7 @@ Check average_pools, truncs;
 
 // hls4ml.cpp: what its parser wants of single operators
 Check layouts, conv_attributes, conv_groups, reshapes, transposes, concats, pads, resizes;
-Fix write_conv_attributes, fix_reshapes, write_perms, add_rois;
+Fix put_channels_last, write_conv_attributes, fix_reshapes, write_perms, add_rois;
 
 // qdq.cpp: QuantizeLinear and its like; MultiThreshold
 Check threshold_layouts, qdq_ties, qdq_versions;

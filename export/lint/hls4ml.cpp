@@ -4,6 +4,8 @@
 
 #include "export/lint/checks.h"
 #include "formats/io/text.h"
+#include "models/graph/passes/layout.h"
+#include "models/graph/passes/passes.h"
 
 namespace crumb::exporting::checks {
 namespace {
@@ -85,9 +87,12 @@ void layouts(const Subject& subject, Report& report) {
     if (!has_form && !node.is("GlobalMaxPool")) continue;
     report.add(node,
                "channels are on axis 1, expected them last" +
-                   (has_form ? ", by " + std::string(kChannelsLastDomain) + "::" + node.op : std::string()));
+                   (has_form ? ", by " + std::string(kChannelsLastDomain) + "::" + node.op : std::string()),
+               graph::has_channels_last_form(subject.graph(), node));
   }
 }
+
+Graph put_channels_last(Graph graph, Profile) { return graph::channels_last(std::move(graph)); }
 
 void conv_attributes(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {

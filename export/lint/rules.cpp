@@ -100,7 +100,7 @@ constexpr Rule kRules[] = {
      "Trunc ends AveragePool, Mul by the size of the kernel, FLOOR (or AveragePool alone, version 2)",
      "write the pattern exactly", kNo, c::truncs},
     {"channels-last", kH, "Conv, BatchNormalization and pools are channels-last",
-     "qonnx-to-channels-last, which comes with qonnx", kNo, c::layouts},
+     "crumb passes channels-last", "on three or four axes", c::layouts, c::put_channels_last},
     {"conv-attributes", kH, "a Conv has kernel_shape, strides, pads and group written, and no auto_pad",
      "write them", "where shapes are known", c::conv_attributes, c::write_conv_attributes},
     {"conv-group", kH, "a Conv has one group, or one for each channel", "split the convolution", kNo,

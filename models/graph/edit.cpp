@@ -63,4 +63,25 @@ const Tensor* constant_input(const Graph& graph, const Node& node, std::size_t i
   return node.has_input(i) ? graph.constant(node.inputs[i]) : nullptr;
 }
 
+std::optional<Tensor> shape_made_by(const Graph& graph, const Node& node) {
+  if ((!node.is("Shape") && !node.is("Size")) || !node.has_input(0)) return {};
+  const auto shape = graph.shape_of(node.inputs[0]);
+  if (!shape || !std::ranges::all_of(*shape, &Dim::known)) return {};
+  std::vector<std::int64_t> sizes;
+  for (const Dim& dim : *shape) sizes.push_back(dim.size);
+  if (node.op == "Size") {
+    const auto count = count_elements(sizes);
+    return count.ok() ? std::optional(Tensor::scalar(count.value())) : std::nullopt;
+  }
+  const auto rank = static_cast<std::int64_t>(sizes.size());
+  const auto place = [&](const char* name, std::int64_t otherwise) {
+    const std::int64_t at = node.int_or(name, otherwise);
+    return std::clamp(at < 0 ? at + rank : at, std::int64_t{0}, rank);
+  };
+  const std::int64_t begin = place("start", 0), end = std::max(begin, place("end", rank));
+  return Tensor::ints({end - begin},
+                      std::span<const std::int64_t>(sizes).subspan(static_cast<std::size_t>(begin),
+                                                                   static_cast<std::size_t>(end - begin)));
+}
+
 }  // namespace crumb::graph

@@ -1,6 +1,7 @@
 // Small changes that passes are made of. Each keeps the graph sound; none sorts it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "models/graph/graph.h"
@@ -27,5 +28,8 @@ void drop_unused(Graph& graph);
 
 /// The constant an input of a node is, or null.
 const Tensor* constant_input(const Graph& graph, const Node& node, std::size_t i);
+
+/// What Shape or Size makes of a constant or of a value whose shape is known; nothing for other nodes.
+std::optional<Tensor> shape_made_by(const Graph& graph, const Node& node);
 
 }  // namespace crumb::graph

@@ -1,5 +1,6 @@
 """cmake --install, and find_package(crumb) from a project outside the repository."""
 
+import os
 import subprocess
 
 import pytest
@@ -22,11 +23,27 @@ def prefix(repo, crumb_bin, tmp_path_factory):
 def test_a_project_outside_builds_against_the_installed_libraries(repo, prefix, tmp_path):
     run("cmake", "-G", "Ninja", "-S", repo / "tests" / "install", "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", tmp_path)
-    assert run(tmp_path / "example") == "-7 -3 0 1 2 3 4 7 \n"
+    assert run(tmp_path / "example").splitlines() == ["-7 -3 0 1 2 3 4 7 ", "Gemm gemm dense "]
 
 
 def test_the_installed_command_runs(prefix):
     assert run(prefix / "bin" / "crumb", "--version").strip()
+
+
+def test_the_installed_command_executes_graphs(prefix, engine, tmp_path):
+    """It opens the library that lies in ../lib/crumb, whatever the environment says of others."""
+    numpy, onnx = pytest.importorskip("numpy"), pytest.importorskip("onnx")
+    if not (prefix / "lib/crumb/libcrumb_engine.so").is_file():
+        pytest.skip(f"{engine} is of another build, and this one has none to install")
+    kind = onnx.TensorProto.FLOAT
+    info = [onnx.helper.make_tensor_value_info(name, kind, [2]) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Neg", ["x"], ["y"])], "g", info[:1], info[1:])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    numpy.save(tmp_path / "x.npy", numpy.array([1, -2], numpy.float32))
+    environment = {key: value for key, value in os.environ.items() if key != "CRUMB_ENGINE"}
+    command = [prefix / "bin" / "crumb", "run", tmp_path / "m.onnx", "--input", tmp_path / "x.npy"]
+    run(*command, "--output", tmp_path / "y.npy", env=environment)
+    assert numpy.load(tmp_path / "y.npy").tolist() == [-1, 2]
 
 
 def test_nothing_installed_names_the_source_tree(repo, prefix):

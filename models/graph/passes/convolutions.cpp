@@ -1,5 +1,6 @@
 // fold_batch_norm and extract_conv_bias.
 #include <cmath>
+#include <numeric>
 
 #include "models/graph/edit.h"
 #include "models/graph/passes/passes.h"
@@ -14,6 +15,7 @@ bool is_convolution(const Node& node) { return node.is("Conv") || node.is("ConvT
 std::optional<std::size_t> output_axis(const Graph& graph, const Node& node) {
   const Tensor* weight = constant_input(graph, node, 1);
   if (!weight || weight->type() != ElementType::kFloat) return {};
+  if (is_convolution(node) && weight->rank() < 3) return {};
   if (node.is("Conv")) return 0;
   if (node.is("ConvTranspose"))
     return node.int_or("group", 1) == 1 ? std::optional<std::size_t>(1) : std::nullopt;
@@ -66,12 +68,15 @@ std::size_t sole_source(const Links& links, const std::string& value) {
   return links.producer(value);
 }
 
-bool fold(Graph& graph, const Links& links, std::size_t at) {
+/// Nodes are taken out at the end, so that indices and links stay good: `now[i]` makes what node i made.
+bool fold(Graph& graph, const Links& links, std::vector<std::size_t>& now, std::size_t at) {
+  if (!graph.nodes[at].is("BatchNormalization")) return false;
   const Node norm = graph.nodes[at];
   const auto affine = affine_of(graph, norm);
-  if (!affine) return false;
-  const std::size_t source = sole_source(links, norm.inputs[0]);
-  if (source == Links::kNone) return false;
+  if (!affine || !norm.has_input(0) || !norm.has_output(0) || norm.outputs.size() > 1) return false;
+  const std::size_t made_by = sole_source(links, norm.inputs[0]);
+  if (made_by == Links::kNone) return false;
+  const std::size_t source = now[made_by];
   const auto axis = output_axis(graph, graph.nodes[source]);
   if (!axis) return false;
   const Tensor weight = *constant_input(graph, graph.nodes[source], 1);
@@ -117,7 +122,8 @@ bool fold(Graph& graph, const Links& links, std::size_t at) {
     node.attributes["alpha"] = static_cast<float>(alpha);
   }
   node.outputs[0] = norm.outputs[0];
-  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(at));
+  graph.nodes[at] = {};
+  now[at] = source;
   return true;
 }
 
@@ -125,11 +131,10 @@ bool fold(Graph& graph, const Links& links, std::size_t at) {
 
 Graph fold_batch_norm(Graph graph) {
   graph = infer_shapes(sorted(std::move(graph)));
-  for (std::size_t i = 0; i < graph.nodes.size();) {
-    const std::size_t before = graph.nodes.size();
-    const bool folded = fold(graph, Links(graph), i);
-    if (!folded || graph.nodes.size() == before) ++i;
-  }
+  const Links links(graph);
+  std::vector<std::size_t> now(graph.nodes.size());
+  std::iota(now.begin(), now.end(), 0);
+  for (std::size_t i = 0; i < now.size(); ++i) fold(graph, links, now, i);
   return tidy(std::move(graph));
 }
 

@@ -17,34 +17,12 @@ bool must_stay(const Node& node) {
   return node.domain == kOnnxDomain && (node.op == "QuantizeLinear" || node.op == "DequantizeLinear");
 }
 
-/// Shape and Size of a value whose shape is known, as a constant.
-std::optional<Tensor> known_shape(const Graph& graph, const Node& node) {
-  if (!node.is("Shape") && !node.is("Size")) return {};
-  const Value* value = node.has_input(0) ? graph.find(node.inputs[0]) : nullptr;
-  if (!value || !value->is_static()) return {};
-  std::vector<std::int64_t> sizes;
-  for (const Dim& dim : *value->shape) sizes.push_back(dim.size);
-  if (node.op == "Size") {
-    const auto count = count_elements(sizes);
-    return count.ok() ? std::optional(Tensor::scalar(count.value())) : std::nullopt;
-  }
-  const auto rank = static_cast<std::int64_t>(sizes.size());
-  const auto place = [&](const char* name, std::int64_t otherwise) {
-    const std::int64_t at = node.int_or(name, otherwise);
-    return std::clamp(at < 0 ? at + rank : at, std::int64_t{0}, rank);
-  };
-  const std::int64_t begin = place("start", 0), end = std::max(begin, place("end", rank));
-  const std::span<const std::int64_t> part =
-      std::span(sizes).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-  return Tensor::ints({end - begin}, part);
-}
-
 }  // namespace
 
 Graph fold_constants(Graph graph, const Engine& engine) {
   graph = infer_shapes(sorted(std::move(graph)));
   for (const Node& node : graph.nodes) {
-    if (auto shape = known_shape(graph, node))
+    if (auto shape = shape_made_by(graph, node))
       graph.initializers.insert_or_assign(node.outputs[0], std::move(*shape));
   }
   std::erase_if(graph.nodes, [&](const Node& node) {

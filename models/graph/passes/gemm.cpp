@@ -1,48 +1,13 @@
 // gemm_to_matmul, matmul_to_gemm and fold_transposes.
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "models/graph/edit.h"
 #include "models/graph/passes/passes.h"
+#include "models/graph/strided_index.h"
 
 namespace crumb::graph {
 namespace {
-
-/// The constant with its axes in another order. Precondition: elements of whole bytes.
-Tensor transposed(const Tensor& tensor, const std::vector<std::int64_t>& perm) {
-  const std::size_t rank = perm.size(), size = info(tensor.type()).bits / 8;
-  std::vector<std::int64_t> shape(rank);
-  std::vector<std::size_t> strides(rank, size), steps(rank);
-  for (std::size_t i = rank; i-- > 1;)
-    strides[i - 1] = strides[i] * static_cast<std::size_t>(tensor.shape()[i]);
-  for (std::size_t i = 0; i < rank; ++i) {
-    shape[i] = tensor.shape()[static_cast<std::size_t>(perm[i])];
-    steps[i] = strides[static_cast<std::size_t>(perm[i])];
-  }
-  std::vector<std::byte> bytes(tensor.bytes().size());
-  std::vector<std::int64_t> index(rank, 0);
-  std::size_t from = 0;
-  for (std::size_t to = 0; to < bytes.size(); to += size) {
-    std::memcpy(bytes.data() + to, tensor.bytes().data() + from, size);
-    for (std::size_t axis = rank; axis-- > 0;) {
-      from += steps[axis];
-      if (++index[axis] < shape[axis]) break;
-      from -= steps[axis] * static_cast<std::size_t>(shape[axis]);
-      index[axis] = 0;
-    }
-  }
-  return {tensor.type(), std::move(shape), std::move(bytes)};
-}
-
-bool is_permutation(std::vector<std::int64_t> perm, std::size_t rank) {
-  std::ranges::sort(perm);
-  std::vector<std::int64_t> axes(rank);
-  std::iota(axes.begin(), axes.end(), 0);
-  return perm == axes;
-}
-
-bool can_transpose(const Tensor& tensor) { return info(tensor.type()).bits >= 8; }
 
 class GemmSplitter {
  public:
@@ -83,7 +48,8 @@ class GemmSplitter {
     if (gemm.int_or(flag, 0) == 0) return gemm.inputs[i];
     const Tensor* constant = graph_.constant(gemm.inputs[i]);
     if (constant && can_transpose(*constant) && constant->rank() == 2) {
-      return add_constant(graph_, gemm.inputs[i] + "_T", transposed(*constant, {1, 0}));
+      return add_constant(graph_, gemm.inputs[i] + "_T",
+                          transposed(*constant, std::vector<std::int64_t>{1, 0}));
     }
     return add_node(gemm, "Transpose", {gemm.inputs[i]}, {}, {{"perm", std::vector<std::int64_t>{1, 0}}});
   }
@@ -134,9 +100,11 @@ bool is_row(const Graph& graph, const std::string& name) {
   return constant && (constant->rank() <= 1 || (constant->rank() == 2 && constant->shape()[0] == 1));
 }
 
+/// The MatMul's place stays, empty, so that links stay good.
 bool join(Graph& graph, const Links& links, std::size_t at) {
+  if (!graph.nodes[at].is("MatMul")) return false;
   const Node product = graph.nodes[at];
-  if (!product.is("MatMul") || graph.rank_of(product.inputs[0]) != 2 ||
+  if (product.inputs.size() != 2 || product.outputs.size() != 1 || graph.rank_of(product.inputs[0]) != 2 ||
       graph.rank_of(product.inputs[1]) != 2) {
     return false;
   }
@@ -145,7 +113,7 @@ bool join(Graph& graph, const Links& links, std::size_t at) {
   const auto consumers = links.consumers(product.outputs[0]);
   if (consumers.size() != 1 || links.is_output(product.outputs[0])) return false;
   Node& add = graph.nodes[consumers[0]];
-  if (!add.is("Add") || add.version < 7) return false;
+  if (!add.is("Add") || add.version < 7 || add.inputs.size() != 2) return false;
   const std::size_t other = add.inputs[0] == product.outputs[0] ? 1 : 0;
   if (!is_row(graph, add.inputs[other])) return false;
   add = {.name = add.name,
@@ -153,7 +121,7 @@ bool join(Graph& graph, const Links& links, std::size_t at) {
          .version = add.version,
          .inputs = {product.inputs[0], product.inputs[1], add.inputs[other]},
          .outputs = add.outputs};
-  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(at));
+  graph.nodes[at] = {};
   return true;
 }
 
@@ -172,9 +140,11 @@ bool move_into_quantizer(Graph& graph, Node& quantizer, const std::vector<std::i
   return true;
 }
 
-bool fold_transpose(Graph& graph, const Links& links, std::size_t at) {
+/// The place of what goes stays, empty, so that links stay good: `now[i]` makes what node i made.
+bool fold_transpose(Graph& graph, const Links& links, std::vector<std::size_t>& now, std::size_t at) {
+  if (!graph.nodes[at].is("Transpose")) return false;
   const Node node = graph.nodes[at];
-  if (!node.is("Transpose") || !node.has_input(0) || !node.has_output(0)) return false;
+  if (!node.has_input(0) || !node.has_output(0)) return false;
   const auto perm_for = [&](std::size_t rank) {
     std::vector<std::int64_t> reversed(rank);
     std::iota(reversed.rbegin(), reversed.rend(), 0);
@@ -184,17 +154,20 @@ bool fold_transpose(Graph& graph, const Links& links, std::size_t at) {
   if (const Tensor* constant = graph.constant(node.inputs[0])) {
     const auto perm = perm_for(constant->shape().size());
     if (!can_transpose(*constant) || !is_permutation(perm, constant->shape().size())) return false;
-    const std::string moved = add_constant(graph, node.inputs[0] + "_T", transposed(*constant, perm));
-    replace_uses(graph, node.outputs[0], moved);
-    graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(at));
+    Tensor moved = transposed(*constant, perm);
+    Value known = value_of(moved);
+    known.annotations = std::exchange(graph.values[node.outputs[0]].annotations, {});
+    graph.values[node.outputs[0]] = std::move(known);
+    graph.nodes[at] = {};
+    graph.initializers.emplace(node.outputs[0], std::move(moved));
     return true;
   }
-  const std::size_t source = links.producer(node.inputs[0]);
-  if (source == Links::kNone || links.consumers(node.inputs[0]).size() != 1 ||
+  const std::size_t made_by = links.producer(node.inputs[0]);
+  if (made_by == Links::kNone || links.consumers(node.inputs[0]).size() != 1 ||
       links.is_output(node.inputs[0])) {
     return false;
   }
-  Node& quantizer = graph.nodes[source];
+  Node& quantizer = graph.nodes[now[made_by]];
   if (!is_quantizer(quantizer)) return false;
   const Tensor* data = constant_input(graph, quantizer, 0);
   if (!data) return false;
@@ -202,7 +175,8 @@ bool fold_transpose(Graph& graph, const Links& links, std::size_t at) {
   if (!is_permutation(perm, data->shape().size()) || !move_into_quantizer(graph, quantizer, perm))
     return false;
   quantizer.outputs[0] = node.outputs[0];
-  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(at));
+  graph.nodes[at] = {};
+  now[at] = now[made_by];
   return true;
 }
 
@@ -216,17 +190,17 @@ Graph gemm_to_matmul(Graph graph) {
 
 Graph matmul_to_gemm(Graph graph) {
   graph = infer_shapes(sorted(std::move(graph)));
-  for (std::size_t i = 0; i < graph.nodes.size();) {
-    if (!join(graph, Links(graph), i)) ++i;
-  }
+  const Links links(graph);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) join(graph, links, i);
   return tidy(std::move(graph));
 }
 
 Graph fold_transposes(Graph graph) {
   graph = sorted(std::move(graph));
-  for (std::size_t i = 0; i < graph.nodes.size();) {
-    if (!fold_transpose(graph, Links(graph), i)) ++i;
-  }
+  const Links links(graph);
+  std::vector<std::size_t> now(graph.nodes.size());
+  std::iota(now.begin(), now.end(), 0);
+  for (std::size_t i = 0; i < now.size(); ++i) fold_transpose(graph, links, now, i);
   return tidy(std::move(graph));
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 #include <set>
+#include <tuple>
 
 #include "models/graph/edit.h"
 #include "models/graph/onnx/schemas.h"
@@ -15,8 +16,9 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 using Attributes = std::map<std::string, Attribute>;
 
+constexpr std::int64_t kMostAxes = 64;
 constexpr int kMostRounds = 3;                             // operators within the bodies of others
-constexpr std::int64_t kMostMask = std::int64_t{1} << 24;  // elements of a triangle's mask
+constexpr std::int64_t kMostMask = std::int64_t{1} << 24;  // bytes of all masks of triangles
 
 /// RMSNormalization as onnxruntime calls it, which ONNX does not.
 bool is_simplified(const Node& node) { return node.is("SimplifiedLayerNormalization"); }
@@ -93,6 +95,7 @@ class BodyWriter {
     std::int64_t axis = node.int_or("axis", -1);
     if (axis >= 0 && !rank) return false;
     if (axis >= 0) axis -= static_cast<std::int64_t>(*rank);
+    if (axis < -kMostAxes) return false;
     Ints axes;
     for (std::int64_t i = axis; i < 0; ++i) axes.push_back(i);
     if (axes.empty() || axes.size() > rank.value_or(axes.size())) return false;
@@ -133,31 +136,40 @@ class BodyWriter {
     const std::size_t rank = x->shape->size();
     const Dim &rows = (*x->shape)[rank - 2], &columns = (*x->shape)[rank - 1];
     if (!rows.known() || !columns.known() || info(x->type).bits < 8) return false;
-    if (const auto size = count_elements(Ints{rows.size, columns.size});
-        !size.ok() || size.value() > kMostMask) {
-      return false;
-    }
     if (shift && shift->size() != 1) return false;
     const std::int64_t k = shift ? shift->to_ints().front() : 0;
     const bool upper = node.int_or("upper", 1) != 0;
-    std::vector<std::byte> mask;
-    for (std::int64_t i = 0; i < rows.size; ++i) {
-      for (std::int64_t j = 0; j < columns.size; ++j) {
-        const bool kept = upper ? j - i >= k : j - i <= k;
-        mask.push_back(static_cast<std::byte>(kept));
-      }
-    }
+    const auto kept = triangle_mask(rows.size, columns.size, k, upper);
+    if (!kept) return false;
     const ElementType type = x->type;
-    const std::string kept = add_constant(
-        graph_, node.name + "_mask", Tensor(ElementType::kBool, {rows.size, columns.size}, std::move(mask)));
     const std::string zero = add_constant(graph_, node.name + "_zero",
                                           Tensor(type, {}, std::vector<std::byte>(info(type).bits / 8)));
-    add(node, "Where", {kept, node.inputs[0], zero});
+    add(node, "Where", {*kept, node.inputs[0], zero});
     return end(node);
+  }
+
+  /// The name of a constant of bools; nothing where it would be too large. The same for the same numbers.
+  std::optional<std::string> triangle_mask(std::int64_t rows, std::int64_t columns, std::int64_t k,
+                                           bool upper) {
+    const auto [place, fresh] = masks_.try_emplace({rows, columns, k, upper});
+    if (!fresh) return place->second;
+    const auto size = count_elements(Ints{rows, columns});
+    if (!size.ok() || size.value() == 0 || size.value() > kMostMask - mask_bytes_) return {};
+    mask_bytes_ += size.value();
+    std::vector<std::byte> mask;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < columns; ++j) {
+        mask.push_back(static_cast<std::byte>(upper ? j - i >= k : j - i <= k));
+      }
+    }
+    Tensor tensor(ElementType::kBool, {rows, columns}, std::move(mask));
+    return place->second = add_constant(graph_, "triangle_mask", std::move(tensor));
   }
 
   Graph& graph_;
   const std::int64_t target_;
+  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>, std::optional<std::string>> masks_;
+  std::int64_t mask_bytes_ = 0;
   std::vector<Node> made_;
   std::set<std::string> names_;
 };

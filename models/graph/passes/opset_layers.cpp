@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::string_view kNotKnown = ", which that version does not know";
 
+constexpr std::int64_t kMostZeroPoints = 1 << 20;
+
 Tensor no_numbers() { return Tensor::floats({0}, {}); }
 
 }  // namespace
@@ -71,6 +73,7 @@ NodeMover::Why NodeMover::batch_norm(Node& node, std::int64_t from) {
 
 NodeMover::Why NodeMover::upsample(Node& node, std::int64_t from) {
   if (from < 7 || to_ < 7) return "is written otherwise before operator set 7";
+  if (from >= 9 && !node.has_input(1)) return "has no scales";
   if (from < 9 && to_ >= 9) {
     const auto scales = node.floats_or("scales", {});
     set_input(node, 1,
@@ -101,6 +104,7 @@ NodeMover::Why NodeMover::old_sampling(Node& node) {
 
 NodeMover::Why NodeMover::resize(Node& node, std::int64_t from) {
   if (up(from, 11)) {
+    if (!node.has_input(1)) return "has no scales";
     node.inputs = {node.inputs.at(0), "", node.inputs.at(1)};
     return old_sampling(node);
   }
@@ -167,7 +171,8 @@ NodeMover::Why NodeMover::quantize_linear(Node& node, std::int64_t from) {
       Ints shape;
       for (const Dim& dim : *scale) shape.push_back(dim.size);
       const auto count = count_elements(shape);
-      const auto bytes = count.ok() ? packed_bytes(*type, count.value()) : Failure{""};
+      const bool fits = count.ok() && count.value() <= kMostZeroPoints;
+      const auto bytes = fits ? packed_bytes(*type, count.value()) : Failure{""};
       if (!bytes.ok()) return "has a type without a zero point" + std::string(kNotKnown);
       set_input(node, 2,
                 constant(node, "zero_point", Tensor(*type, shape, std::vector<std::byte>(bytes.value()))));

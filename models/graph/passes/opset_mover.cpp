@@ -72,6 +72,8 @@ NodeMover::Why NodeMover::rewrite(Node& node, std::int64_t from) {
   if (from < 7 && node.int_or("broadcast", 0) != 0) {
     return "broadcasts as before operator set 7 (attribute 'broadcast')";
   }
+  if (!node.has_output(0)) return "has no output";
+  if (!node.has_input(0) && least_inputs(op, from) > 0) return "has no input";
   node.attributes.erase("broadcast");
   node.attributes.erase("consumed_inputs");
   if (op == "Squeeze" || op == "Unsqueeze" || op == "ReduceSum") return axes_at(node, from, 13);
@@ -320,7 +322,7 @@ NodeMover::Why NodeMover::split(Node& node, std::int64_t from) {
     }
     const std::int64_t size = (*known)[static_cast<std::size_t>(axis)].size;
     const auto parts = static_cast<std::int64_t>(node.outputs.size());
-    const std::int64_t each = parts > 0 ? (size + parts - 1) / parts : 0;
+    const std::int64_t each = parts > 0 ? size / parts + (size % parts != 0 ? 1 : 0) : 0;
     if (parts == 0 || size - each * (parts - 1) < 0) return "splits an axis into more parts than it has";
     Ints sizes(node.outputs.size(), each);
     sizes.back() = size - each * (parts - 1);

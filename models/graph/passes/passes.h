@@ -56,6 +56,14 @@ Graph remove_identities(Graph graph);
 /// A Transpose of a constant, or of a quantized constant, goes into the constant (and the quantizer's parameters).
 Graph fold_transposes(Graph graph);
 
+/// Channels last, as hls4ml wants it: Conv, MaxPool, BatchNormalization (and GlobalMaxPool as a MaxPool) on three or
+/// four axes become those of qonnx.custom_op.channels_last, with weights [M, k..., C/group]. Transposes move as far up
+/// and down as they can, through quantizers (whose scales are transposed), elementwise operators, Concat, Split, Pad
+/// and Resize; into constants; and through a Flatten into the weights of the MatMul or Gemm behind it. Where they can
+/// move no further they stay: around AveragePool, ConvTranspose and the like, which have no such form, and at inputs
+/// and outputs, whose layout stays. With `inputs_too` inputs that would be transposed are channels-last themselves.
+Graph channels_last(Graph graph, bool inputs_too = false);
+
 /// Nodes are called <Op>_<number>, values global_in, global_out, <Op>_<number>_out0, <Op>_<number>_param1 as in
 /// QONNX's own tools; inputs and outputs keep their names where they begin with a letter and hold no odd character.
 Graph readable_names(Graph graph);

@@ -21,6 +21,11 @@ Graph at_opset(Graph graph, const Engine*) {
   return with_opset(std::move(graph), Target);
 }
 
+template <bool InputsToo>
+Graph last(Graph graph, const Engine*) {
+  return channels_last(std::move(graph), InputsToo);
+}
+
 constexpr Pass kPasses[] = {
     {"infer-shapes", "types and shapes of every value", plain<infer_shapes>},
     {"expand-functions", "operators that are not known by the body that the standard gives them", expanded,
@@ -33,6 +38,8 @@ constexpr Pass kPasses[] = {
     {"extract-conv-bias", "the bias of a convolution becomes an Add", plain<extract_conv_bias>},
     {"remove-identities", "drop what changes nothing", plain<remove_identities>},
     {"fold-transposes", "transposes of constants into the constants", plain<fold_transposes>},
+    {"channels-last", "convolutions and pools with channels last, as hls4ml wants them", last<false>},
+    {"channels-last-inputs", "channels-last, and the inputs with it", last<true>},
     {"readable-names", "short unique names for nodes and values", plain<readable_names>},
     {"opset-13", "as operator set 13 of ONNX writes it, which most tools take", at_opset<13>},
     {"opset-17", "as operator set 17 of ONNX writes it", at_opset<17>},

@@ -21,17 +21,18 @@ bool keeps_shape(const Graph& graph, const Node& node, std::size_t i) {
 
 /// Which input the node's output is the same as; nothing where it does something.
 std::optional<std::size_t> same_input(const Graph& graph, const Node& node) {
-  if (node.domain != kOnnxDomain || node.inputs.empty() || node.outputs.empty()) return {};
+  if (node.domain != kOnnxDomain || !node.has_input(0) || !node.has_output(0)) return {};
   const std::string& op = node.op;
   const auto only_output = [&] {
     return std::ranges::all_of(node.outputs.begin() + 1, node.outputs.end(), &std::string::empty);
   };
+  if (!only_output()) return {};
   if (op == "Identity") return 0;
   if (op == "Dropout") {
     const Tensor* training = constant_input(graph, node, 2);
     const bool trains = node.version >= 12 ? node.has_input(2) && !is_all(training, 0)
                                            : node.version < 7 && node.int_or("is_test", 0) == 0;
-    return only_output() && !trains ? std::optional<std::size_t>(0) : std::nullopt;
+    return !trains ? std::optional<std::size_t>(0) : std::nullopt;
   }
   if (op == "Cast") {
     const Value* in = graph.find(node.inputs[0]);
@@ -44,7 +45,7 @@ std::optional<std::size_t> same_input(const Graph& graph, const Node& node) {
       node.inputs.size() == 1) {
     return 0;
   }
-  if (op == "Add" || op == "Mul") {
+  if ((op == "Add" || op == "Mul") && node.has_input(1)) {
     const float neutral = op == "Add" ? 0.0f : 1.0f;
     if (is_all(constant_input(graph, node, 1), neutral) && keeps_shape(graph, node, 0)) return 0;
     if (is_all(constant_input(graph, node, 0), neutral) && keeps_shape(graph, node, 1)) return 1;

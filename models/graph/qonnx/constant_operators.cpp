@@ -5,31 +5,20 @@
 #include <functional>
 #include <numeric>
 
+#include "models/graph/edit.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
+#include "models/graph/strided_index.h"
 
 namespace crumb::graph {
 namespace {
 
 template <class T>
-std::vector<T> permuted(const std::vector<T>& values, const std::vector<std::int64_t>& shape,
-                        const std::vector<std::int64_t>& perm, std::vector<std::int64_t>& new_shape) {
-  std::vector<std::int64_t> steps(shape.size(), 1);
-  for (std::size_t i = shape.size(); i-- > 1;) steps[i - 1] = steps[i] * shape[i];
-  new_shape.clear();
-  for (const std::int64_t axis : perm) new_shape.push_back(shape[static_cast<std::size_t>(axis)]);
-  std::vector<T> out(values.size());
-  std::vector<std::int64_t> place(shape.size(), 0);
-  std::int64_t at = 0;
-  for (T& value : out) {
-    value = values[static_cast<std::size_t>(at)];
-    for (std::size_t i = perm.size(); i-- > 0;) {
-      const std::int64_t step = steps[static_cast<std::size_t>(perm[i])];
-      at += step;
-      if (++place[i] < new_shape[i]) break;
-      at -= step * new_shape[i];
-      place[i] = 0;
-    }
-  }
+std::vector<T> reordered(const std::vector<T>& values, const std::vector<std::int64_t>& shape,
+                         const std::vector<std::int64_t>& perm) {
+  std::vector<T> out;
+  out.reserve(values.size());
+  StridedIndex index = StridedIndex::permuted(shape, perm);
+  for (std::size_t i = 0; i < values.size(); ++i, index.next()) out.push_back(values[index.at()]);
   return out;
 }
 
@@ -43,20 +32,19 @@ MadeConstant transposed(const Node& node, const ConstantValue& x) {
   std::vector<std::int64_t> reversed(x.shape.size());
   std::iota(reversed.rbegin(), reversed.rend(), 0);
   const auto perm = node.ints_or("perm", reversed);
-  auto sorted = perm;
-  std::ranges::sort(sorted);
-  if (!std::ranges::equal(sorted, std::vector<std::int64_t>(reversed.rbegin(), reversed.rend()))) return {};
+  if (!is_permutation(perm, x.shape.size())) return {};
   ConstantValue made{.wide = x.wide, .whole = x.whole};
-  made.values = permuted(x.values, x.shape, perm, made.shape);
+  made.shape = permuted(x.shape, perm);
+  made.values = reordered(x.values, x.shape, perm);
   if (x.levels.empty()) return made;
-  std::vector<std::int64_t> ignored;
-  made.levels = permuted(x.levels, x.shape, perm, ignored);
+  made.levels = reordered(x.levels, x.shape, perm);
   if (x.scale.size() == 1) {
     made.scale = x.scale;
   } else {
     std::vector<std::int64_t> full(x.shape.size() - x.scale_shape.size(), 1);
     full.insert(full.end(), x.scale_shape.begin(), x.scale_shape.end());
-    made.scale = permuted(x.scale, full, perm, made.scale_shape);
+    made.scale = reordered(x.scale, full, perm);
+    made.scale_shape = permuted(full, perm);
   }
   return made;
 }
@@ -84,7 +72,8 @@ MadeConstant combined(const ConstantValue& a, const ConstantValue& b, Function f
     };
     made.shape.push_back(size(a) == 1 ? size(b) : size(a));
   }
-  auto of_a = BroadcastIndex::make(made.shape, a.shape), of_b = BroadcastIndex::make(made.shape, b.shape);
+  auto of_a = StridedIndex::broadcast(made.shape, a.shape),
+       of_b = StridedIndex::broadcast(made.shape, b.shape);
   const auto count = count_elements(made.shape);
   if (!of_a || !of_b || !count.ok()) return {};
   // What grows by broadcasting alone is no weight worth its memory.
@@ -228,33 +217,9 @@ MadeConstant constant_of(const Tensor& tensor) {
   return made;
 }
 
-/// Shape and Size of a value whose sizes are known.
 MadeConstant known_shape(const Graph& graph, const Node& node) {
-  if ((!node.is("Shape") && !node.is("Size")) || !node.has_input(0)) return {};
-  const Value* value = graph.find(node.inputs[0]);
-  const Tensor* tensor = graph.constant(node.inputs[0]);
-  if (!tensor && !(value && value->is_static())) return {};
-  std::vector<double> sizes;
-  if (tensor) {
-    sizes.assign(tensor->shape().begin(), tensor->shape().end());
-  } else {
-    for (const Dim& dim : *value->shape) sizes.push_back(static_cast<double>(dim.size));
-  }
-  if (node.op == "Size") {
-    return ConstantValue{.values = {std::accumulate(sizes.begin(), sizes.end(), 1.0, std::multiplies())},
-                         .wide = true,
-                         .whole = true};
-  }
-  const auto rank = static_cast<std::int64_t>(sizes.size());
-  const auto place = [&](const char* name, std::int64_t otherwise) {
-    const std::int64_t at = node.int_or(name, otherwise);
-    return std::clamp(at < 0 ? at + rank : at, std::int64_t{0}, rank);
-  };
-  const std::int64_t begin = place("start", 0), end = std::max(begin, place("end", rank));
-  return ConstantValue{.shape = {end - begin},
-                       .values = {sizes.begin() + begin, sizes.begin() + end},
-                       .wide = true,
-                       .whole = true};
+  const auto tensor = shape_made_by(graph, node);
+  return tensor ? constant_of(*tensor) : std::nullopt;
 }
 
 MadeConstant constant_made_by(const Graph& graph, const Node& node, const ConstantInputs& in) {

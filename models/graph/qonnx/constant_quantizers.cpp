@@ -5,6 +5,7 @@
 #include "formats/io/text.h"
 #include "models/graph/qonnx/constant_operators.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
+#include "models/graph/strided_index.h"
 
 namespace crumb::graph {
 namespace {
@@ -23,7 +24,7 @@ MadeConstant quantized(const Node& node, const ConstantInputs& in, Result<Quanti
   made.scale_shape = in[1]->shape;
   made.scale = in[1]->values;
   if (zero) {
-    auto index = BroadcastIndex::make(made.shape, zero->shape);
+    auto index = StridedIndex::broadcast(made.shape, zero->shape);
     for (double& level : made.levels) {
       level -= zero->values[index->at()];
       index->next();
@@ -96,14 +97,14 @@ MadeConstant constant_from_qonnx(const Node& node, const ConstantInputs& in) {
 
 MadeConstant dequantized_linearly(const Node& node, const ConstantInputs& in) {
   const auto shape = along_axis(node, *in[0], *in[1]);
-  if (!shape || !BroadcastIndex::make(in[0]->shape, *shape)) return {};
+  if (!shape || !StridedIndex::broadcast(in[0]->shape, *shape)) return {};
   ConstantValue made{.shape = in[0]->shape};
   made.levels = in[0]->values;
   made.scale = in[1]->values;
   made.scale_shape = *shape;
   const bool shifted = in.size() > 2 && in[2];
   if (shifted && in[2]->values.size() != in[1]->values.size()) return {};
-  auto index = BroadcastIndex::make(made.shape, *shape);
+  auto index = StridedIndex::broadcast(made.shape, *shape);
   made.values.resize(made.levels.size());
   for (std::size_t i = 0; i < made.levels.size(); ++i, index->next()) {
     if (shifted) made.levels[i] -= in[2]->values[index->at()];
@@ -115,7 +116,7 @@ MadeConstant dequantized_linearly(const Node& node, const ConstantInputs& in) {
 MadeConstant quantized_linearly(const Graph& graph, const Node& node, const ConstantInputs& in) {
   const Value* known = graph.find(node.outputs[0]);
   const auto shape = along_axis(node, *in[0], *in[1]);
-  if (!known || !is_integer(known->type) || !shape || !BroadcastIndex::make(in[0]->shape, *shape)) return {};
+  if (!known || !is_integer(known->type) || !shape || !StridedIndex::broadcast(in[0]->shape, *shape)) return {};
   const bool shifted = in.size() > 2 && in[2];
   if (shifted && in[2]->values.size() != in[1]->values.size()) return {};
   const unsigned bits = info(known->type).bits;
@@ -123,7 +124,7 @@ MadeConstant quantized_linearly(const Graph& graph, const Node& node, const Cons
   const double low = is_signed ? -std::exp2(bits - 1) : 0, high = std::exp2(is_signed ? bits - 1 : bits) - 1;
   ConstantValue made{.shape = in[0]->shape, .wide = is_wide(known->type)};
   made.values.resize(in[0]->values.size());
-  auto index = BroadcastIndex::make(made.shape, *shape);
+  auto index = StridedIndex::broadcast(made.shape, *shape);
   for (std::size_t i = 0; i < made.values.size(); ++i, index->next()) {
     const double q =
         rounded(static_cast<float>(in[0]->values[i] / in[1]->values[index->at()]), QuantRounding::kHalfEven);

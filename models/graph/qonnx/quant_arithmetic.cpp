@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "models/graph/strided_index.h"
 #include "models/graph/tensor.h"
 
 namespace crumb::graph {
@@ -75,37 +76,11 @@ double FloatFormat::largest() const {
   return std::min(own, max_value);
 }
 
-std::optional<BroadcastIndex> BroadcastIndex::make(std::span<const std::int64_t> whole,
-                                                   std::span<const std::int64_t> part) {
-  if (part.size() > whole.size()) return {};
-  BroadcastIndex index;
-  index.sizes_.assign(whole.begin(), whole.end());
-  index.steps_.assign(whole.size(), 0);
-  index.place_.assign(whole.size(), 0);
-  std::int64_t step = 1;
-  for (std::size_t i = part.size(); i-- > 0;) {
-    const std::size_t of_whole = i + whole.size() - part.size();
-    if (part[i] != 1 && part[i] != whole[of_whole]) return {};
-    if (part[i] != 1) index.steps_[of_whole] = step;
-    step *= part[i];
-  }
-  return index;
-}
-
-void BroadcastIndex::next() {
-  for (std::size_t i = sizes_.size(); i-- > 0;) {
-    at_ += static_cast<std::size_t>(steps_[i]);
-    if (++place_[i] < sizes_[i]) return;
-    at_ -= static_cast<std::size_t>(steps_[i] * sizes_[i]);
-    place_[i] = 0;
-  }
-}
-
 Result<Quantized> quantize(const QuantOperand& x, const QuantOperand& scale, const QuantOperand& zero_point,
                            const IntegerFormat& format, QuantRounding mode) {
-  auto of_scale = BroadcastIndex::make(x.shape, scale.shape);
+  auto of_scale = StridedIndex::broadcast(x.shape, scale.shape);
   if (!of_scale) return no_broadcast("the scale", scale, x);
-  auto of_zero = BroadcastIndex::make(x.shape, zero_point.shape);
+  auto of_zero = StridedIndex::broadcast(x.shape, zero_point.shape);
   if (!of_zero) return no_broadcast("the zero point", zero_point, x);
   const bool quotient_wide = x.wide || scale.wide, wide = quotient_wide || zero_point.wide;
   const double lower = as_step(format.lower(), wide), upper = as_step(format.upper(), wide);
@@ -129,7 +104,7 @@ Result<Quantized> quantize(const QuantOperand& x, const QuantOperand& scale, con
 }
 
 Result<Quantized> quantize_bipolar(const QuantOperand& x, const QuantOperand& scale) {
-  auto of_scale = BroadcastIndex::make(x.shape, scale.shape);
+  auto of_scale = StridedIndex::broadcast(x.shape, scale.shape);
   if (!of_scale) return no_broadcast("the scale", scale, x);
   Quantized made;
   made.values.resize(x.values.size());
@@ -143,7 +118,7 @@ Result<Quantized> quantize_bipolar(const QuantOperand& x, const QuantOperand& sc
 
 Result<Quantized> quantize_float(const QuantOperand& x, const QuantOperand& scale, const FloatFormat& format,
                                  QuantRounding mode) {
-  auto of_scale = BroadcastIndex::make(x.shape, scale.shape);
+  auto of_scale = StridedIndex::broadcast(x.shape, scale.shape);
   if (!of_scale) return no_broadcast("the scale", scale, x);
   const double limit = static_cast<float>(format.largest()), mantissa = format.mantissa_bits;
   const double least = static_cast<float>(1 - format.exponent_bias - mantissa);

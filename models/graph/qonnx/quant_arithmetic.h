@@ -71,18 +71,4 @@ struct FloatFormat {
 Result<Quantized> quantize_float(const QuantOperand& x, const QuantOperand& scale, const FloatFormat& format,
                                  QuantRounding mode);
 
-/// Where element i of a tensor of shape `whole` finds its value in one of shape `part`, for all i in turn; nothing
-/// where `part` does not broadcast to `whole`.
-class BroadcastIndex {
- public:
-  static std::optional<BroadcastIndex> make(std::span<const std::int64_t> whole,
-                                            std::span<const std::int64_t> part);
-  std::size_t at() const { return at_; }
-  void next();
-
- private:
-  std::vector<std::int64_t> sizes_, steps_, place_;
-  std::size_t at_ = 0;
-};
-
 }  // namespace crumb::graph

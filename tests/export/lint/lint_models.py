@@ -553,7 +553,7 @@ CASES = [
     Case("constant-operand", FH, lambda p: constant_first(), "Add_0"),
     Case("average-pool", FH, lambda p: pooled(p), "Extra_0", fixable=False),
     Case("trunc", "finn", lambda p: average(mode="ROUND"), "Trunc_0", fixable=False),
-    Case("channels-last", "hls4ml", lambda p: channels_first_pool(), "Extra_0", fixable=False),
+    Case("channels-last", "hls4ml", lambda p: channels_first_pool(), "Extra_0"),
     Case("conv-attributes", "hls4ml", lambda p: conv_without("strides"), "Conv_0"),
     Case("conv-attributes", "hls4ml", lambda p: conv_without("kernel_shape"), "Conv_0"),
     Case("conv-attributes", "hls4ml", lambda p: self_padding_conv(), "Conv_0", runs=False),
