@@ -14,6 +14,7 @@ class TorchExecutable final : public graph::Executable {
  public:
   TorchExecutable(graph::Graph graph, at::Device device) : module_(std::move(graph)), device_(device) {
     module_.to(device);
+    module_.freeze();
   }
 
   std::vector<graph::Tensor> run(const std::vector<graph::Tensor>& inputs,
