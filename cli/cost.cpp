@@ -8,7 +8,8 @@
 #include "cli/shape_flags.h"
 #include "cli/verb.h"
 #include "models/graph/cost/bind_shapes.h"
-#include "models/graph/onnx/read.h"
+#include "models/graph/crumb/crumb_graph.h"
+#include "models/graph/qonnx/quantized_constants.h"
 
 namespace crumb::cli {
 namespace {
@@ -119,7 +120,8 @@ void print_cost(const GraphCost& cost, bool sparse) {
 
 void cost_verb(const Options& options) {
   const auto shapes = read_shapes(options.shapes);
-  const GraphCost cost = graph::cost_of(graph::bind_shapes(graph::read_onnx(options.model), shapes));
+  const GraphCost cost = graph::cost_of(
+      graph::bind_shapes(graph::lower_or_fold_quantized(graph::read_graph(options.model)), shapes));
   options.json ? print_cost_json(cost, options.sparse) : print_cost(cost, options.sparse);
 }
 
@@ -129,7 +131,7 @@ void add_cost(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb =
       app.add_subcommand("cost", "Count a graph's multiplications, bit operations, bits, accumulators");
-  verb->add_option("model", options->model, "The graph (.onnx)")->required();
+  verb->add_option("model", options->model, "The graph (.onnx, or a .crumb that holds one)")->required();
   verb->add_option("--shape", options->shapes, kShapeHelp);
   verb->add_flag("--sparse", options->sparse, "Leave multiplications by zero weights out of nodes and total");
   verb->add_flag("--json", options->json, "Print one JSON object");

@@ -8,6 +8,7 @@
 #include "cli/shape_flags.h"
 #include "cli/verb.h"
 #include "formats/io/text.h"
+#include "models/graph/crumb/crumb_graph.h"
 #include "quant/tensor_source.h"
 
 namespace crumb::cli {
@@ -33,6 +34,16 @@ Json tensors_json(const TensorSource& source) {
   return tensors;
 }
 
+void print_tensors(const TensorSource& source) {
+  std::vector<std::vector<std::string>> rows{{"tensor", "shape", "dtype", "spec", "bytes"}};
+  for (const SourceTensor& tensor : source.tensors()) {
+    rows.push_back({tensor.name, shape_text(tensor.shape), std::string(dtype_name(tensor.dtype)),
+                    tensor.spec.empty() ? "-" : tensor.spec, std::to_string(tensor.bytes)});
+  }
+  std::cout << "\n";
+  print_table(rows);
+}
+
 void inspect_verb(const Options& options) {
   if (is_graph_file(options.file) && !options.tensors_only) {
     return inspect_graph({.file = options.file,
@@ -41,11 +52,14 @@ void inspect_verb(const Options& options) {
                           .tensors = options.tensors,
                           .json = options.json});
   }
-  if (!options.svg.empty() || !options.shapes.empty()) {
-    throw usage_error("--svg and --shape are for graphs (.onnx); " + quote_text(options.file) +
-                      " is read as tensors");
-  }
   const TensorSource source = TensorSource::open(options.file, options.key);
+  const bool holds_graph =
+      !options.tensors_only && source.crumb() && graph::holds_graph(source.crumb()->header());
+  if (!holds_graph && (!options.svg.empty() || !options.shapes.empty())) {
+    throw usage_error("--svg and --shape are for graphs (.onnx, or a .crumb that holds one); " +
+                      quote_text(options.file) + " is read as tensors");
+  }
+  const InspectGraph as_graph{.file = options.file, .svg = options.svg, .shapes = options.shapes};
   if (source.checkpoint()) note_skipped(source.checkpoint()->skipped());
   if (options.json) {
     Json json;
@@ -54,6 +68,7 @@ void inspect_verb(const Options& options) {
     json["tensors"] = tensors_json(source);
     if (source.checkpoint() && !source.checkpoint()->skipped().empty())
       json["skipped"] = skipped_json(source.checkpoint()->skipped());
+    if (holds_graph) inspect_packed_graph(as_graph, *source.crumb(), &json["graph"]);
     return print_json(json);
   }
   std::cout << options.file << ": " << source.kind() << ", " << megabytes(source.bytes()) << ", "
@@ -80,14 +95,8 @@ void inspect_verb(const Options& options) {
     rows.push_back({kind, std::to_string(sum.tensors), std::to_string(sum.bytes)});
   }
   print_table(rows);
-  if (!options.tensors) return;
-  rows = {{"tensor", "shape", "dtype", "spec", "bytes"}};
-  for (const SourceTensor& tensor : source.tensors()) {
-    rows.push_back({tensor.name, shape_text(tensor.shape), std::string(dtype_name(tensor.dtype)),
-                    tensor.spec.empty() ? "-" : tensor.spec, std::to_string(tensor.bytes)});
-  }
-  std::cout << "\n";
-  print_table(rows);
+  if (options.tensors) print_tensors(source);
+  if (holds_graph) inspect_packed_graph(as_graph, *source.crumb(), nullptr);
 }
 
 }  // namespace
@@ -99,7 +108,7 @@ void add_inspect(CLI::App& app) {
   verb->add_option("--key", options->key, "The entry of a PyTorch file that is the model");
   verb->add_flag("--tensors", options->tensors, "List every tensor");
   verb->add_flag("--json", options->json, "Print one JSON object");
-  verb->add_flag("--tensors-only", options->tensors_only, "Take an .onnx file for a checkpoint, not a graph");
+  verb->add_flag("--tensors-only", options->tensors_only, "Take a graph for a checkpoint: its tensors alone");
   verb->add_option("--svg", options->svg, "Draw a graph into this file");
   verb->add_option("--shape", options->shapes, kShapeHelp);
   verb->footer(

@@ -10,11 +10,13 @@
 #include "formats/io/output_file.h"
 #include "formats/io/text.h"
 #include "models/graph/cost/bind_shapes.h"
+#include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/draw/picture.h"
 #include "models/graph/draw/svg.h"
 #include "models/graph/draw/text.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/qonnx/infer_datatypes.h"
+#include "models/graph/qonnx/quantized_constants.h"
 #include "quant/checkpoint_run.h"
 
 namespace crumb::cli {
@@ -85,12 +87,9 @@ Json node_json(const Described& described, const Node& node) {
           {"version", node.version}, {"inputs", node.inputs}, {"outputs", std::move(outputs)}};
 }
 
-void print_graph_json(const Described& described, const std::string& svg) {
+Json graph_json(const Described& described, const std::string& svg) {
   const Graph& graph = described.graph;
-  Json json{{"kind", "onnx graph"},
-            {"bytes", described.file_bytes},
-            {"name", graph.name},
-            {"opsets", graph.opsets}};
+  Json json{{"name", graph.name}, {"opsets", graph.opsets}};
   for (const auto& [key, names] : {std::pair{"inputs", &graph.inputs}, {"outputs", &graph.outputs}}) {
     json[key] = Json::array();
     for (const std::string& name : *names) json[key].push_back(value_json(described, name));
@@ -98,8 +97,14 @@ void print_graph_json(const Described& described, const std::string& svg) {
   json["operators"] = operators_of(graph);
   json["nodes"] = Json::array();
   for (const Node& node : graph.nodes) json["nodes"].push_back(node_json(described, node));
-  json["tensors"] = tensors_json(graph);
   if (!svg.empty()) json["svg"] = svg;
+  return json;
+}
+
+void print_graph_json(const Described& described, const std::string& svg) {
+  Json json{{"kind", "onnx graph"}, {"bytes", described.file_bytes}};
+  json.update(graph_json(described, svg));
+  json["tensors"] = tensors_json(described.graph);
   print_json(json);
 }
 
@@ -113,13 +118,7 @@ void print_tensors(const Graph& graph) {
   print_table(rows);
 }
 
-void print_graph(const InspectGraph& options, const Described& described) {
-  const Graph& graph = described.graph;
-  std::uint64_t elements = 0;
-  for (const auto& [name, tensor] : graph.initializers) elements += static_cast<std::uint64_t>(tensor.size());
-  std::cout << options.file << ": ONNX graph, " << megabytes(described.file_bytes) << ", "
-            << graph.nodes.size() << " nodes, " << graph.initializers.size() << " initializers with "
-            << elements << " numbers\n";
+void print_graph(const Graph& graph) {
   std::cout << "operator sets:";
   for (const auto& [domain, version] : graph.opsets) {
     std::cout << " " << (domain.empty() ? "onnx" : printable(domain)) << " " << version;
@@ -133,6 +132,16 @@ void print_graph(const InspectGraph& options, const Described& described) {
   std::cout << "operators:";
   for (const auto& [op, count] : operators_of(graph)) std::cout << " " << count << " " << printable(op);
   std::cout << "\n\n" << graph::draw_text(picture_of(graph));
+}
+
+void print_file(const InspectGraph& options, const Described& described) {
+  const Graph& graph = described.graph;
+  std::uint64_t elements = 0;
+  for (const auto& [name, tensor] : graph.initializers) elements += static_cast<std::uint64_t>(tensor.size());
+  std::cout << options.file << ": ONNX graph, " << megabytes(described.file_bytes) << ", "
+            << graph.nodes.size() << " nodes, " << graph.initializers.size() << " initializers with "
+            << elements << " numbers\n";
+  print_graph(graph);
   if (options.tensors) print_tensors(graph);
 }
 
@@ -144,6 +153,15 @@ void write_svg(const InspectGraph& options, const Graph& graph) {
   file.commit();
 }
 
+Described describe(Graph graph, const InspectGraph& options) {
+  const auto shapes = read_shapes(options.shapes);
+  Described described{.graph = shapes.empty() ? graph::resolve_shapes(std::move(graph))
+                                              : graph::bind_shapes(std::move(graph), shapes)};
+  const graph::ConstantValues constants(described.graph);
+  described.types = graph::infer_data_types(described.graph, constants, graph::TypeRules::kExact);
+  return described;
+}
+
 }  // namespace
 
 bool is_graph_file(const std::string& file) {
@@ -152,16 +170,23 @@ bool is_graph_file(const std::string& file) {
 }
 
 void inspect_graph(const InspectGraph& options) {
-  Described described{.graph = graph::read_onnx(options.file)};
-  const auto shapes = read_shapes(options.shapes);
-  described.graph = shapes.empty() ? graph::resolve_shapes(std::move(described.graph))
-                                   : graph::bind_shapes(std::move(described.graph), shapes);
-  const graph::ConstantValues constants(described.graph);
-  described.types = graph::infer_data_types(described.graph, constants, graph::TypeRules::kExact);
+  Described described = describe(graph::read_onnx(options.file), options);
   std::error_code error;
   described.file_bytes = fs::file_size(options.file, error);
   if (!options.svg.empty()) write_svg(options, described.graph);
-  options.json ? print_graph_json(described, options.svg) : print_graph(options, described);
+  options.json ? print_graph_json(described, options.svg) : print_file(options, described);
+}
+
+void inspect_packed_graph(const InspectGraph& options, const CrumbFile& file, Json* json) {
+  Graph graph = graph::graph_of(file).take(quote_text(options.file));
+  const Described described = describe(graph::lower_or_fold_quantized(std::move(graph)), options);
+  if (!options.svg.empty()) write_svg(options, described.graph);
+  if (json) {
+    *json = graph_json(described, options.svg);
+  } else {
+    std::cout << "\n";
+    print_graph(described.graph);
+  }
 }
 
 }  // namespace crumb::cli

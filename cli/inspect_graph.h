@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/output.h"
+#include "formats/crumb_file/crumb_file.h"
+
 namespace crumb::cli {
 
 struct InspectGraph {
@@ -18,5 +21,9 @@ bool is_graph_file(const std::string& file);
 
 /// Throws Error.
 void inspect_graph(const InspectGraph& options);
+
+/// The graph of a packed file that holds one, drawn with its constants as the quantizers they come from: printed, as
+/// an object without the tensors where `json` is set, and drawn into options.svg. Throws Error.
+void inspect_packed_graph(const InspectGraph& options, const CrumbFile& file, Json* json);
 
 }  // namespace crumb::cli

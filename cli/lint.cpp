@@ -8,8 +8,9 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "formats/io/text.h"
-#include "models/graph/onnx/read.h"
+#include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/onnx/write.h"
+#include "models/graph/qonnx/quantized_constants.h"
 #include "quant/checkpoint_run.h"
 
 namespace crumb::cli {
@@ -74,6 +75,10 @@ void print_json_findings(const std::vector<Finding>& findings) {
   print_json({{"findings", list}});
 }
 
+graph::Graph read(const std::filesystem::path& file) {
+  return graph::lower_or_fold_quantized(graph::read_graph(file));
+}
+
 void lint_verb(const Options& options) {
   if (options.rules) {
     if (!options.file.empty() || !options.fixed.empty() || options.json) {
@@ -87,10 +92,12 @@ void lint_verb(const Options& options) {
   std::filesystem::path file = options.file;
   if (!options.fixed.empty()) {
     refuse_overwriting_inputs({file}, options.fixed);
-    graph::write_onnx(exporting::fix(graph::read_onnx(file), profile), options.fixed);
+    graph::write_onnx(exporting::fix(read(file), profile), options.fixed);
     file = options.fixed;
   }
-  const std::vector<Finding> findings = exporting::lint_file(file, profile);
+  // A packed file has no ONNX file's ways: what is looked at is the graph.
+  const std::vector<Finding> findings =
+      graph::is_crumb_file(file) ? exporting::lint(read(file), profile) : exporting::lint_file(file, profile);
   if (options.json) {
     print_json_findings(findings);
   } else {
@@ -105,7 +112,7 @@ void add_lint(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb =
       app.add_subcommand("lint", "Check an ONNX file against the rules of the tool that takes it");
-  verb->add_option("file", options->file, "The graph (.onnx)");
+  verb->add_option("file", options->file, "The graph (.onnx, or a .crumb that holds one)");
   verb->add_option("--for", options->profile, "Whose rules: finn, hls4ml, qonnx, onnxruntime");
   verb->add_option("--fix", options->fixed,
                    "Write the file with everything rewritten that keeps its numbers, and check that");

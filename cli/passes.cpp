@@ -1,6 +1,7 @@
 // crumb passes: what rewrites graphs, and doing it.
 #include "models/graph/passes/passes.h"
 
+#include <filesystem>
 #include <iostream>
 
 #include "cli/open_engine.h"
@@ -8,8 +9,10 @@
 #include "cli/verb.h"
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
-#include "models/graph/onnx/read.h"
+#include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/onnx/write.h"
+#include "models/graph/qonnx/lift_quantized.h"
+#include "models/graph/qonnx/quantized_constants.h"
 #include "quant/checkpoint_run.h"
 
 namespace crumb::cli {
@@ -51,6 +54,12 @@ std::vector<const Pass*> chosen(const std::vector<std::string>& names) {
   return passes;
 }
 
+/// As a packed file, where the output is called so, with quantizers of constants as codes.
+void write_graph(graph::Graph graph, const std::filesystem::path& output) {
+  if (output.extension() != ".crumb") return graph::write_onnx(graph, output);
+  graph::write_crumb_graph(graph::lift_quantized(std::move(graph)), output);
+}
+
 void passes_verb(const Options& options) {
   if (options.file.empty()) return list(options.json);
   if (options.output.empty() || options.names.empty()) {
@@ -58,7 +67,7 @@ void passes_verb(const Options& options) {
   }
   refuse_overwriting_inputs({options.file}, options.output);
   const auto passes = chosen(options.names);
-  graph::Graph graph = graph::read_onnx(options.file);
+  graph::Graph graph = graph::lower_or_fold_quantized(graph::read_graph(options.file));
   Json rows = Json::array();
   for (const Pass* pass : passes) {
     const std::size_t before = graph.nodes.size();
@@ -67,7 +76,7 @@ void passes_verb(const Options& options) {
     if (!options.json)
       std::cout << pass->name << ": " << before << " -> " << graph.nodes.size() << " nodes\n";
   }
-  graph::write_onnx(graph, options.output);
+  write_graph(std::move(graph), options.output);
   if (options.json) print_json({{"output", options.output}, {"passes", std::move(rows)}});
 }
 
@@ -76,13 +85,14 @@ void passes_verb(const Options& options) {
 void add_passes(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("passes", "List what rewrites graphs, or rewrite one");
-  verb->add_option("file", options->file, "The graph (.onnx); without one, all passes are listed");
+  verb->add_option("file", options->file, "The graph (.onnx or .crumb); without one, all passes are listed");
   verb->add_option("passes", options->names, "Passes, applied in this order");
-  verb->add_option("-o,--output", options->output, "The new graph (.onnx)");
+  verb->add_option("-o,--output", options->output, "The new graph (.onnx; .crumb packs it)");
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->footer(
-      "Passes change how a graph is written and not what it computes.\n\nExample:\n"
-      "  crumb passes net.onnx -o clean.onnx remove-identities fold-batch-norm readable-names");
+      "Passes change how a graph is written and not what it computes.\n\nExamples:\n"
+      "  crumb passes net.onnx -o clean.onnx remove-identities fold-batch-norm readable-names\n"
+      "  crumb passes TFC_2W2A.onnx -o tfc.crumb tidy");
   verb->callback([options] { passes_verb(*options); });
 }
 

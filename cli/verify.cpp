@@ -4,6 +4,7 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "formats/io/text.h"
+#include "models/graph/crumb/crumb_graph.h"
 #include "quant/packed_check.h"
 
 namespace crumb::cli {
@@ -12,8 +13,10 @@ namespace {
 void verify_verb(const std::string& path) {
   const CrumbFile file = CrumbFile::open(path).take();
   check_packed_file(file).take(quote_text(path));
-  std::cout << path << ": sound, " << megabytes(file.size()) << ", " << file.header().tensors.size()
-            << " tensors, " << file.header().files.size() << " files\n";
+  const bool is_graph = graph::holds_graph(file.header());
+  if (is_graph) graph::graph_of(file).take(quote_text(path));
+  std::cout << path << ": sound, " << (is_graph ? "a graph, " : "") << megabytes(file.size()) << ", "
+            << file.header().tensors.size() << " tensors, " << file.header().files.size() << " files\n";
 }
 
 }  // namespace

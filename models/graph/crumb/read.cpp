@@ -6,6 +6,7 @@
 
 #include "formats/io/mapped_file.h"
 #include "formats/io/text.h"
+#include "models/graph/architectures/checkpoint_graph.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "quant/packed_check.h"
 #include "quant/packed_tensor.h"
@@ -203,12 +204,14 @@ Graph read_crumb_graph(const fs::path& path) {
   return graph_of(file).take(quote_text(path.string()));
 }
 
+bool is_crumb_file(const fs::path& path) {
+  const Result<MappedFile> file = MappedFile::open(path);
+  return file.ok() && looks_like_crumb(file.value().bytes());
+}
+
 Graph read_graph(const fs::path& path) {
-  const bool is_packed = [&] {
-    const Result<MappedFile> file = MappedFile::open(path);
-    return file.ok() && looks_like_crumb(file.value().bytes());
-  }();
-  return is_packed ? read_crumb_graph(path) : read_onnx(path);
+  if (is_checkpoint(path)) return read_checkpoint_graph(path).graph;
+  return is_crumb_file(path) ? read_crumb_graph(path) : read_onnx(path);
 }
 
 }  // namespace crumb::graph
