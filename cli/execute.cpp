@@ -10,8 +10,9 @@
 #include "cli/verb.h"
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
-#include "models/graph/onnx/read.h"
+#include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/passes/passes.h"
+#include "models/graph/qonnx/quantized_constants.h"
 
 namespace crumb::cli {
 namespace {
@@ -98,7 +99,7 @@ void run_verb(const Options& options) {
   if (options.output.empty() == options.output_dir.empty()) {
     throw usage_error("give either --output FILE.npy or --output-dir FOLDER");
   }
-  const Graph graph = graph::infer_shapes(graph::read_onnx(options.model));
+  const Graph graph = graph::infer_shapes(graph::fold_quantized(graph::read_graph(options.model)));
   if (!options.output.empty() && (graph.outputs.size() != 1 || options.all_tensors)) {
     throw usage_error(options.all_tensors ? "--all-tensors writes many files: give --output-dir FOLDER"
                                           : "the graph has " + std::to_string(graph.outputs.size()) +
@@ -125,7 +126,7 @@ void run_verb(const Options& options) {
 void add_run(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("run", "Execute an ONNX, QONNX or QCDQ graph on inputs from files");
-  verb->add_option("model", options->model, "The graph (.onnx)")->required();
+  verb->add_option("model", options->model, "The graph (.onnx, or a .crumb that holds one)")->required();
   verb->add_option("--input", options->inputs,
                    "[NAME=]FILE.npy, once for each input; .pb holds a TensorProto");
   verb->add_option("--output", options->output, "The output of a graph that has one (.npy)");
