@@ -1,18 +1,21 @@
 // crumb run: a graph's outputs for inputs from files.
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <span>
 
 #include "cli/array_files.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/run_graph.h"
 #include "cli/verb.h"
+#include "formats/io/mapped_file.h"
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
-#include "models/graph/crumb/crumb_graph.h"
+#include "formats/zip/zip.h"
+#include "models/graph/onnx/read.h"
 #include "models/graph/passes/passes.h"
-#include "models/graph/qonnx/quantized_constants.h"
 
 namespace crumb::cli {
 namespace {
@@ -95,17 +98,52 @@ std::unique_ptr<graph::Executable> prepare(const graph::Engine& engine, const Gr
   }
 }
 
+/// An archive with code/ inside, as torch.jit.save writes them.
+bool is_torchscript(const fs::path& path) {
+  if (!fs::is_regular_file(path)) return false;
+  const auto file = MappedFile::open(path);
+  if (!file.ok()) return false;  // whoever reads it says why
+  const std::span<const std::byte> bytes = file.value().bytes();
+  if (bytes.size() < 2 || bytes[0] != std::byte{'P'} || bytes[1] != std::byte{'K'}) return false;
+  const auto members = parse_zip(bytes);
+  return members.ok() && std::ranges::any_of(members.value(), [](const ZipMember& member) {
+           const std::size_t folder = member.name.find('/');
+           return folder != std::string::npos && member.name.compare(folder, 6, "/code/") == 0;
+         });
+}
+
+struct Loaded {
+  Graph graph;
+  std::vector<Tensor> inputs;
+};
+
+/// The graph and its inputs. A TorchScript archive becomes a graph for these inputs.
+Loaded load(const Options& options) {
+  if (!is_torchscript(options.model)) {
+    Graph graph = graph::infer_shapes(graph::read_onnx(options.model));
+    std::vector<Tensor> inputs = read_inputs(graph, options.inputs);
+    return {std::move(graph), std::move(inputs)};
+  }
+  const graph::Engine& engine = open_engine();
+  Graph names;
+  names.inputs = engine.torchscript_inputs(options.model);
+  std::vector<Tensor> inputs = read_inputs(names, options.inputs);
+  Graph graph = engine.read_torchscript(options.model, inputs);
+  return {std::move(graph), std::move(inputs)};
+}
+
 void run_verb(const Options& options) {
   if (options.output.empty() == options.output_dir.empty()) {
     throw usage_error("give either --output FILE.npy or --output-dir FOLDER");
   }
-  const Graph graph = graph::infer_shapes(graph::fold_quantized(graph::read_graph(options.model)));
+  const Loaded loaded = load(options);
+  const Graph& graph = loaded.graph;
+  const std::vector<Tensor>& inputs = loaded.inputs;
   if (!options.output.empty() && (graph.outputs.size() != 1 || options.all_tensors)) {
     throw usage_error(options.all_tensors ? "--all-tensors writes many files: give --output-dir FOLDER"
                                           : "the graph has " + std::to_string(graph.outputs.size()) +
                                                 " outputs: give --output-dir FOLDER");
   }
-  const std::vector<Tensor> inputs = read_inputs(graph, options.inputs);
   const BatchPlan plan = plan_batch(graph, inputs);
   graph::Engine& engine = open_engine();
   engine.use(options.device, options.threads);
@@ -125,8 +163,9 @@ void run_verb(const Options& options) {
 
 void add_run(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("run", "Execute an ONNX, QONNX or QCDQ graph on inputs from files");
-  verb->add_option("model", options->model, "The graph (.onnx, or a .crumb that holds one)")->required();
+  CLI::App* verb =
+      app.add_subcommand("run", "Execute an ONNX, QONNX, QCDQ or TorchScript graph on inputs from files");
+  verb->add_option("model", options->model, "The graph (.onnx), or a TorchScript archive (.pt)")->required();
   verb->add_option("--input", options->inputs,
                    "[NAME=]FILE.npy, once for each input; .pb holds a TensorProto");
   verb->add_option("--output", options->output, "The output of a graph that has one (.npy)");
