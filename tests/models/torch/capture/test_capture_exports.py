@@ -21,7 +21,7 @@ def written(crumb_bin, tmp_path_factory):
         pytest.skip("crumb_torch_tests was not built: Crumb was built without LibTorch or without tests")
     folder = tmp_path_factory.mktemp("captured")
     done = subprocess.run(
-        [str(program), "-tc=captured networks, written*"],
+        [str(program), "-tc=captured networks*written*"],
         env={**os.environ, "CRUMB_CAPTURE_DIR": str(folder)},
         capture_output=True,
         text=True,
