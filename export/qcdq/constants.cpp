@@ -3,14 +3,15 @@
 #include <cmath>
 
 #include "export/qcdq/qcdq_writer.h"
+#include "models/graph/strided_index.h"
 
 namespace crumb::exporting {
 
-using graph::BroadcastIndex;
 using graph::ConstantValue;
 using graph::ElementType;
 using graph::Node;
 using graph::Shape;
+using graph::StridedIndex;
 
 namespace {
 
@@ -91,7 +92,7 @@ std::optional<std::size_t> QcdqWriter::merging_reshape(const Node& node,
 Why QcdqWriter::constant(const Node& node, const std::vector<std::int64_t>& shape,
                          const graph::Quantized& made, Chain chain, std::optional<std::size_t> reshape) {
   const BroadcastParameters spread = broadcast(chain.parameters, Shape(shape.begin(), shape.end()));
-  auto at = BroadcastIndex::make(shape, spread.shape);
+  auto at = StridedIndex::broadcast(shape, spread.shape);
   if (!at) return "has a scale that does not broadcast to its constant";
   const bool as_floats = options_.weights_as_float && chain.container != ElementType::kInt32;
   std::vector<std::int64_t> codes(made.integers.size());

@@ -6,14 +6,15 @@
 #include "formats/io/text.h"
 #include "models/graph/edit.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
+#include "models/graph/strided_index.h"
 
 namespace crumb::exporting {
 
-using graph::BroadcastIndex;
 using graph::ConstantValue;
 using graph::Graph;
 using graph::Node;
 using graph::Shape;
+using graph::StridedIndex;
 
 namespace {
 
@@ -34,7 +35,7 @@ bool is_static(const std::optional<Shape>& shape) {
 template <class T>
 std::vector<T> spread(const std::vector<T>& values, std::span<const std::int64_t> part,
                       std::span<const std::int64_t> whole) {
-  auto index = BroadcastIndex::make(whole, part);
+  auto index = StridedIndex::broadcast(whole, part);
   std::vector<T> all(static_cast<std::size_t>(graph::count_elements(whole).take()));
   for (T& value : all) {
     value = values[index->at()];

@@ -6,6 +6,7 @@
 
 #include "export/qcdq/integer_range.h"
 #include "export/qcdq/qcdq_writer.h"
+#include "models/graph/strided_index.h"
 
 namespace crumb::exporting {
 
@@ -117,7 +118,7 @@ Why QcdqWriter::float_quant(const Node& node) {
 
 Why QcdqWriter::constant_float(const Node& node, const ConstantValue& data, Chain chain) {
   const BroadcastParameters spread = broadcast(chain.parameters, Shape(data.shape.begin(), data.shape.end()));
-  auto at = graph::BroadcastIndex::make(data.shape, spread.shape);
+  auto at = graph::StridedIndex::broadcast(data.shape, spread.shape);
   if (!at) return "has a scale that does not broadcast to its constant";
   std::vector<double> quotients;
   quotients.reserve(data.values.size());

@@ -6,12 +6,13 @@
 #include "export/qcdq/minifloats.h"
 #include "export/qcdq/qcdq_reader.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
+#include "models/graph/strided_index.h"
 
 namespace crumb::exporting {
 
-using graph::BroadcastIndex;
 using graph::Node;
 using graph::Shape;
+using graph::StridedIndex;
 using graph::Tensor;
 
 namespace {
@@ -81,7 +82,7 @@ Why QcdqReader::constant(const Node& node, const IntegerSource& source, const Li
   }
   const auto floats = source.quantize ? tensor.to_floats() : std::vector<float>();
   auto codes = source.quantize ? std::vector<std::int64_t>(floats.size()) : tensor.to_ints();
-  auto at = BroadcastIndex::make(tensor.shape(), quantizer.parameters.shape);
+  auto at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
   if (!at) return "has a scale that does not broadcast to its constant";
   const auto next_parameters = [&] {
     const std::size_t i = at->at();
@@ -102,7 +103,7 @@ Why QcdqReader::constant(const Node& node, const IntegerSource& source, const Li
   }
 
   const Check check(quantizer.op == "BipolarQuant", quantizer.range);
-  at = BroadcastIndex::make(tensor.shape(), quantizer.parameters.shape);
+  at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
   const auto is_bipolar_quant = quantizer.op == "BipolarQuant";
   const auto input_of = [&](float code, float scale, float zero) {
     return is_bipolar_quant ? code * std::fabs(scale) : (code - zero) * scale;
@@ -116,7 +117,7 @@ Why QcdqReader::constant(const Node& node, const IntegerSource& source, const Li
   }
   const auto made = check.all(values, tensor.shape(), quantizer.parameters);
   if (!made.ok()) return made.failure().message;
-  at = BroadcastIndex::make(tensor.shape(), quantizer.parameters.shape);
+  at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const auto [scale, zero] = next_parameters();
     const auto code = static_cast<float>(codes[i]);
@@ -138,7 +139,7 @@ Why QcdqReader::constant_floats(const Node& node, const IntegerSource& source, c
                                 Quantizer quantizer) {
   const Tensor& tensor = *graph_.constant(source.value);
   std::vector<float> values = tensor.to_floats();
-  auto at = BroadcastIndex::make(tensor.shape(), quantizer.parameters.shape);
+  auto at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
   if (!at) return "has a scale that does not broadcast to its constant";
   for (float& value : values) {
     value *= quantizer.parameters.scale[at->at()];

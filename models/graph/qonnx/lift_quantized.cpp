@@ -10,6 +10,7 @@
 #include "models/graph/qonnx/constant_values.h"
 #include "models/graph/qonnx/pack_constant.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
+#include "models/graph/strided_index.h"
 
 namespace crumb::graph {
 namespace {
@@ -37,7 +38,7 @@ std::optional<std::vector<float>> broadcast(const ConstantValue& value, const In
     if (static_cast<double>(static_cast<float>(number)) != number) return {};
   }
   if (value.values.size() == 1) return std::vector<float>{static_cast<float>(value.values[0])};
-  auto index = BroadcastIndex::make(shape, value.shape);
+  auto index = StridedIndex::broadcast(shape, value.shape);
   if (!index) return {};
   std::vector<float> numbers(elements);
   for (float& number : numbers) {
