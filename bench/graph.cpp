@@ -68,7 +68,7 @@ std::vector<Tensor> inputs_of(const Graph& graph) {
   return inputs;
 }
 
-Contender in_process(const std::string& name, std::shared_ptr<GraphJob> job, int threads) {
+Contender in_process(const std::string& name, const std::shared_ptr<GraphJob>& job, int threads) {
   Contender contender{name, job ? "" : "nobody wrote it", {}, {}};
   if (!job) return contender;
   set_graph_threads(threads);

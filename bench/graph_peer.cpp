@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 
@@ -26,6 +27,7 @@ GraphPeer::GraphPeer(const std::string& python, const std::string& kind, const s
                      const std::filesystem::path& folder) {
   std::signal(SIGPIPE, SIG_IGN);
   std::vector<std::string> arguments = {python, kScript, kind, model.string(), std::to_string(threads)};
+  arguments.reserve(arguments.size() + inputs.size() + 1);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     arguments.push_back((folder / ("input_" + std::to_string(i) + ".npy")).string());
     cli::write_array(arguments.back(), inputs[i]);
