@@ -1,4 +1,5 @@
-// Tensors changed in place while another recorded value shares their memory: a graph of values would be wrong.
+// Tensors changed in place while another recorded value shares their memory: a graph of values would be
+// wrong.
 #pragma once
 
 #include <torch/torch.h>

@@ -1,24 +1,26 @@
-// A torch::nn::Module as a graph: the module runs, LibTorch's tracer records its operators, and each becomes ONNX's.
+// A torch::nn::Module as a graph: the module runs, LibTorch's tracer records its operators, and each becomes
+// ONNX's.
 //
 //   graph::Graph graph = models::capture(*network, {torch::randn({8, 3, 32, 32})});
 //   torch_ops::GraphModule module(graph);  // the same outputs, the same named parameters
 //
-// Parameters and buffers become initializers under their names in the module ("conv1.weight"); which of them are
-// buffers stands in the graph's metadata (torch_ops::kBuffersKey), so that GraphModule's named_parameters() are the module's.
+// Parameters and buffers become initializers under their names in the module ("conv1.weight"); which of them
+// are buffers stands in the graph's metadata (torch_ops::kBuffersKey), so that GraphModule's
+// named_parameters() are the module's.
 //
-// The module runs twice, with 2 and with 5 samples taken from the examples: every number that differs between the two
-// (sizes in reshapes, zeros for a recurrent state, ...) follows the batch, and the graph computes it from the shape of
-// its first input with a batch. Inputs and outputs have the dimension "batch" there. What the graph holds is what ran: a
-// branch of C++ that was not taken is not in it.
+// The module runs twice, with 2 and with 5 samples taken from the examples: every number that differs between
+// the two (sizes in reshapes, zeros for a recurrent state, ...) follows the batch, and the graph computes it
+// from the shape of its first input with a batch. Inputs and outputs have the dimension "batch" there. What
+// the graph holds is what ran: a branch of C++ that was not taken is not in it.
 //
-// The module is recorded as it answers in eval mode, whatever mode it is in (it is left as it was): dropout is not in
-// the graph, batch norm uses its running statistics. With CaptureOptions::batch_statistics it is recorded in its own
-// mode, and batch norm in training becomes BatchNormalization with training_mode = 1; dropout is not in the graph all
-// the same.
+// The module is recorded as it answers in eval mode, whatever mode it is in (it is left as it was): dropout
+// is not in the graph, batch norm uses its running statistics. With CaptureOptions::batch_statistics it is
+// recorded in its own mode, and batch norm in training becomes BatchNormalization with training_mode = 1;
+// dropout is not in the graph all the same.
 //
-// Throws one Error that names every operator that has no form in ONNX, and behind which module it stands; one for
-// modules that do not run the same operators for every batch size, or whose numbers do not follow the batch as
-// n * batch + m; one for tensors changed in place while others share their memory.
+// Throws one Error that names every operator that has no form in ONNX, and behind which module it stands; one
+// for modules that do not run the same operators for every batch size, or whose numbers do not follow the
+// batch as n * batch + m; one for tensors changed in place while others share their memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -35,8 +37,8 @@
 namespace crumb::models {
 
 struct CaptureOptions {
-  /// The axis along which the samples of each input lie, -1 for an input that has none. Empty: axis 0 of every input
-  /// of rank 1 and more. All -1: the graph keeps the examples' sizes.
+  /// The axis along which the samples of each input lie, -1 for an input that has none. Empty: axis 0 of
+  /// every input of rank 1 and more. All -1: the graph keeps the examples' sizes.
   std::vector<std::int64_t> batch_axes;
   std::string batch_name = "batch";
   /// Of the graph; where there are too few: "input", "output", or "input_0", "input_1", ...

@@ -10,7 +10,8 @@ namespace crumb::models {
 graph::Graph convert(const Recording& recording, Number batch, const std::vector<std::int64_t>& batch_axes,
                      const std::vector<NamedState>& states, const CaptureOptions& options);
 
-/// capture() of what is no torch::nn::Module: a function, and the tensors that are its parameters and buffers.
+/// capture() of what is no torch::nn::Module: a function, and the tensors that are its parameters and
+/// buffers.
 graph::Graph capture_function(const Forward& forward, const Tensors& example,
                               const std::vector<NamedState>& states, const CaptureOptions& options);
 

@@ -35,8 +35,8 @@ class Network {
   std::string scalar(const at::Scalar& value, at::ScalarType type);  ///< of rank 0
   std::string tensor(const at::Tensor& constant, const std::string& wish = "constant");
 
-  /// Sizes as a tensor of rank 1: a constant, or computed from the batch. Throws Error for numbers that are not
-  /// n * batch + m.
+  /// Sizes as a tensor of rank 1: a constant, or computed from the batch. Throws Error for numbers that are
+  /// not n * batch + m.
   std::string sizes(const std::vector<Number>& numbers);
   graph::Dim dim(const Number& number, const std::string& batch_name) const;
 

@@ -1,7 +1,8 @@
-// A recorded operator while it is converted: its arguments by their names in the operator's schema, its results.
+// A recorded operator while it is converted: its arguments by their names in the operator's schema, its
+// results.
 //
-// Each file of ops/ holds one family: functions that add nodes for an Op to its Network, and a table of them by the
-// operator's name without "_" at its end (what changes a tensor in place gives the changed one).
+// Each file of ops/ holds one family: functions that add nodes for an Op to its Network, and a table of them
+// by the operator's name without "_" at its end (what changes a tensor in place gives the changed one).
 #pragma once
 
 #include <optional>

@@ -11,7 +11,8 @@
 
 namespace crumb::models {
 
-/// A whole number as it was at the first and at the second batch size. The same at both: it does not follow the batch.
+/// A whole number as it was at the first and at the second batch size. The same at both: it does not follow
+/// the batch.
 struct Number {
   std::int64_t first = 0, second = 0;
   bool fixed() const { return first == second; }
@@ -42,8 +43,8 @@ class Recording {
   using Forward = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
   using Value = torch::jit::Value;
 
-  /// Runs the function under the tracer, once for each set of inputs. Throws Error where LibTorch cannot record it and
-  /// where the runs differ in their operators.
+  /// Runs the function under the tracer, once for each set of inputs. Throws Error where LibTorch cannot
+  /// record it and where the runs differ in their operators.
   Recording(const Forward& forward, const Runs& runs, const std::vector<NamedState>& states);
 
   const torch::jit::Graph& graph() const { return *first_; }

@@ -66,7 +66,8 @@ class DataControl {
   const std::string& found() const { return found_; }
 
  private:
-  /// Numbers that go around in a loop or come out of it hold data only where an operator that is named read them.
+  /// Numbers that go around in a loop or come out of it hold data only where an operator that is named read
+  /// them.
   static bool may_hold_data(const jit::Value* value) {
     const auto kind = value->type()->kind();
     return kind != c10::TypeKind::IntType && kind != c10::TypeKind::FloatType &&
@@ -122,7 +123,7 @@ void drop_defaults(jit::Graph& graph, const jit::Module& module, std::size_t giv
 }
 
 void refuse_data_control(const jit::Module& module, const std::filesystem::path& path, std::size_t given) {
-  const auto graph = module.get_method("forward").graph()->copy();
+  std::shared_ptr<jit::Graph> graph = module.get_method("forward").graph()->copy();
   jit::Inline(*graph);
   drop_defaults(*graph, module, given);
   jit::PeepholeOptimize(graph);

@@ -53,7 +53,8 @@ void clip(Op& op, double least, double most) {
 void hardtanh(Op& op) { clip(op, op.real_or("min_val", -1), op.real_or("max_val", 1)); }
 void relu6(Op& op) { clip(op, 0, 6); }
 
-/// Above the threshold LibTorch gives x itself, which log(1 + exp(x)) is there but for less than float32 shows.
+/// Above the threshold LibTorch gives x itself, which log(1 + exp(x)) is there but for less than float32
+/// shows.
 void softplus(Op& op) {
   const double beta = op.real_or("beta", 1);
   std::string x = op.self();

@@ -34,7 +34,8 @@ std::string truncated(Op& op, const std::string& value) {
   return op.net.add("Mul", {op.net.add("Sign", {value}), op.net.add("Floor", {op.net.add("Abs", {value})})});
 }
 
-/// Of integers, towards minus infinity: the quotient less 1 where a remainder has another sign than the divisor.
+/// Of integers, towards minus infinity: the quotient less 1 where a remainder has another sign than the
+/// divisor.
 std::string floored_quotient(Op& op, const std::string& a, const std::string& b, at::ScalarType type) {
   Network& net = op.net;
   if (at::isFloatingType(type)) return net.add("Floor", {net.add("Div", {a, b})});

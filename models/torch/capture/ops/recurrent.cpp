@@ -1,7 +1,7 @@
 // LSTM, GRU and RNN of any number of layers, one or two directions.
 //
-// The parameters stay as they are in the module, one initializer each; Split and Concat bring their gates into ONNX's
-// order (LSTM: i f g o to i o f c; GRU: r z n to z r h), so that they train under their names.
+// The parameters stay as they are in the module, one initializer each; Split and Concat bring their gates
+// into ONNX's order (LSTM: i f g o to i o f c; GRU: r z n to z r h), so that they train under their names.
 #include "models/torch/capture/ops/families.h"
 
 namespace crumb::models {

@@ -1,4 +1,4 @@
-// What every test of capture asks: the graph gives what the module gives, for the example and for other batches.
+// What every test of capture asks: the graph gives what the module gives, for the example and other batches.
 #pragma once
 
 #include "tests/support/torch_doctest.h"
