@@ -5,8 +5,13 @@
 #include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "cli/verb.h"
+#include "export/accumulator_config.h"
 #include "export/write.h"
+#include "formats/io/output_file.h"
 #include "formats/io/text.h"
+#include "models/graph/architectures/checkpoint_graph.h"
+#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/onnx/read.h"
 #include "quant/checkpoint_run.h"
 
@@ -16,7 +21,7 @@ namespace {
 using exporting::Form;
 
 struct Options {
-  std::string input, output, to, profile = "qonnx";
+  std::string input, output, accumulators, to, profile = "qonnx";
   std::vector<std::string> shapes;
   std::int64_t opset = 0;
   bool weights_as_float = false, native_types = false, allow_arithmetic = false, integer_view = false;
@@ -34,6 +39,7 @@ void refuse_flags_of_other_forms(const Options& options, Form form) {
   only(options.native_types, "--native-types", Form::kQcdq);
   only(options.allow_arithmetic, "--allow-arithmetic", Form::kQcdq);
   only(options.integer_view, "--integer-view", Form::kQonnx);
+  only(!options.accumulators.empty(), "--accumulator-config", Form::kQonnx);
   only(options.profile != "qonnx", "--profile", Form::kQonnx);
 }
 
@@ -48,17 +54,49 @@ void print_report(const Options& options, const exporting::WriteReport& report) 
                        {"notes", report.notes}});
   }
   for (const std::string& note : report.notes) std::cerr << "note: " << printable(note) << "\n";
-  std::cout << options.output << "  " << options.to << ", operator set " << report.opset << ", "
-            << report.weights << " quantizers of weights, " << report.activations << " of activations, "
-            << megabytes(std::filesystem::file_size(options.output))
-            << "; read back, every integer is the same\n";
+  std::cout << options.output << "  " << options.to << ", operator set " << report.opset << ", ";
+  if (exporting::form_named(options.to) != Form::kFloat) {
+    std::cout << report.weights << " quantizers of weights, " << report.activations << " of activations, ";
+  }
+  std::cout << megabytes(std::filesystem::file_size(options.output))
+            << "; read back, all numbers are the same\n";
+}
+
+/// From the file that was written, not from what was meant.
+void write_accumulators(const Options& options) {
+  const graph::Graph written = graph::resolve_shapes(graph::read_onnx(options.output));
+  OutputFile file(options.accumulators);
+  file.append(exporting::accumulator_config(exporting::accumulators_of(written)));
+  file.commit();
+}
+
+/// "not in the graph: 'pooler.dense.bias', ..."
+std::string note_of_unused(const std::vector<std::string>& names) {
+  constexpr std::size_t kMostNamed = 6;
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < kMostNamed; ++i) {
+    text += (i > 0 ? ", " : "") + quote_text(names[i]);
+  }
+  if (names.size() > kMostNamed) text += " and " + std::to_string(names.size() - kMostNamed) + " more";
+  return "no output depends on " + text;
+}
+
+/// The network; notes of what a checkpoint holds beside it.
+graph::Graph read_network(const Options& options, std::vector<std::string>& notes) {
+  if (!graph::is_checkpoint(options.input)) return graph::read_graph(options.input);
+  const TensorSource source = TensorSource::open(options.input);
+  if (source.checkpoint()) refuse_overwriting_inputs(source.checkpoint()->input_paths(), options.output);
+  graph::CheckpointGraph read = graph::graph_of_checkpoint(source, quote_text(options.input));
+  if (!read.unused.empty()) notes.push_back(note_of_unused(read.unused));
+  return std::move(read.graph);
 }
 
 void export_verb(const Options& options) {
   const Form form = exporting::form_named(options.to);
   refuse_flags_of_other_forms(options, form);
   refuse_overwriting_inputs({options.input}, options.output);
-  const graph::Graph graph = graph::read_onnx(options.input);
+  std::vector<std::string> notes;
+  const graph::Graph graph = read_network(options, notes);
   const exporting::WriteOptions write{.profile = exporting::profile_named(options.profile),
                                       .opset = options.opset,
                                       .shapes = read_shapes(options.shapes),
@@ -67,7 +105,10 @@ void export_verb(const Options& options) {
                                       .allow_arithmetic = options.allow_arithmetic,
                                       .native_types = options.native_types};
   try {
-    print_report(options, exporting::write(graph, form, options.output, write));
+    exporting::WriteReport report = exporting::write(graph, form, options.output, write);
+    report.notes.insert(report.notes.begin(), notes.begin(), notes.end());
+    if (!options.accumulators.empty()) write_accumulators(options);
+    print_report(options, report);
   } catch (const Error& error) {
     throw Error(quote_text(options.input) + ": " + error.what());
   }
@@ -82,6 +123,8 @@ CLI::App* add(CLI::App& app, const char* name, const char* what, const std::shar
   verb->add_option("--shape", options->shapes, kShapeHelp);
   verb->add_flag("--integer-view", options->integer_view,
                  "qonnx: quantizers of scale 1, and the scales as Div and Mul beside them");
+  verb->add_option("--accumulator-config", options->accumulators,
+                   "qonnx: write the accumulator type that each layer needs, for hls4ml and FINN (JSON)");
   verb->add_flag(
       "--weights-as-float", options->weights_as_float,
       "qcdq: weights as float32 behind a QuantizeLinear, which qonnx's converter reads without loss");
@@ -100,7 +143,10 @@ void add_export(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb =
       add(app, "export", "Write a quantized network for other tools (QONNX, QCDQ, float ONNX)", options);
-  verb->add_option("model", options->input, "The network: a graph (.onnx, .crumb)")->required();
+  verb->add_option(
+          "model", options->input,
+          "The network: a graph (.onnx, .crumb), or a checkpoint of a known architecture (.crumb, folder)")
+      ->required();
   verb->add_option("-o,--output", options->output, "The file to write (.onnx)")->required();
   verb->footer(
       "The file is read back before it gets its name: every quantizer's integers must be those that were "

@@ -1,0 +1,190 @@
+"""crumb export and crumb convert: files that qonnx and onnxruntime run to the same outputs, with the same integers."""
+
+import json
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+warnings.filterwarnings("ignore")
+
+QUANTIZED = ["TFC_1W1A", "TFC_1W2A", "TFC_2W2A", "espcn_nn_resize_quant", "espcn_subpixel_quant", "floatquant_fp8_e4m3"]
+FLOAT = ["mnist_conv_float", "espcn_nn_resize_float", "espcn_subpixel_float", "residual_block_clean", "sdp_float"]
+QONNX = "qonnx.custom_op.general"
+
+
+def shared_model(shared, name):
+    path = shared / "onnx" / f"{name}.onnx"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not there")
+    return path
+
+
+def sample(shared, path):
+    if "espcn" in path.name:
+        return numpy_helper.to_array(onnx.load_tensor(shared / "onnx" / "espcn_input_0.pb"))
+    value = onnx.load(path).graph.input[0]
+    shape = [dim.dim_value or 1 for dim in value.type.tensor_type.shape.dim]
+    return np.random.default_rng(42).random(shape).astype(np.float32)
+
+
+def by_qonnx(path, x, clean=False):
+    from qonnx.core.modelwrapper import ModelWrapper
+    from qonnx.core.onnx_exec import execute_onnx
+    from qonnx.util.cleanup import cleanup_model
+
+    model = ModelWrapper(str(path))
+    if clean:
+        model = cleanup_model(model)
+    return execute_onnx(model, {model.graph.input[0].name: x})[model.graph.output[0].name]
+
+
+def by_onnxruntime(path, x):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: x})[0]
+
+
+def share_off(found, want):
+    """The share of elements that are off by more than 1e-5 of the greatest."""
+    assert found.shape == want.shape
+    return (np.abs(found - want) > 1e-5 * np.abs(want).max()).mean()
+
+
+@pytest.mark.parametrize("name", QUANTIZED + FLOAT)
+def test_qonnx_runs_what_is_exported_for_it(crumb, shared, tmp_path, name):
+    source = shared_model(shared, name)
+    out = tmp_path / "out.onnx"
+    crumb("export", source, "-o", out, "--to", "qonnx")
+    onnx.checker.check_model(onnx.load(out))
+    crumb("lint", out, "--for", "qonnx")
+    x = sample(shared, source)
+    want = by_onnxruntime(source, x) if name in FLOAT else by_qonnx(source, x, clean=True)
+    assert share_off(by_qonnx(out, x), want) == 0
+
+
+@pytest.mark.parametrize("name", QUANTIZED + FLOAT)
+def test_onnxruntime_runs_what_is_exported_for_it(crumb, shared, tmp_path, name):
+    source = shared_model(shared, name)
+    x = sample(shared, source)
+    want = by_onnxruntime(source, x) if name in FLOAT else by_qonnx(source, x, clean=True)
+    for form in ("qcdq", "float"):
+        out = tmp_path / f"{form}.onnx"
+        if form == "float" and name == "floatquant_fp8_e4m3":
+            continue
+        crumb("export", source, "-o", out, "--to", form)
+        onnx.checker.check_model(onnx.load(out))
+        assert {node.domain for node in onnx.load(out).graph.node} == {""}
+        assert share_off(by_onnxruntime(out, x), want) <= 1e-4
+
+
+def quantizers(path):
+    """(bits, signed, narrow, levels, scale) of every Quant of a constant, in order; of others without levels."""
+    graph = onnx.load(path).graph
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    found = []
+    for node in graph.node:
+        if node.domain != QONNX:
+            continue
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        scale = constants[node.input[1]]
+        levels = None
+        if node.input[0] in constants:
+            levels = np.round(constants[node.input[0]] / scale).astype(int).tolist()
+        rest = [constants[name].tolist() for name in node.input[2:]]
+        found.append((node.op_type, attributes, scale.tolist(), rest, levels))
+    return found
+
+
+@pytest.mark.parametrize("name", ["TFC_1W1A", "TFC_1W2A", "TFC_2W2A", "espcn_nn_resize_quant", "espcn_subpixel_quant"])
+@pytest.mark.parametrize("flags", [[], ["--weights-as-float"], ["--opset", "21", "--native-types"]])
+def test_there_and_back_keeps_every_integer(crumb, shared, tmp_path, name, flags):
+    first, there, back = (tmp_path / file for file in ("first.onnx", "there.onnx", "back.onnx"))
+    crumb("convert", shared_model(shared, name), first, "--to", "qonnx")
+    crumb("convert", first, there, "--to", "qcdq", *flags)
+    crumb("convert", there, back, "--to", "qonnx")
+    assert quantizers(first) == quantizers(back)
+
+
+def test_every_weight_is_rounded_to_nearest_whatever_its_file_says(crumb, tmp_path):
+    rng = np.random.default_rng(3)
+    weight = rng.normal(size=(6, 4)).astype(np.float32)
+    scale = np.full((1, 4), 0.3, np.float32)
+    floor = np.clip(np.floor(weight / scale), -7, 7)
+
+    def model(mode):
+        nodes = [
+            helper.make_node("Quant", ["w", "s", "z", "b"], ["wq"], domain=QONNX, signed=1, narrow=1, rounding_mode=mode),
+            helper.make_node("MatMul", ["x", "wq"], ["y"]),
+        ]
+        tensors = {"w": weight, "s": scale, "z": np.float32(0), "b": np.float32(4)}
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])],
+            [numpy_helper.from_array(np.asarray(value), name) for name, value in tensors.items()],
+        )
+        opsets = [helper.make_opsetid("", 13), helper.make_opsetid(QONNX, 1)]
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "in.onnx")
+
+    model("FLOOR")
+    crumb("export", tmp_path / "in.onnx", "-o", tmp_path / "out.onnx", "--to", "qonnx")
+    ((op, attributes, _, _, levels),) = quantizers(tmp_path / "out.onnx")
+    assert op == "Quant" and attributes["rounding_mode"] == b"ROUND"
+    assert levels == floor.astype(int).tolist()
+    crumb("export", tmp_path / "in.onnx", "-o", tmp_path / "q.onnx", "--to", "qcdq")
+    stored = [numpy_helper.to_array(t) for t in onnx.load(tmp_path / "q.onnx").graph.initializer]
+    assert any(t.dtype == np.int8 and t.shape == (6, 4) and (t == floor).all() for t in stored)
+
+
+def test_integer_view_and_accumulators(crumb, shared, tmp_path):
+    source = shared_model(shared, "TFC_2W2A")
+    out, config = tmp_path / "out.onnx", tmp_path / "acc.json"
+    crumb("export", source, "-o", out, "--to", "qonnx", "--integer-view", "--accumulator-config", config)
+    for op, _, scale, _, levels in quantizers(out):
+        assert op == "Quant" and scale == 1
+        assert levels is None or set(np.unique(levels)) <= {-1, 0, 1}
+    x = sample(shared, source)
+    assert np.array_equal(by_qonnx(out, x), by_qonnx(source, x, clean=True))
+
+    crumb("export", source, "-o", out, "--to", "qonnx", "--accumulator-config", config)
+    told = json.loads(config.read_text())
+    graph = onnx.load(out).graph
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    weights = {node.output[0]: constants[node.input[0]] / constants[node.input[1]] for node in graph.node if node.input[0] in constants}
+    layers = [node for node in graph.node if node.op_type == "MatMul"]
+    assert set(told["finn"]) == {node.name for node in layers}
+    for node in layers:
+        worst = np.abs(weights[node.input[1]]).sum(0).max()  # inputs are -1, 0, 1
+        bits = int(np.ceil(np.log2(worst + 1))) + 1
+        assert told["finn"][node.name]["accDataType"] == f"INT{bits}"
+        assert told["hls4ml"]["LayerName"][node.name]["Precision"]["accum"].startswith("ap_")
+
+
+def test_profiles(crumb, shared, tmp_path):
+    for name in ("TFC_2W2A", "espcn_nn_resize_quant"):
+        source = shared_model(shared, name)
+        out = tmp_path / "finn.onnx"
+        crumb("export", source, "-o", out, "--to", "qonnx", "--profile", "finn")
+        crumb("lint", out, "--for", "finn")
+        crumb("lint", out, "--for", "qonnx")
+        x = sample(shared, source)
+        assert share_off(by_qonnx(out, x), by_qonnx(source, x, clean=True)) == 0
+    done = crumb("export", shared_model(shared, "floatquant_fp8_e4m3"), "-o", tmp_path / "no.onnx", "--to", "qonnx",
+                 "--profile", "finn", status=1)
+    assert "FINN has no FloatQuant" in done.stderr and not (tmp_path / "no.onnx").exists()
+
+
+def test_wrong_usage(crumb, shared, tmp_path):
+    source = shared_model(shared, "TFC_2W2A")
+    done = crumb("export", source, "-o", tmp_path / "o.onnx", "--to", "qcqd", status=2)
+    assert "qcdq" in done.stderr
+    done = crumb("export", source, "-o", tmp_path / "o.onnx", "--to", "float", "--profile", "finn", status=2)
+    assert "--profile is for --to qonnx" in done.stderr
+    done = crumb("export", source, "-o", source, "--to", "float", status=2)
+    assert source.is_file()
+    done = crumb("export", source, "-o", tmp_path / "o.onnx", "--to", "qonnx", "--shape", "nobody=1x2", status=1)
+    assert "nobody" in done.stderr
