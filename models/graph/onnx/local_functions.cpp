@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostNested = 64;
 constexpr std::size_t kNodeBytes = 256;  // that a node takes beside what it says
-constexpr std::size_t kFreeGrowth = std::size_t{64} << 20;
+constexpr std::size_t kFreeGrowth = std::size_t{4} << 20;
 constexpr std::size_t kMostGrowth = 16;  // times the file
 
 /// Adds up what the calls of a graph become.

@@ -8,7 +8,7 @@
 namespace crumb::graph {
 
 /// Puts bodies in place of calls. Throws Error where a function calls itself, by whatever way; where calls are nested
-/// more than 64 deep; and where the graph would grow beyond 64 MB and 16 times the file (functions that each call the
+/// more than 64 deep; and where the graph would grow beyond 4 MB and 16 times the file (functions that each call the
 /// next twice double with every one of them).
 void inline_local_functions(onnx::ModelProto& model, std::size_t file_bytes);
 
