@@ -23,8 +23,11 @@ jit::Module load(const std::filesystem::path& path) {
     jit::Module module = jit::load(path.string(), at::kCPU);
     if (!module.find_method("forward")) throw Error(quote_text(path.string()) + " has no forward()");
     return module;
-  } catch (const c10::Error& error) {
-    const std::string text = error.what_without_backtrace();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {  // LibTorch's errors have no other base in common
+    const auto* of_libtorch = dynamic_cast<const c10::Error*>(&error);
+    const std::string text = of_libtorch ? of_libtorch->what_without_backtrace() : error.what();
     throw Error(quote_text(path.string()) +
                 " is no TorchScript archive that LibTorch reads: " + text.substr(0, text.find('\n')));
   }
@@ -197,7 +200,7 @@ graph::Graph read_torchscript(const std::filesystem::path& path, const Tensors& 
   const auto run = [&](const CaptureOptions& with) {
     try {
       return capture_function(forward, example, states, with);
-    } catch (const std::runtime_error& error) {
+    } catch (const std::exception& error) {
       throw Error(quote_text(path.string()) + ": " + error.what());
     }
   };
