@@ -38,14 +38,14 @@ Error misfit(std::int64_t target, const std::string& misfits) {
 
 Graph with_opset(Graph graph, std::int64_t target) {
   check_version(target);
-  Moved made = moved(infer_shapes(std::move(graph)), target);
+  Moved made = moved(infer_shapes(plain_constants(std::move(graph))), target);
   if (!made.misfits.empty()) throw misfit(target, made.misfits);
   return tidy(infer_shapes(std::move(made.graph)));
 }
 
 std::int64_t least_opset(const Graph& graph, std::int64_t floor) {
   check_version(floor);
-  const Graph inferred = infer_shapes(graph);
+  const Graph inferred = infer_shapes(plain_constants(graph));
   std::string misfits;
   for (std::int64_t target = floor; target <= newest_opset(); ++target) {
     misfits = moved(inferred, target).misfits;

@@ -190,7 +190,7 @@ Graph expand_for_opset(Graph graph, std::int64_t target) {
     BodyWriter(graph, target).go();
     graph = infer_shapes(sorted(std::move(graph)));
     if (std::ranges::none_of(graph.nodes, is_wanted)) break;
-    graph = infer_shapes(expand_functions(std::move(graph), is_wanted));
+    graph = infer_shapes(plain_constants(expand_functions(std::move(graph), is_wanted)));
   }
   return graph;
 }
