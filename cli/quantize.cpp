@@ -1,12 +1,14 @@
-// crumb quantize: a checkpoint becomes a packed file.
+// crumb quantize: a checkpoint becomes a packed file; a graph is for quantize_graph.h.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <map>
 
+#include "cli/inspect_graph.h"
 #include "cli/notes.h"
 #include "cli/output.h"
+#include "cli/quantize_graph.h"
 #include "cli/recipe_flags.h"
 #include "cli/target_flags.h"
 #include "cli/threads_flag.h"
@@ -27,6 +29,7 @@ struct Options {
   std::string key, memory;
   RecipeFlags recipe;
   TargetFlags target;
+  GraphFlags graph;
   int threads = 0;
   bool json = false, dry_run = false, resume = false;
 };
@@ -199,7 +202,39 @@ Outcome run_outcome(const Options& options, const Checkpoint& checkpoint,
   return outcome;
 }
 
+/// Whether the input is a graph and shall be taken for one. Throws usage Error where flags are given that the other of
+/// the two has.
+bool is_graph(const Options& options) {
+  const bool found = is_graph_file(options.input) && !options.graph.tensors_only;
+  if (!found) {
+    if (!options.graph.any()) return false;
+    throw usage_error(
+        "--data, --to, --profile, --opset, --shape and --device are for graphs (.onnx), found " +
+        quote_text(options.input) + (options.graph.tensors_only ? " with --tensors-only" : ""));
+  }
+  const std::pair<const char*, bool> others[] = {{"--target", !options.target.target.empty()},
+                                                 {"--formats", !options.target.formats.empty()},
+                                                 {"--key", !options.key.empty()},
+                                                 {"--memory", !options.memory.empty()},
+                                                 {"--resume", options.resume}};
+  for (const auto& [flag, given] : others) {
+    if (!given) continue;
+    throw usage_error(std::string(flag) + " is for checkpoints, and " + quote_text(options.input) +
+                      " is a graph; --tensors-only takes it for a checkpoint");
+  }
+  return true;
+}
+
 void quantize_verb(const Options& options) {
+  if (is_graph(options)) {
+    return quantize_graph({.input = options.input,
+                           .output = options.output,
+                           .recipe = options.recipe,
+                           .flags = options.graph,
+                           .threads = options.threads,
+                           .json = options.json,
+                           .dry_run = options.dry_run});
+  }
   const double start = now_seconds();
   const std::optional<Wish> wish = wish_of(options.target, options.recipe);
   Recipe recipe = wish ? Recipe{} : recipe_of(options.recipe);
@@ -255,14 +290,15 @@ void quantize_verb(const Options& options) {
 
 void add_quantize(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("quantize", "Quantize a checkpoint into one packed file");
+  CLI::App* verb = app.add_subcommand("quantize", "Quantize a checkpoint into one packed file, or a graph");
   verb->add_option("input", options->input, "A Hugging Face folder, " + std::string(kTensorFiles))
       ->required();
-  verb->add_option("-o,--output", options->output, "The packed file to write");
+  verb->add_option("-o,--output", options->output, "The packed file to write; of a graph, .onnx or .crumb");
   verb->add_option("--key", options->key,
                    "The entry of a PyTorch file that is the model, as in model or ema.model");
   add_recipe_flags(*verb, options->recipe);
   add_target_flags(*verb, options->target);
+  add_graph_flags(*verb, options->graph);
   verb->add_flag("--dry-run", options->dry_run,
                  "Write nothing; say what would become of every tensor, the file's size and the memory");
   verb->add_flag("--resume", options->resume,
@@ -282,7 +318,8 @@ void add_quantize(CLI::App& app) {
       "crumb formats lists the number formats.\n\n" +
       spec_grammar() +
       "\n\nExample:\n"
-      "  crumb quantize all-MiniLM-L6-v2 -o minilm.crumb --scheme W4A16 --set '*.value.weight=int8:channel'");
+      "  crumb quantize all-MiniLM-L6-v2 -o minilm.crumb --scheme W4A16 --set '*.value.weight=int8:channel'\n"
+      "  crumb quantize cnn.onnx -o cnn_w8a8.onnx --scheme W8A8 --data samples.npy");
   verb->callback([options] { quantize_verb(*options); });
 }
 

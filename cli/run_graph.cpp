@@ -55,20 +55,6 @@ std::size_t row_bytes(const Tensor& tensor) {
   return tensor.size() == 0 ? 0 : tensor.bytes().size() / static_cast<std::size_t>(tensor.shape()[0]);
 }
 
-/// `count` rows from `begin` on; where there are fewer, the last one again and again.
-Tensor rows_of(const Tensor& tensor, std::int64_t begin, std::int64_t count) {
-  std::vector<std::int64_t> shape = tensor.shape();
-  const std::int64_t there = std::min(count, shape[0] - begin);
-  const std::size_t row = row_bytes(tensor);
-  const auto from =
-      tensor.bytes().subspan(static_cast<std::size_t>(begin) * row, static_cast<std::size_t>(there) * row);
-  std::vector<std::byte> bytes(from.begin(), from.end());
-  const auto last = tensor.bytes().subspan(static_cast<std::size_t>(begin + there - 1) * row, row);
-  for (std::int64_t i = there; i < count; ++i) bytes.insert(bytes.end(), last.begin(), last.end());
-  shape[0] = count;
-  return {tensor.type(), std::move(shape), std::move(bytes)};
-}
-
 /// Pieces one behind the other, cut to `total` rows; the last piece itself where their rows are not samples.
 Tensor stacked(const std::vector<Tensor>& parts, const BatchPlan& plan) {
   const Tensor& first = parts.front();
@@ -86,6 +72,19 @@ Tensor stacked(const std::vector<Tensor>& parts, const BatchPlan& plan) {
 }
 
 }  // namespace
+
+Tensor rows_of(const Tensor& tensor, std::int64_t begin, std::int64_t count) {
+  std::vector<std::int64_t> shape = tensor.shape();
+  const std::int64_t there = std::min(count, shape[0] - begin);
+  const std::size_t row = row_bytes(tensor);
+  const auto from =
+      tensor.bytes().subspan(static_cast<std::size_t>(begin) * row, static_cast<std::size_t>(there) * row);
+  std::vector<std::byte> bytes(from.begin(), from.end());
+  const auto last = tensor.bytes().subspan(static_cast<std::size_t>(begin + there - 1) * row, row);
+  for (std::int64_t i = there; i < count; ++i) bytes.insert(bytes.end(), last.begin(), last.end());
+  shape[0] = count;
+  return {tensor.type(), std::move(shape), std::move(bytes)};
+}
 
 BatchPlan plan_batch(const Graph& graph, const std::vector<Tensor>& inputs, std::int64_t most) {
   const Dim* batch = common_batch(graph);

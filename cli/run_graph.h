@@ -24,6 +24,9 @@ struct BatchPlan {
 BatchPlan plan_batch(const graph::Graph& graph, const std::vector<graph::Tensor>& inputs,
                      std::int64_t most = 256);
 
+/// `count` samples from `begin` on; where there are fewer, the last one again and again.
+graph::Tensor rows_of(const graph::Tensor& tensor, std::int64_t begin, std::int64_t count);
+
 struct BatchOptions {
   bool all_values = false;  ///< what every node made too
   std::function<void(std::int64_t done)> progress;

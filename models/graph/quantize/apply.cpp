@@ -146,8 +146,9 @@ Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options) {
   quantize_constants(graph, plan, options.threads);
   for (const PlannedEdge& edge : plan.edges) quantize_edge(graph, edge);
   for (const PlannedBias& bias : plan.biases) quantize_bias_of(graph, plan, bias);
+  graph = sorted(std::move(graph));
   drop_unused(graph);
-  return sorted(std::move(graph));
+  return graph;
 }
 
 }  // namespace crumb::graph

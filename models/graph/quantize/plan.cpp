@@ -131,6 +131,27 @@ void note_left(const Graph& graph, const Constants& constants, QuantPlan& plan) 
   }
 }
 
+/// Folding gives a weight a name of its own; where the old one is free, it is the weight's again, so that recipes find
+/// it.
+Graph with_old_names(Graph graph, const std::string& suffix) {
+  drop_unused(graph);
+  std::map<std::string, std::string> renamed;
+  for (const auto& [name, tensor] : graph.initializers) {
+    if (!name.ends_with(suffix)) continue;
+    const std::string old = name.substr(0, name.size() - suffix.size());
+    if (graph.unused_value_name(old) == old) renamed[name] = old;
+  }
+  for (const auto& [name, old] : renamed) {
+    auto node = graph.initializers.extract(name);
+    node.key() = old;
+    graph.initializers.insert(std::move(node));
+    graph.values[old] = graph.values[name];
+    graph.values.erase(name);
+    replace_uses(graph, name, old);
+  }
+  return graph;
+}
+
 }  // namespace
 
 bool QuantPlan::needs_calibration() const {
@@ -159,7 +180,9 @@ Graph prepare(Graph graph, const Recipe& recipe, const Engine* engine) {
   graph = remove_identities(plain_constants(infer_shapes(sorted(std::move(graph)))));
   if (engine) graph = fold_constants(std::move(graph), *engine);
   graph = fold_transposes(std::move(graph));
-  if (recipe.batch_norm == Recipe::BatchNorm::kFold) graph = fold_batch_norm(std::move(graph));
+  if (recipe.batch_norm == Recipe::BatchNorm::kFold) {
+    graph = with_old_names(fold_batch_norm(std::move(graph)), "_folded");
+  }
   return resolve_shapes(std::move(graph));
 }
 

@@ -1,0 +1,116 @@
+#include "cli/calibration_data.h"
+
+#include <algorithm>
+#include <map>
+
+#include "cli/array_files.h"
+#include "cli/run_graph.h"
+#include "formats/io/interrupt.h"
+#include "formats/io/text.h"
+#include "formats/text/nearest_name.h"
+
+namespace crumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::Graph;
+using graph::Tensor;
+
+constexpr std::int64_t kMostSamples = 32;
+
+/// An .npy file, or those of a folder by name.
+std::vector<fs::path> files_of(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return {path};
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    if (entry.path().extension() == ".npy") files.push_back(entry.path());
+  }
+  if (error) throw Error("--data " + quote_text(path) + " cannot be listed: " + error.message());
+  if (files.empty()) throw Error("--data " + quote_text(path) + " holds no .npy file");
+  std::ranges::sort(files);
+  return files;
+}
+
+/// "NAME=PATH" where NAME is an input; else a path.
+std::pair<std::string, std::string> split_wish(const Graph& graph, const std::string& wish) {
+  for (const std::string& input : graph.inputs) {  // a name may hold a '='
+    if (wish.starts_with(input + "=")) return {input, wish.substr(input.size() + 1)};
+  }
+  const std::size_t equals = wish.find('=');
+  if (equals == std::string::npos || fs::exists(wish)) return {"", wish};
+  throw usage_error("--data " + quote_text(wish) + ": " +
+                    unknown_name("input", wish.substr(0, equals), graph.inputs));
+}
+
+}  // namespace
+
+CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::string>& wishes)
+    : graph_(&graph) {
+  std::map<std::string, std::vector<fs::path>> named;
+  for (const std::string& wish : wishes) {
+    const auto [given, path] = split_wish(graph, wish);
+    if (given.empty() && graph.inputs.size() != 1) {
+      throw usage_error("--data " + quote_text(wish) + ": the graph has " +
+                        std::to_string(graph.inputs.size()) +
+                        " inputs, expected NAME=FILE.npy for each, as in --data " +
+                        (graph.inputs.empty() ? "x" : graph.inputs[0]) + "=x.npy");
+    }
+    const std::string& name = given.empty() ? graph.inputs[0] : given;
+    if (!named.emplace(name, files_of(path)).second) {
+      throw usage_error("--data gives input " + quote_text(name) + " twice");
+    }
+  }
+  for (const std::string& input : graph.inputs) {
+    const auto found = named.find(input);
+    if (found == named.end()) {
+      throw usage_error("input " + quote_text(input) + " has no calibration data: give --data " + input +
+                        "=FILE.npy");
+    }
+    if (!files_.empty() && files_.front().size() != found->second.size()) {
+      throw usage_error("--data gives input " + quote_text(graph.inputs[0]) + " " +
+                        std::to_string(files_.front().size()) + " files and " + quote_text(input) + " " +
+                        std::to_string(found->second.size()) + "; expected as many of each");
+    }
+    files_.push_back(std::move(found->second));
+  }
+}
+
+Tensor CalibrationData::read(std::size_t input, const fs::path& path) const {
+  Tensor array = read_array(path);
+  const graph::Value* value = graph_->find(graph_->inputs[input]);
+  const bool one_sample = value && value->shape && value->shape->size() == array.shape().size() + 1;
+  if (!one_sample) return array;
+  std::vector<std::int64_t> shape = array.shape();
+  shape.insert(shape.begin(), 1);
+  return array.reshaped(shape);
+}
+
+void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)>& batch) const {
+  for (std::size_t file = 0; file < files(); ++file) {
+    std::vector<Tensor> inputs;
+    for (std::size_t i = 0; i < files_.size(); ++i) inputs.push_back(read(i, files_[i][file]));
+    const BatchPlan plan = [&] {
+      try {
+        return plan_batch(*graph_, inputs, kMostSamples);
+      } catch (const Error& error) {
+        throw Error("--data " + quote_text(files_.front()[file].string()) + ": " + error.what());
+      }
+    }();
+    const graph::Value* value = graph_->find(graph_->inputs[0]);
+    const bool is_fixed = value && value->shape && !value->shape->empty() && value->shape->front().known();
+    for (std::int64_t begin = 0; begin < plan.total; begin += plan.piece) {
+      check_interrupt();
+      const std::int64_t count = is_fixed ? plan.piece : std::min(plan.piece, plan.total - begin);
+      std::vector<Tensor> piece;
+      for (const Tensor& input : inputs) piece.push_back(plan.whole() ? input : rows_of(input, begin, count));
+      batch(piece);
+    }
+  }
+}
+
+graph::Batches CalibrationData::batches() const {
+  return [this](const auto& batch) { visit(batch); };
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,34 @@
+// Samples for calibration from files: --data X.npy, --data NAME=X.npy for each input, or a folder of .npy files.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "models/graph/quantize/calibrate.h"
+
+namespace crumb::cli {
+
+/// Arrays whose axis 0 is the samples, or that are one sample where they have one axis less than the input. The files
+/// of a folder come in the order of their names; where a graph has several inputs, each has as many files, and the
+/// files that stand at the same place belong together. One file (one of each input) is in memory at a time.
+class CalibrationData {
+ public:
+  /// Throws usage Error for names that are no input and inputs that have no data; Error where a folder holds no .npy.
+  CalibrationData(const graph::Graph& graph, const std::vector<std::string>& wishes);
+
+  /// Batches of at most 32 samples, or as many as a fixed batch of the graph holds (the last one filled up with its
+  /// last sample). Throws Error where a file does not fit the graph. Keeps a pointer to the graph.
+  graph::Batches batches() const;
+
+  std::size_t files() const { return files_.empty() ? 0 : files_.front().size(); }
+
+ private:
+  void visit(const std::function<void(const std::vector<graph::Tensor>&)>& batch) const;
+  graph::Tensor read(std::size_t input, const std::filesystem::path& path) const;
+
+  const graph::Graph* graph_;
+  std::vector<std::vector<std::filesystem::path>> files_;  ///< of each input
+};
+
+}  // namespace crumb::cli

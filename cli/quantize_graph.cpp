@@ -1,0 +1,149 @@
+#include "cli/quantize_graph.h"
+
+#include <filesystem>
+#include <iostream>
+
+#include "cli/calibration_data.h"
+#include "cli/notes.h"
+#include "cli/open_engine.h"
+#include "cli/output.h"
+#include "cli/quantize_graph_report.h"
+#include "cli/shape_flags.h"
+#include "export/write.h"
+#include "formats/io/text.h"
+#include "models/graph/crumb/crumb_graph.h"
+#include "models/graph/onnx/read.h"
+#include "models/graph/passes/passes.h"
+#include "models/graph/quantize/apply.h"
+#include "models/graph/quantize/compare.h"
+#include "quant/checkpoint_run.h"
+
+namespace crumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using exporting::Form;
+using exporting::Profile;
+using graph::Graph;
+using graph::QuantPlan;
+
+bool is_packed(const std::string& output) { return fs::path(output).extension() == ".crumb"; }
+
+/// What the flags say of the output, checked before any work.
+struct Target {
+  Form form = Form::kQonnx;
+  exporting::WriteOptions options;
+};
+
+Target target_of(const QuantizeGraph& wish) {
+  const GraphFlags& flags = wish.flags;
+  if (wish.output.empty() && !wish.dry_run) {
+    throw usage_error("quantize needs -o FILE, the graph to write (.onnx or .crumb), or --dry-run");
+  }
+  if (!wish.output.empty() && !is_packed(wish.output) && fs::path(wish.output).extension() != ".onnx") {
+    throw usage_error("-o " + quote_text(wish.output) + ": a quantized graph is written as .onnx or .crumb");
+  }
+  Target target;
+  if (!flags.to.empty()) target.form = exporting::form_named(flags.to);
+  if (!flags.profile.empty()) target.options.profile = exporting::profile_named(flags.profile);
+  if (target.form == Form::kFloat) {
+    throw usage_error("--to float: a quantized graph is written as qonnx or qcdq; crumb export folds it");
+  }
+  if (!flags.profile.empty() && (target.form != Form::kQonnx || is_packed(wish.output))) {
+    throw usage_error(
+        "--profile is for QONNX files, found " +
+        (is_packed(wish.output) ? "a packed file" : std::string(exporting::name_of(target.form))));
+  }
+  if (!flags.to.empty() && is_packed(wish.output)) {
+    throw usage_error("--to is for ONNX files, found the packed file " + quote_text(wish.output));
+  }
+  target.options.opset = flags.opset;
+  target.options.shapes = read_shapes(flags.shapes);
+  return target;
+}
+
+graph::Engine* engine_for(const QuantizeGraph& wish) {
+  if (wish.flags.data.empty()) return nullptr;
+  graph::Engine& engine = open_engine();
+  engine.use(wish.flags.device.empty() ? "cpu" : wish.flags.device, wish.threads);
+  return &engine;
+}
+
+void refuse_without_data(const QuantizeGraph& wish, const QuantPlan& plan) {
+  if (!plan.needs_calibration() || !wish.flags.data.empty() || wish.dry_run) return;
+  throw usage_error(
+      "scales of activations need calibration data: give --data X.npy (axis 0 is the samples) or a "
+      "folder of .npy files; " +
+      std::to_string(plan.edges.size()) + " edges are to be quantized, the first is " +
+      quote_text(plan.edges[0].value));
+}
+
+void write_output(const QuantizeGraph& wish, const Target& target, const Graph& quantized, int zstd,
+                  Notes& notes) {
+  if (is_packed(wish.output)) return graph::write_crumb_graph(quantized, wish.output, {.zstd_level = zstd});
+  const exporting::WriteReport report = exporting::write(quantized, target.form, wish.output, target.options);
+  for (const std::string& note : report.notes) notes.say(note);
+}
+
+}  // namespace
+
+void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
+  const auto several = [](CLI::Option* option) { option->expected(1)->allow_extra_args(false)->take_all(); };
+  several(verb.add_option(
+                  "--data", flags.data,
+                  "Of a graph: samples that give activations their ranges: [NAME=]X.npy, or a folder of them")
+              ->type_name("DATA"));
+  verb.add_option("--to", flags.to, "Of a graph: qonnx or qcdq (qonnx)")->type_name("FORM");
+  verb.add_option("--profile", flags.profile, "Of a graph: whose QONNX: qonnx, finn or hls4ml (qonnx)");
+  verb.add_option("--opset", flags.opset,
+                  "Of a graph: the operator set of the file (13, or the least that will do)");
+  several(
+      verb.add_option("--shape", flags.shapes, "Of a graph: NAME=1x128, the shape of an input in the file")
+          ->type_name("SHAPE"));
+  verb.add_option("--device", flags.device, "Of a graph: where samples run: cpu or cuda (cpu)");
+  verb.add_flag("--tensors-only", flags.tensors_only,
+                "Take an .onnx for a checkpoint: its tensors, no operators");
+}
+
+void quantize_graph(const QuantizeGraph& wish) {
+  const double start = now_seconds();
+  const Target target = target_of(wish);
+  const Recipe recipe = recipe_of(wish.recipe);
+  if (recipe.zstd > 0 && !is_packed(wish.output) && !wish.output.empty()) {
+    throw usage_error("zstd compresses packed files, found " + quote_text(wish.output));
+  }
+  std::vector<fs::path> inputs = {wish.input};
+  if (!wish.recipe.recipe.empty()) inputs.emplace_back(wish.recipe.recipe);
+  if (!wish.output.empty()) refuse_overwriting_inputs(inputs, wish.output);
+
+  const Graph original = graph::read_onnx(wish.input);
+  const graph::Engine* engine = engine_for(wish);
+  const Graph prepared = graph::prepare(original, recipe, engine);
+  const graph::PlanOptions how{.unsigned_after_relu_only = target.options.profile == Profile::kFinn};
+  GraphReport report{.input = wish.input, .output = wish.output, .foreseen = wish.dry_run};
+  report.plan = graph::plan_quantizers(prepared, recipe, how);
+  refuse_without_data(wish, report.plan);
+  Notes notes;
+  if (wish.dry_run) {
+    describe_constants(prepared, report);
+  } else {
+    std::optional<CalibrationData> data;
+    if (engine) {
+      data.emplace(prepared, wish.flags.data);
+      graph::calibrate(prepared, *engine, data->batches(), report.plan);
+    }
+    const Graph quantized = graph::apply(prepared, report.plan, {.threads = wish.threads});
+    describe_constants(prepared, report, &quantized);
+    if (engine) {
+      report.comparison =
+          graph::compare(graph::infer_shapes(original), quantized, report.plan, *engine, data->batches());
+    }
+    write_output(wish, target, quantized, recipe.zstd, notes);
+    report.seconds = now_seconds() - start;
+  }
+  for (const std::string& note : report.plan.notes) notes.say(note);
+  report.notes = notes.all();
+  wish.json ? print_json(json_of(report)) : print(report);
+}
+
+}  // namespace crumb::cli

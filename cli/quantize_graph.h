@@ -1,0 +1,37 @@
+// crumb quantize of a graph: quantizers where a recipe says, scales of activations from calibration data.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/recipe_flags.h"
+
+namespace crumb::cli {
+
+/// The flags that only graphs have.
+struct GraphFlags {
+  std::vector<std::string> data, shapes;
+  std::string to, profile, device;
+  std::int64_t opset = 0;
+  bool tensors_only = false;
+
+  bool any() const {
+    return !data.empty() || !shapes.empty() || !to.empty() || !profile.empty() || !device.empty() ||
+           opset != 0;
+  }
+};
+
+void add_graph_flags(CLI::App& verb, GraphFlags& flags);
+
+struct QuantizeGraph {
+  std::string input, output;
+  RecipeFlags recipe;
+  GraphFlags flags;
+  int threads = 0;
+  bool json = false, dry_run = false;
+};
+
+void quantize_graph(const QuantizeGraph& options);
+
+}  // namespace crumb::cli

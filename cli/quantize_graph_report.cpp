@@ -1,0 +1,176 @@
+#include "cli/quantize_graph_report.h"
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+
+#include "formats/io/text.h"
+#include "models/graph/quantized_constant.h"
+#include "quant/distortion.h"
+#include "quant/quantizer.h"
+
+namespace crumb::cli {
+namespace {
+
+using graph::PlannedConstant;
+using graph::PlannedEdge;
+
+/// Bits of a constant that is not quantized yet.
+double bits_of(const QuantSpec& spec, const std::vector<std::int64_t>& shape, std::size_t output_axis) {
+  std::vector<std::uint64_t> sizes(shape.begin(), shape.end());
+  if (output_axis > 0 && output_axis < sizes.size()) {
+    const auto begin = sizes.begin();
+    std::rotate(begin, begin + static_cast<std::ptrdiff_t>(output_axis),
+                begin + static_cast<std::ptrdiff_t>(output_axis) + 1);
+  }
+  const auto layout = encoded_layout(spec.encoding(sizes), sizes);
+  return layout.ok() ? bits_per_weight(layout.value().total_bytes(), layout.value().matrix.size()) : 0;
+}
+
+double fraction(const graph::EdgeUse& use) {
+  return use.values == 0 ? 0 : static_cast<double>(use.saturated) / static_cast<double>(use.values);
+}
+
+Json constant_json(const PlannedConstant& constant, const ConstantLine& line) {
+  Json json{{"name", constant.value}, {"node", constant.node}, {"shape", line.shape}};
+  json["spec"] = constant.spec ? Json(constant.spec->to_string()) : Json(nullptr);
+  json["output_axis"] = constant.spec ? Json(constant.output_axis) : Json(nullptr);
+  json["bits"] = constant.spec ? Json(line.bits) : Json(nullptr);
+  json["sqnr_db"] = line.sqnr_db ? json_sqnr(*line.sqnr_db) : Json(nullptr);
+  json["kept_because"] = constant.spec ? Json(nullptr) : Json(constant.kept_because);
+  if (line.saturated_scales > 0) json["saturated_scales"] = line.saturated_scales;
+  return json;
+}
+
+Json edge_json(const GraphReport& report, std::size_t i) {
+  const PlannedEdge& edge = report.plan.edges[i];
+  Json json{{"value", edge.value},
+            {"spec", edge.spec.to_string()},
+            {"signed_twin", edge.is_signed_twin},
+            {"wanted_by", edge.wanted_by},
+            {"scale_group", edge.scale_group}};
+  const bool known = edge.scale > 0;
+  json["scale"] = known ? json_number(static_cast<double>(edge.scale)) : Json(nullptr);
+  json["zero_point"] = known ? json_number(static_cast<double>(edge.zero_point)) : Json(nullptr);
+  json["min"] = known ? json_number(static_cast<double>(edge.least)) : Json(nullptr);
+  json["max"] = known ? json_number(static_cast<double>(edge.greatest)) : Json(nullptr);
+  json["saturated"] = report.comparison ? Json(fraction(report.comparison->edges[i])) : Json(nullptr);
+  return json;
+}
+
+std::string number(float value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", static_cast<double>(value));
+  return text;
+}
+
+void print_constants(const GraphReport& report) {
+  std::vector<std::vector<std::string>> rows{{"weight", "of", "shape", "spec", "bits", "SQNR dB"}};
+  for (std::size_t i = 0; i < report.constants.size(); ++i) {
+    const PlannedConstant& constant = report.plan.constants[i];
+    const ConstantLine& line = report.constants[i];
+    if (!constant.spec) continue;
+    rows.push_back({constant.value, constant.node, graph::text_of(std::span(line.shape)),
+                    constant.spec->to_string(), fixed(line.bits, 3),
+                    line.sqnr_db ? fixed(*line.sqnr_db, 2) : "-"});
+  }
+  if (rows.size() > 1) print_table(rows);
+  std::map<std::string, std::size_t> kept;
+  for (const PlannedConstant& constant : report.plan.constants) {
+    if (!constant.spec) ++kept[constant.kept_because];
+  }
+  for (const auto& [reason, count] : kept) {
+    std::cout << (report.foreseen ? "keep " : "kept ") << count << ": " << printable(reason) << "\n";
+  }
+}
+
+void print_edges(const GraphReport& report) {
+  if (report.plan.edges.empty()) return;
+  std::vector<std::vector<std::string>> rows{
+      {"activation", "for", "spec", "scale", "zero", "least", "greatest", "cut off %"}};
+  for (std::size_t i = 0; i < report.plan.edges.size(); ++i) {
+    const PlannedEdge& edge = report.plan.edges[i];
+    const bool known = edge.scale > 0;
+    rows.push_back({edge.value, edge.wanted_by, edge.spec.to_string(), known ? number(edge.scale) : "-",
+                    known ? number(edge.zero_point) : "-", known ? number(edge.least) : "-",
+                    known ? number(edge.greatest) : "-",
+                    report.comparison ? fixed(100 * fraction(report.comparison->edges[i]), 4) : "-"});
+  }
+  std::cout << "\n";
+  print_table(rows);
+}
+
+}  // namespace
+
+void describe_constants(const graph::Graph& before, GraphReport& report, const graph::Graph* quantized) {
+  for (const PlannedConstant& constant : report.plan.constants) {
+    const graph::Tensor& tensor = before.initializers.at(constant.value);
+    ConstantLine line{.shape = tensor.shape()};
+    if (constant.spec) line.bits = bits_of(*constant.spec, tensor.shape(), constant.output_axis);
+    if (constant.spec && quantized) {
+      const graph::QuantizedConstant& made = quantized->quantized.at(constant.value);
+      line.sqnr_db = distortion(tensor.to_floats(), made.value().to_floats()).sqnr_db;
+      line.saturated_scales = made.tensor->saturated_scales;
+    }
+    report.constants.push_back(std::move(line));
+  }
+}
+
+Json json_of(const GraphReport& report) {
+  Json json{{"input", report.input}};
+  json["output"] = report.output.empty() ? Json(nullptr) : Json(report.output);
+  json["dry_run"] = report.foreseen;
+  json["seconds"] = report.foreseen ? Json(nullptr) : Json(report.seconds);
+  json["weights"] = Json::array();
+  for (std::size_t i = 0; i < report.constants.size(); ++i) {
+    json["weights"].push_back(constant_json(report.plan.constants[i], report.constants[i]));
+  }
+  json["activations"] = Json::array();
+  for (std::size_t i = 0; i < report.plan.edges.size(); ++i)
+    json["activations"].push_back(edge_json(report, i));
+  json["biases"] = Json::array();
+  for (const graph::PlannedBias& bias : report.plan.biases) {
+    json["biases"].push_back({{"name", bias.value},
+                              {"bits", bias.bits},
+                              {"weight", bias.weight},
+                              {"input", report.plan.edges[bias.edge].value}});
+  }
+  json["outputs"] = Json::array();
+  if (report.comparison) {
+    for (const graph::OutputAgreement& output : report.comparison->outputs) {
+      json["outputs"].push_back({{"name", output.output},
+                                 {"sqnr_db", json_sqnr(output.distortion.sqnr_db)},
+                                 {"max_abs_error", json_number(output.distortion.max_abs_error)},
+                                 {"top1", output.top1 ? Json(*output.top1) : Json(nullptr)}});
+    }
+  }
+  json["notes"] = report.notes;
+  return json;
+}
+
+void print(const GraphReport& report) {
+  print_constants(report);
+  print_edges(report);
+  if (!report.plan.biases.empty()) {
+    std::cout << "\n"
+              << report.plan.biases.size() << " biases at the scale of input times weight, int"
+              << report.plan.biases[0].bits << "\n";
+  }
+  if (report.comparison) {
+    std::cout << "\n";
+    for (const graph::OutputAgreement& output : report.comparison->outputs) {
+      std::cout << "output " << printable(output.output) << ": SQNR " << fixed(output.distortion.sqnr_db, 2)
+                << " dB, largest error " << fixed(output.distortion.max_abs_error, 6);
+      if (output.top1)
+        std::cout << ", the same largest element in " << fixed(100 * *output.top1, 2) << " % of rows";
+      std::cout << "\n";
+    }
+  }
+  if (report.foreseen) {
+    std::cout << "dry run: nothing is written\n";
+  } else {
+    std::cout << printable(report.output) << " is written, " << fixed(report.seconds, 2) << " s\n";
+  }
+}
+
+}  // namespace crumb::cli
