@@ -2,7 +2,10 @@
 
 #include <cstring>
 
+#include "quant/packed_check.h"
+
 namespace crumb {
+
 Result<LoadedTensor> LoadedTensor::load(const CrumbFile& file, const PackedTensor& tensor) {
   LoadedTensor loaded;
   QuantizedView& view = loaded.view_;
@@ -28,6 +31,25 @@ Result<LoadedTensor> LoadedTensor::load(const CrumbFile& file, const PackedTenso
     }
   }
   return loaded;
+}
+
+Result<QuantizedTensor> copy_encoded(const CrumbFile& file, const PackedTensor& packed) {
+  if (Status sound = check_encoded(file, packed); !sound.ok()) return sound.failure();
+  const Result<LoadedTensor> loaded = LoadedTensor::load(file, packed);
+  if (!loaded.ok()) return loaded.failure();
+  const QuantizedView& view = loaded.value().view();
+  QuantizedTensor tensor;
+  tensor.spec = packed.spec;
+  tensor.shape = packed.shape;
+  tensor.encoding = view.encoding;
+  tensor.layout = view.layout;
+  tensor.codes.assign(view.codes.begin(), view.codes.end());
+  tensor.scales.assign(view.scales.begin(), view.scales.end());
+  tensor.zeros.assign(view.zeros.begin(), view.zeros.end());
+  tensor.codebook.assign(view.codebook.begin(), view.codebook.end());
+  tensor.tensor_scale = view.tensor_scale;
+  file.release(*packed.part(Part::kCodes));
+  return tensor;
 }
 
 PackedTensor plan_encoded(std::string name, DType dtype, std::vector<uint64_t> shape, std::string spec,

@@ -28,6 +28,9 @@ class LoadedTensor {
   QuantizedView view_;
 };
 
+/// The tensor in memory of its own, its contents checked as check_encoded() does. Preconditions as load().
+Result<QuantizedTensor> copy_encoded(const CrumbFile& file, const PackedTensor& tensor);
+
 /// What a plan needs to know of a tensor that will be encoded.
 PackedTensor plan_encoded(std::string name, DType dtype, std::vector<uint64_t> shape, std::string spec,
                           const Encoding& encoding);

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/encoder/bert_config.h"
+#include "formats/checkpoint/bert_config.h"
 #include "runtime/encoder/layers.h"
 #include "runtime/tokenizer/wordpiece.h"
 

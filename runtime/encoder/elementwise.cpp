@@ -59,13 +59,6 @@ inline Lanes gelu_tanh(Lanes x) {
 
 }  // namespace
 
-std::optional<Activation> parse_activation(std::string_view name) {
-  if (name == "gelu") return Activation::kGelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return Activation::kGeluTanh;
-  if (name == "relu") return Activation::kRelu;
-  return std::nullopt;
-}
-
 void activate(Activation activation, std::span<float> values) {
   switch (activation) {
     case Activation::kGelu: return map_lanes(values, gelu);

@@ -6,19 +6,13 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
-#include <string_view>
+
+#include "formats/checkpoint/bert_config.h"
 
 namespace crumb::runtime {
 
-enum class Activation { kGelu, kGeluTanh, kRelu, kTanh, kIdentity };
-
-/// From "hidden_act" of a Hugging Face configuration: gelu, gelu_new, gelu_pytorch_tanh, relu.
-std::optional<Activation> parse_activation(std::string_view name);
-
-/// GELU is x * Phi(x), through erfc after Abramowitz and Stegun 7.1.26 (off by 1.5e-7 at most before
-/// rounding); its tanh form is x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
+/// GELU goes through erfc after Abramowitz and Stegun 7.1.26 (off by 1.5e-7 at most before rounding).
 void activate(Activation activation, std::span<float> values);
 double activation_reference(Activation activation, double x);
 

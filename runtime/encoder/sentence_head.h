@@ -2,7 +2,6 @@
 // in the order of modules.json.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,7 +34,6 @@ class SentenceHead {
     std::optional<Linear> dense;  ///< nothing: divide by max(L2 norm, 1e-12)
     Activation activation = Activation::kIdentity;
   };
-  void add_dense(const WeightSource& source, const std::string& path);
 
   size_t hidden_size_ = 0;
   size_t width_ = 0;

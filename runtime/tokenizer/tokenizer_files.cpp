@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "runtime/tokenizer/json_file.h"
+#include "formats/json/json_file.h"
 #include "runtime/tokenizer/unicode.h"
 
 namespace crumb::runtime {

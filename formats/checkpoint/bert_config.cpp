@@ -1,6 +1,6 @@
-#include "runtime/encoder/bert_config.h"
+#include "formats/checkpoint/bert_config.h"
 
-namespace crumb::runtime {
+namespace crumb {
 namespace {
 
 void check_architecture(const JsonFile& file) {
@@ -15,6 +15,13 @@ void check_architecture(const JsonFile& file) {
 }
 
 }  // namespace
+
+std::optional<Activation> parse_activation(std::string_view name) {
+  if (name == "gelu") return Activation::kGelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return Activation::kGeluTanh;
+  if (name == "relu") return Activation::kRelu;
+  return std::nullopt;
+}
 
 BertConfig BertConfig::parse(const JsonFile& file) {
   check_architecture(file);
@@ -43,4 +50,4 @@ BertConfig BertConfig::parse(const JsonFile& file) {
   return config;
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb

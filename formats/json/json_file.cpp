@@ -1,11 +1,11 @@
-#include "runtime/tokenizer/json_file.h"
+#include "formats/json/json_file.h"
 
 #include <span>
 #include <utility>
 
 #include "formats/json/bounded_json.h"
 
-namespace crumb::runtime {
+namespace crumb {
 namespace {
 
 constexpr size_t kLargestCount = 0x7FFFFFFF;
@@ -75,4 +75,4 @@ size_t JsonFile::required_count(const char* key, size_t least) const {
   return *value;
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb

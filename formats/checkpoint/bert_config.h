@@ -2,11 +2,18 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <string_view>
 
-#include "runtime/encoder/elementwise.h"
-#include "runtime/tokenizer/json_file.h"
+#include "formats/json/json_file.h"
 
-namespace crumb::runtime {
+namespace crumb {
+
+/// GELU is x * Phi(x); its tanh form x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
+enum class Activation { kGelu, kGeluTanh, kRelu, kTanh, kIdentity };
+
+/// From "hidden_act" of a Hugging Face configuration: gelu, gelu_new, gelu_pytorch_tanh, relu.
+std::optional<Activation> parse_activation(std::string_view name);
 
 struct BertConfig {
   size_t hidden_size = 0;
@@ -23,4 +30,4 @@ struct BertConfig {
   static BertConfig parse(const JsonFile& file);
 };
 
-}  // namespace crumb::runtime
+}  // namespace crumb

@@ -9,7 +9,7 @@
 
 #include "formats/error.h"
 
-namespace crumb::runtime {
+namespace crumb {
 
 class JsonFile {
  public:
@@ -41,4 +41,4 @@ class JsonFile {
   nlohmann::json root_;
 };
 
-}  // namespace crumb::runtime
+}  // namespace crumb

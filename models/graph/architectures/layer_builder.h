@@ -1,0 +1,61 @@
+// Nodes of a checkpoint's graph: one output each, which has the node's name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/checkpoint/bert_config.h"
+#include "models/graph/architectures/model_weights.h"
+#include "models/graph/graph.h"
+
+namespace crumb::graph {
+
+class LayerBuilder {
+ public:
+  /// An empty graph of operator set 17.
+  explicit LayerBuilder(ModelWeights& weights);
+
+  ModelWeights& weights() { return weights_; }
+
+  void input(const std::string& name, const Value& value);
+  /// The value gets this name and becomes an output. Precondition: a node made it.
+  void output(const std::string& value, const std::string& name, const Shape& shape);
+  Graph take() { return std::move(graph_); }
+
+  /// A node called `name`, or like it where that is taken; its output.
+  std::string node(const std::string& op, const std::string& name, const std::vector<std::string>& inputs,
+                   const std::map<std::string, Attribute>& attributes = {});
+
+  /// Constants that are no weights: equal ones are one, whatever they were to be called.
+  std::string floats(const std::string& wish, float value);
+  std::string scalar(const std::string& wish, std::int64_t value);
+  std::string ints(const std::string& wish, const std::vector<std::int64_t>& values);
+
+  /// A weight as it lies in the checkpoint.
+  std::string weight(const std::string& name, const std::vector<size_t>& shape);
+
+  /// x W^T + b, with NAME.weight [out, in] and NAME.bias [out]: a MatMul called `name`, and an Add.
+  std::string linear(const std::string& name, const std::string& x, size_t in, size_t out,
+                     bool has_bias = true);
+
+  /// NAME.weight and NAME.bias, or NAME.gamma and NAME.beta as early checkpoints have it, over the last axis.
+  std::string layer_norm(const std::string& name, const std::string& x, size_t width, float epsilon);
+
+  /// In operators of set 13.
+  std::string activation(Activation activation, const std::string& name, const std::string& x);
+
+ private:
+  std::string constant(const std::string& wish, const Tensor& tensor);
+  std::string gelu(const std::string& name, const std::string& x);
+  std::string gelu_tanh(const std::string& name, const std::string& x);
+
+  ModelWeights& weights_;
+  Graph graph_;
+  std::vector<std::string> constants_;
+};
+
+}  // namespace crumb::graph
