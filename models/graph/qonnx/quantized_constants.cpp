@@ -63,7 +63,8 @@ class Lowering {
       parameter[0] = shape[0];
       return {.shape = shape, .parameter = parameter, .axes = constant_.axes};
     }
-    if (!has_groups()) return {.shape = shape, .parameter = shape, .axes = constant_.axes, .by_element = true};
+    if (!has_groups())
+      return {.shape = shape, .parameter = shape, .axes = constant_.axes, .by_element = true};
     const auto rows = static_cast<std::int64_t>(tensor_.layout.matrix.rows);
     const auto groups = static_cast<std::int64_t>(tensor_.layout.blocks_per_row);
     const auto length = static_cast<std::int64_t>(tensor_.encoding.block_cols);
@@ -151,8 +152,8 @@ class Lowering {
         transposes ? add_value(graph_, name_ + "_rows",
                                {.type = ElementType::kFloat, .shape = Shape(target.begin(), target.end())})
                    : name_;
-    const std::string shape = add_constant(
-        graph_, name_ + "_shape", Tensor::ints({static_cast<std::int64_t>(target.size())}, target));
+    const std::string shape = add_constant(graph_, name_ + "_shape",
+                                           Tensor::ints({static_cast<std::int64_t>(target.size())}, target));
     graph_.nodes.push_back({.name = graph_.unused_node_name(name_ + "_reshape"),
                             .op = "Reshape",
                             .version = graph_.opset(),
@@ -199,7 +200,8 @@ Graph lower_quantized(Graph graph) {
   std::string refused;
   for (const auto& [name, constant] : graph.quantized) {
     if (const auto why = no_quantizer_for(constant)) {
-      refused += (refused.empty() ? "" : "; ") + quote_text(name) + " (" + constant.tensor->spec + "): " + *why;
+      refused +=
+          (refused.empty() ? "" : "; ") + quote_text(name) + " (" + constant.tensor->spec + "): " + *why;
     }
   }
   if (!refused.empty()) throw Error("QONNX has no quantizer for: " + refused);
