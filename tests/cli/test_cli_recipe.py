@@ -166,11 +166,16 @@ def test_rules_that_match_nothing_name_their_line_and_the_nearest(refuse, quanti
     assert "floating" in refuse("weights: int4\nrules: [{match: {name: embeddings.position_ids}, weights: int8}]")
 
 
+def test_activations_of_a_checkpoint_are_refused(refuse):
+    for line in ("activations: uint8", "inputs: int8", "biases: int32"):
+        message = refuse(f"weights: int4\n{line}\n")
+        assert line in message and "not yet" in message and "graphs" in message
+
+
 def test_bad_recipes_are_wrong_usage_with_line_and_key(refuse):
     for text, words in (
         ("version: 1\nwieghts: int4\n", ["line 2", "'wieghts'", "'weights'"]),
         ("weights: int4\nweights: int8\n", ["line 2", "line 1", "'weights'"]),
-        ("weights: int4\nactivations: uint8\n", ["activations: uint8:tensor", "not yet", "graphs"]),
         ("weights: int4\nstages: []\n", ["line 2", "'stages'", "not yet"]),
         ("weights: int44\n", ["line 1", "weights", "'int4'"]),
         ("weights: int4\nrules: [{match: {op: Conv}, skip: true}]\n", ["line 2", "operators", "not yet"]),

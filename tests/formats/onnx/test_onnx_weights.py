@@ -42,7 +42,7 @@ def values_of(kind, shape, seed):
 def read_back(crumb, path, tmp_path):
     """{name: (dtype, shape, float32 values or raw bytes)} of what crumb read: quantized nothing, dequantized."""
     packed, out = tmp_path / "m.crumb", tmp_path / "m.safetensors"
-    crumb("quantize", path, "-o", packed, "--weights", "int8", "--exclude", "*")
+    crumb("quantize", path, "-o", packed, "--weights", "int8", "--exclude", "*", "--tensors-only")
     crumb("dequantize", packed, "-o", out)
     return read_safetensors(out)
 
@@ -96,10 +96,10 @@ def test_external_data(crumb, tmp_path, one_file):
 
     victim = next(p for p in sorted(folder.iterdir()) if p.suffix != ".onnx")
     victim.write_bytes(victim.read_bytes()[:-1])
-    done = crumb("quantize", folder / "m.onnx", "-o", tmp_path / "x.crumb", "--weights", "int8", status=1)
+    done = crumb("quantize", folder / "m.onnx", "-o", tmp_path / "x.crumb", "--weights", "int8", "--tensors-only", status=1)
     assert victim.name in done.stderr
     victim.unlink()
-    done = crumb("quantize", folder / "m.onnx", "-o", tmp_path / "x.crumb", "--weights", "int8", status=1)
+    done = crumb("quantize", folder / "m.onnx", "-o", tmp_path / "x.crumb", "--weights", "int8", "--tensors-only", status=1)
     assert victim.name in done.stderr and not (tmp_path / "x.crumb").exists()
 
 
@@ -129,7 +129,8 @@ def test_the_same_tensors_give_the_same_codes_as_safetensors(crumb, tmp_path):
         ]
         onnx.save(model_of(tensors), tmp_path / "m.onnx")
         for source in ("m.safetensors", "m.onnx"):
-            crumb("quantize", tmp_path / source, "-o", tmp_path / f"{source}.crumb", "--weights", "int4:group=32")
+            crumb("quantize", tmp_path / source, "-o", tmp_path / f"{source}.crumb", "--weights", "int4:group=32",
+                  "--tensors-only")  # fmt: skip
         assert (tmp_path / "m.onnx.crumb").read_bytes() == (tmp_path / "m.safetensors.crumb").read_bytes()
 
 
@@ -163,5 +164,5 @@ def test_more_or_fewer_numbers_than_the_shape_are_refused(crumb, tmp_path):
     for count in (19, 21, 5, 41):
         tensor.dims[0] = count
         (tmp_path / "m.onnx").write_bytes(model_of([tensor]).SerializeToString())
-        done = crumb("quantize", tmp_path / "m.onnx", "-o", tmp_path / "m.crumb", "--weights", "int8", status=1)
+        done = crumb("quantize", tmp_path / "m.onnx", "-o", tmp_path / "m.crumb", "--weights", "int8", "--tensors-only", status=1)
         assert "'w'" in done.stderr
