@@ -79,6 +79,16 @@ class EdgePlanner {
       sharing.insert(sharing.end(), asked.begin(), asked.end());
     }
     if (wanted.share_scale) shared_.push_back(std::move(sharing));
+    if (node.is("Concat") && ruled.spec && !wanted.inputs.empty()) note_constants(node);
+  }
+
+  void note_constants(const Node& node) {
+    for (const std::string& input : node.inputs) {
+      const bool is_float = graph_.constant(input) && graph_.constant(input)->type() == ElementType::kFloat;
+      if (is_float)
+        notes_.push_back("the constant " + quote_text(input) + " that " + text_of(node) +
+                         " joins stays float");
+    }
   }
 
   /// Whether it will be quantized. Inputs of the graph have a field of their own.

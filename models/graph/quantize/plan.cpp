@@ -178,7 +178,7 @@ QuantPlan plan_quantizers(const Graph& graph, const Recipe& recipe, const PlanOp
 
 Graph prepare(Graph graph, const Recipe& recipe, const Engine* engine) {
   graph = remove_identities(plain_constants(infer_shapes(sorted(std::move(graph)))));
-  if (engine) graph = fold_constants(std::move(graph), *engine);
+  graph = engine ? fold_constants(std::move(graph), *engine) : fold_known(std::move(graph));
   graph = fold_transposes(std::move(graph));
   if (recipe.batch_norm == Recipe::BatchNorm::kFold) {
     graph = with_old_names(fold_batch_norm(std::move(graph)), "_folded");

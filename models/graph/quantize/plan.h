@@ -75,7 +75,7 @@ struct PlanOptions {
 QuantPlan plan_quantizers(const Graph& graph, const Recipe& recipe, const PlanOptions& options = {});
 
 /// What comes before a plan: batch normalization folded unless the recipe keeps it, Constant nodes as initializers,
-/// what constants alone decide computed (with an engine), transposes of constants in the constants, shapes inferred.
+/// what constants alone decide computed (without an engine, what the simplest operators make), transposes of constants in the constants, shapes inferred.
 Graph prepare(Graph graph, const Recipe& recipe, const Engine* engine = nullptr);
 
 }  // namespace crumb::graph
