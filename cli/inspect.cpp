@@ -2,12 +2,15 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "cli/inspect_graph.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "cli/verb.h"
 #include "formats/io/text.h"
+#include "models/graph/architectures/checkpoint_graph.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "quant/tensor_source.h"
 
@@ -44,6 +47,27 @@ void print_tensors(const TensorSource& source) {
   print_table(rows);
 }
 
+/// The graph that is shown behind the tensors: one that the file holds; that of a checkpoint where a picture or shapes
+/// are asked for.
+std::optional<graph::Graph> network_of(const Options& options, const TensorSource& source) {
+  const bool is_wanted = !options.svg.empty() || !options.shapes.empty();
+  const std::string name = quote_text(options.file);
+  if (!options.tensors_only) {
+    if (source.crumb() && graph::holds_graph(source.crumb()->header())) {
+      return graph::graph_of(*source.crumb()).take(name);
+    }
+    if (is_wanted && graph::is_checkpoint(options.file))
+      return graph::graph_of_checkpoint(source, name).graph;
+  }
+  if (is_wanted) {
+    throw usage_error(
+        "--svg and --shape are for graphs (.onnx, .crumb) and checkpoints of a known architecture (.crumb, "
+        "folder); " +
+        name + " is read as tensors");
+  }
+  return {};
+}
+
 void inspect_verb(const Options& options) {
   if (is_graph_file(options.file) && !options.tensors_only) {
     return inspect_graph({.file = options.file,
@@ -53,12 +77,7 @@ void inspect_verb(const Options& options) {
                           .json = options.json});
   }
   const TensorSource source = TensorSource::open(options.file, options.key);
-  const bool holds_graph =
-      !options.tensors_only && source.crumb() && graph::holds_graph(source.crumb()->header());
-  if (!holds_graph && (!options.svg.empty() || !options.shapes.empty())) {
-    throw usage_error("--svg and --shape are for graphs (.onnx, or a .crumb that holds one); " +
-                      quote_text(options.file) + " is read as tensors");
-  }
+  std::optional<graph::Graph> network = network_of(options, source);
   const InspectGraph as_graph{.file = options.file, .svg = options.svg, .shapes = options.shapes};
   if (source.checkpoint()) note_skipped(source.checkpoint()->skipped());
   if (options.json) {
@@ -68,7 +87,7 @@ void inspect_verb(const Options& options) {
     json["tensors"] = tensors_json(source);
     if (source.checkpoint() && !source.checkpoint()->skipped().empty())
       json["skipped"] = skipped_json(source.checkpoint()->skipped());
-    if (holds_graph) inspect_packed_graph(as_graph, *source.crumb(), &json["graph"]);
+    if (network) inspect_network(as_graph, *std::move(network), &json["graph"]);
     return print_json(json);
   }
   std::cout << options.file << ": " << source.kind() << ", " << megabytes(source.bytes()) << ", "
@@ -96,7 +115,7 @@ void inspect_verb(const Options& options) {
   }
   print_table(rows);
   if (options.tensors) print_tensors(source);
-  if (holds_graph) inspect_packed_graph(as_graph, *source.crumb(), nullptr);
+  if (network) inspect_network(as_graph, *std::move(network), nullptr);
 }
 
 }  // namespace

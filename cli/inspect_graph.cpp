@@ -177,8 +177,7 @@ void inspect_graph(const InspectGraph& options) {
   options.json ? print_graph_json(described, options.svg) : print_file(options, described);
 }
 
-void inspect_packed_graph(const InspectGraph& options, const CrumbFile& file, Json* json) {
-  Graph graph = graph::graph_of(file).take(quote_text(options.file));
+void inspect_network(const InspectGraph& options, Graph graph, Json* json) {
   const Described described = describe(graph::lower_or_fold_quantized(std::move(graph)), options);
   if (!options.svg.empty()) write_svg(options, described.graph);
   if (json) {

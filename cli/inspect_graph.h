@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/output.h"
-#include "formats/crumb_file/crumb_file.h"
+#include "models/graph/graph.h"
 
 namespace crumb::cli {
 
@@ -22,8 +22,8 @@ bool is_graph_file(const std::string& file);
 /// Throws Error.
 void inspect_graph(const InspectGraph& options);
 
-/// The graph of a packed file that holds one, drawn with its constants as the quantizers they come from: printed, as
+/// The graph of a packed file or a checkpoint, drawn with its constants as the quantizers they come from: printed, as
 /// an object without the tensors where `json` is set, and drawn into options.svg. Throws Error.
-void inspect_packed_graph(const InspectGraph& options, const CrumbFile& file, Json* json);
+void inspect_network(const InspectGraph& options, graph::Graph graph, Json* json);
 
 }  // namespace crumb::cli

@@ -258,7 +258,15 @@ def add_modules(folder, pooling, tensors):
 @pytest.mark.parametrize("sides", ["right", "left"])
 @pytest.mark.parametrize(
     "pooling",
-    [["cls"], ["max"], ["mean"], ["mean_sqrt_len_tokens"], ["weightedmean"], ["lasttoken"], ["mean", "max", "lasttoken"]],
+    [
+        ["cls"],
+        ["max"],
+        ["mean"],
+        ["mean_sqrt_len_tokens"],
+        ["weightedmean"],
+        ["lasttoken"],
+        ["mean", "max", "lasttoken"],
+    ],
 )
 def test_modules_behind_the_transformer(crumb, tmp_path, pooling, sides):
     model = small_model(tmp_path / "model")
@@ -337,3 +345,75 @@ def test_missing_tensors_and_wrong_shapes_are_named(crumb, tmp_path):
     safetensors.save_file(whole, path)
     out = crumb("export", tmp_path / "model", "-o", path, "--to", "float", status=None)
     assert out.returncode != 0 and safetensors.load_file(path).keys() == whole.keys()
+
+
+QUANTIZERS = [
+    "int8:channel",
+    "int4:group=4",
+    "int3:group=6:pad",
+    "uint4:group=4:zero=int",
+    "int2h:tensor",
+    "ternary:channel",
+    "e3m2:channel",
+]
+
+
+@pytest.mark.parametrize("spec", [*QUANTIZERS, "nf4:group=4", "palette2:tensor", "mxfp4:pad", "nvfp4:pad"])
+def test_every_format_folds_into_what_dequantize_gives(crumb, tmp_path, spec):
+    small_model(tmp_path / "model")
+    packed, floats = tmp_path / "m.crumb", tmp_path / "floats"
+    crumb("quantize", tmp_path / "model", "-o", packed, "--weights", spec, "--embeddings", "int4:group=8")
+    floats.mkdir()
+    (floats / "config.json").write_bytes((tmp_path / "model" / "config.json").read_bytes())
+    crumb("dequantize", packed, "-o", floats / "model.safetensors")
+    made = []
+    for number, model in enumerate([packed, floats]):
+        path = tmp_path / f"{number}.onnx"
+        crumb("export", model, "-o", path, "--to", "float")
+        made.append({one.name: numpy_helper.to_array(one) for one in onnx.load(path).graph.initializer})
+    assert made[0].keys() == made[1].keys() and len(made[0]) > 30
+    assert all(np.array_equal(value, made[1][name]) for name, value in made[0].items())
+
+
+@pytest.mark.parametrize("spec", QUANTIZERS)
+def test_qonnx_in_qonnxs_executor_equals_the_floats(crumb, tmp_path, spec):
+    wrapper = pytest.importorskip("qonnx.core.modelwrapper")
+    executor = pytest.importorskip("qonnx.core.onnx_exec")
+    small_model(tmp_path / "model")
+    packed = tmp_path / "m.crumb"
+    crumb("quantize", tmp_path / "model", "-o", packed, "--weights", spec)
+    crumb("export", packed, "-o", tmp_path / "f.onnx", "--to", "float")
+    crumb("export", packed, "-o", tmp_path / "q.onnx", "--to", "qonnx", "--shape", f"input_ids=4x{POSITIONS}")
+    crumb("lint", tmp_path / "q.onnx", "--for", "qonnx")
+    inputs = small_inputs()
+    made = executor.execute_onnx(wrapper.ModelWrapper(str(tmp_path / "q.onnx")), inputs)
+    close(made["last_hidden_state"], run(tmp_path / "f.onnx", inputs)["last_hidden_state"])
+
+
+def test_a_damaged_packed_file_is_refused(crumb, tmp_path):
+    small_model(tmp_path / "model")
+    packed = tmp_path / "m.crumb"
+    crumb("quantize", tmp_path / "model", "-o", packed, "--weights", "int8:channel")
+    content = bytearray(packed.read_bytes())
+    header = json.loads(content[64 : 64 + int.from_bytes(content[16:24], "little")])
+    name = "encoder.layer.1.output.dense.weight"
+    (codes,) = [tensor["codes"] for tensor in header["tensors"] if tensor["name"] == name]
+    content[codes["offset"] + 3] ^= 1
+    packed.write_bytes(content)
+    message = crumb("export", packed, "-o", tmp_path / "m.onnx", "--to", "float", status=1).stderr
+    assert "m.crumb" in message and name in message and not (tmp_path / "m.onnx").exists()
+
+
+def test_inspect_draws_a_checkpoint_where_it_is_asked_for(crumb, tmp_path):
+    small_model(tmp_path / "model")
+    crumb("quantize", tmp_path / "model", "-o", tmp_path / "m.crumb", "--weights", "int4:channel")
+    assert "LayerNormalization" not in crumb("inspect", tmp_path / "m.crumb").stdout
+    for model, quantizers in [("model", False), ("m.crumb", True)]:
+        done = crumb("inspect", tmp_path / model, "--svg", tmp_path / "m.svg", "--shape", "input_ids=1x8")
+        assert "LayerNormalization" in done.stdout and ("Quant" in done.stdout) == quantizers
+        assert (tmp_path / "m.svg").read_text().startswith("<svg")
+    done = crumb("inspect", tmp_path / "m.crumb", "--svg", tmp_path / "m.svg", "--json")
+    inputs = json.loads(done.stdout)["graph"]["inputs"]
+    assert [value["name"] for value in inputs] == ["input_ids", "attention_mask", "token_type_ids"]
+    bare(tmp_path / "gpt2", {"model_type": "gpt2"})
+    assert "'gpt2'" in crumb("inspect", tmp_path / "gpt2", "--svg", tmp_path / "x.svg", status=1).stderr
