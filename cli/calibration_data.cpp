@@ -89,6 +89,7 @@ Tensor CalibrationData::read(std::size_t input, const fs::path& path) const {
 void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)>& batch) const {
   for (std::size_t file = 0; file < files(); ++file) {
     std::vector<Tensor> inputs;
+    inputs.reserve(files_.size());
     for (std::size_t i = 0; i < files_.size(); ++i) inputs.push_back(read(i, files_[i][file]));
     const BatchPlan plan = [&] {
       try {
@@ -103,6 +104,7 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
       check_interrupt();
       const std::int64_t count = is_fixed ? plan.piece : std::min(plan.piece, plan.total - begin);
       std::vector<Tensor> piece;
+      piece.reserve(inputs.size());
       for (const Tensor& input : inputs) piece.push_back(plan.whole() ? input : rows_of(input, begin, count));
       batch(piece);
     }

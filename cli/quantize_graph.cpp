@@ -62,10 +62,11 @@ Target target_of(const QuantizeGraph& wish) {
   return target;
 }
 
+/// On one thread: convolutions on several add up in another order, and scales must not depend on that.
 graph::Engine* engine_for(const QuantizeGraph& wish) {
   if (wish.flags.data.empty()) return nullptr;
   graph::Engine& engine = open_engine();
-  engine.use(wish.flags.device.empty() ? "cpu" : wish.flags.device, wish.threads);
+  engine.use(wish.flags.device.empty() ? "cpu" : wish.flags.device, 1);
   return &engine;
 }
 
