@@ -53,8 +53,10 @@ class ToldEngine final : public Engine {
   }
   bool knows(const Node&) const override { return true; }
   void use(const std::string&, int) override {}
-  std::vector<std::string> torchscript_inputs(const std::filesystem::path&) const { return {}; }
-  Graph read_torchscript(const std::filesystem::path&, const std::vector<Tensor>&) const { return {}; }
+  std::vector<std::string> torchscript_inputs(const std::filesystem::path&) const override { return {}; }
+  Graph read_torchscript(const std::filesystem::path&, const std::vector<Tensor>&) const override {
+    return {};
+  }
 };
 
 Batches batches_of(const std::vector<std::vector<float>>& inputs) {
