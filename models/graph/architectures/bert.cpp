@@ -88,7 +88,8 @@ class BertBuilder {
     const std::string query = project("query", {0, 2, 1, 3});
     const std::string key = project("key", {0, 2, 3, 1});
     const std::string value = project("value", {0, 2, 1, 3});
-    const float scale = 1.0F / std::sqrt(static_cast<float>(width / config_.num_heads));
+    const size_t depth = width / config_.num_heads;
+    const float scale = 1.0F / std::sqrt(static_cast<float>(depth));
     const std::string products = build_.node("MatMul", name + "products", {query, key});
     const std::string scores =
         build_.node("Mul", name + "scores", {products, build_.floats("score_scale", scale)});

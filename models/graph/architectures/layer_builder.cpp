@@ -18,6 +18,7 @@ LayerBuilder::LayerBuilder(ModelWeights& weights) : weights_(weights) {
 
 void LayerBuilder::input(const std::string& name, const Value& value) {
   graph_.inputs.push_back(name);
+  names_.insert(name);
   graph_.values[name] = value;
 }
 
@@ -27,14 +28,23 @@ void LayerBuilder::output(const std::string& value, const std::string& name, con
     std::ranges::replace(node.outputs, value, name);
   }
   graph_.outputs.push_back(name);
+  names_.insert(name);
   graph_.values[name] = {.type = ElementType::kFloat, .shape = shape};
+}
+
+std::string LayerBuilder::unused(const std::string& wish) {
+  size_t& next = suffixes_[wish];
+  for (;; ++next) {
+    const std::string name = next == 0 ? wish : wish + "_" + std::to_string(next);
+    if (names_.insert(name).second) return name;
+  }
 }
 
 std::string LayerBuilder::node(const std::string& op, const std::string& name,
                                const std::vector<std::string>& inputs,
                                const std::map<std::string, Attribute>& attributes) {
-  const std::string output = graph_.unused_value_name(name);
-  graph_.nodes.push_back({.name = graph_.unused_node_name(name),
+  const std::string output = unused(name);
+  graph_.nodes.push_back({.name = output,
                           .op = op,
                           .version = kOpset,
                           .inputs = inputs,
@@ -47,7 +57,7 @@ std::string LayerBuilder::constant(const std::string& wish, const Tensor& tensor
   for (const std::string& name : constants_) {
     if (graph_.initializers.at(name) == tensor) return name;
   }
-  return constants_.emplace_back(add_constant(graph_, wish, tensor));
+  return constants_.emplace_back(add_constant(graph_, unused(wish), tensor));
 }
 
 std::string LayerBuilder::floats(const std::string& wish, float value) {
@@ -62,16 +72,22 @@ std::string LayerBuilder::ints(const std::string& wish, const std::vector<std::i
   return constant(wish, Tensor::ints({static_cast<std::int64_t>(values.size())}, values));
 }
 
+void LayerBuilder::add_weight(const std::string& name, const std::vector<size_t>& shape,
+                              const std::vector<std::int64_t>& axes) {
+  weights_.add(graph_, name, shape, axes);
+  names_.insert(name);
+}
+
 std::string LayerBuilder::weight(const std::string& name, const std::vector<size_t>& shape) {
   std::vector<std::int64_t> axes(shape.size());
   for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<std::int64_t>(i);
-  weights_.add(graph_, name, shape, axes);
+  add_weight(name, shape, axes);
   return name;
 }
 
 std::string LayerBuilder::linear(const std::string& name, const std::string& x, size_t in, size_t out,
                                  bool has_bias) {
-  weights_.add(graph_, name + ".weight", {out, in}, {1, 0});
+  add_weight(name + ".weight", {out, in}, {1, 0});
   const std::string product = node("MatMul", name, {x, name + ".weight"});
   if (!has_bias) return product;
   return node("Add", name + ".add_bias", {product, weight(name + ".bias", {out})});

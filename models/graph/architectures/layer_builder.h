@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <span>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +49,10 @@ class LayerBuilder {
   std::string activation(Activation activation, const std::string& name, const std::string& x);
 
  private:
+  /// A name that no node and no value has: `wish`, or `wish_1`, `wish_2`, ...
+  std::string unused(const std::string& wish);
+  void add_weight(const std::string& name, const std::vector<size_t>& shape,
+                  const std::vector<std::int64_t>& axes);
   std::string constant(const std::string& wish, const Tensor& tensor);
   std::string gelu(const std::string& name, const std::string& x);
   std::string gelu_tanh(const std::string& name, const std::string& x);
@@ -56,6 +60,8 @@ class LayerBuilder {
   ModelWeights& weights_;
   Graph graph_;
   std::vector<std::string> constants_;
+  std::set<std::string> names_;
+  std::map<std::string, size_t> suffixes_;  ///< by wish: the next number to try
 };
 
 }  // namespace crumb::graph

@@ -57,6 +57,7 @@ void ModelWeights::add(Graph& graph, const std::string& name, const std::vector<
     throw Error("tensor " + quote_text(name) + " has shape " + shape_text(tensor->shape) +
                 ", its configuration asks for " + shape_text(expected));
   }
+  if (!added_.insert(name).second) return;
   const bool is_quantized = source_.crumb() && !tensor->spec.empty();
   if (is_quantized) {
     const auto& constant = graph.quantized[name] = codes_of(*source_.crumb(), name, axes);
@@ -66,7 +67,6 @@ void ModelWeights::add(Graph& graph, const std::string& name, const std::vector<
     const Tensor& constant = graph.initializers[name] = floats_of(source_, *tensor, axes);
     graph.values[name] = value_of(constant);
   }
-  added_.insert(name);
 }
 
 std::vector<std::string> ModelWeights::unused() const {

@@ -24,7 +24,8 @@ class ModelWeights {
 
   /// Makes the tensor a constant of the graph, under its name: codes where it is quantized, else float32. `axes`: axis i
   /// of the constant is axis axes[i] of the tensor. Throws Error, naming tensor, found and expected, where it is missing
-  /// or its shape is not `shape`. Precondition: not added before.
+  /// or its shape is not `shape`. A second time it does nothing.
+  /// Precondition: the axes are the same then.
   void add(Graph& graph, const std::string& name, const std::vector<size_t>& shape,
            const std::vector<std::int64_t>& axes);
 

@@ -13,6 +13,7 @@ class HeadBuilder {
 
   std::string pool(const std::vector<PoolingMode>& modes) {
     std::vector<std::string> parts;
+    parts.reserve(modes.size());
     for (const PoolingMode mode : modes) parts.push_back(pool(mode));
     if (parts.size() == 1) return parts[0];
     return build_.node("Concat", "pooling", parts, {{"axis", std::int64_t{1}}});
