@@ -14,8 +14,9 @@
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
 #include "formats/zip/zip.h"
-#include "models/graph/onnx/read.h"
+#include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/passes/passes.h"
+#include "models/graph/qonnx/quantized_constants.h"
 
 namespace crumb::cli {
 namespace {
@@ -120,7 +121,7 @@ struct Loaded {
 /// The graph and its inputs. A TorchScript archive becomes a graph for these inputs.
 Loaded load(const Options& options) {
   if (!is_torchscript(options.model)) {
-    Graph graph = graph::infer_shapes(graph::read_onnx(options.model));
+    Graph graph = graph::infer_shapes(graph::fold_quantized(graph::read_graph(options.model)));
     std::vector<Tensor> inputs = read_inputs(graph, options.inputs);
     return {std::move(graph), std::move(inputs)};
   }
