@@ -45,7 +45,8 @@ class Engine {
   /// What a TorchScript archive takes, in order; and the archive as a graph. The file holds no shapes: they are the
   /// example's, but for the batch. Throws Error (models/torch/capture/torchscript.h).
   virtual std::vector<std::string> torchscript_inputs(const std::filesystem::path& path) const = 0;
-  virtual Graph read_torchscript(const std::filesystem::path& path, const std::vector<Tensor>& example) const = 0;
+  virtual Graph read_torchscript(const std::filesystem::path& path,
+                                 const std::vector<Tensor>& example) const = 0;
 };
 
 }  // namespace crumb::graph

@@ -141,7 +141,7 @@ class Links {
   explicit Links(const Graph& graph);
 
   static constexpr std::size_t kNone = ~std::size_t{0};
-  std::size_t producer(const std::string& value) const;  ///< kNone for inputs and constants
+  std::size_t producer(const std::string& value) const;                    ///< kNone for inputs and constants
   std::span<const std::size_t> consumers(const std::string& value) const;  ///< a node once for each use
   bool is_output(const std::string& value) const;
 

@@ -59,7 +59,8 @@ Graph expand_functions(Graph graph, const std::function<bool(const Node&)>& is_w
     }
     Graph expanded = from_proto(model, {});
     const auto is_found = [&](const Node& node) { return wanted.contains({node.domain, node.op}); };
-    if (std::ranges::count_if(expanded.nodes, is_found) >= std::ranges::count_if(graph.nodes, is_found)) break;
+    if (std::ranges::count_if(expanded.nodes, is_found) >= std::ranges::count_if(graph.nodes, is_found))
+      break;
     expanded.inputs = graph.inputs;
     for (const auto& [name, tensor] : graph.initializers)
       expanded.initializers.insert_or_assign(name, tensor);

@@ -40,9 +40,8 @@ void learn(const onnx::ValueInfoProto& proto, Graph& graph) {
 
 Graph infer_shapes(Graph graph) {
   register_qonnx_schemas();
-  onnx::ModelProto model = to_proto(graph, {.most_elements = kShapeArithmetic,
-                                          .keep_opaque = true,
-                                          .quantized_as_inputs = true});
+  onnx::ModelProto model =
+      to_proto(graph, {.most_elements = kShapeArithmetic, .keep_opaque = true, .quantized_as_inputs = true});
   model.mutable_graph()->clear_value_info();
   try {
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(),

@@ -145,8 +145,8 @@ onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
   }
   for (const auto& [name, constant] : graph.quantized) {
     if (!options.quantized_as_inputs) {
-      throw Error("the constant " + quote_text(name) + " is kept as codes, which ONNX has no place for: lower " +
-                  "it to a quantizer first");
+      throw Error("the constant " + quote_text(name) +
+                  " is kept as codes, which ONNX has no place for: lower " + "it to a quantizer first");
     }
     onnx::ValueInfoProto& info = *proto.add_input();
     info.set_name(name);

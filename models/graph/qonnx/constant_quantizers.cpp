@@ -116,7 +116,8 @@ MadeConstant dequantized_linearly(const Node& node, const ConstantInputs& in) {
 MadeConstant quantized_linearly(const Graph& graph, const Node& node, const ConstantInputs& in) {
   const Value* known = graph.find(node.outputs[0]);
   const auto shape = along_axis(node, *in[0], *in[1]);
-  if (!known || !is_integer(known->type) || !shape || !StridedIndex::broadcast(in[0]->shape, *shape)) return {};
+  if (!known || !is_integer(known->type) || !shape || !StridedIndex::broadcast(in[0]->shape, *shape))
+    return {};
   const bool shifted = in.size() > 2 && in[2];
   if (shifted && in[2]->values.size() != in[1]->values.size()) return {};
   const unsigned bits = info(known->type).bits;

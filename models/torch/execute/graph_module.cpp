@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "formats/io/text.h"
+#include "models/graph/qonnx/quantized_constants.h"
 
 namespace crumb::torch_ops {
 namespace {
@@ -54,7 +55,8 @@ std::string unsupported_nodes(const Graph& graph) {
   return text;
 }
 
-GraphModule::GraphModule(Graph graph) : torch::nn::Module("graph"), graph_(std::move(graph)) {
+GraphModule::GraphModule(Graph graph)
+    : torch::nn::Module("graph"), graph_(graph::fold_quantized(std::move(graph))) {
   if (const std::string nodes = unsupported_nodes(graph_); !nodes.empty()) {
     throw Error("operators that are not supported: " + nodes);
   }
