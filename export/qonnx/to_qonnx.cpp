@@ -53,8 +53,8 @@ Graph to_qonnx(Graph graph, const QonnxOptions& options) {
   expect_same_codes(graph, lowered);
   graph = graph::bind_shapes(graph::plain_constants(std::move(lowered)), options.shapes);
   graph = graph::fold_known(std::move(graph));
-  graph = graph::with_opset(std::move(graph),
-                            options.opset > 0 ? options.opset : graph::least_opset(graph, kUsualOpset));
+  const std::int64_t opset = options.opset > 0 ? options.opset : graph::least_opset(graph, kUsualOpset);
+  graph = graph::with_opset(std::move(graph), opset);
   graph = marked(with_general_domain(std::move(graph)));
   const Graph meant = graph;
   graph = fix(portable(std::move(graph)), options.profile);
