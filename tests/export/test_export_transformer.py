@@ -30,7 +30,7 @@ def encoder(minilm, tmp_path_factory):
     example = (torch.randint(0, 30000, (2, 16)), torch.ones(2, 16, dtype=torch.long))
     axes = {0: "batch", 1: "sequence"}
     torch.onnx.export(
-        Encoder(),
+        Encoder().eval(),
         example,
         input_names=["input_ids", "attention_mask"],
         output_names=["hidden"],
@@ -64,7 +64,8 @@ def test_float_files_keep_the_outputs(crumb, encoder, tokens, tmp_path):
     for form, shape in (("float", []), ("float", SHAPE), ("qonnx", SHAPE)):
         out = tmp_path / "out.onnx"
         crumb("export", encoder, "-o", out, "--to", form, *shape)
-        assert {o.domain: o.version for o in onnx.load(out).opset_import}[""] == 13
+        opset = {o.domain: o.version for o in onnx.load(out).opset_import}[""]
+        assert opset == 13 if shape else opset <= 14  # arithmetic on open sizes needs 14
         assert distance(by_onnxruntime(out, tokens), want) < 1e-5
 
 

@@ -339,7 +339,10 @@ Graph annotate_integers(Graph graph) {
   const auto types = infer_data_types(graph, constants, TypeRules::kExact);
   for (auto& [name, value] : graph.values) value.annotations.erase(kAnnotation);
   for (const auto& [name, known] : types) {
-    if (is_integer(graph.values[name].type)) continue;  // the container says it
+    const Tensor* constant = graph.constant(name);
+    const ElementType container = constant ? constant->type() : graph.values[name].type;
+    // Integer types say it themselves, and qonnx cannot round truths.
+    if (is_integer(container) || container == ElementType::kBool) continue;
     std::optional<DataType> type;
     if (known.type.is_integer()) type = known.type;
     if (constants.is_constant(name) && known.type.is_integer()) {
