@@ -55,3 +55,34 @@ def test_parameters_keep_their_names(written):
     names = {one.name for one in model.graph.initializer}
     assert {"words.weight", "lstm.weight_ih_l1_reverse", "lstm.bias_hh_l0"} <= names
     assert [node.op_type for node in model.graph.node].count("LSTM") == 2
+
+
+def by_qonnx(path, inputs):
+    from qonnx.core.modelwrapper import ModelWrapper
+    from qonnx.core.onnx_exec import execute_onnx
+
+    model = ModelWrapper(str(path))
+    return execute_onnx(model, inputs)[model.graph.output[0].name]
+
+
+@pytest.mark.parametrize("network", ["mlp", "cnn", "bilstm"])
+def test_quantized_and_exported_they_run_to_the_same_outputs(crumb, engine, written, tmp_path, network):
+    folder = written / network
+    names = [value.name for value in onnx.load(folder / "model.onnx").graph.input]
+    data = {name: np.load(folder / f"input{i}.npy") for i, name in enumerate(names)}
+    flags = [part for i, name in enumerate(names) for part in ("--data", f"{name}={folder}/input{i}.npy")]
+    packed, qonnx, qcdq, back = (tmp_path / name for name in ("q.crumb", "q.onnx", "qcdq.onnx", "back.onnx"))
+    crumb("quantize", folder / "model.onnx", "-o", packed, "--scheme", "W8A8", *flags)
+
+    shapes = [part for name, x in data.items() for part in ("--shape", f"{name}={'x'.join(map(str, x.shape))}")]
+    crumb("export", packed, "-o", qonnx, "--to", "qonnx", *shapes)
+    crumb("export", packed, "-o", qcdq, "--to", "qcdq")
+    crumb("convert", qcdq, back, "--to", "qonnx", *shapes)
+
+    inputs = [part for i, name in enumerate(names) for part in ("--input", f"{name}={folder}/input{i}.npy")]
+    crumb("run", packed, *inputs, "--output", tmp_path / "y.npy")
+    want = np.load(tmp_path / "y.npy")
+    session = onnxruntime.InferenceSession(qcdq, providers=["CPUExecutionProvider"])
+    for found in (by_qonnx(qonnx, data), by_qonnx(back, data), session.run(None, data)[0]):
+        off = np.abs(found - want) > 1e-5 * np.abs(want).max()
+        assert found.shape == want.shape and off.mean() <= 1e-4
