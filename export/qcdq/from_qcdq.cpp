@@ -7,7 +7,9 @@
 
 #include "export/qcdq/minifloats.h"
 #include "export/qcdq/qcdq_reader.h"
+#include "models/graph/cost/bind_shapes.h"
 #include "models/graph/edit.h"
+#include "models/graph/passes/passes.h"
 
 namespace crumb::exporting {
 
@@ -77,7 +79,7 @@ bool is_quantize(const Node& node) { return node.op == "QuantizeLinear" && is_of
 bool is_dequantize(const Node& node) { return node.op == "DequantizeLinear" && is_of_runtime(node); }
 
 Graph from_qcdq(Graph graph, QcdqReport* report) {
-  graph = with_plain_constants(std::move(graph));
+  graph = graph::resolve_shapes(graph::plain_constants(std::move(graph)));
   QcdqReport own;
   QcdqReport& said = report ? *report : own;
   said = {};

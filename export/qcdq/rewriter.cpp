@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "models/graph/cost/bind_shapes.h"
 #include "models/graph/passes/passes.h"
 
 namespace crumb::exporting {
@@ -64,23 +63,6 @@ Graph Rewriter::finish(Graph graph) && {
   });
   for (const Node& node : graph.nodes) graph.opsets.try_emplace(node.domain, node.version);
   return graph::infer_shapes(graph::tidy(std::move(graph)));
-}
-
-Graph with_plain_constants(Graph graph) {
-  const std::set<std::string> outputs(graph.outputs.begin(), graph.outputs.end());
-  std::vector<Node> nodes;
-  for (Node& node : graph.nodes) {
-    auto constant =
-        node.has_output(0) && !outputs.contains(node.outputs[0]) ? graph::constant_of(node) : std::nullopt;
-    if (!constant) {
-      nodes.push_back(std::move(node));
-      continue;
-    }
-    graph.values[node.outputs[0]] = graph::value_of(*constant);
-    graph.initializers.emplace(node.outputs[0], std::move(*constant));
-  }
-  graph.nodes = std::move(nodes);
-  return graph::resolve_shapes(graph::sorted(std::move(graph)));
 }
 
 std::string name_of(const Node& node) {

@@ -52,9 +52,6 @@ class Rewriter {
   std::map<std::string, graph::Value> values_;
 };
 
-/// Constant nodes become initializers, and shapes are known as far as they can be.
-graph::Graph with_plain_constants(graph::Graph graph);
-
 /// The node's name; that of its output where it has none.
 std::string name_of(const graph::Node& node);
 

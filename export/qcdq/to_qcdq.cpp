@@ -6,9 +6,11 @@
 
 #include "export/qcdq/qcdq_writer.h"
 #include "formats/io/text.h"
+#include "models/graph/cost/bind_shapes.h"
 #include "models/graph/edit.h"
 #include "models/graph/onnx/schemas.h"
 #include "models/graph/passes/opset.h"
+#include "models/graph/passes/passes.h"
 
 namespace crumb::exporting {
 
@@ -32,7 +34,7 @@ Graph to_qcdq(Graph graph, const QcdqOptions& options, QcdqReport* report) {
   }
   const std::int64_t opset = graph::least_opset(graph, options.opset);
   graph = graph::with_opset(std::move(graph), opset);
-  graph = with_plain_constants(std::move(graph));
+  graph = graph::resolve_shapes(graph::plain_constants(std::move(graph)));
   QcdqReport own;
   QcdqReport& said = report ? *report : own;
   said = {};

@@ -8,7 +8,6 @@
 #include "formats/io/text.h"
 #include "models/graph/architectures/checkpoint_graph.h"
 #include "models/graph/crumb/crumb_graph.h"
-#include "quant/packed_check.h"
 #include "quant/packed_tensor.h"
 
 namespace crumb::graph {
@@ -100,25 +99,13 @@ class Joiner {
   }
 
   Status add_codes(const PackedTensor& packed) {
-    if (Status sound = check_encoded(file_, packed); !sound.ok()) return sound;
-    const Result<LoadedTensor> loaded = LoadedTensor::load(file_, packed);
-    if (!loaded.ok()) return loaded.failure();
-    const QuantizedView& view = loaded.value().view();
-    auto tensor = std::make_shared<QuantizedTensor>();
-    tensor->spec = packed.spec;
-    tensor->shape = packed.shape;
-    tensor->encoding = view.encoding;
-    tensor->layout = view.layout;
-    tensor->codes.assign(view.codes.begin(), view.codes.end());
-    tensor->scales.assign(view.scales.begin(), view.scales.end());
-    tensor->zeros.assign(view.zeros.begin(), view.zeros.end());
-    tensor->codebook.assign(view.codebook.begin(), view.codebook.end());
-    tensor->tensor_scale = view.tensor_scale;
+    Result<QuantizedTensor> copied = copy_encoded(file_, packed);
+    if (!copied.ok()) return copied.failure();
+    auto tensor = std::make_shared<QuantizedTensor>(copied.take());
     Ints axes(packed.shape.size());
     std::iota(axes.begin(), axes.end(), 0);
     graph_.quantized.emplace(packed.name,
                              QuantizedConstant{.tensor = std::move(tensor), .axes = std::move(axes)});
-    file_.release(*packed.part(Part::kCodes));
     return {};
   }
 
