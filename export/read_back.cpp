@@ -98,7 +98,23 @@ QuantizerMeaning meaning_of(const ConstantValues& constants, const Node& node) {
   return meaning;
 }
 
-/// Whether the elements are the same, perhaps with the axes in another order.
+/// Whether two matrices have the same rows, perhaps in another order: what goes into a dense layer may be laid out
+/// with its channels last.
+bool same_rows(const ConstantValue& a, const ConstantValue& b) {
+  if (a.shape != b.shape || a.shape.size() != 2) return false;
+  const auto sorted_rows = [](const ConstantValue& matrix) {
+    const auto columns = static_cast<std::ptrdiff_t>(matrix.shape[1]);
+    std::vector<std::vector<double>> rows;
+    for (auto at = matrix.values.begin(); at != matrix.values.end() && columns > 0; at += columns) {
+      rows.emplace_back(at, at + columns);
+    }
+    std::ranges::sort(rows);
+    return rows;
+  };
+  return sorted_rows(a) == sorted_rows(b);
+}
+
+/// Whether the elements are the same, perhaps with the axes in another order, or the rows.
 bool same_elements(const ConstantValue& a, const ConstantValue& b) {
   if (a.values.size() != b.values.size()) return false;
   if (a.shape == b.shape && same_numbers(a.values, b.values)) return true;
@@ -111,7 +127,7 @@ bool same_elements(const ConstantValue& a, const ConstantValue& b) {
     const std::vector<float> moved = graph::permuted(values, a.shape, axes);
     if (std::ranges::equal(moved, b.values, [](float x, double y) { return same_number(x, y); })) return true;
   } while (std::ranges::next_permutation(axes).found);
-  return false;
+  return same_rows(a, b);
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ void expect_same(const std::vector<QuantizerMeaning>& meant, const std::vector<Q
 graph::Graph marked(graph::Graph graph);
 graph::Graph unmarked(graph::Graph graph);
 
-/// Whether passes have kept the constants of the marked quantizers: the values bit for bit, perhaps with their axes in
-/// another order. Throws Error that names the first that differs.
+/// Whether passes have kept the constants of the marked quantizers: the values bit for bit, perhaps with their axes, or
+/// the rows of a matrix, in another order. Throws Error that names the first that differs.
 void expect_same_constants(const graph::Graph& before, const graph::Graph& after);
 
 /// Whether the quantizers in `lowered` make the codes of every constant that `graph` keeps as codes: the same levels,

@@ -178,6 +178,30 @@ def test_profiles(crumb, shared, tmp_path):
     assert "FINN has no FloatQuant" in done.stderr and not (tmp_path / "no.onnx").exists()
 
 
+RECIPE = """version: 1
+weights: int8:tensor:scale=e8m0
+activations: uint8:tensor:scale=e8m0
+"""
+
+
+def test_a_quantized_cnn_for_every_profile(crumb, engine, shared, tmp_path):
+    source = shared_model(shared, "mnist_conv_float")
+    x = np.random.default_rng(1).integers(0, 256, (16, 1, 28, 28)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / "r.yaml").write_text(RECIPE)
+    packed = tmp_path / "q.crumb"
+    crumb("quantize", source, "-o", packed, "--recipe", tmp_path / "r.yaml", "--data", tmp_path / "x.npy")
+    crumb("run", packed, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
+    want = np.load(tmp_path / "y.npy")
+    for profile in ("qonnx", "finn", "hls4ml"):
+        out = tmp_path / f"{profile}.onnx"
+        crumb("export", packed, "-o", out, "--to", "qonnx", "--profile", profile)
+        crumb("lint", out, "--for", profile)
+        assert ("channels_last" in str(onnx.load(out).opset_import)) == (profile == "hls4ml")
+        for image, expected in zip(x[:3], want[:3]):
+            assert np.array_equal(by_qonnx(out, image[None])[0], expected)
+
+
 def test_wrong_usage(crumb, shared, tmp_path):
     source = shared_model(shared, "TFC_2W2A")
     done = crumb("export", source, "-o", tmp_path / "o.onnx", "--to", "qcqd", status=2)
