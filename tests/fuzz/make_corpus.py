@@ -292,6 +292,8 @@ def graphs():
         graph_file(file, [("f::F0", "x", "y")], imports=[("f", 1)], functions=functions)
 
     call("function", function("F0", ("Neg", "a", "c"), ("F1", "c", "b")), function("F1", ("Abs", "a", "b")))
+    call("unmade_output", function("F0", ("Neg", "a", "c")))
+    call("unmade_input", function("F0", ("Neg", "c", "b")))
     call("recursion", function("F0", ("F0", "a", "b")))
     call("recursions", function("F0", ("F1", "a", "b")), function("F1", ("F0", "a", "b")))
     doubling = [function(f"F{i}", (f"F{i + 1}", "a", "c"), (f"F{i + 1}", "c", "b")) for i in range(30)]

@@ -3,6 +3,7 @@
 #include <onnx/inliner/inliner.h>
 
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "formats/error.h"
@@ -78,10 +79,77 @@ class Growth {
   int depth_ = 0;
 };
 
+/// A function's body, or a graph within one: the values that its nodes make, and take from there or from around it.
+class Body {
+ public:
+  explicit Body(const std::string& function, const Body* around = nullptr)
+      : function_(function), around_(around), depth_(around ? around->depth_ + 1 : 0) {
+    if (depth_ > kMostNested) throw Error("its function " + quote_text(function_) + " nests too many graphs");
+  }
+
+  void make(const std::string& value) {
+    if (!value.empty()) made_.insert(value);
+  }
+
+  /// Throws Error where a node takes a value that is not there by then.
+  void run(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
+    for (const onnx::NodeProto& node : nodes) {
+      for (const std::string& value : node.input()) {
+        if (!value.empty() && !sees(value)) refuse(value);
+      }
+      for (const auto& attribute : node.attribute()) {
+        if (attribute.has_g()) run_inside(attribute.g());
+        for (const auto& graph : attribute.graphs()) run_inside(graph);
+      }
+      for (const std::string& value : node.output()) make(value);
+    }
+  }
+
+  void expect_own(const std::string& output) const {
+    if (!made_.contains(output)) refuse(output);
+  }
+
+ private:
+  bool sees(const std::string& value) const {
+    for (const Body* body = this; body; body = body->around_) {
+      if (body->made_.contains(value)) return true;
+    }
+    return false;
+  }
+
+  void run_inside(const onnx::GraphProto& graph) const {
+    Body inner(function_, this);
+    for (const auto& input : graph.input()) inner.make(input.name());
+    for (const auto& initializer : graph.initializer()) inner.make(initializer.name());
+    inner.run(graph.node());
+    for (const auto& output : graph.output()) inner.expect_own(output.name());
+  }
+
+  [[noreturn]] void refuse(const std::string& value) const {
+    throw Error("its function " + quote_text(function_) + " uses the value " + quote_text(value) +
+                ", which nothing in it makes");
+  }
+
+  const std::string& function_;
+  const Body* around_;
+  int depth_;
+  std::set<std::string> made_;
+};
+
+void check_bodies(const onnx::ModelProto& model) {
+  for (const auto& function : model.functions()) {
+    Body body(function.name());
+    for (const std::string& input : function.input()) body.make(input);
+    body.run(function.node());
+    for (const std::string& output : function.output()) body.expect_own(output);
+  }
+}
+
 }  // namespace
 
 void inline_local_functions(onnx::ModelProto& model, std::size_t file_bytes) {
   if (model.functions_size() == 0) return;
+  check_bodies(model);
   Growth(model, kFreeGrowth + kMostGrowth * file_bytes).of(model.graph().node());
   try {
     onnx::inliner::InlineLocalFunctions(model, true);

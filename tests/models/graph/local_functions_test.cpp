@@ -32,6 +32,14 @@ TEST_CASE("functions that call themselves are refused") {
   }
 }
 
+TEST_CASE("functions that use values which nothing makes are refused") {
+  for (const char* name : {"unmade_input.onnx", "unmade_output.onnx"}) {
+    const auto graph = parse(name);
+    REQUIRE_FALSE(graph.ok());
+    CHECK(graph.failure().message.find("which nothing in it makes") != std::string::npos);
+  }
+}
+
 TEST_CASE("functions that double the graph again and again are refused at once") {
   const auto graph = parse("doubling.onnx");  // 2^30 nodes
   REQUIRE_FALSE(graph.ok());
