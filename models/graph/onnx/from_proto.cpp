@@ -10,6 +10,8 @@
 namespace crumb::graph {
 namespace {
 
+constexpr std::int64_t kMostAxes = 64;
+
 void check_name(const std::string& name, const char* what) {
   if (!is_utf8(name)) throw Error(std::string(what) + " " + quote_text(name) + " is not UTF-8");
 }
@@ -162,8 +164,22 @@ class Reader {
       if (!node.attributes.emplace(attribute.name(), read_attribute(node, attribute)).second) {
         throw Error(text_of(node) + " has two attributes " + quote_text(attribute.name()));
       }
+      check_axes(node, attribute.name(), node.attributes.at(attribute.name()));
     }
     return node;
+  }
+
+  /// The library's inference makes as many sizes as such a number says.
+  static void check_axes(const Node& node, const std::string& name, const Attribute& attribute) {
+    if (name != "axis" && name != "axes" && name != "perm") return;
+    std::vector<std::int64_t> axes;
+    if (const auto* one = std::get_if<std::int64_t>(&attribute)) axes = {*one};
+    if (const auto* all = std::get_if<std::vector<std::int64_t>>(&attribute)) axes = *all;
+    for (const std::int64_t axis : axes) {
+      if (axis >= -kMostAxes && axis <= kMostAxes) continue;
+      throw Error(text_of(node) + ": attribute " + name + " is " + std::to_string(axis) +
+                  "; tensors have at most " + std::to_string(kMostAxes) + " axes");
+    }
   }
 
   Attribute read_attribute(const Node& node, const onnx::AttributeProto& proto) {

@@ -45,6 +45,8 @@ def test_broken_graphs_are_named(refused):
     b = nh.from_array(np.zeros(2, np.float32), "b")
     assert "two initializers are called 'b'" in refused(model([add], initializers=[b, b]))
     assert "two inputs are called 'x'" in refused(model([add], inputs=[value("x"), value("x")], initializers=[b]))
+    far = h.make_node("LayerNormalization", ["x", "b"], ["y"], name="far", axis=2**62)
+    assert "tensors have at most 64 axes" in refused(model([far], initializers=[b], opset=17))
     assert "operator set 1000" in refused(model([add], initializers=[b], opset=1000))
     assert "not an ONNX model" in refused(b"\x08\x07nonsense")
     whole = model([add], initializers=[b]).SerializeToString()
