@@ -17,6 +17,7 @@
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/qonnx/quantized_constants.h"
+#include "quant/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {
@@ -71,8 +72,20 @@ std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::strin
   return inputs;
 }
 
+/// Every file that is read: none may be written.
+std::vector<fs::path> input_files(const Options& options) {
+  std::vector<fs::path> files{options.model};
+  for (const std::string& wish : options.inputs) {
+    files.emplace_back(wish);
+    files.emplace_back(wish.substr(wish.find('=') + 1));
+  }
+  return files;
+}
+
 void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made, const Options& options) {
+  const std::vector<fs::path> inputs = input_files(options);
   const auto report = [&](const std::string& name, const fs::path& path) {
+    refuse_overwriting_inputs(inputs, path);
     write_array(path, made.at(name));
     std::cout << path.string() << "  " << name << "  " << graph::name_of(made.at(name).type()) << " "
               << graph::text_of(made.at(name).shape()) << "\n";
@@ -137,6 +150,7 @@ void run_verb(const Options& options) {
   if (options.output.empty() == options.output_dir.empty()) {
     throw usage_error("give either --output FILE.npy or --output-dir FOLDER");
   }
+  if (!options.output.empty()) refuse_overwriting_inputs(input_files(options), options.output);
   const Loaded loaded = load(options);
   const Graph& graph = loaded.graph;
   const std::vector<Tensor>& inputs = loaded.inputs;

@@ -1,6 +1,7 @@
 // crumb export and crumb convert: a quantized network as a file for other tools.
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "cli/output.h"
 #include "cli/shape_flags.h"
@@ -20,10 +21,13 @@ namespace {
 
 using exporting::Form;
 
+constexpr std::int64_t kNativeOpset = 21;  // int4 and uint4
+
 struct Options {
   std::string input, output, accumulators, to, profile = "qonnx";
   std::vector<std::string> shapes;
   std::int64_t opset = 0;
+  bool has_opset = false;
   bool weights_as_float = false, native_types = false, allow_arithmetic = false, integer_view = false;
   bool json = false;
 };
@@ -63,9 +67,8 @@ void print_report(const Options& options, const exporting::WriteReport& report) 
 }
 
 /// From the file that was written, not from what was meant.
-void write_accumulators(const Options& options) {
+void write_accumulators(const Options& options, OutputFile& file) {
   const graph::Graph written = graph::resolve_shapes(graph::read_onnx(options.output));
-  OutputFile file(options.accumulators);
   file.append(exporting::accumulator_config(exporting::accumulators_of(written)));
   file.commit();
 }
@@ -95,6 +98,24 @@ void export_verb(const Options& options) {
   const Form form = exporting::form_named(options.to);
   refuse_flags_of_other_forms(options, form);
   refuse_overwriting_inputs({options.input}, options.output);
+  if (options.has_opset && options.opset < 1) {
+    throw usage_error("--opset is " + std::to_string(options.opset) + ", expected an operator set of ONNX");
+  }
+  if (options.native_types && options.has_opset && options.opset < kNativeOpset) {
+    throw usage_error("--native-types needs operator set " + std::to_string(kNativeOpset) +
+                      " or later, found --opset " + std::to_string(options.opset));
+  }
+  std::optional<OutputFile> accumulators;  // opened before the work, so that it does not fail behind it
+  if (!options.accumulators.empty()) {
+    refuse_overwriting_inputs({options.input}, options.accumulators);
+    std::error_code ignored;
+    if (std::filesystem::weakly_canonical(options.accumulators, ignored) ==
+        std::filesystem::weakly_canonical(options.output, ignored)) {
+      throw usage_error("--accumulator-config and the output are the same file, " +
+                        quote_text(options.output));
+    }
+    accumulators.emplace(options.accumulators);
+  }
   std::vector<std::string> notes;
   const graph::Graph graph = read_network(options, notes);
   const exporting::WriteOptions write{.profile = exporting::profile_named(options.profile),
@@ -107,7 +128,7 @@ void export_verb(const Options& options) {
   try {
     exporting::WriteReport report = exporting::write(graph, form, options.output, write);
     report.notes.insert(report.notes.begin(), notes.begin(), notes.end());
-    if (!options.accumulators.empty()) write_accumulators(options);
+    if (accumulators) write_accumulators(options, *accumulators);
     print_report(options, report);
   } catch (const Error& error) {
     throw Error(quote_text(options.input) + ": " + error.what());
@@ -133,7 +154,10 @@ CLI::App* add(CLI::App& app, const char* name, const char* what, const std::shar
   verb->add_flag("--allow-arithmetic", options->allow_arithmetic,
                  "qcdq: float arithmetic for quantizers that QuantizeLinear cannot say");
   verb->add_flag("--json", options->json, "Print JSON");
-  verb->callback([options] { export_verb(*options); });
+  verb->callback([options, verb] {
+    options->has_opset = verb->count("--opset") > 0;
+    export_verb(*options);
+  });
   return verb;
 }
 

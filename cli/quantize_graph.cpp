@@ -115,6 +115,10 @@ void quantize_graph(const QuantizeGraph& wish) {
   }
   std::vector<fs::path> inputs = {wish.input};
   if (!wish.recipe.recipe.empty()) inputs.emplace_back(wish.recipe.recipe);
+  for (const std::string& data : wish.flags.data) {
+    inputs.emplace_back(data);
+    inputs.emplace_back(data.substr(data.find('=') + 1));
+  }
   if (!wish.output.empty()) refuse_overwriting_inputs(inputs, wish.output);
 
   const Graph original = graph::read_onnx(wish.input);

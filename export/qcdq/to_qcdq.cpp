@@ -46,8 +46,10 @@ Graph to_qcdq(Graph graph, const QcdqOptions& options, QcdqReport* report) {
     }
   }
   if (!misfits.empty()) {
-    throw Error("the graph cannot be written as QCDQ in operator set " + std::to_string(graph.opset()) +
-                ": " + misfits + " (QONNX, or a float file with the values folded in, can say them)");
+    const bool is_float = options.arithmetic == Arithmetic::kAll;
+    throw Error(std::string("the graph cannot be written as ") + (is_float ? "float ONNX" : "QCDQ") +
+                " in operator set " + std::to_string(graph.opset()) + ": " + misfits +
+                " (QONNX can say them)");
   }
   return std::move(writer).finish(graph);
 }

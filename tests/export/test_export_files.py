@@ -212,3 +212,48 @@ def test_wrong_usage(crumb, shared, tmp_path):
     assert source.is_file()
     done = crumb("export", source, "-o", tmp_path / "o.onnx", "--to", "qonnx", "--shape", "nobody=1x2", status=1)
     assert "nobody" in done.stderr
+
+
+def test_no_output_overwrites_an_input(crumb, engine, shared, tmp_path):
+    source = shared_model(shared, "TFC_2W2A")
+    model = tmp_path / "m.onnx"
+    model.write_bytes(source.read_bytes())
+    np.save(tmp_path / "x.npy", sample(shared, source))
+    before = {path: path.read_bytes() for path in (model, tmp_path / "x.npy")}
+    out = tmp_path / "o.onnx"
+    crumb("export", model, "-o", out, "--to", "qonnx", "--accumulator-config", model, status=2)
+    crumb("export", model, "-o", out, "--to", "qonnx", "--accumulator-config", out, status=2)
+    crumb("export", model, "-o", out, "--to", "qonnx", "--accumulator-config", tmp_path / "none" / "a.json", status=1)
+    assert not out.exists()
+    for name in ("x.npy", "m.onnx"):
+        crumb("run", model, "--input", tmp_path / "x.npy", "--output", tmp_path / name, status=2)
+    data = tmp_path / "x.onnx"
+    data.write_bytes((tmp_path / "x.npy").read_bytes())
+    crumb("quantize", model, "-o", data, "--weights", "int4", "--data", data, status=2)
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+def test_a_flattened_image_before_a_dense_layer_for_hls4ml(crumb, tmp_path):
+    rng = np.random.default_rng(2)
+    tensors = {"w": rng.normal(size=(4, 3, 3, 3)), "b": rng.normal(size=4), "v": rng.normal(size=(5, 64)), "c": rng.normal(size=5)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["a"], pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Flatten", ["r"], ["f"]),
+        helper.make_node("Gemm", ["f", "v", "c"], ["y"], transB=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 4, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5])],
+        [numpy_helper.from_array(value.astype(np.float32), name) for name, value in tensors.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    out, plain = tmp_path / "h.onnx", tmp_path / "p.onnx"
+    spec = ["--weights", "int6:tensor:scale=e8m0"]
+    crumb("quantize", tmp_path / "m.onnx", "-o", out, *spec, "--profile", "hls4ml")
+    crumb("quantize", tmp_path / "m.onnx", "-o", plain, *spec)
+    x = rng.normal(size=(1, 3, 4, 4)).astype(np.float32)
+    assert share_off(by_qonnx(out, x), by_qonnx(plain, x)) == 0
