@@ -20,8 +20,7 @@ namespace crumb::cli {
 namespace {
 
 using exporting::Form;
-
-constexpr std::int64_t kNativeOpset = 21;  // int4 and uint4
+using exporting::kNativeOpset;
 
 struct Options {
   std::string input, output, accumulators, to, profile = "qonnx";

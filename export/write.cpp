@@ -23,14 +23,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kUsualOpset = 13;
-constexpr std::int64_t kNativeOpset = 21;  // int4 and uint4, scales of blocks
 constexpr std::array<std::string_view, 3> kFormNames = {"qonnx", "qcdq", "float"};
 
-std::size_t count_of(const Graph& graph, bool constants) {
-  std::size_t count = 0;
-  for (const QuantizerMeaning& meaning : meanings_of(graph))
-    count += meaning.constant.has_value() == constants;
-  return count;
+/// A report that counts the graph's quantizers, of constants and of others.
+WriteReport report_of(const Graph& graph, std::int64_t opset) {
+  WriteReport report{.opset = opset};
+  const graph::ConstantValues constants(graph);
+  for (const Node& node : graph.nodes) {
+    if (!is_qonnx_quantizer(node)) continue;
+    ++(constants.is_constant(node.inputs[kData]) ? report.weights : report.activations);
+  }
+  return report;
 }
 
 bool has_linear_quantizers(const Graph& graph) {
@@ -53,7 +56,7 @@ WriteReport write_qonnx(const Graph& graph, const fs::path& path, const WriteOpt
   graph::write_onnx(meant, path, [&](const Graph& found) {
     expect_same(meanings, meanings_of(graph::infer_shapes(found)), true);
   });
-  return {.opset = meant.opset(), .weights = count_of(meant, true), .activations = count_of(meant, false)};
+  return report_of(meant, meant.opset());
 }
 
 /// Weights as initializers of quantizers, shapes as far as they are known or given.
@@ -102,8 +105,7 @@ WriteReport write_qcdq(const Graph& graph, const fs::path& path, const WriteOpti
   const auto meanings = meanings_of(from_qcdq(made));
   graph::write_onnx(made, path,
                     [&](const Graph& found) { expect_same(meanings, meanings_of(from_qcdq(found)), true); });
-  WriteReport report{
-      .opset = made.opset(), .weights = count_of(source, true), .activations = count_of(source, false)};
+  WriteReport report = report_of(source, made.opset());
   note(report, "QuantizeLinear adds the zero point after rounding: exact ties may differ by one step at ",
        told.ties);
   note(report, "written as float arithmetic: ", told.arithmetic);

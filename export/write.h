@@ -23,6 +23,9 @@ enum class Form : std::uint8_t {
   kFloat,  ///< quantized values folded into float constants; quantizers of activations are left out
 };
 
+/// The operator set that brought int4, uint4 and scales of blocks: what WriteOptions::native_types needs.
+inline constexpr std::int64_t kNativeOpset = 21;
+
 /// "qonnx", "qcdq", "float".
 std::string_view name_of(Form form);
 

@@ -37,10 +37,11 @@ bool same(const ConstantValue& a, const ConstantValue& b) {
 
 Graph bake_weights(Graph graph) {
   std::string refused;
+  const ConstantValues constants(graph);  // nodes keep their places and outputs
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (!graph::is_quantizer(node) || !constant_input(graph, node, 0)) continue;
-    const auto made = ConstantValues(graph).find(node.outputs[0]);
+    const auto made = constants.find(node.outputs[0]);
     if (!made) continue;
     const std::vector<float> values(made->values.begin(), made->values.end());
     Tensor data = Tensor::floats(made->shape, values);
