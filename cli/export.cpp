@@ -3,6 +3,7 @@
 #include <iostream>
 #include <optional>
 
+#include "cli/opset_flag.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "cli/verb.h"
@@ -26,7 +27,6 @@ struct Options {
   std::string input, output, accumulators, to, profile = "qonnx";
   std::vector<std::string> shapes;
   std::int64_t opset = 0;
-  bool has_opset = false;
   bool weights_as_float = false, native_types = false, allow_arithmetic = false, integer_view = false;
   bool json = false;
 };
@@ -97,10 +97,11 @@ void export_verb(const Options& options) {
   const Form form = exporting::form_named(options.to);
   refuse_flags_of_other_forms(options, form);
   refuse_overwriting_inputs({options.input}, options.output);
-  if (options.has_opset && options.opset < 1) {
-    throw usage_error("--opset is " + std::to_string(options.opset) + ", expected an operator set of ONNX");
+  if (std::filesystem::path(options.output).extension() != ".onnx") {
+    throw usage_error("the output " + quote_text(options.output) +
+                      ": the network is written as ONNX, give a name that ends in .onnx");
   }
-  if (options.native_types && options.has_opset && options.opset < kNativeOpset) {
+  if (options.native_types && options.opset > 0 && options.opset < kNativeOpset) {
     throw usage_error("--native-types needs operator set " + std::to_string(kNativeOpset) +
                       " or later, found --opset " + std::to_string(options.opset));
   }
@@ -117,7 +118,7 @@ void export_verb(const Options& options) {
   }
   std::vector<std::string> notes;
   const graph::Graph graph = read_network(options, notes);
-  const exporting::WriteOptions write{.profile = exporting::profile_named(options.profile),
+  const exporting::WriteOptions write{.profile = exporting::qonnx_profile_named(options.profile),
                                       .opset = options.opset,
                                       .shapes = read_shapes(options.shapes),
                                       .integer_view = options.integer_view,
@@ -139,7 +140,7 @@ CLI::App* add(CLI::App& app, const char* name, const char* what, const std::shar
   verb->add_option("--to", options->to, "qonnx, qcdq (QuantizeLinear, Clip, DequantizeLinear) or float")
       ->required();
   verb->add_option("--profile", options->profile, "qonnx: whose rules are kept (qonnx, finn, hls4ml)");
-  verb->add_option("--opset", options->opset, "ONNX's operator set; else 13, or the least that will do");
+  add_opset_flag(*verb, options->opset, "ONNX's operator set; else 13, or the least that will do");
   verb->add_option("--shape", options->shapes, kShapeHelp);
   verb->add_flag("--integer-view", options->integer_view,
                  "qonnx: quantizers of scale 1, and the scales as Div and Mul beside them");
@@ -153,10 +154,7 @@ CLI::App* add(CLI::App& app, const char* name, const char* what, const std::shar
   verb->add_flag("--allow-arithmetic", options->allow_arithmetic,
                  "qcdq: float arithmetic for quantizers that QuantizeLinear cannot say");
   verb->add_flag("--json", options->json, "Print JSON");
-  verb->callback([options, verb] {
-    options->has_opset = verb->count("--opset") > 0;
-    export_verb(*options);
-  });
+  verb->callback([options] { export_verb(*options); });
   return verb;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/error.h"
@@ -34,6 +35,13 @@ graph::Engine& load() {
   if (!library) {
     throw Error(std::string("executing a graph needs LibTorch, and ") + kName + " cannot be opened: " +
                 ::dlerror() + "; build Crumb with LibTorch, or set CRUMB_ENGINE to that file");
+  }
+  using Text = const char* (*)();
+  const auto interface = reinterpret_cast<Text>(::dlsym(library, "crumb_engine_interface"));
+  if (!interface || std::string_view(interface()) != CRUMB_ENGINE_INTERFACE) {
+    throw Error(path +
+                " was built from another version of Crumb than this program; build both again, or set "
+                "CRUMB_ENGINE to the library that belongs to it");
   }
   using Entry = graph::Engine* (*)();
   const auto entry = reinterpret_cast<Entry>(::dlsym(library, "crumb_engine"));

@@ -6,6 +6,7 @@
 #include "cli/calibration_data.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
+#include "cli/opset_flag.h"
 #include "cli/output.h"
 #include "cli/quantize_graph_report.h"
 #include "cli/shape_flags.h"
@@ -45,7 +46,7 @@ Target target_of(const QuantizeGraph& wish) {
   }
   Target target;
   if (!flags.to.empty()) target.form = exporting::form_named(flags.to);
-  if (!flags.profile.empty()) target.options.profile = exporting::profile_named(flags.profile);
+  if (!flags.profile.empty()) target.options.profile = exporting::qonnx_profile_named(flags.profile);
   if (target.form == Form::kFloat) {
     throw usage_error("--to float: a quantized graph is written as qonnx or qcdq; crumb export folds it");
   }
@@ -96,8 +97,8 @@ void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
               ->type_name("DATA"));
   verb.add_option("--to", flags.to, "Of a graph: qonnx or qcdq (qonnx)")->type_name("FORM");
   verb.add_option("--profile", flags.profile, "Of a graph: whose QONNX: qonnx, finn or hls4ml (qonnx)");
-  verb.add_option("--opset", flags.opset,
-                  "Of a graph: the operator set of the file (13, or the least that will do)");
+  add_opset_flag(verb, flags.opset,
+                 "Of a graph: the operator set of the file (13, or the least that will do)");
   several(
       verb.add_option("--shape", flags.shapes, "Of a graph: NAME=1x128, the shape of an input in the file")
           ->type_name("SHAPE"));

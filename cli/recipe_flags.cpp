@@ -84,6 +84,10 @@ void add_recipe_flags(CLI::App& verb, RecipeFlags& flags) {
 
 Recipe recipe_of(const RecipeFlags& flags) {
   const int given = !flags.scheme.empty() + !flags.weights.empty() + !flags.recipe.empty();
+  if (given == 0 && !flags.activations.empty()) {
+    throw usage_error(
+        "--activations says nothing of weights: give --weights SPEC too, or --weights keep to leave them");
+  }
   if (given == 0) {
     throw usage_error(
         "quantize needs --scheme NAME, --weights SPEC, --recipe FILE or --target SIZE, as in --scheme W4A16");

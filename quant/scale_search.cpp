@@ -15,6 +15,7 @@ namespace crumb {
 namespace {
 
 constexpr size_t kMseSteps = 36;
+constexpr size_t kMseCandidates = kMseSteps + 1;
 constexpr int kLsqSteps = 50;
 constexpr int kHqoSteps = 1000;
 constexpr uint64_t kPiece = uint64_t{1} << 16;  // values that are encoded, or counted, at a time
@@ -106,6 +107,13 @@ float median_of(std::vector<float>& values) {
 
 /// 1.00, 0.98, ..., 0.30.
 float mse_factor(size_t step) { return static_cast<float>(kMseSteps + 14 - step) / 50.0f; }
+
+/// The least power of two that is no less; what a scale of that format must be for nothing to be clipped.
+float power_of_two_from(float ideal) {
+  int exponent = 0;
+  const float mantissa = std::frexp(ideal, &exponent);  // in [0.5, 1)
+  return std::ldexp(1.0f, mantissa == 0.5f ? exponent - 1 : std::min(exponent, 127));
+}
 
 /// HQQ's generalised soft threshold for the l_p norm.
 float shrink(float error, float p, float beta) {
@@ -239,13 +247,18 @@ double ScaleSearch::stream_error(const BlockValues& block, const BlockFit& fit, 
   return sum;
 }
 
+float ScaleSearch::mse_candidate(float ideal, size_t i) const {
+  if (i > 0) return ideal * mse_factor(i - 1);
+  return spec_.scale == ScaleFormat::kE8M0 && ideal > 0 ? power_of_two_from(ideal) : ideal;
+}
+
 BlockFit ScaleSearch::search_mse_in_stream(const BlockValues& block, const Extent& extent, float unit) const {
   const float ideal = ideal_scale(extent);
-  BlockFit best = store(ideal, extent);
+  BlockFit best = store(mse_candidate(ideal, 0), extent);
   double least = error(block, best, unit);
   uint32_t previous = best.scale_pattern;
-  for (size_t i = 1; i < kMseSteps; ++i) {
-    const BlockFit candidate = store(ideal * mse_factor(i), extent);
+  for (size_t i = 1; i < kMseCandidates; ++i) {
+    const BlockFit candidate = store(mse_candidate(ideal, i), extent);
     if (candidate.scale_pattern == previous) continue;
     previous = candidate.scale_pattern;
     if (const double e = error(block, candidate, unit); e < least) {
@@ -261,12 +274,12 @@ BlockFit ScaleSearch::search_mse(const BlockValues& block, const Extent& extent,
   constexpr size_t kAtATime = 4;
   check_interrupt();
   const float ideal = ideal_scale(extent);
-  const auto candidate = [&](size_t i) { return store(ideal * mse_factor(i), extent); };
-  std::array<float, kMseSteps> scales, zeros;
-  std::array<size_t, kMseSteps> numbers;  // of the candidates that differ from the one before
+  const auto candidate = [&](size_t i) { return store(mse_candidate(ideal, i), extent); };
+  std::array<float, kMseCandidates> scales, zeros;
+  std::array<size_t, kMseCandidates> numbers;  // of the candidates that differ from the one before
   size_t count = 0;
   uint32_t previous = 0;
-  for (size_t i = 0; i < kMseSteps; ++i) {
+  for (size_t i = 0; i < kMseCandidates; ++i) {
     const BlockFit fit = candidate(i);
     if (i > 0 && (fit.scale_pattern == previous || !(fit.scale > 0))) continue;
     previous = fit.scale_pattern;

@@ -5,7 +5,8 @@
 //   percentile  the same with the value at 1-based sorted position floor(P/100 * n + 0.5) of |x| in place of
 //               the maximum; with a zero point, positions of P and 100 - P of x. Where that is 0, the maximum
 //   mse         the best of 36 factors 0.30, 0.32, ..., 1.00 of the absmax ideal, by the squared error of the
-//               values as stored, ties to the larger factor
+//               values as stored, ties to the larger factor. Where scales are powers of two (e8m0), the nearest
+//               to the absmax ideal may clip a third of the range: the least that clips nothing is tried as well
 //   lsq         alternating least squares: codes for s, then s = sum(x v) / sum(v^2) over the codes' values
 //               v, until the codes stay; kept when better than absmax
 //   hqo         half-quadratic splitting (HQQ): s = median((x - shrink(x - x_q)) / v) with
@@ -75,6 +76,7 @@ class ScaleSearch {
   float ideal_scale(const Extent& extent) const;
   BlockFit store(float ideal, const Extent& extent) const;
   void set_zero(BlockFit& fit, float ideal_zero) const;
+  float mse_candidate(float ideal, size_t i) const;
   double error(const BlockValues& block, const BlockFit& fit, float unit) const;
   double stream_error(const BlockValues& block, const BlockFit& fit, float unit) const;
   BlockFit search_mse(const BlockValues& block, const Extent& extent, float unit) const;

@@ -63,6 +63,12 @@ Profile profile_named(std::string_view name) {
   throw usage_error(unknown_name("profile", name, names) + " (finn, hls4ml, qonnx, onnxruntime)");
 }
 
+Profile qonnx_profile_named(std::string_view name) {
+  const Profile profile = profile_named(name);
+  if (profile != Profile::kOnnxruntime) return profile;
+  throw usage_error("onnxruntime knows none of QONNX's operators: write --to qcdq, which needs no profile");
+}
+
 std::vector<Finding> lint(const Graph& graph, Profile profile) {
   return check(prepared(graph), profile, nullptr);
 }

@@ -25,6 +25,9 @@ std::span<const Profile> all_profiles();
 /// Throws usage Error, which names the nearest one.
 Profile profile_named(std::string_view name);
 
+/// One of those that QONNX files are written for: all but onnxruntime's. Throws usage Error.
+Profile qonnx_profile_named(std::string_view name);
+
 struct Finding {
   std::string rule;
   std::string node;     ///< its name, or that of a value; what of the file it is where it is neither

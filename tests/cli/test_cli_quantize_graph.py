@@ -176,6 +176,12 @@ def test_wrong_usage(crumb, tmp_path):
     error = refused(model, "-o", tmp_path / "q.onnx", "--weights", "int4:group=5", status=1)
     assert "'stem.weight'" in error and "27 columns" in error
     assert "not yet" in refused(model, "-o", tmp_path / "q.onnx", "--weights", "int8", "--activations", "int8:channel")
+    assert "--weights keep" in refused(model, "-o", tmp_path / "q.onnx", "--activations", "uint8")
+    for opset in ("0", "-1"):
+        error = refused(model, "-o", tmp_path / "q.onnx", "--weights", "int8", "--opset", opset)
+        assert "operator set of ONNX" in error
+    error = refused(model, "-o", tmp_path / "q.onnx", "--weights", "int8", "--profile", "onnxruntime")
+    assert "qcdq" in error
     assert not any(tmp_path.glob("q.*"))
 
 
@@ -463,6 +469,37 @@ def test_a_network_that_torch_exports(quantize, tmp_path):
     assert report["outputs"][0]["sqnr_db"] > 25
     assert len(activations(made)) == len(report["activations"])
     assert sum(row["spec"] is not None for row in report["weights"]) == 4
+
+
+@engine_needed
+def test_the_residual_sums_of_a_transformer_with_open_sizes(quantize, tmp_path):
+    """Inference names the sizes of the two branches differently: behind Shape and Reshape, and beside them."""
+    torch = pytest.importorskip("torch")
+
+    class Block(torch.nn.Module):
+        def __init__(self, width=32, heads=4):
+            super().__init__()
+            self.q, self.k, self.v, self.o = (torch.nn.Linear(width, width) for _ in range(4))
+            self.norm, self.heads = torch.nn.LayerNorm(width), heads
+
+        def forward(self, x):
+            batch, length, width = x.shape
+            q, k, v = (
+                layer(x).view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+                for layer in (self.q, self.k, self.v)
+            )
+            mixed = torch.softmax(q @ k.transpose(-1, -2) / 3, -1) @ v
+            return self.norm(x + self.o(mixed.transpose(1, 2).reshape(batch, length, width)))
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(Block(), Block()).eval()
+    torch.onnx.export(net, (torch.randn(8, 6, 32),), tmp_path / "m.onnx", input_names=["x"], dynamo=False,
+                      dynamic_axes={"x": {0: "batch", 1: "length"}}, opset_version=17)  # fmt: skip
+    np.save(tmp_path / "x.npy", torch.randn(8, 6, 32).numpy())
+    report, _ = quantize(tmp_path / "m.onnx", "--scheme", "W8A8", "--data", tmp_path / "x.npy")
+    sums = [row for row in report["activations"] if "(Add)" in str(row)]
+    assert len(sums) >= 2, report["activations"]
+    assert report["outputs"][0]["sqnr_db"] > 20
 
 
 # --- a packed file ---------------------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """crumb run: inputs by name, any batch, every output, and mistakes named."""
 
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
 from onnx import TensorProto as T
@@ -101,3 +104,14 @@ def test_an_engine_that_is_absent_is_said(crumb, tmp_path, x, monkeypatch):
     monkeypatch.setenv("CRUMB_ENGINE", str(tmp_path / "none.so"))
     error = crumb("run", model, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy", status=1).stderr
     assert "LibTorch" in error and "none.so" in error
+
+
+def test_an_engine_of_another_build_is_refused(crumb, tmp_path, x, monkeypatch):
+    compiler = shutil.which("cc") or pytest.skip("needs a C compiler")
+    (tmp_path / "other.c").write_text('const char* crumb_engine_interface() { return "older"; } void crumb_engine() {}')
+    subprocess.run([compiler, "-shared", "-fPIC", tmp_path / "other.c", "-o", tmp_path / "other.so"], check=True)
+    model = dense(tmp_path / "m.onnx", 1)
+    x(1, 4)
+    monkeypatch.setenv("CRUMB_ENGINE", str(tmp_path / "other.so"))
+    error = crumb("run", model, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy", status=1).stderr
+    assert "another version" in error and "other.so" in error

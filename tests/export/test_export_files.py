@@ -212,6 +212,14 @@ def test_wrong_usage(crumb, shared, tmp_path):
     assert source.is_file()
     done = crumb("export", source, "-o", tmp_path / "o.onnx", "--to", "qonnx", "--shape", "nobody=1x2", status=1)
     assert "nobody" in done.stderr
+    for verb in (["export", source, "-o"], ["convert", source]):
+        done = crumb(*verb, tmp_path / "o.txt", "--to", "qcdq", status=2)
+        assert ".onnx" in done.stderr
+        done = crumb(*verb, tmp_path / "o.onnx", "--to", "qcdq", "--opset", "0", status=2)
+        assert "operator set of ONNX" in done.stderr
+        done = crumb(*verb, tmp_path / "o.onnx", "--to", "qonnx", "--profile", "onnxruntime", status=2)
+        assert "qcdq" in done.stderr
+    assert not any(tmp_path.glob("o.*"))
 
 
 def test_no_output_overwrites_an_input(crumb, engine, shared, tmp_path):

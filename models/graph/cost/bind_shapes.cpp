@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <span>
+#include <utility>
 
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
@@ -73,6 +76,29 @@ bool fold_shapes(Graph& graph) {
   return any;
 }
 
+/// Open sizes as primes, so that sums and products of them hardly meet.
+Graph bound_to(Graph graph, std::span<const std::int64_t> primes) {
+  std::map<std::string, std::vector<std::int64_t>> given;
+  Symbols symbols;
+  std::size_t used = 0;
+  for (const std::string& name : graph.inputs) {
+    const auto shape = graph.shape_of(name);
+    if (!shape) continue;  // bind_shapes says so
+    for (const Dim& dim : *shape) {
+      std::int64_t size = dim.size;
+      if (!dim.known()) {
+        const std::int64_t next = primes[used % primes.size()];
+        if (dim.symbol.empty()) ++used;
+        const bool fresh = !dim.symbol.empty() && symbols.emplace(dim.symbol, next).second;
+        if (fresh) ++used;
+        size = dim.symbol.empty() ? next : symbols.at(dim.symbol);
+      }
+      given[name].push_back(size);
+    }
+  }
+  return bind_shapes(std::move(graph), given);
+}
+
 }  // namespace
 
 Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int64_t>>& given) {
@@ -103,6 +129,42 @@ Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int6
     }
   }
   return resolve_shapes(std::move(graph));
+}
+
+Graph unify_symbols(Graph graph) {
+  static constexpr std::int64_t kFirst[] = {251, 257, 263, 269, 271, 277},
+                                kSecond[] = {313, 317, 331, 337, 347, 349};
+  const auto is_open = [&](const std::string& name) {
+    const auto shape = graph.shape_of(name);
+    return shape && std::ranges::any_of(*shape, [](const Dim& dim) { return !dim.known(); });
+  };
+  if (std::ranges::none_of(graph.inputs, is_open)) return graph;
+  std::optional<Graph> first, second;
+  try {
+    first = bound_to(graph, kFirst);
+    second = bound_to(graph, kSecond);
+  } catch (const Error&) {
+    return graph;  // it takes other sizes only
+  }
+  std::map<std::pair<std::int64_t, std::int64_t>, std::string> symbols;
+  // The inputs' own names come first, then those that inference gave.
+  const auto name_sizes = [&](const std::string& name, Shape& shape, bool replace) {
+    const auto one = first->shape_of(name), other = second->shape_of(name);
+    if (!one || !other || one->size() != shape.size() || other->size() != shape.size()) return;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      const std::pair sizes{(*one)[i].size, (*other)[i].size};
+      if (shape[i].known() || sizes.first < 0 || sizes.second < 0 || sizes.first == sizes.second) continue;
+      const std::string own = shape[i].symbol;
+      if (!own.empty()) symbols.emplace(sizes, own);
+      const auto found = symbols.find(sizes);
+      if (replace && found != symbols.end()) shape[i] = Dim(found->second);
+    }
+  };
+  for (const std::string& name : graph.inputs) name_sizes(name, *graph.values.at(name).shape, false);
+  for (auto& [name, value] : graph.values) {
+    if (value.shape) name_sizes(name, *value.shape, true);
+  }
+  return graph;
 }
 
 Graph resolve_shapes(Graph graph) {

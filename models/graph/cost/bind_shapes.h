@@ -19,4 +19,10 @@ Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int6
 /// Nodes stay as they are.
 Graph resolve_shapes(Graph graph);
 
+/// The graph with one symbol for sizes that are the same: inference names what it cannot follow anew at each node, so
+/// two branches of a residual sum seem to differ. Sizes are taken for the same that are so, and change together, when
+/// the inputs' open sizes are bound to two sets of numbers; nothing becomes a number by that. Where the network takes
+/// no such sizes, the graph stays as it is.
+Graph unify_symbols(Graph graph);
+
 }  // namespace crumb::graph

@@ -183,7 +183,7 @@ Graph prepare(Graph graph, const Recipe& recipe, const Engine* engine) {
   if (recipe.batch_norm == Recipe::BatchNorm::kFold) {
     graph = with_old_names(fold_batch_norm(std::move(graph)), "_folded");
   }
-  return resolve_shapes(std::move(graph));
+  return unify_symbols(resolve_shapes(std::move(graph)));
 }
 
 }  // namespace crumb::graph

@@ -38,12 +38,26 @@ std::uint64_t place_of(std::uint64_t count, double p) {
   return static_cast<std::uint64_t>(std::clamp(std::floor(p / 100 * n + 0.5), 1.0, n)) - 1;
 }
 
-ScaleAndZero fit_of(const QuantSpec& spec, std::span<const float> values) {
+ScaleAndZero search_of(const QuantSpec& spec, std::span<const float> values) {
   const CodeGrid grid = make_code_grid(*spec.number, spec.range, spec.round);
   const ScaleSearch search(spec, grid);
   const std::uint64_t n = values.size();
   const BlockFit fit = search.fit({.data = values.data(), .rows = 1, .cols = n, .stride = n, .index = 0});
   return {.scale = fit.scale, .zero_point = fit.zero};
+}
+
+/// Where scales are powers of two, the nearest one may clip a third of the range that was asked for. mse weighs
+/// that itself; the others get the least one that covers it.
+ScaleAndZero fit_of(const QuantSpec& spec, std::span<const float> values) {
+  if (spec.scale != ScaleFormat::kE8M0 || spec.search == Search::kMse) return search_of(spec, values);
+  QuantSpec exact = spec;
+  exact.scale = ScaleFormat::kF32;
+  ScaleAndZero fit = search_of(exact, values);
+  if (!(fit.scale > 0)) return fit;
+  int exponent = 0;
+  if (std::frexp(fit.scale, &exponent) == 0.5F) --exponent;
+  fit.scale = std::ldexp(1.0F, std::clamp(exponent, -127, 127));
+  return fit;
 }
 
 }  // namespace
@@ -62,7 +76,11 @@ float shift_of(const QuantSpec& spec, float zero_point) {
 bool saturates(const QuantSpec& spec, float scale, float zero_point, float x) {
   const NumberFormat& number = *spec.number;
   if (number.grid == Grid::kBinary) return false;
-  if (number.grid == Grid::kMinifloat) return std::fabs(x / scale) > number.largest_value(spec.range);
+  if (number.grid == Grid::kMinifloat) {
+    // As for integers, what rounds to the largest value is not cut off: half a step beyond it is.
+    const float largest = number.largest_value(spec.range);
+    return std::fabs(x / scale) >= largest + std::ldexp(0.5F, std::ilogb(largest) - number.mantissa_bits);
+  }
   const float code = round_to_integer(x / scale + shift_of(spec, zero_point), spec.round);
   return code < static_cast<float>(number.least_code(spec.range)) ||
          code > static_cast<float>(number.greatest_code(spec.range));

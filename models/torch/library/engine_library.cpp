@@ -1,6 +1,10 @@
 // The shared library that the crumb command opens when a verb executes a graph (cli/open_engine.h).
 #include "models/torch/execute/engine.h"
 
+extern "C" __attribute__((visibility("default"))) const char* crumb_engine_interface() {
+  return CRUMB_ENGINE_INTERFACE;
+}
+
 extern "C" __attribute__((visibility("default"))) crumb::graph::Engine* crumb_engine() {
   return &crumb::torch_ops::engine();
 }

@@ -40,7 +40,7 @@ ScaleAndZero of_tensor(const std::string& spec, std::span<const float> values) {
 const char* const kSpecs[] = {"int8",
                               "uint8",
                               "uint4:zero=int",
-                              "int8:scale=e8m0",
+                              "int8:scale=e8m0:search=mse",
                               "int4:search=mse",
                               "uint8:search=mse:zero=int",
                               "int8:search=percentile=99.9",
@@ -64,6 +64,36 @@ TEST_CASE("statistics: the scale of values seen in any pieces is that of a tenso
         CHECK(found.zero_point == expected.zero_point);
       }
     }
+  }
+}
+
+TEST_CASE("statistics: a scale that is a power of two is the least that covers what was seen") {
+  for (const char* spec :
+       {"int4", "uint8:zero=int", "e2m1", "int8:search=percentile=99", "int6:search=ema"}) {
+    for (unsigned seed = 0; seed < 20; ++seed) {
+      CAPTURE(spec);
+      CAPTURE(seed);
+      std::vector<float> values = normal(200, seed, 0.3F);
+      for (float& value : values) value *= static_cast<float>(seed + 1);
+      const ScaleAndZero exact = fit(spec, values, 50),
+                         found = fit(std::string(spec) + ":scale=e8m0", values, 50);
+      CHECK(found.scale >= exact.scale);
+      CHECK(found.scale < 2 * exact.scale);
+      CHECK(std::exp2(std::round(std::log2(found.scale))) == found.scale);
+      CHECK(found.zero_point == exact.zero_point);
+    }
+  }
+  CHECK(fit("int4:scale=e8m0", std::vector<float>{14}, 1).scale == 2);  // 14 / 7: a power of two already
+}
+
+TEST_CASE("statistics: what rounds to the largest value is not cut off") {
+  const QuantSpec e2m1 = QuantSpec::parse_activations("e2m1");
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    const float most = std::fabs(normal(1, seed)[0]);
+    const float scale = scale_for(e2m1, most, most).scale;
+    CHECK_FALSE(saturates(e2m1, scale, 0, most));
+    CHECK_FALSE(saturates(e2m1, scale, 0, -6.9F * scale));  // 6 and what would be 8 lie 2 apart: half is 1
+    CHECK(saturates(e2m1, scale, 0, 7.1F * scale));
   }
 }
 
@@ -139,8 +169,8 @@ TEST_CASE("statistics: what is cut off") {
   CHECK(cut("uint8:zero=int", 10, -5.3F));
   CHECK(cut("int2h", 0, 1.1F));
   CHECK_FALSE(cut("int2h", 0, 0.9F));
-  CHECK(cut("e4m3fn", 0, 224.5F));
-  CHECK_FALSE(cut("e4m3fn", 0, 224));
+  CHECK(cut("e4m3fn", 0, 232));
+  CHECK_FALSE(cut("e4m3fn", 0, 231));
   CHECK_FALSE(cut("binary", 0, 1e30F));
 }
 
