@@ -47,8 +47,7 @@ using Steps = std::priority_queue<Step, std::vector<Step>, std::greater<>>;
 /// One row on its way into the budget.
 class RowRepair {
  public:
-  RowRepair(std::span<std::int64_t> codes, std::span<const double> latent, IntegerRange input,
-            WorstSums sums)
+  RowRepair(std::span<std::int64_t> codes, std::span<const double> latent, IntegerRange input, WorstSums sums)
       : codes_(codes), latent_(latent), sums_(sums), original_(codes.begin(), codes.end()) {
     const IntegerRange x = input.with_zero();
     relief_[0] = {.of_max = x.high, .of_min = -x.low};
@@ -63,8 +62,8 @@ class RowRepair {
     while (sums_.max > most || sums_.min < least) {
       Steps* best = nullptr;
       for (const std::size_t sign : {0u, 1u}) {
-        const bool helps = (sums_.max > most && relief_[sign].of_max > 0) ||
-                           (sums_.min < least && relief_[sign].of_min > 0);
+        const bool helps =
+            (sums_.max > most && relief_[sign].of_max > 0) || (sums_.min < least && relief_[sign].of_min > 0);
         Steps& steps = steps_[sign];
         if (helps && !steps.empty() && (!best || best->top() > steps.top())) best = &steps;
       }
@@ -194,7 +193,8 @@ int outer_accumulator_bits(int bits, std::size_t length, std::size_t tile) {
 std::int64_t repair_row(std::span<std::int64_t> codes, std::span<const double> latent, IntegerRange input,
                         int bits, std::int64_t start) {
   const auto sums = worst_sums(codes, input, start);
-  if (!sums) throw Error("the worst sums of a row of " + std::to_string(codes.size()) + " codes pass 64 bits");
+  if (!sums)
+    throw Error("the worst sums of a row of " + std::to_string(codes.size()) + " codes pass 64 bits");
   if (fits(*sums, bits)) return 0;
   const auto taken = RowRepair(codes, latent, input, *sums).run(bits);
   if (!taken) {
@@ -210,9 +210,8 @@ std::int64_t repair_tiles(std::span<std::int64_t> codes, std::span<const double>
   std::int64_t taken = 0;
   for (std::size_t first = 0; first < codes.size(); first += tile) {
     const std::size_t count = std::min(tile, codes.size() - first);
-    taken += repair_row(codes.subspan(first, count),
-                        latent.empty() ? latent : latent.subspan(first, count), input, bits,
-                        first == 0 ? start : 0);
+    taken += repair_row(codes.subspan(first, count), latent.empty() ? latent : latent.subspan(first, count),
+                        input, bits, first == 0 ? start : 0);
   }
   return taken;
 }

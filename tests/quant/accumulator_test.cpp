@@ -37,7 +37,8 @@ TEST_CASE("budgets are the papers'") {
   CHECK(a2q_budget(8, 4, false, 500) == 0);
   for (int bits = 1; bits <= 8; ++bits) {
     for (const bool is_signed : {false, true}) {
-      CHECK(a2q_plus_budget(12, integer_range(bits, is_signed)) == doctest::Approx(a2q_plus_budget(12, bits)));
+      CHECK(a2q_plus_budget(12, integer_range(bits, is_signed)) ==
+            doctest::Approx(a2q_plus_budget(12, bits)));
       CHECK(a2q_budget(12, integer_range(bits, is_signed)) >= a2q_budget(12, bits, is_signed));
     }
   }
