@@ -386,6 +386,15 @@ def test_biases_at_the_scale_of_input_and_weight(quantize, tmp_path, images):
 
 
 @engine_needed
+def test_biases_of_convolutions_for_finn(quantize, crumb, tmp_path, images):
+    """Their quantizers make columns themselves: FINN takes no Reshape behind a quantizer of constants."""
+    quantize(cnn(tmp_path / "m.onnx", 1), "--weights", "int4", "--activations", "uint4", "--biases", "int32",
+             "--data", images, "--profile", "finn")  # fmt: skip
+    found = json.loads(crumb("lint", tmp_path / "q.onnx", "--for", "finn", "--json").stdout)
+    assert found["findings"] == []
+
+
+@engine_needed
 def test_a_rule_by_operator(quantize, tmp_path, images):
     (tmp_path / "r.yaml").write_text("""
 weights: int8

@@ -1,6 +1,8 @@
 // fold_batch_norm and extract_conv_bias.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "models/graph/edit.h"
 #include "models/graph/passes/passes.h"
@@ -127,6 +129,28 @@ bool fold(Graph& graph, const Links& links, std::vector<std::size_t>& now, std::
   return true;
 }
 
+/// The quantizer of a constant vector, its constants reshaped instead of what it makes; nothing where one of them is
+/// no constant, or neither one number nor as many as the vector has.
+std::optional<Node> column_quantizer(Graph& graph, const Node& quantizer,
+                                     const std::vector<std::int64_t>& column) {
+  const Tensor* vector = constant_input(graph, quantizer, 0);
+  if (!is_quantizer(quantizer) || !vector || vector->rank() != 1) return std::nullopt;
+  for (std::size_t i = 0; i < quantizer.inputs.size(); ++i) {
+    const Tensor* constant = constant_input(graph, quantizer, i);
+    if (!constant || (constant->size() != 1 && constant->shape() != vector->shape())) return std::nullopt;
+  }
+  Node made = quantizer;
+  for (std::string& input : made.inputs) {
+    const Tensor& constant = graph.initializers.at(input);
+    if (&input != &made.inputs[0] && constant.size() == 1) continue;
+    std::vector<std::int64_t> shape = column;
+    shape[1] = constant.size();
+    input = add_constant(graph, input + "_column", constant.reshaped(shape));
+  }
+  made.outputs = {add_value(graph, quantizer.outputs[0] + "_column", {.type = ElementType::kFloat})};
+  return made;
+}
+
 }  // namespace
 
 Graph fold_batch_norm(Graph graph) {
@@ -141,7 +165,12 @@ Graph fold_batch_norm(Graph graph) {
 Graph extract_conv_bias(Graph graph) {
   graph = infer_shapes(sorted(std::move(graph)));
   std::vector<Node> nodes;
-  for (Node& node : std::exchange(graph.nodes, {})) {
+  const auto quantizer_of = [&](const std::string& bias, const std::vector<std::int64_t>& column) {
+    const auto maker = std::ranges::find_if(
+        nodes, [&](const Node& node) { return is_quantizer(node) && node.outputs[0] == bias; });
+    return maker == nodes.end() ? std::nullopt : column_quantizer(graph, *maker, column);
+  };
+  for (Node node : std::vector<Node>(graph.nodes)) {  // the graph keeps its own: new names are none of theirs
     const Value* weight = node.has_input(1) ? graph.find(node.inputs[1]) : nullptr;
     const Tensor* constant = constant_input(graph, node, 1);
     const std::size_t rank = constant                  ? constant->shape().size()
@@ -160,8 +189,11 @@ Graph extract_conv_bias(Graph graph) {
     if (const Tensor* values = graph.constant(bias)) {
       shape[1] = values->size();
       shaped = add_constant(graph, bias + "_column", values->reshaped(shape));
-    } else {
-      // A bias that is computed, by a quantizer say.
+    } else if (auto quantizer = quantizer_of(bias, shape)) {
+      quantizer->name = graph.unused_node_name(node.name + "_bias_quant");
+      shaped = quantizer->outputs[0];
+      nodes.push_back(std::move(*quantizer));
+    } else {  // a bias that is computed
       const std::string target =
           add_constant(graph, bias + "_shape", Tensor::ints({static_cast<std::int64_t>(rank)}, shape));
       shaped = add_value(graph, bias + "_column", {.type = ElementType::kFloat});

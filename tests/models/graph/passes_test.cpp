@@ -108,6 +108,28 @@ TEST_CASE("a convolution's bias becomes an Add of its rank") {
   CHECK_FALSE(made.nodes[0].has_input(2));
 }
 
+TEST_CASE("the quantizer of a convolution's bias makes a column itself") {
+  for (const bool per_channel : {false, true}) {
+    CAPTURE(per_channel);
+    Builder b({1, 2, 5, 5});
+    b.constant("w", {3, 2, 3, 3}, std::vector<float>(54, 0.5f));
+    b.constant("c", {3}, {1, -2, 3});
+    b.constant("s", per_channel ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>{},
+               per_channel ? std::vector<float>{0.5f, 0.25f, 1} : std::vector<float>{0.5f});
+    b.constant("z", {}, {0});
+    b.constant("n", {}, {8});
+    b.node("Quant", {"c", "s", "z", "n"}, {"q"}, {{"signed", std::int64_t{1}}, {"narrow", std::int64_t{0}}},
+           kQonnxDomain);
+    b.node("Conv", {"x", "w", "q"}, {"y"});
+    const Graph made = tidy(extract_conv_bias(b.graph));
+    CHECK(b.ops(made).find("Reshape") == std::string::npos);
+    const auto quant = std::ranges::find_if(made.nodes, is_quantizer);
+    REQUIRE(quant != made.nodes.end());
+    CHECK(made.constant(quant->inputs[0])->shape() == std::vector<std::int64_t>{1, 3, 1, 1});
+    if (per_channel) CHECK(made.constant(quant->inputs[1])->shape() == std::vector<std::int64_t>{1, 3, 1, 1});
+  }
+}
+
 TEST_CASE("batch norm is folded into weights of its own only") {
   const auto build = [](bool shared) {
     Builder b({1, 2, 5, 5});
