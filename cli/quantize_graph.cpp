@@ -111,6 +111,7 @@ void quantize_graph(const QuantizeGraph& wish) {
   const double start = now_seconds();
   const Target target = target_of(wish);
   const Recipe recipe = recipe_of(wish.recipe);
+  refuse_training_fields(recipe);
   if (recipe.zstd > 0 && !is_packed(wish.output) && !wish.output.empty()) {
     throw usage_error("zstd compresses packed files, found " + quote_text(wish.output));
   }

@@ -13,6 +13,10 @@ constexpr std::pair<std::string_view, std::string RecipeFlags::*> kGraphFlags[] 
     {"biases", &RecipeFlags::biases},
     {"batch_norm", &RecipeFlags::batch_norm}};
 
+/// Fields that only say something of training.
+constexpr std::pair<std::string_view, std::string RecipeFlags::*> kTrainingFlags[] = {
+    {"accumulator", &RecipeFlags::accumulator}, {"scales", &RecipeFlags::scales}};
+
 /// An empty value would pass for a flag that was not given.
 std::string not_empty(const std::string& value) {
   return value.empty() ? "found nothing, expected a value" : "";
@@ -82,6 +86,10 @@ void add_recipe_flags(CLI::App& verb, RecipeFlags& flags) {
   for (const auto& [key, member] : kGraphFlags) add_field_flag(verb, key, flags.*member);
 }
 
+void add_training_flags(CLI::App& verb, RecipeFlags& flags) {
+  for (const auto& [key, member] : kTrainingFlags) add_field_flag(verb, key, flags.*member);
+}
+
 Recipe recipe_of(const RecipeFlags& flags) {
   const int given = !flags.scheme.empty() + !flags.weights.empty() + !flags.recipe.empty();
   if (given == 0 && !flags.activations.empty()) {
@@ -106,6 +114,9 @@ Recipe recipe_of(const RecipeFlags& flags) {
 void apply_flags(const RecipeFlags& flags, Recipe& recipe) {
   if (!flags.zstd.empty()) set_field("zstd", flags.zstd, recipe);
   for (const auto& [key, member] : kGraphFlags) {
+    if (!(flags.*member).empty()) set_field(key, flags.*member, recipe);
+  }
+  for (const auto& [key, member] : kTrainingFlags) {
     if (!(flags.*member).empty()) set_field(key, flags.*member, recipe);
   }
   if (!flags.include.empty() && !recipe.weights) {

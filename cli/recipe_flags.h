@@ -13,6 +13,7 @@ namespace crumb::cli {
 struct RecipeFlags {
   std::string scheme, recipe, weights, embeddings, zstd;
   std::string activations, inputs, biases, batch_norm;  ///< of a graph
+  std::string accumulator, scales;                      ///< of training
   std::vector<std::string> include, exclude, set;
 
   /// Whether --scheme, --weights or --recipe says how weights are quantized.
@@ -20,6 +21,9 @@ struct RecipeFlags {
 };
 
 void add_recipe_flags(CLI::App& verb, RecipeFlags& flags);
+
+/// Those that only training can follow, besides.
+void add_training_flags(CLI::App& verb, RecipeFlags& flags);
 
 /// What --scheme, --weights and --recipe (exactly one of them) say, then changed by the other flags. Throws
 /// Error(kUsage).

@@ -224,6 +224,7 @@ void refuse_graph_fields(const Recipe& recipe) {
 
 std::vector<PlannedTensor> plan_tensors(const std::vector<TensorEntry>& tensors, const nlohmann::json* config,
                                         const Recipe& recipe) {
+  refuse_training_fields(recipe);
   refuse_graph_fields(recipe);
   return Planner(tensors, config, recipe).plan();
 }

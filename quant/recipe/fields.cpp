@@ -125,6 +125,20 @@ const Field<Recipe> kRecipeFields[] = {
      [](const Recipe& recipe) {
        return recipe.batch_norm == Recipe::BatchNorm::kFold ? Values{} : Values{"keep"};
      }},
+    {{"accumulator", FieldKind::kGoal, "BITS:METHOD[:tile=N] or none",
+      "For training: the register of every layer between the first and the last, by a2q or a2q_plus (none)",
+      "16:a2q_plus", "--accumulator"},
+     [](Recipe& recipe, const Values& values) { recipe.accumulator = parse_accumulator(values[0]); },
+     [](const Recipe& recipe) {
+       return recipe.accumulator ? Values{to_string(recipe.accumulator)} : Values{};
+     }},
+    {{"scales", FieldKind::kScalar, "learned, statistics, weight_norm or mean",
+      "For training: how scales of weights are found (learned)", "statistics", "--scales"},
+     [](Recipe& recipe, const Values& values) { recipe.scales = parse_weight_scales(values[0]); },
+     [](const Recipe& recipe) {
+       return recipe.scales == WeightScales::kLearned ? Values{}
+                                                      : Values{std::string(name_of(recipe.scales))};
+     }},
     {{"stages", FieldKind::kNotYet, "", "methods beyond rounding come with graphs"}},
 };
 
@@ -154,7 +168,28 @@ const Field<Rule> kRuleFields[] = {
       "uint8:tensor", ""},
      [](Rule& rule, const Values& values) { rule.activations.emplace(parse_activations_or_keep(values[0])); },
      [](const Rule& rule) { return rule.activations ? Values{to_string(*rule.activations)} : Values{}; }},
-    {{"accumulator", FieldKind::kNotYet, "", "accumulators come with graphs"}},
+    {{"accumulator", FieldKind::kGoal, "BITS:METHOD[:tile=N] or none",
+      "For training: the register of the layers that match", "{bits: 16, method: a2q, tile: 64}", ""},
+     [](Rule& rule, const Values& values) { rule.accumulator.emplace(parse_accumulator(values[0])); },
+     [](const Rule& rule) { return rule.accumulator ? Values{to_string(*rule.accumulator)} : Values{}; }},
+    {{"scales", FieldKind::kScalar, "learned, statistics, weight_norm or mean",
+      "For training: how scales of the weights that match are found", "statistics", ""},
+     [](Rule& rule, const Values& values) { rule.scales = parse_weight_scales(values[0]); },
+     [](const Rule& rule) { return rule.scales ? Values{std::string(name_of(*rule.scales))} : Values{}; }},
+};
+
+const Field<AccumulatorGoal> kGoalFields[] = {
+    {{"bits", FieldKind::kScalar, "2 to 63", "Bits of the register, its sign among them", "16", "", true},
+     [](AccumulatorGoal& goal, const Values& values) { goal.bits = parse_accumulator_bits(values[0]); },
+     [](const AccumulatorGoal& goal) { return Values{std::to_string(goal.bits)}; }},
+    {{"method", FieldKind::kScalar, "a2q or a2q_plus", "How weights keep to it (a2q_plus)", "a2q", ""},
+     [](AccumulatorGoal& goal, const Values& values) { goal.method = parse_accumulator_method(values[0]); },
+     [](const AccumulatorGoal& goal) { return Values{std::string(name_of(goal.method))}; }},
+    {{"tile", FieldKind::kScalar, "N", "So many products share a register (the whole row)", "64", ""},
+     [](AccumulatorGoal& goal, const Values& values) { goal.tile = parse_accumulator_tile(values[0]); },
+     [](const AccumulatorGoal& goal) {
+       return goal.tile > 0 ? Values{std::to_string(goal.tile)} : Values{};
+     }},
 };
 
 const Field<Rule::Match> kMatchFields[] = {
@@ -205,6 +240,10 @@ std::span<const Field<Rule>> fields_of<Rule>() {
 template <>
 std::span<const Field<Rule::Match>> fields_of<Rule::Match>() {
   return kMatchFields;
+}
+template <>
+std::span<const Field<AccumulatorGoal>> fields_of<AccumulatorGoal>() {
+  return kGoalFields;
 }
 
 const Field<Recipe>& recipe_field(std::string_view key) {

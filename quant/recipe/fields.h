@@ -15,6 +15,7 @@ enum class FieldKind {
   kScalar,  ///< one scalar
   kList,    ///< a scalar, or a list of them
   kMatch,   ///< the map of a rule's match
+  kGoal,    ///< one scalar, or a map of an accumulator's fields
   kRules,   ///< a list of maps, a rule each
   kNotYet,  ///< a key of the design that is not supported yet: refused
 };
@@ -25,14 +26,14 @@ struct FieldInfo {
   std::string_view type;     ///< what may stand there, for people: "SPEC or keep"
   std::string_view help;     ///< one line
   std::string_view example;  ///< a value
-  std::string_view flag;     ///< of crumb quantize; empty where there is none
+  std::string_view flag;     ///< of crumb quantize, or of crumb train; empty where there is none
   bool required = false;
 };
 
-/// A row for a field of T: Recipe, Rule or Rule::Match.
+/// A row for a field of T: Recipe, Rule, Rule::Match or AccumulatorGoal.
 template <class T>
 struct Field : FieldInfo {
-  /// Sets the field from its scalars (kScalar: exactly one). Throws Error(kUsage).
+  /// Sets the field from its scalars (kScalar, kGoal: exactly one). Throws Error(kUsage).
   void (*set)(T& owner, const std::vector<std::string>& values) = nullptr;
   /// The scalars that set() needs to give this value again; none where the field is left out.
   std::vector<std::string> (*print)(const T& owner) = nullptr;
@@ -46,6 +47,8 @@ template <>
 std::span<const Field<Rule>> fields_of<Rule>();
 template <>
 std::span<const Field<Rule::Match>> fields_of<Rule::Match>();
+template <>
+std::span<const Field<AccumulatorGoal>> fields_of<AccumulatorGoal>();
 
 /// The row of a recipe's field; the key must be one.
 const Field<Recipe>& recipe_field(std::string_view key);

@@ -91,6 +91,12 @@ class Reader {
       if constexpr (std::is_same_v<T, Recipe>) read_rules(value, owner.rules);
       return;
     }
+    if (field.kind == FieldKind::kGoal && value.kind == YamlNode::Kind::kMap) {
+      AccumulatorGoal goal;
+      (void)section(value, key, goal);
+      field.set(owner, {to_string(std::optional(goal))});
+      return;
+    }
     const bool list = field.kind == FieldKind::kList && value.kind == YamlNode::Kind::kList;
     std::vector<std::string> values;
     for (const YamlNode& item : list ? std::span(value.items) : std::span(&value, 1)) {
@@ -130,14 +136,16 @@ class Reader {
 
   void check_rule(size_t line, const std::map<std::string_view, size_t>& lines) const {
     const bool skips = lines.contains("skip");
-    for (const char* key : {"weights", "activations"}) {
+    for (const char* key : {"weights", "activations", "accumulator", "scales"}) {
       const std::string word(key);
       if (skips && lines.contains(key)) {
         fail(line, "the rule has both '" + word + "' and 'skip'; expected one of them");
       }
     }
-    if (!skips && !lines.contains("weights") && !lines.contains("activations")) {
-      fail(line, "the rule has neither 'weights' nor 'activations' nor 'skip: true'");
+    const auto given = [&](std::string_view key) { return lines.contains(key); };
+    if (!skips && !given("weights") && !given("activations") && !given("accumulator") && !given("scales")) {
+      fail(line,
+           "the rule has neither 'weights' nor 'activations', 'accumulator', 'scales' nor 'skip: true'");
     }
   }
 

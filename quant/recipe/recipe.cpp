@@ -39,6 +39,21 @@ Recipe preset_recipe(std::string_view scheme) {
   return recipe;
 }
 
+void refuse_training_fields(const Recipe& recipe) {
+  std::string found;
+  if (recipe.scales != WeightScales::kLearned) found = "scales: " + std::string(name_of(recipe.scales));
+  for (const Rule& rule : recipe.rules) {
+    if (!rule.is_for_training()) continue;
+    found = rule.accumulator ? "a rule with accumulator: " + to_string(*rule.accumulator)
+                             : "a rule with scales: " + std::string(name_of(*rule.scales));
+    if (!rule.origin.empty()) found += " (" + rule.origin + ")";
+  }
+  if (recipe.accumulator) found = "accumulator: " + to_string(recipe.accumulator);
+  if (found.empty()) return;
+  throw usage_error("the recipe has " + found +
+                    ", which is for training (crumb train); quantizing without training cannot do it");
+}
+
 Rule rule_for_tensors(const std::vector<std::string>& names, const SpecOrKeep& spec) {
   Rule rule;
   for (const std::string& name : names) rule.match.name.push_back(escape_glob(name));

@@ -18,6 +18,13 @@
 //   rules:
 //     - {match: {op: Conv, depthwise: true}, weights: int8, activations: uint8}
 //
+// For training alone (quant/recipe/training.h):
+//
+//   accumulator: 16:a2q_plus        # the register of every layer between the first and the last, or none
+//   scales: learned                 # how scales of weights are found: learned, statistics, weight_norm, mean
+//   rules:
+//     - {match: {op: Conv, depthwise: true}, accumulator: {bits: 16, method: a2q}, scales: statistics}
+//
 // Names (quant/recipe/name_pattern.h): a pattern stands for a tensor's full name or for the layer that owns it
 // (the name without its last component). A rule that gives `weights` reaches weights and embedding tables;
 // with match.role those roles only, `any` being every floating tensor; a pattern without wildcards that is a
@@ -36,6 +43,7 @@
 #include <vector>
 
 #include "quant/quant_spec.h"
+#include "quant/recipe/training.h"
 
 namespace crumb {
 
@@ -63,20 +71,25 @@ struct Rule {
 
   Match match;                            ///< something of it is given
   SpecOrKeep weights;                     ///< none: skip what matches
-  bool leaves_weights = false;            ///< the rule is about activations alone, and `weights` says nothing
+  bool leaves_weights = false;            ///< the rule has no `weights` and does not skip
   std::optional<SpecOrKeep> activations;  ///< none: the rule is about weights alone, unless it skips
+  std::optional<std::optional<AccumulatorGoal>> accumulator;  ///< of layers that it matches
+  std::optional<WeightScales> scales;                         ///< of weights that it matches
   bool optional = false;
 
   bool skips() const { return !weights && !leaves_weights; }
   /// Whether only graphs can do what it says.
   bool is_for_graphs() const { return activations || !match.op.empty() || match.depthwise; }
+  /// Whether only training can do what it says.
+  bool is_for_training() const { return accumulator || scales; }
 
   /// Where the rule comes from, for messages: "'mine.yaml' line 7", "--exclude". No part of its value.
   std::string origin;
 
   bool operator==(const Rule& other) const {
     return match == other.match && weights == other.weights && leaves_weights == other.leaves_weights &&
-           activations == other.activations && optional == other.optional;
+           activations == other.activations && accumulator == other.accumulator && scales == other.scales &&
+           optional == other.optional;
   }
 };
 
@@ -95,11 +108,17 @@ struct Recipe {
   int bias_bits = 0;                      ///< 0: biases stay
   BatchNorm batch_norm = BatchNorm::kFold;
 
+  std::optional<AccumulatorGoal> accumulator = {};
+  WeightScales scales = WeightScales::kLearned;
+
   bool operator==(const Recipe&) const = default;
 
   /// Reads a file. Throws Error(kUsage), also for one that cannot be read.
   static Recipe load(const std::filesystem::path& path);
 };
+
+/// Refuses what only training can do, for those who quantize without. Throws Error(kUsage) naming what was found.
+void refuse_training_fields(const Recipe& recipe);
 
 /// Reads YAML; `name` is what messages call it. Throws Error(kUsage) that says file, line, key, what was found
 /// and what was expected; nothing else, on any bytes.

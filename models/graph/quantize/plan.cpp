@@ -105,7 +105,9 @@ std::vector<PlannedConstant> planned_constants(const Graph& graph, const RuledGr
                        .output_axis = constant.output_axis,
                        .is_weight = constant.role != RuledConstant::Role::kOther,
                        .spec = constant.spec,
-                       .kept_because = constant.kept_because});
+                       .kept_because = constant.kept_because,
+                       .accumulator = constant.accumulator,
+                       .scales = constant.scales});
   }
   return planned;
 }

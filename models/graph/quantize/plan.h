@@ -33,6 +33,10 @@ struct PlannedConstant {
   bool is_weight = true;  ///< of an operator; else a recipe named it
   SpecOrKeep spec;
   std::string kept_because;  ///< where it stays
+
+  // For training; what quantizes without has refused recipes that say more than the defaults.
+  std::optional<AccumulatorGoal> accumulator;
+  WeightScales scales = WeightScales::kLearned;
 };
 
 struct PlannedEdge {

@@ -56,6 +56,8 @@ class Ruling {
       constant.kept_because = constant.spec  ? ""
                               : is_embedding ? "the recipe says embeddings: keep"
                                              : "the recipe says weights: keep";
+      if (!is_embedding) constant.accumulator = recipe_.accumulator;
+      constant.scales = recipe_.scales;
     }
   }
 
@@ -118,7 +120,7 @@ class Ruling {
         reached += set_activations(rule, activations);
       }
     }
-    if (!rule.leaves_weights) reached += apply_to_constants(rule, pattern, matched);
+    if (!rule.leaves_weights || rule.is_for_training()) reached += apply_to_constants(rule, pattern, matched);
     if (reached > 0 || rule.optional) return;
     refuse(rule, name, matched > 0);
   }
@@ -150,6 +152,8 @@ class Ruling {
       ++matched;
       const bool in_full = pattern && pattern->literal() == name;
       if (!reaches(rule, constant, in_full)) continue;
+      reached += set_training(rule, constant);
+      if (rule.leaves_weights) continue;
       ++reached;
       constant.spec = rule.weights;
       constant.kept_because = rule.weights ? "" : "excluded by " + describe(rule);
@@ -157,9 +161,17 @@ class Ruling {
     return reached;
   }
 
+  /// Whether the rule says how this weight is trained. Registers add up products: tables have none.
+  static bool set_training(const Rule& rule, RuledConstant& constant) {
+    const bool adds_up = constant.role == RuledConstant::Role::kWeight;
+    if (rule.accumulator && adds_up) constant.accumulator = *rule.accumulator;
+    if (rule.scales) constant.scales = *rule.scales;
+    return rule.scales || (rule.accumulator && adds_up);
+  }
+
   static bool reaches(const Rule& rule, const RuledConstant& constant, bool in_full) {
     using Role = RuledConstant::Role;
-    if (rule.match.role.empty()) return in_full || !rule.weights || constant.role != Role::kOther;
+    if (rule.match.role.empty()) return in_full || rule.skips() || constant.role != Role::kOther;
     return std::ranges::any_of(rule.match.role, [&](Rule::Role role) {
       if (role == Rule::Role::kAny) return true;
       return constant.role == (role == Rule::Role::kWeight ? Role::kWeight : Role::kEmbedding);

@@ -23,6 +23,10 @@ struct RuledConstant {
   std::size_t output_axis = 0;  ///< 0 of others
   SpecOrKeep spec;
   std::string kept_because;  ///< where it stays
+
+  // For training; of weights that are quantized.
+  std::optional<AccumulatorGoal> accumulator;
+  WeightScales scales = WeightScales::kLearned;
 };
 
 /// What the recipe says of the activations of one operator, or of one input of the graph.

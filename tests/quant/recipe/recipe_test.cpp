@@ -69,6 +69,8 @@ class RandomRecipes {
     if (below(2) == 0) recipe.inputs.emplace(activations_or_keep());
     if (below(2) == 0) recipe.bias_bits = 2 + below(31);
     if (below(2) == 0) recipe.batch_norm = Recipe::BatchNorm::kKeep;
+    recipe.accumulator = goal_or_none();
+    recipe.scales = static_cast<crumb::WeightScales>(below(4));
     for (int i = below(5); i > 0; --i) recipe.rules.push_back(rule());
     return recipe;
   }
@@ -85,6 +87,13 @@ class RandomRecipes {
     return QuantSpec::parse_activations(kActivations[engine_() % kActivations.size()]);
   }
 
+  std::optional<crumb::AccumulatorGoal> goal_or_none() {
+    if (below(2) == 0) return std::nullopt;
+    return crumb::AccumulatorGoal{.bits = 2 + below(62),
+                                  .method = static_cast<crumb::AccumulatorGoal::Method>(below(2)),
+                                  .tile = below(2) * below(100)};
+  }
+
   Rule rule() {
     Rule rule{.weights = spec_or_keep(), .optional = below(2) == 0, .origin = "somewhere"};
     for (int i = below(7); i > 0; --i) rule.match.name.push_back(pattern());
@@ -94,7 +103,9 @@ class RandomRecipes {
     if (below(3) == 0) rule.match.depthwise = below(2) == 0;
     if (rule.match == Rule::Match{}) rule.match.name = {""};
     if (below(2) == 0 && !rule.skips()) rule.activations.emplace(activations_or_keep());
-    if (rule.activations && below(2) == 0) {
+    if (below(3) == 0 && !rule.skips()) rule.accumulator.emplace(goal_or_none());
+    if (below(3) == 0 && !rule.skips()) rule.scales = static_cast<crumb::WeightScales>(below(4));
+    if ((rule.activations || rule.is_for_training()) && below(2) == 0) {
       rule.leaves_weights = true;
       rule.weights = {};
     }
@@ -257,8 +268,66 @@ TEST_CASE("recipe: unknown and repeated keys say file, line, key and the nearest
 
 TEST_CASE("recipe: what comes later is refused with not yet, line and key") {
   CHECK(says(refusal("weights: int4\nstages:\n  - gptq: {}"), {"line 2", "'stages'", "not yet"}));
-  CHECK(says(refusal(with_rule("{match: {name: a}, accumulator: {bits: 16}}")),
-             {"line 3", "'accumulator'", "not yet"}));
+}
+
+TEST_CASE("recipe: what is for training") {
+  using Method = crumb::AccumulatorGoal::Method;
+  const Recipe recipe = parse_recipe(R"(weights: int4
+accumulator: 16
+scales: weight_norm
+rules:
+  - {match: {name: a}, accumulator: {bits: 12, method: a2q, tile: 64}}
+  - {match: {name: b}, weights: int8, accumulator: none, scales: mean}
+  - {match: {name: c}, accumulator: {bits: 9}}
+  - match: {name: d}
+    scales: statistics
+)",
+                                     "r");
+  CHECK(recipe.accumulator == crumb::AccumulatorGoal{.bits = 16, .method = Method::kA2qPlus, .tile = 0});
+  CHECK(recipe.scales == crumb::WeightScales::kNorm);
+  CHECK(**recipe.rules[0].accumulator ==
+        crumb::AccumulatorGoal{.bits = 12, .method = Method::kA2q, .tile = 64});
+  CHECK(recipe.rules[0].leaves_weights);
+  CHECK_FALSE(recipe.rules[0].skips());
+  CHECK(recipe.rules[0].is_for_training());
+  REQUIRE(recipe.rules[1].accumulator);
+  CHECK_FALSE(*recipe.rules[1].accumulator);
+  CHECK(recipe.rules[1].scales == crumb::WeightScales::kMean);
+  CHECK(recipe.rules[2].accumulator->value().bits == 9);
+  CHECK(recipe.rules[3].scales == crumb::WeightScales::kStatistics);
+  CHECK(parse_recipe(to_yaml(recipe), "r") == recipe);
+  const Recipe plain = parse_recipe("weights: int4", "r");
+  CHECK_FALSE(plain.accumulator);
+  CHECK(plain.scales == crumb::WeightScales::kLearned);
+
+  CHECK_NOTHROW(crumb::refuse_training_fields(plain));
+  const auto refused = [](const std::string& text) {
+    try {
+      crumb::refuse_training_fields(parse_recipe(text, "mine.yaml"));
+    } catch (const crumb::Error& error) {
+      CHECK(error.kind() == crumb::ErrorKind::kUsage);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(says(refused("weights: int4\naccumulator: 16"), {"16:a2q_plus", "training"}));
+  CHECK(says(refused("weights: int4\nscales: mean"), {"scales: mean", "training"}));
+  CHECK(says(refused(with_rule("{match: {name: a}, scales: learned}")), {"learned", "line 3"}));
+  CHECK(says(refused(with_rule("{match: {name: a}, accumulator: none}")), {"none", "line 3"}));
+
+  const std::string weights = "weights: int4\n";
+  for (const char* bad : {"1", "64", "0x10", "-3", "a2q", "99999999999", "16:a2q:a2q", "16:tile=4:a2q"}) {
+    CHECK(says(refusal(weights + "accumulator: \"" + bad + "\""), {"line 2", "accumulator", "expected"}));
+  }
+  CHECK(says(refusal(weights + "accumulator: \"16:a2q+\""), {"line 2", "'a2q+'", "a2q_plus"}));
+  CHECK(says(refusal(weights + "accumulator: \"16:a2q:tile=0\""), {"line 2", "tile", "'0'"}));
+  CHECK(says(refusal(weights + "accumulator: {bits: 16, mehtod: a2q}"), {"line 2", "'mehtod'", "'method'"}));
+  CHECK(says(refusal(weights + "accumulator: {method: a2q}"), {"line 2", "bits", "16"}));
+  CHECK(says(refusal(weights + "accumulator: {bits: \"16:a2q\"}"), {"line 2", "bits", "'16:a2q'"}));
+  CHECK(says(refusal(weights + "accumulator: [16]"), {"line 2", "accumulator", "a list"}));
+  CHECK(says(refusal(weights + "scales: lerned"), {"line 2", "'lerned'", "'learned'"}));
+  CHECK(says(refusal(with_rule("{match: {name: a}, skip: true, accumulator: none}")),
+             {"line 3", "accumulator", "skip"}));
 }
 
 TEST_CASE("recipe: what graphs have beside tensors") {
@@ -432,11 +501,23 @@ TEST_CASE("recipe: every field has a line of help; the flags are those of the ta
   check(crumb::fields_of<Recipe>());
   check(crumb::fields_of<Rule>());
   check(crumb::fields_of<Rule::Match>());
+  check(crumb::fields_of<crumb::AccumulatorGoal>());
   // An example is what may stand there.
   for (const auto& field : crumb::fields_of<Recipe>()) {
     if (field.kind == crumb::FieldKind::kNotYet) continue;
     const std::string line = std::string(field.key) + ": " + std::string(field.example) + "\n";
     CHECK(refusal(line + (field.key == "weights" ? "" : "weights: int4\n")) == "");
+  }
+  for (const auto& field : crumb::fields_of<Rule>()) {
+    const std::string key(field.key);
+    if (key == "match" || key == "skip" || field.kind == crumb::FieldKind::kNotYet) continue;
+    CHECK(refusal(with_rule("{match: {name: a}, " + key + ": " + std::string(field.example) +
+                            (key == "optional" ? ", skip: true}" : "}"))) == "");
+  }
+  for (const auto& field : crumb::fields_of<crumb::AccumulatorGoal>()) {
+    const std::string bits = field.key == "bits" ? "" : "bits: 16, ";
+    CHECK(refusal("weights: int4\naccumulator: {" + bits + std::string(field.key) + ": " +
+                  std::string(field.example) + "}") == "");
   }
   for (const auto& field : crumb::fields_of<Rule::Match>()) {
     if (field.kind == crumb::FieldKind::kNotYet) continue;

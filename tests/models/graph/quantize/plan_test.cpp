@@ -67,6 +67,40 @@ GraphBuilder residual() {
   return b;
 }
 
+TEST_CASE("plan: registers and scales of weights are those of the last rule that speaks of them") {
+  const Graph graph = residual().done();
+  const auto goal = [](const QuantPlan& plan, const std::string& name) {
+    return to_string(constant_of(plan, name)->accumulator);
+  };
+  const auto scales = [](const QuantPlan& plan, const std::string& name) {
+    return std::string(name_of(constant_of(plan, name)->scales));
+  };
+  const QuantPlan plain = plan_quantizers(graph, recipe());
+  CHECK(goal(plain, "body.weight") == "none");
+  CHECK(scales(plain, "body.weight") == "learned");
+
+  const QuantPlan plan = plan_quantizers(graph, recipe(R"(accumulator: 16:a2q
+scales: mean
+rules:
+  - {match: {op: Conv}, accumulator: {bits: 12}}
+  - {match: {name: body}, scales: statistics}
+  - {match: {name: stem}, accumulator: none, weights: int4}
+  - {match: {name: nothing.there}, accumulator: 3, optional: true}
+)"));
+  CHECK(goal(plan, "head.weight") == "16:a2q");
+  CHECK(goal(plan, "body.weight") == "12:a2q_plus");
+  CHECK(goal(plan, "stem.weight") == "none");
+  CHECK(goal(plan, "head.bias") == "none");
+  CHECK(scales(plan, "head.weight") == "mean");
+  CHECK(scales(plan, "body.weight") == "statistics");
+  CHECK(constant_of(plan, "body.weight")->spec->to_string() == "int8:channel");
+  CHECK(constant_of(plan, "stem.weight")->spec->to_string() == "int4:channel");
+  CHECK(spec_at(plan, "b") == "uint8:tensor");
+
+  CHECK(says(refusal(graph, recipe("rules: [{match: {name: bdoy}, accumulator: 16}]")), {"bdoy", "body"}));
+  CHECK(says(refusal(graph, recipe("rules: [{match: {op: Relu}, scales: mean}]")), {"no weights"}));
+}
+
 TEST_CASE("plan: weights of every operator, on the axis where its outputs lie") {
   struct Row {
     std::string op;
