@@ -1,8 +1,10 @@
-// crumb verify: is a packed file whole and sound?
+// crumb verify: is a packed file whole and sound? Do the accumulators of a network hold its sums?
+#include <charconv>
 #include <iostream>
 
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "cli/verify_accumulator.h"
 #include "formats/io/text.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "quant/packed_check.h"
@@ -10,7 +12,7 @@
 namespace crumb::cli {
 namespace {
 
-void verify_verb(const std::string& path) {
+void verify_file(const std::string& path) {
   const CrumbFile file = CrumbFile::open(path).take();
   check_packed_file(file).take(quote_text(path));
   const bool is_graph = graph::holds_graph(file.header());
@@ -19,16 +21,66 @@ void verify_verb(const std::string& path) {
             << file.header().tensors.size() << " tensors, " << file.header().files.size() << " files\n";
 }
 
+struct Options {
+  VerifyAccumulatorOptions accumulators;
+  std::string bits;  ///< what stands behind --accumulator
+  bool counts = false;
+};
+
+/// `--accumulator MODEL` leaves BITS out.
+void sort_out_bits(Options& options) {
+  if (options.bits.empty()) return;
+  int bits = 0;
+  const char* end = options.bits.data() + options.bits.size();
+  const auto [rest, error] = std::from_chars(options.bits.data(), end, bits);
+  if (error == std::errc() && rest == end) {
+    options.accumulators.bits = bits;
+  } else if (options.accumulators.path.empty()) {
+    options.accumulators.path = options.bits;
+  } else {
+    throw usage_error("--accumulator " + quote_text(options.bits) +
+                      ": expected a number of bits, or nothing");
+  }
+}
+
+void verify_verb(Options& options) {
+  sort_out_bits(options);
+  const VerifyAccumulatorOptions& accumulators = options.accumulators;
+  if (accumulators.path.empty()) throw usage_error("give the file to verify");
+  if (options.counts) return verify_accumulators(accumulators);
+  const bool more = accumulators.json || !accumulators.ranges.empty() || !accumulators.witness.empty();
+  if (more) throw usage_error("--json, --input-range and --witness are for --accumulator");
+  verify_file(accumulators.path);
+}
+
 }  // namespace
 
 void add_verify(CLI::App& app) {
-  auto path = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("verify", "Check every checksum, range and shape of a packed file");
-  verb->add_option("file", *path, "The packed file")->required();
+  auto options = std::make_shared<Options>();
+  VerifyAccumulatorOptions& accumulators = options->accumulators;
+  CLI::App* verb = app.add_subcommand(
+      "verify", "Check every checksum, range and shape of a packed file, or the accumulators of a network");
+  verb->add_option("file", accumulators.path, "A packed file; with --accumulator an ONNX file, too");
+  CLI::Option* bits = verb->add_option(
+      "--accumulator", options->bits,
+      "Recompute the worst sums of every layer from its codes and input types, and check its "
+      "certificate; with BITS, whether constrained layers fit so many");
+  bits->type_name("[BITS]")->expected(0, 1);
+  verb->add_option(
+      "--input-range", accumulators.ranges,
+      "NAME=lo:hi, whole numbers that an input holds where the file does not say, once for each");
+  verb->add_option("--witness", accumulators.witness,
+                   "A folder for one model of each layer, and the input that drives its sums furthest (.npy)")
+      ->type_name("DIR");
+  verb->add_flag("--json", accumulators.json, "Print JSON");
   verb->footer(
-      "Exit code 1 and what was found where, when anything is wrong.\n\nExample:\n  crumb verify "
-      "minilm.crumb");
-  verb->callback([path] { verify_verb(*path); });
+      "Exit code 1 and what was found where, when anything is wrong.\n\nExamples:\n  crumb verify "
+      "minilm.crumb\n"
+      "  crumb verify digits.onnx --accumulator 8");
+  verb->callback([options, bits] {
+    options->counts = bits->count() > 0;
+    verify_verb(*options);
+  });
 }
 
 }  // namespace crumb::cli

@@ -1,34 +1,24 @@
 #include "export/accumulator_config.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "export/lint/subject.h"
 #include "models/graph/cost/cost.h"
+#include "models/graph/qonnx/infer_datatypes.h"
 
 namespace crumb::exporting {
 namespace {
 
-constexpr int kMostSteps = 64;  // between a quantizer and the layer that takes its values
+using graph::ValueType;
 
-/// Operators whose output holds nothing but values of their first input.
-constexpr std::array<std::string_view, 8> kMovers = {"Reshape", "Flatten",   "Transpose", "Squeeze",
-                                                     "MaxPool", "Unsqueeze", "Identity",  "Slice"};
-
-/// The scale of the quantizer before a value; nothing where there is none, or it has several.
-std::optional<float> scale_before(const Graph& graph, const Links& links, std::string value) {
-  for (int step = 0; step < kMostSteps; ++step) {
-    const std::size_t at = links.producer(value);
-    if (at == Links::kNone) return {};
-    const Node& node = graph.nodes[at];
-    if (is_integer_quantizer(node)) return uniform(constant_input(graph, node, kScale));
-    if (std::ranges::find(kMovers, node.op) == kMovers.end() || !node.has_input(0)) return {};
-    value = node.inputs[0];
-  }
-  return {};
+/// The one scale of a value's levels, as float32 has it; nothing where there are several.
+std::optional<float> scale_of(const std::map<std::string, ValueType>& types, const std::string& value) {
+  const auto found = types.find(value);
+  if (found == types.end() || !found->second.levels || !found->second.levels->scale) return {};
+  return static_cast<float>(*found->second.levels->scale);
 }
 
 std::optional<int> exponent_of(std::optional<float> a, std::optional<float> b) {
@@ -49,15 +39,15 @@ std::string hls4ml_type(const LayerAccumulator& layer) {
 }  // namespace
 
 std::vector<LayerAccumulator> accumulators_of(const Graph& graph) {
-  const Links links(graph);
+  const graph::ConstantValues constants(graph);
+  const auto types = graph::infer_data_types(graph, constants, graph::TypeRules::kExact);
   std::vector<LayerAccumulator> layers;
   for (const graph::NodeCost& cost : graph::cost_of(graph).nodes) {
     if (!cost.accumulator || !cost.accumulator->exact) continue;
     LayerAccumulator layer{.node = cost.name, .op = cost.op, .type = *cost.accumulator->exact};
     const auto node = std::ranges::find(graph.nodes, cost.name, &Node::name);
     if (node != graph.nodes.end() && node->inputs.size() >= 2) {
-      layer.scale_exponent = exponent_of(scale_before(graph, links, node->inputs[0]),
-                                         scale_before(graph, links, node->inputs[1]));
+      layer.scale_exponent = exponent_of(scale_of(types, node->inputs[0]), scale_of(types, node->inputs[1]));
     }
     layers.push_back(std::move(layer));
   }

@@ -55,8 +55,8 @@ class RowRepair {
     for (std::size_t i = 0; i < codes.size(); ++i) push(i);
   }
 
-  /// Nothing where no step helps any more.
-  std::optional<std::int64_t> run(int bits) {
+  /// Precondition: a row of zeros fits.
+  std::int64_t run(int bits) {
     const std::int64_t most = (std::int64_t{1} << (bits - 1)) - 1, least = -most - 1;
     std::int64_t taken = 0;
     while (sums_.max > most || sums_.min < least) {
@@ -67,7 +67,6 @@ class RowRepair {
         Steps& steps = steps_[sign];
         if (helps && !steps.empty() && (!best || best->top() > steps.top())) best = &steps;
       }
-      if (!best) return {};
       const std::size_t at = best->top().at;
       best->pop();
       take(at);
@@ -196,12 +195,11 @@ std::int64_t repair_row(std::span<std::int64_t> codes, std::span<const double> l
   if (!sums)
     throw Error("the worst sums of a row of " + std::to_string(codes.size()) + " codes pass 64 bits");
   if (fits(*sums, bits)) return 0;
-  const auto taken = RowRepair(codes, latent, input, *sums).run(bits);
-  if (!taken) {
-    throw Error("a bias of " + std::to_string(start) + " units leaves nothing of an accumulator of " +
+  if (!fits({.max = std::max<std::int64_t>(start, 0), .min = std::min<std::int64_t>(start, 0)}, bits)) {
+    throw Error("a bias of " + std::to_string(start) + " units does not fit an accumulator of " +
                 std::to_string(bits) + " bits; add bits, or add the bias behind the accumulator");
   }
-  return *taken;
+  return RowRepair(codes, latent, input, *sums).run(bits);
 }
 
 std::int64_t repair_tiles(std::span<std::int64_t> codes, std::span<const double> latent, std::size_t tile,

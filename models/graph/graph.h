@@ -74,6 +74,9 @@ struct Node {
   std::vector<std::string> inputs;   ///< "" where an optional one is left out
   std::vector<std::string> outputs;  ///< the same
   std::map<std::string, Attribute> attributes;
+  /// What is said about the node and does not change what it computes, by key: ONNX's metadata_props. A pass that puts
+  /// one node in another's place takes them along. Of those, files hold kAccumulatorKey (accumulator/certificate.h).
+  std::map<std::string, std::string> metadata = {};
 
   bool is(std::string_view name_of_op, std::string_view in_domain = kOnnxDomain) const {
     return op == name_of_op && domain == in_domain;

@@ -255,7 +255,9 @@ TEST_CASE("A2Q and A2Q+ rows fit after at most a repair, tiles as well") {
     const std::size_t tile = 1 + round % 16;
     Codes tiled = plus;
     repair_tiles(tiled, {}, tile, x, std::max(2, bits - 2), 0);
-    for (const WorstSums& sums : *worst_sums_of_tiles(tiled, tile, x)) {
+    const auto all = worst_sums_of_tiles(tiled, tile, x);
+    REQUIRE(all);
+    for (const WorstSums& sums : *all) {
       CHECK(fits(sums, std::max(2, bits - 2)));
     }
   }

@@ -3,24 +3,53 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/graph/accumulator/rows.h"
 #include "models/graph/cost/products.h"
 #include "models/graph/qonnx/constant_values.h"
 #include "models/graph/qonnx/infer_datatypes.h"
+#include "quant/accumulator.h"
 
 namespace crumb::graph {
 namespace {
 
 using Types = std::map<std::string, ValueType>;
 
-/// A weight's levels as whole numbers, in halves where they are; empty where it has none.
-std::vector<double> whole_levels(const ConstantValue& weight, const ValueType& type) {
-  if (!type.levels) return {};
-  std::vector<double> levels = weight.levels.empty() ? weight.values : weight.levels;
-  for (double& level : levels) {
-    if (type.levels->halves) level *= 2;
-    if (!std::isfinite(level) || std::trunc(level) != level) return {};
+constexpr double kMostLevel = 9007199254740992;  // 2^53
+
+/// A weight's levels in units, as rows of terms; empty where they are no whole numbers.
+std::vector<std::int64_t> level_rows(const ConstantValue& weight, const ValueType& type,
+                                     const RowOrder& order) {
+  const std::vector<double>& levels = weight.levels.empty() ? weight.values : weight.levels;
+  std::vector<std::int64_t> codes(levels.size());
+  bool whole = true;
+  order.for_each([&](std::size_t i, std::size_t row, std::size_t term, auto) {
+    const double level = levels[i] / type.levels->unit();
+    whole = whole && std::fabs(level) <= kMostLevel && std::trunc(level) == level;
+    if (whole) codes[row * order.length() + term] = static_cast<std::int64_t>(level);
+  });
+  return whole ? codes : std::vector<std::int64_t>();
+}
+
+/// The largest l1 norm of a row.
+double largest_norm(std::span<const std::int64_t> codes, std::size_t length) {
+  double largest = 0, norm = 0;
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    norm = (i % length == 0 ? 0 : norm) + std::fabs(static_cast<double>(codes[i]));
+    largest = std::max(largest, norm);
   }
-  return levels;
+  return largest;
+}
+
+/// The least type of every partial sum (FINN's rule, where inputs can be 0).
+std::optional<DataType> least_type(std::span<const std::int64_t> codes, std::size_t length,
+                                   IntegerRange input) {
+  WorstSums worst;
+  for (std::size_t first = 0; first < codes.size(); first += length) {
+    const auto sums = worst_sums(codes.subspan(first, length), input);
+    if (!sums) return {};
+    worst = {.max = std::max(worst.max, sums->max), .min = std::min(worst.min, sums->min)};
+  }
+  return DataType::least_integer(static_cast<double>(worst.min), static_cast<double>(worst.max));
 }
 
 /// The axes of the weight itself that are summed over, where its axes were not split.
@@ -39,16 +68,18 @@ std::optional<AccumulatorBounds> bounds_of(const Product& product, const ValueTy
   if (!input.levels || !weight.levels || product.summed.empty() || !input.levels->one_scale) return {};
   if (constant ? !one_scale_for_each_result(*constant, product) : !weight.levels->one_scale) return {};
   const Levels &x = *input.levels, &w = *weight.levels;
+  if (x.minifloat > 0 || w.minifloat > 0) return {};
   AccumulatorBounds bounds;
   bounds.by_types =
       accumulator_bits_by_types(product.length, x.bits, x.is_signed, w.bits + (w.is_signed ? 0 : 1));
   if (!constant) return bounds;
-  const std::vector<double> levels = whole_levels(*constant, weight);
-  if (levels.empty()) return bounds;
-  const WeightRows rows = weight_rows(levels, product.weight_shape, product.summed);
-  bounds.by_weights = accumulator_bits_by_norm(std::ranges::max(rows.norm), x.bits, x.is_signed);
-  const double unit = x.halves ? 2 : 1;
-  bounds.exact = accumulator_type(rows, unit * x.low, unit * x.high);
+  const RowOrder order(product.weight_shape, product.summed);
+  const std::vector<std::int64_t> codes = level_rows(*constant, weight, order);
+  const double low = x.low / x.unit(), high = x.high / x.unit();
+  if (codes.empty() || !(low >= -kMostLevel && high <= kMostLevel)) return bounds;
+  bounds.by_weights = accumulator_bits_by_norm(largest_norm(codes, order.length()), x.bits, x.is_signed);
+  bounds.exact =
+      least_type(codes, order.length(), {static_cast<std::int64_t>(low), static_cast<std::int64_t>(high)});
   return bounds;
 }
 

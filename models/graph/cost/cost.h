@@ -7,10 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/cost/accumulators.h"
+#include "models/graph/datatypes.h"
 #include "models/graph/graph.h"
 
 namespace crumb::graph {
+
+/// One layer's bounds on the width of a signed accumulator, from the least to the most that is known.
+struct AccumulatorBounds {
+  int by_types = 0;               ///< by length, width of the inputs and width of the weights
+  std::optional<int> by_weights;  ///< by the largest l1 norm of an output's weights
+  std::optional<DataType>
+      exact;  ///< by the weights' signs and the inputs' range: the least type of every sum
+};
 
 struct Amounts {
   double macs = 0;

@@ -31,36 +31,58 @@ void need_rank(const Node& node, const Sizes& shape, std::size_t least) {
   }
 }
 
+WeightAxes convolution_axes(const Node& node, const Sizes& weight) {
+  need_rank(node, weight, 3);
+  WeightAxes axes{.shape = weight, .summed = std::vector<bool>(weight.size(), true)};
+  axes.summed[0] = false;
+  return axes;
+}
+
+/// [groups, inputs of one, outputs of one, kernel...].
+WeightAxes transposed_convolution_axes(const Node& node, const Sizes& weight) {
+  need_rank(node, weight, 3);
+  const std::int64_t groups = std::max<std::int64_t>(1, node.int_or("group", 1));
+  if (weight[0] % groups != 0) refuse(node, "the weight's axis 0 cannot be split into its groups");
+  WeightAxes axes{.shape = {groups, weight[0] / groups}, .summed = {}};
+  axes.shape.insert(axes.shape.end(), weight.begin() + 1, weight.end());
+  axes.summed.assign(axes.shape.size(), true);
+  axes.summed[0] = axes.summed[2] = false;
+  return axes;
+}
+
+/// The axis of an operand of a matrix product that is summed over.
+std::size_t summed_axis(std::size_t rank, bool is_second, bool turned) {
+  return rank == 1 ? 0 : rank - (is_second == turned ? 1 : 2);
+}
+
+WeightAxes matrix_axes(const Sizes& weight, bool is_second, bool turned) {
+  WeightAxes axes{.shape = weight, .summed = std::vector<bool>(weight.size(), false)};
+  axes.summed[summed_axis(weight.size(), is_second, turned)] = true;
+  return axes;
+}
+
 Product convolution(const Graph& graph, const Node& node, std::size_t weight_at) {
   const Sizes weight = shape_of(graph, node, node.inputs[weight_at]);
   const Sizes out = shape_of(graph, node, node.outputs[0]);
-  need_rank(node, weight, 3);
-  Product product{.macs = count(out) * count(weight, 1),
-                  .length = count(weight, 1),
-                  .input = node.inputs[0],
-                  .weight = node.inputs[weight_at],
-                  .weight_shape = weight,
-                  .summed = std::vector<bool>(weight.size(), true)};
-  product.summed[0] = false;
-  return product;
+  WeightAxes axes = convolution_axes(node, weight);
+  return {.macs = count(out) * count(weight, 1),
+          .length = count(weight, 1),
+          .input = node.inputs[0],
+          .weight = node.inputs[weight_at],
+          .weight_shape = std::move(axes.shape),
+          .summed = std::move(axes.summed)};
 }
 
 /// Every number of the input meets every weight of its group.
 Product transposed_convolution(const Graph& graph, const Node& node) {
   const Sizes in = shape_of(graph, node, node.inputs[0]), weight = shape_of(graph, node, node.inputs[1]);
-  need_rank(node, weight, 3);
-  const std::int64_t groups = std::max<std::int64_t>(1, node.int_or("group", 1));
-  if (weight[0] % groups != 0) refuse(node, "the weight's axis 0 cannot be split into its groups");
-  Product product{
-      .macs = count(in) * count(weight, 1),
-      .length = count(weight) / static_cast<double>(std::max<std::int64_t>(weight[1], 1) * groups),
-      .input = node.inputs[0],
-      .weight = node.inputs[1]};
-  product.weight_shape = {groups, weight[0] / groups};
-  product.weight_shape.insert(product.weight_shape.end(), weight.begin() + 1, weight.end());
-  product.summed.assign(product.weight_shape.size(), true);
-  product.summed[0] = product.summed[2] = false;
-  return product;
+  WeightAxes axes = transposed_convolution_axes(node, weight);
+  return {.macs = count(in) * count(weight, 1),
+          .length = count(weight) / static_cast<double>(std::max<std::int64_t>(weight[1], 1) * axes.shape[0]),
+          .input = node.inputs[0],
+          .weight = node.inputs[1],
+          .weight_shape = std::move(axes.shape),
+          .summed = std::move(axes.summed)};
 }
 
 struct Factor {
@@ -74,16 +96,15 @@ Product matrix_product(const Graph& graph, const Node& node, Factor a, Factor b,
   const Sizes out = shape_of(graph, node, node.outputs[0]);
   need_rank(node, left, 1);
   need_rank(node, right, 1);
-  const std::size_t left_axis = left.size() == 1 ? 0 : left.size() - (a.turned ? 2 : 1);
-  const std::size_t right_axis = right.size() == 1 ? 0 : right.size() - (b.turned ? 1 : 2);
-  Product product{.macs = static_cast<double>(left[left_axis]) * count(out),
-                  .length = static_cast<double>(left[left_axis]),
-                  .input = node.inputs[first_is_constant ? b.input : a.input],
-                  .weight = node.inputs[first_is_constant ? a.input : b.input],
-                  .weight_shape = first_is_constant ? left : right};
-  product.summed.assign(product.weight_shape.size(), false);
-  product.summed[first_is_constant ? left_axis : right_axis] = true;
-  return product;
+  const auto length = static_cast<double>(left[summed_axis(left.size(), false, a.turned)]);
+  WeightAxes axes =
+      first_is_constant ? matrix_axes(left, false, a.turned) : matrix_axes(right, true, b.turned);
+  return {.macs = length * count(out),
+          .length = length,
+          .input = node.inputs[first_is_constant ? b.input : a.input],
+          .weight = node.inputs[first_is_constant ? a.input : b.input],
+          .weight_shape = std::move(axes.shape),
+          .summed = std::move(axes.summed)};
 }
 
 std::vector<Product> recurrent(const Graph& graph, const Node& node) {
@@ -174,6 +195,21 @@ Sizes shape_of(const Graph& graph, const Node& node, const std::string& value) {
   Sizes sizes;
   for (const Dim& dim : *known->shape) sizes.push_back(dim.size);
   return sizes;
+}
+
+std::optional<WeightAxes> weight_axes(const Node& node, std::span<const std::int64_t> weight,
+                                      std::size_t weight_at) {
+  const Sizes shape(weight.begin(), weight.end());
+  const bool is_second = weight_at == 1;
+  if (node.is("MatMul") || node.is("Gemm")) {
+    need_rank(node, shape, node.op == "Gemm" ? 2 : 1);
+    return matrix_axes(shape, is_second,
+                       node.op == "Gemm" && node.int_or(is_second ? "transB" : "transA", 0) != 0);
+  }
+  if (!is_second) return {};
+  if (node.is("Conv") || node.is("Conv", kChannelsLastDomain)) return convolution_axes(node, shape);
+  if (node.is("ConvTranspose")) return transposed_convolution_axes(node, shape);
+  return {};
 }
 
 Products products_of(const Graph& graph, const Node& node, bool first_is_constant) {

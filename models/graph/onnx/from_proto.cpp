@@ -4,6 +4,7 @@
 #include <set>
 
 #include "formats/io/text.h"
+#include "models/graph/accumulator/certificate.h"
 #include "models/graph/onnx/domains.h"
 #include "models/graph/onnx/schemas.h"
 
@@ -73,6 +74,7 @@ class Reader {
     }
     for (const auto& entry : model_.metadata_props()) graph_.metadata[entry.key()] = entry.value();
     name_nodes();
+    place_certificates(graph_).take();
     return sorted(std::move(graph_));
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "formats/io/text.h"
+#include "models/graph/accumulator/certificate.h"
 
 namespace crumb::graph {
 namespace {
@@ -121,11 +122,15 @@ onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
   for (const auto& [domain, version] : graph.opsets) {
     if (domain != kOnnxDomain) import(domain, version);
   }
-  for (const auto& [key, value] : graph.metadata) {
+  const auto say = [&](const std::string& key, const std::string& value) {
     auto* entry = model.add_metadata_props();
     entry->set_key(key);
     entry->set_value(value);
+  };
+  for (const auto& [key, value] : graph.metadata) {
+    if (key != kAccumulatorKey) say(key, value);
   }
+  if (const auto certificates = certificates_text(graph)) say(kAccumulatorKey, *certificates);
   onnx::GraphProto& proto = *model.mutable_graph();
   proto.set_name(graph.name.empty() ? "graph" : graph.name);
   const auto add_value = [&](const std::string& name, onnx::ValueInfoProto& info) {

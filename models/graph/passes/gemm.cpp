@@ -82,6 +82,7 @@ class GemmSplitter {
     const std::string a = transposed_input(gemm, 0, "transA"), b = transposed_input(gemm, 1, "transB");
     const bool adds = gemm.has_input(2), multiplies = alpha != 1;
     std::string product = add_node(gemm, "MatMul", {a, b}, adds || multiplies ? "" : gemm.outputs[0]);
+    nodes_.back().metadata = gemm.metadata;
     if (multiplies) {
       product =
           add_node(gemm, "Mul", {product, add_constant(graph_, gemm.name + "_alpha", Tensor::scalar(alpha))},
@@ -120,7 +121,8 @@ bool join(Graph& graph, const Links& links, std::size_t at) {
          .op = "Gemm",
          .version = add.version,
          .inputs = {product.inputs[0], product.inputs[1], add.inputs[other]},
-         .outputs = add.outputs};
+         .outputs = add.outputs,
+         .metadata = product.metadata};
   graph.nodes[at] = {};
   return true;
 }

@@ -33,8 +33,11 @@ bool is_scaled_integer(const DataType& type) {
 ValueType of_type(DataType type) {
   ValueType made{.type = type};
   if (type.is_integer()) {
-    made.levels = {
-        .low = *type.min(), .high = *type.max(), .bits = type.bits(), .is_signed = type.is_signed()};
+    made.levels = {.low = *type.min(),
+                   .high = *type.max(),
+                   .bits = type.bits(),
+                   .is_signed = type.is_signed(),
+                   .scale = 1};
   } else if (type.is_fixed_point()) {
     const double all = std::exp2(type.bits() - 1);
     made.levels = {.low = -all, .high = all - 1, .bits = type.bits()};
@@ -54,14 +57,29 @@ Levels shifted(Levels levels, double shift) {
   return levels;
 }
 
+/// With bits and sign as the range needs them.
+Levels ranged(Levels levels, double low, double high) {
+  levels.low = low;
+  levels.high = high;
+  levels.is_signed = low < 0;
+  if (levels.minifloat == 0)
+    levels.bits = DataType::least_integer(low / levels.unit(), high / levels.unit()).bits();
+  return levels;
+}
+
 class Inference {
  public:
-  Inference(const Graph& graph, const ConstantValues& constants, TypeRules rules)
-      : graph_(graph), constants_(constants), exact_(rules == TypeRules::kExact) {}
+  Inference(const Graph& graph, const ConstantValues& constants, TypeRules rules, const InputRanges& given)
+      : graph_(graph), constants_(constants), exact_(rules == TypeRules::kExact), given_(given) {}
 
   std::map<std::string, ValueType> run() {
     for (const auto& [name, tensor] : graph_.initializers) types_[name] = known(name, tensor.type());
-    for (const std::string& name : graph_.inputs) types_[name] = known(name, element_type(name));
+    for (const std::string& name : graph_.inputs) {
+      ValueType& type = types_[name] = known(name, element_type(name));
+      const auto range = given_.find(name);
+      if (!type.levels && range != given_.end())
+        type.levels = ranged({.scale = 1}, range->second.first, range->second.second);
+    }
     for (const Node& node : graph_.nodes) {
       for (const std::string& value : node.outputs) {
         if (!value.empty()) types_[value] = made_by(node, value);
@@ -102,6 +120,7 @@ class Inference {
     if (node.domain != kOnnxDomain) return otherwise(value);
     const std::string& op = node.op;
     if (op == "Sign") return of_type(DataType::bipolar());
+    if (exact_ && (op == "Add" || op == "Sub" || op == "Mul" || op == "Div")) return arithmetic(node, value);
     if (is_among(op, kProducts)) return product(node, value);
     if (op == "Resize" || op == "Upsample") {
       return node.text_or("mode", "nearest") == "nearest" ? in(node, 0) : otherwise(value);
@@ -134,9 +153,62 @@ class Inference {
       any_float |= type.is_float();
       any_signed |= type.is_signed();
     }
-    if (all_integer) return of_type(DataType::integer(32, any_signed));
+    if (all_integer) {
+      const DataType type = DataType::integer(32, any_signed);
+      return exact_ ? ValueType{.type = type} : of_type(type);  // a rule, no bound
+    }
     if (all_scaled) return {.type = DataType::scaled(32)};
     return any_float ? ValueType() : otherwise(value);
+  }
+
+  /// What is known of a sum of levels of one scale, and of levels times a constant.
+  ValueType arithmetic(const Node& node, const std::string& value) const {
+    ValueType made = node.op == "Div" ? otherwise(value) : product(node, value);
+    if (node.op == "Div" && node.domain.empty() && is_integer(element_type(value))) return made;
+    made.levels.reset();
+    const ValueType a = in(node, 0), b = in(node, 1);
+    if (node.op == "Mul" || node.op == "Div") {
+      made.levels = multiplied(node, a, b);
+      return made;
+    }
+    if (!a.levels || !b.levels || !same_grid(*a.levels, *b.levels)) return made;
+    const Levels &x = *a.levels, &y = *b.levels;
+    Levels sum = x;
+    sum.halves = false;  // odd and odd make even: whole steps
+    const bool adds = node.op == "Add";
+    made.levels = ranged(sum, x.low + (adds ? y.low : -y.high), x.high + (adds ? y.high : -y.low));
+    return made;
+  }
+
+  static bool same_grid(const Levels& x, const Levels& y) {
+    return x.one_scale && y.one_scale && x.scale && x.scale == y.scale && x.unit() == y.unit();
+  }
+
+  /// By a constant above zero: the levels stay.
+  std::optional<Levels> multiplied(const Node& node, const ValueType& a, const ValueType& b) const {
+    const bool divides = node.op == "Div";
+    const std::size_t data = a.levels && !is_constant(node, 0) ? 0 : 1;
+    if ((divides && data == 1) || !(data == 0 ? a : b).levels) return {};
+    const auto factor = parameter(node, 1 - data);
+    if (!factor || factor->values.empty()) return {};
+    if (std::ranges::any_of(factor->values, [](double f) { return !(f > 0) || !std::isfinite(f); }))
+      return {};
+    Levels levels = *(data == 0 ? a : b).levels;
+    if (factor->values.size() > 1) {
+      levels.one_scale = false;
+      levels.scale.reset();
+    } else if (levels.scale) {
+      *levels.scale = divides ? *levels.scale / factor->values[0] : *levels.scale * factor->values[0];
+    }
+    return levels;
+  }
+
+  bool is_constant(const Node& node, std::size_t i) const {
+    return node.has_input(i) && constants_.is_constant(node.inputs[i]);
+  }
+
+  static std::optional<double> one_of(const std::optional<ConstantValue>& scale) {
+    return scale && scale->values.size() == 1 ? std::optional(scale->values[0]) : std::nullopt;
   }
 
   ValueType by_qonnx(const Node& node, const std::string& value) const {
@@ -184,7 +256,8 @@ class Inference {
                   .high = format.is_bipolar() ? 1 : std::ceil(format.upper()),
                   .bits = whole,
                   .is_signed = format.is_signed,
-                  .one_scale = scale && scale->values.size() == 1};
+                  .one_scale = scale && scale->values.size() == 1,
+                  .scale = one_of(scale)};
     const double shift = zero->values[0];
     if (!all_are(*zero, shift) || std::trunc(2 * shift) != 2 * shift) return {.type = type};
     levels = shifted(levels, shift);
@@ -196,7 +269,11 @@ class Inference {
     const auto scale = parameter(node, 1);
     if (scale && all_are(*scale, 1)) return of_type(DataType::bipolar());
     if (!exact_) return {};
-    Levels levels{.low = -1, .high = 1, .bits = 1, .one_scale = scale && scale->values.size() == 1};
+    Levels levels{.low = -1,
+                  .high = 1,
+                  .bits = 1,
+                  .one_scale = scale && scale->values.size() == 1,
+                  .scale = one_of(scale)};
     return {.type = DataType::scaled(1), .levels = levels};
   }
 
@@ -212,7 +289,23 @@ class Inference {
     }
     if (fields[0] < 1 || fields[0] > 8 || fields[1] < 0 || fields[1] > 23) return {};
     if (!exact_ && !(scale && all_are(*scale, 1))) return {};
-    return {.type = DataType::floating(fields[0], fields[1], fields[2])};
+    ValueType made{.type = DataType::floating(fields[0], fields[1], fields[2])};
+    const auto most = parameter(node, 5);
+    if (!exact_ || !most || most->values.size() != 1) return made;
+    const FloatFormat format{.exponent_bits = double(fields[0]),
+                             .mantissa_bits = double(fields[1]),
+                             .exponent_bias = double(fields[2]),
+                             .max_value = most->values[0],
+                             .has_inf = node.int_or("has_inf", 0) != 0,
+                             .has_nan = node.int_or("has_nan", 0) != 0};
+    if (node.int_or("saturation", 1) == 0) return made;
+    made.levels = {.low = -format.largest(),
+                   .high = format.largest(),
+                   .bits = made.type.bits(),
+                   .one_scale = scale && scale->values.size() == 1,
+                   .minifloat = std::exp2(1 - fields[1] - fields[2]),
+                   .scale = one_of(scale)};
+    return made;
   }
 
   static ValueType thresholds(const Node& node) {
@@ -247,6 +340,7 @@ class Inference {
     if (!codes.levels || !same_shift || std::trunc(shift) != shift) return made;
     made.levels = shifted(*codes.levels, shift);
     made.levels->one_scale = scale && scale->values.size() == 1;
+    made.levels->scale = one_of(scale);
     if (scale && all_are(*scale, 1)) {
       made.type = shift == 0 ? codes.type : DataType::least_integer(made.levels->low, made.levels->high);
     }
@@ -255,8 +349,15 @@ class Inference {
 
   ValueType concatenated(const Node& node) const {
     ValueType made = in(node, 0);
+    std::optional<Levels> levels = made.levels;
     for (std::size_t i = 1; i < node.inputs.size(); ++i) {
       const ValueType other = in(node, i);
+      if (levels && other.levels && same_grid(*levels, *other.levels)) {
+        levels = ranged(*levels, std::min(levels->low, other.levels->low),
+                        std::max(levels->high, other.levels->high));
+      } else {
+        levels.reset();
+      }
       if (other == made) continue;
       if (other.type.is_integer() && made.type.is_integer()) {
         made = of_type(DataType::least_integer(std::min(*other.type.min(), *made.type.min()),
@@ -267,7 +368,7 @@ class Inference {
         return {};
       }
     }
-    if (made.levels && node.inputs.size() > 1 && !made.type.is_integer()) made.levels->one_scale = false;
+    if (node.inputs.size() > 1) made.levels = levels;
     return made;
   }
 
@@ -285,7 +386,7 @@ class Inference {
     if (!(low <= high)) return made;
     const DataType least = DataType::least_integer(low, high);
     if (least.bits() < made.type.bits()) made.type = least;
-    made.levels = {.low = low, .high = high, .bits = made.type.bits(), .is_signed = low < 0};
+    made.levels = {.low = low, .high = high, .bits = made.type.bits(), .is_signed = low < 0, .scale = 1};
     return made;
   }
 
@@ -295,7 +396,11 @@ class Inference {
     const auto number = node.has_input(2) ? parameter(node, 2) : std::nullopt;
     const double pad = number && number->values.size() == 1 ? number->values[0] : node.float_or("value", 0);
     const bool constant = node.text_or("mode", "constant") == "constant";
-    if (!constant || (pad == 0 && made.type.allows(0) && !(made.levels && made.levels->halves))) return made;
+    if (!constant || (pad == 0 && made.type.allows(0) && !(made.levels && made.levels->halves))) {
+      if (constant && made.levels)
+        made.levels = ranged(*made.levels, std::min(made.levels->low, 0.0), std::max(made.levels->high, 0.0));
+      return made;
+    }
     if (made.type.is_integer() && pad == 0) return of_type(DataType::ternary());
     return made.type.is_integer() && made.type.allows(pad) ? made : ValueType();
   }
@@ -309,6 +414,7 @@ class Inference {
   const Graph& graph_;
   const ConstantValues& constants_;
   bool exact_;
+  const InputRanges& given_;
   std::map<std::string, ValueType> types_;
 };
 
@@ -330,8 +436,8 @@ std::optional<DataType> integer_type_of(const ConstantValue& constant, const Dat
 }  // namespace
 
 std::map<std::string, ValueType> infer_data_types(const Graph& graph, const ConstantValues& constants,
-                                                  TypeRules rules) {
-  return Inference(graph, constants, rules).run();
+                                                  TypeRules rules, const InputRanges& given) {
+  return Inference(graph, constants, rules, given).run();
 }
 
 Graph annotate_integers(Graph graph) {

@@ -19,14 +19,19 @@ enum class TypeRules : std::uint8_t {
   kExact,
 };
 
-/// The whole numbers behind a value: it is a level times a scale, and the levels are integers minus the zero point.
+/// The whole numbers behind a value: it is a level times a scale, and the levels are integers minus the zero point, or
+/// the values of a minifloat, which are whole multiples of its smallest subnormal.
 struct Levels {
   double low = 0, high = 0;
   int bits = 0;  ///< of the quantizer; with a zero point, what the levels need, in halves where they are
   bool is_signed = true;  ///< the same
   bool one_scale = true;  ///< the same for all elements
   bool halves = false;    ///< the zero point is an odd number of halves, and levels are too
+  double minifloat = 0;   ///< the smallest subnormal; 0 for integers
+  std::optional<double> scale = std::nullopt;  ///< where there is one, and it is known
 
+  /// What every level is a whole multiple of.
+  double unit() const { return minifloat > 0 ? minifloat : halves ? 0.5 : 1; }
   bool operator==(const Levels&) const = default;
 };
 
@@ -36,10 +41,14 @@ struct ValueType {
   bool operator==(const ValueType&) const = default;
 };
 
+/// Ranges of whole numbers, by the names of inputs.
+using InputRanges = std::map<std::string, std::pair<double, double>>;
+
 /// One for every value that the graph names. The graph is sorted and its shapes are inferred. Annotations of inputs
-/// and initializers are believed; one that cannot be read is an Error that names the value.
+/// and initializers are believed; one that cannot be read is an Error that names the value. `given` (kExact): levels of
+/// inputs that neither annotation nor type tells.
 std::map<std::string, ValueType> infer_data_types(const Graph& graph, const ConstantValues& constants,
-                                                  TypeRules rules);
+                                                  TypeRules rules, const InputRanges& given = {});
 
 /// The graph with `finn_datatype` on exactly those values that are whole numbers, by the exact rules (constants are
 /// looked at), and on none else.

@@ -1,0 +1,166 @@
+#include "cli/verify_accumulator.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <iostream>
+#include <set>
+
+#include "cli/array_files.h"
+#include "cli/output.h"
+#include "export/qcdq/from_qcdq.h"
+#include "formats/error.h"
+#include "formats/io/text.h"
+#include "models/graph/accumulator/check.h"
+#include "models/graph/accumulator/witness.h"
+#include "models/graph/crumb/crumb_graph.h"
+#include "models/graph/onnx/write.h"
+
+namespace crumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::AccumulatorReport;
+using graph::AccumulatorRow;
+
+constexpr std::size_t kMostSaid = 20;  // failures
+
+graph::GivenRanges read_ranges(const std::vector<std::string>& wishes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 52;
+  graph::GivenRanges ranges;
+  for (const std::string& wish : wishes) {
+    const auto refuse = [&] {
+      throw usage_error("--input-range " + quote_text(wish) + ": expected NAME=lo:hi, as in x=0:255");
+    };
+    const std::size_t equals = wish.rfind('=');  // a name may hold one
+    if (equals == std::string::npos || equals == 0) refuse();
+    IntegerRange range;
+    const char *at = wish.data() + equals + 1, *end = wish.data() + wish.size();
+    const auto low = std::from_chars(at, end, range.low);
+    if (low.ec != std::errc() || low.ptr == end || *low.ptr != ':') refuse();
+    const auto high = std::from_chars(low.ptr + 1, end, range.high);
+    if (high.ec != std::errc() || high.ptr != end || range.low > range.high) refuse();
+    if (range.low < -kMost || range.high > kMost) refuse();
+    const std::string name = wish.substr(0, equals);
+    if (!ranges.emplace(name, range).second)
+      throw usage_error("--input-range gives " + quote_text(name) + " twice");
+  }
+  return ranges;
+}
+
+/// In QONNX's words wherever these can say what the file holds.
+graph::Graph in_qonnx(const graph::Graph& graph) {
+  const bool is_qcdq = std::ranges::any_of(graph.nodes, [](const graph::Node& node) {
+    return node.is("QuantizeLinear") || node.is("DequantizeLinear");
+  });
+  if (!is_qcdq) return graph;
+  try {
+    return exporting::from_qcdq(graph);
+  } catch (const Error&) {
+    return graph;  // QLinearConv and its like: layers without float weights are counted all the same
+  }
+}
+
+Json row_json(const AccumulatorRow& row) {
+  Json json{{"name", row.name},          {"input", nullptr},     {"bits_needed", nullptr},
+            {"bits_certified", nullptr}, {"worst_max", nullptr}, {"worst_min", nullptr},
+            {"tile", row.tile}};
+  if (row.input) json["input"] = {row.input->low, row.input->high};
+  if (row.bits_needed) json["bits_needed"] = *row.bits_needed;
+  if (row.bits_certified) json["bits_certified"] = *row.bits_certified;
+  if (row.worst) {
+    json["worst_max"] = row.worst->max;
+    json["worst_min"] = row.worst->min;
+  }
+  if (!row.input) json["reason"] = row.input_failure;
+  return json;
+}
+
+void print_report(const AccumulatorReport& report) {
+  std::vector<std::vector<std::string>> rows{
+      {"layer", "operator", "input", "terms", "tile", "bias", "worst min", "worst max", "bits", "certified"}};
+  for (const AccumulatorRow& row : report.layers) {
+    const auto number = [](const auto& value) { return value ? std::to_string(*value) : std::string("?"); };
+    std::string certified = "-";
+    if (row.bits_certified) {
+      certified = std::to_string(*row.bits_certified);
+      if (row.method != graph::AccumulatorMethod::kNone) certified += " " + std::string(name_of(*row.method));
+      if (!row.constrained) certified += ", not constrained";
+    }
+    rows.push_back({row.name, row.op,
+                    row.input ? std::to_string(row.input->low) + ".." + std::to_string(row.input->high) : "?",
+                    std::to_string(row.length), row.tile == 0 ? "-" : std::to_string(row.tile),
+                    std::string(name_of(row.bias)), row.worst ? std::to_string(row.worst->min) : "?",
+                    row.worst ? std::to_string(row.worst->max) : "?", number(row.bits_needed), certified});
+  }
+  print_table(rows);
+  for (const AccumulatorRow& row : report.layers) {
+    if (!row.input) std::cerr << "note: " << printable(row.name + ": " + row.input_failure) << "\n";
+  }
+  if (report.float_layers > 0) {
+    std::cerr << "note: " << report.float_layers << " layers have float weights, and are not listed\n";
+  }
+}
+
+/// One model and one array for each layer that has integers and a range.
+void write_witnesses(const graph::Graph& graph, const AccumulatorReport& report,
+                     const graph::GivenRanges& ranges, const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw Error("cannot make the folder " + quote_text(folder.string()) + ": " + error.message());
+  const graph::ProductLayers layers(graph, ranges);
+  std::set<std::string> taken;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto row = std::ranges::find(report.layers, layers.node(i).name, &AccumulatorRow::name);
+    if (row == report.layers.end() || !row->worst) continue;
+    const graph::ProductLayer layer = layers.layer(i);
+    const auto witness = graph::witness_of(layer, row->tile, row->bias == graph::BiasPlace::kInside);
+    if (!witness) continue;
+    const std::string wish = file_name_of(layer.name);
+    std::string name = wish;
+    for (int n = 1; !taken.insert(name).second; ++n) name = wish + "_" + std::to_string(n);
+    graph::write_onnx(witness->graph, folder / (name + ".onnx"));
+    write_array(folder / (name + ".npy"), witness->input);
+    std::cerr << "note: " << printable(layer.name) << ": witness " << printable(name)
+              << ".onnx, .npy; its results reach " << witness->reached.min << " and " << witness->reached.max
+              << "\n";
+  }
+}
+
+std::string text_of_failures(const std::vector<std::string>& failures) {
+  std::string text;
+  for (std::size_t i = 0; i < failures.size() && i < kMostSaid; ++i)
+    text += (i > 0 ? "\n" : "") + failures[i];
+  if (failures.size() > kMostSaid) text += "\nand " + std::to_string(failures.size() - kMostSaid) + " more";
+  return text;
+}
+
+}  // namespace
+
+void verify_accumulators(const VerifyAccumulatorOptions& options) {
+  if (options.bits && (*options.bits < 1 || *options.bits > 64)) {
+    throw usage_error("--accumulator " + std::to_string(*options.bits) + ": expected 1 to 64 bits");
+  }
+  const graph::AccumulatorCheck check{.ranges = read_ranges(options.ranges), .bits = options.bits};
+  AccumulatorReport report;
+  try {
+    const graph::Graph graph = in_qonnx(graph::read_graph(options.path));
+    report = graph::check_accumulators(graph, check);
+    if (!options.witness.empty()) write_witnesses(graph, report, check.ranges, options.witness);
+  } catch (const Error& error) {
+    const std::string name = quote_text(options.path), text = error.what();
+    if (text.starts_with(name)) throw;
+    throw Error(name + ": " + text, error.kind());
+  }
+  if (options.json) {
+    Json json{{"layers", Json::array()}};
+    for (const AccumulatorRow& row : report.layers) json["layers"].push_back(row_json(row));
+    print_json(json);
+  } else {
+    print_report(report);
+  }
+  if (!report.failures.empty())
+    throw Error(quote_text(options.path) + ": " + text_of_failures(report.failures));
+}
+
+}  // namespace crumb::cli

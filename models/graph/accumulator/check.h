@@ -1,0 +1,63 @@
+// Certificates made, and held against the codes and input types of a graph.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/graph/accumulator/layers.h"
+
+namespace crumb::graph {
+
+/// What is found of one layer.
+struct AccumulatorRow {
+  std::string name, op;
+  std::optional<IntegerRange> input;  ///< less the zero point, in units of its grid
+  std::string input_failure;          ///< why there is none
+  std::optional<int> bits_needed;     ///< of each register; nothing without an input range
+  std::optional<int> bits_certified;
+  std::optional<WorstSums> worst;  ///< over channels and registers
+  std::size_t tile = 0;            ///< the certificate's
+  std::size_t length = 0, channels = 0;
+  BiasPlace bias = BiasPlace::kNone;
+  std::optional<AccumulatorMethod> method;  ///< the certificate's
+  bool constrained = false;
+};
+
+struct AccumulatorReport {
+  std::vector<AccumulatorRow> layers;  ///< with integer weights, or a certificate
+  std::vector<std::string>
+      failures;                  ///< each names its layer, and channel, tile and numbers where there are any
+  std::size_t float_layers = 0;  ///< products of a constant that is not quantized
+};
+
+struct AccumulatorCheck {
+  GivenRanges ranges;
+  /// Every constrained layer must fit so many bits; where no layer has a certificate, every layer must.
+  std::optional<int> bits;
+};
+
+/// Recomputes every layer's worst sums. Failures: certificates that the codes, the bias or the range of the input do
+/// not bear out, that cannot be read, or that name no layer; layers that need more than `bits`, or whose need is not
+/// known though it counts. Throws Error as ProductLayers does.
+AccumulatorReport check_accumulators(const Graph& graph, const AccumulatorCheck& check = {});
+
+/// What is to be certified of a layer; its sums, input range and bias are found.
+struct CertificateWish {
+  AccumulatorMethod method = AccumulatorMethod::kNone;
+  int bits = 32;
+  std::size_t tile = 0;
+  std::string rounding = "toward_zero";
+  bool constrained = true;
+  bool bias_inside = true;  ///< where it can be
+};
+
+/// The graph with certificates on these layers, by the names of their nodes. Throws Error that names the layer where
+/// there is none of that name, where its weights or input are no integers of known range, and, with the channel, where
+/// a sum does not fit the bits.
+Graph with_certificates(Graph graph, const std::map<std::string, CertificateWish>& wishes,
+                        const GivenRanges& ranges = {});
+
+}  // namespace crumb::graph

@@ -1,0 +1,89 @@
+// The layers of a graph whose accumulators can be counted: products of a constant, quantized weight.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/graph/accumulator/certificate.h"
+#include "models/graph/graph.h"
+#include "quant/accumulator.h"
+
+namespace crumb::graph {
+
+/// Ranges of inputs of the graph that neither their type nor an annotation tells.
+using GivenRanges = std::map<std::string, IntegerRange>;
+
+/// MatMul, Gemm, Conv, ConvTranspose or the channels-last Conv, its weight as rows of integers. What a result is: the
+/// sum over a row's terms of code * input, times unit * input_unit and both scales, and a bias.
+struct ProductLayer {
+  enum class Kind : std::uint8_t { kMatrix, kConvolution, kTransposed };
+
+  std::string name, op;
+  Kind kind = Kind::kMatrix;
+  bool weight_first = false;  ///< the weight is the matrix on the left
+
+  /// Matrices: the operand's own axes (a Gemm's weight as it would be without transB); Conv: [M, C/group, kernel...],
+  /// channels-last too; ConvTranspose: [groups, inputs of one, outputs of one, kernel...].
+  std::vector<std::int64_t> weight_shape;
+  std::vector<std::int64_t> strides, dilations;  ///< kTransposed
+  std::int64_t groups = 1;
+
+  std::size_t channels = 0, length = 0;
+  std::vector<std::int64_t>
+      codes;  ///< [channels, length]; the terms in the order of weight_shape's summed axes
+  /// As many as codes, or none: which of its row's sums a term belongs to. Terms of different scales are added up
+  /// apart, and so are the taps of a strided ConvTranspose that never meet in one result.
+  std::vector<std::uint32_t> part;
+  bool one_scale = true;      ///< in each row
+  std::vector<double> scale;  ///< of each channel, where one_scale
+  double unit = 1;            ///< of the weight's grid: 1, half a step, the smallest subnormal
+
+  std::string weight_failure;  ///< why the weight has no codes; then all of the above but names is empty
+
+  std::string input;                        ///< the value
+  std::optional<IntegerRange> input_range;  ///< less the zero point, in units
+  std::string input_failure;                ///< why there is no range
+  double input_unit = 1;
+  std::optional<double> input_scale;
+
+  BiasPlace bias = BiasPlace::kNone;
+  std::vector<std::int64_t> bias_codes;  ///< of each channel, in units of the sum; kInside only
+
+  /// The register that each of a channel's terms goes to, numbered as the terms meet them: parts, cut every `tile`
+  /// terms (0: not).
+  std::vector<std::uint32_t> registers(std::size_t channel, std::size_t tile) const;
+  /// What each of a channel's registers starts with: the bias, in the first of each part.
+  std::vector<std::int64_t> starts(std::size_t channel, std::size_t tile, bool with_bias) const;
+
+  /// Of every channel and register. `with_bias`: bias_codes are terms, where there are any. Nothing where a sum does
+  /// not fit 64 bits.
+  std::optional<std::vector<ChannelSums>> worst_sums(IntegerRange input, std::size_t tile,
+                                                     bool with_bias) const;
+};
+
+class ProductLayers {
+ public:
+  /// Shapes may be open. Throws Error where an annotation, a quantizer or a node is not sound, and where `given` names
+  /// no input.
+  explicit ProductLayers(const Graph& graph, const GivenRanges& given = {});
+  ~ProductLayers();
+  ProductLayers(const ProductLayers&) = delete;
+  ProductLayers& operator=(const ProductLayers&) = delete;
+
+  /// Products of a constant, in the order of the nodes; those of float weights too.
+  std::size_t size() const;
+  const Node& node(std::size_t i) const;
+  /// Computed afresh: codes take eight bytes each.
+  ProductLayer layer(std::size_t i) const;
+
+ private:
+  struct Data;
+  std::unique_ptr<const Data> data_;
+};
+
+}  // namespace crumb::graph
