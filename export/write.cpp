@@ -11,6 +11,7 @@
 #include "export/read_back.h"
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
+#include "models/graph/accumulator/certificate.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/onnx/write.h"
@@ -133,7 +134,8 @@ Graph with_folded_weights(Graph graph) {
 }
 
 WriteReport write_float(const Graph& graph, const fs::path& path, const WriteOptions& options) {
-  const Graph source = with_folded_weights(prepared(graph::fold_quantized(graph), options));
+  Graph source = with_folded_weights(prepared(graph::fold_quantized(graph), options));
+  graph::drop_certificates(source);  // they speak of codes
   QcdqReport told;
   const Graph made = to_qcdq(
       source, {.opset = options.opset > 0 ? options.opset : kUsualOpset, .arithmetic = Arithmetic::kAll},

@@ -28,20 +28,26 @@ std::string place_text(const AccumulatorRow& row, std::size_t channel, std::size
   return text;
 }
 
+/// What decides over a register's width.
+std::int64_t magnitude(const WorstSums& sums) { return std::max(sums.max, sums.min < 0 ? ~sums.min : 0); }
+
 struct Worst {
   WorstSums sums;
   int bits = 1;
-  std::size_t channel = 0, at = 0, count = 1;  ///< where the most bits are needed
+  std::size_t channel = 0, at = 0, count = 1;  ///< the register that goes farthest
 };
 
 Worst worst_of(const std::vector<ChannelSums>& all) {
   Worst worst;
+  std::int64_t farthest = 0;
   for (std::size_t c = 0; c < all.size(); ++c) {
     for (std::size_t r = 0; r < all[c].size(); ++r) {
       const WorstSums& sums = all[c][r];
       worst.sums = {.max = std::max(worst.sums.max, sums.max), .min = std::min(worst.sums.min, sums.min)};
-      const int bits = accumulator_bits(sums);
-      if (bits > worst.bits) worst = {worst.sums, bits, c, r, all[c].size()};
+      if (magnitude(sums) > farthest) {
+        farthest = magnitude(sums);
+        worst = {worst.sums, accumulator_bits(sums), c, r, all[c].size()};
+      }
     }
   }
   return worst;
