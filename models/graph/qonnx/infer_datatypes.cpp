@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "formats/io/text.h"
+#include "models/graph/qonnx/levels.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::graph {
@@ -24,6 +25,7 @@ constexpr std::array kMoves = {"Reshape",        "Transpose",     "Flatten",  "S
                                "ScatterND",      "Unsqueeze",     "Pad",      "Concat",          "Clip"};
 constexpr std::array kMovesToo = {"DepthToSpace", "SpaceToDepth",    "Dropout", "Split",
                                   "Compress",     "ReverseSequence", "Relu"};
+constexpr std::array kMeans = {"AveragePool", "GlobalAveragePool", "ReduceMean"};
 constexpr std::array kProducts = {"MatMul", "Gemm", "Conv", "Add", "Sub", "Mul"};
 
 bool is_scaled_integer(const DataType& type) {
@@ -43,28 +45,6 @@ ValueType of_type(DataType type) {
     made.levels = {.low = -all, .high = all - 1, .bits = type.bits()};
   }
   return made;
-}
-
-/// The levels of integers whose zero point is `shift`, a whole number or an odd number of halves.
-Levels shifted(Levels levels, double shift) {
-  if (shift == 0) return levels;
-  levels.low -= shift;
-  levels.high -= shift;
-  levels.halves = std::trunc(shift) != shift;
-  const double unit = levels.halves ? 2 : 1;
-  levels.bits = DataType::least_integer(unit * levels.low, unit * levels.high).bits();
-  levels.is_signed = levels.low < 0;
-  return levels;
-}
-
-/// With bits and sign as the range needs them.
-Levels ranged(Levels levels, double low, double high) {
-  levels.low = low;
-  levels.high = high;
-  levels.is_signed = low < 0;
-  if (levels.minifloat == 0)
-    levels.bits = DataType::least_integer(low / levels.unit(), high / levels.unit()).bits();
-  return levels;
 }
 
 class Inference {
@@ -122,6 +102,7 @@ class Inference {
     if (op == "Sign") return of_type(DataType::bipolar());
     if (exact_ && (op == "Add" || op == "Sub" || op == "Mul" || op == "Div")) return arithmetic(node, value);
     if (is_among(op, kProducts)) return product(node, value);
+    if (exact_ && is_among(op, kMeans)) return mean(node, value);
     if (op == "Resize" || op == "Upsample") {
       return node.text_or("mode", "nearest") == "nearest" ? in(node, 0) : otherwise(value);
     }
@@ -163,44 +144,61 @@ class Inference {
 
   /// What is known of a sum of levels of one scale, and of levels times a constant.
   ValueType arithmetic(const Node& node, const std::string& value) const {
-    ValueType made = node.op == "Div" ? otherwise(value) : product(node, value);
-    if (node.op == "Div" && node.domain.empty() && is_integer(element_type(value))) return made;
-    made.levels.reset();
+    const bool divides = node.op == "Div";
+    ValueType made = divides ? otherwise(value) : product(node, value);
+    if (divides && is_integer(element_type(value))) return made;
     const ValueType a = in(node, 0), b = in(node, 1);
-    if (node.op == "Mul" || node.op == "Div") {
-      made.levels = multiplied(node, a, b);
+    made.levels.reset();
+    if (node.op == "Add" || node.op == "Sub") {
+      made.levels = sum_of(a, b, node.op == "Sub");
       return made;
     }
-    if (!a.levels || !b.levels || !same_grid(*a.levels, *b.levels)) return made;
-    const Levels &x = *a.levels, &y = *b.levels;
-    Levels sum = x;
-    sum.halves = false;  // odd and odd make even: whole steps
-    const bool adds = node.op == "Add";
-    made.levels = ranged(sum, x.low + (adds ? y.low : -y.high), x.high + (adds ? y.high : -y.low));
+    const std::size_t data = is_constant(node, 0) && !divides ? 1 : 0;
+    const ValueType& x = data == 0 ? a : b;
+    const auto factor = parameter(node, 1 - data);
+    if (!factor) return made;
+    if (x.levels) made.levels = scaled(*x.levels, factor->values, divides);
+    if (x.reach && factor->values.size() == 1 && factor->values[0] > 0) {
+      const double by = divides ? 1 / factor->values[0] : factor->values[0];
+      made.reach = Reach{x.reach->low * by, x.reach->high * by};
+    }
     return made;
   }
 
-  static bool same_grid(const Levels& x, const Levels& y) {
-    return x.one_scale && y.one_scale && x.scale && x.scale == y.scale && x.unit() == y.unit();
+  /// A mean lies between the least and the greatest, with the zeros of a border.
+  ValueType mean(const Node& node, const std::string& value) const {
+    ValueType made = otherwise(value);
+    if (const auto reach = reach_of(in(node, 0)))
+      made.reach = Reach{std::min(reach->low, 0.0), std::max(reach->high, 0.0)};
+    return made;
   }
 
-  /// By a constant above zero: the levels stay.
-  std::optional<Levels> multiplied(const Node& node, const ValueType& a, const ValueType& b) const {
-    const bool divides = node.op == "Div";
-    const std::size_t data = a.levels && !is_constant(node, 0) ? 0 : 1;
-    if ((divides && data == 1) || !(data == 0 ? a : b).levels) return {};
-    const auto factor = parameter(node, 1 - data);
-    if (!factor || factor->values.empty()) return {};
-    if (std::ranges::any_of(factor->values, [](double f) { return !(f > 0) || !std::isfinite(f); }))
+  /// Version 2 clamps to its own width; version 1 keeps the scale and drops as many bits as the widths differ.
+  ValueType truncated(const Node& node) const {
+    const auto scale = parameter(node, 1), zero = parameter(node, 2);
+    const bool is_second = node.inputs.size() >= 6;
+    const auto in_bits = parameter(node, 3), out_bits = parameter(node, is_second ? 5 : 4);
+    const auto out_scale = is_second ? parameter(node, 4) : scale;
+    const auto mode = find_quant_rounding(node.text_or("rounding_mode", "FLOOR"));
+    if (!one_of(scale) || !one_of(out_scale) || !zero || !all_are(*zero, 0) || !one_of(in_bits) ||
+        !one_of(out_bits) || !mode)
       return {};
-    Levels levels = *(data == 0 ? a : b).levels;
-    if (factor->values.size() > 1) {
-      levels.one_scale = false;
-      levels.scale.reset();
-    } else if (levels.scale) {
-      *levels.scale = divides ? *levels.scale / factor->values[0] : *levels.scale * factor->values[0];
+    const double bits = *one_of(out_bits);
+    if (!(bits >= 1 && bits <= DataType::kMostBits)) return {};
+    ValueType made{.type = DataType::scaled(static_cast<int>(std::ceil(bits)))};
+    const Levels grid{.scale = one_of(out_scale)};
+    if (is_second) {
+      const IntegerFormat format{
+          .bits = bits, .is_signed = node.int_or("signed", 1) != 0, .narrow = node.int_or("narrow", 0) != 0};
+      made.levels = ranged(grid, std::floor(format.lower()), std::ceil(format.upper()));
+    } else if (const auto reach = reach_of(in(node, 0))) {
+      const double by = std::exp2(*one_of(in_bits) - bits);
+      const auto level = [&](double x) {
+        return rounded(std::nearbyint(x / *one_of(scale)) / by, *mode, true);
+      };
+      made.levels = ranged(grid, level(reach->low), level(reach->high));
     }
-    return levels;
+    return made;
   }
 
   bool is_constant(const Node& node, std::size_t i) const {
@@ -224,7 +222,8 @@ class Inference {
       if (bits < 1 || bits > DataType::kMostBits) return {};
       return of_type(DataType::integer(static_cast<int>(bits), node.int_or("signed", 0) != 0));
     }
-    return op == "Trunc" ? ValueType() : otherwise(value);
+    if (op == "Trunc") return exact_ ? truncated(node) : ValueType();
+    return otherwise(value);
   }
 
   std::optional<ConstantValue> parameter(const Node& node, std::size_t i) const {
@@ -407,6 +406,7 @@ class Inference {
 
   static ValueType rectified(ValueType made) {
     if (made.levels) made.levels->low = std::max(made.levels->low, 0.0);
+    if (made.reach) made.reach = Reach{std::max(made.reach->low, 0.0), std::max(made.reach->high, 0.0)};
     if (made.type == DataType::bipolar()) return of_type(DataType::integer(1, false));
     return made;
   }

@@ -35,9 +35,16 @@ struct Levels {
   bool operator==(const Levels&) const = default;
 };
 
+/// Bounds of numbers that are on no grid.
+struct Reach {
+  double low = 0, high = 0;
+  bool operator==(const Reach&) const = default;
+};
+
 struct ValueType {
   DataType type;
-  std::optional<Levels> levels;  ///< kExact only; nothing where no quantizer decides them
+  std::optional<Levels> levels;               ///< kExact only; nothing where no quantizer decides them
+  std::optional<Reach> reach = std::nullopt;  ///< kExact only: of means of levels, which a Trunc may quantize
   bool operator==(const ValueType&) const = default;
 };
 

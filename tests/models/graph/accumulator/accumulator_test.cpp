@@ -179,6 +179,24 @@ TEST_CASE("the input's range is found behind movers, pools, sums and joins of on
   CHECK(range_of([&](Net& n) {
           return n.node("Mul", {q(n, "a", 0.5F, true), n.constant("k", Tensor::scalar(0.3F))});
         }).input_range == R{-4, 3});
+  const auto pooled = [&](Net& n, float in_bits, bool second) {
+    const std::string pool =
+        n.node("AveragePool", {q(n, "a", 0.5F, false, {1, 4, 2, 2})}, {{"kernel_shape", Ints{2, 2}}});
+    const std::string sum = n.node("Mul", {pool, n.constant("four", Tensor::scalar(4.0F))});
+    std::vector<std::string> inputs{sum, n.constant("ts", Tensor::scalar(0.5F)),
+                                    n.constant("tz", Tensor::scalar(0.0F)),
+                                    n.constant("ti", Tensor::scalar(in_bits))};
+    if (second) inputs.push_back(n.constant("to", Tensor::scalar(2.0F)));
+    inputs.push_back(n.constant("tb", Tensor::scalar(3.0F)));
+    const std::string made =
+        n.node("Trunc", inputs, {{"rounding_mode", std::string("FLOOR")}, {"signed", std::int64_t{0}}},
+               kQonnxDomain);
+    return n.node("Flatten", {made});
+  };
+  CHECK(range_of([&](Net& n) { return pooled(n, 5, false); }).input_range == R{0, 7});  // 28 of 32, by 4
+  CHECK(range_of([&](Net& n) { return pooled(n, 4, false); }).input_range == R{0, 14});
+  CHECK(range_of([&](Net& n) { return pooled(n, 5, true); }).input_range == R{0, 7});
+  CHECK(range_of([&](Net& n) { return pooled(n, 5, true); }).input_scale == 2.0);
   const std::vector<std::pair<std::function<std::string(Net&)>, const char*>> unknown{
       {[&](Net& n) {
          return n.node("Add", {q(n, "a", 0.5F, true), q(n, "b", 0.25F, true)});
