@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "formats/error.h"
 
@@ -29,31 +28,51 @@ std::string find_library() {
   return kName;
 }
 
-graph::Engine& load() {
-  const std::string path = find_library();
-  void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    throw Error(std::string("executing a graph needs LibTorch, and ") + kName + " cannot be opened: " +
-                ::dlerror() + "; build Crumb with LibTorch, or set CRUMB_ENGINE to that file");
+/// The library, opened and of this program's making.
+struct Library {
+  Library() : path(find_library()), handle(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (!handle) {
+      throw Error(std::string("executing a graph and training need LibTorch, and ") + kName +
+                  " cannot be opened: " + ::dlerror() +
+                  "; build Crumb with LibTorch, or set CRUMB_ENGINE to that file");
+    }
+    using Text = const char* (*)();
+    const auto interface = reinterpret_cast<Text>(::dlsym(handle, "crumb_engine_interface"));
+    if (!interface || std::string_view(interface()) != CRUMB_ENGINE_INTERFACE) {
+      throw Error(path +
+                  " was built from another version of Crumb than this program; build both again, or set "
+                  "CRUMB_ENGINE to the library that belongs to it");
+    }
   }
-  using Text = const char* (*)();
-  const auto interface = reinterpret_cast<Text>(::dlsym(library, "crumb_engine_interface"));
-  if (!interface || std::string_view(interface()) != CRUMB_ENGINE_INTERFACE) {
-    throw Error(path +
-                " was built from another version of Crumb than this program; build both again, or set "
-                "CRUMB_ENGINE to the library that belongs to it");
+
+  /// What one of its functions gives.
+  template <class T>
+  T& get(const char* function) const {
+    using Entry = T* (*)();
+    const auto entry = reinterpret_cast<Entry>(::dlsym(handle, function));
+    if (!entry) throw Error(path + " is no library of Crumb: it has no " + function);
+    return *entry();
   }
-  using Entry = graph::Engine* (*)();
-  const auto entry = reinterpret_cast<Entry>(::dlsym(library, "crumb_engine"));
-  if (!entry) throw Error(path + " is no library of Crumb: it has no crumb_engine");
-  return *entry();
+
+  std::string path;
+  void* handle;
+};
+
+const Library& library() {
+  static const Library opened;
+  return opened;
 }
 
 }  // namespace
 
 graph::Engine& open_engine() {
-  static graph::Engine& engine = load();
+  static auto& engine = library().get<graph::Engine>("crumb_engine");
   return engine;
+}
+
+qat::Trainer& open_trainer() {
+  static auto& trainer = library().get<qat::Trainer>("crumb_trainer");
+  return trainer;
 }
 
 }  // namespace crumb::cli

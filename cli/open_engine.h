@@ -2,11 +2,15 @@
 #pragma once
 
 #include "models/graph/engine.h"
+#include "qat/train/trainer.h"
 
 namespace crumb::cli {
 
 /// Opens libcrumb_engine.so: the file that CRUMB_ENGINE names, else beside the program, in ../lib/crumb, or where
 /// the system looks. Once. Throws Error that says where it was looked for, or why it cannot be opened.
 graph::Engine& open_engine();
+
+/// The same library's trainer.
+qat::Trainer& open_trainer();
 
 }  // namespace crumb::cli

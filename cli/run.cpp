@@ -86,6 +86,7 @@ void add_verbs(CLI::App& app) {
   add_passes(app);
   add_export(app);
   add_convert(app);
+  add_train(app);
 }
 
 int run(const std::vector<std::string>& arguments) {

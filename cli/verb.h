@@ -24,6 +24,7 @@ void add_cost(CLI::App& app);
 void add_passes(CLI::App& app);
 void add_export(CLI::App& app);
 void add_convert(CLI::App& app);
+void add_train(CLI::App& app);
 
 /// All of them, in the order of --help.
 void add_verbs(CLI::App& app);

@@ -1,5 +1,6 @@
-// The shared library that the crumb command opens when a verb executes a graph (cli/open_engine.h).
+// The shared library that the crumb command opens when a verb executes a graph or trains (cli/open_engine.h).
 #include "models/torch/execute/engine.h"
+#include "qat/train/trainer.h"
 
 extern "C" __attribute__((visibility("default"))) const char* crumb_engine_interface() {
   return CRUMB_ENGINE_INTERFACE;
@@ -7,4 +8,8 @@ extern "C" __attribute__((visibility("default"))) const char* crumb_engine_inter
 
 extern "C" __attribute__((visibility("default"))) crumb::graph::Engine* crumb_engine() {
   return &crumb::torch_ops::engine();
+}
+
+extern "C" __attribute__((visibility("default"))) crumb::qat::Trainer* crumb_trainer() {
+  return &crumb::qat::trainer();
 }

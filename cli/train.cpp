@@ -1,0 +1,241 @@
+// crumb train: a float network, the same with quantizers in the loop, and the files that it ends in.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include "cli/output.h"
+#include "cli/recipe_flags.h"
+#include "cli/threads_flag.h"
+#include "cli/train_run.h"
+#include "cli/train_sweep.h"
+#include "cli/train_table.h"
+#include "cli/verb.h"
+#include "formats/io/output_file.h"
+#include "formats/io/text.h"
+#include "formats/text/nearest_name.h"
+
+namespace crumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kWeights = "int4:channel";
+constexpr const char* kActivations = "uint4:tensor";
+constexpr int kSeeds = 3;
+
+struct Options {
+  std::string task, network, output, data, sweep;
+  RecipeFlags recipe;
+  int epochs = -1, float_epochs = -1, seeds = kSeeds, threads = 0, keep_every = 0;
+  std::uint64_t seed = 0;
+  bool all_layers = false, restart = false, json = false;
+};
+
+/// Where data sets lie: the flag, CRUMB_DATA, or what scripts/setup filled.
+fs::path data_folder(const std::string& flag) {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value ? fs::path(value) : fs::path();
+  };
+  if (!flag.empty()) return flag;
+  if (const fs::path data = variable("CRUMB_DATA"); !data.empty()) return data;
+  if (const fs::path cache = variable("CRUMB_CACHE"); !cache.empty()) return cache / "data";
+  if (const fs::path cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache / "crumb" / "data";
+  return variable("HOME") / ".cache" / "crumb" / "data";
+}
+
+/// W4A4 where nothing else is said.
+Recipe training_recipe(RecipeFlags flags) {
+  if (!flags.has_base()) {
+    flags.weights = kWeights;
+    if (flags.activations.empty()) flags.activations = kActivations;
+  }
+  return recipe_of(flags);
+}
+
+qat::TrainRequest request_of(const Options& options) {
+  using qat::kTasks;
+  if (std::ranges::find(kTasks, options.task) == std::end(kTasks)) {
+    throw usage_error("there is no task " + quote_text(options.task) +
+                      "; expected digits, jets, ocr or sr; did you mean '" +
+                      nearest_name(options.task, kTasks) + "'?");
+  }
+  return {.task = options.task,
+          .network = options.network,
+          .data = data_folder(options.data),
+          .recipe = training_recipe(options.recipe),
+          .all_layers = options.all_layers,
+          .epochs = options.epochs,
+          .float_epochs = options.float_epochs,
+          .seed = options.seed,
+          .wrap_bits = {}};
+}
+
+/// The line on stderr: one that changes on a terminal, else one every few seconds.
+class TrainLine {
+ public:
+  ~TrainLine() {
+    if (terminal_ && shown_) std::fprintf(stderr, "\r\x1b[K");
+  }
+
+  void update(const qat::TrainProgress& progress) {
+    const double now = now_seconds();
+    if (first_ < 0) first_ = progress.done;
+    if (now - last_ < (terminal_ ? 0.2 : 5.0)) return;
+    last_ = now;
+    const double share = (progress.done - first_) / std::max(1 - first_, 1e-9);
+    std::string text = std::string(progress.phase) + " epoch " + std::to_string(progress.epoch) + " of " +
+                       std::to_string(progress.epochs);
+    if (std::isfinite(progress.loss)) text += ", loss " + fixed(progress.loss, 4);
+    if (std::isfinite(progress.metric)) text += ", test " + fixed(progress.metric, 4);
+    if (share > 0) text += ", " + fixed((now - start_) * (1 - share) / share, 0) + " s left";
+    std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", text.c_str());
+    std::fflush(stderr);
+    shown_ = true;
+  }
+
+ private:
+  bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;
+  double start_ = now_seconds(), last_ = start_, first_ = -1;
+};
+
+void print_accumulators(const Json& layers) {
+  std::vector<std::vector<std::string>> rows{{"layer", "input", "bits needed", "certified", "worst sums"}};
+  const auto text = [](const Json& value) { return value.is_null() ? std::string("-") : value.dump(); };
+  for (const Json& layer : layers) {
+    const Json& input = layer.at("input");
+    rows.push_back({layer.at("name"), input.is_null() ? "-" : input[0].dump() + " to " + input[1].dump(),
+                    text(layer.at("bits_needed")), text(layer.at("bits_certified")),
+                    text(layer.at("worst_min")) + " to " + text(layer.at("worst_max"))});
+  }
+  print_table(std::move(rows));
+}
+
+void print_report(const Json& report, const fs::path& folder) {
+  const std::string metric = report.at("metric");
+  std::cout << report.at("task").get<std::string>() << " (" << report.at("network").get<std::string>()
+            << "): " << metric << " " << fixed(report.at("float"), 4) << " in float, "
+            << fixed(report.at("quantized"), 4) << " quantized, " << fixed(report.at("seconds"), 1) << " s\n";
+  std::cout << "miniature of " << report.at("miniature_of").get<std::string>() << "\n";
+  if (!report.at("accumulator").empty()) print_accumulators(report.at("accumulator"));
+  std::cout << "written: " << folder.string()
+            << "/{model.crumb, model.onnx, float.safetensors, log.jsonl, report.json}\n";
+}
+
+void train_once(const Options& options, const qat::TrainRequest& request) {
+  Json report;
+  {
+    TrainLine line;
+    report = train_into({.request = request,
+                         .folder = options.output,
+                         .keep_every = options.keep_every,
+                         .restart = options.restart,
+                         .progress = [&](const qat::TrainProgress& progress) { line.update(progress); }});
+  }
+  report.erase("request");
+  if (options.json) return print_json(report);
+  print_report(report, options.output);
+}
+
+void write_file(const fs::path& path, const std::string& text) {
+  OutputFile file(path);
+  file.append(text);
+  file.commit();
+}
+
+void sweep(const Options& options, const qat::TrainRequest& base) {
+  const fs::path folder = options.output;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  const SweepGrid grid = grid_of(options.sweep, base, options.seeds);
+  const unsigned cores = std::max(std::thread::hardware_concurrency(), 1U);
+  const double start = now_seconds();
+  const std::vector<Json> reports =
+      run_grid(grid, folder, options.threads > 0 ? options.threads : static_cast<int>(cores));
+  SweepTable table{.title = grid.title,
+                   .axis = grid.axis,
+                   .task = options.task,
+                   .network = reports.at(0).at("network"),
+                   .metric = reports.at(0).at("metric"),
+                   .miniature_of = reports.at(0).at("miniature_of"),
+                   .cells = {},
+                   .values = values_of(grid, reports)};
+  table.cells = cells_of(table.values);
+  for (const Json& report : reports) {
+    table.float_mean += report.at("float").get<double>() / static_cast<double>(reports.size());
+  }
+  const Json json = json_of(table);
+  write_file(folder / "sweep.json", json.dump(2) + "\n");
+  write_file(folder / "sweep.csv", csv_of(table));
+  write_file(folder / "sweep.svg", svg_of(table));
+  if (options.json) return print_json(json);
+  std::cout << table.task << " (" << table.network << "), " << table.metric << " of the test set against "
+            << table.title << ", " << options.seeds << " seeds; float " << fixed(table.float_mean, 4) << "\n"
+            << "miniature of " << table.miniature_of << "\n";
+  print_table(rows_of(table));
+  std::cout << "written in " << fixed(now_seconds() - start, 0) << " s: " << folder.string()
+            << "/{sweep.json, sweep.csv, sweep.svg, points/}\n";
+}
+
+void train_verb(const Options& options) {
+  const qat::TrainRequest request = request_of(options);
+  if (options.sweep.empty()) return train_once(options, request);
+  sweep(options, request);
+}
+
+CLI::Validator at_least(int least) {
+  return CLI::Validator(
+      [least](const std::string& text) {
+        const bool digits =
+            !text.empty() && text.size() < 8 && text.find_first_not_of("0123456789") == std::string::npos;
+        if (digits && std::stoi(text) >= least) return std::string();
+        return "expected a number from " + std::to_string(least) + ", found " + quote_text(text);
+      },
+      "");
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      app.add_subcommand("train", "Train a network with quantizers in the loop, on a task of its own");
+  verb->add_option("task", options->task, "digits, jets, ocr or sr")->required();
+  verb->add_option("-o,--output", options->output, "The folder for models, log and report")->required();
+  verb->add_option("--network", options->network, "Of digits: mlp or cnn (mlp)");
+  verb->add_option("--epochs", options->epochs, "Epochs with quantizers (the task's own)")
+      ->check(at_least(0));
+  verb->add_option("--float-epochs", options->float_epochs, "Epochs before, in float (the task's own)")
+      ->check(at_least(0));
+  verb->add_option("--seed", options->seed, "Of weights and of the order of samples (0)");
+  add_recipe_flags(*verb, options->recipe);
+  add_training_flags(*verb, options->recipe);
+  verb->add_flag("--all-layers", options->all_layers,
+                 "The accumulator is for the first and the last layer too, which are left out otherwise");
+  verb->add_option("--data-dir", options->data,
+                   "The folder with data sets (CRUMB_DATA, or what scripts/setup filled)");
+  verb->add_option("--sweep", options->sweep, "A grid of runs: accumulator, bits or formats");
+  verb->add_option("--seeds", options->seeds, "Of a sweep: runs for each point (3)")->check(at_least(1));
+  add_threads_flag(*verb, options->threads, "Of a sweep: points that are trained at once (as many as cores)");
+  verb->add_option("--checkpoint-every", options->keep_every,
+                   "Steps between two states to go on from (five seconds)")
+      ->check(at_least(1));
+  verb->add_flag("--restart", options->restart, "Drop the state of an unfinished run");
+  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->footer(
+      "Without a recipe: W4A4. The first and the last layer have 8-bit weights and inputs, unless a rule "
+      "names\n"
+      "them. A run that was cut off goes on where it stood; a sweep keeps its finished points.\n\n"
+      "Example:\n"
+      "  crumb train digits -o digits_w4a4 --accumulator 10:a2q_plus\n"
+      "  crumb train digits -o sweep --sweep accumulator --seeds 3");
+  verb->callback([options] { train_verb(*options); });
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,158 @@
+// A sweep as one SVG file that needs nothing else.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "cli/train_table.h"
+
+namespace crumb::cli {
+namespace {
+
+constexpr double kWidth = 720, kHeight = 440, kLeft = 76, kRight = 180, kTop = 48, kBottom = 64;
+constexpr const char* kColours[] = {"#c0392b", "#2471a3", "#1e8449", "#7d3c98", "#b9770e"};
+
+std::string escaped(const std::string& text) {
+  std::string safe;
+  for (const char c : text) {
+    if (c == '<')
+      safe += "&lt;";
+    else if (c == '>')
+      safe += "&gt;";
+    else if (c == '&')
+      safe += "&amp;";
+    else if (c == '"')
+      safe += "&quot;";
+    else
+      safe += c;
+  }
+  return safe;
+}
+
+std::string at(double value) { return fixed(value, 2); }
+
+std::string text_at(double x, double y, const std::string& anchor, const std::string& text,
+                    const std::string& more = "") {
+  return "<text x=\"" + at(x) + "\" y=\"" + at(y) + "\" text-anchor=\"" + anchor + "\"" + more + ">" +
+         escaped(text) + "</text>\n";
+}
+
+std::string line_at(double x1, double y1, double x2, double y2, const std::string& style) {
+  return "<line x1=\"" + at(x1) + "\" y1=\"" + at(y1) + "\" x2=\"" + at(x2) + "\" y2=\"" + at(y2) + "\" " +
+         style + "/>\n";
+}
+
+/// A step of 1, 2 or 5 times a power of ten that gives about five marks.
+double step_for(double span) {
+  const double raw = span / 5, power = std::pow(10, std::floor(std::log10(raw)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (raw <= factor * power) return factor * power;
+  }
+  return 10 * power;
+}
+
+class Plot {
+ public:
+  explicit Plot(const SweepTable& table) : table_(table) {
+    x_low_ = y_low_ = std::numeric_limits<double>::infinity();
+    x_high_ = y_high_ = -x_low_;
+    for (const SweepCell& cell : table.cells) {
+      x_low_ = std::min(x_low_, cell.x);
+      x_high_ = std::max(x_high_, cell.x);
+      y_low_ = std::min(y_low_, cell.least);
+      y_high_ = std::max(y_high_, cell.greatest);
+      marks_[cell.x] = cell.label;
+      if (std::ranges::find(series_, cell.series) == series_.end()) series_.push_back(cell.series);
+    }
+    y_low_ = std::min(y_low_, table.float_mean);
+    y_high_ = std::max(y_high_, table.float_mean);
+    if (x_high_ == x_low_) x_high_ = x_low_ + 1;
+    if (y_high_ == y_low_) y_high_ = y_low_ + 1;
+    step_ = step_for(y_high_ - y_low_);
+    y_low_ = std::floor(y_low_ / step_) * step_;
+    y_high_ = std::ceil(y_high_ / step_) * step_;
+  }
+
+  std::string draw() const {
+    std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + at(kWidth) + " " +
+                      at(kHeight) +
+                      "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
+                      "fill=\"white\"/>\n";
+    svg += text_at(kLeft, 20, "start", table_.task + " (" + table_.network + "): " + table_.title,
+                   " font-size=\"15\"");
+    svg +=
+        text_at(kLeft, 37, "start", "miniature of " + table_.miniature_of, " fill=\"#555\" font-size=\"11\"");
+    svg += axes();
+    for (std::size_t i = 0; i < series_.size(); ++i) svg += series(i);
+    svg += line_at(kLeft, y(table_.float_mean), kWidth - kRight, y(table_.float_mean),
+                   "stroke=\"#333\" stroke-dasharray=\"5 4\"");
+    svg += text_at(kWidth - kRight + 8, y(table_.float_mean) + 4, "start", "float", " fill=\"#333\"");
+    return svg + "</svg>\n";
+  }
+
+ private:
+  double x(double value) const {
+    return kLeft + (value - x_low_) / (x_high_ - x_low_) * (kWidth - kLeft - kRight);
+  }
+  double y(double value) const {
+    return kHeight - kBottom - (value - y_low_) / (y_high_ - y_low_) * (kHeight - kTop - kBottom);
+  }
+
+  std::string axes() const {
+    std::string svg;
+    const double bottom = kHeight - kBottom, right = kWidth - kRight;
+    const int digits = step_ >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(step_) - 1e-9));
+    for (double mark = y_low_; mark <= y_high_ + step_ / 2; mark += step_) {
+      svg += line_at(kLeft, y(mark), right, y(mark), "stroke=\"#ddd\"");
+      svg += text_at(kLeft - 8, y(mark) + 4, "end", fixed(mark, digits));
+    }
+    for (const auto& [place, label] : marks_) {
+      svg += line_at(x(place), bottom, x(place), bottom + 5, "stroke=\"black\"");
+      svg += text_at(x(place), bottom + 20, "middle", label);
+    }
+    svg += line_at(kLeft, kTop, kLeft, bottom, "stroke=\"black\"");
+    svg += line_at(kLeft, bottom, right, bottom, "stroke=\"black\"");
+    svg += text_at((kLeft + right) / 2, kHeight - 18, "middle", table_.axis);
+    const std::string unit =
+        table_.metric == "psnr" ? "PSNR (dB)" : table_.metric + " (fraction of the test set)";
+    svg += text_at(0, 0, "middle", unit,
+                   " transform=\"translate(18 " + at((kTop + bottom) / 2) + ") rotate(-90)\"");
+    return svg;
+  }
+
+  std::string series(std::size_t number) const {
+    std::vector<SweepCell> cells;
+    for (const SweepCell& cell : table_.cells) {
+      if (cell.series == series_[number]) cells.push_back(cell);
+    }
+    std::ranges::sort(cells, {}, &SweepCell::x);
+    const std::string colour = kColours[number % std::size(kColours)];
+    std::string line, band, dots;
+    for (const SweepCell& cell : cells) {
+      line += at(x(cell.x)) + "," + at(y(cell.mean)) + " ";
+      band += at(x(cell.x)) + "," + at(y(cell.greatest)) + " ";
+      dots += "<circle cx=\"" + at(x(cell.x)) + "\" cy=\"" + at(y(cell.mean)) + "\" r=\"3\" fill=\"" +
+              colour + "\"/>\n";
+    }
+    for (auto cell = cells.rbegin(); cell != cells.rend(); ++cell) {
+      band += at(x(cell->x)) + "," + at(y(cell->least)) + " ";
+    }
+    const double legend = kTop + 40 + 20 * static_cast<double>(number), left = kWidth - kRight + 16;
+    return "<polygon points=\"" + band + "\" fill=\"" + colour +
+           "\" fill-opacity=\"0.15\"/>\n<polyline points=\"" + line + "\" fill=\"none\" stroke=\"" + colour +
+           "\" stroke-width=\"1.8\"/>\n" + dots +
+           line_at(left, legend, left + 18, legend, "stroke=\"" + colour + "\" stroke-width=\"2\"") +
+           text_at(left + 24, legend + 4, "start", series_[number]);
+  }
+
+  const SweepTable& table_;
+  std::vector<std::string> series_;
+  std::map<double, std::string> marks_;
+  double x_low_, x_high_, y_low_, y_high_, step_ = 1;
+};
+
+}  // namespace
+
+std::string svg_of(const SweepTable& table) { return Plot(table).draw(); }
+
+}  // namespace crumb::cli

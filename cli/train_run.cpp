@@ -1,0 +1,209 @@
+#include "cli/train_run.h"
+
+#include <cstdio>
+
+#include "cli/open_engine.h"
+#include "export/write.h"
+#include "formats/io/mapped_file.h"
+#include "formats/io/output_file.h"
+#include "formats/io/text.h"
+#include "formats/safetensors/safetensors.h"
+#include "models/graph/accumulator/check.h"
+#include "models/graph/crumb/crumb_graph.h"
+#include "models/graph/onnx/read.h"
+#include "qat/train/request_json.h"
+
+namespace crumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using qat::TrainOutcome;
+using qat::TrainRequest;
+
+constexpr const char* kStateFile = "checkpoint.state";
+constexpr const char* kReportFile = "report.json";
+constexpr double kKeepSeconds = 5;
+constexpr std::size_t kMostReportBytes = std::size_t{1} << 24;
+constexpr std::size_t kMostStateBytes = std::size_t{1} << 32;
+
+void write_text(const fs::path& path, std::string_view text) {
+  OutputFile file(path);
+  file.append(text);
+  file.commit();
+}
+
+std::string read_whole(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) return {};
+  return read_text_file(path, kMostStateBytes).take();
+}
+
+void write_weights(const fs::path& path, const TrainOutcome& outcome) {
+  std::vector<TensorDescription> tensors;
+  std::map<std::string, const graph::Tensor*> values;
+  for (const auto& [name, tensor] : outcome.float_weights) {
+    tensors.push_back({name, DType::kF32, {tensor.shape().begin(), tensor.shape().end()}});
+    values[name] = &tensor;
+  }
+  sort_for_safetensors(tensors);
+  SafetensorsWriter writer(path, tensors);
+  for (const TensorDescription& tensor : writer.tensors()) {
+    writer.write(tensor.name, values.at(tensor.name)->bytes());
+  }
+  writer.commit();
+}
+
+std::string log_text(const TrainOutcome& outcome) {
+  std::string text;
+  for (const qat::EpochLine& line : outcome.log) {
+    const Json json{{"phase", line.phase},
+                    {"epoch", line.epoch},
+                    {"loss", json_number(line.loss)},
+                    {outcome.metric, json_number(line.metric)}};
+    text += json.dump() + "\n";
+  }
+  return text;
+}
+
+/// The layers' accumulators, from a file's codes. Throws Error where a certificate in it is wrong.
+graph::AccumulatorReport checked(const graph::Graph& graph, const fs::path& path) {
+  graph::AccumulatorReport report = graph::check_accumulators(graph);
+  if (report.failures.empty()) return report;
+  std::string message = quote_text(path.string()) + " does not keep its accumulators:";
+  for (const std::string& failure : report.failures) message += "\n  " + failure;
+  throw Error(message);
+}
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json accumulator_json(const graph::AccumulatorReport& report) {
+  Json layers = Json::array();
+  for (const graph::AccumulatorRow& row : report.layers) {
+    Json layer;
+    layer["name"] = row.name;
+    layer["input"] = row.input ? Json{row.input->low, row.input->high} : Json(nullptr);
+    layer["bits_needed"] = or_null(row.bits_needed);
+    layer["bits_certified"] = or_null(row.bits_certified);
+    layer["worst_max"] = row.worst ? Json(row.worst->max) : Json(nullptr);
+    layer["worst_min"] = row.worst ? Json(row.worst->min) : Json(nullptr);
+    layer["tile"] = row.tile;
+    layer["bias"] = graph::name_of(row.bias);
+    layer["constrained"] = row.constrained;
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+/// The share of codes that are zero, of the weights that have codes.
+double sparsity_of(const graph::Graph& graph) {
+  std::size_t zeros = 0, all = 0;
+  const graph::ProductLayers layers(graph);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const graph::ProductLayer layer = layers.layer(i);
+    for (const std::int64_t code : layer.codes) zeros += code == 0;
+    all += layer.codes.size();
+  }
+  return all == 0 ? 0 : static_cast<double>(zeros) / static_cast<double>(all);
+}
+
+Json report_json(const TrainRequest& request, const TrainOutcome& outcome, double seconds) {
+  Json report;
+  report["task"] = request.task;
+  report["network"] = outcome.network;
+  report["metric"] = outcome.metric;
+  report["float"] = json_number(outcome.float_metric);
+  report["quantized"] = json_number(outcome.quantized_metric);
+  report["accumulator"] = Json::array();
+  report["seconds"] = seconds;
+  report["miniature_of"] = outcome.stands_for;
+  report["seed"] = request.seed;
+  report["float_epochs"] = outcome.float_epochs;
+  report["epochs"] = outcome.epochs;
+  report["recipe"] = to_yaml(outcome.recipe);
+  report["sparsity"] = sparsity_of(outcome.quantized);
+  report["repaired"] = outcome.repaired;
+  if (!outcome.wrapped.empty()) {
+    report["wrapped"] = Json::array();
+    for (const qat::WrappedMetric& one : outcome.wrapped) {
+      report["wrapped"].push_back({{"bits", one.bits}, {outcome.metric, json_number(one.metric)}});
+    }
+  }
+  report["request"] = qat::request_json(request);
+  return report;
+}
+
+/// States go to the disk every so often.
+class Keeper {
+ public:
+  explicit Keeper(const TrainRun& run) : path_(run.folder / kStateFile), every_(run.keep_every) {
+    if (run.restart) drop();
+  }
+
+  bool is_due() {
+    ++steps_;
+    if (every_ > 0) return steps_ % every_ == 0;
+    return now_seconds() - last_ >= kKeepSeconds;
+  }
+  void keep(const std::string& state) {
+    write_text(path_, state);
+    last_ = now_seconds();
+  }
+  std::string kept() const { return read_whole(path_); }
+  void drop() const {
+    std::error_code error;
+    fs::remove(path_, error);
+  }
+
+ private:
+  fs::path path_;
+  int every_;
+  std::int64_t steps_ = 0;
+  double last_ = now_seconds();
+};
+
+}  // namespace
+
+Json train_into(const TrainRun& run) {
+  const double start = now_seconds();
+  std::error_code error;
+  fs::create_directories(run.folder, error);
+  if (!fs::is_directory(run.folder, error)) {
+    throw Error("the folder " + quote_text(run.folder.string()) + " cannot be made");
+  }
+  Keeper keeper(run);
+  qat::TrainHooks hooks;
+  hooks.progress = run.progress;
+  hooks.state = keeper.kept();
+  hooks.wants_state = [&] { return keeper.is_due(); };
+  hooks.keep = [&](const std::string& state) { keeper.keep(state); };
+  TrainOutcome outcome = open_trainer().train(run.request, hooks);
+
+  fs::remove(run.folder / kReportFile, error);  // it stands for the files beside it
+  write_weights(run.folder / "float.safetensors", outcome);
+  write_text(run.folder / "log.jsonl", log_text(outcome));
+  const fs::path packed = run.folder / "model.crumb", onnx = run.folder / "model.onnx";
+  graph::write_crumb_graph(outcome.quantized, packed, {.zstd_level = outcome.recipe.zstd});
+  (void)exporting::write(outcome.quantized, exporting::Form::kQonnx, onnx);
+  Json report = report_json(run.request, outcome, 0);
+  report["accumulator"] = accumulator_json(checked(graph::read_crumb_graph(packed), packed));
+  (void)checked(graph::read_onnx(onnx), onnx);
+  report["seconds"] = now_seconds() - start;
+  write_text(run.folder / kReportFile, report.dump(2) + "\n");
+  keeper.drop();
+  return report;
+}
+
+Json finished_report(const TrainRequest& request, const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder / kReportFile, error)) return nullptr;
+  const auto text = read_text_file(folder / kReportFile, kMostReportBytes);
+  if (!text.ok()) return nullptr;
+  Json report = Json::parse(text.value(), nullptr, false);
+  if (!report.is_object() || report.value("request", Json()) != qat::request_json(request)) return nullptr;
+  return report;
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,32 @@
+// One run of crumb train into its folder: the engine trains, this keeps what has to be kept and writes the results.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "cli/output.h"
+#include "qat/train/trainer.h"
+
+namespace crumb::cli {
+
+struct TrainRun {
+  qat::TrainRequest request;
+  std::filesystem::path folder;  ///< is made where there is none
+  int keep_every = 0;            ///< steps between two states; 0: five seconds
+  bool restart = false;          ///< an unfinished run that lies there is dropped
+  std::function<void(const qat::TrainProgress&)> progress;
+};
+
+/// What stands in report.json.
+///
+/// Writes model.crumb, model.onnx, float.safetensors, log.jsonl and, last, report.json into the folder, and goes on
+/// from the state that an unfinished run of the same request kept there (checkpoint.state). The certificates of both
+/// models are recomputed from the files. Throws what Trainer::train does, and Error where a certificate is wrong.
+Json train_into(const TrainRun& run);
+
+/// The report that a finished run of the same request left in the folder; null where there is none.
+Json finished_report(const qat::TrainRequest& request, const std::filesystem::path& folder);
+
+}  // namespace crumb::cli

@@ -1,0 +1,203 @@
+#include "cli/train_sweep.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "cli/open_engine.h"
+#include "cli/train_run.h"
+#include "formats/io/interrupt.h"
+#include "formats/io/text.h"
+#include "formats/text/nearest_name.h"
+
+namespace crumb::cli {
+namespace {
+
+constexpr std::string_view kSweeps[] = {"accumulator", "bits", "formats"};
+constexpr int kWidest = 16, kNarrowest = 8;
+
+void add_seeds(const SweepPoint& point, int seeds, std::vector<SweepPoint>& points) {
+  for (int seed = 0; seed < seeds; ++seed) {
+    SweepPoint one = point;
+    one.request.seed = point.request.seed + static_cast<std::uint64_t>(seed);
+    one.name += "-seed" + std::to_string(one.request.seed);
+    points.push_back(std::move(one));
+  }
+}
+
+SweepGrid accumulator_grid(const qat::TrainRequest& base, int seeds) {
+  SweepGrid grid{
+      .title = "accumulator width", .axis = "accumulator width (bits)", .is_wrapped = true, .points = {}};
+  SweepPoint plain{.name = "qat", .series = "QAT, wraparound", .label = "", .request = base};
+  plain.request.recipe.accumulator.reset();
+  for (int bits = kWidest; bits >= kNarrowest; --bits) plain.request.wrap_bits.push_back(bits);
+  add_seeds(plain, seeds, grid.points);
+  using Method = AccumulatorGoal::Method;
+  const std::pair<Method, const char*> methods[] = {{Method::kA2q, "A2Q"}, {Method::kA2qPlus, "A2Q+"}};
+  for (const auto& [method, series] : methods) {
+    for (int bits = kWidest; bits >= kNarrowest; --bits) {
+      SweepPoint point{.name = std::string(name_of(method)) + "-" + std::to_string(bits),
+                       .series = series,
+                       .label = std::to_string(bits),
+                       .x = static_cast<double>(bits),
+                       .request = base};
+      const int tile = base.recipe.accumulator ? base.recipe.accumulator->tile : 0;
+      point.request.recipe.accumulator = {.bits = bits, .method = method, .tile = tile};
+      add_seeds(point, seeds, grid.points);
+    }
+  }
+  return grid;
+}
+
+SweepGrid bits_grid(const qat::TrainRequest& base, int seeds) {
+  SweepGrid grid{.title = "bits of weights and activations", .axis = "bits", .points = {}};
+  for (const int bits : {8, 6, 4, 3, 2, 1}) {
+    const std::string number = std::to_string(bits);
+    SweepPoint point{.name = "w" + number + "a" + number,
+                     .series = "QAT",
+                     .label = number,
+                     .x = static_cast<double>(bits),
+                     .request = base};
+    Recipe& recipe = point.request.recipe;
+    recipe.weights = QuantSpec::parse(bits == 1 ? "binary:channel" : "int" + number + ":channel");
+    recipe.activations = QuantSpec::parse_activations("uint" + number + ":tensor");
+    add_seeds(point, seeds, grid.points);
+  }
+  return grid;
+}
+
+SweepGrid formats_grid(const qat::TrainRequest& base, int seeds) {
+  SweepGrid grid{.title = "formats of weights", .axis = "format of the weights", .points = {}};
+  constexpr const char* kFormats[] = {"int8", "e3m2", "e2m3",    "int4",  "e2m1",
+                                      "int3", "int2", "ternary", "int2h", "binary"};
+  double x = 0;
+  for (const char* format : kFormats) {
+    SweepPoint point{.name = format, .series = "QAT", .label = format, .x = x++, .request = base};
+    point.request.recipe.weights = QuantSpec::parse(std::string(format) + ":channel");
+    add_seeds(point, seeds, grid.points);
+  }
+  return grid;
+}
+
+/// The line on stderr: points that are done, and the time that the others may take.
+class SweepProgress {
+ public:
+  SweepProgress(std::size_t all, std::size_t done) : all_(all), done_(done), to_do_(all - done) {
+    if (done > 0) std::fprintf(stderr, "note: %zu of %zu points are there already\n", done, all);
+  }
+
+  void finished(const SweepPoint& point, const Json& report) {
+    ++done_;
+    ++finished_;
+    const double left =
+        (now_seconds() - start_) / static_cast<double>(finished_) * static_cast<double>(to_do_ - finished_);
+    std::fprintf(stderr, "point %zu of %zu: %s: %s %s, %.0f s left\n", done_, all_, point.name.c_str(),
+                 report.at("metric").get<std::string>().c_str(), report.at("quantized").dump().c_str(), left);
+  }
+
+ private:
+  std::size_t all_, done_, to_do_, finished_ = 0;
+  double start_ = now_seconds();
+};
+
+/// Threads that take points until none is left, or one has failed.
+class GridRun {
+ public:
+  GridRun(const SweepGrid& grid, const std::filesystem::path& folder)
+      : grid_(grid), folder_(folder), reports_(grid.points.size()) {
+    for (std::size_t i = 0; i < grid.points.size(); ++i) {
+      reports_[i] = finished_report(grid.points[i].request, folder_of(i));
+      if (reports_[i].is_null()) missing_.push_back(i);
+    }
+  }
+
+  std::vector<Json> run(int threads) {
+    if (missing_.empty()) return std::move(reports_);
+    (void)open_trainer();  // once, before there are threads
+    SweepProgress progress(grid_.points.size(), grid_.points.size() - missing_.size());
+    std::vector<std::thread> workers;
+    const std::size_t count =
+        std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), missing_.size());
+    for (std::size_t i = 0; i < count; ++i) workers.emplace_back([&] { work(progress); });
+    for (std::thread& worker : workers) worker.join();
+    if (failure_) std::rethrow_exception(failure_);
+    return std::move(reports_);
+  }
+
+ private:
+  std::filesystem::path folder_of(std::size_t i) const { return folder_ / "points" / grid_.points[i].name; }
+
+  void work(SweepProgress& progress) {
+    while (true) {
+      std::size_t index = 0;
+      {
+        const std::lock_guard lock(mutex_);
+        if (failure_ || next_ == missing_.size()) return;
+        index = missing_[next_++];
+      }
+      try {
+        Json report =
+            train_into({.request = grid_.points[index].request, .folder = folder_of(index), .progress = {}});
+        const std::lock_guard lock(mutex_);
+        progress.finished(grid_.points[index], report);
+        reports_[index] = std::move(report);
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        if (!failure_) failure_ = std::current_exception();
+      }
+    }
+  }
+
+  const SweepGrid& grid_;
+  std::filesystem::path folder_;
+  std::vector<Json> reports_;
+  std::vector<std::size_t> missing_;
+  std::size_t next_ = 0;
+  std::exception_ptr failure_;
+  std::mutex mutex_;
+};
+
+}  // namespace
+
+std::vector<std::string_view> sweep_names() { return {std::begin(kSweeps), std::end(kSweeps)}; }
+
+SweepGrid grid_of(std::string_view sweep, const qat::TrainRequest& base, int seeds) {
+  if (sweep == "accumulator") return accumulator_grid(base, seeds);
+  if (sweep == "bits") return bits_grid(base, seeds);
+  if (sweep == "formats") return formats_grid(base, seeds);
+  throw usage_error("--sweep " + quote_text(sweep) +
+                    ": expected accumulator, bits or formats; did you mean '" + nearest_name(sweep, kSweeps) +
+                    "'?");
+}
+
+std::vector<Json> run_grid(const SweepGrid& grid, const std::filesystem::path& folder, int threads) {
+  return GridRun(grid, folder).run(threads);
+}
+
+std::vector<SweepValue> values_of(const SweepGrid& grid, const std::vector<Json>& reports) {
+  std::vector<SweepValue> values;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    const SweepPoint& point = grid.points[i];
+    SweepValue value{.series = point.series, .label = point.label, .x = point.x, .seed = point.request.seed};
+    if (!reports[i].contains("wrapped")) {
+      value.metric = reports[i].at("quantized").get<double>();
+      values.push_back(value);
+      continue;
+    }
+    const std::string metric = reports[i].at("metric");
+    for (const Json& one : reports[i].at("wrapped")) {
+      value.x = one.at("bits").get<double>();
+      value.label = std::to_string(one.at("bits").get<int>());
+      value.metric = one.at(metric).get<double>();
+      values.push_back(value);
+    }
+  }
+  return values;
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,50 @@
+// Grids of training runs, and the tables that they make.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/output.h"
+#include "qat/train/trainer.h"
+
+namespace crumb::cli {
+
+/// One run of a grid, and where it stands in the table.
+struct SweepPoint {
+  std::string name;    ///< of its folder
+  std::string series;  ///< of the plot
+  std::string label;   ///< along the axis: "12", "e2m1"
+  double x = 0;
+  qat::TrainRequest request;
+};
+
+struct SweepGrid {
+  std::string title, axis;
+  bool is_wrapped = false;  ///< points with wrap_bits stand for one point of the table at each width
+  std::vector<SweepPoint> points;
+};
+
+/// "accumulator", "bits", "formats".
+std::vector<std::string_view> sweep_names();
+
+/// `base`: what the runs share; its recipe says what the sweep does not vary. Throws usage Error where there is no such
+/// sweep.
+SweepGrid grid_of(std::string_view sweep, const qat::TrainRequest& base, int seeds);
+
+/// A number of the table: one point, one seed.
+struct SweepValue {
+  std::string series, label;
+  double x = 0;
+  std::uint64_t seed = 0;
+  double metric = 0;
+};
+
+/// Runs what has no report yet, `threads` at once, each in a folder of its own below `folder`/points, and gives the
+/// reports in the order of the points.
+std::vector<Json> run_grid(const SweepGrid& grid, const std::filesystem::path& folder, int threads);
+
+std::vector<SweepValue> values_of(const SweepGrid& grid, const std::vector<Json>& reports);
+
+}  // namespace crumb::cli

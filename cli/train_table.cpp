@@ -1,0 +1,108 @@
+#include "cli/train_table.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace crumb::cli {
+namespace {
+
+template <class T, class F>
+std::vector<T> distinct(const std::vector<SweepCell>& cells, F what) {
+  std::vector<T> found;
+  for (const SweepCell& cell : cells) {
+    if (std::ranges::find(found, what(cell)) == found.end()) found.push_back(what(cell));
+  }
+  return found;
+}
+
+std::string cell_text(const SweepCell& cell) {
+  const std::string mean = fixed(cell.mean, 4);
+  if (cell.seeds < 2) return mean;
+  return mean + " (" + fixed(cell.least, 4) + " to " + fixed(cell.greatest, 4) + ")";
+}
+
+std::string number_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.10g", value);
+  return text;
+}
+
+}  // namespace
+
+std::vector<SweepCell> cells_of(const std::vector<SweepValue>& values) {
+  std::vector<SweepCell> cells;
+  for (const SweepValue& value : values) {
+    auto found = std::ranges::find_if(cells, [&](const SweepCell& cell) {
+      return cell.series == value.series && cell.label == value.label;
+    });
+    if (found == cells.end()) {
+      cells.push_back({.series = value.series,
+                       .label = value.label,
+                       .x = value.x,
+                       .least = value.metric,
+                       .greatest = value.metric});
+      found = cells.end() - 1;
+    }
+    found->mean += value.metric;
+    found->least = std::min(found->least, value.metric);
+    found->greatest = std::max(found->greatest, value.metric);
+    ++found->seeds;
+  }
+  for (SweepCell& cell : cells) cell.mean /= cell.seeds;
+  return cells;
+}
+
+std::vector<std::vector<std::string>> rows_of(const SweepTable& table) {
+  const auto series = distinct<std::string>(table.cells, [](const SweepCell& cell) { return cell.series; });
+  const auto labels = distinct<std::string>(table.cells, [](const SweepCell& cell) { return cell.label; });
+  std::vector<std::vector<std::string>> rows(1);
+  rows[0].push_back(table.axis);
+  rows[0].insert(rows[0].end(), series.begin(), series.end());
+  for (const std::string& label : labels) {
+    std::vector<std::string> row{label};
+    for (const std::string& one : series) {
+      const auto cell = std::ranges::find_if(
+          table.cells, [&](const SweepCell& any) { return any.series == one && any.label == label; });
+      row.push_back(cell == table.cells.end() ? "" : cell_text(*cell));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json json_of(const SweepTable& table) {
+  Json json{{"sweep", table.title},
+            {"task", table.task},
+            {"network", table.network},
+            {"metric", table.metric},
+            {"miniature_of", table.miniature_of},
+            {"float", table.float_mean},
+            {"axis", table.axis},
+            {"table", Json::array()},
+            {"points", Json::array()}};
+  for (const SweepCell& cell : table.cells) {
+    json["table"].push_back({{"series", cell.series},
+                             {"at", cell.label},
+                             {"mean", cell.mean},
+                             {"least", cell.least},
+                             {"greatest", cell.greatest},
+                             {"seeds", cell.seeds}});
+  }
+  for (const SweepValue& value : table.values) {
+    json["points"].push_back(
+        {{"series", value.series}, {"at", value.label}, {"seed", value.seed}, {table.metric, value.metric}});
+  }
+  return json;
+}
+
+std::string csv_of(const SweepTable& table) {
+  const auto quoted = [](const std::string& text) { return "\"" + text + "\""; };
+  std::string text = "series,at,seed," + quoted(table.metric) + "\n";
+  for (const SweepValue& value : table.values) {
+    text += quoted(value.series) + "," + value.label + "," + std::to_string(value.seed) + "," +
+            number_text(value.metric) + "\n";
+  }
+  return text;
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,39 @@
+// What a sweep found, as table, JSON, CSV and plot.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/output.h"
+#include "cli/train_sweep.h"
+
+namespace crumb::cli {
+
+/// The seeds of one series at one place.
+struct SweepCell {
+  std::string series, label;
+  double x = 0;
+  double mean = 0, least = 0, greatest = 0;
+  int seeds = 0;
+};
+
+/// In the order in which the values come.
+std::vector<SweepCell> cells_of(const std::vector<SweepValue>& values);
+
+struct SweepTable {
+  std::string title, axis, task, network, metric, miniature_of;
+  double float_mean = 0;
+  std::vector<SweepCell> cells;
+  std::vector<SweepValue> values;
+};
+
+/// A row for each place on the axis, a column for each series: "0.9749 (0.9721 to 0.9777)".
+std::vector<std::vector<std::string>> rows_of(const SweepTable& table);
+Json json_of(const SweepTable& table);
+/// A line for each value: series, place, seed, metric.
+std::string csv_of(const SweepTable& table);
+/// A line for each series through its means, a band from its least to its greatest seed, the float network as a dashed
+/// line; axes with what they measure. The same table gives the same bytes.
+std::string svg_of(const SweepTable& table);
+
+}  // namespace crumb::cli

@@ -1,0 +1,24 @@
+// Pictures for super-resolution: tiles of a photograph, and the same tiles at a third of the size.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "formats/error.h"
+
+namespace crumb::qat {
+
+inline constexpr std::int64_t kSmallTile = 32, kZoom = 3;
+
+struct Tiles {
+  std::vector<float> small;  ///< [count, 32, 32], brightness 0..255
+  std::vector<float> large;  ///< [count, 96, 96]
+  std::int64_t count = 0;
+};
+
+/// Tiles side by side, from the top left, of a photograph (.npy, uint8 [height, width, 3]): brightness is 0.299 red +
+/// 0.587 green + 0.114 blue; a small pixel is the mean of nine. `turned`: every tile in its eight orientations.
+Result<Tiles> read_tiles(const std::filesystem::path& path, bool turned);
+
+}  // namespace crumb::qat

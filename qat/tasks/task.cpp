@@ -1,0 +1,222 @@
+#include "qat/tasks/task.h"
+
+#include <torch/nn/functional/loss.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "formats/io/text.h"
+#include "formats/text/nearest_name.h"
+#include "qat/tasks/digits.h"
+#include "qat/tasks/jets.h"
+#include "qat/tasks/lines.h"
+#include "qat/tasks/networks.h"
+#include "qat/tasks/photographs.h"
+#include "qat/train/trainer.h"
+
+namespace crumb::qat {
+namespace {
+
+namespace fs = std::filesystem;
+namespace F = torch::nn::functional;
+
+constexpr double kPixelMean = 4.884, kPixelSpread = 6.017;  // of the training digits
+constexpr std::int64_t kBlank = 10;
+
+fs::path data_file(const fs::path& folder, const std::string& name) {
+  const fs::path path = folder / name;
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return path;
+  throw Error("the data set " + quote_text(name) + " is not in " + quote_text(folder.string()) +
+              ": scripts/setup puts it into the cache folder; --data-dir DIR or CRUMB_DATA name another");
+}
+
+at::Tensor tensor_of(const std::vector<float>& values, std::vector<std::int64_t> shape) {
+  return at::from_blob(const_cast<float*>(values.data()), shape, at::kFloat).clone();
+}
+
+at::Tensor tensor_of(const std::vector<std::int64_t>& values, std::vector<std::int64_t> shape) {
+  return at::from_blob(const_cast<std::int64_t*>(values.data()), shape, at::kLong).clone();
+}
+
+TensorPair classes_of(const Samples& samples, std::vector<std::int64_t> shape) {
+  shape.insert(shape.begin(), samples.size());
+  return {tensor_of(samples.inputs, shape), tensor_of(samples.labels, {samples.size()})};
+}
+
+void use_network(Task& task, torch::nn::Sequential net) {
+  task.module = net.ptr();
+  task.forward = [net](const at::Tensor& x) mutable { return net->forward(x); };
+}
+
+/// Classes: cross entropy, and the share of samples whose class has the highest score.
+void use_classes(Task& task) {
+  task.metric = "accuracy";
+  task.loss = [](const at::Tensor& scores, const at::Tensor& labels) {
+    return at::cross_entropy_loss(scores, labels);
+  };
+  task.score = [](const at::Tensor& scores, const at::Tensor& labels) {
+    return static_cast<double>(scores.argmax(1).eq(labels).sum().item<std::int64_t>()) /
+           static_cast<double>(labels.numel());
+  };
+}
+
+Task make_digits(std::string_view network, const fs::path& data) {
+  const Split split = read_digits(data_file(data, kDigitsFile)).take();
+  const bool cnn = network == "cnn";
+  const std::vector<std::int64_t> shape = cnn ? std::vector<std::int64_t>{1, 8, 8} : split.train.shape;
+  Task task;
+  task.stands_for = "arXiv:2401.10432, tables 1 and 3 (miniature: other data, a smaller network)";
+  task.train = classes_of(split.train, shape);
+  task.test = classes_of(split.test, shape);
+  const Normalise normalise(kPixelMean, 1 / kPixelSpread);
+  use_network(task, cnn ? digits_cnn(normalise) : mlp(normalise, {64, 128, 64, 64, 10}));
+  use_classes(task);
+  task.float_pace = {.epochs = cnn ? 20 : 40, .batch = 32, .rate = 2e-3, .decay = 1e-2};
+  task.quantized_pace = {.epochs = cnn ? 20 : 40, .batch = 32, .rate = 1e-3, .decay = 1e-4};
+  return task;
+}
+
+Task make_jets_task(std::string_view, const fs::path&) {
+  const Split split = make_jets();
+  Task task;
+  task.stands_for = "arXiv:2102.11289, figures 4 to 6 (miniature: synthetic jets)";
+  task.train = classes_of(split.train, split.train.shape);
+  task.test = classes_of(split.test, split.test.shape);
+  use_network(task, mlp(Normalise(0, 1), {16, 64, 32, 32, 5}));
+  use_classes(task);
+  task.float_pace = {.epochs = 15, .batch = 256, .rate = 4e-3, .decay = 1e-2};
+  task.quantized_pace = {.epochs = 15, .batch = 256, .rate = 2e-3, .decay = 1e-4};
+  return task;
+}
+
+TensorPair pictures_of(const Tiles& tiles) {
+  const std::int64_t large = kSmallTile * kZoom;
+  return {tensor_of(tiles.small, {tiles.count, 1, kSmallTile, kSmallTile}),
+          tensor_of(tiles.large, {tiles.count, 1, large, large})};
+}
+
+Task make_sr(std::string_view, const fs::path& data) {
+  Task task;
+  task.metric = "psnr";
+  task.stands_for = "arXiv:2401.10432, table 2, ESPCN x3 (miniature: two photographs)";
+  task.train = pictures_of(read_tiles(data_file(data, "flower.npy"), true).take());
+  task.test = pictures_of(read_tiles(data_file(data, "china.npy"), false).take());
+  use_network(task, espcn());
+  task.loss = [](const at::Tensor& made, const at::Tensor& wanted) {
+    return ((made - wanted) / 127.5).square().mean();
+  };
+  task.score = [](const at::Tensor& made, const at::Tensor& wanted) {
+    const double error = (made.clamp(0, 255) - wanted).to(at::kDouble).square().mean().item<double>();
+    return 10 * std::log10(255.0 * 255.0 / error);
+  };
+  task.float_pace = {.epochs = 60, .batch = 16, .rate = 2e-3, .decay = 1e-5};
+  task.quantized_pace = {.epochs = 30, .batch = 16, .rate = 1e-3, .decay = 1e-5};
+  return task;
+}
+
+TensorPair lines_of(const Samples& digits, std::int64_t count, std::uint64_t seed) {
+  const Samples lines = make_lines(digits, static_cast<std::size_t>(count), seed);
+  return {tensor_of(lines.inputs, {count, kLineColumns, kLineRows}),
+          tensor_of(lines.labels, {count, kMostDigits})};
+}
+
+/// Connectionist temporal classification, over targets that end at -1.
+at::Tensor ctc(const at::Tensor& scores, const at::Tensor& targets) {
+  const at::Tensor lengths = targets.ge(0).sum(1);
+  const at::Tensor times = at::full({scores.size(0)}, scores.size(1), at::kLong);
+  return at::ctc_loss(scores.log_softmax(2).transpose(0, 1), targets.clamp_min(0), times, lengths, kBlank);
+}
+
+/// Of one line: the best class of each column, repetitions and blanks left out.
+std::vector<std::int64_t> read_line(const at::Tensor& best) {
+  std::vector<std::int64_t> text;
+  std::int64_t before = kBlank;
+  for (std::int64_t t = 0; t < best.numel(); ++t) {
+    const std::int64_t now = best.data_ptr<std::int64_t>()[t];
+    if (now != before && now != kBlank) text.push_back(now);
+    before = now;
+  }
+  return text;
+}
+
+/// Insertions, deletions and replacements that make one of the other (Levenshtein).
+std::int64_t edits(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+  std::vector<std::int64_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<std::int64_t>(j);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::int64_t diagonal = row[0];
+    row[0] = static_cast<std::int64_t>(i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::int64_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+double character_accuracy(const at::Tensor& scores, const at::Tensor& targets) {
+  const at::Tensor best = scores.argmax(2).contiguous();
+  std::int64_t wrong = 0, total = 0;
+  for (std::int64_t i = 0; i < targets.size(0); ++i) {
+    std::vector<std::int64_t> wanted;
+    for (std::int64_t j = 0; j < targets.size(1); ++j) {
+      const auto label = targets[i][j].item<std::int64_t>();
+      if (label >= 0) wanted.push_back(label);
+    }
+    wrong += edits(read_line(best[i]), wanted);
+    total += static_cast<std::int64_t>(wanted.size());
+  }
+  return 1 - static_cast<double>(wrong) / static_cast<double>(total);
+}
+
+Task make_ocr(std::string_view, const fs::path& data) {
+  const Split digits = read_digits(data_file(data, kDigitsFile)).take();
+  Task task;
+  task.metric = "character accuracy";
+  task.stands_for = "arXiv:1807.04093, table 4 (miniature: lines of digits)";
+  task.train = lines_of(digits.train, 1600, 1);
+  task.test = lines_of(digits.test, 200, 2);
+  LineReader reader(Normalise(kPixelMean, 1 / kPixelSpread));
+  task.module = reader.ptr();
+  task.forward = [reader](const at::Tensor& x) mutable { return reader->forward(x); };
+  task.loss = ctc;
+  task.score = character_accuracy;
+  task.float_pace = {.epochs = 25, .batch = 32, .rate = 1e-2, .decay = 1e-4};
+  task.quantized_pace = {.epochs = 10, .batch = 32, .rate = 2e-3, .decay = 1e-4};
+  return task;
+}
+
+[[noreturn]] void refuse_task(std::string_view task) {
+  throw usage_error("there is no task " + quote_text(task) +
+                    "; expected digits, jets, ocr or sr; did you mean '" + nearest_name(task, kTasks) + "'?");
+}
+
+}  // namespace
+
+std::vector<std::string_view> networks_of(std::string_view task) {
+  if (task == "digits") return {"mlp", "cnn"};
+  if (task == "jets") return {"mlp"};
+  if (task == "sr") return {"espcn"};
+  if (task == "ocr") return {"bilstm"};
+  refuse_task(task);
+}
+
+Task make_task(std::string_view name, std::string_view network, const fs::path& data, std::uint64_t seed) {
+  const std::vector<std::string_view> known = networks_of(name);
+  const std::string_view chosen = network.empty() ? known[0] : network;
+  if (std::ranges::find(known, chosen) == known.end()) {
+    throw usage_error("the task " + std::string(name) + " has no network " + quote_text(chosen) +
+                      ", did you mean '" + nearest_name(chosen, known) + "'?");
+  }
+  Task task = name == "digits" ? make_digits(chosen, data)
+              : name == "jets" ? make_jets_task(chosen, data)
+              : name == "sr"   ? make_sr(chosen, data)
+                               : make_ocr(chosen, data);
+  task.network = chosen;
+  initialise(*task.module, seed);
+  return task;
+}
+
+}  // namespace crumb::qat

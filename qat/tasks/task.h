@@ -1,0 +1,50 @@
+// What crumb train learns: data, a float network, a loss, a number that says how well, and how long it takes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crumb::qat {
+
+/// Samples along axis 0.
+struct TensorPair {
+  at::Tensor inputs, targets;
+};
+
+/// How one phase of training goes.
+struct Pace {
+  int epochs = 0;
+  std::int64_t batch = 32;
+  double rate = 1e-3;  ///< AdamW's, at the start of a cosine
+  double decay = 1e-4;
+};
+
+struct Task {
+  std::string network;     ///< "mlp"
+  std::string metric;      ///< "accuracy"
+  std::string stands_for;  ///< whose table it is a miniature of
+  TensorPair train, test;
+  std::shared_ptr<torch::nn::Module> module;  ///< takes raw inputs; its weights follow from the seed
+  std::function<at::Tensor(const at::Tensor& inputs)> forward;
+  std::function<at::Tensor(const at::Tensor& outputs, const at::Tensor& targets)> loss;
+  /// Of all test samples at once; more is better.
+  std::function<double(const at::Tensor& outputs, const at::Tensor& targets)> score;
+  Pace float_pace, quantized_pace;
+};
+
+/// The first is the one that is taken where no name is given. Throws usage Error for a task that is none.
+std::vector<std::string_view> networks_of(std::string_view task);
+
+/// Throws usage Error where there is no such task or network, Error that names file and folder where data are missing.
+Task make_task(std::string_view task, std::string_view network, const std::filesystem::path& data,
+               std::uint64_t seed);
+
+}  // namespace crumb::qat

@@ -1,0 +1,62 @@
+#include "qat/train/ends.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "models/graph/quantize/operators.h"
+#include "quant/recipe/name_pattern.h"
+
+namespace crumb::qat {
+namespace {
+
+struct WeightedNode {
+  std::string weight, data;
+};
+
+std::vector<WeightedNode> weighted_nodes(const graph::Graph& graph) {
+  const graph::Constants constants(graph);
+  std::vector<WeightedNode> found;
+  for (const graph::Node& node : graph.nodes) {
+    for (const graph::WeightInput& input : graph::weight_inputs(graph, node, constants)) {
+      if (input.is_embedding || !graph.constant(node.inputs[input.input])) continue;
+      found.push_back({node.inputs[input.input], node.inputs[input.input == 0 ? 1 : 0]});
+      break;
+    }
+  }
+  return found;
+}
+
+bool is_named(const Recipe& recipe, const std::string& weight) {
+  return std::ranges::any_of(recipe.rules, [&](const Rule& rule) {
+    return std::ranges::any_of(rule.match.name, [&](const std::string& name) {
+      const NamePattern pattern(name);
+      return !name.starts_with('*') &&
+             (pattern.matches(weight) || pattern.matches(std::string(layer_of(weight))));
+    });
+  });
+}
+
+}  // namespace
+
+Recipe with_eight_bit_ends(Recipe recipe, const graph::Graph& graph) {
+  const std::vector<WeightedNode> nodes = weighted_nodes(graph);
+  if (nodes.empty() || !recipe.weights) return recipe;
+  const graph::Links links(graph);
+  std::vector<WeightedNode> ends{nodes.front()};
+  if (nodes.size() > 1) ends.push_back(nodes.back());
+  std::vector<Rule> rules;
+  for (const WeightedNode& end : ends) {
+    if (is_named(recipe, end.weight)) continue;
+    Rule rule{.match = {.name = {escape_glob(end.weight)}}, .weights = QuantSpec::parse("int8:channel")};
+    if (recipe.activations) {
+      const bool nonnegative = graph::is_nonnegative(graph, links, end.data);
+      rule.activations.emplace(QuantSpec::parse_activations(nonnegative ? "uint8:tensor" : "int8:tensor"));
+    }
+    rule.origin = "the rule for the first and the last layer";
+    rules.push_back(std::move(rule));
+  }
+  recipe.rules.insert(recipe.rules.end(), rules.begin(), rules.end());
+  return recipe;
+}
+
+}  // namespace crumb::qat

@@ -1,0 +1,14 @@
+// The first and the last layer of a network, which keep 8-bit weights and inputs (arXiv:2401.10432, section 5).
+#pragma once
+
+#include "models/graph/graph.h"
+#include "quant/recipe/recipe.h"
+
+namespace crumb::qat {
+
+/// The recipe with rules behind its own: int8 weights with a scale for each channel, and, where the recipe quantizes
+/// activations, 8-bit integers as inputs, for the first and the last operator that multiplies by weights. Where the
+/// recipe keeps weights, and where a rule of its own names such a weight, it stays.
+Recipe with_eight_bit_ends(Recipe recipe, const graph::Graph& graph);
+
+}  // namespace crumb::qat

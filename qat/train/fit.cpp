@@ -1,0 +1,119 @@
+#include "qat/train/fit.h"
+
+#include <ATen/ATen.h>
+#include <torch/optim/adamw.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "formats/error.h"
+#include "qat/tasks/random.h"
+
+namespace crumb::qat {
+namespace {
+
+/// The phases draw from streams of their own.
+std::uint64_t stream_of(const std::string& phase, int epoch) {
+  return (phase == "float" ? 1000000U : 2000000U) + static_cast<std::uint64_t>(epoch);
+}
+
+class Loop {
+ public:
+  Loop(const Task& task, const Learner& learner, std::uint64_t seed, const FitHooks& hooks)
+      : task_(task), learner_(learner), seed_(seed), hooks_(hooks), steps_(steps_of(task, learner.pace)) {}
+
+  void run(Position& position) {
+    learner_.module->train();
+    for (; position.epoch < learner_.pace.epochs; position = {.epoch = position.epoch + 1}) {
+      run_epoch(position);
+    }
+  }
+
+ private:
+  void run_epoch(Position& position) {
+    const std::int64_t samples = task_.train.inputs.size(0), batch = learner_.pace.batch;
+    Random random(seed_, stream_of(learner_.phase, position.epoch));
+    const std::vector<std::int64_t> order = random.permutation(static_cast<std::size_t>(samples));
+    const at::Tensor indices = at::from_blob(const_cast<std::int64_t*>(order.data()), {samples}, at::kLong);
+    while (position.step < steps_) {
+      const std::int64_t begin = position.step * batch, count = std::min(batch, samples - begin);
+      position.loss += step(position, indices.narrow(0, begin, count)) * static_cast<double>(count);
+      ++position.step;
+      if (position.step == steps_) end_epoch(position);
+      if (hooks_.after_step && position.step < steps_) hooks_.after_step(position);
+    }
+  }
+
+  void end_epoch(const Position& position) {
+    const EpochLine line{.phase = learner_.phase,
+                         .epoch = position.epoch + 1,
+                         .loss = position.loss / static_cast<double>(task_.train.inputs.size(0)),
+                         .metric = score_of(task_, learner_)};
+    if (hooks_.after_epoch) hooks_.after_epoch(line);
+    if (hooks_.after_step) hooks_.after_step({.epoch = position.epoch + 1});
+  }
+
+  double step(const Position& position, const at::Tensor& indices) {
+    const double share = cosine(position.epoch * steps_ + position.step, learner_.pace.epochs * steps_);
+    std::size_t group = 0;
+    for (auto& parameters : learner_.optimizer->param_groups()) {
+      parameters.options().set_lr(learner_.rates[group++] * share);
+    }
+    const at::Tensor outputs = learner_.forward(task_.train.inputs.index_select(0, indices));
+    const at::Tensor loss = task_.loss(outputs, task_.train.targets.index_select(0, indices));
+    const double value = loss.item<double>();
+    if (!std::isfinite(value)) {
+      throw Error("the loss of the " + learner_.phase + " network is not finite in epoch " +
+                  std::to_string(position.epoch + 1) + ": training diverged");
+    }
+    learner_.optimizer->zero_grad();
+    (learner_.penalty ? loss + learner_.penalty() : loss).backward();
+    learner_.optimizer->step();
+    return value;
+  }
+
+  const Task& task_;
+  const Learner& learner_;
+  std::uint64_t seed_;
+  const FitHooks& hooks_;
+  std::int64_t steps_;
+};
+
+}  // namespace
+
+std::vector<double> rates_of(const torch::optim::Optimizer& optimizer) {
+  std::vector<double> rates;
+  for (const auto& group : optimizer.param_groups()) rates.push_back(group.options().get_lr());
+  return rates;
+}
+
+std::int64_t steps_of(const Task& task, const Pace& pace) {
+  return (task.train.inputs.size(0) + pace.batch - 1) / pace.batch;
+}
+
+double cosine(std::int64_t step, std::int64_t steps) {
+  return (1 + std::cos(std::numbers::pi * static_cast<double>(step) / static_cast<double>(steps))) / 2;
+}
+
+at::Tensor outputs_of(torch::nn::Module& module, const std::function<at::Tensor(const at::Tensor&)>& forward,
+                      const at::Tensor& inputs, std::int64_t batch) {
+  const torch::NoGradGuard no_gradients;
+  const bool was_training = module.is_training();
+  module.eval();
+  std::vector<at::Tensor> outputs;
+  for (const at::Tensor& part : inputs.split(batch)) outputs.push_back(forward(part));
+  module.train(was_training);
+  return at::cat(outputs);
+}
+
+double score_of(const Task& task, const Learner& learner) {
+  return task.score(outputs_of(*learner.module, learner.forward, task.test.inputs), task.test.targets);
+}
+
+void fit(const Task& task, const Learner& learner, std::uint64_t seed, Position& position,
+         const FitHooks& hooks) {
+  Loop(task, learner, seed, hooks).run(position);
+}
+
+}  // namespace crumb::qat

@@ -1,0 +1,110 @@
+#include "qat/train/state.h"
+
+#include <torch/serialize/input-archive.h>
+#include <torch/serialize/output-archive.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "formats/io/text.h"
+#include "qat/train/request_json.h"
+
+namespace crumb::qat {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json log_json(const std::vector<EpochLine>& log) {
+  Json lines = Json::array();
+  for (const EpochLine& line : log) lines.push_back({line.phase, line.epoch, line.loss, line.metric});
+  return lines;
+}
+
+std::string about(const RunState& state) {
+  const Json json{{"request", state.request},      {"phase", state.phase},
+                  {"epoch", state.position.epoch}, {"step", state.position.step},
+                  {"loss", state.position.loss},   {"float_metric", state.float_metric},
+                  {"log", log_json(state.log)}};
+  return json.dump();
+}
+
+RunState parse_about(const std::string& text) {
+  const Json json = Json::parse(text);
+  RunState state{.request = json.at("request"),
+                 .phase = json.at("phase"),
+                 .position = {.epoch = json.at("epoch"), .step = json.at("step"), .loss = json.at("loss")},
+                 .float_metric = json.at("float_metric"),
+                 .log = {}};
+  for (const Json& line : json.at("log")) {
+    state.log.push_back({.phase = line.at(0), .epoch = line.at(1), .loss = line.at(2), .metric = line.at(3)});
+  }
+  return state;
+}
+
+}  // namespace
+
+std::string pack_state(const RunState& state, torch::nn::Module& float_module, torch::nn::Module* network,
+                       torch::optim::Optimizer& optimizer) {
+  torch::serialize::OutputArchive archive;
+  archive.write("about", c10::IValue(about(state)));
+  torch::serialize::OutputArchive floats(archive.compilation_unit());
+  float_module.save(floats);
+  archive.write("float", floats);
+  if (network) {
+    torch::serialize::OutputArchive quantized(archive.compilation_unit());
+    network->save(quantized);
+    archive.write("network", quantized);
+  }
+  torch::serialize::OutputArchive steps(archive.compilation_unit());
+  optimizer.save(steps);
+  archive.write("optimizer", steps);
+  std::ostringstream out;
+  archive.save_to(out);
+  return std::move(out).str();
+}
+
+PackedState::PackedState(const std::string& bytes) {
+  try {
+    std::istringstream in(bytes);
+    archive_.load_from(in);
+    c10::IValue text;
+    archive_.read("about", text);
+    state_ = parse_about(text.toStringRef());
+  } catch (const std::exception&) {  // LibTorch's and the JSON library's
+    throw Error("the state of the run cannot be read: it is damaged, or none of this version's");
+  }
+}
+
+void PackedState::check(const TrainRequest& request) const {
+  const Json now = request_json(request), then = Json::parse(state_.request, nullptr, false);
+  for (const auto& [key, value] : now.items()) {
+    const Json found = then.is_object() && then.contains(key) ? then.at(key) : Json();
+    if (found == value) continue;
+    throw usage_error("an unfinished run of another kind lies there: its " + key + " is " +
+                      quote_text(found.dump()) + ", this one's " + quote_text(value.dump()) +
+                      "; give another folder, or --restart");
+  }
+}
+
+torch::serialize::InputArchive PackedState::part(const std::string& name) {
+  torch::serialize::InputArchive part;
+  archive_.read(name, part);
+  return part;
+}
+
+void PackedState::load_float(torch::nn::Module& module) {
+  auto archive = part("float");
+  module.load(archive);
+}
+
+void PackedState::load_network(torch::nn::Module& network) {
+  auto archive = part("network");
+  network.load(archive);
+}
+
+void PackedState::load_optimizer(torch::optim::Optimizer& optimizer) {
+  auto archive = part("optimizer");
+  optimizer.load(archive);
+}
+
+}  // namespace crumb::qat

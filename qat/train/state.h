@@ -1,0 +1,53 @@
+// What a run keeps so that another can go on from it.
+//
+// Bytes of a LibTorch archive: "about" (JSON: the request, phase, position, log, the float network's score), the
+// modules and the optimizer of the phase.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qat/train/fit.h"
+#include "qat/train/trainer.h"
+
+namespace crumb::qat {
+
+struct RunState {
+  std::string request;  ///< request_json()
+  std::string phase = "float";
+  Position position;
+  double float_metric = 0;
+  std::vector<EpochLine> log;
+};
+
+/// `network`: of the second phase, or null.
+std::string pack_state(const RunState& state, torch::nn::Module& float_module, torch::nn::Module* network,
+                       torch::optim::Optimizer& optimizer);
+
+class PackedState {
+ public:
+  /// Throws Error where the bytes are no state.
+  explicit PackedState(const std::string& bytes);
+
+  const RunState& state() const { return state_; }
+
+  /// Throws usage Error, which names the field, where the state is that of another request.
+  void check(const TrainRequest& request) const;
+
+  void load_float(torch::nn::Module& module);
+  void load_network(torch::nn::Module& network);
+  void load_optimizer(torch::optim::Optimizer& optimizer);
+
+ private:
+  torch::serialize::InputArchive part(const std::string& name);
+
+  torch::serialize::InputArchive archive_;
+  RunState state_;
+};
+
+}  // namespace crumb::qat

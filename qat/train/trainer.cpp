@@ -1,0 +1,215 @@
+#include "qat/train/trainer.h"
+
+#include <ATen/Parallel.h>
+#include <torch/optim/adamw.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "formats/io/interrupt.h"
+#include "models/torch/capture/capture.h"
+#include "models/torch/execute/typed_tensor.h"
+#include "qat/network.h"
+#include "qat/tasks/task.h"
+#include "qat/train/ends.h"
+#include "qat/train/fit.h"
+#include "qat/train/request_json.h"
+#include "qat/train/state.h"
+#include "qat/train/wraparound.h"
+
+namespace crumb::qat {
+namespace {
+
+constexpr std::int64_t kCalibrationBatches = 8;
+
+/// LibTorch's tracer and the engine that calibrates are one for the process.
+std::mutex& capture_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+/// AdamW's groups for a float network: decay for what multiplies.
+std::unique_ptr<torch::optim::AdamW> float_optimizer(torch::nn::Module& module, const Pace& pace) {
+  std::vector<at::Tensor> decayed, others;
+  for (const at::Tensor& parameter : module.parameters()) {
+    (parameter.dim() >= 2 ? decayed : others).push_back(parameter);
+  }
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  const auto add = [&](std::vector<at::Tensor> parameters, double decay) {
+    auto options = std::make_unique<torch::optim::AdamWOptions>(pace.rate);
+    options->weight_decay(decay);
+    groups.emplace_back(std::move(parameters), std::move(options));
+  };
+  add(std::move(decayed), pace.decay);
+  add(std::move(others), 0);
+  return std::make_unique<torch::optim::AdamW>(groups, torch::optim::AdamWOptions(pace.rate));
+}
+
+class Run {
+ public:
+  Run(const TrainRequest& request, const TrainHooks& hooks)
+      : request_(request),
+        hooks_(hooks),
+        task_(make_task(request.task, request.network, request.data, request.seed)) {
+    if (request.epochs >= 0) task_.quantized_pace.epochs = request.epochs;
+    if (request.float_epochs >= 0) task_.float_pace.epochs = request.float_epochs;
+    total_steps_ = task_.float_pace.epochs * steps_of(task_, task_.float_pace) +
+                   task_.quantized_pace.epochs * steps_of(task_, task_.quantized_pace);
+    if (!hooks.state.empty()) {
+      kept_.emplace(hooks.state);
+      kept_->check(request);
+      state_ = kept_->state();
+      kept_->load_float(*task_.module);
+    }
+    state_.request = request_json(request).dump();
+  }
+
+  TrainOutcome run() {
+    if (state_.phase == "float") run_float();
+    for (const auto& parameter : task_.module->named_parameters()) {
+      outcome_.float_weights.emplace_back(
+          parameter.key(), torch_ops::to_constant(torch_ops::typed(parameter.value().detach().clone())));
+    }
+    run_quantized();
+    outcome_.metric = task_.metric;
+    outcome_.network = task_.network;
+    outcome_.stands_for = task_.stands_for;
+    outcome_.epochs = task_.quantized_pace.epochs;
+    outcome_.float_epochs = task_.float_pace.epochs;
+    outcome_.float_metric = state_.float_metric;
+    outcome_.log = state_.log;
+    return std::move(outcome_);
+  }
+
+ private:
+  void run_float() {
+    const auto optimizer = float_optimizer(*task_.module, task_.float_pace);
+    const std::vector<double> rates = rates_of(*optimizer);
+    if (kept_) kept_->load_optimizer(*optimizer);  // with the rates of where it stood
+    const Learner learner{.phase = "float",
+                          .pace = task_.float_pace,
+                          .module = task_.module.get(),
+                          .forward = task_.forward,
+                          .penalty = {},
+                          .optimizer = optimizer.get(),
+                          .rates = rates};
+    learn(learner, nullptr);
+    state_.float_metric = score_of(task_, learner);
+    state_.phase = "quantized";
+    state_.position = {};
+    kept_.reset();
+  }
+
+  void run_quantized() {
+    const std::shared_ptr<Network> network = make_network();
+    torch::optim::AdamW optimizer(network->parameter_groups(
+        {.learning_rate = task_.quantized_pace.rate, .weight_decay = task_.quantized_pace.decay}));
+    const std::vector<double> rates = rates_of(optimizer);
+    if (kept_) {
+      kept_->load_network(*network);
+      kept_->load_optimizer(optimizer);
+    }
+    const Learner learner{.phase = "quantized",
+                          .pace = task_.quantized_pace,
+                          .module = network.get(),
+                          .forward = [&](const at::Tensor& x) { return network->forward(x); },
+                          .penalty = [&] { return network->penalty(); },
+                          .optimizer = &optimizer,
+                          .rates = rates};
+    learn(learner, network.get());
+    outcome_.quantized_metric = score_of(task_, learner);
+    network->eval();
+    outcome_.quantized = network->freeze();
+    for (const LayerAccumulator& layer : network->accumulators()) outcome_.repaired += layer.repaired;
+    measure_wrapped();
+  }
+
+  /// The float network with quantizers, ready to learn.
+  std::shared_ptr<Network> make_network() {
+    const std::lock_guard lock(capture_mutex());
+    task_.module->eval();
+    graph::Graph graph =
+        models::capture(*task_.module, {task_.train.inputs.narrow(0, 0, 5)},
+                        [&](const models::Tensors& x) { return models::Tensors{task_.forward(x[0])}; });
+    outcome_.recipe = request_.eight_bit_ends ? with_eight_bit_ends(request_.recipe, graph) : request_.recipe;
+    auto network = std::make_shared<Network>(std::move(graph), outcome_.recipe,
+                                             NetworkOptions{.all_layers = request_.all_layers});
+    std::vector<std::vector<at::Tensor>> batches;
+    for (const at::Tensor& batch : task_.train.inputs.split(task_.quantized_pace.batch)) {
+      if (static_cast<std::int64_t>(batches.size()) == kCalibrationBatches) break;
+      batches.push_back({batch.contiguous()});
+    }
+    network->calibrate(batches);
+    return network;
+  }
+
+  void learn(const Learner& learner, torch::nn::Module* network) {
+    fit(task_, learner, request_.seed, state_.position,
+        {.after_step = [&](const Position& position) { after_step(learner, network, position); },
+         .after_epoch = [&](const EpochLine& line) { state_.log.push_back(line); }});
+  }
+
+  void after_step(const Learner& learner, torch::nn::Module* network, const Position& position) {
+    if (hooks_.progress) tell(learner, position);
+    const bool stops = interrupt_requested();
+    if (hooks_.keep && (stops || (hooks_.wants_state && hooks_.wants_state()))) {
+      RunState now = state_;
+      now.position = position;
+      hooks_.keep(pack_state(now, *task_.module, network, *learner.optimizer));
+    }
+    check_interrupt();
+  }
+
+  void tell(const Learner& learner, const Position& position) const {
+    const std::int64_t steps = steps_of(task_, learner.pace);
+    const double seen = static_cast<double>(position.step * learner.pace.batch);
+    const bool first = position.epoch == 0 || state_.log.empty();
+    std::int64_t done = position.epoch * steps + position.step;
+    if (learner.phase != "float") done += task_.float_pace.epochs * steps_of(task_, task_.float_pace);
+    hooks_.progress({.phase = learner.phase,
+                     .epoch = position.epoch + 1,
+                     .epochs = learner.pace.epochs,
+                     .loss = position.step > 0 ? position.loss / seen
+                             : first           ? std::numeric_limits<double>::quiet_NaN()
+                                               : state_.log.back().loss,
+                     .metric = first ? std::numeric_limits<double>::quiet_NaN() : state_.log.back().metric,
+                     .done = static_cast<double>(done) / static_cast<double>(total_steps_)});
+  }
+
+  void measure_wrapped() {
+    if (request_.wrap_bits.empty()) return;
+    const WrappingNetwork network(outcome_.quantized);
+    for (const int bits : request_.wrap_bits) {
+      outcome_.wrapped.push_back(
+          {.bits = bits, .metric = task_.score(network.run(task_.test.inputs, bits), task_.test.targets)});
+    }
+  }
+
+  const TrainRequest& request_;
+  const TrainHooks& hooks_;
+  Task task_;
+  std::int64_t total_steps_ = 0;
+  std::optional<PackedState> kept_;  // until the phase that it stands in has it
+  RunState state_;
+  TrainOutcome outcome_;
+};
+
+class TorchTrainer : public Trainer {
+ public:
+  TrainOutcome train(const TrainRequest& request, const TrainHooks& hooks) override {
+    at::set_num_threads(1);
+    return Run(request, hooks).run();
+  }
+};
+
+}  // namespace
+
+Trainer& trainer() {
+  static TorchTrainer one;
+  return one;
+}
+
+}  // namespace crumb::qat

@@ -1,0 +1,94 @@
+// Training from the command line, behind an interface without LibTorch: first the float network, then the same network
+// with quantizers in the loop, then the graph that it froze into.
+//
+// Everything that a run draws at random follows from its seed and from where it stands, and it computes on one thread:
+// the same request gives the same bits, also when it was cut off and goes on from what it kept.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/graph/graph.h"
+#include "quant/recipe/recipe.h"
+
+namespace crumb::qat {
+
+inline constexpr std::string_view kTasks[] = {"digits", "jets", "ocr", "sr"};
+
+struct TrainRequest {
+  std::string task;            ///< of kTasks
+  std::string network;         ///< of the task's; empty: its first
+  std::filesystem::path data;  ///< the folder with data files
+  Recipe recipe;
+  /// Whether the first and the last layer have 8-bit weights and inputs, by rules behind the recipe's.
+  bool eight_bit_ends = true;
+  bool all_layers = false;  ///< the recipe's accumulator is for those two as well
+  int epochs = -1;          ///< with quantizers; -1: the task's own
+  int float_epochs = -1;    ///< before; -1: the task's own
+  std::uint64_t seed = 0;
+  /// Registers in which the products of the inner layers are added up, wrapping around, on the test set, when training
+  /// is over.
+  std::vector<int> wrap_bits;
+};
+
+/// One line of a run's log.
+struct EpochLine {
+  std::string phase;  ///< "float", "quantized"
+  int epoch = 0;      ///< from 1
+  double loss = 0;    ///< mean of the epoch
+  double metric = 0;  ///< on the test set
+};
+
+struct TrainProgress {
+  std::string_view phase;
+  int epoch = 0, epochs = 0;
+  double loss = 0;    ///< so far in this epoch
+  double metric = 0;  ///< of the epoch before; NaN in the first
+  double done = 0;    ///< share of all steps
+};
+
+/// What a run tells, and what it is told. All may be empty.
+struct TrainHooks {
+  std::function<void(const TrainProgress&)> progress;  ///< after every step
+  std::function<bool()> wants_state;  ///< asked after every step: whether keep() shall be called
+  std::function<void(const std::string& state)> keep;
+  std::string state;  ///< what keep() was given; empty: from the beginning
+};
+
+struct WrappedMetric {
+  int bits = 0;
+  double metric = 0;
+};
+
+struct TrainOutcome {
+  std::string metric;  ///< "accuracy", "psnr", "character accuracy"
+  double float_metric = 0, quantized_metric = 0;
+  int epochs = 0, float_epochs = 0;
+  std::string network, stands_for;  ///< of which paper's table it is a miniature
+  Recipe recipe;                    ///< with the rules for the first and the last layer
+  graph::Graph quantized;
+  std::vector<std::pair<std::string, graph::Tensor>> float_weights;  ///< by name
+  std::vector<EpochLine> log;
+  std::vector<WrappedMetric> wrapped;
+  std::int64_t repaired = 0;  ///< steps that the exact bound took in the last epoch's passes
+};
+
+class Trainer {
+ public:
+  virtual ~Trainer() = default;
+
+  /// Several at once, from several threads. Throws usage Error where there is no such task or network, and where the
+  /// state is that of another request; Error where data are missing, where the recipe does not fit, and (kInterrupted)
+  /// when a person asked to stop, after keep().
+  virtual TrainOutcome train(const TrainRequest& request, const TrainHooks& hooks) = 0;
+};
+
+/// One for the process.
+Trainer& trainer();
+
+}  // namespace crumb::qat

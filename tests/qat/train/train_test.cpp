@@ -1,0 +1,238 @@
+// The parts of a training run: the schedule, resuming, registers that wrap around, the first and the last layer.
+#include <doctest/doctest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "formats/io/interrupt.h"
+#include "models/graph/accumulator/layers.h"
+#include "models/graph/crumb/crumb_graph.h"
+#include "models/torch/capture/capture.h"
+#include "models/torch/execute/graph_module.h"
+#include "qat/tasks/networks.h"
+#include "qat/tasks/task.h"
+#include "qat/train/ends.h"
+#include "qat/train/fit.h"
+#include "qat/train/trainer.h"
+#include "qat/train/wraparound.h"
+#include "tests/support/samples.h"
+#include "tests/support/testing.h"
+
+namespace crumb::qat {
+namespace {
+
+using crumb::testing::says;
+
+/// 60 digits whose class shows in their pixels.
+void write_small_digits(const std::filesystem::path& folder) {
+  std::string text;
+  for (int row = 0; row < 60; ++row) {
+    for (int pixel = 0; pixel < 64; ++pixel) {
+      text += std::to_string(pixel % 10 == row % 10 ? 16 - row % 3 : (row + pixel) % 4) + ",";
+    }
+    text += std::to_string(row % 10) + "\n";
+  }
+  std::ofstream(folder / "digits.csv.gz") << text;
+}
+
+TrainRequest small_request(const std::filesystem::path& folder) {
+  TrainRequest request{.task = "digits", .network = "", .data = folder};
+  request.recipe = parse_recipe("weights: int4\nactivations: uint4\naccumulator: 10\n", "r");
+  request.epochs = 3;
+  request.float_epochs = 3;
+  return request;
+}
+
+/// Everything that a run ends in.
+std::string bytes_of(const TrainOutcome& outcome, const std::filesystem::path& folder) {
+  const auto path = folder / "out.crumb";
+  graph::write_crumb_graph(outcome.quantized, path);
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  for (const auto& [name, tensor] : outcome.float_weights) {
+    bytes += name;
+    bytes.append(reinterpret_cast<const char*>(tensor.bytes().data()), tensor.bytes().size());
+  }
+  for (const EpochLine& line : outcome.log) {
+    bytes += line.phase + std::to_string(line.epoch) + " " + std::to_string(line.loss) + " " +
+             std::to_string(line.metric) + "\n";
+  }
+  return bytes + std::to_string(outcome.float_metric) + " " + std::to_string(outcome.quantized_metric);
+}
+
+struct Stop {};
+
+/// Runs until step `steps`, and gives the state that was kept there.
+std::string state_after(const TrainRequest& request, int steps) {
+  TrainHooks hooks;
+  std::string kept;
+  int step = 0;
+  hooks.wants_state = [&] { return ++step == steps; };
+  hooks.keep = [&](const std::string& state) {
+    kept = state;
+    throw Stop();
+  };
+  try {
+    (void)trainer().train(request, hooks);
+  } catch (const Stop&) {
+  }
+  return kept;
+}
+
+}  // namespace
+
+TEST_CASE("train: the cosine falls from one to nothing") {
+  CHECK(cosine(0, 100) == 1);
+  CHECK(cosine(50, 100) == doctest::Approx(0.5));
+  CHECK(cosine(100, 100) == doctest::Approx(0));
+  for (int i = 1; i <= 100; ++i) CHECK(cosine(i, 100) < cosine(i - 1, 100));
+}
+
+TEST_CASE("train: a run is the same again, and the same when it was cut off anywhere") {
+  const crumb::testing::TempDir folder;
+  write_small_digits(folder.path());
+  const TrainRequest request = small_request(folder.path());
+  const TrainOutcome whole = trainer().train(request, {});
+  const std::string wanted = bytes_of(whole, folder.path());
+  CHECK(whole.log.size() == 6);
+  CHECK(whole.float_metric > 0.5);
+  CHECK(bytes_of(trainer().train(request, {}), folder.path()) == wanted);
+  // Two steps an epoch, three epochs of either kind.
+  for (const int cut : {1, 2, 5, 6, 7, 8, 11, 12}) {
+    CAPTURE(cut);
+    TrainHooks hooks;
+    hooks.state = state_after(request, cut);
+    REQUIRE_FALSE(hooks.state.empty());
+    CHECK(bytes_of(trainer().train(request, hooks), folder.path()) == wanted);
+  }
+  TrainRequest other = request;
+  other.seed = 1;
+  CHECK(bytes_of(trainer().train(other, {}), folder.path()) != wanted);
+}
+
+TEST_CASE("train: a state of another request, and bytes that are none, are refused") {
+  const crumb::testing::TempDir folder;
+  write_small_digits(folder.path());
+  const TrainRequest request = small_request(folder.path());
+  TrainHooks hooks;
+  hooks.state = state_after(request, 2);
+  TrainRequest other = request;
+  other.epochs = 4;
+  const auto refusal = [&](const TrainRequest& wanted) {
+    try {
+      (void)trainer().train(wanted, hooks);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(says(refusal(other), {"epochs", "'3'", "'4'", "--restart"}));
+  for (const std::size_t size : {std::size_t{10}, hooks.state.size() / 2, hooks.state.size() - 1}) {
+    const std::string whole = hooks.state;
+    hooks.state.resize(size);
+    CHECK(says(refusal(request), {"cannot be read"}));
+    hooks.state = whole;
+  }
+}
+
+TEST_CASE("train: tasks, networks and data that are not there") {
+  const crumb::testing::TempDir folder;
+  const auto refusal = [&](const char* task, const char* network) {
+    try {
+      (void)make_task(task, network, folder.path(), 0);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(says(refusal("digit", ""), {"'digit'", "'digits'"}));
+  CHECK(says(refusal("digits", "cn"), {"'cn'", "'cnn'"}));
+  CHECK(says(refusal("digits", ""), {"digits.csv.gz", folder.path().c_str(), "--data-dir"}));
+  CHECK(says(refusal("sr", ""), {"flower.npy"}));
+  CHECK(refusal("jets", "").empty());
+}
+
+TEST_CASE("train: initial weights follow from the seed alone") {
+  const auto weights = [](std::uint64_t seed) {
+    const Task task = make_task("jets", "", "", seed);
+    std::vector<at::Tensor> all;
+    for (const at::Tensor& parameter : task.module->parameters()) all.push_back(parameter.detach().flatten());
+    return at::cat(all);
+  };
+  torch::manual_seed(5);
+  const at::Tensor first = weights(0);
+  torch::manual_seed(6);
+  CHECK(at::equal(weights(0), first));
+  CHECK_FALSE(at::equal(weights(1), first));
+}
+
+TEST_CASE("train: the first and the last layer have eight bits, unless a rule names them") {
+  torch::nn::Sequential net = mlp(Normalise(0, 1), {6, 5, 4, 3});
+  const graph::Graph graph = models::capture(*net, {at::zeros({5, 6})});
+  const Recipe recipe = with_eight_bit_ends(parse_recipe("weights: int4\nactivations: uint4", "r"), graph);
+  REQUIRE(recipe.rules.size() == 2);
+  CHECK(recipe.rules[0].match.name == std::vector<std::string>{"fc1.weight"});
+  CHECK(to_string(recipe.rules[0].weights) == "int8:channel");
+  CHECK(to_string(*recipe.rules[0].activations) == "int8:tensor");
+  CHECK(recipe.rules[1].match.name == std::vector<std::string>{"fc3.weight"});
+  CHECK(to_string(*recipe.rules[1].activations) == "uint8:tensor");
+  CHECK(parse_recipe(to_yaml(recipe), "r") == recipe);
+  CHECK(with_eight_bit_ends(parse_recipe("weights: keep", "r"), graph).rules.empty());
+  const Recipe own = with_eight_bit_ends(
+      parse_recipe("weights: int4\nrules:\n  - {match: {name: fc1}, weights: int2}", "r"), graph);
+  REQUIRE(own.rules.size() == 2);
+  CHECK(own.rules[1].match.name == std::vector<std::string>{"fc3.weight"});
+  CHECK_FALSE(own.rules[1].activations);
+}
+
+TEST_CASE("train: registers that are wide enough change nothing, narrow ones wrap around") {
+  const crumb::testing::TempDir folder;
+  write_small_digits(folder.path());
+  for (const char* network : {"mlp", "cnn"}) {
+    CAPTURE(network);
+    TrainRequest request = small_request(folder.path());
+    request.network = network;
+    request.recipe.accumulator.reset();
+    request.wrap_bits = {32, 3};
+    const TrainOutcome outcome = trainer().train(request, {});
+    REQUIRE(outcome.wrapped.size() == 2);
+    CHECK(outcome.wrapped[0].metric == outcome.quantized_metric);
+
+    // Bit by bit.
+    const Task task = make_task("digits", network, folder.path(), 0);
+    const WrappingNetwork wrapping(outcome.quantized);
+    const torch_ops::GraphModule module(outcome.quantized);
+    const torch::NoGradGuard no_gradients;
+    const at::Tensor inputs = task.test.inputs;
+    const at::Tensor plain = module.run({torch_ops::typed(inputs.clone())}).at(0).tensor;
+    CHECK(at::equal(wrapping.run(inputs, 32), plain));
+    CHECK_FALSE(at::equal(wrapping.run(inputs, 3), plain));
+  }
+}
+
+TEST_CASE("train: a person who asks to stop is heard, and what was reached is kept") {
+  const crumb::testing::TempDir folder;
+  write_small_digits(folder.path());
+  const TrainRequest request = small_request(folder.path());
+  TrainHooks hooks;
+  std::string kept;
+  hooks.keep = [&](const std::string& state) { kept = state; };
+  int steps = 0;
+  hooks.progress = [&](const TrainProgress&) { interrupt_requested() = ++steps == 4; };
+  ErrorKind kind = ErrorKind::kFailed;
+  try {
+    (void)trainer().train(request, hooks);
+  } catch (const Error& error) {
+    kind = error.kind();
+  }
+  interrupt_requested() = false;
+  CHECK(kind == ErrorKind::kInterrupted);
+  REQUIRE_FALSE(kept.empty());
+  TrainHooks again;
+  again.state = kept;
+  CHECK(bytes_of(trainer().train(request, again), folder.path()) ==
+        bytes_of(trainer().train(request, {}), folder.path()));
+}
+
+}  // namespace crumb::qat
