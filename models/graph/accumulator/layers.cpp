@@ -23,6 +23,7 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 
 constexpr double kMostInput = 4503599627370496;  // 2^52
+constexpr std::int64_t kMostStep = 1 << 20;      // of strides, of dilations, all axes together
 constexpr double kSameScale = 1e-5;              // relative: float32 products of scales
 
 InputRanges as_numbers(const Graph& graph, const GivenRanges& given) {
@@ -174,8 +175,11 @@ void ProductLayers::Data::take_codes(const Node& node, std::size_t at, ProductLa
     layer.strides = node.ints_or("strides", Ints(spatial, 1));
     layer.dilations = node.ints_or("dilations", Ints(spatial, 1));
     const auto is_sound = [&](const Ints& all) {
-      return all.size() == spatial &&
-             std::ranges::all_of(all, [](std::int64_t step) { return step >= 1 && step <= 1 << 20; });
+      const bool fits = all.size() == spatial && std::ranges::all_of(all, [](std::int64_t step) {
+                          return step >= 1 && step <= kMostStep;
+                        });
+      const auto product = fits ? count_elements(all) : Result<std::int64_t>(Failure{});
+      return product.ok() && product.value() <= kMostStep;
     };
     if (!is_sound(layer.strides) || !is_sound(layer.dilations)) {
       throw Error(text_of(node) + ": strides or dilations do not fit a weight of the shape " +
@@ -184,6 +188,9 @@ void ProductLayers::Data::take_codes(const Node& node, std::size_t at, ProductLa
   } else if (!node.is("MatMul") && !node.is("Gemm")) {
     layer.kind = ProductLayer::Kind::kConvolution;
     layer.groups = std::max<std::int64_t>(1, node.int_or("group", 1));
+    if (weight.shape[0] % layer.groups != 0)
+      throw Error(text_of(node) + ": " + std::to_string(weight.shape[0]) + " channels are no " +
+                  std::to_string(layer.groups) + " equal groups");
   }
   layer.weight_shape = axes->shape;
   lay_out(weight, *axes, layer);
@@ -300,7 +307,13 @@ std::vector<std::int64_t> ProductLayer::starts(std::size_t channel, std::size_t 
 std::optional<std::vector<ChannelSums>> ProductLayer::worst_sums(IntegerRange range, std::size_t tile,
                                                                  bool with_bias) const {
   std::vector<ChannelSums> all(channels);
-  for (std::size_t c = 0; c < channels; ++c) {
+  for (std::size_t c = 0; c < channels && part.empty(); ++c) {
+    const auto row = std::span(codes).subspan(c * length, length);
+    auto sums = worst_sums_of_tiles(row, tile, range, with_bias && !bias_codes.empty() ? bias_codes[c] : 0);
+    if (!sums) return {};
+    all[c] = std::move(*sums);
+  }
+  for (std::size_t c = 0; c < channels && !part.empty(); ++c) {
     const auto number = registers(c, tile);
     const auto start = starts(c, tile, with_bias);
     std::vector<std::vector<std::int64_t>> rows(start.size());

@@ -16,6 +16,7 @@ using Kind = ProductLayer::Kind;
 
 constexpr std::int64_t kOpset = 13;
 constexpr float kBiasBits = 32;
+constexpr std::int64_t kMostInputs = std::int64_t{1} << 26;  // of a sample
 
 /// A register, and which of its extremes is sought.
 struct Extreme {
@@ -27,6 +28,12 @@ struct Extreme {
 class Builder {
  public:
   Builder(const ProductLayer& layer, std::size_t tile) : layer_(layer), tile_(tile), x_(*layer.input_range) {}
+
+  /// Dilations can spread a kernel over any number of inputs.
+  bool is_small() const {
+    const auto size = count_elements(sample_shape());
+    return size.ok() && size.value() <= kMostInputs;
+  }
 
   Witness run(const Extreme& max, const Extreme& min, bool with_bias) {
     Witness made{.input = {}, .channel_of_max = max.channel, .channel_of_min = min.channel};
@@ -77,9 +84,7 @@ class Builder {
   }
 
   std::size_t sample_size() const {
-    std::size_t size = 1;
-    for (const std::int64_t axis : sample_shape()) size *= static_cast<std::size_t>(axis);
-    return size;
+    return static_cast<std::size_t>(count_elements(sample_shape()).take("the witness of " + layer_.name));
   }
 
   /// Writes the inputs of a register's extreme; the sum that the channel's result then is.
@@ -301,7 +306,9 @@ std::optional<Witness> witness_of(const ProductLayer& layer, std::size_t tile, b
       if ((*sums)[c][r].min < at(min).min) min = {c, r, false};
     }
   }
-  return Builder(layer, tile).run(max, min, with_bias);
+  Builder builder(layer, tile);
+  if (!builder.is_small()) return {};
+  return builder.run(max, min, with_bias);
 }
 
 }  // namespace crumb::graph

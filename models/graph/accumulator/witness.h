@@ -18,7 +18,8 @@ struct Witness {
   WorstSums reached;  ///< the greatest and the least number of "y"; the worst sums, wherever inputs can be 0
 };
 
-/// Of the layer's worst register. Nothing where it has no codes, no input range or sums of more than 64 bits. Numbers
+/// Of the layer's worst register. Nothing where it has no codes, no input range, sums of more than 64 bits or more than
+/// 2^26 inputs. Numbers
 /// past 2^24 are not exact in float32, so neither is "y" there.
 std::optional<Witness> witness_of(const ProductLayer& layer, std::size_t tile, bool with_bias);
 

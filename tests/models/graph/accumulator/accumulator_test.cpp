@@ -308,6 +308,27 @@ TEST_CASE("taps of a strided ConvTranspose that never meet are apart") {
         std::vector<ChannelSums>{{{3 * (1 + 4 + 6), -9}, {3 * (2 + 5), 0}}});
 }
 
+TEST_CASE("layers that are not sound are Errors, and kernels spread too far have no witness") {
+  const auto layer_of = [](const char* op, const Ints& weight, std::map<std::string, Attribute> attributes) {
+    Net net;
+    const std::string x = net.quant(net.input("x", {1, 4, 9, 9}), Tensor::scalar(1.0F), 0, 2, false);
+    const std::string w = net.weight(weight, 0.5F);
+    net.graph.outputs = {net.node(op, {x, w}, std::move(attributes))};
+    return ProductLayers(net.graph).layer(0);
+  };
+  using std::int64_t;
+  CHECK_THROWS_WITH_AS(layer_of("Conv", {4, 2, 3, 3}, {{"group", int64_t{7}}}),
+                       doctest::Contains("equal groups"), Error);
+  CHECK_THROWS_AS(layer_of("Conv", {4, 2}, {}), Error);
+  CHECK_THROWS_AS(layer_of("ConvTranspose", {4, 2, 3, 3}, {{"group", int64_t{3}}}), Error);
+  for (const Ints& strides : {Ints{2}, Ints{0, 1}, Ints{-1, 1}, Ints{1 << 15, 1 << 15}}) {
+    CHECK_THROWS_AS(layer_of("ConvTranspose", {4, 2, 3, 3}, {{"strides", strides}}), Error);
+  }
+  const ProductLayer wide = layer_of("ConvTranspose", {4, 2, 3000, 3}, {{"dilations", Ints{1 << 16, 1}}});
+  CHECK(wide.worst_sums({0, 3}, 0, true));
+  CHECK_FALSE(witness_of(wide, 0, true));
+}
+
 TEST_CASE("certificates survive JSON, and what is no certificate is refused") {
   const Certificate certificate{.method = AccumulatorMethod::kA2qPlus,
                                 .bits = 9,
