@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "models/graph/quantize/operators.h"
+#include "models/graph/quantize/plan.h"
 #include "quant/recipe/name_pattern.h"
 
 namespace crumb::qat {
@@ -38,7 +39,8 @@ bool is_named(const Recipe& recipe, const std::string& weight) {
 
 }  // namespace
 
-Recipe with_eight_bit_ends(Recipe recipe, const graph::Graph& graph) {
+Recipe with_eight_bit_ends(Recipe recipe, const graph::Graph& captured) {
+  const graph::Graph graph = graph::prepare(captured, recipe);
   const std::vector<WeightedNode> nodes = weighted_nodes(graph);
   if (nodes.empty() || !recipe.weights) return recipe;
   const graph::Links links(graph);

@@ -41,10 +41,23 @@ void add_product(Op& op, const char* a, const char* b) {
   op.set(op.net.add("Add", {scaled(op, op.tensor("self"), "beta"), product}));
 }
 
+/// What a matrix is the transpose of; empty where it is none.
+std::string transposed_of(const Network& net, const std::string& value) {
+  for (const graph::Node& node : net.graph.nodes) {
+    if (!node.is("Transpose") || node.outputs[0] != value) continue;
+    return node.ints_or("perm", {}) == Ints{1, 0} ? node.inputs[0] : "";
+  }
+  return {};
+}
+
+/// Linear layers are recorded as addmm of the weight's transpose: Gemm keeps the weight as it is.
 void addmm(Op& op) {
-  op.set(op.net.add(
-      "Gemm", {op.tensor("mat1"), op.tensor("mat2"), op.tensor("self")},
-      {{"alpha", static_cast<float>(op.real("alpha"))}, {"beta", static_cast<float>(op.real("beta"))}}));
+  const std::string mat2 = op.tensor("mat2"), weight = transposed_of(op.net, mat2);
+  Attributes attributes{{"alpha", static_cast<float>(op.real("alpha"))},
+                        {"beta", static_cast<float>(op.real("beta"))}};
+  if (!weight.empty()) attributes["transB"] = std::int64_t{1};
+  op.set(
+      op.net.add("Gemm", {op.tensor("mat1"), weight.empty() ? mat2 : weight, op.tensor("self")}, attributes));
 }
 void baddbmm(Op& op) { add_product(op, "batch1", "batch2"); }
 void addmv(Op& op) { add_product(op, "mat", "vec"); }
