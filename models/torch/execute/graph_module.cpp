@@ -124,9 +124,18 @@ void GraphModule::check_inputs(const std::vector<TypedTensor>& inputs) const {
   }
 }
 
-std::vector<TypedTensor> GraphModule::run(std::vector<TypedTensor> inputs, const Watch& watch) const {
+std::vector<TypedTensor> GraphModule::run(std::vector<TypedTensor> inputs, const Watch& watch,
+                                          const Plan::Constants& instead) const {
   check_inputs(inputs);
-  return (frozen_ && !watch ? *frozen_ : *plan_).run(graph_, std::move(inputs), watch);
+  const bool folded = frozen_ && !watch && instead.empty();
+  return (folded ? *frozen_ : *plan_).run(graph_, std::move(inputs), watch, instead);
+}
+
+void GraphModule::replace(const std::string& node, Plan::Replacement replacement) {
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (graph_.nodes[i].name == node) plan_->replace(i, replacement);
+  }
+  if (frozen_) freeze();
 }
 
 void GraphModule::freeze() { frozen_ = plan_->folded(graph_); }

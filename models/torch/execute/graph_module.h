@@ -34,7 +34,15 @@ class GraphModule : public torch::nn::Module {
   /// fixes differs (symbols must agree among the inputs), and where an operator refuses its inputs, with the node
   /// and what it was given. Without gradients the memory of an input that the caller hands over (and keeps no handle
   /// of) may be overwritten. Not thread-safe where parameters change meanwhile.
-  std::vector<TypedTensor> run(std::vector<TypedTensor> inputs, const Watch& watch = {}) const;
+  /// `instead`: constants, by their names in the graph, that have other values in this run; gradients flow to these.
+  std::vector<TypedTensor> run(std::vector<TypedTensor> inputs, const Watch& watch = {},
+                               const Plan::Constants& instead = {}) const;
+
+  /// From now on the node of this name is computed so. Precondition: there is one.
+  void replace(const std::string& node, Plan::Replacement replacement);
+
+  /// The registered tensor of a constant, by its name in the graph: a parameter or a buffer.
+  const at::Tensor& constant(const std::string& name) const { return constants_.at(name).tensor; }
 
   /// For networks that are only executed: what follows from constants alone is computed once, now, on the device
   /// where they lie now. Parameters that change or move afterwards are not seen, and no gradient reaches them; runs

@@ -20,13 +20,18 @@ std::string text_of(const std::vector<TypedTensor>& values) {
 }
 
 /// ATen's errors become ours, with the node and what it was given.
-Outputs run_kernel(Kernel kernel, const Node& node, const std::vector<TypedTensor>& arguments) {
+template <class Compute>
+Outputs computed_by(const Compute& compute, const Node& node, const std::vector<TypedTensor>& arguments) {
   try {
-    return kernel(Call(node, arguments));
+    return compute();
   } catch (const c10::Error& error) {
     throw Error(graph::text_of(node) + " cannot take " + text_of(arguments) + ": " +
                 error.what_without_backtrace());
   }
+}
+
+Outputs run_kernel(Kernel kernel, const Node& node, const std::vector<TypedTensor>& arguments) {
+  return computed_by([&] { return kernel(Call(node, arguments)); }, node, arguments);
 }
 
 std::size_t bytes_of(const std::vector<TypedTensor>& values) {
@@ -53,7 +58,10 @@ Plan::Plan(const Graph& graph, const Constants& constants) {
   const auto slot_of = [&](const std::string& value) {
     return value.empty() ? kNoSlot : slots.try_emplace(value, slots.size()).first->second;
   };
-  for (const auto& [name, constant] : constants) constants_.emplace_back(slot_of(name), constant);
+  for (const auto& [name, constant] : constants) {
+    constants_.emplace_back(slot_of(name), constant);
+    constant_slots_[name] = constants_.back().first;
+  }
   for (const std::string& input : graph.inputs) inputs_.push_back(slot_of(input));
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
@@ -68,6 +76,12 @@ Plan::Plan(const Graph& graph, const Constants& constants) {
   for (const std::string& output : graph.outputs) outputs_.push_back(slot_of(output));
   slots_ = slots.size();
   find_last_uses();
+}
+
+void Plan::replace(std::size_t node, Replacement replacement) {
+  for (Step& step : steps_) {
+    if (step.node == node) step.replacement = std::move(replacement);
+  }
 }
 
 void Plan::find_last_uses() {
@@ -88,9 +102,10 @@ void Plan::find_last_uses() {
 }
 
 std::vector<TypedTensor> Plan::run(const Graph& graph, std::vector<TypedTensor> inputs,
-                                   const Watch& watch) const {
+                                   const Watch& watch, const Constants& instead) const {
   std::vector<TypedTensor> values(slots_);
   for (const auto& [slot, constant] : constants_) values[slot] = constant;
+  for (const auto& [name, constant] : instead) values[constant_slots_.at(name)] = constant;
   for (std::size_t i = 0; i < inputs.size(); ++i) values[inputs_[i]] = std::move(inputs[i]);
   inputs.clear();
   std::vector<TypedTensor> arguments;
@@ -106,7 +121,10 @@ std::vector<TypedTensor> Plan::run(const Graph& graph, std::vector<TypedTensor> 
         arguments.push_back(values[slot]);
       }
     }
-    Outputs made = step.kernel ? run_kernel(step.kernel, node, arguments) : Outputs{values[step.outputs[0]]};
+    Outputs made = step.replacement
+                       ? computed_by([&] { return step.replacement(node, arguments); }, node, arguments)
+                   : step.kernel ? run_kernel(step.kernel, node, arguments)
+                                 : Outputs{values[step.outputs[0]]};
     arguments.clear();
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       if (step.outputs[i] == kNoSlot) continue;
@@ -124,6 +142,7 @@ std::vector<TypedTensor> Plan::run(const Graph& graph, std::vector<TypedTensor> 
 
 Outputs Plan::computed(const Graph& graph, const Step& step, const std::vector<TypedTensor>& known) const {
   const Node& node = graph.nodes[step.node];
+  if (step.replacement) return {};
   if (!step.kernel) return {known[step.outputs[0]]};
   if (graph::is_random(node)) return {};
   try {

@@ -22,8 +22,13 @@ class Plan {
 
   /// Drops every value after its last use; a value that nobody else holds may be overwritten by the operator that
   /// takes it last. GraphModule::run says the rest.
-  std::vector<TypedTensor> run(const graph::Graph& graph, std::vector<TypedTensor> inputs,
-                               const Watch& watch) const;
+  /// `instead`: constants that have other values in this run.
+  std::vector<TypedTensor> run(const graph::Graph& graph, std::vector<TypedTensor> inputs, const Watch& watch,
+                               const Constants& instead = {}) const;
+
+  /// Computes a node in place of its kernel: what it takes to what it makes.
+  using Replacement = std::function<Outputs(const graph::Node& node, const std::vector<TypedTensor>& arguments)>;
+  void replace(std::size_t node, Replacement replacement);
 
   /// The plan without the steps that follow from constants, or from shapes that the graph fixes, alone: their
   /// results are constants of it. Random numbers, results that are more than 4 MB larger than what they are made of
@@ -38,6 +43,7 @@ class Plan {
   struct Step {
     std::size_t node = 0;
     Kernel kernel = nullptr;          ///< null: its outputs are constants
+    Replacement replacement;          ///< before the kernel, where there is one
     std::vector<std::size_t> inputs;  ///< slots; kNoSlot where left out
     std::vector<std::size_t> outputs;
     std::vector<bool> takes;             ///< inputs whose slot is not wanted after this step
@@ -49,6 +55,7 @@ class Plan {
 
   std::vector<Step> steps_;
   std::vector<std::pair<std::size_t, TypedTensor>> constants_;
+  std::map<std::string, std::size_t> constant_slots_;
   std::vector<std::size_t> inputs_, outputs_;
   std::size_t slots_ = 0;
 };

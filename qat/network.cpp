@@ -1,0 +1,395 @@
+#include "qat/network.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "formats/io/text.h"
+#include "models/graph/passes/passes.h"
+#include "models/graph/quantize/apply.h"
+#include "models/graph/quantize/calibrate.h"
+#include "models/torch/execute/engine.h"
+#include "models/torch/execute/graph_module.h"
+#include "models/torch/execute/ops/straight_through.h"
+#include "qat/activation_quantizer.h"
+#include "qat/layers.h"
+#include "qat/load_parameters.h"
+#include "qat/weight_quantizer.h"
+
+namespace crumb::qat {
+namespace {
+
+using graph::Graph;
+using graph::QuantPlan;
+using torch_ops::TypedTensor;
+
+/// A name for a submodule: dots would make submodules of their own.
+std::string child_name(std::string name) {
+  std::ranges::replace(name, '.', '_');
+  return name.empty() ? "value" : name;
+}
+
+std::vector<TypedTensor> typed_inputs(const std::vector<at::Tensor>& inputs) {
+  std::vector<TypedTensor> typed;
+  for (const at::Tensor& input : inputs) typed.push_back(torch_ops::typed(input));
+  return typed;
+}
+
+std::vector<at::Tensor> tensors_of(const std::vector<TypedTensor>& values) {
+  std::vector<at::Tensor> tensors;
+  for (const TypedTensor& value : values) tensors.push_back(value.tensor);
+  return tensors;
+}
+
+/// The graph that trains: quantizers on its edges, their scales of no meaning; weights and biases as they are.
+Graph with_edge_quantizers(const Graph& graph, QuantPlan plan) {
+  for (graph::PlannedConstant& constant : plan.constants) constant.spec.reset();
+  for (graph::PlannedEdge& edge : plan.edges) edge.scale = 1;
+  plan.biases.clear();
+  return graph::apply(graph, plan);
+}
+
+}  // namespace
+
+/// A constant that reads as quantized.
+struct QuantizedWeight {
+  std::string value;
+  std::vector<std::int64_t> to_rows, to_value;  ///< permutations: output channels to axis 0, and back
+  std::shared_ptr<WeightQuantizer> quantizer;
+  AccumulatorQuantizer* constrained = nullptr;  ///< the quantizer, where it keeps an accumulator
+  std::optional<Layer> layer;
+};
+
+struct Network::State {
+  Graph float_graph;
+  QuantPlan plan;
+  NetworkOptions options;
+  std::shared_ptr<torch_ops::GraphModule> module;
+  std::shared_ptr<torch::nn::Module> quantizers;
+  std::vector<std::shared_ptr<ActivationQuantizer>> groups;  ///< by scale group of the plan's edges
+  std::vector<QuantizedWeight> weights;
+  bool is_calibrated = false;
+  bool is_float = false;  ///< quantizers pass values on
+
+  const at::Tensor& parameter(const std::string& value) const { return module->constant(value); }
+  ActivationQuantizer& quantizer_of(std::size_t edge) const { return *groups[plan.edges[edge].scale_group]; }
+
+  void add_edges();
+  void add_weights();
+  void add_weight(const graph::PlannedConstant& constant, const Layer* layer,
+                  std::vector<std::string>& faults);
+  std::optional<AccumulatorConstraint> constraint_of(const graph::PlannedConstant& constant,
+                                                     const Layer& layer) const;
+
+  at::Tensor rows_of(const QuantizedWeight& weight) const {
+    return parameter(weight.value).permute(weight.to_rows).contiguous();
+  }
+  void start_weight(QuantizedWeight& weight);
+  at::Tensor bias_scale(const QuantizedWeight& weight) const;
+  at::Tensor bias_codes(const QuantizedWeight& weight) const;
+  at::Tensor quantized_bias(const QuantizedWeight& weight) const;
+  void set_bias(const QuantizedWeight& weight) const;
+  torch_ops::Plan::Constants quantized_constants();
+  Graph graph_of_now() const;
+  QuantPlan plan_of_now() const;
+};
+
+void Network::State::add_edges() {
+  std::size_t count = 0;
+  for (const graph::PlannedEdge& edge : plan.edges) count = std::max(count, edge.scale_group + 1);
+  groups.resize(count);
+  const Graph& graph = module->graph();
+  for (const graph::PlannedEdge& edge : plan.edges) {
+    std::shared_ptr<ActivationQuantizer>& group = groups[edge.scale_group];
+    if (!group) {
+      group = std::make_shared<ActivationQuantizer>(edge.spec);
+      quantizers->register_module(child_name(edge.value), group);
+    }
+    const auto node = std::ranges::find_if(graph.nodes, [&](const graph::Node& candidate) {
+      return graph::is_quantizer(candidate) && candidate.inputs[0] == edge.value;
+    });
+    module->replace(node->name, [this, group](const graph::Node&, const std::vector<TypedTensor>& arguments) {
+      const at::Tensor& values = arguments[0].tensor;
+      return torch_ops::Outputs{{is_float ? values : group->forward(values), arguments[0].type}};
+    });
+  }
+}
+
+std::optional<AccumulatorConstraint> Network::State::constraint_of(const graph::PlannedConstant& constant,
+                                                                   const Layer& layer) const {
+  if (!constant.accumulator || (!options.all_layers && (layer.is_first || layer.is_last)))
+    return std::nullopt;
+  const std::string what = quote_text(constant.value) + " of " + constant.node;
+  if (!layer.edge) {
+    throw Error(what + " is to keep an accumulator of " + std::to_string(constant.accumulator->bits) +
+                " bits, but what it multiplies has no quantizer (or several of different scales)");
+  }
+  const graph::PlannedEdge& edge = plan.edges[*layer.edge];
+  const auto range = code_range(edge.spec, quantizer_of(*layer.edge).zero_point());
+  if (!range) {
+    throw Error(what + " is to keep an accumulator, but what it multiplies is quantized to " +
+                edge.spec.to_string() + ", expected integers with a whole zero point");
+  }
+  AccumulatorConstraint constraint{.goal = *constant.accumulator, .input = *range};
+  // Centring takes one of a depthwise filter's few dimensions (arXiv:2401.10432, section 5).
+  if (layer.is_depthwise) constraint.goal.method = AccumulatorGoal::Method::kA2q;
+  return constraint;
+}
+
+void Network::State::add_weight(const graph::PlannedConstant& constant, const Layer* layer,
+                                std::vector<std::string>& faults) {
+  try {
+    const auto rank = static_cast<std::size_t>(parameter(constant.value).dim());
+    QuantizedWeight weight{.value = constant.value};
+    weight.to_value = graph::axes_with_output(rank, constant.output_axis < rank ? constant.output_axis : 0);
+    weight.to_rows = graph::inverse(weight.to_value);
+    if (layer) weight.layer = *layer;
+    const auto constraint = layer ? constraint_of(constant, *layer) : std::nullopt;
+    if (constraint) {
+      auto quantizer = std::make_shared<AccumulatorQuantizer>(*constant.spec, *constraint, constant.value);
+      weight.constrained = quantizer.get();
+      weight.quantizer = std::move(quantizer);
+    } else {
+      weight.quantizer = make_weight_quantizer(*constant.spec, constant.scales, constant.value);
+    }
+    quantizers->register_module(child_name(constant.value), weight.quantizer);
+    at::Tensor rows = rows_of(weight).detach().clone();
+    weight.quantizer->start(
+        rows);  // parameters of the right shapes; calibrate() starts them from the weights
+    weights.push_back(std::move(weight));
+  } catch (const Error& error) {
+    faults.push_back(error.what());
+  }
+}
+
+void Network::State::add_weights() {
+  const std::vector<Layer> layers = layers_of(float_graph, plan);
+  std::vector<std::string> faults;
+  for (std::size_t i = 0; i < plan.constants.size(); ++i) {
+    if (!plan.constants[i].spec) continue;
+    const auto layer = std::ranges::find(layers, i, &Layer::constant);
+    add_weight(plan.constants[i], layer == layers.end() ? nullptr : &*layer, faults);
+  }
+  if (faults.empty()) return;
+  std::string message = "the recipe cannot be trained:";
+  for (const std::string& fault : faults) message += "\n  " + fault;
+  throw Error(message);
+}
+
+/// For each element of the bias, of its shape, or one number.
+at::Tensor Network::State::bias_scale(const QuantizedWeight& weight) const {
+  const graph::PlannedBias& planned = plan.biases[*weight.layer->bias];
+  const at::Tensor& bias = parameter(planned.value);
+  at::Tensor scale = weight.quantizer->scales(rows_of(weight).detach()).to(bias.device(), at::kFloat) *
+                     quantizer_of(planned.edge).scale();
+  if (scale.numel() == 1) return scale.view({});
+  return scale.repeat({bias.numel() / scale.numel()}).view(bias.sizes());
+}
+
+/// As graph::quantize_bias computes them when the graph is frozen. float64.
+at::Tensor Network::State::bias_codes(const QuantizedWeight& weight) const {
+  const graph::PlannedBias& planned = plan.biases[*weight.layer->bias];
+  const double most = std::ldexp(1.0, planned.bits - 1);
+  const at::Tensor ratio = parameter(planned.value).detach() / bias_scale(weight);
+  return ratio.to(at::kDouble).round().clamp(-most, most - 1);
+}
+
+at::Tensor Network::State::quantized_bias(const QuantizedWeight& weight) const {
+  const at::Tensor& bias = parameter(plan.biases[*weight.layer->bias].value);
+  return torch_ops::straight_through(bias, bias_codes(weight).to(at::kFloat) * bias_scale(weight));
+}
+
+void Network::State::set_bias(const QuantizedWeight& weight) const {
+  if (!weight.constrained || !weight.layer->bias) return;
+  const at::Tensor codes = bias_codes(weight).to(at::kCPU, at::kLong).contiguous().view({-1});
+  const std::int64_t* first = codes.const_data_ptr<std::int64_t>();
+  weight.constrained->set_bias({first, first + codes.numel()});
+}
+
+torch_ops::Plan::Constants Network::State::quantized_constants() {
+  torch_ops::Plan::Constants instead;
+  for (QuantizedWeight& weight : weights) {
+    const bool has_bias = weight.layer && weight.layer->bias;
+    set_bias(weight);
+    // As it will lie in the frozen graph: products add up in the same order.
+    const at::Tensor made =
+        weight.quantizer->quantized(rows_of(weight)).permute(weight.to_value).contiguous();
+    instead[weight.value] = {made, graph::ElementType::kFloat};
+    if (has_bias) {
+      instead[plan.biases[*weight.layer->bias].value] = {quantized_bias(weight), graph::ElementType::kFloat};
+    }
+  }
+  return instead;
+}
+
+/// The float graph with the parameters of now.
+Graph Network::State::graph_of_now() const {
+  Graph graph = float_graph;
+  for (auto& [name, constant] : graph.initializers) {
+    const at::Tensor& now = parameter(name);
+    if (graph::is_float(constant.type())) constant = torch_ops::to_constant({now.detach(), constant.type()});
+  }
+  return graph;
+}
+
+QuantPlan Network::State::plan_of_now() const {
+  QuantPlan now = plan;
+  for (std::size_t i = 0; i < now.edges.size(); ++i) {
+    now.edges[i].scale = quantizer_of(i).scale();
+    now.edges[i].zero_point = quantizer_of(i).zero_point();
+  }
+  return now;
+}
+
+void Network::State::start_weight(QuantizedWeight& weight) {
+  const torch::NoGradGuard no_gradients;
+  at::Tensor rows = rows_of(weight).detach().clone();
+  if (weight.constrained && weight.layer->bias) {
+    // The bias' codes depend on the scales, which depend on the weights alone: twice, then.
+    weight.constrained->set_bias({});
+    at::Tensor first = rows.clone();
+    weight.quantizer->start(first);
+    set_bias(weight);
+  }
+  weight.quantizer->start(rows);
+  module->constant(weight.value).copy_(rows.permute(weight.to_value));
+}
+
+Network::Network(Graph graph, const Recipe& recipe, const NetworkOptions& options)
+    : torch::nn::Module("network"), state_(std::make_unique<State>()) {
+  State& state = *state_;
+  state.options = options;
+  state.float_graph = graph::prepare(std::move(graph), recipe, &torch_ops::engine());
+  state.plan = graph::plan_quantizers(state.float_graph, recipe);
+  state.module =
+      std::make_shared<torch_ops::GraphModule>(with_edge_quantizers(state.float_graph, state.plan));
+  for (const auto& child : state.module->named_children()) register_module(child.key(), child.value());
+  for (const auto& own : state.module->named_parameters(false)) register_parameter(own.key(), own.value());
+  for (const auto& own : state.module->named_buffers(false)) register_buffer(own.key(), own.value());
+  state.quantizers = std::make_shared<torch::nn::Module>("quantizers");
+  state.add_edges();
+  state.add_weights();
+  register_module("quantizers", state.quantizers);
+}
+
+Network::~Network() = default;
+
+std::vector<at::Tensor> Network::forward(const std::vector<at::Tensor>& inputs) {
+  if (!state_->is_calibrated)
+    throw Error("the ranges of activations are not known: calibrate the network first");
+  return tensors_of(state_->module->run(typed_inputs(inputs), {}, state_->quantized_constants()));
+}
+
+at::Tensor Network::forward(const at::Tensor& input) { return forward(std::vector<at::Tensor>{input}).at(0); }
+
+std::vector<at::Tensor> Network::forward_float(const std::vector<at::Tensor>& inputs) {
+  state_->is_float = true;
+  try {
+    auto outputs = tensors_of(state_->module->run(typed_inputs(inputs)));
+    state_->is_float = false;
+    return outputs;
+  } catch (...) {
+    state_->is_float = false;
+    throw;
+  }
+}
+
+void Network::calibrate(const std::vector<std::vector<at::Tensor>>& batches) {
+  State& state = *state_;
+  if (!state.plan.edges.empty()) {
+    if (batches.empty()) throw Error("calibrating needs samples, found none");
+    const auto each = [&](const std::function<void(const std::vector<graph::Tensor>&)>& visit) {
+      for (const std::vector<at::Tensor>& batch : batches) {
+        std::vector<graph::Tensor> inputs;
+        for (const TypedTensor& input : typed_inputs(batch)) inputs.push_back(torch_ops::to_constant(input));
+        visit(inputs);
+      }
+    };
+    QuantPlan found = state.plan;
+    graph::calibrate(state.graph_of_now(), torch_ops::engine(), each, found);
+    for (const graph::PlannedEdge& edge : found.edges) {
+      state.groups[edge.scale_group]->set(edge.scale, edge.zero_point);
+    }
+  }
+  for (QuantizedWeight& weight : state.weights) {
+    if (weight.constrained && weight.layer->edge) {
+      weight.constrained->set_input(*code_range(state.plan.edges[*weight.layer->edge].spec,
+                                                state.quantizer_of(*weight.layer->edge).zero_point()));
+    }
+    state.start_weight(weight);
+  }
+  state.is_calibrated = true;
+}
+
+at::Tensor Network::penalty() const {
+  at::Tensor sum = torch::zeros({});
+  for (const QuantizedWeight& weight : state_->weights) {
+    if (weight.constrained) sum = sum + weight.constrained->penalty();
+  }
+  return sum * state_->options.penalty_weight;
+}
+
+std::vector<torch::optim::OptimizerParamGroup> Network::parameter_groups(const Rates& rates) const {
+  std::vector<at::Tensor> decayed, others;
+  for (const auto& parameter : named_parameters()) {
+    if (parameter.key().starts_with("quantizers.")) continue;
+    const bool is_weight = std::ranges::any_of(state_->weights, [&](const QuantizedWeight& weight) {
+      return state_->parameter(weight.value).is_same(parameter.value());
+    });
+    (is_weight ? decayed : others).push_back(parameter.value());
+  }
+  const auto group = [&](std::vector<at::Tensor> parameters, double rate, double decay) {
+    auto options = std::make_unique<torch::optim::AdamWOptions>(rate);
+    options->weight_decay(decay);
+    return torch::optim::OptimizerParamGroup(std::move(parameters), std::move(options));
+  };
+  const double scale_rate = rates.scale_learning_rate > 0 ? rates.scale_learning_rate : rates.learning_rate;
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  groups.push_back(group(std::move(decayed), rates.learning_rate, rates.weight_decay));
+  groups.push_back(group(std::move(others), rates.learning_rate, 0));
+  groups.push_back(group(state_->quantizers->parameters(), scale_rate, 0));
+  return groups;
+}
+
+Graph Network::freeze() {
+  State& state = *state_;
+  if (!state.is_calibrated)
+    throw Error("the ranges of activations are not known: calibrate the network first");
+  const torch::NoGradGuard no_gradients;
+  Graph graph = state.graph_of_now();
+  for (QuantizedWeight& weight : state.weights) {
+    state.set_bias(weight);
+    graph.quantized[weight.value] = {
+        std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(state.rows_of(weight))),
+        weight.to_value};
+    graph.initializers.erase(weight.value);
+  }
+  QuantPlan plan = state.plan_of_now();
+  for (graph::PlannedConstant& constant : plan.constants) constant.spec.reset();
+  return graph::apply(std::move(graph), plan);
+}
+
+std::vector<LayerAccumulator> Network::accumulators() {
+  State& state = *state_;
+  const torch::NoGradGuard no_gradients;
+  std::vector<LayerAccumulator> found;
+  for (QuantizedWeight& weight : state.weights) {
+    if (!weight.layer) continue;
+    LayerAccumulator one{.name = weight.value};
+    if (weight.constrained) {
+      one.bits = weight.constrained->constraint().goal.bits;
+      one.repaired = weight.constrained->repaired();
+    }
+    found.push_back(one);
+  }
+  return found;
+}
+
+void Network::load(torch::serialize::InputArchive& archive) {
+  const bool has_quantizers = load_parameters(*this, archive);
+  if (has_quantizers) state_->is_calibrated = true;
+}
+
+}  // namespace crumb::qat

@@ -1,0 +1,90 @@
+// A network that trains with its quantizers in the loop: a float graph, what a recipe says of it, and the parameters
+// that quantizing adds.
+//
+//   graph::Graph graph = models::capture(*float_network, {example});      // or graph::read_onnx(...)
+//   qat::Network network(std::move(graph), recipe);
+//   network.calibrate({{x1}, {x2}});                                      // ranges of activations
+//   torch::optim::AdamW optimizer(network.parameter_groups({.learning_rate = 1e-3, .weight_decay = 1e-4}));
+//   for (...) {
+//     auto loss = cross_entropy(network.forward(x), y) + network.penalty();
+//     optimizer.zero_grad(); loss.backward(); optimizer.step();
+//   }
+//   graph::Graph quantized = network.freeze();                            // the same codes; no LibTorch from here on
+//
+// Where quantizers stand is models/graph/quantize's plan, the one that post-training quantization uses. Weights, norms
+// and biases of the float graph are parameters under their own names ("fc1.weight"), so a float checkpoint loads, and
+// the other way round; the quantizers' own parameters stand under "quantizers.". In every forward pass weights read as
+// quantized, by qat/weight_quantizer.h; activations by qat/activation_quantizer.h.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/graph/graph.h"
+#include "quant/recipe/recipe.h"
+
+namespace crumb::qat {
+
+struct NetworkOptions {
+  double penalty_weight = 1e-3;  ///< lambda of A2Q's regulariser
+  /// Constrains the first and the last layer's accumulators too; they keep 8-bit weights and inputs all the same.
+  bool all_layers = false;
+};
+
+struct Rates {
+  double learning_rate = 1e-3;
+  double weight_decay = 0;         ///< of weights alone: never of scales, norms, biases
+  double scale_learning_rate = 0;  ///< of the quantizers' parameters; 0: learning_rate
+};
+
+/// What became of one layer's accumulator, from its codes of now.
+struct LayerAccumulator {
+  std::string name;     ///< of the weight
+  int bits = 0;         ///< it is constrained to; 0: it is not
+  int bits_needed = 0;  ///< by the worst sums over all channels and tiles; 0: not known (no quantized input)
+  std::int64_t repaired = 0;  ///< unit steps that exact repair took in the last forward pass
+};
+
+class Network : public torch::nn::Module {
+ public:
+  /// Throws what plan_quantizers() throws, and Error naming layers that a recipe constrains but cannot: without a
+  /// quantized input, grids without zero, a bias that leaves no budget.
+  Network(graph::Graph graph, const Recipe& recipe, const NetworkOptions& options = {});
+  ~Network() override;
+
+  /// Inputs and outputs in the graph's order. In training mode (train()) statistics move; in eval mode nothing changes.
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs);
+  at::Tensor forward(const at::Tensor& input);  ///< one input, the first output
+
+  /// The float network: no quantizer, the parameters of now.
+  std::vector<at::Tensor> forward_float(const std::vector<at::Tensor>& inputs);
+
+  /// Scales of activations by the recipe's search, from samples that run through the float network; then budgets and,
+  /// for constrained layers, the projection of the weights into them (EP-init). Before the first forward pass.
+  void calibrate(const std::vector<std::vector<at::Tensor>>& batches);
+
+  /// The regulariser of all constrained layers, lambda included; 0 where there is none.
+  at::Tensor penalty() const;
+
+  /// Weights (with decay), then norms, scales and biases without.
+  std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Rates& rates) const;
+
+  /// The graph with a QuantizedTensor for every quantized weight, quantizers on its edges, accumulator certificates on
+  /// its nodes: what the last forward pass in eval mode computed with.
+  graph::Graph freeze();
+
+  std::vector<LayerAccumulator> accumulators();
+
+  void load(torch::serialize::InputArchive& archive) override;  ///< takes float checkpoints too
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace crumb::qat

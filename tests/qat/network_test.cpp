@@ -1,0 +1,246 @@
+// Networks that train with quantizers in the loop: what they compute is what is frozen, bit for bit; bounds hold; state
+// comes back.
+#include "qat/network.h"
+
+#include <doctest/doctest.h>
+#include <torch/torch.h>
+
+#include <sstream>
+
+#include "models/torch/capture/capture.h"
+#include "models/torch/execute/graph_module.h"
+#include "qat/a2q.h"
+#include "quant/accumulator.h"
+
+namespace {
+
+using crumb::Recipe;
+using crumb::graph::Graph;
+using crumb::qat::Network;
+
+struct Mlp : torch::nn::Module {
+  torch::nn::Linear fc1{nullptr}, fc2{nullptr}, fc3{nullptr}, fc4{nullptr};
+  Mlp() {
+    fc1 = register_module("fc1", torch::nn::Linear(12, 24));
+    fc2 = register_module("fc2", torch::nn::Linear(24, 20));
+    fc3 = register_module("fc3", torch::nn::Linear(20, 20));
+    fc4 = register_module("fc4", torch::nn::Linear(20, 4));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    return fc4(torch::relu(fc3(torch::relu(fc2(torch::relu(fc1(x)))))));
+  }
+};
+
+struct Cnn : torch::nn::Module {
+  torch::nn::Conv2d stem{nullptr}, depth{nullptr}, mix{nullptr};
+  torch::nn::Linear head{nullptr};
+  Cnn() {
+    stem = register_module("stem", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 6, 3).padding(1)));
+    depth =
+        register_module("depth", torch::nn::Conv2d(torch::nn::Conv2dOptions(6, 6, 3).padding(1).groups(6)));
+    mix = register_module("mix", torch::nn::Conv2d(torch::nn::Conv2dOptions(6, 8, 1)));
+    head = register_module("head", torch::nn::Linear(8, 3));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor a = torch::relu(stem(x));
+    const at::Tensor b = torch::relu(mix(torch::relu(depth(a) + a)));
+    return head(b.mean({2, 3}));
+  }
+};
+
+/// Four classes of points: learnable, not trivial.
+std::pair<at::Tensor, at::Tensor> points(std::int64_t count, std::uint64_t seed) {
+  auto generator = at::detail::createCPUGenerator(seed);
+  const at::Tensor x = torch::randn({count, 12}, generator);
+  const at::Tensor y = ((x[0] * 0).sum() + (x.slice(1, 0, 6).sum(1) > 0).to(at::kLong) * 2 +
+                        (x.slice(1, 6, 12).prod(1) > 0).to(at::kLong))
+                           .to(at::kLong);
+  return {x, y};
+}
+
+Recipe recipe_of(const std::string& yaml) { return crumb::parse_recipe("version: 1\n" + yaml, "test"); }
+
+double train(Network& network, const at::Tensor& x, const at::Tensor& y, int steps) {
+  torch::optim::AdamW optimizer(network.parameter_groups({.learning_rate = 3e-3, .weight_decay = 1e-4}));
+  double loss_now = 0;
+  network.train();
+  for (int step = 0; step < steps; ++step) {
+    at::Tensor loss = torch::nn::functional::cross_entropy(network.forward(x), y) + network.penalty();
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+    loss_now = loss.item<double>();
+  }
+  return loss_now;
+}
+
+at::Tensor outputs_of(const Graph& graph, const at::Tensor& x) {
+  const torch::NoGradGuard no_gradients;
+  crumb::torch_ops::GraphModule module(graph);
+  return module.run({crumb::torch_ops::typed(x)})[0].tensor;
+}
+
+const std::string kRecipes[] = {
+    "weights: int4:channel\nactivations: uint4:tensor\n",
+    "weights: int4:channel\nactivations: uint4:tensor\nbiases: int32\n",
+    "weights: int8:channel:search=mse\nactivations: int8:tensor:search=mse\nscales: statistics\n",
+    "weights: int2h:channel:search=mse\nactivations: uint8:tensor\n",
+    "weights: e2m1:channel\nactivations: e3m2:tensor\n",
+    "weights: mxfp4\nactivations: uint8:tensor\nrules: [{match: {name: \"fc1\"}, weights: int8:channel}, "
+    "{match: {name: \"*\"}, weights: int4:group=4}]\n",
+    "weights: ternary:tensor\nactivations: uint8:tensor:zero=int\nscales: mean\n",
+    "weights: binary:channel\nactivations: uint4:tensor\n",
+    "weights: int4:channel:scale=e8m0\nactivations: uint4:tensor:scale=e8m0\n",
+    "weights: int6:channel\nactivations: uint6:tensor\nscales: weight_norm\n",
+    "weights: int4:channel\nactivations: uint4:tensor\naccumulator: 9:a2q_plus\n",
+    "weights: int4:channel:scale=e8m0\nactivations: uint4:tensor\naccumulator: \"10:a2q:tile=8\"\nbiases: "
+    "int16\n",
+};
+
+TEST_CASE("qat network: what it computes is what is frozen") {
+  torch::manual_seed(1);
+  const auto [x, y] = points(96, 5);
+  for (const std::string& text : kRecipes) {
+    CAPTURE(text);
+    auto mlp = std::make_shared<Mlp>();
+    Network network(crumb::models::capture(*mlp, {x}), recipe_of(text));
+    CHECK_THROWS_WITH_AS(network.forward(x), doctest::Contains("calibrate"), crumb::Error);
+    network.calibrate({{x.slice(0, 0, 48)}, {x.slice(0, 48, 96)}});
+    const double before = train(network, x, y, 1), after = train(network, x, y, 30);
+    CHECK(after < before);
+    network.eval();
+    const torch::NoGradGuard no_gradients;
+    const at::Tensor expected = network.forward(x);
+    const Graph frozen = network.freeze();
+    const at::Tensor found = outputs_of(frozen, x);
+    CHECK_MESSAGE(at::equal(found, expected), (found - expected).abs().max().item<double>());
+    CHECK(at::equal(network.forward(x), expected));  // freezing changes nothing
+  }
+}
+
+TEST_CASE("qat network: constrained layers fit at every step, whatever the optimizer does") {
+  torch::manual_seed(2);
+  const auto [x, y] = points(64, 6);
+  for (const char* method : {"a2q", "a2q_plus"}) {
+    for (const int bits : {7, 8, 12}) {
+      CAPTURE(method);
+      CAPTURE(bits);
+      auto mlp = std::make_shared<Mlp>();
+      Network network(crumb::models::capture(*mlp, {x}),
+                      recipe_of("weights: int4:channel\nactivations: uint4:tensor\naccumulator: " +
+                                std::to_string(bits) + ":" + method + "\n"));
+      network.calibrate({{x}});
+      for (int round = 0; round < 5; ++round) {
+        train(network, x, y, 4);
+        const Graph frozen = network.freeze();
+        for (const char* name : {"fc2.weight", "fc3.weight"}) {
+          const crumb::graph::QuantizedConstant& weight = frozen.quantized.at(name);
+          const crumb::RowDecoder decoder(weight.tensor->view());
+          for (std::uint64_t row = 0; row < decoder.rows(); ++row) {
+            std::vector<float> values(decoder.cols());
+            decoder.values(row, 0, values);
+            std::vector<std::int64_t> codes;
+            for (const float value : values) codes.push_back(std::llround(value / decoder.scale(row)));
+            CHECK(crumb::fits(*crumb::worst_sums(codes, crumb::integer_range(4, false)), bits));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("qat network: the first and the last layer are constrained only when asked") {
+  const auto [x, y] = points(16, 7);
+  auto mlp = std::make_shared<Mlp>();
+  const Graph graph = crumb::models::capture(*mlp, {x});
+  const Recipe recipe =
+      recipe_of("weights: int4:channel\nactivations: int4:tensor\naccumulator: 8:a2q_plus\n");
+  const auto constrained = [&](Network& network) {
+    int count = 0;
+    for (const auto& layer : network.accumulators()) count += layer.bits > 0;
+    return count;
+  };
+  Network inner(graph, recipe);
+  CHECK(constrained(inner) == 2);
+  Network all(graph, recipe, {.all_layers = true});
+  CHECK(constrained(all) == 4);
+}
+
+TEST_CASE("qat network: a convolutional network with a residual sum") {
+  torch::manual_seed(4);
+  const at::Tensor x = torch::rand({12, 1, 6, 6}), y = torch::arange(12) % 3;
+  auto cnn = std::make_shared<Cnn>();
+  Network network(crumb::models::capture(*cnn, {x}),
+                  recipe_of("weights: int4:channel\nactivations: uint4:tensor\naccumulator: 10:a2q_plus\n"));
+  network.calibrate({{x}});
+  const double before = train(network, x, y, 1);
+  CHECK(train(network, x, y, 60) < before);
+  network.eval();
+  const torch::NoGradGuard no_gradients;
+  const at::Tensor expected = network.forward(x);
+  CHECK(at::allclose(outputs_of(network.freeze(), x), expected, 1e-6, 1e-6));
+}
+
+TEST_CASE("qat network: saved and loaded, float checkpoints too") {
+  torch::manual_seed(5);
+  const auto [x, y] = points(32, 8);
+  const Recipe recipe =
+      recipe_of("weights: int4:channel\nactivations: uint4:tensor\naccumulator: 9:a2q_plus\n");
+  auto mlp = std::make_shared<Mlp>(), other = std::make_shared<Mlp>();
+  auto network = std::make_shared<Network>(crumb::models::capture(*mlp, {x}), recipe);
+  network->calibrate({{x}});
+  train(*network, x, y, 5);
+  std::stringstream file;
+  torch::save(network, file);
+  auto again = std::make_shared<Network>(crumb::models::capture(*other, {x}), recipe);
+  torch::load(again, file);
+  const torch::NoGradGuard no_gradients;
+  CHECK(at::equal(again->forward(x), network->forward(x)));
+
+  std::stringstream floats;
+  torch::save(other, floats);
+  auto third = std::make_shared<Network>(crumb::models::capture(*mlp, {x}), recipe);
+  torch::load(third, floats);
+  CHECK(at::allclose(third->forward_float({x})[0], other->forward(x), 1e-6, 1e-6));
+  CHECK_THROWS_WITH_AS(third->forward(x), doctest::Contains("calibrate"), crumb::Error);
+
+  // And the other way round: the float module reads its parameters out of the network's file.
+  std::stringstream back;
+  torch::save(network, back);
+  torch::load(mlp, back);
+  CHECK(at::equal(mlp->fc2->weight, network->named_parameters()["fc2.weight"]));
+}
+
+TEST_CASE("qat network: what cannot be constrained is said at once") {
+  const auto [x, y] = points(16, 9);
+  auto mlp = std::make_shared<Mlp>();
+  const Graph graph = crumb::models::capture(*mlp, {x});
+  const auto refused = [&](const std::string& yaml, const char* word) {
+    CHECK_THROWS_WITH_AS(Network(graph, recipe_of(yaml)), doctest::Contains(word), crumb::Error);
+  };
+  refused("weights: int2h:channel\nactivations: uint4:tensor\naccumulator: 8:a2q\n", "no zero");
+  refused("weights: binary:channel\nactivations: uint4:tensor\naccumulator: 8:a2q\n", "fc2.weight");
+  refused("weights: int4:group=4\nactivations: uint4:tensor\naccumulator: 8:a2q\n", "int4:channel");
+  refused("weights: int4:channel\naccumulator: 8:a2q\n", "no quantizer");
+  refused("weights: int4:channel\nactivations: e2m1:tensor\naccumulator: 8:a2q\n", "e2m1");
+}
+
+TEST_CASE("qat network: parameter groups") {
+  const auto [x, y] = points(16, 10);
+  auto mlp = std::make_shared<Mlp>();
+  Network network(crumb::models::capture(*mlp, {x}),
+                  recipe_of("weights: int4:channel\nactivations: uint4:tensor\n"));
+  const auto groups = network.parameter_groups({.learning_rate = 0.1, .weight_decay = 0.5});
+  REQUIRE(groups.size() == 3);
+  CHECK(groups[0].params().size() == 4);
+  CHECK(groups[1].params().size() == 4);  // biases
+  CHECK(groups[2].params().size() == 8);  // scales of weights and activations
+  const auto decay = [&](std::size_t i) {
+    return static_cast<const torch::optim::AdamWOptions&>(groups[i].options()).weight_decay();
+  };
+  CHECK(decay(0) == 0.5);
+  CHECK(decay(1) == 0);
+  CHECK(decay(2) == 0);
+}
+
+}  // namespace
