@@ -20,11 +20,11 @@ void ActivationQuantizer::set(float scale, float zero_point) {
   if (zero_point_.defined()) zero_point_.fill_(zero_point);
 }
 
-at::Tensor ActivationQuantizer::forward(const at::Tensor& values) {
+at::Tensor ActivationQuantizer::forward(const at::Tensor& values, const QuantSpec& spec) {
   const std::int64_t samples = values.dim() > 1 ? std::max<std::int64_t>(values.size(0), 1) : 1;
-  const at::Tensor scale = used_scales(spec_, scale_, lsq_factor(spec_, values.numel() / samples));
+  const at::Tensor scale = used_scales(spec, scale_, lsq_factor(spec, values.numel() / samples));
   return fake_quantize(values, scale, zero_point_.defined() ? std::optional(zero_point_) : std::nullopt,
-                       spec_);
+                       spec);
 }
 
 float ActivationQuantizer::scale() const { return used_scales(spec_, scale_.detach(), 1).item<float>(); }

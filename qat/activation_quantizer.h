@@ -16,10 +16,10 @@ class ActivationQuantizer : public torch::nn::Module {
   /// What calibration found.
   void set(float scale, float zero_point);
 
-  /// The values as quantized; gradients to them and to the scale.
-  at::Tensor forward(const at::Tensor& values);
+  /// The values as quantized; gradients to them and to the scale. `spec`: of this edge; those that share a scale may
+  /// differ in sign.
+  at::Tensor forward(const at::Tensor& values, const QuantSpec& spec);
 
-  const QuantSpec& spec() const { return spec_; }
   float scale() const;  ///< as used: stored in the spec's scale format
   float zero_point() const;
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "formats/io/text.h"
+#include "models/graph/accumulator/check.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/quantize/apply.h"
 #include "models/graph/quantize/calibrate.h"
@@ -94,6 +95,7 @@ struct Network::State {
   torch_ops::Plan::Constants quantized_constants();
   Graph graph_of_now() const;
   QuantPlan plan_of_now() const;
+  Graph certified(Graph graph) const;
 };
 
 void Network::State::add_edges() {
@@ -110,9 +112,10 @@ void Network::State::add_edges() {
     const auto node = std::ranges::find_if(graph.nodes, [&](const graph::Node& candidate) {
       return graph::is_quantizer(candidate) && candidate.inputs[0] == edge.value;
     });
-    module->replace(node->name, [this, group](const graph::Node&, const std::vector<TypedTensor>& arguments) {
+    module->replace(node->name, [this, group, spec = edge.spec](const graph::Node&,
+                                                                const std::vector<TypedTensor>& arguments) {
       const at::Tensor& values = arguments[0].tensor;
-      return torch_ops::Outputs{{is_float ? values : group->forward(values), arguments[0].type}};
+      return torch_ops::Outputs{{is_float ? values : group->forward(values, spec), arguments[0].type}};
     });
   }
 }
@@ -257,11 +260,36 @@ void Network::State::start_weight(QuantizedWeight& weight) {
   module->constant(weight.value).copy_(rows.permute(weight.to_value));
 }
 
+/// Certificates on all layers whose sums are known, where any layer is constrained: on the constrained ones the width
+/// that was asked for, on the others the one they need.
+Graph Network::State::certified(Graph graph) const {
+  std::map<std::string, graph::CertificateWish> wishes;
+  for (const QuantizedWeight& weight : weights) {
+    if (!weight.constrained) continue;
+    const AccumulatorGoal& goal = weight.constrained->constraint().goal;
+    wishes[float_graph.nodes[weight.layer->node].name] = {
+        .method = goal.method == AccumulatorGoal::Method::kA2q ? graph::AccumulatorMethod::kA2q
+                                                               : graph::AccumulatorMethod::kA2qPlus,
+        .bits = goal.bits,
+        .tile = static_cast<std::size_t>(goal.tile),
+        .bias_inside = weight.layer->bias.has_value()};
+  }
+  if (wishes.empty()) return graph;
+  for (const graph::AccumulatorRow& row : graph::check_accumulators(graph).layers) {
+    if (!row.bits_needed || wishes.contains(row.name)) continue;
+    wishes[row.name] = {.bits = *row.bits_needed, .rounding = "half_even", .constrained = false};
+  }
+  return graph::with_certificates(std::move(graph), wishes);
+}
+
 Network::Network(Graph graph, const Recipe& recipe, const NetworkOptions& options)
     : torch::nn::Module("network"), state_(std::make_unique<State>()) {
   State& state = *state_;
   state.options = options;
   state.float_graph = graph::prepare(std::move(graph), recipe, &torch_ops::engine());
+  for (graph::Node& node : state.float_graph.nodes) {
+    if (node.name.empty()) node.name = state.float_graph.unused_node_name(node.op);
+  }
   state.plan = graph::plan_quantizers(state.float_graph, recipe);
   state.module =
       std::make_shared<torch_ops::GraphModule>(with_edge_quantizers(state.float_graph, state.plan));
@@ -368,16 +396,20 @@ Graph Network::freeze() {
   }
   QuantPlan plan = state.plan_of_now();
   for (graph::PlannedConstant& constant : plan.constants) constant.spec.reset();
-  return graph::apply(std::move(graph), plan);
+  return state.certified(graph::apply(std::move(graph), plan));
 }
 
 std::vector<LayerAccumulator> Network::accumulators() {
   State& state = *state_;
   const torch::NoGradGuard no_gradients;
+  const auto report = state.is_calibrated ? graph::check_accumulators(freeze()) : graph::AccumulatorReport{};
   std::vector<LayerAccumulator> found;
   for (QuantizedWeight& weight : state.weights) {
     if (!weight.layer) continue;
     LayerAccumulator one{.name = weight.value};
+    const std::string& node = state.float_graph.nodes[weight.layer->node].name;
+    const auto row = std::ranges::find(report.layers, node, &graph::AccumulatorRow::name);
+    if (row != report.layers.end()) one.bits_needed = row->bits_needed.value_or(0);
     if (weight.constrained) {
       one.bits = weight.constrained->constraint().goal.bits;
       one.repaired = weight.constrained->repaired();

@@ -44,9 +44,10 @@ struct Rates {
 
 /// What became of one layer's accumulator, from its codes of now.
 struct LayerAccumulator {
-  std::string name;     ///< of the weight
-  int bits = 0;         ///< it is constrained to; 0: it is not
-  int bits_needed = 0;  ///< by the worst sums over all channels and tiles; 0: not known (no quantized input)
+  std::string name;  ///< of the weight
+  int bits = 0;      ///< it is constrained to; 0: it is not
+  int bits_needed =
+      0;  ///< by the worst sums over all channels and tiles; 0: not known (no quantized input, or not calibrated)
   std::int64_t repaired = 0;  ///< unit steps that exact repair took in the last forward pass
 };
 

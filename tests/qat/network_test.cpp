@@ -5,8 +5,10 @@
 #include <doctest/doctest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <sstream>
 
+#include "models/graph/accumulator/check.h"
 #include "models/torch/capture/capture.h"
 #include "models/torch/execute/graph_module.h"
 #include "qat/a2q.h"
@@ -133,6 +135,11 @@ TEST_CASE("qat network: constrained layers fit at every step, whatever the optim
       for (int round = 0; round < 5; ++round) {
         train(network, x, y, 4);
         const Graph frozen = network.freeze();
+        const auto report = crumb::graph::check_accumulators(frozen);
+        CHECK(report.failures.empty());
+        CHECK(std::ranges::count_if(report.layers, [](const auto& row) { return row.constrained; }) == 2);
+        CHECK(std::ranges::all_of(report.layers,
+                                  [](const auto& row) { return row.bits_certified.has_value(); }));
         for (const char* name : {"fc2.weight", "fc3.weight"}) {
           const crumb::graph::QuantizedConstant& weight = frozen.quantized.at(name);
           const crumb::RowDecoder decoder(weight.tensor->view());
@@ -178,7 +185,8 @@ TEST_CASE("qat network: a convolutional network with a residual sum") {
   network.eval();
   const torch::NoGradGuard no_gradients;
   const at::Tensor expected = network.forward(x);
-  CHECK(at::allclose(outputs_of(network.freeze(), x), expected, 1e-6, 1e-6));
+  const at::Tensor found = outputs_of(network.freeze(), x);
+  CHECK_MESSAGE(at::allclose(found, expected, 1e-6, 1e-6), (found - expected).abs().max().item<double>());
 }
 
 TEST_CASE("qat network: saved and loaded, float checkpoints too") {
