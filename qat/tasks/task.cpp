@@ -72,8 +72,8 @@ Task make_digits(std::string_view network, const fs::path& data) {
   const Normalise normalise(kPixelMean, 1 / kPixelSpread);
   use_network(task, cnn ? digits_cnn(normalise) : mlp(normalise, {64, 128, 64, 64, 10}));
   use_classes(task);
-  task.float_pace = {.epochs = cnn ? 20 : 40, .batch = 32, .rate = 2e-3, .decay = 1e-2};
-  task.quantized_pace = {.epochs = cnn ? 20 : 40, .batch = 32, .rate = 1e-3, .decay = 1e-4};
+  task.float_pace = {.epochs = cnn ? 15 : 40, .batch = 32, .rate = 4e-3, .decay = 1e-1};
+  task.quantized_pace = {.epochs = cnn ? 20 : 60, .batch = 32, .rate = 1e-3, .decay = 1e-4};
   return task;
 }
 

@@ -28,10 +28,11 @@ using crumb::testing::says;
 void write_small_digits(const std::filesystem::path& folder) {
   std::string text;
   for (int row = 0; row < 60; ++row) {
+    const int label = (row + row / 5) % 10;  // each among both parts
     for (int pixel = 0; pixel < 64; ++pixel) {
-      text += std::to_string(pixel % 10 == row % 10 ? 16 - row % 3 : (row + pixel) % 4) + ",";
+      text += std::to_string(pixel % 10 == label ? 16 - row % 3 : (row + pixel) % 4) + ",";
     }
-    text += std::to_string(row % 10) + "\n";
+    text += std::to_string(label) + "\n";
   }
   std::ofstream(folder / "digits.csv.gz") << text;
 }
