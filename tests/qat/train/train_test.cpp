@@ -97,7 +97,7 @@ TEST_CASE("train: a run is the same again, and the same when it was cut off anyw
   const TrainOutcome whole = trainer().train(request, {});
   const std::string wanted = bytes_of(whole, folder.path());
   CHECK(whole.log.size() == 6);
-  CHECK(whole.float_metric > 0.5);
+  CHECK(whole.float_metric > 0.2);
   CHECK(bytes_of(trainer().train(request, {}), folder.path()) == wanted);
   // Two steps an epoch, three epochs of either kind.
   for (const int cut : {1, 2, 5, 6, 7, 8, 11, 12}) {
@@ -150,7 +150,7 @@ TEST_CASE("train: tasks, networks and data that are not there") {
   CHECK(says(refusal("digit", ""), {"'digit'", "'digits'"}));
   CHECK(says(refusal("digits", "cn"), {"'cn'", "'cnn'"}));
   CHECK(says(refusal("digits", ""), {"digits.csv.gz", folder.path().c_str(), "--data-dir"}));
-  CHECK(says(refusal("sr", ""), {"flower.npy"}));
+  CHECK(says(refusal("sr", ""), {"china.npy"}));
   CHECK(refusal("jets", "").empty());
 }
 

@@ -1,0 +1,271 @@
+"""crumb train: what a run leaves in its folder, runs that are cut off, sweeps, and what is refused."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FILES = {"model.crumb", "model.onnx", "float.safetensors", "log.jsonl", "report.json"}
+CLASSES = 10
+
+
+@pytest.fixture(scope="module")
+def data() -> Path:
+    """The folder with data sets; skips where scripts/setup has not filled it."""
+    cache = os.environ.get("CRUMB_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "crumb"
+    folder = Path(os.environ.get("CRUMB_DATA") or Path(cache) / "data")
+    if not (folder / "digits.csv.gz").is_file():
+        pytest.skip("the digits are not there: scripts/setup")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def digits(data):
+    """Inputs and labels of the test set."""
+    table = np.loadtxt(data / "digits.csv.gz", delimiter=",")
+    held_out = np.arange(len(table)) % 5 == 4
+    return table[held_out, :64].astype(np.float32), table[held_out, 64].astype(int)
+
+
+@pytest.fixture(scope="module")
+def trained(crumb, engine, data, tmp_path_factory):
+    """A short run of digits within 9 bits, its folder and what --json printed."""
+    folder = tmp_path_factory.mktemp("train") / "digits"
+    short = ["--epochs", 6, "--float-epochs", 6, "--accumulator", "9:a2q_plus"]
+    printed = crumb("train", "digits", "-o", folder, "--data-dir", data, "--json", *short)
+    return folder, json.loads(printed.stdout)
+
+
+def contents(folder):
+    """Everything that has to be the same in two runs."""
+    report = json.loads((folder / "report.json").read_text())
+    report.pop("seconds")
+    return {name: (folder / name).read_bytes() for name in FILES - {"report.json"}} | {"report": report}
+
+
+def small(tmp_path):
+    """The flags of a run that takes a second."""
+    return ["train", "digits", "-o", tmp_path, "--epochs", 2, "--float-epochs", 2]
+
+
+def test_the_report_has_the_fields_that_are_promised(trained):
+    folder, report = trained
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert {"task", "metric", "float", "quantized", "accumulator", "seconds"} <= report.keys()
+    assert report["task"] == "digits" and report["metric"] == "accuracy"
+    assert 0.9 < report["float"] <= 1 and 0.8 < report["quantized"] <= 1
+    assert "2401.10432" in report["miniature_of"] and "miniature" in report["miniature_of"]
+    stored = json.loads((folder / "report.json").read_text())
+    stored.pop("request")
+    assert stored == report
+    fields = {"name", "input", "bits_needed", "bits_certified", "worst_max", "worst_min", "tile"}
+    assert all(fields <= layer.keys() for layer in report["accumulator"])
+    assert [layer["name"].split("/")[0] for layer in report["accumulator"]] == ["fc1", "fc2", "fc3", "fc4"]
+
+
+def test_inner_layers_keep_the_accumulator_and_the_ends_have_eight_bits(trained, crumb):
+    folder, report = trained
+    first, *inner, last = report["accumulator"]
+    for layer in inner:
+        assert layer["bits_needed"] <= 9 == layer["bits_certified"]
+        assert -256 <= layer["worst_min"] and layer["worst_max"] <= 255
+    assert first["input"] == [-127, 127] and last["input"] == [0, 255]
+    for model in ("model.crumb", "model.onnx"):
+        assert crumb("verify", folder / model, "--accumulator", 9).returncode == 0
+
+
+def test_the_log_has_a_line_for_each_epoch(trained):
+    folder, report = trained
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert [(line["phase"], line["epoch"]) for line in lines] == [
+        (phase, epoch) for phase in ("float", "quantized") for epoch in range(1, 7)
+    ]
+    assert lines[5]["accuracy"] == report["float"] and lines[-1]["accuracy"] == report["quantized"]
+    assert lines[5]["loss"] < lines[0]["loss"]
+
+
+def test_the_packed_model_answers_as_reported(trained, crumb, digits, tmp_path):
+    folder, report = trained
+    pixels, labels = digits
+    np.save(tmp_path / "x.npy", pixels)
+    crumb("run", folder / "model.crumb", "--input", tmp_path / "x.npy", "-o", tmp_path / "y.npy")
+    answers = np.load(tmp_path / "y.npy").argmax(1)
+    assert (answers == labels).mean() == pytest.approx(report["quantized"], abs=1e-9)
+
+
+def test_qonnx_executes_the_model_with_the_same_predictions(trained, crumb, digits, tmp_path):
+    modelwrapper = pytest.importorskip("qonnx.core.modelwrapper")
+    onnx_exec = pytest.importorskip("qonnx.core.onnx_exec")
+    folder, _ = trained
+    pixels, _ = digits
+    np.save(tmp_path / "x.npy", pixels)
+    crumb("run", folder / "model.crumb", "--input", tmp_path / "x.npy", "-o", tmp_path / "y.npy")
+    whole = tmp_path / "whole.onnx"
+    crumb("export", folder / "model.crumb", "--to", "qonnx", "-o", whole, "--shape", f"input={len(pixels)}x64")
+    model = modelwrapper.ModelWrapper(str(whole))
+    outputs = onnx_exec.execute_onnx(model, {model.graph.input[0].name: pixels})
+    scores = outputs[model.graph.output[0].name]
+    assert np.array_equal(scores.argmax(1), np.load(tmp_path / "y.npy").argmax(1))
+
+
+def test_the_float_weights_are_those_of_the_float_network(trained, digits):
+    load_file = pytest.importorskip("safetensors.numpy").load_file
+    folder, report = trained
+    pixels, labels = digits
+    weights = load_file(folder / "float.safetensors")
+    x = (pixels - 4.884) / 6.017
+    for layer in range(1, 5):
+        x = x @ weights[f"fc{layer}.weight"].T + weights[f"fc{layer}.bias"]
+        x = np.maximum(x, 0) if layer < 4 else x
+    assert (x.argmax(1) == labels).mean() == pytest.approx(report["float"], abs=0.003)
+
+
+def test_one_seed_gives_the_same_bytes_and_another_does_not(crumb, engine, data, tmp_path):
+    for name, seed in (("a", 5), ("b", 5), ("c", 6)):
+        crumb(*small(tmp_path / name), "--seed", seed)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    assert contents(tmp_path / "a")["model.crumb"] != contents(tmp_path / "c")["model.crumb"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(crumb, crumb_bin, engine, data, tmp_path, how):
+    flags = ["--float-epochs", 4, "--epochs", 12, "--accumulator", "10:a2q", "--checkpoint-every", 7]
+    crumb("train", "digits", "-o", tmp_path / "whole", *flags)
+    cut = tmp_path / "cut"
+    command = [str(part) for part in (crumb_bin, "train", "digits", "-o", cut, *flags)]
+    for _ in range(2):
+        run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        before = (cut / "checkpoint.state").stat().st_mtime_ns if (cut / "checkpoint.state").exists() else 0
+        deadline = time.monotonic() + 60
+        while run.poll() is None and time.monotonic() < deadline:
+            state = cut / "checkpoint.state"
+            if state.exists() and state.stat().st_mtime_ns > before:
+                break
+            time.sleep(0.01)
+        assert run.poll() is None, "the run was over before it could be cut off"
+        run.send_signal(how)
+        status = run.wait(timeout=60)
+        assert status == (130 if how == signal.SIGINT else -signal.SIGKILL)
+        assert not (cut / "report.json").exists()
+    crumb(*command[1:])
+    assert contents(cut) == contents(tmp_path / "whole")
+    assert {path.name for path in cut.iterdir()} == FILES
+
+
+def test_a_state_of_another_run_is_not_continued(crumb, crumb_bin, engine, data, tmp_path):
+    command = [str(part) for part in (crumb_bin, *small(tmp_path / "d"), "--checkpoint-every", 1, "--epochs", 50)]
+    run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "d" / "checkpoint.state").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    run.kill()
+    run.wait()
+    refused = crumb(*small(tmp_path / "d"), status=2)
+    assert "epochs" in refused.stderr and "--restart" in refused.stderr
+    crumb(*small(tmp_path / "d"), "--restart")
+    assert {path.name for path in (tmp_path / "d").iterdir()} == FILES
+
+
+def test_other_tasks_and_networks_train(crumb, engine, data, tmp_path):
+    for task, flags, metric in (
+        ("jets", [], "accuracy"),
+        ("digits", ["--network", "cnn"], "accuracy"),
+        ("sr", [], "psnr"),
+        ("ocr", [], "character accuracy"),
+    ):
+        folder = tmp_path / (task + "".join(flags))
+        done = crumb("train", task, "-o", folder, "--epochs", 1, "--float-epochs", 1, "--json", *flags)
+        assert json.loads(done.stdout)["metric"] == metric
+        assert {path.name for path in folder.iterdir()} == FILES
+
+
+def test_the_first_and_last_layer_can_be_held_too_and_rules_name_layers(crumb, engine, data, tmp_path):
+    held = crumb(*small(tmp_path / "held"), "--accumulator", 18, "--all-layers", "--json")
+    layers = json.loads(held.stdout)["accumulator"]
+    assert all(layer["bits_certified"] == 18 and layer["constrained"] for layer in layers)
+    (tmp_path / "r.yaml").write_text(
+        "weights: int4\nactivations: uint4\naccumulator: 12\n"
+        "rules: [{match: {name: fc1}, weights: int6}, {match: {name: fc3}, accumulator: 9:a2q}]\n"
+    )
+    ruled = json.loads(crumb(*small(tmp_path / "ruled"), "--recipe", tmp_path / "r.yaml", "--json").stdout)
+    assert [layer["bits_certified"] for layer in ruled["accumulator"]][1:3] == [12, 9]
+    assert '"fc4.weight"' in ruled["recipe"] and '"fc1.weight"' not in ruled["recipe"]
+
+
+def test_a_sweep_keeps_its_points_and_draws_what_it_found(crumb, engine, data, tmp_path):
+    short = ["--epochs", 1, "--float-epochs", 2, "--seeds", 2, "--threads", 2]
+    first = crumb("train", "digits", "-o", tmp_path, "--sweep", "formats", "--json", *short)
+    found = json.loads(first.stdout)
+    assert found == json.loads((tmp_path / "sweep.json").read_text())
+    assert {row["at"] for row in found["table"]} >= {"e2m1", "e3m2", "int2h", "ternary", "binary"}
+    for row in found["table"]:
+        values = [point["accuracy"] for point in found["points"] if point["at"] == row["at"]]
+        assert len(values) == row["seeds"] == 2
+        assert row["mean"] == pytest.approx(np.mean(values))
+        assert [row["least"], row["greatest"]] == [min(values), max(values)]
+    rows = list(csv.DictReader((tmp_path / "sweep.csv").open()))
+    assert [float(row["accuracy"]) for row in rows] == pytest.approx([point["accuracy"] for point in found["points"]])
+    words = " ".join(ElementTree.parse(tmp_path / "sweep.svg").getroot().itertext())
+    for word in ("format of the weights", "accuracy (fraction of the test set)", "e2m1", "float", "miniature"):
+        assert word in words
+
+    files = {name: (tmp_path / name).read_bytes() for name in ("sweep.json", "sweep.csv", "sweep.svg")}
+    (tmp_path / "points" / "int4-seed1" / "report.json").unlink()
+    again = crumb("train", "digits", "-o", tmp_path, "--sweep", "formats", *short)
+    assert "19 of 20 points" in again.stderr and again.stderr.count("point 20 of 20") == 1
+    assert "miniature" in again.stdout and "int2h" in again.stdout
+    assert files == {name: (tmp_path / name).read_bytes() for name in files}
+
+
+@pytest.mark.slow
+def test_accuracy_against_accumulator_width_has_the_shape_of_the_paper(crumb, engine, data, tmp_path):
+    begun = time.monotonic()
+    crumb("train", "digits", "-o", tmp_path, "--sweep", "accumulator", "--seeds", 3, timeout=1200)
+    assert time.monotonic() - begun < 600
+    found = json.loads((tmp_path / "sweep.json").read_text())
+    mean = {(row["series"], int(row["at"])): row["mean"] for row in found["table"]}
+    plain = [json.loads(path.read_text()) for path in tmp_path.glob("points/qat-seed*/report.json")]
+    needed = max(layer["bits_needed"] for report in plain for layer in report["accumulator"][1:-1])
+    for bits in range(8, 17):
+        if bits >= needed:
+            assert abs(mean["A2Q+", bits] - mean["A2Q", bits]) <= 0.01
+        if bits <= 10:
+            assert mean["A2Q+", bits] > mean["A2Q", bits]
+    assert mean["A2Q+", 8] >= 0.95
+    assert mean["QAT, wraparound", 16] > 0.96 and mean["QAT, wraparound", 9] < 0.6
+    models = list(tmp_path.glob("points/a2q*/model.*"))
+    assert len(models) == 2 * 54
+    for model in models:
+        bits = model.parent.name.split("-")[1]
+        crumb("verify", model, "--accumulator", bits)
+
+
+def test_what_is_wrong_is_said_before_any_work(crumb, engine, tmp_path):
+    def refused(*flags, status=2):
+        return crumb("train", *flags, "-o", tmp_path / "out", status=status).stderr
+
+    assert "'digits'" in refused("digit")
+    assert "'cnn'" in refused("digits", "--network", "cn")
+    assert "a2q_plus" in refused("digits", "--accumulator", "10:a2q_pls")
+    assert "64" in refused("digits", "--accumulator", "64")
+    assert "formats" in refused("digits", "--sweep", "format")
+    assert "'-1'" in refused("digits", "--epochs", "-1")
+    missing = refused("digits", "--data-dir", tmp_path / "none", status=1)
+    assert "digits.csv.gz" in missing and str(tmp_path / "none") in missing and "CRUMB_DATA" in missing
+    grid = refused("digits", "--weights", "binary", "--accumulator", 12, status=1)
+    assert "binary" in grid or "zero" in grid
+
+
+def test_quantizing_without_training_refuses_what_is_for_training(crumb, shared, tmp_path):
+    (tmp_path / "r.yaml").write_text("weights: int4\naccumulator: 12\n")
+    model = next(path for path in sorted(shared.rglob("*.onnx")))
+    for flags in ([], ["--tensors-only"]):
+        done = crumb("quantize", model, "-o", tmp_path / "o.crumb", "--recipe", tmp_path / "r.yaml", *flags, status=2)
+        assert "training" in done.stderr and "12:a2q_plus" in done.stderr
