@@ -8,8 +8,10 @@
 #include "cli/array_files.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
+#include "cli/run_accumulator.h"
 #include "cli/run_graph.h"
 #include "cli/verb.h"
+#include "cli/verify_accumulator.h"
 #include "formats/io/mapped_file.h"
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
@@ -33,6 +35,7 @@ struct Options {
   std::vector<std::string> inputs;
   bool all_tensors = false, json = false;
   int threads = 0;
+  RunAccumulatorOptions accumulator;
 };
 
 /// NAME=FILE, or FILE where the graph has one input (or for the first that is not named).
@@ -104,9 +107,10 @@ void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made
 }
 
 std::unique_ptr<graph::Executable> prepare(const graph::Engine& engine, const Graph& graph,
+                                           const graph::AccumulatorSimulation* simulation,
                                            const std::string& path) {
   try {
-    return engine.prepare(graph);
+    return simulation ? engine.prepare_simulated(graph, *simulation) : engine.prepare(graph);
   } catch (const Error& error) {
     throw Error(quote_text(path) + ": " + error.what());
   }
@@ -129,27 +133,48 @@ bool is_torchscript(const fs::path& path) {
 struct Loaded {
   Graph graph;
   std::vector<Tensor> inputs;
+  std::optional<graph::AccumulatorSimulation> simulation;
 };
+
+graph::AccumulatorSimulation simulated(const Graph& graph, const Options& options) {
+  try {
+    return simulate_accumulators(graph, options.accumulator);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kUsage) throw;
+    throw Error(quote_text(options.model) + ": " + error.what());
+  }
+}
 
 /// The graph and its inputs. A TorchScript archive becomes a graph for these inputs.
 Loaded load(const Options& options) {
   if (!is_torchscript(options.model)) {
-    Graph graph = graph::infer_shapes(graph::fold_quantized(graph::read_graph(options.model)));
+    const bool simulates = !options.accumulator.bits.empty();
+    Graph graph = graph::read_graph(options.model);
+    if (simulates) graph = in_qonnx(graph);
     std::vector<Tensor> inputs = read_inputs(graph, options.inputs);
-    return {std::move(graph), std::move(inputs)};
+    std::optional<graph::AccumulatorSimulation> simulation;
+    if (simulates) simulation = simulated(graph, options);
+    return {graph::infer_shapes(graph::fold_quantized(std::move(graph))), std::move(inputs),
+            std::move(simulation)};
   }
+  if (!options.accumulator.bits.empty())
+    throw usage_error("--accumulator: " + quote_text(options.model) +
+                      " is a TorchScript archive, whose weights are no integers");
   const graph::Engine& engine = open_engine();
   Graph names;
   names.inputs = engine.torchscript_inputs(options.model);
   std::vector<Tensor> inputs = read_inputs(names, options.inputs);
   Graph graph = engine.read_torchscript(options.model, inputs);
-  return {std::move(graph), std::move(inputs)};
+  return {std::move(graph), std::move(inputs), {}};
 }
 
 void run_verb(const Options& options) {
   if (options.output.empty() == options.output_dir.empty()) {
     throw usage_error("give either --output FILE.npy or --output-dir FOLDER");
   }
+  const RunAccumulatorOptions& registers = options.accumulator;
+  if (registers.bits.empty() && !(registers.overflow.empty() && registers.ranges.empty()))
+    throw usage_error("--overflow and --input-range are for --accumulator BITS");
   if (!options.output.empty()) refuse_overwriting_inputs(input_files(options), options.output);
   const Loaded loaded = load(options);
   const Graph& graph = loaded.graph;
@@ -162,7 +187,8 @@ void run_verb(const Options& options) {
   const BatchPlan plan = plan_batch(graph, inputs);
   graph::Engine& engine = open_engine();
   engine.use(options.device, options.threads);
-  const auto executable = prepare(engine, graph, options.model);
+  const graph::AccumulatorSimulation* simulation = loaded.simulation ? &*loaded.simulation : nullptr;
+  const auto executable = prepare(engine, graph, simulation, options.model);
   std::optional<Progress> progress;
   BatchOptions batch{.all_values = options.all_tensors};
   if (!plan.whole() && plan.total > kLargeBatch) {
@@ -171,6 +197,7 @@ void run_verb(const Options& options) {
   }
   const auto made = run_batch(graph, *executable, inputs, plan, batch);
   progress.reset();
+  if (simulation) note_overflows(*simulation);
   write_outputs(graph, made, options);
 }
 
@@ -188,9 +215,11 @@ void add_run(CLI::App& app) {
   verb->add_flag("--all-tensors", options->all_tensors, "Write what every node makes, too");
   verb->add_option("--device", options->device, "cpu, cuda, cuda:1, ...");
   verb->add_option("--threads", options->threads, "Threads (default: those the machine has)");
+  add_accumulator_flags(*verb, options->accumulator);
   verb->footer(
-      "A graph whose batch is fixed runs any batch, in pieces.\n\nExample:\n"
-      "  crumb run TFC_2W2A.onnx --input digits.npy --output scores.npy");
+      "A graph whose batch is fixed runs any batch, in pieces.\n\nExamples:\n"
+      "  crumb run TFC_2W2A.onnx --input digits.npy --output scores.npy\n"
+      "  crumb run digits.onnx --accumulator 8 --overflow wrap --input digits.npy --output scores.npy");
   verb->callback([options] { run_verb(*options); });
 }
 

@@ -25,42 +25,6 @@ using graph::AccumulatorRow;
 
 constexpr std::size_t kMostSaid = 20;  // failures
 
-graph::GivenRanges read_ranges(const std::vector<std::string>& wishes) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 52;
-  graph::GivenRanges ranges;
-  for (const std::string& wish : wishes) {
-    const auto refuse = [&] {
-      throw usage_error("--input-range " + quote_text(wish) + ": expected NAME=lo:hi, as in x=0:255");
-    };
-    const std::size_t equals = wish.rfind('=');  // a name may hold one
-    if (equals == std::string::npos || equals == 0) refuse();
-    IntegerRange range;
-    const char *at = wish.data() + equals + 1, *end = wish.data() + wish.size();
-    const auto low = std::from_chars(at, end, range.low);
-    if (low.ec != std::errc() || low.ptr == end || *low.ptr != ':') refuse();
-    const auto high = std::from_chars(low.ptr + 1, end, range.high);
-    if (high.ec != std::errc() || high.ptr != end || range.low > range.high) refuse();
-    if (range.low < -kMost || range.high > kMost) refuse();
-    const std::string name = wish.substr(0, equals);
-    if (!ranges.emplace(name, range).second)
-      throw usage_error("--input-range gives " + quote_text(name) + " twice");
-  }
-  return ranges;
-}
-
-/// In QONNX's words wherever these can say what the file holds.
-graph::Graph in_qonnx(const graph::Graph& graph) {
-  const bool is_qcdq = std::ranges::any_of(graph.nodes, [](const graph::Node& node) {
-    return node.is("QuantizeLinear") || node.is("DequantizeLinear");
-  });
-  if (!is_qcdq) return graph;
-  try {
-    return exporting::from_qcdq(graph);
-  } catch (const Error&) {
-    return graph;  // QLinearConv and its like: layers without float weights are counted all the same
-  }
-}
-
 Json row_json(const AccumulatorRow& row) {
   Json json{{"name", row.name},          {"input", nullptr},     {"bits_needed", nullptr},
             {"bits_certified", nullptr}, {"worst_max", nullptr}, {"worst_min", nullptr},
@@ -114,8 +78,13 @@ void write_witnesses(const graph::Graph& graph, const AccumulatorReport& report,
     const auto row = std::ranges::find(report.layers, layers.node(i).name, &AccumulatorRow::name);
     if (row == report.layers.end() || !row->worst) continue;
     const graph::ProductLayer layer = layers.layer(i);
-    const auto witness = graph::witness_of(layer, row->tile, row->bias == graph::BiasPlace::kInside);
+    auto witness = graph::witness_of(layer, row->tile, row->bias == graph::BiasPlace::kInside);
     if (!witness) continue;
+    if (row->tile > 0) {  // its registers are a certificate's to say
+      witness->graph = graph::with_certificates(
+          std::move(witness->graph),
+          {{layer.name, {.bits = kMostAccumulatorBits, .tile = row->tile, .constrained = false}}});
+    }
     const std::string wish = file_name_of(layer.name);
     std::string name = wish;
     for (int n = 1; !taken.insert(name).second; ++n) name = wish + "_" + std::to_string(n);
@@ -137,11 +106,46 @@ std::string text_of_failures(const std::vector<std::string>& failures) {
 
 }  // namespace
 
+graph::GivenRanges read_input_ranges(const std::vector<std::string>& wishes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 52;
+  graph::GivenRanges ranges;
+  for (const std::string& wish : wishes) {
+    const auto refuse = [&] {
+      throw usage_error("--input-range " + quote_text(wish) + ": expected NAME=lo:hi, as in x=0:255");
+    };
+    const std::size_t equals = wish.rfind('=');  // a name may hold one
+    if (equals == std::string::npos || equals == 0) refuse();
+    IntegerRange range;
+    const char *at = wish.data() + equals + 1, *end = wish.data() + wish.size();
+    const auto low = std::from_chars(at, end, range.low);
+    if (low.ec != std::errc() || low.ptr == end || *low.ptr != ':') refuse();
+    const auto high = std::from_chars(low.ptr + 1, end, range.high);
+    if (high.ec != std::errc() || high.ptr != end || range.low > range.high) refuse();
+    if (range.low < -kMost || range.high > kMost) refuse();
+    const std::string name = wish.substr(0, equals);
+    if (!ranges.emplace(name, range).second)
+      throw usage_error("--input-range gives " + quote_text(name) + " twice");
+  }
+  return ranges;
+}
+
+graph::Graph in_qonnx(const graph::Graph& graph) {
+  const bool is_qcdq = std::ranges::any_of(graph.nodes, [](const graph::Node& node) {
+    return node.is("QuantizeLinear") || node.is("DequantizeLinear");
+  });
+  if (!is_qcdq) return graph;
+  try {
+    return exporting::from_qcdq(graph);
+  } catch (const Error&) {
+    return graph;  // QLinearConv and its like: layers without float weights are counted all the same
+  }
+}
+
 void verify_accumulators(const VerifyAccumulatorOptions& options) {
   if (options.bits && (*options.bits < 1 || *options.bits > 64)) {
     throw usage_error("--accumulator " + std::to_string(*options.bits) + ": expected 1 to 64 bits");
   }
-  const graph::AccumulatorCheck check{.ranges = read_ranges(options.ranges), .bits = options.bits};
+  const graph::AccumulatorCheck check{.ranges = read_input_ranges(options.ranges), .bits = options.bits};
   AccumulatorReport report;
   try {
     const graph::Graph graph = in_qonnx(graph::read_graph(options.path));

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "models/graph/accumulator/layers.h"
+
 namespace crumb::cli {
 
 struct VerifyAccumulatorOptions {
@@ -17,5 +19,11 @@ struct VerifyAccumulatorOptions {
 
 /// Prints a table or JSON. Throws Error where a certificate or a width does not hold, after printing.
 void verify_accumulators(const VerifyAccumulatorOptions& options);
+
+/// Of "NAME=lo:hi", each. Throws Error for any other text.
+graph::GivenRanges read_input_ranges(const std::vector<std::string>& wishes);
+
+/// A QCDQ graph in QONNX's words, wherever these can say what it holds; any other as it is.
+graph::Graph in_qonnx(const graph::Graph& graph);
 
 }  // namespace crumb::cli

@@ -12,6 +12,8 @@
 
 namespace crumb::graph {
 
+struct AccumulatorSimulation;  // models/graph/accumulator/simulate.h
+
 /// A graph, ready to run. Not thread-safe.
 class Executable {
  public:
@@ -34,6 +36,11 @@ class Engine {
 
   /// Throws one Error that names every node that cannot be executed.
   virtual std::unique_ptr<Executable> prepare(Graph graph) const = 0;
+
+  /// The same, with these of the graph's products in simulated registers. A run throws Error where one overflows under
+  /// kCheck: names layer, channel, sum and width. The value behind a product with a bias inside has that bias.
+  virtual std::unique_ptr<Executable> prepare_simulated(Graph graph,
+                                                        const AccumulatorSimulation& simulation) const = 0;
 
   /// Whether it has the operator.
   virtual bool knows(const Node& node) const = 0;

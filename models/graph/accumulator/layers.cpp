@@ -259,6 +259,7 @@ void ProductLayers::Data::take_bias(const Node& node, ProductLayer& layer) const
   const auto constant = constants.find(value);
   if (constant && std::ranges::all_of(constant->values, [](double b) { return b == 0; })) return;
   layer.bias = BiasPlace::kAfter;
+  if (layer.kind == ProductLayer::Kind::kMatrix && !lies_on_channels(node, value, layer)) return;
   const bool is_plain = node.float_or("alpha", 1) == 1 && node.float_or("beta", 1) == 1;
   if (!layer.input_scale || !layer.one_scale || !is_plain) return;
   const auto found = weights.find(value);
@@ -277,6 +278,7 @@ void ProductLayers::Data::take_bias(const Node& node, ProductLayer& layer) const
   }
   layer.bias = BiasPlace::kInside;
   layer.bias_codes = std::move(codes);
+  if (!node.has_input(2)) layer.bias_sum = lowered.nodes[links.consumers(node.outputs[0])[0]].outputs[0];
 }
 
 std::vector<std::uint32_t> ProductLayer::registers(std::size_t channel, std::size_t tile) const {

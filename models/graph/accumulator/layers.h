@@ -53,6 +53,8 @@ struct ProductLayer {
 
   BiasPlace bias = BiasPlace::kNone;
   std::vector<std::int64_t> bias_codes;  ///< of each channel, in units of the sum; kInside only
+  /// kInside only: what the Add behind the product makes, where that adds the bias; "" where the node itself does.
+  std::string bias_sum;
 
   /// The register that each of a channel's terms goes to, numbered as the terms meet them: parts, cut every `tile`
   /// terms (0: not).

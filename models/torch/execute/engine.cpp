@@ -6,14 +6,18 @@
 #include "models/graph/passes/passes.h"
 #include "models/torch/capture/torchscript.h"
 #include "models/torch/execute/graph_module.h"
+#include "models/torch/execute/simulate_accumulators.h"
 
 namespace crumb::torch_ops {
 namespace {
 
 class TorchExecutable final : public graph::Executable {
  public:
-  TorchExecutable(graph::Graph graph, at::Device device) : module_(std::move(graph)), device_(device) {
+  TorchExecutable(graph::Graph graph, at::Device device,
+                  const graph::AccumulatorSimulation* simulation = nullptr)
+      : module_(std::move(graph)), device_(device) {
     module_.to(device);
+    if (simulation) simulate(module_, *simulation);
     module_.freeze();
   }
 
@@ -45,6 +49,13 @@ class TorchEngine final : public graph::Engine {
   std::unique_ptr<graph::Executable> prepare(graph::Graph graph) const override {
     const torch::NoGradGuard no_gradients;
     return std::make_unique<TorchExecutable>(graph::expand_functions(std::move(graph), *this), device_);
+  }
+
+  std::unique_ptr<graph::Executable> prepare_simulated(
+      graph::Graph graph, const graph::AccumulatorSimulation& simulation) const override {
+    const torch::NoGradGuard no_gradients;
+    return std::make_unique<TorchExecutable>(graph::expand_functions(std::move(graph), *this), device_,
+                                             &simulation);
   }
 
   bool knows(const graph::Node& node) const override {

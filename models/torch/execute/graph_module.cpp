@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <set>
 #include <sstream>
 
@@ -135,6 +136,16 @@ void GraphModule::replace(const std::string& node, Plan::Replacement replacement
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
     if (graph_.nodes[i].name == node) plan_->replace(i, replacement);
   }
+  if (frozen_) freeze();
+}
+
+void GraphModule::replace_maker(const std::string& value, Plan::Replacement replacement) {
+  const auto makes = [&](const Node& node) {
+    return std::ranges::find(node.outputs, value) != node.outputs.end();
+  };
+  const auto maker = std::ranges::find_if(graph_.nodes, makes);
+  if (maker == graph_.nodes.end()) throw Error("no node makes " + quote_text(value));
+  plan_->replace(static_cast<std::size_t>(maker - graph_.nodes.begin()), std::move(replacement));
   if (frozen_) freeze();
 }
 

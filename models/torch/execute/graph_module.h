@@ -41,6 +41,9 @@ class GraphModule : public torch::nn::Module {
   /// From now on the node of this name is computed so. Precondition: there is one.
   void replace(const std::string& node, Plan::Replacement replacement);
 
+  /// The same for the node that makes a value. Throws Error where none does.
+  void replace_maker(const std::string& value, Plan::Replacement replacement);
+
   /// The registered tensor of a constant, by its name in the graph: a parameter or a buffer.
   const at::Tensor& constant(const std::string& name) const { return constants_.at(name).tensor; }
 

@@ -35,6 +35,16 @@ std::vector<std::int64_t> sizes_attribute(const Call& call, const char* name, st
 /// Spatial axes of an input of rank 3 and more; throws Error below.
 std::size_t spatial_axes(const Call& call, const at::Tensor& input);
 
+/// What a ConvTranspose keeps of its full result: `output` elements from `begin` on, for each axis.
+struct KeptResult {
+  std::vector<std::int64_t> full, begin, output;
+  std::vector<std::int64_t> extra;  ///< output_padding
+};
+
+/// By its attributes; throws Error where these do not fit the input, and where nothing would be left.
+KeptResult kept_of(const Call& call, const at::Tensor& input, const std::vector<std::int64_t>& kernel,
+                   const std::vector<std::int64_t>& strides, const std::vector<std::int64_t>& dilations);
+
 /// The input with `begin` and `end` elements of `value` around each spatial axis; negative ones cut off.
 at::Tensor padded(const at::Tensor& input, const std::vector<std::int64_t>& begin,
                   const std::vector<std::int64_t>& end, const at::Scalar& value);

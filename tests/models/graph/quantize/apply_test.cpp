@@ -51,6 +51,9 @@ class ToldEngine final : public Engine {
   std::unique_ptr<Executable> prepare(Graph graph) const override {
     return std::make_unique<Told>(*this, std::move(graph));
   }
+  std::unique_ptr<Executable> prepare_simulated(Graph graph, const AccumulatorSimulation&) const override {
+    return prepare(std::move(graph));
+  }
   bool knows(const Node&) const override { return true; }
   void use(const std::string&, int) override {}
   std::vector<std::string> torchscript_inputs(const std::filesystem::path&) const override { return {}; }

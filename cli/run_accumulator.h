@@ -1,0 +1,28 @@
+// crumb run --accumulator: products in simulated registers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/verb.h"
+#include "models/graph/accumulator/simulate.h"
+
+namespace crumb::cli {
+
+struct RunAccumulatorOptions {
+  std::string bits;      ///< of each register; "": nothing is simulated
+  std::string overflow;  ///< check, wrap, saturate; "": check
+  std::vector<std::string> ranges;
+};
+
+void add_accumulator_flags(CLI::App& verb, RunAccumulatorOptions& options);
+
+/// Says on stderr which layers are not simulated, and why. Throws Error for flags that cannot be, and where no layer
+/// can be simulated.
+graph::AccumulatorSimulation simulate_accumulators(const graph::Graph& graph,
+                                                   const RunAccumulatorOptions& options);
+
+/// How the registers fared, on stderr.
+void note_overflows(const graph::AccumulatorSimulation& simulation);
+
+}  // namespace crumb::cli

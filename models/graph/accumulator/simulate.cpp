@@ -1,0 +1,211 @@
+#include "models/graph/accumulator/simulate.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <set>
+
+#include "formats/io/text.h"
+
+namespace crumb::graph {
+namespace {
+
+std::string text_of_number(double number) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.9g", number);
+  return text.data();
+}
+
+constexpr double kOffGrid = 1e-2;   // of a step
+constexpr double kRounding = 1e-6;  // relative: float32 inputs over double scales
+
+/// A register that adds up what those of the tiles hold.
+SimulatedRegister outer_of(const SimulatedRegister& inner, std::size_t length, std::size_t tile) {
+  const int bits = length == 0 ? inner.bits() : outer_accumulator_bits(inner.bits(), length, tile);
+  return {std::min(bits, kMostAccumulatorBits), inner.mode()};
+}
+
+/// Multiplications of values that are computed, or by operators whose sums are not these.
+bool multiplies_otherwise(const Node& node) {
+  constexpr std::array kOthers = {
+      "MatMul",      "Gemm",   "Conv", "ConvTranspose", "MatMulInteger", "ConvInteger", "QLinearMatMul",
+      "QLinearConv", "Einsum", "LSTM", "GRU",           "RNN",           "Attention",   "DeformConv"};
+  return node.domain == kOnnxDomain && std::ranges::find(kOthers, node.op) != kOthers.end();
+}
+
+}  // namespace
+
+SimulatedLayer::SimulatedLayer(const ProductLayer& layer, std::size_t tile, bool bias_inside,
+                               const SimulatedRegister& inner)
+    : name_(layer.name),
+      op_(layer.op),
+      kind_(layer.kind),
+      weight_first_(layer.weight_first),
+      weight_shape_(layer.weight_shape),
+      strides_(layer.strides),
+      dilations_(layer.dilations),
+      groups_(static_cast<std::size_t>(layer.groups)),
+      channels_(layer.channels),
+      length_(layer.length),
+      range_(layer.input_range.value()),
+      input_step_(layer.input_scale.value() * layer.input_unit),
+      inner_(inner),
+      outer_(outer_of(inner, layer.length, tile)) {
+  if (bias_inside) bias_ = layer.bias_codes;
+  for (const double scale : layer.scale) result_scale_.push_back(scale * layer.unit * input_step_);
+  order_terms(layer, tile);
+}
+
+/// Parts, and the tiles of each, one behind the other. Rows of one scale have the same parts.
+void SimulatedLayer::order_terms(const ProductLayer& layer, std::size_t tile) {
+  if (!layer.part.empty())
+    part_.assign(layer.part.begin(), layer.part.begin() + static_cast<std::ptrdiff_t>(length_));
+  const auto key = [&](std::size_t term) {
+    return std::pair(part_.empty() ? 0 : part_[term], tile == 0 ? 0 : term / tile);
+  };
+  order_.resize(length_);
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  std::ranges::stable_sort(order_, {}, key);
+  for (std::size_t place = 0; place < length_; ++place) {
+    const auto [part, number] = key(order_[place]);
+    const bool fresh_part = part >= parts_.size();
+    if (fresh_part) parts_.push_back({registers_.size(), registers_.size()});
+    if (fresh_part || registers_.back().tile != number) {
+      registers_.push_back({place, place, number});
+      ++parts_.back().end;
+    }
+    registers_.back().end = place + 1;
+  }
+  codes_.resize(layer.codes.size());
+  for (std::size_t c = 0; c < channels_; ++c) {
+    for (std::size_t i = 0; i < length_; ++i) codes_[c * length_ + i] = layer.codes[c * length_ + order_[i]];
+  }
+}
+
+std::vector<std::int64_t> SimulatedLayer::input_codes(std::span<const double> values) const {
+  std::vector<std::int64_t> codes;
+  codes.reserve(values.size());
+  for (const double value : values) {
+    const double steps = value / input_step_, code = std::round(steps);
+    const bool is_whole = std::fabs(steps - code) <= kOffGrid + kRounding * std::fabs(steps);
+    if (!is_whole || code < static_cast<double>(range_.low) || code > static_cast<double>(range_.high)) {
+      throw Error("layer " + quote_text(name_) + " (" + op_ + "): an input is " + text_of_number(value) +
+                  ", " + text_of_number(steps) + " steps of " + text_of_number(input_step_) +
+                  ", expected a whole number of them from " + std::to_string(range_.low) + " to " +
+                  std::to_string(range_.high));
+    }
+    codes.push_back(static_cast<std::int64_t>(code));
+  }
+  return codes;
+}
+
+std::int64_t SimulatedLayer::sum(std::size_t channel, std::size_t part, std::span<const std::int64_t> inputs,
+                                 std::size_t result, OverflowReport& report) const {
+  const std::int64_t start = bias_.empty() ? 0 : bias_[channel];
+  std::int64_t additions = 0;
+  const auto note = [&](const Overflows& found, OverflowReport::First where) {
+    if (found.count == 0) return;
+    if (additions == 0 && (!report.first || result < report.first->result)) {
+      where.result = result;
+      where.channel = channel;
+      where.sum = found.first->sum;
+      where.terms = found.first->terms;
+      report.first = where;
+    }
+    additions += found.count;
+  };
+  const bool reached = part < parts_.size();
+  const Part whole = reached ? parts_[part] : Part{};
+  const bool tiled = whole.end - whole.begin > 1;
+  std::int64_t total = 0;
+  if (!reached) {
+    Overflows found;
+    total = inner_.add(0, start, 0, found);
+    note(found, {.bits = inner_.bits()});
+  }
+  Overflows outside;
+  for (std::size_t r = whole.begin; r < whole.end; ++r) {
+    const Register& one = registers_[r];
+    const std::size_t count = one.end - one.begin;
+    Overflows found;
+    const std::int64_t sum = inner_.sum(r == whole.begin ? start : 0,
+                                        std::span(codes_).subspan(channel * length_ + one.begin, count),
+                                        inputs.subspan(one.begin, count), found);
+    note(found, {.tile = tiled ? std::optional(one.tile) : std::nullopt, .of = count, .bits = inner_.bits()});
+    total = tiled ? outer_.add(total, sum, r - whole.begin + 1, outside) : sum;
+  }
+  note(outside, {.outer = true, .of = whole.end - whole.begin, .bits = outer_.bits()});
+  ++report.results;
+  report.overflowed += additions > 0 ? 1 : 0;
+  report.additions += additions;
+  return total;
+}
+
+std::string SimulatedLayer::text_of_overflow() const {
+  const OverflowReport::First& at = report_.first.value();
+  std::string text =
+      "layer " + quote_text(name_) + " (" + op_ + "), output channel " + std::to_string(at.channel);
+  if (at.tile) text += ", tile " + std::to_string(*at.tile);
+  text += ": a sum reaches " + std::to_string(at.sum) + " after " + std::to_string(at.terms) + " of " +
+          std::to_string(at.of) + (at.outer ? " tiles" : " terms") + ", which takes " +
+          std::to_string(
+              accumulator_bits({std::max<std::int64_t>(at.sum, 0), std::min<std::int64_t>(at.sum, 0)})) +
+          " bits; the " + (at.outer ? "register of the tiles' sums has " : "accumulator has ") +
+          std::to_string(at.bits);
+  return text + " (" + std::to_string(report_.overflowed) + " of this layer's " +
+         std::to_string(report_.results) + " sums overflow)";
+}
+
+std::string why_not_simulated(const ProductLayer& layer, bool bias_inside) {
+  if (!layer.weight_failure.empty()) return layer.weight_failure;
+  if (!layer.input_range) return layer.input_failure;
+  if (!layer.one_scale) return "its rows have several scales, each with a sum of its own";
+  if (!layer.input_scale || !(*layer.input_scale > 0) || !std::isfinite(*layer.input_scale))
+    return "the scale of its input " + quote_text(layer.input) + " is not known";
+  const auto sums = layer.worst_sums(*layer.input_range, 0, bias_inside);
+  const bool fits = sums && std::ranges::all_of(*sums, [](const ChannelSums& channel) {
+                      return std::ranges::all_of(channel, [](const WorstSums& sum) {
+                        return sum.max <= kMostSimulatedSum && sum.min >= -kMostSimulatedSum;
+                      });
+                    });
+  return fits ? "" : "its sums can take more than 63 bits";
+}
+
+AccumulatorSimulation simulate_accumulators(const Graph& graph, int bits, OverflowMode mode,
+                                            const GivenRanges& ranges) {
+  const SimulatedRegister inner(bits, mode);
+  const ProductLayers layers(graph, ranges);
+  AccumulatorSimulation simulation;
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Node& node = layers.node(i);
+    seen.insert(node.outputs[0]);
+    const ProductLayer layer = layers.layer(i);
+    const std::optional<Certificate> certificate = certificate_of(node).take(text_of(node));
+    const bool inside =
+        layer.bias == BiasPlace::kInside && (!certificate || certificate->bias == BiasPlace::kInside);
+    if (std::string reason = why_not_simulated(layer, inside); !reason.empty()) {
+      simulation.skipped.push_back({layer.name, layer.op, std::move(reason)});
+      continue;
+    }
+    simulation.products.push_back({.output = node.outputs[0],
+                                   .bias_sum = inside ? layer.bias_sum : "",
+                                   .layer = std::make_shared<SimulatedLayer>(
+                                       layer, certificate ? certificate->tile : 0, inside, inner)});
+  }
+  for (const Node& node : graph.nodes) {
+    if (!multiplies_otherwise(node) || (node.has_output(0) && seen.contains(node.outputs[0]))) continue;
+    simulation.skipped.push_back({node.name, node.op, "it has no constant weights that are quantized"});
+  }
+  if (simulation.products.empty()) {
+    std::string text = "no layer's accumulator can be simulated";
+    for (const auto& one : simulation.skipped)
+      text += "\nlayer " + quote_text(one.name) + " (" + one.op + "): " + one.reason;
+    throw Error(text);
+  }
+  return simulation;
+}
+
+}  // namespace crumb::graph
