@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "models/graph/accumulator/check.h"
+#include "models/graph/accumulator/simulate.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/onnx/schemas.h"
 #include "models/graph/onnx/write.h"
@@ -86,6 +88,16 @@ void check_written(const Graph& made, const fs::path& folder) {
           "what is written is what there was");
 }
 
+/// Whatever a file claims about accumulators, counting them again ends, and so does building their registers.
+void check_counted(const Graph& read) {
+  try {
+    graph::check_accumulators(read);
+    graph::simulate_accumulators(read, 16, OverflowMode::kCheck);
+  } catch (const Error& error) {
+    require(*error.what() != '\0', "an error says why");
+  }
+}
+
 }  // namespace
 
 void fuzz(std::span<const std::byte> input) {
@@ -104,6 +116,7 @@ void fuzz(std::span<const std::byte> input) {
     check_change(read, [&](const Graph& from) { return graph::with_opset(from, target); });
   }
   check_change(read, [](const Graph& from) { return graph::annotate_integers(graph::infer_shapes(from)); });
+  check_counted(read);
 }
 
 }  // namespace crumb::testing

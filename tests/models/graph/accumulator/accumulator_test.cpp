@@ -142,6 +142,7 @@ TEST_CASE("a layer's codes, range, bias and sums are those counted by hand") {
   CHECK(layer.input_range == IntegerRange{-3, 12});
   CHECK(layer.bias == BiasPlace::kInside);
   CHECK(layer.bias_codes == Ints{4, -3});
+  CHECK(layer.bias_sum == net.graph.outputs[0]);
   const auto sums = layer.worst_sums({-3, 12}, 0, true);
   REQUIRE(sums);
   CHECK(*sums == std::vector<ChannelSums>{{{4 * 12 + 2 * 3 + 4, -4 * 3 - 2 * 12}},
@@ -149,6 +150,18 @@ TEST_CASE("a layer's codes, range, bias and sums are those counted by hand") {
   const auto tiled = layer.worst_sums({-3, 12}, 2, true);
   CHECK((*tiled)[0] == ChannelSums{{4 * 12 + 4, -12}, {6, -24}});
   CHECK((*tiled)[1] == ChannelSums{{2 * 12 + 3, -6 - 12 - 3}, {0, 0}});
+}
+
+TEST_CASE("a Gemm's constant for each row is no start of a channel's sums") {
+  for (const bool by_row : {false, true}) {
+    Net net;
+    const std::string x = net.quant(net.input("x", {3, 4}), Tensor::scalar(0.5F), 0, 4, false);
+    const std::string bias = net.bias(by_row ? Ints{3, 1} : Ints{1, 3}, 0.125F);
+    net.graph.outputs = {net.node("Gemm", {x, net.weight({4, 3}, 0.25F), bias})};
+    const ProductLayer layer = ProductLayers(infer_shapes(net.graph)).layer(0);
+    CHECK(layer.bias == (by_row ? BiasPlace::kAfter : BiasPlace::kInside));
+    CHECK(layer.bias_sum == "");
+  }
 }
 
 TEST_CASE("the input's range is found behind movers, pools, sums and joins of one scale, and not else") {
