@@ -196,7 +196,8 @@ def onnx_files():
         put("onnx", name + ".onnx", model.SerializeToString(deterministic=True))
 
 
-def graph_file(name, nodes, tensors=(), shape=(1, 2, 4, 4), opset=13, imports=(), functions=(), **options):
+def graph_file(name, nodes, tensors=(), shape=(1, 2, 4, 4), opset=13, imports=(), functions=(), metadata=(),
+               **options):
     """x to y, with the node lists as (operator, inputs, outputs, attributes)."""
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     made = []
@@ -210,6 +211,7 @@ def graph_file(name, nodes, tensors=(), shape=(1, 2, 4, 4), opset=13, imports=()
     graph = helper.make_graph(made, "g", *info, initializers, **options)
     opsets = [helper.make_opsetid(*entry) for entry in (("", opset), *imports)]
     model = helper.make_model(graph, ir_version=8, opset_imports=opsets, functions=functions)
+    onnx.helper.set_model_props(model, dict(metadata))
     put("graph", name + ".onnx", model.SerializeToString(deterministic=True))
 
 
@@ -230,6 +232,13 @@ def graphs():
         (q + "Quant", "x s z n", "xq", quant), (q + "Quant", "w s z n", "wq", quant), ("Transpose", "wq", "wt", {"perm": [1, 0]}),
         ("MatMul", "xq wt", "m"), ("Add", "m wb", "a"), (q + "BipolarQuant", "a s", "y"),
     ], [("w", values(3, 4)), ("wb", values(3)), *numbers], (2, 4), imports=[qonnx])  # fmt: skip
+    claim = {"method": "a2q_plus", "bits": 8, "input": [-4, 3], "tile": 2, "bias": "after", "rounding": "toward_zero",
+             "constrained": True, "worst": [[[9, -9], [21, -28]], [[6, -8], [9, -12]], [[8, -6], [12, -9]]]}  # fmt: skip
+    graph_file("certified", [
+        (q + "Quant", "x s z n", "xq", quant), (q + "Quant", "w s z n", "wq", quant),
+        ("ConvTranspose", "xq wq wb", "y", {"name": "up", "strides": [2], "group": 1}),
+    ], [("w", values(2, 3, 3)), ("wb", values(3)), *numbers], (1, 2, 5), imports=[qonnx],
+        metadata={"crumb.accumulator": json.dumps({"up": claim, "gone": claim})})  # fmt: skip
     graph_file("old_domain", [("onnx.brevitas::Quant", "x s z n", "y", quant)], numbers)
     graph_file("thresholds", [(q + "MultiThreshold", "x t", "a", {"out_dtype": "INT4"}), (q + "Trunc", "a s z n n", "y")],
                [("t", values(2, 3)), *numbers], imports=[qonnx])  # fmt: skip
