@@ -15,6 +15,7 @@
 #include "models/torch/execute/graph_module.h"
 #include "models/torch/execute/ops/straight_through.h"
 #include "qat/activation_quantizer.h"
+#include "qat/certify.h"
 #include "qat/layers.h"
 #include "qat/load_parameters.h"
 #include "qat/weight_quantizer.h"
@@ -95,7 +96,7 @@ struct Network::State {
   torch_ops::Plan::Constants quantized_constants();
   Graph graph_of_now() const;
   QuantPlan plan_of_now() const;
-  Graph certified(Graph graph) const;
+  Graph certified_by_goals(Graph graph) const;
 };
 
 void Network::State::add_edges() {
@@ -260,26 +261,13 @@ void Network::State::start_weight(QuantizedWeight& weight) {
   module->constant(weight.value).copy_(rows.permute(weight.to_value));
 }
 
-/// Certificates on all layers whose sums are known, where any layer is constrained: on the constrained ones the width
-/// that was asked for, on the others the one they need.
-Graph Network::State::certified(Graph graph) const {
-  std::map<std::string, graph::CertificateWish> wishes;
+Graph Network::State::certified_by_goals(Graph graph) const {
+  std::map<std::string, ConstrainedWeight> constrained;
   for (const QuantizedWeight& weight : weights) {
     if (!weight.constrained) continue;
-    const AccumulatorGoal& goal = weight.constrained->constraint().goal;
-    wishes[float_graph.nodes[weight.layer->node].name] = {
-        .method = goal.method == AccumulatorGoal::Method::kA2q ? graph::AccumulatorMethod::kA2q
-                                                               : graph::AccumulatorMethod::kA2qPlus,
-        .bits = goal.bits,
-        .tile = static_cast<std::size_t>(goal.tile),
-        .bias_inside = weight.layer->bias.has_value()};
+    constrained[weight.value] = {weight.constrained->constraint().goal, weight.layer->bias.has_value()};
   }
-  if (wishes.empty()) return graph;
-  for (const graph::AccumulatorRow& row : graph::check_accumulators(graph).layers) {
-    if (!row.bits_needed || wishes.contains(row.name)) continue;
-    wishes[row.name] = {.bits = *row.bits_needed, .rounding = "half_even", .constrained = false};
-  }
-  return graph::with_certificates(std::move(graph), wishes);
+  return certified(std::move(graph), constrained);
 }
 
 Network::Network(Graph graph, const Recipe& recipe, const NetworkOptions& options)
@@ -368,17 +356,7 @@ std::vector<torch::optim::OptimizerParamGroup> Network::parameter_groups(const R
     });
     (is_weight ? decayed : others).push_back(parameter.value());
   }
-  const auto group = [&](std::vector<at::Tensor> parameters, double rate, double decay) {
-    auto options = std::make_unique<torch::optim::AdamWOptions>(rate);
-    options->weight_decay(decay);
-    return torch::optim::OptimizerParamGroup(std::move(parameters), std::move(options));
-  };
-  const double scale_rate = rates.scale_learning_rate > 0 ? rates.scale_learning_rate : rates.learning_rate;
-  std::vector<torch::optim::OptimizerParamGroup> groups;
-  groups.push_back(group(std::move(decayed), rates.learning_rate, rates.weight_decay));
-  groups.push_back(group(std::move(others), rates.learning_rate, 0));
-  groups.push_back(group(state_->quantizers->parameters(), scale_rate, 0));
-  return groups;
+  return grouped(std::move(decayed), std::move(others), state_->quantizers->parameters(), rates);
 }
 
 Graph Network::freeze() {
@@ -396,7 +374,7 @@ Graph Network::freeze() {
   }
   QuantPlan plan = state.plan_of_now();
   for (graph::PlannedConstant& constant : plan.constants) constant.spec.reset();
-  return state.certified(graph::apply(std::move(graph), plan));
+  return state.certified_by_goals(graph::apply(std::move(graph), plan));
 }
 
 std::vector<LayerAccumulator> Network::accumulators() {

@@ -18,7 +18,6 @@
 #pragma once
 
 #include <torch/nn/module.h>
-#include <torch/optim/optimizer.h>
 
 #include <cstdint>
 #include <memory>
@@ -26,6 +25,7 @@
 #include <vector>
 
 #include "models/graph/graph.h"
+#include "qat/parameter_groups.h"
 #include "quant/recipe/recipe.h"
 
 namespace crumb::qat {
@@ -34,12 +34,6 @@ struct NetworkOptions {
   double penalty_weight = 1e-3;  ///< lambda of A2Q's regulariser
   /// Constrains the first and the last layer's accumulators too; they keep 8-bit weights and inputs all the same.
   bool all_layers = false;
-};
-
-struct Rates {
-  double learning_rate = 1e-3;
-  double weight_decay = 0;         ///< of weights alone: never of scales, norms, biases
-  double scale_learning_rate = 0;  ///< of the quantizers' parameters; 0: learning_rate
 };
 
 /// What became of one layer's accumulator, from its codes of now.

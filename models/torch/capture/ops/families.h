@@ -18,13 +18,14 @@ std::span<const ConversionRow> reduction_conversions();      ///< sum to norm, c
 std::span<const ConversionRow> recurrent_conversions();      ///< lstm, gru, rnn
 std::span<const ConversionRow> resize_conversions();         ///< upsample, pad, pixel_shuffle
 std::span<const ConversionRow> transformer_conversions();    ///< LibTorch's fused layers
+std::span<const ConversionRow> quantizer_conversions();      ///< crumb::fake_quantize
 std::span<const ConversionRow> constant_conversions();       ///< zeros to arange, types, what does nothing
 
 inline constexpr std::span<const ConversionRow> (*kFamilies[])() = {
     arithmetic_conversions,  comparison_conversions,    activation_conversions, matrix_conversions,
     convolution_conversions, normalization_conversions, pooling_conversions,    layout_conversions,
     indexing_conversions,    reduction_conversions,     recurrent_conversions,  resize_conversions,
-    constant_conversions,    transformer_conversions,
+    constant_conversions,    transformer_conversions,   quantizer_conversions,
 };
 
 }  // namespace crumb::models

@@ -1,0 +1,221 @@
+#include "qat/attach.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <map>
+
+#include "formats/io/text.h"
+#include "models/graph/passes/passes.h"
+#include "models/graph/quantize/plan.h"
+#include "models/torch/execute/typed_tensor.h"
+#include "qat/activation_quantizer.h"
+#include "qat/certify.h"
+#include "qat/layers.h"
+#include "qat/weight_quantizer.h"
+#include "qat/weight_slots.h"
+
+namespace crumb::qat {
+namespace {
+
+using graph::Graph;
+
+constexpr std::int64_t kOpset = 13;
+
+/// One node for each weight, named after its layer, so that rules and their messages are those of graphs.
+Graph skeleton_of(const std::vector<WeightSlot>& slots) {
+  Graph graph;
+  graph.opsets[std::string(graph::kOnnxDomain)] = kOpset;
+  for (const WeightSlot& slot : slots) {
+    const std::string data = slot.name + "/input", made = slot.name + "/output";
+    graph.inputs.push_back(data);
+    graph.values[data] = {.type =
+                              slot.op == "Gather" ? graph::ElementType::kInt64 : graph::ElementType::kFloat};
+    graph.initializers.emplace(slot.name,
+                               torch_ops::to_constant({slot.latent.detach(), graph::ElementType::kFloat}));
+    graph::Node node{.name = slot.layer, .op = slot.op, .version = kOpset};
+    node.inputs = slot.op == "Gather" ? std::vector{slot.name, data} : std::vector{data, slot.name};
+    node.outputs = {made};
+    if (slot.op == "Gemm") node.attributes["transB"] = std::int64_t{1};
+    if (slot.groups > 1) node.attributes["group"] = slot.groups;
+    graph.nodes.push_back(std::move(node));
+    graph.outputs.push_back(made);
+  }
+  return graph;
+}
+
+struct HookedWeight {
+  WeightSlot slot;
+  std::vector<std::int64_t> to_rows, to_value;
+  std::shared_ptr<WeightQuantizer> quantizer;
+  AccumulatorQuantizer* constrained = nullptr;
+
+  at::Tensor rows() const { return slot.latent.permute(to_rows).contiguous(); }
+};
+
+}  // namespace
+
+Step::~Step() {
+  for (const auto& undo : undo_) undo();
+}
+
+struct Hooks::State {
+  torch::nn::Module* module = nullptr;
+  NetworkOptions options;
+  std::shared_ptr<torch::nn::Module> quantizers = std::make_shared<torch::nn::Module>("quantizers");
+  std::vector<HookedWeight> weights;
+
+  void add(const WeightSlot& slot, const graph::PlannedConstant& planned, const Recipe& recipe, bool is_end,
+           std::vector<std::string>& faults);
+};
+
+void Hooks::State::add(const WeightSlot& slot, const graph::PlannedConstant& planned, const Recipe& recipe,
+                       bool is_end, std::vector<std::string>& faults) {
+  try {
+    HookedWeight weight{.slot = slot};
+    weight.to_value = graph::axes_with_output(static_cast<std::size_t>(slot.latent.dim()),
+                                              static_cast<std::size_t>(slot.output_axis));
+    weight.to_rows = graph::inverse(weight.to_value);
+    if (planned.accumulator && (!is_end || options.all_layers)) {
+      const auto range = recipe.activations ? code_range(*recipe.activations, 0) : std::nullopt;
+      if (!range) {
+        throw Error(
+            quote_text(slot.name) + " is to keep an accumulator of " +
+            std::to_string(planned.accumulator->bits) +
+            " bits: say by `activations` what integers its input is quantized to, as in uint4:tensor");
+      }
+      AccumulatorConstraint constraint{.goal = *planned.accumulator, .input = *range};
+      if (slot.groups > 1 && slot.latent.size(1) == 1) constraint.goal.method = AccumulatorGoal::Method::kA2q;
+      auto quantizer = std::make_shared<AccumulatorQuantizer>(*planned.spec, constraint, slot.name);
+      weight.constrained = quantizer.get();
+      weight.quantizer = std::move(quantizer);
+    } else {
+      weight.quantizer = make_weight_quantizer(*planned.spec, planned.scales, slot.name);
+    }
+    std::string key = slot.name;
+    std::ranges::replace(key, '.', '_');
+    quantizers->register_module(key, weight.quantizer);
+    weights.push_back(std::move(weight));
+  } catch (const Error& error) {
+    faults.push_back(error.what());
+  }
+}
+
+Hooks::Hooks(torch::nn::Module& module, const Recipe& recipe, const NetworkOptions& options)
+    : state_(std::make_unique<State>()) {
+  state_->module = &module;
+  state_->options = options;
+  const std::vector<WeightSlot> slots = weight_slots(module);
+  Recipe of_weights = recipe;  // edges are the module's own business
+  of_weights.activations.reset();
+  of_weights.inputs.reset();
+  of_weights.bias_bits = 0;
+  const graph::QuantPlan plan = graph::plan_quantizers(skeleton_of(slots), of_weights);
+  std::vector<std::string> layers;
+  for (const WeightSlot& slot : slots) {
+    if (slot.op != "Gather" && (layers.empty() || layers.back() != slot.layer)) layers.push_back(slot.layer);
+  }
+  std::vector<std::string> faults;
+  for (const WeightSlot& slot : slots) {
+    const auto planned = std::ranges::find(plan.constants, slot.name, &graph::PlannedConstant::value);
+    if (planned == plan.constants.end() || !planned->spec) continue;
+    const bool is_end = !layers.empty() && (slot.layer == layers.front() || slot.layer == layers.back());
+    state_->add(slot, *planned, recipe, is_end, faults);
+  }
+  if (!faults.empty()) {
+    std::string message = "the recipe cannot be trained:";
+    for (const std::string& fault : faults) message += "\n  " + fault;
+    throw Error(message);
+  }
+  start();
+}
+
+Hooks::Hooks(Hooks&&) noexcept = default;
+Hooks::~Hooks() = default;
+
+void Hooks::start() {
+  const torch::NoGradGuard no_gradients;
+  for (HookedWeight& weight : state_->weights) {
+    at::Tensor rows = weight.rows().detach().clone();
+    weight.quantizer->start(rows);
+    weight.slot.latent.copy_(rows.permute(weight.to_value));
+  }
+}
+
+Step Hooks::step() {
+  std::vector<std::function<void()>> undo;
+  for (HookedWeight& weight : state_->weights) {
+    const at::Tensor made = weight.quantizer->quantized(weight.rows()).permute(weight.to_value).contiguous();
+    weight.slot.put(made);
+    undo.push_back([put = weight.slot.put, latent = weight.slot.latent] { put(latent); });
+  }
+  return Step(std::move(undo));
+}
+
+at::Tensor Hooks::penalty() const {
+  at::Tensor sum = torch::zeros({});
+  for (const HookedWeight& weight : state_->weights) {
+    if (weight.constrained) sum = sum + weight.constrained->penalty();
+  }
+  return sum * state_->options.penalty_weight;
+}
+
+std::vector<torch::optim::OptimizerParamGroup> Hooks::parameter_groups(const Rates& rates) const {
+  std::vector<at::Tensor> weights, others, scales = state_->quantizers->parameters();
+  const auto is_in = [](const std::vector<at::Tensor>& all, const at::Tensor& one) {
+    return std::ranges::any_of(all, [&](const at::Tensor& other) { return other.is_same(one); });
+  };
+  std::vector<at::Tensor> latents;
+  for (const HookedWeight& weight : state_->weights) latents.push_back(weight.slot.latent);
+  for (const auto& child : state_->module->modules(/*include_self=*/false)) {
+    if (!child->as<ActivationQuantizer>()) continue;
+    for (const at::Tensor& scale : child->parameters(/*recurse=*/false)) scales.push_back(scale);
+  }
+  for (const at::Tensor& parameter : state_->module->parameters()) {
+    if (is_in(scales, parameter)) continue;
+    (is_in(latents, parameter) ? weights : others).push_back(parameter);
+  }
+  return grouped(std::move(weights), std::move(others), std::move(scales), rates);
+}
+
+std::vector<at::Tensor> Hooks::parameters() const {
+  std::vector<at::Tensor> all = state_->module->parameters();
+  for (const at::Tensor& parameter : state_->quantizers->parameters()) all.push_back(parameter);
+  return all;
+}
+
+const std::shared_ptr<torch::nn::Module>& Hooks::quantizers() const { return state_->quantizers; }
+
+std::vector<LayerAccumulator> Hooks::accumulators() const {
+  std::vector<LayerAccumulator> found;
+  for (const HookedWeight& weight : state_->weights) {
+    if (!weight.constrained) continue;
+    found.push_back({.name = weight.slot.name,
+                     .bits = weight.constrained->constraint().goal.bits,
+                     .repaired = weight.constrained->repaired()});
+  }
+  return found;
+}
+
+Graph Hooks::freeze(const models::Tensors& example, const models::Forward& forward,
+                    const models::CaptureOptions& options) {
+  const torch::NoGradGuard no_gradients;
+  Graph graph = models::capture(*state_->module, example, forward, options);
+  std::map<std::string, ConstrainedWeight> constrained;
+  for (HookedWeight& weight : state_->weights) {
+    const auto found = graph.initializers.find(weight.slot.name);
+    if (found == graph.initializers.end()) {
+      throw Error("the weight " + quote_text(weight.slot.name) +
+                  " is not in the module's graph as it is (recurrent layers and attention: capture the "
+                  "module and train "
+                  "it as qat::Network)");
+    }
+    graph.initializers.erase(found);
+    graph.quantized[weight.slot.name] = {
+        std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(weight.rows())), weight.to_value};
+    if (weight.constrained) constrained[weight.slot.name] = {weight.constrained->constraint().goal};
+  }
+  return certified(graph::infer_shapes(std::move(graph)), constrained);
+}
+
+}  // namespace crumb::qat

@@ -1,0 +1,32 @@
+#include "qat/certify.h"
+
+#include <algorithm>
+
+#include "models/graph/accumulator/check.h"
+
+namespace crumb::qat {
+
+graph::Graph certified(graph::Graph graph, const std::map<std::string, ConstrainedWeight>& constrained) {
+  if (constrained.empty()) return graph;
+  std::map<std::string, graph::CertificateWish> wishes;
+  for (graph::Node& node : graph.nodes) {
+    const auto weight = std::ranges::find_if(
+        node.inputs, [&](const std::string& input) { return constrained.contains(input); });
+    if (weight == node.inputs.end()) continue;
+    if (node.name.empty()) node.name = graph.unused_node_name(node.op);
+    const ConstrainedWeight& wish = constrained.at(*weight);
+    wishes[node.name] = {.method = wish.goal.method == AccumulatorGoal::Method::kA2q
+                                       ? graph::AccumulatorMethod::kA2q
+                                       : graph::AccumulatorMethod::kA2qPlus,
+                         .bits = wish.goal.bits,
+                         .tile = static_cast<std::size_t>(wish.goal.tile),
+                         .bias_inside = wish.bias_inside};
+  }
+  for (const graph::AccumulatorRow& row : graph::check_accumulators(graph).layers) {
+    if (!row.bits_needed || wishes.contains(row.name)) continue;
+    wishes[row.name] = {.bits = *row.bits_needed, .rounding = "half_even", .constrained = false};
+  }
+  return graph::with_certificates(std::move(graph), wishes);
+}
+
+}  // namespace crumb::qat

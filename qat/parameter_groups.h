@@ -1,0 +1,21 @@
+// What an optimizer is given: weights with decay; norms, biases and scales without.
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <vector>
+
+namespace crumb::qat {
+
+struct Rates {
+  double learning_rate = 1e-3;
+  double weight_decay = 0;         ///< of weights alone: never of scales, norms, biases
+  double scale_learning_rate = 0;  ///< of the quantizers' parameters; 0: learning_rate
+};
+
+/// Three groups with options of AdamW: weights, others, scales.
+std::vector<torch::optim::OptimizerParamGroup> grouped(std::vector<at::Tensor> weights,
+                                                       std::vector<at::Tensor> others,
+                                                       std::vector<at::Tensor> scales, const Rates& rates);
+
+}  // namespace crumb::qat
