@@ -52,8 +52,8 @@ fs::path data_folder(const std::string& flag) {
 
 /// W4A4 where nothing else is said.
 Recipe training_recipe(RecipeFlags flags) {
-  if (!flags.has_base()) {
-    flags.weights = kWeights;
+  if (flags.recipe.empty() && flags.scheme.empty()) {
+    if (flags.weights.empty()) flags.weights = kWeights;
     if (flags.activations.empty()) flags.activations = kActivations;
   }
   return recipe_of(flags);
@@ -229,7 +229,8 @@ void add_train(CLI::App& app) {
   verb->add_flag("--restart", options->restart, "Drop the state of an unfinished run");
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->footer(
-      "Without a recipe: W4A4. The first and the last layer have 8-bit weights and inputs, unless a rule "
+      "Without a recipe or scheme: W4A4. The first and the last layer have 8-bit weights and inputs, unless "
+      "a rule "
       "names\n"
       "them. A run that was cut off goes on where it stood; a sweep keeps its finished points.\n\n"
       "Example:\n"

@@ -155,6 +155,7 @@ class Keeper {
   void drop() const {
     std::error_code error;
     fs::remove(path_, error);
+    fs::remove(path_.string() + ".partial", error);  // of a run that was killed while it wrote
   }
 
  private:

@@ -95,7 +95,7 @@ def test_the_packed_model_answers_as_reported(trained, crumb, digits, tmp_path):
     folder, report = trained
     pixels, labels = digits
     np.save(tmp_path / "x.npy", pixels)
-    crumb("run", folder / "model.crumb", "--input", tmp_path / "x.npy", "-o", tmp_path / "y.npy")
+    crumb("run", folder / "model.crumb", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
     answers = np.load(tmp_path / "y.npy").argmax(1)
     assert (answers == labels).mean() == pytest.approx(report["quantized"], abs=1e-9)
 
@@ -106,7 +106,7 @@ def test_qonnx_executes_the_model_with_the_same_predictions(trained, crumb, digi
     folder, _ = trained
     pixels, _ = digits
     np.save(tmp_path / "x.npy", pixels)
-    crumb("run", folder / "model.crumb", "--input", tmp_path / "x.npy", "-o", tmp_path / "y.npy")
+    crumb("run", folder / "model.crumb", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
     whole = tmp_path / "whole.onnx"
     crumb("export", folder / "model.crumb", "--to", "qonnx", "-o", whole, "--shape", f"input={len(pixels)}x64")
     model = modelwrapper.ModelWrapper(str(whole))
@@ -160,7 +160,8 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(crumb, crumb_bin, engi
 
 
 def test_a_state_of_another_run_is_not_continued(crumb, crumb_bin, engine, data, tmp_path):
-    command = [str(part) for part in (crumb_bin, *small(tmp_path / "d"), "--checkpoint-every", 1, "--epochs", 50)]
+    flags = ["--float-epochs", 2, "--epochs", 50, "--checkpoint-every", 1]
+    command = [str(part) for part in (crumb_bin, "train", "digits", "-o", tmp_path / "d", *flags)]
     run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not (tmp_path / "d" / "checkpoint.state").exists() and time.monotonic() < deadline:

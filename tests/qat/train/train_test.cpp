@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
 
 #include "formats/io/interrupt.h"
 #include "models/graph/accumulator/layers.h"
@@ -210,6 +211,51 @@ TEST_CASE("train: registers that are wide enough change nothing, narrow ones wra
     CHECK(at::equal(wrapping.run(inputs, 32), plain));
     CHECK_FALSE(at::equal(wrapping.run(inputs, 3), plain));
   }
+}
+
+TEST_CASE("train: wrapping is that of a register which adds up term by term") {
+  const crumb::testing::TempDir folder;
+  write_small_digits(folder.path());
+  TrainRequest request = small_request(folder.path());
+  request.recipe.accumulator.reset();
+  const graph::Graph frozen = trainer().train(request, {}).quantized;
+  const graph::ProductLayers products(frozen);
+  const torch_ops::GraphModule module(frozen);
+  const torch::NoGradGuard no_gradients;
+  const at::Tensor inputs = make_task("digits", "mlp", folder.path(), 0).test.inputs.narrow(0, 0, 3);
+  constexpr int kBits = 7;
+  const auto wrap = [](std::int64_t sum) {
+    return ((sum + (1 << (kBits - 1))) & ((1 << kBits) - 1)) - (1 << (kBits - 1));
+  };
+  std::map<std::string, at::Tensor> values;
+  const auto watch = [&](const std::string& value, torch_ops::TypedTensor made) {
+    for (std::size_t i = 1; i + 1 < products.size(); ++i) {
+      if (products.node(i).outputs[0] != value) continue;
+      const graph::ProductLayer layer = products.layer(i);
+      const at::Tensor x = values.at(layer.input);
+      for (std::int64_t n = 0; n < x.size(0); ++n) {
+        for (std::size_t c = 0; c < layer.channels; ++c) {
+          std::int64_t exact = 0, narrow = 0;
+          for (std::size_t k = 0; k < layer.length; ++k) {
+            const double units =
+                x[n][static_cast<std::int64_t>(k)].item<double>() / (*layer.input_scale * layer.input_unit);
+            const std::int64_t term = layer.codes[c * layer.length + k] * std::llround(units);
+            exact += term;
+            narrow = wrap(narrow + term);
+          }
+          const double change = static_cast<double>(narrow - exact) * layer.scale[c] * layer.unit *
+                                *layer.input_scale * layer.input_unit;
+          made.tensor[n][static_cast<std::int64_t>(c)] += change;
+        }
+      }
+    }
+    values[value] = made.tensor;
+    return made;
+  };
+  const at::Tensor wanted = module.run({torch_ops::typed(inputs.clone())}, watch).at(0).tensor;
+  const at::Tensor found = WrappingNetwork(frozen).run(inputs, kBits);
+  CHECK(at::allclose(found, wanted, 1e-4, 1e-4));
+  CHECK_FALSE(at::allclose(module.run({torch_ops::typed(inputs.clone())}).at(0).tensor, wanted, 1e-4, 1e-4));
 }
 
 TEST_CASE("train: a person who asks to stop is heard, and what was reached is kept") {
