@@ -136,6 +136,13 @@ struct Loaded {
   std::optional<graph::AccumulatorSimulation> simulation;
 };
 
+/// The most samples at a time of which no piece is left over: what fills one up would count as sums.
+std::int64_t even_piece(std::int64_t total) {
+  std::int64_t piece = std::min<std::int64_t>(total, 256);
+  while (piece > 1 && total % piece != 0) --piece;
+  return piece;
+}
+
 graph::AccumulatorSimulation simulated(const Graph& graph, const Options& options) {
   try {
     return simulate_accumulators(graph, options.accumulator);
@@ -173,8 +180,9 @@ void run_verb(const Options& options) {
     throw usage_error("give either --output FILE.npy or --output-dir FOLDER");
   }
   const RunAccumulatorOptions& registers = options.accumulator;
-  if (registers.bits.empty() && !(registers.overflow.empty() && registers.ranges.empty()))
-    throw usage_error("--overflow and --input-range are for --accumulator BITS");
+  const bool more = !registers.overflow.empty() || !registers.ranges.empty() || registers.constrained_only;
+  if (registers.bits.empty() && more)
+    throw usage_error("--overflow, --constrained-only and --input-range are for --accumulator BITS");
   if (!options.output.empty()) refuse_overwriting_inputs(input_files(options), options.output);
   const Loaded loaded = load(options);
   const Graph& graph = loaded.graph;
@@ -184,7 +192,8 @@ void run_verb(const Options& options) {
                                           : "the graph has " + std::to_string(graph.outputs.size()) +
                                                 " outputs: give --output-dir FOLDER");
   }
-  const BatchPlan plan = plan_batch(graph, inputs);
+  BatchPlan plan = plan_batch(graph, inputs);
+  if (loaded.simulation && !plan.whole()) plan = plan_batch(graph, inputs, even_piece(plan.total));
   graph::Engine& engine = open_engine();
   engine.use(options.device, options.threads);
   const graph::AccumulatorSimulation* simulation = loaded.simulation ? &*loaded.simulation : nullptr;

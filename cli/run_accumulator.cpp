@@ -44,14 +44,17 @@ void add_accumulator_flags(CLI::App& verb, RunAccumulatorOptions& options) {
   verb.add_option(
       "--overflow", options.overflow,
       "What an overflow does: check (an error that names layer, channel and sum), wrap or saturate");
+  verb.add_flag("--constrained-only", options.constrained_only,
+                "Only the layers whose certificate says that training kept them within a width");
   verb.add_option("--input-range", options.ranges,
                   "NAME=lo:hi, the integers of an input that says nothing about them");
 }
 
 graph::AccumulatorSimulation simulate_accumulators(const graph::Graph& graph,
                                                    const RunAccumulatorOptions& options) {
-  graph::AccumulatorSimulation simulation = graph::simulate_accumulators(
-      graph, bits_of(options.bits), mode_of(options.overflow), read_input_ranges(options.ranges));
+  graph::AccumulatorSimulation simulation =
+      graph::simulate_accumulators(graph, bits_of(options.bits), mode_of(options.overflow),
+                                   read_input_ranges(options.ranges), options.constrained_only);
   for (std::size_t i = 0; i < simulation.skipped.size() && i < kMostSaid; ++i) {
     const auto& one = simulation.skipped[i];
     std::cerr << "note: " << printable(one.name + " (" + one.op + ") is not simulated: " + one.reason)

@@ -13,6 +13,7 @@ struct RunAccumulatorOptions {
   std::string bits;      ///< of each register; "": nothing is simulated
   std::string overflow;  ///< check, wrap, saturate; "": check
   std::vector<std::string> ranges;
+  bool constrained_only = false;  ///< leave layers out that training did not constrain
 };
 
 void add_accumulator_flags(CLI::App& verb, RunAccumulatorOptions& options);

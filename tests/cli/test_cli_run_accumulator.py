@@ -303,6 +303,38 @@ def test_layers_that_are_not_simulated_are_named(crumb, tmp_path):
     assert "layer 'dense1' (Gemm): an input is 16" in told and "from 0 to 15" in told
 
 
+def test_only_constrained_layers(crumb, run, tmp_path):
+    """dense1 was not constrained, and so is not simulated: dense2 fits its width, and a register less does not."""
+    path = tmp_path / "net.onnx"
+    known = network(path)
+    model = onnx.load(path)
+    claims = json.loads(model.metadata_props[0].value)
+    claims["dense1"]["constrained"] = False
+    model.metadata_props[0].value = json.dumps(claims)
+    onnx.save(model, path)
+    x = np.random.default_rng(2).uniform(-1, 9, (40, 24)).astype(np.float32)
+    assert known["dense2"]["bits"] < known["dense1"]["bits"]
+    flags = ("--constrained-only", "--accumulator")
+    np.testing.assert_allclose(run(path, x, *flags, known["dense2"]["bits"]), run(path, x), rtol=1e-6)
+    assert "layer 'dense2'" in run(path, x, *flags, 6, status=1)
+    network(path, certify=False)
+    assert "'dense1' (Gemm): it has no certificate" in run(path, x, *flags, 20, status=1)
+
+
+@pytest.mark.parametrize("samples", [1, 7, 300, 359])
+def test_every_sample_counts_once(crumb, tmp_path, samples):
+    path = tmp_path / "net.onnx"
+    network(path)
+    model = onnx.load(path)
+    for value in (model.graph.input[0], model.graph.output[0]):
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+    onnx.save(model, path)
+    np.save(tmp_path / "x.npy", np.ones((samples, 24), np.float32))
+    told = crumb("run", path, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy", "--accumulator", 20).stderr
+    assert f"0 of {samples * 21} sums" in told
+    assert len(np.load(tmp_path / "y.npy")) == samples
+
+
 def test_a_network_of_floats_cannot_be_simulated(crumb, tmp_path):
     graph = h.make_graph([h.make_node("MatMul", ["x", "w"], ["y"], "fc")], "g",
                          [h.make_tensor_value_info("x", T.FLOAT, [1, 2])],
@@ -321,6 +353,7 @@ WRONG = {
     ("--accumulator", "64"): "expected a number of bits, 2 to 63",
     ("--accumulator", "eight"): "expected a number of bits, 2 to 63",
     ("--accumulator", "8", "--overflow", "warp"): "'wrap'",
+    ("--constrained-only",): "are for --accumulator BITS",
     ("--overflow", "wrap"): "are for --accumulator BITS",
     ("--accumulator", "8", "--input-range", "y=0:3"): "its inputs are 'x'",
 }

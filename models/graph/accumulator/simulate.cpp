@@ -174,7 +174,7 @@ std::string why_not_simulated(const ProductLayer& layer, bool bias_inside) {
 }
 
 AccumulatorSimulation simulate_accumulators(const Graph& graph, int bits, OverflowMode mode,
-                                            const GivenRanges& ranges) {
+                                            const GivenRanges& ranges, bool constrained_only) {
   const SimulatedRegister inner(bits, mode);
   const ProductLayers layers(graph, ranges);
   AccumulatorSimulation simulation;
@@ -186,7 +186,10 @@ AccumulatorSimulation simulate_accumulators(const Graph& graph, int bits, Overfl
     const std::optional<Certificate> certificate = certificate_of(node).take(text_of(node));
     const bool inside =
         layer.bias == BiasPlace::kInside && (!certificate || certificate->bias == BiasPlace::kInside);
-    if (std::string reason = why_not_simulated(layer, inside); !reason.empty()) {
+    std::string reason = why_not_simulated(layer, inside);
+    if (constrained_only && !(certificate && certificate->constrained) && reason.empty())
+      reason = certificate ? "training did not constrain it" : "it has no certificate";
+    if (!reason.empty()) {
       simulation.skipped.push_back({layer.name, layer.op, std::move(reason)});
       continue;
     }

@@ -134,9 +134,10 @@ struct AccumulatorSimulation {
 /// Why a layer has no integer sums that could be simulated; "" where it has.
 std::string why_not_simulated(const ProductLayer& layer, bool bias_inside);
 
-/// Tiles, and whether a bias is inside, are the certificates'. Throws Error as ProductLayers does, and where no layer
-/// can be simulated; for bits outside of 2 to 63.
+/// Tiles, and whether a bias is inside, are the certificates'. `constrained_only`: the layers whose certificate says that
+/// training kept them within a width. Throws Error as ProductLayers does, and where no layer can be simulated; for bits
+/// outside of 2 to 63.
 AccumulatorSimulation simulate_accumulators(const Graph& graph, int bits, OverflowMode mode,
-                                            const GivenRanges& ranges = {});
+                                            const GivenRanges& ranges = {}, bool constrained_only = false);
 
 }  // namespace crumb::graph
