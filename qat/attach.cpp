@@ -49,6 +49,7 @@ struct HookedWeight {
   std::vector<std::int64_t> to_rows, to_value;
   std::shared_ptr<WeightQuantizer> quantizer;
   AccumulatorQuantizer* constrained = nullptr;
+  at::Tensor now;  ///< what the module reads within a step
 
   at::Tensor rows() const { return slot.latent.permute(to_rows).contiguous(); }
 };
@@ -147,7 +148,11 @@ Step Hooks::step() {
   for (HookedWeight& weight : state_->weights) {
     const at::Tensor made = weight.quantizer->quantized(weight.rows()).permute(weight.to_value).contiguous();
     weight.slot.put(made);
-    undo.push_back([put = weight.slot.put, latent = weight.slot.latent] { put(latent); });
+    weight.now = made;
+    undo.push_back([&weight] {
+      weight.slot.put(weight.slot.latent);
+      weight.now.reset();
+    });
   }
   return Step(std::move(undo));
 }
@@ -200,7 +205,11 @@ std::vector<LayerAccumulator> Hooks::accumulators() const {
 Graph Hooks::freeze(const models::Tensors& example, const models::Forward& forward,
                     const models::CaptureOptions& options) {
   const torch::NoGradGuard no_gradients;
+  for (const HookedWeight& weight : state_->weights) weight.slot.put(weight.slot.latent);
   Graph graph = models::capture(*state_->module, example, forward, options);
+  for (const HookedWeight& weight : state_->weights) {
+    if (weight.now.defined()) weight.slot.put(weight.now);
+  }
   std::map<std::string, ConstrainedWeight> constrained;
   for (HookedWeight& weight : state_->weights) {
     const auto found = graph.initializers.find(weight.slot.name);

@@ -34,7 +34,10 @@ std::shared_ptr<jit::Graph> record(const Recording::Forward& forward, const Tens
     const auto names = [](const at::Tensor&) { return std::string(); };
     return jit::tracer::trace(std::move(stack), run, names, true, false).first->graph;
   } catch (const c10::Error& error) {
-    throw Error(std::string("the module cannot be recorded: ") + error.what_without_backtrace());
+    constexpr std::size_t kMost = 300;  // LibTorch may print a tensor
+    std::string why = error.what_without_backtrace();
+    if (why.size() > kMost) why = why.substr(0, kMost) + " ...";
+    throw Error("the module cannot be recorded: " + why);
   }
 }
 
