@@ -101,8 +101,8 @@ void Plan::find_last_uses() {
   }
 }
 
-std::vector<TypedTensor> Plan::run(const Graph& graph, std::vector<TypedTensor> inputs,
-                                   const Watch& watch, const Constants& instead) const {
+std::vector<TypedTensor> Plan::run(const Graph& graph, std::vector<TypedTensor> inputs, const Watch& watch,
+                                   const Constants& instead) const {
   std::vector<TypedTensor> values(slots_);
   for (const auto& [slot, constant] : constants_) values[slot] = constant;
   for (const auto& [name, constant] : instead) values[constant_slots_.at(name)] = constant;

@@ -27,7 +27,8 @@ class Plan {
                                const Constants& instead = {}) const;
 
   /// Computes a node in place of its kernel: what it takes to what it makes.
-  using Replacement = std::function<Outputs(const graph::Node& node, const std::vector<TypedTensor>& arguments)>;
+  using Replacement =
+      std::function<Outputs(const graph::Node& node, const std::vector<TypedTensor>& arguments)>;
   void replace(std::size_t node, Replacement replacement);
 
   /// The plan without the steps that follow from constants, or from shapes that the graph fixes, alone: their
