@@ -86,8 +86,8 @@ def test_control_characters_in_names_do_not_reach_the_terminal(crumb, tmp_path):
 def test_hints_are_near_or_not_given(crumb, folder, tmp_path):
     packed = tmp_path / "p.crumb"
     crumb("quantize", folder, "-o", packed, "--weights", "int4")
-    said = crumb("verify", packed, "--json", status=2).stderr
-    assert "'--json'" in said and "did you mean" not in said
+    said = crumb("verify", packed, "--colour", status=2).stderr
+    assert "'--colour'" in said and "did you mean" not in said
     said = crumb("quantize", folder, "-o", packed, "--weights", "int4", "--exclude", "encodr.*", status=2).stderr
     assert "the part 'encodr'" in said and "'encoder'" in said and "optional" not in said
     for arguments in (["quantize", folder, "-o", packed, "--weights", "int4"], ["dequantize", packed, "-o", "x"],
