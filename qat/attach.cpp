@@ -12,6 +12,7 @@
 #include "qat/activation_quantizer.h"
 #include "qat/certify.h"
 #include "qat/layers.h"
+#include "qat/recipe_faults.h"
 #include "qat/weight_quantizer.h"
 #include "qat/weight_slots.h"
 
@@ -123,11 +124,7 @@ Hooks::Hooks(torch::nn::Module& module, const Recipe& recipe, const NetworkOptio
     const bool is_end = !layers.empty() && (slot.layer == layers.front() || slot.layer == layers.back());
     state_->add(slot, *planned, recipe, is_end, faults);
   }
-  if (!faults.empty()) {
-    std::string message = "the recipe cannot be trained:";
-    for (const std::string& fault : faults) message += "\n  " + fault;
-    throw Error(message);
-  }
+  throw_if_any(faults);
   start();
 }
 

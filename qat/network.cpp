@@ -18,6 +18,7 @@
 #include "qat/certify.h"
 #include "qat/layers.h"
 #include "qat/load_parameters.h"
+#include "qat/recipe_faults.h"
 #include "qat/weight_quantizer.h"
 
 namespace crumb::qat {
@@ -64,6 +65,12 @@ struct QuantizedWeight {
   std::optional<Layer> layer;
 };
 
+/// A planned bias at scale_in * scale_weight, without gradients.
+struct BiasOfNow {
+  at::Tensor scale;  ///< for each element, of the bias's shape, or one number
+  at::Tensor codes;  ///< float64, of the bias's shape
+};
+
 struct Network::State {
   Graph float_graph;
   QuantPlan plan;
@@ -89,10 +96,8 @@ struct Network::State {
     return parameter(weight.value).permute(weight.to_rows).contiguous();
   }
   void start_weight(QuantizedWeight& weight);
-  at::Tensor bias_scale(const QuantizedWeight& weight) const;
-  at::Tensor bias_codes(const QuantizedWeight& weight) const;
-  at::Tensor quantized_bias(const QuantizedWeight& weight) const;
-  void set_bias(const QuantizedWeight& weight) const;
+  BiasOfNow bias_of(const QuantizedWeight& weight, const at::Tensor& rows) const;
+  void set_bias(const QuantizedWeight& weight, const at::Tensor& rows) const;
   torch_ops::Plan::Constants quantized_constants();
   Graph graph_of_now() const;
   QuantPlan plan_of_now() const;
@@ -176,38 +181,25 @@ void Network::State::add_weights() {
     const auto layer = std::ranges::find(layers, i, &Layer::constant);
     add_weight(plan.constants[i], layer == layers.end() ? nullptr : &*layer, faults);
   }
-  if (faults.empty()) return;
-  std::string message = "the recipe cannot be trained:";
-  for (const std::string& fault : faults) message += "\n  " + fault;
-  throw Error(message);
+  throw_if_any(faults);
 }
 
-/// For each element of the bias, of its shape, or one number.
-at::Tensor Network::State::bias_scale(const QuantizedWeight& weight) const {
+/// As graph::quantize_bias computes it when the graph is frozen.
+BiasOfNow Network::State::bias_of(const QuantizedWeight& weight, const at::Tensor& rows) const {
   const graph::PlannedBias& planned = plan.biases[*weight.layer->bias];
-  const at::Tensor& bias = parameter(planned.value);
-  at::Tensor scale = weight.quantizer->scales(rows_of(weight).detach()).to(bias.device(), at::kFloat) *
+  const at::Tensor bias = parameter(planned.value).detach();
+  at::Tensor scale = weight.quantizer->scales(rows.detach()).to(bias.device(), at::kFloat) *
                      quantizer_of(planned.edge).scale();
-  if (scale.numel() == 1) return scale.view({});
-  return scale.repeat({bias.numel() / scale.numel()}).view(bias.sizes());
-}
-
-/// As graph::quantize_bias computes them when the graph is frozen. float64.
-at::Tensor Network::State::bias_codes(const QuantizedWeight& weight) const {
-  const graph::PlannedBias& planned = plan.biases[*weight.layer->bias];
+  scale =
+      scale.numel() == 1 ? scale.view({}) : scale.repeat({bias.numel() / scale.numel()}).view(bias.sizes());
   const double most = std::ldexp(1.0, planned.bits - 1);
-  const at::Tensor ratio = parameter(planned.value).detach() / bias_scale(weight);
-  return ratio.to(at::kDouble).round().clamp(-most, most - 1);
+  return {scale, (bias / scale).to(at::kDouble).round().clamp(-most, most - 1)};
 }
 
-at::Tensor Network::State::quantized_bias(const QuantizedWeight& weight) const {
-  const at::Tensor& bias = parameter(plan.biases[*weight.layer->bias].value);
-  return torch_ops::straight_through(bias, bias_codes(weight).to(at::kFloat) * bias_scale(weight));
-}
-
-void Network::State::set_bias(const QuantizedWeight& weight) const {
+/// The codes that start a constrained layer's sums.
+void Network::State::set_bias(const QuantizedWeight& weight, const at::Tensor& rows) const {
   if (!weight.constrained || !weight.layer->bias) return;
-  const at::Tensor codes = bias_codes(weight).to(at::kCPU, at::kLong).contiguous().view({-1});
+  const at::Tensor codes = bias_of(weight, rows).codes.to(at::kCPU, at::kLong).contiguous().view({-1});
   const std::int64_t* first = codes.const_data_ptr<std::int64_t>();
   weight.constrained->set_bias({first, first + codes.numel()});
 }
@@ -215,15 +207,16 @@ void Network::State::set_bias(const QuantizedWeight& weight) const {
 torch_ops::Plan::Constants Network::State::quantized_constants() {
   torch_ops::Plan::Constants instead;
   for (QuantizedWeight& weight : weights) {
-    const bool has_bias = weight.layer && weight.layer->bias;
-    set_bias(weight);
+    const at::Tensor rows = rows_of(weight);
+    set_bias(weight, rows);
     // As it will lie in the frozen graph: products add up in the same order.
-    const at::Tensor made =
-        weight.quantizer->quantized(rows_of(weight)).permute(weight.to_value).contiguous();
+    const at::Tensor made = weight.quantizer->quantized(rows).permute(weight.to_value).contiguous();
     instead[weight.value] = {made, graph::ElementType::kFloat};
-    if (has_bias) {
-      instead[plan.biases[*weight.layer->bias].value] = {quantized_bias(weight), graph::ElementType::kFloat};
-    }
+    if (!weight.layer || !weight.layer->bias) continue;
+    const std::string& value = plan.biases[*weight.layer->bias].value;
+    const BiasOfNow bias = bias_of(weight, rows);
+    instead[value] = {torch_ops::straight_through(parameter(value), bias.codes.to(at::kFloat) * bias.scale),
+                      graph::ElementType::kFloat};
   }
   return instead;
 }
@@ -255,7 +248,7 @@ void Network::State::start_weight(QuantizedWeight& weight) {
     weight.constrained->set_bias({});
     at::Tensor first = rows.clone();
     weight.quantizer->start(first);
-    set_bias(weight);
+    set_bias(weight, rows);
   }
   weight.quantizer->start(rows);
   module->constant(weight.value).copy_(rows.permute(weight.to_value));
@@ -366,10 +359,10 @@ Graph Network::freeze() {
   const torch::NoGradGuard no_gradients;
   Graph graph = state.graph_of_now();
   for (QuantizedWeight& weight : state.weights) {
-    state.set_bias(weight);
-    graph.quantized[weight.value] = {
-        std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(state.rows_of(weight))),
-        weight.to_value};
+    const at::Tensor rows = state.rows_of(weight);
+    state.set_bias(weight, rows);
+    graph.quantized[weight.value] = {std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(rows)),
+                                     weight.to_value};
     graph.initializers.erase(weight.value);
   }
   QuantPlan plan = state.plan_of_now();
