@@ -118,11 +118,12 @@ void Network::State::add_edges() {
     const auto node = std::ranges::find_if(graph.nodes, [&](const graph::Node& candidate) {
       return graph::is_quantizer(candidate) && candidate.inputs[0] == edge.value;
     });
-    module->replace(node->name, [this, group, spec = edge.spec](const graph::Node&,
-                                                                const std::vector<TypedTensor>& arguments) {
-      const at::Tensor& values = arguments[0].tensor;
-      return torch_ops::Outputs{{is_float ? values : group->forward(values, spec), arguments[0].type}};
-    });
+    module->replace_maker(
+        node->outputs[0],
+        [this, group, spec = edge.spec](const graph::Node&, const std::vector<TypedTensor>& arguments) {
+          const at::Tensor& values = arguments[0].tensor;
+          return torch_ops::Outputs{{is_float ? values : group->forward(values, spec), arguments[0].type}};
+        });
   }
 }
 

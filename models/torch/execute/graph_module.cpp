@@ -132,13 +132,6 @@ std::vector<TypedTensor> GraphModule::run(std::vector<TypedTensor> inputs, const
   return (folded ? *frozen_ : *plan_).run(graph_, std::move(inputs), watch, instead);
 }
 
-void GraphModule::replace(const std::string& node, Plan::Replacement replacement) {
-  for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (graph_.nodes[i].name == node) plan_->replace(i, replacement);
-  }
-  if (frozen_) freeze();
-}
-
 void GraphModule::replace_maker(const std::string& value, Plan::Replacement replacement) {
   const auto makes = [&](const Node& node) {
     return std::ranges::find(node.outputs, value) != node.outputs.end();

@@ -38,10 +38,7 @@ class GraphModule : public torch::nn::Module {
   std::vector<TypedTensor> run(std::vector<TypedTensor> inputs, const Watch& watch = {},
                                const Plan::Constants& instead = {}) const;
 
-  /// From now on the node of this name is computed so. Precondition: there is one.
-  void replace(const std::string& node, Plan::Replacement replacement);
-
-  /// The same for the node that makes a value. Throws Error where none does.
+  /// From now on the node that makes a value is computed so. Throws Error where none does.
   void replace_maker(const std::string& value, Plan::Replacement replacement);
 
   /// The registered tensor of a constant, by its name in the graph: a parameter or a buffer.

@@ -10,6 +10,7 @@
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 #include "quant/accumulator.h"
+#include "tests/models/graph/node_builder.h"
 
 namespace crumb::graph {
 namespace {
@@ -18,39 +19,10 @@ Value floats(std::vector<std::int64_t> shape) {
   return {.type = ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())};
 }
 
-struct Builder {
-  Graph graph{.inputs = {}, .outputs = {}, .opsets = {{"", 13}, {std::string(kQonnxDomain), 1}}};
-
-  std::string constant(const std::string& name, Tensor tensor) {
-    graph.values[name] = {.type = tensor.type(),
-                          .shape = Shape(tensor.shape().begin(), tensor.shape().end())};
-    graph.initializers[name] = std::move(tensor);
-    return name;
-  }
-  std::string input(const std::string& name, std::vector<std::int64_t> shape) {
-    graph.inputs.push_back(name);
-    graph.values[name] = floats(std::move(shape));
-    return name;
-  }
-  std::string node(const std::string& op, std::vector<std::string> inputs,
-                   std::map<std::string, Attribute> attributes = {}, std::string_view domain = kOnnxDomain) {
-    const std::string name = op + std::to_string(graph.nodes.size());
-    graph.nodes.push_back({.name = name,
-                           .op = op,
-                           .domain = std::string(domain),
-                           .version = domain.empty() ? 13 : 1,
-                           .inputs = std::move(inputs),
-                           .outputs = {name + "_out"},
-                           .attributes = std::move(attributes)});
-    return name + "_out";
-  }
-  std::string quant(const std::string& x, float scale, float zero, float bits, std::int64_t is_signed = 1) {
-    const std::string n = std::to_string(graph.nodes.size());
-    return node("Quant",
-                {x, constant("s" + n, Tensor::scalar(scale)), constant("z" + n, Tensor::scalar(zero)),
-                 constant("b" + n, Tensor::scalar(bits))},
-                {{"signed", is_signed}, {"narrow", std::int64_t{0}}, {"rounding_mode", std::string("ROUND")}},
-                kQonnxDomain);
+struct Builder : NodeBuilder {
+  using NodeBuilder::quant;
+  std::string quant(const std::string& x, float scale, float zero, float bits, bool is_signed = true) {
+    return NodeBuilder::quant(x, Tensor::scalar(scale), zero, bits, is_signed);
   }
   GraphCost cost(const std::string& output) {
     graph.outputs = {output};

@@ -13,6 +13,7 @@
 #include "models/graph/passes/passes.h"
 #include "models/graph/qonnx/lift_quantized.h"
 #include "models/graph/qonnx/quantized_constants.h"
+#include "tests/models/graph/node_builder.h"
 #include "tests/support/samples.h"
 #include "tests/support/testing.h"
 
@@ -23,43 +24,9 @@ using testing::says;
 using Ints = std::vector<std::int64_t>;
 
 /// Graphs out of quantizers and layers; every number is drawn from one engine.
-struct Net {
-  Graph graph{.inputs = {}, .outputs = {}, .opsets = {{"", 13}, {std::string(kQonnxDomain), 1}}};
+struct Net : NodeBuilder {
   std::mt19937 engine{9};
 
-  std::string constant(const std::string& name, Tensor tensor) {
-    graph.values[name] = value_of(tensor);
-    graph.initializers[name] = std::move(tensor);
-    return name;
-  }
-  std::string input(const std::string& name, const Ints& shape) {
-    graph.inputs.push_back(name);
-    graph.values[name] = {.type = ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())};
-    return name;
-  }
-  std::string node(const std::string& op, std::vector<std::string> inputs,
-                   std::map<std::string, Attribute> attributes = {}, std::string_view domain = kOnnxDomain) {
-    const std::string name = op + std::to_string(graph.nodes.size());
-    graph.nodes.push_back({.name = name,
-                           .op = op,
-                           .domain = std::string(domain),
-                           .version = domain.empty() ? 13 : 1,
-                           .inputs = std::move(inputs),
-                           .outputs = {name + "_out"},
-                           .attributes = std::move(attributes)});
-    return name + "_out";
-  }
-  std::string quant(const std::string& x, const Tensor& scale, float zero, float bits, bool is_signed = true,
-                    bool narrow = false) {
-    const std::string n = std::to_string(graph.nodes.size());
-    return node("Quant",
-                {x, constant("s" + n, scale), constant("z" + n, Tensor::scalar(zero)),
-                 constant("b" + n, Tensor::scalar(bits))},
-                {{"signed", std::int64_t{is_signed}},
-                 {"narrow", std::int64_t{narrow}},
-                 {"rounding_mode", std::string("ROUND")}},
-                kQonnxDomain);
-  }
   /// Codes times a scale behind a quantizer.
   std::string weight(const Ints& shape, float scale, int bits = 4) {
     const int most = (1 << (bits - 1)) - 1;
