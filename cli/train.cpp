@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
 #include "cli/threads_flag.h"
+#include "cli/train_own.h"
 #include "cli/train_run.h"
 #include "cli/train_sweep.h"
 #include "cli/train_table.h"
@@ -32,6 +33,9 @@ constexpr int kSeeds = 3;
 struct Options {
   std::string task, network, output, data, sweep;
   RecipeFlags recipe;
+  OwnNetworkFlags own;
+  std::int64_t batch = 0;
+  double rate = 0;
   int epochs = -1, float_epochs = -1, seeds = kSeeds, threads = 0, keep_every = 0;
   std::uint64_t seed = 0;
   bool all_layers = false, restart = false, json = false;
@@ -61,18 +65,24 @@ Recipe training_recipe(RecipeFlags flags) {
 
 qat::TrainRequest request_of(const Options& options) {
   using qat::kTasks;
-  if (std::ranges::find(kTasks, options.task) == std::end(kTasks)) {
+  const bool is_own = is_own_network(options.task);
+  if (!is_own) refuse_own_network_flags(options.task, options.own);
+  if (!is_own && std::ranges::find(kTasks, options.task) == std::end(kTasks)) {
     throw usage_error("there is no task " + quote_text(options.task) +
-                      "; expected digits, jets, ocr or sr; did you mean '" +
+                      "; expected digits, jets, ocr, sr or a file MODEL.onnx; did you mean '" +
                       nearest_name(options.task, kTasks) + "'?");
   }
-  return {.task = options.task,
+  if (is_own && !options.network.empty()) throw usage_error("--network is for the task digits");
+  return {.task = is_own ? std::string(qat::kOwnTask) : options.task,
+          .own = is_own ? read_own_network(options.task, options.own) : nullptr,
           .network = options.network,
           .data = data_folder(options.data),
           .recipe = training_recipe(options.recipe),
           .all_layers = options.all_layers,
           .epochs = options.epochs,
           .float_epochs = options.float_epochs,
+          .batch = options.batch,
+          .rate = options.rate,
           .seed = options.seed,
           .wrap_bits = {}};
 }
@@ -122,7 +132,9 @@ void print_report(const Json& report, const fs::path& folder) {
   std::cout << report.at("task").get<std::string>() << " (" << report.at("network").get<std::string>()
             << "): " << metric << " " << fixed(report.at("float"), 4) << " in float, "
             << fixed(report.at("quantized"), 4) << " quantized, " << fixed(report.at("seconds"), 1) << " s\n";
-  std::cout << "miniature of " << report.at("miniature_of").get<std::string>() << "\n";
+  if (report.contains("miniature_of")) {
+    std::cout << "miniature of " << report.at("miniature_of").get<std::string>() << "\n";
+  }
   if (!report.at("accumulator").empty()) print_accumulators(report.at("accumulator"));
   std::cout << "written: " << folder.string()
             << "/{model.crumb, model.onnx, float.safetensors, log.jsonl, report.json}\n";
@@ -160,10 +172,10 @@ void sweep(const Options& options, const qat::TrainRequest& base) {
       run_grid(grid, folder, options.threads > 0 ? options.threads : static_cast<int>(cores));
   SweepTable table{.title = grid.title,
                    .axis = grid.axis,
-                   .task = options.task,
+                   .task = base.task,
                    .network = reports.at(0).at("network"),
                    .metric = reports.at(0).at("metric"),
-                   .miniature_of = reports.at(0).at("miniature_of"),
+                   .miniature_of = reports.at(0).value("miniature_of", ""),
                    .cells = {},
                    .values = values_of(grid, reports)};
   table.cells = cells_of(table.values);
@@ -176,8 +188,8 @@ void sweep(const Options& options, const qat::TrainRequest& base) {
   write_file(folder / "sweep.svg", svg_of(table));
   if (options.json) return print_json(json);
   std::cout << table.task << " (" << table.network << "), " << table.metric << " of the test set against "
-            << table.title << ", " << options.seeds << " seeds; float " << fixed(table.float_mean, 4) << "\n"
-            << "miniature of " << table.miniature_of << "\n";
+            << table.title << ", " << options.seeds << " seeds; float " << fixed(table.float_mean, 4) << "\n";
+  if (!table.miniature_of.empty()) std::cout << "miniature of " << table.miniature_of << "\n";
   print_table(rows_of(table));
   std::cout << "written in " << fixed(now_seconds() - start, 0) << " s: " << folder.string()
             << "/{sweep.json, sweep.csv, sweep.svg, points/}\n";
@@ -205,14 +217,19 @@ CLI::Validator at_least(int least) {
 void add_train(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb =
-      app.add_subcommand("train", "Train a network with quantizers in the loop, on a task of its own");
-  verb->add_option("task", options->task, "digits, jets, ocr or sr")->required();
+      app.add_subcommand("train", "Train a network with quantizers in the loop: yours, or that of a task");
+  verb->add_option("task", options->task, "MODEL.onnx (a graph), or digits, jets, ocr, sr")->required();
+  add_own_network_flags(*verb, options->own);
   verb->add_option("-o,--output", options->output, "The folder for models, log and report")->required();
   verb->add_option("--network", options->network, "Of digits: mlp or cnn (mlp)");
   verb->add_option("--epochs", options->epochs, "Epochs with quantizers (the task's own)")
       ->check(at_least(0));
   verb->add_option("--float-epochs", options->float_epochs, "Epochs before, in float (the task's own)")
       ->check(at_least(0));
+  verb->add_option("--batch", options->batch, "Samples of a step (the task's own; 32)")->check(at_least(1));
+  verb->add_option("--rate", options->rate,
+                   "Of learning, with quantizers, at the start (the task's own; 0.001)")
+      ->check(CLI::PositiveNumber);
   verb->add_option("--seed", options->seed, "Of weights and of the order of samples (0)");
   add_recipe_flags(*verb, options->recipe);
   add_training_flags(*verb, options->recipe);
@@ -235,6 +252,7 @@ void add_train(CLI::App& app) {
       "them. A run that was cut off goes on where it stood; a sweep keeps its finished points.\n\n"
       "Example:\n"
       "  crumb train digits -o digits_w4a4 --accumulator 10:a2q_plus\n"
+      "  crumb train net.onnx --data x.npy --labels y.npy --loss ce -o net_w4a4\n"
       "  crumb train digits -o sweep --sweep accumulator --seeds 3");
   verb->callback([options] { train_verb(*options); });
 }

@@ -80,8 +80,10 @@ class Plot {
                       "fill=\"white\"/>\n";
     svg += text_at(kLeft, 20, "start", table_.task + " (" + table_.network + "): " + table_.title,
                    " font-size=\"15\"");
-    svg +=
-        text_at(kLeft, 37, "start", "miniature of " + table_.miniature_of, " fill=\"#555\" font-size=\"11\"");
+    if (!table_.miniature_of.empty()) {
+      svg += text_at(kLeft, 37, "start", "miniature of " + table_.miniature_of,
+                     " fill=\"#555\" font-size=\"11\"");
+    }
     svg += axes();
     for (std::size_t i = 0; i < series_.size(); ++i) svg += series(i);
     svg += line_at(kLeft, y(table_.float_mean), kWidth - kRight, y(table_.float_mean),

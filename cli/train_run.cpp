@@ -118,7 +118,7 @@ Json report_json(const TrainRequest& request, const TrainOutcome& outcome, doubl
   report["quantized"] = json_number(outcome.quantized_metric);
   report["accumulator"] = Json::array();
   report["seconds"] = seconds;
-  report["miniature_of"] = outcome.stands_for;
+  if (!outcome.stands_for.empty()) report["miniature_of"] = outcome.stands_for;
   report["seed"] = request.seed;
   report["float_epochs"] = outcome.float_epochs;
   report["epochs"] = outcome.epochs;

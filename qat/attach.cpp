@@ -203,7 +203,8 @@ Graph Hooks::freeze(const models::Tensors& example, const models::Forward& forwa
                     const models::CaptureOptions& options) {
   const torch::NoGradGuard no_gradients;
   for (const HookedWeight& weight : state_->weights) weight.slot.put(weight.slot.latent);
-  Graph graph = models::capture(*state_->module, example, forward, options);
+  // As cells, the weights of recurrent layers stand in the graph as they are.
+  Graph graph = graph::unroll_recurrent(models::capture(*state_->module, example, forward, options));
   for (const HookedWeight& weight : state_->weights) {
     if (weight.now.defined()) weight.slot.put(weight.now);
   }
@@ -211,10 +212,10 @@ Graph Hooks::freeze(const models::Tensors& example, const models::Forward& forwa
   for (HookedWeight& weight : state_->weights) {
     const auto found = graph.initializers.find(weight.slot.name);
     if (found == graph.initializers.end()) {
-      throw Error("the weight " + quote_text(weight.slot.name) +
-                  " is not in the module's graph as it is (recurrent layers and attention: capture the "
-                  "module and train "
-                  "it as qat::Network)");
+      throw Error(
+          "the weight " + quote_text(weight.slot.name) +
+          " is not in the module's graph as it is: the forward pass does not use it, or computes another "
+          "from it (capture the module and train it as qat::Network)");
     }
     graph.initializers.erase(found);
     graph.quantized[weight.slot.name] = {

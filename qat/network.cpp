@@ -16,6 +16,7 @@
 #include "models/torch/execute/ops/straight_through.h"
 #include "qat/activation_quantizer.h"
 #include "qat/certify.h"
+#include "qat/derived_constants.h"
 #include "qat/layers.h"
 #include "qat/load_parameters.h"
 #include "qat/recipe_faults.h"
@@ -44,6 +45,22 @@ std::vector<at::Tensor> tensors_of(const std::vector<TypedTensor>& values) {
   std::vector<at::Tensor> tensors;
   for (const TypedTensor& value : values) tensors.push_back(value.tensor);
   return tensors;
+}
+
+/// Parameters of one module become another's, by the same names, and buffers whose names are free.
+void adopt(torch::nn::Module& into, torch::nn::Module& from) {
+  for (const auto& own : from.named_parameters(false)) into.register_parameter(own.key(), own.value());
+  for (const auto& own : from.named_buffers(false)) {
+    if (!into.named_buffers(false).contains(own.key())) into.register_buffer(own.key(), own.value());
+  }
+  for (const auto& child : from.named_children()) {
+    const auto children = into.named_children();
+    if (const auto* present = children.find(child.key())) {
+      adopt(**present, *child.value());
+    } else {
+      into.register_module(child.key(), child.value());
+    }
+  }
 }
 
 /// The graph that trains: quantizers on its edges, their scales of no meaning; weights and biases as they are.
@@ -75,14 +92,22 @@ struct Network::State {
   Graph float_graph;
   QuantPlan plan;
   NetworkOptions options;
+  std::optional<DerivedConstants> derived;
+  torch_ops::Plan::Constants derived_values;  ///< of this pass
   std::shared_ptr<torch_ops::GraphModule> module;
   std::shared_ptr<torch::nn::Module> quantizers;
   std::vector<std::shared_ptr<ActivationQuantizer>> groups;  ///< by scale group of the plan's edges
   std::vector<QuantizedWeight> weights;
   bool is_calibrated = false;
-  bool is_float = false;  ///< quantizers pass values on
+  ActiveQuantizers active;
+  bool is_float = false;  ///< for this pass, no quantizer works
 
-  const at::Tensor& parameter(const std::string& value) const { return module->constant(value); }
+  at::Tensor parameter(const std::string& value) const {
+    const auto found = derived_values.find(value);
+    return found != derived_values.end() ? found->second.tensor : module->constant(value);
+  }
+  void begin_pass() { derived_values = derived->values(); }
+  bool is_made_of(const std::string& value, const at::Tensor& tensor) const;
   ActivationQuantizer& quantizer_of(std::size_t edge) const { return *groups[plan.edges[edge].scale_group]; }
 
   void add_edges();
@@ -122,7 +147,8 @@ void Network::State::add_edges() {
         node->outputs[0],
         [this, group, spec = edge.spec](const graph::Node&, const std::vector<TypedTensor>& arguments) {
           const at::Tensor& values = arguments[0].tensor;
-          return torch_ops::Outputs{{is_float ? values : group->forward(values, spec), arguments[0].type}};
+          const bool passes = is_float || !active.activations;
+          return torch_ops::Outputs{{passes ? values : group->forward(values, spec), arguments[0].type}};
         });
   }
 }
@@ -206,14 +232,16 @@ void Network::State::set_bias(const QuantizedWeight& weight, const at::Tensor& r
 }
 
 torch_ops::Plan::Constants Network::State::quantized_constants() {
-  torch_ops::Plan::Constants instead;
+  torch_ops::Plan::Constants instead = derived_values;
+  for (auto& [name, value] : instead) value.tensor = value.tensor.contiguous();  // as below
+  if (!active.weights) return instead;
   for (QuantizedWeight& weight : weights) {
     const at::Tensor rows = rows_of(weight);
     set_bias(weight, rows);
     // As it will lie in the frozen graph: products add up in the same order.
     const at::Tensor made = weight.quantizer->quantized(rows).permute(weight.to_value).contiguous();
     instead[weight.value] = {made, graph::ElementType::kFloat};
-    if (!weight.layer || !weight.layer->bias) continue;
+    if (!weight.layer || !weight.layer->bias || !active.activations) continue;
     const std::string& value = plan.biases[*weight.layer->bias].value;
     const BiasOfNow bias = bias_of(weight, rows);
     instead[value] = {torch_ops::straight_through(parameter(value), bias.codes.to(at::kFloat) * bias.scale),
@@ -226,7 +254,7 @@ torch_ops::Plan::Constants Network::State::quantized_constants() {
 Graph Network::State::graph_of_now() const {
   Graph graph = float_graph;
   for (auto& [name, constant] : graph.initializers) {
-    const at::Tensor& now = parameter(name);
+    const at::Tensor now = parameter(name);
     if (graph::is_float(constant.type())) constant = torch_ops::to_constant({now.detach(), constant.type()});
   }
   return graph;
@@ -252,7 +280,22 @@ void Network::State::start_weight(QuantizedWeight& weight) {
     set_bias(weight, rows);
   }
   weight.quantizer->start(rows);
-  module->constant(weight.value).copy_(rows.permute(weight.to_value));
+  // A projected weight goes back where it lies, also seen through a transpose; what is computed in other ways (joined,
+  // scaled) stays as it is, and the bound holds by the quantizer alone.
+  at::Tensor lies = parameter(weight.value);
+  const bool is_own = !derived->names().contains(weight.value);
+  if (is_own || std::ranges::any_of(derived->sources_of(weight.value), [&](const std::string& source) {
+        return derived->module()->constant(source).is_alias_of(lies);
+      })) {
+    lies.copy_(rows.permute(weight.to_value));
+  }
+}
+
+bool Network::State::is_made_of(const std::string& value, const at::Tensor& tensor) const {
+  if (!derived->names().contains(value)) return module->constant(value).is_same(tensor);
+  return std::ranges::any_of(derived->sources_of(value), [&](const std::string& source) {
+    return derived->module()->constant(source).is_same(tensor);
+  });
 }
 
 Graph Network::State::certified_by_goals(Graph graph) const {
@@ -268,16 +311,18 @@ Network::Network(Graph graph, const Recipe& recipe, const NetworkOptions& option
     : torch::nn::Module("network"), state_(std::make_unique<State>()) {
   State& state = *state_;
   state.options = options;
-  state.float_graph = graph::prepare(std::move(graph), recipe, &torch_ops::engine());
+  graph = graph::remove_identities(graph::plain_constants(graph::unroll_recurrent(std::move(graph))));
+  state.float_graph = graph::prepare(graph, recipe, &torch_ops::engine());
+  state.derived.emplace(graph, state.float_graph);
+  state.begin_pass();
   for (graph::Node& node : state.float_graph.nodes) {
     if (node.name.empty()) node.name = state.float_graph.unused_node_name(node.op);
   }
   state.plan = graph::plan_quantizers(state.float_graph, recipe);
-  state.module =
-      std::make_shared<torch_ops::GraphModule>(with_edge_quantizers(state.float_graph, state.plan));
-  for (const auto& child : state.module->named_children()) register_module(child.key(), child.value());
-  for (const auto& own : state.module->named_parameters(false)) register_parameter(own.key(), own.value());
-  for (const auto& own : state.module->named_buffers(false)) register_buffer(own.key(), own.value());
+  state.module = std::make_shared<torch_ops::GraphModule>(with_edge_quantizers(state.float_graph, state.plan),
+                                                          state.derived->names());
+  adopt(*this, *state.module);
+  if (state.derived->module()) adopt(*this, *state.derived->module());
   state.quantizers = std::make_shared<torch::nn::Module>("quantizers");
   state.add_edges();
   state.add_weights();
@@ -289,6 +334,7 @@ Network::~Network() = default;
 std::vector<at::Tensor> Network::forward(const std::vector<at::Tensor>& inputs) {
   if (!state_->is_calibrated)
     throw Error("the ranges of activations are not known: calibrate the network first");
+  state_->begin_pass();
   return tensors_of(state_->module->run(typed_inputs(inputs), {}, state_->quantized_constants()));
 }
 
@@ -297,7 +343,8 @@ at::Tensor Network::forward(const at::Tensor& input) { return forward(std::vecto
 std::vector<at::Tensor> Network::forward_float(const std::vector<at::Tensor>& inputs) {
   state_->is_float = true;
   try {
-    auto outputs = tensors_of(state_->module->run(typed_inputs(inputs)));
+    state_->begin_pass();
+    auto outputs = tensors_of(state_->module->run(typed_inputs(inputs), {}, state_->derived_values));
     state_->is_float = false;
     return outputs;
   } catch (...) {
@@ -308,6 +355,10 @@ std::vector<at::Tensor> Network::forward_float(const std::vector<at::Tensor>& in
 
 void Network::calibrate(const std::vector<std::vector<at::Tensor>>& batches) {
   State& state = *state_;
+  {
+    const torch::NoGradGuard no_gradients;
+    state.begin_pass();
+  }
   if (!state.plan.edges.empty()) {
     if (batches.empty()) throw Error("calibrating needs samples, found none");
     const auto each = [&](const std::function<void(const std::vector<graph::Tensor>&)>& visit) {
@@ -333,6 +384,40 @@ void Network::calibrate(const std::vector<std::vector<at::Tensor>>& batches) {
   state.is_calibrated = true;
 }
 
+void Network::set_active(ActiveQuantizers active) { state_->active = active; }
+
+void Network::reestimate_batch_norm(const std::vector<std::vector<at::Tensor>>& batches) {
+  if (batches.empty()) throw Error("estimating batch norms needs samples, found none");
+  const torch::NoGradGuard no_gradients;
+  State& state = *state_;
+  for (const graph::Node& node : state.module->graph().nodes) {
+    if (!node.is("BatchNormalization")) continue;
+    at::Tensor sum, squares;
+    double count = 0;
+    const auto add = [&](const at::Tensor& made) {
+      const at::Tensor channels = made.transpose(0, 1).reshape({made.size(1), -1}).to(at::kDouble);
+      sum = sum.defined() ? sum + channels.sum(1) : channels.sum(1);
+      squares = squares.defined() ? squares + channels.square().sum(1) : channels.square().sum(1);
+      count += static_cast<double>(channels.size(1));
+    };
+    const auto watch = [&](const std::string& value, TypedTensor made) {
+      if (value == node.inputs[0]) add(made.tensor);
+      return made;
+    };
+    state.begin_pass();
+    const torch_ops::Plan::Constants instead = state.quantized_constants();
+    for (const std::vector<at::Tensor>& batch : batches) {
+      for (std::size_t i = 0; i < batch.size(); ++i) {
+        if (state.module->graph().inputs[i] == node.inputs[0]) add(batch[i]);
+      }
+      (void)state.module->run(typed_inputs(batch), watch, instead);
+    }
+    const at::Tensor mean = sum / count;
+    state.module->constant(node.inputs[3]).copy_(mean);
+    state.module->constant(node.inputs[4]).copy_((squares / count - mean.square()).clamp_min(0));
+  }
+}
+
 at::Tensor Network::penalty() const {
   at::Tensor sum = torch::zeros({});
   for (const QuantizedWeight& weight : state_->weights) {
@@ -346,7 +431,7 @@ std::vector<torch::optim::OptimizerParamGroup> Network::parameter_groups(const R
   for (const auto& parameter : named_parameters()) {
     if (parameter.key().starts_with("quantizers.")) continue;
     const bool is_weight = std::ranges::any_of(state_->weights, [&](const QuantizedWeight& weight) {
-      return state_->parameter(weight.value).is_same(parameter.value());
+      return state_->is_made_of(weight.value, parameter.value());
     });
     (is_weight ? decayed : others).push_back(parameter.value());
   }
@@ -358,6 +443,7 @@ Graph Network::freeze() {
   if (!state.is_calibrated)
     throw Error("the ranges of activations are not known: calibrate the network first");
   const torch::NoGradGuard no_gradients;
+  state.begin_pass();
   Graph graph = state.graph_of_now();
   for (QuantizedWeight& weight : state.weights) {
     const at::Tensor rows = state.rows_of(weight);

@@ -15,6 +15,10 @@
 // and biases of the float graph are parameters under their own names ("fc1.weight"), so a float checkpoint loads, and
 // the other way round; the quantizers' own parameters stand under "quantizers.". In every forward pass weights read as
 // quantized, by qat/weight_quantizer.h; activations by qat/activation_quantizer.h.
+//
+// Recurrent layers become cells of plain operators, one for each step of the example (graph::unroll_recurrent), with
+// quantizers on everything inside: on what goes into the products and on what the gates multiply as the recipe says, on
+// sums and states with eight bits. The frozen graph has them too, so that QONNX's tools execute it.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -34,6 +38,20 @@ struct NetworkOptions {
   double penalty_weight = 1e-3;  ///< lambda of A2Q's regulariser
   /// Constrains the first and the last layer's accumulators too; they keep 8-bit weights and inputs all the same.
   bool all_layers = false;
+};
+
+/// Which quantizers work; the others pass values on.
+struct ActiveQuantizers {
+  bool weights = true;  ///< and biases, where activations are quantized too
+  bool activations = true;
+};
+
+/// Quantizers that come in one after another, by the number of the step: network.set_active(schedule.at(step)).
+struct QuantizerSchedule {
+  std::int64_t weights_from = 0, activations_from = 0;
+  ActiveQuantizers at(std::int64_t step) const {
+    return {.weights = step >= weights_from, .activations = step >= activations_from};
+  }
 };
 
 /// What became of one layer's accumulator, from its codes of now.
@@ -62,6 +80,13 @@ class Network : public torch::nn::Module {
   /// Scales of activations by the recipe's search, from samples that run through the float network; then budgets and,
   /// for constrained layers, the projection of the weights into them (EP-init). Before the first forward pass.
   void calibrate(const std::vector<std::vector<at::Tensor>>& batches);
+
+  /// From now on, in forward(). All of them work at first; frozen graphs have all.
+  void set_active(ActiveQuantizers active);
+
+  /// Mean and variance of every batch norm that the recipe keeps, from these samples, with the quantizers that work now:
+  /// one after another, each behind those before it as they are then. Throws Error where there are no samples.
+  void reestimate_batch_norm(const std::vector<std::vector<at::Tensor>>& batches);
 
   /// The regulariser of all constrained layers, lambda included; 0 where there is none.
   at::Tensor penalty() const;

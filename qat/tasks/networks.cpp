@@ -1,10 +1,7 @@
 #include "qat/tasks/networks.h"
 
 #include <ATen/ATen.h>
-#include <torch/nn/functional/pixelshuffle.h>
 #include <torch/nn/modules/activation.h>
-#include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/pixelshuffle.h>
 #include <torch/nn/modules/pooling.h>
 
 #include <cmath>
@@ -55,19 +52,16 @@ Sequential digits_cnn(const Normalise& normalise) {
   return net;
 }
 
-Sequential espcn() {
-  Sequential net;
-  net->push_back("normalise", Normalise(127.5, 1 / 127.5));
-  net->push_back("conv1", same_conv(1, 32, 5));
-  net->push_back("relu1", ReLU());
-  net->push_back("conv2", same_conv(32, 32, 3));
-  net->push_back("relu2", ReLU());
-  net->push_back("conv3", same_conv(32, 16, 3));
-  net->push_back("relu3", ReLU());
-  net->push_back("conv4", same_conv(16, 9, 3));
-  net->push_back("pixels", torch::nn::PixelShuffle(3));
-  net->push_back("unnormalise", Normalise(-1, 127.5));
-  return net;
+EspcnImpl::EspcnImpl()
+    : conv1(register_module("conv1", same_conv(1, 32, 5))),
+      conv2(register_module("conv2", same_conv(32, 32, 3))),
+      conv3(register_module("conv3", same_conv(32, 16, 3))),
+      conv4(register_module("conv4", same_conv(16, 9, 3))) {}
+
+at::Tensor EspcnImpl::forward(const at::Tensor& pixels) {
+  const at::Tensor x = (pixels - 127.5) * (1 / 127.5);
+  const at::Tensor features = at::relu(conv3(at::relu(conv2(at::relu(conv1(x))))));
+  return (at::pixel_shuffle(conv4(features) + x, 3) + 1) * 127.5;
 }
 
 LineReaderImpl::LineReaderImpl(const Normalise& normalise_with)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/rnn.h>
 
@@ -25,8 +26,14 @@ torch::nn::Sequential mlp(const Normalise& normalise, const std::vector<std::int
 torch::nn::Sequential digits_cnn(const Normalise& normalise);
 
 /// ESPCN (arXiv:1609.05158), x3: pixels 0..255 [N, 1, h, w] to [N, 1, 3h, 3w]. Convolutions of 5x5, 3x3, 3x3 and a
-/// last one to nine channels that become pixels.
-torch::nn::Sequential espcn();
+/// last one to nine channels, to which the small picture is added before they become pixels: what is learned is the
+/// difference from repeated pixels.
+struct EspcnImpl : torch::nn::Module {
+  EspcnImpl();
+  at::Tensor forward(const at::Tensor& pixels);
+  torch::nn::Conv2d conv1, conv2, conv3, conv4;
+};
+TORCH_MODULE(Espcn);
 
 /// Columns of pixels [N, T, 8] to scores [N, T, 11] of the digits and, last, the blank: an LSTM in both directions of 32
 /// units each, "fc" (as arXiv:1807.04093 reads lines of text).

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "models/graph/graph.h"
+
 namespace crumb::qat {
 
 /// Samples along axis 0.
@@ -30,12 +32,13 @@ struct Pace {
 struct Task {
   std::string network;     ///< "mlp"
   std::string metric;      ///< "accuracy"
-  std::string stands_for;  ///< whose table it is a miniature of
+  std::string stands_for;  ///< whose table it is a miniature of; "" of a network from a file
   TensorPair train, test;
   std::shared_ptr<torch::nn::Module> module;  ///< takes raw inputs; its weights follow from the seed
   std::function<at::Tensor(const at::Tensor& inputs)> forward;
+  std::function<graph::Graph()> graph;  ///< the module of now as a graph; empty: it is captured
   std::function<at::Tensor(const at::Tensor& outputs, const at::Tensor& targets)> loss;
-  /// Of all test samples at once; more is better.
+  /// Of all test samples at once.
   std::function<double(const at::Tensor& outputs, const at::Tensor& targets)> score;
   Pace float_pace, quantized_pace;
 };

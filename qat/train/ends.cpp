@@ -5,6 +5,7 @@
 
 #include "models/graph/quantize/operators.h"
 #include "models/graph/quantize/plan.h"
+#include "models/graph/recurrent_cell.h"
 #include "quant/recipe/name_pattern.h"
 
 namespace crumb::qat {
@@ -12,6 +13,7 @@ namespace {
 
 struct WeightedNode {
   std::string weight, data;
+  bool is_recurrent = false;
 };
 
 std::vector<WeightedNode> weighted_nodes(const graph::Graph& graph) {
@@ -20,7 +22,8 @@ std::vector<WeightedNode> weighted_nodes(const graph::Graph& graph) {
   for (const graph::Node& node : graph.nodes) {
     for (const graph::WeightInput& input : graph::weight_inputs(graph, node, constants)) {
       if (input.is_embedding || !graph.constant(node.inputs[input.input])) continue;
-      found.push_back({node.inputs[input.input], node.inputs[input.input == 0 ? 1 : 0]});
+      found.push_back({node.inputs[input.input], node.inputs[input.input == 0 ? 1 : 0],
+                       graph::cell_part(node).has_value()});
       break;
     }
   }
@@ -50,6 +53,11 @@ Recipe with_eight_bit_ends(Recipe recipe, const graph::Graph& captured) {
   for (const WeightedNode& end : ends) {
     if (is_named(recipe, end.weight)) continue;
     Rule rule{.match = {.name = {escape_glob(end.weight)}}, .weights = QuantSpec::parse("int8:channel")};
+    if (end.is_recurrent) {
+      rule.weights.reset();
+      rule.leaves_weights = true;
+      if (!recipe.activations) continue;
+    }
     if (recipe.activations) {
       const bool nonnegative = graph::is_nonnegative(graph, links, end.data);
       rule.activations.emplace(QuantSpec::parse_activations(nonnegative ? "uint8:tensor" : "int8:tensor"));

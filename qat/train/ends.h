@@ -7,7 +7,8 @@
 namespace crumb::qat {
 
 /// The recipe with rules behind its own: int8 weights with a scale for each channel, and, where the recipe quantizes
-/// activations, 8-bit integers as inputs, for the first and the last operator that multiplies by weights. Where the
+/// activations, 8-bit integers as inputs, for the first and the last operator that multiplies by weights. An unrolled
+/// recurrent layer has its weights from the recipe, as FINN-L has it (arXiv:1807.04093), and 8-bit inputs. Where the
 /// recipe keeps weights, and where a rule of its own names such a weight, it stays.
 Recipe with_eight_bit_ends(Recipe recipe, const graph::Graph& captured);
 

@@ -9,6 +9,11 @@ namespace crumb::qat {
 
 /// Without the folder of data: the same data may lie elsewhere.
 inline nlohmann::ordered_json request_json(const TrainRequest& request) {
+  nlohmann::ordered_json own;
+  if (request.own) {
+    own = {
+        {"name", request.own->name}, {"loss", request.own->loss}, {"fingerprint", request.own->fingerprint}};
+  }
   return {{"task", request.task},
           {"network", request.network},
           {"recipe", to_yaml(request.recipe)},
@@ -16,8 +21,11 @@ inline nlohmann::ordered_json request_json(const TrainRequest& request) {
           {"all_layers", request.all_layers},
           {"epochs", request.epochs},
           {"float_epochs", request.float_epochs},
+          {"batch", request.batch},
+          {"rate", request.rate},
           {"seed", request.seed},
-          {"wrap_bits", request.wrap_bits}};
+          {"wrap_bits", request.wrap_bits},
+          {"own", own}};
 }
 
 }  // namespace crumb::qat

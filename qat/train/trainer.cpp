@@ -10,9 +10,11 @@
 #include <optional>
 
 #include "formats/io/interrupt.h"
+#include "models/graph/passes/passes.h"
 #include "models/torch/capture/capture.h"
 #include "models/torch/execute/typed_tensor.h"
 #include "qat/network.h"
+#include "qat/tasks/own_task.h"
 #include "qat/tasks/task.h"
 #include "qat/train/ends.h"
 #include "qat/train/fit.h"
@@ -53,7 +55,12 @@ class Run {
   Run(const TrainRequest& request, const TrainHooks& hooks)
       : request_(request),
         hooks_(hooks),
-        task_(make_task(request.task, request.network, request.data, request.seed)) {
+        task_(request.own ? own_task(*request.own)
+                          : make_task(request.task, request.network, request.data, request.seed)) {
+    for (Pace* pace : {&task_.float_pace, &task_.quantized_pace}) {
+      if (request.batch > 0) pace->batch = request.batch;
+    }
+    if (request.rate > 0) task_.quantized_pace.rate = request.rate;
     if (request.epochs >= 0) task_.quantized_pace.epochs = request.epochs;
     if (request.float_epochs >= 0) task_.float_pace.epochs = request.float_epochs;
     total_steps_ = task_.float_pace.epochs * steps_of(task_, task_.float_pace) +
@@ -71,7 +78,8 @@ class Run {
     if (state_.phase == "float") run_float();
     for (const auto& parameter : task_.module->named_parameters()) {
       outcome_.float_weights.emplace_back(
-          parameter.key(), torch_ops::to_constant(torch_ops::typed(parameter.value().detach().clone())));
+          parameter.key(),
+          torch_ops::to_constant(torch_ops::typed(parameter.value().detach().to(at::kFloat).clone())));
     }
     run_quantized();
     outcome_.metric = task_.metric;
@@ -131,9 +139,7 @@ class Run {
   std::shared_ptr<Network> make_network() {
     const std::lock_guard lock(capture_mutex());
     task_.module->eval();
-    graph::Graph graph =
-        models::capture(*task_.module, {task_.train.inputs.narrow(0, 0, 5)},
-                        [&](const models::Tensors& x) { return models::Tensors{task_.forward(x[0])}; });
+    graph::Graph graph = graph::unroll_recurrent(task_.graph ? task_.graph() : captured());
     outcome_.recipe = request_.eight_bit_ends ? with_eight_bit_ends(request_.recipe, graph) : request_.recipe;
     auto network = std::make_shared<Network>(std::move(graph), outcome_.recipe,
                                              NetworkOptions{.all_layers = request_.all_layers});
@@ -144,6 +150,11 @@ class Run {
     }
     network->calibrate(batches);
     return network;
+  }
+
+  graph::Graph captured() const {
+    return models::capture(*task_.module, {task_.train.inputs.narrow(0, 0, 5)},
+                           [&](const models::Tensors& x) { return models::Tensors{task_.forward(x[0])}; });
   }
 
   void learn(const Learner& learner, torch::nn::Module* network) {

@@ -8,20 +8,24 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "models/graph/graph.h"
+#include "qat/train/own_network.h"
 #include "quant/recipe/recipe.h"
 
 namespace crumb::qat {
 
 inline constexpr std::string_view kTasks[] = {"digits", "jets", "ocr", "sr"};
+inline constexpr std::string_view kOwnTask = "own";
 
 struct TrainRequest {
-  std::string task;            ///< of kTasks
+  std::string task;  ///< of kTasks; kOwnTask: `own`
+  std::shared_ptr<const OwnNetwork> own;
   std::string network;         ///< of the task's; empty: its first
   std::filesystem::path data;  ///< the folder with data files
   Recipe recipe;
@@ -30,6 +34,8 @@ struct TrainRequest {
   bool all_layers = false;  ///< the recipe's accumulator is for those two as well
   int epochs = -1;          ///< with quantizers; -1: the task's own
   int float_epochs = -1;    ///< before; -1: the task's own
+  std::int64_t batch = 0;   ///< samples of a step; 0: the task's own
+  double rate = 0;          ///< of learning, with quantizers, where the cosine begins; 0: the task's own
   std::uint64_t seed = 0;
   /// Registers in which the products of the inner layers are added up, wrapping around, on the test set, when training
   /// is over.
@@ -66,10 +72,10 @@ struct WrappedMetric {
 };
 
 struct TrainOutcome {
-  std::string metric;  ///< "accuracy", "psnr", "character accuracy"
+  std::string metric;  ///< "accuracy", "psnr", "character accuracy", "mse" (less is better)
   double float_metric = 0, quantized_metric = 0;
   int epochs = 0, float_epochs = 0;
-  std::string network, stands_for;  ///< of which paper's table it is a miniature
+  std::string network, stands_for;  ///< of which paper's table it is a miniature; "": of none
   Recipe recipe;                    ///< with the rules for the first and the last layer
   graph::Graph quantized;
   std::vector<std::pair<std::string, graph::Tensor>> float_weights;  ///< by name

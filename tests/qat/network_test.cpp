@@ -251,4 +251,69 @@ TEST_CASE("qat network: parameter groups") {
   CHECK(decay(2) == 0);
 }
 
+/// Linear layers on three axes, and an attention whose projections are parts of one parameter.
+struct Block : torch::nn::Module {
+  torch::nn::MultiheadAttention attention{nullptr};
+  torch::nn::Linear up{nullptr}, down{nullptr};
+  Block() {
+    attention = register_module("attention", torch::nn::MultiheadAttention(8, 2));
+    up = register_module("up", torch::nn::Linear(8, 16));
+    down = register_module("down", torch::nn::Linear(torch::nn::LinearOptions(16, 8).bias(false)));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor t = x.transpose(0, 1);
+    const at::Tensor a = (t + std::get<0>(attention->forward(t, t, t))).transpose(0, 1);
+    return (a + down(torch::relu(up(a)))).mean(1);
+  }
+};
+
+TEST_CASE("qat network: what is computed from parameters leaves them their names and shapes") {
+  torch::manual_seed(8);
+  const at::Tensor x = torch::randn({16, 5, 8}), y = torch::randint(8, {16});
+  for (const char* text : {"weights: int4:channel\nactivations: int6:tensor\n", "weights: int8:channel\n",
+                           "weights: int4:channel\nactivations: uint4:tensor\naccumulator: 12:a2q_plus\n"}) {
+    CAPTURE(text);
+    auto block = std::make_shared<Block>();
+    block->eval();
+    Network network(crumb::models::capture(*block, {x}), recipe_of(text));
+    std::map<std::string, std::vector<std::int64_t>> wanted, found;
+    for (const auto& own : block->named_parameters()) wanted[own.key()] = own.value().sizes().vec();
+    for (const auto& own : network.named_parameters()) {
+      if (!own.key().starts_with("quantizers.")) found[own.key()] = own.value().sizes().vec();
+    }
+    CHECK(found == wanted);
+
+    // A checkpoint of the float module loads, and the module loads the network's.
+    auto other = std::make_shared<Block>();
+    other->eval();
+    std::stringstream saved;
+    torch::save(other, saved);
+    torch::serialize::InputArchive archive;
+    archive.load_from(saved);
+    network.load(archive);
+    {
+      const torch::NoGradGuard no_gradients;
+      CHECK(at::allclose(network.forward_float({x}).at(0), other->forward(x), 1e-4, 1e-5));
+    }
+
+    network.calibrate({{x}});
+    const double before = train(network, x, y, 1);
+    CHECK(train(network, x, y, 20) < before);
+    network.eval();
+    const torch::NoGradGuard no_gradients;
+    const at::Tensor expected = network.forward(x);
+    const at::Tensor made = outputs_of(network.freeze(), x);
+    CHECK_MESSAGE(at::equal(made, expected), (made - expected).abs().max().item<double>());
+
+    std::stringstream trained;
+    torch::serialize::OutputArchive out;
+    network.save(out);
+    out.save_to(trained);
+    torch::serialize::InputArchive back;
+    back.load_from(trained);
+    block->load(back);
+    CHECK(at::allclose(network.forward_float({x}).at(0), block->forward(x), 1e-4, 1e-5));
+  }
+}
+
 }  // namespace

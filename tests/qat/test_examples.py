@@ -45,7 +45,12 @@ def weight_codes(path):
 
 
 @pytest.mark.parametrize(
-    "name, shape, least", [("digits_mlp_a2q_plus", (-1, 64), 0.95), ("digits_cnn_minifloat", (-1, 1, 8, 8), 0.95)]
+    "name, shape, least",
+    [
+        ("digits_mlp_a2q_plus", (-1, 64), 0.95),
+        ("digits_cnn_minifloat", (-1, 1, 8, 8), 0.95),
+        ("digits_bilstm", (-1, 8, 8), 0.93),
+    ],
 )
 def test_an_example(crumb, crumb_bin, engine, digits, tmp_path, name, shape, least):
     from qonnx.core.modelwrapper import ModelWrapper

@@ -64,6 +64,12 @@ Graph fold_transposes(Graph graph);
 /// and outputs, whose layout stays. With `inputs_too` inputs that would be transposed are channels-last themselves.
 Graph channels_last(Graph graph, bool inputs_too = false);
 
+/// LSTM, GRU and RNN over a number of steps that is known become cells of Gemm, Add, Sigmoid, Tanh and Mul, one for each
+/// step, whose weights have PyTorch's layout and, where they were captured, its names. What is unusual stays:
+/// activations of other kinds, peepholes, lengths of sequences, more than 4096 steps. Each cell's part says so in its
+/// metadata (recurrent_cell.h).
+Graph unroll_recurrent(Graph graph);
+
 /// Nodes are called <Op>_<number>, values global_in, global_out, <Op>_<number>_out0, <Op>_<number>_param1 as in
 /// QONNX's own tools; inputs and outputs keep their names where they begin with a letter and hold no odd character.
 Graph readable_names(Graph graph);

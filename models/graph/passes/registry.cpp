@@ -40,6 +40,8 @@ constexpr Pass kPasses[] = {
     {"fold-transposes", "transposes of constants into the constants", plain<fold_transposes>},
     {"channels-last", "convolutions and pools with channels last, as hls4ml wants them", last<false>},
     {"channels-last-inputs", "channels-last, and the inputs with it", last<true>},
+    {"unroll-recurrent", "LSTM, GRU and RNN as cells of plain operators, step by step",
+     plain<unroll_recurrent>},
     {"readable-names", "short unique names for nodes and values", plain<readable_names>},
     {"opset-13", "as operator set 13 of ONNX writes it, which most tools take", at_opset<13>},
     {"opset-17", "as operator set 17 of ONNX writes it", at_opset<17>},

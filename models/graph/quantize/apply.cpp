@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "formats/io/text.h"
 #include "models/graph/edit.h"
@@ -62,13 +63,11 @@ void quantize_edge(Graph& graph, const PlannedEdge& edge) {
   graph.nodes.push_back(std::move(quantizer));
 }
 
-void quantize_bias_of(Graph& graph, const QuantPlan& plan, const PlannedBias& bias) {
-  const auto node = std::ranges::find_if(graph.nodes, [&](const Node& candidate) {
-    return !candidate.outputs.empty() && candidate.outputs[0] == bias.made_by;
-  });
+/// The quantized bias, as a value.
+std::string add_quantized_bias(Graph& graph, const QuantPlan& plan, const PlannedBias& bias) {
   const Tensor* old = graph.constant(bias.value);
   const auto weight = graph.quantized.find(bias.weight);
-  if (node == graph.nodes.end() || !old || weight == graph.quantized.end()) {
+  if (!old || weight == graph.quantized.end()) {
     throw Error("the plan's bias " + quote_text(bias.value) + " is not in the graph");
   }
   const BiasValues made = quantize_bias(*old, weight->second, plan.edges[bias.edge].scale, bias.bits);
@@ -80,10 +79,38 @@ void quantize_bias_of(Graph& graph, const QuantPlan& plan, const PlannedBias& bi
                  true, false);
   import_qonnx(graph, quantizer);
   const std::string name = add_value(graph, bias.value + "_quantized", value_of(made.values));
-  node->inputs[bias.input] = name;
   quantizer.name = graph.unused_node_name(bias.value + "_quant");
   quantizer.outputs = {name};
   graph.nodes.push_back(std::move(quantizer));
+  return name;
+}
+
+/// What is added at one scale everywhere becomes one value, for all who take it: the cells of a recurrent layer have
+/// one bias, and the first of them may add it without a product. What has several scales becomes a value for each.
+void quantize_biases(Graph& graph, const QuantPlan& plan) {
+  const auto like = [&](const PlannedBias& a, const PlannedBias& b) {
+    return a.weight == b.weight && a.bits == b.bits && plan.edges[a.edge].scale == plan.edges[b.edge].scale;
+  };
+  std::map<std::string, std::vector<const PlannedBias*>> by_value;
+  for (const PlannedBias& bias : plan.biases) by_value[bias.value].push_back(&bias);
+  for (const auto& [value, biases] : by_value) {
+    if (std::ranges::all_of(biases, [&](const PlannedBias* bias) { return like(*bias, *biases[0]); })) {
+      const std::string made = add_quantized_bias(graph, plan, *biases[0]);
+      replace_uses(graph, value, made);
+      continue;
+    }
+    for (const PlannedBias* bias : biases) {
+      const auto node = std::ranges::find_if(graph.nodes, [&](const Node& candidate) {
+        return !candidate.outputs.empty() && candidate.outputs[0] == bias->made_by;
+      });
+      if (node == graph.nodes.end()) {
+        throw Error("the plan's bias " + quote_text(bias->value) + " is not in the graph");
+      }
+      const auto index = node - graph.nodes.begin();
+      const std::string made = add_quantized_bias(graph, plan, *bias);
+      graph.nodes[static_cast<std::size_t>(index)].inputs[bias->input] = made;
+    }
+  }
 }
 
 }  // namespace
@@ -145,7 +172,7 @@ BiasValues quantize_bias(const Tensor& bias, const QuantizedConstant& weight, fl
 Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options) {
   quantize_constants(graph, plan, options.threads);
   for (const PlannedEdge& edge : plan.edges) quantize_edge(graph, edge);
-  for (const PlannedBias& bias : plan.biases) quantize_bias_of(graph, plan, bias);
+  quantize_biases(graph, plan);
   graph = sorted(std::move(graph));
   drop_unused(graph);
   return graph;

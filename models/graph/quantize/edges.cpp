@@ -5,6 +5,7 @@
 #include <set>
 
 #include "formats/io/text.h"
+#include "models/graph/recurrent_cell.h"
 
 namespace crumb::graph {
 namespace {
@@ -13,6 +14,25 @@ bool is_quantized_already(const Node& node) {
   return is_quantizer(node) || node.is("DequantizeLinear") || node.is("Trunc", kQonnxDomain) ||
          node.is("MultiThreshold", kQonnxDomain);
 }
+
+/// All gates of a recurrent cell are quantized as one, before they are split.
+bool splits_gates(const Node& node) {
+  const auto part = cell_part(node);
+  return part && part->part == "gates";
+}
+
+/// Sums and states inside of a recurrent cell, which go into sigmoid and tanh, or from step to step: tables of 256
+/// entries, and registers that drift in fewer bits.
+bool is_wide(const CellPart& part) {
+  static constexpr std::string_view kWide[] = {"sum", "share", "state", "change"};
+  return std::ranges::find(kWide, part.part) != std::end(kWide);
+}
+
+/// A rule that names a part of a cell is about what that gives; one that names its products, about what they take in, as
+/// elsewhere.
+bool is_ruled_by_output(const Node& node) { return cell_part(node) && !node.is("Gemm"); }
+
+constexpr const char* kWideNumber = "int8";
 
 /// A value that somebody wants quantized.
 struct Wanted {
@@ -65,7 +85,8 @@ class EdgePlanner {
  private:
   void want_inputs(std::size_t index) {
     const Node& node = graph_.nodes[index];
-    const RuledActivations& ruled = rules_.nodes[index];
+    const RuledActivations usual{.spec = recipe_.activations};
+    const RuledActivations& ruled = is_ruled_by_output(node) ? usual : rules_.nodes[index];
     if (ruled.skips) return;
     const ActivationInputs wanted = activation_inputs(graph_, node, constants_);
     std::vector<std::string> sharing;
@@ -116,7 +137,7 @@ class EdgePlanner {
     const Node& node = graph_.nodes[index];
     const RuledActivations& ruled = rules_.nodes[index];
     if (ruled.rule < 0 || ruled.skips || node.outputs.empty() || node.outputs[0].empty()) return;
-    if (!activation_inputs(graph_, node, constants_).inputs.empty()) return;
+    if (!is_ruled_by_output(node) && !activation_inputs(graph_, node, constants_).inputs.empty()) return;
     if (constants_.contains(node.outputs[0]) || is_quantized_already(node)) return;
     const Sources sources = sources_of(graph_, links_, constants_, node.outputs[0]);
     for (const std::string& value : sources.values) {
@@ -149,8 +170,22 @@ class EdgePlanner {
     return edges;
   }
 
+  std::optional<CellPart> cell_part_of(const std::string& value) const {
+    const std::size_t producer = links_.producer(value);
+    return producer == Links::kNone ? std::nullopt : cell_part(graph_.nodes[producer]);
+  }
+
   PlannedEdge edge_of(const std::string& value, const Wanted& wanted) {
     PlannedEdge edge{.value = value, .spec = wanted.spec, .wanted_by = wanted.by};
+    const auto part = cell_part_of(value);
+    if (part && is_wide(*part) && wanted.rule < 0 && wanted.spec.number->grid != Grid::kMinifloat &&
+        wanted.spec.number->bits < 8) {
+      edge.spec.number = find_number_format(kWideNumber);
+      edge.spec.range = edge.spec.number->default_range();
+      edge.spec.zero = ZeroPoint::kNone;
+      has_wide_ = true;
+      return edge;
+    }
     for (const std::string& other : wanted.others) {
       notes_.push_back(quote_text(value) + " is wanted as " + other + " too, and gets " +
                        wanted.spec.to_string());
@@ -187,6 +222,14 @@ class EdgePlanner {
         groups.join(first, found->second);
       }
     }
+    // A cell's part has one scale in all steps.
+    std::map<std::string, std::size_t> firsts;
+    for (std::size_t i = 0; i < edges.size(); ++i) {
+      const auto part = cell_part_of(edges[i].value);
+      if (!part) continue;
+      const auto [first, is_new] = firsts.emplace(part->cell + "/" + part->part, i);
+      if (!is_new) groups.join(first->second, i);
+    }
     std::map<std::size_t, std::size_t> numbers;
     for (std::size_t i = 0; i < edges.size(); ++i) {
       edges[i].scale_group = numbers.emplace(groups.find(i), numbers.size()).first->second;
@@ -194,6 +237,10 @@ class EdgePlanner {
   }
 
   void note_twins(const std::vector<PlannedEdge>& edges) {
+    if (has_wide_) {
+      notes_.push_back(std::string("sums and states inside of recurrent cells get ") + kWideNumber +
+                       "; a rule that names their nodes gives them another spec");
+    }
     std::map<std::string, std::vector<std::string>> twins;
     for (const PlannedEdge& edge : edges) {
       if (edge.is_signed_twin) twins[std::string(edge.spec.number->name)].push_back(edge.value);
@@ -219,6 +266,7 @@ class EdgePlanner {
   std::map<std::string, Wanted> wanted_;
   std::set<std::string> kept_;
   std::vector<std::vector<std::string>> shared_;
+  bool has_wide_ = false;
 };
 
 }  // namespace
@@ -242,7 +290,7 @@ Sources sources_of(const Graph& graph, const Links& links, const Constants& cons
     if (node.is("Concat")) {
       sources.joined = true;
       open.insert(open.end(), node.inputs.begin(), node.inputs.end());
-    } else if (moves_elements(graph, node)) {
+    } else if (moves_elements(graph, node) || splits_gates(node)) {
       open.push_back(node.inputs[0]);
     } else {
       sources.values.push_back(next);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "models/graph/edit.h"
+#include "models/graph/recurrent_cell.h"
 
 namespace crumb::graph {
 namespace {
@@ -61,6 +62,16 @@ bool picks_elements(const Graph& graph, const Node& node) {
   return is_one_of(node, kPick) || moves_elements(graph, node);
 }
 
+/// Inside of a recurrent cell: what sigmoid and tanh take in, and what gates are multiplied with. Sums stay sums.
+ActivationInputs cell_inputs(const Node& node, std::vector<std::size_t> floats) {
+  static constexpr std::string_view kTake[] = {"Sigmoid", "Tanh", "Relu", "Mul", "Gemm"};
+  const auto part = cell_part(node);
+  const bool takes = is_one_of(node, kTake) || (node.is("Sub") && part->part == "change");
+  if (!takes) return {};
+  if (node.is("Gemm")) std::erase_if(floats, [](std::size_t i) { return i > 1; });
+  return {.inputs = std::move(floats)};
+}
+
 }  // namespace
 
 Constants::Constants(const Graph& graph) {
@@ -106,6 +117,7 @@ ActivationInputs activation_inputs(const Graph& graph, const Node& node, const C
   static constexpr std::string_view kAverage[] = {"AveragePool", "GlobalAveragePool"};
   std::vector<std::size_t> floats = changing_floats(graph, node, constants);
   if (floats.empty()) return {};
+  if (cell_part(node)) return cell_inputs(node, std::move(floats));
   if (is_one_of(node, kMultiply)) {
     const bool takes_bias = !node.is("MatMul") && !node.is("Einsum");
     if (takes_bias) std::erase_if(floats, [](std::size_t i) { return i > 1; });

@@ -56,13 +56,26 @@ std::string unsupported_nodes(const Graph& graph) {
   return text;
 }
 
-GraphModule::GraphModule(Graph graph)
+Graph graph_of_now(const GraphModule& module) {
+  Graph graph = module.graph();
+  for (auto& [name, constant] : graph.initializers) {
+    if (graph::is_float(constant.type()))
+      constant = to_constant({module.constant(name).detach(), constant.type()});
+  }
+  return graph;
+}
+
+GraphModule::GraphModule(Graph graph, const std::set<std::string>& given)
     : torch::nn::Module("graph"), graph_(graph::fold_quantized(std::move(graph))) {
   if (const std::string nodes = unsupported_nodes(graph_); !nodes.empty()) {
     throw Error("operators that are not supported: " + nodes);
   }
   const std::set<std::string> steering = steering_constants(graph_);
   for (const auto& [name, constant] : graph_.initializers) {
+    if (given.contains(name)) {
+      constants_[name] = to_typed(constant);
+      continue;
+    }
     add_constant(name, constant,
                  graph::is_float(constant.type()) && constant.rank() > 0 && !steering.contains(name));
   }

@@ -12,6 +12,7 @@
 #include <torch/nn/module.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,9 @@ inline constexpr const char* kBuffersKey = "crumb.buffers";
 
 class GraphModule : public torch::nn::Module {
  public:
-  /// Throws Error naming every node that has no kernel, with type and domain.
-  explicit GraphModule(graph::Graph graph);
+  /// Throws Error naming every node that has no kernel, with type and domain. `given`: constants that every run gets
+  /// by `instead`; they are neither parameters nor buffers.
+  explicit GraphModule(graph::Graph graph, const std::set<std::string>& given = {});
 
   /// Called with every value that a node made; may replace it.
   using Watch = Plan::Watch;
@@ -59,6 +61,9 @@ class GraphModule : public torch::nn::Module {
   Plan::Constants constants_;  ///< the registered tensors themselves
   std::optional<Plan> plan_, frozen_;
 };
+
+/// The module's graph with the parameters of now as its initializers.
+graph::Graph graph_of_now(const GraphModule& module);
 
 /// The nodes that nobody can compute: "node 'a' (If), node 'b' (my.domain::Foo)"; empty where there are none.
 std::string unsupported_nodes(const graph::Graph& graph);

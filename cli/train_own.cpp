@@ -1,0 +1,141 @@
+#include "cli/train_own.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/array_files.h"
+#include "formats/crumb_file/checksum.h"
+#include "formats/io/mapped_file.h"
+#include "formats/io/text.h"
+#include "models/graph/crumb/crumb_graph.h"
+#include "models/graph/onnx/read.h"
+
+namespace crumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::Tensor;
+
+constexpr std::int64_t kHoldOutEvery = 5;
+constexpr std::string_view kLosses[] = {"ce", "mse"};
+
+/// The samples whose numbers are wanted.
+template <class Wanted>
+Tensor samples_of(const Tensor& tensor, const Wanted& wanted) {
+  std::vector<std::int64_t> shape = tensor.shape();
+  const std::int64_t samples = shape[0];
+  const std::size_t each = tensor.bytes().size() / static_cast<std::size_t>(samples);
+  std::vector<std::byte> bytes;
+  shape[0] = 0;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    if (!wanted(i)) continue;
+    const auto sample = tensor.bytes().subspan(static_cast<std::size_t>(i) * each, each);
+    bytes.insert(bytes.end(), sample.begin(), sample.end());
+    ++shape[0];
+  }
+  return Tensor(tensor.type(), std::move(shape), std::move(bytes));
+}
+
+void hold_out(qat::OwnNetwork& own, const OwnNetworkFlags& flags) {
+  const auto samples = [](const Tensor& tensor) { return tensor.rank() == 0 ? 0 : tensor.shape()[0]; };
+  if (samples(own.inputs) != samples(own.targets)) {
+    throw Error("--data " + quote_text(flags.data) + " holds " + std::to_string(samples(own.inputs)) +
+                " samples along axis 0, --labels " + quote_text(flags.labels) + " " +
+                std::to_string(samples(own.targets)));
+  }
+  if (samples(own.inputs) < kHoldOutEvery) {
+    throw Error(
+        "--data " + quote_text(flags.data) + " holds " + std::to_string(samples(own.inputs)) +
+        " samples: every fifth is held out for validation, so five are needed; or give --valid X.npy Y.npy");
+  }
+  const auto is_held_out = [](std::int64_t i) { return i % kHoldOutEvery == kHoldOutEvery - 1; };
+  const auto trains = [&](std::int64_t i) { return !is_held_out(i); };
+  own.test_inputs = samples_of(own.inputs, is_held_out);
+  own.test_targets = samples_of(own.targets, is_held_out);
+  own.inputs = samples_of(own.inputs, trains);
+  own.targets = samples_of(own.targets, trains);
+}
+
+void check_input(const qat::OwnNetwork& own, const std::string& model) {
+  if (own.graph.inputs.size() != 1) {
+    std::string names;
+    for (const std::string& input : own.graph.inputs)
+      names += (names.empty() ? "" : ", ") + quote_text(input);
+    throw Error(quote_text(model) + " takes " + std::to_string(own.graph.inputs.size()) + " inputs (" +
+                names + "); crumb train takes networks with one");
+  }
+  const graph::Value* input = own.graph.find(own.graph.inputs[0]);
+  for (const auto& [tensor, flag] :
+       {std::pair(&own.inputs, "--data"), std::pair(&own.test_inputs, "--valid")}) {
+    if (input && input->type != graph::ElementType::kUnknown && input->type != tensor->type()) {
+      throw Error(std::string(flag) + ": input " + quote_text(own.graph.inputs[0]) + " of " +
+                  quote_text(model) + " is " + std::string(graph::name_of(input->type)) + ", found " +
+                  std::string(graph::name_of(tensor->type())));
+    }
+  }
+}
+
+}  // namespace
+
+void add_own_network_flags(CLI::App& verb, OwnNetworkFlags& flags) {
+  verb.add_option("--data", flags.data, "Of MODEL: inputs to train by, samples along axis 0")
+      ->type_name("X.npy");
+  verb.add_option("--labels", flags.labels, "Of MODEL: classes (ce) or what it shall give (mse)")
+      ->type_name("Y.npy");
+  verb.add_option("--loss", flags.loss, "Of MODEL: ce (cross entropy) or mse (mean squared error)");
+  verb.add_option("--valid", flags.valid, "Of MODEL: samples to score by (every fifth of those above)")
+      ->type_name("X.npy Y.npy")
+      ->expected(2);
+}
+
+bool is_own_network(const std::string& task) {
+  std::error_code error;
+  const fs::path extension = fs::path(task).extension();
+  return extension == ".onnx" || extension == ".crumb" || fs::is_regular_file(task, error);
+}
+
+std::shared_ptr<const qat::OwnNetwork> read_own_network(const std::string& model,
+                                                        const OwnNetworkFlags& flags) {
+  for (const auto& [value, flag] :
+       {std::pair(&flags.data, "--data X.npy"), std::pair(&flags.labels, "--labels Y.npy"),
+        std::pair(&flags.loss, "--loss ce|mse")}) {
+    if (value->empty()) throw usage_error("training " + quote_text(model) + " needs " + flag);
+  }
+  if (std::ranges::find(kLosses, flags.loss) == std::end(kLosses)) {
+    throw usage_error("--loss " + quote_text(flags.loss) +
+                      ": expected ce (classes, by cross entropy) or mse (values, by the mean squared error)");
+  }
+  auto own = std::make_shared<qat::OwnNetwork>();
+  own->name = fs::path(model).stem().string();
+  own->loss = flags.loss;
+  own->graph =
+      fs::path(model).extension() == ".crumb" ? graph::read_crumb_graph(model) : graph::read_onnx(model);
+  own->inputs = read_array(flags.data);
+  own->targets = read_array(flags.labels);
+  if (flags.valid.empty()) {
+    hold_out(*own, flags);
+  } else {
+    own->test_inputs = read_array(flags.valid[0]);
+    own->test_targets = read_array(flags.valid[1]);
+  }
+  check_input(*own, model);
+  own->fingerprint = crc32_of(MappedFile::open(model).take().bytes());
+  for (const Tensor* tensor : {&own->inputs, &own->targets, &own->test_inputs, &own->test_targets}) {
+    own->fingerprint = crc32_of(tensor->bytes(), own->fingerprint);
+  }
+  return own;
+}
+
+void refuse_own_network_flags(const std::string& task, const OwnNetworkFlags& flags) {
+  const char* given = !flags.data.empty()     ? "--data"
+                      : !flags.labels.empty() ? "--labels"
+                      : !flags.loss.empty()   ? "--loss"
+                      : !flags.valid.empty()  ? "--valid"
+                                              : nullptr;
+  if (!given) return;
+  throw usage_error(std::string(given) +
+                    " is for a network of your own (crumb train MODEL.onnx ...); the task " + task +
+                    " has its samples");
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,233 @@
+#include "qat/tasks/own_task.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "formats/io/text.h"
+#include "models/graph/passes/passes.h"
+#include "models/graph/quantize/operators.h"
+#include "models/torch/execute/graph_module.h"
+
+namespace crumb::qat {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using torch_ops::GraphModule;
+
+constexpr std::int64_t kIgnored = -100;
+constexpr double kMaskValue = 1e9;
+constexpr const char* kBatch = "batch";
+
+bool is_mask(const graph::Tensor& constant) {
+  return constant.type() == graph::ElementType::kFloat &&
+         std::ranges::any_of(constant.to_floats(),
+                             [](float x) { return !std::isfinite(x) || std::fabs(x) > kMaskValue; });
+}
+
+/// Constants that do not train, beside those that GraphModule leaves out by itself.
+std::set<std::string> buffers_of(const Graph& graph) {
+  static constexpr std::string_view kElementwise[] = {"Add", "Sub", "Mul", "Div"};
+  const graph::Constants constants(graph);
+  std::set<std::string> found, raw(graph.inputs.begin(), graph.inputs.end());
+  for (const Node& node : graph.nodes) {
+    const bool from_input =
+        std::ranges::any_of(node.inputs, [&](const auto& name) { return raw.contains(name); });
+    if (!from_input || !graph::weight_inputs(graph, node, constants).empty()) continue;
+    raw.insert(node.outputs.begin(), node.outputs.end());
+    if (std::ranges::find(kElementwise, node.op) == std::end(kElementwise)) continue;
+    for (const std::string& input : node.inputs) {
+      if (graph.constant(input)) found.insert(input);
+    }
+  }
+  for (const auto& [name, constant] : graph.initializers) {
+    if (is_mask(constant)) found.insert(name);
+  }
+  return found;
+}
+
+Graph with_buffers(Graph graph) {
+  std::string& names = graph.metadata[torch_ops::kBuffersKey];
+  for (const std::string& name : buffers_of(graph)) names += name + "\n";
+  return graph;
+}
+
+/// Where the file fixes the number of samples, any number.
+Graph with_open_batch(Graph graph) {
+  const graph::Value* input = graph.find(graph.inputs.at(0));
+  if (!input || !input->shape || input->shape->empty() || !(*input->shape)[0].known()) return graph;
+  const std::set<std::string> kept(graph.inputs.begin(), graph.inputs.end());
+  for (auto& [name, value] : graph.values) {
+    if (!kept.contains(name) && !graph.constant(name)) value.shape.reset();
+  }
+  (*graph.values.at(graph.inputs[0]).shape)[0] = graph::Dim(kBatch);
+  return graph::infer_shapes(std::move(graph));
+}
+
+at::Tensor run_one(const GraphModule& module, const at::Tensor& input) {
+  return module.run({torch_ops::typed(input)}).at(0).tensor;
+}
+
+/// Throws Error where a batch does not give what its samples give alone: a shape in the file holds the batch.
+void check_batches(const GraphModule& module, const OwnNetwork& own, const at::Tensor& inputs) {
+  if (inputs.size(0) < 2) return;
+  const torch::NoGradGuard no_gradients;
+  const std::string advice = "; export the network with an open batch (dynamic_axes, dynamic_shapes)";
+  at::Tensor both;
+  const at::Tensor first = run_one(module, inputs.narrow(0, 0, 1)),
+                   second = run_one(module, inputs.narrow(0, 1, 1));
+  try {
+    both = run_one(module, inputs.narrow(0, 0, 2));
+  } catch (const Error& error) {
+    throw Error(quote_text(own.name) + " does not take two samples at once: " + error.what() + advice);
+  }
+  const at::Tensor alone = at::cat({first, second});
+  if (both.sizes() != alone.sizes() || !at::allclose(both, alone, 1e-3, 1e-4)) {
+    throw Error(quote_text(own.name) + " gives two samples at once other outputs (" +
+                torch_ops::text_of(torch_ops::typed(both)) + ") than one by one" + advice);
+  }
+}
+
+at::Tensor tensor_of(const graph::Tensor& tensor) { return torch_ops::to_typed(tensor).tensor; }
+
+/// Which axis of the scores holds the classes: the one that labels have not. Labels [N] or [N, ...].
+std::int64_t class_axis(const OwnNetwork& own, at::IntArrayRef scores, at::IntArrayRef labels) {
+  const auto without = [&](std::int64_t axis) {
+    std::vector<std::int64_t> left(scores.begin(), scores.end());
+    left.erase(left.begin() + axis);
+    return left == std::vector<std::int64_t>(labels.begin(), labels.end());
+  };
+  if (scores.size() == labels.size() + 1 && scores.size() >= 2) {
+    const auto last = static_cast<std::int64_t>(scores.size()) - 1;
+    if (without(1)) return 1;
+    if (without(last)) return last;
+  }
+  throw Error("labels of shape " + graph::text_of(labels.vec()) + " do not fit scores of shape " +
+              graph::text_of(scores.vec()) + ", which " + quote_text(own.name) +
+              " gives: expected one class for each place, [N] for scores [N, classes]");
+}
+
+at::Tensor labels_of(const graph::Tensor& tensor, const char* what, std::size_t score_axes) {
+  const at::Tensor labels = tensor_of(tensor);
+  if (labels.is_floating_point() || labels.scalar_type() == at::kBool) {
+    throw Error(std::string(what) + " of type " + std::string(graph::name_of(tensor.type())) +
+                ": cross entropy (--loss ce) needs the numbers of classes, whole numbers");
+  }
+  at::Tensor whole = labels.to(at::kLong);
+  while (whole.dim() > 1 && static_cast<std::size_t>(whole.dim()) >= score_axes &&
+         whole.size(whole.dim() - 1) == 1) {
+    whole = whole.squeeze(whole.dim() - 1);  // [N, 1]
+  }
+  return whole.contiguous();
+}
+
+void check_labels(const at::Tensor& labels, const char* what, std::int64_t classes) {
+  const at::Tensor wrong = labels.ne(kIgnored).logical_and(labels.lt(0).logical_or(labels.ge(classes)));
+  if (!wrong.any().item<bool>()) return;
+  const at::Tensor place = wrong.view({-1}).nonzero()[0][0];
+  throw Error(std::string(what) + ": number " + std::to_string(place.item<std::int64_t>()) + " is class " +
+              std::to_string(labels.view({-1})[place].item<std::int64_t>()) + ", expected 0 to " +
+              std::to_string(classes - 1) + " (the network gives " + std::to_string(classes) +
+              " scores), or -100 for what does not count");
+}
+
+void use_classes(Task& task, const OwnNetwork& own, const at::Tensor& example) {
+  const auto axes = static_cast<std::size_t>(example.dim());
+  task.train.targets = labels_of(own.targets, "labels", axes);
+  task.test.targets = labels_of(own.test_targets, "labels for validation", axes);
+  std::vector<std::int64_t> scores = example.sizes().vec();
+  scores[0] = task.train.targets.size(0);
+  const std::int64_t axis = class_axis(own, scores, task.train.targets.sizes());
+  if (scores[static_cast<std::size_t>(axis)] < 2) {
+    throw Error(quote_text(own.name) +
+                " gives one score: cross entropy (--loss ce) needs one for each class, two at least");
+  }
+  check_labels(task.train.targets, "labels", scores[static_cast<std::size_t>(axis)]);
+  check_labels(task.test.targets, "labels for validation", scores[static_cast<std::size_t>(axis)]);
+  const graph::Links links(own.graph);
+  const std::size_t last = links.producer(own.graph.outputs[0]);
+  const bool are_shares = last != graph::Links::kNone && own.graph.nodes[last].is("Softmax");
+  task.metric = "accuracy";
+  task.loss = [axis, are_shares](const at::Tensor& scores_now, const at::Tensor& labels) {
+    const at::Tensor in_place = scores_now.movedim(axis, 1);
+    return at::cross_entropy_loss(are_shares ? in_place.clamp_min(1e-12).log() : in_place, labels, {},
+                                  at::Reduction::Mean, kIgnored);
+  };
+  task.score = [axis](const at::Tensor& scores_now, const at::Tensor& labels) {
+    const at::Tensor counts = labels.ne(kIgnored);
+    const at::Tensor right = scores_now.argmax(axis).eq(labels).logical_and(counts);
+    return static_cast<double>(right.sum().item<std::int64_t>()) /
+           static_cast<double>(std::max<std::int64_t>(counts.sum().item<std::int64_t>(), 1));
+  };
+}
+
+at::Tensor values_of(const OwnNetwork& own, const graph::Tensor& tensor, const char* what,
+                     const at::Tensor& example) {
+  at::Tensor values = tensor_of(tensor).to(at::kFloat);
+  std::vector<std::int64_t> wanted = example.sizes().vec();
+  wanted[0] = values.dim() > 0 ? values.size(0) : 0;
+  std::int64_t each = 1;
+  for (std::size_t i = 1; i < wanted.size(); ++i) each *= wanted[i];
+  const bool only_ones = values.numel() == wanted[0] * each &&
+                         std::ranges::count_if(values.sizes(), [](std::int64_t n) { return n != 1; }) ==
+                             std::ranges::count_if(wanted, [](std::int64_t n) { return n != 1; });
+  if (values.sizes() == at::IntArrayRef(wanted)) return values;
+  if (only_ones) return values.reshape(wanted);  // [N] for [N, 1]
+  throw Error(std::string(what) + " of shape " + graph::text_of(values.sizes().vec()) +
+              " do not fit outputs of shape " + graph::text_of(wanted) + ", which " + quote_text(own.name) +
+              " gives");
+}
+
+void use_values(Task& task, const OwnNetwork& own, const at::Tensor& example) {
+  task.train.targets = values_of(own, own.targets, "targets", example);
+  task.test.targets = values_of(own, own.test_targets, "targets for validation", example);
+  task.metric = "mse";
+  task.loss = [](const at::Tensor& made, const at::Tensor& wanted) {
+    return (made - wanted).square().mean();
+  };
+  task.score = [](const at::Tensor& made, const at::Tensor& wanted) {
+    return (made - wanted).to(at::kDouble).square().mean().item<double>();
+  };
+}
+
+void check_samples(const graph::Tensor& inputs, const graph::Tensor& targets, const char* what) {
+  const auto samples = [](const graph::Tensor& tensor) { return tensor.rank() == 0 ? 0 : tensor.shape()[0]; };
+  if (samples(inputs) > 0 && samples(inputs) == samples(targets)) return;
+  throw Error(std::string(what) + ": inputs of shape " + graph::text_of(inputs.shape()) +
+              " and targets of shape " + graph::text_of(targets.shape()) +
+              "; expected as many samples along axis 0, at least one");
+}
+
+}  // namespace
+
+Task own_task(const OwnNetwork& own) {
+  check_samples(own.inputs, own.targets, "training");
+  check_samples(own.test_inputs, own.test_targets, "validation");
+  const auto module = std::make_shared<GraphModule>(with_buffers(with_open_batch(own.graph)));
+  Task task;
+  task.network = own.name;
+  task.train.inputs = tensor_of(own.inputs);
+  task.test.inputs = tensor_of(own.test_inputs);
+  task.module = module;
+  task.forward = [module](const at::Tensor& x) { return run_one(*module, x); };
+  task.graph = [module] { return graph_of_now(*module); };
+  check_batches(*module, own, task.train.inputs);
+  at::Tensor example;
+  {
+    const torch::NoGradGuard no_gradients;
+    example = run_one(*module, task.test.inputs.narrow(0, 0, 1));
+  }
+  if (example.dim() == 0 || example.size(0) != 1) {
+    throw Error(quote_text(own.name) + " gives " + graph::text_of(example.sizes().vec()) +
+                " for one sample: expected samples along axis 0");
+  }
+  own.loss == "mse" ? use_values(task, own, example) : use_classes(task, own, example);
+  task.float_pace = {.epochs = 0, .batch = 32, .rate = 1e-3, .decay = 1e-4};
+  task.quantized_pace = {.epochs = 10, .batch = 32, .rate = 1e-3, .decay = 1e-4};
+  return task;
+}
+
+}  // namespace crumb::qat

@@ -1,0 +1,204 @@
+"""crumb train MODEL.onnx: a network from a file, trained on arrays from files."""
+
+import json
+
+import numpy as np
+import pytest
+
+SAMPLES, FEATURES, CLASSES = 400, 6, 3
+
+pytestmark = pytest.mark.usefixtures("engine")
+
+
+@pytest.fixture
+def onnx():
+    return pytest.importorskip("onnx")
+
+
+def save(onnx, path, nodes, constants, x, y):
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in x.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, y)],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+
+
+def mlp(onnx, path, outputs=CLASSES, batch="n", softmax=False, inputs=1):
+    """An untrained network behind a normalisation, as torch.onnx writes them."""
+    from onnx import helper
+
+    rng = np.random.default_rng(3)
+    draw = lambda *shape: rng.normal(size=shape, scale=0.4).astype(np.float32)  # noqa: E731
+    constants = {
+        "mean": np.full(FEATURES, 5, np.float32),
+        "std": np.full(FEATURES, 2, np.float32),
+        "fc1.weight": draw(16, FEATURES),
+        "fc1.bias": draw(16),
+        "fc2.weight": draw(16, 16),
+        "fc2.bias": draw(16),
+        "fc3.weight": draw(outputs, 16),
+        "fc3.bias": draw(outputs),
+    }
+    nodes = [
+        helper.make_node("Sub", ["x", "mean"], ["a0"]),
+        helper.make_node("Div", ["a0", "std"], ["a1"]),
+        helper.make_node("Gemm", ["a1", "fc1.weight", "fc1.bias"], ["a2"], name="fc1", transB=1),
+        helper.make_node("Relu", ["a2"], ["a3"]),
+        helper.make_node("Gemm", ["a3", "fc2.weight", "fc2.bias"], ["a4"], name="fc2", transB=1),
+        helper.make_node("Relu", ["a4"], ["a5"]),
+        helper.make_node("Gemm", ["a5", "fc3.weight", "fc3.bias"], ["a6"], name="fc3", transB=1),
+        helper.make_node("Softmax", ["a6"], ["y"], axis=1) if softmax else helper.make_node("Identity", ["a6"], ["y"]),
+    ]
+    x = {"x": [batch, FEATURES]}
+    if inputs == 2:
+        x["other"] = [batch, 16]
+        nodes[-1] = helper.make_node("Gemm", ["other", "fc3.weight"], ["y"], transB=1)
+    save(onnx, path, nodes, constants, x, [batch, outputs])
+    return constants
+
+
+@pytest.fixture
+def samples(tmp_path):
+    rng = np.random.default_rng(7)
+    x = (rng.normal(size=(SAMPLES, FEATURES)) * 2 + 5).astype(np.float32)
+    centred = (x - 5) / 2
+    labels = np.argmax(np.stack([centred[:, :2].sum(1), centred[:, 2:4].sum(1), centred[:, 4:].sum(1)], 1), 1)
+    values = np.tanh(centred[:, 0] + centred[:, 1] * centred[:, 2]).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "labels.npy", labels.astype(np.int64))
+    np.save(tmp_path / "values.npy", values)
+    return x, labels, values
+
+
+def train(crumb, tmp_path, *extra, labels="labels.npy", loss="ce", status=0, out="out"):
+    done = crumb(
+        "train", tmp_path / "net.onnx", "--data", tmp_path / "x.npy", "--labels", tmp_path / labels,
+        "--loss", loss, "-o", tmp_path / out, "--json", *extra, status=status,
+    )  # fmt: skip
+    return json.loads(done.stdout) if status == 0 else done.stderr
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("softmax", [False, True])
+def test_classes(crumb, onnx, samples, tmp_path, softmax):
+    from qonnx.core.modelwrapper import ModelWrapper
+    from qonnx.core.onnx_exec import execute_onnx
+
+    before = mlp(onnx, tmp_path / "net.onnx", softmax=softmax)
+    report = train(crumb, tmp_path, "--epochs", 30, "--rate", 0.01, "--accumulator", "12:a2q_plus")
+    assert report["task"] == "own" and report["network"] == "net" and report["metric"] == "accuracy"
+    assert "miniature_of" not in report
+    assert report["quantized"] > 0.85 > report["float"]
+    for file in ("model.onnx", "model.crumb"):
+        crumb("verify", tmp_path / "out" / file, "--accumulator", 12)
+
+    # What normalises is what it was; the float weights are those of the file, under their names.
+    constants = {c.name: onnx.numpy_helper.to_array(c) for c in onnx.load(tmp_path / "out/model.onnx").graph.initializer}
+    assert any(np.array_equal(c, before["mean"]) for c in constants.values())
+    from safetensors.numpy import load_file
+
+    kept = load_file(tmp_path / "out/float.safetensors")
+    assert set(kept) == {n for n in before if n.startswith("fc")}
+    assert np.array_equal(kept["fc2.weight"], before["fc2.weight"])
+
+    # Every fifth sample is held out: the score is theirs, here and in qonnx.
+    x, labels, _ = samples
+    held_out, wanted = x[4::5], labels[4::5]
+    np.save(tmp_path / "held_out.npy", held_out)
+    crumb("run", tmp_path / "out/model.crumb", "--input", tmp_path / "held_out.npy", "--output", tmp_path / "y.npy")
+    ours = np.load(tmp_path / "y.npy").argmax(1)
+    assert (ours == wanted).mean() == pytest.approx(report["quantized"], abs=1e-6)
+    crumb("export", tmp_path / "out/model.crumb", "-o", tmp_path / "whole.onnx", "--to", "qonnx", "--shape",
+          f"x={len(held_out)}x{FEATURES}")  # fmt: skip
+    wrapper = ModelWrapper(str(tmp_path / "whole.onnx"))
+    theirs = next(iter(execute_onnx(wrapper, {wrapper.graph.input[0].name: held_out}).values())).argmax(1)
+    assert (theirs == ours).all()
+
+
+def test_values_and_a_batch_of_one_in_the_file(crumb, onnx, samples, tmp_path):
+    mlp(onnx, tmp_path / "net.onnx", outputs=1, batch=1)
+    report = train(crumb, tmp_path, "--epochs", 30, "--rate", 0.01, labels="values.npy", loss="mse")
+    assert report["metric"] == "mse"
+    assert 0 <= report["quantized"] < 0.5 * report["float"]
+
+
+def test_own_validation_and_float_epochs(crumb, onnx, samples, tmp_path):
+    mlp(onnx, tmp_path / "net.onnx")
+    x, labels, _ = samples
+    np.save(tmp_path / "vx.npy", x[:50])
+    np.save(tmp_path / "vy.npy", labels[:50].astype(np.uint8)[:, None])
+    valid = ["--valid", tmp_path / "vx.npy", tmp_path / "vy.npy"]
+    report = train(crumb, tmp_path, *valid, "--epochs", 3, "--float-epochs", 20, "--batch", 16)
+    assert report["float"] > 0.8 and report["float"] * 50 == pytest.approx(round(report["float"] * 50))
+    again = train(crumb, tmp_path, *valid, "--epochs", 3, "--float-epochs", 20, "--batch", 16, out="again")
+    assert (tmp_path / "out/model.crumb").read_bytes() == (tmp_path / "again/model.crumb").read_bytes()
+    assert again["quantized"] == report["quantized"]
+
+
+def test_scores_of_every_step_by_a_recurrent_layer(crumb, onnx, tmp_path):
+    from onnx import helper
+
+    rng = np.random.default_rng(1)
+    draw = lambda *shape: rng.normal(size=shape, scale=0.4).astype(np.float32)  # noqa: E731
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
+        helper.make_node("LSTM", ["t", "w", "r", "b"], ["h", "", ""], name="lstm", hidden_size=8),
+        helper.make_node("Squeeze", ["h", "one"], ["s"]),
+        helper.make_node("Transpose", ["s"], ["u"], perm=[1, 0, 2]),
+        helper.make_node("MatMul", ["u", "fc"], ["y"]),
+    ]
+    constants = {"w": draw(1, 32, 2), "r": draw(1, 32, 8), "b": draw(1, 64), "fc": draw(8, 2), "one": np.array([1])}
+    save(onnx, tmp_path / "net.onnx", nodes, constants, {"x": ["n", 7, 2]}, ["n", 7, 2])
+    x = rng.normal(size=(200, 7, 2)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "labels.npy", (x.sum(2).cumsum(1) > 0).astype(np.int32))
+    report = train(crumb, tmp_path, "--epochs", 20, "--rate", 0.02)
+    assert report["quantized"] > 0.8
+    ops = {n.op_type for n in onnx.load(tmp_path / "out/model.onnx").graph.node}
+    assert "LSTM" not in ops and "Sigmoid" in ops and "Quant" in ops
+
+
+def test_what_does_not_fit_is_told(crumb, onnx, samples, tmp_path):
+    x, labels, values = samples
+    mlp(onnx, tmp_path / "net.onnx")
+    np.save(tmp_path / "short.npy", labels[:-3])
+    assert "397" in train(crumb, tmp_path, labels="short.npy", status=1)
+    np.save(tmp_path / "wrong.npy", labels + 1)
+    assert "class 3, expected 0 to 2" in train(crumb, tmp_path, labels="wrong.npy", status=1)
+    assert "whole numbers" in train(crumb, tmp_path, labels="values.npy", status=1)
+    assert "[320, 2]" in train_with(crumb, tmp_path, np.stack([labels, labels], 1), "ce")
+    assert "outputs of shape" in train_with(crumb, tmp_path, values, "mse")
+    assert "--loss" in train(crumb, tmp_path, loss="hinge", status=2)
+    assert "needs --loss" in crumb(
+        "train", tmp_path / "net.onnx", "--data", tmp_path / "x.npy", "--labels", tmp_path / "labels.npy",
+        "-o", tmp_path / "o", status=2,
+    ).stderr  # fmt: skip
+    assert "has its samples" in crumb("train", "jets", "--data", tmp_path / "x.npy", "-o", tmp_path / "o", status=2).stderr
+    np.save(tmp_path / "x.npy", x.astype(np.float64))
+    assert "found double" in train(crumb, tmp_path, status=1)
+    np.save(tmp_path / "x.npy", x[:, :4])
+    assert "expected" in train(crumb, tmp_path, status=1)
+    mlp(onnx, tmp_path / "net.onnx", inputs=2)
+    assert "takes 2 inputs" in train(crumb, tmp_path, status=1)
+    assert not (tmp_path / "out" / "report.json").exists()
+
+
+def train_with(crumb, tmp_path, labels, loss):
+    np.save(tmp_path / "these.npy", labels)
+    return train(crumb, tmp_path, labels="these.npy", loss=loss, status=1)
+
+
+def test_a_state_of_other_data_is_refused(crumb, onnx, samples, tmp_path):
+    mlp(onnx, tmp_path / "net.onnx")
+    first = train(crumb, tmp_path, "--epochs", 2)
+    x, labels, _ = samples
+    np.save(tmp_path / "labels.npy", labels[::-1].copy())
+    second = train(crumb, tmp_path, "--epochs", 2)
+    assert first["quantized"] != second["quantized"]
