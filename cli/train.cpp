@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <regex>
 #include <thread>
 
 #include "cli/output.h"
@@ -115,14 +116,21 @@ class TrainLine {
   double start_ = now_seconds(), last_ = start_, first_ = -1;
 };
 
+/// "lstm.*.products" of "lstm.12.products": what a cell does in every step is one line.
+std::string without_step(const std::string& name) {
+  static const std::regex kStep("\\.[0-9]+\\.products$");
+  return std::regex_replace(name, kStep, ".*.products");
+}
+
 void print_accumulators(const Json& layers) {
   std::vector<std::vector<std::string>> rows{{"layer", "input", "bits needed", "certified", "worst sums"}};
   const auto text = [](const Json& value) { return value.is_null() ? std::string("-") : value.dump(); };
   for (const Json& layer : layers) {
     const Json& input = layer.at("input");
-    rows.push_back({layer.at("name"), input.is_null() ? "-" : input[0].dump() + " to " + input[1].dump(),
+    std::vector<std::string> row{without_step(layer.at("name")), input.is_null() ? "-" : input[0].dump() + " to " + input[1].dump(),
                     text(layer.at("bits_needed")), text(layer.at("bits_certified")),
-                    text(layer.at("worst_min")) + " to " + text(layer.at("worst_max"))});
+                    text(layer.at("worst_min")) + " to " + text(layer.at("worst_max"))};
+    if (row != rows.back()) rows.push_back(std::move(row));
   }
   print_table(std::move(rows));
 }

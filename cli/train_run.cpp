@@ -178,6 +178,7 @@ Json train_into(const TrainRun& run) {
   qat::TrainHooks hooks;
   hooks.progress = run.progress;
   hooks.state = keeper.kept();
+  hooks.shares_float = run.shares_float;
   hooks.wants_state = [&] { return keeper.is_due(); };
   hooks.keep = [&](const std::string& state) { keeper.keep(state); };
   TrainOutcome outcome = open_trainer().train(run.request, hooks);

@@ -16,6 +16,7 @@ struct TrainRun {
   std::filesystem::path folder;  ///< is made where there is none
   int keep_every = 0;            ///< steps between two states; 0: five seconds
   bool restart = false;          ///< an unfinished run that lies there is dropped
+  bool shares_float = false;     ///< with other runs of this process
   std::function<void(const qat::TrainProgress&)> progress;
 };
 

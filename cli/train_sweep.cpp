@@ -142,7 +142,10 @@ class GridRun {
       }
       try {
         Json report =
-            train_into({.request = grid_.points[index].request, .folder = folder_of(index), .progress = {}});
+            train_into({.request = grid_.points[index].request,
+                                   .folder = folder_of(index),
+                                   .shares_float = true,
+                                   .progress = {}});
         const std::lock_guard lock(mutex_);
         progress.finished(grid_.points[index], report);
         reports_[index] = std::move(report);

@@ -7,25 +7,28 @@
 
 namespace crumb::qat {
 
-/// Without the folder of data: the same data may lie elsewhere.
-inline nlohmann::ordered_json request_json(const TrainRequest& request) {
+/// What decides the float network. Without the folder of data: the same data may lie elsewhere.
+inline nlohmann::ordered_json float_request_json(const TrainRequest& request) {
   nlohmann::ordered_json own;
   if (request.own) {
-    own = {
-        {"name", request.own->name}, {"loss", request.own->loss}, {"fingerprint", request.own->fingerprint}};
+    own = {{"name", request.own->name},
+           {"loss", request.own->loss},
+           {"fingerprint", request.own->fingerprint}};
   }
-  return {{"task", request.task},
-          {"network", request.network},
-          {"recipe", to_yaml(request.recipe)},
-          {"eight_bit_ends", request.eight_bit_ends},
-          {"all_layers", request.all_layers},
-          {"epochs", request.epochs},
-          {"float_epochs", request.float_epochs},
-          {"batch", request.batch},
-          {"rate", request.rate},
-          {"seed", request.seed},
-          {"wrap_bits", request.wrap_bits},
-          {"own", own}};
+  return {{"task", request.task},   {"network", request.network}, {"float_epochs", request.float_epochs},
+          {"batch", request.batch}, {"seed", request.seed},       {"own", own}};
+}
+
+/// All of it.
+inline nlohmann::ordered_json request_json(const TrainRequest& request) {
+  nlohmann::ordered_json json = float_request_json(request);
+  json["recipe"] = to_yaml(request.recipe);
+  json["eight_bit_ends"] = request.eight_bit_ends;
+  json["all_layers"] = request.all_layers;
+  json["epochs"] = request.epochs;
+  json["rate"] = request.rate;
+  json["wrap_bits"] = request.wrap_bits;
+  return json;
 }
 
 }  // namespace crumb::qat

@@ -18,6 +18,7 @@
 #include "qat/tasks/task.h"
 #include "qat/train/ends.h"
 #include "qat/train/fit.h"
+#include "qat/train/float_results.h"
 #include "qat/train/request_json.h"
 #include "qat/train/state.h"
 #include "qat/train/wraparound.h"
@@ -31,6 +32,11 @@ constexpr std::int64_t kCalibrationBatches = 8;
 std::mutex& capture_mutex() {
   static std::mutex mutex;
   return mutex;
+}
+
+FloatResults& float_results() {
+  static FloatResults results;
+  return results;
 }
 
 /// AdamW's groups for a float network: decay for what multiplies.
@@ -94,6 +100,23 @@ class Run {
 
  private:
   void run_float() {
+    if (hooks_.shares_float && !kept_) {
+      const FloatResult shared = float_results().get(float_request_json(request_).dump(), [&] {
+        train_float();
+        return FloatResult{tensors_of(*task_.module), state_.float_metric, state_.log};
+      });
+      put_tensors(*task_.module, shared.parameters);
+      state_.float_metric = shared.metric;
+      state_.log = shared.log;
+    } else {
+      train_float();
+    }
+    state_.phase = "quantized";
+    state_.position = {};
+    kept_.reset();
+  }
+
+  void train_float() {
     const auto optimizer = float_optimizer(*task_.module, task_.float_pace);
     const std::vector<double> rates = rates_of(*optimizer);
     if (kept_) kept_->load_optimizer(*optimizer);  // with the rates of where it stood
@@ -106,9 +129,6 @@ class Run {
                           .rates = rates};
     learn(learner, nullptr);
     state_.float_metric = score_of(task_, learner);
-    state_.phase = "quantized";
-    state_.position = {};
-    kept_.reset();
   }
 
   void run_quantized() {

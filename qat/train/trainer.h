@@ -64,6 +64,8 @@ struct TrainHooks {
   std::function<bool()> wants_state;  ///< asked after every step: whether keep() shall be called
   std::function<void(const std::string& state)> keep;
   std::string state;  ///< what keep() was given; empty: from the beginning
+  /// Runs of one process that differ in what quantizes alone train their float network once.
+  bool shares_float = false;
 };
 
 struct WrappedMetric {
