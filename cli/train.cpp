@@ -12,6 +12,7 @@
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
 #include "cli/threads_flag.h"
+#include "cli/train_pruning.h"
 #include "cli/train_run.h"
 #include "cli/train_sweep.h"
 #include "cli/train_table.h"
@@ -124,6 +125,7 @@ void print_report(const Json& report, const fs::path& folder) {
             << fixed(report.at("quantized"), 4) << " quantized, " << fixed(report.at("seconds"), 1) << " s\n";
   std::cout << "miniature of " << report.at("miniature_of").get<std::string>() << "\n";
   if (!report.at("accumulator").empty()) print_accumulators(report.at("accumulator"));
+  if (report.contains("pruning")) print_pruning(report.at("pruning"));
   std::cout << "written: " << folder.string()
             << "/{model.crumb, model.onnx, float.safetensors, log.jsonl, report.json}\n";
 }
@@ -179,6 +181,10 @@ void sweep(const Options& options, const qat::TrainRequest& base) {
             << table.title << ", " << options.seeds << " seeds; float " << fixed(table.float_mean, 4) << "\n"
             << "miniature of " << table.miniature_of << "\n";
   print_table(rows_of(table));
+  if (has_costs(table)) {
+    std::cout << "BOPs, and the share of weights that are zero:\n";
+    print_table(cost_rows_of(table));
+  }
   std::cout << "written in " << fixed(now_seconds() - start, 0) << " s: " << folder.string()
             << "/{sweep.json, sweep.csv, sweep.svg, points/}\n";
 }
@@ -220,7 +226,7 @@ void add_train(CLI::App& app) {
                  "The accumulator is for the first and the last layer too, which are left out otherwise");
   verb->add_option("--data-dir", options->data,
                    "The folder with data sets (CRUMB_DATA, or what scripts/setup filled)");
-  verb->add_option("--sweep", options->sweep, "A grid of runs: accumulator, bits or formats");
+  verb->add_option("--sweep", options->sweep, "A grid of runs: accumulator, bits, prune-bits or formats");
   verb->add_option("--seeds", options->seeds, "Of a sweep: runs for each point (3)")->check(at_least(1));
   add_threads_flag(*verb, options->threads, "Of a sweep: points that are trained at once (as many as cores)");
   verb->add_option("--checkpoint-every", options->keep_every,
@@ -232,7 +238,7 @@ void add_train(CLI::App& app) {
       "Without a recipe or scheme: W4A4. The first and the last layer have 8-bit weights and inputs, unless "
       "a rule "
       "names\n"
-      "them. A run that was cut off goes on where it stood; a sweep keeps its finished points.\n\n"
+      "them, or the sweep is prune-bits. A run that was cut off goes on where it stood; a sweep keeps its finished points.\n\n"
       "Example:\n"
       "  crumb train digits -o digits_w4a4 --accumulator 10:a2q_plus\n"
       "  crumb train digits -o sweep --sweep accumulator --seeds 3");

@@ -79,10 +79,12 @@ struct Network::State {
   std::shared_ptr<torch::nn::Module> quantizers;
   std::vector<std::shared_ptr<ActivationQuantizer>> groups;  ///< by scale group of the plan's edges
   std::vector<QuantizedWeight> weights;
+  std::shared_ptr<Pruner> pruner = std::make_shared<Pruner>();
   bool is_calibrated = false;
   bool is_float = false;  ///< quantizers pass values on
 
   const at::Tensor& parameter(const std::string& value) const { return module->constant(value); }
+  at::Tensor masked(const std::string& value) const { return pruner->masked(value, parameter(value)); }
   ActivationQuantizer& quantizer_of(std::size_t edge) const { return *groups[plan.edges[edge].scale_group]; }
 
   void add_edges();
@@ -93,11 +95,12 @@ struct Network::State {
                                                      const Layer& layer) const;
 
   at::Tensor rows_of(const QuantizedWeight& weight) const {
-    return parameter(weight.value).permute(weight.to_rows).contiguous();
+    return masked(weight.value).permute(weight.to_rows).contiguous();
   }
   void start_weight(QuantizedWeight& weight);
   BiasOfNow bias_of(const QuantizedWeight& weight, const at::Tensor& rows) const;
   void set_bias(const QuantizedWeight& weight, const at::Tensor& rows) const;
+  torch_ops::Plan::Constants masked_constants() const;
   torch_ops::Plan::Constants quantized_constants();
   Graph graph_of_now() const;
   QuantPlan plan_of_now() const;
@@ -155,6 +158,12 @@ void Network::State::add_weight(const graph::PlannedConstant& constant, const La
     QuantizedWeight weight{.value = constant.value};
     weight.to_value = graph::axes_with_output(rank, constant.output_axis < rank ? constant.output_axis : 0);
     weight.to_rows = graph::inverse(weight.to_value);
+    const auto prune = [&] {
+      if (!constant.prune) return;
+      pruner->add(constant.value, parameter(constant.value), weight.to_rows, *constant.prune, constant.spec,
+                  weight.quantizer);
+    };
+    if (!constant.spec) return prune();
     if (layer) weight.layer = *layer;
     const auto constraint = layer ? constraint_of(constant, *layer) : std::nullopt;
     if (constraint) {
@@ -168,6 +177,7 @@ void Network::State::add_weight(const graph::PlannedConstant& constant, const La
     at::Tensor rows = rows_of(weight).detach().clone();
     weight.quantizer->start(
         rows);  // parameters of the right shapes; calibrate() starts them from the weights
+    prune();
     weights.push_back(std::move(weight));
   } catch (const Error& error) {
     faults.push_back(error.what());
@@ -178,11 +188,12 @@ void Network::State::add_weights() {
   const std::vector<Layer> layers = layers_of(float_graph, plan);
   std::vector<std::string> faults;
   for (std::size_t i = 0; i < plan.constants.size(); ++i) {
-    if (!plan.constants[i].spec) continue;
+    if (!plan.constants[i].spec && !plan.constants[i].prune) continue;
     const auto layer = std::ranges::find(layers, i, &Layer::constant);
     add_weight(plan.constants[i], layer == layers.end() ? nullptr : &*layer, faults);
   }
   throw_if_any(faults);
+  if (!pruner->empty()) quantizers->register_module("pruning", pruner);
 }
 
 /// As graph::quantize_bias computes it when the graph is frozen.
@@ -205,8 +216,15 @@ void Network::State::set_bias(const QuantizedWeight& weight, const at::Tensor& r
   weight.constrained->set_bias({first, first + codes.numel()});
 }
 
-torch_ops::Plan::Constants Network::State::quantized_constants() {
+/// What is pruned, without quantizers.
+torch_ops::Plan::Constants Network::State::masked_constants() const {
   torch_ops::Plan::Constants instead;
+  for (const std::string& name : pruner->names()) instead[name] = {masked(name), graph::ElementType::kFloat};
+  return instead;
+}
+
+torch_ops::Plan::Constants Network::State::quantized_constants() {
+  torch_ops::Plan::Constants instead = masked_constants();
   for (QuantizedWeight& weight : weights) {
     const at::Tensor rows = rows_of(weight);
     set_bias(weight, rows);
@@ -226,7 +244,7 @@ torch_ops::Plan::Constants Network::State::quantized_constants() {
 Graph Network::State::graph_of_now() const {
   Graph graph = float_graph;
   for (auto& [name, constant] : graph.initializers) {
-    const at::Tensor& now = parameter(name);
+    const at::Tensor now = masked(name);
     if (graph::is_float(constant.type())) constant = torch_ops::to_constant({now.detach(), constant.type()});
   }
   return graph;
@@ -297,7 +315,7 @@ at::Tensor Network::forward(const at::Tensor& input) { return forward(std::vecto
 std::vector<at::Tensor> Network::forward_float(const std::vector<at::Tensor>& inputs) {
   state_->is_float = true;
   try {
-    auto outputs = tensors_of(state_->module->run(typed_inputs(inputs)));
+    auto outputs = tensors_of(state_->module->run(typed_inputs(inputs), {}, state_->masked_constants()));
     state_->is_float = false;
     return outputs;
   } catch (...) {
@@ -341,13 +359,22 @@ at::Tensor Network::penalty() const {
   return sum * state_->options.penalty_weight;
 }
 
+void Network::prune(double progress) {
+  if (!state_->is_calibrated) throw Error("pruning begins with the weights of training: calibrate the network first");
+  state_->pruner->prune(progress);
+}
+
+std::vector<PrunedLayer> Network::pruned() const { return state_->pruner->layers(); }
+
 std::vector<torch::optim::OptimizerParamGroup> Network::parameter_groups(const Rates& rates) const {
   std::vector<at::Tensor> decayed, others;
   for (const auto& parameter : named_parameters()) {
     if (parameter.key().starts_with("quantizers.")) continue;
-    const bool is_weight = std::ranges::any_of(state_->weights, [&](const QuantizedWeight& weight) {
-      return state_->parameter(weight.value).is_same(parameter.value());
-    });
+    const auto is_it = [&](const std::string& value) {
+      return state_->parameter(value).is_same(parameter.value());
+    };
+    const bool is_weight = std::ranges::any_of(state_->weights, is_it, &QuantizedWeight::value) ||
+                           std::ranges::any_of(state_->pruner->names(), is_it);
     (is_weight ? decayed : others).push_back(parameter.value());
   }
   return grouped(std::move(decayed), std::move(others), state_->quantizers->parameters(), rates);

@@ -13,6 +13,7 @@ inline nlohmann::ordered_json request_json(const TrainRequest& request) {
           {"network", request.network},
           {"recipe", to_yaml(request.recipe)},
           {"eight_bit_ends", request.eight_bit_ends},
+          {"float_input", request.float_input},
           {"all_layers", request.all_layers},
           {"epochs", request.epochs},
           {"float_epochs", request.float_epochs},
