@@ -24,7 +24,8 @@ void prune_layer(const PruneLayer& layer, double share);
 /// weights (rounded up).
 void prune_global(std::span<const PruneLayer> layers, double share, double floor);
 
-/// The steps of a schedule that are due: 1 at the beginning, all of them when two thirds of the training are done.
+/// The steps of a schedule that are due: 1 at the beginning, all of them when half of the training is done, so
+/// that the learning rate is high enough still for the weights that are left to make up for the last.
 /// progress: from 0 to 1.
 int prune_steps_due(double progress, int steps);
 

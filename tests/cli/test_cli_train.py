@@ -306,9 +306,10 @@ def test_pruning_by_bits_has_the_shape_of_the_paper(crumb, engine, tmp_path):
     cells = {(row["series"], int(row["at"])): row for row in found["table"]}
     best, small = cells["32 bits", 0], cells["6 bits", 80]
     assert best["mean"] - small["mean"] < 0.02
-    assert best["bops"] / small["bops"] > 25  # an input of 32 bits costs most of it
+    assert best["bops"] / small["bops"] > 24  # an input of 32 bits costs most of what is left
     for bits in (8, 6, 4, 3, 2):
         assert best["mean"] - cells[f"{bits} bits", 50]["mean"] < 0.03
+    assert best["mean"] - cells["32 bits", 98]["mean"] > 0.1  # one threshold for all layers: some of them die
 
 
 @pytest.mark.slow
