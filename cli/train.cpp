@@ -238,7 +238,8 @@ void add_train(CLI::App& app) {
       "Without a recipe or scheme: W4A4. The first and the last layer have 8-bit weights and inputs, unless "
       "a rule "
       "names\n"
-      "them, or the sweep is prune-bits. A run that was cut off goes on where it stood; a sweep keeps its finished points.\n\n"
+      "them, or the sweep is prune-bits. A run that was cut off goes on where it stood; a sweep keeps its "
+      "finished points.\n\n"
       "Example:\n"
       "  crumb train digits -o digits_w4a4 --accumulator 10:a2q_plus\n"
       "  crumb train digits -o sweep --sweep accumulator --seeds 3");

@@ -100,9 +100,8 @@ SweepGrid prune_bits_grid(const qat::TrainRequest& base, int seeds) {
 std::optional<NetworkCost> cost_in(const Json& report) {
   if (!report.contains("pruning")) return std::nullopt;
   const Json& pruning = report.at("pruning");
-  return NetworkCost{.sparsity = pruning.at("sparsity"),
-                     .bops = pruning.at("bops"),
-                     .bops_dense = pruning.at("bops_dense")};
+  return NetworkCost{
+      .sparsity = pruning.at("sparsity"), .bops = pruning.at("bops"), .bops_dense = pruning.at("bops_dense")};
 }
 
 SweepGrid formats_grid(const qat::TrainRequest& base, int seeds) {
@@ -206,8 +205,8 @@ SweepGrid grid_of(std::string_view sweep, const qat::TrainRequest& base, int see
   if (sweep == "prune-bits") return prune_bits_grid(base, seeds);
   if (sweep == "formats") return formats_grid(base, seeds);
   throw usage_error("--sweep " + quote_text(sweep) +
-                    ": expected accumulator, bits, prune-bits or formats; did you mean '" + nearest_name(sweep, kSweeps) +
-                    "'?");
+                    ": expected accumulator, bits, prune-bits or formats; did you mean '" +
+                    nearest_name(sweep, kSweeps) + "'?");
 }
 
 std::vector<Json> run_grid(const SweepGrid& grid, const std::filesystem::path& folder, int threads) {

@@ -54,7 +54,9 @@ NetworkCost& operator+=(NetworkCost& sum, const NetworkCost& other) {
 }
 
 Json cost_json(const NetworkCost& cost) {
-  return {{"sparsity", cost.sparsity}, {"bops", json_amount(cost.bops)}, {"bops_dense", json_amount(cost.bops_dense)}};
+  return {{"sparsity", cost.sparsity},
+          {"bops", json_amount(cost.bops)},
+          {"bops_dense", json_amount(cost.bops_dense)}};
 }
 
 std::string number_text(double value) {

@@ -360,7 +360,8 @@ at::Tensor Network::penalty() const {
 }
 
 void Network::prune(double progress) {
-  if (!state_->is_calibrated) throw Error("pruning begins with the weights of training: calibrate the network first");
+  if (!state_->is_calibrated)
+    throw Error("pruning begins with the weights of training: calibrate the network first");
   state_->pruner->prune(progress);
 }
 

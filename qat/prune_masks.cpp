@@ -9,7 +9,7 @@ namespace crumb::qat {
 namespace {
 
 constexpr double kPruningPart = 0.5;  // of the training; the rest is for the weights that are left
-constexpr double kRounding = 1e-12;       // so that 0.29 of 100 are 29
+constexpr double kRounding = 1e-12;   // so that 0.29 of 100 are 29
 
 struct Candidate {
   float magnitude;  ///< -1: gone already

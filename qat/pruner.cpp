@@ -138,13 +138,15 @@ class PruneGroup : public torch::nn::Module {
 void Pruner::add(const std::string& name, const at::Tensor& latent, const std::vector<std::int64_t>& to_rows,
                  const PruneGoal& goal, const SpecOrKeep& spec, std::shared_ptr<WeightQuantizer> quantizer) {
   if (spec && !has_zero(*spec)) {
-    throw Error(quote_text(name) + " is to be pruned, but weights of " + spec->to_string() +
-                " have no zero; expected a format that has one, as in int4:channel, ternary or e2m1, or prune: "
-                "none for it");
+    throw Error(
+        quote_text(name) + " is to be pruned, but weights of " + spec->to_string() +
+        " have no zero; expected a format that has one, as in int4:channel, ternary or e2m1, or prune: "
+        "none for it");
   }
   auto group = std::ranges::find_if(groups_, [&](const auto& one) { return one->goal() == goal; });
   if (group == groups_.end()) {
-    groups_.push_back(register_module("group" + std::to_string(groups_.size()), std::make_shared<PruneGroup>(goal)));
+    groups_.push_back(
+        register_module("group" + std::to_string(groups_.size()), std::make_shared<PruneGroup>(goal)));
     group = groups_.end() - 1;
   }
   weights_[name] = {.group = *group, .index = (*group)->add(name, latent, to_rows, std::move(quantizer))};

@@ -79,7 +79,7 @@ struct TrainOutcome {
   std::vector<EpochLine> log;
   std::vector<WrappedMetric> wrapped;
   std::optional<double> pruned;  ///< share of the elements of weights that have a goal; none where none has
-  std::int64_t repaired = 0;  ///< steps that the exact bound took in the last epoch's passes
+  std::int64_t repaired = 0;     ///< steps that the exact bound took in the last epoch's passes
 };
 
 class Trainer {

@@ -140,7 +140,8 @@ const Field<Recipe> kRecipeFields[] = {
                                                       : Values{std::string(name_of(recipe.scales))};
      }},
     {{"prune", FieldKind::kPrune, "SHARE[:SCOPE][:steps=N][:rewind][:floor=SHARE] or none",
-      "For training: the share of weights that become zeros, by magnitude in all layers (global) or in each (layer)",
+      "For training: the share of weights that become zeros, by magnitude in all layers (global) or in each "
+      "(layer)",
       "0.8:global", "--prune"},
      [](Recipe& recipe, const Values& values) { recipe.prune = parse_prune(values[0]); },
      [](const Recipe& recipe) { return recipe.prune ? Values{to_string(recipe.prune)} : Values{}; }},
@@ -182,7 +183,8 @@ const Field<Rule> kRuleFields[] = {
      [](Rule& rule, const Values& values) { rule.scales = parse_weight_scales(values[0]); },
      [](const Rule& rule) { return rule.scales ? Values{std::string(name_of(*rule.scales))} : Values{}; }},
     {{"prune", FieldKind::kPrune, "SHARE[:SCOPE][:steps=N][:rewind][:floor=SHARE] or none",
-      "For training: the share of the weights that match which become zeros", "{share: 0.5, scope: layer}", ""},
+      "For training: the share of the weights that match which become zeros", "{share: 0.5, scope: layer}",
+      ""},
      [](Rule& rule, const Values& values) { rule.prune.emplace(parse_prune(values[0])); },
      [](const Rule& rule) { return rule.prune ? Values{to_string(*rule.prune)} : Values{}; }},
 };
@@ -202,7 +204,8 @@ const Field<AccumulatorGoal> kGoalFields[] = {
 };
 
 const Field<PruneGoal> kPruneFields[] = {
-    {{"share", FieldKind::kScalar, "0 to less than 1", "Share of the weights that become zeros", "0.8", "", true},
+    {{"share", FieldKind::kScalar, "0 to less than 1", "Share of the weights that become zeros", "0.8", "",
+      true},
      [](PruneGoal& goal, const Values& values) { goal.share = parse_prune_share(values[0]); },
      [](const PruneGoal& goal) { return Values{share_text(goal.share)}; }},
     {{"scope", FieldKind::kScalar, "global or layer",
@@ -216,8 +219,8 @@ const Field<PruneGoal> kPruneFields[] = {
       "Whether weights that are left go back to their first values at every step (false)", "true", ""},
      [](PruneGoal& goal, const Values& values) { goal.rewind = parse_bool(values[0]); },
      [](const PruneGoal& goal) { return goal.rewind ? Values{"true"} : Values{}; }},
-    {{"floor", FieldKind::kScalar, "0 to 1", "With global: the least share of each layer's weights that stays (0)",
-      "0.02", ""},
+    {{"floor", FieldKind::kScalar, "0 to 1",
+      "With global: the least share of each layer's weights that stays (0)", "0.02", ""},
      [](PruneGoal& goal, const Values& values) { goal.floor = parse_prune_floor(values[0]); },
      [](const PruneGoal& goal) { return goal.floor > 0 ? Values{share_text(goal.floor)} : Values{}; }},
 };

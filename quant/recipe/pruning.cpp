@@ -50,8 +50,9 @@ std::string share_text(double share) {
 double parse_prune_share(std::string_view text) {
   const auto share = fraction_in(text);
   if (!share || *share >= 1) {
-    throw usage_error("expected the share of weights to prune, at least 0 and less than 1, as in 0.8, found " +
-                      quote_text(text));
+    throw usage_error(
+        "expected the share of weights to prune, at least 0 and less than 1, as in 0.8, found " +
+        quote_text(text));
   }
   return *share;
 }

@@ -158,7 +158,8 @@ class Reader {
     if (!skips && !given("weights") && !given("activations") && !given("accumulator") && !given("scales") &&
         !given("prune")) {
       fail(line,
-           "the rule has neither 'weights' nor 'activations', 'accumulator', 'scales', 'prune' nor 'skip: true'");
+           "the rule has neither 'weights' nor 'activations', 'accumulator', 'scales', 'prune' nor 'skip: "
+           "true'");
     }
   }
 

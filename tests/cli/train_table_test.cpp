@@ -84,7 +84,8 @@ TEST_CASE("sweep tables: what networks cost") {
   CHECK(json.at("table")[0].at("bops") == 8001);
   CHECK(json.at("table")[0].at("bops_dense") == 20000);
   CHECK(json.at("points")[2].at("sparsity") == 0.7);
-  CHECK(csv_of(table).starts_with("series,at,seed,\"accuracy\",sparsity,bops,bops_dense\n\"A2Q\",8,0,0.58,0.5,8000,20000\n"));
+  CHECK(csv_of(table).starts_with(
+      "series,at,seed,\"accuracy\",sparsity,bops,bops_dense\n\"A2Q\",8,0,0.58,0.5,8000,20000\n"));
 }
 
 TEST_CASE("sweep plots: axes, series, bands, and nothing that is markup") {

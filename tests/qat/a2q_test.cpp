@@ -69,7 +69,8 @@ TEST_CASE("a2q: what is pruned is as if it were not there") {
         const at::Tensor mask = torch::tensor(kept).to(at::kBool).view({1, -1});
         const at::Tensor places = mask.view({-1}).nonzero().view({-1});
         const Rows small = rows_of(left, 1, 4);
-        const auto run = [&](const std::vector<float>& values, const at::Tensor& with, const at::Tensor& slope) {
+        const auto run = [&](const std::vector<float>& values, const at::Tensor& with,
+                             const at::Tensor& slope) {
           const at::Tensor w = torch::tensor(values).view({1, -1}).requires_grad_();
           const at::Tensor t = small.log2_norm.clone().requires_grad_();
           const at::Tensor d = small.log2_scale.clone().requires_grad_();
@@ -92,8 +93,8 @@ TEST_CASE("a2q: what is pruned is as if it were not there") {
   // Nothing left at all.
   const Rows rows = rows_of(kGolden, 2, 4);
   const at::Tensor none = at::zeros({2, 8}, at::kBool);
-  CHECK(crumb::qat::a2q_values(rows.weights, rows.log2_norm, rows.log2_scale, {}, settings_for(4, 8, {0, 15}, true),
-                               none)
+  CHECK(crumb::qat::a2q_values(rows.weights, rows.log2_norm, rows.log2_scale, {},
+                               settings_for(4, 8, {0, 15}, true), none)
             .values.eq(0)
             .all()
             .item<bool>());

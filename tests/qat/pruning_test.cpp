@@ -171,10 +171,13 @@ TEST_CASE("pruning: rewinding puts what is left back to its first values at ever
   torch::manual_seed(5);
   const auto [x, y] = points();
   const auto net = small_mlp();
-  Network network(captured(*net, x),
-                  recipe_of("weights: int4:channel\nactivations: uint4:tensor\nprune: \"0.6:steps=3:rewind\"\n"));
+  Network network(
+      captured(*net, x),
+      recipe_of("weights: int4:channel\nactivations: uint4:tensor\nprune: \"0.6:steps=3:rewind\"\n"));
   network.calibrate({{x}});
-  const auto value = [&](const std::string& name) { return network.named_parameters()[name].detach().clone(); };
+  const auto value = [&](const std::string& name) {
+    return network.named_parameters()[name].detach().clone();
+  };
   const at::Tensor first = value("fc2.weight"), scale = value("quantizers.fc2_weight.scale");
   torch::optim::AdamW optimizer(network.parameter_groups({.learning_rate = 1e-2}));
   train(network, optimizer, 0, 9, 30);
@@ -193,8 +196,10 @@ TEST_CASE("pruning: masks and the schedule's place are saved") {
   for (const char* goal : {"0.7", "0.7:layer:rewind"}) {
     torch::manual_seed(6);
     const auto [x, y] = points();
-    const Recipe recipe = recipe_of("weights: int4:channel\nactivations: uint4:tensor\naccumulator: 9:a2q_plus\n"
-                                    "prune: \"" + std::string(goal) + "\"\n");
+    const Recipe recipe = recipe_of(
+        "weights: int4:channel\nactivations: uint4:tensor\naccumulator: 9:a2q_plus\n"
+        "prune: \"" +
+        std::string(goal) + "\"\n");
     const auto net = small_mlp(), other = small_mlp();
     auto network = std::make_shared<Network>(captured(*net, x), recipe);
     network->calibrate({{x}});
@@ -277,8 +282,8 @@ TEST_CASE("pruning: bit operations of the network of the paper") {
     Network network(captured(*net, x), recipe_of(recipe));
     network.calibrate({{x}});
     network.prune(1);
-    return crumb::graph::cost_of(crumb::graph::bind_shapes(
-        crumb::graph::lower_or_fold_quantized(network.freeze()), {}));
+    return crumb::graph::cost_of(
+        crumb::graph::bind_shapes(crumb::graph::lower_or_fold_quantized(network.freeze()), {}));
   };
   const auto exact = bops("weights: keep\nprune: 0\n");
   CHECK(exact.sparse.bops_qap == 4652832);
@@ -286,7 +291,8 @@ TEST_CASE("pruning: bit operations of the network of the paper") {
   const std::pair<int, double> wanted[] = {{8, 583968}, {6, 412960}, {4, 267808}};
   for (const auto& [bits, dense] : wanted) {
     const std::string b = std::to_string(bits);
-    CHECK(bops("weights: int" + b + ":channel\nactivations: uint" + b + ":tensor\nprune: 0.8\nrules: [{match: {name: fc1}, activations: keep}]\n")
+    CHECK(bops("weights: int" + b + ":channel\nactivations: uint" + b +
+               ":tensor\nprune: 0.8\nrules: [{match: {name: fc1}, activations: keep}]\n")
               .dense.bops_qap == dense);
   }
   // 80 % of 4,256 weights gone: 3,404 multiplications fewer at 32 x 32 bits.
@@ -303,16 +309,15 @@ struct Module : torch::nn::Module {
     act1 = register_module("act1", crumb::qat::QuantActivation("uint4:tensor", 3));
     act2 = register_module("act2", crumb::qat::QuantActivation("uint4:tensor", 3));
   }
-  at::Tensor forward(const at::Tensor& x) {
-    return fc3(act2(torch::relu(fc2(act1(torch::relu(fc1(x)))))));
-  }
+  at::Tensor forward(const at::Tensor& x) { return fc3(act2(torch::relu(fc2(act1(torch::relu(fc1(x))))))); }
 };
 
 TEST_CASE("pruning: hooked modules") {
-  for (const char* text : {"weights: keep\n", "weights: int4:channel\nactivations: uint4:tensor\n",
-                           "weights: int4:channel\nactivations: uint4:tensor\naccumulator: 9:a2q_plus\n",
-                           "weights: int4:channel\nrules: [{match: {name: fc2}, skip: true}, {match: {name: fc2}, "
-                           "prune: 0.8}]\n"}) {
+  for (const char* text :
+       {"weights: keep\n", "weights: int4:channel\nactivations: uint4:tensor\n",
+        "weights: int4:channel\nactivations: uint4:tensor\naccumulator: 9:a2q_plus\n",
+        "weights: int4:channel\nrules: [{match: {name: fc2}, skip: true}, {match: {name: fc2}, "
+        "prune: 0.8}]\n"}) {
     CAPTURE(std::string(text));
     torch::manual_seed(9);
     const auto [x, y] = points();
@@ -347,9 +352,11 @@ TEST_CASE("pruning: hooked modules") {
     std::stringstream file;
     torch::save(qat.quantizers(), file);
     torch::load(const_cast<std::shared_ptr<torch::nn::Module>&>(again.quantizers()), file);
-    for (std::size_t i = 0; i < qat.pruned().size(); ++i) CHECK(again.pruned()[i].pruned == qat.pruned()[i].pruned);
+    for (std::size_t i = 0; i < qat.pruned().size(); ++i)
+      CHECK(again.pruned()[i].pruned == qat.pruned()[i].pruned);
     again.prune(0.5);  // was taken before
-    for (std::size_t i = 0; i < qat.pruned().size(); ++i) CHECK(again.pruned()[i].pruned == qat.pruned()[i].pruned);
+    for (std::size_t i = 0; i < qat.pruned().size(); ++i)
+      CHECK(again.pruned()[i].pruned == qat.pruned()[i].pruned);
   }
   Module model;
   CHECK_THROWS_WITH_AS(crumb::qat::attach(model, recipe_of("weights: binary:channel\nprune: 0.5\n")),

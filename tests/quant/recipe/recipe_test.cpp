@@ -353,7 +353,8 @@ rules:
 )",
                                      "r");
   CHECK(recipe.prune == crumb::PruneGoal{.share = 0.8, .scope = Scope::kGlobal, .steps = 10});
-  CHECK(**recipe.rules[0].prune == crumb::PruneGoal{.share = 0.95, .steps = 8, .rewind = true, .floor = 0.02});
+  CHECK(**recipe.rules[0].prune ==
+        crumb::PruneGoal{.share = 0.95, .steps = 8, .rewind = true, .floor = 0.02});
   CHECK(**recipe.rules[1].prune == crumb::PruneGoal{.share = 0.5, .scope = Scope::kLayer, .rewind = true});
   CHECK(recipe.rules[1].leaves_weights);
   CHECK(recipe.rules[1].is_for_training());
@@ -365,12 +366,14 @@ rules:
   CHECK_FALSE(parse_recipe("weights: int4", "r").prune);
   CHECK(crumb::parse_prune("0.8:floor=0.2")->floor == 0.2);  // together everything
 
-  for (const char* text : {"weights: int4\nprune: 0.5", "weights: int4\nrules: [{match: {name: a}, prune: 0.5}]"}) {
+  for (const char* text :
+       {"weights: int4\nprune: 0.5", "weights: int4\nrules: [{match: {name: a}, prune: 0.5}]"}) {
     CHECK_THROWS_WITH_AS(crumb::refuse_training_fields(parse_recipe(text, "mine.yaml")),
                          doctest::Contains("prune: 0.5:global"), crumb::Error);
   }
   const std::string weights = "weights: int4\n";
-  for (const char* bad : {"1", "1.5", "-1", "-0", "nan", "inf", "0x1p-1", "", "half", "1e400", "0.5.5", "80%"}) {
+  for (const char* bad :
+       {"1", "1.5", "-1", "-0", "nan", "inf", "0x1p-1", "", "half", "1e400", "0.5.5", "80%"}) {
     CAPTURE(std::string(bad));
     CHECK(says(refusal(weights + "prune: \"" + bad + "\""), {"line 2", "prune", "expected", "0.8"}));
   }
@@ -586,7 +589,8 @@ TEST_CASE("recipe: every field has a line of help; the flags are those of the ta
   for (const auto& field : crumb::fields_of<crumb::PruneGoal>()) {
     const std::string share = field.key == "share" ? "" : "share: 0.5, ", value(field.example);
     const std::string scope = field.key == "floor" ? ", scope: global" : "";
-    CHECK(refusal("weights: int4\nprune: {" + share + std::string(field.key) + ": " + value + scope + "}") == "");
+    CHECK(refusal("weights: int4\nprune: {" + share + std::string(field.key) + ": " + value + scope + "}") ==
+          "");
   }
   for (const auto& field : crumb::fields_of<Rule::Match>()) {
     if (field.kind == crumb::FieldKind::kNotYet) continue;
