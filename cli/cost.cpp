@@ -1,7 +1,6 @@
 // crumb cost: what executing a graph costs.
 #include "models/graph/cost/cost.h"
 
-#include <cmath>
 #include <iostream>
 
 #include "cli/output.h"
@@ -24,18 +23,12 @@ struct Options {
   bool sparse = false, json = false;
 };
 
-/// A whole number as one.
-Json amount(double value) {
-  constexpr double kExact = 9007199254740992;  // 2^53
-  return std::trunc(value) == value && value < kExact ? Json(static_cast<std::int64_t>(value)) : Json(value);
-}
-
 Json amounts_json(const Amounts& amounts) {
-  return {{"macs", amount(amounts.macs)},
-          {"bops_qonnx", amount(amounts.bops_qonnx)},
-          {"bops_qap", amount(amounts.bops_qap)},
-          {"weight_bits", amount(amounts.weight_bits)},
-          {"activation_bits", amount(amounts.activation_bits)}};
+  return {{"macs", json_amount(amounts.macs)},
+          {"bops_qonnx", json_amount(amounts.bops_qonnx)},
+          {"bops_qap", json_amount(amounts.bops_qap)},
+          {"weight_bits", json_amount(amounts.weight_bits)},
+          {"activation_bits", json_amount(amounts.activation_bits)}};
 }
 
 Json accumulator_json(const NodeCost& node) {
@@ -59,9 +52,9 @@ Json node_json(const NodeCost& node, bool sparse) {
   json["input_type"] = node.input.name();
   json["weight_type"] = node.weight.name();
   json["output_type"] = node.output.name();
-  json["weights"] = amount(node.weights);
+  json["weights"] = json_amount(node.weights);
   json["density"] = node.density;
-  json["length"] = amount(node.length);
+  json["length"] = json_amount(node.length);
   json["accumulator"] = accumulator_json(node);
   json["dense"] = amounts_json(node.dense);
   json["sparse"] = amounts_json(node.sparse);

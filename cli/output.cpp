@@ -36,6 +36,12 @@ Json json_number(double value) {
   return value;
 }
 
+Json json_amount(double value) {
+  constexpr double kExact = 9007199254740992;  // 2^53
+  return std::trunc(value) == value && std::fabs(value) < kExact ? Json(static_cast<std::int64_t>(value))
+                                                                 : Json(value);
+}
+
 Json json_sqnr(double sqnr_db) {
   return std::isinf(sqnr_db) && sqnr_db > 0 ? Json(nullptr) : json_number(sqnr_db);
 }

@@ -16,6 +16,9 @@ using Json = nlohmann::ordered_json;
 /// A number as JSON can say it: "inf", "-inf" and "nan" as strings.
 Json json_number(double value);
 
+/// A whole number as one.
+Json json_amount(double value);
+
 /// SQNR in dB; null where it is infinite (nothing was lost), "-inf" where there was no signal, "nan".
 Json json_sqnr(double sqnr_db);
 

@@ -29,6 +29,7 @@ void print_fields() {
   std::vector<std::vector<std::string>> rows{{"field", "value", "flag", "what it is"}};
   add_rows<Recipe>("", rows);
   add_rows<AccumulatorGoal>("accumulator: ", rows);
+  add_rows<PruneGoal>("prune: ", rows);
   add_rows<Rule>("rules: ", rows);
   add_rows<Rule::Match>("rules: match: ", rows);
   print_table(rows);

@@ -15,7 +15,9 @@ constexpr std::pair<std::string_view, std::string RecipeFlags::*> kGraphFlags[] 
 
 /// Fields that only say something of training.
 constexpr std::pair<std::string_view, std::string RecipeFlags::*> kTrainingFlags[] = {
-    {"accumulator", &RecipeFlags::accumulator}, {"scales", &RecipeFlags::scales}};
+    {"accumulator", &RecipeFlags::accumulator},
+    {"scales", &RecipeFlags::scales},
+    {"prune", &RecipeFlags::prune}};
 
 /// An empty value would pass for a flag that was not given.
 std::string not_empty(const std::string& value) {

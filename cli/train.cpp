@@ -14,6 +14,7 @@
 #include "cli/recipe_flags.h"
 #include "cli/threads_flag.h"
 #include "cli/train_own.h"
+#include "cli/train_pruning.h"
 #include "cli/train_run.h"
 #include "cli/train_sweep.h"
 #include "cli/train_table.h"
@@ -127,9 +128,10 @@ void print_accumulators(const Json& layers) {
   const auto text = [](const Json& value) { return value.is_null() ? std::string("-") : value.dump(); };
   for (const Json& layer : layers) {
     const Json& input = layer.at("input");
-    std::vector<std::string> row{without_step(layer.at("name")), input.is_null() ? "-" : input[0].dump() + " to " + input[1].dump(),
-                    text(layer.at("bits_needed")), text(layer.at("bits_certified")),
-                    text(layer.at("worst_min")) + " to " + text(layer.at("worst_max"))};
+    std::vector<std::string> row{without_step(layer.at("name")),
+                                 input.is_null() ? "-" : input[0].dump() + " to " + input[1].dump(),
+                                 text(layer.at("bits_needed")), text(layer.at("bits_certified")),
+                                 text(layer.at("worst_min")) + " to " + text(layer.at("worst_max"))};
     if (row != rows.back()) rows.push_back(std::move(row));
   }
   print_table(std::move(rows));
@@ -144,6 +146,7 @@ void print_report(const Json& report, const fs::path& folder) {
     std::cout << "miniature of " << report.at("miniature_of").get<std::string>() << "\n";
   }
   if (!report.at("accumulator").empty()) print_accumulators(report.at("accumulator"));
+  if (report.contains("pruning")) print_pruning(report.at("pruning"));
   std::cout << "written: " << folder.string()
             << "/{model.crumb, model.onnx, float.safetensors, log.jsonl, report.json}\n";
 }
@@ -199,6 +202,10 @@ void sweep(const Options& options, const qat::TrainRequest& base) {
             << table.title << ", " << options.seeds << " seeds; float " << fixed(table.float_mean, 4) << "\n";
   if (!table.miniature_of.empty()) std::cout << "miniature of " << table.miniature_of << "\n";
   print_table(rows_of(table));
+  if (has_costs(table)) {
+    std::cout << "BOPs, and the share of weights that are zero:\n";
+    print_table(cost_rows_of(table));
+  }
   std::cout << "written in " << fixed(now_seconds() - start, 0) << " s: " << folder.string()
             << "/{sweep.json, sweep.csv, sweep.svg, points/}\n";
 }
@@ -245,7 +252,7 @@ void add_train(CLI::App& app) {
                  "The accumulator is for the first and the last layer too, which are left out otherwise");
   verb->add_option("--data-dir", options->data,
                    "The folder with data sets (CRUMB_DATA, or what scripts/setup filled)");
-  verb->add_option("--sweep", options->sweep, "A grid of runs: accumulator, bits or formats");
+  verb->add_option("--sweep", options->sweep, "A grid of runs: accumulator, bits, prune-bits or formats");
   verb->add_option("--seeds", options->seeds, "Of a sweep: runs for each point (3)")->check(at_least(1));
   add_threads_flag(*verb, options->threads, "Of a sweep: points that are trained at once (as many as cores)");
   verb->add_option("--checkpoint-every", options->keep_every,
@@ -257,7 +264,8 @@ void add_train(CLI::App& app) {
       "Without a recipe or scheme: W4A4. The first and the last layer have 8-bit weights and inputs, unless "
       "a rule "
       "names\n"
-      "them. A run that was cut off goes on where it stood; a sweep keeps its finished points.\n\n"
+      "them, or the sweep is prune-bits. A run that was cut off goes on where it stood; a sweep keeps its "
+      "finished points.\n\n"
       "Example:\n"
       "  crumb train digits -o digits_w4a4 --accumulator 10:a2q_plus\n"
       "  crumb train net.onnx --data x.npy --labels y.npy --loss ce -o net_w4a4\n"

@@ -10,7 +10,7 @@ namespace crumb::cli {
 namespace {
 
 constexpr double kWidth = 720, kHeight = 440, kLeft = 76, kRight = 180, kTop = 48, kBottom = 64;
-constexpr const char* kColours[] = {"#c0392b", "#2471a3", "#1e8449", "#7d3c98", "#b9770e"};
+constexpr const char* kColours[] = {"#c0392b", "#2471a3", "#1e8449", "#7d3c98", "#b9770e", "#34495e"};
 
 std::string escaped(const std::string& text) {
   std::string safe;

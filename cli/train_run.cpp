@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "cli/open_engine.h"
+#include "cli/train_pruning.h"
 #include "export/write.h"
 #include "formats/io/mapped_file.h"
 #include "formats/io/output_file.h"
@@ -192,6 +193,7 @@ Json train_into(const TrainRun& run) {
   Json report = report_json(run.request, outcome, 0);
   report["accumulator"] = accumulator_json(checked(graph::read_crumb_graph(packed), packed));
   (void)checked(graph::read_onnx(onnx), onnx);
+  if (outcome.pruned) report["pruning"] = pruning_json(graph::read_graph(packed), *outcome.pruned);
   report["seconds"] = now_seconds() - start;
   write_text(run.folder / kReportFile, report.dump(2) + "\n");
   keeper.drop();

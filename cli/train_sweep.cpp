@@ -18,7 +18,7 @@
 namespace crumb::cli {
 namespace {
 
-constexpr std::string_view kSweeps[] = {"accumulator", "bits", "formats"};
+constexpr std::string_view kSweeps[] = {"accumulator", "bits", "prune-bits", "formats"};
 constexpr int kWidest = 16, kNarrowest = 8;
 
 void add_seeds(const SweepPoint& point, int seeds, std::vector<SweepPoint>& points) {
@@ -69,6 +69,39 @@ SweepGrid bits_grid(const qat::TrainRequest& base, int seeds) {
     add_seeds(point, seeds, grid.points);
   }
   return grid;
+}
+
+/// All layers at the same bits, as in arXiv:2102.11289; its input has 32.
+SweepGrid prune_bits_grid(const qat::TrainRequest& base, int seeds) {
+  SweepGrid grid{.title = "share of pruned weights, by bits", .axis = "pruned weights (%)", .points = {}};
+  for (const int bits : {32, 8, 6, 4, 3, 2}) {
+    for (const int percent : {0, 50, 80, 90, 95, 98}) {
+      const std::string number = std::to_string(bits), share = std::to_string(percent);
+      SweepPoint point{.name = "w" + number + "-pruned" + share,
+                       .series = number + " bits",
+                       .label = share,
+                       .x = static_cast<double>(percent),
+                       .request = base};
+      point.request.eight_bit_ends = false;
+      point.request.float_input = true;
+      Recipe& recipe = point.request.recipe;
+      recipe.weights = bits == 32 ? SpecOrKeep() : QuantSpec::parse("int" + number + ":channel");
+      recipe.activations =
+          bits == 32 ? SpecOrKeep() : QuantSpec::parse_activations("uint" + number + ":tensor");
+      if (!recipe.prune) recipe.prune.emplace();
+      recipe.prune->share = static_cast<double>(percent) / 100;
+      (void)parse_prune(to_string(recipe.prune));  // a floor may not go with every share
+      add_seeds(point, seeds, grid.points);
+    }
+  }
+  return grid;
+}
+
+std::optional<NetworkCost> cost_in(const Json& report) {
+  if (!report.contains("pruning")) return std::nullopt;
+  const Json& pruning = report.at("pruning");
+  return NetworkCost{
+      .sparsity = pruning.at("sparsity"), .bops = pruning.at("bops"), .bops_dense = pruning.at("bops_dense")};
 }
 
 SweepGrid formats_grid(const qat::TrainRequest& base, int seeds) {
@@ -141,11 +174,10 @@ class GridRun {
         index = missing_[next_++];
       }
       try {
-        Json report =
-            train_into({.request = grid_.points[index].request,
-                                   .folder = folder_of(index),
-                                   .shares_float = true,
-                                   .progress = {}});
+        Json report = train_into({.request = grid_.points[index].request,
+                                  .folder = folder_of(index),
+                                  .shares_float = true,
+                                  .progress = {}});
         const std::lock_guard lock(mutex_);
         progress.finished(grid_.points[index], report);
         reports_[index] = std::move(report);
@@ -172,10 +204,11 @@ std::vector<std::string_view> sweep_names() { return {std::begin(kSweeps), std::
 SweepGrid grid_of(std::string_view sweep, const qat::TrainRequest& base, int seeds) {
   if (sweep == "accumulator") return accumulator_grid(base, seeds);
   if (sweep == "bits") return bits_grid(base, seeds);
+  if (sweep == "prune-bits") return prune_bits_grid(base, seeds);
   if (sweep == "formats") return formats_grid(base, seeds);
   throw usage_error("--sweep " + quote_text(sweep) +
-                    ": expected accumulator, bits or formats; did you mean '" + nearest_name(sweep, kSweeps) +
-                    "'?");
+                    ": expected accumulator, bits, prune-bits or formats; did you mean '" +
+                    nearest_name(sweep, kSweeps) + "'?");
 }
 
 std::vector<Json> run_grid(const SweepGrid& grid, const std::filesystem::path& folder, int threads) {
@@ -189,6 +222,7 @@ std::vector<SweepValue> values_of(const SweepGrid& grid, const std::vector<Json>
     SweepValue value{.series = point.series, .label = point.label, .x = point.x, .seed = point.request.seed};
     if (!reports[i].contains("wrapped")) {
       value.metric = reports[i].at("quantized").get<double>();
+      value.cost = cost_in(reports[i]);
       values.push_back(value);
       continue;
     }

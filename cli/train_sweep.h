@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,12 +27,19 @@ struct SweepGrid {
   std::vector<SweepPoint> points;
 };
 
-/// "accumulator", "bits", "formats".
+/// "accumulator", "bits", "prune-bits", "formats".
 std::vector<std::string_view> sweep_names();
 
 /// `base`: what the runs share; its recipe says what the sweep does not vary. Throws usage Error where there is no such
 /// sweep.
 SweepGrid grid_of(std::string_view sweep, const qat::TrainRequest& base, int seeds);
+
+/// What executing a network costs, of its report's "pruning".
+struct NetworkCost {
+  double sparsity = 0;  ///< share of weights that are zero
+  double bops = 0;      ///< without multiplications by them
+  double bops_dense = 0;
+};
 
 /// A number of the table: one point, one seed.
 struct SweepValue {
@@ -39,6 +47,7 @@ struct SweepValue {
   double x = 0;
   std::uint64_t seed = 0;
   double metric = 0;
+  std::optional<NetworkCost> cost;  ///< where the sweep is about it
 };
 
 /// Runs what has no report yet, `threads` at once, each in a folder of its own below `folder`/points, and gives the

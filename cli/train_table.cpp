@@ -21,6 +21,44 @@ std::string cell_text(const SweepCell& cell) {
   return mean + " (" + fixed(cell.least, 4) + " to " + fixed(cell.greatest, 4) + ")";
 }
 
+std::string cost_text(const SweepCell& cell) {
+  if (!cell.cost) return "";
+  return fixed(cell.cost->bops, 0) + " (" + fixed(100 * cell.cost->sparsity, 1) + " %)";
+}
+
+/// A row for each place on the axis, a column for each series.
+template <class F>
+std::vector<std::vector<std::string>> matrix_of(const SweepTable& table, F text) {
+  const auto series = distinct<std::string>(table.cells, [](const SweepCell& cell) { return cell.series; });
+  const auto labels = distinct<std::string>(table.cells, [](const SweepCell& cell) { return cell.label; });
+  std::vector<std::vector<std::string>> rows(1);
+  rows[0].push_back(table.axis);
+  rows[0].insert(rows[0].end(), series.begin(), series.end());
+  for (const std::string& label : labels) {
+    std::vector<std::string> row{label};
+    for (const std::string& one : series) {
+      const auto cell = std::ranges::find_if(
+          table.cells, [&](const SweepCell& any) { return any.series == one && any.label == label; });
+      row.push_back(cell == table.cells.end() ? "" : text(*cell));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+NetworkCost& operator+=(NetworkCost& sum, const NetworkCost& other) {
+  sum.sparsity += other.sparsity;
+  sum.bops += other.bops;
+  sum.bops_dense += other.bops_dense;
+  return sum;
+}
+
+Json cost_json(const NetworkCost& cost) {
+  return {{"sparsity", cost.sparsity},
+          {"bops", json_amount(cost.bops)},
+          {"bops_dense", json_amount(cost.bops_dense)}};
+}
+
 std::string number_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.10g", value);
@@ -47,27 +85,27 @@ std::vector<SweepCell> cells_of(const std::vector<SweepValue>& values) {
     found->least = std::min(found->least, value.metric);
     found->greatest = std::max(found->greatest, value.metric);
     ++found->seeds;
+    if (value.cost && !found->cost) found->cost.emplace();
+    if (value.cost) *found->cost += *value.cost;
   }
-  for (SweepCell& cell : cells) cell.mean /= cell.seeds;
+  for (SweepCell& cell : cells) {
+    cell.mean /= cell.seeds;
+    if (!cell.cost) continue;
+    cell.cost->sparsity /= cell.seeds;
+    cell.cost->bops /= cell.seeds;
+    cell.cost->bops_dense /= cell.seeds;
+  }
   return cells;
 }
 
-std::vector<std::vector<std::string>> rows_of(const SweepTable& table) {
-  const auto series = distinct<std::string>(table.cells, [](const SweepCell& cell) { return cell.series; });
-  const auto labels = distinct<std::string>(table.cells, [](const SweepCell& cell) { return cell.label; });
-  std::vector<std::vector<std::string>> rows(1);
-  rows[0].push_back(table.axis);
-  rows[0].insert(rows[0].end(), series.begin(), series.end());
-  for (const std::string& label : labels) {
-    std::vector<std::string> row{label};
-    for (const std::string& one : series) {
-      const auto cell = std::ranges::find_if(
-          table.cells, [&](const SweepCell& any) { return any.series == one && any.label == label; });
-      row.push_back(cell == table.cells.end() ? "" : cell_text(*cell));
-    }
-    rows.push_back(std::move(row));
-  }
-  return rows;
+std::vector<std::vector<std::string>> rows_of(const SweepTable& table) { return matrix_of(table, cell_text); }
+
+bool has_costs(const SweepTable& table) {
+  return std::ranges::any_of(table.cells, [](const SweepCell& cell) { return cell.cost.has_value(); });
+}
+
+std::vector<std::vector<std::string>> cost_rows_of(const SweepTable& table) {
+  return matrix_of(table, cost_text);
 }
 
 Json json_of(const SweepTable& table) {
@@ -87,20 +125,30 @@ Json json_of(const SweepTable& table) {
                              {"least", cell.least},
                              {"greatest", cell.greatest},
                              {"seeds", cell.seeds}});
+    if (cell.cost) json["table"].back().update(cost_json(*cell.cost));
   }
   for (const SweepValue& value : table.values) {
     json["points"].push_back(
         {{"series", value.series}, {"at", value.label}, {"seed", value.seed}, {table.metric, value.metric}});
+    if (value.cost) json["points"].back().update(cost_json(*value.cost));
   }
   return json;
 }
 
 std::string csv_of(const SweepTable& table) {
   const auto quoted = [](const std::string& text) { return "\"" + text + "\""; };
-  std::string text = "series,at,seed," + quoted(table.metric) + "\n";
+  const bool costs = has_costs(table);
+  std::string text =
+      "series,at,seed," + quoted(table.metric) + (costs ? ",sparsity,bops,bops_dense\n" : "\n");
   for (const SweepValue& value : table.values) {
     text += quoted(value.series) + "," + value.label + "," + std::to_string(value.seed) + "," +
-            number_text(value.metric) + "\n";
+            number_text(value.metric);
+    if (costs) {
+      const NetworkCost cost = value.cost.value_or(NetworkCost());
+      text += "," + number_text(cost.sparsity) + "," + number_text(cost.bops) + "," +
+              number_text(cost.bops_dense);
+    }
+    text += "\n";
   }
   return text;
 }

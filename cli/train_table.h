@@ -15,6 +15,7 @@ struct SweepCell {
   double x = 0;
   double mean = 0, least = 0, greatest = 0;
   int seeds = 0;
+  std::optional<NetworkCost> cost;  ///< mean
 };
 
 /// In the order in which the values come.
@@ -29,8 +30,12 @@ struct SweepTable {
 
 /// A row for each place on the axis, a column for each series: "0.9749 (0.9721 to 0.9777)".
 std::vector<std::vector<std::string>> rows_of(const SweepTable& table);
+/// Whether its cells say what the networks cost.
+bool has_costs(const SweepTable& table);
+/// The same rows and columns as rows_of(): "137207 (80.0 %)", BOPs and the share of weights that are zero.
+std::vector<std::vector<std::string>> cost_rows_of(const SweepTable& table);
 Json json_of(const SweepTable& table);
-/// A line for each value: series, place, seed, metric.
+/// A line for each value: series, place, seed, metric; and sparsity and BOPs where networks are said to cost something.
 std::string csv_of(const SweepTable& table);
 /// A line for each series through its means, a band from its least to its greatest seed, the float network as a dashed
 /// line; axes with what they measure. The same table gives the same bytes.

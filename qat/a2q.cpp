@@ -3,9 +3,11 @@
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <span>
 
 #include "formats/error.h"
@@ -44,14 +46,31 @@ struct Norm {
   bool free = false;                               ///< 2^t / s, not the budget, decides
 };
 
-Norm norm_of(std::span<const float> weights, double log2_norm, double scale, double budget, bool centred) {
+/// A register's weights, without those that are pruned.
+struct Weights {
+  std::span<const float> values;
+  const bool* kept = nullptr;  ///< null: all
+
+  std::size_t size() const { return values.size(); }
+  bool has(std::size_t i) const { return !kept || kept[i]; }
+  std::size_t count() const {
+    return kept ? static_cast<std::size_t>(std::count(kept, kept + size(), true)) : size();
+  }
+  /// Less the mean; 0 where pruned.
+  double centred(std::size_t i, double mean) const {
+    return has(i) ? static_cast<double>(values[i]) - mean : 0;
+  }
+};
+
+Norm norm_of(const Weights& weights, double log2_norm, double scale, double budget, bool centred) {
   Norm found;
-  if (centred) {
-    for (const float w : weights) found.mean += static_cast<double>(w);
-    found.mean /= static_cast<double>(weights.size());
+  const std::size_t count = weights.count();
+  if (centred && count > 0) {
+    for (std::size_t i = 0; i < weights.size(); ++i) found.mean += weights.centred(i, 0);
+    found.mean /= static_cast<double>(count);
   }
   double sum = 0;
-  for (const float w : weights) sum += std::fabs(static_cast<double>(w) - found.mean);
+  for (std::size_t i = 0; i < weights.size(); ++i) sum += std::fabs(weights.centred(i, found.mean));
   found.norm = std::max(sum, kLeastNorm);
   const double wished = std::exp2(log2_norm) / scale;
   found.free = wished <= budget;
@@ -65,31 +84,33 @@ std::int64_t bias_of(const std::vector<std::int64_t>& bias, const Piece& piece) 
 
 /// Everything that forward and backward share: plain tensors on the CPU.
 struct Operands {
-  at::Tensor weights, log2_norm, scale;
+  at::Tensor weights, log2_norm, scale, kept;
   const A2qSettings& settings;
   const std::vector<std::int64_t>& bias;
   Pieces pieces;
 
-  Operands(const at::Tensor& w, const at::Tensor& t, const at::Tensor& d, const std::vector<std::int64_t>& b,
-           const A2qSettings& of)
+  Operands(const at::Tensor& w, const at::Tensor& t, const at::Tensor& d, const at::Tensor& mask,
+           const std::vector<std::int64_t>& b, const A2qSettings& of)
       : weights(on_cpu(w, at::kFloat)),
         log2_norm(on_cpu(t, at::kDouble)),
         scale(a2q_scales(d, of.scale).to(at::kDouble)),
+        kept(mask.defined() ? on_cpu(mask, at::kBool) : at::Tensor()),
         settings(of),
         bias(b),
         pieces(w.size(1), of) {}
 
   std::int64_t count() const { return weights.size(0) * pieces.tiles; }
-  std::span<const float> span(const Piece& piece) const {
-    return {weights.const_data_ptr<float>() + piece.row * pieces.columns + piece.first,
-            static_cast<std::size_t>(piece.count)};
+  Weights of(const Piece& piece) const {
+    const std::int64_t first = piece.row * pieces.columns + piece.first;
+    return {.values = {weights.const_data_ptr<float>() + first, static_cast<std::size_t>(piece.count)},
+            .kept = kept.defined() ? kept.const_data_ptr<bool>() + first : nullptr};
   }
   double scale_of(std::int64_t row) const {
     return scale.const_data_ptr<double>()[scale.numel() == 1 ? 0 : row];
   }
   Norm norm(std::int64_t index, const Piece& piece) const {
     const auto size = static_cast<double>(std::abs(bias_of(bias, piece)));
-    return norm_of(span(piece), log2_norm.const_data_ptr<double>()[index], scale_of(piece.row),
+    return norm_of(of(piece), log2_norm.const_data_ptr<double>()[index], scale_of(piece.row),
                    settings.budget(size), settings.centred);
   }
 };
@@ -98,7 +119,7 @@ struct Operands {
 std::int64_t codes_of(const Operands& operands, std::int64_t index, std::vector<std::int64_t>& codes,
                       std::vector<double>& latent) {
   const Piece piece = operands.pieces.at(index);
-  const std::span<const float> weights = operands.span(piece);
+  const Weights weights = operands.of(piece);
   const Norm norm = operands.norm(index, piece);
   const std::int64_t most = (std::int64_t{1} << (operands.settings.weight_bits - 1)) - 1;
   codes.resize(weights.size());
@@ -106,7 +127,7 @@ std::int64_t codes_of(const Operands& operands, std::int64_t index, std::vector<
   const double pre = norm.norm / norm.factor;  // as a2q_codes_ref divides
   std::int64_t positive = 0, negative = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    const double v = static_cast<double>(weights[i]) - norm.mean;
+    const double v = weights.centred(i, norm.mean);
     latent[i] = norm.factor > 0 ? v / pre : 0;
     const double limit = static_cast<double>(most);
     codes[i] = static_cast<std::int64_t>(std::trunc(std::clamp(latent[i], -limit, limit)));
@@ -130,8 +151,8 @@ struct A2qFunction : torch::autograd::Function<A2qFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& weights,
                             const at::Tensor& log2_norm, const at::Tensor& log2_scale,
                             const std::vector<std::int64_t>& bias, const A2qSettings& settings,
-                            std::int64_t* repaired) {
-    const Operands operands(weights, log2_norm, log2_scale, bias, settings);
+                            const std::optional<at::Tensor>& kept, std::int64_t* repaired) {
+    const Operands operands(weights, log2_norm, log2_scale, kept.value_or(at::Tensor()), bias, settings);
     const at::Tensor values = at::empty_like(operands.weights);
     std::atomic<std::int64_t> steps{0};
     at::parallel_for(0, operands.count(), 16, [&](std::int64_t begin, std::int64_t end) {
@@ -148,6 +169,8 @@ struct A2qFunction : torch::autograd::Function<A2qFunction> {
     *repaired = steps;
     context->save_for_backward({weights, log2_norm, log2_scale, values});
     context->saved_data["bias"] = bias;
+    // A copy: the mask may change before the backward pass.
+    if (kept) context->saved_data["kept"] = operands.kept.clone();
     context->saved_data["settings"] = std::vector<std::int64_t>{settings.weight_bits,
                                                                 settings.centred ? 1 : 0,
                                                                 settings.tile,
@@ -169,7 +192,9 @@ struct A2qFunction : torch::autograd::Function<A2qFunction> {
                                .accumulator_bits = static_cast<int>(kept[3]),
                                .scale = static_cast<ScaleFormat>(kept[6]),
                                .input = {kept[4], kept[5]}};
-    const Operands operands(saved[0], saved[1], saved[2], bias, settings);
+    const bool prunes = context->saved_data.count("kept") > 0;
+    const Operands operands(saved[0], saved[1], saved[2],
+                            prunes ? context->saved_data["kept"].toTensor() : at::Tensor(), bias, settings);
     const at::Tensor grad = on_cpu(gradients[0], at::kFloat), values = on_cpu(saved[3], at::kFloat);
     const at::Tensor of_weights = at::empty_like(operands.weights);
     const at::Tensor of_norm = at::empty_like(operands.log2_norm);
@@ -177,7 +202,7 @@ struct A2qFunction : torch::autograd::Function<A2qFunction> {
     at::parallel_for(0, operands.count(), 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t index = begin; index < end; ++index) {
         const Piece piece = operands.pieces.at(index);
-        const std::span<const float> w = operands.span(piece);
+        const Weights w = operands.of(piece);
         const Norm norm = operands.norm(index, piece);
         const double scale = operands.scale_of(piece.row);
         const std::int64_t at = piece.row * operands.pieces.columns + piece.first;
@@ -186,7 +211,7 @@ struct A2qFunction : torch::autograd::Function<A2qFunction> {
         float* out = of_weights.mutable_data_ptr<float>() + at;
         double along = 0, of_codes = 0;  // sum(H v), sum(q dL/dy)
         for (std::size_t i = 0; i < w.size(); ++i) {
-          along += static_cast<double>(g[i]) * (static_cast<double>(w[i]) - norm.mean);
+          along += static_cast<double>(g[i]) * w.centred(i, norm.mean);
           of_codes += static_cast<double>(g[i]) * static_cast<double>(y[i]);
         }
         along *= scale;
@@ -194,15 +219,15 @@ struct A2qFunction : torch::autograd::Function<A2qFunction> {
         const double shrink = norm.factor / norm.norm, share = along / norm.norm;
         double mean = 0;
         for (std::size_t i = 0; i < w.size(); ++i) {
-          const double sign = static_cast<double>(w[i]) - norm.mean >= 0 ? 1 : -1;
-          const double one = shrink * (scale * static_cast<double>(g[i]) - sign * share);
+          const double sign = w.centred(i, norm.mean) >= 0 ? 1 : -1;
+          const double one = w.has(i) ? shrink * (scale * static_cast<double>(g[i]) - sign * share) : 0;
           out[i] = static_cast<float>(one);
           mean += one;
         }
         if (settings.centred) {
-          mean /= static_cast<double>(w.size());
+          mean /= static_cast<double>(std::max<std::size_t>(w.count(), 1));
           for (std::size_t i = 0; i < w.size(); ++i)
-            out[i] = static_cast<float>(static_cast<double>(out[i]) - mean);
+            if (w.has(i)) out[i] = static_cast<float>(static_cast<double>(out[i]) - mean);
         }
         const double free_norm =
             norm.free ? std::exp2(operands.log2_norm.const_data_ptr<double>()[index]) : 0;
@@ -216,6 +241,7 @@ struct A2qFunction : torch::autograd::Function<A2qFunction> {
     return {of_weights.to(saved[0].device()),
             of_norm.to(saved[1].options()).view(saved[1].sizes()),
             scales.to(saved[2].options()).view(saved[2].sizes()),
+            {},
             {},
             {},
             {}};
@@ -235,12 +261,14 @@ at::Tensor a2q_scales(const at::Tensor& log2_scale, ScaleFormat format) {
 }
 
 A2qResult a2q_values(const at::Tensor& weights, const at::Tensor& log2_norm, const at::Tensor& log2_scale,
-                     const std::vector<std::int64_t>& bias, const A2qSettings& settings) {
+                     const std::vector<std::int64_t>& bias, const A2qSettings& settings,
+                     const at::Tensor& kept) {
   if (!at::isfinite(weights.detach()).all().item<bool>()) {
     throw Error("the weights hold inf or NaN; only finite values can be quantized");
   }
   A2qResult result;
-  result.values = A2qFunction::apply(weights, log2_norm, log2_scale, bias, settings, &result.repaired);
+  const auto mask = kept.defined() ? std::optional(kept) : std::nullopt;
+  result.values = A2qFunction::apply(weights, log2_norm, log2_scale, bias, settings, mask, &result.repaired);
   return result;
 }
 

@@ -5,6 +5,9 @@
 //   v = w (A2Q), w - mean(w) (A2Q+)     n = ||v||_1     c = min(2^t / s, T)     s = 2^d, as stored
 //   u = v c / n                          q = clamp(trunc(u))                     y = s q
 //
+// Weights that are pruned have v = 0 and q = 0 and no gradient; the mean is that of the others. Repair only brings codes
+// nearer to zero.
+//
 // Gradients: trunc, clamp and repair count as the identity (arXiv:2401.10432, section 3; with H = s dL/dy):
 //
 //   dL/dv_j = c / n (H_j - sign(v_j) sum(H v) / n)     dL/dw = dL/dv, less its mean for A2Q+
@@ -51,9 +54,11 @@ struct A2qResult {
 
 /// weights: [rows, columns] float32; log2_norm: [rows * tiles]; log2_scale: [rows] or [1]; float32, on the CPU or where
 /// they lie (computed on the CPU). bias: a code for each row that is added into the first tile's register, or empty.
+/// kept: bool, of the weights' shape, false where one is pruned; undefined: none is.
 /// Throws Error where a weight is inf or NaN, and where a bias alone does not fit (naming the row).
 A2qResult a2q_values(const at::Tensor& weights, const at::Tensor& log2_norm, const at::Tensor& log2_scale,
-                     const std::vector<std::int64_t>& bias, const A2qSettings& settings);
+                     const std::vector<std::int64_t>& bias, const A2qSettings& settings,
+                     const at::Tensor& kept = {});
 
 /// sum of max(2^t - T s, 0) over rows and tiles: what keeps the norm from growing beyond the budget and getting stuck.
 at::Tensor a2q_penalty(const at::Tensor& log2_norm, const at::Tensor& log2_scale,

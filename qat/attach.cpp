@@ -12,6 +12,7 @@
 #include "qat/activation_quantizer.h"
 #include "qat/certify.h"
 #include "qat/layers.h"
+#include "qat/pruner.h"
 #include "qat/recipe_faults.h"
 #include "qat/weight_quantizer.h"
 #include "qat/weight_slots.h"
@@ -48,11 +49,9 @@ Graph skeleton_of(const std::vector<WeightSlot>& slots) {
 struct HookedWeight {
   WeightSlot slot;
   std::vector<std::int64_t> to_rows, to_value;
-  std::shared_ptr<WeightQuantizer> quantizer;
+  std::shared_ptr<WeightQuantizer> quantizer;  ///< null: it is pruned alone
   AccumulatorQuantizer* constrained = nullptr;
   at::Tensor now;  ///< what the module reads within a step
-
-  at::Tensor rows() const { return slot.latent.permute(to_rows).contiguous(); }
 };
 
 }  // namespace
@@ -66,7 +65,14 @@ struct Hooks::State {
   NetworkOptions options;
   std::shared_ptr<torch::nn::Module> quantizers = std::make_shared<torch::nn::Module>("quantizers");
   std::vector<HookedWeight> weights;
+  std::shared_ptr<Pruner> pruner = std::make_shared<Pruner>();
 
+  at::Tensor masked(const HookedWeight& weight) const {
+    return pruner->masked(weight.slot.name, weight.slot.latent);
+  }
+  at::Tensor rows(const HookedWeight& weight) const {
+    return masked(weight).permute(weight.to_rows).contiguous();
+  }
   void add(const WeightSlot& slot, const graph::PlannedConstant& planned, const Recipe& recipe, bool is_end,
            std::vector<std::string>& faults);
 };
@@ -78,7 +84,9 @@ void Hooks::State::add(const WeightSlot& slot, const graph::PlannedConstant& pla
     weight.to_value = graph::axes_with_output(static_cast<std::size_t>(slot.latent.dim()),
                                               static_cast<std::size_t>(slot.output_axis));
     weight.to_rows = graph::inverse(weight.to_value);
-    if (planned.accumulator && (!is_end || options.all_layers)) {
+    if (!planned.spec) {
+      // Pruned alone.
+    } else if (planned.accumulator && (!is_end || options.all_layers)) {
       const auto range = recipe.activations ? code_range(*recipe.activations, 0) : std::nullopt;
       if (!range) {
         throw Error(
@@ -94,9 +102,16 @@ void Hooks::State::add(const WeightSlot& slot, const graph::PlannedConstant& pla
     } else {
       weight.quantizer = make_weight_quantizer(*planned.spec, planned.scales, slot.name);
     }
-    std::string key = slot.name;
-    std::ranges::replace(key, '.', '_');
-    quantizers->register_module(key, weight.quantizer);
+    if (weight.quantizer) {
+      std::string key = slot.name;
+      std::ranges::replace(key, '.', '_');
+      quantizers->register_module(key, weight.quantizer);
+    }
+    if (planned.prune) {
+      at::Tensor first = rows(weight).detach().clone();
+      if (weight.quantizer) weight.quantizer->start(first);  // parameters of the right shapes
+      pruner->add(slot.name, slot.latent, weight.to_rows, *planned.prune, planned.spec, weight.quantizer);
+    }
     weights.push_back(std::move(weight));
   } catch (const Error& error) {
     faults.push_back(error.what());
@@ -120,11 +135,12 @@ Hooks::Hooks(torch::nn::Module& module, const Recipe& recipe, const NetworkOptio
   std::vector<std::string> faults;
   for (const WeightSlot& slot : slots) {
     const auto planned = std::ranges::find(plan.constants, slot.name, &graph::PlannedConstant::value);
-    if (planned == plan.constants.end() || !planned->spec) continue;
+    if (planned == plan.constants.end() || (!planned->spec && !planned->prune)) continue;
     const bool is_end = !layers.empty() && (slot.layer == layers.front() || slot.layer == layers.back());
     state_->add(slot, *planned, recipe, is_end, faults);
   }
   throw_if_any(faults);
+  if (!state_->pruner->empty()) state_->quantizers->register_module("pruning", state_->pruner);
   start();
 }
 
@@ -134,7 +150,8 @@ Hooks::~Hooks() = default;
 void Hooks::start() {
   const torch::NoGradGuard no_gradients;
   for (HookedWeight& weight : state_->weights) {
-    at::Tensor rows = weight.rows().detach().clone();
+    if (!weight.quantizer) continue;
+    at::Tensor rows = state_->rows(weight).detach().clone();
     weight.quantizer->start(rows);
     weight.slot.latent.copy_(rows.permute(weight.to_value));
   }
@@ -143,7 +160,10 @@ void Hooks::start() {
 Step Hooks::step() {
   std::vector<std::function<void()>> undo;
   for (HookedWeight& weight : state_->weights) {
-    const at::Tensor made = weight.quantizer->quantized(weight.rows()).permute(weight.to_value).contiguous();
+    const at::Tensor made =
+        weight.quantizer
+            ? weight.quantizer->quantized(state_->rows(weight)).permute(weight.to_value).contiguous()
+            : state_->masked(weight);
     weight.slot.put(made);
     weight.now = made;
     undo.push_back([&weight] {
@@ -153,6 +173,10 @@ Step Hooks::step() {
   }
   return Step(std::move(undo));
 }
+
+void Hooks::prune(double progress) { state_->pruner->prune(progress); }
+
+std::vector<PrunedLayer> Hooks::pruned() const { return state_->pruner->layers(); }
 
 at::Tensor Hooks::penalty() const {
   at::Tensor sum = torch::zeros({});
@@ -217,9 +241,14 @@ Graph Hooks::freeze(const models::Tensors& example, const models::Forward& forwa
           " is not in the module's graph as it is: the forward pass does not use it, or computes another "
           "from it (capture the module and train it as qat::Network)");
     }
+    if (!weight.quantizer) {
+      found->second = torch_ops::to_constant({state_->masked(weight), graph::ElementType::kFloat});
+      continue;
+    }
     graph.initializers.erase(found);
     graph.quantized[weight.slot.name] = {
-        std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(weight.rows())), weight.to_value};
+        std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(state_->rows(weight))),
+        weight.to_value};
     if (weight.constrained) constrained[weight.slot.name] = {weight.constrained->constraint().goal};
   }
   return certified(graph::infer_shapes(std::move(graph)), constrained);

@@ -3,6 +3,7 @@
 //   auto qat = qat::attach(*model, Recipe::load("w4a4_acc12.yaml"));
 //   torch::optim::AdamW optimizer(qat.parameter_groups({.learning_rate = 1e-3, .weight_decay = 1e-4}));
 //   for (auto& batch : *loader) {
+//     qat.prune(share_of_training_done);          // where the recipe says `prune`
 //     auto step = qat.step();                     // inside this scope weights read as quantized
 //     auto loss = criterion(model->forward(batch.data), batch.target) + qat.penalty();
 //     optimizer.zero_grad();
@@ -60,6 +61,10 @@ class Hooks {
 
   /// Starts the quantizers' parameters from the weights of now, as attach() does: after loading a float checkpoint.
   void start();
+
+  /// As Network::prune(): before every step.
+  void prune(double progress);
+  std::vector<PrunedLayer> pruned() const;
 
   at::Tensor penalty() const;
   std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Rates& rates) const;

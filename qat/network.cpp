@@ -98,6 +98,7 @@ struct Network::State {
   std::shared_ptr<torch::nn::Module> quantizers;
   std::vector<std::shared_ptr<ActivationQuantizer>> groups;  ///< by scale group of the plan's edges
   std::vector<QuantizedWeight> weights;
+  std::shared_ptr<Pruner> pruner = std::make_shared<Pruner>();
   bool is_calibrated = false;
   ActiveQuantizers active;
   bool is_float = false;  ///< for this pass, no quantizer works
@@ -106,8 +107,10 @@ struct Network::State {
     const auto found = derived_values.find(value);
     return found != derived_values.end() ? found->second.tensor : module->constant(value);
   }
+  at::Tensor masked(const std::string& value) const { return pruner->masked(value, parameter(value)); }
   void begin_pass() { derived_values = derived->values(); }
   bool is_made_of(const std::string& value, const at::Tensor& tensor) const;
+  bool lies_in_a_parameter(const std::string& value) const;
   ActivationQuantizer& quantizer_of(std::size_t edge) const { return *groups[plan.edges[edge].scale_group]; }
 
   void add_edges();
@@ -118,11 +121,12 @@ struct Network::State {
                                                      const Layer& layer) const;
 
   at::Tensor rows_of(const QuantizedWeight& weight) const {
-    return parameter(weight.value).permute(weight.to_rows).contiguous();
+    return masked(weight.value).permute(weight.to_rows).contiguous();
   }
   void start_weight(QuantizedWeight& weight);
   BiasOfNow bias_of(const QuantizedWeight& weight, const at::Tensor& rows) const;
   void set_bias(const QuantizedWeight& weight, const at::Tensor& rows) const;
+  torch_ops::Plan::Constants float_constants() const;
   torch_ops::Plan::Constants quantized_constants();
   Graph graph_of_now() const;
   QuantPlan plan_of_now() const;
@@ -181,6 +185,16 @@ void Network::State::add_weight(const graph::PlannedConstant& constant, const La
     QuantizedWeight weight{.value = constant.value};
     weight.to_value = graph::axes_with_output(rank, constant.output_axis < rank ? constant.output_axis : 0);
     weight.to_rows = graph::inverse(weight.to_value);
+    const auto prune = [&] {
+      if (!constant.prune) return;
+      if (!lies_in_a_parameter(constant.value)) {
+        throw Error(quote_text(constant.value) + " of " + constant.node +
+                    " is to be pruned, but the network computes it from its parameters; prune: none for it");
+      }
+      pruner->add(constant.value, parameter(constant.value), weight.to_rows, *constant.prune, constant.spec,
+                  weight.quantizer);
+    };
+    if (!constant.spec) return prune();
     if (layer) weight.layer = *layer;
     const auto constraint = layer ? constraint_of(constant, *layer) : std::nullopt;
     if (constraint) {
@@ -194,6 +208,7 @@ void Network::State::add_weight(const graph::PlannedConstant& constant, const La
     at::Tensor rows = rows_of(weight).detach().clone();
     weight.quantizer->start(
         rows);  // parameters of the right shapes; calibrate() starts them from the weights
+    prune();
     weights.push_back(std::move(weight));
   } catch (const Error& error) {
     faults.push_back(error.what());
@@ -204,11 +219,12 @@ void Network::State::add_weights() {
   const std::vector<Layer> layers = layers_of(float_graph, plan);
   std::vector<std::string> faults;
   for (std::size_t i = 0; i < plan.constants.size(); ++i) {
-    if (!plan.constants[i].spec) continue;
+    if (!plan.constants[i].spec && !plan.constants[i].prune) continue;
     const auto layer = std::ranges::find(layers, i, &Layer::constant);
     add_weight(plan.constants[i], layer == layers.end() ? nullptr : &*layer, faults);
   }
   throw_if_any(faults);
+  if (!pruner->empty()) quantizers->register_module("pruning", pruner);
 }
 
 /// As graph::quantize_bias computes it when the graph is frozen.
@@ -231,9 +247,17 @@ void Network::State::set_bias(const QuantizedWeight& weight, const at::Tensor& r
   weight.constrained->set_bias({first, first + codes.numel()});
 }
 
-torch_ops::Plan::Constants Network::State::quantized_constants() {
+/// Without quantizers: what is computed from parameters, and what is pruned.
+torch_ops::Plan::Constants Network::State::float_constants() const {
   torch_ops::Plan::Constants instead = derived_values;
-  for (auto& [name, value] : instead) value.tensor = value.tensor.contiguous();  // as below
+  for (auto& [name, value] : instead)
+    value.tensor = value.tensor.contiguous();  // as in quantized_constants()
+  for (const std::string& name : pruner->names()) instead[name] = {masked(name), graph::ElementType::kFloat};
+  return instead;
+}
+
+torch_ops::Plan::Constants Network::State::quantized_constants() {
+  torch_ops::Plan::Constants instead = float_constants();
   if (!active.weights) return instead;
   for (QuantizedWeight& weight : weights) {
     const at::Tensor rows = rows_of(weight);
@@ -254,7 +278,7 @@ torch_ops::Plan::Constants Network::State::quantized_constants() {
 Graph Network::State::graph_of_now() const {
   Graph graph = float_graph;
   for (auto& [name, constant] : graph.initializers) {
-    const at::Tensor now = parameter(name);
+    const at::Tensor now = masked(name);
     if (graph::is_float(constant.type())) constant = torch_ops::to_constant({now.detach(), constant.type()});
   }
   return graph;
@@ -282,13 +306,15 @@ void Network::State::start_weight(QuantizedWeight& weight) {
   weight.quantizer->start(rows);
   // A projected weight goes back where it lies, also seen through a transpose; what is computed in other ways (joined,
   // scaled) stays as it is, and the bound holds by the quantizer alone.
-  at::Tensor lies = parameter(weight.value);
-  const bool is_own = !derived->names().contains(weight.value);
-  if (is_own || std::ranges::any_of(derived->sources_of(weight.value), [&](const std::string& source) {
-        return derived->module()->constant(source).is_alias_of(lies);
-      })) {
-    lies.copy_(rows.permute(weight.to_value));
-  }
+  if (lies_in_a_parameter(weight.value)) parameter(weight.value).copy_(rows.permute(weight.to_value));
+}
+
+/// Whether writing to parameter() changes a parameter.
+bool Network::State::lies_in_a_parameter(const std::string& value) const {
+  if (!derived->names().contains(value)) return true;
+  return std::ranges::any_of(derived->sources_of(value), [&](const std::string& source) {
+    return derived->module()->constant(source).is_alias_of(parameter(value));
+  });
 }
 
 bool Network::State::is_made_of(const std::string& value, const at::Tensor& tensor) const {
@@ -344,7 +370,7 @@ std::vector<at::Tensor> Network::forward_float(const std::vector<at::Tensor>& in
   state_->is_float = true;
   try {
     state_->begin_pass();
-    auto outputs = tensors_of(state_->module->run(typed_inputs(inputs), {}, state_->derived_values));
+    auto outputs = tensors_of(state_->module->run(typed_inputs(inputs), {}, state_->float_constants()));
     state_->is_float = false;
     return outputs;
   } catch (...) {
@@ -426,13 +452,21 @@ at::Tensor Network::penalty() const {
   return sum * state_->options.penalty_weight;
 }
 
+void Network::prune(double progress) {
+  if (!state_->is_calibrated)
+    throw Error("pruning begins with the weights of training: calibrate the network first");
+  state_->pruner->prune(progress);
+}
+
+std::vector<PrunedLayer> Network::pruned() const { return state_->pruner->layers(); }
+
 std::vector<torch::optim::OptimizerParamGroup> Network::parameter_groups(const Rates& rates) const {
   std::vector<at::Tensor> decayed, others;
   for (const auto& parameter : named_parameters()) {
     if (parameter.key().starts_with("quantizers.")) continue;
-    const bool is_weight = std::ranges::any_of(state_->weights, [&](const QuantizedWeight& weight) {
-      return state_->is_made_of(weight.value, parameter.value());
-    });
+    const auto is_it = [&](const std::string& value) { return state_->is_made_of(value, parameter.value()); };
+    const bool is_weight = std::ranges::any_of(state_->weights, is_it, &QuantizedWeight::value) ||
+                           std::ranges::any_of(state_->pruner->names(), is_it);
     (is_weight ? decayed : others).push_back(parameter.value());
   }
   return grouped(std::move(decayed), std::move(others), state_->quantizers->parameters(), rates);

@@ -30,6 +30,7 @@
 
 #include "models/graph/graph.h"
 #include "qat/parameter_groups.h"
+#include "qat/pruner.h"
 #include "quant/recipe/recipe.h"
 
 namespace crumb::qat {
@@ -90,6 +91,13 @@ class Network : public torch::nn::Module {
 
   /// The regulariser of all constrained layers, lambda included; 0 where there is none.
   at::Tensor penalty() const;
+
+  /// Prunes as the recipe's goals say, as far as is due when this share of the training is done (0 to 1): before every
+  /// step, after calibrate(). Weights behind the masks read as zeros.
+  void prune(double progress);
+
+  /// Of the weights that have a goal.
+  std::vector<PrunedLayer> pruned() const;
 
   /// Weights (with decay), then norms, scales and biases without.
   std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Rates& rates) const;

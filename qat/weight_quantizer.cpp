@@ -63,14 +63,18 @@ class MeanQuantizer : public WeightQuantizer {
     return codes_under(spec_, latent, scales(latent));
   }
   at::Tensor scales(const at::Tensor& latent) override {
-    const at::Tensor x = latent.detach().abs();
-    const at::Tensor mean = spec_.granularity == Granularity::kTensor
-                                ? x.mean().view({1})
-                                : x.reshape({x.dim() < 2 ? 1 : x.size(0), -1}).mean(1);
-    return stored_scales(spec_, mean);
+    return stored_scales(spec_, mean(latent.detach().abs()));
   }
 
  private:
+  /// Of those that are kept; one number, or one for each row.
+  at::Tensor mean(const at::Tensor& x) const {
+    const std::int64_t rows = spec_.granularity == Granularity::kTensor || x.dim() < 2 ? 1 : x.size(0);
+    const at::Tensor sizes = x.reshape({rows, -1});
+    if (!kept_.defined()) return sizes.mean(1);
+    return sizes.sum(1) / kept_.to(x.device()).reshape({rows, -1}).sum(1).clamp_min(1);
+  }
+
   QuantSpec spec_;
 };
 
@@ -240,7 +244,8 @@ void AccumulatorQuantizer::start(at::Tensor& latent) {
 at::Tensor AccumulatorQuantizer::quantized(const at::Tensor& latent) {
   const at::Tensor rows = latent.reshape({latent.dim() < 2 ? 1 : latent.size(0), -1});
   try {
-    A2qResult made = a2q_values(rows, log2_norm_, log2_scale_, bias_, settings_);
+    const at::Tensor kept = kept_.defined() ? kept_.reshape(rows.sizes()) : at::Tensor();
+    A2qResult made = a2q_values(rows, log2_norm_, log2_scale_, bias_, settings_, kept);
     repaired_ = made.repaired;
     return made.values.view(latent.sizes());
   } catch (const Error& error) {

@@ -42,8 +42,14 @@ class WeightQuantizer : public torch::nn::Module {
   /// scale_in * scale_weight is quantized with. float32, without gradient.
   virtual at::Tensor scales(const at::Tensor& latent) = 0;
 
+  /// Weights that are pruned come as zeros; of latent's shape, bool, false for those. Kept by handle: it may change.
+  void set_kept(const at::Tensor& kept) { kept_ = kept; }
+
   /// Of accumulators; an undefined tensor where there is none.
   virtual at::Tensor penalty() const { return {}; }
+
+ protected:
+  at::Tensor kept_;  ///< undefined: all are
 };
 
 /// A layer's accumulator, as A2Q needs to know it.

@@ -69,4 +69,15 @@ Recipe with_eight_bit_ends(Recipe recipe, const graph::Graph& captured) {
   return recipe;
 }
 
+Recipe with_float_input(Recipe recipe, const graph::Graph& captured) {
+  const std::vector<WeightedNode> nodes = weighted_nodes(graph::prepare(captured, recipe));
+  if (nodes.empty() || !recipe.activations) return recipe;
+  Rule rule{.match = {.name = {escape_glob(nodes.front().weight)}}, .weights = {}, .leaves_weights = true};
+  rule.activations.emplace();
+  rule.origin = "the rule for the network's input";
+  recipe.inputs.emplace();
+  recipe.rules.push_back(std::move(rule));
+  return recipe;
+}
+
 }  // namespace crumb::qat

@@ -12,4 +12,8 @@ namespace crumb::qat {
 /// recipe keeps weights, and where a rule of its own names such a weight, it stays.
 Recipe with_eight_bit_ends(Recipe recipe, const graph::Graph& captured);
 
+/// The recipe with a rule by which the first layer takes what is not quantized, as where the network's input counts 32
+/// bits. It comes after the recipe's own.
+Recipe with_float_input(Recipe recipe, const graph::Graph& captured);
+
 }  // namespace crumb::qat

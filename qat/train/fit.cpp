@@ -55,7 +55,9 @@ class Loop {
   }
 
   double step(const Position& position, const at::Tensor& indices) {
-    const double share = cosine(position.epoch * steps_ + position.step, learner_.pace.epochs * steps_);
+    const std::int64_t done = position.epoch * steps_ + position.step, all = learner_.pace.epochs * steps_;
+    if (learner_.before_step) learner_.before_step(static_cast<double>(done) / static_cast<double>(all));
+    const double share = cosine(done, all);
     std::size_t group = 0;
     for (auto& parameters : learner_.optimizer->param_groups()) {
       parameters.options().set_lr(learner_.rates[group++] * share);

@@ -27,6 +27,8 @@ struct Learner {
   torch::nn::Module* module = nullptr;
   std::function<at::Tensor(const at::Tensor& inputs)> forward;
   std::function<at::Tensor()> penalty;  ///< added to the loss; may be empty
+  std::function<void(double progress)>
+      before_step;  ///< the share of the phase's steps that are done; may be empty
   torch::optim::Optimizer* optimizer = nullptr;
   std::vector<double> rates;  ///< of the optimizer's groups, where the cosine begins
 };

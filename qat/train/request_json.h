@@ -11,9 +11,8 @@ namespace crumb::qat {
 inline nlohmann::ordered_json float_request_json(const TrainRequest& request) {
   nlohmann::ordered_json own;
   if (request.own) {
-    own = {{"name", request.own->name},
-           {"loss", request.own->loss},
-           {"fingerprint", request.own->fingerprint}};
+    own = {
+        {"name", request.own->name}, {"loss", request.own->loss}, {"fingerprint", request.own->fingerprint}};
   }
   return {{"task", request.task},   {"network", request.network}, {"float_epochs", request.float_epochs},
           {"batch", request.batch}, {"seed", request.seed},       {"own", own}};
@@ -24,6 +23,7 @@ inline nlohmann::ordered_json request_json(const TrainRequest& request) {
   nlohmann::ordered_json json = float_request_json(request);
   json["recipe"] = to_yaml(request.recipe);
   json["eight_bit_ends"] = request.eight_bit_ends;
+  json["float_input"] = request.float_input;
   json["all_layers"] = request.all_layers;
   json["epochs"] = request.epochs;
   json["rate"] = request.rate;

@@ -125,6 +125,7 @@ class Run {
                           .module = task_.module.get(),
                           .forward = task_.forward,
                           .penalty = {},
+                          .before_step = {},
                           .optimizer = optimizer.get(),
                           .rates = rates};
     learn(learner, nullptr);
@@ -145,13 +146,16 @@ class Run {
                           .module = network.get(),
                           .forward = [&](const at::Tensor& x) { return network->forward(x); },
                           .penalty = [&] { return network->penalty(); },
+                          .before_step = [&](double progress) { network->prune(progress); },
                           .optimizer = &optimizer,
                           .rates = rates};
     learn(learner, network.get());
+    network->prune(1);
     outcome_.quantized_metric = score_of(task_, learner);
     network->eval();
     outcome_.quantized = network->freeze();
     for (const LayerAccumulator& layer : network->accumulators()) outcome_.repaired += layer.repaired;
+    outcome_.pruned = pruned_share(network->pruned());
     measure_wrapped();
   }
 
@@ -161,6 +165,7 @@ class Run {
     task_.module->eval();
     graph::Graph graph = graph::unroll_recurrent(task_.graph ? task_.graph() : captured());
     outcome_.recipe = request_.eight_bit_ends ? with_eight_bit_ends(request_.recipe, graph) : request_.recipe;
+    if (request_.float_input) outcome_.recipe = with_float_input(std::move(outcome_.recipe), graph);
     auto network = std::make_shared<Network>(std::move(graph), outcome_.recipe,
                                              NetworkOptions{.all_layers = request_.all_layers});
     std::vector<std::vector<at::Tensor>> batches;

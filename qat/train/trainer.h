@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +32,8 @@ struct TrainRequest {
   Recipe recipe;
   /// Whether the first and the last layer have 8-bit weights and inputs, by rules behind the recipe's.
   bool eight_bit_ends = true;
+  /// Whether the first layer takes what is not quantized, by a rule behind the recipe's.
+  bool float_input = false;
   bool all_layers = false;  ///< the recipe's accumulator is for those two as well
   int epochs = -1;          ///< with quantizers; -1: the task's own
   int float_epochs = -1;    ///< before; -1: the task's own
@@ -83,7 +86,8 @@ struct TrainOutcome {
   std::vector<std::pair<std::string, graph::Tensor>> float_weights;  ///< by name
   std::vector<EpochLine> log;
   std::vector<WrappedMetric> wrapped;
-  std::int64_t repaired = 0;  ///< steps that the exact bound took in the last epoch's passes
+  std::optional<double> pruned;  ///< share of the elements of weights that have a goal; none where none has
+  std::int64_t repaired = 0;     ///< steps that the exact bound took in the last epoch's passes
 };
 
 class Trainer {

@@ -139,6 +139,12 @@ const Field<Recipe> kRecipeFields[] = {
        return recipe.scales == WeightScales::kLearned ? Values{}
                                                       : Values{std::string(name_of(recipe.scales))};
      }},
+    {{"prune", FieldKind::kPrune, "SHARE[:SCOPE][:steps=N][:rewind][:floor=SHARE] or none",
+      "For training: the share of weights that become zeros, by magnitude in all layers (global) or in each "
+      "(layer)",
+      "0.8:global", "--prune"},
+     [](Recipe& recipe, const Values& values) { recipe.prune = parse_prune(values[0]); },
+     [](const Recipe& recipe) { return recipe.prune ? Values{to_string(recipe.prune)} : Values{}; }},
     {{"stages", FieldKind::kNotYet, "", "methods beyond rounding come with graphs"}},
 };
 
@@ -176,6 +182,11 @@ const Field<Rule> kRuleFields[] = {
       "For training: how scales of the weights that match are found", "statistics", ""},
      [](Rule& rule, const Values& values) { rule.scales = parse_weight_scales(values[0]); },
      [](const Rule& rule) { return rule.scales ? Values{std::string(name_of(*rule.scales))} : Values{}; }},
+    {{"prune", FieldKind::kPrune, "SHARE[:SCOPE][:steps=N][:rewind][:floor=SHARE] or none",
+      "For training: the share of the weights that match which become zeros", "{share: 0.5, scope: layer}",
+      ""},
+     [](Rule& rule, const Values& values) { rule.prune.emplace(parse_prune(values[0])); },
+     [](const Rule& rule) { return rule.prune ? Values{to_string(*rule.prune)} : Values{}; }},
 };
 
 const Field<AccumulatorGoal> kGoalFields[] = {
@@ -190,6 +201,28 @@ const Field<AccumulatorGoal> kGoalFields[] = {
      [](const AccumulatorGoal& goal) {
        return goal.tile > 0 ? Values{std::to_string(goal.tile)} : Values{};
      }},
+};
+
+const Field<PruneGoal> kPruneFields[] = {
+    {{"share", FieldKind::kScalar, "0 to less than 1", "Share of the weights that become zeros", "0.8", "",
+      true},
+     [](PruneGoal& goal, const Values& values) { goal.share = parse_prune_share(values[0]); },
+     [](const PruneGoal& goal) { return Values{share_text(goal.share)}; }},
+    {{"scope", FieldKind::kScalar, "global or layer",
+      "The least of all layers whose goals are equal, or of each layer (global)", "layer", ""},
+     [](PruneGoal& goal, const Values& values) { goal.scope = parse_prune_scope(values[0]); },
+     [](const PruneGoal& goal) { return Values{std::string(name_of(goal.scope))}; }},
+    {{"steps", FieldKind::kScalar, "N", "Equal steps in which they go (10)", "8", ""},
+     [](PruneGoal& goal, const Values& values) { goal.steps = parse_prune_steps(values[0]); },
+     [](const PruneGoal& goal) { return Values{std::to_string(goal.steps)}; }},
+    {{"rewind", FieldKind::kScalar, "true or false",
+      "Whether weights that are left go back to their first values at every step (false)", "true", ""},
+     [](PruneGoal& goal, const Values& values) { goal.rewind = parse_bool(values[0]); },
+     [](const PruneGoal& goal) { return goal.rewind ? Values{"true"} : Values{}; }},
+    {{"floor", FieldKind::kScalar, "0 to 1",
+      "With global: the least share of each layer's weights that stays (0)", "0.02", ""},
+     [](PruneGoal& goal, const Values& values) { goal.floor = parse_prune_floor(values[0]); },
+     [](const PruneGoal& goal) { return goal.floor > 0 ? Values{share_text(goal.floor)} : Values{}; }},
 };
 
 const Field<Rule::Match> kMatchFields[] = {
@@ -244,6 +277,10 @@ std::span<const Field<Rule::Match>> fields_of<Rule::Match>() {
 template <>
 std::span<const Field<AccumulatorGoal>> fields_of<AccumulatorGoal>() {
   return kGoalFields;
+}
+template <>
+std::span<const Field<PruneGoal>> fields_of<PruneGoal>() {
+  return kPruneFields;
 }
 
 const Field<Recipe>& recipe_field(std::string_view key) {

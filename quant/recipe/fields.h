@@ -16,6 +16,7 @@ enum class FieldKind {
   kList,    ///< a scalar, or a list of them
   kMatch,   ///< the map of a rule's match
   kGoal,    ///< one scalar, or a map of an accumulator's fields
+  kPrune,   ///< one scalar, or a map of a pruning goal's fields
   kRules,   ///< a list of maps, a rule each
   kNotYet,  ///< a key of the design that is not supported yet: refused
 };
@@ -30,10 +31,10 @@ struct FieldInfo {
   bool required = false;
 };
 
-/// A row for a field of T: Recipe, Rule, Rule::Match or AccumulatorGoal.
+/// A row for a field of T: Recipe, Rule, Rule::Match, AccumulatorGoal or PruneGoal.
 template <class T>
 struct Field : FieldInfo {
-  /// Sets the field from its scalars (kScalar, kGoal: exactly one). Throws Error(kUsage).
+  /// Sets the field from its scalars (kScalar, kGoal, kPrune: exactly one). Throws Error(kUsage).
   void (*set)(T& owner, const std::vector<std::string>& values) = nullptr;
   /// The scalars that set() needs to give this value again; none where the field is left out.
   std::vector<std::string> (*print)(const T& owner) = nullptr;
@@ -49,6 +50,8 @@ template <>
 std::span<const Field<Rule::Match>> fields_of<Rule::Match>();
 template <>
 std::span<const Field<AccumulatorGoal>> fields_of<AccumulatorGoal>();
+template <>
+std::span<const Field<PruneGoal>> fields_of<PruneGoal>();
 
 /// The row of a recipe's field; the key must be one.
 const Field<Recipe>& recipe_field(std::string_view key);

@@ -92,10 +92,10 @@ class Reader {
       return;
     }
     if (field.kind == FieldKind::kGoal && value.kind == YamlNode::Kind::kMap) {
-      AccumulatorGoal goal;
-      (void)section(value, key, goal);
-      field.set(owner, {to_string(std::optional(goal))});
-      return;
+      return read_goal<AccumulatorGoal>(field, value, owner);
+    }
+    if (field.kind == FieldKind::kPrune && value.kind == YamlNode::Kind::kMap) {
+      return read_goal<PruneGoal>(field, value, owner);
     }
     const bool list = field.kind == FieldKind::kList && value.kind == YamlNode::Kind::kList;
     std::vector<std::string> values;
@@ -112,6 +112,18 @@ class Reader {
     }
     if (values.empty()) fail(line, key + ": expected " + std::string(field.type) + ", found an empty list");
     if (values.size() > 1) field.set(owner, values);
+  }
+
+  template <class Goal, class T>
+  void read_goal(const Field<T>& field, const YamlNode& value, T& owner) {
+    const std::string key(field.key);
+    Goal goal;
+    (void)section(value, key, goal);
+    try {
+      field.set(owner, {to_string(std::optional(goal))});
+    } catch (const Error& error) {  // fields that do not go together
+      fail(value.line, key + ": " + error.what());
+    }
   }
 
   void read_match(const YamlNode& node, Rule::Match& match) {
@@ -136,16 +148,18 @@ class Reader {
 
   void check_rule(size_t line, const std::map<std::string_view, size_t>& lines) const {
     const bool skips = lines.contains("skip");
-    for (const char* key : {"weights", "activations", "accumulator", "scales"}) {
+    for (const char* key : {"weights", "activations", "accumulator", "scales", "prune"}) {
       const std::string word(key);
       if (skips && lines.contains(key)) {
         fail(line, "the rule has both '" + word + "' and 'skip'; expected one of them");
       }
     }
     const auto given = [&](std::string_view key) { return lines.contains(key); };
-    if (!skips && !given("weights") && !given("activations") && !given("accumulator") && !given("scales")) {
+    if (!skips && !given("weights") && !given("activations") && !given("accumulator") && !given("scales") &&
+        !given("prune")) {
       fail(line,
-           "the rule has neither 'weights' nor 'activations', 'accumulator', 'scales' nor 'skip: true'");
+           "the rule has neither 'weights' nor 'activations', 'accumulator', 'scales', 'prune' nor 'skip: "
+           "true'");
     }
   }
 

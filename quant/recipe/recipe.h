@@ -22,6 +22,7 @@
 //
 //   accumulator: 16:a2q_plus        # the register of every layer between the first and the last, or none
 //   scales: learned                 # how scales of weights are found: learned, statistics, weight_norm, mean
+//   prune: 0.8:global               # weights that become zeros (quant/recipe/pruning.h), or none
 //   rules:
 //     - {match: {op: Conv, depthwise: true}, accumulator: {bits: 16, method: a2q}, scales: statistics}
 //
@@ -43,6 +44,7 @@
 #include <vector>
 
 #include "quant/quant_spec.h"
+#include "quant/recipe/pruning.h"
 #include "quant/recipe/training.h"
 
 namespace crumb {
@@ -75,13 +77,14 @@ struct Rule {
   std::optional<SpecOrKeep> activations;  ///< none: the rule is about weights alone, unless it skips
   std::optional<std::optional<AccumulatorGoal>> accumulator;  ///< of layers that it matches
   std::optional<WeightScales> scales;                         ///< of weights that it matches
+  std::optional<std::optional<PruneGoal>> prune;              ///< of weights that it matches
   bool optional = false;
 
   bool skips() const { return !weights && !leaves_weights; }
   /// Whether only graphs can do what it says.
   bool is_for_graphs() const { return activations || !match.op.empty() || match.depthwise; }
   /// Whether only training can do what it says.
-  bool is_for_training() const { return accumulator || scales; }
+  bool is_for_training() const { return accumulator || scales || prune; }
 
   /// Where the rule comes from, for messages: "'mine.yaml' line 7", "--exclude". No part of its value.
   std::string origin;
@@ -89,7 +92,7 @@ struct Rule {
   bool operator==(const Rule& other) const {
     return match == other.match && weights == other.weights && leaves_weights == other.leaves_weights &&
            activations == other.activations && accumulator == other.accumulator && scales == other.scales &&
-           optional == other.optional;
+           prune == other.prune && optional == other.optional;
   }
 };
 
@@ -110,6 +113,7 @@ struct Recipe {
 
   std::optional<AccumulatorGoal> accumulator = {};
   WeightScales scales = WeightScales::kLearned;
+  std::optional<PruneGoal> prune = {};
 
   bool operator==(const Recipe&) const = default;
 

@@ -225,6 +225,93 @@ def test_a_sweep_keeps_its_points_and_draws_what_it_found(crumb, engine, data, t
     assert files == {name: (tmp_path / name).read_bytes() for name in files}
 
 
+def cost_of(crumb, model):
+    return json.loads(crumb("cost", model, "--json").stdout)
+
+
+def test_a_pruned_run_reports_what_is_left_as_the_files_have_it(crumb, engine, tmp_path):
+    short = ["--epochs", 3, "--float-epochs", 1, "--prune", "0.8:floor=0.05"]
+    done = crumb("train", "jets", "-o", tmp_path, "--json", *short, "--weights", "int4", "--activations", "uint4")
+    pruning = json.loads(done.stdout)["pruning"]
+    weights = [16 * 64, 64 * 32, 32 * 32, 32 * 5]
+    assert pruning["pruned"] == pytest.approx(0.8, abs=1 / sum(weights))
+    assert pruning["pruned"] <= pruning["sparsity"] < 1
+    assert [layer["weights"] for layer in pruning["layers"]] == weights
+    zeros = sum(layer["weights"] * layer["sparsity"] for layer in pruning["layers"])
+    assert zeros == pytest.approx(pruning["sparsity"] * sum(weights))
+    assert all(layer["sparsity"] <= 0.95 + 0.02 for layer in pruning["layers"])
+    for model in ("model.crumb", "model.onnx"):
+        cost = cost_of(crumb, tmp_path / model)
+        assert cost["sparse"]["bops_qap"] == pruning["bops"] and cost["dense"]["bops_qap"] == pruning["bops_dense"]
+        assert [1 - node["density"] for node in cost["nodes"]] == pytest.approx(
+            [layer["sparsity"] for layer in pruning["layers"]]
+        )
+    printed = crumb("train", "jets", "-o", tmp_path, *short).stdout
+    assert "80.0 % of the weights pruned" in printed and "BOPs" in printed
+    assert "prune" in json.loads((tmp_path / "report.json").read_text())["recipe"]
+
+
+def test_a_pruned_run_that_was_cut_off_goes_on_to_the_same_bytes(crumb, crumb_bin, engine, data, tmp_path):
+    flags = ["--float-epochs", 2, "--epochs", 15, "--prune", "0.7:layer:rewind", "--checkpoint-every", 5]
+    crumb("train", "digits", "-o", tmp_path / "whole", *flags)
+    cut = tmp_path / "cut"
+    command = [str(part) for part in (crumb_bin, "train", "digits", "-o", cut, *flags)]
+    run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    state, seen, deadline = cut / "checkpoint.state", set(), time.monotonic() + 60
+    while run.poll() is None and time.monotonic() < deadline and len(seen) < 60:
+        if state.exists():
+            seen.add(state.stat().st_mtime_ns)
+        time.sleep(0.001)
+    assert run.poll() is None, "the run was over before it could be cut off"
+    run.kill()
+    run.wait()
+    assert not (cut / "report.json").exists()
+    crumb(*command[1:])
+    assert contents(cut) == contents(tmp_path / "whole")
+
+
+def test_pruning_by_bits_is_a_sweep_with_costs(crumb, engine, tmp_path):
+    short = ["--epochs", 1, "--float-epochs", 1, "--seeds", 1, "--threads", 2]
+    done = crumb("train", "jets", "-o", tmp_path, "--sweep", "prune-bits", "--json", *short, timeout=600)
+    found = json.loads(done.stdout)
+    assert "2102.11289" in found["miniature_of"]
+    cells = {(row["series"], int(row["at"])): row for row in found["table"]}
+    bits, shares = (32, 8, 6, 4, 3, 2), (0, 50, 80, 90, 95, 98)
+    assert cells.keys() == {(f"{b} bits", share) for b in bits for share in shares}
+    assert cells["32 bits", 0]["bops"] == 4652832 and cells["32 bits", 0]["sparsity"] == 0
+    dense = {8: 583968, 6: 412960, 4: 267808, 32: 4652832}
+    for share in shares:
+        for b in bits:
+            cell = cells[f"{b} bits", share]
+            assert cell["sparsity"] >= int(4256 * share / 100) / 4256
+            if b in dense:
+                assert cell["bops_dense"] == dense[b]
+        assert cells["32 bits", share]["bops"] == 4652832 - 1024 * int(4256 * share / 100)
+    rows = list(csv.DictReader((tmp_path / "sweep.csv").open()))
+    assert len(rows) == 36 and float(rows[0]["bops"]) == 4652832
+    words = " ".join(ElementTree.parse(tmp_path / "sweep.svg").getroot().itertext())
+    for word in ("pruned weights (%)", "32 bits", "2 bits", "98"):
+        assert word in words
+    again = crumb("train", "jets", "-o", tmp_path, "--sweep", "prune-bits", *short)
+    assert "point" not in again.stderr  # nothing was trained again
+    assert "4652832 (0.0 %)" in again.stdout and "BOPs" in again.stdout
+
+
+@pytest.mark.slow
+def test_pruning_by_bits_has_the_shape_of_the_paper(crumb, engine, tmp_path):
+    begun = time.monotonic()
+    crumb("train", "jets", "-o", tmp_path, "--sweep", "prune-bits", "--seeds", 1, timeout=1200)
+    assert time.monotonic() - begun < 600
+    found = json.loads((tmp_path / "sweep.json").read_text())
+    cells = {(row["series"], int(row["at"])): row for row in found["table"]}
+    best, small = cells["32 bits", 0], cells["6 bits", 80]
+    assert best["mean"] - small["mean"] < 0.02
+    assert best["bops"] / small["bops"] > 24  # an input of 32 bits costs most of what is left
+    for bits in (8, 6, 4, 3, 2):
+        assert best["mean"] - cells[f"{bits} bits", 50]["mean"] < 0.03
+    assert best["mean"] - cells["32 bits", 98]["mean"] > 0.1  # one threshold for all layers: some of them die
+
+
 @pytest.mark.slow
 def test_accuracy_against_accumulator_width_has_the_shape_of_the_paper(crumb, engine, data, tmp_path):
     begun = time.monotonic()
@@ -257,6 +344,14 @@ def test_what_is_wrong_is_said_before_any_work(crumb, engine, tmp_path):
     assert "a2q_plus" in refused("digits", "--accumulator", "10:a2q_pls")
     assert "64" in refused("digits", "--accumulator", "64")
     assert "formats" in refused("digits", "--sweep", "format")
+    assert "prune-bits" in refused("digits", "--sweep", "prune-bit")
+    for share in ("1.5", "1", "-1", "nan", "lots", "0.5:layr", "0.5:steps=0", "0.9:floor=0.5", "0.5:layer:floor=0.1"):
+        message = refused("digits", f"--prune={share}")
+        assert "--prune" in message and "expected" in message or "floor" in message
+    assert "0.98" in refused("jets", "--sweep", "prune-bits", "--prune", "0.1:floor=0.1")
+    for weights in ("binary", "int2h", "palette4"):
+        grid = refused("jets", "--weights", weights, "--prune", "0.5", "--float-epochs", 0, status=1)
+        assert "no zero" in grid and "fc2.weight" in grid
     assert "'-1'" in refused("digits", "--epochs", "-1")
     missing = refused("digits", "--data-dir", tmp_path / "none", status=1)
     assert "digits.csv.gz" in missing and str(tmp_path / "none") in missing and "CRUMB_DATA" in missing
@@ -270,3 +365,6 @@ def test_quantizing_without_training_refuses_what_is_for_training(crumb, shared,
     for flags in ([], ["--tensors-only"]):
         done = crumb("quantize", model, "-o", tmp_path / "o.crumb", "--recipe", tmp_path / "r.yaml", *flags, status=2)
         assert "training" in done.stderr and "12:a2q_plus" in done.stderr
+    (tmp_path / "p.yaml").write_text("weights: int4\nprune: 0.5\n")
+    done = crumb("quantize", model, "-o", tmp_path / "o.crumb", "--recipe", tmp_path / "p.yaml", status=2)
+    assert "training" in done.stderr and "0.5:global" in done.stderr

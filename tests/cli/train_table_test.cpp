@@ -65,6 +65,29 @@ TEST_CASE("sweep tables: means and the spread of seeds") {
   CHECK(json_of(table).at("points").size() == 11);
 }
 
+TEST_CASE("sweep tables: what networks cost") {
+  SweepTable table = small_table();
+  CHECK_FALSE(has_costs(table));
+  CHECK(csv_of(table).starts_with("series,at,seed,\"accuracy\"\n"));
+  for (SweepValue& value : table.values) {
+    value.cost = {.sparsity = 0.5 + static_cast<double>(value.seed) / 10,
+                  .bops = 1000 * value.x + static_cast<double>(value.seed),
+                  .bops_dense = 20000};
+  }
+  table.cells = cells_of(table.values);
+  CHECK(has_costs(table));
+  const auto rows = cost_rows_of(table);
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0] == rows_of(table)[0]);
+  CHECK(rows[1] == std::vector<std::string>{"8", "8001 (60.0 %)", "8001 (60.0 %)"});
+  const Json json = json_of(table);
+  CHECK(json.at("table")[0].at("bops") == 8001);
+  CHECK(json.at("table")[0].at("bops_dense") == 20000);
+  CHECK(json.at("points")[2].at("sparsity") == 0.7);
+  CHECK(csv_of(table).starts_with(
+      "series,at,seed,\"accuracy\",sparsity,bops,bops_dense\n\"A2Q\",8,0,0.58,0.5,8000,20000\n"));
+}
+
 TEST_CASE("sweep plots: axes, series, bands, and nothing that is markup") {
   const SweepTable table = small_table();
   const std::string svg = svg_of(table);

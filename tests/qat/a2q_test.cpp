@@ -50,6 +50,56 @@ A2qSettings settings_for(int bits, int accumulator, IntegerRange input, bool cen
       .weight_bits = bits, .centred = centred, .tile = tile, .accumulator_bits = accumulator, .input = input};
 }
 
+TEST_CASE("a2q: what is pruned is as if it were not there") {
+  std::mt19937 engine(31);
+  std::normal_distribution<float> normal;
+  for (const bool centred : {false, true}) {
+    for (const int accumulator : {8, 11, 20}) {
+      for (int round = 0; round < 30; ++round) {
+        const std::int64_t columns = 1 + static_cast<std::int64_t>(engine() % 40);
+        std::vector<float> whole, left;
+        std::vector<std::uint8_t> kept;
+        for (std::int64_t i = 0; i < columns; ++i) {
+          whole.push_back(normal(engine));
+          kept.push_back(engine() % 3 != 0);
+          if (kept.back()) left.push_back(whole.back());
+        }
+        if (left.empty()) continue;
+        const A2qSettings settings = settings_for(4, accumulator, {-3, 12}, centred);
+        const at::Tensor mask = torch::tensor(kept).to(at::kBool).view({1, -1});
+        const at::Tensor places = mask.view({-1}).nonzero().view({-1});
+        const Rows small = rows_of(left, 1, 4);
+        const auto run = [&](const std::vector<float>& values, const at::Tensor& with,
+                             const at::Tensor& slope) {
+          const at::Tensor w = torch::tensor(values).view({1, -1}).requires_grad_();
+          const at::Tensor t = small.log2_norm.clone().requires_grad_();
+          const at::Tensor d = small.log2_scale.clone().requires_grad_();
+          const at::Tensor made = crumb::qat::a2q_values(w, t, d, {}, settings, with).values;
+          (made * slope).sum().backward();
+          return std::vector<at::Tensor>{made.detach(), w.grad(), t.grad(), d.grad()};
+        };
+        const at::Tensor slope = torch::randn({1, columns});
+        const auto masked = run(whole, mask, slope);
+        const auto alone = run(left, {}, slope.index_select(1, places));
+        CHECK(at::equal(masked[0].index_select(1, places), alone[0]));
+        CHECK(at::equal(masked[1].index_select(1, places), alone[1]));
+        CHECK(at::equal(masked[2], alone[2]));
+        CHECK(at::equal(masked[3], alone[3]));
+        CHECK(masked[0].masked_select(mask.logical_not()).eq(0).all().item<bool>());
+        CHECK(masked[1].masked_select(mask.logical_not()).eq(0).all().item<bool>());
+      }
+    }
+  }
+  // Nothing left at all.
+  const Rows rows = rows_of(kGolden, 2, 4);
+  const at::Tensor none = at::zeros({2, 8}, at::kBool);
+  CHECK(crumb::qat::a2q_values(rows.weights, rows.log2_norm, rows.log2_scale, {},
+                               settings_for(4, 8, {0, 15}, true), none)
+            .values.eq(0)
+            .all()
+            .item<bool>());
+}
+
 TEST_CASE("a2q: the golden codes") {
   const Rows rows = rows_of(kGolden, 2, 4);
   // The paper's T counts 2^N for an unsigned input of N bits; 16 is what gives it.

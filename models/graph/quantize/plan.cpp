@@ -107,7 +107,8 @@ std::vector<PlannedConstant> planned_constants(const Graph& graph, const RuledGr
                        .spec = constant.spec,
                        .kept_because = constant.kept_because,
                        .accumulator = constant.accumulator,
-                       .scales = constant.scales});
+                       .scales = constant.scales,
+                       .prune = constant.prune});
   }
   return planned;
 }

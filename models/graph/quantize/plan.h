@@ -37,6 +37,7 @@ struct PlannedConstant {
   // For training; what quantizes without has refused recipes that say more than the defaults.
   std::optional<AccumulatorGoal> accumulator;
   WeightScales scales = WeightScales::kLearned;
+  std::optional<PruneGoal> prune;  ///< also where it stays as it is
 };
 
 struct PlannedEdge {

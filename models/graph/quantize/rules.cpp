@@ -57,6 +57,7 @@ class Ruling {
                               : is_embedding ? "the recipe says embeddings: keep"
                                              : "the recipe says weights: keep";
       if (!is_embedding) constant.accumulator = recipe_.accumulator;
+      if (!is_embedding) constant.prune = recipe_.prune;
       constant.scales = recipe_.scales;
     }
   }
@@ -156,17 +157,20 @@ class Ruling {
       if (rule.leaves_weights) continue;
       ++reached;
       constant.spec = rule.weights;
+      if (rule.skips()) constant.prune.reset();  // it stays as it is
       constant.kept_because = rule.weights ? "" : "excluded by " + describe(rule);
     }
     return reached;
   }
 
-  /// Whether the rule says how this weight is trained. Registers add up products: tables have none.
+  /// Whether the rule says how this weight is trained. Registers add up products: tables have none,
+  /// and are not pruned.
   static bool set_training(const Rule& rule, RuledConstant& constant) {
     const bool adds_up = constant.role == RuledConstant::Role::kWeight;
     if (rule.accumulator && adds_up) constant.accumulator = *rule.accumulator;
     if (rule.scales) constant.scales = *rule.scales;
-    return rule.scales || (rule.accumulator && adds_up);
+    if (rule.prune && adds_up) constant.prune = *rule.prune;
+    return rule.scales || ((rule.accumulator || rule.prune) && adds_up);
   }
 
   static bool reaches(const Rule& rule, const RuledConstant& constant, bool in_full) {

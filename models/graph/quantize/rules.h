@@ -24,9 +24,10 @@ struct RuledConstant {
   SpecOrKeep spec;
   std::string kept_because;  ///< where it stays
 
-  // For training; of weights that are quantized.
+  // For training; of weights that are quantized, and pruning of all weights that no rule skips.
   std::optional<AccumulatorGoal> accumulator;
   WeightScales scales = WeightScales::kLearned;
+  std::optional<PruneGoal> prune;
 };
 
 /// What the recipe says of the activations of one operator, or of one input of the graph.

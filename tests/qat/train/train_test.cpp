@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -9,6 +10,7 @@
 #include "formats/io/interrupt.h"
 #include "models/graph/accumulator/layers.h"
 #include "models/graph/crumb/crumb_graph.h"
+#include "models/graph/quantize/plan.h"
 #include "models/torch/capture/capture.h"
 #include "models/torch/execute/graph_module.h"
 #include "qat/tasks/networks.h"
@@ -113,6 +115,29 @@ TEST_CASE("train: a run is the same again, and the same when it was cut off anyw
   CHECK(bytes_of(trainer().train(other, {}), folder.path()) != wanted);
 }
 
+TEST_CASE("train: a run that prunes is the same when it was cut off, and prunes all that was asked for") {
+  const crumb::testing::TempDir folder;
+  write_small_digits(folder.path());
+  for (const char* goal : {"0.7", "0.7:layer:steps=4:rewind"}) {
+    CAPTURE(std::string(goal));
+    TrainRequest request = small_request(folder.path());
+    request.recipe.prune = parse_prune(goal);
+    const TrainOutcome whole = trainer().train(request, {});
+    const std::string wanted = bytes_of(whole, folder.path());
+    CHECK(*whole.pruned == doctest::Approx(0.7).epsilon(1e-3));
+    for (const int cut : {5, 6, 7, 8, 9, 11}) {
+      CAPTURE(cut);
+      TrainHooks hooks;
+      hooks.state = state_after(request, cut);
+      REQUIRE_FALSE(hooks.state.empty());
+      CHECK(bytes_of(trainer().train(request, hooks), folder.path()) == wanted);
+    }
+    request.epochs = 0;  // all at once, then
+    CHECK(*trainer().train(request, {}).pruned == doctest::Approx(0.7).epsilon(1e-3));
+  }
+  CHECK_FALSE(trainer().train(small_request(folder.path()), {}).pruned);
+}
+
 TEST_CASE("train: a state of another request, and bytes that are none, are refused") {
   const crumb::testing::TempDir folder;
   write_small_digits(folder.path());
@@ -186,6 +211,17 @@ TEST_CASE("train: the first and the last layer have eight bits, unless a rule na
   REQUIRE(own.rules.size() == 2);
   CHECK(own.rules[1].match.name == std::vector<std::string>{"fc3.weight"});
   CHECK_FALSE(own.rules[1].activations);
+}
+
+TEST_CASE("train: the first layer can take what is not quantized") {
+  torch::nn::Sequential net = mlp(Normalise(1, 2), {6, 5, 4, 3});
+  const graph::Graph graph = models::capture(*net, {at::zeros({5, 6})});
+  const Recipe recipe = with_float_input(parse_recipe("weights: int4\nactivations: uint4", "r"), graph);
+  const graph::QuantPlan plan = graph::plan_quantizers(graph::prepare(graph, recipe), recipe);
+  CHECK(plan.edges.size() == 2);
+  CHECK(std::ranges::count_if(plan.constants, [](const auto& one) { return one.spec.has_value(); }) == 3);
+  CHECK(parse_recipe(to_yaml(recipe), "r") == recipe);
+  CHECK(with_float_input(parse_recipe("weights: int4", "r"), graph).rules.empty());
 }
 
 TEST_CASE("train: registers that are wide enough change nothing, narrow ones wrap around") {

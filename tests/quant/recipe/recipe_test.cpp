@@ -71,6 +71,7 @@ class RandomRecipes {
     if (below(2) == 0) recipe.batch_norm = Recipe::BatchNorm::kKeep;
     recipe.accumulator = goal_or_none();
     recipe.scales = static_cast<crumb::WeightScales>(below(4));
+    recipe.prune = prune_or_none();
     for (int i = below(5); i > 0; --i) recipe.rules.push_back(rule());
     return recipe;
   }
@@ -94,6 +95,16 @@ class RandomRecipes {
                                   .tile = below(2) * below(100)};
   }
 
+  std::optional<crumb::PruneGoal> prune_or_none() {
+    if (below(2) == 0) return std::nullopt;
+    crumb::PruneGoal goal{.share = below(1000) / 1000.0,
+                          .scope = static_cast<crumb::PruneGoal::Scope>(below(2)),
+                          .steps = 1 + below(30),
+                          .rewind = below(2) == 0};
+    if (goal.scope == crumb::PruneGoal::Scope::kGlobal) goal.floor = (1 - goal.share) * below(8) / 7.0;
+    return goal;
+  }
+
   Rule rule() {
     Rule rule{.weights = spec_or_keep(), .optional = below(2) == 0, .origin = "somewhere"};
     for (int i = below(7); i > 0; --i) rule.match.name.push_back(pattern());
@@ -105,6 +116,7 @@ class RandomRecipes {
     if (below(2) == 0 && !rule.skips()) rule.activations.emplace(activations_or_keep());
     if (below(3) == 0 && !rule.skips()) rule.accumulator.emplace(goal_or_none());
     if (below(3) == 0 && !rule.skips()) rule.scales = static_cast<crumb::WeightScales>(below(4));
+    if (below(3) == 0 && !rule.skips()) rule.prune.emplace(prune_or_none());
     if ((rule.activations || rule.is_for_training()) && below(2) == 0) {
       rule.leaves_weights = true;
       rule.weights = {};
@@ -330,6 +342,60 @@ rules:
              {"line 3", "accumulator", "skip"}));
 }
 
+TEST_CASE("recipe: pruning") {
+  using Scope = crumb::PruneGoal::Scope;
+  const Recipe recipe = parse_recipe(R"(weights: keep
+prune: 0.8
+rules:
+  - {match: {name: a}, prune: {share: 0.95, floor: 0.02, steps: 8, rewind: true}}
+  - {match: {name: b}, prune: "0.5:layer:rewind"}
+  - {match: {name: c}, prune: none}
+)",
+                                     "r");
+  CHECK(recipe.prune == crumb::PruneGoal{.share = 0.8, .scope = Scope::kGlobal, .steps = 10});
+  CHECK(**recipe.rules[0].prune ==
+        crumb::PruneGoal{.share = 0.95, .steps = 8, .rewind = true, .floor = 0.02});
+  CHECK(**recipe.rules[1].prune == crumb::PruneGoal{.share = 0.5, .scope = Scope::kLayer, .rewind = true});
+  CHECK(recipe.rules[1].leaves_weights);
+  CHECK(recipe.rules[1].is_for_training());
+  REQUIRE(recipe.rules[2].prune);
+  CHECK_FALSE(*recipe.rules[2].prune);
+  CHECK(parse_recipe(to_yaml(recipe), "r") == recipe);
+  CHECK(to_string(recipe.prune) == "0.8:global");
+  CHECK(to_string(*recipe.rules[0].prune) == "0.95:global:steps=8:rewind:floor=0.02");
+  CHECK_FALSE(parse_recipe("weights: int4", "r").prune);
+  CHECK(crumb::parse_prune("0.8:floor=0.2")->floor == 0.2);  // together everything
+
+  for (const char* text :
+       {"weights: int4\nprune: 0.5", "weights: int4\nrules: [{match: {name: a}, prune: 0.5}]"}) {
+    CHECK_THROWS_WITH_AS(crumb::refuse_training_fields(parse_recipe(text, "mine.yaml")),
+                         doctest::Contains("prune: 0.5:global"), crumb::Error);
+  }
+  const std::string weights = "weights: int4\n";
+  for (const char* bad :
+       {"1", "1.5", "-1", "-0", "nan", "inf", "0x1p-1", "", "half", "1e400", "0.5.5", "80%"}) {
+    CAPTURE(std::string(bad));
+    CHECK(says(refusal(weights + "prune: \"" + bad + "\""), {"line 2", "prune", "expected", "0.8"}));
+  }
+  const auto refused = [&](const std::string& goal, std::initializer_list<const char*> words) {
+    const std::string message = refusal(weights + "prune: " + goal);
+    return says(message, words) && says(message, {"line 2"});
+  };
+  CHECK(refused("\"0.5:globl\"", {"'globl'", "'global'"}));
+  CHECK(refused("\"0.5:steps=0\"", {"steps", "'0'"}));
+  CHECK(refused("\"0.5:steps=9999999999\"", {"steps", "'9999999999'"}));
+  CHECK(refused("\"0.5:layer:global\"", {"once"}));
+  CHECK(refused("\"0.5:rewind:rewind\"", {"'rewind'", "once"}));
+  CHECK(refused("\"0.5:floor=2\"", {"floor", "'2'"}));
+  CHECK(refused("\"0.5:layer:floor=0.1\"", {"floor", "global"}));
+  CHECK(refused("\"0.95:floor=0.1\"", {"0.1", "0.95"}));
+  CHECK(refused("{share: 0.95, floor: 0.1}", {"prune", "0.1", "0.95"}));
+  CHECK(refused("{scope: layer}", {"share", "0.8"}));
+  CHECK(refused("{share: 0.5, scoop: layer}", {"'scoop'", "'scope'"}));
+  CHECK(refused("[0.5]", {"prune", "a list"}));
+  CHECK(says(refusal(with_rule("{match: {name: a}, skip: true, prune: 0.5}")), {"line 3", "prune", "skip"}));
+}
+
 TEST_CASE("recipe: what graphs have beside tensors") {
   const Recipe recipe = parse_recipe(R"(weights: int4
 activations: uint8
@@ -502,6 +568,7 @@ TEST_CASE("recipe: every field has a line of help; the flags are those of the ta
   check(crumb::fields_of<Rule>());
   check(crumb::fields_of<Rule::Match>());
   check(crumb::fields_of<crumb::AccumulatorGoal>());
+  check(crumb::fields_of<crumb::PruneGoal>());
   // An example is what may stand there.
   for (const auto& field : crumb::fields_of<Recipe>()) {
     if (field.kind == crumb::FieldKind::kNotYet) continue;
@@ -518,6 +585,12 @@ TEST_CASE("recipe: every field has a line of help; the flags are those of the ta
     const std::string bits = field.key == "bits" ? "" : "bits: 16, ";
     CHECK(refusal("weights: int4\naccumulator: {" + bits + std::string(field.key) + ": " +
                   std::string(field.example) + "}") == "");
+  }
+  for (const auto& field : crumb::fields_of<crumb::PruneGoal>()) {
+    const std::string share = field.key == "share" ? "" : "share: 0.5, ", value(field.example);
+    const std::string scope = field.key == "floor" ? ", scope: global" : "";
+    CHECK(refusal("weights: int4\nprune: {" + share + std::string(field.key) + ": " + value + scope + "}") ==
+          "");
   }
   for (const auto& field : crumb::fields_of<Rule::Match>()) {
     if (field.kind == crumb::FieldKind::kNotYet) continue;

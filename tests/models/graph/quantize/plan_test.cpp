@@ -101,6 +101,34 @@ rules:
   CHECK(says(refusal(graph, recipe("rules: [{match: {op: Relu}, scales: mean}]")), {"no weights"}));
 }
 
+TEST_CASE("plan: what is pruned") {
+  const Graph graph = residual().done();
+  const QuantPlan plan = plan_quantizers(graph, recipe(R"(prune: 0.8
+rules:
+  - {match: {name: body}, prune: "0.5:layer"}
+  - {match: {name: stem}, skip: true}
+)"));
+  const auto goal = [](const QuantPlan& of, const std::string& name) {
+    return to_string(constant_of(of, name)->prune);
+  };
+  CHECK(goal(plan, "head.weight") == "0.8:global");
+  CHECK(goal(plan, "body.weight") == "0.5:layer");
+  CHECK(goal(plan, "stem.weight") == "none");
+  CHECK(goal(plan, "head.bias") == "none");
+  // Weights that stay as they are are pruned too, unless a rule skips them.
+  const QuantPlan kept = plan_quantizers(graph, parse_recipe(R"(weights: keep
+prune: 0.8
+rules:
+  - {match: {name: stem}, skip: true}
+  - {match: {name: stem}, prune: 0.1}
+)",
+                                                             "r"));
+  CHECK_FALSE(constant_of(kept, "head.weight")->spec);
+  CHECK(goal(kept, "head.weight") == "0.8:global");
+  CHECK(goal(kept, "stem.weight") == "0.1:global");
+  CHECK(says(refusal(graph, recipe("rules: [{match: {op: Relu}, prune: 0.5}]")), {"no weights"}));
+}
+
 TEST_CASE("plan: weights of every operator, on the axis where its outputs lie") {
   struct Row {
     std::string op;
