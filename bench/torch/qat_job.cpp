@@ -60,9 +60,7 @@ TrainingStep attached_step(const std::string& name, const std::shared_ptr<QatNet
 
 TrainingStep captured_step(const std::shared_ptr<QatNetwork>& network, const Recipe& recipe,
                            const Batch& batch) {
-  const auto captured = std::make_shared<qat::Network>(
-      models::capture(*network, {batch.x}, [&](const models::Tensors& x) { return network->forward(x[0]); }),
-      recipe);
+  const auto captured = std::make_shared<qat::Network>(models::capture(*network, {batch.x}), recipe);
   captured->calibrate({{batch.x}});
   captured->train();
   const auto optimizer = std::make_shared<torch::optim::AdamW>(captured->parameter_groups(kRates));
@@ -102,7 +100,10 @@ std::unique_ptr<OperatorJob> job(const std::vector<at::Tensor>& inputs, const at
 
 std::string text_of(at::IntArrayRef sizes) {
   std::string text;
-  for (const std::int64_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
+  for (const std::int64_t size : sizes) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(size);
+  }
   return text;
 }
 
