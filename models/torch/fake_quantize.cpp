@@ -218,7 +218,8 @@ class ScaledFunction : public torch::autograd::Function<ScaledFunction> {
       return wanted(input, tensor) ? empty_floats(tensor.sizes()) : at::Tensor();
     };
     // Memory of a gradient that nobody else holds becomes that of dx.
-    const bool is_ours = !grads[0].is_same(grad) || (grad.use_count() == 2 && grad.storage().use_count() == 1);
+    const bool is_ours =
+        !grads[0].is_same(grad) || (grad.use_count() == 2 && grad.storage().use_count() == 1);
     const at::Tensor dx = is_ours && wanted(0, x) ? grad : floats(0, x);
     const at::Tensor dscale = floats(1, scale), dzero = floats(2, zero_point);
     const auto span = [](const at::Tensor& tensor) {
