@@ -6,6 +6,7 @@
 //   crumb-bench multiply   --spec int4:group=128 --shape 1536x384 --batch 1,64 [--repeats 9] [--json]
 //   crumb-bench checkpoint --input MODEL --spec int4:group=128 --threads 2 [--repeats 3] [--json]
 //   crumb-bench graph      [--input ../shared/onnx|FILE.onnx] --threads 1,2 [--python PYTHON] [--repeats 9] [--json]
+//   crumb-bench qat        [--spec int4:channel] --threads 1,2 [--repeats 9] [--json]
 //
 // Best and median of the repeats, taken in turns; the machine's other work is noise, so look at the ratios.
 #include <CLI/CLI.hpp>
@@ -76,6 +77,11 @@ int main(int argc, char** argv) {
   add_threads(graph, *options);
   graph->add_option("--input", options->input, "An ONNX file or a folder of them (../shared/onnx)");
   graph->add_option("--python", options->python, "The Python that has qonnx and onnxruntime");
+  CLI::App* qat =
+      add(app, "qat", "Training steps with hooks against float ones, fused against composed operators",
+          qat_bench, options);
+  add_threads(qat, *options);
+  qat->preparse_callback([options](std::size_t) { options->spec = "int4:channel"; });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

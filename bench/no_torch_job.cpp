@@ -1,5 +1,6 @@
 // Without LibTorch there is nothing to compare with.
 #include "bench/graph_job.h"
+#include "bench/qat_job.h"
 #include "bench/torch_job.h"
 
 namespace crumb::bench {
@@ -17,5 +18,11 @@ std::unique_ptr<GraphJob> make_graph_job(const graph::Graph&, std::vector<graph:
 std::unique_ptr<GraphJob> make_torch_graph_job(const graph::Graph&, std::vector<graph::Tensor>, bool) {
   return nullptr;
 }
+
+std::vector<TrainingStep> make_training_steps(const std::string&, const std::string&) { return {}; }
+
+std::vector<std::string> qat_networks() { return {}; }
+
+std::vector<OperatorPair> make_operator_pairs(const std::string&) { return {}; }
 
 }  // namespace crumb::bench

@@ -1,22 +1,28 @@
 #include "qat/a2q.h"
 
-#include <ATen/Parallel.h>
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <list>
 #include <optional>
 #include <span>
 
 #include "formats/error.h"
+#include "models/torch/parallel.h"
+#include "quant/loops/loops.h"
 
 namespace crumb::qat {
 namespace {
 
 constexpr double kLeastNorm = 1e-10;
 constexpr double kLn2 = 0.693147180559945309417;
+constexpr std::size_t kPiece = 1 << 15;   // of a row at a time, so that sums of codes fit the loops' lanes
+constexpr std::int64_t kGrain = 1 << 14;  // weights that a thread takes at a time
+constexpr std::int64_t kNormFields = 4;   // that the backward pass needs again
 
 at::Tensor on_cpu(const at::Tensor& tensor, at::ScalarType type) {
   return tensor.detach().to(at::kCPU, type).contiguous();
@@ -43,37 +49,20 @@ struct Pieces {
 /// What the norm of a register's weights is, and how far the weights are scaled.
 struct Norm {
   double mean = 0, norm = kLeastNorm, factor = 0;  ///< factor: c
-  bool free = false;                               ///< 2^t / s, not the budget, decides
+  double free = 0;                                 ///< 2^t where 2^t / s, not the budget, decides; else 0
 };
 
-/// A register's weights, without those that are pruned.
-struct Weights {
-  std::span<const float> values;
-  const bool* kept = nullptr;  ///< null: all
-
-  std::size_t size() const { return values.size(); }
-  bool has(std::size_t i) const { return !kept || kept[i]; }
-  std::size_t count() const {
-    return kept ? static_cast<std::size_t>(std::count(kept, kept + size(), true)) : size();
-  }
-  /// Less the mean; 0 where pruned.
-  double centred(std::size_t i, double mean) const {
-    return has(i) ? static_cast<double>(values[i]) - mean : 0;
-  }
-};
-
-Norm norm_of(const Weights& weights, double log2_norm, double scale, double budget, bool centred) {
+Norm norm_of(std::span<const float> weights, double log2_norm, double scale, double budget, bool centred) {
   Norm found;
-  const std::size_t count = weights.count();
-  if (centred && count > 0) {
-    for (std::size_t i = 0; i < weights.size(); ++i) found.mean += weights.centred(i, 0);
-    found.mean /= static_cast<double>(count);
+  const auto count = static_cast<double>(weights.size());
+  if (centred && !weights.empty()) found.mean = loops().row_sum(weights.data(), weights.size()) / count;
+  const double sum = loops().row_norm(weights.data(), weights.size(), found.mean);
+  if (!std::isfinite(sum)) {
+    throw Error("the weights hold inf or NaN; only finite values can be quantized");
   }
-  double sum = 0;
-  for (std::size_t i = 0; i < weights.size(); ++i) sum += std::fabs(weights.centred(i, found.mean));
   found.norm = std::max(sum, kLeastNorm);
-  const double wished = std::exp2(log2_norm) / scale;
-  found.free = wished <= budget;
+  const double norm = std::exp2(log2_norm), wished = norm / scale;
+  if (wished <= budget) found.free = norm;
   found.factor = std::min(wished, budget);
   return found;
 }
@@ -82,7 +71,7 @@ std::int64_t bias_of(const std::vector<std::int64_t>& bias, const Piece& piece) 
   return bias.empty() || !piece.starts_with_bias ? 0 : bias[static_cast<std::size_t>(piece.row)];
 }
 
-/// Everything that forward and backward share: plain tensors on the CPU.
+/// The parameters as plain tensors on the CPU.
 struct Operands {
   at::Tensor weights, log2_norm, scale, kept;
   const A2qSettings& settings;
@@ -93,154 +82,182 @@ struct Operands {
            const std::vector<std::int64_t>& b, const A2qSettings& of)
       : weights(on_cpu(w, at::kFloat)),
         log2_norm(on_cpu(t, at::kDouble)),
-        scale(a2q_scales(d, of.scale).to(at::kDouble)),
+        scale(a2q_scales(d, of.scale)),
         kept(mask.defined() ? on_cpu(mask, at::kBool) : at::Tensor()),
         settings(of),
         bias(b),
         pieces(w.size(1), of) {}
 
   std::int64_t count() const { return weights.size(0) * pieces.tiles; }
-  Weights of(const Piece& piece) const {
-    const std::int64_t first = piece.row * pieces.columns + piece.first;
-    return {.values = {weights.const_data_ptr<float>() + first, static_cast<std::size_t>(piece.count)},
-            .kept = kept.defined() ? kept.const_data_ptr<bool>() + first : nullptr};
+  float scale_of(std::int64_t row) const {
+    return scale.const_data_ptr<float>()[scale.numel() == 1 ? 0 : row];
   }
-  double scale_of(std::int64_t row) const {
-    return scale.const_data_ptr<double>()[scale.numel() == 1 ? 0 : row];
-  }
-  Norm norm(std::int64_t index, const Piece& piece) const {
+  Norm norm(std::int64_t index, const Piece& piece, std::span<const float> row) const {
     const auto size = static_cast<double>(std::abs(bias_of(bias, piece)));
-    return norm_of(of(piece), log2_norm.const_data_ptr<double>()[index], scale_of(piece.row),
+    return norm_of(row, log2_norm.const_data_ptr<double>()[index], static_cast<double>(scale_of(piece.row)),
                    settings.budget(size), settings.centred);
   }
 };
 
-/// The codes of a register, repaired; how many steps that took.
-std::int64_t codes_of(const Operands& operands, std::int64_t index, std::vector<std::int64_t>& codes,
-                      std::vector<double>& latent) {
-  const Piece piece = operands.pieces.at(index);
-  const Weights weights = operands.of(piece);
-  const Norm norm = operands.norm(index, piece);
-  const std::int64_t most = (std::int64_t{1} << (operands.settings.weight_bits - 1)) - 1;
-  codes.resize(weights.size());
-  latent.resize(weights.size());
-  const double pre = norm.norm / norm.factor;  // as a2q_codes_ref divides
-  std::int64_t positive = 0, negative = 0;
+/// Exact integers: codes moved into the register where they do not fit it. How many steps that took.
+std::int64_t repaired(const Operands& operands, const Piece& piece, const Norm& norm,
+                      std::span<const float> weights, std::span<float> values) {
+  const float scale = operands.scale_of(piece.row);
+  const double most = std::ldexp(1.0, operands.settings.weight_bits - 1) - 1;
+  const double pre = norm.norm / norm.factor;
+  std::vector<std::int64_t> codes(weights.size());
+  std::vector<double> latent(weights.size());
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    const double v = weights.centred(i, norm.mean);
-    latent[i] = norm.factor > 0 ? v / pre : 0;
-    const double limit = static_cast<double>(most);
-    codes[i] = static_cast<std::int64_t>(std::trunc(std::clamp(latent[i], -limit, limit)));
-    (codes[i] > 0 ? positive : negative) += codes[i];
+    latent[i] = (static_cast<double>(weights[i]) - norm.mean) / pre;
+    codes[i] = static_cast<std::int64_t>(std::clamp(latent[i], -most, most));
+  }
+  try {
+    const std::int64_t steps = repair_row(codes, latent, operands.settings.input,
+                                          operands.settings.accumulator_bits, bias_of(operands.bias, piece));
+    for (std::size_t i = 0; i < codes.size(); ++i) values[i] = static_cast<float>(codes[i]) * scale;
+    return steps;
+  } catch (const Error& error) {
+    throw Error("output channel " + std::to_string(piece.row) + ": " + error.what());
+  }
+}
+
+/// The values of a register's weights, repaired; how many steps that took.
+std::int64_t quantize_piece(const Operands& operands, const Piece& piece, const Norm& norm,
+                            std::span<const float> weights, std::span<float> values) {
+  const int most = (1 << (operands.settings.weight_bits - 1)) - 1;
+  const double pre = norm.norm / norm.factor;  // as a2q_codes_ref divides
+  SignedSums sums;
+  for (std::size_t first = 0; first < weights.size(); first += kPiece) {
+    const std::size_t count = std::min(kPiece, weights.size() - first);
+    const SignedSums some = loops().row_codes(weights.data() + first, count, norm.mean, pre, most,
+                                              operands.scale_of(piece.row), values.data() + first);
+    sums.positive += some.positive;
+    sums.negative += some.negative;
   }
   const IntegerRange range = operands.settings.input.with_zero();
   const std::int64_t start = bias_of(operands.bias, piece);
   // Codes are at most 2^7 and inputs at most 2^32: no overflow for rows below 2^23; repair_row checks the others.
-  const WorstSums sums{
-      .max = std::max<std::int64_t>(start, 0) + positive * range.high + negative * range.low,
-      .min = std::min<std::int64_t>(start, 0) + positive * range.low + negative * range.high};
-  if (weights.size() < (std::size_t{1} << 22) && fits(sums, operands.settings.accumulator_bits)) return 0;
-  try {
-    return repair_row(codes, latent, operands.settings.input, operands.settings.accumulator_bits, start);
-  } catch (const Error& error) {
-    throw Error("output channel " + std::to_string(piece.row) + ": " + error.what());
+  const WorstSums worst{
+      .max = std::max<std::int64_t>(start, 0) + sums.positive * range.high + sums.negative * range.low,
+      .min = std::min<std::int64_t>(start, 0) + sums.positive * range.low + sums.negative * range.high};
+  if (weights.size() < (std::size_t{1} << 22) && fits(worst, operands.settings.accumulator_bits)) return 0;
+  return repaired(operands, piece, norm, weights, values);
+}
+
+/// Of a register's numbers those that are not pruned, side by side, and back.
+class Kept {
+ public:
+  Kept(const at::Tensor& mask, std::int64_t first, std::int64_t count)
+      : mask_(mask.defined() ? mask.const_data_ptr<bool>() + first : nullptr),
+        count_(static_cast<std::size_t>(count)) {}
+
+  std::span<const float> packed(const float* numbers) {
+    if (!mask_) return {numbers, count_};
+    std::vector<float>& packed = packed_.emplace_back();
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (mask_[i]) packed.push_back(numbers[i]);
+    }
+    return packed;
   }
+
+  /// f(room for as many numbers as are kept); what is pruned becomes 0.
+  template <class Function>
+  void unpacked(float* numbers, std::size_t kept, const Function& f) {
+    if (!mask_) return f(std::span(numbers, count_));
+    std::vector<float> made(kept);
+    f(std::span(made));
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < count_; ++i) numbers[i] = mask_[i] ? made[next++] : 0.0F;
+  }
+
+ private:
+  const bool* mask_;
+  std::size_t count_;
+  std::list<std::vector<float>> packed_;  // what packed() gave
+};
+
+/// f(index) for the registers, on LibTorch's threads.
+template <class Function>
+void for_pieces(std::int64_t count, const Pieces& pieces, const Function& f) {
+  const std::int64_t at_once = std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, pieces.tile));
+  torch_parallel_for((count + at_once - 1) / at_once, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t index = begin * at_once; index < std::min(count, end * at_once); ++index) f(index);
+  });
 }
 
 struct A2qFunction : torch::autograd::Function<A2qFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& weights,
                             const at::Tensor& log2_norm, const at::Tensor& log2_scale,
                             const std::vector<std::int64_t>& bias, const A2qSettings& settings,
-                            const std::optional<at::Tensor>& kept, std::int64_t* repaired) {
-    const Operands operands(weights, log2_norm, log2_scale, kept.value_or(at::Tensor()), bias, settings);
+                            const std::optional<at::Tensor>& mask, std::int64_t* repaired) {
+    const Operands operands(weights, log2_norm, log2_scale, mask.value_or(at::Tensor()), bias, settings);
     const at::Tensor values = at::empty_like(operands.weights);
+    const at::Tensor norms = at::empty({operands.count(), kNormFields}, at::kDouble);
+    float* first = values.mutable_data_ptr<float>();
+    double* fields = norms.mutable_data_ptr<double>();
     std::atomic<std::int64_t> steps{0};
-    at::parallel_for(0, operands.count(), 16, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<std::int64_t> codes;
-      std::vector<double> latent;
-      for (std::int64_t index = begin; index < end; ++index) {
-        steps += codes_of(operands, index, codes, latent);
-        const Piece piece = operands.pieces.at(index);
-        const auto scale = static_cast<float>(operands.scale_of(piece.row));
-        float* out = values.mutable_data_ptr<float>() + piece.row * operands.pieces.columns + piece.first;
-        for (std::size_t i = 0; i < codes.size(); ++i) out[i] = static_cast<float>(codes[i]) * scale;
-      }
+    for_pieces(operands.count(), operands.pieces, [&](std::int64_t index) {
+      const Piece piece = operands.pieces.at(index);
+      const std::int64_t at = piece.row * operands.pieces.columns + piece.first;
+      Kept kept(operands.kept, at, piece.count);
+      const std::span<const float> row = kept.packed(operands.weights.const_data_ptr<float>() + at);
+      const Norm norm = operands.norm(index, piece, row);
+      std::copy_n(std::array{norm.mean, norm.norm, norm.factor, norm.free}.begin(), kNormFields,
+                  fields + index * kNormFields);
+      kept.unpacked(first + at, row.size(), [&](std::span<float> made) {
+        const std::int64_t moved = quantize_piece(operands, piece, norm, row, made);
+        if (moved > 0) steps += moved;
+      });
     });
     *repaired = steps;
-    context->save_for_backward({weights, log2_norm, log2_scale, values});
-    context->saved_data["bias"] = bias;
+    context->save_for_backward({weights, log2_norm, log2_scale, values, norms, operands.scale});
+    context->saved_data["centred"] = settings.centred;
+    context->saved_data["tile"] = settings.tile;
     // A copy: the mask may change before the backward pass.
-    if (kept) context->saved_data["kept"] = operands.kept.clone();
-    context->saved_data["settings"] = std::vector<std::int64_t>{settings.weight_bits,
-                                                                settings.centred ? 1 : 0,
-                                                                settings.tile,
-                                                                settings.accumulator_bits,
-                                                                settings.input.low,
-                                                                settings.input.high,
-                                                                static_cast<std::int64_t>(settings.scale)};
+    if (mask) context->saved_data["kept"] = operands.kept.clone();
     return values.to(weights.device());
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const auto kept = context->saved_data["settings"].toIntVector();
-    const std::vector<std::int64_t> bias = context->saved_data["bias"].toIntVector();
-    const A2qSettings settings{.weight_bits = static_cast<int>(kept[0]),
-                               .centred = kept[1] != 0,
-                               .tile = kept[2],
-                               .accumulator_bits = static_cast<int>(kept[3]),
-                               .scale = static_cast<ScaleFormat>(kept[6]),
-                               .input = {kept[4], kept[5]}};
-    const bool prunes = context->saved_data.count("kept") > 0;
-    const Operands operands(saved[0], saved[1], saved[2],
-                            prunes ? context->saved_data["kept"].toTensor() : at::Tensor(), bias, settings);
-    const at::Tensor grad = on_cpu(gradients[0], at::kFloat), values = on_cpu(saved[3], at::kFloat);
-    const at::Tensor of_weights = at::empty_like(operands.weights);
-    const at::Tensor of_norm = at::empty_like(operands.log2_norm);
-    const at::Tensor of_scale = at::empty({operands.count()}, at::kDouble);
-    at::parallel_for(0, operands.count(), 16, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t index = begin; index < end; ++index) {
-        const Piece piece = operands.pieces.at(index);
-        const Weights w = operands.of(piece);
-        const Norm norm = operands.norm(index, piece);
-        const double scale = operands.scale_of(piece.row);
-        const std::int64_t at = piece.row * operands.pieces.columns + piece.first;
-        const float* g = grad.const_data_ptr<float>() + at;
-        const float* y = values.const_data_ptr<float>() + at;
-        float* out = of_weights.mutable_data_ptr<float>() + at;
-        double along = 0, of_codes = 0;  // sum(H v), sum(q dL/dy)
-        for (std::size_t i = 0; i < w.size(); ++i) {
-          along += static_cast<double>(g[i]) * w.centred(i, norm.mean);
-          of_codes += static_cast<double>(g[i]) * static_cast<double>(y[i]);
-        }
-        along *= scale;
-        of_codes /= scale;
-        const double shrink = norm.factor / norm.norm, share = along / norm.norm;
-        double mean = 0;
-        for (std::size_t i = 0; i < w.size(); ++i) {
-          const double sign = w.centred(i, norm.mean) >= 0 ? 1 : -1;
-          const double one = w.has(i) ? shrink * (scale * static_cast<double>(g[i]) - sign * share) : 0;
-          out[i] = static_cast<float>(one);
-          mean += one;
-        }
-        if (settings.centred) {
-          mean /= static_cast<double>(std::max<std::size_t>(w.count(), 1));
-          for (std::size_t i = 0; i < w.size(); ++i)
-            if (w.has(i)) out[i] = static_cast<float>(static_cast<double>(out[i]) - mean);
-        }
-        const double free_norm =
-            norm.free ? std::exp2(operands.log2_norm.const_data_ptr<double>()[index]) : 0;
-        of_norm.mutable_data_ptr<double>()[index] = free_norm * kLn2 * share / scale;
-        of_scale.mutable_data_ptr<double>()[index] =
-            scale * kLn2 * (of_codes - free_norm / (scale * scale) * share);
-      }
+    const bool centred = context->saved_data["centred"].toBool();
+    const Pieces pieces(saved[0].size(1), {.tile = context->saved_data["tile"].toInt()});
+    const at::Tensor weights = on_cpu(saved[0], at::kFloat), grad = on_cpu(gradients[0], at::kFloat);
+    const at::Tensor values = on_cpu(saved[3], at::kFloat);
+    const at::Tensor of_weights = at::empty_like(weights);
+    const std::int64_t count = weights.size(0) * pieces.tiles;
+    const at::Tensor of_norm = at::empty({count}, at::kDouble), of_scale = at::empty({count}, at::kDouble);
+    const float* scales = saved[5].const_data_ptr<float>();
+    const bool one_scale = saved[5].numel() == 1;
+    const auto mask = context->saved_data.find("kept");
+    const at::Tensor of_mask = mask == context->saved_data.end() ? at::Tensor() : mask->second.toTensor();
+    for_pieces(count, pieces, [&](std::int64_t index) {
+      const Piece piece = pieces.at(index);
+      const double* fields = saved[4].const_data_ptr<double>() + index * kNormFields;
+      const Norm norm{fields[0], fields[1], fields[2], fields[3]};
+      const auto scale = static_cast<double>(scales[one_scale ? 0 : piece.row]);
+      const std::int64_t at = piece.row * pieces.columns + piece.first;
+      Kept kept(of_mask, at, piece.count);
+      const std::span<const float> w = kept.packed(weights.const_data_ptr<float>() + at);
+      const std::span<const float> g = kept.packed(grad.const_data_ptr<float>() + at);
+      const std::span<const float> made = kept.packed(values.const_data_ptr<float>() + at);
+      const RowSums sums = loops().row_sums(w.data(), g.data(), made.data(), w.size(), norm.mean);
+      const double share = scale * sums.along / norm.norm, shrink = norm.factor / norm.norm;
+      const double mean = shrink * (scale * sums.grad - share * sums.sign) /
+                          static_cast<double>(std::max<std::size_t>(w.size(), 1));
+      kept.unpacked(of_weights.mutable_data_ptr<float>() + at, w.size(), [&](std::span<float> out) {
+        loops().row_gradients(w.data(), g.data(), w.size(), norm.mean, shrink * scale, shrink * share,
+                              centred ? mean : 0, out.data());
+      });
+      of_norm.mutable_data_ptr<double>()[index] = norm.free * kLn2 * share / scale;
+      of_scale.mutable_data_ptr<double>()[index] = kLn2 * (sums.values - norm.free / scale * share);
     });
-    at::Tensor scales = of_scale.view({-1, operands.pieces.tiles}).sum(1);
-    if (saved[2].numel() == 1) scales = scales.sum().view({1});
+    at::Tensor of_scales = of_scale.view({-1, pieces.tiles}).sum(1);
+    if (saved[2].numel() == 1) of_scales = of_scales.sum().view({1});
     return {of_weights.to(saved[0].device()),
             of_norm.to(saved[1].options()).view(saved[1].sizes()),
-            scales.to(saved[2].options()).view(saved[2].sizes()),
+            of_scales.to(saved[2].options()).view(saved[2].sizes()),
             {},
             {},
             {},
@@ -263,9 +280,6 @@ at::Tensor a2q_scales(const at::Tensor& log2_scale, ScaleFormat format) {
 A2qResult a2q_values(const at::Tensor& weights, const at::Tensor& log2_norm, const at::Tensor& log2_scale,
                      const std::vector<std::int64_t>& bias, const A2qSettings& settings,
                      const at::Tensor& kept) {
-  if (!at::isfinite(weights.detach()).all().item<bool>()) {
-    throw Error("the weights hold inf or NaN; only finite values can be quantized");
-  }
   A2qResult result;
   const auto mask = kept.defined() ? std::optional(kept) : std::nullopt;
   result.values = A2qFunction::apply(weights, log2_norm, log2_scale, bias, settings, mask, &result.repaired);

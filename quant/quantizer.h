@@ -17,6 +17,7 @@ struct QuantizeOptions {
   int threads = 0;             ///< 0: those the machine has; the number never changes a code
   std::string_view name = {};  ///< the tensor's name, for messages
   bool narrowed = false;       ///< the values were float64; for messages
+  bool codes = true;           ///< false: the scales, zero points and codebook alone; the codes stay empty
 };
 
 /// Quantizes a row-major tensor. Throws Error when the shape does not fit the spec's groups (without pad) or

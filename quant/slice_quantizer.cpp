@@ -58,7 +58,11 @@ class Run {
       if (!is_one_block(out_.layout)) for_slices([&](const Slice& slice) { fit_only(slice); });
       learn();
     }
-    for_slices([&](const Slice& slice) { encode_slice(slice); });
+    if (options_.codes) {
+      for_slices([&](const Slice& slice) { encode_slice(slice); });
+    } else if (!is_one_block(out_.layout) && !learned) {
+      for_slices([&](const Slice& slice) { fit_only(slice); });
+    }
     if (spec_.zero == ZeroPoint::kInteger) pack_codes(zero_codes_, spec_.number->bits, bytes_of(out_.zeros));
     out_.codes = std::move(codes_);
   }

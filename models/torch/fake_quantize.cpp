@@ -109,15 +109,15 @@ at::Tensor run_plain(const at::Tensor& x, std::string_view text, at::Tensor* pas
   const at::Tensor values = to_floats(x);
   const at::Tensor out = empty_floats(x.sizes());
   const QuantizedTensor quantized =
-      quantize(spec, span_of(values), shape, {.threads = threads(), .name = "x"});
-  dequantize(quantized.view(), writable(out), threads());
+      quantize(spec, span_of(values), shape, {.threads = threads(), .name = "x", .codes = false});
+  const FoundScales found = scales_of(quantized);
+  std::vector<float> codebook(quantized.codebook.size() / sizeof(float));
+  if (!codebook.empty()) std::memcpy(codebook.data(), quantized.codebook.data(), quantized.codebook.size());
+  const ScaledQuantizer quantizer(spec, shape, spans_of(found.scale, found.zero_point), codebook);
+  quantizer.values(span_of(values), writable(out));
   if (pass) {
-    const FoundScales found = scales_of(quantized);
-    std::vector<float> codebook(quantized.codebook.size() / sizeof(float));
-    if (!codebook.empty()) std::memcpy(codebook.data(), quantized.codebook.data(), quantized.codebook.size());
     const at::Tensor inside = at::empty(x.sizes(), at::TensorOptions(at::kBool));
-    ScaledQuantizer(spec, shape, spans_of(found.scale, found.zero_point), codebook)
-        .pass(span_of(values), writable<bool>(inside), threads());
+    quantizer.pass(span_of(values), writable<bool>(inside));
     *pass = inside.to(x.device());
   }
   return like(out, x);
@@ -155,10 +155,10 @@ at::Tensor run_scaled(const at::Tensor& x, const at::Tensor& scale, const Option
   const at::Tensor out = empty_floats(x.sizes());
   ScaledQuantizer quantizer(spec, shape_of(x), spans_of(scales.scale, scales.zero_point));
   if (spec.number->learned) {
-    const std::vector<float> learned = quantizer.learn(span_of(values), threads());
+    const std::vector<float> learned = quantizer.learn(span_of(values));
     if (codebook) *codebook = tensor_of(learned);
   }
-  quantizer.values(span_of(values), writable(out), threads());
+  quantizer.values(span_of(values), writable(out));
   return like(out, x);
 }
 
@@ -217,11 +217,15 @@ class ScaledFunction : public torch::autograd::Function<ScaledFunction> {
     const auto floats = [&](size_t input, const at::Tensor& tensor) {
       return wanted(input, tensor) ? empty_floats(tensor.sizes()) : at::Tensor();
     };
-    const at::Tensor dx = floats(0, x), dscale = floats(1, scale), dzero = floats(2, zero_point);
+    // Memory of a gradient that nobody else holds becomes that of dx.
+    const bool is_ours =
+        !grads[0].is_same(grad) || (grad.use_count() == 2 && grad.storage().use_count() == 1);
+    const at::Tensor dx = is_ours && wanted(0, x) ? grad : floats(0, x);
+    const at::Tensor dscale = floats(1, scale), dzero = floats(2, zero_point);
     const auto span = [](const at::Tensor& tensor) {
       return tensor.defined() ? writable(tensor) : std::span<float>();
     };
-    quantizer.gradients(span_of(values), span_of(grad), {span(dx), span(dscale), span(dzero)}, threads());
+    quantizer.gradients(span_of(values), span_of(grad), {span(dx), span(dscale), span(dzero)});
     const auto typed = [](const at::Tensor& result, const at::Tensor& tensor) {
       return result.defined() ? like(result, tensor) : result;
     };
@@ -294,7 +298,8 @@ FoundScales find_scales(const at::Tensor& x, const QuantSpec& spec) {
   check_tensor(x, "x");
   const at::NoGradGuard no_grad;
   const at::Tensor values = to_floats(x);
-  return scales_of(quantize(spec, span_of(values), shape_of(x), {.threads = threads(), .name = "x"}));
+  return scales_of(
+      quantize(spec, span_of(values), shape_of(x), {.threads = threads(), .name = "x", .codes = false}));
 }
 
 }  // namespace crumb

@@ -1,5 +1,5 @@
 // Fake quantization with scales and zero points that are given (learned) instead of searched, and its
-// gradients. Free of LibTorch; codes and values come from the loops of quant/.
+// gradients. Codes and values come from the loops of quant/, threads from LibTorch.
 //
 // With u = x / s + z, q the code of x and v(q) its value on the grid, y = (v(q) - z) s. The gradient treats
 // rounding as the identity and clamping as what it is; the band in which nothing is clamped is that of
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "models/torch/pass_band.h"
+#include "quant/loops/loops.h"
 #include "quant/quant_spec.h"
 
 namespace crumb {
@@ -48,27 +49,36 @@ class ScaledQuantizer {
   static uint64_t blocks(const QuantSpec& spec, std::span<const uint64_t> shape);
 
   /// Finds the codebook of x / s as quantize() does. Precondition: spec.number->learned.
-  std::vector<float> learn(std::span<const float> x, int threads);
+  std::vector<float> learn(std::span<const float> x);
 
   /// out = y. Throws Error when a value is inf or NaN. `out` may be `x`.
-  void values(std::span<const float> x, std::span<float> out, int threads) const;
+  void values(std::span<const float> x, std::span<float> out) const;
 
   /// inside = dy/dx.
-  void pass(std::span<const float> x, std::span<bool> inside, int threads) const;
+  void pass(std::span<const float> x, std::span<bool> inside) const;
 
   /// Gradients of sum(grad * y). Empty spans are not wanted; dx may be `grad`. The order of the sums is
-  /// fixed: 16 float32 lanes within runs of 1024 columns, then double.
+  /// fixed: 16 float32 lanes within runs of 1024 values of a row (of the whole tensor, where it is one block), then
+  /// double.
   struct Gradients {
     std::span<float> x;
     std::span<float> scales;
     std::span<float> zeros;
   };
-  void gradients(std::span<const float> x, std::span<const float> grad, const Gradients& out,
-                 int threads) const;
+  void gradients(std::span<const float> x, std::span<const float> grad, const Gradients& out) const;
 
  private:
+  /// A run of at most 1024 values of one block: `strip` is the row, or the piece of a tensor that is one block.
+  struct Run {
+    uint64_t first, count, block, strip;
+  };
+  struct Strips {
+    uint64_t count, length;
+  };
+  Strips strips() const;
   template <class Visit>
-  void for_runs(int threads, const Visit& visit) const;
+  void for_runs(const Visit& visit) const;
+  FakeSums run_gradients(const Run& run, const float* x, const float* grad, float* dx) const;
 
   const QuantSpec spec_;
   Encoding encoding_;
@@ -76,6 +86,7 @@ class ScaledQuantizer {
   BlockScales scales_;
   CodeGrid grid_;
   PassBand band_;
+  bool fused_ = false;  ///< by the loops that do all in one pass; else step by step
 };
 
 }  // namespace crumb

@@ -20,6 +20,8 @@ namespace baseline {
 #include "quant/loops/body.inc"
 #include "quant/loops/error.inc"
 #include "quant/loops/distortion.inc"
+#include "quant/loops/fake.inc"
+#include "quant/loops/a2q.inc"
 }  // namespace baseline
 
 #pragma GCC push_options
@@ -28,6 +30,8 @@ namespace avx2 {
 #include "quant/loops/body.inc"
 #include "quant/loops/error.inc"
 #include "quant/loops/distortion.inc"
+#include "quant/loops/fake.inc"
+#include "quant/loops/a2q.inc"
 }  // namespace avx2
 #pragma GCC pop_options
 
@@ -37,6 +41,8 @@ namespace avx512 {
 #include "quant/loops/body.inc"
 #include "quant/loops/error.inc"
 #include "quant/loops/distortion.inc"
+#include "quant/loops/fake.inc"
+#include "quant/loops/a2q.inc"
 }  // namespace avx512
 #pragma GCC pop_options
 // clang-format on
@@ -44,10 +50,11 @@ namespace avx512 {
 #undef CRUMB_INLINE
 #undef CRUMB_INLINED
 
-#define CRUMB_LOOPS(isa)                                                                       \
-  {                                                                                            \
-#isa, isa::absmax_bits, isa::encode, isa::decode, isa::squared_error, isa::squared_errors, \
-        isa::lane_extremes, isa::distortion                                                    \
+#define CRUMB_LOOPS(isa)                                                                                  \
+  {                                                                                                       \
+#isa, isa::absmax_bits, isa::encode, isa::decode, isa::squared_error, isa::squared_errors,            \
+        isa::lane_extremes, isa::distortion, isa::fake, isa::fake_gradients, isa::row_sum, isa::row_norm, \
+        isa::row_codes, isa::row_sums, isa::row_gradients                                                 \
   }
 constexpr Loops kBaseline = CRUMB_LOOPS(baseline);
 constexpr Loops kAvx2 = CRUMB_LOOPS(avx2);
@@ -79,6 +86,11 @@ const Loops& loops() { return *supported().list[supported().count - 1]; }
 const Loops* const* all_loops(size_t& count) {
   count = supported().count;
   return supported().list;
+}
+
+bool has_fused_loops(const CodeGrid& grid) {
+  const bool many = grid.number->grid == Grid::kCodebook && grid.thresholds.size() >= kErrorLanes;
+  return grid.round.rounding == Rounding::kHalfEven && grid.number->grid != Grid::kExponent && !many;
 }
 
 double squared_error_ref(const CodeGrid& grid, const float* x, size_t n, float s, float z, float unit,

@@ -27,6 +27,28 @@ struct DistortionLanes {
   uint64_t exact = 0;
 };
 
+/// Where the gradient of x passes: lo <= u <= hi, u = x / s and what the grid adds to it before rounding.
+struct FakeBand {
+  float lo = 0, hi = 0;
+};
+
+/// What a run adds to the gradients of its scale and zero point (models/torch/scaled_quantizer.h).
+struct FakeSums {
+  double scale = 0;  ///< of grad (v(q) - z - x / s), within the band; grad (v(q) - z) outside and for binary
+  double outside = 0;  ///< of grad outside the band
+};
+
+/// Of a row's codes: those above 0, those below.
+struct SignedSums {
+  int64_t positive = 0, negative = 0;
+};
+
+/// Of a row x less its mean, its values y and its gradient: sum(grad (x - mean)), sum(grad y), sum(grad), and how many
+/// more of x - mean are not negative than are.
+struct RowSums {
+  double along = 0, values = 0, grad = 0, sign = 0;
+};
+
 struct Loops {
   std::string_view name;  ///< "baseline", "avx2", "avx512"
 
@@ -59,7 +81,33 @@ struct Loops {
   /// Adds n values, a multiple of kErrorLanes, of which the first is of lane 0. False, and nothing is added,
   /// when there is an inf or NaN among them or in the sums: then add_distortion_ref does it.
   bool (*distortion)(const float* reference, const float* value, size_t n, DistortionLanes& lanes);
+
+  /// out[i] = what decode(encode(x[i])) gives, s > 0; out may be x. Returns absmax_bits(x, n). Precondition:
+  /// has_fused_loops(grid).
+  uint32_t (*fake)(const CodeGrid& grid, const float* x, size_t n, float s, float z, float* out);
+
+  /// Of n <= kErrorRun values: dx[i] = grad[i] within the band, else 0 (dx may be grad; null: not wanted); and the
+  /// sums, in 16 float32 lanes, then folded. Precondition: has_fused_loops(grid).
+  FakeSums (*fake_gradients)(const CodeGrid& grid, const FakeBand& band, const float* x, const float* grad,
+                             size_t n, float s, float z, float* dx);
+
+  // Rows of weights under A2Q (qat/a2q.h), in double; the order of the sums is fixed.
+  double (*row_sum)(const float* x, size_t n);
+  double (*row_norm)(const float* x, size_t n, double mean);  ///< sum |x - mean|
+
+  /// out[i] = q scale, q = (x[i] - mean) / pre clamped to [-most, most] and cut off. most < 2^15, n < 2^16.
+  SignedSums (*row_codes)(const float* x, size_t n, double mean, double pre, int most, float scale,
+                          float* out);
+
+  RowSums (*row_sums)(const float* x, const float* grad, const float* y, size_t n, double mean);
+
+  /// out[i] = of_grad grad[i] - sign(x[i] - mean) of_sign - less, sign(0) = 1.
+  void (*row_gradients)(const float* x, const float* grad, size_t n, double mean, double of_grad,
+                        double of_sign, double less, float* out);
 };
+
+/// Whether `fake` and `fake_gradients` take the grid: half-even rounding, codebooks of at most 16 values.
+bool has_fused_loops(const CodeGrid& grid);
 
 /// The fastest variant that this processor runs.
 const Loops& loops();

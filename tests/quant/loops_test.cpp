@@ -77,6 +77,52 @@ std::vector<float> hard_inputs(const CodeGrid& grid, float s, float z, uint32_t 
   return x;
 }
 
+/// What of one pass over values and gradients differs from the reference; empty when nothing does.
+std::string fused_fault(const Loops& loops, const CodeGrid& grid, const std::vector<float>& x, float s,
+                        float z) {
+  if (!has_fused_loops(grid)) return {};
+  const size_t n = x.size();
+  std::vector<float> values(n), in_place = x;
+  const uint32_t most = loops.fake(grid, x.data(), n, s, z, values.data());
+  if (most != loops.absmax_bits(x.data(), n)) return "fake: absmax " + std::to_string(most);
+  loops.fake(grid, x.data(), n, s, z, in_place.data());
+  if (n > 0 && std::memcmp(values.data(), in_place.data(), n * sizeof(float)) != 0) return "fake in place";
+  for (size_t i = 0; i < n; ++i) {
+    const float expected = decode_ref(grid, encode_ref(grid, x[i], s, z), s, z);
+    if (std::bit_cast<uint32_t>(values[i]) != std::bit_cast<uint32_t>(expected)) {
+      return "fake " + std::to_string(x[i]) + ": " + std::to_string(values[i]) + ", expected " +
+             std::to_string(expected);
+    }
+  }
+  const crumb::FakeBand band{-1.5f, 2.25f};
+  const float add = grid.number->grid == crumb::Grid::kHalfInteger ? grid.offset : z;
+  for (size_t start = 0; start < n; start += crumb::kErrorRun) {
+    const size_t count = std::min(crumb::kErrorRun, n - start);
+    std::vector<float> grad(count), dx(count);
+    for (size_t i = 0; i < count; ++i) grad[i] = static_cast<float>(i % 7) - 2.5f;
+    const crumb::FakeSums sums =
+        loops.fake_gradients(grid, band, x.data() + start, grad.data(), count, s, z, dx.data());
+    double slopes = 0, outside = 0, size = 1e-6;
+    for (size_t i = 0; i < count; ++i) {
+      const float t = x[start + i] / s, u = t + add;
+      const bool inside = u >= band.lo && u <= band.hi;
+      const float v = decode_ref(grid, encode_ref(grid, x[start + i], s, z), 1, z);
+      const bool smooth = inside && grid.number->grid != crumb::Grid::kBinary;
+      const double slope = static_cast<double>(v) - (smooth ? static_cast<double>(t) : 0.0);
+      slopes += static_cast<double>(grad[i]) * slope;
+      outside += inside ? 0 : static_cast<double>(grad[i]);
+      size += std::fabs(static_cast<double>(grad[i]) * slope) + 1;
+      if (dx[i] != (inside ? grad[i] : 0.0f)) return "gradient of " + std::to_string(x[start + i]);
+    }
+    if (!(std::fabs(sums.scale - slopes) <= 1e-5 * size)) return "slopes " + std::to_string(sums.scale);
+    if (std::fabs(sums.outside - outside) > 1e-5 * size) return "outside " + std::to_string(sums.outside);
+    const crumb::FakeSums alone =
+        loops.fake_gradients(grid, band, x.data() + start, grad.data(), count, s, z, nullptr);
+    if (std::memcmp(&alone, &sums, sizeof sums) != 0) return "sums without dx";
+  }
+  return {};
+}
+
 /// What differs from the reference; empty when nothing does.
 std::string fault(const Loops& loops, const CodeGrid& grid, const std::vector<float>& x, float s, float z) {
   const size_t n = x.size();
@@ -104,6 +150,7 @@ std::string fault(const Loops& loops, const CodeGrid& grid, const std::vector<fl
       return "squared_error " + std::to_string(found) + ", expected " + std::to_string(expected);
     }
   }
+  if (std::string found = fused_fault(loops, grid, x, s, z); !found.empty()) return found;
   const float less = std::max(s * 0.37f, 0x1p-149f);  // a scale is above 0
   const std::vector<float> scales{s, s * 1.5f, s, less, s * 2, s * 0.99f, s};
   const std::vector<float> zeros{z, z, z + 1, z, z, z, z};
@@ -278,6 +325,58 @@ TEST_CASE("loops: the extremes of the lanes bound the error from below") {
                 loops->squared_error(grid, x.data(), n, s, 0, 1, 0));
         }
       }
+    }
+  }
+}
+
+TEST_CASE("loops: rows of A2Q, every variant at every length, and all variants alike") {
+  std::mt19937 engine(13);
+  std::normal_distribution<float> normal(0.1f, 1);
+  for (size_t n = 0; n <= 70; ++n) {
+    std::vector<float> x(n), grad(n);
+    for (size_t i = 0; i < n; ++i) {
+      x[i] = normal(engine);
+      grad[i] = normal(engine);
+    }
+    double sum = 0;
+    for (const float v : x) sum += static_cast<double>(v);
+    const double mean = n == 0 ? 0 : sum / static_cast<double>(n), pre = 0.21;
+    std::vector<std::vector<float>> all;
+    for (const Loops* loops : variants()) {
+      CAPTURE(loops->name);
+      CAPTURE(n);
+      CHECK(loops->row_sum(x.data(), n) == doctest::Approx(sum).epsilon(1e-12).scale(1));
+      double norm = 0, along = 0, of_values = 0, sign = 0, grads = 0;
+      std::vector<float> values(n), made(n);
+      const crumb::SignedSums sums = loops->row_codes(x.data(), n, mean, pre, 7, 0.5f, values.data());
+      crumb::SignedSums expected;
+      for (size_t i = 0; i < n; ++i) {
+        const double v = static_cast<double>(x[i]) - mean, g = static_cast<double>(grad[i]);
+        const auto q = static_cast<int64_t>(std::trunc(std::clamp(v / pre, -7.0, 7.0)));
+        (q > 0 ? expected.positive : expected.negative) += q;
+        CHECK(std::bit_cast<uint32_t>(values[i]) == std::bit_cast<uint32_t>(static_cast<float>(q) * 0.5f));
+        norm += std::fabs(v);
+        along += g * v;
+        of_values += g * static_cast<double>(values[i]);
+        grads += g;
+        sign += v >= 0 ? 1 : -1;
+      }
+      CHECK(sums.positive == expected.positive);
+      CHECK(sums.negative == expected.negative);
+      CHECK(loops->row_norm(x.data(), n, mean) == doctest::Approx(norm).epsilon(1e-12).scale(1));
+      const crumb::RowSums found = loops->row_sums(x.data(), grad.data(), values.data(), n, mean);
+      CHECK(found.along == doctest::Approx(along).epsilon(1e-12).scale(1));
+      CHECK(found.values == doctest::Approx(of_values).epsilon(1e-12).scale(1));
+      CHECK(found.grad == doctest::Approx(grads).epsilon(1e-12).scale(1));
+      CHECK(found.sign == sign);
+      loops->row_gradients(x.data(), grad.data(), n, mean, 0.3, 0.7, 0.01, made.data());
+      for (size_t i = 0; i < n; ++i) {
+        const double share = static_cast<double>(x[i]) - mean >= 0 ? 0.7 : -0.7;
+        CHECK(made[i] == static_cast<float>(0.3 * static_cast<double>(grad[i]) - share - 0.01));
+      }
+      values.insert(values.end(), made.begin(), made.end());
+      all.push_back(values);
+      CHECK(all.back() == all.front());
     }
   }
 }

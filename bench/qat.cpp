@@ -1,0 +1,91 @@
+// crumb-bench qat: training steps with hooks over the float step, and fused fake quantization against the same written
+// in LibTorch's operators, in turns, with as many threads.
+#include "bench/bench.h"
+#include "bench/graph_job.h"
+#include "bench/qat_job.h"
+#include "bench/torch_job.h"
+#include "cli/output.h"
+#include "formats/error.h"
+
+namespace crumb::bench {
+namespace {
+
+// What has to travel whoever computes it: x and y; x, dy and dx.
+constexpr double kForwardBytes = 8, kBackwardBytes = 12;
+
+std::string milliseconds(double seconds) { return cli::fixed(1e3 * seconds, 3); }
+
+class QatBench {
+ public:
+  explicit QatBench(const Options& options)
+      : options_(options),
+        table_(options, {"case", "what", "threads", "against", "ours best ms", "ours median ms", "best ms",
+                         "median ms", "times the float step", "ours GB/s", "GB/s", "times as fast"}) {}
+
+  void add_steps(const std::string& network, int threads) {
+    std::vector<TrainingStep> steps = make_training_steps(network, options_.spec);
+    // The second of two: the first meets the heap as another network's step left it.
+    std::vector<std::function<double()>> works;
+    for (const TrainingStep& step : steps) {
+      works.emplace_back([&step] {
+        step.run();
+        const double start = cli::now_seconds();
+        step.run();
+        return cli::now_seconds() - start;
+      });
+    }
+    const std::vector<Timing> timings = time_in_turns_as_told(options_.repeats, works);
+    for (std::size_t i = 1; i < steps.size(); ++i) {
+      table_.add({network, "step, " + steps[i].hooks, std::to_string(threads), steps[0].hooks,
+                  milliseconds(timings[i].best), milliseconds(timings[i].median),
+                  milliseconds(timings[0].best), milliseconds(timings[0].median),
+                  times_as_fast(timings[i], timings[0], 3), "-", "-", "-"});
+    }
+  }
+
+  void add_operators(int threads) {
+    for (const OperatorPair& pair : make_operator_pairs(options_.spec)) {
+      const std::vector<Timing> timings = time_in_turns_as_told(
+          options_.repeats,
+          {[&] { return pair.fused->forward(); }, [&] { return pair.fused->backward(); },
+           [&] { return pair.composed->forward(); }, [&] { return pair.composed->backward(); }});
+      add_operator(pair, "forward", threads, kForwardBytes, timings[0], timings[2]);
+      add_operator(pair, "backward", threads, kBackwardBytes, timings[1], timings[3]);
+      const auto sum = [](const Timing& a, const Timing& b) {
+        return Timing{a.best + b.best, a.median + b.median};
+      };
+      add_operator(pair, "both", threads, kForwardBytes + kBackwardBytes, sum(timings[0], timings[1]),
+                   sum(timings[2], timings[3]));
+    }
+  }
+
+  void print() const { table_.print(); }
+
+ private:
+  void add_operator(const OperatorPair& pair, const char* what, int threads, double bytes, const Timing& ours,
+                    const Timing& theirs) {
+    const double gigabytes = bytes * static_cast<double>(pair.values) / 1e9;
+    table_.add({pair.name + " " + pair.shape, what, std::to_string(threads), "LibTorch's operators",
+                milliseconds(ours.best), milliseconds(ours.median), milliseconds(theirs.best),
+                milliseconds(theirs.median), "-", speed(gigabytes, ours.median),
+                speed(gigabytes, theirs.median), times_as_fast(theirs, ours, 2)});
+  }
+
+  const Options& options_;
+  Table table_;
+};
+
+}  // namespace
+
+void qat_bench(const Options& options) {
+  if (!has_torch()) throw Error("qat: this crumb-bench was built without LibTorch, and does not train");
+  QatBench bench(options);
+  for (const int threads : options.threads) {
+    set_graph_threads(threads);
+    for (const std::string& network : qat_networks()) bench.add_steps(network, threads);
+    bench.add_operators(threads);
+  }
+  bench.print();
+}
+
+}  // namespace crumb::bench

@@ -1,0 +1,31 @@
+// Fake quantization written with LibTorch's operators, as a user of LibTorch would write it: what Crumb's fused operators
+// are timed against. In the type of the arguments.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+namespace crumb::bench {
+
+/// r in the forward pass, the gradient to u.
+inline at::Tensor straight_through(const at::Tensor& u, const at::Tensor& r) { return u + (r - u).detach(); }
+
+/// LSQ: integers from lo to hi; `scale` broadcasts to x.
+inline at::Tensor composed_fake_quantize(const at::Tensor& x, const at::Tensor& scale, double lo, double hi) {
+  const at::Tensor u = x / scale;
+  return straight_through(u, u.round()).clamp(lo, hi) * scale;
+}
+
+/// A2Q+: rows of w, centred, within a budget of code units. log2_norm, log2_scale: [rows].
+inline at::Tensor composed_a2q_plus(const at::Tensor& w, const at::Tensor& log2_norm,
+                                    const at::Tensor& log2_scale, int bits, double budget) {
+  const double most = std::exp2(bits - 1) - 1;
+  const at::Tensor scale = at::exp2(log2_scale).unsqueeze(1);
+  const at::Tensor v = w - w.mean(1, /*keepdim=*/true);
+  const at::Tensor norm = v.abs().sum(1, /*keepdim=*/true);
+  const at::Tensor u = v / (norm / (at::exp2(log2_norm).unsqueeze(1) / scale).clamp_max(budget));
+  return straight_through(u, u.trunc().clamp(-most, most)) * scale;
+}
+
+}  // namespace crumb::bench
