@@ -160,8 +160,12 @@ void Network::State::add_weight(const graph::PlannedConstant& constant, const La
     weight.to_rows = graph::inverse(weight.to_value);
     const auto prune = [&] {
       if (!constant.prune) return;
-      pruner->add(constant.value, parameter(constant.value), weight.to_rows, *constant.prune, constant.spec,
-                  weight.quantizer);
+      pruner->add({.name = constant.value,
+                   .latent = parameter(constant.value),
+                   .to_rows = weight.to_rows,
+                   .to_value = weight.to_value,
+                   .quantizer = weight.quantizer},
+                  *constant.prune, constant.spec);
     };
     if (!constant.spec) return prune();
     if (layer) weight.layer = *layer;
