@@ -110,7 +110,12 @@ void Hooks::State::add(const WeightSlot& slot, const graph::PlannedConstant& pla
     if (planned.prune) {
       at::Tensor first = rows(weight).detach().clone();
       if (weight.quantizer) weight.quantizer->start(first);  // parameters of the right shapes
-      pruner->add(slot.name, slot.latent, weight.to_rows, *planned.prune, planned.spec, weight.quantizer);
+      pruner->add({.name = slot.name,
+                   .latent = slot.latent,
+                   .to_rows = weight.to_rows,
+                   .to_value = weight.to_value,
+                   .quantizer = weight.quantizer},
+                  *planned.prune, planned.spec);
     }
     weights.push_back(std::move(weight));
   } catch (const Error& error) {

@@ -191,8 +191,12 @@ void Network::State::add_weight(const graph::PlannedConstant& constant, const La
         throw Error(quote_text(constant.value) + " of " + constant.node +
                     " is to be pruned, but the network computes it from its parameters; prune: none for it");
       }
-      pruner->add(constant.value, parameter(constant.value), weight.to_rows, *constant.prune, constant.spec,
-                  weight.quantizer);
+      pruner->add({.name = constant.value,
+                   .latent = parameter(constant.value),
+                   .to_rows = weight.to_rows,
+                   .to_value = weight.to_value,
+                   .quantizer = weight.quantizer},
+                  *constant.prune, constant.spec);
     };
     if (!constant.spec) return prune();
     if (layer) weight.layer = *layer;

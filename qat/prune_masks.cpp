@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <compare>
+#include <tuple>
 #include <vector>
 
 namespace crumb::qat {
@@ -14,8 +14,11 @@ constexpr double kRounding = 1e-12;   // so that 0.29 of 100 are 29
 struct Candidate {
   float magnitude;  ///< -1: gone already
   std::size_t layer, index;
-  auto operator<=>(const Candidate&) const = default;
 };
+
+bool goes_first(const Candidate& one, const Candidate& other) {
+  return std::tie(one.magnitude, one.layer, one.index) < std::tie(other.magnitude, other.layer, other.index);
+}
 
 /// The `most` weights of a layer that may go, those of least magnitude.
 std::vector<Candidate> candidates_of(const PruneLayer& layer, std::size_t number, std::size_t most) {
@@ -24,7 +27,7 @@ std::vector<Candidate> candidates_of(const PruneLayer& layer, std::size_t number
   for (std::size_t i = 0; i < layer.weights.size(); ++i) {
     all.push_back({layer.kept[i] ? std::fabs(layer.weights[i]) : -1, number, i});
   }
-  std::ranges::nth_element(all, all.begin() + static_cast<std::ptrdiff_t>(most));
+  std::ranges::nth_element(all, all.begin() + static_cast<std::ptrdiff_t>(most), goes_first);
   all.resize(most);
   return all;
 }
@@ -48,7 +51,7 @@ void prune_global(std::span<const PruneLayer> layers, double share, double floor
     total += count;
   }
   const std::size_t wanted = std::min(share_of(share, total), candidates.size());
-  std::ranges::nth_element(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(wanted));
+  std::ranges::nth_element(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(wanted), goes_first);
   for (std::size_t i = 0; i < wanted; ++i) layers[candidates[i].layer].kept[candidates[i].index] = false;
 }
 

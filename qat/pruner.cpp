@@ -7,7 +7,6 @@
 
 #include "formats/io/text.h"
 #include "formats/number/number_format.h"
-#include "models/graph/quantized_constant.h"
 #include "qat/prune_masks.h"
 
 namespace crumb::qat {
@@ -46,11 +45,12 @@ class PruneGroup : public torch::nn::Module {
 
   const PruneGoal& goal() const { return goal_; }
 
-  std::size_t add(const std::string& name, const at::Tensor& latent, const std::vector<std::int64_t>& to_rows,
-                  std::shared_ptr<WeightQuantizer> quantizer) {
+  std::size_t add(PrunedParameter weight) {
     const std::string number = std::to_string(members_.size());
-    Member member{.name = name, .latent = latent, .to_rows = to_rows, .to_value = graph::inverse(to_rows)};
-    const at::Tensor rows = latent.detach().permute(to_rows);
+    Member member{.weight = std::move(weight)};
+    const at::Tensor& latent = member.weight.latent;
+    WeightQuantizer* quantizer = member.weight.quantizer.get();
+    const at::Tensor rows = latent.detach().permute(member.weight.to_rows);
     member.kept = register_buffer("kept" + number, at::ones(rows.sizes(), rows.options().dtype(at::kBool)));
     if (quantizer) quantizer->set_kept(member.kept);
     if (goal_.rewind) {
@@ -62,14 +62,13 @@ class PruneGroup : public torch::nn::Module {
         }
       }
     }
-    member.quantizer = std::move(quantizer);
     members_.push_back(std::move(member));
     return members_.size() - 1;
   }
 
   at::Tensor masked(std::size_t index, const at::Tensor& latent) const {
     const Member& member = members_[index];
-    return at::where(member.kept.permute(member.to_value), latent, at::zeros({}, latent.options()));
+    return at::where(member.kept.permute(member.weight.to_value), latent, at::zeros({}, latent.options()));
   }
 
   void prune(double progress) {
@@ -91,7 +90,8 @@ class PruneGroup : public torch::nn::Module {
   PrunedLayer layer(std::size_t index) const {
     const Member& member = members_[index];
     const std::int64_t all = member.kept.numel();
-    return {.name = member.name, .weights = all, .pruned = all - member.kept.sum().item<std::int64_t>()};
+    return {
+        .name = member.weight.name, .weights = all, .pruned = all - member.kept.sum().item<std::int64_t>()};
   }
 
  private:
@@ -99,11 +99,8 @@ class PruneGroup : public torch::nn::Module {
     at::Tensor parameter, first;
   };
   struct Member {
-    std::string name;
-    at::Tensor latent;
-    std::vector<std::int64_t> to_rows, to_value;
-    at::Tensor kept;                             ///< bool, rows; the quantizer has it too
-    std::shared_ptr<WeightQuantizer> quantizer;  ///< lives as long as its parameters are rewound
+    PrunedParameter weight;
+    at::Tensor kept;  ///< bool, rows; the quantizer has it too
     std::vector<Rewound> rewound;
   };
 
@@ -112,10 +109,10 @@ class PruneGroup : public torch::nn::Module {
     std::vector<at::Tensor> weights, masks;
     std::vector<PruneLayer> layers;
     for (const Member& member : members_) {
-      weights.push_back(on_cpu(member.latent.permute(member.to_rows), at::kFloat));
+      weights.push_back(on_cpu(member.weight.latent.permute(member.weight.to_rows), at::kFloat));
       masks.push_back(on_cpu(member.kept, at::kBool).clone());
       if (!at::isfinite(weights.back()).all().item<bool>()) {
-        throw Error("the weights of " + quote_text(member.name) +
+        throw Error("the weights of " + quote_text(member.weight.name) +
                     " hold inf or NaN; only finite values can be pruned");
       }
       const auto count = static_cast<std::size_t>(member.kept.numel());
@@ -135,8 +132,8 @@ class PruneGroup : public torch::nn::Module {
   std::vector<Member> members_;
 };
 
-void Pruner::add(const std::string& name, const at::Tensor& latent, const std::vector<std::int64_t>& to_rows,
-                 const PruneGoal& goal, const SpecOrKeep& spec, std::shared_ptr<WeightQuantizer> quantizer) {
+void Pruner::add(PrunedParameter weight, const PruneGoal& goal, const SpecOrKeep& spec) {
+  const std::string name = weight.name;
   if (spec && !has_zero(*spec)) {
     throw Error(
         quote_text(name) + " is to be pruned, but weights of " + spec->to_string() +
@@ -149,7 +146,8 @@ void Pruner::add(const std::string& name, const at::Tensor& latent, const std::v
         register_module("group" + std::to_string(groups_.size()), std::make_shared<PruneGroup>(goal)));
     group = groups_.end() - 1;
   }
-  weights_[name] = {.group = *group, .index = (*group)->add(name, latent, to_rows, std::move(quantizer))};
+  const std::size_t index = (*group)->add(std::move(weight));
+  weights_[name] = {.group = *group, .index = index};
   order_.push_back(name);
 }
 

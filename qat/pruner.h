@@ -25,6 +25,14 @@ struct PrunedLayer {
   std::int64_t weights = 0, pruned = 0;
 };
 
+/// What is to be pruned.
+struct PrunedParameter {
+  std::string name;
+  at::Tensor latent;
+  std::vector<std::int64_t> to_rows, to_value;  ///< permutations: output channels to axis 0, and back
+  std::shared_ptr<WeightQuantizer> quantizer;   ///< is told of the mask; null: the weight stays as it is
+};
+
 /// Of all elements together; none where there are no layers.
 std::optional<double> pruned_share(const std::vector<PrunedLayer>& layers);
 
@@ -34,10 +42,8 @@ class Pruner : public torch::nn::Module {
  public:
   Pruner() : torch::nn::Module("pruning") {}
 
-  /// A parameter, its axes with the output channels first (`to_rows`, a permutation). The quantizer, which may be null,
-  /// is told of the mask. Throws Error where its grid cannot say zero.
-  void add(const std::string& name, const at::Tensor& latent, const std::vector<std::int64_t>& to_rows,
-           const PruneGoal& goal, const SpecOrKeep& spec, std::shared_ptr<WeightQuantizer> quantizer);
+  /// Throws Error where the weight's grid cannot say zero.
+  void add(PrunedParameter weight, const PruneGoal& goal, const SpecOrKeep& spec);
 
   bool empty() const { return weights_.empty(); }
   const std::vector<std::string>& names() const { return order_; }

@@ -348,7 +348,7 @@ def test_what_is_wrong_is_said_before_any_work(crumb, engine, tmp_path):
     for share in ("1.5", "1", "-1", "nan", "lots", "0.5:layr", "0.5:steps=0", "0.9:floor=0.5", "0.5:layer:floor=0.1"):
         message = refused("digits", f"--prune={share}")
         assert "--prune" in message and "expected" in message or "floor" in message
-    assert "0.98" in refused("jets", "--sweep", "prune-bits", "--prune", "0.1:floor=0.1")
+    assert "0.95" in refused("jets", "--sweep", "prune-bits", "--prune", "0.1:floor=0.1")
     for weights in ("binary", "int2h", "palette4"):
         grid = refused("jets", "--weights", weights, "--prune", "0.5", "--float-epochs", 0, status=1)
         assert "no zero" in grid and "fc2.weight" in grid
