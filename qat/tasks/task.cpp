@@ -112,8 +112,8 @@ Task make_sr(std::string_view, const fs::path& data) {
     const double error = (made.clamp(0, 255) - wanted).to(at::kDouble).square().mean().item<double>();
     return 10 * std::log10(255.0 * 255.0 / error);
   };
-  task.float_pace = {.epochs = 100, .batch = 16, .rate = 3e-3, .decay = 1e-5};
-  task.quantized_pace = {.epochs = 40, .batch = 16, .rate = 1e-3, .decay = 1e-5};
+  task.float_pace = {.epochs = 30, .batch = 16, .rate = 3e-3, .decay = 1e-5};
+  task.quantized_pace = {.epochs = 15, .batch = 16, .rate = 1e-3, .decay = 1e-5};
   return task;
 }
 
