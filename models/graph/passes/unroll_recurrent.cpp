@@ -60,9 +60,9 @@ class Unroller {
       if (layer_.has_output(1)) hiddens.push_back(reshaped(hidden_, {1, -1, units_}, "last_hidden"));
       if (layer_.has_output(2)) states.push_back(reshaped(state_, {1, -1, units_}, "last_state"));
     }
-    finish(0, std::move(sequences), 1);
-    finish(1, std::move(hiddens), 0);
-    finish(2, std::move(states), 0);
+    finish(0, sequences, 1);
+    finish(1, hiddens, 0);
+    finish(2, states, 0);
   }
 
   std::vector<Node> take() { return std::move(nodes_); }
@@ -219,7 +219,7 @@ class Unroller {
   }
 
   /// The parts of both directions as the layer's output.
-  void finish(std::size_t output, std::vector<std::string> parts, std::int64_t axis) {
+  void finish(std::size_t output, const std::vector<std::string>& parts, std::int64_t axis) {
     if (!layer_.has_output(output)) return;
     nodes_.push_back({.name = graph_.unused_node_name(base_ + ".output_" + std::to_string(output)),
                       .op = parts.size() == 1 ? "Identity" : "Concat",

@@ -94,8 +94,9 @@ void quantize_biases(Graph& graph, const QuantPlan& plan) {
   std::map<std::string, std::vector<const PlannedBias*>> by_value;
   for (const PlannedBias& bias : plan.biases) by_value[bias.value].push_back(&bias);
   for (const auto& [value, biases] : by_value) {
-    if (std::ranges::all_of(biases, [&](const PlannedBias* bias) { return like(*bias, *biases[0]); })) {
-      const std::string made = add_quantized_bias(graph, plan, *biases[0]);
+    const PlannedBias& first = *biases[0];
+    if (std::ranges::all_of(biases, [&](const PlannedBias* bias) { return like(*bias, first); })) {
+      const std::string made = add_quantized_bias(graph, plan, first);
       replace_uses(graph, value, made);
       continue;
     }
