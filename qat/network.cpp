@@ -37,12 +37,14 @@ std::string child_name(std::string name) {
 
 std::vector<TypedTensor> typed_inputs(const std::vector<at::Tensor>& inputs) {
   std::vector<TypedTensor> typed;
+  typed.reserve(inputs.size());
   for (const at::Tensor& input : inputs) typed.push_back(torch_ops::typed(input));
   return typed;
 }
 
 std::vector<at::Tensor> tensors_of(const std::vector<TypedTensor>& values) {
   std::vector<at::Tensor> tensors;
+  tensors.reserve(values.size());
   for (const TypedTensor& value : values) tensors.push_back(value.tensor);
   return tensors;
 }
