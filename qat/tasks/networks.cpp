@@ -83,7 +83,7 @@ void initialise(torch::nn::Module& module, std::uint64_t seed) {
     const bool recurrent = parameter.key().find("lstm") != std::string::npos;
     if (values.dim() >= 2) {
       const auto fan_in = static_cast<double>(values.numel() / values.size(0));
-      bound = 1 / std::sqrt(recurrent ? static_cast<double>(values.size(0) / 4) : fan_in);
+      bound = 1 / std::sqrt(recurrent ? static_cast<double>(values.size(0)) / 4 : fan_in);
     }
     Random random(seed, stream++);
     float* out = values.data_ptr<float>();

@@ -448,7 +448,7 @@ TEST_CASE("100,000 tensors are listed in well under a second") {
   std::size_t count = 0;
   took = seconds([&] { count = list_file(file).take().tensors.size(); });
   CHECK(count == 100000);
-  CHECK(took < 5);  // A fraction of a second in a release build; room for sanitizers.
+  CHECK(took < 20);  // A fraction of a second in a release build; room for sanitizers.
   MESSAGE("listed in " << took << " s");
 }
 
