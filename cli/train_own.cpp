@@ -8,7 +8,6 @@
 #include "formats/io/mapped_file.h"
 #include "formats/io/text.h"
 #include "models/graph/crumb/crumb_graph.h"
-#include "models/graph/onnx/read.h"
 
 namespace crumb::cli {
 namespace {
@@ -108,8 +107,7 @@ std::shared_ptr<const qat::OwnNetwork> read_own_network(const std::string& model
   auto own = std::make_shared<qat::OwnNetwork>();
   own->name = fs::path(model).stem().string();
   own->loss = flags.loss;
-  own->graph =
-      fs::path(model).extension() == ".crumb" ? graph::read_crumb_graph(model) : graph::read_onnx(model);
+  own->graph = graph::read_graph(model);
   own->inputs = read_array(flags.data);
   own->targets = read_array(flags.labels);
   if (flags.valid.empty()) {

@@ -191,9 +191,10 @@ Json train_into(const TrainRun& run) {
   graph::write_crumb_graph(outcome.quantized, packed, {.zstd_level = outcome.recipe.zstd});
   (void)exporting::write(outcome.quantized, exporting::Form::kQonnx, onnx);
   Json report = report_json(run.request, outcome, 0);
-  report["accumulator"] = accumulator_json(checked(graph::read_crumb_graph(packed), packed));
+  const graph::Graph written = graph::read_crumb_graph(packed);
+  report["accumulator"] = accumulator_json(checked(written, packed));
   (void)checked(graph::read_onnx(onnx), onnx);
-  if (outcome.pruned) report["pruning"] = pruning_json(graph::read_graph(packed), *outcome.pruned);
+  if (outcome.pruned) report["pruning"] = pruning_json(written, *outcome.pruned);
   report["seconds"] = now_seconds() - start;
   write_text(run.folder / kReportFile, report.dump(2) + "\n");
   keeper.drop();

@@ -224,7 +224,11 @@ Task own_task(const OwnNetwork& own) {
     throw Error(quote_text(own.name) + " gives " + graph::text_of(example.sizes().vec()) +
                 " for one sample: expected samples along axis 0");
   }
-  own.loss == "mse" ? use_values(task, own, example) : use_classes(task, own, example);
+  if (own.loss == "mse") {
+    use_values(task, own, example);
+  } else {
+    use_classes(task, own, example);
+  }
   task.float_pace = {.epochs = 0, .batch = 32, .rate = 1e-3, .decay = 1e-4};
   task.quantized_pace = {.epochs = 10, .batch = 32, .rate = 1e-3, .decay = 1e-4};
   return task;

@@ -48,7 +48,6 @@ class Unroller {
       : graph_(graph), layer_(node), base_(std::move(base)), steps_(steps) {
     const auto r = graph.shape_of(node.inputs[2]);
     units_ = r->back().size;
-    gates_ = static_cast<std::int64_t>(gate_places(node).size());
     inputs_ = graph.shape_of(node.inputs[1])->back().size;
   }
 
@@ -232,7 +231,7 @@ class Unroller {
   Graph& graph_;
   const Node& layer_;
   std::string base_, cell_;
-  std::int64_t steps_, units_ = 0, gates_ = 0, inputs_ = 0, step_ = 0;
+  std::int64_t steps_, units_ = 0, inputs_ = 0, step_ = 0;
   std::vector<Node> nodes_;
   std::string sequence_, hidden_, state_;  // of the direction
 };
