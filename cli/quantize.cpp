@@ -249,7 +249,7 @@ void quantize_verb(const Options& options) {
   note_folder(checkpoint, notes);
   if (!options.output.empty()) refuse_outputs(options, checkpoint);
   std::optional<BudgetChoice> budget;
-  const uint64_t base = resident_bytes();
+  const uint64_t base = baseline_bytes();
   if (wish) {
     budget = choose(*wish, options.recipe, checkpoint, memory, options.threads);
     recipe = budget->recipe;

@@ -122,7 +122,7 @@ class Planner {
         header_(header),
         zstd_(zstd),
         threads_(threads),
-        base_(base > 0 ? base : resident_bytes()),
+        base_(base > 0 ? base : baseline_bytes()),
         header_bytes_(2 * write_crumb_header(header).size() + header.tensors.size() * kPerTensor) {}
 
   /// The resident memory of a run with slices of about so many values.

@@ -26,7 +26,7 @@ struct RunPlan {
 inline constexpr std::string_view kRecipePath = "crumb_recipe.yaml";
 
 /// memory: what the process may hold resident at most, in bytes; 0 for twice the largest tensor plus 200 MB.
-/// threads: as in RunOptions. base: the process's resident memory without what earlier work of the same kind left
+/// threads: as in RunOptions. base: the process's baseline_bytes() without what earlier work of the same kind left
 /// behind, which this run uses again; 0 for all of it. Throws Error(kUsage) where that is too little, naming the
 /// least.
 RunPlan plan_run(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan, const Recipe& recipe,

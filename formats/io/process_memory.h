@@ -5,8 +5,10 @@
 
 namespace crumb {
 
-/// The resident set now, in bytes (VmRSS); 0 where the system does not say.
-uint64_t resident_bytes();
+/// What the process may hold resident without allocating more, in bytes: its anonymous pages now, and the whole of the
+/// program and its libraries, of which the system brings in more or less as it likes, so that two processes that have
+/// done the same say the same. 0 where the system does not say.
+uint64_t baseline_bytes();
 
 /// The largest resident set so far, in bytes (VmHWM); 0 where the system does not say.
 uint64_t peak_resident_bytes();
