@@ -52,8 +52,10 @@ Json edge_json(const GraphReport& report, std::size_t i) {
   const bool known = edge.scale > 0;
   json["scale"] = known ? json_number(static_cast<double>(edge.scale)) : Json(nullptr);
   json["zero_point"] = known ? json_number(static_cast<double>(edge.zero_point)) : Json(nullptr);
-  json["min"] = known ? json_number(static_cast<double>(edge.least)) : Json(nullptr);
-  json["max"] = known ? json_number(static_cast<double>(edge.greatest)) : Json(nullptr);
+  const bool seen = known && edge.has_own_scale();
+  json["min"] = seen ? json_number(static_cast<double>(edge.least)) : Json(nullptr);
+  json["max"] = seen ? json_number(static_cast<double>(edge.greatest)) : Json(nullptr);
+  if (edge.truncation) json["truncated_bits"] = edge.truncation->shift();
   json["saturated"] = report.comparison ? Json(fraction(report.comparison->edges[i])) : Json(nullptr);
   return json;
 }
@@ -90,10 +92,10 @@ void print_edges(const GraphReport& report) {
       {"activation", "for", "spec", "scale", "zero", "least", "greatest", "cut off %"}};
   for (std::size_t i = 0; i < report.plan.edges.size(); ++i) {
     const PlannedEdge& edge = report.plan.edges[i];
-    const bool known = edge.scale > 0;
+    const bool known = edge.scale > 0, seen = known && edge.has_own_scale();
     rows.push_back({edge.value, edge.wanted_by, edge.spec.to_string(), known ? number(edge.scale) : "-",
-                    known ? number(edge.zero_point) : "-", known ? number(edge.least) : "-",
-                    known ? number(edge.greatest) : "-",
+                    known ? number(edge.zero_point) : "-", seen ? number(edge.least) : "-",
+                    seen ? number(edge.greatest) : "-",
                     report.comparison ? fixed(100 * fraction(report.comparison->edges[i]), 4) : "-"});
   }
   std::cout << "\n";

@@ -11,7 +11,8 @@ constexpr std::pair<std::string_view, std::string RecipeFlags::*> kGraphFlags[] 
     {"activations", &RecipeFlags::activations},
     {"inputs", &RecipeFlags::inputs},
     {"biases", &RecipeFlags::biases},
-    {"batch_norm", &RecipeFlags::batch_norm}};
+    {"batch_norm", &RecipeFlags::batch_norm},
+    {"average_pools", &RecipeFlags::average_pools}};
 
 /// Fields that only say something of training.
 constexpr std::pair<std::string_view, std::string RecipeFlags::*> kTrainingFlags[] = {

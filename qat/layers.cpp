@@ -34,6 +34,9 @@ std::map<std::string, std::set<std::size_t>> layers_behind(const Graph& graph,
 std::optional<std::size_t> edge_of(const Graph& graph, const graph::Links& links,
                                    const graph::Constants& constants, const graph::QuantPlan& plan,
                                    const std::string& value) {
+  const auto tokens = std::ranges::find(plan.edges, value, &graph::PlannedEdge::value);
+  if (tokens != plan.edges.end() && tokens->spec.is_dynamic())
+    return static_cast<std::size_t>(tokens - plan.edges.begin());
   const graph::Sources sources = graph::sources_of(graph, links, constants, value);
   std::optional<std::size_t> found;
   for (const std::string& source : sources.values) {
@@ -83,7 +86,8 @@ std::vector<Layer> layers_of(const Graph& graph, const graph::QuantPlan& plan) {
 }
 
 std::optional<IntegerRange> code_range(const QuantSpec& spec, float zero_point) {
-  if (spec.number->grid != Grid::kInteger || std::trunc(zero_point) != zero_point) return std::nullopt;
+  const bool has_integers = spec.number->grid == Grid::kInteger && !spec.is_dynamic();
+  if (!has_integers || std::trunc(zero_point) != zero_point) return std::nullopt;
   const auto zero = static_cast<std::int64_t>(zero_point);
   return IntegerRange{spec.number->least_code(spec.range) - zero,
                       spec.number->greatest_code(spec.range) - zero};

@@ -14,6 +14,7 @@
 #include "models/torch/execute/engine.h"
 #include "models/torch/execute/graph_module.h"
 #include "models/torch/execute/ops/straight_through.h"
+#include "models/torch/fake_quantize.h"
 #include "qat/activation_quantizer.h"
 #include "qat/certify.h"
 #include "qat/derived_constants.h"
@@ -65,10 +66,15 @@ void adopt(torch::nn::Module& into, torch::nn::Module& from) {
   }
 }
 
-/// The graph that trains: quantizers on its edges, their scales of no meaning; weights and biases as they are.
+/// The graph that trains: quantizers on its edges, of constant scales that have no meaning; weights and biases as they
+/// are.
 Graph with_edge_quantizers(const Graph& graph, QuantPlan plan) {
   for (graph::PlannedConstant& constant : plan.constants) constant.spec.reset();
-  for (graph::PlannedEdge& edge : plan.edges) edge.scale = 1;
+  for (graph::PlannedEdge& edge : plan.edges) {
+    edge.scale = 1;
+    edge.truncation.reset();
+    if (edge.spec.is_dynamic()) edge.spec.granularity = Granularity::kTensor;
+  }
   plan.biases.clear();
   return graph::apply(graph, plan);
 }
@@ -98,7 +104,8 @@ struct Network::State {
   torch_ops::Plan::Constants derived_values;  ///< of this pass
   std::shared_ptr<torch_ops::GraphModule> module;
   std::shared_ptr<torch::nn::Module> quantizers;
-  std::vector<std::shared_ptr<ActivationQuantizer>> groups;  ///< by scale group of the plan's edges
+  std::vector<std::shared_ptr<ActivationQuantizer>>
+      groups;  ///< by scale group of edges that have a scale of their own
   std::vector<QuantizedWeight> weights;
   std::shared_ptr<Pruner> pruner = std::make_shared<Pruner>();
   bool is_calibrated = false;
@@ -113,7 +120,10 @@ struct Network::State {
   void begin_pass() { derived_values = derived->values(); }
   bool is_made_of(const std::string& value, const at::Tensor& tensor) const;
   bool lies_in_a_parameter(const std::string& value) const;
-  ActivationQuantizer& quantizer_of(std::size_t edge) const { return *groups[plan.edges[edge].scale_group]; }
+  /// As it is now; 0 of dynamic ones.
+  float scale_of(std::size_t edge) const;
+  float zero_point_of(std::size_t edge) const;
+  at::Tensor quantized(const graph::PlannedEdge& edge, const at::Tensor& values) const;
 
   void add_edges();
   void add_weights();
@@ -128,12 +138,34 @@ struct Network::State {
   void start_weight(QuantizedWeight& weight);
   BiasOfNow bias_of(const QuantizedWeight& weight, const at::Tensor& rows) const;
   void set_bias(const QuantizedWeight& weight, const at::Tensor& rows) const;
-  torch_ops::Plan::Constants float_constants() const;
-  torch_ops::Plan::Constants quantized_constants();
+  torch_ops::Plan::Constants float_constants(bool as_frozen) const;
+  torch_ops::Plan::Constants quantized_constants(bool as_frozen);
   Graph graph_of_now() const;
   QuantPlan plan_of_now() const;
   Graph certified_by_goals(Graph graph) const;
 };
+
+at::Tensor Network::State::quantized(const graph::PlannedEdge& edge, const at::Tensor& values) const {
+  if (edge.spec.is_dynamic()) return fake_quantize(values, edge.spec);
+  if (!edge.truncation) return groups[edge.scale_group]->forward(values, edge.spec);
+  // The operators of the frozen graph (truncating_nodes), one by one.
+  const graph::Truncation& how = *edge.truncation;
+  const float scale = scale_of(how.input);
+  const at::Tensor sums = (values.detach() * static_cast<float>(how.size) / scale).round();
+  const at::Tensor cut = (sums * std::ldexp(1.0F, -how.shift())).floor() * scale;
+  return torch_ops::straight_through(values, cut * static_cast<float>(how.factor()));
+}
+
+float Network::State::scale_of(std::size_t edge) const {
+  const graph::PlannedEdge& planned = plan.edges[edge];
+  if (planned.truncation)
+    return scale_of(planned.truncation->input) * static_cast<float>(planned.truncation->factor());
+  return planned.has_own_scale() ? groups[planned.scale_group]->scale() : 0;
+}
+
+float Network::State::zero_point_of(std::size_t edge) const {
+  return plan.edges[edge].has_own_scale() ? groups[plan.edges[edge].scale_group]->zero_point() : 0;
+}
 
 void Network::State::add_edges() {
   std::size_t count = 0;
@@ -142,7 +174,7 @@ void Network::State::add_edges() {
   const Graph& graph = module->graph();
   for (const graph::PlannedEdge& edge : plan.edges) {
     std::shared_ptr<ActivationQuantizer>& group = groups[edge.scale_group];
-    if (!group) {
+    if (!group && edge.has_own_scale()) {
       group = std::make_shared<ActivationQuantizer>(edge.spec);
       quantizers->register_module(child_name(edge.value), group);
     }
@@ -150,11 +182,10 @@ void Network::State::add_edges() {
       return graph::is_quantizer(candidate) && candidate.inputs[0] == edge.value;
     });
     module->replace_maker(
-        node->outputs[0],
-        [this, group, spec = edge.spec](const graph::Node&, const std::vector<TypedTensor>& arguments) {
+        node->outputs[0], [this, &edge](const graph::Node&, const std::vector<TypedTensor>& arguments) {
           const at::Tensor& values = arguments[0].tensor;
           const bool passes = is_float || !active.activations;
-          return torch_ops::Outputs{{passes ? values : group->forward(values, spec), arguments[0].type}};
+          return torch_ops::Outputs{{passes ? values : quantized(edge, values), arguments[0].type}};
         });
   }
 }
@@ -169,10 +200,10 @@ std::optional<AccumulatorConstraint> Network::State::constraint_of(const graph::
                 " bits, but what it multiplies has no quantizer (or several of different scales)");
   }
   const graph::PlannedEdge& edge = plan.edges[*layer.edge];
-  const auto range = code_range(edge.spec, quantizer_of(*layer.edge).zero_point());
+  const auto range = code_range(edge.spec, zero_point_of(*layer.edge));
   if (!range) {
     throw Error(what + " is to keep an accumulator, but what it multiplies is quantized to " +
-                edge.spec.to_string() + ", expected integers with a whole zero point");
+                edge.spec.to_string() + ", expected integers of one constant scale with a whole zero point");
   }
   AccumulatorConstraint constraint{.goal = *constant.accumulator, .input = *range};
   // Centring takes one of a depthwise filter's few dimensions (arXiv:2401.10432, section 5).
@@ -237,8 +268,8 @@ void Network::State::add_weights() {
 BiasOfNow Network::State::bias_of(const QuantizedWeight& weight, const at::Tensor& rows) const {
   const graph::PlannedBias& planned = plan.biases[*weight.layer->bias];
   const at::Tensor bias = parameter(planned.value).detach();
-  at::Tensor scale = weight.quantizer->scales(rows.detach()).to(bias.device(), at::kFloat) *
-                     quantizer_of(planned.edge).scale();
+  at::Tensor scale =
+      weight.quantizer->scales(rows.detach()).to(bias.device(), at::kFloat) * scale_of(planned.edge);
   scale =
       scale.numel() == 1 ? scale.view({}) : scale.repeat({bias.numel() / scale.numel()}).view(bias.sizes());
   const double most = std::ldexp(1.0, planned.bits - 1);
@@ -253,23 +284,29 @@ void Network::State::set_bias(const QuantizedWeight& weight, const at::Tensor& r
   weight.constrained->set_bias({first, first + codes.numel()});
 }
 
-/// Without quantizers: what is computed from parameters, and what is pruned.
-torch_ops::Plan::Constants Network::State::float_constants() const {
-  torch_ops::Plan::Constants instead = derived_values;
-  for (auto& [name, value] : instead)
-    value.tensor = value.tensor.contiguous();  // as in quantized_constants()
-  for (const std::string& name : pruner->names()) instead[name] = {masked(name), graph::ElementType::kFloat};
-  return instead;
+/// Constants as they will lie in the frozen graph, so that products add up in the same order. In training they stay as
+/// the parameters lie: a product takes a weight that is turned over as it is, and gives back a gradient that is, too.
+torch_ops::Plan::Constants laid_out(torch_ops::Plan::Constants constants, bool as_frozen) {
+  if (as_frozen) {
+    for (auto& [name, value] : constants) value.tensor = value.tensor.contiguous();
+  }
+  return constants;
 }
 
-torch_ops::Plan::Constants Network::State::quantized_constants() {
-  torch_ops::Plan::Constants instead = float_constants();
-  if (!active.weights) return instead;
+/// Without quantizers: what is computed from parameters, and what is pruned.
+torch_ops::Plan::Constants Network::State::float_constants(bool as_frozen) const {
+  torch_ops::Plan::Constants instead = derived_values;
+  for (const std::string& name : pruner->names()) instead[name] = {masked(name), graph::ElementType::kFloat};
+  return laid_out(std::move(instead), as_frozen);
+}
+
+torch_ops::Plan::Constants Network::State::quantized_constants(bool as_frozen) {
+  torch_ops::Plan::Constants instead = float_constants(false);
+  if (!active.weights) return laid_out(std::move(instead), as_frozen);
   for (QuantizedWeight& weight : weights) {
     const at::Tensor rows = rows_of(weight);
     set_bias(weight, rows);
-    // As it will lie in the frozen graph: products add up in the same order.
-    const at::Tensor made = weight.quantizer->quantized(rows).permute(weight.to_value).contiguous();
+    const at::Tensor made = weight.quantizer->quantized(rows).permute(weight.to_value);
     instead[weight.value] = {made, graph::ElementType::kFloat};
     if (!weight.layer || !weight.layer->bias || !active.activations) continue;
     const std::string& value = plan.biases[*weight.layer->bias].value;
@@ -277,7 +314,7 @@ torch_ops::Plan::Constants Network::State::quantized_constants() {
     instead[value] = {torch_ops::straight_through(parameter(value), bias.codes.to(at::kFloat) * bias.scale),
                       graph::ElementType::kFloat};
   }
-  return instead;
+  return laid_out(std::move(instead), as_frozen);
 }
 
 /// The float graph with the parameters of now.
@@ -293,8 +330,8 @@ Graph Network::State::graph_of_now() const {
 QuantPlan Network::State::plan_of_now() const {
   QuantPlan now = plan;
   for (std::size_t i = 0; i < now.edges.size(); ++i) {
-    now.edges[i].scale = quantizer_of(i).scale();
-    now.edges[i].zero_point = quantizer_of(i).zero_point();
+    now.edges[i].scale = scale_of(i);
+    now.edges[i].zero_point = zero_point_of(i);
   }
   return now;
 }
@@ -367,7 +404,8 @@ std::vector<at::Tensor> Network::forward(const std::vector<at::Tensor>& inputs) 
   if (!state_->is_calibrated)
     throw Error("the ranges of activations are not known: calibrate the network first");
   state_->begin_pass();
-  return tensors_of(state_->module->run(typed_inputs(inputs), {}, state_->quantized_constants()));
+  return tensors_of(
+      state_->module->run(typed_inputs(inputs), {}, state_->quantized_constants(!is_training())));
 }
 
 at::Tensor Network::forward(const at::Tensor& input) { return forward(std::vector<at::Tensor>{input}).at(0); }
@@ -376,7 +414,8 @@ std::vector<at::Tensor> Network::forward_float(const std::vector<at::Tensor>& in
   state_->is_float = true;
   try {
     state_->begin_pass();
-    auto outputs = tensors_of(state_->module->run(typed_inputs(inputs), {}, state_->float_constants()));
+    auto outputs =
+        tensors_of(state_->module->run(typed_inputs(inputs), {}, state_->float_constants(!is_training())));
     state_->is_float = false;
     return outputs;
   } catch (...) {
@@ -391,7 +430,7 @@ void Network::calibrate(const std::vector<std::vector<at::Tensor>>& batches) {
     const torch::NoGradGuard no_gradients;
     state.begin_pass();
   }
-  if (!state.plan.edges.empty()) {
+  if (state.plan.needs_calibration()) {
     if (batches.empty()) throw Error("calibrating needs samples, found none");
     const auto each = [&](const std::function<void(const std::vector<graph::Tensor>&)>& visit) {
       for (const std::vector<at::Tensor>& batch : batches) {
@@ -403,13 +442,13 @@ void Network::calibrate(const std::vector<std::vector<at::Tensor>>& batches) {
     QuantPlan found = state.plan;
     graph::calibrate(state.graph_of_now(), torch_ops::engine(), each, found);
     for (const graph::PlannedEdge& edge : found.edges) {
-      state.groups[edge.scale_group]->set(edge.scale, edge.zero_point);
+      if (edge.has_own_scale()) state.groups[edge.scale_group]->set(edge.scale, edge.zero_point);
     }
   }
   for (QuantizedWeight& weight : state.weights) {
     if (weight.constrained && weight.layer->edge) {
-      weight.constrained->set_input(*code_range(state.plan.edges[*weight.layer->edge].spec,
-                                                state.quantizer_of(*weight.layer->edge).zero_point()));
+      weight.constrained->set_input(
+          *code_range(state.plan.edges[*weight.layer->edge].spec, state.zero_point_of(*weight.layer->edge)));
     }
     state.start_weight(weight);
   }
@@ -437,7 +476,7 @@ void Network::reestimate_batch_norm(const std::vector<std::vector<at::Tensor>>& 
       return made;
     };
     state.begin_pass();
-    const torch_ops::Plan::Constants instead = state.quantized_constants();
+    const torch_ops::Plan::Constants instead = state.quantized_constants(true);
     for (const std::vector<at::Tensor>& batch : batches) {
       for (std::size_t i = 0; i < batch.size(); ++i) {
         if (state.module->graph().inputs[i] == node.inputs[0]) add(batch[i]);

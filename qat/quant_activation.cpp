@@ -13,6 +13,7 @@ QuantActivationImpl::QuantActivationImpl(const std::string& spec, std::int64_t o
 
 QuantActivationImpl::QuantActivationImpl(const QuantSpec& spec, std::int64_t observed)
     : torch::nn::Module("QuantActivation"), spec_(spec), observed_(observed) {
+  if (spec.is_dynamic()) return;
   quantizer_ = register_module("quantizer", std::make_shared<ActivationQuantizer>(spec));
   seen_ = register_buffer("seen", torch::zeros({}, at::kLong));
 }
@@ -33,6 +34,7 @@ void QuantActivationImpl::observe(const at::Tensor& values) {
 }
 
 at::Tensor QuantActivationImpl::forward(const at::Tensor& values) {
+  if (spec_.is_dynamic()) return fake_quantize(values, spec_);
   if (torch::jit::tracer::isTracing()) {
     // A recorded network holds the scale of now as a constant.
     at::Tensor scale;

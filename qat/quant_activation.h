@@ -5,6 +5,7 @@
 //
 // In training mode the first `observed` forward passes collect statistics as the spec's search says (absmax, percentile,
 // mse, ema) and quantize by those so far; then the scale is a parameter, learned by LSQ. Eval mode uses what is known.
+// One scale for each token ("int8:token") follows from the values in every pass, and is never learned.
 // models::capture records it as a quantizer.
 #pragma once
 
@@ -22,7 +23,7 @@ namespace crumb::qat {
 
 class QuantActivationImpl : public torch::nn::Module {
  public:
-  /// spec: of activations ("uint4:tensor"). Throws Error(kUsage).
+  /// spec: of activations ("uint4:tensor", "int8:token"). Throws Error(kUsage).
   explicit QuantActivationImpl(const std::string& spec, std::int64_t observed = 100);
   explicit QuantActivationImpl(const QuantSpec& spec, std::int64_t observed = 100);
 
@@ -37,7 +38,7 @@ class QuantActivationImpl : public torch::nn::Module {
 
   QuantSpec spec_;
   std::int64_t observed_;
-  std::shared_ptr<ActivationQuantizer> quantizer_;
+  std::shared_ptr<ActivationQuantizer> quantizer_;  ///< null where the spec is dynamic
   std::unique_ptr<graph::EdgeStatistics> statistics_;
   at::Tensor seen_;  ///< forward passes that were observed: a buffer, so that it is saved
 };

@@ -11,7 +11,7 @@ namespace crumb {
 namespace {
 
 constexpr std::string_view kKeys[] = {"scale", "search", "range", "zero", "round", "pad"};
-constexpr std::string_view kGranularityNames[] = {"tensor", "channel", "group", "block"};
+constexpr std::string_view kGranularityNames[] = {"tensor", "channel", "group", "block", "token"};
 
 /// Parses one spec; keeps the whole text for messages.
 class SpecParser {
@@ -72,7 +72,6 @@ class SpecParser {
     if (std::ranges::find(kGranularityNames, key) != std::end(kGranularityNames)) {
       return parse_granularity(key, has_value, value);
     }
-    if (key == "token") fail("'token' is not supported yet: scales that are found as values come");
     if (std::ranges::find(kKeys, key) == std::end(kKeys)) {
       std::vector<std::string_view> names(std::begin(kGranularityNames), std::end(kGranularityNames));
       names.insert(names.end(), std::begin(kKeys), std::end(kKeys));
@@ -214,6 +213,7 @@ class SpecParser {
   }
 
   void finish_weights() const {
+    if (spec_.is_dynamic()) fail("'token' is for activations: one scale for each run along their last axis");
     if (spec_.search == Search::kEma) fail("search=ema is for activations");
   }
 
@@ -222,8 +222,8 @@ class SpecParser {
     if (spec_.block_format) {
       fail(name + " is not supported yet for activations: its scales are found as values come");
     }
-    if (spec_.granularity != Granularity::kTensor) {
-      fail("activations have one scale a tensor, found '" +
+    if (spec_.granularity != Granularity::kTensor && !spec_.is_dynamic()) {
+      fail("activations have one scale a tensor, or one a token, found '" +
            std::string(kGranularityNames[static_cast<size_t>(spec_.granularity)]) + "' (not yet)");
     }
     if (spec_.number->grid == Grid::kCodebook) {
@@ -234,6 +234,22 @@ class SpecParser {
     }
     if (spec_.round.rounding == Rounding::kStochastic) fail("activations cannot be rounded at random");
     if (spec_.pad) fail("'pad' is for groups, and activations have none");
+    if (spec_.is_dynamic()) finish_tokens(name);
+  }
+
+  void finish_tokens(const std::string& name) const {
+    const Grid grid = spec_.number->grid;
+    if (grid != Grid::kInteger && grid != Grid::kMinifloat) {
+      fail("scales of tokens are for integers and minifloats, found " + name);
+    }
+    if (spec_.search != Search::kAbsmax) {
+      fail("a token's scale is that of its largest magnitude (absmax), found search=" + search_name());
+    }
+    if (spec_.zero != ZeroPoint::kNone) fail("tokens have no zero point (not yet)");
+    if (spec_.scale != ScaleFormat::kF32) {
+      fail("scales of tokens are computed in f32, found scale=" +
+           std::string(scale_format_row(spec_.scale).name));
+    }
   }
 
   std::string search_name() const { return std::string(kSearchNames[static_cast<size_t>(spec_.search)]); }
@@ -337,9 +353,7 @@ Encoding QuantSpec::encoding(std::span<const uint64_t> shape) const {
   encoding.block_rows = block_rows;
   encoding.block_cols = block_cols;
   if (granularity == Granularity::kTensor) encoding.block_rows = std::max<uint64_t>(matrix.rows, 1);
-  if (granularity == Granularity::kTensor || granularity == Granularity::kChannel) {
-    encoding.block_cols = std::max<uint64_t>(matrix.cols, 1);
-  }
+  if (block_cols == 0) encoding.block_cols = std::max<uint64_t>(matrix.cols, 1);
   return encoding;
 }
 
@@ -352,7 +366,8 @@ std::string spec_grammar() {
   std::vector<std::string_view> scales, roundings;
   for (const ScaleFormatRow& row : kScaleFormats) scales.push_back(row.name);
   for (const RoundingName& row : kRoundingNames) roundings.push_back(row.name);
-  return "A spec is format[:tensor|channel|group=N|block=RxC][:key=value...], by default per channel. Keys:\n"
+  return "A spec is format[:tensor|channel|group=N|block=RxC][:key=value...], by default per channel; of\n"
+         "activations format[:tensor|token][:key=value...]. Keys:\n"
          "  scale   how scales are stored: " +
          joined(scales) +
          "\n"

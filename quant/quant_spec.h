@@ -16,7 +16,8 @@
 // The default granularity is channel.
 //
 // Activations take the same line with one scale for the whole tensor, which is their default: integers,
-// half-integers, binary and minifloats, searched by absmax, percentile, mse or ema.
+// half-integers, binary and minifloats, searched by absmax, percentile, mse or ema. Or with `token` one scale for each
+// run along the last axis, from its largest magnitude as the values come: integers and minifloats without a zero point.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@
 
 namespace crumb {
 
-enum class Granularity : uint8_t { kTensor, kChannel, kGroup, kBlock };
+enum class Granularity : uint8_t { kTensor, kChannel, kGroup, kBlock, kToken };
 enum class Search : uint8_t { kAbsmax, kPercentile, kMse, kHqo, kLsq, kKmeans, kEma };
 
 /// The names of the searches in specs, indexed by the enumerator.
@@ -55,6 +56,9 @@ struct QuantSpec {
   bool pad = false;
 
   bool operator==(const QuantSpec&) const = default;
+
+  /// Whether scales are found as values come, one for each run along the last axis.
+  bool is_dynamic() const { return granularity == Granularity::kToken; }
 
   /// Throws Error(kUsage) naming the part that is wrong and the nearest valid name.
   static QuantSpec parse(std::string_view text);

@@ -92,15 +92,28 @@ FoundScales scales_of(const QuantizedTensor& quantized) {
   return found;
 }
 
+/// What an operator's text says, and the shape in which its blocks lie: of tokens, each a row.
+struct Layout {
+  QuantSpec spec;
+  std::vector<uint64_t> shape;
+};
+
+Layout layout_of(std::string_view text, const at::Tensor& x) {
+  if (text.find(":token") == std::string_view::npos) return {QuantSpec::parse(text), shape_of(x)};
+  QuantSpec spec = QuantSpec::parse_activations(text);
+  spec.granularity = Granularity::kChannel;
+  const auto last = static_cast<uint64_t>(x.dim() == 0 ? 1 : x.size(-1));
+  return {spec, {last == 0 ? 0 : static_cast<uint64_t>(x.numel()) / last, last}};
+}
+
 BlockScales spans_of(const at::Tensor& scale, const OptionalTensor& zero_point) {
   return {span_of(scale), zero_point ? span_of(*zero_point) : std::span<const float>()};
 }
 
 /// y, and dy/dx as a bool tensor where `pass` is wanted.
 at::Tensor run_plain(const at::Tensor& x, std::string_view text, at::Tensor* pass) {
-  const QuantSpec spec = QuantSpec::parse(text);
   check_tensor(x, "x");
-  const std::vector<uint64_t> shape = shape_of(x);
+  const auto [spec, shape] = layout_of(text, x);
   if (x.is_meta()) {
     ScaledQuantizer::blocks(spec, shape);
     if (pass) *pass = at::empty(x.sizes(), x.options().dtype(at::kBool));

@@ -64,6 +64,12 @@ Recipe::BatchNorm parse_batch_norm(const std::string& text) {
   throw usage_error("expected fold or keep, found " + quote_text(text));
 }
 
+Recipe::AveragePools parse_average_pools(const std::string& text) {
+  if (text == "quantize") return Recipe::AveragePools::kQuantize;
+  if (text == "truncate") return Recipe::AveragePools::kTruncate;
+  throw usage_error("expected quantize or truncate, found " + quote_text(text));
+}
+
 void check_operator(const std::string& name) {
   const bool good = !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -124,6 +130,14 @@ const Field<Recipe> kRecipeFields[] = {
      [](Recipe& recipe, const Values& values) { recipe.batch_norm = parse_batch_norm(values[0]); },
      [](const Recipe& recipe) {
        return recipe.batch_norm == Recipe::BatchNorm::kFold ? Values{} : Values{"keep"};
+     }},
+    {{"average_pools", FieldKind::kScalar, "quantize or truncate",
+      "Of a graph: whether what average pools give gets a quantizer, or is the sum of integers without its "
+      "lower bits (quantize)",
+      "truncate", "--average-pools"},
+     [](Recipe& recipe, const Values& values) { recipe.average_pools = parse_average_pools(values[0]); },
+     [](const Recipe& recipe) {
+       return recipe.average_pools == Recipe::AveragePools::kQuantize ? Values{} : Values{"truncate"};
      }},
     {{"accumulator", FieldKind::kGoal, "BITS:METHOD[:tile=N] or none",
       "For training: the register of every layer between the first and the last, by a2q or a2q_plus (none)",

@@ -15,6 +15,7 @@
 //   inputs: int8:tensor             # what the graph takes in, where that differs
 //   biases: int32                   # at scale_in * scale_weight, or keep
 //   batch_norm: fold                # or keep
+//   average_pools: quantize         # what they give, or truncate: whole sums without their lower bits
 //   rules:
 //     - {match: {op: Conv, depthwise: true}, weights: int8, activations: uint8}
 //
@@ -100,6 +101,7 @@ struct Recipe {
   static constexpr int kVersion = 1;
   static constexpr size_t kMaxBytes = size_t{4} << 20;  ///< of YAML
   enum class BatchNorm { kFold, kKeep };
+  enum class AveragePools { kQuantize, kTruncate };
 
   SpecOrKeep weights;
   SpecOrKeep embeddings = QuantSpec::parse("int8:channel");
@@ -110,6 +112,7 @@ struct Recipe {
   std::optional<SpecOrKeep> inputs = {};  ///< none: as activations
   int bias_bits = 0;                      ///< 0: biases stay
   BatchNorm batch_norm = BatchNorm::kFold;
+  AveragePools average_pools = AveragePools::kQuantize;
 
   std::optional<AccumulatorGoal> accumulator = {};
   WeightScales scales = WeightScales::kLearned;

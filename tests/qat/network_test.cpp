@@ -94,6 +94,8 @@ const std::string kRecipes[] = {
     "weights: binary:channel\nactivations: uint4:tensor\n",
     "weights: int4:channel:scale=e8m0\nactivations: uint4:tensor:scale=e8m0\n",
     "weights: int6:channel\nactivations: uint6:tensor\nscales: weight_norm\n",
+    "weights: int8:channel\nactivations: uint8:token\n",
+    "weights: int4:channel\nactivations: e4m3fn:token\ninputs: uint8:tensor:zero=int\n",
     "weights: int4:channel\nactivations: uint4:tensor\naccumulator: 9:a2q_plus\n",
     "weights: int4:channel:scale=e8m0\nactivations: uint4:tensor\naccumulator: \"10:a2q:tile=8\"\nbiases: "
     "int16\n",
@@ -187,6 +189,27 @@ TEST_CASE("qat network: a convolutional network with a residual sum") {
   const at::Tensor expected = network.forward(x);
   const at::Tensor found = outputs_of(network.freeze(), x);
   CHECK_MESSAGE(at::allclose(found, expected, 1e-6, 1e-6), (found - expected).abs().max().item<double>());
+}
+
+TEST_CASE("qat network: means that are truncated") {
+  torch::manual_seed(4);
+  const at::Tensor x = torch::rand({12, 1, 6, 6}), y = torch::arange(12) % 3;
+  auto cnn = std::make_shared<Cnn>();
+  Network network(
+      crumb::models::capture(*cnn, {x}),
+      recipe_of(
+          "weights: int8:channel\nactivations: uint4:tensor\naverage_pools: truncate\nbiases: int32\n"));
+  network.calibrate({{x}});
+  const double before = train(network, x, y, 1);
+  CHECK(train(network, x, y, 60) < before);
+  network.eval();
+  const torch::NoGradGuard no_gradients;
+  const Graph frozen = network.freeze();
+  CHECK(std::ranges::count(frozen.nodes, "Trunc", &crumb::graph::Node::op) == 1);
+  const at::Tensor expected = network.forward(x), found = outputs_of(frozen, x);
+  CHECK_MESSAGE(at::allclose(found, expected, 1e-6, 1e-6), (found - expected).abs().max().item<double>());
+  const auto report = crumb::graph::check_accumulators(frozen);
+  CHECK(std::ranges::all_of(report.layers, [](const auto& row) { return row.bits_needed.has_value(); }));
 }
 
 TEST_CASE("qat network: saved and loaded, float checkpoints too") {

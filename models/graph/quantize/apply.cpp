@@ -1,6 +1,7 @@
 #include "models/graph/quantize/apply.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -47,20 +48,28 @@ void quantize_constants(Graph& graph, const QuantPlan& plan, int threads) {
   }
 }
 
-void quantize_edge(Graph& graph, const PlannedEdge& edge) {
-  if (!(edge.scale > 0)) throw Error("the edge " + quote_text(edge.value) + " has no scale: calibrate first");
+void quantize_edge(Graph& graph, const QuantPlan& plan, const PlannedEdge& edge) {
+  if (!edge.spec.is_dynamic() && !(edge.scale > 0))
+    throw Error("the edge " + quote_text(edge.value) + " has no scale: calibrate first");
   const Value* known = graph.find(edge.value);
   Value like = known ? *known : Value{.type = ElementType::kFloat, .shape = {}, .annotations = {}};
   like.annotations.erase("finn_datatype");
-  Node quantizer = activation_quantizer(graph, edge, edge.value);
+  std::vector<Node> nodes = edge.truncation
+                                ? truncating_nodes(graph, edge, plan.edges[edge.truncation->input].scale)
+                                : activation_quantizer(graph, edge, edge.value);
   const std::string made = add_value(graph, edge.value + "_quantized", like);
   for (Node& node : graph.nodes) {
-    if (!node.is("Shape") && !node.is("Size")) std::ranges::replace(node.inputs, edge.value, made);
+    const bool takes = edge.takers.empty() ? !node.is("Shape") && !node.is("Size")
+                                           : edge.takers.contains(node.outputs.at(0));
+    if (takes) std::ranges::replace(node.inputs, edge.value, made);
   }
-  quantizer.name = graph.unused_node_name(edge.value + "_quant");
-  quantizer.inputs[0] = edge.value;
-  quantizer.outputs = {made};
-  graph.nodes.push_back(std::move(quantizer));
+  (edge.truncation ? nodes.front() : nodes.back()).inputs[0] = edge.value;
+  nodes.back().outputs = {made};
+  for (Node& node : nodes) {
+    if (node.name.empty())
+      node.name = graph.unused_node_name(edge.value + (node.op == "Mul" ? "_mul" : "_quant"));
+  }
+  std::ranges::move(nodes, std::back_inserter(graph.nodes));
 }
 
 /// The quantized bias, as a value.
@@ -114,14 +123,57 @@ void quantize_biases(Graph& graph, const QuantPlan& plan) {
   }
 }
 
+/// The scale of each run along the last axis: its largest magnitude over the largest code. Runs of zeros get one that is
+/// tiny, not 0, by which nothing can be divided.
+std::string add_token_scale(Graph& graph, const PlannedEdge& edge, const std::string& wish,
+                            std::vector<Node>& nodes) {
+  constexpr float kLeast = 0x1p-100F;
+  const Value* known = graph.find(edge.value);
+  Value like{.type = ElementType::kFloat, .shape = known ? known->shape : std::nullopt, .annotations = {}};
+  const std::int64_t opset = graph.opsets.at(std::string(kOnnxDomain));
+  const auto add = [&](const char* what, const char* op, std::vector<std::string> inputs,
+                       decltype(Node::attributes) attributes = {}) {
+    const std::string made = add_value(graph, wish + what, like);
+    Node node{.name = graph.unused_node_name(made), .op = op, .version = opset};
+    node.inputs = std::move(inputs);
+    node.outputs = {made};
+    node.attributes = std::move(attributes);
+    nodes.push_back(std::move(node));
+    return made;
+  };
+  const std::string magnitude = add("_magnitude", "Abs", {edge.value});
+  if (like.shape && !like.shape->empty()) like.shape->back() = Dim(1);
+  constexpr std::int64_t kAxesAreInput = 18;
+  const bool by_input = opset >= kAxesAreInput;
+  std::vector<std::string> reduced{magnitude};
+  decltype(Node::attributes) how{{"keepdims", std::int64_t{1}}};
+  if (by_input) {
+    reduced.push_back(
+        add_constant(graph, wish + "_last", Tensor::ints({1}, std::array<std::int64_t, 1>{-1})));
+  } else {
+    how["axes"] = std::vector<std::int64_t>{-1};
+  }
+  const std::string most = add("_absmax", "ReduceMax", std::move(reduced), std::move(how));
+  const std::string least = add_constant(graph, wish + "_least", Tensor::scalar(kLeast));
+  const std::string bounded = add("_absmax_above_0", "Max", {most, least});
+  const NumberFormat& number = *edge.spec.number;
+  const float greatest = number.grid == Grid::kMinifloat
+                             ? number.largest_value(edge.spec.range)
+                             : static_cast<float>(number.greatest_code(edge.spec.range));
+  const std::string divisor = add_constant(graph, wish + "_greatest", Tensor::scalar(greatest));
+  return add("_scale", "Div", {bounded, divisor});
+}
+
 }  // namespace
 
-Node activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::string& wish) {
+std::vector<Node> activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::string& wish) {
   const NumberFormat& number = *edge.spec.number;
   const auto add = [&](const char* what, float value) {
     return add_constant(graph, wish + what, Tensor::scalar(value));
   };
-  const std::string scale = add("_scale", edge.scale);
+  std::vector<Node> nodes;
+  const std::string scale =
+      edge.spec.is_dynamic() ? add_token_scale(graph, edge, wish, nodes) : add("_scale", edge.scale);
   Node node;
   if (number.grid == Grid::kBinary) {
     node = bipolar_quant_node("", scale);
@@ -137,7 +189,8 @@ Node activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::stri
                       is_narrow(edge.spec), rounding_of(edge.spec));
   }
   import_qonnx(graph, node);
-  return node;
+  nodes.push_back(std::move(node));
+  return nodes;
 }
 
 BiasValues quantize_bias(const Tensor& bias, const QuantizedConstant& weight, float input_scale, int bits) {
@@ -172,7 +225,7 @@ BiasValues quantize_bias(const Tensor& bias, const QuantizedConstant& weight, fl
 
 Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options) {
   quantize_constants(graph, plan, options.threads);
-  for (const PlannedEdge& edge : plan.edges) quantize_edge(graph, edge);
+  for (const PlannedEdge& edge : plan.edges) quantize_edge(graph, plan, edge);
   quantize_biases(graph, plan);
   graph = sorted(std::move(graph));
   drop_unused(graph);

@@ -16,8 +16,9 @@ struct ApplyOptions {
 /// holds inf or NaN.
 Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options = {});
 
-/// The quantizer of an edge: a node without a name, and its inputs as new initializers named after `wish`.
-Node activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::string& wish);
+/// The quantizer of an edge, a node without a name, data and output; its other inputs are new initializers named after
+/// `wish`. It stands last: before it, where the spec is dynamic, nodes that compute its scale from edge.value.
+std::vector<Node> activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::string& wish);
 
 /// A bias as it is quantized: (the values, the scale), the scale [] where it is one number, else of the bias's rank.
 /// A channel whose weights are all 0 gets a scale that its bias is a multiple of.

@@ -13,7 +13,7 @@ class Calibration {
  public:
   Calibration(const Graph& graph, QuantPlan& plan) : graph_(graph), plan_(plan) {
     for (std::size_t i = 0; i < plan.edges.size(); ++i) {
-      edges_[plan.edges[i].value] = i;
+      if (plan.edges[i].has_own_scale()) edges_[plan.edges[i].value] = i;
       statistics_.emplace_back(plan.edges[i].spec);
     }
   }
@@ -24,7 +24,7 @@ class Calibration {
       for (std::size_t i = 0; i < inputs.size(); ++i) see(graph_.inputs[i], inputs[i]);
       (void)network->run(inputs, [&](const std::string& value, const Tensor& made) { see(value, made); });
     });
-    for (std::size_t i = 0; i < plan_.edges.size(); ++i) finish(i);
+    for (const auto& [value, edge] : edges_) finish(edge);
     share();
   }
 
@@ -115,6 +115,7 @@ class Calibration {
 void calibrate(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan) {
   if (plan.edges.empty()) return;
   Calibration(graph, plan).run(engine, batches);
+  derive_scales(plan);
 }
 
 }  // namespace crumb::graph

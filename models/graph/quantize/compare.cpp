@@ -41,7 +41,7 @@ class OutputSum {
 void count(const PlannedEdge& edge, const Tensor& values, EdgeUse& use) {
   for (const float x : values.to_floats()) {
     ++use.values;
-    use.saturated += saturates(edge.spec, edge.scale, edge.zero_point, x);
+    use.saturated += edge.has_own_scale() && saturates(edge.spec, edge.scale, edge.zero_point, x);
   }
 }
 

@@ -41,6 +41,7 @@ struct Wanted {
   bool as_given = false;  ///< whatever its sign
   std::string by;
   std::set<std::string> others;  ///< specs that others want
+  std::set<std::string> takers;  ///< of one scale for each token
 };
 
 /// Sets of things that share something, by union and find.
@@ -78,7 +79,11 @@ class EdgePlanner {
     drop_kept();
     std::vector<PlannedEdge> edges = in_order();
     group(edges);
+    if (recipe_.average_pools == Recipe::AveragePools::kTruncate) {
+      plan_truncations(graph_, links_, constants_, edges, notes_);
+    }
     note_twins(edges);
+    note_without_tokens();
     return edges;
   }
 
@@ -94,7 +99,11 @@ class EdgePlanner {
       const Sources sources = sources_of(graph_, links_, constants_, node.inputs[i]);
       std::vector<std::string> asked;
       for (const std::string& value : sources.values) {
-        if (want(value, ruled, text_of(node))) asked.push_back(value);
+        if (rule_for(value, ruled).spec && rule_for(value, ruled).spec->is_dynamic()) {
+          want_tokens(index, i, rule_for(value, ruled));
+        } else if (want(value, ruled, text_of(node))) {
+          asked.push_back(value);
+        }
       }
       if (sources.joined) shared_.push_back(asked);
       sharing.insert(sharing.end(), asked.begin(), asked.end());
@@ -112,21 +121,46 @@ class EdgePlanner {
     }
   }
 
-  /// Whether it will be quantized. Inputs of the graph have a field of their own.
-  bool want(const std::string& value, const RuledActivations& ruled, const std::string& by) {
+  bool is_ruled_as_input(const std::string& value, const RuledActivations& ruled) const {
     const auto input = rules_.inputs.find(value);
-    const bool by_input = input != rules_.inputs.end() && input->second.rule >= ruled.rule;
-    const RuledActivations& rule = by_input ? input->second : ruled;
+    return input != rules_.inputs.end() && input->second.rule >= ruled.rule;
+  }
+
+  /// Inputs of the graph have a field of their own.
+  const RuledActivations& rule_for(const std::string& value, const RuledActivations& ruled) const {
+    return is_ruled_as_input(value, ruled) ? rules_.inputs.at(value) : ruled;
+  }
+
+  /// Whether it will be quantized.
+  bool want(const std::string& value, const RuledActivations& ruled, const std::string& by) {
+    const RuledActivations& rule = rule_for(value, ruled);
     if (!rule.spec) return false;
-    const bool as_given = by_input && (recipe_.inputs || rule.rule >= 0);
-    add(value, {.spec = *rule.spec, .rule = rule.rule, .as_given = as_given, .by = by, .others = {}});
+    const bool as_given = is_ruled_as_input(value, ruled) && (recipe_.inputs || rule.rule >= 0);
+    add(value,
+        {.spec = *rule.spec, .rule = rule.rule, .as_given = as_given, .by = by, .others = {}, .takers = {}});
     return true;
+  }
+
+  /// Where the node takes it: what moves elements would make other tokens of it.
+  void want_tokens(std::size_t index, std::size_t input, const RuledActivations& rule) {
+    const Node& node = graph_.nodes[index];
+    if (!takes_tokens(graph_, node, input, constants_)) {
+      without_tokens_.insert(text_of(node));
+      return;
+    }
+    const std::string& value = node.inputs[input];
+    add(value, {.spec = *rule.spec,
+                .rule = rule.rule,
+                .by = text_of(node),
+                .others = {},
+                .takers = {node.outputs[0]}});
   }
 
   void add(const std::string& value, Wanted wanted) {
     const auto [found, is_new] = wanted_.emplace(value, wanted);
-    if (is_new || found->second.spec == wanted.spec) return;
+    if (is_new) return;
     Wanted& held = found->second;
+    if (held.spec == wanted.spec) return held.takers.merge(wanted.takers);
     if (wanted.rule > held.rule) std::swap(held, wanted);
     held.others.merge(wanted.others);
     held.others.insert(wanted.spec.to_string());
@@ -147,9 +181,13 @@ class EdgePlanner {
         kept_.insert(value);
         continue;
       }
+      if (ruled.spec->is_dynamic()) {
+        without_tokens_.insert(text_of(node));
+        continue;
+      }
       kept_.erase(value);
       const std::string by = found == wanted_.end() ? text_of(node) : found->second.by;
-      wanted_[value] = {.spec = *ruled.spec, .rule = ruled.rule, .by = by, .others = {}};
+      wanted_[value] = {.spec = *ruled.spec, .rule = ruled.rule, .by = by, .others = {}, .takers = {}};
     }
   }
 
@@ -176,7 +214,7 @@ class EdgePlanner {
   }
 
   PlannedEdge edge_of(const std::string& value, const Wanted& wanted) {
-    PlannedEdge edge{.value = value, .spec = wanted.spec, .wanted_by = wanted.by};
+    PlannedEdge edge{.value = value, .spec = wanted.spec, .wanted_by = wanted.by, .takers = wanted.takers};
     const auto part = cell_part_of(value);
     if (part && is_wide(*part) && wanted.rule < 0 && wanted.spec.number->grid != Grid::kMinifloat &&
         wanted.spec.number->bits < 8) {
@@ -236,6 +274,23 @@ class EdgePlanner {
     }
   }
 
+  static std::string some_of(const std::vector<std::string>& names) {
+    constexpr std::size_t kMost = 5;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+      text += (text.empty() ? "" : ", ") + names[i];
+    }
+    if (names.size() > kMost) text += " and " + std::to_string(names.size() - kMost) + " more";
+    return text;
+  }
+
+  void note_without_tokens() {
+    if (without_tokens_.empty()) return;
+    notes_.push_back(
+        "what " + some_of({without_tokens_.begin(), without_tokens_.end()}) +
+        " takes stays: one scale for each token is for products with weights along the last axis");
+  }
+
   void note_twins(const std::vector<PlannedEdge>& edges) {
     if (has_wide_) {
       notes_.push_back(std::string("sums and states inside of recurrent cells get ") + kWideNumber +
@@ -243,16 +298,11 @@ class EdgePlanner {
     }
     std::map<std::string, std::vector<std::string>> twins;
     for (const PlannedEdge& edge : edges) {
-      if (edge.is_signed_twin) twins[std::string(edge.spec.number->name)].push_back(edge.value);
+      if (edge.is_signed_twin) twins[std::string(edge.spec.number->name)].push_back(quote_text(edge.value));
     }
     for (const auto& [name, values] : twins) {
-      constexpr std::size_t kMost = 5;
-      std::string text;
-      for (std::size_t i = 0; i < std::min(values.size(), kMost); ++i) {
-        text += (text.empty() ? "" : ", ") + quote_text(values[i]);
-      }
-      if (values.size() > kMost) text += " and " + std::to_string(values.size() - kMost) + " more";
-      notes_.push_back("the signed twin " + name + " is used at " + text + ", which can be negative");
+      notes_.push_back("the signed twin " + name + " is used at " + some_of(values) +
+                       ", which can be negative");
     }
   }
 
@@ -265,6 +315,7 @@ class EdgePlanner {
   std::vector<std::string>& notes_;
   std::map<std::string, Wanted> wanted_;
   std::set<std::string> kept_;
+  std::set<std::string> without_tokens_;  ///< nodes
   std::vector<std::vector<std::string>> shared_;
   bool has_wide_ = false;
 };

@@ -1,6 +1,7 @@
 #include "models/graph/quantize/operators.h"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <string_view>
 
@@ -114,7 +115,6 @@ std::vector<WeightInput> weight_inputs(const Graph& graph, const Node& node, con
 ActivationInputs activation_inputs(const Graph& graph, const Node& node, const Constants& constants) {
   static constexpr std::string_view kMultiply[] = {"Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum"};
   static constexpr std::string_view kAdd[] = {"Add", "Sub", "Sum"};
-  static constexpr std::string_view kAverage[] = {"AveragePool", "GlobalAveragePool"};
   std::vector<std::size_t> floats = changing_floats(graph, node, constants);
   if (floats.empty()) return {};
   if (cell_part(node)) return cell_inputs(node, std::move(floats));
@@ -123,7 +123,7 @@ ActivationInputs activation_inputs(const Graph& graph, const Node& node, const C
     if (takes_bias) std::erase_if(floats, [](std::size_t i) { return i > 1; });
     return {.inputs = floats};
   }
-  if (is_recurrent(node) || is_one_of(node, kAverage)) {
+  if (is_recurrent(node) || is_average_pool(graph, node)) {
     if (floats[0] != 0) return {};
     return {.inputs = {0}};
   }
@@ -147,7 +147,6 @@ bool moves_elements(const Graph& graph, const Node& node) {
 
 bool is_nonnegative(const Graph& graph, const Links& links, const std::string& value) {
   static constexpr std::string_view kMake[] = {"Relu", "Sigmoid", "HardSigmoid", "Softmax"};
-  static constexpr std::string_view kAverage[] = {"AveragePool", "GlobalAveragePool", "Concat"};
   std::vector<std::string> open = {value};
   std::set<std::string> seen;
   while (!open.empty()) {
@@ -158,12 +157,46 @@ bool is_nonnegative(const Graph& graph, const Links& links, const std::string& v
     if (producer == Links::kNone) return false;
     const Node& node = graph.nodes[producer];
     if (is_one_of(node, kMake) || (node.is("Clip") && clips_at_zero(graph, node))) continue;
-    const bool averages = is_one_of(node, kAverage);
+    const bool averages = is_average_pool(graph, node) || node.is("Concat");
     if (!averages && !picks_elements(graph, node)) return false;
     const std::size_t inputs = node.is("Concat") ? node.inputs.size() : 1;
     open.insert(open.end(), node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(inputs));
   }
   return true;
+}
+
+bool takes_tokens(const Graph& graph, const Node& node, std::size_t input, const Constants& constants) {
+  if (input != 0 || cell_part(node) || (!node.is("MatMul") && !node.is("Gemm"))) return false;
+  if (node.int_or("transA", 0) != 0) return false;
+  const std::vector<WeightInput> weights = weight_inputs(graph, node, constants);
+  return weights.size() == 1 && weights[0].input == 1;
+}
+
+std::optional<std::vector<std::int64_t>> mean_axes(const Graph& graph, const Node& node) {
+  const auto rank = graph.rank_of(node.inputs.at(0));
+  if (!rank) return std::nullopt;
+  std::vector<std::int64_t> axes = node.ints_or("axes", {});
+  if (node.has_input(1)) {
+    const Tensor* constant = constant_input(graph, node, 1);
+    if (!constant) return std::nullopt;
+    axes = constant->to_ints();
+  }
+  if (axes.empty() && node.int_or("noop_with_empty_axes", 0) != 0) return axes;
+  if (axes.empty()) {
+    axes.resize(*rank);
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  for (std::int64_t& axis : axes) axis += axis < 0 ? static_cast<std::int64_t>(*rank) : 0;
+  std::ranges::sort(axes);
+  return axes;
+}
+
+bool is_average_pool(const Graph& graph, const Node& node) {
+  if (node.is("AveragePool") || node.is("GlobalAveragePool")) return true;
+  if (!node.is("ReduceMean") || graph.rank_of(node.inputs.at(0)).value_or(0) < 4) return false;
+  std::vector<std::int64_t> places(*graph.rank_of(node.inputs[0]) - 2);
+  std::iota(places.begin(), places.end(), 2);
+  return mean_axes(graph, node) == places;
 }
 
 bool is_depthwise(const Graph& graph, const Node& node) {

@@ -43,6 +43,10 @@ struct ActivationInputs {
 /// Sum of float32 values of one and the same known shape), Concat and average pools. None for the others.
 ActivationInputs activation_inputs(const Graph& graph, const Node& node, const Constants& constants);
 
+/// Whether a node multiplies that input by weights along its last axis, so that a scale for each run along it is a factor
+/// of a row of the result: the data of MatMul and Gemm that stand in front.
+bool takes_tokens(const Graph& graph, const Node& node, std::size_t input, const Constants& constants);
+
 /// Where a node's outputs are its input 0, the elements moved, repeated or left out: what is quantized before it is
 /// quantized behind it. MaxPool, Reshape, Transpose and their like, Pad by 0, Resize to the nearest.
 bool moves_elements(const Graph& graph, const Node& node);
@@ -50,6 +54,13 @@ bool moves_elements(const Graph& graph, const Node& node);
 /// Whether the value cannot be below 0 whatever the inputs are: behind Relu, Clip from 0, Sigmoid, HardSigmoid,
 /// Softmax, and where such values are moved, picked, put together or averaged.
 bool is_nonnegative(const Graph& graph, const Links& links, const std::string& value);
+
+/// AveragePool, GlobalAveragePool, and the mean over all places of an image (ReduceMean of four axes and more over those
+/// from the third on), which some exporters write for the latter.
+bool is_average_pool(const Graph& graph, const Node& node);
+
+/// The axes that ReduceMean takes the mean over, counted from the front; nothing where they, or the rank, are not known.
+std::optional<std::vector<std::int64_t>> mean_axes(const Graph& graph, const Node& node);
 
 /// Whether a depthwise convolution: as many groups as input channels, more than one.
 bool is_depthwise(const Graph& graph, const Node& node);

@@ -45,6 +45,12 @@ class BiasPlanner {
     if (spec == specs_.end() || specs_.contains(value)) return;  // its layer stays, or a rule gave it a spec
     const std::string data = node.inputs[weights[0].input == 0 ? 1 : 0];
     const Sources sources = sources_of(graph_, links_, constants_, data);
+    if (const auto tokens = edges_.find(data);
+        tokens != edges_.end() && plan_.edges[tokens->second].spec.is_dynamic()) {
+      faults_.push_back(text_of(node) + ": its input has a scale for each token (" +
+                        plan_.edges[tokens->second].spec.to_string() + "), no constant one");
+      return;
+    }
     std::set<std::size_t> edges;
     for (const std::string& source : sources.values) {
       if (const auto found = edges_.find(source); found != edges_.end()) edges.insert(found->second);
@@ -158,7 +164,8 @@ Graph with_old_names(Graph graph, const std::string& suffix) {
 }  // namespace
 
 bool QuantPlan::needs_calibration() const {
-  return std::ranges::any_of(edges, [](const PlannedEdge& edge) { return edge.scale == 0; });
+  return std::ranges::any_of(edges,
+                             [](const PlannedEdge& edge) { return edge.has_own_scale() && edge.scale == 0; });
 }
 
 QuantPlan plan_quantizers(const Graph& graph, const Recipe& recipe, const PlanOptions& options) {

@@ -11,17 +11,23 @@
 // demand on to all that it joins. Values that are quantized already stay as they are.
 //   - Of several rules that reach those who take a value, or the node that makes it, the last one wins.
 //   - The inputs of an addition, and of a concatenation, share one scale.
+//   - One scale for each token (":token") is for what products with weights take along the last axis: these nodes alone
+//     take it quantized, and its scale is computed beside it from the values as they come. Others keep what they take,
+//     and the plan says so.
+//   - With `average_pools: truncate` what an average pool gives has no quantizer of its own (truncation.h).
 //   - The sign of an unsigned spec is meant for edges that cannot be negative (operators.h); elsewhere its signed twin
 //     of the same width stands, and the plan says so. What `inputs` says is taken as it is; a zero point needs no sign.
 //
 // Biases: quantized to scale_in * scale_weight, for integers with one scale for each output channel.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include "models/graph/engine.h"
 #include "models/graph/graph.h"
+#include "models/graph/quantize/truncation.h"
 #include "quant/recipe/recipe.h"
 
 namespace crumb::graph {
@@ -46,11 +52,18 @@ struct PlannedEdge {
   bool is_signed_twin = false;  ///< the recipe's spec has no sign
   std::size_t scale_group = 0;  ///< edges of the same group share one scale
   std::string wanted_by;        ///< "node 'conv1' (Conv)", the first that takes it quantized
+  std::set<std::string>
+      takers;  ///< first outputs of those that take it so, where others do not; empty: all do
 
-  // What calibration found.
+  std::optional<Truncation> truncation;  ///< instead of a quantizer
+
+  // What calibration found, or what follows from it (derive_scales); of no meaning where the spec is dynamic.
   float scale = 0;  ///< 0: not known yet
   float zero_point = 0;
   float least = 0, greatest = 0;  ///< of the values seen
+
+  /// Whether a constant scale is to be found for it, or for its group.
+  bool has_own_scale() const { return !spec.is_dynamic() && !truncation; }
 };
 
 struct PlannedBias {
@@ -68,7 +81,7 @@ struct QuantPlan {
   std::vector<PlannedBias> biases;
   std::vector<std::string> notes;  ///< what a person should know
 
-  bool needs_calibration() const;  ///< an edge has no scale yet
+  bool needs_calibration() const;  ///< an edge that wants a constant scale has none yet
 };
 
 struct PlanOptions {

@@ -431,7 +431,7 @@ rules:
   const std::string weights = "weights: int4\n";
   CHECK(says(refusal(weights + "activations: uint44"), {"line 2", "activations", "'uint44'", "uint4"}));
   CHECK(says(refusal(weights + "activations: uint8:channel"), {"line 2", "channel", "not yet"}));
-  CHECK(says(refusal(weights + "activations: uint8:token"), {"line 2", "token", "not"}));
+  CHECK(says(refusal(weights + "activations: uint8:group=8"), {"line 2", "group", "not"}));
   CHECK(says(refusal(weights + "activations: mxfp8_e4m3"), {"line 2", "not supported yet"}));
   CHECK(says(refusal(weights + "activations: int8:search=hqo"), {"line 2", "hqo", "absmax"}));
   CHECK(says(refusal(weights + "activations: nf4"), {"line 2", "nf4"}));
