@@ -24,17 +24,24 @@ void QuantActivationImpl::observe(const at::Tensor& values) {
   const at::Tensor x = values.detach().to(at::kCPU, at::kFloat).contiguous();
   statistics_->add({x.const_data_ptr<float>(), static_cast<std::size_t>(x.numel())});
   if (statistics_->not_finite() > 0) throw Error(name() + ": the values hold inf or NaN");
-  if (!spec_.number->is_signed && spec_.zero == ZeroPoint::kNone && statistics_->least() < 0) {
-    throw Error(name() + ": the values go down to " + std::to_string(statistics_->least()) + ", but " +
-                spec_.to_string() + " has no sign; give it a signed format, or a zero point");
-  }
+  if (!spec_.number->is_signed && spec_.zero == ZeroPoint::kNone) refuse_negative(statistics_->least());
   const graph::ScaleAndZero found = statistics_->fit();
   quantizer_->set(found.scale > 0 ? found.scale : 1, found.zero_point);
   seen_.add_(1);
 }
 
+void QuantActivationImpl::refuse_negative(double least) const {
+  if (least >= 0) return;
+  throw Error(name() + ": the values go down to " + std::to_string(least) + ", but " + spec_.to_string() +
+              " has no sign; give it a signed format" + (spec_.is_dynamic() ? "" : ", or a zero point"));
+}
+
 at::Tensor QuantActivationImpl::forward(const at::Tensor& values) {
-  if (spec_.is_dynamic()) return fake_quantize(values, spec_);
+  if (spec_.is_dynamic()) {
+    if (is_training() && !spec_.number->is_signed && values.numel() > 0)
+      refuse_negative(values.detach().min().item<double>());
+    return fake_quantize(values, spec_);
+  }
   if (torch::jit::tracer::isTracing()) {
     // A recorded network holds the scale of now as a constant.
     at::Tensor scale;

@@ -27,14 +27,15 @@ class QuantActivationImpl : public torch::nn::Module {
   explicit QuantActivationImpl(const std::string& spec, std::int64_t observed = 100);
   explicit QuantActivationImpl(const QuantSpec& spec, std::int64_t observed = 100);
 
-  /// Throws Error where values are negative although the spec has no sign, while statistics are collected; and in eval
-  /// mode before any were.
+  /// Throws Error where values are negative although the spec has no sign, while statistics are collected (of tokens: in
+  /// training mode); and in eval mode before any were.
   at::Tensor forward(const at::Tensor& values);
 
   const QuantSpec& spec() const { return spec_; }
 
  private:
   void observe(const at::Tensor& values);
+  void refuse_negative(double least) const;
 
   QuantSpec spec_;
   std::int64_t observed_;

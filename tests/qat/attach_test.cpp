@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "models/graph/accumulator/check.h"
+#include "models/torch/capture/capture.h"
 #include "models/torch/execute/graph_module.h"
 #include "models/torch/fake_quantize.h"
 #include "qat/quant_activation.h"
@@ -217,3 +218,28 @@ TEST_CASE("quant activation: observes, then learns; refuses what its format cann
 }
 
 }  // namespace
+
+TEST_CASE("qat activation: one scale for each token, also where it is captured") {
+  torch::manual_seed(3);
+  const at::Tensor x =
+      torch::randn({4, 6, 10}, at::requires_grad()) * torch::logspace(-2, 2, 6).view({1, 6, 1});
+  QuantActivation act("int8:token");
+  CHECK(act->parameters().empty());
+  const at::Tensor y = act(x), scale = x.abs().amax(-1, true) / 127;
+  CHECK(at::equal(y, (x / scale).round() * scale));
+  CHECK(at::equal(torch::autograd::grad({y.sum()}, {x})[0], torch::ones_like(x)));
+  const at::Tensor nothing = act(torch::zeros({3, 5}));
+  CHECK(at::equal(nothing, torch::zeros({3, 5})));
+  CHECK_THROWS_WITH_AS(QuantActivation("uint8:token")(x), doctest::Contains("no sign"), crumb::Error);
+
+  Mlp mlp("uint4:token");
+  const at::Tensor samples = torch::randn({7, 10});
+  for (int i = 0; i < 5; ++i) mlp.forward(samples);
+  mlp.eval();
+  const torch::NoGradGuard no_gradients;
+  const crumb::graph::Graph graph = crumb::models::capture(mlp, {samples});
+  CHECK(std::ranges::count(graph.nodes, "ReduceMax", &crumb::graph::Node::op) == 2);
+  crumb::torch_ops::GraphModule module(graph);
+  const at::Tensor found = module.run({crumb::torch_ops::typed(samples)})[0].tensor;
+  CHECK(at::allclose(found, mlp.forward(samples), 1e-6, 1e-6));
+}

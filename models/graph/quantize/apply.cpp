@@ -130,7 +130,7 @@ std::string add_token_scale(Graph& graph, const PlannedEdge& edge, const std::st
   constexpr float kLeast = 0x1p-100F;
   const Value* known = graph.find(edge.value);
   Value like{.type = ElementType::kFloat, .shape = known ? known->shape : std::nullopt, .annotations = {}};
-  const std::int64_t opset = graph.opsets.at(std::string(kOnnxDomain));
+  const std::int64_t opset = graph.opset();
   const auto add = [&](const char* what, const char* op, std::vector<std::string> inputs,
                        decltype(Node::attributes) attributes = {}) {
     const std::string made = add_value(graph, wish + what, like);

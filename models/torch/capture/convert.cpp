@@ -44,12 +44,12 @@ class Converter {
   Graph run() {
     find_wanted();
     refuse_unknown();
+    net_.graph.opsets[std::string(graph::kOnnxDomain)] = kOpset;
     add_inputs();
     for (const jit::Node* node : wanted_) convert_node(node);
     if (!refused_.empty()) refuse();
     add_outputs();
     Graph& graph = net_.graph;
-    graph.opsets[""] = kOpset;
     graph.name = "captured";
     graph::drop_unused(graph);
     name_buffers();
