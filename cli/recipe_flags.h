@@ -12,7 +12,7 @@ namespace crumb::cli {
 
 struct RecipeFlags {
   std::string scheme, recipe, weights, embeddings, zstd;
-  std::string activations, inputs, biases, batch_norm;  ///< of a graph
+  std::string activations, inputs, biases, batch_norm;   ///< of a graph
   std::string accumulator, scales, prune, learned_bits;  ///< of training
   std::vector<std::string> include, exclude, set;
 

@@ -146,7 +146,8 @@ Hooks::Hooks(torch::nn::Module& module, const Recipe& recipe, const NetworkOptio
   state_->bits = make_bits_learner(recipe, plan);
   if (recipe.learned_bits && recipe.learned_bits->bops > 0) {
     throw Error("learned_bits: " + to_string(recipe.learned_bits) +
-                " counts bit operations, which a module's weights alone do not tell: give bits per weight or bytes, or "
+                " counts bit operations, which a module's weights alone do not tell: give bits per weight or "
+                "bytes, or "
                 "capture the module and train it as qat::Network");
   }
   for (const WeightSlot& slot : slots) {
@@ -261,8 +262,10 @@ std::vector<LayerAccumulator> Hooks::accumulators() const {
 Graph Hooks::freeze(const models::Tensors& example, const models::Forward& forward,
                     const models::CaptureOptions& options) {
   if (state_->bits && !state_->bits->is_fixed()) {
-    throw Error("widths are still being learned, and may be over their budget: advance(progress) fixes them when half "
-                "of the training is done");
+    throw Error(
+        "widths are still being learned, and may be over their budget: advance(progress) fixes them when "
+        "half "
+        "of the training is done");
   }
   const torch::NoGradGuard no_gradients;
   for (const HookedWeight& weight : state_->weights) weight.slot.put(weight.slot.latent);

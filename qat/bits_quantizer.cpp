@@ -47,9 +47,7 @@ void BitsQuantizer::start(at::Tensor& latent) {
   values_ = latent.numel() / std::max<std::int64_t>(1, found.numel());
 }
 
-double BitsQuantizer::real_bits() const {
-  return std::clamp<double>(bits_.item<float>(), least_, most_);
-}
+double BitsQuantizer::real_bits() const { return std::clamp<double>(bits_.item<float>(), least_, most_); }
 
 bool BitsQuantizer::is_fixed() const { return fixed_.item<std::int64_t>() > 0; }
 
@@ -87,8 +85,8 @@ at::Tensor BitsQuantizer::slope(const at::Tensor& latent, const at::Tensor& made
   // Over s: of the largest magnitude, and so, negative, of s itself. y - x is (q - w / s) s.
   const double growth = std::numbers::ln2 * std::exp2(width() - 1), k = -growth / largest(now);
   const double low = now.number->least_code(now.range), high = now.number->greatest_code(now.range);
-  const at::Tensor above = now.range == Range::kFull ? (y * ((k * high + growth) / high))
-                                                     : at::zeros({}, x.options());
+  const at::Tensor above =
+      now.range == Range::kFull ? (y * ((k * high + growth) / high)) : at::zeros({}, x.options());
   return at::where(x > s * high, above, at::where(x < s * low, at::zeros({}, x.options()), (y - x) * k));
 }
 

@@ -39,8 +39,8 @@ class BitsQuantizer : public WeightQuantizer {
   at::Tensor scales(const at::Tensor& latent) override;
   bool rewinds(const std::string& parameter) const override { return parameter != "bits"; }
 
-  int width() const;          ///< of now
-  double real_bits() const;   ///< what `bits` is, between least and most
+  int width() const;                                ///< of now
+  double real_bits() const;                         ///< what `bits` is, between least and most
   const at::Tensor& bits() const { return bits_; }  ///< the parameter, [1]
   bool is_fixed() const;
   void fix(int width);
@@ -61,8 +61,8 @@ class BitsQuantizer : public WeightQuantizer {
   QuantSpec spec_;
   int least_, most_;
   at::Tensor clip_, bits_;
-  at::Tensor fixed_;     ///< int64 [1]; 0: not yet
-  at::Tensor pressure_;  ///< float64 [1]
+  at::Tensor fixed_;         ///< int64 [1]; 0: not yet
+  at::Tensor pressure_;      ///< float64 [1]
   std::int64_t values_ = 1;  ///< that share a scale
 };
 

@@ -112,9 +112,9 @@ void BitsLearner::start() {
   const auto cost = [&](std::uint64_t of) { return amount_text(static_cast<double>(of) + rest_); };
   throw Error(wish + " cannot be kept: with " + std::to_string(budget_.least) +
               " bits for every weight whose width is learned the network takes " + cost(least_cost()) +
-              (fixed > 0 ? ", of which weights whose width is given take " +
-                               amount_text(static_cast<double>(fixed))
-                         : "") +
+              (fixed > 0
+                   ? ", of which weights whose width is given take " + amount_text(static_cast<double>(fixed))
+                   : "") +
               "; expected at least that");
 }
 
@@ -159,7 +159,8 @@ void BitsLearner::advance(double progress) {
   if (progress >= kShare) return fix();
   const double last = progress_.item<double>();
   if (progress <= last || slope() == 0) return;
-  multiplier_.fill_(std::max(0.0, multiplier_.item<double>() + kAscent * excess() * (progress - last) / kShare));
+  multiplier_.fill_(
+      std::max(0.0, multiplier_.item<double>() + kAscent * excess() * (progress - last) / kShare));
   progress_.fill_(progress);
 }
 
@@ -175,7 +176,8 @@ void BitsLearner::fix() {
     items.push_back(std::move(options));
   }
   const auto found = assign(items, limit());
-  if (!found) throw Error("learned_bits: the least widths pass the budget");  // start() has seen that they do not
+  if (!found)
+    throw Error("learned_bits: the least widths pass the budget");  // start() has seen that they do not
   for (std::size_t i = 0; i < members_.size(); ++i) {
     if (members_[i].quantizer) members_[i].quantizer->fix(budget_.least + static_cast<int>(found->choice[i]));
   }

@@ -489,7 +489,8 @@ at::Tensor Network::penalty() const {
 }
 
 void Network::advance(double progress) {
-  if (!state_->is_calibrated) throw Error("training begins with calibrated quantizers: calibrate the network first");
+  if (!state_->is_calibrated)
+    throw Error("training begins with calibrated quantizers: calibrate the network first");
   state_->pruner->prune(progress);
   if (state_->bits) state_->bits->advance(progress);
 }
@@ -517,7 +518,8 @@ std::vector<torch::optim::OptimizerParamGroup> Network::parameter_groups(const R
     (is_weight ? decayed : others).push_back(parameter.value());
   }
   std::vector<at::Tensor> scales = state_->quantizers->parameters();
-  const std::vector<at::Tensor> bits = state_->bits ? state_->bits->parameters_of_bits() : std::vector<at::Tensor>();
+  const std::vector<at::Tensor> bits =
+      state_->bits ? state_->bits->parameters_of_bits() : std::vector<at::Tensor>();
   std::erase_if(scales, [&](const at::Tensor& one) {
     return std::ranges::any_of(bits, [&](const at::Tensor& other) { return other.is_same(one); });
   });
@@ -529,8 +531,10 @@ Graph Network::freeze() {
   if (!state.is_calibrated)
     throw Error("the ranges of activations are not known: calibrate the network first");
   if (state.learns_bits()) {
-    throw Error("widths are still being learned, and may be over their budget: advance(progress) fixes them when half "
-                "of the training is done");
+    throw Error(
+        "widths are still being learned, and may be over their budget: advance(progress) fixes them when "
+        "half "
+        "of the training is done");
   }
   const torch::NoGradGuard no_gradients;
   state.begin_pass();

@@ -13,7 +13,7 @@ struct Rates {
   double scale_learning_rate = 0;  ///< of the quantizers' parameters; 0: learning_rate
   /// Of learned widths: with Adam about so many bits a step, whatever the loss. They have to find their place in half of
   /// the training.
-  double bits_learning_rate = 0.02;
+  double bits_learning_rate = 0.05;
 };
 
 /// Three groups with options of AdamW: weights, others, scales; a fourth where widths are learned.

@@ -12,14 +12,14 @@
 namespace crumb {
 
 enum class FieldKind {
-  kScalar,  ///< one scalar
-  kList,    ///< a scalar, or a list of them
-  kMatch,   ///< the map of a rule's match
-  kGoal,    ///< one scalar, or a map of an accumulator's fields
-  kPrune,   ///< one scalar, or a map of a pruning goal's fields
+  kScalar,     ///< one scalar
+  kList,       ///< a scalar, or a list of them
+  kMatch,      ///< the map of a rule's match
+  kGoal,       ///< one scalar, or a map of an accumulator's fields
+  kPrune,      ///< one scalar, or a map of a pruning goal's fields
   kBitBudget,  ///< one scalar, or a map of a bit budget's fields
-  kRules,   ///< a list of maps, a rule each
-  kNotYet,  ///< a key of the design that is not supported yet: refused
+  kRules,      ///< a list of maps, a rule each
+  kNotYet,     ///< a key of the design that is not supported yet: refused
 };
 
 struct FieldInfo {

@@ -63,8 +63,7 @@ std::string bytes_text(std::uint64_t bytes) {
 
 std::string number_text(double number) {
   char text[400];
-  const auto [end, error] =
-      std::to_chars(std::begin(text), std::end(text), number, std::chars_format::fixed);
+  const auto [end, error] = std::to_chars(std::begin(text), std::end(text), number, std::chars_format::fixed);
   return error == std::errc() ? std::string(text, end) : "0";
 }
 

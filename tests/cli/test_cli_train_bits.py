@@ -29,13 +29,15 @@ def report_of(crumb, folder, task, *flags):
 
 
 def quantized_tensors(crumb, folder):
-    """Of the packed file: name -> (bits of the spec, bytes with scales, elements)."""
+    """Of the packed file: name -> (bits of the spec, bytes of the codes, elements)."""
     listed = json.loads(crumb("inspect", folder / "model.crumb", "--tensors-only", "--json").stdout)["tensors"]
     found = {}
     for tensor in listed:
         bits = re.match(r"u?int(\d+)", tensor["spec"] or "")
         if bits and len(tensor["shape"]) > 1:
-            found[tensor["name"]] = (int(bits[1]), tensor["bytes"], int(np.prod(tensor["shape"])))
+            assert tensor["spec"].endswith(":channel")
+            codes = tensor["bytes"] - 4 * tensor["shape"][0]  # less a float32 scale for each channel
+            found[tensor["name"]] = (int(bits[1]), codes, int(np.prod(tensor["shape"])))
     return found
 
 
@@ -76,45 +78,46 @@ def test_learned_widths_are_about_as_good_as_one_for_all(uniform, learned):
     assert learned[1]["quantized"] >= learned[1]["float"] - 0.03
 
 
-def test_qonnx_has_the_same_widths_and_predictions(crumb, learned, data):
-    qonnx = pytest.importorskip("qonnx.core.modelwrapper")
-    onnx_exec = pytest.importorskip("qonnx.core.onnx_exec")
+def test_qonnx_has_the_same_widths_and_predictions(crumb, learned, data, tmp_path):
+    wrapper = pytest.importorskip("qonnx.core.modelwrapper").ModelWrapper
+    execute = pytest.importorskip("qonnx.core.onnx_exec").execute_onnx
     folder, report, _ = learned
-    model = qonnx.ModelWrapper(str(folder / "model.onnx"))
-    widths = set()
-    for node in model.graph.node:
-        if node.op_type in ("Quant", "IntQuant") and model.get_initializer(node.input[0]) is not None:
-            if model.get_initializer(node.input[0]).ndim > 1:
-                widths.add((node.input[0], float(np.squeeze(model.get_initializer(node.input[3])))))
-    assert sorted(width for _, width in widths) == sorted(layer["bits"] for layer in report["learned_bits"]["layers"])
     table = np.loadtxt(data / "digits.csv.gz", delimiter=",")
     held_out = np.arange(len(table)) % 5 == 4
     inputs, labels = table[held_out, :64].astype(np.float32).reshape(-1, 1, 8, 8), table[held_out, 64].astype(int)
-    name = model.graph.input[0].name
-    model.set_tensor_shape(name, list(inputs.shape))
-    scores = onnx_exec.execute_onnx(model, {name: inputs})[model.graph.output[0].name]
+    whole = tmp_path / "whole.onnx"
+    shape = "input=" + "x".join(map(str, inputs.shape))
+    crumb("export", folder / "model.crumb", "-o", whole, "--to", "qonnx", "--shape", shape)
+    for file in (folder / "model.onnx", whole):
+        model = wrapper(str(file))
+        constants = {node.input[0]: node for node in model.graph.node if node.op_type in ("Quant", "IntQuant")}
+        weights = [name for name in constants if getattr(model.get_initializer(name), "ndim", 0) > 1]
+        widths = sorted(int(np.squeeze(model.get_initializer(constants[name].input[3]))) for name in weights)
+        assert widths == sorted(layer["bits"] for layer in report["learned_bits"]["layers"])
+    scores = execute(model, {model.graph.input[0].name: inputs})[model.graph.output[0].name]
     assert np.mean(scores.argmax(1) == labels) == pytest.approx(report["quantized"], abs=1e-9)
 
 
 def test_bit_operations_are_those_of_crumb_cost(crumb, engine, tmp_path):
-    flags = ["--epochs", 3, "--float-epochs", 1, "--learned-bits", "0.2Mbops"]
+    flags = ["--epochs", 3, "--float-epochs", 1, "--learned-bits", "0.25Mbops"]
     report = report_of(crumb, tmp_path, "jets", *flags)
     bits = report["learned_bits"]
-    assert bits["unit"] == "bops" and bits["limit"] == 200000
+    assert bits["unit"] == "bops" and bits["limit"] == 250000
     for model in ("model.crumb", "model.onnx"):
         cost = json.loads(crumb("cost", tmp_path / model, "--json").stdout)
         # int2's three codes and the like count as what they are: never more than the width that was planned.
-        assert cost["dense"]["bops_qap"] <= bits["used"] <= 200000
+        assert cost["dense"]["bops_qap"] <= bits["used"] <= 250000
     printed = crumb("train", "jets", "-o", tmp_path, *flags).stdout
-    assert "of 200000 bops used" in printed and "given" in printed
+    assert "of 250000 bops used" in printed and "given" in printed
 
 
 def test_bits_per_weight_are_those_of_the_packed_file(crumb, engine, tmp_path):
     """An LSTM's weights, which every step of an unrolled layer takes, count once."""
     flags = ["--epochs", 1, "--float-epochs", 0, "--learned-bits", "3.4bpw:most=6"]
     bits = report_of(crumb, tmp_path, "ocr", *flags)["learned_bits"]
-    size, count = total(quantized_tensors(crumb, tmp_path))
-    assert bits["unit"] == "bpw" and bits["used"] == pytest.approx(size * 8 / count) and bits["used"] <= 3.4
+    tensors = quantized_tensors(crumb, tmp_path).values()
+    mean = sum(width * count for width, _, count in tensors) / total(dict(enumerate(tensors)))[1]
+    assert bits["unit"] == "bpw" and bits["used"] == pytest.approx(mean) and mean <= 3.4
 
 
 def contents(folder):
@@ -125,7 +128,7 @@ def contents(folder):
 
 
 def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(crumb, crumb_bin, engine, data, tmp_path):
-    flags = ["--float-epochs", 2, "--epochs", 15, "--learned-bits", "4.4bpw", "--prune", "0.3:layer:rewind"]
+    flags = ["--float-epochs", 2, "--epochs", 15, "--learned-bits", "5.2bpw", "--prune", "0.3:layer:rewind"]
     flags += ["--checkpoint-every", 5]
     crumb("train", "digits", "-o", tmp_path / "whole", *flags)
     for states in (25, 90):  # while widths are learned, and after

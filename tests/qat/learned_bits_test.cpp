@@ -44,6 +44,13 @@ std::pair<at::Tensor, at::Tensor> points() {
   return {x, (x.slice(1, 0, 4).sum(1) > 0).to(at::kLong) + (x.slice(1, 4, 8).sum(1) > 0).to(at::kLong)};
 }
 
+/// Small networks on one thread: with more they mostly wait for each other.
+struct OneThread {
+  OneThread() { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before); }
+  int before = at::get_num_threads();
+};
+
 /// Steps [from, to) of `all`.
 void train(Network& network, torch::optim::Optimizer& optimizer, int from, int to, int all) {
   torch::manual_seed(77);
@@ -122,7 +129,8 @@ TEST_CASE("learned bits: values and gradients are those of LibTorch's own operat
       // Values between the clip and the next step of the grid read as the clip: they do not move.
       const at::Tensor s = (clip.detach() / now.number->largest_value(now.range)).view({-1, 1});
       const double high = now.number->greatest_code(now.range), low = now.number->least_code(now.range);
-      const at::Tensor between = (latent > s * high).logical_and(latent / s <= high + 0.5)
+      const at::Tensor between = (latent > s * high)
+                                     .logical_and(latent / s <= high + 0.5)
                                      .logical_or((latent < s * low).logical_and(latent / s >= low - 0.5));
       const double power = std::exp2(quantizer.width() - 1);
       const double k = -std::numbers::ln2 * power / now.number->largest_value(now.range);
@@ -130,7 +138,8 @@ TEST_CASE("learned bits: values and gradients are those of LibTorch's own operat
       const at::Tensor moved = at::where(between, (made.detach() - latent) * k * g, 0.0);
       expected -= moved.sum().item<double>();
       if (now.range == crumb::Range::kFull) {
-        expected += at::where(between.logical_and(latent > 0), s * std::numbers::ln2 * g, 0.0).sum().item<double>();
+        expected +=
+            at::where(between.logical_and(latent > 0), s * std::numbers::ln2 * g, 0.0).sum().item<double>();
       }
       CHECK(own["bits"].grad().item<double>() == doctest::Approx(expected).epsilon(1e-3));
     }
@@ -163,7 +172,8 @@ TEST_CASE("learned bits: with the codes held the gradient to the width is the fi
     CHECK(own["bits"].grad().item<double>() == doctest::Approx(expected).epsilon(1e-3));
     // The same loss against the clip: LSQ's rule times its factor, clipped values by finite differences.
     const double factor = 1 / std::sqrt(400.0 * (std::exp2(n - 1) - 1));
-    const double slope = (at::where(inside, error / (std::exp2(n - 1) - 1), w.sign()) * g).sum().item<double>();
+    const double slope =
+        (at::where(inside, error / (std::exp2(n - 1) - 1), w.sign()) * g).sum().item<double>();
     const at::Tensor near = w.abs() > 1.5;
     const at::Tensor band = near.logical_and((w.abs() / scale(n)).round() <= std::exp2(n - 1) - 1);
     const double moved =
@@ -175,7 +185,8 @@ TEST_CASE("learned bits: with the codes held the gradient to the width is the fi
 TEST_CASE("learned bits: codes have the learned width, and a fixed width keeps the clip") {
   torch::manual_seed(13);
   at::Tensor latent = torch::randn({5, 30});
-  for (const char* text : {"int4:channel", "int4:tensor", "int6:channel:range=full", "int4:channel:scale=e8m0"}) {
+  for (const char* text :
+       {"int4:channel", "int4:tensor", "int6:channel:range=full", "int4:channel:scale=e8m0"}) {
     CAPTURE(text);
     BitsQuantizer quantizer(QuantSpec::parse(text), 2, 8);
     quantizer.start(latent);
@@ -192,7 +203,8 @@ TEST_CASE("learned bits: codes have the learned width, and a fixed width keeps t
       CHECK(at::equal(made.view({-1}), at::from_blob(values.data(), {150})));
       CHECK(at::equal(quantizer.named_parameters()["clip"].detach(), clip));
       const double least = width == 2 ? 1 : 2;
-      if (std::string(text).find("e8m0") == std::string::npos) CHECK(made.abs().max().item<double>() <= clip.max().item<double>() * (1 + 1e-5) * least);
+      if (std::string(text).find("e8m0") == std::string::npos)
+        CHECK(made.abs().max().item<double>() <= clip.max().item<double>() * (1 + 1e-5) * least);
     }
   }
 }
@@ -217,8 +229,10 @@ double mean_bits(const Graph& frozen) {
 }
 
 TEST_CASE("learned bits: the budget is kept, and what computes is what is frozen") {
+  const OneThread one;
   const std::string base = "weights: int4:channel\nactivations: uint4:tensor\n";
-  for (const std::string budget : {"3.5bpw", "2.9bpw:most=5", "6bpw:least=3", "450B", "30kbops", "0.05Mbops:least=3"}) {
+  for (const std::string budget :
+       {"3.5bpw", "2.9bpw:most=5", "6bpw:least=3", "450B", "30kbops", "0.05Mbops:least=3"}) {
     for (const char* more : {"", "prune: 0.5\n", "prune: \"0.5:layer:rewind\"\n", "biases: int32\n",
                              "rules: [{match: {name: fc1}, weights: e2m1}]\n"}) {
       CAPTURE(budget);
@@ -278,6 +292,7 @@ TEST_CASE("learned bits: what is counted is what crumb cost counts") {
 }
 
 TEST_CASE("learned bits: the layer that needs more gets more") {
+  const OneThread one;
   // y = first(x) + second(x): targets that the first layer has to hit exactly, and of the second a small multiple.
   struct Sum : torch::nn::Module {
     Sum() {
@@ -297,10 +312,11 @@ TEST_CASE("learned bits: the layer that needs more gets more") {
       net.coarse->weight.normal_();
     }
     const at::Tensor x = torch::randn({256, 16}), y = net.forward(x).detach();
-    Network network(crumb::models::capture(net, {x}, [&](const crumb::models::Tensors& in) {
-                      return crumb::models::Tensors{net.forward(in[0])};
-                    }),
-                    recipe_of("weights: int5:channel:search=mse\nlearned_bits: \"" + std::string(budget) + "\"\n"));
+    Network network(
+        crumb::models::capture(
+            net, {x},
+            [&](const crumb::models::Tensors& in) { return crumb::models::Tensors{net.forward(in[0])}; }),
+        recipe_of("weights: int5:channel:search=mse\nlearned_bits: \"" + std::string(budget) + "\"\n"));
     network.calibrate({{x}});
     torch::optim::AdamW optimizer(network.parameter_groups({.learning_rate = 1e-3}));
     for (int step = 0; step < 300; ++step) {
@@ -319,6 +335,7 @@ TEST_CASE("learned bits: the layer that needs more gets more") {
 }
 
 TEST_CASE("learned bits: widths and the multiplier are saved") {
+  const OneThread one;
   for (const int cut : {13, 40}) {
     torch::manual_seed(6);
     const auto [x, y] = points();
@@ -347,6 +364,7 @@ TEST_CASE("learned bits: widths and the multiplier are saved") {
 }
 
 TEST_CASE("learned bits: hooks keep a size too, and refuse what they cannot count") {
+  const OneThread one;
   torch::manual_seed(7);
   const auto [x, y] = points();
   torch::nn::Sequential net(torch::nn::Linear(8, 30), torch::nn::ReLU(), torch::nn::Linear(30, 3));
@@ -359,7 +377,8 @@ TEST_CASE("learned bits: hooks keep a size too, and refuse what they cannot coun
     optimizer.zero_grad();
     loss.backward();
     optimizer.step();
-    if (step == 3) CHECK_THROWS_WITH_AS(crumb::qat::freeze(hooks, *net, {x}), doctest::Contains("advance"), crumb::Error);
+    if (step == 3)
+      CHECK_THROWS_WITH_AS(crumb::qat::freeze(hooks, *net, {x}), doctest::Contains("advance"), crumb::Error);
   }
   CHECK(hooks.learned_bits()->used <= 3);
   const Graph frozen = crumb::qat::freeze(hooks, *net, {x});
@@ -375,14 +394,16 @@ TEST_CASE("learned bits: what cannot be is refused, and says why") {
   const Graph graph = captured(*net, x);
   const auto refused = [&](const std::string& yaml, const char* words) {
     CAPTURE(yaml);
-    CHECK_THROWS_WITH_AS(Network(graph, recipe_of(yaml + "activations: uint4:tensor\n")), doctest::Contains(words),
-                         crumb::Error);
+    CHECK_THROWS_WITH_AS(Network(graph, recipe_of(yaml + "activations: uint4:tensor\n")),
+                         doctest::Contains(words), crumb::Error);
   };
   refused("weights: int4:channel\nlearned_bits: 1.5bpw\n", "takes 2bpw");
   refused("weights: int4:channel\nlearned_bits: 100B\n", "takes 235B");
   refused("weights: int4:channel\nlearned_bits: 100bops\n", "bops");
   refused("weights: int4:channel\nlearned_bits: \"3bpw:least=4\"\n", "with 4 bits");
-  refused("weights: int4:channel\nlearned_bits: 3.8bpw\nrules: [{match: {name: [fc1, fc2]}, weights: int8}]\n", "given");
+  refused(
+      "weights: int4:channel\nlearned_bits: 3.8bpw\nrules: [{match: {name: [fc1, fc2]}, weights: int8}]\n",
+      "given");
   refused("weights: e2m1:channel\nlearned_bits: 3bpw\n", "int4:channel");
   refused("weights: int4:channel\nscales: statistics\nlearned_bits: 3bpw\n", "no weight");
   refused("weights: int4:channel\nrules: [{match: {name: fc2}, learned_bits: true}]\n", "no budget");

@@ -172,8 +172,8 @@ class Ruling {
     if (rule.accumulator && adds_up) constant.accumulator = *rule.accumulator;
     if (rule.scales) constant.scales = *rule.scales;
     if (rule.prune && adds_up) constant.prune = *rule.prune;
-    if (rule.learned_bits) constant.learned_bits = *rule.learned_bits;
-    return rule.scales || rule.learned_bits || ((rule.accumulator || rule.prune) && adds_up);
+    if (rule.learned_bits && adds_up) constant.learned_bits = *rule.learned_bits;
+    return rule.scales || ((rule.accumulator || rule.prune || rule.learned_bits) && adds_up);
   }
 
   static bool reaches(const Rule& rule, const RuledConstant& constant, bool in_full) {

@@ -433,20 +433,22 @@ rules:
   CHECK(text("1.5 gBOPs") == "1500000000bops");
   CHECK(text("7bops") == "7bops");
   CHECK(text("none") == "none");
-  for (const char* yaml :
-       {"weights: int4\nlearned_bits: 3bpw", "weights: int4\nrules: [{match: {name: a}, learned_bits: true}]"}) {
+  for (const char* yaml : {"weights: int4\nlearned_bits: 3bpw",
+                           "weights: int4\nrules: [{match: {name: a}, learned_bits: true}]"}) {
     CHECK_THROWS_WITH_AS(crumb::refuse_training_fields(parse_recipe(yaml, "mine.yaml")),
                          doctest::Contains("learned_bits"), crumb::Error);
   }
-  for (const char* bad : {"", "3", "bpw", "0bpw", "-1bpw", "bops", "0bops", "1e9bops", "3.5.5kbops", "99999999Gbops0",
-                          "99999999999Gbops", "xkbops", "3bpw:least", "3bpw:least=1", "3bpw:most=9", "3bpw:mots=4",
-                          "3bpw:least=5:most=4", "3bpw:least=3:least=3", "3bpw:"}) {
+  for (const char* bad :
+       {"", "3", "bpw", "0bpw", "-1bpw", "bops", "0bops", "1e9bops", "3.5.5kbops", "99999999Gbops0",
+        "99999999999Gbops", "xkbops", "3bpw:least", "3bpw:least=1", "3bpw:most=9", "3bpw:mots=4",
+        "3bpw:least=5:most=4", "3bpw:least=3:least=3", "3bpw:"}) {
     CAPTURE(std::string(bad));
     const std::string message = refusal("weights: int4\nlearned_bits: \"" + std::string(bad) + "\"");
     CHECK(says(message, {"line 2", "learned_bits"}));
   }
   CHECK(says(refusal("weights: int4\nlearned_bits: 3bpw:mots=4"), {"'mots=4'", "'most=8'"}));
-  CHECK(says(refusal("weights: int4\nlearned_bits: {budget: 3bpw, least: 6, most: 4}"), {"least=6", "most=4"}));
+  CHECK(
+      says(refusal("weights: int4\nlearned_bits: {budget: 3bpw, least: 6, most: 4}"), {"least=6", "most=4"}));
   CHECK(says(refusal("weights: int4\nlearned_bits: {least: 3}"), {"budget", "3.5bpw"}));
   CHECK(says(refusal("weights: int4\nlearned_bits: {budget: 3bpw:least=3}"), {"3bpw:least=3"}));
   CHECK(says(refusal(with_rule("{match: {name: a}, learned_bits: 3bpw}")), {"line 3", "true or false"}));
@@ -653,7 +655,8 @@ TEST_CASE("recipe: every field has a line of help; the flags are those of the ta
   }
   for (const auto& field : crumb::fields_of<crumb::BitBudget>()) {
     const std::string budget = field.key == "budget" ? "" : "budget: 3bpw, ", value(field.example);
-    CHECK(refusal("weights: int4\nlearned_bits: {" + budget + std::string(field.key) + ": " + value + "}") == "");
+    CHECK(refusal("weights: int4\nlearned_bits: {" + budget + std::string(field.key) + ": " + value + "}") ==
+          "");
   }
   for (const auto& field : crumb::fields_of<Rule::Match>()) {
     if (field.kind == crumb::FieldKind::kNotYet) continue;

@@ -103,7 +103,9 @@ rules:
 
 TEST_CASE("plan: whose width is learned") {
   const Graph graph = residual().done();
-  const auto learned = [&](const QuantPlan& plan, const char* name) { return constant_of(plan, name)->learned_bits; };
+  const auto learned = [&](const QuantPlan& plan, const char* name) {
+    return constant_of(plan, name)->learned_bits;
+  };
   const QuantPlan plan = plan_quantizers(graph, recipe(R"(learned_bits: 3bpw
 rules:
   - {match: {name: stem}, weights: int8}
