@@ -171,7 +171,8 @@ void BitsLearner::fix() {
     for (std::size_t i = 0; i < member.costs.size(); ++i) {
       const double bits = budget_.least + static_cast<double>(i);
       const double below = member.quantizer ? member.quantizer->real_bits() - bits : 0;
-      options.push_back({.cost = member.costs[i], .loss = std::max(member.slope(), 1.0) * std::pow(kGain, below)});
+      options.push_back(
+          {.cost = member.costs[i], .loss = std::max(member.slope(), 1.0) * std::pow(kGain, below)});
     }
     items.push_back(std::move(options));
   }

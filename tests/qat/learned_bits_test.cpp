@@ -291,6 +291,21 @@ TEST_CASE("learned bits: what is counted is what crumb cost counts") {
   CHECK(network.learned_bits()->used == doctest::Approx(cost.dense.bops_qap).epsilon(1e-12));
 }
 
+TEST_CASE("learned bits: bits that cost nothing are taken") {
+  // Rows of one weight take a byte each, whatever their width.
+  torch::nn::Sequential net(torch::nn::Linear(1, 8), torch::nn::ReLU(), torch::nn::Linear(8, 1));
+  const OneThread one;
+  for (const auto& [budget, wide] : {std::pair("16B", 8), std::pair("10B", 2)}) {
+    auto hooks = crumb::qat::attach(
+        *net, recipe_of("weights: int4:channel\nlearned_bits: " + std::string(budget) + "\n"));
+    hooks.advance(1);
+    const auto report = hooks.learned_bits().value();
+    CHECK(report.used == (wide == 8 ? 16 : 10));
+    CHECK(report.layers[0].bits == 8);
+    CHECK(report.layers[1].bits == wide);
+  }
+}
+
 TEST_CASE("learned bits: the layer that needs more gets more") {
   const OneThread one;
   // y = first(x) + second(x): targets that the first layer has to hit exactly, and of the second a small multiple.
