@@ -30,6 +30,7 @@ void print_fields() {
   add_rows<Recipe>("", rows);
   add_rows<AccumulatorGoal>("accumulator: ", rows);
   add_rows<PruneGoal>("prune: ", rows);
+  add_rows<BitBudget>("learned_bits: ", rows);
   add_rows<Rule>("rules: ", rows);
   add_rows<Rule::Match>("rules: match: ", rows);
   print_table(rows);

@@ -18,7 +18,8 @@ constexpr std::pair<std::string_view, std::string RecipeFlags::*> kGraphFlags[] 
 constexpr std::pair<std::string_view, std::string RecipeFlags::*> kTrainingFlags[] = {
     {"accumulator", &RecipeFlags::accumulator},
     {"scales", &RecipeFlags::scales},
-    {"prune", &RecipeFlags::prune}};
+    {"prune", &RecipeFlags::prune},
+    {"learned_bits", &RecipeFlags::learned_bits}};
 
 /// An empty value would pass for a flag that was not given.
 std::string not_empty(const std::string& value) {

@@ -13,7 +13,7 @@ namespace crumb::cli {
 struct RecipeFlags {
   std::string scheme, recipe, weights, embeddings, zstd;
   std::string activations, inputs, biases, batch_norm, average_pools;  ///< of a graph
-  std::string accumulator, scales, prune;                              ///< of training
+  std::string accumulator, scales, prune, learned_bits;                ///< of training
   std::vector<std::string> include, exclude, set;
 
   /// Whether --scheme, --weights or --recipe says how weights are quantized.

@@ -18,6 +18,7 @@
 #include "cli/train_run.h"
 #include "cli/train_sweep.h"
 #include "cli/train_table.h"
+#include "cli/train_widths.h"
 #include "cli/verb.h"
 #include "formats/io/output_file.h"
 #include "formats/io/text.h"
@@ -146,6 +147,7 @@ void print_report(const Json& report, const fs::path& folder) {
     std::cout << "miniature of " << report.at("miniature_of").get<std::string>() << "\n";
   }
   if (!report.at("accumulator").empty()) print_accumulators(report.at("accumulator"));
+  if (report.contains("learned_bits")) print_widths(report.at("learned_bits"));
   if (report.contains("pruning")) print_pruning(report.at("pruning"));
   std::cout << "written: " << folder.string()
             << "/{model.crumb, model.onnx, float.safetensors, log.jsonl, report.json}\n";

@@ -4,6 +4,7 @@
 
 #include "cli/open_engine.h"
 #include "cli/train_pruning.h"
+#include "cli/train_widths.h"
 #include "export/write.h"
 #include "formats/io/mapped_file.h"
 #include "formats/io/output_file.h"
@@ -194,6 +195,7 @@ Json train_into(const TrainRun& run) {
   const graph::Graph written = graph::read_crumb_graph(packed);
   report["accumulator"] = accumulator_json(checked(written, packed));
   (void)checked(graph::read_onnx(onnx), onnx);
+  if (outcome.widths) report["learned_bits"] = widths_json(*outcome.widths);
   if (outcome.pruned) report["pruning"] = pruning_json(written, *outcome.pruned);
   report["seconds"] = now_seconds() - start;
   write_text(run.folder / kReportFile, report.dump(2) + "\n");

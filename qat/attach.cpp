@@ -66,6 +66,7 @@ struct Hooks::State {
   std::shared_ptr<torch::nn::Module> quantizers = std::make_shared<torch::nn::Module>("quantizers");
   std::vector<HookedWeight> weights;
   std::shared_ptr<Pruner> pruner = std::make_shared<Pruner>();
+  std::shared_ptr<BitsLearner> bits;  ///< null: no width is learned
 
   at::Tensor masked(const HookedWeight& weight) const {
     return pruner->masked(weight.slot.name, weight.slot.latent);
@@ -100,8 +101,12 @@ void Hooks::State::add(const WeightSlot& slot, const graph::PlannedConstant& pla
       weight.constrained = quantizer.get();
       weight.quantizer = std::move(quantizer);
     } else {
-      weight.quantizer = make_weight_quantizer(*planned.spec, planned.scales, slot.name);
+      if (bits) weight.quantizer = bits->quantizer_for(planned);
+      if (!weight.quantizer)
+        weight.quantizer = make_weight_quantizer(*planned.spec, planned.scales, slot.name);
     }
+    if (bits && weight.quantizer)
+      bits->add(slot.name, *planned.spec, rows(weight).sizes().vec(), weight.quantizer, 0);
     if (weight.quantizer) {
       std::string key = slot.name;
       std::ranges::replace(key, '.', '_');
@@ -138,6 +143,13 @@ Hooks::Hooks(torch::nn::Module& module, const Recipe& recipe, const NetworkOptio
     if (slot.op != "Gather" && (layers.empty() || layers.back() != slot.layer)) layers.push_back(slot.layer);
   }
   std::vector<std::string> faults;
+  state_->bits = make_bits_learner(recipe, plan);
+  if (recipe.learned_bits && recipe.learned_bits->bops > 0) {
+    throw Error("learned_bits: " + to_string(recipe.learned_bits) +
+                " counts bit operations, which a module's weights alone do not tell: give bits per weight or "
+                "bytes, or "
+                "capture the module and train it as qat::Network");
+  }
   for (const WeightSlot& slot : slots) {
     const auto planned = std::ranges::find(plan.constants, slot.name, &graph::PlannedConstant::value);
     if (planned == plan.constants.end() || (!planned->spec && !planned->prune)) continue;
@@ -146,6 +158,10 @@ Hooks::Hooks(torch::nn::Module& module, const Recipe& recipe, const NetworkOptio
   }
   throw_if_any(faults);
   if (!state_->pruner->empty()) state_->quantizers->register_module("pruning", state_->pruner);
+  if (state_->bits) {
+    state_->bits->start();
+    state_->quantizers->register_module("learned_bits", state_->bits);
+  }
   start();
 }
 
@@ -181,6 +197,16 @@ Step Hooks::step() {
 
 void Hooks::prune(double progress) { state_->pruner->prune(progress); }
 
+void Hooks::advance(double progress) {
+  state_->pruner->prune(progress);
+  if (state_->bits) state_->bits->advance(progress);
+}
+
+std::optional<LearnedBits> Hooks::learned_bits() const {
+  if (!state_->bits) return std::nullopt;
+  return state_->bits->report();
+}
+
 std::vector<PrunedLayer> Hooks::pruned() const { return state_->pruner->layers(); }
 
 at::Tensor Hooks::penalty() const {
@@ -188,7 +214,9 @@ at::Tensor Hooks::penalty() const {
   for (const HookedWeight& weight : state_->weights) {
     if (weight.constrained) sum = sum + weight.constrained->penalty();
   }
-  return sum * state_->options.penalty_weight;
+  sum = sum * state_->options.penalty_weight;
+  const at::Tensor price = state_->bits ? state_->bits->penalty() : at::Tensor();
+  return price.defined() ? sum + price : sum;
 }
 
 std::vector<torch::optim::OptimizerParamGroup> Hooks::parameter_groups(const Rates& rates) const {
@@ -206,7 +234,10 @@ std::vector<torch::optim::OptimizerParamGroup> Hooks::parameter_groups(const Rat
     if (is_in(scales, parameter)) continue;
     (is_in(latents, parameter) ? weights : others).push_back(parameter);
   }
-  return grouped(std::move(weights), std::move(others), std::move(scales), rates);
+  const std::vector<at::Tensor> bits =
+      state_->bits ? state_->bits->parameters_of_bits() : std::vector<at::Tensor>();
+  std::erase_if(scales, [&](const at::Tensor& one) { return is_in(bits, one); });
+  return grouped(std::move(weights), std::move(others), std::move(scales), rates, bits);
 }
 
 std::vector<at::Tensor> Hooks::parameters() const {
@@ -230,6 +261,12 @@ std::vector<LayerAccumulator> Hooks::accumulators() const {
 
 Graph Hooks::freeze(const models::Tensors& example, const models::Forward& forward,
                     const models::CaptureOptions& options) {
+  if (state_->bits && !state_->bits->is_fixed()) {
+    throw Error(
+        "widths are still being learned, and may be over their budget: advance(progress) fixes them when "
+        "half "
+        "of the training is done");
+  }
   const torch::NoGradGuard no_gradients;
   for (const HookedWeight& weight : state_->weights) weight.slot.put(weight.slot.latent);
   // As cells, the weights of recurrent layers stand in the graph as they are.

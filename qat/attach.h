@@ -3,7 +3,7 @@
 //   auto qat = qat::attach(*model, Recipe::load("w4a4_acc12.yaml"));
 //   torch::optim::AdamW optimizer(qat.parameter_groups({.learning_rate = 1e-3, .weight_decay = 1e-4}));
 //   for (auto& batch : *loader) {
-//     qat.prune(share_of_training_done);          // where the recipe says `prune`
+//     qat.advance(share_of_training_done);        // where the recipe says `prune` or `learned_bits`
 //     auto step = qat.step();                     // inside this scope weights read as quantized
 //     auto loss = criterion(model->forward(batch.data), batch.target) + qat.penalty();
 //     optimizer.zero_grad();
@@ -24,6 +24,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,9 +63,11 @@ class Hooks {
   /// Starts the quantizers' parameters from the weights of now, as attach() does: after loading a float checkpoint.
   void start();
 
-  /// As Network::prune(): before every step.
+  /// As Network's: before every step.
+  void advance(double progress);
   void prune(double progress);
   std::vector<PrunedLayer> pruned() const;
+  std::optional<LearnedBits> learned_bits() const;
 
   at::Tensor penalty() const;
   std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Rates& rates) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "formats/io/text.h"
 #include "models/graph/accumulator/check.h"
@@ -16,6 +17,7 @@
 #include "models/torch/execute/ops/straight_through.h"
 #include "models/torch/fake_quantize.h"
 #include "qat/activation_quantizer.h"
+#include "qat/bit_costs.h"
 #include "qat/certify.h"
 #include "qat/derived_constants.h"
 #include "qat/layers.h"
@@ -108,6 +110,7 @@ struct Network::State {
       groups;  ///< by scale group of edges that have a scale of their own
   std::vector<QuantizedWeight> weights;
   std::shared_ptr<Pruner> pruner = std::make_shared<Pruner>();
+  std::shared_ptr<BitsLearner> bits;  ///< null: no width is learned
   bool is_calibrated = false;
   ActiveQuantizers active;
   bool is_float = false;  ///< for this pass, no quantizer works
@@ -136,6 +139,8 @@ struct Network::State {
     return masked(weight.value).permute(weight.to_rows).contiguous();
   }
   void start_weight(QuantizedWeight& weight);
+  void add_bits();
+  bool learns_bits() const { return bits && !bits->is_fixed(); }
   BiasOfNow bias_of(const QuantizedWeight& weight, const at::Tensor& rows) const;
   void set_bias(const QuantizedWeight& weight, const at::Tensor& rows) const;
   torch_ops::Plan::Constants float_constants(bool as_frozen) const;
@@ -239,7 +244,9 @@ void Network::State::add_weight(const graph::PlannedConstant& constant, const La
       weight.constrained = quantizer.get();
       weight.quantizer = std::move(quantizer);
     } else {
-      weight.quantizer = make_weight_quantizer(*constant.spec, constant.scales, constant.value);
+      if (bits) weight.quantizer = bits->quantizer_for(constant);
+      if (!weight.quantizer)
+        weight.quantizer = make_weight_quantizer(*constant.spec, constant.scales, constant.value);
     }
     quantizers->register_module(child_name(constant.value), weight.quantizer);
     at::Tensor rows = rows_of(weight).detach().clone();
@@ -262,6 +269,25 @@ void Network::State::add_weights() {
   }
   throw_if_any(faults);
   if (!pruner->empty()) quantizers->register_module("pruning", pruner);
+}
+
+/// What each weight costs at each width.
+void Network::State::add_bits() {
+  if (!bits) return;
+  BopsByWeight bops;
+  if (bits->budget().bops > 0) {
+    std::set<std::string> names;
+    for (const QuantizedWeight& weight : weights) names.insert(weight.value);
+    bops = bops_by_weight(module->graph(), names);
+  }
+  for (const QuantizedWeight& weight : weights) {
+    const auto constant = std::ranges::find(plan.constants, weight.value, &graph::PlannedConstant::value);
+    bits->add(weight.value, *constant->spec, rows_of(weight).sizes().vec(), weight.quantizer,
+              bops.per_bit[weight.value]);
+  }
+  bits->add_cost(bops.rest);
+  bits->start();
+  quantizers->register_module("learned_bits", bits);
 }
 
 /// As graph::quantize_bias computes it when the graph is frozen.
@@ -393,8 +419,10 @@ Network::Network(Graph graph, const Recipe& recipe, const NetworkOptions& option
   adopt(*this, *state.module);
   if (state.derived->module()) adopt(*this, *state.derived->module());
   state.quantizers = std::make_shared<torch::nn::Module>("quantizers");
+  state.bits = make_bits_learner(recipe, state.plan);
   state.add_edges();
   state.add_weights();
+  state.add_bits();
   register_module("quantizers", state.quantizers);
 }
 
@@ -494,7 +522,16 @@ at::Tensor Network::penalty() const {
   for (const QuantizedWeight& weight : state_->weights) {
     if (weight.constrained) sum = sum + weight.constrained->penalty();
   }
-  return sum * state_->options.penalty_weight;
+  sum = sum * state_->options.penalty_weight;
+  const at::Tensor price = state_->bits ? state_->bits->penalty() : at::Tensor();
+  return price.defined() ? sum + price : sum;
+}
+
+void Network::advance(double progress) {
+  if (!state_->is_calibrated)
+    throw Error("training begins with calibrated quantizers: calibrate the network first");
+  state_->pruner->prune(progress);
+  if (state_->bits) state_->bits->advance(progress);
 }
 
 void Network::prune(double progress) {
@@ -505,6 +542,11 @@ void Network::prune(double progress) {
 
 std::vector<PrunedLayer> Network::pruned() const { return state_->pruner->layers(); }
 
+std::optional<LearnedBits> Network::learned_bits() const {
+  if (!state_->bits) return std::nullopt;
+  return state_->bits->report();
+}
+
 std::vector<torch::optim::OptimizerParamGroup> Network::parameter_groups(const Rates& rates) const {
   std::vector<at::Tensor> decayed, others;
   for (const auto& parameter : named_parameters()) {
@@ -514,13 +556,25 @@ std::vector<torch::optim::OptimizerParamGroup> Network::parameter_groups(const R
                            std::ranges::any_of(state_->pruner->names(), is_it);
     (is_weight ? decayed : others).push_back(parameter.value());
   }
-  return grouped(std::move(decayed), std::move(others), state_->quantizers->parameters(), rates);
+  std::vector<at::Tensor> scales = state_->quantizers->parameters();
+  const std::vector<at::Tensor> bits =
+      state_->bits ? state_->bits->parameters_of_bits() : std::vector<at::Tensor>();
+  std::erase_if(scales, [&](const at::Tensor& one) {
+    return std::ranges::any_of(bits, [&](const at::Tensor& other) { return other.is_same(one); });
+  });
+  return grouped(std::move(decayed), std::move(others), std::move(scales), rates, bits);
 }
 
 Graph Network::freeze() {
   State& state = *state_;
   if (!state.is_calibrated)
     throw Error("the ranges of activations are not known: calibrate the network first");
+  if (state.learns_bits()) {
+    throw Error(
+        "widths are still being learned, and may be over their budget: advance(progress) fixes them when "
+        "half "
+        "of the training is done");
+  }
   const torch::NoGradGuard no_gradients;
   state.begin_pass();
   Graph graph = state.graph_of_now();
@@ -539,7 +593,8 @@ Graph Network::freeze() {
 std::vector<LayerAccumulator> Network::accumulators() {
   State& state = *state_;
   const torch::NoGradGuard no_gradients;
-  const auto report = state.is_calibrated ? graph::check_accumulators(freeze()) : graph::AccumulatorReport{};
+  const bool can_freeze = state.is_calibrated && !state.learns_bits();
+  const auto report = can_freeze ? graph::check_accumulators(freeze()) : graph::AccumulatorReport{};
   std::vector<LayerAccumulator> found;
   for (QuantizedWeight& weight : state.weights) {
     if (!weight.layer) continue;

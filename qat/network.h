@@ -6,6 +6,7 @@
 //   network.calibrate({{x1}, {x2}});                                      // ranges of activations
 //   torch::optim::AdamW optimizer(network.parameter_groups({.learning_rate = 1e-3, .weight_decay = 1e-4}));
 //   for (...) {
+//     network.advance(share_of_training_done);                            // where the recipe prunes or learns widths
 //     auto loss = cross_entropy(network.forward(x), y) + network.penalty();
 //     optimizer.zero_grad(); loss.backward(); optimizer.step();
 //   }
@@ -25,10 +26,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/graph/graph.h"
+#include "qat/learned_bits.h"
 #include "qat/parameter_groups.h"
 #include "qat/pruner.h"
 #include "quant/recipe/recipe.h"
@@ -89,21 +92,29 @@ class Network : public torch::nn::Module {
   /// one after another, each behind those before it as they are then. Throws Error where there are no samples.
   void reestimate_batch_norm(const std::vector<std::vector<at::Tensor>>& batches);
 
-  /// The regulariser of all constrained layers, lambda included; 0 where there is none.
+  /// What is added to the loss: the regulariser of all constrained layers, lambda included, and the price of learned
+  /// widths; 0 where there is none of them.
   at::Tensor penalty() const;
 
-  /// Prunes as the recipe's goals say, as far as is due when this share of the training is done (0 to 1): before every
+  /// Before every step, after calibrate(), with the share of the training that is done (0 to 1): prunes, and holds
+  /// learned widths to their budget, as the recipe says. From the middle on widths are fixed, and within it.
+  void advance(double progress);
+
+  /// advance() for pruning alone: as the recipe's goals say, as far as is due when this share of the training is done (0 to 1): before every
   /// step, after calibrate(). Weights behind the masks read as zeros.
   void prune(double progress);
 
   /// Of the weights that have a goal.
   std::vector<PrunedLayer> pruned() const;
 
-  /// Weights (with decay), then norms, scales and biases without.
+  /// Of all quantized weights, where the recipe has `learned_bits`.
+  std::optional<LearnedBits> learned_bits() const;
+
+  /// Weights (with decay), then norms and biases, scales, and learned widths without.
   std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Rates& rates) const;
 
   /// The graph with a QuantizedTensor for every quantized weight, quantizers on its edges, accumulator certificates on
-  /// its nodes: what the last forward pass in eval mode computed with.
+  /// its nodes: what the last forward pass in eval mode computed with. Throws Error while widths are learned.
   graph::Graph freeze();
 
   std::vector<LayerAccumulator> accumulators();

@@ -57,6 +57,7 @@ class PruneGroup : public torch::nn::Module {
       member.rewound.push_back({latent, register_buffer("first" + number, latent.detach().clone())});
       if (quantizer) {
         for (const auto& own : quantizer->named_parameters()) {
+          if (!quantizer->rewinds(own.key())) continue;
           member.rewound.push_back({own.value(), register_buffer("first" + number + "_" + own.key(),
                                                                  own.value().detach().clone())});
         }

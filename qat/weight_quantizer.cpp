@@ -7,34 +7,11 @@
 #include "formats/io/text.h"
 #include "models/torch/fake_quantize.h"
 #include "qat/scales.h"
-#include "quant/given_scales.h"
+#include "qat/weight_codes.h"
 #include "quant/quantizer.h"
 
 namespace crumb::qat {
 namespace {
-
-std::vector<std::uint64_t> shape_of(const at::Tensor& x) { return {x.sizes().begin(), x.sizes().end()}; }
-
-at::Tensor plain(const at::Tensor& x) { return x.detach().to(at::kCPU, at::kFloat).contiguous(); }
-
-std::span<const float> span_of(const at::Tensor& x) {
-  return {x.const_data_ptr<float>(), static_cast<std::size_t>(x.numel())};
-}
-
-QuantizedTensor codes_under(const QuantSpec& spec, const at::Tensor& values, const at::Tensor& scales) {
-  const at::Tensor x = plain(values), s = plain(scales);
-  return quantize_with_scales(spec, span_of(x), shape_of(x), {.scales = span_of(s)}, at::get_num_threads());
-}
-
-/// Registers a parameter, or sets the one that is there: optimizers keep its handle.
-void set_parameter(torch::nn::Module& owner, const char* name, at::Tensor& parameter,
-                   const at::Tensor& values) {
-  if (parameter.defined()) {
-    parameter.copy_(values);
-  } else {
-    parameter = owner.register_parameter(name, values.clone());
-  }
-}
 
 class StatisticsQuantizer : public WeightQuantizer {
  public:

@@ -7,6 +7,7 @@
 //                elastic quantizer (arXiv:2502.02631), on binary its elastic one
 //   weight_norm  the spec's grid on g w / ||w||_2, g and the scale learned in log2 (Salimans & Kingma, 1602.07868)
 //   mean         BitNet b1.58 (arXiv:2402.17764): scale = mean |w|, a statistic
+//   (learned widths: qat/bits_quantizer.h)
 //   A2Q, A2Q+    qat/a2q.h: weights, norms and scales are three parameters
 //
 // Weights come with the output channels on axis 0, as quant/ has them.
@@ -47,6 +48,9 @@ class WeightQuantizer : public torch::nn::Module {
 
   /// Of accumulators; an undefined tensor where there is none.
   virtual at::Tensor penalty() const { return {}; }
+
+  /// Whether pruning that rewinds puts this parameter back.
+  virtual bool rewinds(const std::string&) const { return true; }
 
  protected:
   at::Tensor kept_;  ///< undefined: all are

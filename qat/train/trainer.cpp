@@ -56,6 +56,16 @@ std::unique_ptr<torch::optim::AdamW> float_optimizer(torch::nn::Module& module, 
   return std::make_unique<torch::optim::AdamW>(groups, torch::optim::AdamWOptions(pace.rate));
 }
 
+LearnedWidths widths_of(const LearnedBits& bits) {
+  LearnedWidths widths{
+      .budget = bits.budget, .unit = bits.unit, .limit = bits.limit, .used = bits.used, .layers = {}};
+  for (const LayerBits& layer : bits.layers) {
+    widths.layers.push_back(
+        {.name = layer.name, .weights = layer.weights, .bits = layer.bits, .learned = layer.learned});
+  }
+  return widths;
+}
+
 class Run {
  public:
   Run(const TrainRequest& request, const TrainHooks& hooks)
@@ -146,16 +156,17 @@ class Run {
                           .module = network.get(),
                           .forward = [&](const at::Tensor& x) { return network->forward(x); },
                           .penalty = [&] { return network->penalty(); },
-                          .before_step = [&](double progress) { network->prune(progress); },
+                          .before_step = [&](double progress) { network->advance(progress); },
                           .optimizer = &optimizer,
                           .rates = rates};
     learn(learner, network.get());
-    network->prune(1);
+    network->advance(1);
     outcome_.quantized_metric = score_of(task_, learner);
     network->eval();
     outcome_.quantized = network->freeze();
     for (const LayerAccumulator& layer : network->accumulators()) outcome_.repaired += layer.repaired;
     outcome_.pruned = pruned_share(network->pruned());
+    if (const auto bits = network->learned_bits()) outcome_.widths = widths_of(*bits);
     measure_wrapped();
   }
 

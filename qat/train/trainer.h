@@ -76,6 +76,22 @@ struct WrappedMetric {
   double metric = 0;
 };
 
+/// The width of one quantized weight.
+struct LayerWidth {
+  std::string name;
+  std::int64_t weights = 0;
+  int bits = 0;
+  std::optional<double> learned;  ///< as a real number, before it was fixed; none where the width was given
+};
+
+/// What training made of a budget for widths.
+struct LearnedWidths {
+  std::string budget;  ///< as the recipe has it
+  std::string unit;    ///< "bpw", "bytes" or "bops"
+  double limit = 0, used = 0;
+  std::vector<LayerWidth> layers;
+};
+
 struct TrainOutcome {
   std::string metric;  ///< "accuracy", "psnr", "character accuracy", "mse" (less is better)
   double float_metric = 0, quantized_metric = 0;
@@ -86,6 +102,7 @@ struct TrainOutcome {
   std::vector<std::pair<std::string, graph::Tensor>> float_weights;  ///< by name
   std::vector<EpochLine> log;
   std::vector<WrappedMetric> wrapped;
+  std::optional<LearnedWidths> widths;  ///< where they are learned
   std::optional<double> pruned;  ///< share of the elements of weights that have a goal; none where none has
   std::int64_t repaired = 0;     ///< steps that the exact bound took in the last epoch's passes
 };

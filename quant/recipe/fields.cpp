@@ -159,6 +159,13 @@ const Field<Recipe> kRecipeFields[] = {
       "0.8:global", "--prune"},
      [](Recipe& recipe, const Values& values) { recipe.prune = parse_prune(values[0]); },
      [](const Recipe& recipe) { return recipe.prune ? Values{to_string(recipe.prune)} : Values{}; }},
+    {{"learned_bits", FieldKind::kBitBudget, "BUDGET[:least=N][:most=N] or none",
+      "For training: widths of weights are learned within BUDGET: bits per weight, bytes, or bit operations",
+      "3.5bpw", "--learned-bits"},
+     [](Recipe& recipe, const Values& values) { recipe.learned_bits = parse_learned_bits(values[0]); },
+     [](const Recipe& recipe) {
+       return recipe.learned_bits ? Values{to_string(recipe.learned_bits)} : Values{};
+     }},
     {{"stages", FieldKind::kNotYet, "", "methods beyond rounding come with graphs"}},
 };
 
@@ -201,6 +208,13 @@ const Field<Rule> kRuleFields[] = {
       ""},
      [](Rule& rule, const Values& values) { rule.prune.emplace(parse_prune(values[0])); },
      [](const Rule& rule) { return rule.prune ? Values{to_string(*rule.prune)} : Values{}; }},
+    {{"learned_bits", FieldKind::kScalar, "true or false",
+      "For training: whether widths of the weights that match are learned (false where a rule gives weights)",
+      "true", ""},
+     [](Rule& rule, const Values& values) { rule.learned_bits = parse_bool(values[0]); },
+     [](const Rule& rule) {
+       return rule.learned_bits ? Values{*rule.learned_bits ? "true" : "false"} : Values{};
+     }},
 };
 
 const Field<AccumulatorGoal> kGoalFields[] = {
@@ -237,6 +251,25 @@ const Field<PruneGoal> kPruneFields[] = {
       "With global: the least share of each layer's weights that stays (0)", "0.02", ""},
      [](PruneGoal& goal, const Values& values) { goal.floor = parse_prune_floor(values[0]); },
      [](const PruneGoal& goal) { return goal.floor > 0 ? Values{share_text(goal.floor)} : Values{}; }},
+};
+
+const Field<BitBudget> kBitBudgetFields[] = {
+    {{"budget", FieldKind::kScalar, "BPWbpw, SIZE or NUMBERbops",
+      "What all quantized weights together may cost: bits per weight, bytes, or bit operations of a sample",
+      "3.5bpw", "", true},
+     [](BitBudget& budget, const Values& values) {
+       const BitBudget found = parse_bit_budget(values[0]);
+       budget.bits_per_weight = found.bits_per_weight;
+       budget.bytes = found.bytes;
+       budget.bops = found.bops;
+     },
+     [](const BitBudget& budget) { return Values{budget_text(budget)}; }},
+    {{"least", FieldKind::kScalar, "2 to 8", "Bits that a weight has at least (2)", "3", ""},
+     [](BitBudget& budget, const Values& values) { budget.least = parse_learned_width(values[0]); },
+     [](const BitBudget& budget) { return Values{std::to_string(budget.least)}; }},
+    {{"most", FieldKind::kScalar, "2 to 8", "Bits that a weight has at most (8)", "6", ""},
+     [](BitBudget& budget, const Values& values) { budget.most = parse_learned_width(values[0]); },
+     [](const BitBudget& budget) { return Values{std::to_string(budget.most)}; }},
 };
 
 const Field<Rule::Match> kMatchFields[] = {
@@ -295,6 +328,10 @@ std::span<const Field<AccumulatorGoal>> fields_of<AccumulatorGoal>() {
 template <>
 std::span<const Field<PruneGoal>> fields_of<PruneGoal>() {
   return kPruneFields;
+}
+template <>
+std::span<const Field<BitBudget>> fields_of<BitBudget>() {
+  return kBitBudgetFields;
 }
 
 const Field<Recipe>& recipe_field(std::string_view key) {

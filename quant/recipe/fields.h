@@ -12,13 +12,14 @@
 namespace crumb {
 
 enum class FieldKind {
-  kScalar,  ///< one scalar
-  kList,    ///< a scalar, or a list of them
-  kMatch,   ///< the map of a rule's match
-  kGoal,    ///< one scalar, or a map of an accumulator's fields
-  kPrune,   ///< one scalar, or a map of a pruning goal's fields
-  kRules,   ///< a list of maps, a rule each
-  kNotYet,  ///< a key of the design that is not supported yet: refused
+  kScalar,     ///< one scalar
+  kList,       ///< a scalar, or a list of them
+  kMatch,      ///< the map of a rule's match
+  kGoal,       ///< one scalar, or a map of an accumulator's fields
+  kPrune,      ///< one scalar, or a map of a pruning goal's fields
+  kBitBudget,  ///< one scalar, or a map of a bit budget's fields
+  kRules,      ///< a list of maps, a rule each
+  kNotYet,     ///< a key of the design that is not supported yet: refused
 };
 
 struct FieldInfo {
@@ -31,10 +32,10 @@ struct FieldInfo {
   bool required = false;
 };
 
-/// A row for a field of T: Recipe, Rule, Rule::Match, AccumulatorGoal or PruneGoal.
+/// A row for a field of T: Recipe, Rule, Rule::Match, AccumulatorGoal, PruneGoal or BitBudget.
 template <class T>
 struct Field : FieldInfo {
-  /// Sets the field from its scalars (kScalar, kGoal, kPrune: exactly one). Throws Error(kUsage).
+  /// Sets the field from its scalars (kScalar, kGoal, kPrune, kBitBudget: exactly one). Throws Error(kUsage).
   void (*set)(T& owner, const std::vector<std::string>& values) = nullptr;
   /// The scalars that set() needs to give this value again; none where the field is left out.
   std::vector<std::string> (*print)(const T& owner) = nullptr;
@@ -52,6 +53,8 @@ template <>
 std::span<const Field<AccumulatorGoal>> fields_of<AccumulatorGoal>();
 template <>
 std::span<const Field<PruneGoal>> fields_of<PruneGoal>();
+template <>
+std::span<const Field<BitBudget>> fields_of<BitBudget>();
 
 /// The row of a recipe's field; the key must be one.
 const Field<Recipe>& recipe_field(std::string_view key);

@@ -97,6 +97,9 @@ class Reader {
     if (field.kind == FieldKind::kPrune && value.kind == YamlNode::Kind::kMap) {
       return read_goal<PruneGoal>(field, value, owner);
     }
+    if (field.kind == FieldKind::kBitBudget && value.kind == YamlNode::Kind::kMap) {
+      return read_goal<BitBudget>(field, value, owner);
+    }
     const bool list = field.kind == FieldKind::kList && value.kind == YamlNode::Kind::kList;
     std::vector<std::string> values;
     for (const YamlNode& item : list ? std::span(value.items) : std::span(&value, 1)) {
@@ -148,7 +151,7 @@ class Reader {
 
   void check_rule(size_t line, const std::map<std::string_view, size_t>& lines) const {
     const bool skips = lines.contains("skip");
-    for (const char* key : {"weights", "activations", "accumulator", "scales", "prune"}) {
+    for (const char* key : {"weights", "activations", "accumulator", "scales", "prune", "learned_bits"}) {
       const std::string word(key);
       if (skips && lines.contains(key)) {
         fail(line, "the rule has both '" + word + "' and 'skip'; expected one of them");
@@ -156,10 +159,10 @@ class Reader {
     }
     const auto given = [&](std::string_view key) { return lines.contains(key); };
     if (!skips && !given("weights") && !given("activations") && !given("accumulator") && !given("scales") &&
-        !given("prune")) {
+        !given("prune") && !given("learned_bits")) {
       fail(line,
-           "the rule has neither 'weights' nor 'activations', 'accumulator', 'scales', 'prune' nor 'skip: "
-           "true'");
+           "the rule has neither 'weights' nor 'activations', 'accumulator', 'scales', 'prune', "
+           "'learned_bits' nor 'skip: true'");
     }
   }
 

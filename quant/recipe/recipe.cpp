@@ -46,10 +46,12 @@ void refuse_training_fields(const Recipe& recipe) {
     if (!rule.is_for_training()) continue;
     found = rule.accumulator ? "a rule with accumulator: " + to_string(*rule.accumulator)
             : rule.prune     ? "a rule with prune: " + to_string(*rule.prune)
-                             : "a rule with scales: " + std::string(name_of(*rule.scales));
+            : rule.scales    ? "a rule with scales: " + std::string(name_of(*rule.scales))
+                             : "a rule with learned_bits";
     if (!rule.origin.empty()) found += " (" + rule.origin + ")";
   }
   if (recipe.prune) found = "prune: " + to_string(recipe.prune);
+  if (recipe.learned_bits) found = "learned_bits: " + to_string(recipe.learned_bits);
   if (recipe.accumulator) found = "accumulator: " + to_string(recipe.accumulator);
   if (found.empty()) return;
   throw usage_error("the recipe has " + found +

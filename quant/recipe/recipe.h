@@ -24,6 +24,7 @@
 //   accumulator: 16:a2q_plus        # the register of every layer between the first and the last, or none
 //   scales: learned                 # how scales of weights are found: learned, statistics, weight_norm, mean
 //   prune: 0.8:global               # weights that become zeros (quant/recipe/pruning.h), or none
+//   learned_bits: 3.5bpw            # widths that training finds (quant/recipe/learned_bits.h), or none
 //   rules:
 //     - {match: {op: Conv, depthwise: true}, accumulator: {bits: 16, method: a2q}, scales: statistics}
 //
@@ -45,6 +46,7 @@
 #include <vector>
 
 #include "quant/quant_spec.h"
+#include "quant/recipe/learned_bits.h"
 #include "quant/recipe/pruning.h"
 #include "quant/recipe/training.h"
 
@@ -79,13 +81,14 @@ struct Rule {
   std::optional<std::optional<AccumulatorGoal>> accumulator;  ///< of layers that it matches
   std::optional<WeightScales> scales;                         ///< of weights that it matches
   std::optional<std::optional<PruneGoal>> prune;              ///< of weights that it matches
+  std::optional<bool> learned_bits;  ///< whether widths of weights that it matches are learned
   bool optional = false;
 
   bool skips() const { return !weights && !leaves_weights; }
   /// Whether only graphs can do what it says.
   bool is_for_graphs() const { return activations || !match.op.empty() || match.depthwise; }
   /// Whether only training can do what it says.
-  bool is_for_training() const { return accumulator || scales || prune; }
+  bool is_for_training() const { return accumulator || scales || prune || learned_bits; }
 
   /// Where the rule comes from, for messages: "'mine.yaml' line 7", "--exclude". No part of its value.
   std::string origin;
@@ -93,7 +96,7 @@ struct Rule {
   bool operator==(const Rule& other) const {
     return match == other.match && weights == other.weights && leaves_weights == other.leaves_weights &&
            activations == other.activations && accumulator == other.accumulator && scales == other.scales &&
-           prune == other.prune && optional == other.optional;
+           prune == other.prune && learned_bits == other.learned_bits && optional == other.optional;
   }
 };
 
@@ -117,6 +120,7 @@ struct Recipe {
   std::optional<AccumulatorGoal> accumulator = {};
   WeightScales scales = WeightScales::kLearned;
   std::optional<PruneGoal> prune = {};
+  std::optional<BitBudget> learned_bits = {};
 
   bool operator==(const Recipe&) const = default;
 

@@ -114,7 +114,8 @@ std::vector<PlannedConstant> planned_constants(const Graph& graph, const RuledGr
                        .kept_because = constant.kept_because,
                        .accumulator = constant.accumulator,
                        .scales = constant.scales,
-                       .prune = constant.prune});
+                       .prune = constant.prune,
+                       .learned_bits = constant.learned_bits});
   }
   return planned;
 }

@@ -44,6 +44,7 @@ struct PlannedConstant {
   std::optional<AccumulatorGoal> accumulator;
   WeightScales scales = WeightScales::kLearned;
   std::optional<PruneGoal> prune;  ///< also where it stays as it is
+  bool learned_bits = false;       ///< its width is to be learned
 };
 
 struct PlannedEdge {

@@ -58,6 +58,7 @@ class Ruling {
                                              : "the recipe says weights: keep";
       if (!is_embedding) constant.accumulator = recipe_.accumulator;
       if (!is_embedding) constant.prune = recipe_.prune;
+      constant.learned_bits = !is_embedding && recipe_.learned_bits;
       constant.scales = recipe_.scales;
     }
   }
@@ -153,6 +154,7 @@ class Ruling {
       ++matched;
       const bool in_full = pattern && pattern->literal() == name;
       if (!reaches(rule, constant, in_full)) continue;
+      if (!rule.leaves_weights) constant.learned_bits = false;  // the rule says the width
       reached += set_training(rule, constant);
       if (rule.leaves_weights) continue;
       ++reached;
@@ -170,7 +172,8 @@ class Ruling {
     if (rule.accumulator && adds_up) constant.accumulator = *rule.accumulator;
     if (rule.scales) constant.scales = *rule.scales;
     if (rule.prune && adds_up) constant.prune = *rule.prune;
-    return rule.scales || ((rule.accumulator || rule.prune) && adds_up);
+    if (rule.learned_bits && adds_up) constant.learned_bits = *rule.learned_bits;
+    return rule.scales || ((rule.accumulator || rule.prune || rule.learned_bits) && adds_up);
   }
 
   static bool reaches(const Rule& rule, const RuledConstant& constant, bool in_full) {

@@ -28,6 +28,7 @@ struct RuledConstant {
   std::optional<AccumulatorGoal> accumulator;
   WeightScales scales = WeightScales::kLearned;
   std::optional<PruneGoal> prune;
+  bool learned_bits = false;
 };
 
 /// What the recipe says of the activations of one operator, or of one input of the graph.

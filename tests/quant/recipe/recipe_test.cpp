@@ -72,6 +72,7 @@ class RandomRecipes {
     recipe.accumulator = goal_or_none();
     recipe.scales = static_cast<crumb::WeightScales>(below(4));
     recipe.prune = prune_or_none();
+    recipe.learned_bits = budget_or_none();
     for (int i = below(5); i > 0; --i) recipe.rules.push_back(rule());
     return recipe;
   }
@@ -105,6 +106,19 @@ class RandomRecipes {
     return goal;
   }
 
+  std::optional<crumb::BitBudget> budget_or_none() {
+    crumb::BitBudget budget;
+    switch (below(4)) {
+      case 0: budget.bits_per_weight = (1 + below(8000)) / 1000.0; break;
+      case 1: budget.bytes = uint64_t{engine_()} * (below(2) == 0 ? 1000 : 1) + 1; break;
+      case 2: budget.bops = uint64_t{engine_()} * 1000 + 1; break;
+      default: return std::nullopt;
+    }
+    budget.least = 2 + below(3);
+    budget.most = budget.least + below(5);
+    return budget;
+  }
+
   Rule rule() {
     Rule rule{.weights = spec_or_keep(), .optional = below(2) == 0, .origin = "somewhere"};
     for (int i = below(7); i > 0; --i) rule.match.name.push_back(pattern());
@@ -117,6 +131,7 @@ class RandomRecipes {
     if (below(3) == 0 && !rule.skips()) rule.accumulator.emplace(goal_or_none());
     if (below(3) == 0 && !rule.skips()) rule.scales = static_cast<crumb::WeightScales>(below(4));
     if (below(3) == 0 && !rule.skips()) rule.prune.emplace(prune_or_none());
+    if (below(3) == 0 && !rule.skips()) rule.learned_bits = below(2) == 0;
     if ((rule.activations || rule.is_for_training()) && below(2) == 0) {
       rule.leaves_weights = true;
       rule.weights = {};
@@ -396,6 +411,51 @@ rules:
   CHECK(says(refusal(with_rule("{match: {name: a}, skip: true, prune: 0.5}")), {"line 3", "prune", "skip"}));
 }
 
+TEST_CASE("recipe: learned widths") {
+  const Recipe recipe = parse_recipe(R"(weights: int4
+learned_bits: {budget: 3.50bpw, most: 6}
+rules:
+  - {match: {name: a}, learned_bits: false}
+  - {match: {name: b}, weights: int6:tensor, learned_bits: true}
+)",
+                                     "r");
+  CHECK(recipe.learned_bits == crumb::BitBudget{.bits_per_weight = 3.5, .most = 6});
+  CHECK(recipe.rules[0].learned_bits == false);
+  CHECK(recipe.rules[0].leaves_weights);
+  CHECK(recipe.rules[1].learned_bits == true);
+  CHECK(parse_recipe(to_yaml(recipe), "r") == recipe);
+  CHECK_FALSE(parse_recipe("weights: int4\nlearned_bits: none", "r").learned_bits);
+  const auto text = [](const char* of) { return to_string(crumb::parse_learned_bits(of)); };
+  CHECK(text("3.5 BPW") == "3.5bpw");
+  CHECK(text("12kb:least=3:most=3") == "12kB:least=3:most=3");
+  CHECK(text("1.5KiB") == "1536B");
+  CHECK(text("0.4Mbops:most=8") == "400000bops");
+  CHECK(text("1.5 gBOPs") == "1500000000bops");
+  CHECK(text("7bops") == "7bops");
+  CHECK(text("none") == "none");
+  for (const char* yaml : {"weights: int4\nlearned_bits: 3bpw",
+                           "weights: int4\nrules: [{match: {name: a}, learned_bits: true}]"}) {
+    CHECK_THROWS_WITH_AS(crumb::refuse_training_fields(parse_recipe(yaml, "mine.yaml")),
+                         doctest::Contains("learned_bits"), crumb::Error);
+  }
+  for (const char* bad :
+       {"", "3", "bpw", "0bpw", "-1bpw", "bops", "0bops", "1e9bops", "3.5.5kbops", "99999999Gbops0",
+        "99999999999Gbops", "xkbops", "3bpw:least", "3bpw:least=1", "3bpw:most=9", "3bpw:mots=4",
+        "3bpw:least=5:most=4", "3bpw:least=3:least=3", "3bpw:"}) {
+    CAPTURE(std::string(bad));
+    const std::string message = refusal("weights: int4\nlearned_bits: \"" + std::string(bad) + "\"");
+    CHECK(says(message, {"line 2", "learned_bits"}));
+  }
+  CHECK(says(refusal("weights: int4\nlearned_bits: 3bpw:mots=4"), {"'mots=4'", "'most=8'"}));
+  CHECK(
+      says(refusal("weights: int4\nlearned_bits: {budget: 3bpw, least: 6, most: 4}"), {"least=6", "most=4"}));
+  CHECK(says(refusal("weights: int4\nlearned_bits: {least: 3}"), {"budget", "3.5bpw"}));
+  CHECK(says(refusal("weights: int4\nlearned_bits: {budget: 3bpw:least=3}"), {"3bpw:least=3"}));
+  CHECK(says(refusal(with_rule("{match: {name: a}, learned_bits: 3bpw}")), {"line 3", "true or false"}));
+  CHECK(says(refusal(with_rule("{match: {name: a}, skip: true, learned_bits: true}")),
+             {"line 3", "learned_bits", "skip"}));
+}
+
 TEST_CASE("recipe: what graphs have beside tensors") {
   const Recipe recipe = parse_recipe(R"(weights: int4
 activations: uint8
@@ -569,6 +629,7 @@ TEST_CASE("recipe: every field has a line of help; the flags are those of the ta
   check(crumb::fields_of<Rule::Match>());
   check(crumb::fields_of<crumb::AccumulatorGoal>());
   check(crumb::fields_of<crumb::PruneGoal>());
+  check(crumb::fields_of<crumb::BitBudget>());
   // An example is what may stand there.
   for (const auto& field : crumb::fields_of<Recipe>()) {
     if (field.kind == crumb::FieldKind::kNotYet) continue;
@@ -590,6 +651,11 @@ TEST_CASE("recipe: every field has a line of help; the flags are those of the ta
     const std::string share = field.key == "share" ? "" : "share: 0.5, ", value(field.example);
     const std::string scope = field.key == "floor" ? ", scope: global" : "";
     CHECK(refusal("weights: int4\nprune: {" + share + std::string(field.key) + ": " + value + scope + "}") ==
+          "");
+  }
+  for (const auto& field : crumb::fields_of<crumb::BitBudget>()) {
+    const std::string budget = field.key == "budget" ? "" : "budget: 3bpw, ", value(field.example);
+    CHECK(refusal("weights: int4\nlearned_bits: {" + budget + std::string(field.key) + ": " + value + "}") ==
           "");
   }
   for (const auto& field : crumb::fields_of<Rule::Match>()) {

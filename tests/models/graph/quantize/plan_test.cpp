@@ -101,6 +101,26 @@ rules:
   CHECK(says(refusal(graph, recipe("rules: [{match: {op: Relu}, scales: mean}]")), {"no weights"}));
 }
 
+TEST_CASE("plan: whose width is learned") {
+  const Graph graph = residual().done();
+  const auto learned = [&](const QuantPlan& plan, const char* name) {
+    return constant_of(plan, name)->learned_bits;
+  };
+  const QuantPlan plan = plan_quantizers(graph, recipe(R"(learned_bits: 3bpw
+rules:
+  - {match: {name: stem}, weights: int8}
+)"));
+  CHECK_FALSE(learned(plan, "stem.weight"));
+  CHECK(learned(plan, "body.weight"));
+  const QuantPlan other = plan_quantizers(graph, recipe(R"(learned_bits: 3bpw
+rules:
+  - {match: {name: stem}, weights: int8, learned_bits: true}
+  - {match: {name: body}, learned_bits: false}
+)"));
+  CHECK(learned(other, "stem.weight"));
+  CHECK_FALSE(learned(other, "body.weight"));
+}
+
 TEST_CASE("plan: what is pruned") {
   const Graph graph = residual().done();
   const QuantPlan plan = plan_quantizers(graph, recipe(R"(prune: 0.8
