@@ -174,6 +174,14 @@ void write_file(const fs::path& path, const std::string& text) {
   file.commit();
 }
 
+/// Whose table the sweep's is a miniature of, and what makes it one, as the task says.
+std::string miniature_of(const SweepGrid& grid, const Json& report) {
+  const std::string of_task = report.value("miniature_of", "");
+  const std::size_t why = of_task.find(" (miniature");
+  return grid.stands_for.empty() || why == std::string::npos ? of_task
+                                                             : grid.stands_for + of_task.substr(why);
+}
+
 void sweep(const Options& options, const qat::TrainRequest& base) {
   const fs::path folder = options.output;
   std::error_code error;
@@ -188,7 +196,7 @@ void sweep(const Options& options, const qat::TrainRequest& base) {
                    .task = base.task,
                    .network = reports.at(0).at("network"),
                    .metric = reports.at(0).at("metric"),
-                   .miniature_of = reports.at(0).value("miniature_of", ""),
+                   .miniature_of = miniature_of(grid, reports.at(0)),
                    .cells = {},
                    .values = values_of(grid, reports)};
   table.cells = cells_of(table.values);

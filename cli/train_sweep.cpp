@@ -31,8 +31,11 @@ void add_seeds(const SweepPoint& point, int seeds, std::vector<SweepPoint>& poin
 }
 
 SweepGrid accumulator_grid(const qat::TrainRequest& base, int seeds) {
-  SweepGrid grid{
-      .title = "accumulator width", .axis = "accumulator width (bits)", .is_wrapped = true, .points = {}};
+  SweepGrid grid{.title = "accumulator width",
+                 .axis = "accumulator width (bits)",
+                 .stands_for = {},
+                 .is_wrapped = true,
+                 .points = {}};
   SweepPoint plain{.name = "qat", .series = "QAT, wraparound", .label = "", .request = base};
   plain.request.recipe.accumulator.reset();
   for (int bits = kWidest; bits >= kNarrowest; --bits) plain.request.wrap_bits.push_back(bits);
@@ -55,7 +58,7 @@ SweepGrid accumulator_grid(const qat::TrainRequest& base, int seeds) {
 }
 
 SweepGrid bits_grid(const qat::TrainRequest& base, int seeds) {
-  SweepGrid grid{.title = "bits of weights and activations", .axis = "bits", .points = {}};
+  SweepGrid grid{.title = "bits of weights and activations", .axis = "bits", .stands_for = {}, .points = {}};
   for (const int bits : {8, 6, 4, 3, 2, 1}) {
     const std::string number = std::to_string(bits);
     SweepPoint point{.name = "w" + number + "a" + number,
@@ -73,7 +76,10 @@ SweepGrid bits_grid(const qat::TrainRequest& base, int seeds) {
 
 /// All layers at the same bits, as in arXiv:2102.11289; its input has 32.
 SweepGrid prune_bits_grid(const qat::TrainRequest& base, int seeds) {
-  SweepGrid grid{.title = "share of pruned weights, by bits", .axis = "pruned weights (%)", .points = {}};
+  SweepGrid grid{.title = "share of pruned weights, by bits",
+                 .axis = "pruned weights (%)",
+                 .stands_for = "arXiv:2102.11289, figures 4 to 6",
+                 .points = {}};
   for (const int bits : {32, 8, 6, 4, 3, 2}) {
     for (const int percent : {0, 50, 80, 90, 95, 98}) {
       const std::string number = std::to_string(bits), share = std::to_string(percent);
@@ -105,7 +111,11 @@ std::optional<NetworkCost> cost_in(const Json& report) {
 }
 
 SweepGrid formats_grid(const qat::TrainRequest& base, int seeds) {
-  SweepGrid grid{.title = "formats of weights", .axis = "format of the weights", .points = {}};
+  SweepGrid grid{
+      .title = "formats of weights",
+      .axis = "format of the weights",
+      .stands_for = "arXiv:2502.02631, 1 to 4 bits, and arXiv:2311.12359, minifloats beside integers",
+      .points = {}};
   constexpr const char* kFormats[] = {"int8", "e3m2", "e2m3",    "int4",  "e2m1",
                                       "int3", "int2", "ternary", "int2h", "binary"};
   double x = 0;

@@ -23,6 +23,7 @@ struct SweepPoint {
 
 struct SweepGrid {
   std::string title, axis;
+  std::string stands_for;   ///< whose table it is a miniature of; "": that of the task
   bool is_wrapped = false;  ///< points with wrap_bits stand for one point of the table at each width
   std::vector<SweepPoint> points;
 };

@@ -11,6 +11,7 @@
 #include "models/torch/execute/typed_tensor.h"
 #include "qat/activation_quantizer.h"
 #include "qat/certify.h"
+#include "qat/child_name.h"
 #include "qat/layers.h"
 #include "qat/pruner.h"
 #include "qat/recipe_faults.h"
@@ -108,9 +109,7 @@ void Hooks::State::add(const WeightSlot& slot, const graph::PlannedConstant& pla
     if (bits && weight.quantizer)
       bits->add(slot.name, *planned.spec, rows(weight).sizes().vec(), weight.quantizer, 0);
     if (weight.quantizer) {
-      std::string key = slot.name;
-      std::ranges::replace(key, '.', '_');
-      quantizers->register_module(key, weight.quantizer);
+      quantizers->register_module(child_name(*quantizers, slot.name), weight.quantizer);
     }
     if (planned.prune) {
       at::Tensor first = rows(weight).detach().clone();

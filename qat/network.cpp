@@ -15,11 +15,12 @@
 #include "models/torch/execute/engine.h"
 #include "models/torch/execute/graph_module.h"
 #include "models/torch/execute/ops/straight_through.h"
-#include "models/torch/fake_quantize.h"
-#include "qat/activation_quantizer.h"
+#include "qat/batch_norm_estimate.h"
 #include "qat/bit_costs.h"
 #include "qat/certify.h"
+#include "qat/child_name.h"
 #include "qat/derived_constants.h"
+#include "qat/edge_quantizers.h"
 #include "qat/layers.h"
 #include "qat/load_parameters.h"
 #include "qat/recipe_faults.h"
@@ -31,12 +32,6 @@ namespace {
 using graph::Graph;
 using graph::QuantPlan;
 using torch_ops::TypedTensor;
-
-/// A name for a submodule: dots would make submodules of their own.
-std::string child_name(std::string name) {
-  std::ranges::replace(name, '.', '_');
-  return name.empty() ? "value" : name;
-}
 
 std::vector<TypedTensor> typed_inputs(const std::vector<at::Tensor>& inputs) {
   std::vector<TypedTensor> typed;
@@ -68,19 +63,6 @@ void adopt(torch::nn::Module& into, torch::nn::Module& from) {
   }
 }
 
-/// The graph that trains: quantizers on its edges, of constant scales that have no meaning; weights and biases as they
-/// are.
-Graph with_edge_quantizers(const Graph& graph, QuantPlan plan) {
-  for (graph::PlannedConstant& constant : plan.constants) constant.spec.reset();
-  for (graph::PlannedEdge& edge : plan.edges) {
-    edge.scale = 1;
-    edge.truncation.reset();
-    if (edge.spec.is_dynamic()) edge.spec.granularity = Granularity::kTensor;
-  }
-  plan.biases.clear();
-  return graph::apply(graph, plan);
-}
-
 }  // namespace
 
 /// A constant that reads as quantized.
@@ -106,8 +88,7 @@ struct Network::State {
   torch_ops::Plan::Constants derived_values;  ///< of this pass
   std::shared_ptr<torch_ops::GraphModule> module;
   std::shared_ptr<torch::nn::Module> quantizers;
-  std::vector<std::shared_ptr<ActivationQuantizer>>
-      groups;  ///< by scale group of edges that have a scale of their own
+  std::optional<EdgeQuantizers> edges;
   std::vector<QuantizedWeight> weights;
   std::shared_ptr<Pruner> pruner = std::make_shared<Pruner>();
   std::shared_ptr<BitsLearner> bits;  ///< null: no width is learned
@@ -123,10 +104,6 @@ struct Network::State {
   void begin_pass() { derived_values = derived->values(); }
   bool is_made_of(const std::string& value, const at::Tensor& tensor) const;
   bool lies_in_a_parameter(const std::string& value) const;
-  /// As it is now; 0 of dynamic ones.
-  float scale_of(std::size_t edge) const;
-  float zero_point_of(std::size_t edge) const;
-  at::Tensor quantized(const graph::PlannedEdge& edge, const at::Tensor& values) const;
 
   void add_edges();
   void add_weights();
@@ -150,47 +127,18 @@ struct Network::State {
   Graph certified_by_goals(Graph graph) const;
 };
 
-at::Tensor Network::State::quantized(const graph::PlannedEdge& edge, const at::Tensor& values) const {
-  if (edge.spec.is_dynamic()) return fake_quantize(values, edge.spec);
-  if (!edge.truncation) return groups[edge.scale_group]->forward(values, edge.spec);
-  // The operators of the frozen graph (truncating_nodes), one by one.
-  const graph::Truncation& how = *edge.truncation;
-  const float scale = scale_of(how.input);
-  const at::Tensor sums = (values.detach() * static_cast<float>(how.size) / scale).round();
-  const at::Tensor cut = (sums * std::ldexp(1.0F, -how.shift())).floor() * scale;
-  return torch_ops::straight_through(values, cut * static_cast<float>(how.factor()));
-}
-
-float Network::State::scale_of(std::size_t edge) const {
-  const graph::PlannedEdge& planned = plan.edges[edge];
-  if (planned.truncation)
-    return scale_of(planned.truncation->input) * static_cast<float>(planned.truncation->factor());
-  return planned.has_own_scale() ? groups[planned.scale_group]->scale() : 0;
-}
-
-float Network::State::zero_point_of(std::size_t edge) const {
-  return plan.edges[edge].has_own_scale() ? groups[plan.edges[edge].scale_group]->zero_point() : 0;
-}
-
 void Network::State::add_edges() {
-  std::size_t count = 0;
-  for (const graph::PlannedEdge& edge : plan.edges) count = std::max(count, edge.scale_group + 1);
-  groups.resize(count);
+  edges.emplace(plan.edges, *quantizers);
   const Graph& graph = module->graph();
-  for (const graph::PlannedEdge& edge : plan.edges) {
-    std::shared_ptr<ActivationQuantizer>& group = groups[edge.scale_group];
-    if (!group && edge.has_own_scale()) {
-      group = std::make_shared<ActivationQuantizer>(edge.spec);
-      quantizers->register_module(child_name(edge.value), group);
-    }
+  for (std::size_t i = 0; i < plan.edges.size(); ++i) {
     const auto node = std::ranges::find_if(graph.nodes, [&](const graph::Node& candidate) {
-      return graph::is_quantizer(candidate) && candidate.inputs[0] == edge.value;
+      return graph::is_quantizer(candidate) && candidate.inputs[0] == plan.edges[i].value;
     });
     module->replace_maker(
-        node->outputs[0], [this, &edge](const graph::Node&, const std::vector<TypedTensor>& arguments) {
+        node->outputs[0], [this, i](const graph::Node&, const std::vector<TypedTensor>& arguments) {
           const at::Tensor& values = arguments[0].tensor;
           const bool passes = is_float || !active.activations;
-          return torch_ops::Outputs{{passes ? values : quantized(edge, values), arguments[0].type}};
+          return torch_ops::Outputs{{passes ? values : edges->quantized(i, values), arguments[0].type}};
         });
   }
 }
@@ -205,7 +153,7 @@ std::optional<AccumulatorConstraint> Network::State::constraint_of(const graph::
                 " bits, but what it multiplies has no quantizer (or several of different scales)");
   }
   const graph::PlannedEdge& edge = plan.edges[*layer.edge];
-  const auto range = code_range(edge.spec, zero_point_of(*layer.edge));
+  const auto range = code_range(edge.spec, edges->zero_point(*layer.edge));
   if (!range) {
     throw Error(what + " is to keep an accumulator, but what it multiplies is quantized to " +
                 edge.spec.to_string() + ", expected integers of one constant scale with a whole zero point");
@@ -248,7 +196,7 @@ void Network::State::add_weight(const graph::PlannedConstant& constant, const La
       if (!weight.quantizer)
         weight.quantizer = make_weight_quantizer(*constant.spec, constant.scales, constant.value);
     }
-    quantizers->register_module(child_name(constant.value), weight.quantizer);
+    quantizers->register_module(child_name(*quantizers, constant.value), weight.quantizer);
     at::Tensor rows = rows_of(weight).detach().clone();
     weight.quantizer->start(
         rows);  // parameters of the right shapes; calibrate() starts them from the weights
@@ -295,7 +243,7 @@ BiasOfNow Network::State::bias_of(const QuantizedWeight& weight, const at::Tenso
   const graph::PlannedBias& planned = plan.biases[*weight.layer->bias];
   const at::Tensor bias = parameter(planned.value).detach();
   at::Tensor scale =
-      weight.quantizer->scales(rows.detach()).to(bias.device(), at::kFloat) * scale_of(planned.edge);
+      weight.quantizer->scales(rows.detach()).to(bias.device(), at::kFloat) * edges->scale(planned.edge);
   scale =
       scale.numel() == 1 ? scale.view({}) : scale.repeat({bias.numel() / scale.numel()}).view(bias.sizes());
   const double most = std::ldexp(1.0, planned.bits - 1);
@@ -356,8 +304,8 @@ Graph Network::State::graph_of_now() const {
 QuantPlan Network::State::plan_of_now() const {
   QuantPlan now = plan;
   for (std::size_t i = 0; i < now.edges.size(); ++i) {
-    now.edges[i].scale = scale_of(i);
-    now.edges[i].zero_point = zero_point_of(i);
+    now.edges[i].scale = edges->scale(i);
+    now.edges[i].zero_point = edges->zero_point(i);
   }
   return now;
 }
@@ -469,14 +417,12 @@ void Network::calibrate(const std::vector<std::vector<at::Tensor>>& batches) {
     };
     QuantPlan found = state.plan;
     graph::calibrate(state.graph_of_now(), torch_ops::engine(), each, found);
-    for (const graph::PlannedEdge& edge : found.edges) {
-      if (edge.has_own_scale()) state.groups[edge.scale_group]->set(edge.scale, edge.zero_point);
-    }
+    state.edges->set(found.edges);
   }
   for (QuantizedWeight& weight : state.weights) {
     if (weight.constrained && weight.layer->edge) {
-      weight.constrained->set_input(
-          *code_range(state.plan.edges[*weight.layer->edge].spec, state.zero_point_of(*weight.layer->edge)));
+      weight.constrained->set_input(*code_range(state.plan.edges[*weight.layer->edge].spec,
+                                                state.edges->zero_point(*weight.layer->edge)));
     }
     state.start_weight(weight);
   }
@@ -489,32 +435,8 @@ void Network::reestimate_batch_norm(const std::vector<std::vector<at::Tensor>>& 
   if (batches.empty()) throw Error("estimating batch norms needs samples, found none");
   const torch::NoGradGuard no_gradients;
   State& state = *state_;
-  for (const graph::Node& node : state.module->graph().nodes) {
-    if (!node.is("BatchNormalization")) continue;
-    at::Tensor sum, squares;
-    double count = 0;
-    const auto add = [&](const at::Tensor& made) {
-      const at::Tensor channels = made.transpose(0, 1).reshape({made.size(1), -1}).to(at::kDouble);
-      sum = sum.defined() ? sum + channels.sum(1) : channels.sum(1);
-      squares = squares.defined() ? squares + channels.square().sum(1) : channels.square().sum(1);
-      count += static_cast<double>(channels.size(1));
-    };
-    const auto watch = [&](const std::string& value, TypedTensor made) {
-      if (value == node.inputs[0]) add(made.tensor);
-      return made;
-    };
-    state.begin_pass();
-    const torch_ops::Plan::Constants instead = state.quantized_constants(true);
-    for (const std::vector<at::Tensor>& batch : batches) {
-      for (std::size_t i = 0; i < batch.size(); ++i) {
-        if (state.module->graph().inputs[i] == node.inputs[0]) add(batch[i]);
-      }
-      (void)state.module->run(typed_inputs(batch), watch, instead);
-    }
-    const at::Tensor mean = sum / count;
-    state.module->constant(node.inputs[3]).copy_(mean);
-    state.module->constant(node.inputs[4]).copy_((squares / count - mean.square()).clamp_min(0));
-  }
+  state.begin_pass();
+  estimate_batch_norms(*state.module, batches, state.quantized_constants(true));
 }
 
 at::Tensor Network::penalty() const {

@@ -100,8 +100,8 @@ class Network : public torch::nn::Module {
   /// learned widths to their budget, as the recipe says. From the middle on widths are fixed, and within it.
   void advance(double progress);
 
-  /// advance() for pruning alone: as the recipe's goals say, as far as is due when this share of the training is done (0 to 1): before every
-  /// step, after calibrate(). Weights behind the masks read as zeros.
+  /// advance() for pruning alone: as far as is due when this share of the training is done. Weights behind the masks read
+  /// as zeros.
   void prune(double progress);
 
   /// Of the weights that have a goal.

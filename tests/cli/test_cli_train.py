@@ -206,6 +206,7 @@ def test_a_sweep_keeps_its_points_and_draws_what_it_found(crumb, engine, data, t
     found = json.loads(first.stdout)
     assert found == json.loads((tmp_path / "sweep.json").read_text())
     assert {row["at"] for row in found["table"]} >= {"e2m1", "e3m2", "int2h", "ternary", "binary"}
+    assert "2502.02631" in found["miniature_of"] and found["miniature_of"].endswith("a smaller network)")
     for row in found["table"]:
         values = [point["accuracy"] for point in found["points"] if point["at"] == row["at"]]
         assert len(values) == row["seeds"] == 2

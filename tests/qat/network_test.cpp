@@ -191,6 +191,37 @@ TEST_CASE("qat network: a convolutional network with a residual sum") {
   CHECK_MESSAGE(at::allclose(found, expected, 1e-6, 1e-6), (found - expected).abs().max().item<double>());
 }
 
+struct Inner : torch::nn::Module {
+  torch::nn::Linear b{nullptr};
+  Inner() { b = register_module("b", torch::nn::Linear(5, 5)); }
+};
+
+/// Weights "a.b.weight" and "a_b.weight".
+struct AlikeNames : torch::nn::Module {
+  std::shared_ptr<Inner> a;
+  torch::nn::Linear a_b{nullptr};
+  AlikeNames() {
+    a = register_module("a", std::make_shared<Inner>());
+    a_b = register_module("a_b", torch::nn::Linear(5, 3));
+  }
+  at::Tensor forward(const at::Tensor& x) { return a_b(torch::relu(a->b(x))); }
+};
+
+TEST_CASE("qat network: names that dots alone tell apart") {
+  torch::manual_seed(3);
+  const at::Tensor x = torch::randn({6, 5});
+  auto module = std::make_shared<AlikeNames>();
+  Network network(crumb::models::capture(*module, {x}),
+                  recipe_of("weights: int4:channel\nactivations: uint4:tensor\n"));
+  network.calibrate({{x}});
+  const auto names = network.named_parameters();
+  CHECK(names.contains("quantizers.a_b_weight.scale"));
+  CHECK(names.contains("quantizers.a_b_weight_2.scale"));
+  network.eval();
+  const torch::NoGradGuard no_gradients;
+  CHECK(at::equal(outputs_of(network.freeze(), x), network.forward(x)));
+}
+
 TEST_CASE("qat network: means that are truncated") {
   torch::manual_seed(4);
   const at::Tensor x = torch::rand({12, 1, 6, 6}), y = torch::arange(12) % 3;
