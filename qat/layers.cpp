@@ -86,8 +86,7 @@ std::vector<Layer> layers_of(const Graph& graph, const graph::QuantPlan& plan) {
 }
 
 std::optional<IntegerRange> code_range(const QuantSpec& spec, float zero_point) {
-  const bool has_integers = spec.number->grid == Grid::kInteger && !spec.is_dynamic();
-  if (!has_integers || std::trunc(zero_point) != zero_point) return std::nullopt;
+  if (spec.number->grid != Grid::kInteger || std::trunc(zero_point) != zero_point) return std::nullopt;
   const auto zero = static_cast<std::int64_t>(zero_point);
   return IntegerRange{spec.number->least_code(spec.range) - zero,
                       spec.number->greatest_code(spec.range) - zero};

@@ -156,7 +156,7 @@ std::optional<AccumulatorConstraint> Network::State::constraint_of(const graph::
   const auto range = code_range(edge.spec, edges->zero_point(*layer.edge));
   if (!range) {
     throw Error(what + " is to keep an accumulator, but what it multiplies is quantized to " +
-                edge.spec.to_string() + ", expected integers of one constant scale with a whole zero point");
+                edge.spec.to_string() + ", expected integers with a whole zero point");
   }
   AccumulatorConstraint constraint{.goal = *constant.accumulator, .input = *range};
   // Centring takes one of a depthwise filter's few dimensions (arXiv:2401.10432, section 5).

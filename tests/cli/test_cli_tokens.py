@@ -91,6 +91,24 @@ def test_qonnx_executes_it(crumb, tmp_path, x):
     np.testing.assert_allclose(found, run(crumb, out, tmp_path), rtol=1e-5, atol=1e-5)
 
 
+def test_sums_of_integers_are_known_whatever_the_scales(crumb, tmp_path, x):
+    model, out = block(tmp_path / "m.onnx"), tmp_path / "q.onnx"
+    crumb("quantize", model, "-o", out, "--weights", "int8", "--activations", "uint8:token")
+    done = json.loads(crumb("verify", out, "--accumulator", "--json", "--witness", tmp_path / "w").stdout)
+    constants = {t.name: nh.to_array(t) for t in onnx.load(out).graph.initializer}
+    nodes = onnx.load(out).graph.node
+    by_output = {n.output[0]: n for n in nodes}
+    quants = [by_output[n.input[1]] for n in nodes if n.op_type == "MatMul"]
+    assert len(quants) == len(done["layers"]) == 2
+    for quant, layer, (low, high) in zip(quants, done["layers"], [(-127, 127), (0, 255)], strict=True):
+        w = np.rint(constants[quant.input[0]] / constants[quant.input[1]])
+        most = (np.maximum(w, 0) * high + np.minimum(w, 0) * low).sum(0).max()
+        assert layer["worst_max"] == most and layer["bits_needed"]
+    refused = crumb("run", out, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy", "--accumulator", 20,
+                    "--overflow", "wrap", status=1)  # fmt: skip
+    assert "is no constant" in refused.stderr
+
+
 def test_minifloats_and_an_input_of_one_axis(crumb, tmp_path):
     model = save(tmp_path / "m.onnx", [h.make_node("MatMul", ["x", "w"], ["y"])], [7], w=floats(7, 3))
     np.save(tmp_path / "x.npy", floats(7, seed=4))

@@ -158,6 +158,23 @@ TEST_CASE("qat network: constrained layers fit at every step, whatever the optim
   }
 }
 
+TEST_CASE("qat network: bounds hold for inputs with a scale for each token") {
+  torch::manual_seed(2);
+  const auto [x, y] = points(64, 6);
+  auto mlp = std::make_shared<Mlp>();
+  Network network(crumb::models::capture(*mlp, {x}),
+                  recipe_of("weights: int4:channel\nactivations: uint4:token\naccumulator: 8:a2q_plus\n"));
+  network.calibrate({{x}});
+  for (int round = 0; round < 3; ++round) {
+    train(network, x, y, 5);
+    const auto report = crumb::graph::check_accumulators(network.freeze());
+    CHECK(report.failures.empty());
+    CHECK(std::ranges::count_if(report.layers, [](const auto& row) {
+            return row.constrained && row.bits_certified && *row.bits_needed <= 8;
+          }) == 2);
+  }
+}
+
 TEST_CASE("qat network: the first and the last layer are constrained only when asked") {
   const auto [x, y] = points(16, 7);
   auto mlp = std::make_shared<Mlp>();

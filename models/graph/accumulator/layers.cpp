@@ -78,7 +78,8 @@ struct ProductLayers::Data {
   }
 
   void take_codes(const Node& node, std::size_t at, ProductLayer& layer) const;
-  void take_input(const std::string& value, ProductLayer& layer) const;
+  void take_input(const Node& node, std::size_t at, ProductLayer& layer) const;
+  bool is_of_tokens(const Node& node, std::size_t at) const;
   void take_bias(const Node& node, ProductLayer& layer) const;
   std::string bias_of(const Node& node, const ProductLayer& layer) const;
   bool lies_on_channels(const Node& node, const std::string& bias, const ProductLayer& layer) const;
@@ -206,7 +207,19 @@ std::string ProductLayers::Data::why_unknown(const std::string& value) const {
          " has neither a quantizer nor a finn_datatype; give its range with --input-range NAME=lo:hi";
 }
 
-void ProductLayers::Data::take_input(const std::string& value, ProductLayer& layer) const {
+/// Whether the scale of the input is computed, and yet one for all terms of a sum: of a quantizer right before, one number
+/// for each run along the last axis, which is summed over.
+bool ProductLayers::Data::is_of_tokens(const Node& node, std::size_t at) const {
+  const bool sums_over_last = at == 1 && (node.is("MatMul") || node.is("Gemm")) && node.int_or("transA", 0) == 0;
+  const std::size_t producer = links.producer(node.inputs[0]);
+  if (!sums_over_last || producer == Links::kNone || !is_quantizer(lowered.nodes[producer])) return false;
+  const std::string& scale = lowered.nodes[producer].inputs.at(1);
+  const auto shape = lowered.shape_of(scale);
+  return !constants.is_constant(scale) && shape && (shape->empty() || shape->back() == Dim(1));
+}
+
+void ProductLayers::Data::take_input(const Node& node, std::size_t at, ProductLayer& layer) const {
+  const std::string& value = node.inputs[1 - at];
   layer.input = value;
   const auto found = types.find(value);
   if (found == types.end() || !found->second.levels) {
@@ -215,7 +228,7 @@ void ProductLayers::Data::take_input(const std::string& value, ProductLayer& lay
   }
   const Levels& levels = *found->second.levels;
   const double low = levels.low / levels.unit(), high = levels.high / levels.unit();
-  if (!levels.one_scale) {
+  if (!levels.one_scale && !is_of_tokens(node, at)) {
     layer.input_failure =
         "its input " + quote_text(value) + " has several scales, and so no one sum of integers";
   } else if (!(std::fabs(low) <= kMostInput && std::fabs(high) <= kMostInput)) {
@@ -343,7 +356,7 @@ ProductLayer ProductLayers::layer(std::size_t i) const {
   const std::size_t at = *data_->weight_at(product);
   ProductLayer layer{.name = product.name, .op = product.op};
   data_->take_codes(product, at, layer);
-  data_->take_input(product.inputs[1 - at], layer);
+  data_->take_input(product, at, layer);
   if (layer.weight_failure.empty()) data_->take_bias(product, layer);
   return layer;
 }

@@ -49,7 +49,7 @@ struct ProductLayer {
   std::optional<IntegerRange> input_range;  ///< less the zero point, in units
   std::string input_failure;                ///< why there is no range
   double input_unit = 1;
-  std::optional<double> input_scale;
+  std::optional<double> input_scale;  ///< nothing where each token has one that is computed
 
   BiasPlace bias = BiasPlace::kNone;
   std::vector<std::int64_t> bias_codes;  ///< of each channel, in units of the sum; kInside only

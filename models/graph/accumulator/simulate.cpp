@@ -163,7 +163,7 @@ std::string why_not_simulated(const ProductLayer& layer, bool bias_inside) {
   if (!layer.input_range) return layer.input_failure;
   if (!layer.one_scale) return "its rows have several scales, each with a sum of its own";
   if (!layer.input_scale || !(*layer.input_scale > 0) || !std::isfinite(*layer.input_scale))
-    return "the scale of its input " + quote_text(layer.input) + " is not known";
+    return "the scale of its input " + quote_text(layer.input) + " is no constant";
   const auto sums = layer.worst_sums(*layer.input_range, 0, bias_inside);
   const bool fits = sums && std::ranges::all_of(*sums, [](const ChannelSums& channel) {
                       return std::ranges::all_of(channel, [](const WorstSums& sum) {
