@@ -210,7 +210,8 @@ std::string ProductLayers::Data::why_unknown(const std::string& value) const {
 /// Whether the scale of the input is computed, and yet one for all terms of a sum: of a quantizer right before, one number
 /// for each run along the last axis, which is summed over.
 bool ProductLayers::Data::is_of_tokens(const Node& node, std::size_t at) const {
-  const bool sums_over_last = at == 1 && (node.is("MatMul") || node.is("Gemm")) && node.int_or("transA", 0) == 0;
+  const bool sums_over_last =
+      at == 1 && (node.is("MatMul") || node.is("Gemm")) && node.int_or("transA", 0) == 0;
   const std::size_t producer = links.producer(node.inputs[0]);
   if (!sums_over_last || producer == Links::kNone || !is_quantizer(lowered.nodes[producer])) return false;
   const std::string& scale = lowered.nodes[producer].inputs.at(1);
