@@ -7,8 +7,8 @@
 
 #include "cli/output.h"
 #include "cli/shape_flags.h"
-#include "formats/io/output_file.h"
 #include "formats/io/text.h"
+#include "formats/io/write_text_file.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/draw/picture.h"
@@ -147,10 +147,8 @@ void print_file(const InspectGraph& options, const Described& described) {
 
 void write_svg(const InspectGraph& options, const Graph& graph) {
   refuse_overwriting_inputs({options.file}, options.svg);
-  const std::string svg = graph::draw_svg(picture_of(graph), fs::path(options.file).filename().string());
-  OutputFile file(options.svg);
-  file.append(svg);
-  file.commit();
+  write_text_file(options.svg,
+                  graph::draw_svg(picture_of(graph), fs::path(options.file).filename().string()));
 }
 
 Described describe(Graph graph, const InspectGraph& options) {

@@ -7,8 +7,8 @@
 
 #include "formats/crumb_file/checksum.h"
 #include "formats/io/mapped_file.h"
-#include "formats/io/output_file.h"
 #include "formats/io/text.h"
+#include "formats/io/write_text_file.h"
 
 namespace crumb::cli {
 namespace {
@@ -122,9 +122,7 @@ void refuse_replacing_recipe(const std::filesystem::path& output) {
 }
 
 void write_recipe(const BudgetChoice& choice, const std::filesystem::path& output) {
-  OutputFile file(recipe_beside(output));
-  file.append(signed_recipe(output, to_yaml(choice.recipe)));
-  file.commit();
+  write_text_file(recipe_beside(output), signed_recipe(output, to_yaml(choice.recipe)));
 }
 
 void fill_in(const BudgetChoice& choice, CheckpointReport& report) {

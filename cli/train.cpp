@@ -20,8 +20,8 @@
 #include "cli/train_table.h"
 #include "cli/train_widths.h"
 #include "cli/verb.h"
-#include "formats/io/output_file.h"
 #include "formats/io/text.h"
+#include "formats/io/write_text_file.h"
 #include "formats/text/nearest_name.h"
 
 namespace crumb::cli {
@@ -168,12 +168,6 @@ void train_once(const Options& options, const qat::TrainRequest& request) {
   print_report(report, options.output);
 }
 
-void write_file(const fs::path& path, const std::string& text) {
-  OutputFile file(path);
-  file.append(text);
-  file.commit();
-}
-
 /// Whose table the sweep's is a miniature of, and what makes it one, as the task says.
 std::string miniature_of(const SweepGrid& grid, const Json& report) {
   const std::string of_task = report.value("miniature_of", "");
@@ -204,9 +198,9 @@ void sweep(const Options& options, const qat::TrainRequest& base) {
     table.float_mean += report.at("float").get<double>() / static_cast<double>(reports.size());
   }
   const Json json = json_of(table);
-  write_file(folder / "sweep.json", json.dump(2) + "\n");
-  write_file(folder / "sweep.csv", csv_of(table));
-  write_file(folder / "sweep.svg", svg_of(table));
+  write_text_file(folder / "sweep.json", json.dump(2) + "\n");
+  write_text_file(folder / "sweep.csv", csv_of(table));
+  write_text_file(folder / "sweep.svg", svg_of(table));
   if (options.json) return print_json(json);
   std::cout << table.task << " (" << table.network << "), " << table.metric << " of the test set against "
             << table.title << ", " << options.seeds << " seeds; float " << fixed(table.float_mean, 4) << "\n";

@@ -7,8 +7,8 @@
 #include "cli/train_widths.h"
 #include "export/write.h"
 #include "formats/io/mapped_file.h"
-#include "formats/io/output_file.h"
 #include "formats/io/text.h"
+#include "formats/io/write_text_file.h"
 #include "formats/safetensors/safetensors.h"
 #include "models/graph/accumulator/check.h"
 #include "models/graph/crumb/crumb_graph.h"
@@ -27,12 +27,6 @@ constexpr const char* kReportFile = "report.json";
 constexpr double kKeepSeconds = 5;
 constexpr std::size_t kMostReportBytes = std::size_t{1} << 24;
 constexpr std::size_t kMostStateBytes = std::size_t{1} << 32;
-
-void write_text(const fs::path& path, std::string_view text) {
-  OutputFile file(path);
-  file.append(text);
-  file.commit();
-}
 
 std::string read_whole(const fs::path& path) {
   std::error_code error;
@@ -150,7 +144,7 @@ class Keeper {
     return now_seconds() - last_ >= kKeepSeconds;
   }
   void keep(const std::string& state) {
-    write_text(path_, state);
+    write_text_file(path_, state);
     last_ = now_seconds();
   }
   std::string kept() const { return read_whole(path_); }
@@ -187,7 +181,7 @@ Json train_into(const TrainRun& run) {
 
   fs::remove(run.folder / kReportFile, error);  // it stands for the files beside it
   write_weights(run.folder / "float.safetensors", outcome);
-  write_text(run.folder / "log.jsonl", log_text(outcome));
+  write_text_file(run.folder / "log.jsonl", log_text(outcome));
   const fs::path packed = run.folder / "model.crumb", onnx = run.folder / "model.onnx";
   graph::write_crumb_graph(outcome.quantized, packed, {.zstd_level = outcome.recipe.zstd});
   (void)exporting::write(outcome.quantized, exporting::Form::kQonnx, onnx);
@@ -198,7 +192,7 @@ Json train_into(const TrainRun& run) {
   if (outcome.widths) report["learned_bits"] = widths_json(*outcome.widths);
   if (outcome.pruned) report["pruning"] = pruning_json(written, *outcome.pruned);
   report["seconds"] = now_seconds() - start;
-  write_text(run.folder / kReportFile, report.dump(2) + "\n");
+  write_text_file(run.folder / kReportFile, report.dump(2) + "\n");
   keeper.drop();
   return report;
 }
