@@ -34,7 +34,8 @@ std::pair<uint64_t, uint64_t> block_of(const QuantSpec& spec, const Shape& shape
   const uint64_t cols = std::max<uint64_t>(elements(shape) / rows, 1);
   switch (spec.granularity) {
     case Granularity::kTensor: return {rows, cols};
-    case Granularity::kChannel: return {1, cols};
+    case Granularity::kChannel:
+    case Granularity::kToken: return {1, cols};
     case Granularity::kGroup: return {1, spec.block_cols};
     case Granularity::kBlock: break;
   }
