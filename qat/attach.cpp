@@ -13,6 +13,7 @@
 #include "qat/certify.h"
 #include "qat/child_name.h"
 #include "qat/layers.h"
+#include "qat/learned_bits.h"
 #include "qat/pruner.h"
 #include "qat/recipe_faults.h"
 #include "qat/weight_quantizer.h"
@@ -201,7 +202,7 @@ void Hooks::advance(double progress) {
   if (state_->bits) state_->bits->advance(progress);
 }
 
-std::optional<LearnedBits> Hooks::learned_bits() const {
+std::optional<LearnedWidths> Hooks::learned_widths() const {
   if (!state_->bits) return std::nullopt;
   return state_->bits->report();
 }

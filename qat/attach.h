@@ -30,6 +30,7 @@
 
 #include "models/graph/graph.h"
 #include "models/torch/capture/capture.h"
+#include "qat/learned_widths.h"
 #include "qat/network.h"
 #include "quant/recipe/recipe.h"
 
@@ -67,7 +68,7 @@ class Hooks {
   void advance(double progress);
   void prune(double progress);
   std::vector<PrunedLayer> pruned() const;
-  std::optional<LearnedBits> learned_bits() const;
+  std::optional<LearnedWidths> learned_widths() const;
 
   at::Tensor penalty() const;
   std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Rates& rates) const;

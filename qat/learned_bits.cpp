@@ -197,19 +197,19 @@ std::vector<at::Tensor> BitsLearner::parameters_of_bits() const {
   return found;
 }
 
-LearnedBits BitsLearner::report() const {
-  LearnedBits report{.budget = to_string(std::optional(budget_)),
-                     .unit = budget_.bops > 0    ? "bops"
-                             : budget_.bytes > 0 ? "bytes"
-                                                 : "bpw",
-                     .limit = budget_.bops > 0    ? static_cast<double>(budget_.bops)
-                              : budget_.bytes > 0 ? static_cast<double>(budget_.bytes)
-                                                  : budget_.bits_per_weight,
-                     .used = rest_,
-                     .is_fixed = is_fixed(),
-                     .layers = {}};
+LearnedWidths BitsLearner::report() const {
+  LearnedWidths report{.budget = to_string(std::optional(budget_)),
+                       .unit = budget_.bops > 0    ? "bops"
+                               : budget_.bytes > 0 ? "bytes"
+                                                   : "bpw",
+                       .limit = budget_.bops > 0    ? static_cast<double>(budget_.bops)
+                                : budget_.bytes > 0 ? static_cast<double>(budget_.bytes)
+                                                    : budget_.bits_per_weight,
+                       .used = rest_,
+                       .is_fixed = is_fixed(),
+                       .layers = {}};
   for (const Member& member : members_) {
-    LayerBits layer{.name = member.name, .weights = member.weights, .bits = member.bits, .learned = {}};
+    LayerWidth layer{.name = member.name, .weights = member.weights, .bits = member.bits, .learned = {}};
     std::size_t place = 0;
     if (member.quantizer) {
       layer.bits = member.quantizer->width();

@@ -15,32 +15,15 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/graph/quantize/plan.h"
 #include "qat/bits_quantizer.h"
+#include "qat/learned_widths.h"
 #include "quant/recipe/recipe.h"
 
 namespace crumb::qat {
-
-/// The width of one quantized weight.
-struct LayerBits {
-  std::string name;  ///< of the weight
-  std::int64_t weights = 0;
-  int bits = 0;                   ///< of now, or of its spec
-  std::optional<double> learned;  ///< the real-valued width, where it is learned
-};
-
-/// What all quantized weights cost, in the budget's unit.
-struct LearnedBits {
-  std::string budget;  ///< as the recipe has it: "3.5bpw"
-  std::string unit;    ///< "bpw", "bytes" or "bops"
-  double limit = 0, used = 0;
-  bool is_fixed = false;  ///< widths are no longer learned
-  std::vector<LayerBits> layers;
-};
 
 class BitsLearner : public torch::nn::Module {
  public:
@@ -72,7 +55,7 @@ class BitsLearner : public torch::nn::Module {
 
   bool is_fixed() const;
   std::vector<at::Tensor> parameters_of_bits() const;
-  LearnedBits report() const;
+  LearnedWidths report() const;
 
  private:
   struct Member {

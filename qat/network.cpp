@@ -22,6 +22,7 @@
 #include "qat/derived_constants.h"
 #include "qat/edge_quantizers.h"
 #include "qat/layers.h"
+#include "qat/learned_bits.h"
 #include "qat/load_parameters.h"
 #include "qat/recipe_faults.h"
 #include "qat/weight_quantizer.h"
@@ -464,7 +465,7 @@ void Network::prune(double progress) {
 
 std::vector<PrunedLayer> Network::pruned() const { return state_->pruner->layers(); }
 
-std::optional<LearnedBits> Network::learned_bits() const {
+std::optional<LearnedWidths> Network::learned_widths() const {
   if (!state_->bits) return std::nullopt;
   return state_->bits->report();
 }

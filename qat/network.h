@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "models/graph/graph.h"
-#include "qat/learned_bits.h"
+#include "qat/learned_widths.h"
 #include "qat/parameter_groups.h"
 #include "qat/pruner.h"
 #include "quant/recipe/recipe.h"
@@ -108,7 +108,7 @@ class Network : public torch::nn::Module {
   std::vector<PrunedLayer> pruned() const;
 
   /// Of all quantized weights, where the recipe has `learned_bits`.
-  std::optional<LearnedBits> learned_bits() const;
+  std::optional<LearnedWidths> learned_widths() const;
 
   /// Weights (with decay), then norms and biases, scales, and learned widths without.
   std::vector<torch::optim::OptimizerParamGroup> parameter_groups(const Rates& rates) const;

@@ -56,16 +56,6 @@ std::unique_ptr<torch::optim::AdamW> float_optimizer(torch::nn::Module& module, 
   return std::make_unique<torch::optim::AdamW>(groups, torch::optim::AdamWOptions(pace.rate));
 }
 
-LearnedWidths widths_of(const LearnedBits& bits) {
-  LearnedWidths widths{
-      .budget = bits.budget, .unit = bits.unit, .limit = bits.limit, .used = bits.used, .layers = {}};
-  for (const LayerBits& layer : bits.layers) {
-    widths.layers.push_back(
-        {.name = layer.name, .weights = layer.weights, .bits = layer.bits, .learned = layer.learned});
-  }
-  return widths;
-}
-
 class Run {
  public:
   Run(const TrainRequest& request, const TrainHooks& hooks)
@@ -166,7 +156,7 @@ class Run {
     outcome_.quantized = network->freeze();
     for (const LayerAccumulator& layer : network->accumulators()) outcome_.repaired += layer.repaired;
     outcome_.pruned = pruned_share(network->pruned());
-    if (const auto bits = network->learned_bits()) outcome_.widths = widths_of(*bits);
+    outcome_.widths = network->learned_widths();
     measure_wrapped();
   }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "models/graph/graph.h"
+#include "qat/learned_widths.h"
 #include "qat/train/own_network.h"
 #include "quant/recipe/recipe.h"
 
@@ -74,22 +75,6 @@ struct TrainHooks {
 struct WrappedMetric {
   int bits = 0;
   double metric = 0;
-};
-
-/// The width of one quantized weight.
-struct LayerWidth {
-  std::string name;
-  std::int64_t weights = 0;
-  int bits = 0;
-  std::optional<double> learned;  ///< as a real number, before it was fixed; none where the width was given
-};
-
-/// What training made of a budget for widths.
-struct LearnedWidths {
-  std::string budget;  ///< as the recipe has it
-  std::string unit;    ///< "bpw", "bytes" or "bops"
-  double limit = 0, used = 0;
-  std::vector<LayerWidth> layers;
 };
 
 struct TrainOutcome {

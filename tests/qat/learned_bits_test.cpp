@@ -24,7 +24,7 @@ using crumb::QuantSpec;
 using crumb::Recipe;
 using crumb::graph::Graph;
 using crumb::qat::BitsQuantizer;
-using crumb::qat::LayerBits;
+using crumb::qat::LayerWidth;
 using crumb::qat::Network;
 
 Recipe recipe_of(const std::string& yaml) { return crumb::parse_recipe("version: 1\n" + yaml, "test"); }
@@ -250,12 +250,12 @@ TEST_CASE("learned bits: the budget is kept, and what computes is what is frozen
       const torch::NoGradGuard no_gradients;
       const at::Tensor expected = network.forward(x);
       const Graph frozen = network.freeze();
-      const auto report = network.learned_bits().value();
+      const auto report = network.learned_widths().value();
       CHECK(report.is_fixed);
       CHECK(report.used <= report.limit);
       REQUIRE(report.layers.size() == 3);
       const auto goal = crumb::parse_learned_bits(budget).value();
-      for (const LayerBits& layer : report.layers) {
+      for (const LayerWidth& layer : report.layers) {
         const QuantizedTensor& codes = codes_of(frozen, layer.name);
         CHECK(codes.encoding.number->bits == layer.bits);
         if (!layer.learned) continue;
@@ -288,7 +288,7 @@ TEST_CASE("learned bits: what is counted is what crumb cost counts") {
   network.advance(1);
   const auto cost = crumb::graph::cost_of(
       crumb::graph::bind_shapes(crumb::graph::lower_or_fold_quantized(network.freeze()), {}));
-  CHECK(network.learned_bits()->used == doctest::Approx(cost.dense.bops_qap).epsilon(1e-12));
+  CHECK(network.learned_widths()->used == doctest::Approx(cost.dense.bops_qap).epsilon(1e-12));
 }
 
 TEST_CASE("learned bits: bits that cost nothing are taken") {
@@ -299,7 +299,7 @@ TEST_CASE("learned bits: bits that cost nothing are taken") {
     auto hooks = crumb::qat::attach(
         *net, recipe_of("weights: int4:channel\nlearned_bits: " + std::string(budget) + "\n"));
     hooks.advance(1);
-    const auto report = hooks.learned_bits().value();
+    const auto report = hooks.learned_widths().value();
     CHECK(report.used == (wide == 8 ? 16 : 10));
     CHECK(report.layers[0].bits == 8);
     CHECK(report.layers[1].bits == wide);
@@ -341,10 +341,10 @@ TEST_CASE("learned bits: the layer that needs more gets more") {
       loss.backward();
       optimizer.step();
     }
-    const auto layers = network.learned_bits()->layers;
+    const auto layers = network.learned_widths()->layers;
     REQUIRE(layers.size() == 2);
     int fine = 0, coarse = 0;
-    for (const LayerBits& layer : layers) (layer.name.starts_with("fine") ? fine : coarse) = layer.bits;
+    for (const LayerWidth& layer : layers) (layer.name.starts_with("fine") ? fine : coarse) = layer.bits;
     CHECK_MESSAGE(fine >= coarse + 2, budget, ": ", fine, " and ", coarse);
   }
 }
@@ -372,8 +372,8 @@ TEST_CASE("learned bits: widths and the multiplier are saved") {
     train(*again, resumed, cut, 60, 60);
     CHECK(at::equal(again->forward(x), network->forward(x)));
     for (std::size_t i = 0; i < 3; ++i) {
-      CHECK(again->learned_bits()->layers[i].bits == network->learned_bits()->layers[i].bits);
-      CHECK(again->learned_bits()->layers[i].learned == network->learned_bits()->layers[i].learned);
+      CHECK(again->learned_widths()->layers[i].bits == network->learned_widths()->layers[i].bits);
+      CHECK(again->learned_widths()->layers[i].learned == network->learned_widths()->layers[i].learned);
     }
   }
 }
@@ -395,7 +395,7 @@ TEST_CASE("learned bits: hooks keep a size too, and refuse what they cannot coun
     if (step == 3)
       CHECK_THROWS_WITH_AS(crumb::qat::freeze(hooks, *net, {x}), doctest::Contains("advance"), crumb::Error);
   }
-  CHECK(hooks.learned_bits()->used <= 3);
+  CHECK(hooks.learned_widths()->used <= 3);
   const Graph frozen = crumb::qat::freeze(hooks, *net, {x});
   CHECK(mean_bits(frozen) <= 3);
   CHECK_THROWS_WITH_AS(crumb::qat::attach(*net, recipe_of("weights: int4:channel\nlearned_bits: 9kbops\n")),
@@ -427,7 +427,7 @@ TEST_CASE("learned bits: what cannot be is refused, and says why") {
                                    "  - {match: {name: fc1}, weights: int8:tensor}\n"
                                    "  - {match: {name: fc2}, weights: int6:tensor, learned_bits: true}\n"
                                    "  - {match: {name: fc3}, learned_bits: false}\n"));
-  const auto layers = network.learned_bits()->layers;
+  const auto layers = network.learned_widths()->layers;
   CHECK_FALSE(layers[0].learned);
   CHECK(layers[0].bits == 8);
   CHECK(layers[1].learned == 6);
