@@ -11,12 +11,9 @@
 #include "models/torch/execute/typed_tensor.h"
 #include "qat/activation_quantizer.h"
 #include "qat/certify.h"
-#include "qat/child_name.h"
 #include "qat/layers.h"
-#include "qat/learned_bits.h"
-#include "qat/pruner.h"
 #include "qat/recipe_faults.h"
-#include "qat/weight_quantizer.h"
+#include "qat/trained_weights.h"
 #include "qat/weight_slots.h"
 
 namespace crumb::qat {
@@ -48,11 +45,8 @@ Graph skeleton_of(const std::vector<WeightSlot>& slots) {
   return graph;
 }
 
-struct HookedWeight {
+struct HookedWeight : TrainedWeight {
   WeightSlot slot;
-  std::vector<std::int64_t> to_rows, to_value;
-  std::shared_ptr<WeightQuantizer> quantizer;  ///< null: it is pruned alone
-  AccumulatorQuantizer* constrained = nullptr;
   at::Tensor now;  ///< what the module reads within a step
 };
 
@@ -66,66 +60,28 @@ struct Hooks::State {
   torch::nn::Module* module = nullptr;
   NetworkOptions options;
   std::shared_ptr<torch::nn::Module> quantizers = std::make_shared<torch::nn::Module>("quantizers");
+  std::optional<TrainedWeights> shared;
   std::vector<HookedWeight> weights;
-  std::shared_ptr<Pruner> pruner = std::make_shared<Pruner>();
-  std::shared_ptr<BitsLearner> bits;  ///< null: no width is learned
 
-  at::Tensor masked(const HookedWeight& weight) const {
-    return pruner->masked(weight.slot.name, weight.slot.latent);
-  }
-  at::Tensor rows(const HookedWeight& weight) const {
-    return masked(weight).permute(weight.to_rows).contiguous();
-  }
-  void add(const WeightSlot& slot, const graph::PlannedConstant& planned, const Recipe& recipe, bool is_end,
-           std::vector<std::string>& faults);
+  at::Tensor rows(const HookedWeight& weight) const { return shared->rows(weight, weight.slot.latent); }
+  std::optional<AccumulatorConstraint> constraint_of(const WeightSlot& slot,
+                                                     const graph::PlannedConstant& planned,
+                                                     const Recipe& recipe, bool is_end) const;
 };
 
-void Hooks::State::add(const WeightSlot& slot, const graph::PlannedConstant& planned, const Recipe& recipe,
-                       bool is_end, std::vector<std::string>& faults) {
-  try {
-    HookedWeight weight{.slot = slot};
-    weight.to_value = graph::axes_with_output(static_cast<std::size_t>(slot.latent.dim()),
-                                              static_cast<std::size_t>(slot.output_axis));
-    weight.to_rows = graph::inverse(weight.to_value);
-    if (!planned.spec) {
-      // Pruned alone.
-    } else if (planned.accumulator && (!is_end || options.all_layers)) {
-      const auto range = recipe.activations ? code_range(*recipe.activations, 0) : std::nullopt;
-      if (!range) {
-        throw Error(
-            quote_text(slot.name) + " is to keep an accumulator of " +
-            std::to_string(planned.accumulator->bits) +
-            " bits: say by `activations` what integers its input is quantized to, as in uint4:tensor");
-      }
-      AccumulatorConstraint constraint{.goal = *planned.accumulator, .input = *range};
-      if (slot.groups > 1 && slot.latent.size(1) == 1) constraint.goal.method = AccumulatorGoal::Method::kA2q;
-      auto quantizer = std::make_shared<AccumulatorQuantizer>(*planned.spec, constraint, slot.name);
-      weight.constrained = quantizer.get();
-      weight.quantizer = std::move(quantizer);
-    } else {
-      if (bits) weight.quantizer = bits->quantizer_for(planned);
-      if (!weight.quantizer)
-        weight.quantizer = make_weight_quantizer(*planned.spec, planned.scales, slot.name);
-    }
-    if (bits && weight.quantizer)
-      bits->add(slot.name, *planned.spec, rows(weight).sizes().vec(), weight.quantizer, 0);
-    if (weight.quantizer) {
-      quantizers->register_module(child_name(*quantizers, slot.name), weight.quantizer);
-    }
-    if (planned.prune) {
-      at::Tensor first = rows(weight).detach().clone();
-      if (weight.quantizer) weight.quantizer->start(first);  // parameters of the right shapes
-      pruner->add({.name = slot.name,
-                   .latent = slot.latent,
-                   .to_rows = weight.to_rows,
-                   .to_value = weight.to_value,
-                   .quantizer = weight.quantizer},
-                  *planned.prune, planned.spec);
-    }
-    weights.push_back(std::move(weight));
-  } catch (const Error& error) {
-    faults.push_back(error.what());
+std::optional<AccumulatorConstraint> Hooks::State::constraint_of(const WeightSlot& slot,
+                                                                 const graph::PlannedConstant& planned,
+                                                                 const Recipe& recipe, bool is_end) const {
+  if (!planned.spec || !planned.accumulator || (is_end && !options.all_layers)) return std::nullopt;
+  const auto range = recipe.activations ? code_range(*recipe.activations, 0) : std::nullopt;
+  if (!range) {
+    throw Error(quote_text(slot.name) + " is to keep an accumulator of " +
+                std::to_string(planned.accumulator->bits) +
+                " bits: say by `activations` what integers its input is quantized to, as in uint4:tensor");
   }
+  AccumulatorConstraint constraint{.goal = *planned.accumulator, .input = *range};
+  if (slot.groups > 1 && slot.latent.size(1) == 1) constraint.goal.method = AccumulatorGoal::Method::kA2q;
+  return constraint;
 }
 
 Hooks::Hooks(torch::nn::Module& module, const Recipe& recipe, const NetworkOptions& options)
@@ -142,26 +98,29 @@ Hooks::Hooks(torch::nn::Module& module, const Recipe& recipe, const NetworkOptio
   for (const WeightSlot& slot : slots) {
     if (slot.op != "Gather" && (layers.empty() || layers.back() != slot.layer)) layers.push_back(slot.layer);
   }
-  std::vector<std::string> faults;
-  state_->bits = make_bits_learner(recipe, plan);
-  if (recipe.learned_bits && recipe.learned_bits->bops > 0) {
+  state_->shared.emplace(recipe, plan, state_->quantizers);
+  if (state_->shared->counts_bops()) {
     throw Error("learned_bits: " + to_string(recipe.learned_bits) +
                 " counts bit operations, which a module's weights alone do not tell: give bits per weight or "
-                "bytes, or "
-                "capture the module and train it as qat::Network");
+                "bytes, or capture the module and train it as qat::Network");
   }
+  std::vector<std::string> faults;
   for (const WeightSlot& slot : slots) {
     const auto planned = std::ranges::find(plan.constants, slot.name, &graph::PlannedConstant::value);
     if (planned == plan.constants.end() || (!planned->spec && !planned->prune)) continue;
     const bool is_end = !layers.empty() && (slot.layer == layers.front() || slot.layer == layers.back());
-    state_->add(slot, *planned, recipe, is_end, faults);
+    try {
+      const auto constraint = state_->constraint_of(slot, *planned, recipe, is_end);
+      state_->weights.push_back(
+          {state_->shared->add(*planned, slot.latent, static_cast<std::size_t>(slot.output_axis), constraint),
+           slot,
+           {}});
+    } catch (const Error& error) {
+      faults.push_back(error.what());
+    }
   }
   throw_if_any(faults);
-  if (!state_->pruner->empty()) state_->quantizers->register_module("pruning", state_->pruner);
-  if (state_->bits) {
-    state_->bits->start();
-    state_->quantizers->register_module("learned_bits", state_->bits);
-  }
+  state_->shared->finish();
   start();
 }
 
@@ -184,7 +143,7 @@ Step Hooks::step() {
     const at::Tensor made =
         weight.quantizer
             ? weight.quantizer->quantized(state_->rows(weight)).permute(weight.to_value).contiguous()
-            : state_->masked(weight);
+            : state_->shared->masked(weight.name, weight.slot.latent);
     weight.slot.put(made);
     weight.now = made;
     undo.push_back([&weight] {
@@ -195,32 +154,18 @@ Step Hooks::step() {
   return Step(std::move(undo));
 }
 
-void Hooks::prune(double progress) { state_->pruner->prune(progress); }
+void Hooks::prune(double progress) { state_->shared->prune(progress); }
 
-void Hooks::advance(double progress) {
-  state_->pruner->prune(progress);
-  if (state_->bits) state_->bits->advance(progress);
-}
+void Hooks::advance(double progress) { state_->shared->advance(progress); }
 
-std::optional<LearnedWidths> Hooks::learned_widths() const {
-  if (!state_->bits) return std::nullopt;
-  return state_->bits->report();
-}
+std::optional<LearnedWidths> Hooks::learned_widths() const { return state_->shared->learned_widths(); }
 
-std::vector<PrunedLayer> Hooks::pruned() const { return state_->pruner->layers(); }
+std::vector<PrunedLayer> Hooks::pruned() const { return state_->shared->pruned(); }
 
-at::Tensor Hooks::penalty() const {
-  at::Tensor sum = torch::zeros({});
-  for (const HookedWeight& weight : state_->weights) {
-    if (weight.constrained) sum = sum + weight.constrained->penalty();
-  }
-  sum = sum * state_->options.penalty_weight;
-  const at::Tensor price = state_->bits ? state_->bits->penalty() : at::Tensor();
-  return price.defined() ? sum + price : sum;
-}
+at::Tensor Hooks::penalty() const { return state_->shared->penalty(state_->options.penalty_weight); }
 
 std::vector<torch::optim::OptimizerParamGroup> Hooks::parameter_groups(const Rates& rates) const {
-  std::vector<at::Tensor> weights, others, scales = state_->quantizers->parameters();
+  std::vector<at::Tensor> weights, others, scales;
   const auto is_in = [](const std::vector<at::Tensor>& all, const at::Tensor& one) {
     return std::ranges::any_of(all, [&](const at::Tensor& other) { return other.is_same(one); });
   };
@@ -234,10 +179,7 @@ std::vector<torch::optim::OptimizerParamGroup> Hooks::parameter_groups(const Rat
     if (is_in(scales, parameter)) continue;
     (is_in(latents, parameter) ? weights : others).push_back(parameter);
   }
-  const std::vector<at::Tensor> bits =
-      state_->bits ? state_->bits->parameters_of_bits() : std::vector<at::Tensor>();
-  std::erase_if(scales, [&](const at::Tensor& one) { return is_in(bits, one); });
-  return grouped(std::move(weights), std::move(others), std::move(scales), rates, bits);
+  return state_->shared->parameter_groups(std::move(weights), std::move(others), std::move(scales), rates);
 }
 
 std::vector<at::Tensor> Hooks::parameters() const {
@@ -252,7 +194,7 @@ std::vector<LayerAccumulator> Hooks::accumulators() const {
   std::vector<LayerAccumulator> found;
   for (const HookedWeight& weight : state_->weights) {
     if (!weight.constrained) continue;
-    found.push_back({.name = weight.slot.name,
+    found.push_back({.name = weight.name,
                      .bits = weight.constrained->constraint().goal.bits,
                      .repaired = weight.constrained->repaired()});
   }
@@ -261,12 +203,7 @@ std::vector<LayerAccumulator> Hooks::accumulators() const {
 
 Graph Hooks::freeze(const models::Tensors& example, const models::Forward& forward,
                     const models::CaptureOptions& options) {
-  if (state_->bits && !state_->bits->is_fixed()) {
-    throw Error(
-        "widths are still being learned, and may be over their budget: advance(progress) fixes them when "
-        "half "
-        "of the training is done");
-  }
+  state_->shared->throw_while_widths_are_learned();
   const torch::NoGradGuard no_gradients;
   for (const HookedWeight& weight : state_->weights) weight.slot.put(weight.slot.latent);
   // As cells, the weights of recurrent layers stand in the graph as they are.
@@ -276,22 +213,23 @@ Graph Hooks::freeze(const models::Tensors& example, const models::Forward& forwa
   }
   std::map<std::string, ConstrainedWeight> constrained;
   for (HookedWeight& weight : state_->weights) {
-    const auto found = graph.initializers.find(weight.slot.name);
+    const auto found = graph.initializers.find(weight.name);
     if (found == graph.initializers.end()) {
       throw Error(
-          "the weight " + quote_text(weight.slot.name) +
+          "the weight " + quote_text(weight.name) +
           " is not in the module's graph as it is: the forward pass does not use it, or computes another "
           "from it (capture the module and train it as qat::Network)");
     }
     if (!weight.quantizer) {
-      found->second = torch_ops::to_constant({state_->masked(weight), graph::ElementType::kFloat});
+      found->second = torch_ops::to_constant(
+          {state_->shared->masked(weight.name, weight.slot.latent), graph::ElementType::kFloat});
       continue;
     }
     graph.initializers.erase(found);
-    graph.quantized[weight.slot.name] = {
+    graph.quantized[weight.name] = {
         std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(state_->rows(weight))),
         weight.to_value};
-    if (weight.constrained) constrained[weight.slot.name] = {weight.constrained->constraint().goal};
+    if (weight.constrained) constrained[weight.name] = {weight.constrained->constraint().goal};
   }
   return certified(graph::infer_shapes(std::move(graph)), constrained);
 }

@@ -16,16 +16,13 @@
 #include "models/torch/execute/graph_module.h"
 #include "models/torch/execute/ops/straight_through.h"
 #include "qat/batch_norm_estimate.h"
-#include "qat/bit_costs.h"
 #include "qat/certify.h"
-#include "qat/child_name.h"
 #include "qat/derived_constants.h"
 #include "qat/edge_quantizers.h"
 #include "qat/layers.h"
-#include "qat/learned_bits.h"
 #include "qat/load_parameters.h"
 #include "qat/recipe_faults.h"
-#include "qat/weight_quantizer.h"
+#include "qat/trained_weights.h"
 
 namespace crumb::qat {
 namespace {
@@ -66,13 +63,8 @@ void adopt(torch::nn::Module& into, torch::nn::Module& from) {
 
 }  // namespace
 
-/// A constant that reads as quantized.
-struct QuantizedWeight {
-  std::string value;
-  std::vector<std::int64_t> to_rows, to_value;  ///< permutations: output channels to axis 0, and back
-  std::shared_ptr<WeightQuantizer> quantizer;
-  AccumulatorQuantizer* constrained = nullptr;  ///< the quantizer, where it keeps an accumulator
-  std::optional<Layer> layer;
+struct NetworkWeight : TrainedWeight {
+  std::optional<Layer> layer;  ///< what it meets in the graph; none: nothing adds up its products
 };
 
 /// A planned bias at scale_in * scale_weight, without gradients.
@@ -90,9 +82,8 @@ struct Network::State {
   std::shared_ptr<torch_ops::GraphModule> module;
   std::shared_ptr<torch::nn::Module> quantizers;
   std::optional<EdgeQuantizers> edges;
-  std::vector<QuantizedWeight> weights;
-  std::shared_ptr<Pruner> pruner = std::make_shared<Pruner>();
-  std::shared_ptr<BitsLearner> bits;  ///< null: no width is learned
+  std::optional<TrainedWeights> shared;
+  std::vector<NetworkWeight> weights;  ///< that have quantizers
   bool is_calibrated = false;
   ActiveQuantizers active;
   bool is_float = false;  ///< for this pass, no quantizer works
@@ -101,26 +92,23 @@ struct Network::State {
     const auto found = derived_values.find(value);
     return found != derived_values.end() ? found->second.tensor : module->constant(value);
   }
-  at::Tensor masked(const std::string& value) const { return pruner->masked(value, parameter(value)); }
+  at::Tensor masked(const std::string& value) const { return shared->masked(value, parameter(value)); }
   void begin_pass() { derived_values = derived->values(); }
   bool is_made_of(const std::string& value, const at::Tensor& tensor) const;
   bool lies_in_a_parameter(const std::string& value) const;
 
   void add_edges();
   void add_weights();
-  void add_weight(const graph::PlannedConstant& constant, const Layer* layer,
-                  std::vector<std::string>& faults);
+  void add_weight(const graph::PlannedConstant& constant, const Layer* layer);
   std::optional<AccumulatorConstraint> constraint_of(const graph::PlannedConstant& constant,
                                                      const Layer& layer) const;
 
-  at::Tensor rows_of(const QuantizedWeight& weight) const {
-    return masked(weight.value).permute(weight.to_rows).contiguous();
+  at::Tensor rows_of(const NetworkWeight& weight) const {
+    return shared->rows(weight, parameter(weight.name));
   }
-  void start_weight(QuantizedWeight& weight);
-  void add_bits();
-  bool learns_bits() const { return bits && !bits->is_fixed(); }
-  BiasOfNow bias_of(const QuantizedWeight& weight, const at::Tensor& rows) const;
-  void set_bias(const QuantizedWeight& weight, const at::Tensor& rows) const;
+  void start_weight(NetworkWeight& weight);
+  BiasOfNow bias_of(const NetworkWeight& weight, const at::Tensor& rows) const;
+  void set_bias(const NetworkWeight& weight, const at::Tensor& rows) const;
   torch_ops::Plan::Constants float_constants(bool as_frozen) const;
   torch_ops::Plan::Constants quantized_constants(bool as_frozen);
   Graph graph_of_now() const;
@@ -165,47 +153,19 @@ std::optional<AccumulatorConstraint> Network::State::constraint_of(const graph::
   return constraint;
 }
 
-void Network::State::add_weight(const graph::PlannedConstant& constant, const Layer* layer,
-                                std::vector<std::string>& faults) {
-  try {
-    const auto rank = static_cast<std::size_t>(parameter(constant.value).dim());
-    QuantizedWeight weight{.value = constant.value};
-    weight.to_value = graph::axes_with_output(rank, constant.output_axis < rank ? constant.output_axis : 0);
-    weight.to_rows = graph::inverse(weight.to_value);
-    const auto prune = [&] {
-      if (!constant.prune) return;
-      if (!lies_in_a_parameter(constant.value)) {
-        throw Error(quote_text(constant.value) + " of " + constant.node +
-                    " is to be pruned, but the network computes it from its parameters; prune: none for it");
-      }
-      pruner->add({.name = constant.value,
-                   .latent = parameter(constant.value),
-                   .to_rows = weight.to_rows,
-                   .to_value = weight.to_value,
-                   .quantizer = weight.quantizer},
-                  *constant.prune, constant.spec);
-    };
-    if (!constant.spec) return prune();
-    if (layer) weight.layer = *layer;
-    const auto constraint = layer ? constraint_of(constant, *layer) : std::nullopt;
-    if (constraint) {
-      auto quantizer = std::make_shared<AccumulatorQuantizer>(*constant.spec, *constraint, constant.value);
-      weight.constrained = quantizer.get();
-      weight.quantizer = std::move(quantizer);
-    } else {
-      if (bits) weight.quantizer = bits->quantizer_for(constant);
-      if (!weight.quantizer)
-        weight.quantizer = make_weight_quantizer(*constant.spec, constant.scales, constant.value);
-    }
-    quantizers->register_module(child_name(*quantizers, constant.value), weight.quantizer);
-    at::Tensor rows = rows_of(weight).detach().clone();
-    weight.quantizer->start(
-        rows);  // parameters of the right shapes; calibrate() starts them from the weights
-    prune();
-    weights.push_back(std::move(weight));
-  } catch (const Error& error) {
-    faults.push_back(error.what());
+void Network::State::add_weight(const graph::PlannedConstant& constant, const Layer* layer) {
+  if (constant.prune && !lies_in_a_parameter(constant.value)) {
+    throw Error(quote_text(constant.value) + " of " + constant.node +
+                " is to be pruned, but the network computes it from its parameters; prune: none for it");
   }
+  const bool is_layer = layer && constant.spec;
+  const at::Tensor latent = parameter(constant.value);
+  const std::size_t axis =
+      constant.output_axis < static_cast<std::size_t>(latent.dim()) ? constant.output_axis : 0;
+  TrainedWeight weight =
+      shared->add(constant, latent, axis, is_layer ? constraint_of(constant, *layer) : std::nullopt);
+  if (!weight.quantizer) return;
+  weights.push_back({std::move(weight), is_layer ? std::optional(*layer) : std::nullopt});
 }
 
 void Network::State::add_weights() {
@@ -214,33 +174,20 @@ void Network::State::add_weights() {
   for (std::size_t i = 0; i < plan.constants.size(); ++i) {
     if (!plan.constants[i].spec && !plan.constants[i].prune) continue;
     const auto layer = std::ranges::find(layers, i, &Layer::constant);
-    add_weight(plan.constants[i], layer == layers.end() ? nullptr : &*layer, faults);
+    try {
+      add_weight(plan.constants[i], layer == layers.end() ? nullptr : &*layer);
+    } catch (const Error& error) {
+      faults.push_back(error.what());
+    }
   }
   throw_if_any(faults);
-  if (!pruner->empty()) quantizers->register_module("pruning", pruner);
-}
-
-/// What each weight costs at each width.
-void Network::State::add_bits() {
-  if (!bits) return;
-  BopsByWeight bops;
-  if (bits->budget().bops > 0) {
-    std::set<std::string> names;
-    for (const QuantizedWeight& weight : weights) names.insert(weight.value);
-    bops = bops_by_weight(module->graph(), names);
-  }
-  for (const QuantizedWeight& weight : weights) {
-    const auto constant = std::ranges::find(plan.constants, weight.value, &graph::PlannedConstant::value);
-    bits->add(weight.value, *constant->spec, rows_of(weight).sizes().vec(), weight.quantizer,
-              bops.per_bit[weight.value]);
-  }
-  bits->add_cost(bops.rest);
-  bits->start();
-  quantizers->register_module("learned_bits", bits);
+  std::set<std::string> names;
+  for (const NetworkWeight& weight : weights) names.insert(weight.name);
+  shared->finish(shared->counts_bops() ? bops_by_weight(module->graph(), names) : BopsByWeight{});
 }
 
 /// As graph::quantize_bias computes it when the graph is frozen.
-BiasOfNow Network::State::bias_of(const QuantizedWeight& weight, const at::Tensor& rows) const {
+BiasOfNow Network::State::bias_of(const NetworkWeight& weight, const at::Tensor& rows) const {
   const graph::PlannedBias& planned = plan.biases[*weight.layer->bias];
   const at::Tensor bias = parameter(planned.value).detach();
   at::Tensor scale =
@@ -252,7 +199,7 @@ BiasOfNow Network::State::bias_of(const QuantizedWeight& weight, const at::Tenso
 }
 
 /// The codes that start a constrained layer's sums.
-void Network::State::set_bias(const QuantizedWeight& weight, const at::Tensor& rows) const {
+void Network::State::set_bias(const NetworkWeight& weight, const at::Tensor& rows) const {
   if (!weight.constrained || !weight.layer->bias) return;
   const at::Tensor codes = bias_of(weight, rows).codes.to(at::kCPU, at::kLong).contiguous().view({-1});
   const std::int64_t* first = codes.const_data_ptr<std::int64_t>();
@@ -271,18 +218,19 @@ torch_ops::Plan::Constants laid_out(torch_ops::Plan::Constants constants, bool a
 /// Without quantizers: what is computed from parameters, and what is pruned.
 torch_ops::Plan::Constants Network::State::float_constants(bool as_frozen) const {
   torch_ops::Plan::Constants instead = derived_values;
-  for (const std::string& name : pruner->names()) instead[name] = {masked(name), graph::ElementType::kFloat};
+  for (const std::string& name : shared->pruned_names())
+    instead[name] = {masked(name), graph::ElementType::kFloat};
   return laid_out(std::move(instead), as_frozen);
 }
 
 torch_ops::Plan::Constants Network::State::quantized_constants(bool as_frozen) {
   torch_ops::Plan::Constants instead = float_constants(false);
   if (!active.weights) return laid_out(std::move(instead), as_frozen);
-  for (QuantizedWeight& weight : weights) {
+  for (NetworkWeight& weight : weights) {
     const at::Tensor rows = rows_of(weight);
     set_bias(weight, rows);
     const at::Tensor made = weight.quantizer->quantized(rows).permute(weight.to_value);
-    instead[weight.value] = {made, graph::ElementType::kFloat};
+    instead[weight.name] = {made, graph::ElementType::kFloat};
     if (!weight.layer || !weight.layer->bias || !active.activations) continue;
     const std::string& value = plan.biases[*weight.layer->bias].value;
     const BiasOfNow bias = bias_of(weight, rows);
@@ -311,7 +259,7 @@ QuantPlan Network::State::plan_of_now() const {
   return now;
 }
 
-void Network::State::start_weight(QuantizedWeight& weight) {
+void Network::State::start_weight(NetworkWeight& weight) {
   const torch::NoGradGuard no_gradients;
   at::Tensor rows = rows_of(weight).detach().clone();
   if (weight.constrained && weight.layer->bias) {
@@ -324,7 +272,7 @@ void Network::State::start_weight(QuantizedWeight& weight) {
   weight.quantizer->start(rows);
   // A projected weight goes back where it lies, also seen through a transpose; what is computed in other ways (joined,
   // scaled) stays as it is, and the bound holds by the quantizer alone.
-  if (lies_in_a_parameter(weight.value)) parameter(weight.value).copy_(rows.permute(weight.to_value));
+  if (lies_in_a_parameter(weight.name)) parameter(weight.name).copy_(rows.permute(weight.to_value));
 }
 
 /// Whether writing to parameter() changes a parameter.
@@ -344,9 +292,9 @@ bool Network::State::is_made_of(const std::string& value, const at::Tensor& tens
 
 Graph Network::State::certified_by_goals(Graph graph) const {
   std::map<std::string, ConstrainedWeight> constrained;
-  for (const QuantizedWeight& weight : weights) {
+  for (const NetworkWeight& weight : weights) {
     if (!weight.constrained) continue;
-    constrained[weight.value] = {weight.constrained->constraint().goal, weight.layer->bias.has_value()};
+    constrained[weight.name] = {weight.constrained->constraint().goal, weight.layer->bias.has_value()};
   }
   return certified(std::move(graph), constrained);
 }
@@ -368,10 +316,9 @@ Network::Network(Graph graph, const Recipe& recipe, const NetworkOptions& option
   adopt(*this, *state.module);
   if (state.derived->module()) adopt(*this, *state.derived->module());
   state.quantizers = std::make_shared<torch::nn::Module>("quantizers");
-  state.bits = make_bits_learner(recipe, state.plan);
+  state.shared.emplace(recipe, state.plan, state.quantizers);
   state.add_edges();
   state.add_weights();
-  state.add_bits();
   register_module("quantizers", state.quantizers);
 }
 
@@ -420,7 +367,7 @@ void Network::calibrate(const std::vector<std::vector<at::Tensor>>& batches) {
     graph::calibrate(state.graph_of_now(), torch_ops::engine(), each, found);
     state.edges->set(found.edges);
   }
-  for (QuantizedWeight& weight : state.weights) {
+  for (NetworkWeight& weight : state.weights) {
     if (weight.constrained && weight.layer->edge) {
       weight.constrained->set_input(*code_range(state.plan.edges[*weight.layer->edge].spec,
                                                 state.edges->zero_point(*weight.layer->edge)));
@@ -440,73 +387,50 @@ void Network::reestimate_batch_norm(const std::vector<std::vector<at::Tensor>>& 
   estimate_batch_norms(*state.module, batches, state.quantized_constants(true));
 }
 
-at::Tensor Network::penalty() const {
-  at::Tensor sum = torch::zeros({});
-  for (const QuantizedWeight& weight : state_->weights) {
-    if (weight.constrained) sum = sum + weight.constrained->penalty();
-  }
-  sum = sum * state_->options.penalty_weight;
-  const at::Tensor price = state_->bits ? state_->bits->penalty() : at::Tensor();
-  return price.defined() ? sum + price : sum;
-}
+at::Tensor Network::penalty() const { return state_->shared->penalty(state_->options.penalty_weight); }
 
 void Network::advance(double progress) {
   if (!state_->is_calibrated)
     throw Error("training begins with calibrated quantizers: calibrate the network first");
-  state_->pruner->prune(progress);
-  if (state_->bits) state_->bits->advance(progress);
+  state_->shared->advance(progress);
 }
 
 void Network::prune(double progress) {
   if (!state_->is_calibrated)
     throw Error("pruning begins with the weights of training: calibrate the network first");
-  state_->pruner->prune(progress);
+  state_->shared->prune(progress);
 }
 
-std::vector<PrunedLayer> Network::pruned() const { return state_->pruner->layers(); }
+std::vector<PrunedLayer> Network::pruned() const { return state_->shared->pruned(); }
 
-std::optional<LearnedWidths> Network::learned_widths() const {
-  if (!state_->bits) return std::nullopt;
-  return state_->bits->report();
-}
+std::optional<LearnedWidths> Network::learned_widths() const { return state_->shared->learned_widths(); }
 
 std::vector<torch::optim::OptimizerParamGroup> Network::parameter_groups(const Rates& rates) const {
   std::vector<at::Tensor> decayed, others;
   for (const auto& parameter : named_parameters()) {
     if (parameter.key().starts_with("quantizers.")) continue;
     const auto is_it = [&](const std::string& value) { return state_->is_made_of(value, parameter.value()); };
-    const bool is_weight = std::ranges::any_of(state_->weights, is_it, &QuantizedWeight::value) ||
-                           std::ranges::any_of(state_->pruner->names(), is_it);
+    const bool is_weight = std::ranges::any_of(state_->weights, is_it, &NetworkWeight::name) ||
+                           std::ranges::any_of(state_->shared->pruned_names(), is_it);
     (is_weight ? decayed : others).push_back(parameter.value());
   }
-  std::vector<at::Tensor> scales = state_->quantizers->parameters();
-  const std::vector<at::Tensor> bits =
-      state_->bits ? state_->bits->parameters_of_bits() : std::vector<at::Tensor>();
-  std::erase_if(scales, [&](const at::Tensor& one) {
-    return std::ranges::any_of(bits, [&](const at::Tensor& other) { return other.is_same(one); });
-  });
-  return grouped(std::move(decayed), std::move(others), std::move(scales), rates, bits);
+  return state_->shared->parameter_groups(std::move(decayed), std::move(others), {}, rates);
 }
 
 Graph Network::freeze() {
   State& state = *state_;
   if (!state.is_calibrated)
     throw Error("the ranges of activations are not known: calibrate the network first");
-  if (state.learns_bits()) {
-    throw Error(
-        "widths are still being learned, and may be over their budget: advance(progress) fixes them when "
-        "half "
-        "of the training is done");
-  }
+  state.shared->throw_while_widths_are_learned();
   const torch::NoGradGuard no_gradients;
   state.begin_pass();
   Graph graph = state.graph_of_now();
-  for (QuantizedWeight& weight : state.weights) {
+  for (NetworkWeight& weight : state.weights) {
     const at::Tensor rows = state.rows_of(weight);
     state.set_bias(weight, rows);
-    graph.quantized[weight.value] = {std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(rows)),
-                                     weight.to_value};
-    graph.initializers.erase(weight.value);
+    graph.quantized[weight.name] = {std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(rows)),
+                                    weight.to_value};
+    graph.initializers.erase(weight.name);
   }
   QuantPlan plan = state.plan_of_now();
   for (graph::PlannedConstant& constant : plan.constants) constant.spec.reset();
@@ -516,12 +440,12 @@ Graph Network::freeze() {
 std::vector<LayerAccumulator> Network::accumulators() {
   State& state = *state_;
   const torch::NoGradGuard no_gradients;
-  const bool can_freeze = state.is_calibrated && !state.learns_bits();
+  const bool can_freeze = state.is_calibrated && !state.shared->learns_widths();
   const auto report = can_freeze ? graph::check_accumulators(freeze()) : graph::AccumulatorReport{};
   std::vector<LayerAccumulator> found;
-  for (QuantizedWeight& weight : state.weights) {
+  for (NetworkWeight& weight : state.weights) {
     if (!weight.layer) continue;
-    LayerAccumulator one{.name = weight.value};
+    LayerAccumulator one{.name = weight.name};
     const std::string& node = state.float_graph.nodes[weight.layer->node].name;
     const auto row = std::ranges::find(report.layers, node, &graph::AccumulatorRow::name);
     if (row != report.layers.end()) one.bits_needed = row->bits_needed.value_or(0);
