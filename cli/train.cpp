@@ -2,11 +2,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <regex>
 #include <thread>
 
@@ -149,8 +151,10 @@ void print_report(const Json& report, const fs::path& folder) {
   if (!report.at("accumulator").empty()) print_accumulators(report.at("accumulator"));
   if (report.contains("learned_bits")) print_widths(report.at("learned_bits"));
   if (report.contains("pruning")) print_pruning(report.at("pruning"));
-  std::cout << "written: " << folder.string()
-            << "/{model.crumb, model.onnx, float.safetensors, log.jsonl, report.json}\n";
+  const Json notes = report.value("notes", Json::array());
+  for (const Json& note : notes) std::cout << "note: " << note.get<std::string>() << "\n";
+  std::cout << "written: " << folder.string() << "/{model.crumb, " << (notes.empty() ? "model.onnx, " : "")
+            << "float.safetensors, log.jsonl, report.json}\n";
 }
 
 void train_once(const Options& options, const qat::TrainRequest& request) {
@@ -220,13 +224,15 @@ void train_verb(const Options& options) {
   sweep(options, request);
 }
 
-CLI::Validator at_least(int least) {
+CLI::Validator at_least(std::uint64_t least, std::uint64_t most = std::numeric_limits<int>::max()) {
   return CLI::Validator(
-      [least](const std::string& text) {
-        const bool digits =
-            !text.empty() && text.size() < 8 && text.find_first_not_of("0123456789") == std::string::npos;
-        if (digits && std::stoi(text) >= least) return std::string();
-        return "expected a number from " + std::to_string(least) + ", found " + quote_text(text);
+      [least, most](const std::string& text) {
+        std::uint64_t number = 0;
+        const char* end = text.data() + text.size();
+        const auto [stopped, error] = std::from_chars(text.data(), end, number);
+        if (error == std::errc() && stopped == end && number >= least && number <= most) return std::string();
+        return "expected a number from " + std::to_string(least) + " to " + std::to_string(most) +
+               ", found " + quote_text(text);
       },
       "");
 }
@@ -249,7 +255,8 @@ void add_train(CLI::App& app) {
   verb->add_option("--rate", options->rate,
                    "Of learning, with quantizers, at the start (the task's own; 0.001)")
       ->check(CLI::PositiveNumber);
-  verb->add_option("--seed", options->seed, "Of weights and of the order of samples (0)");
+  verb->add_option("--seed", options->seed, "Of weights and of the order of samples (0)")
+      ->check(at_least(0, std::numeric_limits<std::uint32_t>::max()));
   add_recipe_flags(*verb, options->recipe);
   add_training_flags(*verb, options->recipe);
   verb->add_flag("--all-layers", options->all_layers,

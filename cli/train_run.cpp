@@ -13,6 +13,7 @@
 #include "models/graph/accumulator/check.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/onnx/read.h"
+#include "models/graph/qonnx/quantized_constants.h"
 #include "qat/train/request_json.h"
 
 namespace crumb::cli {
@@ -168,7 +169,8 @@ Json train_into(const TrainRun& run) {
   std::error_code error;
   fs::create_directories(run.folder, error);
   if (!fs::is_directory(run.folder, error)) {
-    throw Error("the folder " + quote_text(run.folder.string()) + " cannot be made");
+    throw Error("the folder " + quote_text(run.folder.string()) +
+                " cannot be made: " + (error ? error.message() : "a file has that name"));
   }
   Keeper keeper(run);
   qat::TrainHooks hooks;
@@ -184,11 +186,17 @@ Json train_into(const TrainRun& run) {
   write_text_file(run.folder / "log.jsonl", log_text(outcome));
   const fs::path packed = run.folder / "model.crumb", onnx = run.folder / "model.onnx";
   graph::write_crumb_graph(outcome.quantized, packed, {.zstd_level = outcome.recipe.zstd});
-  (void)exporting::write(outcome.quantized, exporting::Form::kQonnx, onnx);
+  fs::remove(onnx, error);
+  const std::string unsaid = graph::constants_without_quantizer(outcome.quantized);
+  if (unsaid.empty()) (void)exporting::write(outcome.quantized, exporting::Form::kQonnx, onnx);
   Json report = report_json(run.request, outcome, 0);
   const graph::Graph written = graph::read_crumb_graph(packed);
   report["accumulator"] = accumulator_json(checked(written, packed));
-  (void)checked(graph::read_onnx(onnx), onnx);
+  if (unsaid.empty()) {
+    (void)checked(graph::read_onnx(onnx), onnx);
+  } else {
+    report["notes"] = {"no model.onnx: " + unsaid};
+  }
   if (outcome.widths) report["learned_bits"] = widths_json(*outcome.widths);
   if (outcome.pruned) report["pruning"] = pruning_json(written, *outcome.pruned);
   report["seconds"] = now_seconds() - start;

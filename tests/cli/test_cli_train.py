@@ -187,6 +187,21 @@ def test_other_tasks_and_networks_train(crumb, engine, data, tmp_path):
         assert {path.name for path in folder.iterdir()} == FILES
 
 
+def test_what_qonnx_cannot_say_leaves_the_packed_model_and_a_note(crumb, engine, data, digits, tmp_path):
+    (tmp_path / "model.onnx").write_text("of another run")
+    done = crumb(*small(tmp_path), "--data-dir", data, "--weights", "mxfp4")
+    assert "note: no model.onnx" in done.stdout and "'fc2.weight' (mxfp4)" in done.stdout
+    assert "model.onnx," not in done.stdout.splitlines()[-1]
+    assert {path.name for path in tmp_path.iterdir()} == FILES - {"model.onnx"}
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert len(report["notes"]) == 1
+    inputs, labels = digits
+    np.save(tmp_path / "x.npy", inputs)
+    crumb("run", tmp_path / "model.crumb", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
+    found = (np.load(tmp_path / "y.npy").argmax(1) == labels).mean()
+    assert found == pytest.approx(report["quantized"], abs=1e-9)
+
+
 def test_the_first_and_last_layer_can_be_held_too_and_rules_name_layers(crumb, engine, data, tmp_path):
     held = crumb(*small(tmp_path / "held"), "--accumulator", 18, "--all-layers", "--json")
     layers = json.loads(held.stdout)["accumulator"]
@@ -354,6 +369,10 @@ def test_what_is_wrong_is_said_before_any_work(crumb, engine, tmp_path):
         grid = refused("jets", "--weights", weights, "--prune", "0.5", "--float-epochs", 0, status=1)
         assert "no zero" in grid and "fc2.weight" in grid
     assert "'-1'" in refused("digits", "--epochs", "-1")
+    assert "'-1'" in refused("digits", "--seed", "-1")
+    (tmp_path / "file").write_text("")
+    taken = crumb("train", "digits", "-o", tmp_path / "file", status=1).stderr
+    assert str(tmp_path / "file") in taken and "a file has that name" in taken
     missing = refused("digits", "--data-dir", tmp_path / "none", status=1)
     assert "digits.csv.gz" in missing and str(tmp_path / "none") in missing and "CRUMB_DATA" in missing
     grid = refused("digits", "--weights", "binary", "--accumulator", 12, status=1)

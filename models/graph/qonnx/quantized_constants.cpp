@@ -196,7 +196,7 @@ std::optional<std::string> no_quantizer_for(const QuantizedConstant& constant) {
   return {};
 }
 
-Graph lower_quantized(Graph graph) {
+std::string constants_without_quantizer(const Graph& graph) {
   std::string refused;
   for (const auto& [name, constant] : graph.quantized) {
     if (const auto why = no_quantizer_for(constant)) {
@@ -204,7 +204,11 @@ Graph lower_quantized(Graph graph) {
           (refused.empty() ? "" : "; ") + quote_text(name) + " (" + constant.tensor->spec + "): " + *why;
     }
   }
-  if (!refused.empty()) throw Error("QONNX has no quantizer for: " + refused);
+  return refused.empty() ? "" : "QONNX has no quantizer for: " + refused;
+}
+
+Graph lower_quantized(Graph graph) {
+  if (const std::string refused = constants_without_quantizer(graph); !refused.empty()) throw Error(refused);
   return lower_or_fold_quantized(std::move(graph));
 }
 

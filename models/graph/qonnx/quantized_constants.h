@@ -25,8 +25,10 @@ namespace crumb::graph {
 /// Why a constant has no quantizer in QONNX: "mxfp4 has a block scale of its own (e8m0)"; nothing where it has one.
 std::optional<std::string> no_quantizer_for(const QuantizedConstant& constant);
 
-/// Every quantized constant as an initializer and a quantizer. Throws one Error that names every constant that has
-/// none, and why.
+/// Those of the graph that have none, and why, in one sentence; empty where all have one.
+std::string constants_without_quantizer(const Graph& graph);
+
+/// Every quantized constant as an initializer and a quantizer. Throws that sentence as Error where it is not empty.
 Graph lower_quantized(Graph graph);
 
 /// The same, and those that have no quantizer become float32 initializers.
