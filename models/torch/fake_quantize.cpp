@@ -1,6 +1,8 @@
 #include "models/torch/fake_quantize.h"
 
-#include <torch/torch.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <cstring>

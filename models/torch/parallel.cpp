@@ -1,8 +1,8 @@
 #include "models/torch/parallel.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>
-#include <torch/torch.h>
 
 namespace crumb {
 

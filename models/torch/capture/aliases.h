@@ -2,7 +2,7 @@
 // wrong.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/csrc/jit/ir/ir.h>
 
 #include <vector>
 

@@ -1,5 +1,6 @@
 #include "models/torch/capture/recording.h"
 
+#include <c10/core/GradMode.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/constants.h>
 
@@ -14,7 +15,7 @@ using Tensors = std::vector<at::Tensor>;
 
 std::shared_ptr<jit::Graph> record(const Recording::Forward& forward, const Tensors& inputs,
                                    const std::vector<NamedState>& states) {
-  const torch::AutoGradMode gradients(true);  // without, fused inference operators would run
+  const at::AutoGradMode gradients(true);  // without, fused inference operators would run
   const jit::tracer::NoWarn no_warnings;
   jit::Stack stack(inputs.begin(), inputs.end());
   const auto run = [&](const jit::Stack& given) {

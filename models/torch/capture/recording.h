@@ -1,7 +1,7 @@
 // What LibTorch's tracer saw of one or two runs: operators, and every number and size at both batch sizes.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/csrc/jit/ir/ir.h>
 
 #include <functional>
 #include <map>

@@ -1,6 +1,8 @@
 #include "models/torch/execute/engine.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 
 #include "formats/io/text.h"
 #include "models/graph/passes/passes.h"
@@ -23,7 +25,7 @@ class TorchExecutable final : public graph::Executable {
 
   std::vector<graph::Tensor> run(const std::vector<graph::Tensor>& inputs,
                                  const Watch& watch) const override {
-    const torch::InferenceMode inference;
+    const at::InferenceMode inference;
     std::vector<TypedTensor> values;
     for (const graph::Tensor& input : inputs) values.push_back(to_typed(input, device_));
     GraphModule::Watch tap;
@@ -47,13 +49,13 @@ class TorchExecutable final : public graph::Executable {
 class TorchEngine final : public graph::Engine {
  public:
   std::unique_ptr<graph::Executable> prepare(graph::Graph graph) const override {
-    const torch::NoGradGuard no_gradients;
+    const at::NoGradGuard no_gradients;
     return std::make_unique<TorchExecutable>(graph::expand_functions(std::move(graph), *this), device_);
   }
 
   std::unique_ptr<graph::Executable> prepare_simulated(
       graph::Graph graph, const graph::AccumulatorSimulation& simulation) const override {
-    const torch::NoGradGuard no_gradients;
+    const at::NoGradGuard no_gradients;
     return std::make_unique<TorchExecutable>(graph::expand_functions(std::move(graph), *this), device_,
                                              &simulation);
   }

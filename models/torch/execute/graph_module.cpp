@@ -1,6 +1,6 @@
 #include "models/torch/execute/graph_module.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,7 @@
 #include "models/torch/execute/operator.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <map>
 

@@ -1,6 +1,7 @@
 #include "models/torch/execute/plan.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <set>
@@ -168,7 +169,7 @@ Outputs Plan::computed(const Graph& graph, const Step& step, const std::vector<T
 }
 
 Plan Plan::folded(const Graph& graph) const {
-  const torch::NoGradGuard no_gradients;
+  const at::NoGradGuard no_gradients;
   std::vector<TypedTensor> known(slots_);
   for (const auto& [slot, constant] : constants_) known[slot] = constant;
   Plan plan = *this;

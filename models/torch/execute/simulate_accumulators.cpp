@@ -1,6 +1,6 @@
 #include "models/torch/execute/simulate_accumulators.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <functional>
 #include <numeric>

@@ -1,6 +1,6 @@
 #include "models/torch/execute/small_floats.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cmath>
 #include <limits>

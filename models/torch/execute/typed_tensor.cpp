@@ -1,6 +1,6 @@
 #include "models/torch/execute/typed_tensor.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>

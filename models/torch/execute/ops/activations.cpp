@@ -1,5 +1,5 @@
 // Activations, Relu to Softmax.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "models/torch/execute/ops/families.h"
 #include "models/torch/execute/ops/integers.h"

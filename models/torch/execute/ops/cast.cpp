@@ -1,7 +1,7 @@
 // Cast, CastLike, BitCast.
 #include "models/torch/execute/ops/cast.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "formats/io/text.h"
 #include "models/torch/execute/ops/families.h"

@@ -1,5 +1,5 @@
 // QONNX's channels-last operators: ONNX's own, on inputs whose channels are the last axis.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Comparison, logic, bits, and what chooses by them.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <limits>
 

@@ -1,5 +1,5 @@
 // Operators that make tensors out of attributes, shapes and types.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,6 @@
 // Conv, ConvTranspose, Col2Im, CausalConvWithState.
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Arithmetic, with ONNX's broadcasting.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <limits>
 

@@ -2,7 +2,8 @@
 //
 // The unit in the last place comes from floor(log2 |x|) with a float32 logarithm, as in the reference: just below
 // a power of two that logarithm may round up to it, which the directed rounding modes show.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <bit>
 #include <cmath>
@@ -93,7 +94,7 @@ MiniFloat mini_float(const Call& call) {
 
 /// The quantized values of u, as doubles.
 at::Tensor quantized(const at::Tensor& u, const MiniFloat& format) {
-  const torch::NoGradGuard no_gradients;
+  const at::NoGradGuard no_gradients;
   const at::ScalarType type = u.scalar_type();
   const double tiny = type == at::kDouble ? std::numeric_limits<double>::min()
                       : type == at::kHalf ? 0x1p-14

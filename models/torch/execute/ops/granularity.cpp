@@ -1,6 +1,6 @@
 #include "models/torch/execute/ops/granularity.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 namespace crumb::torch_ops {
 namespace {

@@ -1,5 +1,5 @@
 // Gather, GatherElements, GatherND, OneHot, NonZero, Compress: elements by their places.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "models/torch/execute/ops/families.h"
 #include "models/torch/execute/ops/shapes.h"

@@ -1,6 +1,6 @@
 #include "models/torch/execute/ops/integer_products.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #include "models/torch/execute/ops/integers.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <limits>
 

@@ -1,5 +1,5 @@
 // Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Concat, Tile, Expand and the block permutations.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "models/torch/execute/ops/families.h"
 #include "models/torch/execute/ops/shapes.h"

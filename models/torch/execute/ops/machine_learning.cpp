@@ -1,5 +1,5 @@
 // The ai.onnx.ml operators that scale, encode and weigh features: tensors in and out.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <map>

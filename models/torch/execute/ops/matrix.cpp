@@ -1,5 +1,5 @@
 // MatMul, Gemm, Einsum, Det, cumulative sums.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "models/torch/execute/ops/ml_scores.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <numbers>
 

@@ -2,7 +2,7 @@
 // on the types alone, and a number of rank 0 counts like any other tensor.
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "models/torch/execute/typed_tensor.h"
 

@@ -3,7 +3,8 @@
 // Each exists twice: as one loop for float32 on the CPU, and as ATen operators for every other type and device
 // and where gradients are wanted. Both follow the reference operation by operation: a true division by the scale,
 // the zero point added, clamped and only then rounded, in the types that NumPy would give.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <cmath>
 
@@ -67,7 +68,7 @@ at::Tensor to_integers(const at::Tensor& u, const at::Tensor& bits, const Intege
   const bool mixed = range.is_signed && one_bit.any().item<bool>();
   const bool wanted = differentiated(u);  // asked before gradients are switched off
   {
-    const torch::NoGradGuard no_gradients;
+    const at::NoGradGuard no_gradients;
     auto [lower, upper] = range.bounds_of(bits);
     lower = lower.to(u.device(), u.scalar_type());
     upper = upper.to(u.device(), u.scalar_type());
@@ -227,7 +228,7 @@ Outputs trunc_2(const Call& call, Rounding mode) {
   at::Tensor made, pass;
   const bool wanted = differentiated(u);
   {
-    const torch::NoGradGuard no_gradients;
+    const at::NoGradGuard no_gradients;
     made = at::where(u > upper, upper, u);
     made = rounded(at::where(made < lower, lower, made), mode);
     const auto within = [&](const at::Tensor& t) { return (t >= lower).logical_and(t <= upper); };

@@ -1,6 +1,6 @@
 // QONNX's operators that stand for layers of integers.
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <bit>

@@ -1,8 +1,8 @@
 // One pass over a float32 tensor beside parameters that broadcast to it: the forward of the quantizers.
 #pragma once
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Random numbers.
 #include "models/torch/execute/ops/random.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <bit>
 #include <numbers>

@@ -1,5 +1,5 @@
 // Reduce*, ArgMax, TopK.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 

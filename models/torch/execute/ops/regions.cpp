@@ -1,5 +1,5 @@
 // RoiAlign and MaxRoiPool: regions of feature maps brought to one size.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Resize and Upsample, axis by axis; by LibTorch's own kernels where those mean the same.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cmath>
 

@@ -1,6 +1,7 @@
 #include "models/torch/execute/ops/rounding.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include <string>
 
@@ -30,7 +31,7 @@ std::optional<Rounding> find_rounding(std::string_view name) {
 }
 
 at::Tensor rounded(const at::Tensor& values, Rounding mode) {
-  const torch::NoGradGuard no_gradients;
+  const at::NoGradGuard no_gradients;
   switch (mode) {
     case Rounding::kHalfEven: break;
     case Rounding::kCeil: return at::ceil(values);

@@ -1,5 +1,5 @@
 // GridSample and AffineGrid: an input read at places that are data.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Scatter, ScatterElements, ScatterND, TensorScatter: updates written to places of a tensor.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "models/torch/execute/ops/families.h"
 #include "models/torch/execute/ops/shapes.h"

@@ -1,5 +1,5 @@
 // Unique, NonMaxSuppression, TfIdfVectorizer: results whose content is found by searching, on the CPU.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // DFT, STFT, windows, MelWeightMatrix.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cmath>
 #include <numbers>

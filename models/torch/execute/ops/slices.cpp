@@ -1,5 +1,5 @@
 // Split, Slice, Pad, CenterCropPad, ReverseSequence: parts of a tensor, and frames around it.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include "models/torch/execute/ops/families.h"
 #include "models/torch/execute/ops/shapes.h"

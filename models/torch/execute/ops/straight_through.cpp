@@ -1,5 +1,7 @@
 #include "models/torch/execute/ops/straight_through.h"
 
+#include <torch/csrc/autograd/custom_function.h>
+
 namespace crumb::torch_ops {
 namespace {
 

@@ -1,7 +1,8 @@
 // Rounding and clamping whose gradient is that of the straight-through estimator.
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "models/torch/execute/ops/rounding.h"
 

@@ -1,5 +1,5 @@
 // SVMRegressor and SVMClassifier.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>

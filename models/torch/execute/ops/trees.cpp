@@ -1,5 +1,5 @@
 // TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier: decision trees over rows of features, on the CPU.
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <array>
