@@ -1,5 +1,6 @@
 #include "models/torch/fake_quantize.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>

@@ -82,8 +82,8 @@ void initialise(torch::nn::Module& module, std::uint64_t seed) {
     at::Tensor& values = parameter.value();
     const bool recurrent = parameter.key().find("lstm") != std::string::npos;
     if (values.dim() >= 2) {
-      const auto fan_in = static_cast<double>(values.numel() / values.size(0));
-      bound = 1 / std::sqrt(recurrent ? static_cast<double>(values.size(0)) / 4 : fan_in);
+      const std::int64_t rows = values.size(0), fan_in = recurrent ? rows / 4 : values.numel() / rows;
+      bound = 1 / std::sqrt(static_cast<double>(fan_in));
     }
     Random random(seed, stream++);
     float* out = values.data_ptr<float>();

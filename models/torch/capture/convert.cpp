@@ -24,7 +24,7 @@ bool is_structure(const jit::Node* node) {
 }
 
 bool holds_tensors(const jit::Value* value) {
-  const auto type = value->type();
+  const auto& type = value->type();
   if (type->isSubtypeOf(*c10::TensorType::get())) return true;
   const auto list = type->cast<c10::ListType>();
   return list && list->getElementType()->isSubtypeOf(*c10::TensorType::get());

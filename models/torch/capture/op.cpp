@@ -1,5 +1,6 @@
 #include "models/torch/capture/op.h"
 
+#include <ATen/ScalarOps.h>
 #include <torch/csrc/jit/ir/constants.h>
 
 #include "formats/error.h"

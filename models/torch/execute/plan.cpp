@@ -80,9 +80,8 @@ Plan::Plan(const Graph& graph, const Constants& constants) {
 }
 
 void Plan::replace(std::size_t node, Replacement replacement) {
-  for (Step& step : steps_) {
-    if (step.node == node) step.replacement = std::move(replacement);
-  }
+  const auto step = std::ranges::find(steps_, node, &Step::node);
+  if (step != steps_.end()) step->replacement = std::move(replacement);
 }
 
 void Plan::find_last_uses() {

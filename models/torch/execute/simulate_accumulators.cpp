@@ -1,6 +1,7 @@
 #include "models/torch/execute/simulate_accumulators.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <functional>
 #include <numeric>

@@ -40,6 +40,7 @@ at::Tensor sampled(const at::Tensor& x, const std::vector<at::Tensor>& where) {
   const std::size_t axes = where.size();
   const at::Tensor flat = x.flatten(3);
   std::vector<at::Tensor> low;
+  low.reserve(axes);
   for (const at::Tensor& position : where) low.push_back(position.detach().floor());
   at::Tensor sum;
   for (std::size_t corner = 0; corner < (std::size_t{1} << axes); ++corner) {

@@ -34,7 +34,7 @@ at::Tensor minus(const at::Tensor& a, const at::Tensor& b) { return a - b; }
 at::Tensor times(const at::Tensor& a, const at::Tensor& b) { return a * b; }
 
 Outputs quotient(const Call& call) {
-  const at::Tensor a = call.tensor(0), b = second_input(call);
+  const at::Tensor &a = call.tensor(0), b = second_input(call);
   return like_input(call, graph::is_integer(call.type(0)) ? divide_integers(a, b, call.type(0)) : a / b);
 }
 

@@ -9,8 +9,6 @@
 namespace crumb::torch_ops {
 namespace {
 
-using graph::ElementType;
-
 /// Where products of integers are computed: LibTorch has them on the CPU only.
 std::pair<at::Device, at::ScalarType> place_of(const Call& call) {
   const at::Tensor& x = call.tensor(0);

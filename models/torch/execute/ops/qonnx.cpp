@@ -31,6 +31,16 @@ Rounding rounding_of(const Call& call, const char* otherwise) {
   return *mode;
 }
 
+struct Bounds {
+  at::Tensor lower, upper;
+
+  at::Tensor clamped(const at::Tensor& u) const {
+    const at::Tensor below = at::where(u > upper, upper, u);
+    return at::where(below < lower, lower, below);
+  }
+  at::Tensor hold(const at::Tensor& u) const { return (u >= lower).logical_and(u <= upper); }
+};
+
 struct IntegerRange {
   bool is_signed;
   bool narrow;
@@ -43,8 +53,8 @@ struct IntegerRange {
     return {T{0}, narrow ? all - T{2} : all - T{1}};
   }
 
-  /// Lower and upper bounds, of the shape of `bits`.
-  std::pair<at::Tensor, at::Tensor> bounds_of(const at::Tensor& bits) const {
+  /// Of the shape of `bits`, of u's type and beside it.
+  Bounds bounds_of(const at::Tensor& bits, const at::Tensor& u) const {
     const bool wide = bits.scalar_type() == at::kDouble;
     const at::Tensor widths = bits.detach().to(at::kCPU, at::kDouble).contiguous();
     at::Tensor lower = at::empty_like(widths), upper = at::empty_like(widths);
@@ -55,7 +65,7 @@ struct IntegerRange {
       lower.mutable_data_ptr<double>()[i] = found.first;
       upper.mutable_data_ptr<double>()[i] = found.second;
     }
-    return {lower.to(bits.device()), upper.to(bits.device())};
+    return {lower.to(u.device(), u.scalar_type()), upper.to(u.device(), u.scalar_type())};
   }
 };
 
@@ -69,16 +79,11 @@ at::Tensor to_integers(const at::Tensor& u, const at::Tensor& bits, const Intege
   const bool wanted = differentiated(u);  // asked before gradients are switched off
   {
     const at::NoGradGuard no_gradients;
-    auto [lower, upper] = range.bounds_of(bits);
-    lower = lower.to(u.device(), u.scalar_type());
-    upper = upper.to(u.device(), u.scalar_type());
-    at::Tensor clamped = at::where(u > upper, upper, u);
-    clamped = at::where(clamped < lower, lower, clamped);
-    made = rounded(clamped, mode);
+    const Bounds bounds = range.bounds_of(bits, u);
+    made = rounded(bounds.clamped(u), mode);
     if (mixed) made = at::where(one_bit, at::where(u >= 0, 1.0, -1.0).to(u.scalar_type()), made);
     if (wanted) {
-      const auto within = [&](const at::Tensor& t) { return (t >= lower).logical_and(t <= upper); };
-      pass = within(u).logical_or(within(rounded(u, mode)));
+      pass = bounds.hold(u).logical_or(bounds.hold(rounded(u, mode)));
       if (mixed) pass = at::where(one_bit, u.abs() <= 1, pass);
     }
   }
@@ -222,17 +227,13 @@ Outputs trunc_2(const Call& call, Rounding mode) {
   u = quotient_of(u, by);
   // A width of 1 is no special case here: both bounds count.
   const at::Tensor bits = as_number(call.in(5));
-  auto [lower, upper] = range.bounds_of(bits);
-  lower = lower.to(u.device(), u.scalar_type());
-  upper = upper.to(u.device(), u.scalar_type());
+  const Bounds bounds = range.bounds_of(bits, u);
   at::Tensor made, pass;
   const bool wanted = differentiated(u);
   {
     const at::NoGradGuard no_gradients;
-    made = at::where(u > upper, upper, u);
-    made = rounded(at::where(made < lower, lower, made), mode);
-    const auto within = [&](const at::Tensor& t) { return (t >= lower).logical_and(t <= upper); };
-    if (wanted) pass = within(u).logical_or(within(rounded(u, mode)));
+    made = rounded(bounds.clamped(u), mode);
+    if (wanted) pass = bounds.hold(u).logical_or(bounds.hold(rounded(u, mode)));
   }
   u = straight_through(u, made, pass);
   return as_float(product_of(difference_of(u, out_zero), out_scale));

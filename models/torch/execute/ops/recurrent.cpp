@@ -135,7 +135,7 @@ Ran run_direction(const Sequence& s, std::int64_t direction, const at::Tensor& b
 }
 
 /// y [time, directions, batch, hidden] and states [directions, batch, hidden] as the node's outputs.
-Outputs outputs_of(const Call& call, const Sequence& s, at::Tensor y, const Tensors& states) {
+Outputs outputs_of(const Call& call, const Sequence& s, const at::Tensor& y, const Tensors& states) {
   Outputs outputs = {wrapped(s.batch_first ? y.permute({2, 0, 1, 3}) : y, call.type(0))};
   for (const at::Tensor& state : states) {
     outputs.push_back(wrapped(s.batch_first ? state.transpose(0, 1) : state, call.type(0)));

@@ -102,7 +102,7 @@ Outputs extreme(const Call& call) {
   const ElementType type = call.type(0);
   const Axes how = axes_of(call);
   if (is_noop(how)) return {call.in(0)};
-  const at::Tensor x = call.tensor(0);
+  const at::Tensor& x = call.tensor(0);
   std::int64_t count = 1;
   for (const std::int64_t axis : how.axes) count *= x.size(axis);
   if (count == 0) {
