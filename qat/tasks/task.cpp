@@ -31,11 +31,11 @@ fs::path data_file(const fs::path& folder, const std::string& name) {
               ": scripts/setup puts it into the cache folder; --data-dir DIR or CRUMB_DATA name another");
 }
 
-at::Tensor tensor_of(const std::vector<float>& values, std::vector<std::int64_t> shape) {
+at::Tensor tensor_of(const std::vector<float>& values, const std::vector<std::int64_t>& shape) {
   return at::from_blob(const_cast<float*>(values.data()), shape, at::kFloat).clone();
 }
 
-at::Tensor tensor_of(const std::vector<std::int64_t>& values, std::vector<std::int64_t> shape) {
+at::Tensor tensor_of(const std::vector<std::int64_t>& values, const std::vector<std::int64_t>& shape) {
   return at::from_blob(const_cast<std::int64_t*>(values.data()), shape, at::kLong).clone();
 }
 

@@ -37,8 +37,8 @@ std::vector<at::Tensor> tensors_of(const torch::nn::Module& module) {
 void put_tensors(torch::nn::Module& module, const std::vector<at::Tensor>& tensors) {
   const torch::NoGradGuard no_gradients;
   std::size_t i = 0;
-  for (at::Tensor one : module.parameters()) one.copy_(tensors.at(i++));
-  for (at::Tensor one : module.buffers()) one.copy_(tensors.at(i++));
+  for (const at::Tensor& one : module.parameters()) one.copy_(tensors.at(i++));
+  for (const at::Tensor& one : module.buffers()) one.copy_(tensors.at(i++));
 }
 
 }  // namespace crumb::qat
