@@ -28,6 +28,7 @@ class TorchExecutable final : public graph::Executable {
                                  const Watch& watch) const override {
     const at::InferenceMode inference;
     std::vector<TypedTensor> values;
+    values.reserve(inputs.size());
     for (const graph::Tensor& input : inputs) values.push_back(to_typed(input, device_));
     GraphModule::Watch tap;
     if (watch) {
