@@ -6,6 +6,7 @@
 #include <sstream>
 #include <unordered_set>
 
+#include "formats/checked_size.h"
 #include "formats/crumb_file/crumb_file.h"
 #include "formats/io/text.h"
 #include "formats/json/bounded_json.h"
@@ -64,7 +65,7 @@ bool is_inside_path(const std::string& path) {
 /// One pass over the parsed header; every method throws Failure, which parse_crumb_header catches.
 class HeaderReader {
  public:
-  explicit HeaderReader(uint64_t first_blob) : end_(first_blob) {}
+  HeaderReader(uint64_t first_blob, uint64_t file_size) : end_(first_blob), file_size_(file_size) {}
 
   CrumbHeader read(const json& root) {
     require(root.is_object(), "the header", "is not a JSON object");
@@ -212,12 +213,15 @@ class HeaderReader {
     require(blob.codec != Codec::kNone || blob.stored == blob.raw, where,
             "is not compressed, yet stores " + std::to_string(blob.stored) + " bytes for " +
                 std::to_string(blob.raw));
-    const uint64_t expected = (end_ + kCrumbAlignment - 1) / kCrumbAlignment * kCrumbAlignment;
+    const uint64_t expected = checked::align_up(end_, kCrumbAlignment).value_or(end_);
     require(blob.offset == expected, where,
             "lies at offset " + std::to_string(blob.offset) + ", expected " + std::to_string(expected) +
                 " (the next multiple of 64 after the part before it)");
-    require(blob.stored <= (uint64_t{1} << 62), where, "is absurdly large: " + byte_text(blob.stored));
-    end_ = expected + blob.stored;
+    // Blob by blob: a sum of sizes that is looked at in the end may have wrapped on the way.
+    require(checked::fits(blob.offset, blob.stored, file_size_), where,
+            "stores " + byte_text(blob.stored) + " at offset " + std::to_string(blob.offset) +
+                ", beyond the end of the file of " + byte_text(file_size_));
+    end_ = blob.offset + blob.stored;
     return blob;
   }
 
@@ -232,7 +236,8 @@ class HeaderReader {
     return file;
   }
 
-  uint64_t end_;
+  uint64_t end_;  ///< of the header or the last blob
+  uint64_t file_size_;
   std::unordered_set<std::string> names_, paths_;
 };
 
@@ -289,7 +294,7 @@ Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> text, uint64_t
   Result<json> root = parse_bounded_json(text, limits);
   if (!root.ok()) return Failure{"the header: " + root.failure().message};
   try {
-    HeaderReader reader(first_blob);
+    HeaderReader reader(first_blob, file_size);
     CrumbHeader header = reader.read(root.value());
     if (reader.end() != file_size) {
       return Failure{"the header describes " + byte_text(reader.end()) + ", the file has " +

@@ -68,6 +68,17 @@ def crumb(binary):
                 command = [binary, "quantize", folder, "-o", out, "--weights", "int8", "--zstd", zstd, *rules]
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
                 put("crumb", name + ("" if zstd == "off" else "_zstd") + ".crumb", out.read_bytes())
+    put("crumb", "wrapping.crumb", wrapping_packed_file())
+
+
+def wrapping_packed_file():
+    """Four files of 2^62 bytes: in 64 bits their sum is nothing, so that they end where the file of 768 bytes does."""
+    at = [f'"offset":{(768 + (i << 62)) % 2**64},"stored":{1 << 62},"raw":{1 << 62},' for i in range(4)]
+    paths = ["graph.onnx", "config.json", "tokenizer.json", "vocab.txt"]
+    files = [f'{{"path":"{path}","data":{{{place}"codec":"none","crc32":"00000000"}}}}' for path, place in zip(paths, at)]
+    text = '{"format":"crumb","model":"graph","tensors":[],"files":[\n' + ",\n".join(files) + "]}\n"
+    assert len(text) <= 768 - 64
+    return test_reader.seal(text.ljust(768 - 64).encode(), b"")
 
 
 def safetensors():

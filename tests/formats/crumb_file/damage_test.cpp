@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -411,6 +412,81 @@ TEST_CASE("packed file, hostile: headers that name absurd things") {
   }
   CHECK(says(blob("codec", "gzip"), {"'b'", "scales", "gzip"}));
   CHECK(says(blob("codec", "zstd"), {"'b'", "scales"}));
+}
+
+/// A header whose blobs lie one behind the other, at offsets modulo 2^64, from `first` on: tensors kept as they were,
+/// then files. Its length is first - 64.
+std::string header_of_sizes(const std::vector<uint64_t>& tensors, const std::vector<uint64_t>& files,
+                            uint64_t first, std::mt19937_64& engine) {
+  uint64_t at = first;
+  const auto blob = [&](uint64_t stored, bool plain, uint64_t raw) {
+    Json json = {{"offset", at}, {"stored", stored}, {"raw", plain ? stored : raw}};
+    json["codec"] = plain ? "none" : "zstd";
+    json["crc32"] = "00000000";
+    at += stored;
+    return json;
+  };
+  Json header = {{"format", "crumb"}, {"model", engine() % 2 ? "graph" : ""}};
+  header["tensors"] = header["files"] = Json::array();
+  for (const uint64_t stored : tensors) {
+    const bool plain = stored <= kMostElements;
+    const uint64_t raw = plain ? stored : 1;
+    header["tensors"].push_back({{"name", "t" + std::to_string(header["tensors"].size())},
+                                 {"dtype", "U8"},
+                                 {"shape", {raw}},
+                                 {"data", blob(stored, plain, raw)}});
+  }
+  for (const uint64_t stored : files) {
+    const size_t number = header["files"].size();
+    header["files"].push_back({{"path", number == 0 ? "graph.onnx" : "f" + std::to_string(number)},
+                               {"data", blob(stored, engine() % 2 == 0, engine())}});
+  }
+  std::string text = header.dump();
+  REQUIRE(kCrumbPreamble + text.size() <= first);
+  text.resize(first - kCrumbPreamble, ' ');
+  return text;
+}
+
+TEST_CASE("packed file, hostile: sizes of blobs that come to the file's modulo 2^64") {
+  const TempDir folder;
+  const auto path = folder.path() / "m.crumb";
+  constexpr uint64_t kFirst = 4096;
+  std::mt19937_64 engine(3);
+  for (int round = 0; round < (testing::slow() ? 50000 : 2000); ++round) {
+    std::vector<uint64_t> tensors(engine() % 4), files(engine() % 4);
+    // The blobs that a file of so many bytes holds come first, then such as no file holds.
+    const uint64_t held = 64 * (engine() % 4);
+    uint64_t sum = 0;
+    const auto draw = [&](uint64_t& size) {
+      size = engine() % 4 == 0 ? held - std::min(sum, held) : (engine() >> engine() % 60) / 64 * 64;
+      sum += size;
+    };
+    for (uint64_t& size : tensors) draw(size);
+    for (uint64_t& size : files) draw(size);
+    files.push_back(held - sum);
+    const std::string content =
+        testing::with_header(header_of_sizes(tensors, files, kFirst, engine), std::string(held, '\0'));
+    std::string culprit;
+    uint64_t left = held;
+    for (size_t i = 0; i < tensors.size() + files.size() && culprit.empty(); ++i) {
+      const bool tensor = i < tensors.size();
+      const uint64_t stored = tensor ? tensors[i] : files[i - tensors.size()];
+      if (stored > left)
+        culprit = (tensor                ? "'t"
+                   : i == tensors.size() ? "'graph.onnx"
+                                         : "'f") +
+                  (i == tensors.size() ? "" : std::to_string(tensor ? i : i - tensors.size())) + "'";
+      left -= std::min(stored, left);
+    }
+    testing::write_all(path, content);
+    const Result<CrumbFile> file = CrumbFile::open(path);
+    if (culprit.empty()) {
+      REQUIRE(file.ok());
+    } else {
+      REQUIRE(!file.ok());
+      REQUIRE(says(file.failure().message, {culprit, "stores", std::to_string(content.size())}));
+    }
+  }
 }
 
 TEST_CASE("packed file, hostile: headers made to cost memory or stack") {
