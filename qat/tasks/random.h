@@ -14,6 +14,13 @@ class Random {
   explicit Random(std::uint64_t seed, std::uint64_t stream = 0)
       : state_(mix(seed + 0x9e3779b97f4a7c15U) ^ mix(stream * 0xd1342543de82ef95U + 1)) {}
 
+  /// SplitMix64 from this state, as it was published.
+  static Random from_state(std::uint64_t state) {
+    Random random(0);
+    random.state_ = state;
+    return random;
+  }
+
   std::uint64_t bits() {
     state_ += 0x9e3779b97f4a7c15U;
     return mix(state_);
