@@ -161,7 +161,41 @@ def test_integer_view_and_accumulators(crumb, shared, tmp_path):
         worst = np.abs(weights[node.input[1]]).sum(0).max()  # inputs are -1, 0, 1
         bits = int(np.ceil(np.log2(worst + 1))) + 1
         assert told["finn"][node.name]["accDataType"] == f"INT{bits}"
-        assert told["hls4ml"]["LayerName"][node.name]["Precision"]["accum"].startswith("ap_")
+        assert told["hls4ml"]["LayerName"][node.name]["Precision"]["accum"] == f"ap_fixed<{bits},{bits}>"  # scales of 1
+
+
+@pytest.mark.parametrize("signed", [0, 1])
+@pytest.mark.parametrize(("scales", "exponent"), [((0.25, 0.5), -3), ((2.0, 1.0), 1), ((0.3, 0.5), None), ((0.25, 0.7), None)])
+def test_accumulators_in_the_words_of_hls4ml_and_finn(crumb, tmp_path, signed, scales, exponent):
+    rng = np.random.default_rng(4)
+    levels = rng.integers(-7 * signed, 8, (11, 3))
+    nodes = [
+        helper.make_node("Quant", ["x", "s", "z", "xb"], ["xq"], domain=QONNX, signed=signed, narrow=0, rounding_mode="ROUND"),
+        helper.make_node("Quant", ["w", "t", "z", "wb"], ["wq"], domain=QONNX, signed=1, narrow=1, rounding_mode="ROUND"),
+        helper.make_node("MatMul", ["xq", "wq"], ["y"], name="layer"),
+    ]
+    tensors = {"s": scales[0], "t": scales[1], "z": 0, "xb": 3, "wb": 4, "w": levels * np.float32(scales[1])}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 11])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
+        [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in tensors.items()],
+    )
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid(QONNX, 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    out, config = tmp_path / "o.onnx", tmp_path / "c.json"
+    crumb("export", tmp_path / "m.onnx", "-o", out, "--to", "qonnx", "--accumulator-config", config)
+    told = json.loads(config.read_text())
+    (layer,) = [node.name for node in onnx.load(out).graph.node if node.op_type == "MatMul"]
+    low, high = (-4, 3) if signed else (0, 7)
+    ends = np.stack([levels * low, levels * high])
+    least, most = ends.min(0).clip(max=0).sum(0).min(), ends.max(0).clip(min=0).sum(0).max()
+    bits = int(max(most, -least - 1)).bit_length() + (least < 0)
+    kind, sign = ("INT", "") if least < 0 else ("UINT", "u")
+    assert told["finn"] == {layer: {"accDataType": f"{kind}{bits}"}}
+    wanted = f"ap_{sign}int<{bits}>" if exponent is None else f"ap_{sign}fixed<{bits},{bits + exponent}>"
+    assert told["hls4ml"] == {"LayerName": {layer: {"Precision": {"accum": wanted}}}}
 
 
 def test_profiles(crumb, shared, tmp_path):
