@@ -3,8 +3,10 @@
 
 #include <iostream>
 
+#include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
+#include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/crumb/crumb_graph.h"
@@ -61,12 +63,13 @@ Json node_json(const NodeCost& node, bool sparse) {
   return json;
 }
 
-void print_cost_json(const GraphCost& cost, bool sparse) {
+void print_cost_json(const GraphCost& cost, bool sparse, const Notes& notes) {
   Json json{{"total", amounts_json(sparse ? cost.sparse : cost.dense)},
             {"dense", amounts_json(cost.dense)},
             {"sparse", amounts_json(cost.sparse)},
             {"nodes", Json::array()},
-            {"not_counted", cost.not_counted}};
+            {"not_counted", cost.not_counted},
+            {"notes", notes.all()}};
   for (const NodeCost& node : cost.nodes) json["nodes"].push_back(node_json(node, sparse));
   print_json(json);
 }
@@ -113,9 +116,11 @@ void print_cost(const GraphCost& cost, bool sparse) {
 
 void cost_verb(const Options& options) {
   const auto shapes = read_shapes(options.shapes);
-  const GraphCost cost = graph::cost_of(
-      graph::bind_shapes(graph::lower_or_fold_quantized(graph::read_graph(options.model)), shapes));
-  options.json ? print_cost_json(cost, options.sparse) : print_cost(cost, options.sparse);
+  const graph::Graph read = graph::lower_or_fold_quantized(graph::read_graph(options.model));
+  Notes notes;
+  note_shapes(read, notes);
+  const GraphCost cost = graph::cost_of(graph::bind_shapes(read, shapes));
+  options.json ? print_cost_json(cost, options.sparse, notes) : print_cost(cost, options.sparse);
 }
 
 }  // namespace

@@ -6,10 +6,12 @@
 #include <span>
 
 #include "cli/array_files.h"
+#include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/run_accumulator.h"
 #include "cli/run_graph.h"
+#include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "cli/verify_accumulator.h"
 #include "formats/io/mapped_file.h"
@@ -157,6 +159,8 @@ Loaded load(const Options& options) {
   if (!is_torchscript(options.model)) {
     const bool simulates = !options.accumulator.bits.empty();
     Graph graph = graph::read_graph(options.model);
+    Notes notes;
+    note_shapes(graph, notes);
     if (simulates) graph = in_qonnx(graph);
     std::vector<Tensor> inputs = read_inputs(graph, options.inputs);
     std::optional<graph::AccumulatorSimulation> simulation;

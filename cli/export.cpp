@@ -6,6 +6,7 @@
 #include "cli/opset_flag.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
+#include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "export/accumulator_config.h"
 #include "export/write.h"
@@ -118,6 +119,7 @@ void export_verb(const Options& options) {
   }
   std::vector<std::string> notes;
   const graph::Graph graph = read_network(options, notes);
+  if (std::string note = note_of_shapes(graph); !note.empty()) notes.push_back(std::move(note));
   const exporting::WriteOptions write{.profile = exporting::qonnx_profile_named(options.profile),
                                       .opset = options.opset,
                                       .shapes = read_shapes(options.shapes),

@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <iostream>
 
+#include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
+#include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
@@ -68,6 +70,8 @@ void passes_verb(const Options& options) {
   refuse_overwriting_inputs({options.file}, options.output);
   const auto passes = chosen(options.names);
   graph::Graph graph = graph::lower_or_fold_quantized(graph::read_graph(options.file));
+  Notes notes;
+  note_shapes(graph, notes);
   Json rows = Json::array();
   for (const Pass* pass : passes) {
     const std::size_t before = graph.nodes.size();
@@ -77,7 +81,8 @@ void passes_verb(const Options& options) {
       std::cout << pass->name << ": " << before << " -> " << graph.nodes.size() << " nodes\n";
   }
   write_graph(std::move(graph), options.output);
-  if (options.json) print_json({{"output", options.output}, {"passes", std::move(rows)}});
+  if (options.json)
+    print_json({{"output", options.output}, {"passes", std::move(rows)}, {"notes", notes.all()}});
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/quantize_graph_report.h"
 #include "cli/shape_flags.h"
+#include "cli/shape_notes.h"
 #include "export/write.h"
 #include "formats/io/text.h"
 #include "models/graph/crumb/crumb_graph.h"
@@ -124,13 +125,14 @@ void quantize_graph(const QuantizeGraph& wish) {
   if (!wish.output.empty()) refuse_overwriting_inputs(inputs, wish.output);
 
   const Graph original = graph::read_onnx(wish.input);
+  Notes notes;
+  note_shapes(original, notes);
   const graph::Engine* engine = engine_for(wish);
   const Graph prepared = graph::prepare(original, recipe, engine);
   const graph::PlanOptions how{.unsigned_after_relu_only = target.options.profile == Profile::kFinn};
   GraphReport report{.input = wish.input, .output = wish.output, .foreseen = wish.dry_run};
   report.plan = graph::plan_quantizers(prepared, recipe, how);
   refuse_without_data(wish, report.plan);
-  Notes notes;
   if (wish.dry_run) {
     describe_constants(prepared, report);
   } else {

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "cli/array_files.h"
+#include "cli/notes.h"
 #include "cli/output.h"
+#include "cli/shape_notes.h"
 #include "export/qcdq/from_qcdq.h"
 #include "formats/error.h"
 #include "formats/io/text.h"
@@ -147,8 +149,10 @@ void verify_accumulators(const VerifyAccumulatorOptions& options) {
   }
   const graph::AccumulatorCheck check{.ranges = read_input_ranges(options.ranges), .bits = options.bits};
   AccumulatorReport report;
+  Notes notes;
   try {
     const graph::Graph graph = in_qonnx(graph::read_graph(options.path));
+    note_shapes(graph, notes);
     report = graph::check_accumulators(graph, check);
     if (!options.witness.empty()) write_witnesses(graph, report, check.ranges, options.witness);
   } catch (const Error& error) {
@@ -157,7 +161,7 @@ void verify_accumulators(const VerifyAccumulatorOptions& options) {
     throw Error(name + ": " + text, error.kind());
   }
   if (options.json) {
-    Json json{{"layers", Json::array()}};
+    Json json{{"layers", Json::array()}, {"notes", notes.all()}};
     for (const AccumulatorRow& row : report.layers) json["layers"].push_back(row_json(row));
     print_json(json);
   } else {

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "models/graph/onnx/schemas.h"
+#include "models/graph/onnx/shape_faults.h"
 #include "models/graph/onnx/to_proto.h"
 #include "models/graph/passes/passes.h"
 
@@ -36,22 +37,44 @@ void learn(const onnx::ValueInfoProto& proto, Graph& graph) {
   value.shape = std::move(shape);
 }
 
-}  // namespace
+/// Whether a node that inference fails at is left alone, or named once all others are done.
+enum class NodeErrors : int { kLeftAlone = 0, kNamed = 1 };
 
-Graph infer_shapes(Graph graph) {
+/// The graph for ONNX's inference: large constants by type and shape only, and nothing that the file says of values
+/// between.
+onnx::ModelProto question_of(const Graph& graph) {
   register_qonnx_schemas();
   onnx::ModelProto model =
       to_proto(graph, {.most_elements = kShapeArithmetic, .keep_opaque = true, .quantized_as_inputs = true});
   model.mutable_graph()->clear_value_info();
+  return model;
+}
+
+/// What ONNX says against it; empty where it went through. ONNX throws what is derived from std::exception.
+std::string infer(onnx::ModelProto& model, NodeErrors errors) {
   try {
-    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(),
-                                       onnx::ShapeInferenceOptions(false, 0, true));
-  } catch (const std::exception&) {
-    return graph;
+    onnx::shape_inference::InferShapes(
+        model, onnx::OpSchemaRegistry::Instance(),
+        onnx::ShapeInferenceOptions(/*check_type_val=*/false, static_cast<int>(errors), /*data_prop=*/true));
+  } catch (const std::exception& error) {
+    return *error.what() ? error.what() : "shape inference failed";
   }
+  return "";
+}
+
+}  // namespace
+
+Graph infer_shapes(Graph graph) {
+  onnx::ModelProto model = question_of(graph);
+  if (!infer(model, NodeErrors::kLeftAlone).empty()) return graph;  // shape_faults says why
   for (const auto& value : model.graph().value_info()) learn(value, graph);
   for (const auto& value : model.graph().output()) learn(value, graph);
   return graph;
+}
+
+std::string shape_faults(const Graph& graph) {
+  onnx::ModelProto model = question_of(graph);
+  return infer(model, NodeErrors::kNamed);
 }
 
 }  // namespace crumb::graph

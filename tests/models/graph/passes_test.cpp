@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <set>
 
+#include "models/graph/onnx/shape_faults.h"
+
 namespace crumb::graph {
 namespace {
 
@@ -47,6 +49,42 @@ TEST_CASE("every pass has a name of its own, says what it does, and is found") {
     CHECK(find_pass(pass.name) == &pass);
   }
   CHECK(find_pass("no-such-pass") == nullptr);
+}
+
+TEST_CASE(
+    "what shape inference finds is said, with the node's name, and the rest of the graph keeps its shapes") {
+  for (const std::int64_t rows : {3, 4}) {  // of the constant, where x has 3 columns
+    CAPTURE(rows);
+    Builder b({2, 3});
+    b.constant("w", {rows, 5}, std::vector<float>(static_cast<std::size_t>(rows * 5), 1.0F));
+    b.node("Relu", {"x"}, {"a"});
+    b.node("MatMul", {"a", "w"}, {"m"});
+    b.node("Relu", {"m"}, {"y"});
+    const std::string said = shape_faults(b.graph);
+    const Graph inferred = infer_shapes(b.graph);
+    CHECK(inferred.shape_of("a") == Shape{2, 3});
+    if (rows == 3) {
+      CHECK(said == "");
+      CHECK(inferred.shape_of("y") == Shape{2, 5});
+    } else {
+      CHECK(said.find("MatMul_m") != std::string::npos);
+      CHECK(said.find("Incompatible dimensions") != std::string::npos);
+      CHECK_FALSE(inferred.shape_of("y").has_value());
+    }
+  }
+}
+
+TEST_CASE(
+    "what the file says against what is inferred is found at inputs, outputs and operators' attributes") {
+  Builder rank({2, 3});
+  rank.node("Transpose", {"x"}, {"y"}, {{"perm", std::vector<std::int64_t>{0, 1, 2}}});
+  CHECK(shape_faults(rank.graph).find("Transpose_y") != std::string::npos);
+  Builder output({2, 3});
+  output.node("Relu", {"x"}, {"y"});
+  output.graph.values["y"] = floats({2, 4});
+  CHECK(shape_faults(output.graph) != "");
+  output.graph.values["y"] = floats({2, 3});
+  CHECK(shape_faults(output.graph) == "");
 }
 
 TEST_CASE("every pass takes an empty graph, and one that it has nothing to do in") {

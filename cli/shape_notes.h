@@ -1,0 +1,17 @@
+// Notes on graphs whose types and shapes contradict each other, for verbs that go on with them.
+#pragma once
+
+#include <string>
+
+#include "cli/notes.h"
+#include "models/graph/graph.h"
+
+namespace crumb::cli {
+
+/// What ONNX's shape inference finds against the graph (graph::shape_faults); empty where it finds nothing.
+std::string note_of_shapes(const graph::Graph& graph);
+
+/// Says it, if there is something to say.
+void note_shapes(const graph::Graph& graph, Notes& notes);
+
+}  // namespace crumb::cli

@@ -1,0 +1,56 @@
+"""A graph whose types and shapes contradict each other: what goes on with it says so, in ONNX's own words."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto as T
+from onnx import helper as h
+from onnx import numpy_helper as nh
+
+NOTE = "note: the graph's types and shapes contradict each other"
+
+
+def saved(path, rows):
+    """x [1, 3] through a matrix of `rows` rows."""
+    x, y = (h.make_tensor_value_info(name, T.FLOAT, shape) for name, shape in [("x", [1, 3]), ("y", None)])
+    weights = nh.from_array(np.ones((rows, 5), np.float32), "w")
+    graph = h.make_graph([h.make_node("MatMul", ["x", "w"], ["y"], name="dense")], "g", [x], [y], [weights])
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+def verbs(path, out):
+    """The verbs that go on with a graph whose shapes they do not need at every node."""
+    return {
+        "cost": ["cost", path],
+        "verify": ["verify", path, "--accumulator"],
+        "passes": ["passes", path, "-o", out / "p.onnx", "tidy"],
+        "quantize": ["quantize", path, "--weights", "int4:tensor", "-o", out / "q.onnx"],
+        "export": ["export", path, "--to", "float", "-o", out / "e.onnx"],
+    }
+
+
+@pytest.mark.parametrize("verb", ["cost", "verify", "passes", "quantize", "export"])
+@pytest.mark.parametrize("rows", [3, 4])
+def test_each_verb_says_it(crumb, tmp_path, verb, rows):
+    command = verbs(saved(tmp_path / "m.onnx", rows), tmp_path)[verb]
+    done = crumb(*command, status=None)
+    assert (NOTE in done.stderr) == (rows == 4), done.stderr
+    assert done.stderr.count("node name: dense") == (rows == 4)
+    if done.returncode == 0:
+        said = json.loads(crumb(*command, "--json").stdout)["notes"]
+        assert [NOTE.removeprefix("note: ") in text for text in said] == [True] * (rows == 4), said
+
+
+def test_run_says_it_before_it_fails(crumb, engine, tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((1, 3), np.float32))
+    path = saved(tmp_path / "m.onnx", 4)
+    done = crumb("run", path, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy", status=1)
+    assert done.stderr.index(NOTE) < done.stderr.index("crumb: ")
+
+
+def test_networks_that_agree_with_themselves_get_no_note(crumb, shared):
+    for path in sorted((shared / "onnx").glob("*.onnx")):
+        assert NOTE not in crumb("cost", path, status=None).stderr, path
