@@ -45,6 +45,34 @@ TEST_CASE("encoding: shapes that overflow are refused with their numbers") {
   }
   CHECK(matrix_shape(Shape{uint64_t{1} << 58}).ok());
   CHECK(matrix_shape(Shape{UINT64_MAX, 0}).ok());
+  // The limit, axis by axis.
+  constexpr uint64_t kMost = uint64_t{1} << 58;
+  CHECK(crumb::kMostElements == kMost);
+  for (const uint64_t axis : {uint64_t{1}, uint64_t{2}, uint64_t{3}, uint64_t{1} << 29, kMost - 1, kMost}) {
+    CAPTURE(axis);
+    CHECK(matrix_shape(Shape{axis, kMost / axis}).ok());
+    CHECK(matrix_shape(Shape{kMost / axis, 1, axis}).ok());
+    CHECK_FALSE(matrix_shape(Shape{axis, kMost / axis + 1}).ok());
+    CHECK_FALSE(matrix_shape(Shape{kMost / axis + 1, axis}).ok());
+    CHECK(matrix_shape(Shape{axis, kMost / axis}).value().size() == axis * (kMost / axis));
+  }
+}
+
+TEST_CASE("encoding: what is not said is one scale of 32 bits for each element, and every code") {
+  const Encoding plain{.number = crumb::find_number_format("int4")};
+  CHECK(plain.range == crumb::Range::kFull);
+  CHECK(plain.scale == crumb::ScaleFormat::kF32);
+  CHECK(plain.scale_exponent == 0);
+  CHECK_FALSE(plain.tensor_scale);
+  CHECK(plain.zero == crumb::ZeroPoint::kNone);
+  const crumb::EncodedLayout layout = crumb::encoded_layout(plain, Shape{3, 5}).take();
+  CHECK(layout.block_rows == 3);
+  CHECK(layout.blocks_per_row == 5);
+  CHECK(layout.total_bytes() == 3 * 3 + 15 * 4);
+  const crumb::EncodedLayout empty;
+  CHECK(empty.blocks() == 0);
+  CHECK(empty.total_bytes() == 0);
+  CHECK(crumb::MatrixShape{}.size() == 0);
 }
 
 TEST_CASE("encoding: sizes of the parts, recomputed") {
@@ -76,6 +104,8 @@ TEST_CASE("encoding: sizes of the parts, recomputed") {
                                                                                 : blocks * zero_bytes));
             REQUIRE(layout.codebook_bytes == (number.learned ? 4u << number.bits : 0u));
             REQUIRE(layout.tensor_scale_bytes == (encoding.tensor_scale ? 4u : 0u));
+            REQUIRE(layout.total_bytes() == layout.codes_bytes + layout.scales_bytes + layout.zeros_bytes +
+                                                layout.codebook_bytes + layout.tensor_scale_bytes);
           }
         }
       }

@@ -140,6 +140,37 @@ TEST_CASE("number formats: ranges, codes and largest values") {
   }
 }
 
+TEST_CASE("number formats: what a spec may choose, and what a format is for") {
+  const auto begins = [](const NumberFormat& f, std::string_view with) { return f.name.starts_with(with); };
+  for (const NumberFormat& f : crumb::number_formats()) {
+    CAPTURE(f.name);
+    const bool integer = f.bits > 1 && (f.name == "int" + std::to_string(f.bits) || begins(f, "uint"));
+    CHECK(f.has_range() == integer);
+    CHECK(f.has_zero_point() == (integer || f.name == "uint1"));
+    CHECK(f.has_rounding() == !(f.name == "binary" || f.name == "nf4" || begins(f, "palette")));
+    CHECK(f.is_signed == !(begins(f, "uint") || f.name == "e8m0"));
+    CHECK(f.learned == begins(f, "palette"));
+    CHECK(f.scale_only == (f.name == "e8m0"));
+    // Only of minifloats, as their names say.
+    const bool fields = begins(f, "e") && !f.scale_only;
+    CHECK(f.mantissa_bits == (fields ? f.name[3] - '0' : 0));
+    CHECK(f.exponent_bits == (fields ? f.name[1] - '0' : f.scale_only ? 8 : 0));
+    CHECK((f.specials == crumb::Specials::kNone) ==
+          !(f.name == "e5m2" || begins(f, "e4m3fn") || f.name == "e5m2fnuz"));
+  }
+  const NumberFormat& exponent = *crumb::find_number_format("e8m0");
+  CHECK(exponent.largest_value(Range::kFull) == 0x1p127f);
+  CHECK(exponent.bias == 127);
+  CHECK(crumb::find_number_format("int4")->bias == 0);
+  // Formats of two's complement only extend the sign.
+  CHECK(crumb::find_number_format("nf4")->code_of(15) == 15);
+  CHECK(crumb::find_number_format("uint4")->code_of(15) == 15);
+  CHECK(crumb::find_number_format("binary")->code_of(1) == 1);
+  CHECK(crumb::find_number_format("int4")->code_of(15) == -1);
+  CHECK(crumb::find_number_format("int4h")->code_of(8) == -8);
+  CHECK(crumb::find_number_format("int4")->bits_of(-1) == 15);
+}
+
 TEST_CASE("number formats: minifloats as the OCP text and the peers tabulate them") {
   struct Row {
     const char* name;
@@ -232,6 +263,11 @@ TEST_CASE("block formats: elements, blocks, scales and exponents") {
       CHECK(std::ilogb(largest) == f.emax);
     }
   }
-  CHECK(crumb::find_block_format("nvfp4")->tensor_scale);
+  for (const crumb::BlockFormat& f : crumb::kBlockFormats) {
+    CHECK(f.tensor_scale == (f.name == "nvfp4"));
+    CHECK(f.scale_exponent == (f.name == "mxint8" ? -6 : 0));
+    CHECK(crumb::find_block_format(f.name) == &f);
+  }
+  CHECK(crumb::find_block_format("nvfp4")->emax == 0);
   CHECK(crumb::find_block_format("mxfp5") == nullptr);
 }

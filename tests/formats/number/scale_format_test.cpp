@@ -104,6 +104,10 @@ TEST_CASE("scale formats: what a format cannot hold saturates and says so; zero 
     CHECK_FALSE(crumb::encode_scale(row.format, crumb::decode_scale(row.format, huge.pattern)).saturated);
   }
   CHECK(crumb::encode_scale(ScaleFormat::kE8M0, 0.0f).pattern == 255);
+  // Half of e8m0's smallest power of two is the last that it holds, rounded.
+  CHECK(crumb::encode_scale(ScaleFormat::kE8M0, 0x1p-128f).pattern == 0);
+  CHECK_FALSE(crumb::encode_scale(ScaleFormat::kE8M0, 0x1p-128f).saturated);
+  CHECK(crumb::encode_scale(ScaleFormat::kE8M0, std::nextafter(0x1p-128f, 0.0f)).saturated);
   CHECK(crumb::encode_scale(ScaleFormat::kF16, 65519.0f).pattern == 0x7BFF);
   CHECK_FALSE(crumb::encode_scale(ScaleFormat::kF16, 65519.0f).saturated);
   CHECK(crumb::encode_scale(ScaleFormat::kF16, 65520.0f).saturated);

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cctype>
 #include <fstream>
 #include <random>
 #include <string>
@@ -540,6 +541,73 @@ TEST_CASE("recipe: wrong values say line, key, what was found and what was expec
              {"line 3", "skip", "true or false", "'yes'"}));
   CHECK(
       says(refusal(with_rule("{match: {name: a}, skip: true, optional: 1}")), {"line 3", "optional", "'1'"}));
+}
+
+TEST_CASE("recipe: every limit, by the last that is taken and the first that is not") {
+  const struct {
+    const char* key;
+    std::vector<std::string> taken, refused;
+  } rows[] = {
+      {"zstd", {"1", "9", "10", "19", "off"}, {"0", "20", "001", "-1"}},
+      {"biases", {"int2", "int9", "int10", "int32", "keep"}, {"int1", "int33", "int02", "int100", "in32"}},
+      {"accumulator",
+       {"2", "63", "63:a2q:tile=1", "8:a2q_plus:tile=2147483647", "none"},
+       {"1", "64", "8:tile=0", "8:tile=2147483648", "8:tile=4:a2q", "8:a2q:a2q", "8:tile=4:tile=4",
+        "8:", "+8"}},
+      {"prune",
+       {"0", "0.999999999", "5e-1", "0.5:steps=1", "0.5:steps=1000000", "0:floor=1", "0.9:floor=0.1", "none"},
+       {"1", "1e0", "0.5:steps=0", "0.5:steps=1000001", "0:floor=1.000001", "0.9:floor=0.100001", "-0.1",
+        "+0.1", "0.5:steps=4:steps=4", "0.5:floor=0.1:floor=0.1", "nan", "1e-999x",
+        "0.50000000000000000000000000000000000"}},
+      {"learned_bits",
+       {"1bpw", "3bpw:least=2", "3bpw:most=8", "3bpw:least=4:most=4", "1bops", "1kbops", "1000000Tbops",
+        "0.5bops", "1 Gbops"},
+       {"3bpw:least=1", "3bpw:most=9", "3bpw:least=5:most=4", "0.49bops", "1000000.001Tbops", "1ebops",
+        "bop"}},
+  };
+  for (const auto& row : rows) {
+    for (const bool good : {true, false}) {
+      for (const std::string& value : good ? row.taken : row.refused) {
+        CAPTURE(row.key);
+        CAPTURE(value);
+        CHECK((refusal("weights: int4\n" + std::string(row.key) + ": \"" + value + "\"") == "") == good);
+      }
+    }
+  }
+  CHECK(to_string(crumb::parse_learned_bits("1000000Tbops")) == "1000000000000000000bops");
+  CHECK(to_string(crumb::parse_learned_bits("2kbops")) == "2000bops");
+  CHECK(to_string(crumb::parse_learned_bits("2Gbops")) == "2000000000bops");
+  CHECK(to_string(crumb::parse_learned_bits("2GB")) == "2GB");
+  CHECK(to_string(crumb::parse_learned_bits("2500kB")) == "2500kB");
+  CHECK(to_string(crumb::parse_learned_bits("3000MB")) == "3GB");
+  CHECK(to_string(crumb::parse_prune("0.5:steps=10:floor=0")) == "0.5:global");
+  CHECK(to_string(crumb::parse_accumulator("8")) == "8:a2q_plus");
+
+  const auto takes_operator = [](const std::string& name) {
+    return refusal(with_rule("{match: {op: \"" + name + "\"}, skip: true}")) == "";
+  };
+  CHECK(takes_operator(std::string(64, 'a')));
+  CHECK_FALSE(takes_operator(std::string(65, 'a')));
+  CHECK_FALSE(takes_operator(""));
+  for (int c = ' '; c < 127; ++c) {
+    if (c == '"' || c == '\\') continue;
+    CAPTURE(c);
+    CHECK(takes_operator(std::string("A") + static_cast<char>(c)) == (std::isalnum(c) != 0 || c == '_'));
+  }
+  const std::string most = "weights: int4\n" + std::string(Recipe::kMaxBytes - 14, '#');
+  CHECK(refusal(most) == "");
+  CHECK_FALSE(refusal(most + "#").empty());
+  for (const char* yes : {"true", "True", "TRUE"}) {
+    CHECK(parse_recipe(with_rule("{match: {name: a}, skip: true, optional: " + std::string(yes) + "}"), "r")
+              .rules[0]
+              .optional);
+  }
+  for (const char* no : {"false", "False", "FALSE"}) {
+    CHECK_FALSE(
+        parse_recipe(with_rule("{match: {name: a}, skip: true, optional: " + std::string(no) + "}"), "r")
+            .rules[0]
+            .optional);
+  }
 }
 
 TEST_CASE("recipe: what is no recipe at all") {
