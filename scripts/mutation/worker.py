@@ -57,15 +57,13 @@ class Worker:
     def link(self, program, output, leave_out=(), archives=None):
         """Mutated objects stand in front, so that archives do not give theirs."""
         replaced = {obj: str(path) for obj, path in self.objects.items()}
-        words, front = [], []
+        words = []
         for word in self.scratch.link_lines[program]:
             if word in leave_out or (archives is not None and self.is_foreign(word, archives)):
                 continue
             words.append(replaced.pop(word, word))
-        members = {obj for obj in replaced if "/crumb_tests.dir/" not in obj and "/crumb.dir/" not in obj}
-        for obj in sorted(members):
-            if archives is None or any(f"/{name}.dir/" in obj for name in archives):
-                front.append(replaced[obj])
+        linked = {word.rsplit("/", 1)[-1] for word in words if word.endswith(".a")}
+        front = [replaced[obj] for obj in sorted(replaced) if f"lib{target_of(obj)}.a" in linked]
         at = words.index("-o")
         path = self.home / output
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -117,6 +115,11 @@ class Worker:
         for program in PROGRAMS:
             self.link(program, program)
         return [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *self.room.python]
+
+
+def target_of(obj):
+    """ "crumb_quant" of "CMakeFiles/crumb_quant.dir/quant/parallel.cpp.o"."""
+    return obj.split(".dir/")[0].rsplit("/", 1)[-1]
 
 
 def first_failure(output):
