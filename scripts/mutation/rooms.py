@@ -32,6 +32,7 @@ ROOMS = {
                 "tests/cli/test_cli_target.py",
                 "tests/cli/test_cli_quantize.py",
                 "tests/cli/test_cli_dequantize.py",
+                "tests/cli/test_cli_memory.py",
                 "tests/cli/test_cli_runs.py",
                 "tests/cli/test_cli_messages.py",
             ),
