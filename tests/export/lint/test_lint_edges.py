@@ -1,0 +1,367 @@
+"""crumb lint: where each rule begins. lint_models.py breaks every rule in one way; here stand the other ways, and beside
+each the nearest model that the rule takes."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from lint_models import (
+    QONNX, Net, annotated, average, behind, bipolar, changed, conv, conv_without, dense, dense_with, double_constant,
+    drop_input, forked_weight, in_domain, one_bit_net, other_operator, qdq, renamed, residual, set_attribute,
+    thresholds, typed, wide_concat,
+)  # fmt: skip
+from onnx import TensorProto, helper
+
+TAKEN = None
+
+
+def pool(version=1, drop=(), **attributes):
+    """FINN's average pool with other attributes."""
+    net = average(version)
+    for name, value in attributes.items():
+        set_attribute(net.find("AveragePool_0"), name, value)
+    for name in drop:
+        set_attribute(net.find("AveragePool_0"), name, None)
+    return net
+
+
+def with_const(net, name, array, dtype=np.float32):
+    net.const(name, array, dtype)
+    return net
+
+
+def pool_without_mul():
+    net = average()
+    net.nodes.remove(net.find("Mul_0"))
+    net.find("Trunc_0").input[0] = "AveragePool_0_out"
+    return net
+
+
+def mul_without_pool():
+    net = average()
+    net.nodes.remove(net.find("AveragePool_0"))
+    net.find("Mul_0").input[0] = "Quant_in_out"
+    return net
+
+
+def sized_pool(size, factor):
+    net = pool(kernel_shape=[size, size], strides=[1, 1])
+    for name in ("AveragePool_0_out", "Mul_0_out", "Trunc_0_out"):
+        net.shapes[name] = [1, 2, 5 - size, 5 - size]
+    return with_const(net, "size", factor)
+
+
+def more_inputs(node, extra, net=None):
+    net = net or dense()
+    for name in extra:
+        net.find(node).input.append(net.const(name, 1.0))
+    return net
+
+
+def fewer_inputs(net, node):
+    return changed(net, drop_input(node))
+
+
+def quantizer(profile="finn", target="Quant_out", **parameters):
+    return dense_with(profile, target, **parameters)
+
+
+def bit(scale=0.5, zeropt=0.0, **attributes):
+    net = one_bit_net()
+    net.const("bit_0", scale)
+    net.const("bit_1", zeropt)
+    for name, value in attributes.items():
+        set_attribute(net.find("Bit_0"), name, value)
+    return net
+
+
+def opset(number):
+    return dense(opset=number)
+
+
+def weight_as_output():
+    net = dense()
+    net.outputs = ["Quant_out_out", "Quant_w_out"]
+    return net
+
+
+def shared_data():
+    """Two quantizers of one initializer."""
+    net = forked_weight()
+    net.find("MatMul_1").input[1] = net.quant("Quant_w_values", "Quant_v", scale=0.25, bits=3, narrow=1)
+    net.nodes.insert(1, net.nodes.pop())
+    return net
+
+
+def relu_before(**attributes):
+    return quantizer(**attributes)
+
+
+def concat_of_four():
+    net = wide_concat()
+    net.shapes["x"] = net.shapes["Quant_in_out"] = [1, 2, 2, 2]
+    net.shapes["Concat_0_out"] = [1, 4, 2, 2]
+    return net
+
+
+def conv_with(profile="hls4ml", **attributes):
+    net = conv(profile, channels=attributes.pop("channels", 2), group=attributes.pop("group", 1))
+    for name, value in attributes.items():
+        set_attribute(net.find("Conv_0"), name, value)
+    return net
+
+
+def pad(mode="constant", value=0.0):
+    net = conv("hls4ml")
+    extra = [net.const("pads", [0] * 8, np.int64)]
+    if value is not None:
+        extra.append(net.const("value", value))
+    return behind(net, "Pad", extra=extra, mode=mode)
+
+
+def resize(roi, mode="half_pixel"):
+    net = conv("hls4ml")
+    first = net.const("roi", np.zeros(0)) if roi else ""
+    extra = [first, net.const("scales", [1.0, 1.0, 1.0, 1.0])]
+    return behind(net, "Resize", extra=extra, mode="nearest", coordinate_transformation_mode=mode)
+
+
+def transpose(perm):
+    net = Net()
+    x = net.quant(net.input("x", [3, 3]), "Quant_in")
+    net.node("Transpose", [x], "Extra_0", **({"perm": perm} if perm else {}))
+    return net
+
+
+def threshold(rank, layout=""):
+    net = thresholds()
+    shape = [1, 3, 3, 3][:rank]
+    for name in ("x", "Quant_in_out", "Threshold_0_out"):
+        net.shapes[name] = shape
+    if layout:
+        set_attribute(net.find("Threshold_0"), "data_layout", layout)
+    return net
+
+
+def ordered(index, net=None):
+    def change(model):
+        entries = [(entry.domain, entry.version) for entry in model.opset_import]
+        entries.insert(0, entries.pop(index))
+        del model.opset_import[:]
+        model.opset_import.extend(helper.make_opsetid(*entry) for entry in entries)
+
+    return changed(net or dense(), change)
+
+
+def stated(name, shape, kind=TensorProto.FLOAT):
+    def change(model):
+        infos = model.graph.value_info
+        kept = [info for info in infos if info.name != name]
+        del infos[:]
+        infos.extend([*kept, helper.make_tensor_value_info(name, kind, shape)])
+
+    return changed(dense(), change)
+
+
+def integer_clip(version):
+    net = Net(opset=version)
+    net.imports = [("", version)]
+    x = net.input("x", [1, 3], TensorProto.INT8)
+    bounds = [net.const("low", -7, np.int8), net.const("high", 7, np.int8)]
+    net.node("Clip", [x, *bounds], "Clip_0", kind=TensorProto.INT8)
+    return net
+
+
+def qdq_of(kind, version):
+    net = qdq(opset=version)
+    array = helper.make_tensor("zero", kind, [], [0])
+    net.change = lambda model: [
+        model.graph.initializer.remove(next(t for t in model.graph.initializer if t.name == "zero")),
+        model.graph.initializer.append(array),
+        [setattr(v.type.tensor_type, "elem_type", kind) for v in model.graph.value_info if v.name == "Quantize_0_out"],
+    ]
+    return net
+
+
+# rule, profile, model, what the message says (TAKEN: the rule says nothing), and whether it can be fixed (None: any)
+EDGES = [
+    ("trunc", "finn", lambda: pool(kernel_shape=[2, 1], strides=[2, 2]), "kernel is not square", False),
+    ("trunc", "finn", lambda: pool(strides=[2, 1]), "strides are not two equal numbers", False),
+    ("trunc", "finn", lambda: pool(drop=["strides"]), "strides are not two equal numbers", False),
+    ("trunc", "finn", lambda: pool(drop=["pads"]), "pads are not written", False),
+    ("trunc", "finn", lambda: pool(pads=[0, 0, 0, 1]), "the pool pads", False),
+    ("trunc", "finn", lambda: with_const(average(), "zeropt", [0.0]), "zeropt is not 0 of shape []", False),
+    ("trunc", "finn", lambda: with_const(average(), "zeropt", 1.0), "zeropt is not 0 of shape []", False),
+    ("trunc", "finn", lambda: with_const(average(), "size", 3.0), "is not by 4 of shape []", False),
+    ("trunc", "finn", lambda: with_const(average(), "size", [4.0]), "is not by 4 of shape []", False),
+    ("trunc", "finn", lambda: sized_pool(3, 9.0), TAKEN, None),
+    ("trunc", "finn", lambda: sized_pool(3, 6.0), "is not by 9", False),
+    ("trunc", "finn", pool_without_mul, "no Mul by the size of the kernel", False),
+    ("trunc", "finn", mul_without_pool, "no AveragePool stands before it", False),
+    ("trunc", "finn", lambda: with_const(average(2), "out_scale", 4.0), "log2(out_scale / scale)", False),
+    ("trunc", "finn", lambda: with_const(average(2), "out_scale", 1.0), "log2(out_scale / scale)", False),
+    ("trunc", "finn", lambda: with_const(average(2), "in_bits", 5.0), "log2(out_scale / scale)", False),
+    ("trunc", "finn", lambda: pool(2, pads=[1, 0, 0, 0]), "the pool pads", False),
+    ("trunc", "finn", lambda: average(), TAKEN, None),
+    ("trunc", "finn", lambda: average(2), TAKEN, None),
+    ("average-pool", "finn", pool_without_mul, TAKEN, None),
+    ("average-pool", "hls4ml", average, "has no channels-last form", False),
+    # Quantizers.
+    ("quantizer-inputs", "qonnx", lambda: more_inputs("Quant_out", ["more"]), "it has 5 inputs, expected 4", False),
+    ("quantizer-inputs", "qonnx", lambda: fewer_inputs(dense(), "Quant_out"), "it has 3 inputs, expected 4", False),
+    ("quantizer-inputs", "qonnx", lambda: fewer_inputs(bipolar(1.0), "Bipolar_0"), "it has 1 inputs, expected 2", False),
+    ("quantizer-inputs", "qonnx", lambda: bipolar(1.0), TAKEN, None),
+    ("rounding-mode", "finn", lambda: dense_with(rounding_mode="FLOOR"), TAKEN, None),
+    ("rounding-mode", "hls4ml", lambda: quantizer(rounding_mode="FLOOR"), TAKEN, None),
+    ("rounding-mode", "hls4ml", lambda: quantizer(rounding_mode="UP"), "expected ROUND or FLOOR", False),
+    ("rounding-mode", "qonnx", lambda: quantizer(rounding_mode="HALF_EVEN"), TAKEN, None),
+    ("rounding-mode", "finn", lambda: quantizer(rounding_mode="HALF_EVEN"), "which is the same", True),
+    ("rounding-mode", "qonnx", lambda: quantizer(rounding_mode="round"), TAKEN, None),
+    ("rounding-mode-case", "qonnx", lambda: quantizer(rounding_mode="Half_Even"), "expected HALF_EVEN", True),
+    ("rounding-mode-case", "qonnx", lambda: quantizer(rounding_mode="SIDEWAYS"), TAKEN, None),
+    ("bitwidth-whole", "finn", lambda: quantizer(bits=1), TAKEN, None),
+    ("bitwidth-whole", "finn", lambda: quantizer(bits=0.5), "bitwidth is 0.5", False),
+    ("bitwidth-whole", "finn", lambda: quantizer(bits=0), "bitwidth is 0", False),
+    ("bitwidth-whole", "qonnx", lambda: quantizer(bits=2.5), TAKEN, None),
+    ("unsigned-narrow", "hls4ml", lambda: quantizer(narrow=0), TAKEN, None),
+    ("unsigned-narrow", "hls4ml", lambda: dense_with(target="Quant_in", narrow=1), TAKEN, None),
+    ("scale-value", "qonnx", lambda: quantizer(scale=-0.5), TAKEN, None),
+    ("scale-value", "qonnx", lambda: quantizer(scale=np.inf), "scale holds inf", False),
+    ("scale-value", "finn", lambda: quantizer(scale=0.0), "scale holds 0", False),
+    ("scale-value", "finn", lambda: quantizer(scale=1e-30), TAKEN, None),
+    ("parameter-type", "qonnx", lambda: typed(np.int64, 1 << 24), "zeropt is int64, expected float", True),
+    ("parameter-type", "qonnx", lambda: typed(np.int64, (1 << 24) + 1), "zeropt is int64", False),
+    ("parameter-type", "qonnx", lambda: typed(np.int64, -(1 << 24) - 1), "zeropt is int64", False),
+    ("parameter-type", "qonnx", lambda: typed(np.float64, 0.5), "zeropt is double", True),
+    ("parameter-shape", "qonnx", lambda: quantizer(scale=[[1, 2, 3]]), TAKEN, None),
+    ("parameter-shape", "qonnx", lambda: quantizer(scale=[[[1, 2, 3]]]), "does not broadcast", False),
+    ("parameter-shape", "qonnx", lambda: quantizer(scale=[[1], [2]]), "does not broadcast", False),
+    ("parameter-axes", "qonnx", lambda: quantizer(scale=[0.5]), TAKEN, None),
+    ("parameter-axes", "qonnx", lambda: quantizer(scale=[[0.5, 1, 2]]), TAKEN, None),
+    ("parameter-axes", "qonnx", lambda: quantizer(zeropt=[0, 1, 2]), "zeropt has shape [3], expected 2 axes", True),
+    ("zeropt-scalar", "qonnx", lambda: quantizer(zeropt=[0.0]), TAKEN, None),
+    ("zeropt-scalar", "qonnx", lambda: quantizer(zeropt=[[0, 1, 0]]), TAKEN, None),
+    ("zeropt-scalar", "qonnx", lambda: quantizer(zeropt=[[1, 1, 1]]), "of one number, 1, expected shape []", True),
+    ("bitwidth-scalar", "qonnx", lambda: quantizer(bits=4), TAKEN, None),
+    ("bitwidth-scalar", "qonnx", lambda: quantizer(bits=[4, 4]), "bitwidth has shape [2]", True),
+    ("bitwidth-scalar", "qonnx", lambda: with_const(average(), "in_bits", [6.0]), "in_bitwidth has shape [1]", True),
+    ("bitwidth-scalar", "qonnx", lambda: with_const(average(), "out_bits", [4.0]), "out_bitwidth has shape [1]", True),
+    ("bitwidth-scalar", "qonnx", lambda: with_const(average(2), "out_bits", [4.0]), "out_bitwidth has shape [1]", True),
+    ("bitwidth-scalar", "qonnx", lambda: with_const(average(2), "out_scale", [2.0]), TAKEN, None),
+    ("one-bit", "finn", lambda: bit(scale=1.0), "expected BipolarQuant", True),
+    ("one-bit", "finn", lambda: bit(scale=1.5), "expected BipolarQuant", False),
+    ("one-bit", "finn", lambda: bit(zeropt=1.0), "expected BipolarQuant", False),
+    ("one-bit", "finn", lambda: bit(signed=0), TAKEN, None),
+    ("one-bit", "qonnx", bit, TAKEN, None),
+    # Activations.
+    ("activation-bits", "finn", lambda: quantizer(bits=8), TAKEN, None),
+    ("activation-bits", "finn", lambda: dense_with(bits=9), TAKEN, None),
+    ("activation-sign", "finn", lambda: quantizer(narrow=1), "it is narrow behind", False),
+    ("activation-sign", "finn", lambda: quantizer(signed=1, bits=2), "it is signed behind", True),
+    ("activation-sign", "finn", lambda: quantizer(signed=1, bits=1), "it is signed behind", False),
+    ("activation-sign", "finn", lambda: quantizer(signed=1, bits=2.5), "it is signed behind", False),
+    ("activation-sign", "finn", lambda: quantizer(signed=1, zeropt=1.0), "it is signed behind", False),
+    ("activation-sign", "finn", lambda: dense_with(target="Quant_in", narrow=1), TAKEN, None),
+    ("activation-scale", "finn", lambda: dense_with(target="Quant_in", scale=[[0.5, 0.25, 1, 2]]), TAKEN, None),
+    ("activation-scale", "finn", lambda: dense_with(target="Quant_in", scale=[[0.5]]), TAKEN, None),
+    ("power-of-two", "hls4ml", lambda: dense_with(target="Quant_in", scale=0.25), TAKEN, None),
+    ("power-of-two", "hls4ml", lambda: dense_with(target="Quant_in", scale=4.0), TAKEN, None),
+    ("power-of-two", "hls4ml", lambda: dense_with(target="Quant_in", scale=3.0), "scale is 3, expected a power", False),
+    ("residual-scale", "finn", lambda: residual(0.5), TAKEN, None),
+    ("zeropt-zero", "finn", lambda: dense_with(target="Quant_in", zeropt=[[0, 1, 0, 0]]), "not one number", False),
+    ("bipolar-scale", "hls4ml", lambda: bipolar(1.0), TAKEN, None),
+    # Weights.
+    ("weight-fork", "finn", weight_as_output, "is an output of the graph", False),
+    ("weight-fork", "finn", forked_weight, "is used 2 times, expected once", True),
+    ("weight-fork", "finn", shared_data, "which another node quantizes too", True),
+    ("weight-fork", "finn", dense, TAKEN, None),
+    ("weight-scale", "finn", lambda: conv(scale=np.reshape([1, 2, 3, 4], (4, 1, 1, 1))), TAKEN, None),
+    ("weight-scale", "finn", lambda: conv(scale=np.full((1, 1, 3, 1), 0.5)), "one for each output channel", True),
+    ("weight-scale", "finn", lambda: dense_with(scale=[[1.0], [2.0], [3.0], [4.0]]), "one for each column", False),
+    ("weight-scale", "hls4ml", lambda: dense_with(scale=[[0.5, 0.5, 0.5]]), TAKEN, None),
+    ("weight-rounding", "qonnx", lambda: dense_with(rounding_mode="HALF_EVEN"), TAKEN, None),
+    ("weight-rounding", "qonnx", lambda: quantizer(rounding_mode="FLOOR"), TAKEN, None),
+    ("weight-rounding", "qonnx", lambda: dense_with(rounding_mode="CEIL"), "rounds a weight with 'CEIL'", True),
+    # hls4ml's parser.
+    ("conv-attributes", "hls4ml", lambda: conv_without("group"), "attribute group is not written", True),
+    ("conv-attributes", "hls4ml", lambda: conv_without("pads"), "attribute pads is not written", True),
+    ("conv-attributes", "hls4ml", lambda: conv_with(auto_pad="NOTSET"), TAKEN, None),
+    ("conv-attributes", "hls4ml", lambda: conv_with(auto_pad="SAME_LOWER", pads=None), "auto_pad is 'SAME_LOWER'", True),
+    ("conv-group", "hls4ml", lambda: conv_with(channels=4, group=4), TAKEN, None),
+    ("concat-rank", "hls4ml", concat_of_four, TAKEN, None),
+    ("pad-value", "hls4ml", pad, TAKEN, None),
+    ("pad-value", "hls4ml", lambda: pad(value=None), TAKEN, None),
+    ("pad-value", "hls4ml", lambda: pad(value=-1.0), "it does not pad with 0", False),
+    ("pad-value", "hls4ml", lambda: pad(mode="reflect", value=None), "its mode is 'reflect'", False),
+    ("resize-roi", "hls4ml", lambda: resize(True), TAKEN, None),
+    ("resize-roi", "hls4ml", lambda: resize(False), "it has no roi", True),
+    ("resize-roi", "hls4ml", lambda: resize(False, "tf_crop_and_resize"), "it has no roi", False),
+    ("transpose-perm", "hls4ml", lambda: transpose([1, 0]), TAKEN, None),
+    ("threshold-layout", "finn", lambda: threshold(3, "NCW"), TAKEN, None),
+    ("threshold-layout", "finn", lambda: threshold(4), TAKEN, None),
+    ("threshold-layout", "finn", lambda: threshold(2), TAKEN, None),
+    # Files and graphs.
+    ("onnx-opset", "finn", lambda: opset(21), TAKEN, None),
+    ("onnx-opset", "finn", lambda: opset(22), "expected at most 21", False),
+    ("ir-version", "finn", lambda: dense(ir=10), TAKEN, None),
+    ("ir-version", "finn", lambda: dense(ir=11), "found 11, expected 8 and at most 10", True),
+    ("ir-version", "qonnx", lambda: dense(ir=13), TAKEN, None),
+    ("ir-version", "qonnx", lambda: dense(ir=14), "found 14, expected 8 and at most 13", True),
+    ("opset-order", "qonnx", lambda: ordered(0), TAKEN, None),
+    ("opset-order", "qonnx", lambda: ordered(1), f"'{QONNX}' 1, expected ONNX's own", True),
+    ("legacy-domain", "qonnx", lambda: changed(dense(), in_domain("Quant_out", "finn.custom_op.general")), "", True),
+    ("node-name", "qonnx", lambda: renamed("Relu_0", "zZ0_/-"), TAKEN, None),
+    ("node-name", "qonnx", lambda: renamed("Relu_0", "A"), TAKEN, None),
+    ("node-name", "qonnx", lambda: renamed("Relu_0", "Z9"), TAKEN, None),
+    ("node-name", "qonnx", lambda: renamed("Relu_0", "a"), TAKEN, None),
+    ("node-name", "qonnx", lambda: renamed("Relu_0", "@a"), "does not begin with a letter", True),
+    ("node-name", "qonnx", lambda: renamed("Relu_0", "[a"), "does not begin with a letter", True),
+    ("node-name", "qonnx", lambda: renamed("Relu_0", "`a"), "does not begin with a letter", True),
+    ("node-name", "qonnx", lambda: renamed("Relu_0", "{a"), "does not begin with a letter", True),
+    ("node-name", "qonnx", lambda: renamed("Relu_0", "_a"), "does not begin with a letter", True),
+    ("node-name", "qonnx", lambda: renamed("Relu_0", "a."), "holds a '.'", True),
+    ("value-info", "qonnx", lambda: stated("Relu_0_out", [1, 3]), TAKEN, None),
+    ("value-info", "qonnx", lambda: stated("Relu_0_out", None), "does not state its type and shape", True),
+    ("float32", "qonnx", lambda: changed(dense(), double_constant), "found double, expected float", False),
+    ("float32", "qonnx", lambda: behind(dense(), "Cast", to=TensorProto.FLOAT), TAKEN, None),
+    ("operator", "finn", lambda: other_operator("QuantizeThings", "finn.custom_op.fpgadataflow"), TAKEN, None),
+    ("operator", "finn", lambda: other_operator("Strange", "made.up"), "FINN has no operator 'Strange'", False),
+    ("operator", "finn", lambda: conv("hls4ml"), "channels on axis 1", False),
+    ("operator", "qonnx", lambda: conv("hls4ml"), TAKEN, None),
+    ("operator", "hls4ml", lambda: conv("hls4ml"), TAKEN, None),
+    ("operator", "finn", lambda: qdq(), "FINN has no QuantizeLinear", False),
+    ("operator", "hls4ml", lambda: average(), "hls4ml's parser has no operator 'Trunc'", False),
+    # Annotations.
+    ("annotation-type", "qonnx", lambda: annotated("Quant_out_out", "finn_datatype", "FLOAT32"), TAKEN, None),
+    ("annotation-type", "qonnx", lambda: annotated("bias", "finn_datatype", "INT8"), "it holds 0.5", True),
+    ("annotation-type", "qonnx", lambda: annotated("bias", "finn_datatype", "FIXED<8,4>"), TAKEN, None),
+    ("annotation-text", "qonnx", lambda: annotated("x", "tensor_layout", "['N', \"C_1\", {a: -1.5}]"), TAKEN, None),
+    ("annotation-text", "qonnx", lambda: annotated("x", "tensor_sparsity", "{'a': [1, +2]}"), TAKEN, None),
+    ("annotation-text", "qonnx", lambda: annotated("x", "tensor_sparsity", "a@b"), "tensor_sparsity is 'a@b'", True),
+    ("annotation-text", "qonnx", lambda: annotated("x", "tensor_layout", "a;b"), "which qonnx evaluates", True),
+    # QuantizeLinear and its like.
+    ("qdq-tie", "onnxruntime", lambda: qdq(zero=4), TAKEN, None),
+    ("qdq-tie", "onnxruntime", lambda: qdq(zero=-3), "its zero point -3 is odd", False),
+    ("qdq-opset", "onnxruntime", lambda: qdq(opset=13, scale=[0.5, 0.25, 1]), TAKEN, None),
+    ("qdq-opset", "onnxruntime", lambda: qdq(opset=11), TAKEN, None),
+    ("qdq-opset", "onnxruntime", lambda: integer_clip(12), TAKEN, None),
+    ("qdq-opset", "onnxruntime", lambda: qdq_of(TensorProto.INT16, 21), TAKEN, None),
+    ("qdq-opset", "onnxruntime", lambda: qdq_of(TensorProto.INT16, 20), "needs operator set 21", False),
+    ("qdq-opset", "onnxruntime", lambda: qdq_of(TensorProto.FLOAT8E4M3FN, 19), TAKEN, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", range(len(EDGES)), ids=[f"{e[0]}-{e[1]}-{i}" for i, e in enumerate(EDGES)])
+def test_where_the_rule_begins(crumb, tmp_path, row):
+    rule, profile, make, says, fixable = EDGES[row]
+    onnx.save(make().model(), tmp_path / "model.onnx")
+    done = crumb("lint", tmp_path / "model.onnx", "--for", profile, "--json", status=None)
+    assert done.returncode in (0, 1), done.stderr
+    findings = [finding for finding in json.loads(done.stdout)["findings"] if finding["rule"] == rule]
+    if says is TAKEN:
+        assert findings == []
+        return
+    mine = [finding for finding in findings if says in finding["message"]]
+    assert mine, findings
+    assert fixable is None or mine[0]["fixable"] == fixable
