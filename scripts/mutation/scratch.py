@@ -143,6 +143,9 @@ class Scratch:
         for line in self.must(["ninja", "-t", "deps"]).split("\n"):
             if line and not line.startswith(" "):
                 current = line.split(": #deps")[0]
-            elif line.strip() == wanted and current in self.compile_lines:
-                found.append(current)
+            elif line.endswith(file) and current in self.compile_lines:  # ccache writes paths from the build folder
+                if os.path.normpath(self.build / line.strip()) == wanted:
+                    found.append(current)
+        if not found:
+            raise Failed(f"nothing that is built includes {file}")
         return found
