@@ -1,6 +1,5 @@
 #include "formats/number/scale_format.h"
 
-#include <algorithm>
 #include <limits>
 
 namespace crumb {
@@ -42,7 +41,7 @@ uint32_t encode_power_of_two(float scale) {
   if (scale < 0x1p-126f) return scale > 0x1.8p-127f ? 1 : 0;
   const auto bits = std::bit_cast<uint32_t>(scale);
   const uint32_t odd = (bits >> 23) & 1;
-  return std::min<uint32_t>((bits + 0x3FFFFF + odd) >> 23, 255);
+  return (bits + 0x3FFFFF + odd) >> 23;
 }
 
 uint32_t round_to_pattern(ScaleFormat format, float scale) {

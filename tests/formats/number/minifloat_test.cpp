@@ -150,6 +150,15 @@ TEST_CASE("minifloats: overflow saturates or becomes the special code, NaN keeps
       }
       CHECK(value(largest, Overflow::kSpecial) == largest);
     }
+    if (f->specials == crumb::Specials::kFn || f->specials == crumb::Specials::kFnuz) {
+      // NaN keeps the sign of what overflowed where the format has both.
+      const int sign_bit = 1 << (f->bits - 1), has_both = f->specials == crumb::Specials::kFn;
+      const int pattern = has_both ? sign_bit - 1 : sign_bit;
+      CHECK(crumb::encode_minifloat(*f, beyond, Overflow::kSpecial) == pattern);
+      CHECK(crumb::encode_minifloat(*f, -beyond, Overflow::kSpecial) ==
+            (has_both ? pattern | sign_bit : pattern));
+      CHECK(crumb::encode_minifloat(*f, nan) == pattern);
+    }
     const float decoded = crumb::decode_minifloat(*f, crumb::encode_minifloat(*f, nan));
     if (f->specials == crumb::Specials::kNone) {
       CHECK(decoded == 0);

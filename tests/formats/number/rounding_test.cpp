@@ -81,6 +81,25 @@ TEST_CASE("rounding: stochastic rounding is unbiased, seeded, and leaves integer
   CHECK(differ < 600);
 }
 
+TEST_CASE("rounding: the hash is SplitMix64, as published") {
+  // The first numbers of splitmix64.c (Vigna, 2015) from the states 0 and 1234567. A row's index is its state, and each
+  // seed one number further.
+  const struct {
+    uint64_t state;
+    uint64_t numbers[5];
+  } rows[] = {{0, {0xE220A8397B1DCDAFu, 0x6E789E6AA1B965F4u, 0x06C45D188009454Fu}},
+              {1234567,
+               {6457827717110365317u, 3203168211198807973u, 9817491932198370423u, 4593380528125082431u,
+                16408922859458223821u}}};
+  for (const auto& row : rows) {
+    for (uint64_t seed = 0; seed < 5 && row.numbers[seed] != 0; ++seed) {
+      CAPTURE(seed);
+      CHECK(crumb::uniform_hash(seed, row.state) ==
+            static_cast<float>(row.numbers[seed] >> 40) / 16777216.0f);
+    }
+  }
+}
+
 TEST_CASE("rounding: the hash is uniform in [0, 1) and never repeats along a row") {
   int buckets[16] = {};
   for (uint64_t i = 0; i < 16000; ++i) {
