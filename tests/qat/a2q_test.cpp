@@ -221,10 +221,12 @@ TEST_CASE("a2q: the reference's codes, and every worst sum fits") {
   CHECK_MESSAGE(at_edges * 100 <= compared, at_edges, " of ", compared, " lie at the edge of a code");
 }
 
-/// The same values by LibTorch's operators in float64, with straight-through rounding and clamping.
+/// The same values by LibTorch's operators in float64, with straight-through rounding and clamping. The scale is the one
+/// that is stored, in float32: where the norm decides, the largest weight of a row stands at the edge of its code.
 at::Tensor composed(const at::Tensor& w, const at::Tensor& t, const at::Tensor& d,
                     const A2qSettings& settings) {
-  const at::Tensor s = at::exp2(d).unsqueeze(1);
+  const at::Tensor real = at::exp2(d);
+  const at::Tensor s = (real + (real.to(at::kFloat).to(at::kDouble) - real).detach()).unsqueeze(1);
   const at::Tensor v = settings.centred ? w - w.mean(1, true) : w;
   // |x| with gradient +1 at 0.
   const at::Tensor norm = (v * at::where(v >= 0, 1.0, -1.0).to(v.scalar_type())).sum(1, true);
