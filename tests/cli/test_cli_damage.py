@@ -164,6 +164,20 @@ def test_no_verb_stumbles_over_damaged_packed_files(crumb_bin, packed, tmp_path)
     assert not (tmp_path / "out").exists() and not (tmp_path / "out.partial").exists()
 
 
+@pytest.mark.parametrize("binary", ["crumb_bin", "crumb_sanitized_bin"])
+def test_no_verb_believes_sizes_whose_sum_wraps(request, binary, repo, tmp_path):
+    binary, path = request.getfixturevalue(binary), repo / "tests/fuzz/corpus/crumb/wrapping.crumb"
+    out = tmp_path / "out.onnx"
+    verbs = [["verify", path], ["verify", path, "--accumulator", "16"], ["inspect", path], ["inspect", path, "--json"],
+             ["cost", path], ["lint", path, "--for", "qonnx"], ["dequantize", path, "-o", out], ["compare", path, path],
+             ["export", path, "--to", "qonnx", "-o", out], ["export", path, "--to", "float", "-o", out],
+             ["passes", path, "infer-shapes", "-o", out]]  # fmt: skip
+    for verb in verbs:
+        message = refused([binary, *verb])
+        assert "'graph.onnx' stores 4611686018427387904 bytes at offset 768" in message, (verb, message)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.slow
 def test_many_damaged_packed_files_are_refused(crumb_bin, packed, tmp_path):
     refuse_all(crumb_bin, ["verify", None], list(damaged_packed(packed, 6000)), tmp_path, ".crumb")

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -12,6 +13,14 @@ void require(bool holds, std::string_view promise) {
   if (holds) return;
   std::fprintf(stderr, "a promise was broken: %.*s\n", static_cast<int>(promise.size()), promise.data());
   std::abort();
+}
+
+bool is_exact_size(DType dtype, std::span<const std::uint64_t> shape, std::uint64_t bytes) {
+  unsigned __int128 bits = dtype_bits(dtype);
+  if (std::ranges::find(shape, std::uint64_t{0}) != shape.end()) return bytes == 0;
+  for (const std::uint64_t size : shape)
+    if (bits >> 64 == 0) bits *= size;  // beyond, it only grows
+  return bits == static_cast<unsigned __int128>(bytes) * 8;
 }
 
 MemoryFile::MemoryFile(std::span<const std::byte> bytes) : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {

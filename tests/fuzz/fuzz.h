@@ -33,6 +33,9 @@ bool is_ok(const R& result) {
   return result.ok();
 }
 
+/// Whether a tensor's size is its shape's, in numbers that do not wrap.
+bool is_exact_size(DType dtype, std::span<const std::uint64_t> shape, std::uint64_t bytes);
+
 inline std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

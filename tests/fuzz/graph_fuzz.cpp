@@ -14,6 +14,7 @@
 #include "models/graph/passes/passes.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/hostile_onnx.h"
 
 namespace crumb::testing {
 namespace {
@@ -120,3 +121,8 @@ void fuzz(std::span<const std::byte> input) {
 }
 
 }  // namespace crumb::testing
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most,
+                                               unsigned seed) {
+  return crumb::testing::mutate_with(crumb::testing::hostile_onnx, data, size, most, seed);
+}

@@ -63,6 +63,7 @@ void check_listing(std::span<const std::byte> file, const Result<TensorListing>&
     require(names.insert(tensor.name).second, "names are unique");
     const std::uint64_t bytes =
         require_ok(tensor_byte_size(tensor.dtype, tensor.shape), "a shape has a size");
+    require(is_exact_size(tensor.dtype, tensor.shape, bytes), "a tensor's bytes are what its shape takes");
     const bool is_inside = tensor.file.empty();
     check_place(tensor, bytes, is_inside ? std::optional<std::uint64_t>(file.size()) : std::nullopt);
     if (is_inside && tensor.place.decoded <= kMostStorage && bytes <= kMostTensor && read++ < kMostRead)

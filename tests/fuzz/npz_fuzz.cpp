@@ -1,6 +1,8 @@
 // .npz archives; what is none is taken for one .npy member, and put into an archive.
 #include "formats/npy/npz.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/hostile_arrays.h"
+#include "tests/fuzz/hostile_zip.h"
 #include "tests/fuzz/listing.h"
 #include "tests/fuzz/zip_input.h"
 
@@ -12,12 +14,18 @@ void check(std::span<const std::byte> file) {
   check_listing(file, list_npz(file));
 }
 
+/// Of the archive, or of an array by itself.
+std::string hostile(std::string_view file, Random& random) {
+  return file.starts_with("PK") ? hostile_zip(file, random) : hostile_npy(file, random);
+}
+
 }  // namespace
 
 void fuzz(std::span<const std::byte> input) {
   if (text_of(input).starts_with("PK")) {
     check(input);
-    check(bytes_of(zip_made_consistent(text_of(input))));
+    if (const std::string mended = zip_made_consistent(text_of(input)); mended != text_of(input))
+      check(bytes_of(mended));
     return;
   }
   const Result<TensorListing> alone = list_npy(input, "x");
@@ -34,3 +42,8 @@ void fuzz(std::span<const std::byte> input) {
 }
 
 }  // namespace crumb::testing
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most,
+                                               unsigned seed) {
+  return crumb::testing::mutate_with(crumb::testing::hostile, data, size, most, seed);
+}
