@@ -11,6 +11,7 @@
 #include "formats/checkpoint/shard_index.h"
 #include "formats/io/text.h"
 #include "formats/json/bounded_json.h"
+#include "formats/onnx/external_data.h"
 
 namespace crumb {
 
@@ -156,12 +157,13 @@ class CheckpointOpener {
     const Result<std::size_t> own = add_input(file.path());
     if (!own.ok()) return own.failure();
     TensorListing& listing = listed.value().listing;
+    const OnnxDataFolder folder = OnnxDataFolder::of_model(file.path());
     std::map<std::string, std::size_t> external;
     checkpoint_.tensors_.reserve(checkpoint_.tensors_.size() + listing.tensors.size());
     for (StoredTensor& tensor : listing.tensors) {
       std::size_t input = own.value();
       if (!tensor.file.empty()) {
-        const Result<std::size_t> opened = external_input(file.path(), tensor, external);
+        const Result<std::size_t> opened = external_input(file.path(), folder, tensor, external);
         if (!opened.ok()) return opened.failure();
         input = opened.value();
       }
@@ -183,23 +185,25 @@ class CheckpointOpener {
     return checkpoint_.tensor_files_.size() - 1;
   }
 
-  /// The file beside `owner` that holds a tensor's data; checks that it does.
-  Result<std::size_t> external_input(const fs::path& owner, const StoredTensor& tensor,
-                                     std::map<std::string, std::size_t>& opened) {
-    const std::string subject =
-        quote_text(owner.native()) + ": tensor " + quote_text(tensor.name) + " has its data in ";
-    if (!is_inside_path(tensor.file))
-      return Failure{subject + quote_text(tensor.file) + ", which is not a plain path inside the folder"};
+  /// The file beside an ONNX model that holds a tensor's data; checks that it does.
+  Result<std::size_t> external_input(const fs::path& owner, const OnnxDataFolder& folder,
+                                     const StoredTensor& tensor, std::map<std::string, std::size_t>& opened) {
+    const OnnxExternalPlace place{tensor.file, tensor.place.offset};
+    const auto fail = [&](const Failure& failure) {
+      return Failure{quote_text(owner.native()) + ": tensor " + quote_text(tensor.name) + ": " +
+                     failure.message};
+    };
     auto found = opened.find(tensor.file);
     if (found == opened.end()) {
-      const Result<std::size_t> input = add_input(owner.parent_path() / tensor.file);
-      if (!input.ok()) return Failure{subject + quote_text(tensor.file) + ": " + input.failure().message};
+      const Result<fs::path> path = folder.find(place);
+      if (!path.ok()) return fail(path.failure());
+      const Result<std::size_t> input = add_input(path.value());
+      if (!input.ok()) return fail({"its external data: " + input.failure().message});
       found = opened.emplace(tensor.file, input.value()).first;
     }
     const std::uint64_t size = checkpoint_.tensor_files_[found->second].size();
-    if (tensor.place.offset > size || tensor.place.stored > size - tensor.place.offset)
-      return Failure{subject + quote_text(tensor.file) + " at byte " + std::to_string(tensor.place.offset) +
-                     ", " + byte_text(tensor.place.stored) + " long, but that file holds " + byte_text(size)};
+    if (Status lies = check_onnx_external(place, tensor.place.stored, size); !lies.ok())
+      return fail(lies.failure());
     return found->second;
   }
 

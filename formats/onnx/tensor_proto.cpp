@@ -1,11 +1,10 @@
 #include "formats/onnx/tensor_proto.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
-#include "formats/io/plain_path.h"
 #include "formats/io/text.h"
+#include "formats/onnx/external_data.h"
 
 namespace crumb {
 namespace {
@@ -97,52 +96,24 @@ Failure misfit(const OnnxTensor& tensor, const std::string& why) {
                  "): " + why};
 }
 
-std::optional<std::uint64_t> parse_number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 Result<std::optional<StoredTensor>> place_external(std::span<const std::byte> file, const OnnxTensor& tensor,
                                                    StoredTensor stored) {
-  std::optional<std::string_view> location;
-  std::optional<std::string_view> offset;
-  std::optional<std::string_view> length;
-  for (const WireExtent& entry : tensor.external) {
-    std::string_view key;
-    std::string_view value;
-    WireReader reader(file, entry);
+  std::vector<OnnxExternalEntry> entries;
+  for (const WireExtent& message : tensor.external) {
+    OnnxExternalEntry& entry = entries.emplace_back();
+    WireReader reader(file, message);
     for (WireField field; reader.next(field);) {
-      if (field.is(1)) key = wire_text(file, field.payload);
-      if (field.is(2)) value = wire_text(file, field.payload);
+      if (field.is(1)) entry.key = wire_text(file, field.payload);
+      if (field.is(2)) entry.value = wire_text(file, field.payload);
     }
     if (!reader.status().ok()) return misfit(tensor, "external_data: " + reader.status().failure().message);
-    auto* known = key == "location" ? &location
-                  : key == "offset" ? &offset
-                  : key == "length" ? &length
-                                    : nullptr;
-    if (known == nullptr) continue;
-    if (*known) return misfit(tensor, "external_data has two entries " + quote_text(key));
-    *known = value;
   }
-  if (!location) return misfit(tensor, "its data are external, but no location says where");
-  const std::optional<std::string> path = plain_path(*location);
-  if (!path)
-    return misfit(tensor, "its data are at " + quote_text(*location) +
-                              ", expected a path to a file inside the model's folder");
   TensorPlace& place = stored.place;
-  if (offset) {
-    const std::optional<std::uint64_t> begin = parse_number(*offset);
-    if (!begin || *begin > static_cast<std::uint64_t>(INT64_MAX) - place.decoded)
-      return misfit(tensor, "its external offset is " + quote_text(*offset));
-    place.offset = *begin;
-  }
-  if (length && parse_number(*length) != place.decoded)
-    return misfit(tensor, "its external length is " + quote_text(*length) + ", expected " +
-                              std::to_string(place.decoded));
+  Result<OnnxExternalPlace> external = place_onnx_external(entries, place.decoded);
+  if (!external.ok()) return misfit(tensor, external.failure().message);
+  place.offset = external.value().offset;
   place.stored = place.decoded;
-  stored.file = *path;
+  stored.file = std::move(external.value().path);
   return std::optional(std::move(stored));
 }
 

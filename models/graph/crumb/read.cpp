@@ -180,8 +180,7 @@ Result<Graph> graph_of(const CrumbFile& file) {
   const Result<BlobBytes> bytes =
       file.load(file.find_file(kCrumbGraphFile)->blob, "file " + quote_text(kCrumbGraphFile));
   if (!bytes.ok()) return bytes.failure();
-  // A folder that cannot be: the structure keeps nothing outside.
-  Result<Graph> structure = parse_onnx(bytes.value().bytes(), file.path() / kCrumbGraphFile);
+  Result<Graph> structure = parse_onnx(bytes.value().bytes(), {});  // it keeps nothing outside
   if (!structure.ok()) return wrong(structure.failure().message);
   return Joiner(file, std::move(structure.value())).run();
 }

@@ -47,7 +47,7 @@ onnx::AttributeProto::AttributeType type_of(const onnx::AttributeProto& proto) {
 
 class Reader {
  public:
-  Reader(const onnx::ModelProto& model, const DataFolder& folder) : model_(model), folder_(folder) {}
+  Reader(const onnx::ModelProto& model, const OnnxDataFolder& folder) : model_(model), folder_(folder) {}
 
   Graph go() {
     const onnx::GraphProto& from = model_.graph();
@@ -226,14 +226,14 @@ class Reader {
   }
 
   const onnx::ModelProto& model_;
-  const DataFolder& folder_;
+  const OnnxDataFolder& folder_;
   std::map<std::string, std::int64_t> imports_;  ///< as the file spells the domains
   Graph graph_;
 };
 
 }  // namespace
 
-Graph from_proto(const onnx::ModelProto& model, const DataFolder& folder) {
+Graph from_proto(const onnx::ModelProto& model, const OnnxDataFolder& folder) {
   return Reader(model, folder).go();
 }
 

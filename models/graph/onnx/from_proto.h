@@ -9,6 +9,6 @@
 namespace crumb::graph {
 
 /// Throws Error (read.h). The model's own functions must be gone.
-Graph from_proto(const onnx::ModelProto& model, const DataFolder& folder);
+Graph from_proto(const onnx::ModelProto& model, const OnnxDataFolder& folder);
 
 }  // namespace crumb::graph

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostBytes = (std::size_t{1} << 31) - 1;  // protobuf's own limit
 
-Graph read(std::span<const std::byte> bytes, const DataFolder& folder) {
+Graph read(std::span<const std::byte> bytes, const OnnxDataFolder& folder) {
   if (bytes.size() > kMostBytes) {
     throw Error("the file has " + byte_text(bytes.size()) +
                 "; models of 2 GB and more keep their weights in external data");
@@ -31,20 +31,16 @@ Graph read(std::span<const std::byte> bytes, const DataFolder& folder) {
 
 Graph read_onnx(const fs::path& path) {
   const MappedFile file = MappedFile::open(path).take();
-  std::error_code ignored;
-  const DataFolder folder{path.parent_path().empty() ? fs::path(".") : path.parent_path(),
-                          fs::weakly_canonical(path, ignored).parent_path()};
   try {
-    return read(file.bytes(), folder);
+    return read(file.bytes(), OnnxDataFolder::of_model(path));
   } catch (const Error& error) {
     throw Error(quote_text(path.string()) + ": " + error.what());
   }
 }
 
 Result<Graph> parse_onnx(std::span<const std::byte> bytes, const fs::path& folder) {
-  std::error_code ignored;
   try {
-    return read(bytes, {folder, fs::weakly_canonical(folder, ignored)});
+    return read(bytes, OnnxDataFolder::at(folder));
   } catch (const Error& error) {
     return Failure{error.what()};
   }

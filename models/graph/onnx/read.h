@@ -8,7 +8,7 @@
 // is an Opaque, and whoever executes or writes the graph says what it cannot do.
 //
 // Errors, each naming file, node or value: damage; cycles, values without a producer or with two; shapes that
-// overflow; data that do not fit them; external data outside the model's folder (links resolved); models of 2 GB
+// overflow; data that do not fit them; external data outside the model's folder (formats/onnx/external_data.h); models of 2 GB
 // and more without external data; sparse initializers, strings, sequences, optionals and training graphs.
 #pragma once
 
@@ -24,7 +24,7 @@ namespace crumb::graph {
 /// Throws Error. Memory: the file and its external data, once.
 Graph read_onnx(const std::filesystem::path& path);
 
-/// `folder`: where external data lie. Nothing there is read before the graph is known to be sound.
+/// `folder`: where external data lie (formats/onnx/external_data.h); none are taken where it is empty.
 Result<Graph> parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder);
 
 struct NamedTensor {

@@ -1,18 +1,15 @@
 #include "models/graph/onnx/tensor_in.h"
 
-#include <charconv>
 #include <cstring>
 #include <optional>
 #include <string_view>
 
+#include "formats/checked_size.h"
 #include "formats/io/input_file.h"
-#include "formats/io/plain_path.h"
 #include "formats/io/text.h"
 
 namespace crumb::graph {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::size_t kMostAxes = 64;
 
@@ -24,7 +21,7 @@ template <class Numbers>
 std::vector<std::byte> bytes_of(const onnx::TensorProto& proto, const Numbers& numbers, std::size_t each,
                                 std::uint64_t needed, const char* field) {
   const auto found = static_cast<std::uint64_t>(numbers.size());
-  if (found * each != needed) {
+  if (checked::multiply(found, each) != needed) {
     throw Error(who(proto) + field + " holds " + std::to_string(found) + " numbers, expected " +
                 std::to_string(needed / each));
   }
@@ -50,59 +47,22 @@ std::vector<std::byte> typed_data(const onnx::TensorProto& proto, ElementType ty
   }
 }
 
-std::uint64_t number_in(const onnx::TensorProto& proto, const std::string& key, const std::string& text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw Error(who(proto) + "external " + key + " is " + quote_text(text) + ", expected a number");
-  }
-  return value;
-}
-
-bool lies_in(const fs::path& file, const fs::path& folder) {
-  const fs::path relative = file.lexically_relative(folder);
-  return !relative.empty() && *relative.begin() != "..";
-}
-
-std::vector<std::byte> external_data(const onnx::TensorProto& proto, const DataFolder& folder,
+std::vector<std::byte> external_data(const onnx::TensorProto& proto, const OnnxDataFolder& folder,
                                      std::uint64_t needed) {
-  std::string location;
-  std::uint64_t offset = 0;
-  for (const auto& entry : proto.external_data()) {
-    if (entry.key() == "location") location = entry.value();
-    if (entry.key() == "offset") offset = number_in(proto, "offset", entry.value());
-    if (entry.key() == "length" && number_in(proto, "length", entry.value()) != needed) {
-      throw Error(who(proto) + "external length is " + quote_text(entry.value()) + ", expected " +
-                  std::to_string(needed));
-    }
-  }
-  const std::optional<std::string> plain = plain_path(location);
-  const auto outside = [&] {
-    return Error(who(proto) + "its data are at " + quote_text(location) +
-                 ", expected a path to a file inside the model's folder");
-  };
-  if (!plain) throw outside();
-  const fs::path path = folder.folder / *plain;
-  std::error_code error;
-  const fs::path real = fs::canonical(path, error);
-  if (!error) {
-    const fs::path home = fs::weakly_canonical(folder.folder, error);
-    if (!lies_in(real, home) && !lies_in(real, folder.real_folder)) throw outside();
-  }
-  const InputFile file = InputFile::open(path).take(who(proto) + "external data");
-  if (offset > file.size() || needed > file.size() - offset) {
-    throw Error(who(proto) + "its data are bytes " + std::to_string(offset) + " to " +
-                std::to_string(offset + needed) + " of " + quote_text(path.string()) + ", which has " +
-                byte_text(file.size()));
-  }
+  std::vector<OnnxExternalEntry> entries;
+  for (const auto& entry : proto.external_data()) entries.push_back({entry.key(), entry.value()});
+  const std::string where = "tensor " + quote_text(proto.name());
+  const OnnxExternalPlace place = place_onnx_external(entries, needed).take(where);
+  const InputFile file = InputFile::open(folder.find(place).take(where)).take(where + ": its external data");
+  check_onnx_external(place, needed, file.size()).take(where);
   std::vector<std::byte> bytes(needed);
-  file.read(offset, bytes).take(who(proto) + "external data");
+  file.read(place.offset, bytes).take(where + ": its external data");
   return bytes;
 }
 
 }  // namespace
 
-Tensor tensor_from(const onnx::TensorProto& proto, const DataFolder& folder) {
+Tensor tensor_from(const onnx::TensorProto& proto, const OnnxDataFolder& folder) {
   const std::optional<ElementType> type = element_type_of(proto.data_type());
   if (!type || info(*type).bits == 0) {
     throw Error(who(proto) + "found elements of type " +

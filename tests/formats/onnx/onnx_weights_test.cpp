@@ -217,7 +217,9 @@ TEST_CASE("external data") {
   CHECK(all.tensors[0].place.offset == 4096);
   CHECK(all.tensors[0].place.decoded == 24);
 
-  for (const char* outside : {"/etc/passwd", "../w.bin", "a/../../w.bin", "..", "", ".", "a/"})
+  for (const char* outside :
+       {"/etc/passwd", "../w.bin", "a/../../w.bin", "..", "", ".", "a/", "C:/w.bin", "c:\\w.bin",
+        "\\\\server\\w.bin", "\\w.bin", "..\\w.bin", "a\\..\\..\\w.bin", "a\\../w.bin"})
     CHECK(says(refused(entry("location", outside)), {"'w'", "inside the model's folder"}));
   CHECK(says(refused(entry("location", std::string("a\0b", 3))), {"inside the model's folder"}));
   CHECK(says(refused(""), {"'w'", "no location"}));
