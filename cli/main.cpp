@@ -1,8 +1,10 @@
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/verb.h"
@@ -16,11 +18,28 @@ void on_interrupt(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
+/// A page of a mapped file is gone: the file became shorter while it was being read. What was being written stays
+/// unfinished beside its target.
+void on_lost_page(int signal, siginfo_t* info, void*) {
+  if (info->si_code != BUS_ADRERR) {
+    std::signal(signal, SIG_DFL);
+    return;  // and again
+  }
+  constexpr std::string_view kText =
+      "crumb: a file was cut short, or can no longer be read, while it was being read\n";
+  (void)!::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(1);
+}
+
 /// A hung-up terminal asks the same, unless the process is to outlive it (nohup).
 void handle_signals() {
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
   if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+  struct sigaction lost_page = {};
+  lost_page.sa_sigaction = on_lost_page;
+  lost_page.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &lost_page, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // a file above the limit is a failed write, with a message
 }
 

@@ -10,6 +10,7 @@
 
 #include "formats/crumb_file/checksum.h"
 #include "formats/io/interrupt.h"
+#include "formats/io/mapped_pages.h"
 #include "formats/io/text.h"
 
 namespace crumb {
@@ -54,16 +55,22 @@ Status decompress(std::span<const std::byte> stored, const Blob& blob, const std
   if (!decoder) throw std::bad_alloc();
   ZSTD_DCtx_setParameter(decoder.get(), ZSTD_d_windowLogMax, kMostWindowLog);
   std::vector<std::byte> buffer(ZSTD_DStreamOutSize());
-  ZSTD_inBuffer in{stored.data(), stored.size(), 0};
+  ZSTD_inBuffer in{stored.data(), 0, 0};  // grows by slices that can be read
   uint64_t total = 0;
   size_t pending = 1;  // zero once a frame is complete
-  while (in.pos < in.size || pending != 0) {
+  while (in.pos < stored.size() || pending != 0) {
+    if (in.pos == in.size && in.size < stored.size()) {
+      const auto slice = stored.subspan(in.size, std::min<uint64_t>(kSlice, stored.size() - in.size));
+      if (const Status there = check_readable(slice); !there.ok())
+        return Failure{what + ": " + there.failure().message};
+      in.size += slice.size();
+    }
     ZSTD_outBuffer out{buffer.data(), buffer.size(), 0};
     const size_t before = in.pos;
     pending = ZSTD_decompressStream(decoder.get(), &out, &in);
     if (ZSTD_isError(pending)) {
-      return Failure{what + ": zstd at byte " + std::to_string(in.pos) + " of " + std::to_string(in.size) +
-                     ": " + ZSTD_getErrorName(pending)};
+      return Failure{what + ": zstd at byte " + std::to_string(in.pos) + " of " +
+                     std::to_string(stored.size()) + ": " + ZSTD_getErrorName(pending)};
     }
     total += out.pos;
     if (total > blob.raw) {
@@ -72,10 +79,10 @@ Status decompress(std::span<const std::byte> stored, const Blob& blob, const std
     }
     if (Status taken = sink({buffer.data(), out.pos}); !taken.ok()) return taken;
     check_interrupt();
-    if (pending == 0 && in.pos < in.size) {
-      return Failure{what + ": " + byte_text(in.size - in.pos) + " follow its compressed data"};
+    if (pending == 0 && in.pos < stored.size()) {
+      return Failure{what + ": " + byte_text(stored.size() - in.pos) + " follow its compressed data"};
     }
-    if (in.pos == before && out.pos == 0 && pending != 0) {
+    if (in.pos == before && out.pos == 0 && pending != 0 && in.size == stored.size()) {
       return Failure{what + ": its compressed data ends early"};
     }
   }
@@ -192,16 +199,19 @@ Status CrumbFile::read_slices(const Blob& blob, const std::string& what, const S
     for (uint64_t done = 0; done < bytes.size(); done += kSlice) {
       check_interrupt();
       const auto slice = bytes.subspan(done, std::min<uint64_t>(kSlice, bytes.size() - done));
+      if (const Status there = check_readable(slice); !there.ok())
+        return Failure{what + ": " + there.failure().message};
       if (Status visited = visit(slice); !visited.ok()) return visited;
       file_.release(slice);
     }
     return {};
   };
   uint32_t crc = 0;
-  for_slices([&](std::span<const std::byte> slice) {
+  const Status summed = for_slices([&](std::span<const std::byte> slice) {
     crc = crc32_of(slice, crc);
     return Status();
-  }).take();
+  });
+  if (!summed.ok()) return summed;
   if (crc != blob.crc) return checksum_failure(what, crc, blob.crc);
   if (blob.codec == Codec::kNone) return sink ? for_slices(sink) : Status();
   Status status = decompress(
@@ -216,6 +226,8 @@ Status CrumbFile::check_blob(const Blob& blob, const std::string& what) const {
 
 Result<BlobBytes> CrumbFile::load(const Blob& blob, const std::string& what) const {
   const std::span<const std::byte> bytes = stored(blob);
+  if (const Status there = check_readable(bytes); !there.ok())
+    return Failure{what + ": " + there.failure().message};
   if (const uint32_t crc = crc32_of(bytes); crc != blob.crc) return checksum_failure(what, crc, blob.crc);
   if (blob.codec == Codec::kNone) return BlobBytes(bytes);
   if (blob.raw > kLargeRaw) {
