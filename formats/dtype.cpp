@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "formats/checked_size.h"
 #include "formats/half.h"
 #include "formats/number/number_format.h"
 
@@ -78,28 +79,29 @@ std::string shape_text(std::span<const std::uint64_t> shape) {
 }
 
 Result<std::uint64_t> element_count(std::span<const std::uint64_t> shape) {
-  std::uint64_t count = 1;
+  checked::Size count = 1;
   bool empty = false;
   for (const std::uint64_t size : shape) {
     if (size == 0)
       empty = true;
-    else if (__builtin_mul_overflow(count, size, &count))
-      return Failure{"the shape " + shape_text(shape) + " has more elements than 64 bits can count"};
+    else
+      count = checked::multiply(count, size);
   }
-  return empty ? 0 : count;
+  if (!count) return Failure{"the shape " + shape_text(shape) + " has more elements than 64 bits can count"};
+  return empty ? 0 : *count;
 }
 
 Result<std::uint64_t> tensor_byte_size(DType dtype, std::span<const std::uint64_t> shape) {
   const Result<std::uint64_t> count = element_count(shape);
   if (!count.ok()) return count;
-  std::uint64_t bits = 0;
-  if (__builtin_mul_overflow(count.value(), std::uint64_t{dtype_bits(dtype)}, &bits))
+  const checked::Size bits = checked::multiply(count.value(), dtype_bits(dtype));
+  if (!bits)
     return Failure{"the shape " + shape_text(shape) + " of " + std::string(dtype_name(dtype)) +
                    " has more bits than 64 bits can count"};
-  if (bits % 8 != 0)
+  if (*bits % 8 != 0)
     return Failure{"the shape " + shape_text(shape) + " of " + std::string(dtype_name(dtype)) + " comes to " +
-                   std::to_string(bits) + " bits, which is not a whole number of bytes"};
-  return bits / 8;
+                   std::to_string(*bits) + " bits, which is not a whole number of bytes"};
+  return *bits / 8;
 }
 
 void widen_to_float(DType dtype, std::span<const std::byte> tensor, std::uint64_t begin,

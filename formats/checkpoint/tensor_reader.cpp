@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "formats/checked_size.h"
 #include "formats/io/text.h"
 
 namespace crumb {
@@ -179,9 +180,9 @@ Status TensorReader::gather(std::span<std::byte> out) {
     element += index[axis] * place.strides[axis];
   }
   for (std::size_t at = 0; at < out.size(); at += size) {
-    const std::uint64_t from = place.skip + element * size;
-    if (from + size > storage_.size()) return damaged("its view leaves its storage");
-    std::memcpy(out.data() + at, storage_.data() + from, size);
+    const checked::Size from = checked::add(place.skip, checked::multiply(element, size));
+    if (!checked::fits(from, size, storage_.size())) return damaged("its view leaves its storage");
+    std::memcpy(out.data() + at, storage_.data() + *from, size);
     for (std::size_t axis = shape.size(); axis-- > 0;) {
       element += place.strides[axis];
       if (++index[axis] < shape[axis]) break;
@@ -195,9 +196,12 @@ Status TensorReader::gather(std::span<std::byte> out) {
 /// The next bytes of a storage that lies in the tensor's own order.
 Status TensorReader::read_in_order(std::span<std::byte> out) {
   const TensorPlace& place = tensor_->place;
-  const std::uint64_t begin = place.skip + place.first * dtype_bits(tensor_->dtype) / 8 + position_;
-  if (decoded_ != begin) {
-    if (const Status skipped = skip_to(begin); !skipped.ok()) return skipped;
+  const checked::Size first_bits = checked::multiply(place.first, dtype_bits(tensor_->dtype));
+  const checked::Size begin =
+      first_bits ? checked::add(checked::add(place.skip, *first_bits / 8), position_) : checked::Size();
+  if (!checked::fits(begin, out.size(), place.decoded)) return damaged("its storage is too small");
+  if (decoded_ != *begin) {
+    if (const Status skipped = skip_to(*begin); !skipped.ok()) return skipped;
   }
   if (const Status done = decode(out); !done.ok()) return done;
   if (place.big_endian) swap_bytes(out, number_bytes(tensor_->dtype));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "formats/checked_size.h"
 #include "formats/crumb_file/checksum.h"
 
 namespace crumb {
@@ -31,8 +32,11 @@ std::vector<Blob*> plan_blobs(CrumbHeader& header, Codec codec) {
   return blobs;
 }
 
+/// Throws where it passes 2^64.
 uint64_t aligned(uint64_t offset) {
-  return (offset + kCrumbAlignment - 1) / kCrumbAlignment * kCrumbAlignment;
+  const checked::Size up = checked::align_up(offset, kCrumbAlignment);
+  if (!up) throw Error("the file would pass 2^64 bytes");
+  return *up;
 }
 
 void check_header_size(uint64_t header, uint64_t file) {
@@ -62,8 +66,8 @@ bool CrumbWriter::take_over(std::span<const Blob> recorded) {
   };
   for (size_t i = 0; i < recorded.size(); ++i) {
     const Blob& blob = recorded[i];
-    if (blob.offset != aligned(end) || blob.raw != blobs_[next_ + i]->raw || blob.stored > file_.size() ||
-        blob.offset > file_.size() - blob.stored)
+    if (blob.offset != aligned(end) || blob.raw != blobs_[next_ + i]->raw ||
+        !checked::fits(blob.offset, blob.stored, file_.size()))
       return false;
     if (!is_zero(end, blob.offset)) return false;
     uint32_t crc = 0;
@@ -171,7 +175,9 @@ uint64_t place_uncompressed(CrumbHeader& plan) {
   for (Blob* blob : blobs) {
     blob->offset = aligned(end);
     blob->stored = blob->raw;
-    if (__builtin_add_overflow(blob->offset, blob->raw, &end)) throw Error("the file would pass 2^64 bytes");
+    const checked::Size next = checked::add(blob->offset, blob->raw);
+    if (!next) throw Error("the file would pass 2^64 bytes");
+    end = *next;
   }
   check_header_size(header, end);  // compressed, the file may yet be too small for it
   return end;

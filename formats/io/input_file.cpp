@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "formats/checked_size.h"
 #include "formats/io/mapped_file.h"
 #include "formats/io/text.h"
 
@@ -71,6 +72,11 @@ Status InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
   if (identity.value() != identity_)
     return cannot_read(path_, "it was changed while it was being read (" + byte_text(identity_.size) +
                                   " then, " + byte_text(identity.value().size) + " now)");
+  if (!checked::fits(offset, out.size(), identity_.size)) {
+    const std::uint64_t held = identity_.size - std::min(offset, identity_.size);
+    return cannot_read(path_, "it ends at byte " + std::to_string(identity_.size) + ", where " +
+                                  byte_text(out.size() - held) + " more are expected");
+  }
   while (!out.empty()) {
     const ssize_t count =
         ::pread(file.get(), out.data(), std::min(out.size(), kMostAtOnce), static_cast<off_t>(offset));

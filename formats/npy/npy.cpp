@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "formats/checked_size.h"
 #include "formats/io/mapped_file.h"
 #include "formats/io/output_file.h"
 #include "formats/io/text.h"
@@ -61,14 +62,14 @@ class LiteralReader {
   bool number(std::uint64_t& out) {
     skip_space();
     const std::size_t begin = at_;
-    std::uint64_t value = 0;
-    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
-      if (__builtin_mul_overflow(value, std::uint64_t{10}, &value) ||
-          __builtin_add_overflow(value, static_cast<std::uint64_t>(text_[at_] - '0'), &value))
-        return refuse("a size below 2^64");
+    checked::Size value = 0;
+    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
+      value = checked::add(checked::multiply(value, 10), text_[at_] - '0');
+      if (!value) return refuse("a size below 2^64");
+    }
     if (at_ == begin) return refuse("a size");
     if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // as Python 2 wrote long integers
-    out = value;
+    out = *value;
     return true;
   }
 
@@ -227,8 +228,9 @@ Result<std::uint64_t> npy_header_bytes(std::span<const std::byte> start, std::ui
   if (length > kMaxHeader)
     return Failure{"the .npy header length is " + std::to_string(length) + ", at most " +
                    std::to_string(kMaxHeader) + " is accepted"};
-  if (text_offset + length > total) return Failure{cut_short(text_offset + length - total, "header")};
-  return text_offset + length;
+  const std::uint64_t header = text_offset + length;  // at most 12 and kMaxHeader
+  if (header > total) return Failure{cut_short(header - total, "header")};
+  return header;
 }
 
 Result<NpyHeader> parse_npy_header(std::span<const std::byte> start, std::uint64_t total) {

@@ -62,7 +62,8 @@ Result<std::vector<std::byte>> inflate_header(std::span<const std::byte> stored,
 }
 
 Result<NpyHeader> read_member_header(std::span<const std::byte> file, const ZipMember& member) {
-  const std::span<const std::byte> stored = file.subspan(member.offset, member.stored);
+  const std::span<const std::byte> stored =
+      file.subspan(member.offset, member.stored);  // parse_zip: they fit
   if (member.coding == StorageCoding::kPlain) return parse_npy_header(stored, member.size);
   const Result<std::vector<std::byte>> start = inflate_header(stored, member.size);
   if (!start.ok()) return start.failure();

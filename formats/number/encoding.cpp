@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "formats/checked_size.h"
 #include "formats/dtype.h"
 #include "formats/number/packing.h"
 
@@ -15,15 +16,11 @@ uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 Result<MatrixShape> matrix_shape(std::span<const uint64_t> shape) {
   if (std::ranges::find(shape, uint64_t{0}) != shape.end())
     return MatrixShape{};  // whatever the other axes say
-  uint64_t product = 1;
-  for (const uint64_t axis : shape) {
-    if (product > kMostElements / axis) {
-      return Failure{"shape " + shape_text(shape) + " has more than 2^58 elements"};
-    }
-    product *= axis;
-  }
-  if (shape.size() <= 1) return MatrixShape{1, product};
-  return MatrixShape{shape[0], product / shape[0]};
+  const checked::Size product = checked::product(shape);
+  if (!product || *product > kMostElements)
+    return Failure{"shape " + shape_text(shape) + " has more than 2^58 elements"};
+  if (shape.size() <= 1) return MatrixShape{1, *product};
+  return MatrixShape{shape[0], *product / shape[0]};
 }
 
 Result<EncodedLayout> encoded_layout(const Encoding& encoding, std::span<const uint64_t> shape) {
@@ -35,14 +32,20 @@ Result<EncodedLayout> encoded_layout(const Encoding& encoding, std::span<const u
   layout.row_bytes = packed_bytes(cols, encoding.number->bits);
   layout.block_rows = ceil_div(rows, encoding.block_rows);
   layout.blocks_per_row = ceil_div(cols, encoding.block_cols);
-  layout.codes_bytes = rows * layout.row_bytes;
-  layout.scales_bytes = layout.blocks() * static_cast<uint64_t>(scale_format_row(encoding.scale).bytes);
+  // No more blocks than elements.
+  const checked::Size codes = checked::multiply(rows, layout.row_bytes);
+  const checked::Size scales = checked::multiply(layout.blocks(), scale_format_row(encoding.scale).bytes);
+  checked::Size zeros = 0;
   if (encoding.zero == ZeroPoint::kInteger) {
-    layout.zeros_bytes = packed_bytes(layout.blocks(), encoding.number->bits);
+    zeros = packed_bytes(layout.blocks(), encoding.number->bits);
   } else if (encoding.zero == ZeroPoint::kFloat) {
-    layout.zeros_bytes =
-        layout.blocks() * static_cast<uint64_t>(scale_format_row(zero_point_format(encoding.scale)).bytes);
+    zeros = checked::multiply(layout.blocks(), scale_format_row(zero_point_format(encoding.scale)).bytes);
   }
+  if (!checked::add(checked::add(codes, scales), zeros))
+    return Failure{"shape " + shape_text(shape) + " takes more bytes than 64 bits can count"};
+  layout.codes_bytes = *codes;
+  layout.scales_bytes = *scales;
+  layout.zeros_bytes = *zeros;
   if (encoding.number->learned) layout.codebook_bytes = sizeof(float) << encoding.number->bits;
   if (encoding.tensor_scale) layout.tensor_scale_bytes = sizeof(float);
   return layout;

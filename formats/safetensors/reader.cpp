@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "formats/checked_size.h"
 #include "formats/io/text.h"
 #include "formats/json/bounded_json.h"
 #include "formats/safetensors/safetensors.h"
@@ -223,7 +224,9 @@ Status check_layout(std::vector<SafetensorsTensor>& tensors, std::uint64_t data_
                      std::to_string(tensor.offset) + ", expected " + std::to_string(end) +
                      ", where the tensor before it ends (" +
                      (tensor.offset < end ? "they overlap" : "there is a hole") + ")"};
-    end += tensor.bytes;  // The end that the header states: it did not overflow there.
+    const checked::Size next = checked::add(end, tensor.bytes);
+    if (!next) return Failure{"tensor " + quote_text(tensor.name) + " ends beyond 2^64 bytes of data"};
+    end = *next;
   }
   if (end > held)
     return Failure{"the file is cut short: " + byte_text(end - held) + " missing of the " + byte_text(end) +

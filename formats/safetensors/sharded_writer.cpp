@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "formats/checked_size.h"
 #include "formats/io/text.h"
 
 namespace crumb {
@@ -45,9 +46,11 @@ ShardPlan plan_shards(std::vector<TensorDescription> tensors, std::uint64_t shar
       filled = 0;
     }
     filled += bytes;
-    if (__builtin_add_overflow(plan.tensor_bytes, bytes, &plan.tensor_bytes))
+    const checked::Size all = checked::add(plan.tensor_bytes, bytes);
+    if (!all)
       throw Error("tensor " + quote_text(tensor.name) +
                   " cannot be written: the model would pass 2^64 bytes");
+    plan.tensor_bytes = *all;
     plan.shards.back().tensors.push_back(std::move(tensor));
   }
   for (std::size_t i = 0; i < plan.shards.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "formats/checked_size.h"
 #include "formats/io/text.h"
 #include "formats/safetensors/safetensors.h"
 
@@ -55,8 +56,10 @@ std::string safetensors_header(const std::vector<TensorDescription>& tensors,
     for (std::size_t i = 0; i < tensor.shape.size(); ++i)
       text += (i == 0 ? "" : ",") + std::to_string(tensor.shape[i]);
     text += "],\"data_offsets\":[" + std::to_string(offset) + ",";
-    if (__builtin_add_overflow(offset, size_of(tensor), &offset))
+    const checked::Size end = checked::add(offset, size_of(tensor));
+    if (!end)
       throw Error("tensor " + quote_text(tensor.name) + " cannot be written: the file would pass 2^64 bytes");
+    offset = *end;
     text += std::to_string(offset) + "]}";
   }
   text += '}';

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "formats/checked_size.h"
 #include "formats/io/text.h"
 
 namespace crumb {
@@ -62,20 +63,17 @@ Result<std::uint64_t> parse_byte_size(std::string_view text) {
   const std::optional<std::uint64_t> unit = unit_bytes(name);
   if (!unit) return not_a_size(text, "the unit " + quote_text(name) + " is unknown");
 
-  std::uint64_t bytes = 0;
-  for (const char c : whole)
-    if (__builtin_mul_overflow(bytes, std::uint64_t{10}, &bytes) ||
-        __builtin_add_overflow(bytes, static_cast<std::uint64_t>(c - '0'), &bytes))
-      return not_a_size(text, "it passes 2^64 bytes");
+  checked::Size units = 0;
+  for (const char c : whole) units = checked::add(checked::multiply(units, 10), c - '0');
   // The fraction from its last digit on: floor((digit * unit + x) / 10) is the same for x and floor(x), so
   // that nothing is lost on the way. A unit is below 2^41.
   std::uint64_t part = 0;
   for (std::size_t i = fraction.size(); i > 0; --i)
     part = (static_cast<std::uint64_t>(fraction[i - 1] - '0') * *unit + part) / 10;
-  if (__builtin_mul_overflow(bytes, *unit, &bytes) || __builtin_add_overflow(bytes, part, &bytes))
-    return not_a_size(text, "it passes 2^64 bytes");
-  if (bytes == 0) return not_a_size(text, "less than one byte");
-  return bytes;
+  const checked::Size bytes = checked::add(checked::multiply(units, *unit), part);
+  if (!bytes) return not_a_size(text, "it passes 2^64 bytes");
+  if (*bytes == 0) return not_a_size(text, "less than one byte");
+  return *bytes;
 }
 
 }  // namespace crumb

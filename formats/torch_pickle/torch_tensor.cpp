@@ -1,5 +1,6 @@
 #include "formats/torch_pickle/torch_tensor.h"
 
+#include "formats/checked_size.h"
 #include "formats/io/text.h"
 
 namespace crumb {
@@ -21,15 +22,11 @@ bool is_row_major(const std::vector<std::uint64_t>& shape, const std::vector<std
 }
 
 /// The number of the view's last element; none where it does not fit 64 bits. No size is 0.
-std::optional<std::uint64_t> last_element(std::uint64_t first, const std::vector<std::uint64_t>& shape,
-                                          const std::vector<std::uint64_t>& strides) {
-  std::uint64_t last = first;
-  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    std::uint64_t reach = 0;
-    if (__builtin_mul_overflow(shape[axis] - 1, strides[axis], &reach) ||
-        __builtin_add_overflow(last, reach, &last))
-      return std::nullopt;
-  }
+checked::Size last_element(std::uint64_t first, const std::vector<std::uint64_t>& shape,
+                           const std::vector<std::uint64_t>& strides) {
+  checked::Size last = first;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis)
+    last = checked::add(last, checked::multiply(shape[axis] - 1, strides[axis]));
   return last;
 }
 
@@ -150,8 +147,10 @@ Result<TorchTensors::Storage> TorchTensors::storage(PickleId id) const {
   Storage storage{tree_.text(values[2]), type, nullptr, 0};
   const std::string subject = "its storage " + quote_text(storage.key);
   const auto count = static_cast<std::uint64_t>(tree_.integer(values[4]));
-  if (__builtin_mul_overflow(count, std::uint64_t{type->bytes}, &storage.bytes))
+  const checked::Size bytes = checked::multiply(count, type->bytes);
+  if (!bytes)
     return Failure{subject + " is said to hold " + std::to_string(count) + " elements, which no file can"};
+  storage.bytes = *bytes;
   storage.member = archive_.storage(storage.key);
   if (storage.member == nullptr)
     return Failure{subject + " is not there: the archive has no member 'data/" +
@@ -252,7 +251,7 @@ Result<TorchTensor> TorchTensors::rebuild(TorchRole role, const std::vector<Pick
   if (count.value() > 0) {
     place.first = static_cast<std::uint64_t>(tree_.integer(values[1]));
     const std::uint64_t held = storage.bytes / type->bytes;
-    const std::optional<std::uint64_t> last = last_element(place.first, tensor.shape, strides.value());
+    const checked::Size last = last_element(place.first, tensor.shape, strides.value());
     if (!last || *last >= held)
       return Failure{"shape " + shape_text(tensor.shape) + " with strides " + shape_text(strides.value()) +
                      " from element " + std::to_string(place.first) + " on leaves its storage " +
@@ -263,10 +262,13 @@ Result<TorchTensor> TorchTensors::rebuild(TorchRole role, const std::vector<Pick
   tensor.dtype = *type->dtype;
   if (tensor.dtype == DType::kF4) {
     // An element of torch's type is a pair of ours.
-    if (!place.strides.empty() || tensor.shape.empty() || tensor.shape.back() > UINT64_MAX / 2)
+    const checked::Size last_axis =
+        checked::multiply(tensor.shape.empty() ? checked::Size() : tensor.shape.back(), 2);
+    const checked::Size first = checked::multiply(place.first, 2);
+    if (!place.strides.empty() || !last_axis || !first)
       return TorchTensor{std::nullopt, "a view of pairs of 4-bit floats"};
-    tensor.shape.back() *= 2;
-    place.first *= 2;
+    tensor.shape.back() = *last_axis;
+    place.first = *first;
   }
   const Result<std::uint64_t> bytes = tensor_byte_size(tensor.dtype, tensor.shape);
   if (!bytes.ok()) return bytes.failure();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "formats/checked_size.h"
 #include "formats/crumb_file/checksum.h"
 #include "formats/io/text.h"
 #include "formats/zip/inflate.h"
@@ -55,11 +56,6 @@ std::uint64_t load64(std::span<const std::byte> bytes, std::uint64_t at) {
   return load<std::uint64_t>(bytes, at);
 }
 
-/// Whether [offset, offset + length) lies in [0, size).
-bool lies_within(std::uint64_t offset, std::uint64_t length, std::uint64_t size) {
-  return offset <= size && length <= size - offset;
-}
-
 Failure damaged(const std::string& what) { return Failure{"the zip archive is damaged: " + what}; }
 
 std::string member_text(std::string_view name) { return "the member " + quote_text(name); }
@@ -96,7 +92,7 @@ Result<Directory> find_directory(std::span<const std::byte> file) {
     const std::uint64_t at = load64(file, locator + 8);
     if (load32(file, locator + 4) != 0 || load32(file, locator + 16) > 1)
       return Failure{"the zip archive is split over several files, expected one"};
-    if (!lies_within(at, kEndRecord64Bytes, locator) || load32(file, at) != kEndRecord64)
+    if (!checked::fits(at, kEndRecord64Bytes, locator) || load32(file, at) != kEndRecord64)
       return damaged("there is no zip64 end record at byte " + std::to_string(at));
     if (load64(file, at + 4) != locator - at - 12)
       return damaged("the zip64 end record does not end where its locator begins");
@@ -117,8 +113,7 @@ Result<Directory> find_directory(std::span<const std::byte> file) {
   if (disk != 0 || directory_disk != 0 || entries_here != directory.entries)
     return Failure{"the zip archive is split over several files, expected one"};
   // Anything between would let other readers, which shift offsets by that gap, see another archive.
-  if (!lies_within(directory.offset, directory.bytes, directory_end) ||
-      directory.offset + directory.bytes != directory_end)
+  if (checked::add(directory.offset, directory.bytes) != directory_end)
     return damaged("the directory of " + byte_text(directory.bytes) + " at byte " +
                    std::to_string(directory.offset) + " does not end where the end record begins, at byte " +
                    std::to_string(directory_end));
@@ -229,15 +224,15 @@ Status locate_data(std::span<const std::byte> file, const Directory& directory, 
   const auto outside = [&] {
     return damaged(member_text(member.name) + " leaves the part before the directory");
   };
-  if (!lies_within(entry.header, kLocalHeaderBytes, directory.offset)) return outside();
+  if (!checked::fits(entry.header, kLocalHeaderBytes, directory.offset)) return outside();
   const std::span<const std::byte> header = file.subspan(entry.header, directory.offset - entry.header);
   if (load32(header, 0) != kLocalHeader)
     return damaged("there is no header of " + member_text(member.name) + " at byte " +
                    std::to_string(entry.header));
   const std::uint64_t name_bytes = load16(header, 26);
   const std::uint64_t extra_bytes = load16(header, 28);
-  const std::uint64_t before = kLocalHeaderBytes + name_bytes + extra_bytes;
-  if (before > header.size() || member.stored > header.size() - before) return outside();
+  const std::uint64_t before = kLocalHeaderBytes + name_bytes + extra_bytes;  // numbers of 16 bits
+  if (!checked::fits(before, member.stored, header.size())) return outside();
   const std::string_view name(reinterpret_cast<const char*>(header.data()) + kLocalHeaderBytes, name_bytes);
   if (name != member.name)
     return damaged(member_text(member.name) + " is named " + quote_text(name) + " by its own header");
@@ -317,7 +312,7 @@ Result<std::vector<std::byte>> read_zip_member(std::span<const std::byte> file, 
   if (member.size > max_bytes)
     return Failure{member_text(member.name) + " of the zip archive takes " + byte_text(member.size) +
                    ", at most " + byte_text(max_bytes) + " are accepted"};
-  if (!lies_within(member.offset, member.stored, file.size()))
+  if (!checked::fits(member.offset, member.stored, file.size()))
     return damaged(member_text(member.name) + " leaves the file");
   std::span<const std::byte> stored = file.subspan(member.offset, member.stored);
   std::vector<std::byte> bytes;

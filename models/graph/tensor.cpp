@@ -3,6 +3,8 @@
 #include <cstring>
 #include <limits>
 
+#include "formats/checked_size.h"
+
 namespace crumb::graph {
 namespace {
 
@@ -31,29 +33,28 @@ void append_all(std::span<const std::byte> bytes, std::vector<std::int64_t>& out
 }  // namespace
 
 Result<std::int64_t> count_elements(std::span<const std::int64_t> shape) {
-  std::int64_t count = 1;
+  checked::Size count = 1;
   bool empty = false;
   for (const std::int64_t size : shape) {
     if (size < 0) return Failure{"a shape holds the size " + std::to_string(size)};
-    if (size == 0) {
-      empty = true;
-    } else if (__builtin_mul_overflow(count, size, &count)) {
-      return Failure{"a tensor of shape " + text_of(shape) + " has more than 2^63 elements"};
-    }
+    empty = empty || size == 0;
+    if (size != 0) count = checked::multiply(count, size);
   }
-  return empty ? 0 : count;
+  const std::optional<std::int64_t> elements = checked::narrow<std::int64_t>(count);
+  if (!elements) return Failure{"a tensor of shape " + text_of(shape) + " has more than 2^63 elements"};
+  return empty ? 0 : *elements;
 }
 
 Result<std::uint64_t> packed_bytes(ElementType type, std::int64_t elements) {
-  std::uint64_t bits = 0;
   if (info(type).bits == 0) {
     return Failure{"tensors of type " + std::string(name_of(type)) + " hold no numbers"};
   }
-  if (__builtin_mul_overflow(static_cast<std::uint64_t>(elements), std::uint64_t{info(type).bits}, &bits)) {
+  const checked::Size bits = checked::multiply(elements, info(type).bits);
+  if (!bits) {
     return Failure{std::to_string(elements) + " elements of type " + std::string(name_of(type)) +
                    " take more than 2^64 bits"};
   }
-  return bits / 8 + (bits % 8 != 0 ? 1 : 0);
+  return *bits / 8 + (*bits % 8 != 0 ? 1 : 0);
 }
 
 std::string text_of(std::span<const std::int64_t> shape) {
