@@ -69,11 +69,21 @@ void tensor_bench(const Options& options, bool back) {
     const std::unique_ptr<TorchJob> job = torch_job(spec, tensor, values);
     if (back) {
       std::vector<float> out(values.size());
+      if (job) {
+        dequantize(tensor.view(), out, 1);
+        job->dequantize(1);
+        if (const uint64_t differ = job->differing_values(out); differ > 0) {
+          std::fprintf(stderr, "crumb-bench: LibTorch restores %llu other values\n",
+                       static_cast<unsigned long long>(differ));
+        }
+      }
+      // Both write into memory that they have written to before.
       add_rows(
           table, options, "dequantize", shape, values,
           [&](int threads) { dequantize(tensor.view(), out, threads); },
           job ? Work([&](int threads) { job->dequantize(threads); }) : nullptr);
     } else {
+      // Both make their results anew each time.
       add_rows(
           table, options, "quantize", shape, values,
           [&](int threads) {

@@ -17,11 +17,13 @@ class TorchJob {
  public:
   virtual ~TorchJob() = default;
   virtual void quantize(int threads) = 0;
-  /// What the last quantize() made, as float32.
+  /// What the last quantize() made, as float32, into memory that it keeps from one call to the next.
   virtual void dequantize(int threads) = 0;
   /// How many bytes of what the last quantize() made are not these; codes only where they fill whole bytes.
   virtual uint64_t differing_bytes(std::span<const std::byte> codes,
                                    std::span<const std::byte> scales) const = 0;
+  /// How many values of what the last dequantize() made are not these, bit for bit.
+  virtual uint64_t differing_values(std::span<const float> values) const = 0;
 };
 
 bool has_torch();

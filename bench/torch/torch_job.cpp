@@ -38,13 +38,22 @@ class IntegerJob : public TorchJob {
   void dequantize(int threads) override {
     const c10::InferenceMode guard;
     at::set_num_threads(threads);
+    if (!restored_.defined()) restored_ = at::empty_like(values_);
     at::Tensor codes = codes_;
     if (bits_ == 4) {
       const at::Tensor pairs = codes_.view(torch::kInt8);
-      codes = torch::stack(
-          {pairs.bitwise_left_shift(4).bitwise_right_shift_(4), pairs.bitwise_right_shift(4)}, -1);
+      if (!unpacked_.defined()) unpacked_ = at::empty({rows_, pairs.size(1), 2}, torch::kInt8);
+      at::Tensor low = unpacked_.select(2, 0), high = unpacked_.select(2, 1);
+      at::bitwise_left_shift_out(low, pairs, 4).bitwise_right_shift_(4);
+      at::bitwise_right_shift_out(high, pairs, 4);
+      codes = unpacked_;
     }
-    restored_ = codes.view({-1, group_}).to(torch::kFloat32).mul_(scales_.to(torch::kFloat32));
+    at::Tensor groups = restored_.view({-1, group_});
+    groups.copy_(codes.view({-1, group_})).mul_(scales_.to(torch::kFloat32));
+  }
+
+  uint64_t differing_values(std::span<const float> values) const override {
+    return differing(std::as_bytes(values), restored_) / sizeof(float);
   }
 
   uint64_t differing_bytes(std::span<const std::byte> codes,
@@ -58,12 +67,15 @@ class IntegerJob : public TorchJob {
     const at::Tensor flat = tensor.contiguous();
     if (flat.nbytes() != ours.size()) return std::max<uint64_t>(flat.nbytes(), ours.size());
     const auto* theirs = static_cast<const std::byte*>(flat.data_ptr());
+    const size_t width = flat.element_size();
     uint64_t count = 0;
-    for (size_t i = 0; i < ours.size(); ++i) count += ours[i] != theirs[i];
+    for (size_t i = 0; i < ours.size(); i += width) {
+      if (std::memcmp(&ours[i], theirs + i, width) != 0) count += width;
+    }
     return count;
   }
 
-  at::Tensor values_, scales_, codes_, restored_;
+  at::Tensor values_, scales_, codes_, unpacked_, restored_;
   int64_t rows_, group_;
   int bits_, lo_, hi_;
   bool half_;
