@@ -79,6 +79,7 @@ void fit_shape(Json& header, const Json& blob, Random& random) {
   if (!header.contains("tensors") || !header["tensors"].is_array()) return;
   for (Json& tensor : header["tensors"]) {
     if (!tensor.is_object() || !tensor.contains("data") || tensor["data"] != blob) continue;
+    if (!tensor.contains("dtype") || !tensor.contains("shape")) continue;  // a new key would move the others
     std::vector<std::uint64_t> shape(1 + random.below(4), number_of(blob, "stored"));
     if (random.one_in(2)) tensor["dtype"] = "U8";
     wrap_product(random, shape, number_of(blob, "stored"));
