@@ -38,6 +38,8 @@ Json row_json(const AccumulatorRow& row) {
     json["worst_max"] = row.worst->max;
     json["worst_min"] = row.worst->min;
   }
+  if (row.input) json["assumed"] = row.assumed;
+  if (row.input && row.input_step) json["input_step"] = *row.input_step;
   if (!row.input) json["reason"] = row.input_failure;
   return json;
 }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
 #include "export/lint/checks.h"
 #include "formats/io/text.h"
 #include "models/graph/datatypes.h"
+#include "models/graph/qonnx/contradictions.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::exporting::checks {
@@ -95,6 +97,31 @@ std::string fault_of(const Subject& subject, const std::string& name, const std:
                              "; expected an integer type on integers only";
 }
 
+/// What is wrong with annotations, by the names of values: by the quantizer or constant behind one, and by the ranges
+/// that follow from the whole graph.
+struct Fault {
+  std::string what;
+  bool fixable = true;  ///< an annotation, which can be dropped
+};
+std::map<std::string, Fault> faults_of(const Subject& subject) {
+  std::map<std::string, Fault> faults;
+  for (const auto& [name, value] : subject.graph().values) {
+    const auto found = value.annotations.find(kDataType);
+    if (found == value.annotations.end()) continue;
+    if (std::string fault = fault_of(subject, name, found->second); !fault.empty())
+      faults.emplace(name, Fault{std::move(fault)});
+  }
+  try {
+    for (const graph::Contradiction& one : graph::contradictions(subject.graph())) {
+      if (one.claim == graph::Contradiction::Claim::kElementType) continue;  // value-info says so
+      faults.try_emplace(one.value, Fault{one.what, one.claim == graph::Contradiction::Claim::kAnnotation});
+    }
+  } catch (const Error&) {
+    // A quantizer whose parameters do not fit: the rules about quantizers say so.
+  }
+  return faults;
+}
+
 /// Lists and dictionaries of names and numbers: nothing that does something when it is evaluated.
 bool is_literal(const std::string& text) {
   return std::ranges::all_of(text, [](char c) {
@@ -106,25 +133,13 @@ bool is_literal(const std::string& text) {
 }  // namespace
 
 void annotation_types(const Subject& subject, Report& report) {
-  for (const auto& [name, value] : subject.graph().values) {
-    const auto found = value.annotations.find(kDataType);
-    if (found == value.annotations.end()) continue;
-    if (const std::string fault = fault_of(subject, name, found->second); !fault.empty()) {
-      report.add(name, fault);
-    }
-  }
+  for (const auto& [name, fault] : faults_of(subject)) report.add(name, fault.what, fault.fixable);
 }
 
 Graph drop_annotations(Graph graph, Profile profile) {
-  std::vector<std::string> wrong;
-  const Subject subject(graph, profile);
-  for (const auto& [name, value] : graph.values) {
-    const auto found = value.annotations.find(kDataType);
-    if (found != value.annotations.end() && !fault_of(subject, name, found->second).empty()) {
-      wrong.push_back(name);
-    }
+  for (const auto& [name, fault] : faults_of(Subject(graph, profile))) {
+    if (fault.fixable) graph.values[name].annotations.erase(kDataType);
   }
-  for (const std::string& name : wrong) graph.values[name].annotations.erase(kDataType);
   return graph;
 }
 

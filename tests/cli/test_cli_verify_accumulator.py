@@ -110,7 +110,8 @@ def test_sums_are_numpy_s(crumb, tmp_path, zero):
     found = rows_of(crumb("verify", path, "--accumulator", "--json"))
     assert list(check(found, known)) == list(known)
     assert [row["bits_certified"] for row in found] == [row["bits"] for row in known.values()]
-    assert list(found[0]) == ["name", "input", "bits_needed", "bits_certified", "worst_max", "worst_min", "tile"]
+    keys = ["name", "input", "bits_needed", "bits_certified", "worst_max", "worst_min", "tile", "assumed", "input_step"]
+    assert list(found[0]) == keys and not found[0]["assumed"]
     table = crumb("verify", "--accumulator", path).stdout
     assert "dense1" in table and "inside" in table and "after" in table and "a2q_plus" in table
 
@@ -178,7 +179,7 @@ def test_unknown_inputs_are_null_with_a_reason(crumb, tmp_path):
     assert "--input-range" in row["reason"]
     crumb("verify", path, "--accumulator", 32, status=1)
     row = rows_of(crumb("verify", path, "--accumulator", 32, "--json", "--input-range", "x=-5:9"))[0]
-    assert row["input"] == [-5, 9] and "reason" not in row
+    assert row["input"] == [-5, 9] and row["assumed"] and "reason" not in row
     model = onnx.load(path)
     note = model.graph.quantization_annotation.add()
     note.tensor_name = "x"
@@ -186,7 +187,7 @@ def test_unknown_inputs_are_null_with_a_reason(crumb, tmp_path):
     entry.key, entry.value = "finn_datatype", "INT3"
     onnx.save(model, path)
     row = rows_of(crumb("verify", path, "--accumulator", "--json", "--input-range", "x=-5:9"))[0]
-    assert row["input"] == [-4, 3]
+    assert row["input"] == [-4, 3] and row["assumed"]
     network(path, float_input=True)  # with a certificate
     done = crumb("verify", path, "--accumulator", "--json", status=1)
     assert rows_of(done)[0]["input"] is None and "'dense1'" in done.stderr and "not known" in done.stderr

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "formats/io/text.h"
+#include "models/graph/qonnx/contradictions.h"
 
 namespace crumb::graph {
 namespace {
@@ -56,6 +57,8 @@ Worst worst_of(const std::vector<ChannelSums>& all) {
 class Checker {
  public:
   Checker(const Graph& graph, const AccumulatorCheck& check) : layers_(graph, check.ranges), check_(check) {
+    for (const Contradiction& found : contradictions(graph))
+      fail("value " + quote_text(found.value) + ": " + found.what);
     find_certificates(graph);
     for (std::size_t i = 0; i < layers_.size(); ++i) look_at(layers_.node(i).name, layers_.layer(i));
     for (const auto& [name, certificate] : certificates_) {
@@ -105,9 +108,11 @@ class Checker {
                        .op = layer.op,
                        .input = layer.input_range,
                        .input_failure = layer.input_failure,
+                       .assumed = layer.input_assumed,
                        .length = layer.length,
                        .channels = layer.channels,
                        .bias = layer.bias};
+    if (layer.input_scale) row.input_step = *layer.input_scale * layer.input_unit;
     if (certificate) {
       row.tile = certificate->tile;
       row.bits_certified = certificate->bits;

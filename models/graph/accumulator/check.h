@@ -16,6 +16,8 @@ struct AccumulatorRow {
   std::string name, op;
   std::optional<IntegerRange> input;  ///< less the zero point, in units of its grid
   std::string input_failure;          ///< why there is none
+  bool assumed = false;               ///< the range rests on what is said of the graph's inputs
+  std::optional<double> input_step;   ///< what one of its units is; nothing where it varies
   std::optional<int> bits_needed;     ///< of each register; nothing without an input range
   std::optional<int> bits_certified;
   std::optional<WorstSums> worst;  ///< over channels and registers
@@ -39,7 +41,8 @@ struct AccumulatorCheck {
   std::optional<int> bits;
 };
 
-/// Recomputes every layer's worst sums. Failures: certificates that the codes, the bias or the range of the input do
+/// Recomputes every layer's worst sums. Failures: what the graph says of its values and the range rules contradict
+/// (qonnx/contradictions.h); certificates that the codes, the bias or the range of the input do
 /// not bear out, that cannot be read, or that name no layer; layers that need more than `bits`, or whose need is not
 /// known though it counts. Throws Error as ProductLayers does.
 AccumulatorReport check_accumulators(const Graph& graph, const AccumulatorCheck& check = {});

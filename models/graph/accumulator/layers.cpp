@@ -53,7 +53,7 @@ std::uint32_t phase_of(const ProductLayer& layer, std::span<const std::int64_t> 
 
 struct ProductLayers::Data {
   Data(const Graph& graph, const GivenRanges& given)
-      : lifted(lift_quantized(sorted(graph))),
+      : lifted(lift_quantized(without_claims(sorted(graph)))),
         lowered(resolve_shapes(lower_or_fold_quantized(lifted))),
         constants(lowered),
         types(infer_data_types(lowered, constants, TypeRules::kExact, as_numbers(lowered, given))),
@@ -238,6 +238,7 @@ void ProductLayers::Data::take_input(const Node& node, std::size_t at, ProductLa
     layer.input_range = {static_cast<std::int64_t>(std::floor(low)),
                          static_cast<std::int64_t>(std::ceil(high))};
     layer.input_unit = levels.unit();
+    layer.input_assumed = levels.assumed;
     layer.input_scale = levels.scale;
   }
 }

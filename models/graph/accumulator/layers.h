@@ -48,6 +48,7 @@ struct ProductLayer {
   std::string input;                        ///< the value
   std::optional<IntegerRange> input_range;  ///< less the zero point, in units
   std::string input_failure;                ///< why there is no range
+  bool input_assumed = false;               ///< the range rests on what is said of the graph's inputs
   double input_unit = 1;
   std::optional<double> input_scale;  ///< nothing where each token has one that is computed
 

@@ -62,6 +62,14 @@ MadeConstant reshaped(const Graph& graph, const Node& node, const ConstantValue&
   return made;
 }
 
+/// Whether a sum or product of integers may be beyond their type, which is not known here: only what every type of this
+/// width holds is sure not to be.
+bool may_wrap(const ConstantValue& made) {
+  if (!made.whole) return false;
+  const double least = made.wide ? -0x1p31 : 0, most = made.wide ? 0x1p31 : 0x1p7;
+  return std::ranges::any_of(made.values, [&](double v) { return !(v >= least && v < most); });
+}
+
 template <class Function>
 MadeConstant combined(const ConstantValue& a, const ConstantValue& b, Function f) {
   ConstantValue made{.wide = a.wide || b.wide, .whole = a.whole && b.whole};
@@ -86,6 +94,7 @@ MadeConstant combined(const ConstantValue& a, const ConstantValue& b, Function f
     of_a->next();
     of_b->next();
   }
+  if (may_wrap(made)) return {};
   return made;
 }
 
@@ -97,6 +106,7 @@ MadeConstant mapped(const ConstantValue& x, Function f) {
     value = f(value);
     if (!made.wide) value = static_cast<float>(value);
   }
+  if (may_wrap(made)) return {};
   return made;
 }
 
@@ -125,6 +135,7 @@ MadeConstant clipped(const Node& node, const ConstantInputs& in) {
     return i < in.size() && in[i] && in[i]->values.size() == 1 ? in[i]->values[0] : otherwise;
   };
   const double low = bound(1, "min", -INFINITY), high = bound(2, "max", INFINITY);
+  if (std::isnan(low) || std::isnan(high)) return {};
   return mapped(*in[0], [&](double x) { return std::min(std::max(x, low), high); });
 }
 
@@ -148,6 +159,12 @@ MadeConstant of_one(const std::string& op, const ConstantValue& x) {
   if (op == "Ceil") return mapped(x, [](double v) { return std::ceil(v); });
   if (op == "Round") return mapped(x, [](double v) { return std::nearbyint(v); });
   return {};
+}
+
+/// Whether a Dropout is inference: before version 7 an attribute says so, from 12 on an input.
+bool drops_nothing(const Node& node, const ConstantInputs& in) {
+  if (node.version < 7) return node.int_or("is_test", 0) != 0;
+  return in.size() < 3 || !in[2] || in[2]->values == std::vector<double>{0};
 }
 
 /// Elements of a vector.
@@ -226,7 +243,8 @@ MadeConstant constant_made_by(const Graph& graph, const Node& node, const Consta
   if (node.domain == kQonnxDomain) return constant_from_qonnx(node, in);
   if (node.domain != kOnnxDomain || in.empty() || !in[0]) return {};
   const std::string& op = node.op;
-  if (op == "Identity" || op == "Dropout") return *in[0];
+  if (op == "Identity") return *in[0];
+  if (op == "Dropout") return drops_nothing(node, in) ? MadeConstant(*in[0]) : MadeConstant();
   if (op == "Transpose") return transposed(node, *in[0]);
   if (op == "Reshape" || op == "Flatten" || op == "Squeeze" || op == "Unsqueeze")
     return reshaped(graph, node, *in[0]);

@@ -171,7 +171,7 @@ TEST_CASE("types by qonnx's rules and by what the values are") {
       {"fractional width", [](Builder& b) { return b.quant("x", 0.5f, 0, 2.5f); }, "FLOAT32", "SCALEDINT<3>"},
       {"DepthToSpace", one("DepthToSpace"), "FLOAT32", "INT4"},
       {"Reshape", one("Flatten"), "INT4", "INT4"},
-      {"Sign", one("Sign"), "BIPOLAR", "BIPOLAR"},
+      {"Sign", one("Sign"), "BIPOLAR", "TERNARY"},
       {"Sigmoid", one("Sigmoid"), "FLOAT32", "FLOAT32"},
       {"products",
        [](Builder& b) {

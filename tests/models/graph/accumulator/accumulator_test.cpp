@@ -171,6 +171,7 @@ TEST_CASE("the input's range is found behind movers, pools, sums and joins of on
     const std::string made =
         n.node("Trunc", inputs, {{"rounding_mode", std::string("FLOOR")}, {"signed", std::int64_t{0}}},
                kQonnxDomain);
+    n.graph.nodes.back().version = second ? 2 : 1;
     return n.node("Flatten", {made});
   };
   CHECK(range_of([&](Net& n) { return pooled(n, 5, false); }).input_range == R{0, 7});  // 28 of 32, by 4
@@ -187,10 +188,6 @@ TEST_CASE("the input's range is found behind movers, pools, sums and joins of on
                        {{"axis", std::int64_t{1}}});
        },
        "Concat"},
-      {[&](Net& n) {
-         return n.node("Mul", {q(n, "a", 0.5F, true), n.constant("k", Tensor::scalar(-1.0F))});
-       },
-       "Mul"},
       {[&](Net& n) { return n.node("Sigmoid", {q(n, "a", 0.5F, true)}); }, "Sigmoid"},
       {[&](Net& n) {
          return n.input("a", {1, 4});
