@@ -70,7 +70,9 @@ TEST_CASE("encoding: what is not said is one scale of 32 bits for each element, 
   CHECK(layout.blocks_per_row == 5);
   CHECK(layout.total_bytes() == 3 * 3 + 15 * 4);
   const crumb::EncodedLayout empty;
-  CHECK(empty.blocks() == 0);
+  CHECK(empty.row_bytes == 0);
+  CHECK(empty.block_rows == 0);
+  CHECK(empty.blocks_per_row == 0);
   CHECK(empty.total_bytes() == 0);
   CHECK(crumb::MatrixShape{}.size() == 0);
 }
