@@ -1,6 +1,7 @@
 #include "formats/dtype.h"
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -45,6 +46,15 @@ void widen(std::span<const std::byte> tensor, std::uint64_t begin, std::span<flo
 template <class T>
 void widen_number(std::span<const std::byte> tensor, std::uint64_t begin, std::span<float> out) {
   widen<T>(tensor, begin, out, [](T value) { return static_cast<float>(value); });
+}
+
+/// Rounded to nearest even; a NaN keeps its sign and the upper 22 bits below the quiet bit, which is set, whatever the
+/// processor does.
+float narrowed(double value) {
+  if (!std::isnan(value)) return static_cast<float>(value);
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  const auto sign = static_cast<std::uint32_t>(bits >> 32) & 0x80000000u;
+  return std::bit_cast<float>(sign | 0x7fc00000u | (static_cast<std::uint32_t>(bits >> 29) & 0x3fffffu));
 }
 
 /// Codes of 4 or 6 bits, least significant bit first; a code may straddle two bytes.
@@ -140,7 +150,7 @@ void widen_to_float(DType dtype, std::span<const std::byte> tensor, std::uint64_
     case DType::kU32: return widen_number<std::uint32_t>(tensor, begin, out);
     case DType::kF32: std::memcpy(out.data(), tensor.data() + begin * 4, out.size_bytes()); return;
     case DType::kC64: throw Error("cannot widen complex numbers (C64) to float32");
-    case DType::kF64: return widen_number<double>(tensor, begin, out);
+    case DType::kF64: return widen<double>(tensor, begin, out, narrowed);
     case DType::kI64: return widen_number<std::int64_t>(tensor, begin, out);
     case DType::kU64: return widen_number<std::uint64_t>(tensor, begin, out);
   }

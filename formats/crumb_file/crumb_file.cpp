@@ -1,5 +1,6 @@
 #include "formats/crumb_file/crumb_file.h"
 
+#define ZSTD_STATIC_LINKING_ONLY  // ZSTD_getFrameHeader
 #include <zstd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <numeric>
 
 #include "formats/crumb_file/checksum.h"
+#include "formats/io/counted.h"
 #include "formats/io/interrupt.h"
 #include "formats/io/mapped_pages.h"
 #include "formats/io/text.h"
@@ -16,7 +18,8 @@
 namespace crumb {
 namespace {
 
-constexpr int kMostWindowLog = 23;                  // 8 MiB: what zstd's levels up to 19 need
+constexpr int kMostWindowLog = 23;  // 8 MiB: what zstd's levels up to 19 need
+constexpr uint64_t kMostWindow = uint64_t{1} << kMostWindowLog;
 constexpr uint64_t kSlice = uint64_t{1} << 20;      // bytes looked at before their pages are given back
 constexpr uint64_t kLargeRaw = uint64_t{64} << 20;  // above this a size is proven before it is allocated
 
@@ -48,9 +51,27 @@ Status check_zeros(std::span<const std::byte> file, uint64_t begin, uint64_t end
 
 using Decoder = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
 
+/// A blob begins with the frame that this format allows: not a skippable one, nor of a zstd before 1.0, which the library
+/// would read, too; and no larger window, which it overlooks where the output is small.
+Status check_frame(std::span<const std::byte> stored, const std::string& what) {
+  ZSTD_frameHeader frame{};
+  const size_t missing = ZSTD_getFrameHeader(&frame, stored.data(), stored.size());
+  if (ZSTD_isError(missing))
+    return Failure{what + ": found no Zstandard frame at its begin: " + ZSTD_getErrorName(missing)};
+  if (missing != 0) return Failure{what + ": its compressed data ends early"};
+  if (frame.frameType != ZSTD_frame)
+    return Failure{what + ": found a skippable frame, expected one with contents"};
+  if (frame.windowSize > kMostWindow) {
+    return Failure{what + ": its frame has a window of " + byte_text(frame.windowSize) +
+                   ", expected at most " + std::to_string(kMostWindow)};
+  }
+  return {};
+}
+
 /// Decompresses a blob slice by slice; a sink's Failure ends it.
 Status decompress(std::span<const std::byte> stored, const Blob& blob, const std::string& what,
                   const CrumbFile::Sink& sink) {
+  if (Status frame = check_frame(stored, what); !frame.ok()) return frame;
   const Decoder decoder(ZSTD_createDCtx(), ZSTD_freeDCtx);
   if (!decoder) throw std::bad_alloc();
   ZSTD_DCtx_setParameter(decoder.get(), ZSTD_d_windowLogMax, kMostWindowLog);
@@ -80,7 +101,7 @@ Status decompress(std::span<const std::byte> stored, const Blob& blob, const std
     if (Status taken = sink({buffer.data(), out.pos}); !taken.ok()) return taken;
     check_interrupt();
     if (pending == 0 && in.pos < stored.size()) {
-      return Failure{what + ": " + byte_text(stored.size() - in.pos) + " follow its compressed data"};
+      return Failure{what + ": " + follow_text(stored.size() - in.pos, "byte") + " its compressed data"};
     }
     if (in.pos == before && out.pos == 0 && pending != 0 && in.size == stored.size()) {
       return Failure{what + ": its compressed data ends early"};

@@ -97,11 +97,17 @@ struct CrumbHeader {
 /// shape overflows.
 Result<std::array<std::optional<uint64_t>, kPartNames.size()>> part_sizes(const PackedTensor& tensor);
 
+/// The rules for names, which a file keeps that is written and one that is read: tensors have names, all different;
+/// files have paths inside the model's folder, all different, none of them a folder of another; everything is UTF-8. A
+/// Failure says which name breaks which.
+Status check_crumb_names(const CrumbHeader& header);
+
 /// The header's JSON. Its length depends on names, shapes and specs only.
 std::string write_crumb_header(const CrumbHeader& header);
 
 /// Reads the header back; checks names, shapes, encodings, sizes and that blobs follow one another, from
-/// `first_blob` to the file's end. A Failure names the tensor, what was found and what was expected.
+/// `first_blob` to the file's end. A Failure names the tensor, what was found and what was expected. Takes at most
+/// eight times the header's length of memory.
 Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> json, uint64_t first_blob,
                                        uint64_t file_size);
 

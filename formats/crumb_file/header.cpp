@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <sstream>
-#include <unordered_set>
+#include <utility>
 
 #include "formats/checked_size.h"
 #include "formats/crumb_file/crumb_file.h"
@@ -52,36 +51,35 @@ std::string tensor_json(const PackedTensor& tensor) {
   return text + "}";
 }
 
-/// Relative, with forward slashes, without empty, "." or ".." steps, drive letters and control characters.
-bool is_inside_path(const std::string& path) {
-  std::stringstream steps(path + "/");
-  bool inside = !path.empty() && path.back() != '/';
-  for (std::string step; inside && std::getline(steps, step, '/');)
-    inside = !step.empty() && step != "." && step != "..";
-  return inside &&
-         std::ranges::none_of(path, [](unsigned char c) { return c < 0x20 || c == '\\' || c == ':'; });
-}
-
-/// One pass over the parsed header; every method throws Failure, which parse_crumb_header catches.
+/// Reads the header while it is parsed: every tensor and file by itself, then what is left of the root. Methods throw
+/// Failure.
 class HeaderReader {
  public:
-  HeaderReader(uint64_t first_blob, uint64_t file_size) : end_(first_blob), file_size_(file_size) {}
+  /// Room for as many tensors as so many bytes of JSON can name: growing would hold them twice.
+  explicit HeaderReader(uint64_t header_bytes) { header_.tensors.reserve(header_bytes / kLeastTensorText); }
 
-  CrumbHeader read(const json& root) {
+  void element(std::string_view list, const json& entry) {
+    if (list == "tensors") header_.tensors.push_back(tensor(entry));
+    if (list == "files") header_.files.push_back(file(entry));
+  }
+
+  CrumbHeader finish(const json& root) {
     require(root.is_object(), "the header", "is not a JSON object");
     allow_keys(root, "the header", {"format", "model", "tensors", "files"});
     require(string_at(root, "the header", "format") == "crumb", "the header",
             "has a format other than \"crumb\"");
-    CrumbHeader header;
-    header.model = string_at(root, "the header", "model");
-    for (const json& entry : array_at(root, "the header", "tensors")) header.tensors.push_back(tensor(entry));
-    for (const json& entry : array_at(root, "the header", "files")) header.files.push_back(file(entry));
-    return header;
+    header_.model = string_at(root, "the header", "model");
+    array_at(root, "the header", "tensors");
+    array_at(root, "the header", "files");
+    return std::move(header_);
   }
 
-  uint64_t end() const { return end_; }
-
  private:
+  static constexpr uint64_t kLeastTensorText =
+      std::string_view(R"({"name":"a","dtype":"U8","shape":[],"data":{"offset":9,"stored":1,"raw":1,)"
+                       R"("codec":"none","crc32":"00000000"}},)")
+          .size();
+
   [[noreturn]] static void fail(const std::string& where, const std::string& what) {
     throw Failure{where + " " + what};
   }
@@ -129,20 +127,16 @@ class HeaderReader {
     fail(where, std::string("has an unknown ") + key + " " + quote_text(name));
   }
 
-  PackedTensor tensor(const json& entry) {
+  static PackedTensor tensor(const json& entry) {
     PackedTensor tensor;
     tensor.name = string_at(entry, "a tensor", "name");
     const std::string where = "tensor " + quote_text(tensor.name);
-    require(!tensor.name.empty(), "a tensor", "has an empty name");
-    require(names_.insert(tensor.name).second, where, "appears twice");
     const std::string dtype = string_at(entry, where, "dtype");
     const std::optional<DType> known = dtype_from_name(dtype);
     require(known.has_value(), where, "has an unknown dtype " + quote_text(dtype));
     tensor.dtype = *known;
-    require(array_at(entry, where, "shape").size() <= kCrumbMostAxes, where, "has more than 64 axes");
     for (const json& axis : array_at(entry, where, "shape"))
       tensor.shape.push_back(number(axis, where, "shape"));
-    for (const uint64_t axis : tensor.shape) require(axis <= kMostElements, where, "has an axis beyond 2^58");
     if (entry.contains("encoding")) {
       tensor.spec = string_at(entry, where, "spec");
       tensor.encoding = encoding(at(entry, where, "encoding"), where);
@@ -160,7 +154,7 @@ class HeaderReader {
       const std::optional<uint64_t>& size = sizes.value()[part];
       require(entry.contains(key) == size.has_value(), where,
               size ? "has no \"" + key + "\"" : "has a part \"" + key + "\" that its encoding does not have");
-      if (size) tensor.parts[part] = blob(entry[key], where + ": " + key, *size);
+      if (size) tensor.parts[part] = blob(entry.at(key), where + ": " + key, *size);
     }
     return tensor;
   }
@@ -185,7 +179,8 @@ class HeaderReader {
     // A number beyond int64_t is unsigned in JSON and would come out negative.
     const bool small = exponent.is_number_unsigned()
                            ? exponent.get<uint64_t>() <= 126
-                           : exponent.is_number_integer() && exponent.get<int64_t>() >= -126;
+                           : exponent.is_number_integer() && exponent.get<int64_t>() >= -126 &&
+                                 exponent.get<int64_t>() < 0;  // -0 is none
     require(small, inside, "has a scale_exponent that is not an integer from -126 to 126");
     e.scale_exponent = exponent.get<int>();
     const json& block = array_at(entry, inside, "block");
@@ -196,7 +191,7 @@ class HeaderReader {
     return e;
   }
 
-  Blob blob(const json& entry, const std::string& where, std::optional<uint64_t> raw) {
+  static Blob blob(const json& entry, const std::string& where, std::optional<uint64_t> raw) {
     allow_keys(entry, where, {"offset", "stored", "raw", "codec", "crc32"});
     Blob blob;
     blob.offset = number(at(entry, where, "offset"), where, "offset");
@@ -213,33 +208,65 @@ class HeaderReader {
     require(blob.codec != Codec::kNone || blob.stored == blob.raw, where,
             "is not compressed, yet stores " + std::to_string(blob.stored) + " bytes for " +
                 std::to_string(blob.raw));
-    const uint64_t expected = checked::align_up(end_, kCrumbAlignment).value_or(end_);
-    require(blob.offset == expected, where,
-            "lies at offset " + std::to_string(blob.offset) + ", expected " + std::to_string(expected) +
-                " (the next multiple of 64 after the part before it)");
-    // Blob by blob: a sum of sizes that is looked at in the end may have wrapped on the way.
-    require(checked::fits(blob.offset, blob.stored, file_size_), where,
-            "stores " + byte_text(blob.stored) + " at offset " + std::to_string(blob.offset) +
-                ", beyond the end of the file of " + byte_text(file_size_));
-    end_ = blob.offset + blob.stored;
     return blob;
   }
 
-  PackedFile file(const json& entry) {
+  static PackedFile file(const json& entry) {
     PackedFile file;
     file.path = string_at(entry, "a file", "path");
     const std::string where = "file " + quote_text(file.path);
     allow_keys(entry, where, {"path", "data"});
-    require(paths_.insert(file.path).second, where, "appears twice");
-    require(is_inside_path(file.path), where, "is no path inside the model's folder");
     file.blob = blob(at(entry, where, "data"), where, std::nullopt);
     return file;
   }
 
-  uint64_t end_;  ///< of the header or the last blob
-  uint64_t file_size_;
-  std::unordered_set<std::string> names_, paths_;
+  CrumbHeader header_;
 };
+
+/// Where blobs lie: each behind the one before it, all inside the file, the last one up to its end.
+class BlobOrder {
+ public:
+  BlobOrder(uint64_t first_blob, uint64_t file_size) : end_(first_blob), file_size_(file_size) {}
+
+  Status place(const Blob& blob, const auto& where) {
+    const uint64_t begin = checked::align_up(end_, kCrumbAlignment).value_or(end_);
+    if (blob.offset != begin) {
+      return Failure{where() + " lies at offset " + std::to_string(blob.offset) + ", expected " +
+                     std::to_string(begin) + " (the next multiple of 64 after the part before it)"};
+    }
+    // Blob by blob: a sum of sizes that is looked at in the end may have wrapped on the way.
+    if (!checked::fits(begin, blob.stored, file_size_)) {
+      return Failure{where() + " stores " + byte_text(blob.stored) + " at offset " + std::to_string(begin) +
+                     ", beyond the end of the file of " + byte_text(file_size_)};
+    }
+    end_ = begin + blob.stored;
+    return {};
+  }
+
+  Status finish() const {
+    if (end_ == file_size_) return {};
+    return Failure{"the header describes " + byte_text(end_) + ", the file has " + byte_text(file_size_)};
+  }
+
+ private:
+  uint64_t end_, file_size_;
+};
+
+Status check_order(const CrumbHeader& header, uint64_t first_blob, uint64_t file_size) {
+  BlobOrder order(first_blob, file_size);
+  for (const PackedTensor& tensor : header.tensors) {
+    for (size_t part = 0; part < kPartNames.size(); ++part) {
+      if (!tensor.parts[part]) continue;
+      const auto where = [&] { return part_text(tensor, static_cast<Part>(part)); };
+      if (Status placed = order.place(*tensor.parts[part], where); !placed.ok()) return placed;
+    }
+  }
+  for (const PackedFile& file : header.files) {
+    const auto where = [&] { return "file " + quote_text(file.path); };
+    if (Status placed = order.place(file.blob, where); !placed.ok()) return placed;
+  }
+  return order.finish();
+}
 
 }  // namespace
 
@@ -255,6 +282,8 @@ uint64_t PackedTensor::stored_bytes() const {
 
 Result<std::array<std::optional<uint64_t>, kPartNames.size()>> part_sizes(const PackedTensor& tensor) {
   std::array<std::optional<uint64_t>, kPartNames.size()> sizes;
+  if (tensor.shape.size() > kCrumbMostAxes) return Failure{"has more than 64 axes"};
+  if (const Result<MatrixShape> matrix = matrix_shape(tensor.shape); !matrix.ok()) return matrix.failure();
   if (!tensor.encoding) {
     const Result<uint64_t> bytes = tensor_byte_size(tensor.dtype, tensor.shape);
     if (!bytes.ok()) return bytes.failure();
@@ -287,19 +316,18 @@ std::string write_crumb_header(const CrumbHeader& header) {
 
 Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> text, uint64_t first_blob,
                                        uint64_t file_size) {
-  // A header that describes much data may itself be large: half the file's size comes on top of the usual
-  // limit.
-  JsonLimits limits;
-  limits.max_bytes += file_size / 2;
-  Result<json> root = parse_bounded_json(text, limits);
-  if (!root.ok()) return Failure{"the header: " + root.failure().message};
+  // Elements are taken one by one, so this bounds the largest of them: as long as the whole header, for its names, and
+  // room for what a tensor's parts need.
+  const JsonLimits limits{.max_bytes = (uint64_t{1} << 20) + 2 * text.size(),
+                          .max_token_bytes = text.size() + 1};
   try {
-    HeaderReader reader(first_blob, file_size);
-    CrumbHeader header = reader.read(root.value());
-    if (reader.end() != file_size) {
-      return Failure{"the header describes " + byte_text(reader.end()) + ", the file has " +
-                     byte_text(file_size)};
-    }
+    HeaderReader reader(text.size());
+    const Result<json> root = parse_bounded_json_lists(
+        text, limits, [&](std::string_view list, const json& entry) { reader.element(list, entry); });
+    if (!root.ok()) return Failure{"the header: " + root.failure().message};
+    CrumbHeader header = reader.finish(root.value());
+    if (const Status names = check_crumb_names(header); !names.ok()) return names.failure();
+    if (const Status order = check_order(header, first_blob, file_size); !order.ok()) return order.failure();
     return header;
   } catch (const Failure& failure) {
     return failure;

@@ -8,6 +8,7 @@
 
 #include "formats/checked_size.h"
 #include "formats/crumb_file/checksum.h"
+#include "formats/io/text.h"
 
 namespace crumb {
 
@@ -15,9 +16,10 @@ namespace {
 
 /// The blobs of a plan in the order of the file, sizes filled in.
 std::vector<Blob*> plan_blobs(CrumbHeader& header, Codec codec) {
+  check_crumb_names(header).take();
   std::vector<Blob*> blobs;
   for (PackedTensor& tensor : header.tensors) {
-    const auto sizes = part_sizes(tensor).take("tensor '" + tensor.name + "'");
+    const auto sizes = part_sizes(tensor).take("tensor " + quote_text(tensor.name));
     for (size_t part = 0; part < sizes.size(); ++part) {
       tensor.parts[part].reset();
       if (!sizes[part]) continue;

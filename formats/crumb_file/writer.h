@@ -25,7 +25,8 @@ inline constexpr int kMostZstdLevel = 19;
 class CrumbWriter {
  public:
   /// `plan`: tensors with name, dtype, shape, spec and encoding, files with path and raw size; blobs are
-  /// filled in here. Throws Error where the output cannot be made.
+  /// filled in here. Throws Error where a name or shape is none that a packed file may have (check_crumb_names,
+  /// part_sizes), and where the output cannot be made.
   CrumbWriter(const std::filesystem::path& path, CrumbHeader plan, int zstd_level = 0,
               LeftOver left_over = LeftOver::kDiscard);
 
@@ -77,7 +78,7 @@ class CrumbWriter {
 };
 
 /// Where every blob of a plan lies and how long the file is, when nothing is compressed; with compression
-/// nothing is longer. Throws Error where sizes overflow, and where the header is too large for
+/// nothing is longer. Throws Error as CrumbWriter does, where sizes overflow, and where the header is too large for
 /// such a file: too many small tensors.
 uint64_t place_uncompressed(CrumbHeader& plan);
 

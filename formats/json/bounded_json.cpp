@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "formats/io/mapped_file.h"
@@ -16,15 +17,17 @@ using nlohmann::json;
 /// Builds the document while the parser walks, and stops it when it costs too much.
 class BoundedBuilder : public nlohmann::json_sax<json> {
  public:
-  explicit BoundedBuilder(const JsonLimits& limits) : limits_(limits) {}
+  /// Without a sink everything is kept.
+  explicit BoundedBuilder(const JsonLimits& limits, JsonElementSink sink = {})
+      : limits_(limits), sink_(std::move(sink)) {}
 
-  bool null() override { return place(json(nullptr)) != nullptr; }
-  bool boolean(bool value) override { return place(json(value)) != nullptr; }
-  bool number_integer(number_integer_t value) override { return place(json(value)) != nullptr; }
-  bool number_unsigned(number_unsigned_t value) override { return place(json(value)) != nullptr; }
-  bool number_float(number_float_t value, const string_t&) override { return place(json(value)) != nullptr; }
+  bool null() override { return leaf(json(nullptr)); }
+  bool boolean(bool value) override { return leaf(json(value)); }
+  bool number_integer(number_integer_t value) override { return leaf(json(value)); }
+  bool number_unsigned(number_unsigned_t value) override { return leaf(json(value)); }
+  bool number_float(number_float_t value, const string_t&) override { return leaf(json(value)); }
   bool string(string_t& value) override {
-    return spend(sizeof(string_t) + value.size() + 32) && place(json(std::move(value))) != nullptr;
+    return spend(sizeof(string_t) + value.size() + 32) && leaf(json(std::move(value)));
   }
   bool binary(binary_t&) override { return refuse("binary values are not JSON"); }
 
@@ -39,6 +42,7 @@ class BoundedBuilder : public nlohmann::json_sax<json> {
     auto [slot, is_new] = open_.back()->get_ref<json::object_t&>().emplace(name, nullptr);
     if (!is_new) return refuse("the key " + quote_text(name) + " occurs twice in one object");
     member_ = &slot->second;
+    if (open_.size() == 1) root_member_ = name;
     return true;
   }
 
@@ -77,6 +81,18 @@ class BoundedBuilder : public nlohmann::json_sax<json> {
     return member_;
   }
 
+  bool leaf(json&& value) { return place(std::move(value)) != nullptr && hand_over(); }
+
+  /// After a value: where it is an element of a list that the root object holds, the sink takes it.
+  bool hand_over() {
+    if (!sink_ || open_.size() != 2 || !open_.front()->is_object() || !open_.back()->is_array()) return true;
+    auto& list = open_.back()->get_ref<json::array_t&>();
+    sink_(root_member_, list.back());
+    list.pop_back();
+    spent_ = spent_before_list_;
+    return true;
+  }
+
   bool open(json&& container) {
     if (open_.size() >= limits_.max_depth)
       return refuse("arrays and objects nest deeper than " + std::to_string(limits_.max_depth));
@@ -84,19 +100,23 @@ class BoundedBuilder : public nlohmann::json_sax<json> {
     json* placed = place(std::move(container));
     if (placed == nullptr) return false;
     open_.push_back(placed);
+    if (open_.size() == 2) spent_before_list_ = spent_;
     return true;
   }
 
   bool close() {
     open_.pop_back();
-    return true;
+    return hand_over();
   }
 
   JsonLimits limits_;
+  JsonElementSink sink_;
   json root_;
   std::vector<json*> open_;
   json* member_ = nullptr;
+  std::string root_member_;  ///< the key of the root object that is being read
   std::uint64_t spent_ = 0;
+  std::uint64_t spent_before_list_ = 0;  ///< before the elements of the list that the root object holds
   std::string why_;
 };
 
@@ -157,10 +177,11 @@ Status check_json_tokens(std::span<const std::byte> bytes, std::uint64_t max_tok
   return {};
 }
 
-Result<json> parse_bounded_json(std::span<const std::byte> bytes, const JsonLimits& limits) {
+namespace {
+
+Result<json> parse(std::span<const std::byte> bytes, const JsonLimits& limits, BoundedBuilder builder) {
   if (const Status tokens = check_json_tokens(bytes, limits.max_token_bytes, limits.max_depth); !tokens.ok())
     return tokens.failure();
-  BoundedBuilder builder(limits);
   const char* text = reinterpret_cast<const char*>(bytes.data());
   try {
     if (json::sax_parse(text, text + bytes.size(), &builder)) return builder.take();
@@ -168,6 +189,17 @@ Result<json> parse_bounded_json(std::span<const std::byte> bytes, const JsonLimi
     return Failure{json_error_text(0, error.what())};
   }
   return Failure{builder.why()};
+}
+
+}  // namespace
+
+Result<json> parse_bounded_json(std::span<const std::byte> bytes, const JsonLimits& limits) {
+  return parse(bytes, limits, BoundedBuilder(limits));
+}
+
+Result<json> parse_bounded_json_lists(std::span<const std::byte> bytes, const JsonLimits& limits,
+                                      JsonElementSink sink) {
+  return parse(bytes, limits, BoundedBuilder(limits, std::move(sink)));
 }
 
 Result<json> read_bounded_json(const std::string& path, const JsonLimits& limits) {

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "formats/error.h"
 
@@ -25,7 +27,16 @@ struct JsonLimits {
 /// passed. Messages say the byte offset.
 Result<nlohmann::json> parse_bounded_json(std::span<const std::byte> bytes, const JsonLimits& limits = {});
 
-/// As above for a file, whose path then stands before the message.
+/// Takes an element of a list under a key of the root object. What it throws ends the parsing and passes through.
+using JsonElementSink = std::function<void(std::string_view key, const nlohmann::json& element)>;
+
+/// As above, for a root object with long lists: each element of an array that is a member of the root goes to the
+/// sink as soon as it is whole, in the text's order, and is not kept, so that the limits hold for one element at a
+/// time. The arrays come back empty.
+Result<nlohmann::json> parse_bounded_json_lists(std::span<const std::byte> bytes, const JsonLimits& limits,
+                                                JsonElementSink sink);
+
+/// As parse_bounded_json for a file, whose path then stands before the message.
 Result<nlohmann::json> read_bounded_json(const std::string& path, const JsonLimits& limits = {});
 
 /// The first byte at which a string or number (any run of other characters than structure and space) is

@@ -14,11 +14,15 @@ uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 }  // namespace
 
 Result<MatrixShape> matrix_shape(std::span<const uint64_t> shape) {
-  if (std::ranges::find(shape, uint64_t{0}) != shape.end())
-    return MatrixShape{};  // whatever the other axes say
-  const checked::Size product = checked::product(shape);
-  if (!product || *product > kMostElements)
-    return Failure{"shape " + shape_text(shape) + " has more than 2^58 elements"};
+  checked::Size product = 1;
+  for (const uint64_t axis : shape) {
+    if (axis != 0) product = checked::multiply(product, axis);
+  }
+  if (!product || *product > kMostElements) {
+    return Failure{"shape " + shape_text(shape) +
+                   " is too large: its axes that are not 0 multiply to more than 2^58"};
+  }
+  if (std::ranges::find(shape, uint64_t{0}) != shape.end()) return MatrixShape{};
   if (shape.size() <= 1) return MatrixShape{1, *product};
   return MatrixShape{shape[0], *product / shape[0]};
 }

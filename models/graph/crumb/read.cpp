@@ -46,10 +46,11 @@ class Joiner {
     }
     const std::string text = entry->second;
     std::size_t own = 0;
+    // Digits alone: from_chars takes no sign for a number without one, nor space.
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), own);
     if (error != std::errc() || end != text.data() + text.size() || own > graph_.inputs.size()) {
       return wrong("its metadata say that the graph has " + quote_text(text) +
-                   " inputs of its own, expected 0 to " + std::to_string(graph_.inputs.size()));
+                   " inputs of its own, expected a number from 0 to " + std::to_string(graph_.inputs.size()));
     }
     graph_.metadata.erase(entry);
     const auto first = graph_.inputs.begin() + static_cast<std::ptrdiff_t>(own);
@@ -109,7 +110,8 @@ class Joiner {
     return {};
   }
 
-  /// The Transpose nodes that the writer put behind inputs become the constants' axes.
+  /// The Transpose nodes that the writer put behind inputs become the constants' axes. One is known by its name and
+  /// input together; others with such names are nodes like any other.
   Status move_axes() {
     const Links links(graph_);
     std::map<std::string, std::string> renamed;

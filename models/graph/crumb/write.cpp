@@ -72,7 +72,7 @@ class Splitter {
       known.type = ElementType::kFloat;
       known.shape = Shape(whole.begin(), whole.end());
       if (!is_output) renamed_[name] = value;
-      transposes_.push_back({.name = structure_.unused_node_name(std::string(kCrumbAxesPrefix) + tensor),
+      transposes_.push_back({.name = freed_name(std::string(kCrumbAxesPrefix) + tensor),
                              .op = "Transpose",
                              .version = structure_.opset(),
                              .inputs = {tensor},
@@ -83,6 +83,14 @@ class Splitter {
     structure_.values[tensor].type = ElementType::kFloat;
     structure_.values[tensor].shape = Shape(shape.begin(), shape.end());
     sources_[tensor].codes = constant.tensor.get();
+  }
+
+  /// A name that says something: a node that has it by chance gets another.
+  std::string freed_name(std::string name) {
+    for (Node& node : structure_.nodes) {
+      if (node.name == name) node.name = structure_.unused_node_name(name);
+    }
+    return name;
   }
 
   Graph structure_;

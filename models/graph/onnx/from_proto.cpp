@@ -72,7 +72,10 @@ class Reader {
         graph_.values[annotation.tensor_name()].annotations[entry.key()] = entry.value();
       }
     }
-    for (const auto& entry : model_.metadata_props()) graph_.metadata[entry.key()] = entry.value();
+    for (const auto& entry : model_.metadata_props()) {
+      if (!graph_.metadata.emplace(entry.key(), entry.value()).second)
+        throw Error("two entries of the metadata are called " + quote_text(entry.key()));
+    }
     name_nodes();
     place_certificates(graph_).take();
     return sorted(std::move(graph_));

@@ -2,6 +2,7 @@
 
     import crumb_reader
     tensors = crumb_reader.read("minilm.crumb")      # name -> numpy array; floating tensors become float32
+    tensors = crumb_reader.read("net.crumb", widen=False)  # kept tensors stay as they are: what a graph takes
     files = crumb_reader.read_files("minilm.crumb")  # path -> bytes
 
 Everything that the page says should be checked is checked; a file that fails is refused with a ValueError.
@@ -42,9 +43,11 @@ HEADER = {"format": str, "model": str, "tensors": [TENSOR], "files": [FILE]}
 OPTIONAL = {"header.tensors[]": {"spec", "encoding", *PARTS}}
 
 
-def read(path):
-    """All tensors of a packed file by name: float32 for floating tensors, their own dtype for others."""
-    return _read(path)[0]
+def read(path, widen=True):
+    """All tensors of a packed file by name: float32 for floating tensors, their own dtype for others. Without `widen`
+    kept tensors have their own dtype, too; where numpy has none their elements are bits (uint16 for BF16, uint8 for
+    types of 8 bits), and for smaller types the packed bytes."""
+    return _read(path, widen)[0]
 
 
 def read_files(path):
@@ -52,28 +55,43 @@ def read_files(path):
     return _read(path)[1]
 
 
-def _read(path):
+def read_header(path):
+    """What the header says, as JSON's objects and lists."""
+    return _open(path)[1]
+
+
+def _open(path):
     with open(path, "rb") as file:
         data = file.read()
     end = _check_preamble(data)
-    header = _parse_header(data[64:end])
+    return data, _parse_header(data[64:end]), end
+
+
+def _read(path, widen=True):
+    data, header, end = _open(path)
     tensors, files = {}, {}
     where = "header"
     try:
         for entry in header["tensors"]:
             where = f"tensor {entry['name']!r}"
+            _check(entry["name"], "the name is empty")
             _check(entry["name"] not in tensors, "the name is there twice")
             parts = {}
             for part, raw in _part_sizes(entry).items():
                 parts[part], end = _read_blob(data, entry[part], raw, end)
-            tensors[entry["name"]] = _kept(entry, parts) if "data" in parts else _dequantize(entry, parts)
+            tensors[entry["name"]] = _kept(entry, parts, widen) if "data" in parts else _dequantize(entry, parts)
         for entry in header["files"]:
             where = f"file {entry['path']!r}"
+            _check_path(entry["path"])
             _check(entry["path"] not in files, "the path is there twice")
             files[entry["path"]], end = _read_blob(data, entry["data"], entry["data"]["raw"], end)
     except (ValueError, MemoryError, OverflowError) as error:
         raise ValueError(f"{where}: {error}") from error
     _check(end == len(data), f"the file has {len(data)} bytes, but its last blob ends at {end}")
+    before = ""  # in this order a folder comes right before what it holds
+    for path in sorted(files, key=lambda path: path.split("/")):
+        _check(not path.startswith(before + "/"), f"the file {path!r} lies in {before!r}, which is a file")
+        before = path
     return tensors, files
 
 
@@ -99,6 +117,7 @@ def _check_preamble(data):
     _check(number(24, 8) == len(data), f"the file has {len(data)} bytes, but its preamble says {number(24, 8)}")
     end = 64 + number(16, 8)
     _check(end <= len(data), "the header ends beyond the file")
+    _check(end - 64 <= (6 << 20) + len(data) // 16, "the header is too long for the file")
     _check(number(32, 4) == zlib.crc32(data[64:end]), "the checksum of the header is wrong")
     return end
 
@@ -108,8 +127,12 @@ def _parse_header(text):
         _check(len(dict(pairs)) == len(pairs), "duplicate keys")
         return dict(pairs)
 
+    def integer(digits):
+        _check(digits != "-0", "a number is -0")
+        return int(digits)
+
     try:
-        header = json.loads(text.decode("utf-8"), object_pairs_hook=without_duplicates)
+        header = json.loads(text.decode("utf-8"), object_pairs_hook=without_duplicates, parse_int=integer)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the header is not JSON: {error}") from error
     _check_types(header, HEADER, "header")
@@ -122,6 +145,9 @@ def _check_types(value, wanted, where):
     _check(type(value) is kind, f"{where} is of the wrong type")  # not isinstance, for which True is an int
     if kind is str:
         value.encode("utf-8")  # refuses half a surrogate pair
+    if kind is int:
+        signed = where.endswith("scale_exponent")
+        _check((-126 <= value <= 126) if signed else (0 <= value < 1 << 64), f"{where} is {value}")
     if kind is dict:
         _check(value.keys() <= wanted.keys(), f"{where} has keys that are unknown")
         _check(wanted.keys() - value.keys() <= OPTIONAL.get(where, set()), f"{where} lacks keys")
@@ -130,6 +156,12 @@ def _check_types(value, wanted, where):
     if kind is list:
         for item in value:
             _check_types(item, wanted[0], f"{where}[]")
+
+
+def _check_path(path):
+    steps = path.split("/")
+    _check(not {"", ".", ".."} & set(steps), "the path has a component that is empty, . or ..")
+    _check(not re.search(r"[\\:\x00-\x1f\x7f-\x9f]", path), "the path has a character that paths must not have")
 
 
 def _read_blob(data, blob, raw, end):
@@ -151,6 +183,7 @@ def _read_blob(data, blob, raw, end):
 def _decompress(content, raw):
     """Decompresses one Zstandard frame of `raw` bytes, a little at a time: it may hold far more than it says."""
     try:
+        _check(content[:4] == b"\x28\xb5\x2f\xfd", "no Zstandard frame, or a skippable one")
         window = zstandard.get_frame_parameters(content).window_size
         frame = zstandard.ZstdDecompressor().decompressobj()
         result, at = bytearray(), 0
@@ -180,16 +213,21 @@ def _part_sizes(entry):
     """The parts that a tensor needs, in the order of their blobs, with their sizes; checks that it has just these."""
     dtype, shape, encoding = entry["dtype"], entry["shape"], entry.get("encoding")
     _check(dtype in OTHERS or dtype in FLOATS, f"the dtype {dtype!r} is unknown")
-    _check(all(n >= 0 for n in shape), "a dimension is negative")
+    _check(len(shape) <= 64, "a shape has more than 64 axes")
+    _check(math.prod(n for n in shape if n > 0) <= 1 << 58, "the axes that are not 0 multiply to more than 2^58")
     if encoding is None:
         item = BITS[FLOATS[dtype]] if dtype in FLOATS else 8 * np.dtype(OTHERS[dtype]).itemsize
-        sizes = {"data": -(-math.prod(shape) * item // 8)}
+        _check(math.prod(shape) * item % 8 == 0, "the bits of all elements are no whole bytes")
+        sizes = {"data": math.prod(shape) * item // 8}
     else:
         (rows, cols), bits, scale = _matrix(shape), NUMBERS.get(encoding["number"]), encoding["scale"]
+        _check(dtype in FLOATS, f"an encoding for the dtype {dtype!r}")
         _check(bits, f"the number format {encoding['number']!r} is unknown")
         _check(len(encoding["block"]) == 2 and min(encoding["block"]) > 0, "a block is two positive numbers")
         _check(scale in SCALES, f"the scale format {scale!r} is unknown")
         _check(encoding["zero"] in ("none", "int", "float"), f"the zero points {encoding['zero']!r} are unknown")
+        integer = re.fullmatch(r"u?int\d", encoding["number"])
+        _check(integer or encoding["zero"] == "none", f"zero points of {encoding['number']}")
         blocks = -(-rows // encoding["block"][0]) * -(-cols // encoding["block"][1])
         sizes = {"codes": rows * -(-cols * bits // 8), "scales": blocks * BITS[SCALES[scale]] // 8}
         if encoding["zero"] == "int":
@@ -205,8 +243,12 @@ def _part_sizes(entry):
     return sizes
 
 
-def _kept(entry, parts):
+def _kept(entry, parts, widen):
     dtype, data = entry["dtype"], parts["data"]
+    if not widen and dtype in FLOATS:
+        kind = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}.get(dtype, "u1")
+        values = np.frombuffer(data, kind)
+        return values.reshape(entry["shape"]) if BITS[FLOATS[dtype]] >= 8 else values
     values = _floats(data, FLOATS[dtype]) if dtype in FLOATS else np.frombuffer(data, OTHERS[dtype])
     return values.reshape(entry["shape"])
 
@@ -235,6 +277,7 @@ def _dequantize(entry, parts):
     if len(t) == 1:
         s = s * t
     _check(np.isfinite(s).all(), "a scale overflows")
+    block_rows, block_cols = min(block_rows, rows + 1), min(block_cols, cols + 1)  # they may exceed what numpy counts
     across = -(-cols // block_cols)
     block = (np.arange(rows) // block_rows)[:, None] * across + np.arange(cols) // block_cols
     return ((v - z[block]) * s[block]).reshape(entry["shape"])
@@ -255,13 +298,25 @@ def _unpack(data, rows, cols, bits):
 # --- Number formats --------------------------------------------------------------------------------------------------
 
 
-@np.errstate(over="ignore")
+@np.errstate(over="ignore", invalid="ignore")
 def _floats(data, kind):
-    """An array of floats as float32."""
+    """An array of floats as float32; the bits of NaNs are those of the page, whatever numpy makes of them."""
     if kind == "bf16":
         return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
     if kind in ("f64", "f32", "f16"):
-        return np.frombuffer(data, f"<f{BITS[kind] // 8}").astype(np.float32)
+        bits = np.frombuffer(data, f"<u{BITS[kind] // 8}")
+        floats = bits.view(f"<f{BITS[kind] // 8}")
+        values = floats.astype(np.float32)
+        nan = np.isnan(floats)
+        if kind == "f16":
+            wide = bits[nan].astype(np.uint32)
+            values.view(np.uint32)[nan] = (wide & 0x8000) << 16 | 0x7F800000 | (wide & 0x3FF) << 13
+        if kind == "f64":
+            sign, payload = bits[nan] >> np.uint64(63), bits[nan] >> np.uint64(29) & np.uint64(0x3FFFFF)
+            values.view(np.uint32)[nan] = (sign << np.uint64(31) | np.uint64(0x7FC00000) | payload).astype(np.uint32)
+        if kind == "f32":
+            values.view(np.uint32)[:] = bits
+        return values
     return _float_table(kind)[_unpack(data, 1, 8 * len(data) // BITS[kind], BITS[kind])[0]]
 
 

@@ -70,6 +70,94 @@ struct Left {
   fs::path path = dir.path() / "m.crumb", partial = dir.path() / "m.crumb.partial";
 };
 
+TEST_CASE("packed file: what a reader refuses, the writer refuses before it writes") {
+  const TempDir folder;
+  const fs::path path = folder.path() / "m.crumb";
+  const auto why = [&](auto change) -> std::string {
+    CrumbHeader plan = kept_plan({1, 1});
+    change(plan);
+    std::string message;
+    try {
+      place_uncompressed(plan);
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    if (message.empty()) {
+      CHECK_NOTHROW(CrumbWriter(path, plan));
+    } else {
+      CHECK_THROWS_WITH_AS(CrumbWriter(path, plan), doctest::Contains(message.c_str()), Error);
+    }
+    CHECK(fs::is_empty(folder.path()));
+    return message;
+  };
+  const auto names = [&](const std::string& name) {
+    return why([&](CrumbHeader& p) { p.tensors[1].name = name; });
+  };
+  const auto paths = [&](const std::vector<std::string>& all) {
+    return why([&](CrumbHeader& p) {
+      p.files.clear();
+      for (const std::string& one : all) p.files.push_back({one, Blob{}});
+    });
+  };
+  const auto shapes = [&](const std::vector<uint64_t>& shape) {
+    return why([&](CrumbHeader& p) { p.tensors[1].shape = shape; });
+  };
+  const auto says = [](const std::string& message, const char* part) {
+    return message.find(part) != std::string::npos;
+  };
+  CHECK(names("t1") == "");
+  CHECK(names("t0") == "tensor 't0' appears twice");
+  CHECK(names("") == "a tensor has an empty name");
+  CHECK(says(names("\xff"), "UTF-8"));
+  CHECK(says(why([](CrumbHeader& p) { p.model = "\xed\xa0\x80"; }), "UTF-8"));
+  CHECK(paths({"a", "b", "a-", "ab", "\xc2\xa0", "c/a"}) == "");
+  CHECK(paths({"a/b", "b", "a-", "a/b/c"}) ==
+        "file 'a/b/c' lies in 'a/b', which is a file and cannot be a folder");
+  CHECK(paths({"b", "a", "b"}) == "file 'b' appears twice");
+  for (const char* bad :
+       {"", ".", "a/..", "a//b", "/a", "a/", "a\\b", "a:b", "\x7f", "a\n", "\xc2\x80", "\xc2\x9f", "\xff"}) {
+    CAPTURE(bad);
+    CHECK(says(paths({bad}), "its path"));
+  }
+  const uint64_t most = kMostElements;
+  CHECK(shapes({0, most}) == "");
+  CHECK(says(shapes({2, 0, most}), "2^58"));
+  CHECK(says(shapes({0, most, most}), "2^58"));
+  CHECK(shapes(std::vector<uint64_t>(64, 1)) == "");
+  CHECK(says(shapes(std::vector<uint64_t>(65, 1)), "64 axes"));
+}
+
+TEST_CASE("packed file: as many small tensors as the header has room for are written and read") {
+  const TempDir folder;
+  const fs::path path = folder.path() / "m.crumb";
+  const QuantSpec spec = QuantSpec::parse("int4:tensor");
+  const std::vector<uint64_t> shape = {1};
+  const QuantizedTensor tensor = quantize(spec, std::vector<float>{1}, shape, {.threads = 1});
+  for (const bool encoded : {false, true}) {
+    CrumbHeader plan;
+    for (size_t i = 0; i < (encoded ? 13000u : 35000u); ++i) {
+      PackedTensor kept;
+      kept.name = std::to_string(i);
+      kept.dtype = DType::kU8;
+      kept.shape = shape;
+      plan.tensors.push_back(
+          encoded ? plan_encoded(kept.name, DType::kF32, shape, spec.to_string(), spec.encoding(shape))
+                  : kept);
+    }
+    CrumbWriter writer(path, plan);
+    for (size_t i = 0; i < plan.tensors.size(); ++i) {
+      if (encoded) {
+        write_encoded(writer, tensor);
+      } else {
+        writer.write(std::vector<std::byte>(1));
+      }
+    }
+    writer.finish();
+    CHECK(testing::verdict(path) == "");
+    CHECK(CrumbFile::open(path).take().header().tensors.size() == plan.tensors.size());
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a file that is continued after any part is the same file") {

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace crumb {
 namespace {
@@ -87,6 +89,37 @@ TEST_CASE("random damage is accepted exactly where nlohmann accepts it, or refus
     if (parsed.ok()) REQUIRE(accepted);
     if (!parsed.ok() && accepted) REQUIRE(contains(parsed.failure().message, "occurs twice"));
   }
+}
+
+TEST_CASE("lists of the root are handed over element by element, and cost what one of them costs") {
+  std::vector<std::string> seen;
+  const auto lists = [&](const std::string& text, const JsonLimits& limits = {}) {
+    seen.clear();
+    return parse_bounded_json_lists(std::as_bytes(std::span(text)), limits,
+                                    [&](std::string_view key, const nlohmann::json& element) {
+                                      seen.push_back(std::string(key) + " " + element.dump());
+                                    });
+  };
+  const auto repeated = [](const std::string& text, int count) {
+    std::string all = text;
+    for (int i = 1; i < count; ++i) all += "," + text;
+    return all;
+  };
+  const Result<nlohmann::json> root =
+      lists(R"({"a":[1,"x",[2,[3]],{"b":[4]},null],"c":{"d":[5]},"e":[],"f":6,"g":[true]})");
+  REQUIRE(root.ok());
+  CHECK(seen ==
+        std::vector<std::string>{"a 1", "a \"x\"", "a [2,[3]]", R"(a {"b":[4]})", "a null", "g true"});
+  CHECK(root.value() == nlohmann::json::parse(R"({"a":[],"c":{"d":[5]},"e":[],"f":6,"g":[]})"));
+  CHECK(lists("[[1],[2]]").ok());
+  CHECK(seen.empty());
+  const JsonLimits small{.max_bytes = 2000};
+  const std::string many = R"({"list":[)" + repeated(R"({"k":[1,2,3]})", 5000) + "]}";
+  CHECK(lists(many, small).ok());
+  CHECK(seen.size() == 5000);
+  CHECK_FALSE(parse(many, small).ok());
+  CHECK_FALSE(lists(R"({"list":[1,)" + std::string(100, '[') + std::string(100, ']') + "]}", small).ok());
+  CHECK_FALSE(lists(R"({"list":[{"k":[)" + repeated("1", 500) + "]}]}", small).ok());
 }
 
 }  // namespace
