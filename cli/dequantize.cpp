@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
+#include "formats/io/counted.h"
 #include "formats/io/interrupt.h"
 #include "formats/io/mapped_file.h"
 #include "formats/io/output_file.h"
@@ -59,32 +60,62 @@ void write_tensors(Writer& writer, const CrumbFile& file, const fs::path& folder
   writer.commit();
 }
 
-/// Configuration, tokenizer and what else makes the folder a model.
-void write_model_files(const CrumbFile& file, const fs::path& folder) {
-  for (const PackedFile& entry : file.header().files) {
-    const fs::path path = folder / entry.path;
-    std::error_code error;
-    fs::create_directories(path.parent_path(), error);
-    if (error)
-      throw Error("cannot make the folder " + quote_text(path.parent_path().native()) + ": " +
-                  error.message());
-    OutputFile out(path);
-    file.read_slices(entry.blob, "file " + quote_text(entry.path),
-                     [&](std::span<const std::byte> slice) {
-                       out.append(slice);
-                       return Status();
-                     })
-        .take(quote_text(file.path().string()));
-    out.commit();
+/// Configuration, tokenizer and what else makes the folder a model. What this run made goes again when it ends without
+/// keep().
+class ModelFiles {
+ public:
+  ModelFiles(const CrumbFile& file, fs::path folder) : file_(file), folder_(std::move(folder)) {}
+  ModelFiles(const ModelFiles&) = delete;
+  ModelFiles& operator=(const ModelFiles&) = delete;
+  ~ModelFiles() {
+    std::error_code ignored;
+    for (auto path = made_.rbegin(); path != made_.rend(); ++path) fs::remove(*path, ignored);
   }
-}
 
-/// A model's own file must not pose as one of its tensor files.
+  void write() {
+    for (const PackedFile& entry : file_.header().files) {
+      const fs::path path = folder_ / entry.path;
+      make_folders(fs::path(entry.path).parent_path());
+      std::error_code ignored;
+      const bool is_new = !fs::exists(path, ignored);  // one that is there is the same
+      OutputFile out(path);
+      file_
+          .read_slices(entry.blob, "file " + quote_text(entry.path),
+                       [&](std::span<const std::byte> slice) {
+                         out.append(slice);
+                         return Status();
+                       })
+          .take(quote_text(file_.path().string()));
+      out.commit();
+      if (is_new) made_.push_back(path);
+    }
+  }
+
+  void keep() { made_.clear(); }
+
+ private:
+  void make_folders(const fs::path& inside) {
+    fs::path path = folder_;
+    for (const fs::path& step : inside) {
+      path /= step;
+      std::error_code error;
+      const bool is_new = fs::create_directory(path, error);
+      if (error) throw Error("cannot make the folder " + quote_text(path.native()) + ": " + error.message());
+      if (is_new) made_.push_back(path);
+    }
+  }
+
+  const CrumbFile& file_;
+  fs::path folder_;
+  std::vector<fs::path> made_;
+};
+
+/// A model's own file must not pose as one of its tensor files, or stand where one of them will.
 void refuse_posing_files(const CrumbFile& file) {
   for (const PackedFile& entry : file.header().files) {
-    if (entry.path.find('/') != std::string::npos) continue;  // a module's: "1_Dense/model.safetensors"
+    const std::string_view top = std::string_view(entry.path).substr(0, entry.path.find('/'));
     for (const char* end : {".safetensors", ".safetensors.index.json", ".partial"}) {
-      if (entry.path.ends_with(end))
+      if (top.ends_with(end))
         throw Error("the packed file holds a file " + quote_text(entry.path) +
                     ", which would mix with the tensor files that are written");
     }
@@ -166,6 +197,8 @@ void write_folder(const Options& options, uint64_t shard_bytes, const CrumbFile&
   ShardPlan plan = plan_shards(std::move(tensors), shard_bytes);
   const size_t shards = plan.shards.size();
   refuse_posing_files(file);
+  for (const PackedFile& entry : file.header().files)  // small; before anything is written
+    file.check_blob(entry.blob, "file " + quote_text(entry.path)).take(quote_text(options.input));
   refuse_overwriting_inputs({options.input}, folder / kSafetensorsIndex);
   for (const std::string& name : plan.files()) refuse_overwriting_inputs({options.input}, folder / name);
   for (const PackedFile& entry : file.header().files)
@@ -173,9 +206,13 @@ void write_folder(const Options& options, uint64_t shard_bytes, const CrumbFile&
   refuse_foreign_folder(folder, plan.files(), file);
   note_large_tensors(plan, shard_bytes, options.shard);
   ShardedSafetensorsWriter writer(folder, std::move(plan), kMetadata);
-  write_tensors(writer, file, folder, options.threads, [&] { write_model_files(file, folder); });
-  std::cout << options.output << ": " << writer.tensors().size() << " tensors in " << shards
-            << (shards == 1 ? " file\n" : " files\n");
+  {
+    ModelFiles files(file, folder);
+    write_tensors(writer, file, folder, options.threads, [&] { files.write(); });
+    files.keep();
+  }
+  std::cout << options.output << ": " << count_text(writer.tensors().size(), "tensor") << " in "
+            << count_text(shards, "file") << "\n";
 }
 
 void write_file(const Options& options, const CrumbFile& file, std::vector<TensorDescription> tensors) {
@@ -183,7 +220,7 @@ void write_file(const Options& options, const CrumbFile& file, std::vector<Tenso
   SafetensorsWriter writer(options.output, std::move(tensors), kMetadata);
   const fs::path parent = fs::path(options.output).parent_path();
   write_tensors(writer, file, parent.empty() ? fs::path(".") : parent, options.threads, [] {});
-  std::cout << options.output << ": " << writer.tensors().size() << " tensors\n";
+  std::cout << options.output << ": " << count_text(writer.tensors().size(), "tensor") << "\n";
 }
 
 void dequantize_verb(const Options& options) {

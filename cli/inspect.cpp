@@ -9,9 +9,11 @@
 #include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "cli/verb.h"
+#include "formats/io/counted.h"
 #include "formats/io/text.h"
 #include "models/graph/architectures/checkpoint_graph.h"
 #include "models/graph/crumb/crumb_graph.h"
+#include "quant/packed_check.h"
 #include "quant/tensor_source.h"
 
 namespace crumb::cli {
@@ -47,13 +49,23 @@ void print_tensors(const TensorSource& source) {
   print_table(rows);
 }
 
-/// The graph that is shown behind the tensors: one that the file holds; that of a checkpoint where a picture or shapes
-/// are asked for.
-std::optional<graph::Graph> network_of(const Options& options, const TensorSource& source) {
+/// What `crumb verify` refuses a packed file for; nothing where it is sound, and for checkpoints.
+std::optional<std::string> fault_of(const TensorSource& source) {
+  if (!source.crumb()) return {};
+  if (const Status sound = check_packed_file(*source.crumb()); !sound.ok()) return sound.failure().message;
+  if (!graph::holds_graph(source.crumb()->header())) return {};
+  const Result<graph::Graph> graph = graph::graph_of(*source.crumb());
+  return graph.ok() ? std::nullopt : std::optional(graph.failure().message);
+}
+
+/// The graph that is shown behind the tensors: one that the file holds and that is sound; that of a checkpoint where a
+/// picture or shapes are asked for.
+std::optional<graph::Graph> network_of(const Options& options, const TensorSource& source, bool is_sound) {
   const bool is_wanted = !options.svg.empty() || !options.shapes.empty();
   const std::string name = quote_text(options.file);
   if (!options.tensors_only) {
     if (source.crumb() && graph::holds_graph(source.crumb()->header())) {
+      if (!is_sound && !is_wanted) return {};
       return graph::graph_of(*source.crumb()).take(name);
     }
     if (is_wanted && graph::is_checkpoint(options.file))
@@ -77,13 +89,16 @@ void inspect_verb(const Options& options) {
                           .json = options.json});
   }
   const TensorSource source = TensorSource::open(options.file, options.key);
-  std::optional<graph::Graph> network = network_of(options, source);
+  const std::optional<std::string> fault = fault_of(source);
+  std::optional<graph::Graph> network = network_of(options, source, !fault);
   const InspectGraph as_graph{.file = options.file, .svg = options.svg, .shapes = options.shapes};
   if (source.checkpoint()) note_skipped(source.checkpoint()->skipped());
   if (options.json) {
     Json json;
     json["kind"] = source.kind();
     json["bytes"] = source.bytes();
+    if (source.crumb()) json["sound"] = !fault;
+    if (fault) json["fault"] = printable(*fault);
     json["tensors"] = tensors_json(source);
     if (source.checkpoint() && !source.checkpoint()->skipped().empty())
       json["skipped"] = skipped_json(source.checkpoint()->skipped());
@@ -91,7 +106,8 @@ void inspect_verb(const Options& options) {
     return print_json(json);
   }
   std::cout << options.file << ": " << source.kind() << ", " << megabytes(source.bytes()) << ", "
-            << source.tensors().size() << " tensors\n";
+            << count_text(source.tensors().size(), "tensor") << "\n";
+  if (fault) std::cout << "not sound: " << *fault << "\n";
   if (source.crumb()) {
     const CrumbHeader& header = source.crumb()->header();
     if (!header.model.empty()) std::cout << "model: " << printable(header.model) << "\n";

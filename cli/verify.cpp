@@ -5,6 +5,7 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "cli/verify_accumulator.h"
+#include "formats/io/counted.h"
 #include "formats/io/text.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "quant/packed_check.h"
@@ -18,7 +19,8 @@ void verify_file(const std::string& path) {
   const bool is_graph = graph::holds_graph(file.header());
   if (is_graph) graph::graph_of(file).take(quote_text(path));
   std::cout << path << ": sound, " << (is_graph ? "a graph, " : "") << megabytes(file.size()) << ", "
-            << file.header().tensors.size() << " tensors, " << file.header().files.size() << " files\n";
+            << count_text(file.header().tensors.size(), "tensor") << ", "
+            << count_text(file.header().files.size(), "file") << "\n";
 }
 
 struct Options {

@@ -1,11 +1,13 @@
 #include "quant/packed_check.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <vector>
 
+#include "formats/io/counted.h"
 #include "formats/io/text.h"
 #include "formats/number/packing.h"
 
@@ -25,10 +27,17 @@ class CodesCheck {
         what_(std::move(what)),
         item_(std::move(item)) {
     const auto values = value_table(number_, std::vector<float>(size_t{1} << number_.bits));
-    for (size_t pattern = 0; pattern < size_t{1} << number_.bits; ++pattern) {
+    const size_t patterns = size_t{1} << number_.bits;
+    for (size_t pattern = 0; pattern < patterns; ++pattern) {
       const int code = number_.code_of(static_cast<uint8_t>(pattern));
-      legal_[pattern] = code >= number_.least_code(range_) && code <= number_.greatest_code(range_) &&
-                        std::isfinite(values[pattern]);
+      const bool legal = code >= number_.least_code(range_) && code <= number_.greatest_code(range_) &&
+                         std::isfinite(values[pattern]);
+      stray_[pattern] = !legal;
+      any_stray_ = any_stray_ || !legal;
+    }
+    if (8 % number_.bits != 0) return;
+    for (size_t byte = 0; byte < stray_byte_.size(); ++byte) {
+      for (int at = 0; at < 8; at += number_.bits) stray_byte_[byte] |= stray_[(byte >> at) & (patterns - 1)];
     }
   }
 
@@ -63,11 +72,14 @@ class CodesCheck {
   Status check(std::span<const std::byte> bytes) const {
     const auto bits = static_cast<uint64_t>(number_.bits);
     const uint64_t first = at_ * 8 / bits;
-    std::array<uint8_t, kEights * 8> codes;
-    const std::span<uint8_t> some(codes.data(), std::min(cols_ - first, bytes.size() * 8 / bits));
-    unpack_codes(reinterpret_cast<const uint8_t*>(bytes.data()), number_.bits, 0, some);
-    for (size_t i = 0; i < some.size(); ++i) {
-      if (!legal_[some[i]]) return stray(some[i], first + i);
+    const uint64_t count = std::min(cols_ - first, bytes.size() * 8 / bits);
+    if (has_stray(bytes, count)) {
+      std::array<uint8_t, kEights * 8> codes;
+      const std::span<uint8_t> some(codes.data(), count);
+      unpack_codes(reinterpret_cast<const uint8_t*>(bytes.data()), number_.bits, 0, some);
+      for (size_t i = 0; i < some.size(); ++i) {
+        if (stray_[some[i]]) return stray(some[i], first + i);
+      }
     }
     const uint64_t used = cols_ * bits % 8;
     if (at_ + bytes.size() == row_bytes_ && used != 0 &&
@@ -76,6 +88,21 @@ class CodesCheck {
                      " are not zero"};
     }
     return {};
+  }
+
+  /// Whether one of `count` codes, or of the padding bits behind them, may be a stray one.
+  bool has_stray(std::span<const std::byte> bytes, uint64_t count) const {
+    if (!any_stray_) return false;
+    uint8_t found = 0;
+    if (8 % number_.bits == 0) {  // without a branch for each, since almost all are legal
+      for (const std::byte byte : bytes) found |= stray_byte_[std::to_integer<size_t>(byte)];
+      return found != 0;
+    }
+    std::array<uint8_t, kEights * 8> codes;
+    const std::span<uint8_t> some(codes.data(), count);
+    unpack_codes(reinterpret_cast<const uint8_t*>(bytes.data()), number_.bits, 0, some);
+    for (const uint8_t code : some) found |= stray_[code];
+    return found != 0;
   }
 
   Failure stray(uint8_t pattern, uint64_t index) const {
@@ -96,7 +123,9 @@ class CodesCheck {
   Range range_;
   uint64_t rows_, cols_, row_bytes_;
   std::string what_, item_;
-  std::array<bool, 256> legal_{};
+  std::array<uint8_t, 256> stray_{};       ///< by pattern: 1 where the code may not occur
+  std::array<uint8_t, 256> stray_byte_{};  ///< by byte of whole codes: 1 where one of them may not occur
+  bool any_stray_ = false;
   std::vector<std::byte> pending_;  ///< the beginning of a piece whose rest is in the next slice
   uint64_t row_ = 0;
   uint64_t at_ = 0;  ///< bytes of the row that were looked at
@@ -110,9 +139,11 @@ class FloatsCheck {
 
   Status take(std::span<const std::byte> slice) {
     const auto size = static_cast<size_t>(scale_format_row(format_).bytes);
-    for (const std::byte byte : slice) {
-      pattern_ |= std::to_integer<uint32_t>(byte) << (8 * have_);
-      if (++have_ < size) continue;
+    while (!slice.empty()) {
+      const size_t taken = std::min(size - have_, slice.size());
+      for (size_t i = 0; i < taken; ++i) pattern_ |= std::to_integer<uint32_t>(slice[i]) << (8 * have_++);
+      slice = slice.subspan(taken);
+      if (have_ < size) return {};
       if (Status status = check_(decode_scale(format_, pattern_), index_++); !status.ok()) return status;
       pattern_ = 0;
       have_ = 0;
@@ -129,38 +160,41 @@ class FloatsCheck {
 };
 
 /// The floats of a small part.
-Result<std::vector<float>> load_floats(const CrumbFile& file, const PackedTensor& tensor, Part part) {
-  const Result<BlobBytes> bytes = file.load(*tensor.part(part), part_text(tensor, part));
-  if (!bytes.ok()) return bytes.failure();
-  std::vector<float> values(bytes.value().bytes().size() / sizeof(float));
-  if (!values.empty())
-    std::memcpy(values.data(), bytes.value().bytes().data(), values.size() * sizeof(float));
+Result<std::vector<float>> load_floats(const ReadPart& read, Part part) {
+  std::vector<std::byte> bytes;
+  const Status status = read(part, [&](std::span<const std::byte> slice) {
+    bytes.insert(bytes.end(), slice.begin(), slice.end());
+    return Status();
+  });
+  if (!status.ok()) return status.failure();
+  std::vector<float> values(bytes.size() / sizeof(float));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
   return values;
 }
 
-Status check_codebook(const CrumbFile& file, const PackedTensor& tensor) {
-  const Result<std::vector<float>> book = load_floats(file, tensor, Part::kCodebook);
+Status check_codebook(const PackedTensor& tensor, const ReadPart& read) {
+  const Result<std::vector<float>> book = load_floats(read, Part::kCodebook);
   if (!book.ok()) return book.failure();
   for (size_t i = 0; i < book.value().size(); ++i) {
     const float value = book.value()[i];
     if (std::isfinite(value) && (i == 0 || book.value()[i - 1] <= value)) continue;
     return Failure{part_text(tensor, Part::kCodebook) + ": entry " + std::to_string(i) + " is " +
-                   std::to_string(value) + (std::isfinite(value) ? ", less than the one before it" : "") +
+                   number_text(value) + (std::isfinite(value) ? ", less than the one before it" : "") +
                    "; expected finite values in ascending order"};
   }
   return {};
 }
 
 Failure bad_scale(const std::string& what, float found) {
-  return {what + " is " + std::to_string(found) + ", expected a finite number that is not negative"};
+  return {what + " is " + number_text(found) + ", expected a finite number that is not negative"};
 }
 
 /// The scales, alone and times the factors that make them effective.
-Status check_scales(const CrumbFile& file, const PackedTensor& tensor) {
+Status check_scales(const PackedTensor& tensor, const ReadPart& read) {
   const Encoding& encoding = *tensor.encoding;
   float factor = 1;
   if (encoding.tensor_scale) {
-    const Result<std::vector<float>> found = load_floats(file, tensor, Part::kTensorScale);
+    const Result<std::vector<float>> found = load_floats(read, Part::kTensorScale);
     if (!found.ok()) return found.failure();
     factor = found.value().at(0);
     const std::string what = part_text(tensor, Part::kTensorScale) + ": it";
@@ -173,43 +207,45 @@ Status check_scales(const CrumbFile& file, const PackedTensor& tensor) {
     if (std::isfinite(scale) && !std::signbit(scale)) return {};
     return bad_scale(what + ": scale " + std::to_string(block), scale);
   });
-  return file.read_slices(*tensor.part(Part::kScales), what,
-                          [&](std::span<const std::byte> slice) { return check.take(slice); });
+  return read(Part::kScales, [&](std::span<const std::byte> slice) { return check.take(slice); });
 }
 
-Status check_zeros(const CrumbFile& file, const PackedTensor& tensor, const EncodedLayout& layout) {
+Status check_zeros(const PackedTensor& tensor, const EncodedLayout& layout, const ReadPart& read) {
   const Encoding& encoding = *tensor.encoding;
   const std::string what = part_text(tensor, Part::kZeros);
-  const Blob& blob = *tensor.part(Part::kZeros);
   if (encoding.zero == ZeroPoint::kInteger) {
     CodesCheck check(encoding, 1, layout.blocks(), what, "zero point");
-    return file.read_slices(blob, what, [&](std::span<const std::byte> slice) { return check.take(slice); });
+    return read(Part::kZeros, [&](std::span<const std::byte> slice) { return check.take(slice); });
   }
   FloatsCheck check(zero_point_format(encoding.scale), [&](float zero, uint64_t block) -> Status {
     if (std::isfinite(zero)) return {};
-    return Failure{what + ": zero point " + std::to_string(block) + " is " + std::to_string(zero) +
+    return Failure{what + ": zero point " + std::to_string(block) + " is " + number_text(zero) +
                    ", expected a finite number"};
   });
-  return file.read_slices(blob, what, [&](std::span<const std::byte> slice) { return check.take(slice); });
+  return read(Part::kZeros, [&](std::span<const std::byte> slice) { return check.take(slice); });
 }
 
 }  // namespace
 
-Status check_encoded(const CrumbFile& file, const PackedTensor& tensor) {
+Status check_encoded(const PackedTensor& tensor, const ReadPart& read) {
   const Result<EncodedLayout> layout = encoded_layout(*tensor.encoding, tensor.shape);
   if (!layout.ok()) return layout.failure();
   if (tensor.part(Part::kCodebook)) {
-    if (Status codebook = check_codebook(file, tensor); !codebook.ok()) return codebook;
+    if (Status codebook = check_codebook(tensor, read); !codebook.ok()) return codebook;
   }
-  if (Status scales = check_scales(file, tensor); !scales.ok()) return scales;
+  if (Status scales = check_scales(tensor, read); !scales.ok()) return scales;
   if (tensor.part(Part::kZeros)) {
-    if (Status zeros = check_zeros(file, tensor, layout.value()); !zeros.ok()) return zeros;
+    if (Status zeros = check_zeros(tensor, layout.value(), read); !zeros.ok()) return zeros;
   }
   const auto [rows, cols] = layout.value().matrix;
-  const std::string what = part_text(tensor, Part::kCodes);
-  CodesCheck check(*tensor.encoding, rows, cols, what, "code");
-  return file.read_slices(*tensor.part(Part::kCodes), what,
-                          [&](std::span<const std::byte> slice) { return check.take(slice); });
+  CodesCheck check(*tensor.encoding, rows, cols, part_text(tensor, Part::kCodes), "code");
+  return read(Part::kCodes, [&](std::span<const std::byte> slice) { return check.take(slice); });
+}
+
+Status check_encoded(const CrumbFile& file, const PackedTensor& tensor) {
+  return check_encoded(tensor, [&](Part part, const CrumbFile::Sink& sink) {
+    return file.read_slices(*tensor.part(part), part_text(tensor, part), sink);
+  });
 }
 
 Status check_packed_file(const CrumbFile& file) {

@@ -1,14 +1,21 @@
-// Is a packed file sound? What `crumb verify` asks.
+// Is a packed file sound? What `crumb verify` asks, and what whoever hands out values asks before.
 #pragma once
+
+#include <functional>
 
 #include "formats/crumb_file/crumb_file.h"
 
 namespace crumb {
 
-/// An encoded tensor's checksums, and what they do not tell: codes that the quantizer may emit (none that
-/// stands for inf or NaN), finite scales that are not negative, zero points in range, an ascending codebook,
-/// zero padding bits. A Failure names the tensor, where, what was found and expected. Takes a few megabytes
-/// of memory whatever the sizes.
+/// Gives a part's raw bytes to a sink in slices of any size, in order; ends with the sink's Failure, or its own.
+using ReadPart = std::function<Status(Part, const CrumbFile::Sink&)>;
+
+/// What the checksums of an encoded tensor do not tell: codes that the quantizer may emit (none that stands for inf or
+/// NaN), finite scales that are not negative, zero points in range, an ascending codebook, zero padding bits. A Failure
+/// names the tensor, where, what was found and expected. Takes a few megabytes of memory whatever the sizes.
+Status check_encoded(const PackedTensor& tensor, const ReadPart& read);
+
+/// The same of a tensor's parts as they lie in the file, checksums included.
 Status check_encoded(const CrumbFile& file, const PackedTensor& tensor);
 
 /// The whole file: every blob's checksum and size, every encoded tensor's contents.

@@ -14,6 +14,7 @@
 #include "formats/io/interrupt.h"
 #include "formats/io/mapped_file.h"
 #include "formats/io/text.h"
+#include "quant/packed_check.h"
 #include "quant/parallel.h"
 #include "quant/quantized_tensor.h"
 
@@ -21,6 +22,7 @@ namespace crumb {
 namespace {
 
 constexpr uint64_t kSmallPart = uint64_t{8} << 20;  // bytes up to which a part is held whole
+constexpr uint64_t kSlice = uint64_t{4} << 20;      // bytes looked at before their pages are given back
 constexpr uint64_t kGrain = uint64_t{1} << 16;      // values that a thread decodes at a time
 
 /// A file without a name.
@@ -62,7 +64,7 @@ class PartBytes {
  public:
   PartBytes(const CrumbFile& file, const PackedTensor& tensor, Part part,
             const std::filesystem::path& scratch)
-      : file_(file), blob_(*tensor.part(part)) {
+      : file_(file), blob_(*tensor.part(part)), part_(part) {
     const std::string what = part_text(tensor, part), path = quote_text(file.path().string());
     if (blob_.raw <= kSmallPart) {
       small_ = file.load(blob_, what).take(path);
@@ -83,7 +85,19 @@ class PartBytes {
     }
   }
 
+  Part part() const { return part_; }
   std::span<const std::byte> bytes() const { return bytes_; }
+
+  /// The bytes in slices, whose pages are given back.
+  Status read_slices(const CrumbFile::Sink& sink) const {
+    for (uint64_t done = 0; done < bytes_.size(); done += kSlice) {
+      check_interrupt();
+      const Status taken = sink(bytes_.subspan(done, std::min<uint64_t>(kSlice, bytes_.size() - done)));
+      if (!taken.ok()) return taken;
+      release();
+    }
+    return {};
+  }
 
   void release() const {
     if (large_) large_->release(0, large_->size());
@@ -93,6 +107,7 @@ class PartBytes {
  private:
   const CrumbFile& file_;
   const Blob& blob_;
+  Part part_;
   std::optional<BlobBytes> small_;
   std::optional<MappedFile> large_;
   std::span<const std::byte> bytes_;
@@ -136,6 +151,9 @@ class EncodedStream final : public ValueStream {
     view.codebook = part(Part::kCodebook);
     if (const std::span<const std::byte> scale = part(Part::kTensorScale); !scale.empty())
       std::memcpy(&view.tensor_scale, scale.data(), sizeof view.tensor_scale);
+    check_encoded(tensor, [&](Part which, const CrumbFile::Sink& sink) {
+      return std::ranges::find(parts_, which, &PartBytes::part)->read_slices(sink);
+    }).take(quote_text(file.path().string()));
     return view;
   }
 

@@ -10,7 +10,8 @@
 
 namespace crumb {
 
-/// Opens a tensor's values, row-major. Checksums are checked here, before any value is given. Large parts that
+/// Opens a tensor's values, row-major. Checksums and contents (check_encoded()) are checked here, before any value is
+/// given. Large parts that
 /// are compressed are decompressed into a nameless file in `scratch`, a folder that can be written to; it is
 /// gone when the stream is, or the process. Throws Error on damaged bytes and for dtypes without float values.
 /// The file must outlive the stream.

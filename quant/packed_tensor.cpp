@@ -15,12 +15,14 @@ Result<LoadedTensor> LoadedTensor::load(const CrumbFile& file, const PackedTenso
   if (!layout.ok()) return layout.failure();
   view.layout = layout.value();
   loaded.parts_.reserve(kPartNames.size());
+  std::array<std::span<const std::byte>, kPartNames.size()> part_bytes;
   for (size_t i = 0; i < kPartNames.size(); ++i) {
     const auto part = static_cast<Part>(i);
     if (!tensor.part(part)) continue;
     Result<BlobBytes> bytes = file.load(*tensor.part(part), part_text(tensor, part));
     if (!bytes.ok()) return bytes.failure();
     const std::span<const std::byte> span = loaded.parts_.emplace_back(std::move(bytes.value())).bytes();
+    part_bytes[i] = span;
     switch (part) {
       case Part::kData: break;
       case Part::kCodes: view.codes = span; break;
@@ -30,11 +32,14 @@ Result<LoadedTensor> LoadedTensor::load(const CrumbFile& file, const PackedTenso
       case Part::kTensorScale: std::memcpy(&view.tensor_scale, span.data(), sizeof view.tensor_scale); break;
     }
   }
+  const Status sound = check_encoded(tensor, [&](Part part, const CrumbFile::Sink& sink) {
+    return sink(part_bytes[static_cast<size_t>(part)]);
+  });
+  if (!sound.ok()) return sound.failure();
   return loaded;
 }
 
 Result<QuantizedTensor> copy_encoded(const CrumbFile& file, const PackedTensor& packed) {
-  if (Status sound = check_encoded(file, packed); !sound.ok()) return sound.failure();
   const Result<LoadedTensor> loaded = LoadedTensor::load(file, packed);
   if (!loaded.ok()) return loaded.failure();
   const QuantizedView& view = loaded.value().view();

@@ -14,11 +14,11 @@
 
 namespace crumb {
 
-/// An encoded tensor of a packed file: its bytes (mapped or decompressed, checksums checked) and the view of
-/// them. Spans point into the CrumbFile, which must outlive it.
+/// An encoded tensor of a packed file: its bytes (mapped or decompressed; checksums and contents checked, as
+/// check_encoded() does) and the view of them. Spans point into the CrumbFile, which must outlive it.
 class LoadedTensor {
  public:
-  /// Fails on damaged bytes, naming tensor and part. Precondition: tensor.encoding; tensor belongs to file.
+  /// Fails on damaged bytes and on values that a packed file must not hold, naming tensor and part. Precondition: tensor.encoding; tensor belongs to file.
   static Result<LoadedTensor> load(const CrumbFile& file, const PackedTensor& tensor);
 
   const QuantizedView& view() const { return view_; }
@@ -28,7 +28,7 @@ class LoadedTensor {
   QuantizedView view_;
 };
 
-/// The tensor in memory of its own, its contents checked as check_encoded() does. Preconditions as load().
+/// The tensor in memory of its own. Fails as load() does; preconditions as there.
 Result<QuantizedTensor> copy_encoded(const CrumbFile& file, const PackedTensor& tensor);
 
 /// What a plan needs to know of a tensor that will be encoded.

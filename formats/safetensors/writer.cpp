@@ -45,9 +45,11 @@ std::string safetensors_header(const std::vector<TensorDescription>& tensors,
       text += (text.back() == '{' ? "" : ",") + json_string(key) + ":" + json_string(value);
     text += '}';
   }
-  std::set<std::string_view> names = {"__metadata__"};
+  std::set<std::string_view> names;
   std::uint64_t offset = 0;
   for (const TensorDescription& tensor : tensors) {
+    if (tensor.name == "__metadata__")
+      throw Error("tensor '__metadata__' cannot be written: safetensors keeps that name for its metadata");
     if (!names.insert(tensor.name).second)
       throw Error("tensor " + quote_text(tensor.name) + " cannot be written: the name is taken");
     separate();
