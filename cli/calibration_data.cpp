@@ -5,6 +5,7 @@
 
 #include "cli/array_files.h"
 #include "cli/run_graph.h"
+#include "formats/io/counted.h"
 #include "formats/io/interrupt.h"
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
@@ -52,8 +53,8 @@ CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::stri
     const auto [given, path] = split_wish(graph, wish);
     if (given.empty() && graph.inputs.size() != 1) {
       throw usage_error("--data " + quote_text(wish) + ": the graph has " +
-                        std::to_string(graph.inputs.size()) +
-                        " inputs, expected NAME=FILE.npy for each, as in --data " +
+                        count_text(graph.inputs.size(), "input") +
+                        ", expected NAME=FILE.npy for each, as in --data " +
                         (graph.inputs.empty() ? "x" : graph.inputs[0]) + "=x.npy");
     }
     const std::string& name = given.empty() ? graph.inputs[0] : given;
@@ -69,7 +70,7 @@ CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::stri
     }
     if (!files_.empty() && files_.front().size() != found->second.size()) {
       throw usage_error("--data gives input " + quote_text(graph.inputs[0]) + " " +
-                        std::to_string(files_.front().size()) + " files and " + quote_text(input) + " " +
+                        count_text(files_.front().size(), "file") + " and " + quote_text(input) + " " +
                         std::to_string(found->second.size()) + "; expected as many of each");
     }
     files_.push_back(std::move(found->second));

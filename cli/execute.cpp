@@ -14,6 +14,7 @@
 #include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "cli/verify_accumulator.h"
+#include "formats/io/counted.h"
 #include "formats/io/mapped_file.h"
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
@@ -72,7 +73,7 @@ std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::strin
   }
   if (next < unnamed.size()) {
     throw usage_error("--input " + quote_text(unnamed[next]) + ": the graph takes " +
-                      std::to_string(graph.inputs.size()) + " inputs, and all are given");
+                      count_text(graph.inputs.size(), "input") + ", and all are given");
   }
   return inputs;
 }
@@ -193,8 +194,8 @@ void run_verb(const Options& options) {
   const std::vector<Tensor>& inputs = loaded.inputs;
   if (!options.output.empty() && (graph.outputs.size() != 1 || options.all_tensors)) {
     throw usage_error(options.all_tensors ? "--all-tensors writes many files: give --output-dir FOLDER"
-                                          : "the graph has " + std::to_string(graph.outputs.size()) +
-                                                " outputs: give --output-dir FOLDER");
+                                          : "the graph has " + count_text(graph.outputs.size(), "output") +
+                                                ": give --output-dir FOLDER");
   }
   BatchPlan plan = plan_batch(graph, inputs);
   if (loaded.simulation && !plan.whole()) plan = plan_batch(graph, inputs, even_piece(plan.total));

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "formats/dtype.h"
+#include "formats/io/counted.h"
 #include "formats/number/packing.h"
 #include "formats/number/scale_format.h"
 #include "quant/loops/loops.h"
@@ -33,7 +34,7 @@ void store_scales(const QuantSpec& spec, const CodeGrid& grid, std::span<const f
     const bool good = std::isfinite(scale) && scale >= 0;
     const std::uint32_t pattern = good ? encode_scale(spec.scale, scale).pattern : 0;
     if (!good || decode_scale(spec.scale, pattern) != scale) {
-      refuse(spec, "that of block " + std::to_string(block) + " is " + std::to_string(scale) +
+      refuse(spec, "that of block " + std::to_string(block) + " is " + number_text(scale) +
                        ", expected one that " + std::string(scale_format_row(spec.scale).name) + " holds");
     }
     // What e8m0 cannot say, the smallest scale with zero codes says as well.
@@ -53,7 +54,7 @@ void store_zeros(const QuantSpec& spec, std::span<const float> zeros, QuantizedT
          zero <= static_cast<float>(spec.number->greatest_code(spec.range)));
     if (!std::isfinite(zero) || !whole ||
         (spec.zero == ZeroPoint::kFloat && decode_scale(format, encode_float(format, zero)) != zero)) {
-      refuse(spec, "the zero point of block " + std::to_string(block) + " is " + std::to_string(zero) +
+      refuse(spec, "the zero point of block " + std::to_string(block) + " is " + number_text(zero) +
                        ", which its format does not hold");
     }
     if (spec.zero == ZeroPoint::kInteger) {
@@ -74,12 +75,12 @@ void check(const QuantSpec& spec, std::span<const float> values, std::span<const
   if (const auto misfit = spec.misfit(shape)) refuse(spec, *misfit + "; choose another size or add ':pad'");
   const auto count = [&](const char* what, std::size_t found, std::uint64_t expected) {
     if (found == expected) return;
-    refuse(spec, std::to_string(found) + " " + what + " given for shape " + shape_text(shape) +
-                     ", expected " + std::to_string(expected));
+    refuse(spec, count_text(found, what) + " given for shape " + shape_text(shape) + ", expected " +
+                     std::to_string(expected));
   };
-  count("values", values.size(), layout.matrix.size());
-  count("scales", given.scales.size(), layout.blocks());
-  count("zero points", given.zeros.size(), spec.zero == ZeroPoint::kNone ? 0 : layout.blocks());
+  count("value", values.size(), layout.matrix.size());
+  count("scale", given.scales.size(), layout.blocks());
+  count("zero point", given.zeros.size(), spec.zero == ZeroPoint::kNone ? 0 : layout.blocks());
 }
 
 }  // namespace

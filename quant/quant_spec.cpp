@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "formats/dtype.h"
+#include "formats/io/counted.h"
 #include "formats/text/nearest_name.h"
 
 namespace crumb {
@@ -263,13 +264,6 @@ class SpecParser {
   bool scale_seen_ = false;
 };
 
-/// The shortest decimal that reads back as the same number.
-std::string number_text(double value) {
-  char buffer[64];
-  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
-  return std::string(buffer, error == std::errc() ? end : buffer);
-}
-
 constexpr Scheme kSchemes[] = {
     {"W8A16", "int8:channel", "8-bit integers, one scale per output channel"},
     {"W4A16", "int4:group=128", "4-bit integers in groups of 128"},
@@ -373,7 +367,8 @@ std::string spec_grammar() {
          "\n"
          "  search  how a scale is found: " +
          joined(kSearchNames) +
-         " (percentile=P; ema: activations only)\n"
+         "; P of 100 magnitudes are\n"
+         "          within the range, ema is for activations only\n"
          "  range   which codes of integers are used: " +
          joined(kRangeNames) +
          "\n"

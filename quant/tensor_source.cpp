@@ -68,7 +68,9 @@ TensorSource TensorSource::open(const std::filesystem::path& path, const std::st
     std::ranges::sort(source.tensors_, {}, &SourceTensor::name);
     return source;
   }
-  source.checkpoint_ = Checkpoint::open(path, {.refuse_quantized = false, .key = key}).take();
+  source.checkpoint_ =
+      Checkpoint::open(path, {.refuse_quantized = false, .key = key, .also = "a packed file (.crumb)"})
+          .take();
   for (const TensorEntry& tensor : source.checkpoint_->tensors()) {
     source.tensors_.push_back({tensor.name, tensor.dtype, tensor.shape, "", tensor.bytes});
   }

@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 
+#include "formats/io/counted.h"
+
 namespace crumb::exporting {
 
 const Node* Subject::producer(const std::string& value) const {
@@ -65,11 +67,8 @@ std::vector<std::int64_t> filled_up(std::vector<std::int64_t> shape, std::size_t
 }
 
 std::string number_text(double value) {
-  std::array<char, 32> text;
-  const auto end = value == static_cast<float>(value)
-                       ? std::to_chars(text.data(), text.data() + text.size(), static_cast<float>(value))
-                       : std::to_chars(text.data(), text.data() + text.size(), value);
-  return {text.data(), end.ptr};
+  const auto narrow = static_cast<float>(value);
+  return value == narrow ? crumb::number_text(narrow) : crumb::number_text(value);
 }
 
 void give_constant(Graph& graph, Node& node, std::size_t i, Tensor tensor) {

@@ -47,6 +47,8 @@ struct CheckpointOptions {
   bool refuse_quantized = true;
   /// Which entry of a PyTorch file is the model (formats/torch_pickle/torch_pickle.h). Refused for others.
   std::string key = {};
+  /// What the caller takes besides checkpoints, for messages: "a packed file (.crumb)".
+  std::string also = {};
 };
 
 /// Move-only; reading is thread-safe. The bytes of model files live as long as it (also across a move).

@@ -54,7 +54,13 @@ std::string lower_extension(const std::filesystem::path& path) {
   return extension;
 }
 
-Result<FileListing> list_tensors(const MappedFile& file, const std::string& key) {
+std::string expected_inputs(std::string_view also) {
+  std::string text = "expected a Hugging Face folder, " + std::string(kTensorFiles);
+  text += also.empty() ? ", or a safetensors or PyTorch index" : ", a safetensors or PyTorch index, or ";
+  return text.append(also);
+}
+
+Result<FileListing> list_tensors(const MappedFile& file, const std::string& key, std::string_view also) {
   const std::span<const std::byte> bytes = file.bytes();
   const std::string subject = quote_text(file.path().native());
   const auto failed = [&](const Failure& failure) { return Failure{subject + ": " + failure.message}; };
@@ -95,8 +101,7 @@ Result<FileListing> list_tensors(const MappedFile& file, const std::string& key)
     case ModelFileKind::kJson:
     case ModelFileKind::kOther:
     case ModelFileKind::kUnknown:
-      return Failure{subject + " is " + detected.what + "; expected a Hugging Face folder, " +
-                     std::string(kTensorFiles)};
+      return Failure{subject + " is " + detected.what + "; " + expected_inputs(also)};
   }
   if (!listing.ok()) return failed(listing.failure());
   if (!key.empty() && detected.kind != ModelFileKind::kTorch)

@@ -19,11 +19,16 @@ struct FileListing {
 /// Tells the kind by the file's bytes (its extension only where they leave it open) and lists its tensors,
 /// every one of which lies inside the file or in a file that it names. `key` is TorchOptions::key; a Failure
 /// where it is given for another kind. A Failure begins with the file's path.
-Result<FileListing> list_tensors(const MappedFile& file, const std::string& key);
+/// `also` is what the caller takes besides, for messages (expected_inputs()).
+Result<FileListing> list_tensors(const MappedFile& file, const std::string& key, std::string_view also);
 
 /// What list_tensors can read, for messages.
 inline constexpr std::string_view kTensorFiles =
     "a .safetensors file, a PyTorch file (.pt, .pth, .bin), .npy, .npz or .onnx";
+
+/// "expected a Hugging Face folder, ...": every input that a checkpoint may be, and what the caller takes besides, where
+/// that is not empty ("a packed file (.crumb)").
+std::string expected_inputs(std::string_view also);
 
 /// ".PT" -> ".pt".
 std::string lower_extension(const std::filesystem::path& path);

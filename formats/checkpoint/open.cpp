@@ -27,11 +27,6 @@ constexpr const char* kIndexEnd = ".index.json";
 constexpr std::array<const char*, 4> kNoModels = {"training_args.bin", "optimizer.bin", "optimizer.pt",
                                                   "scheduler.pt"};
 
-std::string expected() {
-  return "expected a Hugging Face folder, " + std::string(kTensorFiles) +
-         ", or a safetensors or PyTorch index";
-}
-
 /// Whether a name says that the file is one of several: "model-00001-of-00003.safetensors".
 bool is_shard_name(const std::string& name) {
   const std::size_t of = name.rfind("-of-");
@@ -59,6 +54,7 @@ class CheckpointOpener {
   Result<Checkpoint> open(const CheckpointOptions& options) {
     std::error_code ignored;
     key_ = options.key;
+    also_ = options.also;
     const Status opened = fs::is_directory(path_, ignored) ? open_folder(path_) : open_file();
     if (!opened.ok()) return opened.failure();
     sort_inputs();
@@ -74,7 +70,7 @@ class CheckpointOpener {
  private:
   Status open_file() {
     Result<MappedFile> file = MappedFile::open(path_);
-    if (!file.ok()) return Failure{file.failure().message + "; " + expected()};
+    if (!file.ok()) return Failure{file.failure().message + "; " + expected_inputs(also_)};
     const std::span<const std::byte> bytes = file.value().bytes();
     const DetectedFile detected =
         detect_model_file(bytes.first(std::min<std::size_t>(bytes.size(), 64)), lower_extension(path_));
@@ -96,7 +92,7 @@ class CheckpointOpener {
   }
 
   /// The tensor file or index that a folder's model lies in.
-  static Result<fs::path> find_model(const fs::path& folder) {
+  Result<fs::path> find_model(const fs::path& folder) {
     std::vector<std::string> found, safetensors, others;
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
@@ -125,7 +121,8 @@ class CheckpointOpener {
     const std::string subject = "the folder " + quote_text(folder.native());
     if (several.empty())
       return Failure{subject + " holds no tensor files; found " +
-                     (found.empty() ? std::string("nothing") : list_text(found)) + "; " + expected()};
+                     (found.empty() ? std::string("nothing") : list_text(found)) + "; " +
+                     expected_inputs(also_)};
     if (several.size() == 1)
       return Failure{subject + " holds one shard of a model, " + quote_text(several.front()) +
                      ", and no index; the other shards and model.safetensors.index.json are missing"};
@@ -151,7 +148,7 @@ class CheckpointOpener {
 
   /// Lists the tensors of one file, which is mapped for that only: they are read later, piece by piece.
   Status add_tensor_file(const MappedFile& file, std::string_view* kind) {
-    Result<FileListing> listed = list_tensors(file, key_);
+    Result<FileListing> listed = list_tensors(file, key_, also_);
     if (!listed.ok()) return listed.failure();
     if (kind != nullptr) *kind = listed.value().kind;
     const Result<std::size_t> own = add_input(file.path());
@@ -336,7 +333,7 @@ class CheckpointOpener {
   }
 
   fs::path path_;
-  std::string key_;
+  std::string key_, also_;
   Checkpoint checkpoint_;
   std::vector<fs::path> noted_;  ///< the inputs under the names by which they were found
   std::string index_name_;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "formats/io/counted.h"
 #include "formats/io/input_file.h"
 #include "formats/io/text.h"
 
@@ -76,7 +77,7 @@ Result<NumberTable> parse_number_table(std::string_view text) {
     if (!count.ok()) return Failure{place + count.failure().message};
     if (number == 1) table.columns = count.value();
     if (count.value() != table.columns) {
-      return Failure{place + "found " + std::to_string(count.value()) + " numbers, expected " +
+      return Failure{place + "found " + count_text(count.value(), "number") + ", expected " +
                      std::to_string(table.columns) + " as in line 1"};
     }
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "formats/checked_size.h"
+#include "formats/io/counted.h"
 #include "formats/io/mapped_file.h"
 #include "formats/io/output_file.h"
 #include "formats/io/text.h"
@@ -254,7 +255,8 @@ Result<NpyHeader> parse_npy_header(std::span<const std::byte> start, std::uint64
                                                            shape_text(header.shape) + " of " +
                                                            std::string(dtype_name(header.dtype)) + " takes")};
   if (header.data_bytes < held)
-    return Failure{byte_text(held - header.data_bytes) + " follow the array, expected the end of the file"};
+    return Failure{follow_text(held - header.data_bytes, "byte") +
+                   " the array, expected the end of the file"};
   return header;
 }
 

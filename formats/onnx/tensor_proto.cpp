@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "formats/io/counted.h"
 #include "formats/io/text.h"
 #include "formats/onnx/external_data.h"
 
@@ -122,7 +123,7 @@ Status check_varints(std::span<const std::byte> file, const OnnxTensor& tensor, 
                      std::uint64_t numbers) {
   if (run.size < numbers || (run.size + 9) / 10 > numbers)
     return misfit(tensor, "its data take " + byte_text(run.size) + ", which cannot be " +
-                              std::to_string(numbers) + " numbers");
+                              count_text(numbers, "number"));
   if (run.size > 0 && std::to_integer<unsigned>(file[run.begin + run.size - 1]) >= 128)
     return misfit(tensor, "its data end inside a number");
   return {};

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "formats/checked_size.h"
+#include "formats/io/counted.h"
 #include "formats/io/text.h"
 #include "formats/json/bounded_json.h"
 #include "formats/safetensors/safetensors.h"
@@ -92,8 +93,8 @@ class HeaderHandler : public nlohmann::json_sax<json> {
 
   bool end_array() override {
     if (where_ == Where::kOffsets && offsets_ != 2)
-      return refuse(subject() + ": 'data_offsets' holds " + std::to_string(offsets_) +
-                    " numbers, expected begin and end");
+      return refuse(subject() + ": 'data_offsets' holds " + count_text(offsets_, "number") +
+                    ", expected begin and end");
     where_ = Where::kTensor;
     return true;
   }

@@ -7,6 +7,7 @@
 
 #include "formats/checked_size.h"
 #include "formats/crumb_file/checksum.h"
+#include "formats/io/counted.h"
 #include "formats/io/text.h"
 #include "formats/zip/inflate.h"
 
@@ -291,8 +292,8 @@ Result<std::vector<ZipMember>> parse_zip(std::span<const std::byte> file) {
     entries.push_back(std::move(entry.value()));
   }
   if (!rest.empty())
-    return damaged(byte_text(rest.size()) + " follow the directory's " + std::to_string(directory.entries) +
-                   " members");
+    return damaged(follow_text(rest.size(), "byte") + " the directory's " +
+                   count_text(directory.entries, "member"));
   if (Status apart = refuse_overlaps(entries); !apart.ok()) return apart.failure();
 
   std::vector<ZipMember> members;
@@ -331,7 +332,7 @@ Result<std::vector<std::byte>> read_zip_member(std::span<const std::byte> file, 
       return damaged(member_text(member.name) + " decodes to " + byte_text(step.value().produced) +
                      " of the " + byte_text(member.size) + " it says");
     if (step.value().consumed != stored.size())
-      return damaged(byte_text(stored.size() - step.value().consumed) + " follow the compressed data of " +
+      return damaged(follow_text(stored.size() - step.value().consumed, "byte") + " the compressed data of " +
                      member_text(member.name));
     bytes.pop_back();
   }

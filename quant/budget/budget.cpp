@@ -6,6 +6,7 @@
 #include <set>
 
 #include "formats/crumb_file/writer.h"
+#include "formats/io/counted.h"
 #include "formats/io/text.h"
 #include "quant/budget/assignment.h"
 #include "quant/checkpoint_plan.h"
@@ -134,12 +135,6 @@ class Chooser {
     auto budget = std::max(least, static_cast<uint64_t>(most));
     while (bits_per_weight(budget, weights_) > wish) --budget;
     return assign(items, budget - fixed_bytes_).value();
-  }
-
-  static std::string number_text(double value) {
-    char text[40];
-    std::snprintf(text, sizeof text, "%.10g", value);
-    return text;
   }
 
   /// What a tensor takes in the file: its blobs, aligned, and its lines of the header.

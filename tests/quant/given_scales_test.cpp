@@ -65,7 +65,7 @@ TEST_CASE("given scales: what cannot be stored is refused") {
     CHECK_THROWS_WITH_AS(crumb::quantize_with_scales(spec, x, shape, {scales, zeros}),
                          doctest::Contains(word), crumb::Error);
   };
-  refused("int4:channel", {1}, "1 scales given");
+  refused("int4:channel", {1}, "1 scale given");
   refused("int4:channel", {1, -1}, "block 1");
   refused("int4:channel", {1, std::numeric_limits<float>::quiet_NaN()}, "block 1");
   refused("int4:channel:scale=e8m0", {1, 3}, "e8m0");

@@ -7,16 +7,11 @@
 #include <numeric>
 #include <set>
 
+#include "formats/io/counted.h"
 #include "formats/io/text.h"
 
 namespace crumb::graph {
 namespace {
-
-std::string text_of_number(double number) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.9g", number);
-  return text.data();
-}
 
 constexpr double kOffGrid = 1e-2;   // of a step
 constexpr double kRounding = 1e-6;  // relative: float32 inputs over double scales
@@ -91,8 +86,8 @@ std::vector<std::int64_t> SimulatedLayer::input_codes(std::span<const double> va
     const double steps = value / input_step_, code = std::round(steps);
     const bool is_whole = std::fabs(steps - code) <= kOffGrid + kRounding * std::fabs(steps);
     if (!is_whole || code < static_cast<double>(range_.low) || code > static_cast<double>(range_.high)) {
-      throw Error("layer " + quote_text(name_) + " (" + op_ + "): an input is " + text_of_number(value) +
-                  ", " + text_of_number(steps) + " steps of " + text_of_number(input_step_) +
+      throw Error("layer " + quote_text(name_) + " (" + op_ + "): an input is " + number_text(value) + ", " +
+                  number_text(steps) + " steps of " + number_text(input_step_) +
                   ", expected a whole number of them from " + std::to_string(range_.low) + " to " +
                   std::to_string(range_.high));
     }

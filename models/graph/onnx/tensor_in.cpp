@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "formats/checked_size.h"
+#include "formats/io/counted.h"
 #include "formats/io/input_file.h"
 #include "formats/io/text.h"
 
@@ -22,7 +23,7 @@ std::vector<std::byte> bytes_of(const onnx::TensorProto& proto, const Numbers& n
                                 std::uint64_t needed, const char* field) {
   const auto found = static_cast<std::uint64_t>(numbers.size());
   if (checked::multiply(found, each) != needed) {
-    throw Error(who(proto) + field + " holds " + std::to_string(found) + " numbers, expected " +
+    throw Error(who(proto) + field + " holds " + count_text(found, "number") + ", expected " +
                 std::to_string(needed / each));
   }
   std::vector<std::byte> bytes(needed);

@@ -40,7 +40,7 @@ TEST_CASE("number table: rows of numbers") {
 TEST_CASE("number table: what is wrong is named with its line") {
   CHECK(says(refusal(""), {"no number"}));
   CHECK(says(refusal("\n\n"), {"no number"}));
-  CHECK(says(refusal("1,2\n3"), {"line 2", "1 numbers", "expected 2"}));
+  CHECK(says(refusal("1,2\n3"), {"line 2", "1 number,", "expected 2"}));
   CHECK(says(refusal("1,2\n\n3,4"), {"line 2", "expected a number", "''"}));
   for (const char* bad : {"1,x", "1,", ",1", "1, 2", "nan", "inf", "1e999", "0x1", "1,2,", "--1"}) {
     CHECK(says(refusal(bad), {"line 1", "expected a number"}));

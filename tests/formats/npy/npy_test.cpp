@@ -143,7 +143,7 @@ TEST_CASE("bad files are refused with a reason") {
   CHECK(says(dict("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 23),
              "1 byte missing of the 24 bytes"));
   CHECK(says(dict("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 25),
-             "1 byte follow the array"));
+             "1 byte follows the array"));
   CHECK(
       says(dict("{'descr': '|O', 'fortran_order': False, 'shape': (2,), }", 16), "('|O') is not supported"));
   CHECK(says(dict("{'descr': '<f16', 'fortran_order': False, 'shape': (2,), }", 32),

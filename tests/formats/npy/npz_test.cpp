@@ -210,7 +210,7 @@ TEST_CASE("damaged arrays are refused with the member's name") {
   const std::string good = good_npy();
   for (const auto make : {plain_member, deflated_member}) {
     CHECK(why(make("x.npy", good)) == "no failure");
-    CHECK(says(why(make("x.npy", good + "!")), "'x.npy': 1 byte follow the array"));
+    CHECK(says(why(make("x.npy", good + "!")), "'x.npy': 1 byte follows the array"));
     CHECK(says(why(make("x.npy", good.substr(0, good.size() - 1))), "1 byte missing"));
     CHECK(says(why(make("x.npy", good.substr(0, 20))), "missing of the header"));
     CHECK(says(why(make("x.npy", good.substr(0, 11))), "missing of the header"));
@@ -229,7 +229,7 @@ TEST_CASE("damaged arrays are refused with the member's name") {
   CHECK(says(why(damaged), "'x.npy': the compressed data is damaged"));
   ZipSample larger = deflated_member("x.npy", good);
   ++larger.size;
-  CHECK(says(why(larger), "1 byte follow the array"));
+  CHECK(says(why(larger), "1 byte follows the array"));
   CHECK(says(why("PK\3\4 and nothing"), "no end record"));
 }
 

@@ -177,7 +177,7 @@ TEST_CASE("data that do not fit are refused by name") {
   CHECK(says(one(10, {6}, bytes(4, raw(kSix))), {"float_data", "raw_data or int32_data"}));
   CHECK(says(one(1, {6}, bytes(4, raw(kSix)) + bytes(9, raw(kSix))), {"twice", "raw_data", "float_data"}));
   CHECK(says(one(7, {4}, bytes(7, packed({1, 2, 3}))), {"3 bytes", "4 numbers"}));
-  CHECK(says(one(7, {1}, bytes(7, packed({-1, 2}))), {"11 bytes", "1 numbers"}));
+  CHECK(says(one(7, {1}, bytes(7, packed({-1, 2}))), {"11 bytes", "1 number"}));
   CHECK(says(one(7, {0}, bytes(7, packed({1}))), {"0 numbers"}));
   CHECK(says(one(7, {2}, bytes(7, "\1\xff")), {"end inside a number"}));
   CHECK(says(one(1, {2}, fixed32(4, 1) + fixed32(4, 2)), {"'w'", "2 pieces", "one packed run"}));

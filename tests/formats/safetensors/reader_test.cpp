@@ -56,7 +56,7 @@ TEST_CASE("every rule of the format is kept, and the refusal says what and where
              {"'t'", "[0, 20]", "hold 20 bytes", "F32 [2, 3] takes 24"}));
   CHECK(says(one(R"({"dtype":"F33","shape":[2,3],"data_offsets":[0,24]})"), {"'t'", "unknown dtype 'F33'"}));
   CHECK(says(one(R"({"dtype":"F32","shape":[2,3]})"), {"'t'", "'data_offsets' is missing"}));
-  CHECK(says(one(R"({"dtype":"F32","shape":[2,3],"data_offsets":[0]})"), {"'t'", "holds 1 numbers"}));
+  CHECK(says(one(R"({"dtype":"F32","shape":[2,3],"data_offsets":[0]})"), {"'t'", "holds 1 number,"}));
   CHECK(says(one(R"({"dtype":"F32","shape":[2,3],"data_offsets":[0,24,24]})"), {"'t'", "more than two"}));
   CHECK(
       says(one(R"({"dtype":"F32","shape":[2,3],"data_offsets":[24,0]})"), {"'t'", "end before they begin"}));

@@ -64,7 +64,7 @@ def test_broken_tensors_are_named(refused):
         return model([add], initializers=[b])
 
     assert "raw_data holds 4 bytes, expected 8" in refused(with_tensor(raw_data=b"1234"))
-    assert "float_data holds 1 numbers, expected 2" in refused(with_tensor(float_data=[1.0]))
+    assert "float_data holds 1 number, expected 2" in refused(with_tensor(float_data=[1.0]))
     assert "more than 2^63 elements" in refused(with_tensor(dims=[1 << 40, 1 << 40]))
     assert "take more than 2^64 bits" in refused(with_tensor(dims=[1 << 62]))
     assert "holds the size -3" in refused(with_tensor(dims=[-3]))
