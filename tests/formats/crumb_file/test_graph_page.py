@@ -184,7 +184,7 @@ def test_a_kept_tensor_has_its_own_type(crumb, tmp_path, dtype):
     path = tmp_path / "net.crumb"
     content = packed(model, [tensor("w", (3, 16), "int4", block=(1, 16)), kept("b", [3]), kept("k", [8], dtype)])
     path.write_bytes(content)
-    if dtype.startswith("F6"):
+    if dtype.startswith("F6_"):
         crumb("verify", path, status=1)
         with pytest.raises(ValueError, match="type"):
             crumb_graph_reader.read(path)
