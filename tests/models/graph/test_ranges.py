@@ -1,7 +1,7 @@
 """The ranges that `verify --accumulator` claims hold, for every operator that it claims one for.
 
 Thousands of networks quantizer -> operator -> dense layer (range_networks.py) run on random and extreme inputs in
-onnxruntime; every sum lies in what is claimed, or the range is unknown. So
+onnxruntime and in qonnx (its own operators); every sum lies in what is claimed, or the range is unknown. So
 that this proves something: of every operator most networks are known, and inputs reach both ends of what is claimed.
 """
 
@@ -22,6 +22,8 @@ NETWORKS = 100  # in one file
 OPSETS = [10, 11, 12, 13, 17, 18, 21]
 RUNS = ["random", "mixed", "mixed", *["flat"] * 7]
 OFF_GRID = 0.05  # of a step: averages in float32
+PASSES = ["fold-batch-norm", "gemm-to-matmul", "matmul-to-gemm", "remove-identities", "fold-transposes",
+          "channels-last", "opset-13", "opset-17", "opset-21", "plain-constants", "tidy"]  # fmt: skip
 
 
 def draw(seed, form, rows=None):
@@ -77,6 +79,15 @@ class Runtime:
         for session, outputs in self.sessions:
             made.update(zip(outputs, session.run(outputs, {"x": x}), strict=True))
         return made
+
+
+def of_qonnx(model, outputs):
+    wrapper = pytest.importorskip("qonnx.core.modelwrapper").ModelWrapper
+    execute = pytest.importorskip("qonnx.core.onnx_exec").execute_onnx
+    from qonnx.transformation.infer_shapes import InferShapes
+
+    wrapped = wrapper(only_outputs(model, outputs)).transform(InferShapes())
+    return lambda x: execute(wrapped, {"x": x})
 
 
 class Tally:
@@ -139,3 +150,30 @@ def test_onnxruntime_keeps_within_what_is_claimed(crumb, tmp_path):
         tally.check(b, claims_of(crumb, path), [runtime.run(b.sample(kind)) for kind in RUNS])
     tally.judge([row for row, (_, forms, _) in MAKERS.items() if {"qcdq", "raw"} & set(forms) and row[1] != "Scatter"])
     assert left_out < made / 10
+
+
+def test_qonnx_keeps_within_what_is_claimed(crumb, tmp_path):
+    tally = Tally()
+    windows = {"Im2Col", "MaxPoolNHWC"}  # qonnx wants shapes that its inference does not give
+    rows = [row for row in MAKERS if row[0] == GENERAL and row[1] not in windows]
+    for seed in range(100 if SLOW else 1):
+        b = draw(2000 + seed, "qonnx", rows)
+        path = tmp_path / "m.onnx"
+        onnx.save(b.model(), path)
+        run = of_qonnx(b.model(), list(b.heads.values()))
+        tally.check(b, claims_of(crumb, path), [run(b.sample(kind)) for kind in ("random", "mixed", "flat", "flat")])
+    tally.judge(rows)
+
+
+def test_no_pass_makes_a_false_claim(crumb, tmp_path):
+    for seed in range(50 if SLOW else 1):
+        b = draw(3000 + seed, "qcdq")
+        path, after = tmp_path / "m.onnx", tmp_path / "after.onnx"
+        onnx.save(b.model(), path)
+        runtime = Runtime(b.model(), list(b.heads.values()))
+        runs = [runtime.run(b.sample(kind)) for kind in RUNS[:5]]
+        for name in PASSES:
+            if crumb("passes", path, "-o", after, name, status=None).returncode != 0:
+                assert name.startswith("opset"), name  # a set that cannot say an attribute
+                continue
+            Tally().check(b, claims_of(crumb, after), runs)
