@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
-#include <set>
 
 #include "formats/io/counted.h"
 #include "formats/io/text.h"
@@ -22,18 +21,9 @@ SimulatedRegister outer_of(const SimulatedRegister& inner, std::size_t length, s
   return {std::min(bits, kMostAccumulatorBits), inner.mode()};
 }
 
-/// Multiplications of values that are computed, or by operators whose sums are not these.
-bool multiplies_otherwise(const Node& node) {
-  constexpr std::array kOthers = {
-      "MatMul",      "Gemm",   "Conv", "ConvTranspose", "MatMulInteger", "ConvInteger", "QLinearMatMul",
-      "QLinearConv", "Einsum", "LSTM", "GRU",           "RNN",           "Attention",   "DeformConv"};
-  return node.domain == kOnnxDomain && std::ranges::find(kOthers, node.op) != kOthers.end();
-}
-
 }  // namespace
 
-SimulatedLayer::SimulatedLayer(const ProductLayer& layer, std::size_t tile, bool bias_inside,
-                               const SimulatedRegister& inner)
+SimulatedLayer::SimulatedLayer(const ProductLayer& layer, std::size_t tile, const SimulatedRegister& inner)
     : name_(layer.name),
       op_(layer.op),
       kind_(layer.kind),
@@ -44,11 +34,11 @@ SimulatedLayer::SimulatedLayer(const ProductLayer& layer, std::size_t tile, bool
       groups_(static_cast<std::size_t>(layer.groups)),
       channels_(layer.channels),
       length_(layer.length),
+      bias_(layer.bias_codes),
       range_(layer.input_range.value()),
       input_step_(layer.input_scale.value() * layer.input_unit),
       inner_(inner),
       outer_(outer_of(inner, layer.length, tile)) {
-  if (bias_inside) bias_ = layer.bias_codes;
   for (const double scale : layer.scale) result_scale_.push_back(scale * layer.unit * input_step_);
   order_terms(layer, tile);
 }
@@ -153,13 +143,18 @@ std::string SimulatedLayer::text_of_overflow() const {
          std::to_string(report_.results) + " sums overflow)";
 }
 
-std::string why_not_simulated(const ProductLayer& layer, bool bias_inside) {
-  if (!layer.weight_failure.empty()) return layer.weight_failure;
-  if (!layer.input_range) return layer.input_failure;
+std::string why_not_simulated(const ProductLayer& layer) {
+  if (!layer.failure().empty()) return layer.failure();
+  const Terms terms = layer.rule ? layer.rule->terms : Terms::kMatrix;
+  if (terms == Terms::kGates || terms == Terms::kHeads || terms == Terms::kSquares)
+    return "the node computes more than this product, in one piece";
+  if (!layer.has_codes()) return "both of its operands are computed";
+  if (terms == Terms::kEquation || (layer.rule && layer.rule->integers))
+    return "products of this operator run as they are";
   if (!layer.one_scale) return "its rows have several scales, each with a sum of its own";
   if (!layer.input_scale || !(*layer.input_scale > 0) || !std::isfinite(*layer.input_scale))
     return "the scale of its input " + quote_text(layer.input) + " is no constant";
-  const auto sums = layer.worst_sums(*layer.input_range, 0, bias_inside);
+  const auto sums = layer.worst_sums(0);
   const bool fits = sums && std::ranges::all_of(*sums, [](const ChannelSums& channel) {
                       return std::ranges::all_of(channel, [](const WorstSums& sum) {
                         return sum.max <= kMostSimulatedSum && sum.min >= -kMostSimulatedSum;
@@ -173,29 +168,23 @@ AccumulatorSimulation simulate_accumulators(const Graph& graph, int bits, Overfl
   const SimulatedRegister inner(bits, mode);
   const ProductLayers layers(graph, ranges);
   AccumulatorSimulation simulation;
-  std::set<std::string> seen;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const Node& node = layers.node(i);
-    seen.insert(node.outputs[0]);
     const ProductLayer layer = layers.layer(i);
+    if (layer.is_float && !layers.has_constant_weight(i)) continue;  // squares of floats
     const std::optional<Certificate> certificate = certificate_of(node).take(text_of(node));
-    const bool inside =
-        layer.bias == BiasPlace::kInside && (!certificate || certificate->bias == BiasPlace::kInside);
-    std::string reason = why_not_simulated(layer, inside);
+    std::string reason = why_not_simulated(layer);
+    const std::string op = layer.operands.empty() ? layer.op : layer.op + " " + layer.operands;
     if (constrained_only && !(certificate && certificate->constrained) && reason.empty())
       reason = certificate ? "training did not constrain it" : "it has no certificate";
     if (!reason.empty()) {
-      simulation.skipped.push_back({layer.name, layer.op, std::move(reason)});
+      simulation.skipped.push_back({layer.name, op, std::move(reason)});
       continue;
     }
-    simulation.products.push_back({.output = node.outputs[0],
-                                   .bias_sum = inside ? layer.bias_sum : "",
-                                   .layer = std::make_shared<SimulatedLayer>(
-                                       layer, certificate ? certificate->tile : 0, inside, inner)});
-  }
-  for (const Node& node : graph.nodes) {
-    if (!multiplies_otherwise(node) || (node.has_output(0) && seen.contains(node.outputs[0]))) continue;
-    simulation.skipped.push_back({node.name, node.op, "it has no constant weights that are quantized"});
+    simulation.products.push_back(
+        {.output = node.outputs[0],
+         .bias_sum = layer.bias_sum,
+         .layer = std::make_shared<SimulatedLayer>(layer, certificate ? certificate->tile : 0, inner)});
   }
   if (simulation.products.empty()) {
     std::string text = "no layer's accumulator can be simulated";

@@ -48,8 +48,7 @@ class SimulatedLayer {
  public:
   /// Codes, an input range and scale are there, one scale for each row, and worst sums within kMostSimulatedSum:
   /// why_not_simulated() is empty.
-  SimulatedLayer(const ProductLayer& layer, std::size_t tile, bool bias_inside,
-                 const SimulatedRegister& inner);
+  SimulatedLayer(const ProductLayer& layer, std::size_t tile, const SimulatedRegister& inner);
 
   const std::string& name() const { return name_; }
   const std::string& op() const { return op_; }
@@ -132,9 +131,9 @@ struct AccumulatorSimulation {
 };
 
 /// Why a layer has no integer sums that could be simulated; "" where it has.
-std::string why_not_simulated(const ProductLayer& layer, bool bias_inside);
+std::string why_not_simulated(const ProductLayer& layer);
 
-/// Tiles, and whether a bias is inside, are the certificates'. `constrained_only`: the layers whose certificate says that
+/// Tiles are the certificates'; a bias is where the layer has it. `constrained_only`: the layers whose certificate says that
 /// training kept them within a width. Throws Error as ProductLayers does, and where no layer can be simulated; for bits
 /// outside of 2 to 63.
 AccumulatorSimulation simulate_accumulators(const Graph& graph, int bits, OverflowMode mode,
