@@ -16,7 +16,6 @@ namespace {
 
 /// The blobs of a plan in the order of the file, sizes filled in.
 std::vector<Blob*> plan_blobs(CrumbHeader& header, Codec codec) {
-  check_crumb_names(header).take();
   std::vector<Blob*> blobs;
   for (PackedTensor& tensor : header.tensors) {
     const auto sizes = part_sizes(tensor).take("tensor " + quote_text(tensor.name));
@@ -47,11 +46,16 @@ void check_header_size(uint64_t header, uint64_t file) {
               ": too many small tensors for one packed file");
 }
 
+CrumbHeader with_names_checked(CrumbHeader plan) {
+  check_crumb_names(plan).take();
+  return plan;
+}
+
 }  // namespace
 
 CrumbWriter::CrumbWriter(const std::filesystem::path& path, CrumbHeader plan, int zstd_level,
                          LeftOver left_over)
-    : header_(std::move(plan)), zstd_level_(zstd_level), file_(path, left_over) {
+    : header_(with_names_checked(std::move(plan))), zstd_level_(zstd_level), file_(path, left_over) {
   blobs_ = plan_blobs(header_, zstd_level > 0 ? Codec::kZstd : Codec::kNone);
   end_ = kCrumbPreamble + write_crumb_header(header_).size();
 }

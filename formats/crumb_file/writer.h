@@ -77,9 +77,9 @@ class CrumbWriter {
   OutputFile file_;
 };
 
-/// Where every blob of a plan lies and how long the file is, when nothing is compressed; with compression
-/// nothing is longer. Throws Error as CrumbWriter does, where sizes overflow, and where the header is too large for
-/// such a file: too many small tensors.
+/// Where every blob of a plan lies and how long the file is, when nothing is compressed; with compression nothing is
+/// longer. Names may repeat: a plan may weigh several encodings of a tensor. Throws Error where sizes overflow, where a
+/// shape is none that a packed file may have, and where the header is too large for such a file.
 uint64_t place_uncompressed(CrumbHeader& plan);
 
 /// What compressing at this level holds in memory, besides the part itself.

@@ -78,14 +78,9 @@ TEST_CASE("packed file: what a reader refuses, the writer refuses before it writ
     change(plan);
     std::string message;
     try {
-      place_uncompressed(plan);
+      CrumbWriter(path, plan);
     } catch (const Error& error) {
       message = error.what();
-    }
-    if (message.empty()) {
-      CHECK_NOTHROW(CrumbWriter(path, plan));
-    } else {
-      CHECK_THROWS_WITH_AS(CrumbWriter(path, plan), doctest::Contains(message.c_str()), Error);
     }
     CHECK(fs::is_empty(folder.path()));
     return message;
@@ -120,6 +115,10 @@ TEST_CASE("packed file: what a reader refuses, the writer refuses before it writ
     CHECK(says(paths({bad}), "its path"));
   }
   const uint64_t most = kMostElements;
+  // A plan that weighs encodings of one tensor names it several times.
+  CrumbHeader weighed = kept_plan({1, 1});
+  weighed.tensors[1].name = weighed.tensors[0].name;
+  CHECK(place_uncompressed(weighed) > 0);
   CHECK(shapes({0, most}) == "");
   CHECK(says(shapes({2, 0, most}), "2^58"));
   CHECK(says(shapes({0, most, most}), "2^58"));
