@@ -23,7 +23,7 @@ DataType type_of_operands(const RangeCall& call) {
 ValueType within_container(const RangeCall& call, ValueType made) {
   if (call.computes_in_float()) return made;
   const ElementType type = call.element_made();
-  const std::optional<Levels> levels = std::move(made.levels);
+  const std::optional<Levels> levels = made.levels;
   made.levels.reset();
   made.reach.reset();
   if (!is_integer(type)) return made;
@@ -86,7 +86,7 @@ std::optional<Levels> with_slope(const Levels& levels, double slope) {
 }
 
 ValueType of_levels(std::optional<Levels> levels) {
-  return {.type = type_of(levels), .levels = std::move(levels)};
+  return {.type = type_of(levels), .levels = levels};
 }
 
 }  // namespace
