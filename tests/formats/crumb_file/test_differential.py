@@ -142,11 +142,11 @@ def change_a_blob(rng, header):
             content[:4] = rng.choice([b"\x27\xb5\x2f\xfd", b"\x25\xb5\x2f\xfd", b"\x1e\xb5\x2f\xfd", b"\x28\xb5\x2f\xfc"])
         elif kind == 4:
             part["raw"] += rng.choice([-1, 1])
-        else:  # a frame with a window descriptor, which says 1 KiB to 2 TiB, and the content's size
+        else:  # a frame with a window descriptor, which says 1 MiB to 2 TiB, and the content's size
             head = bytes([0x80 if content[4] >> 6 == 2 else 0xC0 if content[4] >> 6 == 3 else 0x40])
             known = {0x80: 4, 0xC0: 8, 0x40: 2}[head[0]]
             if content[4] >> 6 in (1, 2, 3) and content[4] & 0x20 and content[4] & 7 == 0:
-                content = content[:4] + head + bytes([rng.choice([0, 80, 103, 104, 105, 112, 168])]) + content[5 : 5 + known] + content[5 + known :]
+                content = content[:4] + head + bytes([rng.choice([80, 103, 104, 105, 112, 168])]) + content[5 : 5 + known] + content[5 + known :]
     else:
         for _ in range(rng.choice([1, 1, 1, 4])):
             content[rng.randrange(len(content))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
