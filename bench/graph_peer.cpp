@@ -57,7 +57,8 @@ GraphPeer::GraphPeer(const std::string& python, const std::string& kind, const s
     return;
   }
   const std::string said = read_line();
-  if (said == "ready") {
+  if (said.starts_with("ready")) {
+    call_ = std::strtod(said.c_str() + 5, nullptr);
     output_ = cli::read_array(output);
   } else {
     absent_ = said.starts_with("absent ") ? said.substr(7) : "it ended before it was ready";

@@ -21,6 +21,9 @@ class GraphPeer {
 
   const std::string& absent() const { return absent_; }    ///< why there is no such executor; empty: there is
   const graph::Tensor& output() const { return output_; }  ///< the first, of the same inputs
+  double call() const {
+    return call_;
+  }  ///< seconds of a run that computes nothing, the best of some; 0: not known
 
   /// Seconds that so many runs take. Throws Error where the process has ended.
   double run(int times);
@@ -32,6 +35,7 @@ class GraphPeer {
   int to_ = -1, from_ = -1;
   std::string absent_;
   graph::Tensor output_;
+  double call_ = 0;
 };
 
 }  // namespace crumb::bench

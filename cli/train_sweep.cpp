@@ -8,8 +8,10 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "cli/open_engine.h"
+#include "cli/train_narrowed.h"
 #include "cli/train_run.h"
 #include "formats/io/interrupt.h"
 #include "formats/io/text.h"
@@ -36,10 +38,17 @@ SweepGrid accumulator_grid(const qat::TrainRequest& base, int seeds) {
                  .stands_for = {},
                  .is_wrapped = true,
                  .points = {}};
-  SweepPoint plain{.name = "qat", .series = "QAT, wraparound", .label = "", .request = base};
+  SweepPoint plain{
+      .name = "qat", .series = "QAT, wraparound", .label = "", .request = base, .widths = widths_text(base)};
   plain.request.recipe.accumulator.reset();
   for (int bits = kWidest; bits >= kNarrowest; --bits) plain.request.wrap_bits.push_back(bits);
   add_seeds(plain, seeds, grid.points);
+  const std::vector<SweepPoint> narrowed = narrowed_points(base);
+  for (const SweepPoint& point : narrowed) add_seeds(point, seeds, grid.points);
+  if (narrowed.empty()) {
+    grid.note = "no column of narrowed widths: that takes intM weights and integer activations, found " +
+                to_string(base.recipe.weights) + " and " + to_string(base.recipe.activations);
+  }
   using Method = AccumulatorGoal::Method;
   const std::pair<Method, const char*> methods[] = {{Method::kA2q, "A2Q"}, {Method::kA2qPlus, "A2Q+"}};
   for (const auto& [method, series] : methods) {
@@ -227,8 +236,15 @@ std::vector<Json> run_grid(const SweepGrid& grid, const std::filesystem::path& f
 
 std::vector<SweepValue> values_of(const SweepGrid& grid, const std::vector<Json>& reports) {
   std::vector<SweepValue> values;
+  bool has_narrowed = false;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const SweepPoint& point = grid.points[i];
+    if (!point.widths.empty() && !reports[i].contains("wrapped")) {
+      if (std::exchange(has_narrowed, true)) continue;
+      const std::vector<SweepValue> narrowed = narrowed_values(grid, reports, kWidest, kNarrowest);
+      values.insert(values.end(), narrowed.begin(), narrowed.end());
+      continue;
+    }
     SweepValue value{.series = point.series, .label = point.label, .x = point.x, .seed = point.request.seed};
     if (!reports[i].contains("wrapped")) {
       value.metric = reports[i].at("quantized").get<double>();

@@ -8,8 +8,6 @@
 namespace crumb::qat {
 namespace {
 
-constexpr std::int64_t kLargeTile = kSmallTile * kZoom;
-
 /// Where orientation `turn` (0 to 7) takes a tile's pixel from.
 std::size_t source_of(std::int64_t y, std::int64_t x, int turn) {
   if (turn & 4) std::swap(y, x);
@@ -38,7 +36,7 @@ void add_tile(const std::vector<float>& tile, int turn, Tiles& tiles) {
 
 }  // namespace
 
-Result<Tiles> read_tiles(const std::filesystem::path& path, bool turned) {
+Result<Tiles> read_tiles(const std::filesystem::path& path, bool turned, std::int64_t step) {
   const Result<NpyArray> read = read_npy(path);
   if (!read.ok()) return read.failure();
   const NpyArray& picture = read.value();
@@ -51,8 +49,8 @@ Result<Tiles> read_tiles(const std::filesystem::path& path, bool turned) {
              width = static_cast<std::int64_t>(picture.shape[1]);
   Tiles tiles;
   std::vector<float> tile(static_cast<std::size_t>(kLargeTile * kLargeTile));
-  for (std::int64_t top = 0; top + kLargeTile <= height; top += kLargeTile) {
-    for (std::int64_t left = 0; left + kLargeTile <= width; left += kLargeTile) {
+  for (std::int64_t top = 0; top + kLargeTile <= height; top += step) {
+    for (std::int64_t left = 0; left + kLargeTile <= width; left += step) {
       for (std::int64_t i = 0; i < kLargeTile * kLargeTile; ++i) {
         const std::int64_t pixel = (top + i / kLargeTile) * width + left + i % kLargeTile;
         const std::byte* rgb = &picture.data[static_cast<std::size_t>(pixel * 3)];

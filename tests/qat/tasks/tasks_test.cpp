@@ -186,6 +186,13 @@ TEST_CASE("photographs: tiles, their thirds and turns") {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   };
   CHECK(mean(plain.large) == doctest::Approx(mean(plain.small)).epsilon(1e-5));
+  const Tiles dense = read_tiles(folder.path() / "p.npy", false, 48).take();
+  CHECK(dense.count == 3);  // at 0, 48 and 96
+  const auto tile = [](const Tiles& tiles, std::ptrdiff_t i) {
+    return std::vector<float>(tiles.large.begin() + i * 96 * 96, tiles.large.begin() + (i + 1) * 96 * 96);
+  };
+  CHECK(tile(dense, 0) == tile(plain, 0));
+  CHECK(tile(dense, 2) == tile(plain, 1));
   const Tiles turned = read_tiles(folder.path() / "p.npy", true).take();
   CHECK(turned.count == 16);
   std::set<std::vector<float>> different;
