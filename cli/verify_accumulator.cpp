@@ -36,7 +36,9 @@ Json row_json(const AccumulatorRow& row) {
     json["worst_max"] = row.worst->max;
     json["worst_min"] = row.worst->min;
   }
-  if (!row.input) json["reason"] = row.input_failure;
+  if (!row.operands.empty()) json["operands"] = row.operands;
+  if (row.weight) json["weight"] = {row.weight->low, row.weight->high};
+  if (!row.reason.empty()) json["reason"] = row.reason;
   return json;
 }
 
@@ -44,22 +46,28 @@ void print_report(const AccumulatorReport& report) {
   std::vector<std::vector<std::string>> rows{
       {"layer", "operator", "input", "terms", "tile", "bias", "worst min", "worst max", "bits", "certified"}};
   for (const AccumulatorRow& row : report.layers) {
-    const auto number = [](const auto& value) { return value ? std::to_string(*value) : std::string("?"); };
     std::string certified = "-";
     if (row.bits_certified) {
       certified = std::to_string(*row.bits_certified);
       if (row.method != graph::AccumulatorMethod::kNone) certified += " " + std::string(name_of(*row.method));
       if (!row.constrained) certified += ", not constrained";
     }
-    rows.push_back({row.name, row.op,
-                    row.input ? std::to_string(row.input->low) + ".." + std::to_string(row.input->high) : "?",
-                    std::to_string(row.length), row.tile == 0 ? "-" : std::to_string(row.tile),
-                    std::string(name_of(row.bias)), row.worst ? std::to_string(row.worst->min) : "?",
-                    row.worst ? std::to_string(row.worst->max) : "?", number(row.bits_needed), certified});
+    const auto range = [](const std::optional<IntegerRange>& one) {
+      return one ? std::to_string(one->low) + ".." + std::to_string(one->high) : std::string("?");
+    };
+    rows.push_back({row.name, row.operands.empty() ? row.op : row.op + " " + row.operands,
+                    row.weight ? range(row.input) + " x " + range(row.weight) : range(row.input),
+                    row.length == 0 && !row.reason.empty() ? "?" : std::to_string(row.length),
+                    row.tile == 0 ? "-" : std::to_string(row.tile), std::string(name_of(row.bias)),
+                    row.worst ? std::to_string(row.worst->min) : "?",
+                    row.worst ? std::to_string(row.worst->max) : "?",
+                    row.bits_needed ? std::to_string(*row.bits_needed) : "not covered", certified});
   }
   print_table(rows);
   for (const AccumulatorRow& row : report.layers) {
-    if (!row.input) std::cerr << "note: " << printable(row.name + ": " + row.input_failure) << "\n";
+    if (row.reason.empty()) continue;
+    const std::string name = row.operands.empty() ? row.name : row.name + ", " + row.operands;
+    std::cerr << "note: " << printable(name + ": not covered: " + row.reason) << "\n";
   }
   if (report.float_layers > 0) {
     std::cerr << "note: " << report.float_layers << " layers have float weights, and are not listed\n";
@@ -75,24 +83,31 @@ void write_witnesses(const graph::Graph& graph, const AccumulatorReport& report,
   const graph::ProductLayers layers(graph, ranges);
   std::set<std::string> taken;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const auto row = std::ranges::find(report.layers, layers.node(i).name, &AccumulatorRow::name);
-    if (row == report.layers.end() || !row->worst) continue;
     const graph::ProductLayer layer = layers.layer(i);
-    auto witness = graph::witness_of(layer, row->tile, row->bias == graph::BiasPlace::kInside);
-    if (!witness) continue;
-    if (row->tile > 0) {  // its registers are a certificate's to say
-      witness->graph = graph::with_certificates(
-          std::move(witness->graph),
-          {{layer.name, {.bits = kMostAccumulatorBits, .tile = row->tile, .constrained = false}}});
-    }
+    if (!layer.has_codes()) continue;
+    const auto row = std::ranges::find_if(report.layers, [&](const AccumulatorRow& one) {
+      return one.name == layer.name && one.operands == layer.operands;
+    });
+    if (row == report.layers.end() || !row->worst) continue;
     const std::string wish = file_name_of(layer.name);
-    std::string name = wish;
-    for (int n = 1; !taken.insert(name).second; ++n) name = wish + "_" + std::to_string(n);
-    graph::write_onnx(witness->graph, folder / (name + ".onnx"));
-    write_array(folder / (name + ".npy"), witness->input);
-    std::cerr << "note: " << printable(layer.name) << ": witness " << printable(name)
-              << ".onnx, .npy; its results reach " << witness->reached.min << " and " << witness->reached.max
-              << "\n";
+    for (graph::Witness& witness : graph::witnesses_of(layer, row->tile)) {
+      if (row->tile > 0) {  // its registers are a certificate's to say
+        witness.graph = graph::with_certificates(
+            std::move(witness.graph),
+            {{layer.name, {.bits = kMostAccumulatorBits, .tile = row->tile, .constrained = false}}});
+      }
+      const std::string base = witness.shows_max ? wish : wish + "_min";
+      std::string name = base;
+      for (int n = 1; !taken.insert(name).second; ++n) name = base + "_" + std::to_string(n);
+      graph::write_onnx(witness.graph, folder / (name + ".onnx"));
+      write_array(folder / (name + ".npy"), witness.input);
+      std::cerr << "note: " << printable(layer.name) << ": witness " << printable(name)
+                << ".onnx, .npy; its results reach ";
+      if (witness.shows_min) std::cerr << witness.reached.min;
+      if (witness.shows_max && witness.shows_min) std::cerr << " and ";
+      if (witness.shows_max) std::cerr << witness.reached.max;
+      std::cerr << "\n";
+    }
   }
 }
 

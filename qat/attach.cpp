@@ -211,7 +211,7 @@ Graph Hooks::freeze(const models::Tensors& example, const models::Forward& forwa
   for (const HookedWeight& weight : state_->weights) {
     if (weight.now.defined()) weight.slot.put(weight.now);
   }
-  std::map<std::string, ConstrainedWeight> constrained;
+  std::map<std::string, AccumulatorGoal> constrained;
   for (HookedWeight& weight : state_->weights) {
     const auto found = graph.initializers.find(weight.name);
     if (found == graph.initializers.end()) {
@@ -229,7 +229,7 @@ Graph Hooks::freeze(const models::Tensors& example, const models::Forward& forwa
     graph.quantized[weight.name] = {
         std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(state_->rows(weight))),
         weight.to_value};
-    if (weight.constrained) constrained[weight.name] = {weight.constrained->constraint().goal};
+    if (weight.constrained) constrained[weight.name] = weight.constrained->constraint().goal;
   }
   return certified(graph::infer_shapes(std::move(graph)), constrained);
 }

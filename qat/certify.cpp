@@ -6,24 +6,23 @@
 
 namespace crumb::qat {
 
-graph::Graph certified(graph::Graph graph, const std::map<std::string, ConstrainedWeight>& constrained) {
-  if (constrained.empty()) return graph;
+graph::Graph certified(graph::Graph graph, const std::map<std::string, AccumulatorGoal>& goals) {
+  if (goals.empty()) return graph;
   std::map<std::string, graph::CertificateWish> wishes;
   for (graph::Node& node : graph.nodes) {
-    const auto weight = std::ranges::find_if(
-        node.inputs, [&](const std::string& input) { return constrained.contains(input); });
+    const auto weight =
+        std::ranges::find_if(node.inputs, [&](const std::string& input) { return goals.contains(input); });
     if (weight == node.inputs.end()) continue;
     if (node.name.empty()) node.name = graph.unused_node_name(node.op);
-    const ConstrainedWeight& wish = constrained.at(*weight);
-    wishes[node.name] = {.method = wish.goal.method == AccumulatorGoal::Method::kA2q
+    const AccumulatorGoal& goal = goals.at(*weight);
+    wishes[node.name] = {.method = goal.method == AccumulatorGoal::Method::kA2q
                                        ? graph::AccumulatorMethod::kA2q
                                        : graph::AccumulatorMethod::kA2qPlus,
-                         .bits = wish.goal.bits,
-                         .tile = static_cast<std::size_t>(wish.goal.tile),
-                         .bias_inside = wish.bias_inside};
+                         .bits = goal.bits,
+                         .tile = static_cast<std::size_t>(goal.tile)};
   }
   for (const graph::AccumulatorRow& row : graph::check_accumulators(graph).layers) {
-    if (!row.bits_needed || wishes.contains(row.name)) continue;
+    if (!row.bits_needed || row.weight || wishes.contains(row.name)) continue;
     wishes[row.name] = {.bits = *row.bits_needed, .rounding = "half_even", .constrained = false};
   }
   return graph::with_certificates(std::move(graph), wishes);

@@ -9,14 +9,9 @@
 
 namespace crumb::qat {
 
-struct ConstrainedWeight {
-  AccumulatorGoal goal;
-  bool bias_inside = false;
-};
-
-/// Where any weight is constrained, certificates on all layers whose sums are known: on those of the constrained weights
-/// (by the names of their constants) the width that was asked for, on the others the one they need. Throws Error where
+/// `goals`: of the constrained weights, by the names of their constants. Where there are any, certificates on all layers whose sums are known: on the layers of those weights
+/// the width that was asked for, on the others the one they need. Throws Error where
 /// a sum does not fit, and where a constrained layer's input is no integer of known range.
-graph::Graph certified(graph::Graph graph, const std::map<std::string, ConstrainedWeight>& constrained);
+graph::Graph certified(graph::Graph graph, const std::map<std::string, AccumulatorGoal>& goals);
 
 }  // namespace crumb::qat

@@ -291,12 +291,11 @@ bool Network::State::is_made_of(const std::string& value, const at::Tensor& tens
 }
 
 Graph Network::State::certified_by_goals(Graph graph) const {
-  std::map<std::string, ConstrainedWeight> constrained;
+  std::map<std::string, AccumulatorGoal> goals;
   for (const NetworkWeight& weight : weights) {
-    if (!weight.constrained) continue;
-    constrained[weight.name] = {weight.constrained->constraint().goal, weight.layer->bias.has_value()};
+    if (weight.constrained) goals[weight.name] = weight.constrained->constraint().goal;
   }
-  return certified(std::move(graph), constrained);
+  return certified(std::move(graph), goals);
 }
 
 Network::Network(Graph graph, const Recipe& recipe, const NetworkOptions& options)

@@ -31,8 +31,9 @@ IntegerRange integer_range(int bits, bool is_signed);
 
 // ---- Budgets: the greatest l1 norm of a row of codes. 2 <= P <= 63. ----
 
-/// A2Q, eq. 15: T = (2^(P-1) - 1) * 2^(sigma - N), sigma = 1 where inputs are signed. `bias`: |b_q|, a code that is
-/// added into the same register; T = (2^(P-1) - 1 - |b_q|) * 2^(sigma - N). 0 where the bias leaves nothing.
+/// The paper's own form, A2Q, eq. 15: T = (2^(P-1) - 1) * 2^(sigma - N), sigma = 1 where inputs are signed. `bias`:
+/// |b_q|, a code that is added into the same register; T = (2^(P-1) - 1 - |b_q|) * 2^(sigma - N). 0 where the bias
+/// leaves nothing. Training keeps to the exact range, below.
 double a2q_budget(int accumulator_bits, int input_bits, bool input_signed, double bias = 0);
 
 /// A2Q+, eq. 13, of rows whose mean is zero: T+ = (2^P - 2) / (2^N - 1), for signed and unsigned inputs; with a bias
@@ -42,8 +43,9 @@ double a2q_plus_budget(int accumulator_bits, int input_bits, double bias = 0);
 /// The same for any range of inputs, so zero points count: A = 2^(P-1) - 1 - |b_q|, and [lo, hi] with zero,
 ///   A2Q   T  = A / max(-lo, hi)      (a row may have all its mass on one sign)
 ///   A2Q+  T+ = 2 A / (hi - lo)       (each sign has half of the mass)
-/// Infinite where inputs are always zero. For N-bit inputs T is a little more than the paper's, which counts 2^N where
-/// the greatest input is 2^N - 1; T+ is the same.
+/// Infinite where inputs are always zero. T is tight: a row of one sign that has a unit more overflows. For unsigned
+/// N-bit inputs it is a little more than the paper's, which counts 2^N where the greatest input is 2^N - 1; for signed
+/// ones, and T+, both forms are the same.
 double a2q_budget(int accumulator_bits, IntegerRange input, double bias = 0);
 double a2q_plus_budget(int accumulator_bits, IntegerRange input, double bias = 0);
 

@@ -78,9 +78,13 @@ at::Tensor wrapped(const at::Tensor& sums, int bits) {
 struct WrappingNetwork::Data {
   explicit Data(const graph::Graph& frozen) : module(frozen) {
     const graph::ProductLayers products(frozen);
-    for (std::size_t i = 1; i + 1 < products.size(); ++i) {
-      const graph::Node& node = products.node(i);
-      layers.emplace(node.outputs[0], layer_of(products.layer(i), node));
+    std::vector<std::size_t> weighted;
+    for (std::size_t i = 0; i < products.size(); ++i) {
+      if (products.has_constant_weight(i)) weighted.push_back(i);
+    }
+    for (std::size_t at = 1; at + 1 < weighted.size(); ++at) {
+      const graph::Node& node = products.node(weighted[at]);
+      layers.emplace(node.outputs[0], layer_of(products.layer(weighted[at]), node));
     }
   }
 

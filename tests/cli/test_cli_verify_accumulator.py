@@ -300,18 +300,38 @@ def test_witnesses_reach_the_worst_sums_in_qonnx(crumb, tmp_path):
     path, folder = tmp_path / "net.onnx", tmp_path / "w"
     known = network(path, x_zero=3.0)
     crumb("verify", path, "--accumulator", "--witness", folder)
-    assert sorted(file.name for file in folder.iterdir()) == ["dense1.npy", "dense1.onnx", "dense2.npy", "dense2.onnx"]
-    for name, row in known.items():
-        x = np.load(folder / f"{name}.npy")
+    files = {file.stem for file in folder.iterdir()}
+    assert {"dense1", "dense2"} <= files <= {"dense1", "dense1_min", "dense2"}
+    assert sorted(file.name for file in folder.iterdir()) == sorted(f"{n}.{end}" for n in files for end in ("npy", "onnx"))
+    reached = {}
+    for stem in files:
+        name = stem.removesuffix("_min")
+        row = known[name]
+        x = np.load(folder / f"{stem}.npy")
         low, high = row["input"]
         assert x.min() >= low and x.max() <= high and (x == np.rint(x)).all()
-        y = run_qonnx(folder / f"{name}.onnx", x)
-        if name == "dense2":
-            assert (y.max(), y.min()) == (row["worst_max"], row["worst_min"])
-        else:  # a bias that takes both sums up cannot be in the lower one's witness
-            assert y.max() == row["worst_max"] or y.min() == row["worst_min"]
-        alone = rows_of(crumb("verify", folder / f"{name}.onnx", "--accumulator", "--json"))
+        y = run_qonnx(folder / f"{stem}.onnx", x)
+        reached.setdefault(name, set()).update({y.max(), y.min()})
+        alone = rows_of(crumb("verify", folder / f"{stem}.onnx", "--accumulator", "--json"))
         assert alone[0]["name"] == name and alone[0]["input"] == row["input"]
+    for name, row in known.items():  # a bias that takes one of them further is not in the other's witness
+        assert {row["worst_max"], row["worst_min"]} <= reached[name]
+
+
+@pytest.mark.parametrize("bias", [9, -9])
+def test_two_witnesses_where_one_channel_s_bias_is_a_term_of_one_extreme(crumb, tmp_path, bias):
+    inits = [nh.from_array(np.array([[1], [-2], [3]], np.float32), "w"), nh.from_array(np.array([bias], np.float32), "b")]
+    nodes = [quant("x", "x", 1.0, 3, 1, 0, inits), quant("w", "w", 1.0, 4, 1, 1, inits), quant("b", "b", 1.0, 8, 1, 0, inits),
+             h.make_node("Gemm", ["x_q", "w_q", "b_q"], ["y"], "fc")]
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", T.FLOAT, [1, 3])],
+                         [h.make_tensor_value_info("y", T.FLOAT, [1, 1])], inits)
+    path, folder = tmp_path / "net.onnx", tmp_path / "w"
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 13), h.make_opsetid(QONNX, 1)], ir_version=8), path)
+    (row,) = rows_of(crumb("verify", path, "--accumulator", "--json", "--witness", folder))
+    assert (row["worst_max"], row["worst_min"]) == (4 * 3 + 2 * 4 + max(bias, 0), -4 * 4 - 2 * 3 + min(bias, 0))
+    assert sorted(file.name for file in folder.iterdir()) == ["fc.npy", "fc.onnx", "fc_min.npy", "fc_min.onnx"]
+    sums = {stem: run_qonnx(folder / f"{stem}.onnx", np.load(folder / f"{stem}.npy")) for stem in ("fc", "fc_min")}
+    assert sums["fc"].max() == row["worst_max"] and sums["fc_min"].min() == row["worst_min"]
 
 
 LAYERS = {

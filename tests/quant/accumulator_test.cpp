@@ -49,6 +49,28 @@ TEST_CASE("budgets are the papers'") {
   CHECK(std::isinf(a2q_budget(8, IntegerRange{0, 0})));
 }
 
+TEST_CASE("A2Q's budget is the exact range's, and tight: the paper's for signed inputs, less than it needs for unsigned") {
+  for (int bits = 2; bits <= 8; ++bits) {
+    CHECK(a2q_budget(12, integer_range(bits, true)) == a2q_budget(12, bits, true));
+    const double most = std::ldexp(1.0, bits);
+    CHECK(a2q_budget(12, integer_range(bits, false)) == doctest::Approx(a2q_budget(12, bits, false) * most / (most - 1)));
+  }
+  for (const IntegerRange input : {IntegerRange{0, 15}, {0, 255}, {-8, 7}, {-3, 12}, {-12, 3}, {5, 10}, {-7, 0}}) {
+    for (int bits = 6; bits <= 20; ++bits) {
+      for (const std::int64_t bias : {0, 9}) {
+        const double budget = a2q_budget(bits, input, static_cast<double>(bias));
+        const auto norm = static_cast<std::int64_t>(std::floor(budget));
+        // All of it on the sign whose sums go up as far as the largest magnitude of an input takes them.
+        const IntegerRange x = input.with_zero();
+        const std::int64_t sign = x.high >= -x.low ? 1 : -1;
+        CHECK(fits(*worst_sums(Codes{sign * norm}, input, bias), bits));
+        CHECK_FALSE(fits(*worst_sums(Codes{sign * (norm + 1)}, input, bias), bits));
+        CHECK(fits(*worst_sums(Codes{-sign * norm}, input, -bias), bits));
+      }
+    }
+  }
+}
+
 TEST_CASE("A2Q and A2Q+ give the golden codes") {
   const Codes a2q[2] = {{0, -2, 0, 1, 0, 1, 0, 0}, {2, 0, 0, -1, 0, 0, 0, -1}};
   const Codes plus[2] = {{1, -5, 0, 3, 0, 2, -1, 0}, {5, 0, -1, -2, 1, 0, 2, -3}};

@@ -17,15 +17,21 @@ std::string text_of(const WorstSums& sums) {
   return std::to_string(sums.min) + ".." + std::to_string(sums.max);
 }
 
-std::string layer_text(const std::string& name, const std::string& op) {
-  return "layer " + quote_text(name) + " (" + op + ")";
+/// "layer 'fc' (MatMul), channel 3, tile 1"; tiles and parts are named only where there are several.
+std::string place_text(const ProductLayer& layer, std::size_t tile, std::size_t channel, std::size_t at,
+                       std::size_t count) {
+  std::string text = layer.text() + ", channel " + std::to_string(channel);
+  if (count > 1 || tile > 0) text += ", tile " + std::to_string(at);
+  return text;
 }
 
-/// "layer 'fc' (MatMul), channel 3, tile 1"; tiles and parts are named only where there are several.
-std::string place_text(const AccumulatorRow& row, std::size_t channel, std::size_t at, std::size_t count) {
-  std::string text = layer_text(row.name, row.op) + ", channel " + std::to_string(channel);
-  if (count > 1 || row.tile > 0) text += ", tile " + std::to_string(at);
-  return text;
+std::string words_of(BiasPlace place) {
+  switch (place) {
+    case BiasPlace::kInside: return "inside the accumulator";
+    case BiasPlace::kAfter: return "after the accumulator (no codes at the scale of input times weights)";
+    case BiasPlace::kNone: break;
+  }
+  return "none";
 }
 
 /// What decides over a register's width.
@@ -57,7 +63,8 @@ class Checker {
  public:
   Checker(const Graph& graph, const AccumulatorCheck& check) : layers_(graph, check.ranges), check_(check) {
     find_certificates(graph);
-    for (std::size_t i = 0; i < layers_.size(); ++i) look_at(layers_.node(i).name, layers_.layer(i));
+    for (std::size_t i = 0; i < layers_.size(); ++i)
+      look_at(layers_.layer(i), layers_.has_constant_weight(i));
     for (const auto& [name, certificate] : certificates_) {
       fail("node " + quote_text(name) + " has a certificate, but is no product of a constant weight");
     }
@@ -90,21 +97,27 @@ class Checker {
            ", which the graph does not have, or has twice");
   }
 
-  void look_at(const std::string& name, const ProductLayer& layer) {
-    const auto found = certificates_.find(name);
+  /// What a certificate says is about the products of a constant: of a node's first.
+  void look_at(const ProductLayer& layer, bool has_constant_weight) {
+    const auto found = has_constant_weight ? certificates_.find(layer.name) : certificates_.end();
     std::optional<Certificate> certificate;
     if (found != certificates_.end()) {
       certificate = std::move(found->second);
       certificates_.erase(found);
     }
-    if (!layer.weight_failure.empty() && !certificate) {
+    const bool must_fit = certificate ? certificate->constrained : !any_;
+    if (layer.is_float && !certificate) {
+      if (!has_constant_weight) return;  // squares of floats
       ++report_.float_layers;
+      if (must_fit) not_covered(layer);
       return;
     }
     AccumulatorRow row{.name = layer.name,
                        .op = layer.op,
+                       .operands = layer.operands,
                        .input = layer.input_range,
-                       .input_failure = layer.input_failure,
+                       .weight = layer.weight_range,
+                       .reason = layer.failure(),
                        .length = layer.length,
                        .channels = layer.channels,
                        .bias = layer.bias};
@@ -114,38 +127,41 @@ class Checker {
       row.method = certificate->method;
       row.constrained = certificate->constrained;
     }
-    const bool must_fit = certificate ? certificate->constrained : !any_;
     count(layer, row, certificate, must_fit);
-    if (certificate) hold_against(*certificate, layer, row);
+    if (certificate) hold_against(*certificate, layer);
     report_.layers.push_back(std::move(row));
+  }
+
+  /// A failure where bits are asked for.
+  void not_covered(const ProductLayer& layer) {
+    if (!check_.bits) return;
+    fail(layer.text() + " is not covered: whether " + std::to_string(*check_.bits) +
+         " bits are enough is not known: " + layer.failure());
   }
 
   void count(const ProductLayer& layer, AccumulatorRow& row, const std::optional<Certificate>& certificate,
              bool must_fit) {
-    if (!layer.weight_failure.empty()) return;  // hold_against() says so
-    const std::string text = layer_text(row.name, row.op);
-    if (!layer.input_range) {
-      if (check_.bits && must_fit && !certificate) {
-        fail(text + ": whether " + std::to_string(*check_.bits) +
-             " bits are enough is not known: " + layer.input_failure);
-      }
+    if (!row.reason.empty()) {
+      if (must_fit && !certificate) not_covered(layer);  // else hold_against() says so
       return;
     }
-    const bool inside = !certificate || certificate->bias == BiasPlace::kInside;
-    const auto sums = layer.worst_sums(*layer.input_range, row.tile, inside);
-    if (!sums) return fail(text + ": its worst sums do not fit 64 bits");
+    const auto sums = layer.worst_sums(row.tile);
+    if (!sums) {
+      row.reason = "its worst sums do not fit 64 bits";
+      return fail(layer.text() + ": " + row.reason);
+    }
     const Worst worst = worst_of(*sums);
     row.worst = worst.sums;
     row.bits_needed = worst.bits;
     if (check_.bits && must_fit && worst.bits > *check_.bits) {
-      fail(place_text(row, worst.channel, worst.at, worst.count) + ": its sums reach " +
+      fail(place_text(layer, row.tile, worst.channel, worst.at, worst.count) + ": its sums reach " +
            text_of((*sums)[worst.channel][worst.at]) + ", which takes " + std::to_string(worst.bits) +
            " bits, expected at most " + std::to_string(*check_.bits));
     }
   }
 
-  void hold_against(const Certificate& certificate, const ProductLayer& layer, const AccumulatorRow& row) {
-    const std::string text = layer_text(row.name, row.op);
+  void hold_against(const Certificate& certificate, const ProductLayer& layer) {
+    const std::string text = layer.text();
     if (!layer.weight_failure.empty())
       return fail(text + " has a certificate, but no codes: " + layer.weight_failure);
     if (!layer.input_range)
@@ -153,20 +169,21 @@ class Checker {
                   " has a certificate, but the range of its input is not known: " + layer.input_failure);
     const IntegerRange found = *layer.input_range, certified = certificate.input;
     if (found.low < certified.low || found.high > certified.high) {
-      fail(text + ": its inputs are " + text_of(found) + ", certified for " + text_of(certified));
+      fail(text + ": its inputs are " + text_of(found) +
+           (layer.range_from.empty() ? "" : " through " + layer.range_from) + ", certified for " +
+           text_of(certified));
     }
-    if (certificate.bias == BiasPlace::kInside && layer.bias != BiasPlace::kInside) {
-      fail(text + ": its bias is certified as inside the accumulator, found " +
-           (layer.bias == BiasPlace::kNone ? "none" : "one at another scale than input and weights have"));
+    if (certificate.bias != layer.bias) {
+      fail(text + ": its bias is " + words_of(layer.bias) + ", certified as " + words_of(certificate.bias));
     }
-    const auto sums = layer.worst_sums(certified, certificate.tile, certificate.bias == BiasPlace::kInside);
+    const auto sums = layer.worst_sums(certified, certificate.tile);
     if (!sums) return fail(text + ": its worst sums do not fit 64 bits");
-    compare_sums(certificate, *sums, row);
+    compare_sums(certificate, *sums, layer);
   }
 
   void compare_sums(const Certificate& certificate, const std::vector<ChannelSums>& sums,
-                    const AccumulatorRow& row) {
-    const std::string text = layer_text(row.name, row.op);
+                    const ProductLayer& layer) {
+    const std::string text = layer.text();
     if (sums.size() != certificate.worst.size()) {
       return fail(text + ": it has " + std::to_string(sums.size()) + " channels, its certificate " +
                   std::to_string(certificate.worst.size()));
@@ -184,13 +201,13 @@ class Checker {
         const WorstSums &found = sums[c][r], &certified = certificate.worst[c][r];
         const int bits = accumulator_bits(found);
         if (bits > certificate.bits) {
-          fail(place_text(row, c, r, sums[c].size()) + ": its sums reach " + text_of(found) + ", certified " +
-               text_of(certified) + "; that takes " + std::to_string(bits) + " bits, certified " +
-               std::to_string(certificate.bits));
+          fail(place_text(layer, certificate.tile, c, r, sums[c].size()) + ": its sums reach " +
+               text_of(found) + ", certified " + text_of(certified) + "; that takes " + std::to_string(bits) +
+               " bits, certified " + std::to_string(certificate.bits));
         } else if (found != certified && !said) {
           said = true;
-          fail(place_text(row, c, r, sums[c].size()) + ": its sums reach " + text_of(found) + ", certified " +
-               text_of(certified));
+          fail(place_text(layer, certificate.tile, c, r, sums[c].size()) + ": its sums reach " +
+               text_of(found) + ", certified " + text_of(certified));
         }
       }
     }
@@ -204,7 +221,7 @@ class Checker {
 };
 
 Certificate certificate_for(const ProductLayer& layer, const CertificateWish& wish) {
-  const std::string text = layer_text(layer.name, layer.op);
+  const std::string text = layer.text();
   if (!layer.weight_failure.empty()) throw Error(text + " cannot be certified: " + layer.weight_failure);
   if (!layer.input_range) throw Error(text + " cannot be certified: " + layer.input_failure);
   Certificate made{.method = wish.method,
@@ -214,8 +231,7 @@ Certificate certificate_for(const ProductLayer& layer, const CertificateWish& wi
                    .bias = layer.bias,
                    .rounding = wish.rounding,
                    .constrained = wish.constrained};
-  if (made.bias == BiasPlace::kInside && !wish.bias_inside) made.bias = BiasPlace::kAfter;
-  auto sums = layer.worst_sums(made.input, made.tile, made.bias == BiasPlace::kInside);
+  auto sums = layer.worst_sums(made.input, made.tile);
   if (!sums) throw Error(text + " cannot be certified: its worst sums do not fit 64 bits");
   if (const Worst worst = worst_of(*sums); worst.bits > wish.bits) {
     throw Error(text + ", channel " + std::to_string(worst.channel) + " cannot be certified for " +
@@ -239,7 +255,7 @@ Graph with_certificates(Graph graph, const std::map<std::string, CertificateWish
   for (const auto& [name, wish] : wishes) left.insert(name);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::string& name = layers.node(i).name;
-    if (left.erase(name) == 0) continue;
+    if (!layers.has_constant_weight(i) || left.erase(name) == 0) continue;
     const auto node = std::ranges::find(graph.nodes, name, &Node::name);
     set_certificate(*node, certificate_for(layers.layer(i), wishes.at(name)));
   }

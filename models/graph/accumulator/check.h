@@ -14,9 +14,11 @@ namespace crumb::graph {
 /// What is found of one layer.
 struct AccumulatorRow {
   std::string name, op;
-  std::optional<IntegerRange> input;  ///< less the zero point, in units of its grid
-  std::string input_failure;          ///< why there is none
-  std::optional<int> bits_needed;     ///< of each register; nothing without an input range
+  std::string operands;                ///< ProductLayer::operands
+  std::optional<IntegerRange> input;   ///< less the zero point, in units of its grid
+  std::optional<IntegerRange> weight;  ///< the same of a weight that is computed
+  std::string reason;                  ///< why the layer is not covered; "" where it is
+  std::optional<int> bits_needed;      ///< of each register; nothing where the layer is not covered
   std::optional<int> bits_certified;
   std::optional<WorstSums> worst;  ///< over channels and registers
   std::size_t tile = 0;            ///< the certificate's
@@ -27,7 +29,9 @@ struct AccumulatorRow {
 };
 
 struct AccumulatorReport {
-  std::vector<AccumulatorRow> layers;  ///< with integer weights, or a certificate
+  /// Products of integers, those that are not covered among them; not those of float weights, unless they have a
+  /// certificate.
+  std::vector<AccumulatorRow> layers;
   std::vector<std::string>
       failures;                  ///< each names its layer, and channel, tile and numbers where there are any
   std::size_t float_layers = 0;  ///< products of a constant that is not quantized
@@ -35,13 +39,14 @@ struct AccumulatorReport {
 
 struct AccumulatorCheck {
   GivenRanges ranges;
-  /// Every constrained layer must fit so many bits; where no layer has a certificate, every layer must.
+  /// Every constrained layer must fit so many bits; where no layer has a certificate, every layer must, and one that is
+  /// not covered does not.
   std::optional<int> bits;
 };
 
 /// Recomputes every layer's worst sums. Failures: certificates that the codes, the bias or the range of the input do
-/// not bear out, that cannot be read, or that name no layer; layers that need more than `bits`, or whose need is not
-/// known though it counts. Throws Error as ProductLayers does.
+/// not bear out, that cannot be read, or that name no layer; layers that need more than `bits`, or that are not covered
+/// though they count, those of float weights too. Throws Error as ProductLayers does.
 AccumulatorReport check_accumulators(const Graph& graph, const AccumulatorCheck& check = {});
 
 /// What is to be certified of a layer; its sums, input range and bias are found.
@@ -51,7 +56,6 @@ struct CertificateWish {
   std::size_t tile = 0;
   std::string rounding = "toward_zero";
   bool constrained = true;
-  bool bias_inside = true;  ///< where it can be
 };
 
 /// The graph with certificates on these layers, by the names of their nodes. Throws Error that names the layer where

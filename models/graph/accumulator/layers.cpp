@@ -6,10 +6,11 @@
 #include <numeric>
 
 #include "formats/io/text.h"
-#include "models/graph/accumulator/rows.h"
+#include "models/graph/accumulator/computed_terms.h"
+#include "models/graph/accumulator/lay_out_weight.h"
+#include "models/graph/accumulator/operands.h"
 #include "models/graph/accumulator/weight_codes.h"
 #include "models/graph/cost/bind_shapes.h"
-#include "models/graph/cost/products.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/qonnx/constant_values.h"
 #include "models/graph/qonnx/infer_datatypes.h"
@@ -22,9 +23,8 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-constexpr double kMostInput = 4503599627370496;  // 2^52
-constexpr std::int64_t kMostStep = 1 << 20;      // of strides, of dilations, all axes together
-constexpr double kSameScale = 1e-5;              // relative: float32 products of scales
+constexpr double kMostInteger = 4503599627370496;  // 2^52
+constexpr double kSameScale = 1e-5;                // relative: float32 products of scales
 
 InputRanges as_numbers(const Graph& graph, const GivenRanges& given) {
   InputRanges ranges;
@@ -40,15 +40,6 @@ InputRanges as_numbers(const Graph& graph, const GivenRanges& given) {
   return ranges;
 }
 
-/// The taps of a kernel that meet in one result of a ConvTranspose have one phase: a number for each.
-std::uint32_t phase_of(const ProductLayer& layer, std::span<const std::int64_t> place) {
-  std::int64_t phase = 0;
-  for (std::size_t i = 0; i < layer.strides.size(); ++i) {
-    phase = phase * layer.strides[i] + place[3 + i] * layer.dilations[i] % layer.strides[i];
-  }
-  return static_cast<std::uint32_t>(phase);
-}
-
 }  // namespace
 
 struct ProductLayers::Data {
@@ -58,199 +49,234 @@ struct ProductLayers::Data {
         constants(lowered),
         types(infer_data_types(lowered, constants, TypeRules::kExact, as_numbers(lowered, given))),
         links(lowered),
-        weights(lifted, lowered, constants, types) {
-    for (std::size_t i = 0; i < lowered.nodes.size(); ++i) {
-      if (weight_at(lowered.nodes[i])) products.push_back(i);
-    }
+        weights(lifted, lowered, constants, types),
+        operands(lowered, constants, types, links) {
+    for (std::size_t i = 0; i < lowered.nodes.size(); ++i) find_products(i);
   }
 
-  /// Which input is the weight; nothing where this is no such product.
-  std::optional<std::size_t> weight_at(const Node& node) const {
-    const bool is_matrix = node.is("MatMul") || node.is("Gemm");
-    const bool is_convolution =
-        node.is("Conv") || node.is("ConvTranspose") || node.is("Conv", kChannelsLastDomain);
-    if ((!is_matrix && !is_convolution) || !node.has_input(0) || !node.has_input(1) || !node.has_output(0))
-      return {};
-    const bool first = constants.is_constant(node.inputs[0]), second = constants.is_constant(node.inputs[1]);
-    if (first == second) return {};
-    if (second) return 1;
-    return is_matrix ? std::optional<std::size_t>(0) : std::nullopt;
-  }
+  struct Product {
+    std::size_t node = 0;
+    const ProductRule* rule = nullptr;  ///< nothing: the operator is not known
+    /// The operand that is a constant: 0 or 1.
+    std::optional<std::size_t> weight_at = std::nullopt;
+  };
 
-  void take_codes(const Node& node, std::size_t at, ProductLayer& layer) const;
-  void take_input(const Node& node, std::size_t at, ProductLayer& layer) const;
-  bool is_of_tokens(const Node& node, std::size_t at) const;
-  void take_bias(const Node& node, ProductLayer& layer) const;
-  std::string bias_of(const Node& node, const ProductLayer& layer) const;
+  void find_products(std::size_t at);
+  const Node& node_of(const Product& product) const { return lowered.nodes[product.node]; }
+  /// The value of operand 0 or 1; "" where the node makes it inside.
+  std::string operand(const Product& product, std::size_t which) const;
+  std::string zero_of(const Product& product, std::size_t which) const;
+
+  void take_codes(const Product& product, ProductLayer& layer) const;
+  void take_bits(const Product& product, ProductLayer& layer) const;
+  Result<WeightCodes> codes_of(const Product& product) const;
+  Result<WeightCodes> integers_of(const Product& product) const;
+  void take_input(const Product& product, ProductLayer& layer) const;
+  void take_computed(const Product& product, ProductLayer& layer) const;
+  void take_bias(const Product& product, ProductLayer& layer) const;
+  std::string bias_of(const Product& product, const ProductLayer& layer) const;
+  std::string added_behind(const Product& product) const;
   bool lies_on_channels(const Node& node, const std::string& bias, const ProductLayer& layer) const;
-  std::string why_unknown(const std::string& value) const;
 
   const Graph lifted, lowered;
   const ConstantValues constants;
   const std::map<std::string, ValueType> types;
   const Links links;
   const WeightReader weights;
-  std::vector<std::size_t> products;
+  const OperandReader operands;
+  std::vector<Product> products;
 };
+
+void ProductLayers::Data::find_products(std::size_t at) {
+  const Node& node = lowered.nodes[at];
+  const auto is_constant = [&](const std::string& value) { return constants.is_constant(value); };
+  if (std::ranges::all_of(node.outputs, [&](const auto& out) { return out.empty() || is_constant(out); }))
+    return;
+  if (why_unknown_operator(node)) products.push_back({.node = at});
+  if (node.is("Einsum") && node.inputs.size() == 1) return;  // moves, and sums of one operand
+  for (const ProductRule& rule : product_rules(node)) {
+    Product product{.node = at, .rule = &rule};
+    const auto missing = [&](std::size_t input) { return input != kNoInput && !node.has_input(input); };
+    if (missing(rule.a) || missing(rule.b)) continue;
+    const std::string a = operand(product, 0), b = operand(product, 1);
+    const bool first = !a.empty() && is_constant(a), second = !b.empty() && is_constant(b);
+    if (first && second) continue;
+    const bool takes_either = rule.terms == Terms::kMatrix || rule.terms == Terms::kEquation;
+    const bool takes_none = rule.terms == Terms::kHeads || rule.terms == Terms::kSquares;
+    if (second && !takes_none) product.weight_at = 1;
+    if (first && takes_either) product.weight_at = 0;
+    products.push_back(product);
+  }
+}
+
+std::string ProductLayers::Data::operand(const Product& product, std::size_t which) const {
+  const std::size_t at = which == 0 ? product.rule->a : product.rule->b;
+  return at == kNoInput ? std::string() : node_of(product).inputs.at(at);
+}
+
+std::string ProductLayers::Data::zero_of(const Product& product, std::size_t which) const {
+  const std::size_t at = which == 0 ? product.rule->a_zero : product.rule->b_zero;
+  return node_of(product).has_input(at) ? node_of(product).inputs[at] : std::string();
+}
 
 namespace {
 
-/// Axes as ProductLayer::weight_shape has them: channels first, and no transB.
-std::optional<Ints> canonical_order(const Node& node, std::size_t at, std::size_t rank) {
-  Ints order(rank);
-  std::iota(order.begin(), order.end(), 0);
-  if (node.is("Conv", kChannelsLastDomain)) {
-    std::rotate(order.begin() + 1, order.end() - 1, order.end());
-    return order;
+/// The codes of a constant that holds whole numbers; `zero` broadcasts to it.
+Result<WeightCodes> whole(const ConstantValue& constant, const std::optional<ConstantValue>& zero = {}) {
+  WeightCodes made{.shape = constant.shape, .codes = {}, .group = {}, .scale = {1}};
+  auto index = StridedIndex::broadcast(constant.shape, zero ? zero->shape : Ints());
+  if (!index) return Failure{"its zero points do not fit its weights"};
+  for (const double value : constant.values) {
+    const double code = value - (zero ? zero->values.at(index->at()) : 0);
+    if (!(std::fabs(code) <= kMostInteger) || std::trunc(code) != code)
+      return Failure{"its weights are no whole numbers"};
+    made.codes.push_back(static_cast<std::int64_t>(code));
+    index->next();
   }
-  if (node.is("Gemm") && node.int_or(at == 1 ? "transB" : "transA", 0) != 0 && rank == 2) return Ints{1, 0};
-  return {};
-}
-
-template <class T>
-std::vector<T> in_order(const std::vector<T>& values, const Ints& shape, const Ints& order) {
-  std::vector<T> moved;
-  moved.reserve(values.size());
-  StridedIndex index = StridedIndex::permuted(shape, order);
-  for (std::size_t i = 0; i < values.size(); ++i, index.next()) moved.push_back(values[index.at()]);
-  return moved;
-}
-
-/// Codes as rows, and the parts of each.
-void lay_out(const WeightCodes& weight, const WeightAxes& axes, ProductLayer& layer) {
-  const RowOrder order(axes.shape, axes.summed);
-  if (weight.codes.empty()) return;
-  layer.channels = order.rows();
-  layer.length = order.length();
-  layer.codes.resize(weight.codes.size());
-  const bool phases = std::ranges::any_of(layer.strides, [](std::int64_t stride) { return stride > 1; });
-  std::vector<std::uint32_t> group(weight.group.empty() ? 0 : weight.codes.size());
-  std::vector<std::uint32_t> phase(phases ? weight.codes.size() : 0);
-  order.for_each([&](std::size_t i, std::size_t row, std::size_t term, std::span<const std::int64_t> place) {
-    const std::size_t to = row * layer.length + term;
-    layer.codes[to] = weight.codes[i];
-    if (!group.empty()) group[to] = weight.group[i];
-    if (phases) phase[to] = phase_of(layer, place);
-  });
-  layer.scale.assign(layer.channels, weight.scale.empty() ? 1.0 : weight.scale[0]);
-  for (std::size_t c = 0; c < layer.channels && !group.empty(); ++c) {
-    const auto row = std::span(group).subspan(c * layer.length, layer.length);
-    layer.one_scale = layer.one_scale && std::ranges::all_of(row, [&](auto g) { return g == row[0]; });
-    layer.scale[c] = weight.scale[row[0]];
-  }
-  if (layer.one_scale && !phases) return;
-  layer.part.resize(layer.codes.size());
-  for (std::size_t c = 0; c < layer.channels; ++c) {
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> met;
-    for (std::size_t i = c * layer.length; i < (c + 1) * layer.length; ++i) {
-      const std::pair key(layer.one_scale ? 0 : group[i], phases ? phase[i] : 0);
-      layer.part[i] = met.emplace(key, static_cast<std::uint32_t>(met.size())).first->second;
-    }
-  }
+  return made;
 }
 
 }  // namespace
 
-void ProductLayers::Data::take_codes(const Node& node, std::size_t at, ProductLayer& layer) const {
-  auto found = weights.find(node.inputs[at]);
-  if (!found.ok()) {
-    layer.weight_failure = found.failure().message;
+/// Of an integer operator's constant: what it holds, less its zero point.
+Result<WeightCodes> ProductLayers::Data::integers_of(const Product& product) const {
+  const std::size_t at = *product.weight_at;
+  const auto values = constants.find(operand(product, at));
+  const std::string zero = zero_of(product, at);
+  auto zeros = zero.empty() ? std::nullopt : constants.find(zero);
+  if (!values) return Failure{"its weights cannot be computed"};
+  if (!zero.empty() && !zeros)
+    return Failure{"the zero point " + quote_text(zero) + " of its weights is computed"};
+  if (zeros && zeros->shape.size() == 1) {  // one for each row of a, column of b, or channel of a kernel
+    const bool is_kernel = product.rule->terms == Terms::kConvolution;
+    if (is_kernel) zeros->shape.resize(values->shape.size(), 1);
+    if (!is_kernel && at == 0) zeros->shape.push_back(1);
+  }
+  return whole(*values, zeros);
+}
+
+Result<WeightCodes> ProductLayers::Data::codes_of(const Product& product) const {
+  if (product.rule->integers) return integers_of(product);
+  return weights.find(operand(product, *product.weight_at));
+}
+
+void ProductLayers::Data::take_codes(const Product& product, ProductLayer& layer) const {
+  auto found = codes_of(product);
+  if (found.ok()) {
+    layer.weight_failure =
+        lay_out_weight(node_of(product), *product.rule, *product.weight_at, found.take(), layer);
     return;
   }
-  WeightCodes weight = found.take();
-  layer.unit = weight.unit;
-  layer.weight_first = at == 0;
-  Node plain = node;
-  if (const auto order = canonical_order(node, at, weight.shape.size())) {
-    weight.codes = in_order(weight.codes, weight.shape, *order);
-    if (!weight.group.empty()) weight.group = in_order(weight.group, weight.shape, *order);
-    weight.shape = permuted(weight.shape, *order);
-    plain.attributes.erase(at == 1 ? "transB" : "transA");
-  }
-  const auto axes = weight_axes(plain, weight.shape, at);
-  if (!axes) return;
-  if (node.is("ConvTranspose")) {
-    layer.kind = ProductLayer::Kind::kTransposed;
-    layer.groups = axes->shape[0];
-    const std::size_t spatial = weight.shape.size() - 2;
-    layer.strides = node.ints_or("strides", Ints(spatial, 1));
-    layer.dilations = node.ints_or("dilations", Ints(spatial, 1));
-    const auto is_sound = [&](const Ints& all) {
-      const bool fits = all.size() == spatial && std::ranges::all_of(all, [](std::int64_t step) {
-                          return step >= 1 && step <= kMostStep;
-                        });
-      const auto product = fits ? count_elements(all) : Result<std::int64_t>(Failure{});
-      return product.ok() && product.value() <= kMostStep;
-    };
-    if (!is_sound(layer.strides) || !is_sound(layer.dilations)) {
-      throw Error(text_of(node) + ": strides or dilations do not fit a weight of the shape " +
-                  text_of(weight.shape));
-    }
-  } else if (!node.is("MatMul") && !node.is("Gemm")) {
-    layer.kind = ProductLayer::Kind::kConvolution;
-    layer.groups = std::max<std::int64_t>(1, node.int_or("group", 1));
-    if (weight.shape[0] % layer.groups != 0)
-      throw Error(text_of(node) + ": " + std::to_string(weight.shape[0]) + " channels are no " +
-                  std::to_string(layer.groups) + " equal groups");
-  }
-  layer.weight_shape = axes->shape;
-  lay_out(weight, *axes, layer);
+  layer.weight_failure = found.failure().message;
+  layer.is_float = layer.weight_failure == kNoWeightQuantizer;
 }
 
-std::string ProductLayers::Data::why_unknown(const std::string& value) const {
-  const std::size_t producer = links.producer(value);
-  if (producer != Links::kNone) {
-    return "no quantizer of one constant scale stands before it: " + text_of(lowered.nodes[producer]) +
-           " makes " + quote_text(value);
-  }
-  return "the graph's input " + quote_text(value) +
-         " has neither a quantizer nor a finn_datatype; give its range with --input-range NAME=lo:hi";
-}
-
-/// Whether the scale of the input is computed, and yet one for all terms of a sum: of a quantizer right before, one number
-/// for each run along the last axis, which is summed over.
-bool ProductLayers::Data::is_of_tokens(const Node& node, std::size_t at) const {
-  const bool sums_over_last =
-      at == 1 && (node.is("MatMul") || node.is("Gemm")) && node.int_or("transA", 0) == 0;
-  const std::size_t producer = links.producer(node.inputs[0]);
-  if (!sums_over_last || producer == Links::kNone || !is_quantizer(lowered.nodes[producer])) return false;
-  const std::string& scale = lowered.nodes[producer].inputs.at(1);
-  const auto shape = lowered.shape_of(scale);
-  return !constants.is_constant(scale) && shape && (shape->empty() || shape->back() == Dim(1));
-}
-
-void ProductLayers::Data::take_input(const Node& node, std::size_t at, ProductLayer& layer) const {
-  const std::string& value = node.inputs[1 - at];
-  layer.input = value;
-  const auto found = types.find(value);
-  if (found == types.end() || !found->second.levels) {
-    layer.input_failure = why_unknown(value);
+/// Terms that are whether two bits are the same: 0 or 1, whatever the bits of the weight are.
+void ProductLayers::Data::take_bits(const Product& product, ProductLayer& layer) const {
+  const bool weight_is_bits =
+      std::ranges::all_of(layer.codes, [](std::int64_t bit) { return bit == 0 || bit == 1; });
+  const auto is_bits = [](std::optional<IntegerRange> range) {
+    return !range || (range->low >= 0 && range->high <= 1);
+  };
+  if (!weight_is_bits || !is_bits(layer.weight_range) || !is_bits(layer.input_range)) {
+    layer.weight_failure = text_of(node_of(product)) + " takes bits, 0 and 1, found other numbers";
+    layer.input_range.reset();
     return;
   }
-  const Levels& levels = *found->second.levels;
-  const double low = levels.low / levels.unit(), high = levels.high / levels.unit();
-  if (!levels.one_scale && !is_of_tokens(node, at)) {
-    layer.input_failure =
-        "its input " + quote_text(value) + " has several scales, and so no one sum of integers";
-  } else if (!(std::fabs(low) <= kMostInput && std::fabs(high) <= kMostInput)) {
-    layer.input_failure = "the range of its input " + quote_text(value) + " is more than 52 bits wide";
-  } else {
-    layer.input_range = {static_cast<std::int64_t>(std::floor(low)),
-                         static_cast<std::int64_t>(std::ceil(high))};
-    layer.input_unit = levels.unit();
-    layer.input_scale = levels.scale;
-  }
+  if (!layer.input_range) return;
+  std::ranges::fill(layer.codes, 1);
+  layer.input_range = IntegerRange{0, 1};
+  layer.input_cases = {IntegerRange{0, 1}};
+  if (layer.term) layer.term = IntegerRange{0, 1};
 }
 
-/// The constant that is added to a product, by the node itself or by what alone takes its result; "" where none is.
-std::string ProductLayers::Data::bias_of(const Node& node, const ProductLayer& layer) const {
-  if (node.has_input(2)) return node.inputs[2];
+void ProductLayers::Data::take_input(const Product& product, ProductLayer& layer) const {
+  const std::size_t at = 1 - *product.weight_at;
+  layer.input = operand(product, at);
+  const Node& node = node_of(product);
+  const bool has_rows = product.rule->terms == Terms::kMatrix || product.rule->terms == Terms::kGates;
+  const bool sums_over_last = at == 0 && has_rows && node.int_or("transA", 0) == 0;
+  const OperandRange found =
+      operands.find(layer.input, zero_of(product, at), sums_over_last, product.rule->integers);
+  layer.input_failure = found.failure;
+  if (found.cases.empty()) return;
+  layer.input_range = found.hull();
+  layer.input_cases = found.cases;
+  layer.input_unit = found.unit;
+  layer.input_scale = found.scale;
+  layer.range_from = operands.changed_by(layer.input);
+}
+
+/// Both operands are computed.
+void ProductLayers::Data::take_computed(const Product& product, ProductLayer& layer) const {
+  const Node& node = node_of(product);
+  const ProductRule& rule = *product.rule;
+  layer.input = operand(product, 0);
+  layer.weight = operand(product, 1);
+  const bool sums_over_last = rule.terms == Terms::kMatrix && node.int_or("transA", 0) == 0;
+  const OperandRange a = operands.find(layer.input, zero_of(product, 0), sums_over_last, rule.integers),
+                     b = operands.find(layer.weight, zero_of(product, 1), false, rule.integers);
+  for (const OperandRange* one : {&a, &b}) {
+    if (!one->cases.empty()) continue;
+    layer.is_float = rule.terms == Terms::kSquares;  // of one value, which nothing quantizes
+    layer.input_failure = one->failure;
+    return;
+  }
+  const auto terms = count_terms(lowered, node, rule);
+  if (!terms.ok()) {
+    layer.input_failure = terms.failure().message;
+    return;
+  }
+  layer.length = static_cast<std::size_t>(terms.value());
+  layer.range_from = operands.changed_by(layer.input);
+  layer.input_range = a.hull();
+  layer.input_cases = a.cases;
+  layer.input_unit = a.unit;
+  layer.input_scale = a.scale;
+  layer.weight_range = b.hull();
+  layer.unit = b.unit;
+  const auto term = term_of(a.cases, b.cases, rule.terms == Terms::kSquares);
+  if (!term) {
+    layer.input_range.reset();
+    layer.input_failure = "a product of its operands takes more than 64 bits";
+    return;
+  }
+  layer.term = term;
+  layer.one_scale = b.scale.has_value();
+  layer.kind = rule.terms == Terms::kConvolution  ? ProductLayer::Kind::kConvolution
+               : rule.terms == Terms::kTransposed ? ProductLayer::Kind::kTransposed
+                                                  : ProductLayer::Kind::kMatrix;
+  // All results are alike but for their bias: a channel for each number of that.
+  layer.channels = 1;
+  const std::string own = node.has_input(rule.bias) ? node.inputs[rule.bias] : added_behind(product);
+  const auto bias = own.empty() ? std::nullopt : constants.find(own);
+  const auto columns = count_channels(lowered, node, rule);
+  if (bias && columns == static_cast<std::int64_t>(bias->values.size())) layer.channels = bias->values.size();
+  layer.scale.assign(layer.channels, b.scale.value_or(1));
+}
+
+/// What is added to a product by the node itself, or, where it is a constant on the channels, by the Add that alone
+/// takes its result; "" where nothing is.
+std::string ProductLayers::Data::bias_of(const Product& product, const ProductLayer& layer) const {
+  const Node& node = node_of(product);
+  if (node.has_input(product.rule->bias)) return node.inputs[product.rule->bias];
+  const std::string other = added_behind(product);
+  return !other.empty() && lies_on_channels(node, other, layer) ? other : std::string();
+}
+
+/// The constant that an Add adds to what a matrix product or convolution gives, or "".
+std::string ProductLayers::Data::added_behind(const Product& product) const {
+  const Node& node = node_of(product);
+  const Terms terms = product.rule->terms;
+  const bool has_channels =
+      terms == Terms::kMatrix || terms == Terms::kConvolution || terms == Terms::kTransposed;
+  if (!has_channels || product.rule->requantizes || !node.has_output(0)) return {};
   const auto consumers = links.consumers(node.outputs[0]);
   if (consumers.size() != 1 || links.is_output(node.outputs[0])) return {};
   const Node& add = lowered.nodes[consumers[0]];
   if (!add.is("Add") || add.inputs.size() != 2) return {};
   const std::string& other = add.inputs[add.inputs[0] == node.outputs[0] ? 1 : 0];
-  return constants.is_constant(other) && lies_on_channels(node, other, layer) ? other : std::string();
+  return constants.is_constant(other) ? other : std::string();
 }
 
 /// Whether a constant beside a result has one number for each channel, or one for all.
@@ -261,22 +287,28 @@ bool ProductLayers::Data::lies_on_channels(const Node& node, const std::string& 
   if (constant->values.size() == 1) return true;
   if (constant->values.size() != layer.channels) return false;
   std::size_t from_last = layer.weight_first ? 1 : 0;
-  if (layer.kind != ProductLayer::Kind::kMatrix && node.domain != kChannelsLastDomain)
-    from_last = layer.weight_shape.size() - (layer.kind == ProductLayer::Kind::kTransposed ? 3 : 2);
+  if (layer.kind != ProductLayer::Kind::kMatrix && node.domain != kChannelsLastDomain) {
+    const auto rank = lowered.rank_of(node.inputs.at(layer.rule->b));
+    if (!rank || *rank < 2) return false;
+    from_last = *rank - 2;
+  }
   return constant->shape.size() > from_last &&
          constant->shape[constant->shape.size() - 1 - from_last] == static_cast<std::int64_t>(layer.channels);
 }
 
-void ProductLayers::Data::take_bias(const Node& node, ProductLayer& layer) const {
-  const std::string value = bias_of(node, layer);
+void ProductLayers::Data::take_bias(const Product& product, ProductLayer& layer) const {
+  const Node& node = node_of(product);
+  const std::string value = bias_of(product, layer);
   if (value.empty()) return;
   const auto constant = constants.find(value);
   if (constant && std::ranges::all_of(constant->values, [](double b) { return b == 0; })) return;
   layer.bias = BiasPlace::kAfter;
+  if (product.rule->terms == Terms::kGates) return;  // it is added to both of the node's products
   if (layer.kind == ProductLayer::Kind::kMatrix && !lies_on_channels(node, value, layer)) return;
   const bool is_plain = node.float_or("alpha", 1) == 1 && node.float_or("beta", 1) == 1;
   if (!layer.input_scale || !layer.one_scale || !is_plain) return;
-  const auto found = weights.find(value);
+  // A QLinearConv's are sums already; else what a quantizer makes.
+  const auto found = product.rule->integers && constant ? whole(*constant) : weights.find(value);
   if (!found.ok()) return;
   const WeightCodes& bias = found.value();
   if (bias.codes.size() != layer.channels && bias.codes.size() != 1) return;
@@ -287,60 +319,13 @@ void ProductLayers::Data::take_bias(const Node& node, ProductLayer& layer) const
     const double scale = bias.scale.at(bias.group.empty() ? 0 : bias.group[at]);
     const double code = static_cast<double>(bias.codes[at]) * units;
     if (!(std::fabs(scale / (*layer.input_scale * layer.scale[c]) - 1) <= kSameScale)) return;
-    if (std::trunc(code) != code || std::fabs(code) > kMostInput) return;
+    if (std::trunc(code) != code || std::fabs(code) > kMostInteger) return;
     codes.push_back(static_cast<std::int64_t>(code));
   }
   layer.bias = BiasPlace::kInside;
   layer.bias_codes = std::move(codes);
-  if (!node.has_input(2)) layer.bias_sum = lowered.nodes[links.consumers(node.outputs[0])[0]].outputs[0];
-}
-
-std::vector<std::uint32_t> ProductLayer::registers(std::size_t channel, std::size_t tile) const {
-  std::vector<std::uint32_t> numbers(length);
-  std::map<std::pair<std::uint32_t, std::size_t>, std::uint32_t> met;
-  for (std::size_t i = 0; i < length; ++i) {
-    const std::pair key(part.empty() ? 0 : part[channel * length + i], tile == 0 ? 0 : i / tile);
-    numbers[i] = met.emplace(key, static_cast<std::uint32_t>(met.size())).first->second;
-  }
-  return numbers;
-}
-
-std::vector<std::int64_t> ProductLayer::starts(std::size_t channel, std::size_t tile, bool with_bias) const {
-  const std::vector<std::uint32_t> number = registers(channel, tile);
-  std::vector<std::int64_t> all(number.empty() ? 1 : std::ranges::max(number) + 1, 0);
-  if (!with_bias || bias_codes.empty()) return all;
-  if (number.empty()) all[0] = bias_codes[channel];
-  std::vector<bool> met;
-  for (std::size_t i = 0; i < number.size(); ++i) {
-    const std::uint32_t of = part.empty() ? 0 : part[channel * length + i];
-    if (of >= met.size()) met.resize(of + 1, false);
-    if (!met[of]) all[number[i]] = bias_codes[channel];
-    met[of] = true;
-  }
-  return all;
-}
-
-std::optional<std::vector<ChannelSums>> ProductLayer::worst_sums(IntegerRange range, std::size_t tile,
-                                                                 bool with_bias) const {
-  std::vector<ChannelSums> all(channels);
-  for (std::size_t c = 0; c < channels && part.empty(); ++c) {
-    const auto row = std::span(codes).subspan(c * length, length);
-    auto sums = worst_sums_of_tiles(row, tile, range, with_bias && !bias_codes.empty() ? bias_codes[c] : 0);
-    if (!sums) return {};
-    all[c] = std::move(*sums);
-  }
-  for (std::size_t c = 0; c < channels && !part.empty(); ++c) {
-    const auto number = registers(c, tile);
-    const auto start = starts(c, tile, with_bias);
-    std::vector<std::vector<std::int64_t>> rows(start.size());
-    for (std::size_t i = 0; i < length; ++i) rows[number[i]].push_back(codes[c * length + i]);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      const auto sums = crumb::worst_sums(rows[r], range, start[r]);
-      if (!sums) return {};
-      all[c].push_back(*sums);
-    }
-  }
-  return all;
+  if (!node.has_input(product.rule->bias))
+    layer.bias_sum = lowered.nodes[links.consumers(node.outputs[0])[0]].outputs[0];
 }
 
 ProductLayers::ProductLayers(const Graph& graph, const GivenRanges& given)
@@ -350,14 +335,41 @@ ProductLayers::~ProductLayers() = default;
 
 std::size_t ProductLayers::size() const { return data_->products.size(); }
 
-const Node& ProductLayers::node(std::size_t i) const { return data_->lowered.nodes[data_->products[i]]; }
+const Node& ProductLayers::node(std::size_t i) const { return data_->node_of(data_->products[i]); }
+
+bool ProductLayers::has_constant_weight(std::size_t i) const {
+  return data_->products[i].weight_at.has_value();
+}
 
 ProductLayer ProductLayers::layer(std::size_t i) const {
-  const Node& product = node(i);
-  const std::size_t at = *data_->weight_at(product);
-  ProductLayer layer{.name = product.name, .op = product.op};
-  data_->take_codes(product, at, layer);
-  data_->take_input(product, at, layer);
+  const Data::Product& product = data_->products[i];
+  const Node& node = data_->node_of(product);
+  ProductLayer layer;
+  layer.name = node.name;
+  layer.op = node.op;
+  layer.rule = product.rule;
+  if (!product.rule) {
+    layer.weight_failure = *why_unknown_operator(node);
+    if (!node.domain.empty()) layer.op = node.domain + "::" + node.op;
+    return layer;
+  }
+  layer.operands = product.rule->operands;
+  layer.has_ellipsis = node.is("Einsum") && node.text_or("equation", "").find('.') != std::string::npos;
+  if (!product.rule->reason.empty()) {
+    layer.weight_failure = product.rule->reason;
+    if (product.weight_at) {
+      const auto codes = data_->codes_of(product);
+      layer.is_float = !codes.ok() && codes.failure().message == kNoWeightQuantizer;
+    }
+    return layer;
+  }
+  if (product.weight_at) {
+    data_->take_codes(product, layer);
+    if (layer.weight_failure.empty()) data_->take_input(product, layer);
+  } else {
+    data_->take_computed(product, layer);
+  }
+  if (product.rule->matches) data_->take_bits(product, layer);
   if (layer.weight_failure.empty()) data_->take_bias(product, layer);
   return layer;
 }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
-#include <set>
 
 #include "formats/io/text.h"
 
@@ -27,20 +26,12 @@ SimulatedRegister outer_of(const SimulatedRegister& inner, std::size_t length, s
   return {std::min(bits, kMostAccumulatorBits), inner.mode()};
 }
 
-/// Multiplications of values that are computed, or by operators whose sums are not these.
-bool multiplies_otherwise(const Node& node) {
-  constexpr std::array kOthers = {
-      "MatMul",      "Gemm",   "Conv", "ConvTranspose", "MatMulInteger", "ConvInteger", "QLinearMatMul",
-      "QLinearConv", "Einsum", "LSTM", "GRU",           "RNN",           "Attention",   "DeformConv"};
-  return node.domain == kOnnxDomain && std::ranges::find(kOthers, node.op) != kOthers.end();
-}
-
 }  // namespace
 
-SimulatedLayer::SimulatedLayer(const ProductLayer& layer, std::size_t tile, bool bias_inside,
-                               const SimulatedRegister& inner)
+SimulatedLayer::SimulatedLayer(const ProductLayer& layer, std::size_t tile, const SimulatedRegister& inner)
     : name_(layer.name),
       op_(layer.op),
+      rule_(layer.rule),
       kind_(layer.kind),
       weight_first_(layer.weight_first),
       weight_shape_(layer.weight_shape),
@@ -49,11 +40,13 @@ SimulatedLayer::SimulatedLayer(const ProductLayer& layer, std::size_t tile, bool
       groups_(static_cast<std::size_t>(layer.groups)),
       channels_(layer.channels),
       length_(layer.length),
+      bias_(layer.bias_codes),
       range_(layer.input_range.value()),
+      weight_range_(layer.weight_range),
       input_step_(layer.input_scale.value() * layer.input_unit),
+      weight_step_(layer.unit * (layer.scale.empty() ? 1 : layer.scale[0])),
       inner_(inner),
       outer_(outer_of(inner, layer.length, tile)) {
-  if (bias_inside) bias_ = layer.bias_codes;
   for (const double scale : layer.scale) result_scale_.push_back(scale * layer.unit * input_step_);
   order_terms(layer, tile);
 }
@@ -78,32 +71,73 @@ void SimulatedLayer::order_terms(const ProductLayer& layer, std::size_t tile) {
     }
     registers_.back().end = place + 1;
   }
-  codes_.resize(layer.codes.size());
+  if (!layer.codes.empty()) set_codes(layer.codes, layer.weight_shape);
+}
+
+void SimulatedLayer::set_codes(std::vector<std::int64_t> codes, std::vector<std::int64_t> shape) {
+  channels_ = length_ == 0 ? channels_ : codes.size() / length_;
+  weight_shape_ = std::move(shape);
+  codes_.resize(codes.size());
   for (std::size_t c = 0; c < channels_; ++c) {
-    for (std::size_t i = 0; i < length_; ++i) codes_[c * length_ + i] = layer.codes[c * length_ + order_[i]];
+    for (std::size_t i = 0; i < length_; ++i) codes_[c * length_ + i] = codes[c * length_ + order_[i]];
   }
 }
 
-std::vector<std::int64_t> SimulatedLayer::input_codes(std::span<const double> values) const {
+std::vector<std::int64_t> SimulatedLayer::rows() const {
+  std::vector<std::int64_t> codes(codes_.size());
+  for (std::size_t c = 0; c < channels_; ++c) {
+    for (std::size_t i = 0; i < length_; ++i) codes[c * length_ + order_[i]] = codes_[c * length_ + i];
+  }
+  return codes;
+}
+
+std::vector<std::int64_t> SimulatedLayer::on_grid(std::span<const double> values, double step,
+                                                  IntegerRange range, const char* what) const {
   std::vector<std::int64_t> codes;
   codes.reserve(values.size());
   for (const double value : values) {
-    const double steps = value / input_step_, code = std::round(steps);
+    const double steps = value / step, code = std::round(steps);
     const bool is_whole = std::fabs(steps - code) <= kOffGrid + kRounding * std::fabs(steps);
-    if (!is_whole || code < static_cast<double>(range_.low) || code > static_cast<double>(range_.high)) {
-      throw Error("layer " + quote_text(name_) + " (" + op_ + "): an input is " + text_of_number(value) +
-                  ", " + text_of_number(steps) + " steps of " + text_of_number(input_step_) +
-                  ", expected a whole number of them from " + std::to_string(range_.low) + " to " +
-                  std::to_string(range_.high));
+    if (!is_whole || code < static_cast<double>(range.low) || code > static_cast<double>(range.high)) {
+      throw Error("layer " + quote_text(name_) + " (" + op_ + "): " + what + " is " + text_of_number(value) +
+                  ", " + text_of_number(steps) + " steps of " + text_of_number(step) +
+                  ", expected a whole number of them from " + std::to_string(range.low) + " to " +
+                  std::to_string(range.high));
     }
     codes.push_back(static_cast<std::int64_t>(code));
   }
   return codes;
 }
 
+void SimulatedLayer::check_range(std::span<const std::int64_t> codes, IntegerRange range,
+                                 const char* what) const {
+  for (const std::int64_t code : codes) {
+    if (code >= range.low && code <= range.high) continue;
+    throw Error("layer " + quote_text(name_) + " (" + op_ + "): " + what + " is " + std::to_string(code) +
+                " less its zero point, expected " + std::to_string(range.low) + " to " +
+                std::to_string(range.high));
+  }
+}
+
+std::vector<std::int64_t> SimulatedLayer::input_codes(std::span<const double> values) const {
+  return on_grid(values, input_step_, range_, "an input");
+}
+
+std::vector<std::int64_t> SimulatedLayer::weight_codes(std::span<const double> values) const {
+  return on_grid(values, weight_step_, weight_range_.value(), "a weight");
+}
+
+void SimulatedLayer::check_inputs(std::span<const std::int64_t> codes) const {
+  check_range(codes, range_, "an input");
+}
+
+void SimulatedLayer::check_weights(std::span<const std::int64_t> codes) const {
+  check_range(codes, weight_range_.value(), "a weight");
+}
+
 std::int64_t SimulatedLayer::sum(std::size_t channel, std::size_t part, std::span<const std::int64_t> inputs,
                                  std::size_t result, OverflowReport& report) const {
-  const std::int64_t start = bias_.empty() ? 0 : bias_[channel];
+  const std::int64_t start = bias_.empty() ? 0 : bias_[bias_.size() == 1 ? 0 : channel];
   std::int64_t additions = 0;
   const auto note = [&](const Overflows& found, OverflowReport::First where) {
     if (found.count == 0) return;
@@ -158,13 +192,21 @@ std::string SimulatedLayer::text_of_overflow() const {
          std::to_string(report_.results) + " sums overflow)";
 }
 
-std::string why_not_simulated(const ProductLayer& layer, bool bias_inside) {
-  if (!layer.weight_failure.empty()) return layer.weight_failure;
-  if (!layer.input_range) return layer.input_failure;
-  if (!layer.one_scale) return "its rows have several scales, each with a sum of its own";
+std::string why_not_simulated(const ProductLayer& layer) {
+  if (!layer.failure().empty()) return layer.failure();
+  const Terms terms = layer.rule ? layer.rule->terms : Terms::kMatrix;
+  if (terms == Terms::kGates || terms == Terms::kHeads || terms == Terms::kSquares)
+    return "the node computes more than this product, in one piece";
+  if (terms == Terms::kTransposed && !layer.has_codes())
+    return "the taps of a transposed convolution's computed kernel are not told apart";
+  if (terms == Terms::kEquation && layer.has_ellipsis) return "its equation has an ellipsis";
+  if (!layer.one_scale) {
+    return layer.has_codes() ? "its rows have several scales, each with a sum of its own"
+                             : "the scale of its operand " + quote_text(layer.weight) + " is no constant";
+  }
   if (!layer.input_scale || !(*layer.input_scale > 0) || !std::isfinite(*layer.input_scale))
     return "the scale of its input " + quote_text(layer.input) + " is no constant";
-  const auto sums = layer.worst_sums(*layer.input_range, 0, bias_inside);
+  const auto sums = layer.worst_sums(0);
   const bool fits = sums && std::ranges::all_of(*sums, [](const ChannelSums& channel) {
                       return std::ranges::all_of(channel, [](const WorstSums& sum) {
                         return sum.max <= kMostSimulatedSum && sum.min >= -kMostSimulatedSum;
@@ -178,29 +220,23 @@ AccumulatorSimulation simulate_accumulators(const Graph& graph, int bits, Overfl
   const SimulatedRegister inner(bits, mode);
   const ProductLayers layers(graph, ranges);
   AccumulatorSimulation simulation;
-  std::set<std::string> seen;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const Node& node = layers.node(i);
-    seen.insert(node.outputs[0]);
     const ProductLayer layer = layers.layer(i);
+    if (layer.is_float && !layers.has_constant_weight(i)) continue;  // squares of floats
     const std::optional<Certificate> certificate = certificate_of(node).take(text_of(node));
-    const bool inside =
-        layer.bias == BiasPlace::kInside && (!certificate || certificate->bias == BiasPlace::kInside);
-    std::string reason = why_not_simulated(layer, inside);
+    std::string reason = why_not_simulated(layer);
+    const std::string op = layer.operands.empty() ? layer.op : layer.op + " " + layer.operands;
     if (constrained_only && !(certificate && certificate->constrained) && reason.empty())
       reason = certificate ? "training did not constrain it" : "it has no certificate";
     if (!reason.empty()) {
-      simulation.skipped.push_back({layer.name, layer.op, std::move(reason)});
+      simulation.skipped.push_back({layer.name, op, std::move(reason)});
       continue;
     }
-    simulation.products.push_back({.output = node.outputs[0],
-                                   .bias_sum = inside ? layer.bias_sum : "",
-                                   .layer = std::make_shared<SimulatedLayer>(
-                                       layer, certificate ? certificate->tile : 0, inside, inner)});
-  }
-  for (const Node& node : graph.nodes) {
-    if (!multiplies_otherwise(node) || (node.has_output(0) && seen.contains(node.outputs[0]))) continue;
-    simulation.skipped.push_back({node.name, node.op, "it has no constant weights that are quantized"});
+    simulation.products.push_back(
+        {.output = node.outputs[0],
+         .bias_sum = layer.bias_sum,
+         .layer = std::make_shared<SimulatedLayer>(layer, certificate ? certificate->tile : 0, inner)});
   }
   if (simulation.products.empty()) {
     std::string text = "no layer's accumulator can be simulated";

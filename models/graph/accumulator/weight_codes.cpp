@@ -67,7 +67,7 @@ Result<WeightCodes> codes_of(const QuantizedConstant& constant) {
 Result<WeightCodes> codes_of(const ConstantValue& constant, const ValueType& type) {
   WeightCodes made{.shape = constant.shape};
   if (constant.levels.empty()) {
-    if (!type.levels || !type.type.is_integer()) return Failure{"no quantizer makes its weights"};
+    if (!type.levels || !type.type.is_integer()) return Failure{kNoWeightQuantizer};
     made.scale = {1};
     if (!count_units(constant.values, 1, made.codes)) return Failure{"its weights are no whole numbers"};
     return made;
@@ -166,7 +166,7 @@ Result<WeightCodes> WeightReader::multiplied(const Node& node, int depth) const 
     made.group = made.scale.size() > 1 ? std::move(group) : std::vector<std::uint32_t>();
     return made;
   }
-  return Failure{"no quantizer makes its weights"};
+  return Failure{kNoWeightQuantizer};
 }
 
 }  // namespace crumb::graph

@@ -11,6 +11,9 @@
 
 namespace crumb::graph {
 
+/// Why float weights have no codes.
+inline constexpr const char* kNoWeightQuantizer = "no quantizer makes its weights";
+
 /// value = code * unit * scale[group]. The unit is 1 for integers less their zero point, half a step for grids that lie
 /// between the integers (binary counts as integers -1 and 1), the smallest subnormal for minifloats.
 struct WeightCodes {

@@ -35,10 +35,21 @@ class Builder {
     return size.ok() && size.value() <= kMostInputs;
   }
 
-  Witness run(const Extreme& max, const Extreme& min, bool with_bias) {
-    Witness made{.input = {}, .channel_of_max = max.channel, .channel_of_min = min.channel};
+  /// Whether one model's bias serves both extremes.
+  bool agree(const Extreme& max, const Extreme& min) const {
+    return max.channel != min.channel || bias_for(max) == bias_for(min);
+  }
+
+  /// With the biases that the extremes to be shown want.
+  Witness run(const Extreme& max, const Extreme& min, bool shows_max, bool shows_min) {
+    Witness made{.input = {},
+                 .channel_of_max = max.channel,
+                 .channel_of_min = min.channel,
+                 .shows_max = shows_max,
+                 .shows_min = shows_min};
     std::vector<std::int64_t> bias(layer_.channels, 0);
-    if (with_bias) take_bias(max, min, bias);
+    if (shows_max) bias[max.channel] = bias_for(max);
+    if (shows_min) bias[min.channel] = bias_for(min);
     std::vector<float> values(2 * sample_size(), static_cast<float>(absent()));
     const std::span<float> both(values);
     made.reached.max = drive(max, both.first(sample_size())) + bias[max.channel];
@@ -140,15 +151,10 @@ class Builder {
     return place + step * (group * static_cast<std::size_t>(w[1]) + term);
   }
 
-  /// A bias counts where it takes its own extreme further; where one channel has both, the longer way.
-  void take_bias(const Extreme& max, const Extreme& min, std::vector<std::int64_t>& bias) const {
-    const auto start = [&](const Extreme& extreme) {
-      return layer_.starts(extreme.channel, tile_, true)[extreme.number];
-    };
-    const std::int64_t up = std::max<std::int64_t>(start(max), 0),
-                       down = std::min<std::int64_t>(start(min), 0);
-    bias[max.channel] = up;
-    if (min.channel != max.channel || up == 0) bias[min.channel] = down;
+  /// A bias is a term of an extreme that it takes further.
+  std::int64_t bias_for(const Extreme& extreme) const {
+    const std::int64_t start = layer_.starts(extreme.channel, tile_)[extreme.number];
+    return extreme.is_max ? std::max<std::int64_t>(start, 0) : std::min<std::int64_t>(start, 0);
   }
 
   // ---- The graph ----
@@ -294,9 +300,10 @@ class Builder {
 
 }  // namespace
 
-std::optional<Witness> witness_of(const ProductLayer& layer, std::size_t tile, bool with_bias) {
-  if (!layer.weight_failure.empty() || !layer.input_range || layer.codes.empty()) return {};
-  const auto sums = layer.worst_sums(*layer.input_range, tile, with_bias);
+std::vector<Witness> witnesses_of(const ProductLayer& layer, std::size_t tile) {
+  if (!layer.has_codes() || !layer.input_range || layer.input_cases.size() > 1 || layer.codes.empty())
+    return {};
+  const auto sums = layer.worst_sums(*layer.input_range, tile);
   if (!sums) return {};
   Extreme max{.is_max = true}, min{.is_max = false};
   const auto at = [&](const Extreme& extreme) { return (*sums)[extreme.channel][extreme.number]; };
@@ -306,9 +313,13 @@ std::optional<Witness> witness_of(const ProductLayer& layer, std::size_t tile, b
       if ((*sums)[c][r].min < at(min).min) min = {c, r, false};
     }
   }
-  Builder builder(layer, tile);
+  const Builder builder(layer, tile);
   if (!builder.is_small()) return {};
-  return builder.run(max, min, with_bias);
+  const auto run = [&](bool shows_max, bool shows_min) {
+    return Builder(layer, tile).run(max, min, shows_max, shows_min);
+  };
+  if (builder.agree(max, min)) return {run(true, true)};
+  return {run(true, false), run(false, true)};
 }
 
 }  // namespace crumb::graph

@@ -15,6 +15,14 @@ const onnx::OpSchema* schema_of(const std::string& op, std::int64_t opset) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, std::string>> standard_operators() {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const onnx::OpSchema& schema : onnx::OpSchemaRegistry::get_all_schemas()) {
+    all.emplace_back(schema.domain() == "ai.onnx" ? "" : schema.domain(), schema.Name());
+  }
+  return all;
+}
+
 std::optional<std::int64_t> since_version(const std::string& op, std::int64_t opset) {
   const onnx::OpSchema* schema = schema_of(op, opset);
   if (!schema || schema->Deprecated()) return {};

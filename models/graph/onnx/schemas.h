@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "models/graph/graph.h"
 
@@ -15,6 +17,9 @@ std::int64_t newest_opset();
 /// Tells the ONNX library QONNX's operators (their inputs, attributes, and that shapes pass through), so that its
 /// checker and shape inference take them. Once, from however many threads.
 void register_qonnx_schemas();
+
+/// Domain and name of every operator of every version that the library knows, some more than once.
+std::vector<std::pair<std::string, std::string>> standard_operators();
 
 /// Of ONNX's operator `op` in operator set `opset`: the version since which it is as it is there (nothing where it
 /// does not exist or is deprecated), whether it has an attribute, how many inputs it takes at most and at least.

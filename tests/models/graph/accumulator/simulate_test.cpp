@@ -97,7 +97,7 @@ TEST_CASE("a matrix in registers: tiles, bias, every mode") {
         expected.push_back(outer);
       }
     }
-    SimulatedLayer simulated(layer, tile, !layer.bias_codes.empty(), {bits, mode});
+    SimulatedLayer simulated(layer, tile, {bits, mode});
     Ints sums(rows * channels);
     simulated.multiply(x, 0, channels, sums, 1 + i % 3);
     CHECK(sums == expected);
@@ -215,17 +215,16 @@ TEST_CASE(
     const Convolution c = random_convolution(random, i % 2 == 1);
     const Ints x = random.ints(c.samples * c.inputs * product(c.steps.input), -8, 7);
     const Ints exact = exact_sums(c, x);
-    const bool bias = !c.layer.bias_codes.empty();
     for (const std::size_t tile : {0u, 1u, 2u, 5u}) {
       Ints sums(exact.size());
-      SimulatedLayer wide(c.layer, tile, bias, {40, OverflowMode::kSaturate});
+      SimulatedLayer wide(c.layer, tile, {40, OverflowMode::kSaturate});
       wide.convolve(x, c.steps, sums, 1);
       CHECK(sums == exact);
       CHECK(!wide.report().first);
       CHECK(wide.report().results == static_cast<std::int64_t>(exact.size()));
     }
     Ints sums(exact.size());
-    SimulatedLayer narrow(c.layer, 0, bias, {6, OverflowMode::kWrap});
+    SimulatedLayer narrow(c.layer, 0, {6, OverflowMode::kWrap});
     narrow.convolve(x, c.steps, sums, 2);
     std::int64_t ignored = 0;
     for (std::size_t r = 0; r < sums.size(); ++r)
@@ -237,15 +236,14 @@ TEST_CASE("certified widths hold: no input takes a register further than its wor
   Random random{std::mt19937(13)};
   for (int i = 0; i < 120; ++i) {
     const Convolution c = random_convolution(random, i % 2 == 1);
-    const bool bias = !c.layer.bias_codes.empty();
     const auto tile = static_cast<std::size_t>(random.below(0, 4));
     int bits = 2;
-    const auto worst = c.layer.worst_sums(*c.layer.input_range, tile, bias);
+    const auto worst = c.layer.worst_sums(*c.layer.input_range, tile);
     REQUIRE(worst);
     for (const ChannelSums& channel : *worst) {
       for (const WorstSums& sums : channel) bits = std::max(bits, accumulator_bits(sums));
     }
-    SimulatedLayer layer(c.layer, tile, bias, {bits, OverflowMode::kCheck});
+    SimulatedLayer layer(c.layer, tile, {bits, OverflowMode::kCheck});
     Ints sums(c.samples * c.layer.channels * product(c.steps.output));
     for (int trial = 0; trial < 4; ++trial) {  // at the ends of the range
       Ints x = random.ints(c.samples * c.inputs * product(c.steps.input), 0, 1);
@@ -267,13 +265,13 @@ TEST_CASE("an overflow is named: layer, channel, tile, sum and width") {
   layer.input_scale = 1;
   const Ints x{3, 0, 3, 3};
   Ints sums(2);
-  SimulatedLayer whole(layer, 0, false, {6, OverflowMode::kCheck});
+  SimulatedLayer whole(layer, 0, {6, OverflowMode::kCheck});
   whole.multiply(x, 0, 2, sums);
   CHECK(sums == Ints{9, 36});
   CHECK(whole.text_of_overflow() ==
         "layer 'fc' (MatMul), output channel 1: a sum reaches 36 after 4 of 4 terms, which takes 7 bits; the "
         "accumulator has 6 (1 of this layer's 2 sums overflow)");
-  SimulatedLayer tiled(layer, 2, false, {5, OverflowMode::kCheck});
+  SimulatedLayer tiled(layer, 2, {5, OverflowMode::kCheck});
   tiled.multiply(x, 0, 2, sums);
   CHECK(tiled.text_of_overflow() ==
         "layer 'fc' (MatMul), output channel 1, tile 1: a sum reaches 27 after 2 of 2 terms, which takes 6 "
@@ -283,7 +281,7 @@ TEST_CASE("an overflow is named: layer, channel, tile, sum and width") {
 
 TEST_CASE("inputs must lie on the grid and in the range that the graph says") {
   Random random{std::mt19937(14)};
-  const SimulatedLayer layer(matrix_layer(random, 1, 3, false), 0, false, {8, OverflowMode::kCheck});
+  const SimulatedLayer layer(matrix_layer(random, 1, 3, false), 0, {8, OverflowMode::kCheck});
   const std::vector<double> sound{0.25, -2, 1.75};
   CHECK(layer.input_codes(sound) == Ints{1, -8, 7});
   for (const double wrong : {0.3, 2.0, -2.25, std::nan(""), HUGE_VAL}) {
@@ -300,23 +298,23 @@ TEST_CASE("inputs must lie on the grid and in the range that the graph says") {
 TEST_CASE("layers that have no one sum of integers say why") {
   Random random{std::mt19937(15)};
   const ProductLayer sound = matrix_layer(random, 2, 3, true);
-  CHECK(why_not_simulated(sound, true) == "");
+  CHECK(why_not_simulated(sound) == "");
   ProductLayer layer = sound;
   layer.weight_failure = "no codes";
-  CHECK(why_not_simulated(layer, true) == "no codes");
+  CHECK(why_not_simulated(layer) == "no codes");
   layer = sound;
   layer.input_range.reset();
   layer.input_failure = "no range";
-  CHECK(why_not_simulated(layer, true) == "no range");
+  CHECK(why_not_simulated(layer) == "no range");
   layer = sound;
   layer.one_scale = false;
-  CHECK(why_not_simulated(layer, true).find("several scales") != std::string::npos);
+  CHECK(why_not_simulated(layer).find("several scales") != std::string::npos);
   layer = sound;
   layer.input_scale.reset();
-  CHECK(why_not_simulated(layer, true).find("scale of its input") != std::string::npos);
+  CHECK(why_not_simulated(layer).find("scale of its input") != std::string::npos);
   layer = sound;
   layer.codes[4] = std::int64_t{1} << 60;
-  CHECK(why_not_simulated(layer, true).find("63 bits") != std::string::npos);
+  CHECK(why_not_simulated(layer).find("63 bits") != std::string::npos);
 }
 
 }  // namespace
