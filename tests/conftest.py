@@ -89,6 +89,45 @@ def crumb(crumb_bin):
     return run
 
 
+@pytest.fixture(scope="session")
+def check_computes():
+    """check_computes(model, x, y, tmp_path): y is what the ONNX file computes from x in float32, in some order of sums.
+
+    check_computes(..., known_to=0.02) for networks in which many values lie behind each that is near a boundary.
+
+    The bounds are those of tests/support/enclosure.h, by $CRUMB_ENCLOSURE, else build/tests/crumb_enclosure, which fails
+    where too many quantized values lie within rounding of a boundary. More than half of the outputs are known to a
+    thousandth of the greatest, or to `known_to`. Skips where it was not built (no LibTorch).
+    """
+    binary = Path(os.environ.get("CRUMB_ENCLOSURE", REPO / "build" / "tests" / "crumb_enclosure"))
+    if not binary.is_file():
+        pytest.skip(f"{binary.name} was not built (it needs LibTorch)")
+    import numpy as np
+
+    known = {}
+
+    def bounds(model, x, folder):
+        key = (str(model), Path(model).stat().st_mtime_ns, x.tobytes())
+        if key not in known:
+            paths = [folder / f"enclosure_{name}.npy" for name in ("x", "low", "high")]
+            np.save(paths[0], x)
+            done = subprocess.run([binary, model, *paths], capture_output=True, text=True, timeout=600)
+            assert done.returncode == 0, done.stderr
+            known[key] = [np.load(path) for path in paths[1:]]
+        return known[key]
+
+    def check(model, x, y, folder, known_to=1e-3):
+        low, high = bounds(model, x, folder)
+        assert y.shape == low.shape
+        outside = ~((low <= y) & (y <= high))
+        beyond = np.maximum(low - y, y - high).max()
+        assert not outside.any(), f"{outside.sum()} of {y.size} lie outside their bounds, by up to {beyond}"
+        wide = high - low > known_to * max(np.abs(low).max(), np.abs(high).max())
+        assert wide.mean() < 0.5, f"{wide.mean():.0%} of the outputs are not known"
+
+    return check
+
+
 def pytest_collection_modifyitems(items):
     if os.environ.get("CRUMB_SLOW", "0") not in ("", "0"):
         return

@@ -47,14 +47,8 @@ def by_onnxruntime(path, x):
     return session.run(None, {session.get_inputs()[0].name: x})[0]
 
 
-def share_off(found, want):
-    """The share of elements that are off by more than 1e-5 of the greatest."""
-    assert found.shape == want.shape
-    return (np.abs(found - want) > 1e-5 * np.abs(want).max()).mean()
-
-
 @pytest.mark.parametrize("name", QUANTIZED + FLOAT)
-def test_qonnx_runs_what_is_exported_for_it(crumb, shared, tmp_path, name):
+def test_qonnx_runs_what_is_exported_for_it(crumb, check_agree, shared, tmp_path, name):
     source = shared_model(shared, name)
     out = tmp_path / "out.onnx"
     crumb("export", source, "-o", out, "--to", "qonnx")
@@ -62,22 +56,22 @@ def test_qonnx_runs_what_is_exported_for_it(crumb, shared, tmp_path, name):
     crumb("lint", out, "--for", "qonnx")
     x = sample(shared, source)
     want = by_onnxruntime(source, x) if name in FLOAT else by_qonnx(source, x, clean=True)
-    assert share_off(by_qonnx(out, x), want) == 0
+    check_agree(source, x, by_qonnx(out, x), want)
 
 
 @pytest.mark.parametrize("name", QUANTIZED + FLOAT)
-def test_onnxruntime_runs_what_is_exported_for_it(crumb, shared, tmp_path, name):
+def test_onnxruntime_runs_what_is_exported_for_it(crumb, check_agree, shared, tmp_path, name):
     source = shared_model(shared, name)
     x = sample(shared, source)
     want = by_onnxruntime(source, x) if name in FLOAT else by_qonnx(source, x, clean=True)
     for form in ("qcdq", "float"):
         out = tmp_path / f"{form}.onnx"
         if form == "float" and name == "floatquant_fp8_e4m3":
-            continue
+            continue  # minifloats have no such form: it is refused
         crumb("export", source, "-o", out, "--to", form)
         onnx.checker.check_model(onnx.load(out))
         assert {node.domain for node in onnx.load(out).graph.node} == {""}
-        assert share_off(by_onnxruntime(out, x), want) <= 1e-4
+        check_agree(source, x, by_onnxruntime(out, x), want)
 
 
 def quantizers(path):
@@ -140,7 +134,7 @@ def test_every_weight_is_rounded_to_nearest_whatever_its_file_says(crumb, tmp_pa
     assert any(t.dtype == np.int8 and t.shape == (6, 4) and (t == floor).all() for t in stored)
 
 
-def test_integer_view_and_accumulators(crumb, shared, tmp_path):
+def test_integer_view_and_accumulators(crumb, check_agree, shared, tmp_path):
     source = shared_model(shared, "TFC_2W2A")
     out, config = tmp_path / "out.onnx", tmp_path / "acc.json"
     crumb("export", source, "-o", out, "--to", "qonnx", "--integer-view", "--accumulator-config", config)
@@ -148,7 +142,7 @@ def test_integer_view_and_accumulators(crumb, shared, tmp_path):
         assert op == "Quant" and scale == 1
         assert levels is None or set(np.unique(levels)) <= {-1, 0, 1}
     x = sample(shared, source)
-    assert np.array_equal(by_qonnx(out, x), by_qonnx(source, x, clean=True))
+    check_agree(source, x, by_qonnx(out, x), by_qonnx(source, x, clean=True))
 
     crumb("export", source, "-o", out, "--to", "qonnx", "--accumulator-config", config)
     told = json.loads(config.read_text())
@@ -198,7 +192,7 @@ def test_accumulators_in_the_words_of_hls4ml_and_finn(crumb, tmp_path, signed, s
     assert told["hls4ml"] == {"LayerName": {layer: {"Precision": {"accum": wanted}}}}
 
 
-def test_profiles(crumb, shared, tmp_path):
+def test_profiles(crumb, check_agree, shared, tmp_path):
     for name in ("TFC_2W2A", "espcn_nn_resize_quant"):
         source = shared_model(shared, name)
         out = tmp_path / "finn.onnx"
@@ -206,7 +200,7 @@ def test_profiles(crumb, shared, tmp_path):
         crumb("lint", out, "--for", "finn")
         crumb("lint", out, "--for", "qonnx")
         x = sample(shared, source)
-        assert share_off(by_qonnx(out, x), by_qonnx(source, x, clean=True)) == 0
+        check_agree(source, x, by_qonnx(out, x), by_qonnx(source, x, clean=True))
     done = crumb("export", shared_model(shared, "floatquant_fp8_e4m3"), "-o", tmp_path / "no.onnx", "--to", "qonnx",
                  "--profile", "finn", status=1)
     assert "FINN has no FloatQuant" in done.stderr and not (tmp_path / "no.onnx").exists()
@@ -218,7 +212,7 @@ activations: uint8:tensor:scale=e8m0
 """
 
 
-def test_a_quantized_cnn_for_every_profile(crumb, engine, shared, tmp_path):
+def test_a_quantized_cnn_for_every_profile(crumb, check_agree, engine, shared, tmp_path):
     source = shared_model(shared, "mnist_conv_float")
     x = np.random.default_rng(1).integers(0, 256, (16, 1, 28, 28)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
@@ -233,7 +227,7 @@ def test_a_quantized_cnn_for_every_profile(crumb, engine, shared, tmp_path):
         crumb("lint", out, "--for", profile)
         assert ("channels_last" in str(onnx.load(out).opset_import)) == (profile == "hls4ml")
         for image, expected in zip(x[:3], want[:3]):
-            assert np.array_equal(by_qonnx(out, image[None])[0], expected)
+            check_agree(tmp_path / "qonnx.onnx", image[None], by_qonnx(out, image[None]), expected[None])
 
 
 def test_wrong_usage(crumb, shared, tmp_path):
@@ -275,7 +269,7 @@ def test_no_output_overwrites_an_input(crumb, engine, shared, tmp_path):
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
-def test_a_flattened_image_before_a_dense_layer_for_hls4ml(crumb, tmp_path):
+def test_a_flattened_image_before_a_dense_layer_for_hls4ml(crumb, check_agree, tmp_path):
     rng = np.random.default_rng(2)
     tensors = {"w": rng.normal(size=(4, 3, 3, 3)), "b": rng.normal(size=4), "v": rng.normal(size=(5, 64)), "c": rng.normal(size=5)}
     nodes = [
@@ -298,4 +292,4 @@ def test_a_flattened_image_before_a_dense_layer_for_hls4ml(crumb, tmp_path):
     crumb("quantize", tmp_path / "m.onnx", "-o", out, *spec, "--profile", "hls4ml")
     crumb("quantize", tmp_path / "m.onnx", "-o", plain, *spec)
     x = rng.normal(size=(1, 3, 4, 4)).astype(np.float32)
-    assert share_off(by_qonnx(out, x), by_qonnx(plain, x)) == 0
+    check_agree(plain, x, by_qonnx(out, x), by_qonnx(plain, x))

@@ -85,9 +85,7 @@ std::optional<Levels> with_slope(const Levels& levels, double slope) {
   return sloped(levels, divisor, slope < 0 ? -1 : 1, divisor);
 }
 
-ValueType of_levels(std::optional<Levels> levels) {
-  return {.type = type_of(levels), .levels = levels};
-}
+ValueType of_levels(std::optional<Levels> levels) { return {.type = type_of(levels), .levels = levels}; }
 
 }  // namespace
 

@@ -24,15 +24,9 @@ def sample(path, shared):
     return np.random.default_rng(42).random(shape).astype(np.float32)
 
 
-def close(found, want):
-    """Within 1e-5 of the greatest; one step behind a quantizer on at most 1e-4 of the elements."""
-    off = np.abs(found - want) > 1e-5 * np.abs(want).max()
-    return off.mean() <= 1e-4
-
-
 @pytest.mark.parametrize("options", [(), ("--weights-as-float",), ("--opset=21", "--native")])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_onnxruntime_computes_what_crumb_does(convert, crumb, engine, shared, tmp_path, name, options):
+def test_onnxruntime_computes_what_crumb_does(convert, check_agree, crumb, engine, shared, tmp_path, name, options):
     source = original(shared, name)
     there, back = tmp_path / "there.onnx", tmp_path / "back.onnx"
     convert("to", source, there, "--bind", *options)
@@ -48,7 +42,7 @@ def test_onnxruntime_computes_what_crumb_does(convert, crumb, engine, shared, tm
     assert np.array_equal(by_crumb(there), want)
     assert np.array_equal(by_crumb(back), want)
     (found,) = run(there, x).values()
-    assert found.shape == want.shape and close(found, want)
+    check_agree(source, x, found, want)
 
 
 def test_counts(convert, shared, tmp_path):
@@ -234,7 +228,7 @@ def test_biases_of_32_bits(convert, tmp_path):
 
 
 @pytest.mark.parametrize("per_channel", [False, True])
-def test_files_of_onnxruntimes_quantizer(convert, crumb, engine, tmp_path, per_channel):
+def test_files_of_onnxruntimes_quantizer(convert, check_agree, crumb, engine, tmp_path, per_channel):
     quantization = pytest.importorskip("onnxruntime.quantization")
     rng = np.random.default_rng(5)
 
@@ -271,7 +265,7 @@ def test_files_of_onnxruntimes_quantizer(convert, crumb, engine, tmp_path, per_c
     np.save(tmp_path / "x.npy", x)
     crumb("run", tmp_path / "back.onnx", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
     (want,) = run(tmp_path / "theirs.onnx", x).values()
-    assert close(np.load(tmp_path / "y.npy"), want)
+    check_agree(tmp_path / "back.onnx", x, np.load(tmp_path / "y.npy"), want)
     there = tmp_path / "there.onnx"
     assert convert("to", tmp_path / "back.onnx", there) == report
     (found,) = run(there, x).values()
