@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "formats/checked_size.h"
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
 #include "models/graph/passes/passes.h"
@@ -18,11 +19,9 @@ constexpr int kMostRounds = 64;
 constexpr std::size_t kMostSizes = 64;  // a shape, or a little more
 
 bool is_small(const Shape& shape) {
-  std::int64_t count = 1;
-  for (const Dim& dim : shape) {
-    if (__builtin_mul_overflow(count, dim.size, &count)) return false;
-  }
-  return count <= static_cast<std::int64_t>(kMostSizes);
+  checked::Size count = 1;
+  for (const Dim& dim : shape) count = checked::multiply(count, dim.size);
+  return count && *count <= kMostSizes;
 }
 
 using Symbols = std::map<std::string, std::int64_t>;

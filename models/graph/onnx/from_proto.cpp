@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "formats/io/text.h"
 #include "models/graph/accumulator/certificate.h"
@@ -84,6 +85,11 @@ class Reader {
  private:
   void read_opsets() {
     for (const auto& import : model_.opset_import()) {
+      // The ONNX library keeps versions in an int, which would take 2^32 + 1 for 1.
+      if (!std::in_range<std::int32_t>(import.version()) || import.version() < 0) {
+        throw Error("the file imports operator set " + std::to_string(import.version()) + " of " +
+                    quote_text(import.domain()) + ", expected a version below 2147483648");
+      }
       imports_[import.domain()] = import.version();
       std::int64_t& version = graph_.opsets[usual_domain(import.domain())];
       version = std::max(version, import.version());

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/checked_size.h"
 #include "models/graph/graph.h"
 
 namespace crumb::graph {
@@ -41,9 +42,13 @@ std::vector<std::int64_t> ints_of(InferenceContext& context, const char* name, s
   return values;
 }
 
+/// Sums and products of two of a file's numbers, which 64 bits may not hold.
+using Exact = __int128;
+
 /// Windows along one spatial axis.
 struct Window {
-  std::int64_t kernel = 1, stride = 1, dilation = 1, padding = 0;
+  std::int64_t kernel = 1, stride = 1, dilation = 1;
+  Exact padding = 0;
   std::int64_t before = 0;  ///< the part of the padding that comes first
   bool same = false;        ///< padded so that only the stride counts
   bool up = false;  ///< a last window that is not full counts, where it starts before the last padding
@@ -51,16 +56,14 @@ struct Window {
   /// How many of them `size` has; nothing known where it is not.
   onnx::TensorShapeProto::Dimension count(const onnx::TensorShapeProto::Dimension& size) const {
     onnx::TensorShapeProto::Dimension made;
-    if (!size.has_dim_value()) return made;
+    if (!size.has_dim_value() || size.dim_value() < 0) return made;
     if (kernel < 1 || stride < 1 || dilation < 1) fail_shape_inference("sizes of windows are 1 and more");
-    const std::int64_t room = size.dim_value() + padding - dilation * (kernel - 1) - 1;
-    if (same) {
-      made.set_dim_value((size.dim_value() + stride - 1) / stride);
-    } else {
-      std::int64_t windows = room < 0 ? 0 : (room + (up ? stride - 1 : 0)) / stride + 1;
-      if (up && (windows - 1) * stride >= size.dim_value() + before) --windows;
-      made.set_dim_value(windows);
-    }
+    const Exact room = size.dim_value() + padding - Exact{dilation} * (kernel - 1) - 1;
+    Exact windows = room < 0 ? 0 : (room + (up ? stride - 1 : 0)) / stride + 1;
+    if (up && windows > 0 && (windows - 1) * stride >= Exact{size.dim_value()} + before) --windows;
+    if (same) windows = (Exact{size.dim_value()} + stride - 1) / stride;
+    if (windows > INT64_MAX) fail_shape_inference("more than 2^63 windows");
+    made.set_dim_value(static_cast<std::int64_t>(windows));
     return made;
   }
 };
@@ -90,7 +93,7 @@ std::vector<Window> windows_of(InferenceContext& context, std::size_t axes,
     windows.push_back({.kernel = kernel[i],
                        .stride = stride[i],
                        .dilation = dilation[i],
-                       .padding = explicitly ? pads[i] + pads[i + axes] : 0,
+                       .padding = explicitly ? Exact{pads[i]} + pads[i + axes] : 0,
                        .before = explicitly ? pads[i] : 0,
                        .same = pad.starts_with("SAME"),
                        .up = onnx::getAttribute(context, "ceil_mode", 0) != 0});
@@ -143,10 +146,15 @@ void windows_as_rows(InferenceContext& context) {
     windows.push_back({.kernel = kernel[i],
                        .stride = stride[i],
                        .dilation = dilation[i],
-                       .padding = pads[i] + pads[i + 2]});
+                       .padding = Exact{pads[i]} + pads[i + 2]});
   }
   onnx::TensorShapeProto::Dimension columns;
-  if (x->dim(3).has_dim_value()) columns.set_dim_value(kernel[0] * kernel[1] * x->dim(3).dim_value());
+  if (x->dim(3).has_dim_value()) {
+    const auto product = checked::multiply(checked::multiply(kernel[0], kernel[1]), x->dim(3).dim_value());
+    const auto size = checked::narrow<std::int64_t>(product);
+    if (!size) fail_shape_inference("the elements of a window are no size");
+    columns.set_dim_value(*size);
+  }
   set_windows(context, *x, windows, columns);
 }
 
