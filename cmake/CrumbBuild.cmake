@@ -18,6 +18,10 @@ if(CRUMB_SANITIZE)
   add_compile_options(-fsanitize=${CRUMB_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${CRUMB_SANITIZE})
 endif()
+if(CRUMB_FUZZ)  # relative, so that ccache finds the work of another clone
+  file(RELATIVE_PATH uncovered ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR}/tests/fuzz/uncovered.txt)
+  add_compile_options(-fsanitize-coverage-ignorelist=${uncovered})
+endif()
 
 # ccache, told to trust precompiled headers and to find the work of another clone again.
 find_program(CCACHE ccache)

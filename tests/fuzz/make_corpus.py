@@ -48,26 +48,25 @@ def f32(*shape):
 
 
 def crumb(binary):
-    specs = {
-        "group": ["int4:group=8", "uint3:group=8:zero=int", "e2m1:group=8:scale=e8m0"],
-        "channel": ["int8:channel", "uint5:channel:zero=float", "e4m3fn:channel", "binary", "ternary"],
-        "block": ["int2h:block=2x8:scale=bf16", "int4:tensor:range=full"],
-        "palette": ["palette2:tensor", "palette4:channel", "nf4:group=16"],
-        "blocks": ["mxfp4:pad", "nvfp4:pad", "mxint8:pad"],
-    }
-    for name, lines in specs.items():
+    """A file for each way to encode: an execution takes as long as its header does."""
+    specs = [
+        "int4:group=8", "uint3:group=8:zero=int", "e2m1:group=8:scale=e8m0", "int8:channel",
+        "uint5:channel:zero=float", "e4m3fn:channel", "binary", "ternary", "int2h:block=2x8:scale=bf16",
+        "int4:tensor:range=full", "palette2:tensor", "palette4:channel", "nf4:group=16", "mxfp4:pad", "nvfp4:pad",
+        "mxint8:pad",
+    ]  # fmt: skip
+    for spec in specs:
         for zstd in ("off", "19"):
             with tempfile.TemporaryDirectory() as folder:
                 folder = Path(folder)
                 shape = (2, 16) if zstd == "off" else (2, 512)  # less is not compressed
-                tensors = {f"{i}.weight": f32(*shape) for i in range(len(lines))} | {"norm.bias": f32(5)}
-                test_reader.write_safetensors(folder / "model.safetensors", tensors)
+                test_reader.write_safetensors(folder / "model.safetensors", {"a.weight": f32(*shape), "a.bias": f32(5)})
                 (folder / "config.json").write_text("{}\n")
-                rules = [part for i, line in enumerate(lines) for part in ("--set", f"{i}.weight={line}")]
                 out = folder / "out.crumb"
-                command = [binary, "quantize", folder, "-o", out, "--weights", "int8", "--zstd", zstd, *rules]
+                command = [binary, "quantize", folder, "-o", out, "--weights", spec, "--zstd", zstd]
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-                put("crumb", name + ("" if zstd == "off" else "_zstd") + ".crumb", out.read_bytes())
+                name = spec.replace(":", "_").replace("=", "_") + ("" if zstd == "off" else "_zstd")
+                put("crumb", name + ".crumb", out.read_bytes())
     put("crumb", "wrapping.crumb", wrapping_packed_file())
 
 
