@@ -1,34 +1,39 @@
 #include "runtime/tokenizer/added_tokens.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
 
 #include "runtime/tokenizer/unicode.h"
 
 namespace crumb::runtime {
-namespace {
 
-const AddedToken* longest_at(std::u32string_view text, const std::vector<AddedToken>& tokens) {
-  const AddedToken* best = nullptr;
-  for (const AddedToken& token : tokens) {
-    if (!token.content.empty() && text.starts_with(token.content) &&
-        (best == nullptr || token.content.size() > best->content.size())) {
-      best = &token;
-    }
-  }
-  return best;
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : sorted_(std::move(tokens)) {
+  std::ranges::stable_sort(sorted_, {}, &AddedToken::content);
 }
 
-}  // namespace
+const AddedToken* AddedTokens::longest_at(std::u32string_view text) const {
+  const AddedToken* longest = nullptr;
+  auto begin = sorted_.begin(), end = sorted_.end();
+  for (size_t i = 0; i < text.size(); ++i) {
+    // Here are the tokens that begin with text[0, i), in the order of what follows.
+    const auto character = [i](const AddedToken& token) {
+      return i < token.content.size() ? std::int64_t{token.content[i]} : -1;
+    };
+    const auto same = std::ranges::equal_range(begin, end, std::int64_t{text[i]}, {}, character);
+    if (same.empty()) break;
+    begin = same.begin();
+    end = same.end();
+    if (begin->content.size() == i + 1) longest = &*begin;
+  }
+  return longest;
+}
 
-std::vector<TextPiece> split_added_tokens(std::u32string_view text, const std::vector<AddedToken>& tokens) {
-  std::u32string first_chars;
-  for (const AddedToken& token : tokens) first_chars += token.content.substr(0, 1);
-
+std::vector<TextPiece> split_added_tokens(std::u32string_view text, const AddedTokens& tokens) {
   std::vector<TextPiece> pieces;
   size_t covered = 0;
-  for (size_t at = text.find_first_of(first_chars); at < text.size();
-       at = text.find_first_of(first_chars, at)) {
-    const AddedToken* token = longest_at(text.substr(at), tokens);
+  for (size_t at = 0; at < text.size();) {
+    const AddedToken* token = tokens.longest_at(text.substr(at));
     if (token == nullptr) {
       ++at;
       continue;
@@ -43,6 +48,7 @@ std::vector<TextPiece> split_added_tokens(std::u32string_view text, const std::v
     // The search goes on behind the token, not behind the space it took: so the next one may begin in
     // `covered`.
     while (token->lstrip && start > covered && unicode::is_whitespace(text[start - 1])) --start;
+    if (token->rstrip) stop = std::max(stop, covered);  // what a token before it took is white space
     while (token->rstrip && stop < text.size() && unicode::is_whitespace(text[stop])) ++stop;
     start = std::max(start, covered);
     if (start > covered) pieces.push_back({text.substr(covered, start - covered), std::nullopt});

@@ -4,8 +4,7 @@
 //   - at each place the longest token that matches wins; matches do not overlap and go from left to right
 //   - single_word: a match that touches a word character (\w) is not a token
 //   - lstrip, rstrip: the match takes the white space before or after it along
-//   - normalized: matched against the normalised text (with the token's text normalised too), else against
-//   the
+//   - normalized: matched against the normalised text (with the token's text normalised too), else against the
 //     text as it came
 #pragma once
 
@@ -27,6 +26,19 @@ struct AddedToken {
   bool normalized = false;
 };
 
+/// Tokens as they are searched for: in a time that hardly grows with their number.
+class AddedTokens {
+ public:
+  AddedTokens() = default;
+  explicit AddedTokens(std::vector<AddedToken> tokens);
+
+  /// The longest token that the text begins with, of equal ones the first; null where there is none. Empty ones are none.
+  const AddedToken* longest_at(std::u32string_view text) const;
+
+ private:
+  std::vector<AddedToken> sorted_;
+};
+
 /// A stretch of text, or a token in its place.
 struct TextPiece {
   std::u32string_view text;
@@ -35,6 +47,6 @@ struct TextPiece {
 
 /// Pieces cover the text from left to right (but for white space that tokens took along); none of text is
 /// empty.
-std::vector<TextPiece> split_added_tokens(std::u32string_view text, const std::vector<AddedToken>& tokens);
+std::vector<TextPiece> split_added_tokens(std::u32string_view text, const AddedTokens& tokens);
 
 }  // namespace crumb::runtime

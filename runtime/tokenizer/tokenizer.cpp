@@ -17,15 +17,18 @@ Tokenizer Tokenizer::load(const ReadFile& read, const std::string& path) {
   tokenizer.sep_ = settings.sep;
   tokenizer.max_length_ = settings.max_length;
   tokenizer.largest_id_ = largest;
+  std::vector<AddedToken> normalized, raw;
   for (AddedToken& token : settings.added_tokens) {
     tokenizer.largest_id_ = std::max(tokenizer.largest_id_, token.id);
     if (token.normalized) {
       token.content = normalize(token.content, tokenizer.normalizer_);
-      tokenizer.normalized_tokens_.push_back(std::move(token));
+      normalized.push_back(std::move(token));
     } else {
-      tokenizer.raw_tokens_.push_back(std::move(token));
+      raw.push_back(std::move(token));
     }
   }
+  tokenizer.normalized_tokens_ = AddedTokens(std::move(normalized));
+  tokenizer.raw_tokens_ = AddedTokens(std::move(raw));
   return tokenizer;
 }
 

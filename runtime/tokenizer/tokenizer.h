@@ -53,8 +53,8 @@ class Tokenizer {
 
   WordPiece wordpiece_;
   NormalizerOptions normalizer_;
-  std::vector<AddedToken> raw_tokens_;         // matched against the text as it came
-  std::vector<AddedToken> normalized_tokens_;  // content already normalised
+  AddedTokens raw_tokens_;         // matched against the text as it came
+  AddedTokens normalized_tokens_;  // content already normalised
   TokenId cls_ = 0;
   TokenId sep_ = 0;
   TokenId largest_id_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <utility>
 
 #include "formats/json/json_file.h"
@@ -130,11 +131,24 @@ void read_normalizer(const Files& files, TokenizerSettings& settings) {
   }
 }
 
-/// Adds a token once; a later declaration of the same text does not change it.
-void add_token(std::vector<AddedToken>& tokens, AddedToken token) {
-  const auto same = [&](const AddedToken& other) { return other.content == token.content; };
-  if (!token.content.empty() && std::ranges::none_of(tokens, same)) tokens.push_back(std::move(token));
-}
+/// Tokens by their texts: a later declaration of the same text does not change the first.
+class Declared {
+ public:
+  explicit Declared(std::vector<AddedToken>& tokens) : tokens_(tokens) {}
+
+  void add(AddedToken token) {
+    if (!token.content.empty() && ids_.emplace(token.content, token.id).second)
+      tokens_.push_back(std::move(token));
+  }
+  std::optional<TokenId> find(const std::u32string& content) const {
+    const auto found = ids_.find(content);
+    return found == ids_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  std::vector<AddedToken>& tokens_;
+  std::unordered_map<std::u32string, TokenId> ids_;
+};
 
 /// A token as an object ({"content": "[CLS]", "lstrip": false, ...}).
 AddedToken parse_token(const JsonFile& file, const json& object, const json& id) {
@@ -151,16 +165,16 @@ AddedToken parse_token(const JsonFile& file, const json& object, const json& id)
   return token;
 }
 
-void read_added_tokens(const Files& files, TokenizerSettings& settings) {
+void read_added_tokens(const Files& files, Declared& tokens) {
   if (files.tokenizer) {
     for (const json& object : member(files.tokenizer->root(), "added_tokens")) {
-      add_token(settings.added_tokens, parse_token(*files.tokenizer, object, member(object, "id")));
+      tokens.add(parse_token(*files.tokenizer, object, member(object, "id")));
     }
   }
   if (files.config) {
     for (const auto& [id, object] : member(files.config->root(), "added_tokens_decoder").items()) {
       const json number = json::parse(id, nullptr, false);
-      add_token(settings.added_tokens, parse_token(*files.config, object, number));
+      tokens.add(parse_token(*files.config, object, number));
     }
   }
 }
@@ -176,23 +190,16 @@ std::string special_name(const Files& files, const char* key, const std::string&
   return otherwise;
 }
 
-std::optional<TokenId> find_token(const TokenizerSettings& settings, const std::string& name) {
-  const auto content = unicode::decode(name);
-  for (const AddedToken& token : settings.added_tokens) {
-    if (token.content == content) return token.id;
-  }
-  return settings.vocabulary.find(name);
-}
-
-void read_special_tokens(const Files& files, TokenizerSettings& settings) {
+void read_special_tokens(const Files& files, Declared& tokens, TokenizerSettings& settings) {
   const auto special = [&](const char* key, const std::string& otherwise, TokenId* needed) {
     const std::string name = special_name(files, key, otherwise);
-    const auto id = find_token(settings, name);
+    AddedToken token;
+    token.content = unicode::decode(name);
+    auto id = tokens.find(token.content);
+    if (!id) id = settings.vocabulary.find(name);
     if (id) {
-      AddedToken token;
-      token.content = unicode::decode(name);
       token.id = *id;
-      add_token(settings.added_tokens, std::move(token));
+      tokens.add(std::move(token));
       if (needed != nullptr) *needed = *id;
     } else if (needed != nullptr) {
       throw Error("the vocabulary has no \"" + name + "\", which is the tokenizer's " + key);
@@ -224,8 +231,9 @@ TokenizerSettings read_tokenizer_files(const ReadFile& read, const std::string& 
   check_class(files);
   read_vocabulary(files, settings);
   read_normalizer(files, settings);
-  read_added_tokens(files, settings);
-  read_special_tokens(files, settings);
+  Declared tokens(settings.added_tokens);
+  read_added_tokens(files, tokens);
+  read_special_tokens(files, tokens, settings);
   read_max_length(files, settings);
   return settings;
 }
