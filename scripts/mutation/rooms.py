@@ -6,13 +6,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Room:
     name: str  # the folder
-    archives: tuple  # the libraries that its own doctests need, as cmake/CrumbBuild.cmake calls them
+    tests: str  # the folder of its doctests
     python: tuple  # the Python tests that reach it through the command
-
-    @property
-    def tests(self):
-        """The folder of its own tests."""
-        return f"tests/{self.name}"
 
 
 ROOMS = {
@@ -20,12 +15,12 @@ ROOMS = {
     for room in [
         Room(
             "formats/number",
-            ("crumb_formats",),
+            "tests/formats/number",
             ("tests/formats/number/test_oracles.py", "tests/cli/test_cli.py", "tests/cli/test_cli_quantize.py"),
         ),
         Room(
             "quant",
-            ("crumb_quant", "crumb_formats"),
+            "tests/quant",
             (
                 "tests/formats/number/test_oracles.py",
                 "tests/cli/test_cli_recipe.py",
@@ -39,12 +34,12 @@ ROOMS = {
         ),
         Room(
             "models/graph/accumulator",
-            ("crumb_models_graph", "crumb_quant", "crumb_formats"),
+            "tests/models/graph/accumulator",
             ("tests/cli/test_cli_verify_accumulator.py", "tests/cli/test_cli_run_accumulator.py"),
         ),
         Room(
             "models/graph/qonnx",
-            ("crumb_models_graph", "crumb_quant", "crumb_formats"),
+            "tests/models/graph",
             (
                 "tests/cli/test_cli_cost.py",
                 "tests/cli/test_cli_crumb_graph.py",
@@ -57,7 +52,7 @@ ROOMS = {
         ),
         Room(
             "export",
-            ("crumb_export", "crumb_models_graph", "crumb_quant", "crumb_formats"),
+            "tests/export",
             (
                 "tests/export/qcdq/test_qcdq.py",
                 "tests/export/lint/test_lint_rules.py",

@@ -7,19 +7,21 @@ put back, whatever ends the run.
 import ctypes
 import hashlib
 import json
+import math
 import os
 import resource
 import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 # The copy is built as release is, so that ccache has it. What is mutated is compiled with little optimisation, which is
 # quick, and with the library's own checks, which notice what reaches beyond a vector's end.
 QUICK = ["-O1", "-D_GLIBCXX_ASSERTIONS", "-w"]
-MEMORY = 8 << 30  # bytes of address space that a test may take
+MEMORY = 6 << 30  # bytes of address space that a test may take
 FILE = 2 << 30  # bytes of one file that it may write
 PROGRAMS = ("crumb", "tests/crumb_qcdq_cases")
 TESTS = "tests/crumb_tests"
@@ -34,17 +36,26 @@ def cache_folder():
     return Path(os.environ.get("CRUMB_CACHE") or Path(base) / "crumb")
 
 
-def limited():
+def python():
+    """That of the tests (scripts/setup)."""
+    path = cache_folder() / "python/bin/python"
+    return path if path.is_file() else sys.executable
+
+
+def limited(processor_seconds):
     """In the child: ends with its parent, and takes no more than it may."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    if processor_seconds is not None:
+        seconds = math.ceil(processor_seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))  # SIGXCPU, not SIGKILL
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE, FILE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run(command, timeout, **keywords):
+def run(command, timeout, processor_seconds=None, **keywords):
     """(exit code, output); the code is None where it ran out of time. Whatever it started is ended with it."""
-    keywords = {"stdin": subprocess.DEVNULL, "preexec_fn": limited, **keywords}
+    keywords = {"stdin": subprocess.DEVNULL, "preexec_fn": lambda: limited(processor_seconds), **keywords}
     process = subprocess.Popen(
         [str(part) for part in command],
         stdout=subprocess.PIPE,
@@ -111,8 +122,7 @@ class Scratch:
         self.compile_lines = {}
         for entry in json.loads((self.build / "compile_commands.json").read_text()):
             words = shlex.split(entry["command"])
-            compiler = next(i for i, word in enumerate(words) if word.endswith(("c++", "g++", "clang++")))
-            words = [word for word in words[compiler:] if not word.startswith("-O") and word != "-DNDEBUG"]
+            words = [word for word in words if not word.startswith("-O") and word != "-DNDEBUG"]
             self.compile_lines[words[words.index("-o") + 1]] = (words, Path(entry["file"]))
         self.link_lines = {}
         for program in (*PROGRAMS, TESTS):
@@ -149,3 +159,8 @@ class Scratch:
         if not found:
             raise Failed(f"nothing that is built includes {file}")
         return found
+
+    def near(self, file, room):
+        """Those in the room and in its tests. What other rooms compiled in of a header stays as it was."""
+        own = self.test_objects(room.tests)
+        return [obj for obj in self.dependents(file) if f".dir/{room.name}/" in obj or obj in own]

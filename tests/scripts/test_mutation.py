@@ -112,6 +112,80 @@ def test_reviewed_changes_need_a_reason(reviewed, tmp_path):
             reviewed.read(path)
 
 
+BEFORE = """\
+extern "C" int printf(const char*, ...);
+extern "C" void _exit(int);
+int turns = 0;
+void turn() {
+  if (++turns > 1000) _exit(3);  // a change made a loop endless
+}
+"""
+EVERY_KIND = """\
+namespace std {
+template <class T> const T& min(const T& a, const T& b) { return b < a ? b : a; }
+template <class T> const T& max(const T& a, const T& b) { return a < b ? b : a; }
+}
+struct Pair { int first = 3; bool ok() const { return first > 2; } };
+int f(int a, int b, unsigned c, Pair p) {
+  int sum = a + b * 2 - c / 3 % 4;  // a comment
+  sum += a << 2;
+  sum -= b >> 1;
+  sum *= 3;
+  if (a < b && !p.ok() || b >= 7) sum ^= 5;
+  if (const int d = a & b; d != 0 && (a | c) == 7u) sum = -sum;
+  while (sum > 100'000) sum /= 2, turn();
+  for (int i = 0, j = 9; i <= j; ++i, --j) sum = sum + (~i ^ j), turn();
+  const bool negative = sum < 0, small = !negative &&
+      sum - 1 < 50;  // on two lines
+  return std::min(sum, 1000 + a) + (small ? -p.first : std::max(a, b)) + true;
+}
+constexpr int kOnlyForTheCompiler = 40 + 1;
+void run() {
+  for (int a = -3; a < 4; ++a, turn()) {
+    for (int b = -2; b < 9; b += 5, turn()) printf("%d ", f(a, b, 4u * b, Pair{a - b}) + kOnlyForTheCompiler);
+  }
+}
+"""
+
+
+def test_changes_that_are_built_together_are_what_each_is_alone(points, repo, tmp_path):
+    from mutation.schema import schema
+
+    mutants = dict(enumerate(points.mutants_of("a.cpp", EVERY_KIND)))
+    first = {(mutant.start, mutant.end): k for k, mutant in reversed(mutants.items())}
+    text, used = schema(EVERY_KIND, mutants)
+    assert set(used) == set(first.values())  # one at each place
+    assert text.count("\n") == EVERY_KIND.count("\n")
+    parts = repo / "scripts/mutation"
+    (tmp_path / "together.cpp").write_text(BEFORE + text + "int main() { run(); }\n")
+    build = ["c++", "-std=c++20", "-w", "-O0"]
+    together = [*build, "-include", parts / "selected.h", tmp_path / "together.cpp", parts / "selected.cpp", "-o"]
+    subprocess.run([*together, tmp_path / "together"], check=True)
+    each = [f"namespace alone{k} {{\n{mutants[k].apply(EVERY_KIND)}}}\n" for k in used]
+    cases = "".join(f"    case {k}: alone{k}::run(); break;\n" for k in used)
+    choice = f"int main(int n, char** a) {{\n  switch (atoi(a[1])) {{\n{cases}  }}\n}}\n"
+    (tmp_path / "alone.cpp").write_text(BEFORE + 'extern "C" int atoi(const char*);\n' + "".join(each) + choice)
+    subprocess.run([*build, tmp_path / "alone.cpp", "-o", tmp_path / "alone"], check=True)
+
+    def output(*command, **environment):
+        done = subprocess.run(command, capture_output=True, env={**os.environ, **environment}, timeout=60)
+        return done.returncode, done.stdout
+
+    unchanged = output(tmp_path / "together")
+    marks = tmp_path / "marks"
+    marks.write_bytes(bytes(len(mutants)))
+    assert output(tmp_path / "together", CRUMB_REACHED=str(marks)) == unchanged
+    reached = {k for k, mark in enumerate(marks.read_bytes()) if mark}
+    alone_only = {k for k in used if EVERY_KIND.split("\n")[mutants[k].line(EVERY_KIND) - 1].startswith("constexpr int k")}
+    assert len(alone_only) == 3 and not alone_only & reached
+    differ = set()
+    for k in sorted(set(used) - alone_only):
+        alone = output(tmp_path / "alone", str(k))
+        assert output(tmp_path / "together", CRUMB_MUTANT=str(k)) == alone, mutants[k]
+        differ |= {k} if alone != unchanged else set()
+    assert differ <= reached and len(used) > 70 and len(differ) > 50
+
+
 SMALL = {
     ".gitignore": "/ignored\n",
     "CMakeLists.txt": """\
@@ -135,7 +209,7 @@ add_subdirectory(tests)
 #include "formats/number/sum.h"
 int sum_to(int n) {
   int sum = 1;
-  for (int i = 2; i <= n; ++i) sum += i;
+  for (long i = 2; i <= n; ++i) sum += i;
   return sum;
 }
 int unused(int a) { return a + 41; }
@@ -221,6 +295,7 @@ def test_a_run_finds_what_no_test_notices_and_goes_on_where_it_was_killed(small)
     again = subprocess.run(command(small, "--again"), env=env, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert "== survived: 0" in again.stdout and "100.0 %" in again.stdout
+    assert {line["how"] for line in lines()} == {"together", "alone"}, "the second change of a place is built alone"
 
 
 def test_a_test_that_fails_unchanged_is_an_error(small):
