@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "tests/models/graph/accumulator/networks.h"
 
@@ -85,6 +86,87 @@ TEST_CASE("two models show the extremes of one channel whose bias is a term of o
   }
   CHECK(pairs > 50);
   CHECK(alone > 50);
+}
+
+/// Of one sample, the numbers of a channel of "y": a convolution or a transposed one by its definition, from what the
+/// witness's own graph says.
+std::vector<double> window_results(const Witness& witness, std::size_t sample, std::size_t channel) {
+  const Graph& graph = witness.graph;
+  const auto is_product = [](const Node& node) { return node.is("Conv") || node.is("ConvTranspose"); };
+  const Node& node = *std::ranges::find_if(graph.nodes, is_product);
+  const bool transposed = node.is("ConvTranspose");
+  const auto quantizer = std::ranges::find_if(
+      graph.nodes, [&](const Node& one) { return one.outputs.at(0) == node.inputs.at(1); });
+  const Tensor& weights = graph.initializers.at(quantizer->inputs.at(0));
+  const std::vector<float> w = weights.to_floats(), all = witness.input.to_floats();
+  const Ints shape = witness.input.shape(), kernel(weights.shape().begin() + 2, weights.shape().end());
+  const Ints strides = node.ints_or("strides", {}), dilations = node.ints_or("dilations", {});
+  REQUIRE(kernel.size() == 2);
+  CHECK(node.ints_or("pads", {}) == Ints{0, 0, 0, 0});
+  CHECK(node.ints_or("kernel_shape", {}) == kernel);
+  const std::int64_t groups = node.int_or("group", 1), inputs = shape[1], height = shape[2], width = shape[3];
+  const std::int64_t outputs = transposed ? weights.shape()[1] * groups : weights.shape()[0];
+  const auto c = static_cast<std::int64_t>(channel), n = static_cast<std::int64_t>(sample);
+  std::map<std::pair<std::int64_t, std::int64_t>, double> made;
+  for (std::int64_t ci = 0; ci < inputs; ++ci) {
+    if (ci / (inputs / groups) != c / (outputs / groups)) continue;
+    for (std::int64_t y = 0; y < height; ++y) {
+      for (std::int64_t x = 0; x < width; ++x) {
+        for (std::int64_t i = 0; i < kernel[0]; ++i) {
+          for (std::int64_t j = 0; j < kernel[1]; ++j) {
+            const std::int64_t first = transposed ? ci : c,
+                               second = transposed ? c % (outputs / groups) : ci % (inputs / groups);
+            const std::int64_t at = ((first * weights.shape()[1] + second) * kernel[0] + i) * kernel[1] + j;
+            const double product =
+                static_cast<double>(w[static_cast<std::size_t>(at)]) *
+                all[static_cast<std::size_t>(((n * inputs + ci) * height + y) * width + x)];
+            if (transposed) {
+              made[{y * strides[0] + i * dilations[0], x * strides[1] + j * dilations[1]}] += product;
+            } else if (y - i >= 0 && x - j >= 0 && y - i + kernel[0] <= height &&
+                       x - j + kernel[1] <= width) {
+              made[{y - i, x - j}] += product;  // strides and dilations of 1
+            }
+          }
+        }
+      }
+    }
+  }
+  std::vector<double> results;
+  for (const auto& [place, sum] : made) results.push_back(sum);
+  return results;
+}
+
+TEST_CASE("the samples of windows' witnesses give their worst sums, by the operators' definitions") {
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    CAPTURE(seed);
+    Net net;
+    net.engine.seed(seed);
+    const auto draw = [&](int low, int high) {
+      return static_cast<std::int64_t>(std::uniform_int_distribution<int>(low, high)(net.engine));
+    };
+    const std::int64_t groups = draw(1, 3), inputs = groups * draw(1, 3), outputs = groups * draw(1, 3);
+    const Ints kernel{draw(1, 3), draw(1, 3)}, strides{draw(1, 3), draw(1, 3)},
+        dilations{draw(1, 3), draw(1, 3)};
+    const bool transposed = seed % 2 == 0, is_signed = seed % 3 != 0;
+    const bool narrow = is_signed && seed % 5 == 0;
+    const std::string x =
+        net.quant(net.input("x", {1, inputs, 9, 9}), Tensor::scalar(0.5F),
+                  seed % 7 == 0 && !narrow ? 1.0F : 0.0F, static_cast<float>(draw(2, 5)), is_signed, narrow);
+    const Ints shape = transposed ? Ints{inputs, outputs / groups, kernel[0], kernel[1]}
+                                  : Ints{outputs, inputs / groups, kernel[0], kernel[1]};
+    net.graph.outputs = {net.node(
+        transposed ? "ConvTranspose" : "Conv", {x, net.weight(shape, 0.25F)},
+        {{"group", groups}, {"kernel_shape", kernel}, {"strides", strides}, {"dilations", dilations}})};
+    const ProductLayer layer = ProductLayers(infer_shapes(net.graph)).layer(0);
+    REQUIRE(layer.input_range);
+    check_witnesses(layer, 0);
+    for (const Witness& witness : witnesses_of(layer, 0)) {
+      CHECK(std::ranges::max(window_results(witness, 0, witness.channel_of_max)) ==
+            static_cast<double>(witness.reached.max));
+      CHECK(std::ranges::min(window_results(witness, 1, witness.channel_of_min)) ==
+            static_cast<double>(witness.reached.min));
+    }
+  }
 }
 
 }  // namespace
