@@ -1,8 +1,11 @@
 #include "bench/bench.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -88,6 +91,26 @@ std::string speed(double gigabytes, double seconds) {
 
 std::string times_as_fast(const Timing& other, const Timing& ours, int digits) {
   return other.median > 0 && ours.median > 0 ? cli::fixed(other.median / ours.median, digits) : "-";
+}
+
+void pin_to(int cpus) {
+  static const cpu_set_t all = [] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0) throw Error("cannot ask for this process's processors");
+    return set;
+  }();
+  cpu_set_t wanted;
+  CPU_ZERO(&wanted);
+  for (int cpu = 0, left = cpus; cpu < CPU_SETSIZE && left > 0; ++cpu) {
+    if (!CPU_ISSET(cpu, &all)) continue;
+    CPU_SET(cpu, &wanted);
+    --left;
+  }
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    // One that has ended meanwhile needs no place.
+    (void)sched_setaffinity(std::stoi(thread.path().filename()), sizeof wanted, &wanted);
+  }
 }
 
 std::vector<float> normal_values(size_t count) {

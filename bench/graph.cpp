@@ -1,5 +1,6 @@
 // crumb-bench graph: executing graphs, against qonnx's executor, onnxruntime (float graphs as they are, quantized ones
-// as QCDQ) and the same network written with LibTorch's operators, in turns, with as many threads.
+// as QCDQ) and the same network written with LibTorch's operators, in turns, with as many threads, all on the same
+// processors; of onnxruntime's time, what its call from Python takes is left out.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -209,6 +210,7 @@ void graph_bench(const Options& options) {
   const std::vector<fs::path> models = models_of(
       options.input.empty() ? fs::path(CRUMB_SOURCE_DIR "/../shared/onnx") : fs::path(options.input));
   for (const int threads : options.threads) {
+    pin_to(threads);
     for (const fs::path& model : models) bench.add(model, threads);
   }
   bench.print();

@@ -23,6 +23,6 @@ std::vector<TrainingStep> make_training_steps(const std::string&, const std::str
 
 std::vector<std::string> qat_networks() { return {}; }
 
-std::vector<OperatorPair> make_operator_pairs(const std::string&) { return {}; }
+std::vector<OperatorCase> make_operator_cases(const std::string&) { return {}; }
 
 }  // namespace crumb::bench

@@ -1,5 +1,5 @@
 // crumb-bench qat: training steps with hooks over the float step, and fused fake quantization against the same written
-// in LibTorch's operators, in turns, with as many threads.
+// in LibTorch's operators and against LibTorch's own fused operators, in turns, with as many threads.
 #include "bench/bench.h"
 #include "bench/graph_job.h"
 #include "bench/qat_job.h"
@@ -44,31 +44,39 @@ class QatBench {
   }
 
   void add_operators(int threads) {
-    for (const OperatorPair& pair : make_operator_pairs(options_.spec)) {
-      const std::vector<Timing> timings = time_in_turns_as_told(
-          options_.repeats,
-          {[&] { return pair.fused->forward(); }, [&] { return pair.fused->backward(); },
-           [&] { return pair.composed->forward(); }, [&] { return pair.composed->backward(); }});
-      add_operator(pair, "forward", threads, kForwardBytes, timings[0], timings[2]);
-      add_operator(pair, "backward", threads, kBackwardBytes, timings[1], timings[3]);
+    for (const OperatorCase& one : make_operator_cases(options_.spec)) {
+      std::vector<std::function<double()>> works;
+      const auto add = [&](OperatorJob& job) {
+        works.emplace_back([&job] { return job.forward(); });
+        works.emplace_back([&job] { return job.backward(); });
+      };
+      add(*one.fused);
+      for (const OperatorCase::Peer& peer : one.peers) add(*peer.job);
+      const std::vector<Timing> timings = time_in_turns_as_told(options_.repeats, works);
       const auto sum = [](const Timing& a, const Timing& b) {
         return Timing{a.best + b.best, a.median + b.median};
       };
-      add_operator(pair, "both", threads, kForwardBytes + kBackwardBytes, sum(timings[0], timings[1]),
-                   sum(timings[2], timings[3]));
+      for (std::size_t i = 0; i < one.peers.size(); ++i) {
+        const std::string& peer = one.peers[i].name;
+        const Timing &forward = timings[2 * i + 2], &backward = timings[2 * i + 3];
+        add_operator(one, peer, "forward", threads, kForwardBytes, timings[0], forward);
+        add_operator(one, peer, "backward", threads, kBackwardBytes, timings[1], backward);
+        add_operator(one, peer, "both", threads, kForwardBytes + kBackwardBytes, sum(timings[0], timings[1]),
+                     sum(forward, backward));
+      }
     }
   }
 
   void print() const { table_.print(); }
 
  private:
-  void add_operator(const OperatorPair& pair, const char* what, int threads, double bytes, const Timing& ours,
-                    const Timing& theirs) {
-    const double gigabytes = bytes * static_cast<double>(pair.values) / 1e9;
-    table_.add({pair.name + " " + pair.shape, what, std::to_string(threads), "LibTorch's operators",
-                milliseconds(ours.best), milliseconds(ours.median), milliseconds(theirs.best),
-                milliseconds(theirs.median), "-", speed(gigabytes, ours.median),
-                speed(gigabytes, theirs.median), times_as_fast(theirs, ours, 2)});
+  void add_operator(const OperatorCase& one, const std::string& peer, const char* what, int threads,
+                    double bytes, const Timing& ours, const Timing& theirs) {
+    const double gigabytes = bytes * static_cast<double>(one.values) / 1e9;
+    table_.add({one.name + " " + one.shape, what, std::to_string(threads), peer, milliseconds(ours.best),
+                milliseconds(ours.median), milliseconds(theirs.best), milliseconds(theirs.median), "-",
+                speed(gigabytes, ours.median), speed(gigabytes, theirs.median),
+                times_as_fast(theirs, ours, 2)});
   }
 
   const Options& options_;

@@ -29,12 +29,19 @@ class OperatorJob {
   virtual double backward() = 0;  ///< of the last forward()
 };
 
-struct OperatorPair {
+/// One of Crumb's operators, and the same in LibTorch.
+struct OperatorCase {
+  struct Peer {
+    std::string name;
+    std::unique_ptr<OperatorJob> job;
+  };
+
   std::string name, shape;
   std::int64_t values = 0;
-  std::unique_ptr<OperatorJob> fused, composed;
+  std::unique_ptr<OperatorJob> fused;
+  std::vector<Peer> peers;
 };
 
-std::vector<OperatorPair> make_operator_pairs(const std::string& weights);
+std::vector<OperatorCase> make_operator_cases(const std::string& weights);
 
 }  // namespace crumb::bench

@@ -17,6 +17,7 @@
 #include "cli/threads_flag.h"
 #include "cli/train_own.h"
 #include "cli/train_pruning.h"
+#include "cli/train_references.h"
 #include "cli/train_run.h"
 #include "cli/train_sweep.h"
 #include "cli/train_table.h"
@@ -143,11 +144,15 @@ void print_accumulators(const Json& layers) {
 void print_report(const Json& report, const fs::path& folder) {
   const std::string metric = report.at("metric");
   std::cout << report.at("task").get<std::string>() << " (" << report.at("network").get<std::string>()
-            << "): " << metric << " " << fixed(report.at("float"), 4) << " in float, "
-            << fixed(report.at("quantized"), 4) << " quantized, " << fixed(report.at("seconds"), 1) << " s\n";
+            << "), seed " << report.at("seed").dump() << ", " << fixed(report.at("seconds"), 1) << " s\n";
   if (report.contains("miniature_of")) {
     std::cout << "miniature of " << report.at("miniature_of").get<std::string>() << "\n";
   }
+  std::vector<std::vector<std::string>> scores = rows_of(references_of({report}), metric);
+  const int epochs = report.at("float_epochs").get<int>() + report.at("epochs").get<int>();
+  scores[0][0] = "network";
+  scores.push_back({"quantized", std::to_string(epochs), fixed(report.at("quantized"), 4)});
+  print_table(std::move(scores));
   if (!report.at("accumulator").empty()) print_accumulators(report.at("accumulator"));
   if (report.contains("learned_bits")) print_widths(report.at("learned_bits"));
   if (report.contains("pruning")) print_pruning(report.at("pruning"));
@@ -195,21 +200,23 @@ void sweep(const Options& options, const qat::TrainRequest& base) {
                    .network = reports.at(0).at("network"),
                    .metric = reports.at(0).at("metric"),
                    .miniature_of = miniature_of(grid, reports.at(0)),
+                   .references = references_of(reports),
                    .cells = {},
                    .values = values_of(grid, reports)};
   table.cells = cells_of(table.values);
-  for (const Json& report : reports) {
-    table.float_mean += report.at("float").get<double>() / static_cast<double>(reports.size());
-  }
   const Json json = json_of(table);
   write_text_file(folder / "sweep.json", json.dump(2) + "\n");
   write_text_file(folder / "sweep.csv", csv_of(table));
   write_text_file(folder / "sweep.svg", svg_of(table));
   if (options.json) return print_json(json);
   std::cout << table.task << " (" << table.network << "), " << table.metric << " of the test set against "
-            << table.title << ", " << options.seeds << " seeds; float " << fixed(table.float_mean, 4) << "\n";
+            << table.title << ", " << options.seeds << (options.seeds == 1 ? " seed, " : " seeds, ")
+            << reports.at(0).at("float_epochs").get<int>() + reports.at(0).at("epochs").get<int>()
+            << " epochs\n";
   if (!table.miniature_of.empty()) std::cout << "miniature of " << table.miniature_of << "\n";
+  print_table(rows_of(table.references, table.metric));
   print_table(rows_of(table));
+  if (!grid.note.empty()) std::cout << "note: " << grid.note << "\n";
   if (has_costs(table)) {
     std::cout << "BOPs, and the share of weights that are zero:\n";
     print_table(cost_rows_of(table));

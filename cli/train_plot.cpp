@@ -1,6 +1,7 @@
 // A sweep as one SVG file that needs nothing else.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 
@@ -64,8 +65,10 @@ class Plot {
       marks_[cell.x] = cell.label;
       if (std::ranges::find(series_, cell.series) == series_.end()) series_.push_back(cell.series);
     }
-    y_low_ = std::min(y_low_, table.float_mean);
-    y_high_ = std::max(y_high_, table.float_mean);
+    for (const TrainReference& one : table.references) {
+      y_low_ = std::min(y_low_, one.mean);
+      y_high_ = std::max(y_high_, one.mean);
+    }
     if (x_high_ == x_low_) x_high_ = x_low_ + 1;
     if (y_high_ == y_low_) y_high_ = y_low_ + 1;
     step_ = step_for(y_high_ - y_low_);
@@ -86,10 +89,7 @@ class Plot {
     }
     svg += axes();
     for (std::size_t i = 0; i < series_.size(); ++i) svg += series(i);
-    svg += line_at(kLeft, y(table_.float_mean), kWidth - kRight, y(table_.float_mean),
-                   "stroke=\"#333\" stroke-dasharray=\"5 4\"");
-    svg += text_at(kWidth - kRight + 8, y(table_.float_mean) + 4, "start", "float", " fill=\"#333\"");
-    return svg + "</svg>\n";
+    return svg + references() + "</svg>\n";
   }
 
  private:
@@ -122,6 +122,21 @@ class Plot {
     return svg;
   }
 
+  /// Dashed lines; their names, from the top, keep a line's height from each other.
+  std::string references() const {
+    std::vector<TrainReference> ordered = table_.references;
+    std::ranges::stable_sort(ordered, std::ranges::greater(), &TrainReference::mean);
+    std::string svg;
+    double lowest = -std::numeric_limits<double>::infinity();
+    for (const TrainReference& one : ordered) {
+      svg += line_at(kLeft, y(one.mean), kWidth - kRight, y(one.mean),
+                     "stroke=\"#333\" stroke-dasharray=\"5 4\"");
+      lowest = std::max(lowest + 13, y(one.mean) + 4);
+      svg += text_at(kWidth - kRight + 8, lowest, "start", one.name, " fill=\"#333\"");
+    }
+    return svg;
+  }
+
   std::string series(std::size_t number) const {
     std::vector<SweepCell> cells;
     for (const SweepCell& cell : table_.cells) {
@@ -139,7 +154,7 @@ class Plot {
     for (auto cell = cells.rbegin(); cell != cells.rend(); ++cell) {
       band += at(x(cell->x)) + "," + at(y(cell->least)) + " ";
     }
-    const double legend = kTop + 40 + 20 * static_cast<double>(number), left = kWidth - kRight + 16;
+    const double legend = kTop + 60 + 20 * static_cast<double>(number), left = kWidth - kRight + 16;
     return "<polygon points=\"" + band + "\" fill=\"" + colour +
            "\" fill-opacity=\"0.15\"/>\n<polyline points=\"" + line + "\" fill=\"none\" stroke=\"" + colour +
            "\" stroke-width=\"1.8\"/>\n" + dots +

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "cli/open_engine.h"
+#include "cli/train_narrowed.h"
 #include "cli/train_pruning.h"
 #include "cli/train_widths.h"
 #include "export/write.h"
@@ -76,7 +77,7 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json accumulator_json(const graph::AccumulatorReport& report) {
+Json accumulator_json(const graph::Graph& graph, const graph::AccumulatorReport& report) {
   Json layers = Json::array();
   for (const graph::AccumulatorRow& row : report.layers) {
     Json layer;
@@ -84,6 +85,7 @@ Json accumulator_json(const graph::AccumulatorReport& report) {
     layer["input"] = row.input ? Json{row.input->low, row.input->high} : Json(nullptr);
     layer["bits_needed"] = or_null(row.bits_needed);
     layer["bits_certified"] = or_null(row.bits_certified);
+    layer["bits_by_types"] = or_null(bits_by_types(graph, row));
     layer["worst_max"] = row.worst ? Json(row.worst->max) : Json(nullptr);
     layer["worst_min"] = row.worst ? Json(row.worst->min) : Json(nullptr);
     layer["tile"] = row.tile;
@@ -112,7 +114,12 @@ Json report_json(const TrainRequest& request, const TrainOutcome& outcome, doubl
   report["network"] = outcome.network;
   report["metric"] = outcome.metric;
   report["float"] = json_number(outcome.float_metric);
+  report["float_longer"] = json_number(outcome.longer_metric);
   report["quantized"] = json_number(outcome.quantized_metric);
+  if (!outcome.references.empty()) {
+    report["references"] = Json::object();
+    for (const auto& [name, score] : outcome.references) report["references"][name] = json_number(score);
+  }
   report["accumulator"] = Json::array();
   report["seconds"] = seconds;
   if (!outcome.stands_for.empty()) report["miniature_of"] = outcome.stands_for;
@@ -191,7 +198,7 @@ Json train_into(const TrainRun& run) {
   if (unsaid.empty()) (void)exporting::write(outcome.quantized, exporting::Form::kQonnx, onnx);
   Json report = report_json(run.request, outcome, 0);
   const graph::Graph written = graph::read_crumb_graph(packed);
-  report["accumulator"] = accumulator_json(checked(written, packed));
+  report["accumulator"] = accumulator_json(written, checked(written, packed));
   if (unsaid.empty()) {
     (void)checked(graph::read_onnx(onnx), onnx);
   } else {

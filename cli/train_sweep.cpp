@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "cli/open_engine.h"
+#include "cli/train_narrowed.h"
 #include "cli/train_run.h"
 #include "formats/io/interrupt.h"
 #include "formats/io/text.h"
@@ -36,7 +37,8 @@ SweepGrid accumulator_grid(const qat::TrainRequest& base, int seeds) {
                  .stands_for = {},
                  .is_wrapped = true,
                  .points = {}};
-  SweepPoint plain{.name = "qat", .series = "QAT, wraparound", .label = "", .request = base};
+  SweepPoint plain{
+      .name = "qat", .series = "QAT, wraparound", .label = "", .request = base, .widths = widths_text(base)};
   plain.request.recipe.accumulator.reset();
   for (int bits = kWidest; bits >= kNarrowest; --bits) plain.request.wrap_bits.push_back(bits);
   add_seeds(plain, seeds, grid.points);
@@ -53,6 +55,12 @@ SweepGrid accumulator_grid(const qat::TrainRequest& base, int seeds) {
       point.request.recipe.accumulator = {.bits = bits, .method = method, .tile = tile};
       add_seeds(point, seeds, grid.points);
     }
+  }
+  const std::vector<SweepPoint> narrowed = narrowed_points(base);
+  for (const SweepPoint& point : narrowed) add_seeds(point, seeds, grid.points);
+  if (narrowed.empty()) {
+    grid.note = "no column of narrowed widths: that takes intM weights and integer activations, found " +
+                to_string(base.recipe.weights) + " and " + to_string(base.recipe.activations);
   }
   return grid;
 }
@@ -231,6 +239,7 @@ std::vector<SweepValue> values_of(const SweepGrid& grid, const std::vector<Json>
     const SweepPoint& point = grid.points[i];
     SweepValue value{.series = point.series, .label = point.label, .x = point.x, .seed = point.request.seed};
     if (!reports[i].contains("wrapped")) {
+      if (!point.widths.empty()) continue;  // it stands for itself nowhere
       value.metric = reports[i].at("quantized").get<double>();
       value.cost = cost_in(reports[i]);
       values.push_back(value);
@@ -244,6 +253,8 @@ std::vector<SweepValue> values_of(const SweepGrid& grid, const std::vector<Json>
       values.push_back(value);
     }
   }
+  const std::vector<SweepValue> narrowed = narrowed_values(grid, reports, kWidest, kNarrowest);
+  values.insert(values.end(), narrowed.begin(), narrowed.end());
   return values;
 }
 

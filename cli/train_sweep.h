@@ -19,12 +19,14 @@ struct SweepPoint {
   std::string label;   ///< along the axis: "12", "e2m1"
   double x = 0;
   qat::TrainRequest request;
+  std::string widths;  ///< "W3A2" where it may stand in the column of narrowed widths (train_narrowed.h)
 };
 
 struct SweepGrid {
   std::string title, axis;
   std::string stands_for;   ///< whose table it is a miniature of; "": that of the task
   bool is_wrapped = false;  ///< points with wrap_bits stand for one point of the table at each width
+  std::string note;         ///< what the table has not, and why
   std::vector<SweepPoint> points;
 };
 
@@ -49,6 +51,7 @@ struct SweepValue {
   std::uint64_t seed = 0;
   double metric = 0;
   std::optional<NetworkCost> cost;  ///< where the sweep is about it
+  std::string widths;               ///< "W3A2" where they differ from row to row
 };
 
 /// Runs what has no report yet, `threads` at once, each in a folder of its own below `folder`/points, and gives the

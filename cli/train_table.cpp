@@ -16,9 +16,9 @@ std::vector<T> distinct(const std::vector<SweepCell>& cells, F what) {
 }
 
 std::string cell_text(const SweepCell& cell) {
-  const std::string mean = fixed(cell.mean, 4);
-  if (cell.seeds < 2) return mean;
-  return mean + " (" + fixed(cell.least, 4) + " to " + fixed(cell.greatest, 4) + ")";
+  std::string text = fixed(cell.mean, 4);
+  if (cell.seeds > 1) text += " (" + fixed(cell.least, 4) + " to " + fixed(cell.greatest, 4) + ")";
+  return cell.widths.empty() ? text : text + " " + cell.widths;
 }
 
 std::string cost_text(const SweepCell& cell) {
@@ -39,7 +39,7 @@ std::vector<std::vector<std::string>> matrix_of(const SweepTable& table, F text)
     for (const std::string& one : series) {
       const auto cell = std::ranges::find_if(
           table.cells, [&](const SweepCell& any) { return any.series == one && any.label == label; });
-      row.push_back(cell == table.cells.end() ? "" : text(*cell));
+      row.push_back(cell == table.cells.end() ? "-" : text(*cell));
     }
     rows.push_back(std::move(row));
   }
@@ -78,7 +78,8 @@ std::vector<SweepCell> cells_of(const std::vector<SweepValue>& values) {
                        .label = value.label,
                        .x = value.x,
                        .least = value.metric,
-                       .greatest = value.metric});
+                       .greatest = value.metric,
+                       .widths = value.widths});
       found = cells.end() - 1;
     }
     found->mean += value.metric;
@@ -114,7 +115,7 @@ Json json_of(const SweepTable& table) {
             {"network", table.network},
             {"metric", table.metric},
             {"miniature_of", table.miniature_of},
-            {"float", table.float_mean},
+            {"compared_with", json_of(table.references)},
             {"axis", table.axis},
             {"table", Json::array()},
             {"points", Json::array()}};
@@ -126,11 +127,13 @@ Json json_of(const SweepTable& table) {
                              {"greatest", cell.greatest},
                              {"seeds", cell.seeds}});
     if (cell.cost) json["table"].back().update(cost_json(*cell.cost));
+    if (!cell.widths.empty()) json["table"].back()["widths"] = cell.widths;
   }
   for (const SweepValue& value : table.values) {
     json["points"].push_back(
         {{"series", value.series}, {"at", value.label}, {"seed", value.seed}, {table.metric, value.metric}});
     if (value.cost) json["points"].back().update(cost_json(*value.cost));
+    if (!value.widths.empty()) json["points"].back()["widths"] = value.widths;
   }
   return json;
 }
@@ -138,8 +141,10 @@ Json json_of(const SweepTable& table) {
 std::string csv_of(const SweepTable& table) {
   const auto quoted = [](const std::string& text) { return "\"" + text + "\""; };
   const bool costs = has_costs(table);
-  std::string text =
-      "series,at,seed," + quoted(table.metric) + (costs ? ",sparsity,bops,bops_dense\n" : "\n");
+  const bool widths =
+      std::ranges::any_of(table.values, [](const SweepValue& one) { return !one.widths.empty(); });
+  std::string text = "series,at,seed," + quoted(table.metric) + (costs ? ",sparsity,bops,bops_dense" : "") +
+                     (widths ? ",widths\n" : "\n");
   for (const SweepValue& value : table.values) {
     text += quoted(value.series) + "," + value.label + "," + std::to_string(value.seed) + "," +
             number_text(value.metric);
@@ -148,6 +153,7 @@ std::string csv_of(const SweepTable& table) {
       text += "," + number_text(cost.sparsity) + "," + number_text(cost.bops) + "," +
               number_text(cost.bops_dense);
     }
+    if (widths) text += "," + value.widths;
     text += "\n";
   }
   return text;

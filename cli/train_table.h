@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/output.h"
+#include "cli/train_references.h"
 #include "cli/train_sweep.h"
 
 namespace crumb::cli {
@@ -16,6 +17,7 @@ struct SweepCell {
   double mean = 0, least = 0, greatest = 0;
   int seeds = 0;
   std::optional<NetworkCost> cost;  ///< mean
+  std::string widths;               ///< "W3A2" where they differ from row to row
 };
 
 /// In the order in which the values come.
@@ -23,22 +25,23 @@ std::vector<SweepCell> cells_of(const std::vector<SweepValue>& values);
 
 struct SweepTable {
   std::string title, axis, task, network, metric, miniature_of;
-  double float_mean = 0;
+  std::vector<TrainReference> references;
   std::vector<SweepCell> cells;
   std::vector<SweepValue> values;
 };
 
-/// A row for each place on the axis, a column for each series: "0.9749 (0.9721 to 0.9777)".
+/// A row for each place on the axis, a column for each series: "0.9749 (0.9721 to 0.9777)", "-" where there is none.
 std::vector<std::vector<std::string>> rows_of(const SweepTable& table);
 /// Whether its cells say what the networks cost.
 bool has_costs(const SweepTable& table);
 /// The same rows and columns as rows_of(): "137207 (80.0 %)", BOPs and the share of weights that are zero.
 std::vector<std::vector<std::string>> cost_rows_of(const SweepTable& table);
 Json json_of(const SweepTable& table);
-/// A line for each value: series, place, seed, metric; and sparsity and BOPs where networks are said to cost something.
+/// A line for each value: series, place, seed, metric; sparsity and BOPs where networks are said to cost something, and
+/// widths where they differ from row to row.
 std::string csv_of(const SweepTable& table);
-/// A line for each series through its means, a band from its least to its greatest seed, the float network as a dashed
-/// line; axes with what they measure. The same table gives the same bytes.
+/// A line for each series through its means, a band from its least to its greatest seed, a dashed line for everything
+/// that the table is compared with; axes with what they measure. The same table gives the same bytes.
 std::string svg_of(const SweepTable& table);
 
 }  // namespace crumb::cli

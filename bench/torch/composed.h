@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <cstdint>
 
 namespace crumb::bench {
 
@@ -15,6 +16,14 @@ inline at::Tensor straight_through(const at::Tensor& u, const at::Tensor& r) { r
 inline at::Tensor composed_fake_quantize(const at::Tensor& x, const at::Tensor& scale, double lo, double hi) {
   const at::Tensor u = x / scale;
   return straight_through(u, u.round()).clamp(lo, hi) * scale;
+}
+
+/// The same as LibTorch's own operator, a scale and a zero point (0) for the tensor or, of rank 1, for each row. It
+/// multiplies by 1 / scale, so next to a tie it may take the other code.
+inline at::Tensor learnable_fake_quantize(const at::Tensor& x, const at::Tensor& scale,
+                                          const at::Tensor& zero_point, std::int64_t lo, std::int64_t hi) {
+  return scale.numel() > 1 ? at::_fake_quantize_learnable_per_channel_affine(x, scale, zero_point, 0, lo, hi)
+                           : at::_fake_quantize_learnable_per_tensor_affine(x, scale, zero_point, lo, hi);
 }
 
 /// A2Q+: rows of w, centred, within a budget of code units. log2_norm, log2_scale: [rows].

@@ -108,28 +108,39 @@ std::string text_of(at::IntArrayRef sizes) {
 }
 
 /// Learned scales: one for the tensor, or one for each row.
-OperatorPair learned(const std::string& name, const at::Tensor& x, const QuantSpec& spec) {
+OperatorCase learned(const std::string& name, const at::Tensor& x, const QuantSpec& spec) {
   const at::Tensor grad = torch::randn_like(x), scale = find_scales(x, spec).scale * 0.5;
-  const double lo = spec.number->least_code(spec.range), hi = spec.number->greatest_code(spec.range);
+  const int lo = spec.number->least_code(spec.range), hi = spec.number->greatest_code(spec.range);
   std::vector<std::int64_t> broadcast(static_cast<std::size_t>(x.dim()), 1);
   if (scale.numel() > 1) broadcast[0] = -1;
-  return {name + " " + spec.to_string(), text_of(x.sizes()), x.numel(),
-          job({x, scale}, grad,
-              [spec](const auto& in) { return fake_quantize(in[0], in[1], std::nullopt, spec); }),
-          job({x, scale}, grad,
-              [=](const auto& in) { return composed_fake_quantize(in[0], in[1].view(broadcast), lo, hi); })};
+  OperatorCase one{.name = name + " " + spec.to_string(), .shape = text_of(x.sizes()), .values = x.numel()};
+  one.fused = job({x, scale}, grad,
+                  [spec](const auto& in) { return fake_quantize(in[0], in[1], std::nullopt, spec); });
+  one.peers.push_back({"LibTorch's operators", job({x, scale}, grad, [=](const auto& in) {
+                         return composed_fake_quantize(in[0], in[1].view(broadcast), lo, hi);
+                       })});
+  const char* own = scale.numel() > 1 ? "_fake_quantize_learnable_per_channel_affine"
+                                      : "_fake_quantize_learnable_per_tensor_affine";
+  const at::Tensor zero_point = at::zeros({scale.numel()});
+  one.peers.push_back({own, job({x, scale.flatten()}, grad, [=](const auto& in) {
+                         return learnable_fake_quantize(in[0], in[1], zero_point, lo, hi);
+                       })});
+  return one;
 }
 
-OperatorPair a2q_plus(const at::Tensor& w) {
+OperatorCase a2q_plus(const at::Tensor& w) {
   const at::Tensor grad = torch::randn_like(w), log2_norm = at::log2(w.abs().sum(1));
   const at::Tensor log2_scale = at::log2(std::get<0>(w.abs().max(1)) / 7);
   const qat::A2qSettings settings{.weight_bits = 4, .accumulator_bits = 16, .input = {0, 15}};
-  return {"A2Q+ weights, 4 bits, P = 16", text_of(w.sizes()), w.numel(),
-          job({w, log2_norm, log2_scale}, grad,
-              [settings](const auto& in) { return a2q_values(in[0], in[1], in[2], {}, settings).values; }),
-          job({w, log2_norm, log2_scale}, grad, [settings](const auto& in) {
-            return composed_a2q_plus(in[0], in[1], in[2], settings.weight_bits, settings.budget());
-          })};
+  OperatorCase one{.name = "A2Q+ weights, 4 bits, P = 16", .shape = text_of(w.sizes()), .values = w.numel()};
+  one.fused = job({w, log2_norm, log2_scale}, grad, [settings](const auto& in) {
+    return a2q_values(in[0], in[1], in[2], {}, settings).values;
+  });
+  one.peers.push_back(
+      {"LibTorch's operators", job({w, log2_norm, log2_scale}, grad, [settings](const auto& in) {
+         return composed_a2q_plus(in[0], in[1], in[2], settings.weight_bits, settings.budget());
+       })});
+  return one;
 }
 
 }  // namespace
@@ -155,22 +166,22 @@ std::vector<TrainingStep> make_training_steps(const std::string& name, const std
   return steps;
 }
 
-std::vector<OperatorPair> make_operator_pairs(const std::string& weights) {
+std::vector<OperatorCase> make_operator_cases(const std::string& weights) {
   torch::manual_seed(2);
   const QuantSpec spec = QuantSpec::parse(weights);
   const bool integers =
       spec.number->grid == Grid::kInteger && spec.zero == ZeroPoint::kNone &&
       (spec.granularity == Granularity::kTensor || spec.granularity == Granularity::kChannel);
-  std::vector<OperatorPair> pairs;
+  std::vector<OperatorCase> cases;
   if (integers) {
-    pairs.push_back(learned("weights", torch::randn({1536, 384}) * 0.05, spec));
-    pairs.push_back(learned("weights", torch::randn({128, 128, 3, 3}) * 0.05, spec));
+    cases.push_back(learned("weights", torch::randn({1536, 384}) * 0.05, spec));
+    cases.push_back(learned("weights", torch::randn({128, 128, 3, 3}) * 0.05, spec));
   }
   const QuantSpec activations = QuantSpec::parse_activations("uint4:tensor");
-  pairs.push_back(learned("activations", torch::relu(torch::randn({32, 64, 32, 32})), activations));
-  pairs.push_back(learned("activations", torch::relu(torch::randn({8, 128, 1536})), activations));
-  pairs.push_back(a2q_plus(torch::randn({1536, 384}) * 0.05));
-  return pairs;
+  cases.push_back(learned("activations", torch::relu(torch::randn({32, 64, 32, 32})), activations));
+  cases.push_back(learned("activations", torch::relu(torch::randn({8, 128, 1536})), activations));
+  cases.push_back(a2q_plus(torch::randn({1536, 384}) * 0.05));
+  return cases;
 }
 
 }  // namespace crumb::bench

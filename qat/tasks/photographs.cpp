@@ -8,8 +8,6 @@
 namespace crumb::qat {
 namespace {
 
-constexpr std::int64_t kLargeTile = kSmallTile * kZoom;
-
 /// Where orientation `turn` (0 to 7) takes a tile's pixel from.
 std::size_t source_of(std::int64_t y, std::int64_t x, int turn) {
   if (turn & 4) std::swap(y, x);
@@ -18,27 +16,68 @@ std::size_t source_of(std::int64_t y, std::int64_t x, int turn) {
   return static_cast<std::size_t>(y * kLargeTile + x);
 }
 
-void add_tile(const std::vector<float>& tile, int turn, Tiles& tiles) {
-  const std::size_t start = tiles.large.size();
-  for (std::int64_t y = 0; y < kLargeTile; ++y) {
-    for (std::int64_t x = 0; x < kLargeTile; ++x) tiles.large.push_back(tile[source_of(y, x, turn)]);
+/// One number for each pixel.
+struct Picture {
+  std::int64_t height = 0, width = 0;
+  std::vector<float> values;
+
+  float at(std::int64_t y, std::int64_t x) const { return values[static_cast<std::size_t>(y * width + x)]; }
+};
+
+/// Means of squares of `side` by `side` pixels; what does not fill one is left out.
+Picture shrunk(const Picture& picture, std::int64_t side) {
+  Picture small{.height = picture.height / side, .width = picture.width / side, .values = {}};
+  for (std::int64_t i = 0; i < small.height * small.width; ++i) {
+    float sum = 0;
+    for (std::int64_t k = 0; k < side * side; ++k) {
+      sum += picture.at(i / small.width * side + k / side, i % small.width * side + k % side);
+    }
+    small.values.push_back(sum / static_cast<float>(side * side));
   }
-  for (std::int64_t y = 0; y < kSmallTile; ++y) {
-    for (std::int64_t x = 0; x < kSmallTile; ++x) {
-      float sum = 0;
-      for (std::int64_t k = 0; k < kZoom * kZoom; ++k) {
-        const std::int64_t row = y * kZoom + k / kZoom, column = x * kZoom + k % kZoom;
-        sum += tiles.large[start + static_cast<std::size_t>(row * kLargeTile + column)];
-      }
-      tiles.small.push_back(sum / static_cast<float>(kZoom * kZoom));
+  return small;
+}
+
+void add_tile(const Picture& tile, int turn, Tiles& tiles) {
+  Picture turned{.height = kLargeTile, .width = kLargeTile, .values = {}};
+  for (std::int64_t y = 0; y < kLargeTile; ++y) {
+    for (std::int64_t x = 0; x < kLargeTile; ++x) {
+      turned.values.push_back(tile.values[source_of(y, x, turn)]);
     }
   }
+  const Picture small = shrunk(turned, kZoom);
+  tiles.large.insert(tiles.large.end(), turned.values.begin(), turned.values.end());
+  tiles.small.insert(tiles.small.end(), small.values.begin(), small.values.end());
   ++tiles.count;
+}
+
+/// One every `step` pixels, in so many orientations.
+void add_tiles(const Picture& picture, std::int64_t step, int turns, Tiles& tiles) {
+  for (std::int64_t top = 0; top + kLargeTile <= picture.height; top += step) {
+    for (std::int64_t left = 0; left + kLargeTile <= picture.width; left += step) {
+      Picture tile{.height = kLargeTile, .width = kLargeTile, .values = {}};
+      for (std::int64_t i = 0; i < kLargeTile * kLargeTile; ++i) {
+        tile.values.push_back(picture.at(top + i / kLargeTile, left + i % kLargeTile));
+      }
+      for (int turn = 0; turn < turns; ++turn) add_tile(tile, turn, tiles);
+    }
+  }
+}
+
+Picture brightness(const NpyArray& picture) {
+  Picture made{.height = static_cast<std::int64_t>(picture.shape[0]),
+               .width = static_cast<std::int64_t>(picture.shape[1]),
+               .values = {}};
+  for (const std::byte* rgb = picture.data.data(); rgb != picture.data.data() + picture.data.size();
+       rgb += 3) {
+    made.values.push_back(0.299F * static_cast<float>(rgb[0]) + 0.587F * static_cast<float>(rgb[1]) +
+                          0.114F * static_cast<float>(rgb[2]));
+  }
+  return made;
 }
 
 }  // namespace
 
-Result<Tiles> read_tiles(const std::filesystem::path& path, bool turned) {
+Result<Tiles> read_tiles(const std::filesystem::path& path, bool many) {
   const Result<NpyArray> read = read_npy(path);
   if (!read.ok()) return read.failure();
   const NpyArray& picture = read.value();
@@ -47,21 +86,13 @@ Result<Tiles> read_tiles(const std::filesystem::path& path, bool turned) {
     return Failure{quote_text(path.string()) +
                    ": expected a photograph, uint8 [height, width, 3] of 96 pixels and more"};
   }
-  const auto height = static_cast<std::int64_t>(picture.shape[0]),
-             width = static_cast<std::int64_t>(picture.shape[1]);
+  const Picture whole = brightness(picture);
   Tiles tiles;
-  std::vector<float> tile(static_cast<std::size_t>(kLargeTile * kLargeTile));
-  for (std::int64_t top = 0; top + kLargeTile <= height; top += kLargeTile) {
-    for (std::int64_t left = 0; left + kLargeTile <= width; left += kLargeTile) {
-      for (std::int64_t i = 0; i < kLargeTile * kLargeTile; ++i) {
-        const std::int64_t pixel = (top + i / kLargeTile) * width + left + i % kLargeTile;
-        const std::byte* rgb = &picture.data[static_cast<std::size_t>(pixel * 3)];
-        tile[static_cast<std::size_t>(i)] = 0.299F * static_cast<float>(rgb[0]) +
-                                            0.587F * static_cast<float>(rgb[1]) +
-                                            0.114F * static_cast<float>(rgb[2]);
-      }
-      for (int turn = 0; turn < (turned ? 8 : 1); ++turn) add_tile(tile, turn, tiles);
-    }
+  if (many) {
+    add_tiles(whole, kLargeTile / 2, 8, tiles);
+    add_tiles(shrunk(whole, 2), kLargeTile / 2, 8, tiles);
+  } else {
+    add_tiles(whole, kLargeTile, 1, tiles);
   }
   return tiles;
 }

@@ -9,7 +9,7 @@
 
 namespace crumb::qat {
 
-inline constexpr std::int64_t kSmallTile = 32, kZoom = 3;
+inline constexpr std::int64_t kSmallTile = 32, kZoom = 3, kLargeTile = kSmallTile * kZoom;
 
 struct Tiles {
   std::vector<float> small;  ///< [count, 32, 32], brightness 0..255
@@ -17,8 +17,11 @@ struct Tiles {
   std::int64_t count = 0;
 };
 
-/// Tiles side by side, from the top left, of a photograph (.npy, uint8 [height, width, 3]): brightness is 0.299 red +
-/// 0.587 green + 0.114 blue; a small pixel is the mean of nine. `turned`: every tile in its eight orientations.
-Result<Tiles> read_tiles(const std::filesystem::path& path, bool turned);
+/// Tiles of a photograph (.npy, uint8 [height, width, 3]) side by side from the top left: brightness is 0.299 red + 0.587
+/// green + 0.114 blue; a small pixel is the mean of nine.
+///
+/// `many`, to train by: a tile every half of its side, each in its eight orientations, and the same of the photograph at
+/// half its size (means of four pixels) where that holds a tile.
+Result<Tiles> read_tiles(const std::filesystem::path& path, bool many);
 
 }  // namespace crumb::qat

@@ -21,6 +21,12 @@ struct TensorPair {
   at::Tensor inputs, targets;
 };
 
+/// What solves a task without being trained, and how well.
+struct Reference {
+  std::string name;  ///< "bicubic"
+  double score = 0;
+};
+
 /// How one phase of training goes.
 struct Pace {
   int epochs = 0;
@@ -41,6 +47,7 @@ struct Task {
   /// Of all test samples at once.
   std::function<double(const at::Tensor& outputs, const at::Tensor& targets)> score;
   Pace float_pace, quantized_pace;
+  std::vector<Reference> references;  ///< scored as the network is, on the same samples
 };
 
 /// The first is the one that is taken where no name is given. Throws usage Error for a task that is none.

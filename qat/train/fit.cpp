@@ -13,9 +13,9 @@
 namespace crumb::qat {
 namespace {
 
-/// The phases draw from streams of their own.
+/// What comes after the float network's training takes samples in one order, with quantizers or without.
 std::uint64_t stream_of(const std::string& phase, int epoch) {
-  return (phase == "float" ? 1000000U : 2000000U) + static_cast<std::uint64_t>(epoch);
+  return (phase == kFloatPhase ? 1000000U : 2000000U) + static_cast<std::uint64_t>(epoch);
 }
 
 class Loop {

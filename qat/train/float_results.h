@@ -15,8 +15,8 @@
 namespace crumb::qat {
 
 struct FloatResult {
-  std::vector<at::Tensor> parameters;  ///< and buffers, as the module has them
-  double metric = 0;
+  std::vector<at::Tensor> parameters;  ///< and buffers, as the module has them when quantized training begins
+  double metric = 0, longer_metric = 0;
   std::vector<EpochLine> log;
 };
 

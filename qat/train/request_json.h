@@ -7,15 +7,16 @@
 
 namespace crumb::qat {
 
-/// What decides the float network. Without the folder of data: the same data may lie elsewhere.
+/// What decides the float network, and the one trained on. Without the folder of data: the same data may lie elsewhere.
 inline nlohmann::ordered_json float_request_json(const TrainRequest& request) {
   nlohmann::ordered_json own;
   if (request.own) {
     own = {
         {"name", request.own->name}, {"loss", request.own->loss}, {"fingerprint", request.own->fingerprint}};
   }
-  return {{"task", request.task},   {"network", request.network}, {"float_epochs", request.float_epochs},
-          {"batch", request.batch}, {"seed", request.seed},       {"own", own}};
+  return {{"task", request.task},     {"network", request.network}, {"float_epochs", request.float_epochs},
+          {"batch", request.batch},   {"seed", request.seed},       {"own", own},
+          {"epochs", request.epochs}, {"rate", request.rate}};
 }
 
 /// All of it.
@@ -25,8 +26,6 @@ inline nlohmann::ordered_json request_json(const TrainRequest& request) {
   json["eight_bit_ends"] = request.eight_bit_ends;
   json["float_input"] = request.float_input;
   json["all_layers"] = request.all_layers;
-  json["epochs"] = request.epochs;
-  json["rate"] = request.rate;
   json["wrap_bits"] = request.wrap_bits;
   return json;
 }

@@ -24,7 +24,7 @@ std::string about(const RunState& state) {
   const Json json{{"request", state.request},      {"phase", state.phase},
                   {"epoch", state.position.epoch}, {"step", state.position.step},
                   {"loss", state.position.loss},   {"float_metric", state.float_metric},
-                  {"log", log_json(state.log)}};
+                  {"log", log_json(state.log)},    {"longer_metric", state.longer_metric}};
   return json.dump();
 }
 
@@ -34,6 +34,7 @@ RunState parse_about(const std::string& text) {
                  .phase = json.at("phase"),
                  .position = {.epoch = json.at("epoch"), .step = json.at("step"), .loss = json.at("loss")},
                  .float_metric = json.at("float_metric"),
+                 .longer_metric = json.at("longer_metric"),
                  .log = {}};
   for (const Json& line : json.at("log")) {
     state.log.push_back({.phase = line.at(0), .epoch = line.at(1), .loss = line.at(2), .metric = line.at(3)});
@@ -44,7 +45,7 @@ RunState parse_about(const std::string& text) {
 }  // namespace
 
 std::string pack_state(const RunState& state, torch::nn::Module& float_module, torch::nn::Module* network,
-                       torch::optim::Optimizer& optimizer) {
+                       const std::vector<at::Tensor>& start, torch::optim::Optimizer& optimizer) {
   torch::serialize::OutputArchive archive;
   archive.write("about", c10::IValue(about(state)));
   torch::serialize::OutputArchive floats(archive.compilation_unit());
@@ -55,6 +56,7 @@ std::string pack_state(const RunState& state, torch::nn::Module& float_module, t
     network->save(quantized);
     archive.write("network", quantized);
   }
+  if (!start.empty()) archive.write("start", c10::IValue(c10::List<at::Tensor>(start)));
   torch::serialize::OutputArchive steps(archive.compilation_unit());
   optimizer.save(steps);
   archive.write("optimizer", steps);
@@ -100,6 +102,12 @@ void PackedState::load_float(torch::nn::Module& module) {
 void PackedState::load_network(torch::nn::Module& network) {
   auto archive = part("network");
   network.load(archive);
+}
+
+std::vector<at::Tensor> PackedState::start() {
+  c10::IValue tensors;
+  archive_.read("start", tensors);
+  return tensors.toTensorVector();
 }
 
 void PackedState::load_optimizer(torch::optim::Optimizer& optimizer) {

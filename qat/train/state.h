@@ -1,7 +1,7 @@
 // What a run keeps so that another can go on from it.
 //
-// Bytes of a LibTorch archive: "about" (JSON: the request, phase, position, log, the float network's score), the
-// modules and the optimizer of the phase.
+// Bytes of a LibTorch archive: "about" (JSON: the request, phase, position, log, the float networks' scores), the
+// modules and the optimizer of the phase; while the float network is trained on, "start": its tensors before that.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -19,15 +19,15 @@ namespace crumb::qat {
 
 struct RunState {
   std::string request;  ///< request_json()
-  std::string phase = "float";
+  std::string phase = std::string(kFloatPhase);
   Position position;
-  double float_metric = 0;
+  double float_metric = 0, longer_metric = 0;
   std::vector<EpochLine> log;
 };
 
-/// `network`: of the second phase, or null.
+/// `network`: of the last phase, or null. `start`: of the second, or empty.
 std::string pack_state(const RunState& state, torch::nn::Module& float_module, torch::nn::Module* network,
-                       torch::optim::Optimizer& optimizer);
+                       const std::vector<at::Tensor>& start, torch::optim::Optimizer& optimizer);
 
 class PackedState {
  public:
@@ -42,6 +42,7 @@ class PackedState {
   void load_float(torch::nn::Module& module);
   void load_network(torch::nn::Module& network);
   void load_optimizer(torch::optim::Optimizer& optimizer);
+  std::vector<at::Tensor> start();
 
  private:
   torch::serialize::InputArchive part(const std::string& name);

@@ -69,59 +69,84 @@ class Run {
     if (request.rate > 0) task_.quantized_pace.rate = request.rate;
     if (request.epochs >= 0) task_.quantized_pace.epochs = request.epochs;
     if (request.float_epochs >= 0) task_.float_pace.epochs = request.float_epochs;
-    total_steps_ = task_.float_pace.epochs * steps_of(task_, task_.float_pace) +
-                   task_.quantized_pace.epochs * steps_of(task_, task_.quantized_pace);
+    float_steps_ = task_.float_pace.epochs * steps_of(task_, task_.float_pace);
+    quantized_steps_ = task_.quantized_pace.epochs * steps_of(task_, task_.quantized_pace);
     if (!hooks.state.empty()) {
       kept_.emplace(hooks.state);
       kept_->check(request);
       state_ = kept_->state();
-      kept_->load_float(*task_.module);
+      if (state_.phase == kLongerPhase) {
+        put_tensors(*task_.module, kept_->start());
+      } else {
+        kept_->load_float(*task_.module);
+      }
     }
     state_.request = request_json(request).dump();
   }
 
   TrainOutcome run() {
-    if (state_.phase == "float") run_float();
+    if (state_.phase == kFloatPhase) run_float();
     for (const auto& parameter : task_.module->named_parameters()) {
       outcome_.float_weights.emplace_back(
           parameter.key(),
           torch_ops::to_constant(torch_ops::typed(parameter.value().detach().to(at::kFloat).clone())));
     }
-    run_quantized();
+    const std::shared_ptr<Network> network = make_network();  // before the long way, that errors come early
+    if (state_.phase == kLongerPhase) run_longer();
+    run_quantized(*network);
     outcome_.metric = task_.metric;
     outcome_.network = task_.network;
     outcome_.stands_for = task_.stands_for;
     outcome_.epochs = task_.quantized_pace.epochs;
     outcome_.float_epochs = task_.float_pace.epochs;
     outcome_.float_metric = state_.float_metric;
+    outcome_.longer_metric = state_.longer_metric;
+    for (const Reference& one : task_.references) outcome_.references.emplace_back(one.name, one.score);
     outcome_.log = state_.log;
     return std::move(outcome_);
   }
 
  private:
-  void run_float() {
-    if (hooks_.shares_float && !kept_) {
-      const FloatResult shared = float_results().get(float_request_json(request_).dump(), [&] {
-        train_float();
-        return FloatResult{tensors_of(*task_.module), state_.float_metric, state_.log};
-      });
-      put_tensors(*task_.module, shared.parameters);
-      state_.float_metric = shared.metric;
-      state_.log = shared.log;
-    } else {
-      train_float();
-    }
-    state_.phase = "quantized";
+  void enter(std::string_view phase) {
+    state_.phase = phase;
     state_.position = {};
     kept_.reset();
   }
 
-  void train_float() {
-    const auto optimizer = float_optimizer(*task_.module, task_.float_pace);
+  void run_float() {
+    if (!hooks_.shares_float || kept_) {
+      state_.float_metric = train_float(kFloatPhase, task_.float_pace);
+      return enter(kLongerPhase);
+    }
+    const FloatResult shared = float_results().get(float_request_json(request_).dump(), [&] {
+      state_.float_metric = train_float(kFloatPhase, task_.float_pace);
+      enter(kLongerPhase);
+      run_longer();
+      return FloatResult{tensors_of(*task_.module), state_.float_metric, state_.longer_metric, state_.log};
+    });
+    put_tensors(*task_.module, shared.parameters);
+    state_.float_metric = shared.metric;
+    state_.longer_metric = shared.longer_metric;
+    state_.log = shared.log;
+    enter(kQuantizedPhase);
+  }
+
+  /// The float network trained on, and put back to where quantized training begins.
+  void run_longer() {
+    start_ = tensors_of(*task_.module);
+    if (kept_) kept_->load_float(*task_.module);
+    state_.longer_metric = train_float(kLongerPhase, task_.quantized_pace);
+    put_tensors(*task_.module, start_);
+    start_.clear();
+    enter(kQuantizedPhase);
+  }
+
+  double train_float(std::string_view phase, const Pace& pace) {
+    const auto optimizer = float_optimizer(*task_.module, pace);
     const std::vector<double> rates = rates_of(*optimizer);
     if (kept_) kept_->load_optimizer(*optimizer);  // with the rates of where it stood
-    const Learner learner{.phase = "float",
-                          .pace = task_.float_pace,
+    const Learner learner{.phase = std::string(phase),
+                          .pace = pace,
                           .module = task_.module.get(),
                           .forward = task_.forward,
                           .penalty = {},
@@ -129,34 +154,33 @@ class Run {
                           .optimizer = optimizer.get(),
                           .rates = rates};
     learn(learner, nullptr);
-    state_.float_metric = score_of(task_, learner);
+    return score_of(task_, learner);
   }
 
-  void run_quantized() {
-    const std::shared_ptr<Network> network = make_network();
-    torch::optim::AdamW optimizer(network->parameter_groups(
+  void run_quantized(Network& network) {
+    torch::optim::AdamW optimizer(network.parameter_groups(
         {.learning_rate = task_.quantized_pace.rate, .weight_decay = task_.quantized_pace.decay}));
     const std::vector<double> rates = rates_of(optimizer);
     if (kept_) {
-      kept_->load_network(*network);
+      kept_->load_network(network);
       kept_->load_optimizer(optimizer);
     }
-    const Learner learner{.phase = "quantized",
+    const Learner learner{.phase = std::string(kQuantizedPhase),
                           .pace = task_.quantized_pace,
-                          .module = network.get(),
-                          .forward = [&](const at::Tensor& x) { return network->forward(x); },
-                          .penalty = [&] { return network->penalty(); },
-                          .before_step = [&](double progress) { network->advance(progress); },
+                          .module = &network,
+                          .forward = [&](const at::Tensor& x) { return network.forward(x); },
+                          .penalty = [&] { return network.penalty(); },
+                          .before_step = [&](double progress) { network.advance(progress); },
                           .optimizer = &optimizer,
                           .rates = rates};
-    learn(learner, network.get());
-    network->advance(1);
+    learn(learner, &network);
+    network.advance(1);
     outcome_.quantized_metric = score_of(task_, learner);
-    network->eval();
-    outcome_.quantized = network->freeze();
-    for (const LayerAccumulator& layer : network->accumulators()) outcome_.repaired += layer.repaired;
-    outcome_.pruned = pruned_share(network->pruned());
-    outcome_.widths = network->learned_widths();
+    network.eval();
+    outcome_.quantized = network.freeze();
+    for (const LayerAccumulator& layer : network.accumulators()) outcome_.repaired += layer.repaired;
+    outcome_.pruned = pruned_share(network.pruned());
+    outcome_.widths = network.learned_widths();
     measure_wrapped();
   }
 
@@ -195,7 +219,7 @@ class Run {
     if (hooks_.keep && (stops || (hooks_.wants_state && hooks_.wants_state()))) {
       RunState now = state_;
       now.position = position;
-      hooks_.keep(pack_state(now, *task_.module, network, *learner.optimizer));
+      hooks_.keep(pack_state(now, *task_.module, network, start_, *learner.optimizer));
     }
     check_interrupt();
   }
@@ -205,7 +229,9 @@ class Run {
     const double seen = static_cast<double>(position.step * learner.pace.batch);
     const bool first = position.epoch == 0 || state_.log.empty();
     std::int64_t done = position.epoch * steps + position.step;
-    if (learner.phase != "float") done += task_.float_pace.epochs * steps_of(task_, task_.float_pace);
+    if (learner.phase != kFloatPhase) done += float_steps_;
+    if (learner.phase == kQuantizedPhase) done += quantized_steps_;
+    const std::int64_t all = float_steps_ + 2 * quantized_steps_;
     hooks_.progress({.phase = learner.phase,
                      .epoch = position.epoch + 1,
                      .epochs = learner.pace.epochs,
@@ -213,7 +239,7 @@ class Run {
                              : first           ? std::numeric_limits<double>::quiet_NaN()
                                                : state_.log.back().loss,
                      .metric = first ? std::numeric_limits<double>::quiet_NaN() : state_.log.back().metric,
-                     .done = static_cast<double>(done) / static_cast<double>(total_steps_)});
+                     .done = static_cast<double>(done) / static_cast<double>(all)});
   }
 
   void measure_wrapped() {
@@ -228,7 +254,8 @@ class Run {
   const TrainRequest& request_;
   const TrainHooks& hooks_;
   Task task_;
-  std::int64_t total_steps_ = 0;
+  std::int64_t float_steps_ = 0, quantized_steps_ = 0;
+  std::vector<at::Tensor> start_;    // of quantized training, while the float network is trained on
   std::optional<PackedState> kept_;  // until the phase that it stands in has it
   RunState state_;
   TrainOutcome outcome_;

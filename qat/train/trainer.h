@@ -1,5 +1,5 @@
-// Training from the command line, behind an interface without LibTorch: first the float network, then the same network
-// with quantizers in the loop, then the graph that it froze into.
+// Training from the command line, behind an interface without LibTorch: first the float network, which is then trained on
+// to be compared with, then the same network with quantizers in the loop, then the graph that it froze into.
 //
 // Everything that a run draws at random follows from its seed and from where it stands, and it computes on one thread:
 // the same request gives the same bits, also when it was cut off and goes on from what it kept.
@@ -25,6 +25,11 @@ namespace crumb::qat {
 inline constexpr std::string_view kTasks[] = {"digits", "jets", "ocr", "sr"};
 inline constexpr std::string_view kOwnTask = "own";
 
+/// A run's phases: the float network; the same trained on for as long as the quantized one and in the same way, to be
+/// compared with it; the quantized network, which begins where the first ended.
+inline constexpr std::string_view kFloatPhase = "float", kLongerPhase = "float longer",
+                                  kQuantizedPhase = "quantized";
+
 struct TrainRequest {
   std::string task;  ///< of kTasks; kOwnTask: `own`
   std::shared_ptr<const OwnNetwork> own;
@@ -48,7 +53,7 @@ struct TrainRequest {
 
 /// One line of a run's log.
 struct EpochLine {
-  std::string phase;  ///< "float", "quantized"
+  std::string phase;  ///< kFloatPhase, kLongerPhase, kQuantizedPhase
   int epoch = 0;      ///< from 1
   double loss = 0;    ///< mean of the epoch
   double metric = 0;  ///< on the test set
@@ -80,6 +85,9 @@ struct WrappedMetric {
 struct TrainOutcome {
   std::string metric;  ///< "accuracy", "psnr", "character accuracy", "mse" (less is better)
   double float_metric = 0, quantized_metric = 0;
+  double longer_metric =
+      0;  ///< of the float network, trained on as long and in the same way as the quantized one
+  std::vector<std::pair<std::string, double>> references;  ///< what needs no training: "bicubic"
   int epochs = 0, float_epochs = 0;
   std::string network, stands_for;  ///< of which paper's table it is a miniature; "": of none
   Recipe recipe;                    ///< with the rules for the first and the last layer

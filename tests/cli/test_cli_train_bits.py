@@ -131,7 +131,8 @@ def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(crumb, crumb_bin, engi
     flags = ["--float-epochs", 2, "--epochs", 15, "--learned-bits", "5.2bpw", "--prune", "0.3:layer:rewind"]
     flags += ["--checkpoint-every", 5]
     crumb("train", "digits", "-o", tmp_path / "whole", *flags)
-    for states in (25, 90):  # while widths are learned, and after
+    # 18 states of the float network, 135 of the float network trained on, 135 more: while widths are learned, and after.
+    for states in (160, 243):
         cut = tmp_path / f"cut{states}"
         command = [str(part) for part in (crumb_bin, "train", "digits", "-o", cut, *flags)]
         run = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)

@@ -96,6 +96,7 @@ def test_classes(crumb, onnx, samples, tmp_path, softmax):
     assert report["task"] == "own" and report["network"] == "net" and report["metric"] == "accuracy"
     assert "miniature_of" not in report
     assert report["quantized"] > 0.85 > report["float"]
+    assert report["float_longer"] > 0.85  # by the same epochs, without quantizers
     for file in ("model.onnx", "model.crumb"):
         crumb("verify", tmp_path / "out" / file, "--accumulator", 12)
 
@@ -126,7 +127,7 @@ def test_values_and_a_batch_of_one_in_the_file(crumb, onnx, samples, tmp_path):
     mlp(onnx, tmp_path / "net.onnx", outputs=1, batch=1)
     report = train(crumb, tmp_path, "--epochs", 30, "--rate", 0.01, labels="values.npy", loss="mse")
     assert report["metric"] == "mse"
-    assert 0 <= report["quantized"] < 0.5 * report["float"]
+    assert 0 <= report["quantized"] < 0.5 * report["float"] and 0 <= report["float_longer"] < 0.5 * report["float"]
 
 
 def test_own_validation_and_float_epochs(crumb, onnx, samples, tmp_path):

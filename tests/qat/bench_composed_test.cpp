@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 #include <torch/torch.h>
 
+#include <cmath>
+
 #include "bench/torch/composed.h"
 #include "models/torch/fake_quantize.h"
 #include "qat/a2q.h"
@@ -45,6 +47,37 @@ TEST_CASE("bench qat: the composed LSQ quantizer has the values and gradients of
     z.backward(grad);
     CHECK(difference(fused[0].grad(), composed[0].grad()) < 1e-6);  // LibTorch multiplies by s and by 1 / s
     CHECK(difference(fused[1].grad(), composed[1].grad()) < 1e-3);
+  }
+}
+
+TEST_CASE("bench qat: LibTorch's own operator has the same values and gradients but next to ties") {
+  torch::manual_seed(23);
+  struct Case {
+    at::Tensor x;
+    const char* spec;
+    std::vector<std::int64_t> view;
+  };
+  for (const Case& c : {Case{torch::randn({37, 211}), "int4:channel", {-1, 1}},
+                        Case{torch::randn({16, 5, 3, 3}), "int8:channel", {-1, 1, 1, 1}},
+                        Case{torch::relu(torch::randn({3, 8, 17, 70})), "uint4:tensor", {1, 1, 1, 1}}}) {
+    CAPTURE(c.spec);
+    const QuantSpec spec = QuantSpec::parse(c.spec);
+    const int lo = spec.number->least_code(spec.range), hi = spec.number->greatest_code(spec.range);
+    const at::Tensor scale = crumb::find_scales(c.x, spec).scale * 0.5;
+    // x / s and x * (1 / s) differ by up to three roundings of 2^-24, so codes do only so near to a tie, and gradients
+    // to x only so near to the ends of the grid.
+    const at::Tensor u = c.x / scale.view(c.view);
+    const at::Tensor near = ((u - u.floor() - 0.5).abs() <= u.abs() * std::ldexp(1.0, -22));
+    const at::Tensor x = at::where(near, at::zeros_like(c.x), c.x), grad = torch::randn_like(x);
+    const auto fused = leaves({x, scale}, at::kFloat), own = leaves({x, scale.flatten()}, at::kFloat);
+    const at::Tensor y = crumb::fake_quantize(fused[0], fused[1], std::nullopt, spec);
+    const at::Tensor z =
+        crumb::bench::learnable_fake_quantize(own[0], own[1], at::zeros({scale.numel()}), lo, hi);
+    CHECK(at::equal(y, z));
+    y.backward(grad);
+    z.backward(grad);
+    CHECK(at::equal(fused[0].grad() != 0, own[0].grad() != 0));
+    CHECK(difference(fused[1].grad().flatten(), own[1].grad()) < 1e-3);
   }
 }
 

@@ -39,8 +39,16 @@ def test_rows(bench):
     operators = [row for row in rows if row not in steps]
     assert {row["what"] for row in operators} == {"forward", "backward", "both"}
     names = {row["case"] for row in operators}
-    for part in ("weights int4:channel", "activations uint4:tensor", "A2Q+"):
-        assert any(part in name for name in names)
+    own = "_fake_quantize_learnable_per_"
+    for part, peers in (
+        ("weights int4:channel", {"LibTorch's operators", own + "channel_affine"}),
+        ("activations uint4:tensor", {"LibTorch's operators", own + "tensor_affine"}),
+        ("A2Q+", {"LibTorch's operators"}),
+    ):
+        matching = {name for name in names if part in name}
+        assert matching
+        for name in matching:
+            assert {row["against"] for row in operators if row["case"] == name} == peers
     for row in operators:
         assert row["ours GB/s"] > 0 and row["GB/s"] > 0 and row["times the float step"] is None
         assert row["times as fast"] == pytest.approx(row["median ms"] / row["ours median ms"], rel=0.02, abs=0.02)

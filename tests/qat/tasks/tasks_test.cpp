@@ -172,33 +172,65 @@ TEST_CASE("lines: digits side by side, in order, with their labels") {
   }
 }
 
-TEST_CASE("photographs: tiles, their thirds and turns") {
+TEST_CASE("photographs: tiles, their thirds and turns, and those of half the size") {
   const crumb::testing::TempDir folder;
-  std::vector<std::byte> pixels(100 * 200 * 3);
+  constexpr std::size_t kHeight = 196, kWidth = 250;
+  std::vector<std::byte> pixels(kHeight * kWidth * 3);
   for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::byte>(i * 2654435761U >> 24);
-  const std::vector<std::uint64_t> shape{100, 200, 3};
-  write_npy(folder.path() / "p.npy", DType::kU8, shape, pixels);
-  const Tiles plain = read_tiles(folder.path() / "p.npy", false).take();
-  CHECK(plain.count == 2);
-  CHECK(plain.large.size() == 2 * 96 * 96);
-  CHECK(plain.small.size() == 2 * 32 * 32);
-  const auto mean = [](const std::vector<float>& values) {
-    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  write_npy(folder.path() / "p.npy", DType::kU8, std::vector<std::uint64_t>{kHeight, kWidth, 3}, pixels);
+  const auto brightness = [&](std::size_t y, std::size_t x) {
+    const std::byte* rgb = &pixels[(y * kWidth + x) * 3];
+    return 0.299 * static_cast<int>(rgb[0]) + 0.587 * static_cast<int>(rgb[1]) +
+           0.114 * static_cast<int>(rgb[2]);
   };
-  CHECK(mean(plain.large) == doctest::Approx(mean(plain.small)).epsilon(1e-5));
-  const Tiles turned = read_tiles(folder.path() / "p.npy", true).take();
-  CHECK(turned.count == 16);
+  const Tiles plain = read_tiles(folder.path() / "p.npy", false).take();
+  REQUIRE(plain.count == 4);
+  REQUIRE(plain.large.size() == 4 * 96 * 96);
+  REQUIRE(plain.small.size() == 4 * 32 * 32);
+  double off = 0;
+  for (std::size_t i = 0; i < plain.large.size(); ++i) {
+    const std::size_t tile = i / (96 * 96), y = tile / 2 * 96 + i / 96 % 96, x = tile % 2 * 96 + i % 96;
+    off = std::max(off, std::abs(plain.large[i] - brightness(y, x)));
+  }
+  for (std::size_t i = 0; i < plain.small.size(); ++i) {
+    const std::size_t tile = i / (32 * 32), y = tile / 2 * 96 + i / 32 % 32 * 3,
+                      x = tile % 2 * 96 + i % 32 * 3;
+    double sum = 0;
+    for (std::size_t k = 0; k < 9; ++k) sum += brightness(y + k / 3, x + k % 3);
+    off = std::max(off, std::abs(plain.small[i] - sum / 9));
+  }
+  CHECK(off < 255 * 16 * 0x1p-24);  // three products and two sums; nine of these and a quotient
+
+  // At 0, 48 and 96 of 196 and 0, 48, 96 and 144 of 250; of 98 and 125 at 0 alone.
+  const Tiles many = read_tiles(folder.path() / "p.npy", true).take();
+  REQUIRE(many.count == 8 * (3 * 4 + 1));
+  REQUIRE(many.large.size() == static_cast<std::size_t>(many.count) * 96 * 96);
+  const auto tile = [](const Tiles& tiles, std::ptrdiff_t i) {
+    return std::vector<float>(tiles.large.begin() + i * 96 * 96, tiles.large.begin() + (i + 1) * 96 * 96);
+  };
+  CHECK(tile(many, 0) == tile(plain, 0));
+  CHECK(tile(many, 8 * 2) == tile(plain, 1));
+  CHECK(tile(many, 8 * 8) == tile(plain, 2));
   std::set<std::vector<float>> different;
-  for (std::size_t i = 0; i < 8; ++i) {
-    std::vector<float> tile(turned.large.begin() + static_cast<std::ptrdiff_t>(i * 96 * 96),
-                            turned.large.begin() + static_cast<std::ptrdiff_t>((i + 1) * 96 * 96));
-    different.insert(tile);
-    std::ranges::sort(tile);
-    std::vector<float> first(plain.large.begin(), plain.large.begin() + 96 * 96);
-    std::ranges::sort(first);
-    CHECK(tile == first);
+  std::vector<float> first = tile(plain, 0);
+  std::ranges::sort(first);
+  for (std::ptrdiff_t i = 0; i < 8; ++i) {
+    std::vector<float> turned = tile(many, i);
+    different.insert(turned);
+    std::ranges::sort(turned);
+    CHECK(turned == first);
   }
   CHECK(different.size() == 8);
+  const std::vector<float> half = tile(many, 8 * 12);
+  double half_off = 0;
+  for (std::size_t i = 0; i < half.size(); ++i) {
+    const std::size_t y = i / 96 * 2, x = i % 96 * 2;
+    const double mean =
+        (brightness(y, x) + brightness(y, x + 1) + brightness(y + 1, x) + brightness(y + 1, x + 1)) / 4;
+    half_off = std::max(half_off, std::abs(half[i] - mean));
+  }
+  CHECK(half_off < 255 * 16 * 0x1p-24);
+
   write_npy(folder.path() / "small.npy", DType::kU8, std::vector<std::uint64_t>{90, 200, 3},
             std::span(pixels).first(90 * 200 * 3));
   CHECK_FALSE(read_tiles(folder.path() / "small.npy", false).ok());

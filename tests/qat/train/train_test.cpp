@@ -8,6 +8,7 @@
 #include <map>
 
 #include "formats/io/interrupt.h"
+#include "formats/npy/npy.h"
 #include "models/graph/accumulator/layers.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/quantize/plan.h"
@@ -62,7 +63,8 @@ std::string bytes_of(const TrainOutcome& outcome, const std::filesystem::path& f
     bytes += line.phase + std::to_string(line.epoch) + " " + std::to_string(line.loss) + " " +
              std::to_string(line.metric) + "\n";
   }
-  return bytes + std::to_string(outcome.float_metric) + " " + std::to_string(outcome.quantized_metric);
+  return bytes + std::to_string(outcome.float_metric) + " " + std::to_string(outcome.longer_metric) + " " +
+         std::to_string(outcome.quantized_metric);
 }
 
 struct Stop {};
@@ -99,11 +101,11 @@ TEST_CASE("train: a run is the same again, and the same when it was cut off anyw
   const TrainRequest request = small_request(folder.path());
   const TrainOutcome whole = trainer().train(request, {});
   const std::string wanted = bytes_of(whole, folder.path());
-  CHECK(whole.log.size() == 6);
+  CHECK(whole.log.size() == 9);
   CHECK(whole.float_metric > 0.2);
   CHECK(bytes_of(trainer().train(request, {}), folder.path()) == wanted);
-  // Two steps an epoch, three epochs of either kind.
-  for (const int cut : {1, 2, 5, 6, 7, 8, 11, 12}) {
+  // Two steps an epoch, three epochs of every kind.
+  for (const int cut : {1, 2, 5, 6, 7, 8, 11, 12, 13, 14, 17, 18}) {
     CAPTURE(cut);
     TrainHooks hooks;
     hooks.state = state_after(request, cut);
@@ -125,7 +127,7 @@ TEST_CASE("train: a run that prunes is the same when it was cut off, and prunes 
     const TrainOutcome whole = trainer().train(request, {});
     const std::string wanted = bytes_of(whole, folder.path());
     CHECK(*whole.pruned == doctest::Approx(0.7).epsilon(1e-3));
-    for (const int cut : {5, 6, 7, 8, 9, 11}) {
+    for (const int cut : {5, 9, 12, 13, 14, 15, 17}) {
       CAPTURE(cut);
       TrainHooks hooks;
       hooks.state = state_after(request, cut);
@@ -136,6 +138,63 @@ TEST_CASE("train: a run that prunes is the same when it was cut off, and prunes 
     CHECK(*trainer().train(request, {}).pruned == doctest::Approx(0.7).epsilon(1e-3));
   }
   CHECK_FALSE(trainer().train(small_request(folder.path()), {}).pruned);
+}
+
+TEST_CASE("train: the float network is trained on as long as the quantized one, which knows nothing of it") {
+  const crumb::testing::TempDir folder;
+  write_small_digits(folder.path());
+  TrainRequest request = small_request(folder.path());
+  request.recipe = parse_recipe("weights: keep\nactivations: keep", "r");
+  request.float_epochs = 1;
+  request.epochs = 6;
+  const TrainOutcome plain = trainer().train(request, {});
+  REQUIRE(plain.log.size() == 13);
+  // A network that keeps its floats goes the same way: the same samples, rates and decay, up to the order of sums.
+  for (std::size_t epoch = 1; epoch <= 6; ++epoch) {
+    const EpochLine &longer = plain.log[epoch], &quantized = plain.log[epoch + 6];
+    CHECK(longer.phase == kLongerPhase);
+    CHECK(quantized.phase == kQuantizedPhase);
+    CHECK(longer.loss == doctest::Approx(quantized.loss).epsilon(1e-3));
+  }
+  CHECK(plain.log[6].loss < plain.log[1].loss);
+  CHECK(plain.longer_metric == plain.log[6].metric);
+  CHECK(plain.float_metric == plain.log[0].metric);
+
+  request.epochs = 0;
+  const TrainOutcome none = trainer().train(request, {});
+  CHECK(none.longer_metric == none.float_metric);
+
+  // Runs of one process that train their float networks once have the same as those that train their own.
+  const TrainRequest quantizing = small_request(folder.path());
+  const std::string wanted = bytes_of(trainer().train(quantizing, {}), folder.path());
+  for (int again = 0; again < 2; ++again) {
+    TrainHooks hooks;
+    hooks.shares_float = true;
+    CHECK(bytes_of(trainer().train(quantizing, hooks), folder.path()) == wanted);
+  }
+}
+
+TEST_CASE("train: pictures are compared with interpolations, by the network's own score") {
+  const crumb::testing::TempDir folder;
+  // A ramp: bilinear and bicubic interpolation give it back but at the edges, repeated pixels do not.
+  std::vector<std::byte> pixels;
+  for (int y = 0; y < 96; ++y) {
+    for (int x = 0; x < 96; ++x) {
+      for (int channel = 0; channel < 3; ++channel) pixels.push_back(static_cast<std::byte>(x + y));
+    }
+  }
+  for (const char* name : {"china.npy", "flower.npy"}) {
+    write_npy(folder.path() / name, DType::kU8, std::vector<std::uint64_t>{96, 96, 3}, pixels);
+  }
+  const Task task = make_task("sr", "", folder.path(), 0);
+  REQUIRE(task.references.size() == 3);
+  CHECK(task.references[0].name == "nearest");
+  CHECK(task.references[1].name == "bilinear");
+  CHECK(task.references[2].name == "bicubic");
+  // Of nine pixels that have the middle one's value the errors are dx + dy, each of -1, 0, 1: 12 / 9 in the mean square.
+  CHECK(task.references[0].score == doctest::Approx(10 * std::log10(255.0 * 255.0 * 9 / 12)).epsilon(1e-4));
+  for (const std::size_t i : {1U, 2U}) CHECK(task.references[i].score > task.references[0].score + 6);
+  CHECK(task.train.inputs.size(0) == 8);
 }
 
 TEST_CASE("train: a state of another request, and bytes that are none, are refused") {
