@@ -1,4 +1,6 @@
-"""Products beside those of float operators and constant weights: what verify counts of them."""
+"""Products beside those of float operators and constant weights: what verify counts of them, and run simulates."""
+
+import json
 
 import numpy as np
 import onnx
@@ -144,6 +146,26 @@ def test_they_are_counted(crumb, tmp_path, kind):
     assert row["bits_needed"] and "reason" not in row
     crumb("verify", path, "--accumulator", row["bits_needed"])
     assert "'it'" in crumb("verify", path, "--accumulator", row["bits_needed"] - 1, status=1).stderr
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("kind", KINDS)
+def test_their_registers_are_simulated(crumb, tmp_path, kind):
+    """Wide registers change nothing; those of the width that verify says overflow for no input, narrow ones for some."""
+    path = made(tmp_path / "net.onnx", kind)
+    bits = json.loads(crumb("verify", path, "--accumulator", "--json").stdout)["layers"][0]["bits_needed"]
+
+    def run(x, *flags, status=0):
+        np.save(tmp_path / "x.npy", x)
+        done = crumb("run", path, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy", *flags, status=status)
+        return done.stderr if status else np.load(tmp_path / "y.npy")
+
+    extremes = [X] + [np.random.default_rng(seed).choice(np.float32([-100, 100]), X.shape) for seed in range(4)]
+    for x in extremes:
+        plain = run(x)
+        assert plain.size and (run(x, "--accumulator", 40) == plain).all()
+        assert (run(x, "--accumulator", bits) == plain).all()
+    assert any((run(x, "--accumulator", 3, "--overflow", "wrap") != run(x)).any() for x in extremes)
 
 
 def test_what_is_not_covered_is_said(crumb, tmp_path):

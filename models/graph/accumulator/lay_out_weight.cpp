@@ -100,6 +100,7 @@ bool is_sound(const Ints& steps, std::size_t spatial) {
 std::string lay_out_weight(const Node& node, const ProductRule& rule, std::size_t at, WeightCodes weight,
                            ProductLayer& layer) {
   layer.unit = weight.unit;
+  layer.weight_at = at;
   layer.weight_first = at == 0;
   Node plain = plain_product(node, rule);
   if (const auto order = canonical_order(node, at, weight.shape.size())) {

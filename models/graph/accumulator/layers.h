@@ -28,7 +28,9 @@ struct ProductLayer {
   std::string name, op;
   std::string operands;               ///< which of the node's products, "X W"; "" where it has one
   const ProductRule* rule = nullptr;  ///< nothing: an operator that is not known
+  bool has_ellipsis = false;          ///< an Einsum's equation
   Kind kind = Kind::kMatrix;
+  std::size_t weight_at = 1;  ///< which operand of the rule the weight is: a (0) or b (1)
   bool weight_first = false;  ///< the weight is the matrix on the left
 
   /// Matrices: the operand's own axes (a Gemm's weight as it would be without transB); Conv: [M, C/group, kernel...],

@@ -1,9 +1,7 @@
 #include "models/graph/accumulator/simulate.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 
 #include "formats/io/counted.h"
@@ -26,7 +24,9 @@ SimulatedRegister outer_of(const SimulatedRegister& inner, std::size_t length, s
 SimulatedLayer::SimulatedLayer(const ProductLayer& layer, std::size_t tile, const SimulatedRegister& inner)
     : name_(layer.name),
       op_(layer.op),
+      rule_(layer.rule),
       kind_(layer.kind),
+      weight_at_(layer.weight_at),
       weight_first_(layer.weight_first),
       weight_shape_(layer.weight_shape),
       strides_(layer.strides),
@@ -36,7 +36,9 @@ SimulatedLayer::SimulatedLayer(const ProductLayer& layer, std::size_t tile, cons
       length_(layer.length),
       bias_(layer.bias_codes),
       range_(layer.input_range.value()),
+      weight_range_(layer.weight_range),
       input_step_(layer.input_scale.value() * layer.input_unit),
+      weight_step_(layer.unit * (layer.scale.empty() ? 1 : layer.scale[0])),
       inner_(inner),
       outer_(outer_of(inner, layer.length, tile)) {
   for (const double scale : layer.scale) result_scale_.push_back(scale * layer.unit * input_step_);
@@ -63,32 +65,73 @@ void SimulatedLayer::order_terms(const ProductLayer& layer, std::size_t tile) {
     }
     registers_.back().end = place + 1;
   }
-  codes_.resize(layer.codes.size());
+  if (!layer.codes.empty()) set_codes(layer.codes, layer.weight_shape);
+}
+
+void SimulatedLayer::set_codes(std::vector<std::int64_t> codes, std::vector<std::int64_t> shape) {
+  channels_ = length_ == 0 ? channels_ : codes.size() / length_;
+  weight_shape_ = std::move(shape);
+  codes_.resize(codes.size());
   for (std::size_t c = 0; c < channels_; ++c) {
-    for (std::size_t i = 0; i < length_; ++i) codes_[c * length_ + i] = layer.codes[c * length_ + order_[i]];
+    for (std::size_t i = 0; i < length_; ++i) codes_[c * length_ + i] = codes[c * length_ + order_[i]];
   }
 }
 
-std::vector<std::int64_t> SimulatedLayer::input_codes(std::span<const double> values) const {
+std::vector<std::int64_t> SimulatedLayer::rows() const {
+  std::vector<std::int64_t> codes(codes_.size());
+  for (std::size_t c = 0; c < channels_; ++c) {
+    for (std::size_t i = 0; i < length_; ++i) codes[c * length_ + order_[i]] = codes_[c * length_ + i];
+  }
+  return codes;
+}
+
+std::vector<std::int64_t> SimulatedLayer::on_grid(std::span<const double> values, double step,
+                                                  IntegerRange range, const char* what) const {
   std::vector<std::int64_t> codes;
   codes.reserve(values.size());
   for (const double value : values) {
-    const double steps = value / input_step_, code = std::round(steps);
+    const double steps = value / step, code = std::round(steps);
     const bool is_whole = std::fabs(steps - code) <= kOffGrid + kRounding * std::fabs(steps);
-    if (!is_whole || code < static_cast<double>(range_.low) || code > static_cast<double>(range_.high)) {
-      throw Error("layer " + quote_text(name_) + " (" + op_ + "): an input is " + number_text(value) + ", " +
-                  number_text(steps) + " steps of " + number_text(input_step_) +
-                  ", expected a whole number of them from " + std::to_string(range_.low) + " to " +
-                  std::to_string(range_.high));
+    if (!is_whole || code < static_cast<double>(range.low) || code > static_cast<double>(range.high)) {
+      throw Error("layer " + quote_text(name_) + " (" + op_ + "): " + what + " is " + number_text(value) +
+                  ", " + number_text(steps) + " steps of " + number_text(step) +
+                  ", expected a whole number of them from " + std::to_string(range.low) + " to " +
+                  std::to_string(range.high));
     }
     codes.push_back(static_cast<std::int64_t>(code));
   }
   return codes;
 }
 
+void SimulatedLayer::check_range(std::span<const std::int64_t> codes, IntegerRange range,
+                                 const char* what) const {
+  for (const std::int64_t code : codes) {
+    if (code >= range.low && code <= range.high) continue;
+    throw Error("layer " + quote_text(name_) + " (" + op_ + "): " + what + " is " + std::to_string(code) +
+                " less its zero point, expected " + std::to_string(range.low) + " to " +
+                std::to_string(range.high));
+  }
+}
+
+std::vector<std::int64_t> SimulatedLayer::input_codes(std::span<const double> values) const {
+  return on_grid(values, input_step_, range_, "an input");
+}
+
+std::vector<std::int64_t> SimulatedLayer::weight_codes(std::span<const double> values) const {
+  return on_grid(values, weight_step_, weight_range_.value(), "a weight");
+}
+
+void SimulatedLayer::check_inputs(std::span<const std::int64_t> codes) const {
+  check_range(codes, range_, "an input");
+}
+
+void SimulatedLayer::check_weights(std::span<const std::int64_t> codes) const {
+  check_range(codes, weight_range_.value(), "a weight");
+}
+
 std::int64_t SimulatedLayer::sum(std::size_t channel, std::size_t part, std::span<const std::int64_t> inputs,
                                  std::size_t result, OverflowReport& report) const {
-  const std::int64_t start = bias_.empty() ? 0 : bias_[channel];
+  const std::int64_t start = bias_.empty() ? 0 : bias_[bias_.size() == 1 ? 0 : channel];
   std::int64_t additions = 0;
   const auto note = [&](const Overflows& found, OverflowReport::First where) {
     if (found.count == 0) return;
@@ -148,10 +191,13 @@ std::string why_not_simulated(const ProductLayer& layer) {
   const Terms terms = layer.rule ? layer.rule->terms : Terms::kMatrix;
   if (terms == Terms::kGates || terms == Terms::kHeads || terms == Terms::kSquares)
     return "the node computes more than this product, in one piece";
-  if (!layer.has_codes()) return "both of its operands are computed";
-  if (terms == Terms::kEquation || (layer.rule && layer.rule->integers))
-    return "products of this operator run as they are";
-  if (!layer.one_scale) return "its rows have several scales, each with a sum of its own";
+  if (terms == Terms::kTransposed && !layer.has_codes())
+    return "the taps of a transposed convolution's computed kernel are not told apart";
+  if (terms == Terms::kEquation && layer.has_ellipsis) return "its equation has an ellipsis";
+  if (!layer.one_scale) {
+    return layer.has_codes() ? "its rows have several scales, each with a sum of its own"
+                             : "the scale of its operand " + quote_text(layer.weight) + " is no constant";
+  }
   if (!layer.input_scale || !(*layer.input_scale > 0) || !std::isfinite(*layer.input_scale))
     return "the scale of its input " + quote_text(layer.input) + " is no constant";
   const auto sums = layer.worst_sums(0);

@@ -46,13 +46,15 @@ struct OverflowReport {
 
 class SimulatedLayer {
  public:
-  /// Codes, an input range and scale are there, one scale for each row, and worst sums within kMostSimulatedSum:
-  /// why_not_simulated() is empty.
+  /// Codes, or a range of a computed weight, an input range and scale are there, one scale for each row, and worst sums
+  /// within kMostSimulatedSum: why_not_simulated() is empty.
   SimulatedLayer(const ProductLayer& layer, std::size_t tile, const SimulatedRegister& inner);
 
   const std::string& name() const { return name_; }
   const std::string& op() const { return op_; }
+  const ProductRule& rule() const { return *rule_; }
   ProductLayer::Kind kind() const { return kind_; }
+  std::size_t weight_at() const { return weight_at_; }  ///< ProductLayer's
   bool weight_first() const { return weight_first_; }
   const std::vector<std::int64_t>& weight_shape() const { return weight_shape_; }  ///< ProductLayer's
   std::size_t channels() const { return channels_; }
@@ -64,6 +66,18 @@ class SimulatedLayer {
   /// value / (scale * unit). Throws Error, which names the layer, where one is no such whole number, or outside of the
   /// range that the graph says.
   std::vector<std::int64_t> input_codes(std::span<const double> values) const;
+  /// The same of a computed weight's values.
+  std::vector<std::int64_t> weight_codes(std::span<const double> values) const;
+  /// Of the same, whole numbers less their zero point already: throws Error where one is out of range.
+  void check_inputs(std::span<const std::int64_t> codes) const;
+  void check_weights(std::span<const std::int64_t> codes) const;
+
+  /// Whether the weight is computed: then set_codes() comes before each product.
+  bool has_computed_weight() const { return weight_range_.has_value(); }
+  /// [channels, length], the terms in the order of the weight's summed axes; `shape`: weight_shape().
+  void set_codes(std::vector<std::int64_t> codes, std::vector<std::int64_t> shape);
+  /// Row-major, the terms of each row in the order of the weight's summed axes.
+  std::vector<std::int64_t> rows() const;
 
   /// inputs: [rows, length]. sums: [rows, channels], of channels [first, first + channels).
   void multiply(std::span<const std::int64_t> inputs, std::size_t first, std::size_t channels,
@@ -91,6 +105,9 @@ class SimulatedLayer {
   class Windows;
 
   void order_terms(const ProductLayer& layer, std::size_t tile);
+  std::vector<std::int64_t> on_grid(std::span<const double> values, double step, IntegerRange range,
+                                    const char* what) const;
+  void check_range(std::span<const std::int64_t> codes, IntegerRange range, const char* what) const;
   /// `inputs`: of every place in order_. part: one of parts_; parts_.size(): a result that no term reaches.
   std::int64_t sum(std::size_t channel, std::size_t part, std::span<const std::int64_t> inputs,
                    std::size_t result, OverflowReport& report) const;
@@ -99,7 +116,9 @@ class SimulatedLayer {
   void run(std::size_t count, int threads, const Work& work);
 
   std::string name_, op_;
+  const ProductRule* rule_;
   ProductLayer::Kind kind_;
+  std::size_t weight_at_;
   bool weight_first_;
   std::vector<std::int64_t> weight_shape_, strides_, dilations_;
   std::size_t groups_, channels_, length_;
@@ -111,7 +130,8 @@ class SimulatedLayer {
   std::vector<std::int64_t> bias_;
   std::vector<double> result_scale_;
   IntegerRange range_;
-  double input_step_;
+  std::optional<IntegerRange> weight_range_;
+  double input_step_, weight_step_;
   SimulatedRegister inner_, outer_;
   OverflowReport report_;
 };

@@ -105,14 +105,37 @@ Outputs conv_integer(const Call& call) {
   return one(to_int32(convolution(call, 0, 1, x_zero, w_zero)), ElementType::kInt32);
 }
 
-Outputs qlinear_matmul(const Call& call) {
+Outputs quantized_matmul(const Call& call, const at::Tensor& sums) {
   const std::int64_t rank = std::max(call.tensor(kA).dim(), call.tensor(kB).dim());
   const auto rows = [&](std::size_t i) { return beside_matrix(call, i, rank, Along::kRows); };
-  const auto columns = [&](std::size_t i) { return beside_matrix(call, i, rank, Along::kColumns); };
-  at::Tensor sums = matrix_product(call, kA, kB, rows(kAZero), columns(kBZero));
-  if (graph::is_integer(call.type(kA)) && graph::is_integer(call.type(kB))) sums = to_int32(sums);
-  const at::Tensor factor = rows(kAScale) * columns(kBScale) / rows(kYScale);
+  const at::Tensor factor =
+      rows(kAScale) * beside_matrix(call, kBScale, rank, Along::kColumns) / rows(kYScale);
   return requantized(call, sums, factor, rows(kYZero), call.type(kYZero));
+}
+
+Outputs quantized_conv(const Call& call, const at::Tensor& sums) {
+  const std::int64_t rank = call.tensor(kB).dim();
+  const auto of_output = [&](std::size_t i) { return beside_channels(call, i, rank, 1); };
+  const at::Tensor factor = of_output(kAScale) * of_output(kBScale) / of_output(kYScale);
+  return requantized(call, to_int32(sums), factor, of_output(kYZero), call.type(kYZero));
+}
+
+at::Tensor centred_operand(const Call& call, std::size_t operand, std::size_t zero, bool is_convolution) {
+  const at::Tensor& values = call.tensor(operand);
+  if (!call.has(zero)) return values.to(at::kLong);
+  const bool is_first = operand == 0;
+  const at::Tensor beside =
+      is_convolution ? beside_channels(call, zero, values.dim(), is_first ? 1 : 0)
+                     : beside_matrix(call, zero, values.dim(), is_first ? Along::kRows : Along::kColumns);
+  return centred(values, beside, at::kLong);
+}
+
+Outputs qlinear_matmul(const Call& call) {
+  const std::int64_t rank = std::max(call.tensor(kA).dim(), call.tensor(kB).dim());
+  at::Tensor sums = matrix_product(call, kA, kB, beside_matrix(call, kAZero, rank, Along::kRows),
+                                   beside_matrix(call, kBZero, rank, Along::kColumns));
+  if (graph::is_integer(call.type(kA)) && graph::is_integer(call.type(kB))) sums = to_int32(sums);
+  return quantized_matmul(call, sums);
 }
 
 Outputs qlinear_conv(const Call& call) {
@@ -120,8 +143,7 @@ Outputs qlinear_conv(const Call& call) {
   const auto of_output = [&](std::size_t i) { return beside_channels(call, i, rank, 1); };
   at::Tensor sums = convolution(call, kA, kB, of_output(kAZero), beside_channels(call, kBZero, rank, 0));
   if (call.has(kBias)) sums = sums.to(at::kDouble) + of_output(kBias).to(at::kDouble);
-  const at::Tensor factor = of_output(kAScale) * of_output(kBScale) / of_output(kYScale);
-  return requantized(call, to_int32(sums), factor, of_output(kYZero), call.type(kYZero));
+  return quantized_conv(call, sums);
 }
 
 }  // namespace crumb::torch_ops

@@ -15,4 +15,11 @@ Outputs conv_integer(const Call& call);
 Outputs qlinear_matmul(const Call& call);
 Outputs qlinear_conv(const Call& call);
 
+/// What these make of their exact sums (int64; a convolution's with its bias).
+Outputs quantized_matmul(const Call& call, const at::Tensor& sums);
+Outputs quantized_conv(const Call& call, const at::Tensor& sums);
+
+/// An operand of any of them, less its zero point: int64, in its own layout.
+at::Tensor centred_operand(const Call& call, std::size_t operand, std::size_t zero, bool is_convolution);
+
 }  // namespace crumb::torch_ops
