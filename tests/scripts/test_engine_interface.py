@@ -4,7 +4,6 @@ import random
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
 
@@ -14,14 +13,9 @@ CHANGES = 12
 
 
 @pytest.fixture(scope="module")
-def tree(repo):
+def tree(of_scripts, repo):
     """The repository's own walk over includes, which knows nothing of CMake's."""
-    sys.path.insert(0, str(repo / "scripts"))
-    try:
-        from check_includes import Tree
-    finally:
-        sys.path.pop(0)
-    return Tree(repo)
+    return of_scripts("check_includes").Tree(repo)
 
 
 @pytest.fixture(scope="module")

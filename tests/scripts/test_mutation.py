@@ -15,20 +15,13 @@ ROOMS = ["formats/number", "quant", "models/graph/accumulator", "models/graph/qo
 
 
 @pytest.fixture(scope="module")
-def points(repo):
-    sys.path.insert(0, str(repo / "scripts"))
-    try:
-        from mutation import points
-    finally:
-        sys.path.pop(0)
-    return points
+def points(of_scripts):
+    return of_scripts("mutation.points")
 
 
 @pytest.fixture(scope="module")
-def reviewed(points):
-    from mutation import reviewed
-
-    return reviewed
+def reviewed(of_scripts):
+    return of_scripts("mutation.reviewed")
 
 
 def changes(points, text):
