@@ -59,8 +59,10 @@ void print_report(const AccumulatorReport& report) {
     const auto range = [](const std::optional<IntegerRange>& one) {
       return one ? std::to_string(one->low) + ".." + std::to_string(one->high) : std::string("?");
     };
-    rows.push_back({row.name, row.operands.empty() ? row.op : row.op + " " + row.operands,
-                    row.weight ? range(row.input) + " x " + range(row.weight) : range(row.input),
+    std::string inputs = range(row.input);
+    if (row.weight) inputs += " x " + range(row.weight);
+    if (row.assumed) inputs += ", assumed";
+    rows.push_back({row.name, row.operands.empty() ? row.op : row.op + " " + row.operands, inputs,
                     row.length == 0 && !row.reason.empty() ? "?" : std::to_string(row.length),
                     row.tile == 0 ? "-" : std::to_string(row.tile), std::string(name_of(row.bias)),
                     row.worst ? std::to_string(row.worst->min) : "?",

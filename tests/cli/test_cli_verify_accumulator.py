@@ -180,6 +180,7 @@ def test_unknown_inputs_are_null_with_a_reason(crumb, tmp_path):
     crumb("verify", path, "--accumulator", 32, status=1)
     row = rows_of(crumb("verify", path, "--accumulator", 32, "--json", "--input-range", "x=-5:9"))[0]
     assert row["input"] == [-5, 9] and row["assumed"] and "reason" not in row
+    assert "-5..9, assumed" in crumb("verify", path, "--accumulator", 32, "--input-range", "x=-5:9").stdout
     model = onnx.load(path)
     note = model.graph.quantization_annotation.add()
     note.tensor_name = "x"
