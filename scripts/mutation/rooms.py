@@ -35,7 +35,11 @@ ROOMS = {
         Room(
             "models/graph/accumulator",
             "tests/models/graph/accumulator",
-            ("tests/cli/test_cli_verify_accumulator.py", "tests/cli/test_cli_run_accumulator.py"),
+            (
+                "tests/cli/test_cli_verify_accumulator.py",
+                "tests/cli/test_cli_run_accumulator.py",
+                "tests/cli/test_cli_accumulator_products.py",
+            ),
         ),
         Room(
             "models/graph/qonnx",
@@ -48,6 +52,7 @@ ROOMS = {
                 "tests/export/qcdq/test_qcdq.py",
                 "tests/cli/test_cli_verify_accumulator.py",
                 "tests/cli/test_cli_lint.py",
+                "tests/models/graph/test_ranges.py",
             ),
         ),
         Room(
