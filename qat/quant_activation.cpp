@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "formats/error.h"
+#include "formats/io/counted.h"
 #include "models/torch/fake_quantize.h"
 
 namespace crumb::qat {
@@ -32,7 +33,7 @@ void QuantActivationImpl::observe(const at::Tensor& values) {
 
 void QuantActivationImpl::refuse_negative(double least) const {
   if (least >= 0) return;
-  throw Error(name() + ": the values go down to " + std::to_string(least) + ", but " + spec_.to_string() +
+  throw Error(name() + ": the values go down to " + number_text(least) + ", but " + spec_.to_string() +
               " has no sign; give it a signed format" + (spec_.is_dynamic() ? "" : ", or a zero point"));
 }
 

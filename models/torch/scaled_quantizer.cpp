@@ -4,11 +4,11 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <string>
 
 #include "formats/dtype.h"
+#include "formats/io/counted.h"
 #include "models/torch/parallel.h"
 #include "quant/codebook_search.h"
 #include "quant/loops/loops.h"
@@ -22,12 +22,6 @@ constexpr uint64_t kPieceValues = 1 << 15;  // values a thread takes at a time
 std::vector<float> codebook_or_zeros(const NumberFormat& number, std::span<const float> codebook) {
   if (!number.learned || !codebook.empty()) return {codebook.begin(), codebook.end()};
   return std::vector<float>(size_t{1} << number.bits, 0.0f);
-}
-
-std::string number_text(float number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", static_cast<double>(number));
-  return text;
 }
 
 EncodedLayout layout_of(const QuantSpec& spec, std::span<const uint64_t> shape) {

@@ -1,10 +1,9 @@
 #include "models/graph/qonnx/contradictions.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 
+#include "formats/io/counted.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/qonnx/constant_operators.h"
 #include "models/graph/qonnx/infer_datatypes.h"
@@ -16,11 +15,8 @@ namespace {
 
 constexpr const char* kAnnotation = "finn_datatype";
 
-std::string text_of_number(double number) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.9g", number);
-  return text.data();
-}
+/// Products of scales are rounded in float64: the nearest float32 is what was meant.
+std::string text_of_number(double number) { return number_text(static_cast<float>(number)); }
 
 /// A number of the constant that is not of the type.
 std::string fault_of_constant(const Tensor& tensor, const DataType& type) {

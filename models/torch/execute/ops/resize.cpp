@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "formats/io/counted.h"
 #include "models/torch/execute/ops/families.h"
 #include "models/torch/execute/ops/interpolation.h"
 #include "models/torch/execute/ops/shapes.h"
@@ -39,7 +40,7 @@ std::vector<float> floats_of(const at::Tensor& tensor) {
 std::int64_t scaled_size(const Call& call, std::int64_t size, float scale) {
   const float wanted = std::floor(static_cast<float>(size) * scale);
   if (!(scale > 0) || !(wanted < 0x1p48f)) {
-    call.fail("expected finite scales above 0, found " + std::to_string(scale));
+    call.fail("expected finite scales above 0, found " + number_text(scale));
   }
   return static_cast<std::int64_t>(wanted);
 }
