@@ -20,10 +20,10 @@ const AddedToken* AddedTokens::longest_at(std::u32string_view text) const {
     const auto character = [i](const AddedToken& token) {
       return i < token.content.size() ? std::int64_t{token.content[i]} : -1;
     };
-    const auto same = std::ranges::equal_range(begin, end, std::int64_t{text[i]}, {}, character);
-    if (same.empty()) break;
-    begin = same.begin();
-    end = same.end();
+    const std::int64_t next = text[i];
+    begin = std::ranges::lower_bound(begin, end, next, {}, character);
+    end = std::ranges::upper_bound(begin, end, next, {}, character);
+    if (begin == end) break;
     if (begin->content.size() == i + 1) longest = &*begin;
   }
   return longest;
