@@ -18,7 +18,8 @@ namespace crumb {
 /// check_encoded() does) and the view of them. Spans point into the CrumbFile, which must outlive it.
 class LoadedTensor {
  public:
-  /// Fails on damaged bytes and on values that a packed file must not hold, naming tensor and part. Precondition: tensor.encoding; tensor belongs to file.
+  /// Fails on damaged bytes and on values that a packed file must not hold, naming tensor and part. Precondition:
+  /// tensor.encoding; tensor belongs to file.
   static Result<LoadedTensor> load(const CrumbFile& file, const PackedTensor& tensor);
 
   const QuantizedView& view() const { return view_; }
