@@ -65,6 +65,7 @@ def run(crumb, model, tmp_path):
     return np.load(tmp_path / "y.npy")
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("opset", [13, 18, 21])
 def test_every_token_has_its_scale_without_calibration_data(crumb, tmp_path, x, opset):
     model, out = block(tmp_path / "m.onnx", opset), tmp_path / "q.onnx"
@@ -80,6 +81,7 @@ def test_every_token_has_its_scale_without_calibration_data(crumb, tmp_path, x, 
     np.testing.assert_array_equal(run(crumb, tmp_path / "q.crumb", tmp_path), y)
 
 
+@pytest.mark.usefixtures("engine")
 def test_qonnx_executes_it(crumb, tmp_path, x):
     pytest.importorskip("qonnx")
     from qonnx.core.modelwrapper import ModelWrapper
@@ -109,6 +111,7 @@ def test_sums_of_integers_are_known_whatever_the_scales(crumb, tmp_path, x):
     assert "is no constant" in refused.stderr
 
 
+@pytest.mark.usefixtures("engine")
 def test_minifloats_and_an_input_of_one_axis(crumb, tmp_path):
     model = save(tmp_path / "m.onnx", [h.make_node("MatMul", ["x", "w"], ["y"])], [7], w=floats(7, 3))
     np.save(tmp_path / "x.npy", floats(7, seed=4))
@@ -149,6 +152,7 @@ def test_what_cannot_be_is_refused(crumb, tmp_path, flags, words):
         assert word in refused.stderr
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_rule_gives_tokens_to_one_layer_and_a_constant_scale_to_the_other(crumb, tmp_path, x):
     model = block(tmp_path / "m.onnx")
     recipe = tmp_path / "r.yaml"
