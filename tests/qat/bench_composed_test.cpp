@@ -24,17 +24,23 @@ double difference(const at::Tensor& a, const at::Tensor& b) {
   return ((x - y).abs().max() / y.abs().max().clamp_min(1e-30)).item<double>();
 }
 
+struct Case {
+  at::Tensor x;
+  const char* spec;
+  std::vector<std::int64_t> view;  ///< the scale's shape beside x
+};
+
+std::vector<Case> random_cases() {
+  return {{torch::randn({37, 211}), "int4:channel", {-1, 1}},
+          {torch::randn({16, 5, 3, 3}), "int8:channel", {-1, 1, 1, 1}},
+          {torch::relu(torch::randn({3, 8, 17, 70})), "uint4:tensor", {1, 1, 1, 1}}};
+}
+
 TEST_CASE("bench qat: the composed LSQ quantizer has the values and gradients of the fused one") {
   torch::manual_seed(21);
-  struct Case {
-    at::Tensor x;
-    const char* spec;
-    std::vector<std::int64_t> view;
-  };
-  for (const Case& c : {Case{torch::randn({37, 211}), "int4:channel", {-1, 1}},
-                        Case{torch::randn({16, 5, 3, 3}), "int8:channel", {-1, 1, 1, 1}},
-                        Case{torch::relu(torch::randn({3, 8, 17, 70})), "uint4:tensor", {1, 1, 1, 1}},
-                        Case{torch::randn({2, 9, 65}), "int4:tensor:range=full", {1, 1, 1}}}) {
+  std::vector<Case> cases = random_cases();
+  cases.push_back({torch::randn({2, 9, 65}), "int4:tensor:range=full", {1, 1, 1}});
+  for (const Case& c : cases) {
     CAPTURE(c.spec);
     const QuantSpec spec = QuantSpec::parse(c.spec);
     const double lo = spec.number->least_code(spec.range), hi = spec.number->greatest_code(spec.range);
@@ -52,14 +58,7 @@ TEST_CASE("bench qat: the composed LSQ quantizer has the values and gradients of
 
 TEST_CASE("bench qat: LibTorch's own operator has the same values and gradients but next to ties") {
   torch::manual_seed(23);
-  struct Case {
-    at::Tensor x;
-    const char* spec;
-    std::vector<std::int64_t> view;
-  };
-  for (const Case& c : {Case{torch::randn({37, 211}), "int4:channel", {-1, 1}},
-                        Case{torch::randn({16, 5, 3, 3}), "int8:channel", {-1, 1, 1, 1}},
-                        Case{torch::relu(torch::randn({3, 8, 17, 70})), "uint4:tensor", {1, 1, 1, 1}}}) {
+  for (const Case& c : random_cases()) {
     CAPTURE(c.spec);
     const QuantSpec spec = QuantSpec::parse(c.spec);
     const int lo = spec.number->least_code(spec.range), hi = spec.number->greatest_code(spec.range);

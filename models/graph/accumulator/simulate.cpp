@@ -77,14 +77,6 @@ void SimulatedLayer::set_codes(std::vector<std::int64_t> codes, std::vector<std:
   }
 }
 
-std::vector<std::int64_t> SimulatedLayer::rows() const {
-  std::vector<std::int64_t> codes(codes_.size());
-  for (std::size_t c = 0; c < channels_; ++c) {
-    for (std::size_t i = 0; i < length_; ++i) codes[c * length_ + order_[i]] = codes_[c * length_ + i];
-  }
-  return codes;
-}
-
 std::vector<std::int64_t> SimulatedLayer::on_grid(std::span<const double> values, double step,
                                                   IntegerRange range, const char* what) const {
   std::vector<std::int64_t> codes;

@@ -76,8 +76,6 @@ class SimulatedLayer {
   bool has_computed_weight() const { return weight_range_.has_value(); }
   /// [channels, length], the terms in the order of the weight's summed axes; `shape`: weight_shape().
   void set_codes(std::vector<std::int64_t> codes, std::vector<std::int64_t> shape);
-  /// Row-major, the terms of each row in the order of the weight's summed axes.
-  std::vector<std::int64_t> rows() const;
 
   /// inputs: [rows, length]. sums: [rows, channels], of channels [first, first + channels).
   void multiply(std::span<const std::int64_t> inputs, std::size_t first, std::size_t channels,
