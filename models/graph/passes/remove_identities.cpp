@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "models/graph/edit.h"
 #include "models/graph/passes/passes.h"
@@ -69,11 +71,36 @@ std::optional<std::size_t> same_input(const Graph& graph, const Node& node) {
 }  // namespace
 
 Graph remove_identities(Graph graph) {
-  graph = infer_shapes(std::move(graph));
-  for (std::size_t i = 0; i < graph.nodes.size();) {
-    const auto kept = same_input(graph, graph.nodes[i]);
-    if (!kept || !bypass(graph, i, *kept)) ++i;
+  graph = infer_shapes(sorted(std::move(graph)));
+  const std::set<std::string> outputs(graph.outputs.begin(), graph.outputs.end()),
+      inputs(graph.inputs.begin(), graph.inputs.end());
+  // As bypass() in models/graph/edit.h, but for all nodes in one sweep.
+  std::map<std::string, std::string> same;     // values that go, and what they are the same as
+  std::map<std::string, std::string> renamed;  // values that take the name of an output, and that name
+  std::vector<Node> nodes;
+  for (Node& node : graph.nodes) {
+    for (std::string& input : node.inputs) {
+      if (const auto found = same.find(input); found != same.end()) input = found->second;
+    }
+    if (const auto kept = same_input(graph, node)) {
+      const std::string &before = node.inputs[*kept], &after = node.outputs[0];
+      const bool keeps_name = outputs.contains(before) || inputs.contains(before) || graph.constant(before);
+      if (!outputs.contains(after)) {
+        same.emplace(after, before);
+        continue;
+      }
+      if (!keeps_name && renamed.emplace(before, after).second) continue;
+    }
+    nodes.push_back(std::move(node));
   }
+  for (Node& node : nodes) {
+    for (auto* names : {&node.inputs, &node.outputs}) {
+      for (std::string& name : *names) {
+        if (const auto found = renamed.find(name); found != renamed.end()) name = found->second;
+      }
+    }
+  }
+  graph.nodes = std::move(nodes);
   return tidy(std::move(graph));
 }
 

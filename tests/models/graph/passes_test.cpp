@@ -5,6 +5,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <random>
 #include <set>
 
 #include "models/graph/onnx/shape_faults.h"
@@ -120,6 +122,59 @@ TEST_CASE("an identity between input and output stays, because both keep their n
   Builder b({2});
   b.node("Identity", {"x"}, {"y"});
   CHECK(b.ops(remove_identities(b.graph)) == "Identity");
+}
+
+/// What a value is, in terms of the graph's inputs, identities left out.
+std::string meaning(const Graph& graph, const std::string& value) {
+  for (const Node& node : graph.nodes) {
+    if (node.outputs[0] != value) continue;
+    if (node.op == "Identity") return meaning(graph, node.inputs[0]);
+    std::string text = node.op + "(";
+    for (const std::string& input : node.inputs) text += meaning(graph, input) + ",";
+    return text + ")";
+  }
+  return value;
+}
+
+TEST_CASE("outputs keep name and meaning, and identities stay only between two names that stay") {
+  std::mt19937 engine(20261122);
+  const auto draw = [&](std::size_t count) {
+    return std::uniform_int_distribution<std::size_t>(0, count - 1)(engine);
+  };
+  std::size_t gone = 0, stay = 0;
+  for (int round = 0; round < 3000; ++round) {
+    CAPTURE(round);
+    Builder b({2});
+    std::vector<std::string> values{"x"}, made;
+    for (std::size_t i = 0, count = 1 + draw(12); i < count; ++i) {
+      const std::string value = "v" + std::to_string(i);
+      const char* op = std::array{"Identity", "Identity", "Relu", "Add"}[draw(4)];
+      std::vector<std::string> inputs{values[draw(values.size())]};
+      if (op == std::string_view("Add")) inputs.push_back(values[draw(values.size())]);
+      b.node(op, inputs, {value});
+      values.push_back(value);
+      made.push_back(value);
+    }
+    b.graph.outputs.clear();
+    for (const std::string& value : made)
+      if (value == made.back() || draw(4) == 0) b.graph.outputs.push_back(value);
+    std::shuffle(b.graph.nodes.begin(), b.graph.nodes.end(), engine);
+    const Graph after = remove_identities(b.graph);
+    CHECK(after.outputs == b.graph.outputs);
+    const auto is_output = [&](const std::string& value) {
+      return std::ranges::find(after.outputs, value) != after.outputs.end();
+    };
+    for (const std::string& value : after.outputs) CHECK(meaning(after, value) == meaning(b.graph, value));
+    for (const Node& node : after.nodes) {
+      if (node.op != "Identity") continue;
+      ++stay;
+      CHECK(is_output(node.outputs[0]));
+      CHECK((is_output(node.inputs[0]) || node.inputs[0] == "x"));
+    }
+    gone += b.graph.nodes.size() - after.nodes.size();
+  }
+  CHECK(gone > 3000);
+  CHECK(stay > 300);
 }
 
 TEST_CASE("Gemm and MatMul with Add are each other's way of writing") {
