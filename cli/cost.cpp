@@ -39,7 +39,8 @@ Json accumulator_json(const NodeCost& node) {
   Json json{{"by_data_type", bounds.by_types},
             {"by_weights", nullptr},
             {"exact", nullptr},
-            {"exact_bits", nullptr}};
+            {"exact_bits", nullptr},
+            {"assumed", bounds.assumed}};
   if (bounds.by_weights) json["by_weights"] = *bounds.by_weights;
   if (bounds.exact) {
     json["exact"] = bounds.exact->name();

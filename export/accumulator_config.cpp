@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "export/lint/subject.h"
+#include "models/graph/cost/bind_shapes.h"
 #include "models/graph/cost/cost.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 
@@ -39,8 +40,9 @@ std::string hls4ml_type(const LayerAccumulator& layer) {
 }  // namespace
 
 std::vector<LayerAccumulator> accumulators_of(const Graph& graph) {
-  const graph::ConstantValues constants(graph);
-  const auto types = graph::infer_data_types(graph, constants, graph::TypeRules::kExact);
+  const Graph derived = graph::resolve_shapes(graph::without_claims(graph));
+  const graph::ConstantValues constants(derived);
+  const auto types = graph::infer_data_types(derived, constants, graph::TypeRules::kExact);
   std::vector<LayerAccumulator> layers;
   for (const graph::NodeCost& cost : graph::cost_of(graph).nodes) {
     if (!cost.accumulator || !cost.accumulator->exact) continue;

@@ -24,11 +24,13 @@ std::uint32_t phase_of(const ProductLayer& layer, std::span<const std::int64_t> 
   return static_cast<std::uint32_t>(phase);
 }
 
-/// Axes as ProductLayer::weight_shape has them: channels first, and no transB.
+/// Axes as ProductLayer::weight_shape has them: channels first, and no transB. Nothing where they are so, or where the node
+/// takes no weight of this rank.
 std::optional<Ints> canonical_order(const Node& node, std::size_t at, std::size_t rank) {
   Ints order(rank);
   std::iota(order.begin(), order.end(), 0);
   if (node.is("Conv", kChannelsLastDomain)) {
+    if (rank < 3) return {};
     std::rotate(order.begin() + 1, order.end() - 1, order.end());
     return order;
   }
@@ -95,6 +97,12 @@ bool is_sound(const Ints& steps, std::size_t spatial) {
   return product.ok() && product.value() <= kMostStep;
 }
 
+/// Whether an operand of so many axes has these labels; '.' stands for any number of axes.
+bool fits_labels(const std::string& labels, std::size_t rank) {
+  const bool has_dots = labels.find('.') != std::string::npos;
+  return has_dots ? rank + 1 >= labels.size() : rank == labels.size();
+}
+
 }  // namespace
 
 std::string lay_out_weight(const Node& node, const ProductRule& rule, std::size_t at, WeightCodes weight,
@@ -118,8 +126,10 @@ std::string lay_out_weight(const Node& node, const ProductRule& rule, std::size_
       if (!contraction.ok()) {
         return contraction.failure().message;
       }
-      axes.summed = contraction.value().summed_axes(at == 0 ? contraction.value().a : contraction.value().b,
-                                                    weight.shape.size());
+      const std::string& labels = at == 0 ? contraction.value().a : contraction.value().b;
+      if (!fits_labels(labels, weight.shape.size()))
+        return "its weight is " + text_of(weight.shape) + ", which does not fit its equation";
+      axes.summed = contraction.value().summed_axes(labels, weight.shape.size());
     }
     lay_out(weight, axes, layer);
     layer.weight_shape = {static_cast<std::int64_t>(layer.length), static_cast<std::int64_t>(layer.channels)};

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "models/graph/accumulator/rows.h"
+#include "models/graph/cost/bind_shapes.h"
 #include "models/graph/cost/products.h"
 #include "models/graph/qonnx/constant_values.h"
 #include "models/graph/qonnx/infer_datatypes.h"
@@ -69,7 +70,7 @@ std::optional<AccumulatorBounds> bounds_of(const Product& product, const ValueTy
   if (constant ? !one_scale_for_each_result(*constant, product) : !weight.levels->one_scale) return {};
   const Levels &x = *input.levels, &w = *weight.levels;
   if (x.minifloat > 0 || w.minifloat > 0) return {};
-  AccumulatorBounds bounds;
+  AccumulatorBounds bounds{.assumed = x.assumed || w.assumed};
   bounds.by_types =
       accumulator_bits_by_types(product.length, x.bits, x.is_signed, w.bits + (w.is_signed ? 0 : 1));
   if (!constant) return bounds;
@@ -87,9 +88,10 @@ class Counter {
  public:
   explicit Counter(const Graph& graph)
       : graph_(graph),
+        derived_(resolve_shapes(without_claims(graph))),
         constants_(graph),
         usual_(infer_data_types(graph, constants_, TypeRules::kQonnx)),
-        exact_(infer_data_types(graph, constants_, TypeRules::kExact)) {}
+        exact_(infer_data_types(derived_, ConstantValues(derived_), TypeRules::kExact)) {}
 
   GraphCost run() {
     GraphCost cost;
@@ -103,6 +105,7 @@ class Counter {
       if (!products) cost.not_counted.insert(node.op);
       if (!products || products->empty() || products->front().macs == 0) continue;
       cost.nodes.push_back(cost_of(node, *products));
+      cost.nodes.back().accumulator = accumulator_of(node, first);
       cost.dense += cost.nodes.back().dense;
       cost.sparse += cost.nodes.back().sparse;
     }
@@ -161,11 +164,30 @@ class Counter {
                          .weight_bits = (elements - zeros) * weight.type.bits()};
     cost.dense += dense;
     cost.sparse += sparse;
-    if (!cost.accumulator) cost.accumulator = bounds_of(product, input, weight, constant);
     return zeros;
   }
 
+  /// Of the node's first product that has any; by shapes that follow from the graph's inputs, whatever the file states.
+  std::optional<AccumulatorBounds> accumulator_of(const Node& node, bool first) const {
+    std::optional<std::vector<Product>> products;
+    try {
+      products = products_of(derived_, node, first);
+    } catch (const Error&) {
+      return {};  // a shape that the file alone knows
+    }
+    if (!products) return {};
+    for (const Product& product : *products) {
+      const bool is_weight = constants_.is_constant(product.weight);
+      const auto constant = is_weight ? constants_.find(product.weight) : std::nullopt;
+      const auto bounds =
+          bounds_of(product, type_in(exact_, product.input), type_in(exact_, product.weight), constant);
+      if (bounds) return bounds;
+    }
+    return {};
+  }
+
   const Graph& graph_;
+  const Graph derived_;  ///< without what the file says of types and shapes inside
   ConstantValues constants_;
   Types usual_, exact_;
 };

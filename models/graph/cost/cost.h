@@ -17,7 +17,8 @@ struct AccumulatorBounds {
   int by_types = 0;               ///< by length, width of the inputs and width of the weights
   std::optional<int> by_weights;  ///< by the largest l1 norm of an output's weights
   std::optional<DataType>
-      exact;  ///< by the weights' signs and the inputs' range: the least type of every sum
+      exact;             ///< by the weights' signs and the inputs' range: the least type of every sum
+  bool assumed = false;  ///< rests on what is said of the graph's inputs
 };
 
 struct Amounts {
@@ -52,8 +53,9 @@ struct GraphCost {
   std::set<std::string> not_counted;  ///< operators whose work is more than none, and not known here
 };
 
-/// The graph's shapes are static (bind_shapes). Throws Error, which names node and value, where a shape that counts
-/// is not known.
+/// The graph's shapes are static (bind_shapes). Exact types and accumulators follow from the graph's inputs; of types and
+/// shapes that the file states inside, multiplications and results take the shapes that do not follow, and `bops_qonnx`
+/// what qonnx believes. Throws Error, which names node and value, where a shape that counts is not known.
 GraphCost cost_of(const Graph& graph);
 
 }  // namespace crumb::graph
