@@ -45,6 +45,7 @@ ROOMS = {
             "models/graph/qonnx",
             "tests/models/graph",
             (
+                "tests/models/graph/facts/test_constant_values.py",
                 "tests/cli/test_cli_cost.py",
                 "tests/cli/test_cli_crumb_graph.py",
                 "tests/cli/test_cli_inspect_graph.py",

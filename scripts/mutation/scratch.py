@@ -23,7 +23,12 @@ from pathlib import Path
 QUICK = ["-O1", "-D_GLIBCXX_ASSERTIONS", "-w"]
 MEMORY = 6 << 30  # bytes of address space that a test may take
 FILE = 2 << 30  # bytes of one file that it may write
-PROGRAMS = ("crumb", "tests/crumb_qcdq_cases")
+# The programs that Python tests run, and the variables that name them.
+PROGRAMS = {
+    "crumb": "CRUMB_BIN",
+    "tests/crumb_qcdq_cases": "CRUMB_QCDQ_CASES",
+    "tests/crumb_graph_facts": "CRUMB_GRAPH_FACTS",
+}
 TESTS = "tests/crumb_tests"
 
 

@@ -102,9 +102,8 @@ class Worker:
         env = {
             **os.environ,
             "TMPDIR": str(self.temporary),
-            "CRUMB_BIN": str(self.home / "crumb"),
+            **{variable: str(self.home / program) for program, variable in PROGRAMS.items()},
             "CRUMB_SANITIZED_BIN": str(self.home / "no-sanitizers"),
-            "CRUMB_QCDQ_CASES": str(self.home / PROGRAMS[1]),
             "CRUMB_SLOW": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
             **environment,

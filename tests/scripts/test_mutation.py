@@ -212,6 +212,7 @@ add_library(crumb_test_support STATIC support.cpp)
 add_executable(crumb_tests formats/number/sum_test.cpp)
 target_link_libraries(crumb_tests crumb_test_support crumb_formats)
 add_executable(crumb_qcdq_cases ../main.cpp)
+add_executable(crumb_graph_facts ../main.cpp)
 """,
     "tests/support.cpp": "int support;\n",
     "tests/formats/number/sum_test.cpp": """\

@@ -1,12 +1,10 @@
 #include "models/graph/qonnx/constant_operators.h"
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
+#include <cstring>
 #include <numeric>
 
 #include "models/graph/edit.h"
-#include "models/graph/qonnx/quant_arithmetic.h"
 #include "models/graph/strided_index.h"
 
 namespace crumb::graph {
@@ -60,105 +58,6 @@ MadeConstant reshaped(const Graph& graph, const Node& node, const ConstantValue&
   if (made.scale.size() == 1) made.scale_shape.clear();
   if (made.scale.size() > 1) forget_levels(made);
   return made;
-}
-
-/// Whether a sum or product of integers may be beyond their type, which is not known here: only what every type of this
-/// width holds is sure not to be.
-bool may_wrap(const ConstantValue& made) {
-  if (!made.whole) return false;
-  const double least = made.wide ? -0x1p31 : 0, most = made.wide ? 0x1p31 : 0x1p7;
-  return std::ranges::any_of(made.values, [&](double v) { return !(v >= least && v < most); });
-}
-
-template <class Function>
-MadeConstant combined(const ConstantValue& a, const ConstantValue& b, Function f) {
-  ConstantValue made{.wide = a.wide || b.wide, .whole = a.whole && b.whole};
-  const std::size_t rank = std::max(a.shape.size(), b.shape.size());
-  for (std::size_t i = 0; i < rank; ++i) {
-    const auto size = [&](const ConstantValue& v) {
-      return i + v.shape.size() < rank ? 1 : v.shape[i + v.shape.size() - rank];
-    };
-    made.shape.push_back(size(a) == 1 ? size(b) : size(a));
-  }
-  auto of_a = StridedIndex::broadcast(made.shape, a.shape),
-       of_b = StridedIndex::broadcast(made.shape, b.shape);
-  const auto count = count_elements(made.shape);
-  if (!of_a || !of_b || !count.ok()) return {};
-  // What grows by broadcasting alone is no weight worth its memory.
-  if (count.value() > static_cast<std::int64_t>(16 * (a.values.size() + b.values.size()))) return {};
-  made.values.resize(static_cast<std::size_t>(count.value()));
-  for (double& value : made.values) {
-    value = f(a.values[of_a->at()], b.values[of_b->at()]);
-    if (made.whole) value = std::trunc(value);
-    if (!made.wide) value = static_cast<float>(value);
-    of_a->next();
-    of_b->next();
-  }
-  if (may_wrap(made)) return {};
-  return made;
-}
-
-template <class Function>
-MadeConstant mapped(const ConstantValue& x, Function f) {
-  ConstantValue made = x;
-  forget_levels(made);
-  for (double& value : made.values) {
-    value = f(value);
-    if (!made.wide) value = static_cast<float>(value);
-  }
-  if (may_wrap(made)) return {};
-  return made;
-}
-
-MadeConstant cast(const Node& node, const ConstantValue& x) {
-  const auto to = element_type_of(node.int_or("to", 0));
-  if (!to || (*to != ElementType::kFloat && *to != ElementType::kDouble && *to != ElementType::kInt64))
-    return {};
-  ConstantValue made = x;
-  if (*to == ElementType::kInt64) {
-    forget_levels(made);
-    made.wide = made.whole = true;
-    for (double& value : made.values) value = std::trunc(value);
-    return made;
-  }
-  made.wide = *to == ElementType::kDouble;
-  made.whole = false;
-  if (!made.wide) {
-    for (double& value : made.values) value = static_cast<float>(value);
-  }
-  return made;
-}
-
-MadeConstant clipped(const Node& node, const ConstantInputs& in) {
-  const auto bound = [&](std::size_t i, const char* name, double otherwise) {
-    if (node.has(name)) return static_cast<double>(node.float_or(name, 0));
-    return i < in.size() && in[i] && in[i]->values.size() == 1 ? in[i]->values[0] : otherwise;
-  };
-  const double low = bound(1, "min", -INFINITY), high = bound(2, "max", INFINITY);
-  if (std::isnan(low) || std::isnan(high)) return {};
-  return mapped(*in[0], [&](double x) { return std::min(std::max(x, low), high); });
-}
-
-MadeConstant of_two(const std::string& op, const ConstantValue& a, const ConstantValue& b) {
-  if (op == "Add") return combined(a, b, std::plus());
-  if (op == "Sub") return combined(a, b, std::minus());
-  if (op == "Mul") return combined(a, b, std::multiplies());
-  if (op == "Div") return combined(a, b, std::divides<double>());
-  if (op == "Pow") return combined(a, b, [](double x, double y) { return std::pow(x, y); });
-  return {};
-}
-
-MadeConstant of_one(const std::string& op, const ConstantValue& x) {
-  if (op == "Sqrt") return mapped(x, [](double v) { return std::sqrt(v); });
-  if (op == "Neg") return mapped(x, std::negate());
-  if (op == "Abs") return mapped(x, [](double v) { return std::fabs(v); });
-  if (op == "Exp") return mapped(x, [](double v) { return std::exp(v); });
-  if (op == "Reciprocal") return mapped(x, [](double v) { return 1 / v; });
-  if (op == "Relu") return mapped(x, [](double v) { return v < 0 ? 0 : v; });
-  if (op == "Floor") return mapped(x, [](double v) { return std::floor(v); });
-  if (op == "Ceil") return mapped(x, [](double v) { return std::ceil(v); });
-  if (op == "Round") return mapped(x, [](double v) { return std::nearbyint(v); });
-  return {};
 }
 
 /// Whether a Dropout is inference: before version 7 an attribute says so, from 12 on an input.
@@ -219,12 +118,24 @@ bool is_wide(ElementType type) {
          type == ElementType::kUint32 || type == ElementType::kUint64;
 }
 
+ElementType element_type_in(const Graph& graph, const std::string& value) {
+  if (const Tensor* constant = graph.constant(value)) return constant->type();
+  const Value* known = graph.find(value);
+  return known ? known->type : ElementType::kUnknown;
+}
+
 MadeConstant constant_of(const Tensor& tensor) {
   ConstantValue made{
       .shape = tensor.shape(), .wide = is_wide(tensor.type()), .whole = is_integer(tensor.type())};
   if (is_integer(tensor.type()) || tensor.type() == ElementType::kBool) {
     const auto ints = tensor.to_ints();
     made.values.assign(ints.begin(), ints.end());
+    for (double& value : made.values) {
+      if (tensor.type() == ElementType::kUint64 && value < 0) value += 0x1p64;
+    }
+  } else if (tensor.type() == ElementType::kDouble) {
+    made.values.resize(static_cast<std::size_t>(tensor.size()));
+    if (tensor.size() > 0) std::memcpy(made.values.data(), tensor.bytes().data(), tensor.bytes().size());
   } else if (is_float(tensor.type())) {
     const auto floats = tensor.to_floats();
     made.values.assign(floats.begin(), floats.end());
@@ -248,15 +159,15 @@ MadeConstant constant_made_by(const Graph& graph, const Node& node, const Consta
   if (op == "Transpose") return transposed(node, *in[0]);
   if (op == "Reshape" || op == "Flatten" || op == "Squeeze" || op == "Unsqueeze")
     return reshaped(graph, node, *in[0]);
-  if (op == "Cast") return cast(node, *in[0]);
-  if (op == "Clip") return clipped(node, in);
+  if (op == "Cast") {
+    return cast_to(element_type_of(node.int_or("to", 0)).value_or(ElementType::kUnknown), *in[0]);
+  }
   if (op == "Concat") return concatenated(in);
   if (op == "Slice") return sliced(node, in);
   if (op == "Gather" && in.size() == 2 && in[1]) return gathered(node, *in[0], *in[1]);
-  const bool has_scale = in.size() >= 2 && in[1];
-  if (op == "DequantizeLinear") return has_scale ? dequantized_linearly(node, in) : MadeConstant();
-  if (op == "QuantizeLinear") return has_scale ? quantized_linearly(graph, node, in) : MadeConstant();
-  return has_scale ? of_two(op, *in[0], *in[1]) : of_one(op, *in[0]);
+  if (op == "DequantizeLinear") return dequantized_linearly(graph, node, in);
+  if (op == "QuantizeLinear") return quantized_linearly(graph, node, in);
+  return computed_by(element_type_in(graph, node.outputs[0]), node, in);
 }
 
 }  // namespace crumb::graph

@@ -16,7 +16,10 @@ using MadeConstant = std::optional<ConstantValue>;
 /// The type's numbers make NumPy compute in float64.
 bool is_wide(ElementType type);
 
-/// Nothing for texts and complex numbers.
+/// Of a constant, or what is known of the value's.
+ElementType element_type_in(const Graph& graph, const std::string& value);
+
+/// Integers beyond 2^53 are rounded. Nothing for texts and complex numbers.
 MadeConstant constant_of(const Tensor& tensor);
 
 /// Shape and Size of a value whose sizes are known.
@@ -26,9 +29,13 @@ MadeConstant known_shape(const Graph& graph, const Node& node);
 /// parameters of a quantizer do not fit.
 MadeConstant constant_made_by(const Graph& graph, const Node& node, const ConstantInputs& inputs);
 
+// constant_arithmetic.cpp: results of this type, which is nothing where it is unknown.
+MadeConstant cast_to(ElementType type, const ConstantValue& x);
+MadeConstant computed_by(ElementType type, const Node& node, const ConstantInputs& inputs);
+
 // constant_quantizers.cpp: operators of QONNX; QuantizeLinear and DequantizeLinear.
 MadeConstant constant_from_qonnx(const Node& node, const ConstantInputs& inputs);
 MadeConstant quantized_linearly(const Graph& graph, const Node& node, const ConstantInputs& inputs);
-MadeConstant dequantized_linearly(const Node& node, const ConstantInputs& inputs);
+MadeConstant dequantized_linearly(const Graph& graph, const Node& node, const ConstantInputs& inputs);
 
 }  // namespace crumb::graph

@@ -53,6 +53,11 @@ std::optional<std::vector<std::int64_t>> along_axis(const Node& node, const Cons
   return shape;
 }
 
+/// Whether QuantizeLinear or DequantizeLinear has a scale, and computes with it in float32.
+bool is_in_float32(const Graph& graph, const Node& node, const ConstantInputs& in) {
+  return in.size() >= 2 && in[1] && element_type_in(graph, node.inputs[1]) == ElementType::kFloat;
+}
+
 }  // namespace
 
 MadeConstant constant_from_qonnx(const Node& node, const ConstantInputs& in) {
@@ -95,7 +100,9 @@ MadeConstant constant_from_qonnx(const Node& node, const ConstantInputs& in) {
                    nullptr);
 }
 
-MadeConstant dequantized_linearly(const Node& node, const ConstantInputs& in) {
+MadeConstant dequantized_linearly(const Graph& graph, const Node& node, const ConstantInputs& in) {
+  if (!is_in_float32(graph, node, in) || element_type_in(graph, node.outputs[0]) != ElementType::kFloat)
+    return {};
   const auto shape = along_axis(node, *in[0], *in[1]);
   if (!shape || !StridedIndex::broadcast(in[0]->shape, *shape)) return {};
   ConstantValue made{.shape = in[0]->shape};
@@ -108,27 +115,29 @@ MadeConstant dequantized_linearly(const Node& node, const ConstantInputs& in) {
   made.values.resize(made.levels.size());
   for (std::size_t i = 0; i < made.levels.size(); ++i, index->next()) {
     if (shifted) made.levels[i] -= in[2]->values[index->at()];
-    made.values[i] = static_cast<float>(made.levels[i] * made.scale[index->at()]);
+    made.values[i] = static_cast<float>(static_cast<float>(made.levels[i]) * made.scale[index->at()]);
   }
   return made;
 }
 
 MadeConstant quantized_linearly(const Graph& graph, const Node& node, const ConstantInputs& in) {
-  const Value* known = graph.find(node.outputs[0]);
+  const ElementType type = element_type_in(graph, node.outputs[0]);
+  if (!is_in_float32(graph, node, in) || !is_integer(type)) return {};
   const auto shape = along_axis(node, *in[0], *in[1]);
-  if (!known || !is_integer(known->type) || !shape || !StridedIndex::broadcast(in[0]->shape, *shape))
-    return {};
+  if (!shape || !StridedIndex::broadcast(in[0]->shape, *shape)) return {};
   const bool shifted = in.size() > 2 && in[2];
   if (shifted && in[2]->values.size() != in[1]->values.size()) return {};
-  const unsigned bits = info(known->type).bits;
-  const bool is_signed = info(known->type).kind == ElementKind::kSigned;
+  const unsigned bits = info(type).bits;
+  const bool is_signed = info(type).kind == ElementKind::kSigned;
   const double low = is_signed ? -std::exp2(bits - 1) : 0, high = std::exp2(is_signed ? bits - 1 : bits) - 1;
-  ConstantValue made{.shape = in[0]->shape, .wide = is_wide(known->type)};
+  ConstantValue made{.shape = in[0]->shape, .wide = is_wide(type), .whole = true};
   made.values.resize(in[0]->values.size());
   auto index = StridedIndex::broadcast(made.shape, *shape);
   for (std::size_t i = 0; i < made.values.size(); ++i, index->next()) {
     const double q =
-        rounded(static_cast<float>(in[0]->values[i] / in[1]->values[index->at()]), QuantRounding::kHalfEven);
+        rounded(static_cast<float>(static_cast<float>(in[0]->values[i]) / in[1]->values[index->at()]),
+                QuantRounding::kHalfEven);
+    if (std::isnan(q)) return {};
     made.values[i] = std::clamp(q + (shifted ? in[2]->values[index->at()] : 0), low, high);
   }
   return made;

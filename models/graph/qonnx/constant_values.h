@@ -15,12 +15,12 @@ namespace crumb::graph {
 
 struct ConstantValue {
   std::vector<std::int64_t> shape;
-  std::vector<double> values;  ///< float32 numbers, unless `wide`
+  std::vector<double> values;  ///< float32 numbers, unless `wide`; integers beyond 2^53 are rounded
   bool wide = false;   ///< float64, or integers of 32 and 64 bits: NumPy computes in float64 with them
   bool whole = false;  ///< an integer type: division rounds toward zero
 
-  /// Where a quantizer made it: values = levels * scale, with levels = integer - zero point; else empty. The scale
-  /// broadcasts to the shape.
+  /// Where a quantizer made it: values = levels * scale to float32 rounding, with levels = integer - zero point; else
+  /// empty. The scale broadcasts to the shape.
   std::vector<double> levels;
   std::vector<std::int64_t> scale_shape;
   std::vector<double> scale;

@@ -120,18 +120,21 @@ Result<Quantized> quantize_float(const QuantOperand& x, const QuantOperand& scal
                                  QuantRounding mode) {
   auto of_scale = StridedIndex::broadcast(x.shape, scale.shape);
   if (!of_scale) return no_broadcast("the scale", scale, x);
-  const double limit = static_cast<float>(format.largest()), mantissa = format.mantissa_bits;
+  const bool wide = x.wide || scale.wide;
+  const double limit = as_step(format.largest(), wide), mantissa = format.mantissa_bits;
   const double least = static_cast<float>(1 - format.exponent_bias - mantissa);
+  const double tiny = wide ? std::numeric_limits<double>::min() : std::numeric_limits<float>::min();
   Quantized made;
   made.values.resize(x.values.size());
   for (std::size_t i = 0; i < x.values.size(); ++i, of_scale->next()) {
-    const auto s = static_cast<float>(scale.values[of_scale->at()]);
-    const float u = static_cast<float>(x.values[i]) / s;
-    // float32, as the exponent of the reference is: just below a power of two its logarithm may round up.
-    const float logarithm = std::log2(std::fabs(u) + std::numeric_limits<float>::min());
+    const double s = scale.values[of_scale->at()], u = as_step(x.values[i] / s, wide);
+    // In the type of the values, as the exponent of the reference is: just below a power of two its logarithm may round
+    // up.
+    const double magnitude = as_step(std::fabs(u) + tiny, wide);
+    const double logarithm = wide ? std::log2(magnitude) : std::log2(static_cast<float>(magnitude));
     const double exponent = std::max<double>(std::floor(logarithm) - static_cast<float>(mantissa), least);
-    const auto step = static_cast<float>(std::exp2(std::isnan(u) ? u : exponent));
-    auto q = static_cast<double>(step * static_cast<float>(rounded(u / step, mode)));
+    const double step = as_step(std::exp2(std::isnan(u) ? u : exponent), wide);
+    double q = as_step(step * rounded(as_step(u / step, wide), mode, wide), wide);
     const bool above = q > limit, below = q < -limit;
     q = above ? limit : below ? -limit : q;
     if (!format.saturates && format.has_inf) {
@@ -142,7 +145,7 @@ Result<Quantized> quantize_float(const QuantOperand& x, const QuantOperand& scal
       return Failure{
           "values beyond the limit are not clamped, and there is neither infinity nor NaN for them"};
     }
-    made.values[i] = static_cast<float>(q) * s;
+    made.values[i] = static_cast<float>(as_step(q, wide) * s);
   }
   return made;
 }

@@ -97,12 +97,12 @@ TEST_CASE(
   CHECK(found->values == Doubles{3, -3, -3, 3});
   CHECK(found->wide);
   CHECK(found->whole);
-  const std::int64_t most = (std::int64_t{1} << 31) - 1;
+  const std::int64_t most = (std::int64_t{1} << 53) - 1;  // float64 tells it from the next
   Constants fits, wraps, below, under;
   CHECK(fits.find(fits.node("Add", {fits.ints({1}, {most - 1}), fits.ints({1}, {1})})));
   CHECK_FALSE(wraps.find(wraps.node("Add", {wraps.ints({1}, {most}), wraps.ints({1}, {1})})));
-  CHECK(below.find(below.node("Sub", {below.ints({1}, {-most}), below.ints({1}, {1})})));
-  CHECK_FALSE(under.find(under.node("Sub", {under.ints({1}, {-most}), under.ints({1}, {2})})));
+  CHECK(below.find(below.node("Sub", {below.ints({1}, {1 - most}), below.ints({1}, {1})})));
+  CHECK_FALSE(under.find(under.node("Sub", {under.ints({1}, {-most}), under.ints({1}, {1})})));
 }
 
 TEST_CASE("constants: Clip by attributes and by inputs, missing and not a number") {
