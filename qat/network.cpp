@@ -192,8 +192,8 @@ BiasOfNow Network::State::bias_of(const NetworkWeight& weight, const at::Tensor&
   const at::Tensor bias = parameter(planned.value).detach();
   at::Tensor scale =
       weight.quantizer->scales(rows.detach()).to(bias.device(), at::kFloat) * edges->scale(planned.edge);
-  scale =
-      scale.numel() == 1 ? scale.view({}) : scale.repeat({bias.numel() / scale.numel()}).view(bias.sizes());
+  scale = scale.numel() == 1 ? scale.reshape({})
+                             : scale.repeat({bias.numel() / scale.numel()}).view(bias.sizes());
   const double most = std::ldexp(1.0, planned.bits - 1);
   return {scale, (bias / scale).to(at::kDouble).round().clamp(-most, most - 1)};
 }
