@@ -46,6 +46,8 @@ ROOMS = {
             "tests/models/graph",
             (
                 "tests/models/graph/facts/test_constant_values.py",
+                "tests/models/graph/facts/test_contradictions.py",
+                "tests/models/graph/facts/test_usual_types.py",
                 "tests/cli/test_cli_cost.py",
                 "tests/cli/test_cli_crumb_graph.py",
                 "tests/cli/test_cli_inspect_graph.py",

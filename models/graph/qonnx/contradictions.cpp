@@ -34,14 +34,15 @@ std::string fault_of_levels(const ValueType& known, const DataType& type) {
   if (!levels.one_scale || !levels.scale) return "";
   const double scale = *levels.scale, step = levels.unit() * (levels.halves ? 2 : 1);
   if (known.type == type) return "";
-  const std::string range =
-      "its values reach " + text_of_number(levels.low * scale) + ".." + text_of_number(levels.high * scale);
+  const auto [least, most] = std::minmax({levels.low * scale, levels.high * scale});
+  const std::string range = "its values reach " + text_of_number(least) + ".." + text_of_number(most);
   for (const double level : {levels.low, levels.high}) {
     if (!type.allows(static_cast<float>(level * scale))) return range;
   }
   // One step further in, which is a number between.
   const double next = levels.low + step;
-  const bool may_skip = known.type == DataType::bipolar() || levels.minifloat > 0;
+  const bool may_be_two = known.type.is_scaled() && levels.high - levels.low == 2 * step;  // -1 and 1, scaled
+  const bool may_skip = known.type == DataType::bipolar() || levels.minifloat > 0 || may_be_two;
   if (next < levels.high && !may_skip && !type.allows(static_cast<float>(next * scale)))
     return range + " in steps of " + text_of_number(step * scale);
   return "";

@@ -181,7 +181,8 @@ ValueType thresholds(const RangeCall& call) {
   ValueType made;
   if (std::trunc(by) == by && std::trunc(bias) == bias && std::max(-low, high) <= kMostExact) {
     made.levels = ranged({.scale = 1}, low, high);
-    made.type = type_of(made.levels);
+    const bool is_bipolar = count == 1 && low == -1 && high == 1;
+    made.type = is_bipolar ? DataType::bipolar() : type_of(made.levels);
     const auto claimed = DataType::parse(node.text_or("out_dtype", "FLOAT32"));
     bool holds = claimed.ok() && claimed.value().is_integer();
     for (double i = 0; i <= count && holds; ++i) holds = claimed.value().allows(bias + by * i);

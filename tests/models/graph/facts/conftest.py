@@ -9,11 +9,6 @@ import onnx
 import pytest
 
 
-def numbers(text):
-    """ "0x1p+0 nan" as floats."""
-    return [float.fromhex(word) for word in text.split()]
-
-
 @pytest.fixture(scope="session")
 def facts(crumb_bin):
     """facts("constants", model, path): the program's JSON of a model, which is written to the path (main.cpp)."""

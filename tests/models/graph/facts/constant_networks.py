@@ -16,6 +16,11 @@ EXTREMES = {f32: [3e38, 1e-40, np.inf, -np.inf, np.nan, 16777217], f64: [1e300, 
             np.int8: [127, -128], np.uint8: [255, 128], np.uint32: [2**32 - 1, 2**31], np.float16: [65504, 0.1, 2049]}  # fmt: skip
 
 
+def numbers(text):
+    """ "0x1p+0 nan" as floats: what facts() says."""
+    return [float.fromhex(word) for word in text.split()]
+
+
 class Batch:
     def __init__(self, rng, opset):
         self.rng, self.opset = rng, opset
@@ -323,6 +328,8 @@ def dequantize_linear(b):
 NUMBERS = [f32, f32, f64, i64, i32]
 MAKERS = [
     *(two(op, NUMBERS) for op in ("Add", "Sub", "Mul", "Div")),
+    two("Mul", [np.float16]),
+    one("Sqrt", [np.float16], again=False),
     *(one(op, FLOATS) for op in ("Sqrt", "Floor", "Ceil", "Reciprocal")),
     one("Round", FLOATS, since=11),
     *(one(op, [*NUMBERS, np.int8]) for op in ("Neg", "Abs")),
