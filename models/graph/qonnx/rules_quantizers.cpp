@@ -52,13 +52,14 @@ struct Codes {
   double low = 0, high = 0;
 };
 
-/// The bounds, rounded as values are; in float32 and in float64, of which the operands' types decide.
+/// The bounds, rounded as values are; in float32 and in float64, of which the operands' types decide. Of narrow formats of
+/// less than a bit the lower one is above the other, and every value becomes that: it is taken last.
 Codes codes_of(IntegerFormat format, QuantRounding mode) {
-  Codes codes{rounded(format.lower(), mode), rounded(format.upper(), mode)};
+  const double low = rounded(format.lower(), mode), high = rounded(format.upper(), mode);
   format.wide = true;
-  codes.low = std::min(codes.low, rounded(format.lower(), mode, true));
-  codes.high = std::max(codes.high, rounded(format.upper(), mode, true));
-  return codes;
+  const double wide_low = rounded(format.lower(), mode, true),
+               wide_high = rounded(format.upper(), mode, true);
+  return {std::min(low, wide_low), std::max({high, wide_high, low, wide_low})};
 }
 
 }  // namespace

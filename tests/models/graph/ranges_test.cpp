@@ -318,6 +318,12 @@ TEST_CASE("ranges are those counted by hand") {
          return n.node("Max", {n.q("a"), n.number(1)});
        },
        2, 3, 0.5},
+      {"half a bit, narrow: the lower bound is above the other",
+       [](Net& n) {
+         return n.node("Quant", {n.input("a", {2, 4}), n.number(0.5F), n.number(-4), n.number(0.5F)},
+                       {{"narrow", std::int64_t{1}}, {"rounding_mode", std::string("FLOOR")}}, kQonnxDomain);
+       },
+       4, 4, 0.5},
   };
   for (const Counted& one : cases) {
     CAPTURE(one.what);
