@@ -37,6 +37,9 @@ class Batch:
         self.constants.append(numpy_helper.from_array(np.asarray(value, dtype), name))
         return name
 
+    def tensor(self, value):
+        return numpy_helper.from_array(np.asarray(value, np.float32))
+
     def ints(self, *values):
         return self.constant(values, np.int64)
 
