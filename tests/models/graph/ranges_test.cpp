@@ -318,6 +318,16 @@ TEST_CASE("ranges are those counted by hand") {
          return n.node("Max", {n.q("a"), n.number(1)});
        },
        2, 3, 0.5},
+      {"Upsample",
+       [](Net& n) {
+         return n.at_version(9, "Upsample", {n.q("a", {1, 1, 4, 4}), n.floats({4}, {1, 1, 2, 2})});
+       },
+       -4, 3, 0.5},
+      {"a node's integers",
+       [](Net& n) {
+         return n.node("Constant", {}, {{"value", Tensor::ints({3}, Ints{-3, 5, 2})}});
+       },
+       -3, 5, 1},
       {"half a bit, narrow: the lower bound is above the other",
        [](Net& n) {
          return n.node("Quant", {n.input("a", {2, 4}), n.number(0.5F), n.number(-4), n.number(0.5F)},

@@ -153,9 +153,11 @@ def drawn_shapes(rng):
 
 def like(rng, base):
     """Shapes that go with another."""
+    if rng.random() < 0.3:
+        return list(base)
     options = [list(base)] * 6 + [[1], [], [base[-1]], [base[0]], [base[min(1, len(base) - 1)]], [2 * len(base)],
                                   [len(base)], [1, *base], [*base, 1], base[::-1], base[:2], [base[0], 1, *base[1:]],
-                                  [2, 4], [2], [base[0], *base[2:], max(len(base) - 2, 1)], drawn_shapes(rng)]  # fmt: skip
+                                  [2, 4], [2], [base[min(1, len(base) - 1)], 1, 2], [base[0], *base[2:], max(len(base) - 2, 1)], drawn_shapes(rng)]  # fmt: skip
     return options[rng.integers(len(options))]
 
 
@@ -185,10 +187,12 @@ def drawn_attribute(rng, name, attribute, base):
     if kind == OpSchema.AttrType.INT:
         if "type" in name or name == "to":
             return int(pick(TensorProto.FLOAT, TensorProto.INT64))
+        if attribute.required and rng.random() < 0.5:
+            return 1
         is_flag = attribute.default_value.type and attribute.default_value.i in (0, 1)
         return int(pick(0, 1) if is_flag else pick(0, 1, 2))
     if kind == OpSchema.AttrType.INTS:
-        return [int(n) for n in pick([1], [2], [0], [1, 1], [2, 2], [0, 1], [1] * rank, [2] * max(rank - 2, 1),
+        return [int(n) for n in pick([1], [1], [2], [0], [0], [1, 1], [2, 2], [0, 1], [1] * rank, [2] * max(rank - 2, 1),
                                      [0] * 2 * max(rank - 2, 1), list(range(rank)), base, [1] * 2 * rank)]  # fmt: skip
     if kind == OpSchema.AttrType.FLOAT:
         return float(pick(0.5, 1.0, 2.0))
@@ -200,7 +204,7 @@ def drawn_attribute(rng, name, attribute, base):
     if kind == OpSchema.AttrType.STRINGS:
         return pick(["a"], ["a", "b"], ["a"] * base[-1])
     if kind == OpSchema.AttrType.TENSOR:
-        return numpy_helper.from_array(np.asarray(pick(1.0, [2.0]), np.float32))
+        return numpy_helper.from_array(np.asarray(pick(1.0, [2.0], [1.0]), pick(np.float32, np.float32, np.uint8)))
     return None
 
 
