@@ -82,7 +82,7 @@ MadeConstant clipped(ElementType type, const Node& node, const ConstantInputs& i
   const auto bound = [&](std::size_t i, const char* name, double otherwise) {
     if (node.has(name)) return static_cast<double>(node.float_or(name, 0));
     if (i >= in.size() || !in[i]) return otherwise;
-    known = known && in[i]->values.size() == 1 && !std::isnan(in[i]->values[0]);
+    known = known && in[i]->values.size() == 1;
     return known ? in[i]->values[0] : otherwise;
   };
   const double low = bound(1, "min", -most), high = bound(2, "max", most);

@@ -140,9 +140,7 @@ std::optional<Levels> sloped(Levels levels, double above, double below, double d
     take(std::min(levels.high, 0.0), below);
   }
   levels = ranged(levels, low, high);
-  if (divisor != 1) {
-    if (levels.scale) levels.scale = *levels.scale / divisor;
-  }
+  if (levels.scale) levels.scale = *levels.scale / divisor;
   return exact(levels);
 }
 

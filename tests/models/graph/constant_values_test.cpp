@@ -131,6 +131,106 @@ TEST_CASE("constants: Clip by attributes and by inputs, missing and not a number
   }
 }
 
+TEST_CASE("constants: what is left open, and too deep or too large") {
+  Constants two_bounds;
+  CHECK_FALSE(two_bounds.find(
+      two_bounds.node("Clip", {two_bounds.floats({2}, {1, 2}), two_bounds.floats({2}, {0, 1})})));
+  Constants open;
+  CHECK_FALSE(open.find(open.node("Add", {open.floats({2}, {1, 2}), open.input("x", {2})})));
+  Constants unknown;  // behind an operator that is not computed
+  CHECK_FALSE(unknown.find(unknown.node("Neg", {unknown.node("Sin", {unknown.floats({2}, {1, 2})})})));
+  CHECK_FALSE(unknown.find("nobody makes it"));
+  const auto deep = [](int nodes) {
+    Constants made;
+    std::string value = made.floats({1}, {3});
+    for (int i = 0; i < nodes; ++i) value = made.node("Neg", {value});
+    return made.find(value);
+  };
+  REQUIRE(deep(200));
+  CHECK(deep(199)->values == Doubles{-3});
+  CHECK_FALSE(deep(201));
+  const auto spread = [](std::int64_t rows, std::int64_t columns) {
+    Constants made;
+    return made
+        .find(
+            made.node("Add", {made.floats({rows, 1}, std::vector<float>(static_cast<std::size_t>(rows))),
+                              made.floats({columns}, std::vector<float>(static_cast<std::size_t>(columns)))}))
+        .has_value();
+  };
+  CHECK(spread(32, 32));  // 1024 of 64: sixteen times as many
+  CHECK_FALSE(spread(33, 33));
+}
+
+TEST_CASE("constants: one number") {
+  Constants made;
+  const std::string one = made.floats({1, 1}, {3}), two = made.floats({2}, {3, 4});
+  const Graph graph = made.graph;
+  const ConstantValues constants(graph);
+  CHECK(constants.number(one) == 3.0);
+  CHECK_FALSE(constants.number(two));
+  CHECK_FALSE(constants.number("nobody makes it"));
+}
+
+TEST_CASE("constants: Dropout before it had an input for it") {
+  for (const auto& [version, attributes, known] :
+       std::vector<std::tuple<std::int64_t, std::map<std::string, Attribute>, bool>>{
+           {6, {{"is_test", std::int64_t{1}}}, true},
+           {6, {{"is_test", std::int64_t{0}}}, false},
+           {6, {}, false},
+           {7, {}, true}}) {
+    Constants made;
+    const std::string y = made.node("Dropout", {made.floats({2}, {1, 2})}, attributes);
+    made.graph.nodes.back().version = version;
+    CHECK(made.find(y).has_value() == known);
+  }
+  Constants trains;
+  const Tensor yes(ElementType::kBool, {}, {std::byte{1}});
+  CHECK_FALSE(trains.find(trains.node(
+      "Dropout", {trains.floats({2}, {1, 2}), trains.floats({}, {0.5F}), trains.constant("t", yes)})));
+}
+
+TEST_CASE("constants: quantizers whose parameters do not fit name the node") {
+  const auto fails = [](const std::string& op, const std::vector<std::size_t>& sizes,
+                        const std::string& mode = "ROUND") -> std::string {
+    Constants made;
+    std::vector<std::string> inputs{made.floats({2, 2}, {1, 2, 3, 4})};
+    for (const std::size_t size : sizes) {
+      inputs.push_back(size == 0 ? ""
+                       : size == 1
+                           ? made.floats({}, {4})
+                           : made.floats({static_cast<std::int64_t>(size)}, std::vector<float>(size, 4)));
+    }
+    try {
+      return made.find(made.node(op, inputs, {{"rounding_mode", mode}}, kQonnxDomain)) ? "known" : "unknown";
+    } catch (const Error& error) {
+      CHECK(std::string(error.what()).find("node '" + op) != std::string::npos);
+      return error.what();
+    }
+  };
+  const auto says = [&](const std::string& found, const std::string& text) {
+    CHECK_MESSAGE(found.find(text) != std::string::npos, found);
+  };
+  CHECK(fails("Quant", {1, 1, 1}) == "known");
+  CHECK(fails("IntQuant", {2, 2, 1}) == "known");
+  CHECK(fails("BipolarQuant", {1}) == "known");
+  CHECK(fails("FloatQuant", {1, 1, 1, 1, 1}) == "known");
+  CHECK(fails("Trunc", {1, 1, 1, 1}) == "unknown");
+  says(fails("Quant", {1, 1}), "has 3 inputs, expected 4");
+  says(fails("BipolarQuant", {}), "has 1 inputs, expected 2");
+  says(fails("BipolarQuant", {0}), "expected 2");
+  says(fails("FloatQuant", {1, 1, 1, 1}), "has 5 inputs, expected 6");
+  says(fails("Quant", {1, 1, 2}), "input 3 has the shape [2], expected one number");
+  says(fails("FloatQuant", {1, 2, 1, 1, 1}), "input 2 has the shape [2]");
+  says(fails("FloatQuant", {1, 1, 2, 1, 1}), "input 3 has the shape [2]");
+  says(fails("FloatQuant", {1, 1, 1, 2, 1}), "input 4 has the shape [2]");
+  says(fails("FloatQuant", {1, 1, 1, 1, 2}), "input 5 has the shape [2]");
+  says(fails("Quant", {3, 1, 1}), "does not broadcast");
+  says(fails("Quant", {1, 3, 1}), "does not broadcast");
+  says(fails("BipolarQuant", {3}), "does not broadcast");
+  says(fails("FloatQuant", {3, 1, 1, 1, 1}), "does not broadcast");
+  says(fails("Quant", {1, 1, 1}, "SIDEWAYS"), "rounding_mode is 'SIDEWAYS'");
+}
+
 TEST_CASE("constants: vectors behind each other, parts of them, and elements") {
   Constants made;
   const std::string v =

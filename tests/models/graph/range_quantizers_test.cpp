@@ -306,6 +306,73 @@ TEST_CASE("ranges of MultiThreshold: claimed types, and steps that leave them op
   CHECK_FALSE(thresholds(Tensor::floats({1, 2049}, std::vector<float>(2049)), {}).levels);
 }
 
+/// Levels -8..7 times 0.5, and version 1 of Trunc: five inputs; version 2 has a scale of its own before the width.
+ValueType truncated(std::int64_t version, const std::vector<float>& parameters,
+                    const Attributes& attributes = {}, bool is_input = false) {
+  return known_of([&](RangeNet& net) {
+    std::vector<std::string> inputs{is_input ? net.input("x", {2, 4})
+                                             : net.quantized({2, 4}, 0.5F, 0, 4, true)};
+    for (const float parameter : parameters) inputs.push_back(net.number(parameter));
+    return net.at_version(version, "Trunc", inputs, attributes, kQonnxDomain);
+  });
+}
+
+void check_codes(const ValueType& known, double low, double high, double scale, int bits) {
+  REQUIRE(known.levels);
+  CHECK(known.levels->low == low);
+  CHECK(known.levels->high == high);
+  CHECK(known.levels->scale == scale);
+  CHECK(known.type == DataType::scaled(bits));
+}
+
+TEST_CASE("ranges of Trunc, which drops bits") {
+  const auto mode = [](const char* name) { return Attributes{{"rounding_mode", std::string(name)}}; };
+  // Version 1: scale, zero point, bits before and after; the scale stays.
+  check_codes(truncated(1, {0.5F, 0, 4, 2}), -2, 1, 0.5, 2);
+  check_codes(truncated(1, {0.5F, 0, 4, 3}), -4, 3, 0.5, 3);
+  check_codes(truncated(1, {0.5F, 0, 4, 4}), -8, 7, 0.5, 4);
+  check_codes(truncated(1, {0.5F, 0, 4, 2}, mode("CEIL")), -2, 2, 0.5, 2);
+  check_codes(truncated(1, {0.5F, 0, 4, 2}, mode("ROUND")), -2, 2, 0.5, 2);
+  check_codes(truncated(1, {0.5F, 0, 64, 63}), -4, 3, 0.5, 63);
+  check_codes(truncated(1, {0.5F, 0, 4, 2.5F}), -3, 2, 0.5, 3);
+  check_codes(truncated(1, {0.25F, 0, 5, 3}), -4, 3, 0.25, 3);
+  // Version 2: the scale after it, and a clamp to the width.
+  check_codes(truncated(2, {0.5F, 0, 4, 2, 2}), -2, 1, 2, 2);
+  check_codes(truncated(2, {0.5F, 0, 4, 1, 2}), -2, 1, 1, 2);  // -4..3, clamped
+  check_codes(truncated(2, {0.5F, 0, 4, 1, 8}), -4, 3, 1, 8);
+  check_codes(truncated(2, {0.5F, 0, 4, 1, 8}, {{"signed", std::int64_t{0}}}), 0, 3, 1, 8);
+  check_codes(truncated(2, {0.5F, 0, 4, 1, 3}, {{"narrow", std::int64_t{1}}}), -3, 3, 1, 3);
+  check_codes(truncated(2, {0.5F, 0, 4, 1, 8}, mode("CEIL")), -4, 4, 1, 8);
+  check_codes(truncated(2, {0.5F, 0, 4, 1, 3}, {}, true), -4, 3, 1, 3);  // of anything, what the clamp leaves
+  const auto is_open = [](const ValueType& known) { return !known.levels; };
+  CHECK(is_open(truncated(1, {0.5F, 0, 4, 2}, {}, true)));
+  CHECK(truncated(1, {0.5F, 0, 4, 2}, {}, true).type == DataType::scaled(2));
+  for (const float zero : {1.0F, -1.0F, 0.5F}) {
+    CHECK(truncated(1, {0.5F, zero, 4, 2}) == ValueType{});
+    CHECK(truncated(2, {0.5F, zero, 4, 1, 2}) == ValueType{});
+  }
+  for (const float scale : {0.0F, -0.5F, INFINITY, NAN}) {
+    CHECK(truncated(1, {scale, 0, 4, 2}) == ValueType{});
+    CHECK(truncated(2, {scale, 0, 4, 1, 2}) == ValueType{});
+    CHECK(truncated(2, {0.5F, 0, 4, scale, 2}) == ValueType{});
+  }
+  CHECK(truncated(1, {0.5F, 0, 4, 0.5F}) == ValueType{});
+  CHECK(truncated(1, {0.5F, 0, 4, 513}) == ValueType{});
+  CHECK(truncated(1, {0.5F, 0, 65, 63}) == ValueType{});
+  CHECK(truncated(1, {0.5F, 0, -65, 2}) == ValueType{});
+  CHECK(truncated(1, {0.5F, 0, 4, 2}, mode("SIDEWAYS")) == ValueType{});
+  CHECK(truncated(1, {0.5F, 0, 4, 1, 2}) == ValueType{});
+  CHECK(truncated(2, {0.5F, 0, 4, 2}) == ValueType{});
+  for (const std::size_t open : {1U, 2U, 3U, 4U}) {  // parameters that are computed
+    CHECK(known_of([&](RangeNet& net) {
+            std::vector<std::string> inputs{net.quantized({2, 4}, 0.5F, 0, 4, true)};
+            for (const float parameter : {0.5F, 0.0F, 4.0F, 2.0F}) inputs.push_back(net.number(parameter));
+            inputs[open] = net.input("o", {});
+            return net.at_version(1, "Trunc", inputs, {}, kQonnxDomain);
+          }) == ValueType{});
+  }
+}
+
 TEST_CASE("ranges of ONNX's quantizers are those of their types") {
   const auto quantized = [](std::int64_t version, const std::optional<Tensor>& zero,
                             const Attributes& attributes = {}) {
