@@ -17,7 +17,15 @@ def sums(b, op):
         y = b.constant(scale * b.rng.integers(-20, 20, b.pick((3,), (2, 3), (1,))) + (scale / 3 if b.chance(0.3) else 0))
     if b.chance(0.1):
         y = x
+    if wraps(b):
+        x, y = (b.node("Cast", [b.quantized([2, 3], 1.0, zero=0)], to=TensorProto.INT8) for _ in range(2))
+        return b.node("Cast", [b.node(op, [x, y])], to=TensorProto.FLOAT)
     return b.node(op, b.pick([x, y], [y, x]))
+
+
+def wraps(b):
+    """Whether to draw integers of eight bits, which onnxruntime does not add."""
+    return b.form == "qonnx" and b.opset >= 14 and b.chance(0.2)
 
 
 @maker("Sum", "Mean")
@@ -40,17 +48,20 @@ def product(b, op):
 
 @maker("Neg", "Abs", "Relu", "Sign")
 def of_one(b, op):
+    if op in ("Neg", "Abs") and wraps(b):
+        x = b.node("Cast", [b.quantized([2, 3], 1.0, zero=0)], to=TensorProto.INT8)
+        return b.node("Cast", [b.node(op, [x])], to=TensorProto.FLOAT)
     return b.node(op, [b.quantized(b.shape())])
 
 
 @maker("LeakyRelu")
 def leaky(b, op):
-    return b.node(op, [b.quantized(b.shape())], alpha=float(b.pick(0.25, 0.125, 0.5, 2.0, -1.0, -0.5, 0.01, 0.0)))
+    return b.node(op, [b.quantized(b.shape())], alpha=float(b.pick(0.25, 0.125, 0.5, 2.0, -1.0, -0.5, 0.01, 0.3, 0.75, 0.0)))
 
 
 @maker("PRelu")
 def parametric(b, op):
-    slopes = b.pick([0.25], [0.5, 0.5, 0.5], [1.0, -2.0, 3.0], [0.0, 1.0, 0.0], [0.25, 0.5, 0.1], [-0.25])
+    slopes = b.pick([0.25], [0.5, 0.5, 0.5], [1.0, -2.0, 3.0], [0.0, 1.0, 0.0], [0.25, 0.5, 1.0], [0.25, 0.5, 0.1], [-0.25])
     return b.node(op, [b.quantized([2, 3]), b.constant(slopes)])
 
 
@@ -77,7 +88,7 @@ def clipped(b, op):
 @maker("Cast", since=13)
 def cast(b, op):
     x = b.quantized([2, 3], b.pick(1.0, 1.0, 0.5))
-    to = b.pick(TensorProto.INT32, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT64)
+    to = b.pick(TensorProto.INT32, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.INT8)
     return b.node(op, [b.node(op, [x], to=to)], to=TensorProto.FLOAT)
 
 
@@ -87,8 +98,12 @@ def cast(b, op):
 @maker("AveragePool")
 def average(b, op):
     attributes = pool(b)
-    attributes.pop("ceil_mode", None)
-    return b.node(op, [b.quantized(b.spatial(), zero=0)], count_include_pad=int(b.rng.integers(2)), **attributes)
+    zero = 0
+    if b.form == "qonnx":
+        zero = b.pick(0, 0, 0, -20)
+    else:
+        attributes.pop("ceil_mode", None)  # onnxruntime divides as it should not
+    return b.node(op, [b.quantized(b.spatial(), zero=zero)], count_include_pad=int(b.rng.integers(2)), **attributes)
 
 
 @maker("GlobalAveragePool")
@@ -139,7 +154,7 @@ def linear_product(b, op):
 
 @maker("Quant", "IntQuant", domain=GENERAL, forms=("qonnx",))
 def quant(b, op):
-    if b.chance(0.5):
+    if op == "Quant" and b.chance(0.5):
         return b.quantized(b.shape())
     scale, bits = b.pick(0.5, -0.5, 0.3), b.pick(1, 2.5, 3, 5.3, 8, 0.5)
     x = b.value([2, 3])
@@ -160,7 +175,9 @@ def float_quant(b, op):
     x = b.value([2, 3])
     b.ranges[x] = 1e6
     inputs = [x, *(b.constant(v) for v in (b.pick(1.0, 0.5), e, m, bias, most))]
-    return b.node(op, inputs, GENERAL, rounding_mode="ROUND", has_inf=0, has_nan=0, has_subnormal=1, saturation=1)
+    has_inf = int(b.chance(0.2))
+    return b.node(op, inputs, GENERAL, rounding_mode="ROUND", has_inf=has_inf, has_nan=0, has_subnormal=1,
+                  saturation=1 - has_inf)  # fmt: skip
 
 
 @maker("Trunc", domain=GENERAL, forms=("qonnx",))
@@ -171,7 +188,9 @@ def trunc(b, op):
         x = b.quantized([1, 2, 4, 4], scale, zero=0, bits=4)
         x = b.node("AveragePool", [x], kernel_shape=[2, 2])
         x = b.node("Mul", [x, b.constant(4.0)])
-    inputs = [x, *(b.constant(v) for v in (b.pick(scale, scale, scale * 2), 0, 8, b.pick(4, 6, 3)))]
+    to = b.pick(4, 6, 3) if b.general == 1 else (b.pick(scale, scale * 4, scale * 64), b.pick(4, 6, 3))
+    numbers = (b.pick(scale, scale, scale * 2), 0, 8, *np.atleast_1d(to))
+    inputs = [x, *(b.constant(v) for v in numbers)]
     return b.node(op, inputs, GENERAL, rounding_mode=b.pick("FLOOR", "ROUND", "CEIL"))
 
 
@@ -189,7 +208,7 @@ def thresholds(b, op):
 @maker("QuantAvgPool2d", domain=GENERAL, forms=("qonnx",))
 def quant_average(b, op):
     bits, signed = int(b.pick(2, 4, 8)), bool(b.rng.integers(2))
-    x = b.quantized(b.spatial(4), 1.0, zero=0, bits=bits, signed=signed)
+    x = b.quantized(b.spatial(4), b.pick(1.0, 1.0, 1.0, 1.0, 0.5), zero=0, bits=bits, signed=signed)
     kernel = int(b.pick(1, 2, 3))
     return b.node(op, [x], GENERAL, kernel=kernel, stride=int(b.pick(1, 2)), signed=int(signed),
                   ibits=b.pick(bits, bits, 2), obits=b.pick(bits, 2, 8), data_layout="NCHW")  # fmt: skip

@@ -151,6 +151,10 @@ def one_of(b, op):
 
 @maker("MaxPool")
 def max_pool(b, op):
+    if b.chance(0.2):  # windows that may miss it
+        side = int(b.rng.integers(1, 4))
+        return b.node(op, [b.quantized([1, 2, side, side])], kernel_shape=[2, 2], pads=[1, 1, 1, 1],
+                      dilations=b.pick([1, 1], [2, 2]))  # fmt: skip
     return b.node(op, [b.quantized(b.spatial())], **pool(b))
 
 

@@ -19,6 +19,7 @@ class Batch:
 
     def __init__(self, rng, opset, form):
         self.rng, self.opset, self.form = rng, opset, form
+        self.general = int(rng.integers(1, 3)) if form == "qonnx" else 1  # the version of qonnx's operators
         self.nodes, self.constants, self.inputs, self.heads, self.ranges = [], [], {}, {}, {}
         self.rows, self.count = {}, 0
 
@@ -69,13 +70,15 @@ class Batch:
         scale = self.scale() if scale is None else scale
         x = self.value(shape)
         signed = bool(self.rng.integers(2)) if signed is None else signed
+        if self.form != "qcdq" and self.chance(0.1):
+            scale = -scale
         if self.form == "qonnx":
             bits = int(self.pick(1, 2, 3, 4, 8)) if bits is None else bits
-            zero = self.pick(0, 0, 0, 1, -2, 0.5) if zero is None else zero
+            zero = self.pick(0, 0, 0, 1, -2, -20, 0.5) if zero is None else zero
             inputs = [x, *(self.constant(v) for v in (scale, zero, bits))]
             made = self.node("Quant", inputs, GENERAL, signed=int(signed), narrow=int(self.chance(0.3)),
                              rounding_mode=self.pick("ROUND", "FLOOR", "CEIL", "HALF_UP"))  # fmt: skip
-            self.ranges[x] = scale * 300
+            self.ranges[x] = abs(scale) * 300
             return made
         container = np.int8 if signed else np.uint8
         zero = self.pick(0, 0, 0, 3, 100) if zero is None else zero
@@ -83,7 +86,7 @@ class Batch:
         return self.node("DequantizeLinear", [made, self.constant(scale), self.constant(zero, container)])
 
     def codes(self, x, scale, zero, container, bits=None):
-        self.ranges[x] = scale * 300
+        self.ranges[x] = abs(scale) * 300
         made = self.node("QuantizeLinear", [x, self.constant(scale), self.constant(zero, container)])
         bits = int(self.pick(2, 3, 4, 8)) if bits is None else bits
         if bits < 8 and self.opset >= 12:
@@ -96,7 +99,7 @@ class Batch:
         """Quantized values of one scale (mostly)."""
         scale = self.scale()
         if self.chance(0.85):
-            fixed.setdefault("zero", 0)
+            fixed.setdefault("zero", self.pick(0, 0, 0.5) if self.form == "qonnx" else 0)
         made = [self.quantized(shape, scale, **fixed)]
         for _ in range(count - 1):
             made.append(self.quantized(shape, scale if not self.chance(other) else self.scale(), **fixed))
@@ -131,7 +134,7 @@ class Batch:
             [*cut, *self.nodes], "ranges", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [at])],
             [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in self.heads.values()], constants,
         )  # fmt: skip
-        imports = [helper.make_opsetid(d, v) for d, v in (("", self.opset), (GENERAL, 1), (LAST, 1))]
+        imports = [helper.make_opsetid(d, v) for d, v in (("", self.opset), (GENERAL, self.general), (LAST, 1))]
         return helper.make_model(graph, opset_imports=imports, ir_version=8 if self.opset < 19 else 10)
 
     def sample(self, kind):

@@ -328,6 +328,19 @@ TEST_CASE("ranges are those counted by hand") {
          return n.node("Constant", {}, {{"value", Tensor::ints({3}, Ints{-3, 5, 2})}});
        },
        -3, 5, 1},
+      {"Scatter, as it was called first",
+       [](Net& n) {
+         return n.at_version(9, "Scatter",
+                             {n.q("a"), n.constant("i", Tensor::ints({1, 4}, Ints{0, 1, 0, 1})),
+                              n.floats({1, 4}, Floats(4, 50))});
+       },
+       -4, 100, 0.5},
+      {"QuantizeLinear",
+       [](Net& n) {
+         const std::string zero = n.constant("z", Tensor(ElementType::kInt8, {}, {std::byte{5}}));
+         return n.node("QuantizeLinear", {n.input("a", {2, 4}), n.number(0.5F), zero});
+       },
+       -128, 127, 1},
       {"half a bit, narrow: the lower bound is above the other",
        [](Net& n) {
          return n.node("Quant", {n.input("a", {2, 4}), n.number(0.5F), n.number(-4), n.number(0.5F)},

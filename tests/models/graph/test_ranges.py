@@ -141,7 +141,7 @@ def test_every_row_has_a_maker(repo):
 
 def test_onnxruntime_keeps_within_what_is_claimed(crumb, tmp_path):
     tally, left_out, made = Tally(), 0, 0
-    for seed in range(900 if SLOW else 12):
+    for seed in range(900 if SLOW else 30):
         b = draw(seed, "qcdq" if seed % 2 else "raw")
         path = tmp_path / "m.onnx"
         onnx.save(b.model(), path)
@@ -187,7 +187,7 @@ def extremes(b):
 def test_the_engine_keeps_within_what_is_claimed(crumb, engine, tmp_path):
     tally = Tally()
     alone = [(GENERAL, "Im2Col"), (GENERAL, "MaxPoolNHWC"), (LAST, "MaxPool")]  # nobody else runs them as they are drawn
-    for seed in range(60 if SLOW else 2):
+    for seed in range(60 if SLOW else 4):
         b = draw(4000 + seed, "qcdq" if seed % 3 == 2 else "qonnx", [*MAKERS, *alone * 6])
         path = tmp_path / "m.onnx"
         onnx.save(b.model(), path)
