@@ -41,6 +41,7 @@ std::string fault_of_quantizer(const Subject& subject, const Node& node, const D
   double most_scale = 0;
   for (const float value : scales) most_scale = std::max(most_scale, std::abs(static_cast<double>(value)));
   double low = -1, high = 1, step = 1;
+  bool is_two_numbers = true;
   if (!is_bipolar(node)) {
     const Tensor* zeropt = subject.constant(node, kZeropt);
     const auto zero = uniform(zeropt), bits = uniform(subject.constant(node, kBits));
@@ -51,6 +52,7 @@ std::string fault_of_quantizer(const Subject& subject, const Node& node, const D
       low = -1 - *zero, high = 1 - *zero;
     } else {
       low = std::trunc(format.lower()) - *zero, high = std::trunc(format.upper()) - *zero;
+      is_two_numbers = high - low <= 1;
     }
     step = std::trunc(*zero) == *zero ? 1 : 0.5;
   }
@@ -64,7 +66,7 @@ std::string fault_of_quantizer(const Subject& subject, const Node& node, const D
   for (const double bound : {low * most_scale, high * most_scale}) {
     if (!type.allows(bound)) return "its quantizer makes " + number_text(bound);
   }
-  if (type.kind() == DataType::Kind::kBipolar && high - low > 2 * step) {
+  if (type.kind() == DataType::Kind::kBipolar && !is_two_numbers) {
     return "its quantizer makes more than two numbers";
   }
   return "";

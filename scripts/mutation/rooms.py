@@ -64,6 +64,7 @@ ROOMS = {
             (
                 "tests/export/qcdq/test_qcdq.py",
                 "tests/export/lint/test_lint_rules.py",
+                "tests/export/lint/test_lint_edges.py",
                 "tests/export/qcdq/test_qcdq_networks.py",
                 "tests/export/test_export_files.py",
                 "tests/export/lint/test_lint_odd_files.py",

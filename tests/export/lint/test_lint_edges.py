@@ -76,6 +76,13 @@ def bit(scale=0.5, zeropt=0.0, **attributes):
     return net
 
 
+def bipolar_annotated(**parameters):
+    """An activation of scale 1 that is said to be -1 or 1."""
+    net = dense_with(target="Quant_in", scale=1.0, signed=1, **parameters)
+    net.annotations.append(("Quant_in_out", "finn_datatype", "BIPOLAR"))
+    return net
+
+
 def opset(number):
     return dense(opset=number)
 
@@ -112,8 +119,9 @@ def conv_with(profile="hls4ml", **attributes):
     return net
 
 
-def pad(mode="constant", value=0.0):
+def pad(mode="constant", value=0.0, opset=13):
     net = conv("hls4ml")
+    net.opset, net.imports[0] = opset, ("", opset)
     extra = [net.const("pads", [0] * 8, np.int64)]
     if value is not None:
         extra.append(net.const("value", value))
@@ -283,6 +291,7 @@ EDGES = [
     ("weight-rounding", "qonnx", lambda: dense_with(rounding_mode="HALF_EVEN"), TAKEN, None),
     ("weight-rounding", "qonnx", lambda: quantizer(rounding_mode="FLOOR"), TAKEN, None),
     ("weight-rounding", "qonnx", lambda: dense_with(rounding_mode="CEIL"), "rounds a weight with 'CEIL'", True),
+    ("weight-rounding", "qonnx", lambda: dense_with(rounding_mode="CEIL", narrow=0), "rounds a weight with 'CEIL'", True),
     # hls4ml's parser.
     ("conv-attributes", "hls4ml", lambda: conv_without("group"), "attribute group is not written", True),
     ("conv-attributes", "hls4ml", lambda: conv_without("pads"), "attribute pads is not written", True),
@@ -293,6 +302,7 @@ EDGES = [
     ("pad-value", "hls4ml", pad, TAKEN, None),
     ("pad-value", "hls4ml", lambda: pad(value=None), TAKEN, None),
     ("pad-value", "hls4ml", lambda: pad(value=-1.0), "it does not pad with 0", False),
+    ("pad-value", "hls4ml", lambda: pad(value=-1.0, opset=11), "it does not pad with 0", False),
     ("pad-value", "hls4ml", lambda: pad(mode="reflect", value=None), "its mode is 'reflect'", False),
     ("resize-roi", "hls4ml", lambda: resize(True), TAKEN, None),
     ("resize-roi", "hls4ml", lambda: resize(False), "it has no roi", True),
@@ -336,6 +346,8 @@ EDGES = [
     ("annotation-type", "qonnx", lambda: annotated("Quant_out_out", "finn_datatype", "FLOAT32"), TAKEN, None),
     ("annotation-type", "qonnx", lambda: annotated("bias", "finn_datatype", "INT8"), "it holds 0.5", True),
     ("annotation-type", "qonnx", lambda: annotated("bias", "finn_datatype", "FIXED<8,4>"), TAKEN, None),
+    ("annotation-type", "qonnx", lambda: bipolar_annotated(bits=2, narrow=1), "more than two numbers", True),
+    ("annotation-type", "qonnx", lambda: bipolar_annotated(bits=1, narrow=0), TAKEN, None),
     ("annotation-text", "qonnx", lambda: annotated("x", "tensor_layout", "['N', \"C_1\", {a: -1.5}]"), TAKEN, None),
     ("annotation-text", "qonnx", lambda: annotated("x", "tensor_sparsity", "{'a': [1, +2]}"), TAKEN, None),
     ("annotation-text", "qonnx", lambda: annotated("x", "tensor_sparsity", "a@b"), "tensor_sparsity is 'a@b'", True),

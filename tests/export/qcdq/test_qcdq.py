@@ -311,6 +311,17 @@ def test_trunc_as_float_arithmetic(convert, tmp_path, version):
         assert np.array_equal(made[f"{name}_out"], want.astype(np.float32)), name
 
 
+@pytest.mark.parametrize("channels", [(1,), (4,), (1, 4)])
+def test_a_trunc_with_scales_of_channels_is_no_arithmetic(convert, tmp_path, channels):
+    """Which of the two scales it is: of the input (1), of the output (4)."""
+    net = Net(SHAPE, qonnx=2)
+    numbers = dict(enumerate((0.25, 0.0, 8.0, 2.0, 5.0), 1))
+    each = np.full((1, SHAPE[1], *[1] * (len(SHAPE) - 2)), 2.0)
+    inputs = ["x"] + [net.const(f"c{i}", each if i in channels else v) for i, v in numbers.items()]
+    net.output(net.node("Trunc", inputs, "t", QONNX, rounding_mode="FLOOR", signed=1, narrow=0), SHAPE)
+    assert "a scale for each channel" in convert("to", net.model(), tmp_path / "no.onnx", "--arithmetic", error=True)
+
+
 FLOAT8 = {
     "e4m3fn": (4, 3, 7, 448, 0, 1),
     "e4m3fnuz": (4, 3, 8, 240, 0, 1),

@@ -199,6 +199,11 @@ def test_what_qonnx_cannot_say_is_one_error(convert, tmp_path):
     bounds = {"w": np.ones((2, 3), np.int8), "lo": np.int8(-3), "hi": np.int8(10), "t": np.float32(1)}
     assert "[-3, 10]" in error(narrow, bounds)
 
+    for axis in (2, -3):
+        node = helper.make_node("DequantizeLinear", ["w", "t"], ["y"], name="last", axis=axis)
+        message = error([node], {"w": np.ones((2, 3), np.int8), "t": np.float32([1, 2, 3])})
+        assert "'last'" in message and "along axis" in message
+
     zero = [helper.make_node("DequantizeLinear", ["w", "t"], ["y"], name="last")]
     assert "'last'" in error(zero, {"w": np.ones((2, 3), np.int8), "t": np.float32(0)})
     big = {"w": np.full((2, 3), 2**24 + 1, np.int32), "t": np.float32(0.3)}
