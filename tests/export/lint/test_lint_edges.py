@@ -377,3 +377,18 @@ def test_where_the_rule_begins(crumb, tmp_path, row):
     mine = [finding for finding in findings if says in finding["message"]]
     assert mine, findings
     assert fixable is None or mine[0]["fixable"] == fixable
+
+
+@pytest.mark.parametrize("profile", ["qonnx", "finn", "hls4ml"])
+def test_a_quantized_bias_that_leaves_its_convolution_is_written_in_its_new_shape(crumb, tmp_path, profile):
+    bias = np.array([0.5, -1.0, 0.25, 2.0])
+    net = conv(profile, bias=lambda net: net.quant(net.const("bias", bias), "Quant_b", scale=0.25, bits=6))
+    onnx.save(net.model(), tmp_path / "model.onnx")
+    crumb("lint", tmp_path / "model.onnx", "--for", profile, "--fix", tmp_path / "fixed.onnx", status=None)
+    fixed = onnx.load(tmp_path / "fixed.onnx").graph
+    assert not [node for node in fixed.node if node.op_type == "Reshape"]
+    held = {tensor.name: tensor for tensor in fixed.initializer}
+    quantizers = {node.output[0]: node for node in fixed.node if node.op_type == "Quant"}
+    added = [quantizers[name] for node in fixed.node if node.op_type == "Add" for name in node.input if name in quantizers]
+    [data] = [held[node.input[0]] for node in added if node.input[0] in held]
+    assert onnx.numpy_helper.to_array(data).ravel().tolist() == bias.tolist()
