@@ -85,7 +85,7 @@ class Lifter {
 
   Graph run() && {
     for (const Node& node : known_.nodes) {
-      if (is_quantizer(node) && node.has_input(0) && node.has_output(0)) lift(node);
+      if (is_quantizer(node) && node.has_output(0)) lift(node);
     }
     std::erase_if(graph_.nodes, [&](const Node& node) {
       return std::ranges::any_of(node.outputs, [&](const auto& value) { return gone_.contains(value); });

@@ -21,7 +21,7 @@ struct Arranged {
   std::vector<std::uint64_t> shape;
   MatrixShape matrix;
   std::vector<float> scale, zero;  ///< one for each element, or one for all
-  std::uint64_t block_rows = 1, block_cols = 1;
+  std::uint64_t block_rows, block_cols;  ///< as find_blocks says
 
   std::uint64_t across() const { return (matrix.cols + block_cols - 1) / block_cols; }
   std::uint64_t blocks() const { return (matrix.rows + block_rows - 1) / block_rows * across(); }
