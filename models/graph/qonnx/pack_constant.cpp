@@ -20,7 +20,7 @@ struct Arranged {
   Ints axes;  ///< of QuantizedConstant
   std::vector<std::uint64_t> shape;
   MatrixShape matrix;
-  std::vector<float> scale, zero;  ///< one for each element, or one for all
+  std::vector<float> scale, zero;        ///< one for each element, or one for all
   std::uint64_t block_rows, block_cols;  ///< as find_blocks says
 
   std::uint64_t across() const { return (matrix.cols + block_cols - 1) / block_cols; }

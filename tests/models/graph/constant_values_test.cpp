@@ -161,6 +161,30 @@ TEST_CASE("constants: what is left open, and too deep or too large") {
   CHECK_FALSE(spread(33, 33));
 }
 
+TEST_CASE("constants: scales along an axis that is not there") {
+  const auto known = [](std::int64_t axis, std::int64_t scales, std::int64_t zeros) {
+    Constants made;
+    const Tensor codes(ElementType::kInt8, {2, 3}, std::vector<std::byte>(6, std::byte{1}));
+    const Tensor zero(ElementType::kInt8, {zeros}, std::vector<std::byte>(static_cast<std::size_t>(zeros)));
+    const std::vector<float> scale(static_cast<std::size_t>(scales), 0.5F);
+    return made
+        .find(made.node(
+            "DequantizeLinear",
+            {made.constant("codes", codes), made.floats({scales}, scale), made.constant("zero", zero)},
+            {{"axis", axis}}))
+        .has_value();
+  };
+  CHECK(known(1, 3, 3));
+  CHECK(known(-1, 3, 3));
+  CHECK(known(0, 2, 2));
+  CHECK(known(-2, 2, 2));
+  for (const std::int64_t axis : {-4, -3, 2, 3}) CHECK_FALSE(known(axis, 3, 3));
+  CHECK_FALSE(known(0, 3, 3));
+  CHECK_FALSE(known(1, 2, 2));
+  CHECK_FALSE(known(1, 3, 2));
+  CHECK(known(7, 1, 1));  // one scale has no axis
+}
+
 TEST_CASE("constants: one number") {
   Constants made;
   const std::string one = made.floats({1, 1}, {3}), two = made.floats({2}, {3, 4});

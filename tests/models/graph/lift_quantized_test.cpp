@@ -264,6 +264,15 @@ TEST_CASE("lift: binary and minifloats") {
   check_lifts(float_quant(4, 3, 8, 240), "e4m3fnuz:tensor");
   check_lifts(float_quant(5, 2, 15, 57344), "e5m2:tensor");
   check_lifts(float_quant(2, 1, 1, 6), "e2m1:tensor");
+  // Values within the limit need no saturation, but a quantizer without it needs somewhere to go.
+  const auto open_ended = [&](std::int64_t has_inf, std::int64_t has_nan) {
+    Graph made = float_quant(4, 3, 7, 448);
+    made.nodes[0].attributes = {{"saturation", std::int64_t{0}}, {"has_inf", has_inf}, {"has_nan", has_nan}};
+    return made;
+  };
+  check_lifts(open_ended(1, 0), "e4m3fn:tensor");
+  check_lifts(open_ended(0, 1), "e4m3fn:tensor");
+  CHECK(lift_quantized(open_ended(0, 0)).quantized.empty());
   check_stays(float_quant(4, 3, 7, 100));   // another limit
   check_stays(float_quant(4, 3, 6, 448));   // another bias
   check_stays(float_quant(4, 5, 7, 1e9F));  // ten bits
