@@ -35,34 +35,6 @@ Graph take_out_last_biases(Graph graph) {
   });
 }
 
-/// A Reshape of a quantized constant goes into the constant and its parameters, where they are one number or have
-/// the shape of the constant.
-bool fold_reshape(Graph& graph, std::size_t at) {
-  const Node& node = graph.nodes[at];
-  const Value* known = node.has_output(0) ? graph.find(node.outputs[0]) : nullptr;
-  if (!node.is("Reshape") || !known || !known->is_static()) return false;
-  const Links links(graph);
-  const std::size_t source = links.producer(input_of(node, 0));
-  if (source == Links::kNone || !is_weight(graph, graph.nodes[source])) return false;
-  if (links.consumers(node.inputs[0]).size() != 1 || links.is_output(node.inputs[0])) return false;
-  std::vector<std::int64_t> shape;
-  for (const graph::Dim& dim : *known->shape) shape.push_back(dim.size);
-  const Tensor data = *constant_input(graph, graph.nodes[source], kData);
-  std::vector<std::pair<std::size_t, Tensor>> changes{{kData, data.reshaped(shape)}};
-  for (std::size_t i = 1; i < graph.nodes[source].inputs.size(); ++i) {
-    const Tensor* parameter = constant_input(graph, graph.nodes[source], i);
-    if (!parameter) return false;
-    if (parameter->size() == 1 && parameter->shape().size() <= shape.size()) continue;
-    if (parameter->shape() != data.shape()) return false;
-    changes.emplace_back(i, parameter->reshaped(shape));
-  }
-  const std::string output = node.outputs[0];
-  for (auto& [i, tensor] : changes) give_constant(graph, graph.nodes[source], i, std::move(tensor));
-  graph.nodes[source].outputs[0] = output;
-  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(at));
-  return true;
-}
-
 }  // namespace
 
 void gemms(const Subject& subject, Report& report) {
@@ -95,11 +67,7 @@ void conv_biases(const Subject& subject, Report& report) {
 }
 
 Graph take_out_biases(Graph graph, Profile) {
-  graph = graph::extract_conv_bias(take_out_last_biases(std::move(graph)));
-  for (std::size_t i = 0; i < graph.nodes.size();) {
-    if (!fold_reshape(graph, i)) ++i;
-  }
-  return graph::tidy(std::move(graph));
+  return graph::extract_conv_bias(take_out_last_biases(std::move(graph)));
 }
 
 void constant_operands(const Subject& subject, Report& report) {
