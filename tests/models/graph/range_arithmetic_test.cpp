@@ -62,6 +62,18 @@ TEST_CASE("ranges of sums with constants, on either side") {
   CHECK_FALSE(of("Add", open, {}, 13, 0.5F, 0.5F).levels);
 }
 
+TEST_CASE("types of sums and products are those of all operands") {
+  const auto open = [](RangeNet& net, const std::string& x) { return Inputs{net.input("o", {2, 3}), x}; };
+  const auto turned = [](RangeNet& net, const std::string& x) { return Inputs{x, net.input("o", {2, 3})}; };
+  const auto same = [](RangeNet&, const std::string& x) { return Inputs{x, x}; };
+  for (const char* op : {"Add", "Sub", "Mul"}) {
+    CHECK(of(op, open).type == DataType::float32());
+    CHECK(of(op, turned).type == DataType::float32());
+    CHECK(of(op, same).type == DataType::scaled(32));
+    CHECK(of(op, same, {}, 13, 1).type == DataType::integer(32, true));
+  }
+}
+
 TEST_CASE("ranges of Sum and Mean") {
   const auto several = [](int count) {
     return [=](RangeNet& net, const std::string& x) {

@@ -239,6 +239,26 @@ TEST_CASE("ranges of Concat, Where, Max and Min") {
   CHECK(negative.levels->high == 7);
 }
 
+TEST_CASE("types of Concat hold those of all") {
+  const auto joined = [](float bits, bool is_signed, float others, bool are_signed, float scale = 1) {
+    return known_of([&](RangeNet& net) {
+             return net.node("Concat",
+                             {net.quantized({2, 3}, scale, 0, bits, is_signed),
+                              net.quantized({2, 3}, scale, 0, others, are_signed)},
+                             {{"axis", std::int64_t{0}}});
+           })
+        .type;
+  };
+  CHECK(joined(3, true, 3, true) == DataType::integer(3, true));
+  CHECK(joined(3, true, 3, false) == DataType::integer(4, true));
+  CHECK(joined(3, false, 3, true) == DataType::integer(4, true));
+  CHECK(joined(2, true, 5, true) == DataType::integer(5, true));
+  CHECK(joined(5, true, 2, true) == DataType::integer(5, true));
+  CHECK(joined(2, false, 5, false) == DataType::integer(5, false));
+  CHECK(joined(2, true, 5, true, 0.5F) == DataType::scaled(5));
+  CHECK(joined(5, true, 2, true, 0.5F) == DataType::scaled(5));
+}
+
 TEST_CASE("ranges of ScatterElements") {
   const auto scattered = [](const Attributes& attributes) {
     return of_two(

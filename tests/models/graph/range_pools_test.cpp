@@ -217,6 +217,15 @@ TEST_CASE("ranges of QuantAvgPool2d: a sum of integers, shifted") {
     return averaged(wanted, scale).levels.has_value();
   };
   CHECK(is_known(good));
+  const auto plain = known_of([](RangeNet& net) {  // unsigned where nothing says so
+    return net.node("QuantAvgPool2d", {net.quantized({1, 1, 8, 8}, 1, 0, 4, false)},
+                    {{"kernel", std::int64_t{2}},
+                     {"stride", std::int64_t{2}},
+                     {"ibits", std::int64_t{4}},
+                     {"obits", std::int64_t{4}}},
+                    kQonnxDomain);
+  });
+  CHECK(plain.type == DataType::integer(4, false));
   CHECK_FALSE(is_known(good, 0.5F));
   CHECK(is_known({2, 32, 64, false, 4, false}));
   CHECK_FALSE(is_known({2, 33, 64, false, 4, false}));

@@ -413,6 +413,34 @@ TEST_CASE("ranges of ONNX's quantizers are those of their types") {
   CHECK_FALSE(quantized(21, zero_of(ElementType::kFloat8E4M3fn)).levels);
 }
 
+TEST_CASE("ranges of Trunc: what the clamp leaves is assumed where the input's own range is") {
+  const auto of_annotated = [](const char* type, float bits) {
+    return known_of([&](RangeNet& net) {
+      const std::string x = net.input("x", {2, 4});
+      net.graph.values[x].annotations["finn_datatype"] = type;
+      std::vector<std::string> inputs{x};
+      for (const float parameter : {1.0F, 0.0F, 8.0F, 1.0F, bits}) inputs.push_back(net.number(parameter));
+      return net.at_version(2, "Trunc", inputs, {}, kQonnxDomain);
+    });
+  };
+  CHECK(of_annotated("INT4", 4).levels->assumed);        // just fits
+  CHECK(of_annotated("INT4", 5).levels->assumed);        // fits
+  CHECK_FALSE(of_annotated("INT5", 4).levels->assumed);  // cut on both sides, whatever it was
+}
+
+TEST_CASE("types of DynamicQuantizeLinear and of XnorPopcountMatMul") {
+  const ValueType codes = known_of([](RangeNet& net) {
+    return net.node("DynamicQuantizeLinear", {net.input("x", {2, 4})});
+  });
+  CHECK(codes.type == DataType::integer(8, false));
+  CHECK(codes.levels->high == 255);
+  const ValueType counts = known_of([](RangeNet& net) {
+    return net.node("XnorPopcountMatMul", {net.input("x", {2, 4}), net.input("y", {4, 3})}, {}, kQonnxDomain);
+  });
+  CHECK(counts.type == DataType::integer(32, false));
+  CHECK_FALSE(counts.levels);
+}
+
 TEST_CASE("ranges of DequantizeLinear are those of its codes, less the zero point") {
   const auto known = [](const Tensor& scale, const std::optional<Tensor>& zero,
                         ElementType type = ElementType::kInt8) {
