@@ -291,6 +291,8 @@ def quantize_linear(b):
     shifted = container != np.uint8 or b.chance(0.7)
     if shifted:
         inputs.append(b.constant(b.rng.integers(info.min, info.max, part, endpoint=True), container))
+    elif b.chance(0.3):
+        inputs.append("")
     y = b.node("QuantizeLinear", inputs, **axis)
     b.finish(("QuantizeLinear", "axis" if part not in ([], [1]) else ""), y, container, shape)
     if b.chance(0.4):
