@@ -82,6 +82,7 @@ TEST_CASE("terms and channels of products of two computed operands") {
       {"Einsum", {2, kOpen, 4}, {3, kOpen}, equation("ijk,jk->i"), 12, 1},
       {"Einsum", {7, 2, 3}, {7, 3, 5}, equation("...ij,...jk->...ik"), 3, 1},
       {"Einsum", {3, 7, 2}, {3, 7, 5}, equation("j...i,j...k->...ik"), 3, 1},
+      {"Einsum", {7, 6, 2, 3}, {7, 6, 3, 5}, equation("...ij,...jk->...ik"), 3, 1},
       {"Attention",
        {2, 5, 12},
        {2, 5, 12},
