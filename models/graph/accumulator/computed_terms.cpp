@@ -57,7 +57,7 @@ std::int64_t taps_of_phase(std::int64_t taps, std::int64_t stride, std::int64_t 
 std::optional<std::int64_t> window_terms(const Graph& graph, const Node& node, const ProductRule& rule,
                                          const std::string& weight) {
   auto sizes = sizes_of(graph, weight);
-  if (!sizes || sizes->size() < 2) return {};
+  if (!sizes || sizes->size() < 3) return {};
   if (rule.terms == Terms::kConvolution) {
     (*sizes)[0] = 1;
   } else {

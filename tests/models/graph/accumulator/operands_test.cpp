@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "models/graph/accumulator/simulate.h"
 #include "tests/models/graph/accumulator/networks.h"
@@ -90,6 +91,55 @@ TEST_CASE(
     CHECK(row.bits_needed.has_value() == by_token);
     if (by_token) CHECK(row.input == IntegerRange{-8, 7});
   }
+}
+
+TEST_CASE("each product of a node is of its own weight: one that is float is no row") {
+  const std::vector<std::tuple<const char*, std::int64_t>> cells{{"LSTM", 4}, {"GRU", 3}, {"RNN", 1}};
+  for (const auto& [op, gates] : cells) {
+    const std::string name = op;
+    CAPTURE(name);
+    for (const bool is_float : {false, true}) {
+      CAPTURE(is_float);
+      Net net;
+      const std::string x = net.quant(net.input("x", {5, 1, 3}), Tensor::scalar(0.5F), 0, 3);
+      const Ints shape{1, 2 * gates, 2};
+      const std::vector<float> values(static_cast<std::size_t>(4 * gates), 0.3F);
+      const std::string r =
+          is_float ? net.constant("r", Tensor::floats(shape, values)) : net.weight(shape, 0.5F);
+      net.graph.outputs = {
+          net.node(op, {x, net.weight({1, 2 * gates, 3}, 0.5F), r}, {{"hidden_size", std::int64_t{2}}})};
+      const AccumulatorReport report = check_accumulators(infer_shapes(net.graph));
+      CHECK(report.float_layers == (is_float ? 1 : 0));
+      REQUIRE(report.layers.size() == (is_float ? 1 : 2));
+      CHECK(report.layers[0].operands == "X W");
+      if (!is_float) CHECK(says(report.layers[1].reason, {"hidden state"}));
+    }
+  }
+}
+
+TEST_CASE("so many factors behind each other fold into a weight's scale, and no more") {
+  for (const int factors : {7, 8, 9}) {
+    CAPTURE(factors);
+    Net net;
+    const std::string x = net.quant(net.input("x", {4, 3}), Tensor::scalar(0.5F), 0, 3);
+    std::string w = net.weight({3, 2}, 0.5F);
+    const std::string two = net.constant("two", Tensor::scalar(2.0F));
+    for (int i = 0; i < factors; ++i) w = net.node("Mul", {w, two});
+    net.graph.outputs = {net.node("MatMul", {x, w})};
+    const AccumulatorReport report = check_accumulators(infer_shapes(net.graph));
+    CHECK(report.float_layers == (factors <= 8 ? 0 : 1));
+  }
+}
+
+TEST_CASE("of channels that go equally far the first is named") {
+  Net net;
+  const std::string x = net.quant(net.input("x", {4, 3}), Tensor::scalar(0.5F), 0, 3);
+  const std::string codes =
+      net.constant("codes", Tensor::floats({3, 3}, std::vector<float>{0, 3, 3, 0, -2, -2, 0, 1, 1}));
+  net.graph.outputs = {net.node("MatMul", {x, net.quant(codes, Tensor::scalar(1.0F), 0, 4)})};
+  const auto failures = check_accumulators(infer_shapes(net.graph), {.ranges = {}, .bits = 3}).failures;
+  REQUIRE(failures.size() == 1);
+  CHECK(says(failures[0], {"channel 1:"}));
 }
 
 TEST_CASE("sums over no terms start with their bias") {
