@@ -91,6 +91,7 @@ TEST_CASE("rows of zeros, of one weight and of a tiny budget") {
   CHECK(a2q_plus_codes_ref(one, initial_row_parameters(one, 4), 4, 8) == Codes{0});  // its own mean
   CHECK(a2q_codes_ref(one, initial_row_parameters(one, 4), 4, 100)[0] <= -6);
   CHECK(a2q_codes_ref(kRows[0], initial_row_parameters(kRows[0], 4), 4, 0) == Codes(8, 0));
+  CHECK(a2q_codes_ref(one, initial_row_parameters(one, 4), 4, 1) == Codes{-1});  // a norm of exactly one step
 }
 
 TEST_CASE("the projection is the nearest point of the ball") {
