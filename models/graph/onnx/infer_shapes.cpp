@@ -1,5 +1,8 @@
 #include <onnx/shape_inference/implementation.h>
 
+#include <map>
+#include <memory>
+#include <mutex>
 #include <set>
 
 #include "models/graph/onnx/schemas.h"
@@ -50,11 +53,49 @@ onnx::ModelProto question_of(const Graph& graph) {
   return model;
 }
 
+/// ONNX's schemas. None follows the values of a vector that is longer than any shape: the library takes memory for each
+/// element of one, also where nothing is known of them.
+class BoundedSchemas : public onnx::ISchemaRegistry {
+ public:
+  // NOLINTNEXTLINE(google-default-arguments): as it is declared there
+  const onnx::OpSchema* GetSchema(const std::string& name, int version,
+                                  const std::string& domain = onnx::ONNX_DOMAIN) const override {
+    const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Instance()->GetSchema(name, version, domain);
+    if (!schema) return nullptr;
+    const std::scoped_lock lock(mutex_);
+    const auto [place, is_new] = bounded_.try_emplace(schema);
+    if (is_new) place->second = std::make_unique<onnx::OpSchema>(bounded(*schema));
+    return place->second.get();
+  }
+
+ private:
+  static bool is_long(const onnx::TypeProto* type) {
+    if (!type || !type->has_tensor_type() || !type->tensor_type().has_shape()) return false;
+    const auto& shape = type->tensor_type().shape();
+    return shape.dim_size() == 1 && shape.dim(0).dim_value() > kShapeArithmetic;
+  }
+
+  static onnx::OpSchema bounded(const onnx::OpSchema& schema) {
+    onnx::OpSchema made = schema;
+    made.PartialDataPropagationFunction(
+        [propagate = schema.GetDataPropagationFunction()](onnx::DataPropagationContext& context) {
+          for (std::size_t i = 0; i < context.getNumInputs(); ++i)
+            if (is_long(context.getInputType(i))) return;
+          propagate(context);
+        });
+    return made;
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::map<const onnx::OpSchema*, std::unique_ptr<onnx::OpSchema>> bounded_;
+};
+
 /// What ONNX says against it; empty where it went through. ONNX throws what is derived from std::exception.
 std::string infer(onnx::ModelProto& model, NodeErrors errors) {
+  static const BoundedSchemas schemas;
   try {
     onnx::shape_inference::InferShapes(
-        model, onnx::OpSchemaRegistry::Instance(),
+        model, &schemas,
         onnx::ShapeInferenceOptions(/*check_type_val=*/false, static_cast<int>(errors), /*data_prop=*/true));
   } catch (const std::exception& error) {
     return *error.what() ? error.what() : "shape inference failed";

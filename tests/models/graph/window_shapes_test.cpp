@@ -157,5 +157,28 @@ TEST_CASE("versions of operator sets that the ONNX library would cut to 32 bits 
   CHECK(parse_onnx(std::as_bytes(std::span(file)), {}).ok());
 }
 
+TEST_CASE("shapes of vectors as long as numbers go: nothing is laid out for each element") {
+  for (const char* op : {"Add", "Sub", "Mul", "Concat", "Gather", "Slice", "Cast", "Squeeze", "Unsqueeze"}) {
+    for (const std::int64_t size : {std::int64_t{1024}, std::int64_t{1025}, std::int64_t{1} << 51, kMost}) {
+      const std::string name = op;
+      CAPTURE(name);
+      CAPTURE(size);
+      NodeBuilder built;
+      std::vector<std::string> inputs{built.input("x", {size})};
+      const auto number = [&](const char* called) {
+        return built.constant(called, Tensor::ints({1}, Ints{0}));
+      };
+      std::map<std::string, Attribute> attributes;
+      if (name == "Add" || name == "Sub" || name == "Mul" || name == "Concat") inputs.push_back("x");
+      if (name == "Gather" || name == "Unsqueeze") inputs.push_back(number("at"));
+      if (name == "Slice") inputs = {"x", number("from"), number("to")};
+      if (name == "Concat") attributes["axis"] = std::int64_t{0};
+      if (name == "Cast") attributes["to"] = std::int64_t{7};
+      const auto shape = inferred(built, built.node(op, inputs, attributes));
+      if (name == "Add" || name == "Cast") CHECK(shape == Shape{Dim(size)});
+    }
+  }
+}
+
 }  // namespace
 }  // namespace crumb::graph
