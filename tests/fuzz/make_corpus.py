@@ -266,6 +266,7 @@ def graphs():
         ("Conv", "x w wb", "c", {"auto_pad": "SAME_UPPER"}), ("Add", "c x", "a"), ("Concat", "a x", "k", {"axis": 1}),
         ("GlobalAveragePool", "k", "p"), ("Reshape", "p t", "f"), ("Softmax", "f", "y", {"axis": 1}),
     ], [*weight, *target])  # fmt: skip
+    graph_file("long_vector", [("Add", "x x", "a"), ("Concat", "a a", "y", {"axis": 0})], shape=[1 << 51])
     graph_file("shapes", [
         ("Shape", "x", "a"), ("Gather", "a i", "b"), ("Unsqueeze", "b ax", "c"), ("Concat", "c m", "d", {"axis": 0}),
         ("Reshape", "x d", "e"), ("Split", "e", "f h", {"axis": 1}), ("Sub", "f h", "y"),
