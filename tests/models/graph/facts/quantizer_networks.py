@@ -54,6 +54,15 @@ def name_of(b, value):
     return b.known(value, value.dtype)
 
 
+def executed(b, op, y, scale=None):
+    """What a quantizer makes, by qonnx; its levels are told by this scale, where it has levels."""
+    b.execute(y)
+    if scale is not None:
+        b.scales[y] = scale
+    b.finish((op, ""), y)
+    return y
+
+
 def integer_quant(b):
     shape = b.shape(0, 4)
     scale = b.scale(b.part(shape), (f32, f32, f32, f64))
@@ -66,20 +75,14 @@ def integer_quant(b):
     inputs = [name_of(b, part) for part in (x, scale, zero, bits)]
     y = b.node(b.pick("Quant", "Quant", "IntQuant"), inputs, GENERAL, signed=b.whole(0, 1), narrow=b.whole(0, 1),
                rounding_mode=b.pick(*MODES, None))  # fmt: skip
-    b.execute(y)
-    b.scales[y] = scale
-    b.finish(("Quant", ""), y)
-    return y
+    return executed(b, "Quant", y, scale)
 
 
 def bipolar_quant(b):
     shape = b.shape(0, 4)
     scale = b.scale(b.part(shape))
     y = b.node("BipolarQuant", [name_of(b, b.values(shape, scale)), name_of(b, scale)], GENERAL)
-    b.execute(y)
-    b.scales[y] = scale
-    b.finish(("BipolarQuant", ""), y)
-    return y
+    return executed(b, "BipolarQuant", y, scale)
 
 
 def float_quant(b):
@@ -99,9 +102,7 @@ def float_quant(b):
         for attribute in b.nodes[-1].attribute:
             if attribute.name in ("has_inf", "has_nan"):
                 attribute.i = int(attribute.name == "has_nan")
-    b.execute(y)
-    b.finish(("FloatQuant", ""), y)
-    return y
+    return executed(b, "FloatQuant", y)
 
 
 def moved(b):
