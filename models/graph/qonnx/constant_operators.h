@@ -16,7 +16,7 @@ using MadeConstant = std::optional<ConstantValue>;
 /// The type's numbers make NumPy compute in float64.
 bool is_wide(ElementType type);
 
-/// Of a constant, or what is known of the value's.
+/// Of a constant, or what is known of the value; kUnknown where nothing is.
 ElementType element_type_in(const Graph& graph, const std::string& value);
 
 /// Integers beyond 2^53 are rounded. Nothing for texts and complex numbers.

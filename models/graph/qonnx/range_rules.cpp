@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "models/graph/qonnx/constant_operators.h"
 #include "models/graph/qonnx/usual_types.h"
 
 namespace crumb::graph {
@@ -107,17 +108,11 @@ std::optional<double> RangeCall::number(std::size_t i) const {
   return found && found->values.size() == 1 ? std::optional(found->values[0]) : std::nullopt;
 }
 
-ElementType RangeCall::element_of(const std::string& value) const {
-  if (const Tensor* tensor = graph_.constant(value)) return tensor->type();
-  const Value* known = graph_.find(value);
-  return known ? known->type : ElementType::kUnknown;
-}
-
 ElementType RangeCall::element_in(std::size_t i) const {
-  return has(i) ? element_of(node_.inputs[i]) : ElementType::kUnknown;
+  return has(i) ? element_type_in(graph_, node_.inputs[i]) : ElementType::kUnknown;
 }
 
-ElementType RangeCall::element_made() const { return element_of(node_.outputs[output_]); }
+ElementType RangeCall::element_made() const { return element_type_in(graph_, node_.outputs[output_]); }
 
 std::optional<Shape> RangeCall::shape_in(std::size_t i) const {
   return has(i) ? graph_.shape_of(node_.inputs[i]) : std::nullopt;

@@ -47,8 +47,6 @@ class RangeCall {
   std::optional<Levels> grid_of(std::size_t first, std::size_t last) const;
 
  private:
-  ElementType element_of(const std::string& value) const;
-
   const Graph& graph_;
   const ConstantValues& constants_;
   const std::map<std::string, ValueType>& types_;
