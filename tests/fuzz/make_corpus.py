@@ -267,6 +267,8 @@ def graphs():
         ("GlobalAveragePool", "k", "p"), ("Reshape", "p t", "f"), ("Softmax", "f", "y", {"axis": 1}),
     ], [*weight, *target])  # fmt: skip
     graph_file("long_vector", [("Add", "x x", "a"), ("Concat", "a a", "y", {"axis": 0})], shape=[1 << 51])
+    graph_file("long_products", [("Cast", "x", "q", {"to": 2}), ("Cast", "q", "f", {"to": 1}), ("Transpose", "f", "t"),
+                                 ("MatMul", "f t", "y")], shape=[4, 1 << 32])  # fmt: skip
     graph_file("shapes", [
         ("Shape", "x", "a"), ("Gather", "a i", "b"), ("Unsqueeze", "b ax", "c"), ("Concat", "c m", "d", {"axis": 0}),
         ("Reshape", "x d", "e"), ("Split", "e", "f h", {"axis": 1}), ("Sub", "f h", "y"),

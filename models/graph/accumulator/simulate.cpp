@@ -40,17 +40,18 @@ SimulatedLayer::SimulatedLayer(const ProductLayer& layer, std::size_t tile, cons
       input_step_(layer.input_scale.value() * layer.input_unit),
       weight_step_(layer.unit * (layer.scale.empty() ? 1 : layer.scale[0])),
       inner_(inner),
-      outer_(outer_of(inner, layer.length, tile)) {
+      outer_(outer_of(inner, layer.length, tile)),
+      tile_(tile) {
   for (const double scale : layer.scale) result_scale_.push_back(scale * layer.unit * input_step_);
-  order_terms(layer, tile);
+  if (!layer.part.empty())
+    part_.assign(layer.part.begin(), layer.part.begin() + static_cast<std::ptrdiff_t>(length_));
+  if (!layer.codes.empty()) set_codes(layer.codes, layer.weight_shape);
 }
 
 /// Parts, and the tiles of each, one behind the other. Rows of one scale have the same parts.
-void SimulatedLayer::order_terms(const ProductLayer& layer, std::size_t tile) {
-  if (!layer.part.empty())
-    part_.assign(layer.part.begin(), layer.part.begin() + static_cast<std::ptrdiff_t>(length_));
+void SimulatedLayer::order_terms() {
   const auto key = [&](std::size_t term) {
-    return std::pair(part_.empty() ? 0 : part_[term], tile == 0 ? 0 : term / tile);
+    return std::pair(part_.empty() ? 0 : part_[term], tile_ == 0 ? 0 : term / tile_);
   };
   order_.resize(length_);
   std::iota(order_.begin(), order_.end(), std::size_t{0});
@@ -65,12 +66,12 @@ void SimulatedLayer::order_terms(const ProductLayer& layer, std::size_t tile) {
     }
     registers_.back().end = place + 1;
   }
-  if (!layer.codes.empty()) set_codes(layer.codes, layer.weight_shape);
 }
 
 void SimulatedLayer::set_codes(std::vector<std::int64_t> codes, std::vector<std::int64_t> shape) {
   channels_ = length_ == 0 ? channels_ : codes.size() / length_;
   weight_shape_ = std::move(shape);
+  if (order_.empty() && channels_ > 0) order_terms();
   codes_.resize(codes.size());
   for (std::size_t c = 0; c < channels_; ++c) {
     for (std::size_t i = 0; i < length_; ++i) codes_[c * length_ + i] = codes[c * length_ + order_[i]];

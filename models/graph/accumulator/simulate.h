@@ -102,7 +102,8 @@ class SimulatedLayer {
 
   class Windows;
 
-  void order_terms(const ProductLayer& layer, std::size_t tile);
+  /// Not before there are codes: a file may claim a computed weight of more terms than memory holds.
+  void order_terms();
   std::vector<std::int64_t> on_grid(std::span<const double> values, double step, IntegerRange range,
                                     const char* what) const;
   void check_range(std::span<const std::int64_t> codes, IntegerRange range, const char* what) const;
@@ -131,6 +132,7 @@ class SimulatedLayer {
   std::optional<IntegerRange> weight_range_;
   double input_step_, weight_step_;
   SimulatedRegister inner_, outer_;
+  std::size_t tile_;
   OverflowReport report_;
 };
 

@@ -295,6 +295,20 @@ TEST_CASE("inputs must lie on the grid and in the range that the graph says") {
   }
 }
 
+TEST_CASE("a computed weight of more terms than memory holds takes none before there are codes") {
+  ProductLayer layer{.name = "scores", .op = "MatMul", .weight = "keys"};
+  layer.channels = 1;
+  layer.length = std::size_t{1} << 40;
+  layer.input_range = IntegerRange{0, 1};
+  layer.weight_range = IntegerRange{0, 1};
+  layer.term = IntegerRange{0, 1};
+  layer.input_scale = 0.5;
+  layer.scale = {0.25};
+  CHECK(why_not_simulated(layer) == "");
+  const SimulatedLayer simulated(layer, 16, SimulatedRegister(20, OverflowMode::kCheck));
+  CHECK(simulated.length() == layer.length);
+}
+
 TEST_CASE("layers that have no one sum of integers say why") {
   Random random{std::mt19937(15)};
   const ProductLayer sound = matrix_layer(random, 2, 3, true);
