@@ -3,12 +3,13 @@
 #include <iostream>
 #include <optional>
 
+#include "cli/export_project.h"
 #include "cli/opset_flag.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "cli/shape_notes.h"
 #include "cli/verb.h"
-#include "export/accumulator_config.h"
+#include "export/hls4ml/config.h"
 #include "export/write.h"
 #include "formats/io/output_file.h"
 #include "formats/io/text.h"
@@ -16,6 +17,7 @@
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/onnx/read.h"
+#include "models/graph/qonnx/infer_datatypes.h"
 #include "quant/checkpoint_run.h"
 
 namespace crumb::cli {
@@ -26,9 +28,11 @@ using exporting::kNativeOpset;
 
 struct Options {
   std::string input, output, accumulators, to, profile = "qonnx";
-  std::vector<std::string> shapes;
+  std::vector<std::string> shapes, ranges;
+  ProjectFlags project;
   std::int64_t opset = 0;
   bool weights_as_float = false, native_types = false, allow_arithmetic = false, integer_view = false;
+  bool allow_approximate = false;
   bool json = false;
 };
 
@@ -43,8 +47,14 @@ void refuse_flags_of_other_forms(const Options& options, Form form) {
   only(options.native_types, "--native-types", Form::kQcdq);
   only(options.allow_arithmetic, "--allow-arithmetic", Form::kQcdq);
   only(options.integer_view, "--integer-view", Form::kQonnx);
+  only(options.allow_approximate, "--allow-approximate", Form::kQonnx);
   only(!options.accumulators.empty(), "--accumulator-config", Form::kQonnx);
   only(options.profile != "qonnx", "--profile", Form::kQonnx);
+  if (options.project != ProjectFlags{}) {
+    throw usage_error(
+        "--backend, --part, --clock, --io-type, --reuse-factor, --strategy and --data are for --to " +
+        std::string(kHls4mlProject) + ", found --to " + options.to);
+  }
 }
 
 void print_report(const Options& options, const exporting::WriteReport& report) {
@@ -66,10 +76,15 @@ void print_report(const Options& options, const exporting::WriteReport& report) 
             << "; read back, all numbers are the same\n";
 }
 
-/// From the file that was written, not from what was meant.
-void write_accumulators(const Options& options, OutputFile& file) {
-  const graph::Graph written = graph::resolve_shapes(graph::read_onnx(options.output));
-  file.append(exporting::accumulator_config(exporting::accumulators_of(written)));
+/// From the file that was written, not from what was meant. What has no exact type is a note.
+void write_accumulators(const Options& options, const graph::Graph& source, OutputFile& file,
+                        std::vector<std::string>& notes) {
+  const graph::Graph written = graph::resolve_shapes(graph::without_claims(graph::read_onnx(options.output)));
+  const auto types = exporting::hls4ml::types_of(written, ranges_in_file(options.ranges, source, written));
+  for (const std::string& fault : types.inexact)
+    notes.push_back("hls4ml would not compute the same numbers: " + fault);
+  const Json layers = exporting::hls4ml::config_of(types).at("LayerName");
+  file.append(Json{{"hls4ml", {{"LayerName", layers}}}}.dump(2) + "\n");
   file.commit();
 }
 
@@ -94,8 +109,43 @@ graph::Graph read_network(const Options& options, std::vector<std::string>& note
   return std::move(read.graph);
 }
 
+void export_project(const Options& options) {
+  if (options.weights_as_float || options.native_types || options.allow_arithmetic || options.integer_view ||
+      options.allow_approximate || !options.accumulators.empty() || options.profile != "qonnx") {
+    throw usage_error("--to " + options.to +
+                      " takes --shape, --input-range, --opset and the flags of a project");
+  }
+  std::vector<std::string> notes;
+  ProjectReport report;
+  try {
+    report = write_hls4ml_project({.graph = read_network(options, notes),
+                                   .folder = options.output,
+                                   .shapes = options.shapes,
+                                   .ranges = options.ranges,
+                                   .opset = options.opset,
+                                   .flags = options.project});
+  } catch (const Error& error) {
+    throw Error(quote_text(options.input) + ": " + error.what(), error.kind());
+  }
+  report.notes.insert(report.notes.begin(), notes.begin(), notes.end());
+  if (options.json) {
+    return print_json({{"output", options.output},
+                       {"to", options.to},
+                       {"layers", report.layers},
+                       {"samples", report.samples},
+                       {"notes", report.notes}});
+  }
+  for (const std::string& note : report.notes) std::cerr << "note: " << printable(note) << "\n";
+  std::cout << options.output << "  " << options.to << ", " << report.layers << " layers with accumulators, "
+            << report.samples << " samples to compare\n"
+            << "next: python " << options.output << "/build.py\n";
+}
+
 void export_verb(const Options& options) {
+  if (options.to == kHls4mlProject) return export_project(options);
   const Form form = exporting::form_named(options.to);
+  if (!options.ranges.empty() && options.accumulators.empty())
+    throw usage_error("--input-range is for --accumulator-config and --to " + std::string(kHls4mlProject));
   refuse_flags_of_other_forms(options, form);
   refuse_overwriting_inputs({options.input}, options.output);
   if (std::filesystem::path(options.output).extension() != ".onnx") {
@@ -123,6 +173,7 @@ void export_verb(const Options& options) {
   const exporting::WriteOptions write{.profile = exporting::qonnx_profile_named(options.profile),
                                       .opset = options.opset,
                                       .shapes = read_shapes(options.shapes),
+                                      .allow_approximate = options.allow_approximate,
                                       .integer_view = options.integer_view,
                                       .weights_as_float = options.weights_as_float,
                                       .allow_arithmetic = options.allow_arithmetic,
@@ -130,7 +181,7 @@ void export_verb(const Options& options) {
   try {
     exporting::WriteReport report = exporting::write(graph, form, options.output, write);
     report.notes.insert(report.notes.begin(), notes.begin(), notes.end());
-    if (accumulators) write_accumulators(options, *accumulators);
+    if (accumulators) write_accumulators(options, graph, *accumulators, report.notes);
     print_report(options, report);
   } catch (const Error& error) {
     throw Error(quote_text(options.input) + ": " + error.what());
@@ -146,8 +197,14 @@ CLI::App* add(CLI::App& app, const char* name, const char* what, const std::shar
   verb->add_option("--shape", options->shapes, kShapeHelp);
   verb->add_flag("--integer-view", options->integer_view,
                  "qonnx: quantizers of scale 1, and the scales as Div and Mul beside them");
+  verb->add_flag(
+      "--allow-approximate", options->allow_approximate,
+      "qonnx: write also what the profile's tool computes nearly the same (hls4ml: scales that are no "
+      "powers of two), and say so");
   verb->add_option("--accumulator-config", options->accumulators,
-                   "qonnx: write the accumulator type that each layer needs, for hls4ml and FINN (JSON)");
+                   "qonnx: write the types that each layer needs, as hls4ml's configuration (JSON)");
+  verb->add_option("--input-range", options->ranges,
+                   "NAME=lo:hi, the whole numbers of an input that nothing quantizes first");
   verb->add_flag(
       "--weights-as-float", options->weights_as_float,
       "qcdq: weights as float32 behind a QuantizeLinear, which qonnx's converter reads without loss");
@@ -170,7 +227,9 @@ void add_export(CLI::App& app) {
           "model", options->input,
           "The network: a graph (.onnx, .crumb), or a checkpoint of a known architecture (.crumb, folder)")
       ->required();
-  verb->add_option("-o,--output", options->output, "The file to write (.onnx)")->required();
+  verb->add_option("-o,--output", options->output, "The file to write (.onnx), or a project's folder")
+      ->required();
+  add_project_flags(*verb, options->project);
   verb->footer(
       "The file is read back before it gets its name: every quantizer's integers must be those that were "
       "meant.\n\n"

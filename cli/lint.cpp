@@ -1,6 +1,7 @@
 // crumb lint: whether other tools take a file, and means there what it means here.
 #include "export/lint/lint.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -19,6 +20,7 @@ namespace {
 using exporting::Finding;
 using exporting::Profile;
 using exporting::Rule;
+using exporting::Severity;
 
 constexpr int kFound = 1;
 
@@ -53,6 +55,9 @@ void print_findings(const std::vector<Finding>& findings, bool was_fixed) {
   for (const Finding& finding : findings) {
     fixable += finding.fixable ? 1 : 0;
     std::cout << finding.rule << "  " << quote_text(finding.node) << ": " << printable(finding.message)
+              << (finding.severity == Severity::kRefused
+                      ? ""
+                      : "  (" + std::string(exporting::name_of(finding.severity)) + ")")
               << (finding.fixable ? "  (fixable)" : "") << "\n";
   }
   std::cout << findings.size() << (findings.size() == 1 ? " finding" : " findings");
@@ -70,6 +75,7 @@ void print_json_findings(const std::vector<Finding>& findings) {
     list.push_back({{"rule", finding.rule},
                     {"node", finding.node},
                     {"message", finding.message},
+                    {"severity", exporting::name_of(finding.severity)},
                     {"fixable", finding.fixable}});
   }
   print_json({{"findings", list}});
@@ -103,7 +109,9 @@ void lint_verb(const Options& options) {
   } else {
     print_findings(findings, !options.fixed.empty());
   }
-  if (!findings.empty()) throw CLI::RuntimeError(kFound);
+  const bool is_refused = std::ranges::any_of(
+      findings, [](const Finding& finding) { return finding.severity == Severity::kRefused; });
+  if (is_refused) throw CLI::RuntimeError(kFound);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "cli/calibration_data.h"
+#include "cli/consumer_profile.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/opset_flag.h"
@@ -51,10 +52,9 @@ Target target_of(const QuantizeGraph& wish) {
   if (target.form == Form::kFloat) {
     throw usage_error("--to float: a quantized graph is written as qonnx or qcdq; crumb export folds it");
   }
-  if (!flags.profile.empty() && (target.form != Form::kQonnx || is_packed(wish.output))) {
-    throw usage_error(
-        "--profile is for QONNX files, found " +
-        (is_packed(wish.output) ? "a packed file" : std::string(exporting::name_of(target.form))));
+  if (!flags.profile.empty() && target.form != Form::kQonnx) {
+    throw usage_error("--profile is for QONNX and packed files, found " +
+                      std::string(exporting::name_of(target.form)));
   }
   if (!flags.to.empty() && is_packed(wish.output)) {
     throw usage_error("--to is for ONNX files, found the packed file " + quote_text(wish.output));
@@ -97,7 +97,9 @@ void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
                   "Of a graph: samples that give activations their ranges: [NAME=]X.npy, or a folder of them")
               ->type_name("DATA"));
   verb.add_option("--to", flags.to, "Of a graph: qonnx or qcdq (qonnx)")->type_name("FORM");
-  verb.add_option("--profile", flags.profile, "Of a graph: whose QONNX: qonnx, finn or hls4ml (qonnx)");
+  verb.add_option(
+      "--profile", flags.profile,
+      "Of a graph: what shall take it: qonnx, finn or hls4ml (qonnx). hls4ml has a recipe of its own");
   add_opset_flag(verb, flags.opset,
                  "Of a graph: the operator set of the file (13, or the least that will do)");
   several(
@@ -111,7 +113,9 @@ void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
 void quantize_graph(const QuantizeGraph& wish) {
   const double start = now_seconds();
   const Target target = target_of(wish);
-  const Recipe recipe = recipe_of(wish.recipe);
+  RecipeFlags flags = wish.recipe;
+  use_profile(wish.flags.profile, flags);
+  const Recipe recipe = recipe_of(flags);
   refuse_training_fields(recipe);
   if (recipe.zstd > 0 && !is_packed(wish.output) && !wish.output.empty()) {
     throw usage_error("zstd compresses packed files, found " + quote_text(wish.output));
@@ -142,6 +146,7 @@ void quantize_graph(const QuantizeGraph& wish) {
       graph::calibrate(prepared, *engine, data->batches(), report.plan);
     }
     const Graph quantized = graph::apply(prepared, report.plan, {.threads = wish.threads});
+    if (!flags.base.empty()) check_for_profile(quantized, wish.flags.profile);
     describe_constants(prepared, report, &quantized);
     if (engine) {
       report.comparison =

@@ -96,11 +96,11 @@ void add_training_flags(CLI::App& verb, RecipeFlags& flags) {
 
 Recipe recipe_of(const RecipeFlags& flags) {
   const int given = !flags.scheme.empty() + !flags.weights.empty() + !flags.recipe.empty();
-  if (given == 0 && !flags.activations.empty()) {
+  if (given == 0 && flags.base.empty() && !flags.activations.empty()) {
     throw usage_error(
         "--activations says nothing of weights: give --weights SPEC too, or --weights keep to leave them");
   }
-  if (given == 0) {
+  if (given == 0 && flags.base.empty()) {
     throw usage_error(
         "quantize needs --scheme NAME, --weights SPEC, --recipe FILE or --target SIZE, as in --scheme W4A16");
   }
@@ -108,6 +108,7 @@ Recipe recipe_of(const RecipeFlags& flags) {
     throw usage_error("--scheme, --weights and --recipe say the same thing; give one of them");
   }
   Recipe recipe;
+  if (!flags.base.empty() && flags.scheme.empty() && flags.recipe.empty()) recipe = preset_recipe(flags.base);
   if (!flags.recipe.empty()) recipe = Recipe::load(flags.recipe);
   if (!flags.scheme.empty()) recipe = preset_recipe(flags.scheme);
   if (!flags.weights.empty()) set_field("weights", flags.weights, recipe);

@@ -12,12 +12,14 @@ namespace crumb::cli {
 
 struct RecipeFlags {
   std::string scheme, recipe, weights, embeddings, zstd;
+  /// A scheme that is the base where none of --scheme and --recipe is given; --weights then changes its weights.
+  std::string base;
   std::string activations, inputs, biases, batch_norm, average_pools;  ///< of a graph
   std::string accumulator, scales, prune, learned_bits;                ///< of training
   std::vector<std::string> include, exclude, set;
 
   /// Whether --scheme, --weights or --recipe says how weights are quantized.
-  bool has_base() const { return !scheme.empty() || !weights.empty() || !recipe.empty(); }
+  bool has_base() const { return !scheme.empty() || !weights.empty() || !recipe.empty() || !base.empty(); }
 };
 
 void add_recipe_flags(CLI::App& verb, RecipeFlags& flags);

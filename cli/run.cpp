@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <new>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "cli/verb.h"
@@ -33,6 +35,13 @@ int complain(const std::string& message, int code) {
 int printed() {
   const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
   return written ? 0 : complain("cannot write to standard output", kFailed);
+}
+
+/// What nobody foresaw: the first line of it. LibTorch puts its own stack behind that, which helps nobody.
+std::string text_of_unexpected(std::string_view what) {
+  if (what.find("can't allocate memory") != std::string_view::npos) return "out of memory";
+  return "an error within crumb, which should not happen; please report it: " +
+         printable(std::string(what.substr(0, what.find('\n'))));
 }
 
 /// The verb of that name; null where there is none.
@@ -119,8 +128,10 @@ int run(const std::vector<std::string>& arguments) {
     return complain(error.what(), exit_code(error.kind()));
   } catch (const std::bad_alloc&) {
     return complain("out of memory", kFailed);
-  } catch (const std::exception& error) {
+  } catch (const std::system_error& error) {  // file systems and threads say what is wrong
     return complain(error.what(), kFailed);
+  } catch (const std::exception& error) {
+    return complain(text_of_unexpected(error.what()), kFailed);
   }
 }
 

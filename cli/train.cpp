@@ -12,6 +12,7 @@
 #include <regex>
 #include <thread>
 
+#include "cli/consumer_profile.h"
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
 #include "cli/threads_flag.h"
@@ -23,6 +24,7 @@
 #include "cli/train_table.h"
 #include "cli/train_widths.h"
 #include "cli/verb.h"
+#include "export/lint/lint.h"
 #include "formats/io/text.h"
 #include "formats/io/write_text_file.h"
 #include "formats/text/nearest_name.h"
@@ -37,7 +39,7 @@ constexpr const char* kActivations = "uint4:tensor";
 constexpr int kSeeds = 3;
 
 struct Options {
-  std::string task, network, output, data, sweep;
+  std::string task, network, output, data, sweep, profile;
   RecipeFlags recipe;
   OwnNetworkFlags own;
   std::int64_t batch = 0;
@@ -60,11 +62,22 @@ fs::path data_folder(const std::string& flag) {
   return variable("HOME") / ".cache" / "crumb" / "data";
 }
 
-/// W4A4 where nothing else is said.
-Recipe training_recipe(RecipeFlags flags) {
+/// The spec with four bits instead of eight.
+std::string in_four_bits(const SpecOrKeep& spec) {
+  std::string text = to_string(spec);
+  if (const std::size_t eight = text.find("int8"); eight != std::string::npos) text.replace(eight, 4, "int4");
+  return text;
+}
+
+/// W4A4 where nothing else is said, in the form of the profile's recipe.
+Recipe training_recipe(RecipeFlags flags, const std::string& profile) {
+  use_profile(profile, flags);
   if (flags.recipe.empty() && flags.scheme.empty()) {
-    if (flags.weights.empty()) flags.weights = kWeights;
-    if (flags.activations.empty()) flags.activations = kActivations;
+    const bool has_form = !flags.base.empty();
+    const Recipe form = has_form ? preset_recipe(flags.base) : Recipe{};
+    if (flags.weights.empty()) flags.weights = has_form ? in_four_bits(form.weights) : kWeights;
+    if (flags.activations.empty())
+      flags.activations = has_form ? in_four_bits(form.activations) : kActivations;
   }
   return recipe_of(flags);
 }
@@ -83,7 +96,8 @@ qat::TrainRequest request_of(const Options& options) {
           .own = is_own ? read_own_network(options.task, options.own) : nullptr,
           .network = options.network,
           .data = data_folder(options.data),
-          .recipe = training_recipe(options.recipe),
+          .recipe = training_recipe(options.recipe, options.profile),
+          .fixed_point_input = options.profile == "hls4ml",
           .all_layers = options.all_layers,
           .epochs = options.epochs,
           .float_epochs = options.float_epochs,
@@ -170,6 +184,7 @@ void train_once(const Options& options, const qat::TrainRequest& request) {
                          .folder = options.output,
                          .keep_every = options.keep_every,
                          .restart = options.restart,
+                         .profile = options.profile,
                          .progress = [&](const qat::TrainProgress& progress) { line.update(progress); }});
   }
   report.erase("request");
@@ -226,6 +241,7 @@ void sweep(const Options& options, const qat::TrainRequest& base) {
 }
 
 void train_verb(const Options& options) {
+  if (!options.profile.empty()) (void)exporting::qonnx_profile_named(options.profile);
   const qat::TrainRequest request = request_of(options);
   if (options.sweep.empty()) return train_once(options, request);
   sweep(options, request);
@@ -253,6 +269,9 @@ void add_train(CLI::App& app) {
   verb->add_option("task", options->task, "MODEL.onnx (a graph), or digits, jets, ocr, sr")->required();
   add_own_network_flags(*verb, options->own);
   verb->add_option("-o,--output", options->output, "The folder for models, log and report")->required();
+  verb->add_option(
+      "--profile", options->profile,
+      "What shall take the network: finn, hls4ml or qonnx. Its defaults; refused is what it cannot take");
   verb->add_option("--network", options->network, "Of digits: mlp or cnn (mlp)");
   verb->add_option("--epochs", options->epochs, "Epochs with quantizers (the task's own)")
       ->check(at_least(0));
@@ -280,9 +299,8 @@ void add_train(CLI::App& app) {
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->footer(
       "Without a recipe or scheme: W4A4. The first and the last layer have 8-bit weights and inputs, unless "
-      "a rule "
-      "names\n"
-      "them, or the sweep is prune-bits. A run that was cut off goes on where it stood; a sweep keeps its "
+      "a rule says otherwise\n"
+      "of them, or the sweep is prune-bits. A run that was cut off goes on where it stood; a sweep keeps its "
       "finished points.\n\n"
       "Example:\n"
       "  crumb train digits -o digits_w4a4 --accumulator 10:a2q_plus\n"

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "cli/consumer_profile.h"
 #include "cli/open_engine.h"
 #include "cli/train_narrowed.h"
 #include "cli/train_pruning.h"
@@ -184,6 +185,8 @@ Json train_into(const TrainRun& run) {
   hooks.progress = run.progress;
   hooks.state = keeper.kept();
   hooks.shares_float = run.shares_float;
+  if (!run.profile.empty())
+    hooks.check = [&](const graph::Graph& graph) { check_for_profile(graph, run.profile); };
   hooks.wants_state = [&] { return keeper.is_due(); };
   hooks.keep = [&](const std::string& state) { keeper.keep(state); };
   TrainOutcome outcome = open_trainer().train(run.request, hooks);
@@ -195,7 +198,10 @@ Json train_into(const TrainRun& run) {
   graph::write_crumb_graph(outcome.quantized, packed, {.zstd_level = outcome.recipe.zstd});
   fs::remove(onnx, error);
   const std::string unsaid = graph::constants_without_quantizer(outcome.quantized);
-  if (unsaid.empty()) (void)exporting::write(outcome.quantized, exporting::Form::kQonnx, onnx);
+  if (unsaid.empty())
+    (void)exporting::write(
+        outcome.quantized, exporting::Form::kQonnx, onnx,
+        {.profile = exporting::qonnx_profile_named(run.profile.empty() ? "qonnx" : run.profile)});
   Json report = report_json(run.request, outcome, 0);
   const graph::Graph written = graph::read_crumb_graph(packed);
   report["accumulator"] = accumulator_json(written, checked(written, packed));

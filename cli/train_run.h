@@ -17,6 +17,7 @@ struct TrainRun {
   int keep_every = 0;            ///< steps between two states; 0: five seconds
   bool restart = false;          ///< an unfinished run that lies there is dropped
   bool shares_float = false;     ///< with other runs of this process
+  std::string profile;           ///< what shall take the network; "": nobody in particular
   std::function<void(const qat::TrainProgress&)> progress;
 };
 

@@ -49,15 +49,20 @@ std::string joined(const std::vector<std::string>& names) {
 }
 
 WriteReport write_qonnx(const Graph& graph, const fs::path& path, const WriteOptions& options) {
+  std::vector<std::string> told;
   const Graph meant = to_qonnx(graph, {.profile = options.profile,
                                        .opset = options.opset,
                                        .shapes = options.shapes,
-                                       .integer_view = options.integer_view});
+                                       .integer_view = options.integer_view,
+                                       .allow_approximate = options.allow_approximate,
+                                       .told = &told});
   const auto meanings = meanings_of(meant);
   graph::write_onnx(meant, path, [&](const Graph& found) {
     expect_same(meanings, meanings_of(graph::infer_shapes(found)), true);
   });
-  return report_of(meant, meant.opset());
+  WriteReport report = report_of(meant, meant.opset());
+  report.notes = std::move(told);
+  return report;
 }
 
 /// Weights as initializers of quantizers, shapes as far as they are known or given.

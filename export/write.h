@@ -37,7 +37,9 @@ struct WriteOptions {
   std::int64_t opset = 0;             ///< 0: 13, or the least that the operators need
   /// Of inputs. Sizes that stay open become 1 in QONNX, which needs static shapes; elsewhere they stay open.
   std::map<std::string, std::vector<std::int64_t>> shapes;
-  bool integer_view = false;      ///< kQonnx: quantizers of scale 1, and the scales as Mul behind them
+  bool allow_approximate =
+      false;                  ///< kQonnx: also what the profile's tool computes nearly the same; it is a note
+  bool integer_view = false;  ///< kQonnx: quantizers of scale 1, and the scales as Mul behind them
   bool weights_as_float = false;  ///< kQcdq: weights as float32 behind a QuantizeLinear of their own
   bool allow_arithmetic = false;  ///< kQcdq: float arithmetic for what QuantizeLinear cannot say
   bool native_types = false;  ///< kQcdq, operator set 21: INT4, UINT4, FLOAT4, float8 and scales of blocks

@@ -280,6 +280,9 @@ constexpr Scheme kSchemes[] = {
      "uint8:tensor:search=percentile=99.999"},
     {"W4A4", "int4:channel:search=mse", "4-bit weights and activations, for graphs",
      "uint4:tensor:search=mse"},
+    {"hls4ml", "int8:tensor:scale=e8m0:search=mse",
+     "8 bits with one power of two for a tensor, as hls4ml builds it exactly, for graphs",
+     "uint8:tensor:scale=e8m0:search=mse", 32},
 };
 
 }  // namespace
@@ -384,12 +387,11 @@ std::string spec_grammar() {
 std::span<const Scheme> schemes() { return kSchemes; }
 
 const Scheme& find_scheme(std::string_view name) {
-  std::string upper(name);
-  std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
+  const auto same = [](unsigned char a, unsigned char b) { return std::toupper(a) == std::toupper(b); };
   std::vector<std::string_view> names;
   for (const Scheme& scheme : kSchemes) {
     names.push_back(scheme.name);
-    if (scheme.name == upper) return scheme;
+    if (std::ranges::equal(scheme.name, name, same)) return scheme;
   }
   throw usage_error(unknown_name("scheme", name, names));
 }

@@ -85,6 +85,7 @@ struct Scheme {
   std::string_view spec;              ///< of weights; empty when unsupported
   std::string_view summary;           ///< one line for help
   std::string_view activations = {};  ///< their spec; empty: they stay
+  int bias_bits = 0;                  ///< 0: they stay
 };
 
 std::span<const Scheme> schemes();

@@ -1,10 +1,13 @@
 // Rules about zero points, signs, widths and scales of quantizers, those of activations above all.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "export/lint/checks.h"
 #include "export/lint/quantized.h"
 #include "formats/io/text.h"
+#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/qonnx/infer_datatypes.h"
 
 namespace crumb::exporting::checks {
 namespace {
@@ -33,6 +36,12 @@ bool can_be_bipolar(const Subject& subject, const Node& node) {
 
 bool is_one_bit(const Subject& subject, const Node& node) {
   return is_quant(node) && uniform(subject.constant(node, kBits)) == 1.0f && node.int_or("signed", 1) != 0;
+}
+
+/// What the values are, as far as that follows from the quantizers.
+std::map<std::string, graph::ValueType> exact_types(const Graph& graph) {
+  const Graph derived = graph::resolve_shapes(graph::without_claims(graph));
+  return graph::infer_data_types(derived, graph::ConstantValues(derived), graph::TypeRules::kExact);
 }
 
 bool is_power_of_two(float value) {
@@ -202,9 +211,32 @@ void power_of_two_scales(const Subject& subject, Report& report) {
     if (!scale || scale->type() != graph::ElementType::kFloat) continue;
     for (const float value : scale->to_floats()) {
       if (is_power_of_two(value) || !(value > 0)) continue;  // scale-value speaks of the others
-      report.add(node, "scale is " + number_text(value) + ", expected a power of two");
+      report.add(node, "scale is " + number_text(value) +
+                           ", expected a power of two (scale=e8m0 in its spec, or --profile hls4ml)");
       break;
     }
+  }
+}
+
+void rounded_ties(const Subject& subject, Report& report) {
+  std::optional<std::map<std::string, graph::ValueType>> types;
+  for (const Node& node : subject.nodes()) {
+    if (!is_quant(node) || is_weight(subject.graph(), node) || !node.has_input(kData)) continue;
+    const auto scale = uniform(subject.constant(node, kScale));
+    if (node.text_or("rounding_mode", "ROUND") != "ROUND" || !scale || !is_power_of_two(*scale)) continue;
+    if (!types) types = exact_types(subject.graph());
+    const auto found = types->find(node.inputs[kData]);
+    const bool is_known = found != types->end() && found->second.levels;
+    const double step = is_known && found->second.levels->scale
+                            ? *found->second.levels->scale * found->second.levels->unit()
+                            : 0;
+    // An even number of steps from one code to the next has a middle.
+    const bool meets = step > 0 && std::fmod(*scale / step, 2) == 0;
+    if (!meets) continue;
+    report.add(
+        node,
+        "its input has values half way between two codes, which ROUND takes to the even one and FINN to the "
+        "upper; round=half_up says what FINN does where there is no sign");
   }
 }
 

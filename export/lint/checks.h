@@ -9,13 +9,16 @@ using Check = void(const Subject& subject, Report& report);
 using Fix = Graph(Graph graph, Profile profile);
 
 // file.cpp: how the file is written
-Check opset_order, domain_imports, legacy_domains, ir_version, functions, initializers_as_inputs, node_order,
-    constant_nodes, stated_shapes;
+Check opset_order, domain_imports, legacy_domains, ir_version, functions, initializers_as_inputs,
+    unused_initializers, node_order, constant_nodes, stated_shapes;
 
-// graph.cpp and annotations.cpp: names, shapes, types, operators
-Check node_names, static_shapes, float32, operators, opset_version, qonnx_version, annotation_types,
-    annotation_texts;
-Fix name_nodes, infer, set_qonnx_version, drop_annotations, drop_texts;
+// names.cpp
+Check node_names, hls4ml_names;
+Fix name_nodes, rename_for_hls4ml;
+
+// graph.cpp and annotations.cpp: shapes, types, operators
+Check static_shapes, float32, operators, opset_version, qonnx_version, annotation_types, annotation_texts;
+Fix infer, set_qonnx_version, drop_annotations, drop_texts;
 
 // quantizers.cpp: what every quantizer needs
 Check old_names, input_count, attributes, rounding_mode, mode_spelling, constant_parameters, parameter_types,
@@ -28,12 +31,12 @@ Fix copy_weights, fold_weight_transposes, use_common_scale, round_weights;
 
 // activations.cpp
 Check zero_points, one_bit, activation_signs, activation_bits, activation_scales, bipolar_scales,
-    bipolar_only, power_of_two_scales, residual_scales;
+    bipolar_only, power_of_two_scales, rounded_ties, residual_scales;
 Fix remove_zero_points, make_bipolar, unsign_after_relu, split_bipolar_scales;
 
 // layers.cpp: products and sums
-Check gemms, conv_biases, constant_operands;
-Fix split_gemms, take_out_biases, swap_operands;
+Check gemms, conv_biases, constant_operands, batch_constants;
+Fix split_gemms, take_out_biases, swap_operands, drop_batch_axes;
 
 // pools.cpp: average pools and Trunc
 Check average_pools, truncs;

@@ -94,6 +94,15 @@ void initializers_as_inputs(const Subject& subject, Report& report) {
   }
 }
 
+void unused_initializers(const Subject& subject, Report& report) {
+  if (!subject.file()) return;
+  std::set<std::string> taken(subject.graph().outputs.begin(), subject.graph().outputs.end());
+  for (const auto& node : subject.file()->nodes) taken.insert(node.inputs.begin(), node.inputs.end());
+  for (const std::string& name : subject.file()->initializers) {
+    if (!taken.contains(name)) report.add(name, "no node takes this initializer");
+  }
+}
+
 void node_order(const Subject& subject, Report& report) {
   if (!subject.file()) return;
   std::set<std::string> later;  // values of nodes that are still to come
@@ -123,9 +132,8 @@ void constant_nodes(const Subject& subject, Report& report) {
 void stated_shapes(const Subject& subject, Report& report) {
   if (!subject.file()) return;
   const Graph& graph = subject.graph();
-  const auto check = [&](const std::string& name) {
-    const Value* known = graph.find(name);
-    if (name.empty() || graph.constant(name) || !known || !known->is_static()) return;
+  const auto check = [&](const std::string& name, const Value* known) {
+    if (name.empty() || !known || !known->is_static()) return;
     if (known->type == graph::ElementType::kUnknown) return;
     const auto found = subject.file()->stated.find(name);
     if (found == subject.file()->stated.end() || found->second.type == graph::ElementType::kUnknown ||
@@ -138,9 +146,17 @@ void stated_shapes(const Subject& subject, Report& report) {
                            std::string(graph::name_of(known->type)) + " " + text_of(*known->shape));
     }
   };
-  for (const std::string& name : graph.inputs) check(name);
+  for (const std::string& name : graph.inputs) check(name, graph.find(name));
   for (const Node& node : graph.nodes) {
-    for (const std::string& name : node.outputs) check(name);
+    for (const std::string& name : node.outputs) {
+      if (!graph.constant(name)) check(name, graph.find(name));
+    }
+  }
+  if (!subject.is_for(Profile::kHls4ml)) return;
+  for (const std::string& name : subject.file()->initializers) {  // hls4ml looks for every operand's
+    const Tensor* constant = graph.constant(name);
+    const Value value = constant ? graph::value_of(*constant) : Value{};
+    check(name, &value);
   }
 }
 

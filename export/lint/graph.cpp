@@ -13,15 +13,6 @@ namespace {
 
 using graph::ElementType;
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-/// What is wrong with a node's name; empty where nothing is.
-std::string fault_of_name(const std::string& name) {
-  if (name.empty()) return "it has no name";
-  if (!is_letter(name.front())) return "its name does not begin with a letter";
-  return name.find('.') == std::string::npos ? "" : "its name holds a '.'";
-}
-
 bool is_other_float(ElementType type) {
   return type == ElementType::kDouble || type == ElementType::kFloat16 || type == ElementType::kBfloat16;
 }
@@ -122,37 +113,6 @@ std::optional<std::int64_t> version_needed(const Graph& graph) {
 }
 
 }  // namespace
-
-void node_names(const Subject& subject, Report& report) {
-  std::map<std::string, int> counts;
-  for (const Node& node : subject.nodes()) {
-    if (const std::string fault = fault_of_name(node.name); !fault.empty()) report.add(node, fault);
-    if (++counts[node.name] == 2 && !node.name.empty()) report.add(node, "two nodes have this name");
-  }
-  if (!subject.file()) return;
-  for (const auto& node : subject.file()->nodes) {
-    if (!node.name.empty()) continue;
-    const Node* made = nullptr;
-    for (const std::string& output : node.outputs) made = made ? made : subject.producer(output);
-    if (made) report.add(*made, "it has no name in the file");
-  }
-}
-
-Graph name_nodes(Graph graph, Profile) {
-  std::map<std::string, int> counts, numbers;
-  for (const Node& node : graph.nodes) ++counts[node.name];
-  for (Node& node : graph.nodes) {
-    if (fault_of_name(node.name).empty() && counts[node.name] == 1) continue;
-    --counts[node.name];
-    std::string base = is_letter(node.op.empty() ? ' ' : node.op.front()) ? node.op : "Node";
-    std::ranges::replace(base, '.', '_');
-    do {
-      node.name = base + "_" + std::to_string(numbers[base]++);
-    } while (counts.contains(node.name));
-    counts[node.name] = 1;
-  }
-  return graph;
-}
 
 void static_shapes(const Subject& subject, Report& report) {
   const Graph& graph = subject.graph();

@@ -15,10 +15,15 @@ using Ints = std::vector<std::int64_t>;
 bool is_conv(const Node& node) { return node.is("Conv") || node.is("Conv", kChannelsLastDomain); }
 bool is_last(const Node& node) { return node.domain == kChannelsLastDomain; }
 
-/// The attributes of a Conv that must be written and are not, and what they are; no value where that is not known.
+/// An attribute of a Conv that must be written and is not, and its numbers; no value where they are not known.
 struct Missing {
   std::string name;
-  std::optional<graph::Attribute> value;
+  std::optional<Ints> value;
+
+  graph::Attribute attribute() const {
+    if (name == "group") return value->front();
+    return *value;
+  }
 };
 
 Ints sizes(const Shape& shape, std::size_t first, std::size_t count) {
@@ -51,7 +56,7 @@ std::vector<Missing> missing_attributes(const Graph& graph, const Node& node) {
   const auto weight = graph.shape_of(input_of(node, 1));
   const std::size_t axes = weight && weight->size() >= 3 ? weight->size() - 2 : 0;
   const auto of_axes = [&](Ints value) {
-    return axes > 0 ? std::optional<graph::Attribute>(std::move(value)) : std::nullopt;
+    return axes > 0 ? std::optional<Ints>(std::move(value)) : std::nullopt;
   };
   std::optional<Ints> kernel;
   if (node.has("kernel_shape")) {
@@ -60,21 +65,28 @@ std::vector<Missing> missing_attributes(const Graph& graph, const Node& node) {
     kernel = sizes(*weight, is_last(node) ? 1 : 2, axes);
     if (std::ranges::any_of(*kernel, [](std::int64_t size) { return size < 0; })) kernel.reset();
   }
-  if (!node.has("kernel_shape")) {
-    missing.push_back({"kernel_shape", kernel ? std::optional<graph::Attribute>(*kernel) : std::nullopt});
+  if (!node.has("kernel_shape")) missing.push_back({"kernel_shape", kernel});
+  for (const char* ones : {"strides", "dilations"}) {
+    if (!node.has(ones)) missing.push_back({ones, of_axes(Ints(axes, 1))});
   }
-  if (!node.has("strides")) missing.push_back({"strides", of_axes(Ints(axes, 1))});
-  if (!node.has("group")) missing.push_back({"group", graph::Attribute(std::int64_t{1})});
+  if (!node.has("group")) missing.push_back({"group", Ints{1}});
   const std::string pad = node.text_or("auto_pad", "NOTSET");
   if (pad.starts_with("SAME")) {
     const auto input = graph.shape_of(input_of(node, 0));
     std::optional<Ints> pads;
     if (input && kernel) pads = same_pads(*input, node, *kernel, pad == "SAME_UPPER");
-    missing.push_back({"pads", pads ? std::optional<graph::Attribute>(*pads) : std::nullopt});
+    missing.push_back({"pads", pads});
   } else if (!node.has("pads") || pad == "VALID") {
     missing.push_back({"pads", of_axes(Ints(2 * axes, 0))});
   }
   return missing;
+}
+
+/// hls4ml looks whether the roi's number is true, and fails on none and on several.
+bool has_one_number(const Tensor* roi) { return roi && roi->size() == 1; }
+
+bool crops(const Node& node) {
+  return node.text_or("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize";
 }
 
 }  // namespace
@@ -111,10 +123,10 @@ void conv_attributes(const Subject& subject, Report& report) {
 Graph write_conv_attributes(Graph graph, Profile) {
   for (Node& node : graph.nodes) {
     if (!is_conv(node)) continue;
-    for (Missing& missing : missing_attributes(graph, node)) {
+    for (const Missing& missing : missing_attributes(graph, node)) {
       if (!missing.value) continue;
       if (missing.name == "pads") node.attributes.erase("auto_pad");
-      node.attributes[missing.name] = std::move(*missing.value);
+      node.attributes[missing.name] = missing.attribute();
     }
   }
   return graph;
@@ -199,18 +211,24 @@ void pads(const Subject& subject, Report& report) {
 
 void resizes(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
-    if (!node.is("Resize") || node.version < 11 || node.has_input(1)) continue;
-    report.add(node, "it has no roi, expected an empty one",
-               node.text_or("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize");
+    if (!node.is("Resize") || node.version < 11) continue;
+    const auto shape = subject.graph().shape_of(input_of(node, 0));
+    if (shape && shape->size() == 4 && !((*shape)[1] == (*shape)[2]))  // channels last
+      report.add(node,
+                 "it resizes " + text_of(*shape) + ", expected as many rows as columns: hls4ml swaps them",
+                 false);
+    if (!has_one_number(subject.constant(node, 1)))
+      report.add(node, "its roi is not one number, without which hls4ml's parser fails", !crops(node));
   }
 }
 
 Graph add_rois(Graph graph, Profile) {
   return for_each_node(std::move(graph), [](Graph& all, std::size_t i) {
     const Node& node = all.nodes[i];
-    if (!node.is("Resize") || node.version < 11 || node.has_input(1)) return;
-    if (node.text_or("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize") return;
-    const std::string roi = graph::add_constant(all, node.name + "_roi", Tensor::floats({0}, {}));
+    if (!node.is("Resize") || node.version < 11 || crops(node) ||
+        has_one_number(constant_input(all, node, 1)))
+      return;
+    const std::string roi = graph::add_constant(all, node.name + "_roi", Tensor::floats({1}, {{0.0F}}));
     if (all.nodes[i].inputs.size() < 2) all.nodes[i].inputs.resize(2);
     all.nodes[i].inputs[1] = roi;
   });

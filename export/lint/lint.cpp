@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "export/lint/subject.h"
+#include "export/lint/checks.h"
 #include "formats/error.h"
 #include "formats/text/nearest_name.h"
 #include "models/graph/cost/bind_shapes.h"
@@ -25,7 +25,7 @@ std::vector<Finding> check(const Graph& graph, Profile profile, const graph::Fil
   std::vector<Finding> findings;
   for (const Rule& rule : rules()) {
     if (!rule.is_for(profile)) continue;
-    Report report(rule.name, rule.fixable != "no", findings);
+    Report report(rule, findings);
     rule.check(subject, report);
   }
   std::ranges::sort(findings);
@@ -35,7 +35,7 @@ std::vector<Finding> check(const Graph& graph, Profile profile, const graph::Fil
 
 bool has_fixable(const Rule& rule, const Graph& graph, Profile profile) {
   std::vector<Finding> findings;
-  Report report(rule.name, true, findings);
+  Report report(rule, findings);
   rule.check(Subject(graph, profile), report);
   return std::ranges::any_of(findings, &Finding::fixable);
 }
@@ -50,6 +50,15 @@ std::string_view name_of(Profile profile) {
     case Profile::kOnnxruntime: break;
   }
   return "onnxruntime";
+}
+
+std::string_view name_of(Severity severity) {
+  switch (severity) {
+    case Severity::kRefused: return "refused";
+    case Severity::kApproximate: return "approximate";
+    case Severity::kWarning: break;
+  }
+  return "warning";
 }
 
 std::span<const Profile> all_profiles() { return kProfiles; }
@@ -79,8 +88,12 @@ std::vector<Finding> lint_file(const std::filesystem::path& path, Profile profil
   return check(graph, profile, &facts);
 }
 
+Graph fix_names(Graph graph, Profile profile) {
+  return profile == Profile::kHls4ml ? checks::rename_for_hls4ml(std::move(graph), profile) : graph;
+}
+
 Graph fix(Graph graph, Profile profile) {
-  graph = prepared(std::move(graph));
+  graph = prepared(graph::fold_known(std::move(graph)));
   for (int round = 0; round < kMostRounds; ++round) {
     bool changed = false;
     for (const Rule& rule : rules()) {

@@ -4,6 +4,7 @@
 // A rule is one row of rules(): printing, documentation and tests derive from it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -28,11 +29,22 @@ Profile profile_named(std::string_view name);
 /// One of those that QONNX files are written for: all but onnxruntime's. Throws usage Error.
 Profile qonnx_profile_named(std::string_view name);
 
+/// What becomes of a file that breaks a rule.
+enum class Severity : std::uint8_t {
+  kRefused,      ///< the tool refuses it, or takes it for something else
+  kApproximate,  ///< the tool takes it, and computes nearly the same
+  kWarning,      ///< the tool takes it; some inputs give other numbers there
+};
+
+/// "refused", "approximate", "warning".
+std::string_view name_of(Severity severity);
+
 struct Finding {
   std::string rule;
   std::string node;     ///< its name, or that of a value; what of the file it is where it is neither
   std::string message;  ///< what was found, and what was expected
   bool fixable = false;
+  Severity severity = Severity::kRefused;
 
   bool operator==(const Finding&) const = default;
   auto operator<=>(const Finding&) const = default;  // NOLINT(modernize-use-nullptr): a false alarm
@@ -51,6 +63,7 @@ struct Rule {
   /// Rewrites what the check reports as fixable; null where nothing is, or where reading and writing the file
   /// does it.
   graph::Graph (*fix)(graph::Graph graph, Profile profile) = nullptr;
+  Severity severity = Severity::kRefused;
 
   bool is_for(Profile profile) const { return (profiles & static_cast<unsigned>(profile)) != 0; }
 };
@@ -65,5 +78,8 @@ std::vector<Finding> lint_file(const std::filesystem::path& path, Profile profil
 /// The same network with everything rewritten that is fixable. The outputs keep their numbers (sums of matrix
 /// products and convolutions aside, which an engine may add up in another order once a bias stands apart).
 graph::Graph fix(graph::Graph graph, Profile profile);
+
+/// What the profile's rules about names want, and nothing else.
+graph::Graph fix_names(graph::Graph graph, Profile profile);
 
 }  // namespace crumb::exporting

@@ -175,8 +175,10 @@ void rounding_mode(const Subject& subject, Report& report) {
     } else if (subject.is_for(Profile::kHls4ml) && usual != "ROUND" && usual != "FLOOR") {
       report.add(node, "rounding_mode is " + upper + ", expected ROUND or FLOOR", false);
     } else if (subject.is_for(Profile::kFinn) && is_quant(node) && !is_weight(subject.graph(), node) &&
-               usual != "ROUND") {
-      report.add(node, "rounding_mode is " + upper + ", expected ROUND: FINN rounds activations to nearest",
+               usual != "ROUND" && !(upper == "HALF_UP" && node.int_or("signed", 1) == 0)) {
+      report.add(node,
+                 "rounding_mode is " + upper +
+                     ", expected ROUND, or HALF_UP without a sign: FINN rounds activations to nearest",
                  false);
     } else if (upper != usual && !subject.is_for(Profile::kQonnx)) {
       report.add(node, "rounding_mode is " + upper + ", expected " + usual + ", which is the same", true);

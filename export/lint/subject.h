@@ -52,21 +52,21 @@ class Subject {
 /// Findings of one rule.
 class Report {
  public:
-  Report(std::string_view rule, bool fixable, std::vector<Finding>& findings)
-      : rule_(rule), fixable_(fixable), findings_(findings) {}
+  Report(const Rule& rule, std::vector<Finding>& findings) : rule_(rule), findings_(findings) {}
 
-  void add(const std::string& node, std::string message) { add(node, std::move(message), fixable_); }
-  void add(const Node& node, std::string message) { add(node.name, std::move(message), fixable_); }
+  void add(const std::string& node, std::string message) { add(node, std::move(message), is_fixable()); }
+  void add(const Node& node, std::string message) { add(node.name, std::move(message), is_fixable()); }
   void add(const Node& node, std::string message, bool fixable) {
     add(node.name, std::move(message), fixable);
   }
   void add(const std::string& node, std::string message, bool fixable) {
-    findings_.push_back({std::string(rule_), node, std::move(message), fixable});
+    findings_.push_back({std::string(rule_.name), node, std::move(message), fixable, rule_.severity});
   }
 
  private:
-  std::string_view rule_;
-  bool fixable_;
+  bool is_fixable() const { return rule_.fixable != "no"; }
+
+  const Rule& rule_;
   std::vector<Finding>& findings_;
 };
 

@@ -1,5 +1,6 @@
 #include "export/qonnx/to_qonnx.h"
 
+#include "export/hls4ml/plain_biases.h"
 #include "export/lint/subject.h"
 #include "export/qonnx/bake_weights.h"
 #include "export/qonnx/integer_view.h"
@@ -37,12 +38,12 @@ Graph with_general_domain(Graph graph) {
   throw Error(text);
 }
 
-/// The form that all profiles share.
-Graph portable(Graph graph) {
+/// The form that all profiles share; hls4ml has biases in its convolutions, where it can (rule conv-bias).
+Graph portable(Graph graph, Profile profile) {
   graph = graph::remove_identities(std::move(graph));
   graph = bake_weights(std::move(graph));
   graph = graph::gemm_to_matmul(std::move(graph));
-  graph = graph::extract_conv_bias(std::move(graph));
+  if (profile != Profile::kHls4ml) graph = graph::extract_conv_bias(std::move(graph));
   return graph::fold_transposes(std::move(graph));
 }
 
@@ -55,16 +56,26 @@ Graph to_qonnx(Graph graph, const QonnxOptions& options) {
   graph = graph::fold_known(std::move(graph));
   const std::int64_t opset = options.opset > 0 ? options.opset : graph::least_opset(graph, kUsualOpset);
   graph = graph::with_opset(std::move(graph), opset);
+  if (options.profile == Profile::kHls4ml) graph = hls4ml::with_plain_biases(std::move(graph));
   graph = marked(with_general_domain(std::move(graph)));
   const Graph meant = graph;
-  graph = fix(portable(std::move(graph)), options.profile);
+  graph = fix(portable(std::move(graph), options.profile), options.profile);
   expect_same_constants(meant, graph);
   graph = unmarked(std::move(graph));
   if (options.integer_view) graph = integer_view(std::move(graph));
-  graph = graph::readable_names(graph::infer_shapes(std::move(graph)));
+  graph = fix_names(graph::readable_names(graph::infer_shapes(std::move(graph))), options.profile);
   graph = graph::annotate_integers(graph::resolve_shapes(std::move(graph)));
-  if (const auto findings = lint(graph, options.profile); !findings.empty())
-    refuse(findings, options.profile);
+  std::vector<Finding> refused;
+  for (const Finding& finding : lint(graph, options.profile)) {
+    const bool allowed = finding.severity == Severity::kWarning ||
+                         (finding.severity == Severity::kApproximate && options.allow_approximate);
+    if (!allowed) refused.push_back(finding);
+    if (allowed && options.told) {
+      options.told->push_back(std::string(name_of(options.profile)) + ", " + finding.rule + ": " +
+                              quote_text(finding.node) + ": " + finding.message);
+    }
+  }
+  if (!refused.empty()) refuse(refused, options.profile);
   return graph;
 }
 

@@ -2,12 +2,38 @@
 
 #include <algorithm>
 #include <set>
+#include <type_traits>
 
 namespace crumb::graph {
 
 void replace_uses(Graph& graph, const std::string& from, const std::string& to) {
   for (Node& node : graph.nodes) std::ranges::replace(node.inputs, from, to);
   std::ranges::replace(graph.outputs, from, to);
+}
+
+void rename_values(Graph& graph, const std::map<std::string, std::string>& names) {
+  if (names.empty()) return;
+  const auto rename = [&](std::string& value) {
+    if (const auto found = names.find(value); found != names.end()) value = found->second;
+  };
+  for (Node& node : graph.nodes) {
+    std::ranges::for_each(node.inputs, rename);
+    std::ranges::for_each(node.outputs, rename);
+  }
+  std::ranges::for_each(graph.inputs, rename);
+  std::ranges::for_each(graph.outputs, rename);
+  const auto rename_keys = [&](auto& entries) {
+    std::remove_reference_t<decltype(entries)> renamed;
+    for (auto& [name, entry] : entries) {
+      std::string key = name;
+      rename(key);
+      renamed[key] = std::move(entry);
+    }
+    entries = std::move(renamed);
+  };
+  rename_keys(graph.initializers);
+  rename_keys(graph.quantized);
+  rename_keys(graph.values);
 }
 
 std::string add_constant(Graph& graph, const std::string& wish, Tensor tensor) {

@@ -1,6 +1,7 @@
 // Small changes that passes are made of. Each keeps the graph sound; none sorts it.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -11,6 +12,10 @@ namespace crumb::graph {
 /// Every use of one value, as an input or as an output of the graph, becomes a use of the other. A graph output
 /// keeps its name: see rename_output.
 void replace_uses(Graph& graph, const std::string& from, const std::string& to);
+
+/// Values take other names, by their old ones, wherever they stand: inputs, outputs and constants too. The new names are
+/// those of no other value.
+void rename_values(Graph& graph, const std::map<std::string, std::string>& names);
 
 /// A new initializer, named `wish` or like it; its name. What is known of its value is set too.
 std::string add_constant(Graph& graph, const std::string& wish, Tensor tensor);

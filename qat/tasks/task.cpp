@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 namespace F = torch::nn::functional;
 
 constexpr double kPixelMean = 4.884, kPixelSpread = 6.017;  // of the training digits
+constexpr int kMostPixel = 16;
 constexpr std::int64_t kBlank = 10;
 
 fs::path data_file(const fs::path& folder, const std::string& name) {
@@ -61,7 +62,7 @@ void use_classes(Task& task) {
   };
 }
 
-Task make_digits(std::string_view network, const fs::path& data) {
+Task make_digits(std::string_view network, const fs::path& data, bool fixed_point_input) {
   const Split split = read_digits(data_file(data, kDigitsFile)).take();
   const bool cnn = network == "cnn";
   const std::vector<std::int64_t> shape = cnn ? std::vector<std::int64_t>{1, 8, 8} : split.train.shape;
@@ -69,7 +70,10 @@ Task make_digits(std::string_view network, const fs::path& data) {
   task.stands_for = "arXiv:2401.10432, tables 1 and 3 (miniature: other data, a smaller network)";
   task.train = classes_of(split.train, shape);
   task.test = classes_of(split.test, shape);
-  const Normalise normalise(kPixelMean, 1 / kPixelSpread);
+  constexpr double kMiddle = kMostPixel / 2.0;
+  const Normalise normalise = fixed_point_input ? Normalise(kMiddle, 1 / kMiddle)  // -1 to 1 in steps of 1/8
+                                                : Normalise(kPixelMean, 1 / kPixelSpread);
+  if (fixed_point_input) task.whole_inputs = {0, kMostPixel};
   use_network(task, cnn ? digits_cnn(normalise) : mlp(normalise, {64, 128, 64, 64, 10}));
   use_classes(task);
   task.float_pace = {.epochs = cnn ? 15 : 40, .batch = 32, .rate = 4e-3, .decay = 1e-1};
@@ -221,14 +225,15 @@ std::vector<std::string_view> networks_of(std::string_view task) {
   refuse_task(task);
 }
 
-Task make_task(std::string_view name, std::string_view network, const fs::path& data, std::uint64_t seed) {
+Task make_task(std::string_view name, std::string_view network, const fs::path& data, std::uint64_t seed,
+               bool fixed_point_input) {
   const std::vector<std::string_view> known = networks_of(name);
   const std::string_view chosen = network.empty() ? known[0] : network;
   if (std::ranges::find(known, chosen) == known.end()) {
     throw usage_error("the task " + std::string(name) + " has no network " + quote_text(chosen) +
                       ", did you mean '" + nearest_name(chosen, known) + "'?");
   }
-  Task task = name == "digits" ? make_digits(chosen, data)
+  Task task = name == "digits" ? make_digits(chosen, data, fixed_point_input)
               : name == "jets" ? make_jets_task(chosen, data)
               : name == "sr"   ? make_sr(chosen, data)
                                : make_ocr(chosen, data);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,8 @@ struct Task {
   /// Of all test samples at once.
   std::function<double(const at::Tensor& outputs, const at::Tensor& targets)> score;
   Pace float_pace, quantized_pace;
+  /// The least and the greatest of its raw numbers, where they are whole, and fixed_point_input was asked for.
+  std::optional<std::pair<int, int>> whole_inputs;
   std::vector<Reference> references;  ///< scored as the network is, on the same samples
 };
 
@@ -55,6 +58,6 @@ std::vector<std::string_view> networks_of(std::string_view task);
 
 /// Throws usage Error where there is no such task or network, Error that names file and folder where data are missing.
 Task make_task(std::string_view task, std::string_view network, const std::filesystem::path& data,
-               std::uint64_t seed);
+               std::uint64_t seed, bool fixed_point_input = false);
 
 }  // namespace crumb::qat

@@ -12,7 +12,7 @@ namespace crumb::qat {
 namespace {
 
 struct WeightedNode {
-  std::string weight, data;
+  std::string node, weight, data;
   bool is_recurrent = false;
 };
 
@@ -22,7 +22,7 @@ std::vector<WeightedNode> weighted_nodes(const graph::Graph& graph) {
   for (const graph::Node& node : graph.nodes) {
     for (const graph::WeightInput& input : graph::weight_inputs(graph, node, constants)) {
       if (input.is_embedding || !graph.constant(node.inputs[input.input])) continue;
-      found.push_back({node.inputs[input.input], node.inputs[input.input == 0 ? 1 : 0],
+      found.push_back({node.name, node.inputs[input.input], node.inputs[input.input == 0 ? 1 : 0],
                        graph::cell_part(node).has_value()});
       break;
     }
@@ -30,14 +30,39 @@ std::vector<WeightedNode> weighted_nodes(const graph::Graph& graph) {
   return found;
 }
 
-bool is_named(const Recipe& recipe, const std::string& weight) {
-  return std::ranges::any_of(recipe.rules, [&](const Rule& rule) {
-    return std::ranges::any_of(rule.match.name, [&](const std::string& name) {
-      const NamePattern pattern(name);
-      return !name.starts_with('*') &&
-             (pattern.matches(weight) || pattern.matches(std::string(layer_of(weight))));
-    });
+/// What rules that name the weight, its layer or its node say of it. One that says neither weights nor activations
+/// (a register, say) stands for both: its writer has looked at the layer.
+struct Said {
+  bool weights = false, activations = false;
+};
+
+bool names(const Rule& rule, const WeightedNode& end) {
+  return std::ranges::any_of(rule.match.name, [&](const std::string& name) {
+    const NamePattern pattern(name);
+    const auto is_meant = [&](const std::string& full) {
+      return pattern.matches(full) || pattern.matches(std::string(layer_of(full)));
+    };
+    return !name.starts_with('*') && (is_meant(end.weight) || is_meant(end.node));
   });
+}
+
+Said said_of(const Recipe& recipe, const WeightedNode& end) {
+  Said said;
+  for (const Rule& rule : recipe.rules) {
+    if (!names(rule, end)) continue;
+    const bool of_weights = !rule.leaves_weights, of_activations = rule.activations || rule.skips();
+    said.weights |= of_weights || !of_activations;
+    said.activations |= of_activations || !of_weights;
+  }
+  return said;
+}
+
+/// Eight bits with what consumers of the file may depend on: whether a tensor has one scale, and the scale's format.
+QuantSpec eight_bits(const std::string& format, const QuantSpec& of) {
+  const bool by_tensor = of.granularity == Granularity::kTensor && !of.block_format;
+  QuantSpec spec = QuantSpec::parse(format + (by_tensor ? ":tensor" : ":channel"));
+  if (by_tensor || of.granularity == Granularity::kChannel) spec.scale = of.scale;
+  return spec;
 }
 
 }  // namespace
@@ -51,16 +76,18 @@ Recipe with_eight_bit_ends(Recipe recipe, const graph::Graph& captured) {
   if (nodes.size() > 1) ends.push_back(nodes.back());
   std::vector<Rule> rules;
   for (const WeightedNode& end : ends) {
-    if (is_named(recipe, end.weight)) continue;
-    Rule rule{.match = {.name = {escape_glob(end.weight)}}, .weights = QuantSpec::parse("int8:channel")};
-    if (end.is_recurrent) {
+    const Said said = said_of(recipe, end);
+    Rule rule{.match = {.name = {escape_glob(end.weight)}}, .weights = eight_bits("int8", *recipe.weights)};
+    if (end.is_recurrent || said.weights) {
       rule.weights.reset();
       rule.leaves_weights = true;
-      if (!recipe.activations) continue;
     }
-    if (recipe.activations) {
+    if (rule.leaves_weights && (!recipe.activations || said.activations)) continue;
+    if (recipe.activations && !said.activations) {
       const bool nonnegative = graph::is_nonnegative(graph, links, end.data);
-      rule.activations.emplace(QuantSpec::parse_activations(nonnegative ? "uint8:tensor" : "int8:tensor"));
+      QuantSpec spec = QuantSpec::parse_activations(nonnegative ? "uint8:tensor" : "int8:tensor");
+      if (recipe.activations->granularity == Granularity::kTensor) spec.scale = recipe.activations->scale;
+      rule.activations.emplace(spec);
     }
     rule.origin = "the rule for the first and the last layer";
     rules.push_back(std::move(rule));

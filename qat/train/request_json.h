@@ -14,9 +14,15 @@ inline nlohmann::ordered_json float_request_json(const TrainRequest& request) {
     own = {
         {"name", request.own->name}, {"loss", request.own->loss}, {"fingerprint", request.own->fingerprint}};
   }
-  return {{"task", request.task},     {"network", request.network}, {"float_epochs", request.float_epochs},
-          {"batch", request.batch},   {"seed", request.seed},       {"own", own},
-          {"epochs", request.epochs}, {"rate", request.rate}};
+  return {{"fixed_point_input", request.fixed_point_input},
+          {"task", request.task},
+          {"network", request.network},
+          {"float_epochs", request.float_epochs},
+          {"batch", request.batch},
+          {"seed", request.seed},
+          {"own", own},
+          {"epochs", request.epochs},
+          {"rate", request.rate}};
 }
 
 /// All of it.

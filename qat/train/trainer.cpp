@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "formats/io/interrupt.h"
+#include "models/graph/datatypes.h"
 #include "models/graph/passes/passes.h"
 #include "models/torch/capture/capture.h"
 #include "models/torch/execute/typed_tensor.h"
@@ -62,7 +63,8 @@ class Run {
       : request_(request),
         hooks_(hooks),
         task_(request.own ? own_task(*request.own)
-                          : make_task(request.task, request.network, request.data, request.seed)) {
+                          : make_task(request.task, request.network, request.data, request.seed,
+                                      request.fixed_point_input)) {
     for (Pace* pace : {&task_.float_pace, &task_.quantized_pace}) {
       if (request.batch > 0) pace->batch = request.batch;
     }
@@ -85,6 +87,7 @@ class Run {
   }
 
   TrainOutcome run() {
+    if (hooks_.check) hooks_.check(frozen(*make_network()));
     if (state_.phase == kFloatPhase) run_float();
     for (const auto& parameter : task_.module->named_parameters()) {
       outcome_.float_weights.emplace_back(
@@ -177,11 +180,20 @@ class Run {
     network.advance(1);
     outcome_.quantized_metric = score_of(task_, learner);
     network.eval();
-    outcome_.quantized = network.freeze();
+    outcome_.quantized = frozen(network);
     for (const LayerAccumulator& layer : network.accumulators()) outcome_.repaired += layer.repaired;
     outcome_.pruned = pruned_share(network.pruned());
     outcome_.widths = network.learned_widths();
     measure_wrapped();
+  }
+
+  graph::Graph frozen(Network& network) const {
+    graph::Graph graph = network.freeze();
+    if (!task_.whole_inputs) return graph;
+    const auto [low, high] = *task_.whole_inputs;
+    graph.values[graph.inputs.at(0)].annotations["finn_datatype"] =
+        graph::DataType::least_integer(low, high).name();
+    return graph;
   }
 
   /// The float network with quantizers, ready to learn.

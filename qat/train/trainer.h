@@ -40,6 +40,9 @@ struct TrainRequest {
   bool eight_bit_ends = true;
   /// Whether the first layer takes what is not quantized, by a rule behind the recipe's.
   bool float_input = false;
+  /// Whether the task's network takes its raw numbers by whole numbers and powers of two alone, and its input says which
+  /// whole numbers they are. Networks of one's own do what they do.
+  bool fixed_point_input = false;
   bool all_layers = false;  ///< the recipe's accumulator is for those two as well
   int epochs = -1;          ///< with quantizers; -1: the task's own
   int float_epochs = -1;    ///< before; -1: the task's own
@@ -70,6 +73,8 @@ struct TrainProgress {
 /// What a run tells, and what it is told. All may be empty.
 struct TrainHooks {
   std::function<void(const TrainProgress&)> progress;  ///< after every step
+  /// Given the network as it would be frozen before the first step; throws where it would be of no use.
+  std::function<void(const graph::Graph&)> check;
   std::function<bool()> wants_state;  ///< asked after every step: whether keep() shall be called
   std::function<void(const std::string& state)> keep;
   std::string state;  ///< what keep() was given; empty: from the beginning

@@ -36,6 +36,7 @@ Recipe preset_recipe(std::string_view scheme) {
   recipe.weights = parse_scheme(scheme);
   const std::string_view activations = find_scheme(scheme).activations;
   if (!activations.empty()) recipe.activations = QuantSpec::parse_activations(activations);
+  recipe.bias_bits = find_scheme(scheme).bias_bits;
   return recipe;
 }
 

@@ -84,7 +84,7 @@ def test_accumulator_configurations_derive_what_they_say(crumb, tmp_path):
             found.append(config.read_text() if done.returncode == 0 else done.stderr.replace(name, ""))
             config.unlink(missing_ok=True)
         assert found[0] == found[1]
-        known += "accDataType" in found[0]
+        known += '"accum"' in found[0]
     assert known > 2
 
 

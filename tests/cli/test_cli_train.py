@@ -247,7 +247,8 @@ def test_the_first_and_last_layer_can_be_held_too_and_rules_name_layers(crumb, e
     )
     ruled = json.loads(crumb(*small(tmp_path / "ruled"), "--recipe", tmp_path / "r.yaml", "--json").stdout)
     assert [layer["bits_certified"] for layer in ruled["accumulator"]][1:3] == [12, 9]
-    assert '"fc4.weight"' in ruled["recipe"] and '"fc1.weight"' not in ruled["recipe"]
+    assert '{match: {name: "fc4.weight"}, weights: int8:channel, activations: uint8:tensor}' in ruled["recipe"]
+    assert '{match: {name: "fc1.weight"}, activations: int8:tensor}' in ruled["recipe"]  # the rule says its weights
 
 
 def test_a_sweep_keeps_its_points_and_draws_what_it_found(crumb, engine, data, tmp_path):

@@ -53,6 +53,7 @@ FileFacts file_facts(const std::filesystem::path& path) {
   for (const auto& function : model.functions()) facts.functions.push_back(function.name());
   std::set<std::string> initializers;
   for (const auto& initializer : graph.initializer()) initializers.insert(initializer.name());
+  facts.initializers.assign(initializers.begin(), initializers.end());
   for (const auto& input : graph.input()) {
     if (initializers.contains(input.name())) facts.both.push_back(input.name());
   }

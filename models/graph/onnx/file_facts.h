@@ -23,9 +23,10 @@ struct FileFacts {
   };
 
   std::int64_t ir_version = 0;
-  std::vector<Import> imports;          ///< in the file's order, spelled as there
-  std::vector<NodeFacts> nodes;         ///< of the main graph, in the file's order
-  std::vector<std::string> functions;   ///< names of those that the model defines
+  std::vector<Import> imports;         ///< in the file's order, spelled as there
+  std::vector<NodeFacts> nodes;        ///< of the main graph, in the file's order
+  std::vector<std::string> functions;  ///< names of those that the model defines
+  std::vector<std::string> initializers;
   std::vector<std::string> both;        ///< initializers that are inputs too
   std::map<std::string, Value> stated;  ///< type and shape of inputs, outputs and values between
 };

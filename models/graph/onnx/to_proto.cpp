@@ -140,6 +140,11 @@ onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
   for (const std::string& input : graph.inputs) add_value(input, *proto.add_input());
   for (const std::string& output : graph.outputs) add_value(output, *proto.add_output());
   for (const auto& [name, tensor] : graph.initializers) {
+    if (options.states_initializers) {
+      onnx::ValueInfoProto& info = *proto.add_value_info();
+      info.set_name(name);
+      set_type(value_of(tensor), info);
+    }
     if (options.most_elements < 0 || tensor.size() <= options.most_elements) {
       *proto.add_initializer() = to_proto(name, tensor);
     } else {

@@ -59,13 +59,14 @@ std::string onnx_bytes(const Graph& graph) { return serialized(to_proto(graph));
 
 void write_onnx(const Graph& graph, const std::filesystem::path& path, const ReadBack& check) {
   std::optional<OutputFile> data;
+  const ToProtoOptions options{.states_initializers = true};  // qonnx leaves files so, and hls4ml looks there
   onnx::ModelProto model;
   if (constant_bytes(graph) <= kMostInside) {
-    model = to_proto(graph);
+    model = to_proto(graph, options);
   } else {
     Graph small = graph;
     std::erase_if(small.initializers, [](const auto& entry) { return entry.second.size() >= kLeastOutside; });
-    model = to_proto(small);
+    model = to_proto(small, options);
     const std::string location = path.filename().string() + ".data";
     data.emplace(path.parent_path() / location);
     for (const auto& [name, tensor] : graph.initializers) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "models/graph/edit.h"
 #include "models/graph/passes/passes.h"
 
 namespace crumb::graph {
@@ -41,32 +42,7 @@ Graph readable_names(Graph graph) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       give(node.outputs[i], node.name + "_out" + std::to_string(i));
   }
-  const auto rename = [&](std::string& value) {
-    if (const auto found = names.find(value); found != names.end()) value = found->second;
-  };
-  for (Node& node : graph.nodes) {
-    for (std::string& value : node.inputs) rename(value);
-    for (std::string& value : node.outputs) rename(value);
-  }
-  for (auto* boundary : {&graph.inputs, &graph.outputs}) {
-    for (std::string& value : *boundary) rename(value);
-  }
-  std::map<std::string, Tensor> initializers;
-  std::map<std::string, QuantizedConstant> quantized;
-  std::map<std::string, Value> values;
-  for (const auto& [old, fresh] : names) {
-    if (const auto found = graph.initializers.find(old); found != graph.initializers.end()) {
-      initializers[fresh] = std::move(found->second);
-    }
-    if (const auto found = graph.quantized.find(old); found != graph.quantized.end()) {
-      quantized[fresh] = std::move(found->second);
-    }
-    if (const auto found = graph.values.find(old); found != graph.values.end())
-      values[fresh] = std::move(found->second);
-  }
-  graph.initializers = std::move(initializers);
-  graph.quantized = std::move(quantized);
-  graph.values = std::move(values);
+  rename_values(graph, names);
   return tidy(std::move(graph));
 }
 

@@ -20,6 +20,7 @@ class Net:
         self.inputs, self.outputs = [], []
         self.imports = [("", opset), (QONNX, qonnx)]
         self.annotations = []
+        self.spare = set()  # constants that stand in the file though nothing takes them
         self.change = lambda model: None  # the last word
 
     def input(self, name, shape, kind=TensorProto.FLOAT):
@@ -60,14 +61,18 @@ class Net:
             return helper.make_tensor_value_info(name, self.types[name], self.shapes[name])
 
         made = [output for node in self.nodes for output in node.output]
+        taken = {name for node in self.nodes for name in node.input}
+        constants = {name: value for name, value in self.constants.items() if name in taken or name in self.spare}
         outputs = self.outputs or [made[-1]]
         graph = helper.make_graph(
             self.nodes,
             "net",
             [info(name) for name in self.inputs],
             [info(name) for name in outputs],
-            [numpy_helper.from_array(value, name) for name, value in self.constants.items()],
-            value_info=[info(name) for name in made if name not in outputs],
+            [numpy_helper.from_array(value, name) for name, value in constants.items()],
+            value_info=[info(name) for name in made if name not in outputs] + [
+                helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+                for name, value in constants.items() if name not in self.inputs],
         )
         for tensor, key, value in self.annotations:
             note = graph.quantization_annotation.add(tensor_name=tensor)
@@ -101,7 +106,8 @@ def conv(profile="finn", channels=2, group=1, bias=None, **weight):
     w = net.weight("Quant_w", [4, 3, 3, each] if last else [4, each, 3, 3], **weight)
     inputs = [x, w] if bias is None else [x, w, bias(net)]
     y = net.node("Conv", inputs, "Conv_0", [1, 6, 6, 4] if last else [1, 4, 6, 6], CHANNELS_LAST if last else "",
-                 kernel_shape=[3, 3], strides=[1, 1], pads=[1, 1, 1, 1], group=group)  # fmt: skip
+                 kernel_shape=[3, 3], strides=[1, 1], pads=[1, 1, 1, 1], dilations=[1, 1],
+                 group=group)  # fmt: skip
     net.quant(net.node("Relu", [y], "Relu_0"), "Quant_out", signed=0)
     return net
 
@@ -237,13 +243,18 @@ def rename_operator(node, op):
 
 def drop_input(node):
     def change(model):
-        next(n for n in model.graph.node if n.name == node).input.pop()
+        dropped = next(n for n in model.graph.node if n.name == node).input.pop()
+        graph = model.graph
+        graph.initializer.remove(next(tensor for tensor in graph.initializer if tensor.name == dropped))
+        graph.value_info.remove(next(info for info in graph.value_info if info.name == dropped))
 
     return change
 
 
 def double_constant(model):
+    """An output of the graph, so that it is taken."""
     model.graph.initializer.append(numpy_helper.from_array(np.array([1.0]), "double"))
+    model.graph.output.append(helper.make_tensor_value_info("double", TensorProto.DOUBLE, [1]))
 
 
 def renamed(node, name):
@@ -296,7 +307,10 @@ def with_function(model):
 
 
 def dynamic_batch(model):
+    constants = {tensor.name for tensor in model.graph.initializer}
     for value in [*model.graph.input, *model.graph.output, *model.graph.value_info]:
+        if value.name in constants:
+            continue
         if value.type.tensor_type.shape.dim[0].dim_value == 1:  # the weight's is 4
             value.type.tensor_type.shape.dim[0].dim_param = "batch"
 
@@ -313,12 +327,13 @@ def in_domain(node, domain):
 def constant_node(model):
     bias = next(tensor for tensor in model.graph.initializer if tensor.name == "bias")
     node = helper.make_node("Constant", [], ["bias"], name="Constant_0", value=bias)
-    model.graph.value_info.append(helper.make_tensor_value_info("bias", TensorProto.FLOAT, [3]))
     model.graph.node.insert(0, node)
     model.graph.initializer.remove(bias)
 
 
 def initializer_as_input(model):
+    infos = model.graph.value_info
+    infos.remove(next(info for info in infos if info.name == "bias"))
     model.graph.input.append(helper.make_tensor_value_info("bias", TensorProto.FLOAT, [3]))
 
 
@@ -423,6 +438,32 @@ def resized():
     return behind(net, "Resize", extra=["", net.const("scales", [1.0, 1.0, 1.0, 1.0])], mode="nearest")
 
 
+def called(name):
+    net = dense()
+    net.inputs[net.inputs.index("x")] = name
+    net.shapes[name], net.types[name] = net.shapes["x"], net.types["x"]
+    for node in net.nodes:
+        node.input[:] = [name if one == "x" else one for one in node.input]
+    return net
+
+
+def with_spare():
+    net = dense()
+    net.spare.add(net.const("spare", [1.0, 2.0]))
+    return net
+
+
+def batch_bias():
+    net = dense()
+    net.const("bias", [[0.5, -0.25, 0.0]])
+    return net
+
+
+def channelwise(profile):
+    """Scales that differ, by the channels of a convolution's outputs."""
+    return {"scale": np.reshape([0.5, 0.25, 1.0, 2.0], (4, 1, 1, 1))} if profile == "hls4ml" else {}
+
+
 def thresholds():
     net = Net()
     x = net.quant(net.input("x", [1, 3, 3]), "Quant_in")
@@ -468,6 +509,13 @@ def one_bit_net():
     net = dense()
     extra = [net.const(f"bit_{i}", value) for i, value in enumerate([0.5, 0.0, 1.0])]
     return behind(net, "Quant", "Bit_0", extra=extra, domain=QONNX, signed=1, narrow=0, rounding_mode="ROUND")
+
+
+def again(scale=1.0, mode="ROUND"):
+    """Values that are quantized already, by steps of 0.5."""
+    net = dense()
+    extra = [net.const(f"again_{i}", value) for i, value in enumerate([scale, 0.0, 5.0])]
+    return behind(net, "Quant", "Again_0", extra=extra, domain=QONNX, signed=1, narrow=0, rounding_mode=mode)
 
 
 @dataclass
@@ -548,8 +596,11 @@ CASES = [
     Case("unsigned-narrow", "hls4ml", lambda p: dense_with(target="Quant_out", narrow=1), "Quant_out", fixable=False),
     Case("one-bit", FH, lambda p: one_bit_net(), "Bit_0"),
     Case("gemm", FH, lambda p: gemm(), "Gemm_0"),
-    Case("conv-bias", ALL, lambda p: conv(p, bias=quantized_bias), "Conv_0"),
-    Case("conv-bias", FH, lambda p: conv(p, bias=float_bias), "Conv_0"),
+    Case("conv-bias", ALL, lambda p: conv(p, bias=quantized_bias, **channelwise(p)), "Conv_0"),
+    Case("conv-bias", FH, lambda p: conv(p, bias=float_bias, **channelwise(p)), "Conv_0"),
+    Case("batch-constant", "hls4ml", lambda p: batch_bias(), "Add_0"),
+    Case("cpp-name", "hls4ml", lambda p: called("input"), "input"),
+    Case("unused-initializer", "hls4ml", lambda p: with_spare(), "spare"),
     Case("constant-operand", FH, lambda p: constant_first(), "Add_0"),
     Case("average-pool", FH, lambda p: pooled(p), "Extra_0", fixable=False),
     Case("trunc", "finn", lambda p: average(mode="ROUND"), "Trunc_0", fixable=False),
@@ -562,7 +613,7 @@ CASES = [
     Case("transpose-perm", "hls4ml", lambda p: square_transpose(), "Extra_0"),
     Case("concat-rank", "hls4ml", lambda p: wide_concat(), "Concat_0", fixable=False),
     Case("pad-value", "hls4ml", lambda p: padded(), "Extra_0", fixable=False),
-    Case("resize-roi", "hls4ml", lambda p: resized(), "Extra_0"),
+    Case("resize", "hls4ml", lambda p: resized(), "Extra_0"),
     Case("threshold-layout", QF, lambda p: thresholds(), "Threshold_0", fixable=False),
     Case("weight-transpose", FH, lambda p: transposed_weight(), "Transpose_0"),
     Case("weight-fork", "finn", lambda p: forked_weight(), "Quant_w"),
@@ -571,6 +622,7 @@ CASES = [
          fixable=False),
     Case("weight-scale", "hls4ml", lambda p: dense_with(scale=[[0.5, 0.25, 1]]), "Quant_w", fixable=False),
     Case("weight-scale", "finn", lambda p: conv(p, scale=np.full((1, 2, 1, 1), 0.25)), "Quant_w"),
+    Case("weight-rounding", "qonnx finn", lambda p: dense_with(rounding_mode="CEIL", signed=0, narrow=0), "Quant_w"),
     Case("weight-rounding", ALL, lambda p: dense_with(rounding_mode="FLOOR"), "Quant_w"),
     Case("zeropt-zero", "finn", lambda p: dense_with(target="Quant_in", zeropt=1.0), "Quant_in", fixable=False),
     Case("zeropt-zero", "finn", lambda p: dense_with(bits=2, narrow=0, zeropt=-0.5), "Quant_w"),
@@ -581,6 +633,7 @@ CASES = [
     Case("activation-scale", "hls4ml", lambda p: dense_with(target="Quant_in", scale=[[0.5] * 4]), "Quant_in"),
     Case("bipolar-scale", FH, lambda p: bipolar(0.5), "Bipolar_0"),
     Case("bipolar-only", "finn", lambda p: bipolar(1.0, with_quant=False), "Bipolar_0", fixable=False),
+    Case("round-tie", "finn", lambda p: again(), "Again_0", fixable=False),
     Case("power-of-two", "hls4ml", lambda p: dense_with(target="Quant_in", scale=0.3), "Quant_in", fixable=False),
     Case("residual-scale", "finn", lambda p: residual(0.25), "Add_0", fixable=False),
     Case("qdq-tie", "onnxruntime", lambda p: qdq(zero=3), "Quantize_0", fixable=False),

@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 import pytest
 from lint_models import (
-    QONNX, Net, annotated, average, behind, bipolar, changed, conv, conv_without, dense, dense_with, double_constant,
-    drop_input, forked_weight, in_domain, one_bit_net, other_operator, qdq, renamed, residual, set_attribute,
-    thresholds, typed, wide_concat,
+    QONNX, Net, again, annotated, average, behind, bipolar, called, changed, channelwise, conv, conv_without, dense,
+    dense_with, double_constant, drop_input, float_bias, forked_weight, in_domain, one_bit_net, other_operator, qdq, quantized_bias,
+    renamed, residual, set_attribute, thresholds, typed, wide_concat,
 )  # fmt: skip
 from onnx import TensorProto, helper
 
@@ -128,9 +128,12 @@ def pad(mode="constant", value=0.0, opset=13):
     return behind(net, "Pad", extra=extra, mode=mode)
 
 
-def resize(roi, mode="half_pixel"):
+def resize(roi, mode="half_pixel", rows=6):
     net = conv("hls4ml")
-    first = net.const("roi", np.zeros(0)) if roi else ""
+    for name, shape in net.shapes.items():
+        if len(shape) == 4 and name not in net.constants and "w" not in name:
+            net.shapes[name] = [1, rows, *shape[2:]]
+    first = "" if roi is None else net.const("roi", np.zeros(roi))
     extra = [first, net.const("scales", [1.0, 1.0, 1.0, 1.0])]
     return behind(net, "Resize", extra=extra, mode="nearest", coordinate_transformation_mode=mode)
 
@@ -273,6 +276,14 @@ EDGES = [
     ("activation-sign", "finn", lambda: dense_with(target="Quant_in", narrow=1), TAKEN, None),
     ("activation-scale", "finn", lambda: dense_with(target="Quant_in", scale=[[0.5, 0.25, 1, 2]]), TAKEN, None),
     ("activation-scale", "finn", lambda: dense_with(target="Quant_in", scale=[[0.5]]), TAKEN, None),
+    ("round-tie", "finn", lambda: again(2.0), "half way between two codes", False),
+    ("round-tie", "finn", lambda: again(0.5), TAKEN, None),
+    ("round-tie", "finn", lambda: again(0.25), TAKEN, None),
+    ("round-tie", "finn", lambda: again(0.3), TAKEN, None),
+    ("round-tie", "finn", lambda: again(1.0, "HALF_UP"), TAKEN, None),
+    ("round-tie", "hls4ml", again, TAKEN, None),
+    ("rounding-mode", "finn", lambda: dense_with(target="Quant_out", rounding_mode="HALF_UP"), TAKEN, None),
+    ("rounding-mode", "finn", lambda: dense_with(target="Quant_in", rounding_mode="HALF_UP"), "HALF_UP without a sign", False),
     ("power-of-two", "hls4ml", lambda: dense_with(target="Quant_in", scale=0.25), TAKEN, None),
     ("power-of-two", "hls4ml", lambda: dense_with(target="Quant_in", scale=4.0), TAKEN, None),
     ("power-of-two", "hls4ml", lambda: dense_with(target="Quant_in", scale=3.0), "scale is 3, expected a power", False),
@@ -304,9 +315,23 @@ EDGES = [
     ("pad-value", "hls4ml", lambda: pad(value=-1.0), "it does not pad with 0", False),
     ("pad-value", "hls4ml", lambda: pad(value=-1.0, opset=11), "it does not pad with 0", False),
     ("pad-value", "hls4ml", lambda: pad(mode="reflect", value=None), "its mode is 'reflect'", False),
-    ("resize-roi", "hls4ml", lambda: resize(True), TAKEN, None),
-    ("resize-roi", "hls4ml", lambda: resize(False), "it has no roi", True),
-    ("resize-roi", "hls4ml", lambda: resize(False, "tf_crop_and_resize"), "it has no roi", False),
+    ("resize", "hls4ml", lambda: resize(1), TAKEN, None),
+    ("resize", "hls4ml", lambda: resize(None), "its roi is not one number", True),
+    ("resize", "hls4ml", lambda: resize(0), "its roi is not one number", True),
+    ("resize", "hls4ml", lambda: resize(8), "its roi is not one number", True),
+    ("resize", "hls4ml", lambda: resize(None, "tf_crop_and_resize"), "its roi is not one number", False),
+    ("resize", "hls4ml", lambda: resize(1, rows=5), "hls4ml swaps them", False),
+    ("conv-attributes", "hls4ml", lambda: conv_without("dilations"), "attribute dilations is not written", True),
+    ("conv-bias", "hls4ml", lambda: conv("hls4ml", bias=quantized_bias), TAKEN, None),
+    ("conv-bias", "hls4ml", lambda: conv("hls4ml", bias=float_bias), TAKEN, None),
+    ("batch-constant", "hls4ml", lambda: dense("hls4ml"), TAKEN, None),
+    ("cpp-name", "hls4ml", lambda: called("image"), TAKEN, None),
+    ("cpp-name", "hls4ml", lambda: called("layer2_out"), TAKEN, None),
+    ("cpp-name", "hls4ml", lambda: called("a.b"), "no C++ identifier", True),
+    ("cpp-name", "hls4ml", lambda: called("a-b"), "no C++ identifier", True),
+    ("cpp-name", "hls4ml", lambda: called("1st"), "no C++ identifier", True),
+    ("cpp-name", "hls4ml", lambda: called("register"), "taken in hls4ml's C++", True),
+    ("cpp-name", "hls4ml", lambda: called("Relu_0"), "that of an input", True),
     ("transpose-perm", "hls4ml", lambda: transpose([1, 0]), TAKEN, None),
     ("threshold-layout", "finn", lambda: threshold(3, "NCW"), TAKEN, None),
     ("threshold-layout", "finn", lambda: threshold(4), TAKEN, None),
@@ -382,7 +407,8 @@ def test_where_the_rule_begins(crumb, tmp_path, row):
 @pytest.mark.parametrize("profile", ["qonnx", "finn", "hls4ml"])
 def test_a_quantized_bias_that_leaves_its_convolution_is_written_in_its_new_shape(crumb, tmp_path, profile):
     bias = np.array([0.5, -1.0, 0.25, 2.0])
-    net = conv(profile, bias=lambda net: net.quant(net.const("bias", bias), "Quant_b", scale=0.25, bits=6))
+    net = conv(profile, bias=lambda net: net.quant(net.const("bias", bias), "Quant_b", scale=0.25, bits=6),
+               **channelwise(profile))  # fmt: skip
     onnx.save(net.model(), tmp_path / "model.onnx")
     crumb("lint", tmp_path / "model.onnx", "--for", profile, "--fix", tmp_path / "fixed.onnx", status=None)
     fixed = onnx.load(tmp_path / "fixed.onnx").graph

@@ -270,6 +270,32 @@ TEST_CASE("train: the first and the last layer have eight bits, unless a rule na
   REQUIRE(own.rules.size() == 2);
   CHECK(own.rules[1].match.name == std::vector<std::string>{"fc3.weight"});
   CHECK_FALSE(own.rules[1].activations);
+
+  const auto with = [&](const std::string& rule) {
+    return with_eight_bit_ends(
+               parse_recipe("weights: int4:tensor:scale=e8m0\nactivations: uint4:tensor:scale=e8m0\n"
+                            "rules:\n  - {match: {name: " +
+                                rule + "}\n",
+                            "r"),
+               graph)
+        .rules;
+  };
+  // A name of the weight, of its layer or of its node; what the rule does not say stays eight bits, in the recipe's form.
+  for (const char* name : {"fc1.weight", "fc1", "fc1/Gemm"}) {
+    CAPTURE(name);
+    std::vector<Rule> rules = with(std::string(name) + "}, weights: int2");
+    REQUIRE(rules.size() == 3);
+    CHECK(rules[1].leaves_weights);
+    CHECK(to_string(*rules[1].activations) == "int8:tensor:scale=e8m0");
+    CHECK(to_string(rules[2].weights) == "int8:tensor:scale=e8m0");
+    CHECK(to_string(*rules[2].activations) == "uint8:tensor:scale=e8m0");
+    rules = with(std::string(name) + "}, activations: int6");
+    REQUIRE(rules.size() == 3);
+    CHECK(to_string(rules[1].weights) == "int8:tensor:scale=e8m0");
+    CHECK_FALSE(rules[1].activations);
+    CHECK(with(std::string(name) + "}, skip: true").size() == 2);
+    CHECK(with(std::string(name) + "}, accumulator: 12:a2q").size() == 2);
+  }
 }
 
 TEST_CASE("train: the first layer can take what is not quantized") {

@@ -274,6 +274,7 @@ TEST_CASE("recipe: presets are recipes, in the comments' company too") {
     if (!scheme.activations.empty()) {
       expected.activations = QuantSpec::parse_activations(scheme.activations);
     }
+    expected.bias_bits = scheme.bias_bits;
     CHECK(recipe == expected);
     CHECK(parse_recipe(to_commented_yaml(recipe), "r") == recipe);
   }

@@ -1,0 +1,11 @@
+// build.py of a project for hls4ml.
+#pragma once
+
+#include <string_view>
+
+namespace crumb::exporting::hls4ml {
+
+/// The same for every project: what differs stands in hls4ml_config.json beside it.
+std::string_view build_script();
+
+}  // namespace crumb::exporting::hls4ml

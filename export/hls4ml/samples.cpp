@@ -1,0 +1,177 @@
+#include "export/hls4ml/samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "export/lint/subject.h"
+#include "formats/error.h"
+#include "formats/io/text.h"
+#include "models/graph/strided_index.h"
+
+namespace crumb::exporting::hls4ml {
+namespace {
+
+constexpr std::size_t kDrawn = 48, kOfEnds = 14;  // and the least, and the greatest
+constexpr std::size_t kMostChannels = 32;         // of a layer, whose sums are driven
+constexpr double kBeyond = 1.25;                  // of the range, so that some samples saturate
+
+/// Without std::uniform_*_distribution, whose numbers are the library's own choice.
+double drawn(std::mt19937_64& engine) { return static_cast<double>(engine() >> 11) * 0x1p-53; }
+
+/// Values that hold an input's elements as they are, quantized, in another order: by name, which of the input's elements
+/// each is, in the value's shape.
+std::map<std::string, graph::Tensor> moved_values(const graph::Graph& graph, const std::string& input) {
+  const auto shape_of = [&](const std::string& value) {
+    std::vector<std::int64_t> shape;
+    for (const graph::Dim& dim : *graph.find(value)->shape) shape.push_back(dim.size);
+    return shape;
+  };
+  const std::vector<std::int64_t> shape = shape_of(input);
+  std::vector<std::int64_t> places(static_cast<std::size_t>(graph::count_elements(shape).take()));
+  std::iota(places.begin(), places.end(), std::int64_t{0});
+  std::map<std::string, graph::Tensor> moved;
+  moved.emplace(input, graph::Tensor::ints(shape, places));
+  for (const graph::Node& node : graph.nodes) {
+    const auto found = node.has_input(0) ? moved.find(node.inputs[0]) : moved.end();
+    const graph::Value* made = node.has_output(0) ? graph.find(node.outputs[0]) : nullptr;
+    if (found == moved.end() || !made || !made->is_static()) continue;
+    if (node.is("Transpose")) {
+      const auto perm = node.ints_or("perm", {});
+      if (graph::is_permutation(perm, found->second.shape().size()))
+        moved.emplace(node.outputs[0], graph::transposed(found->second, perm));
+    } else if (node.is("Reshape") || node.is("Flatten") || graph::is_quantizer(node)) {
+      moved.emplace(node.outputs[0], found->second.reshaped(shape_of(node.outputs[0])));
+    }
+  }
+  return moved;
+}
+
+/// A place of the layer's input for each of a channel's terms, in one window inside it; -1 where the term meets padding.
+std::vector<std::ptrdiff_t> places_of(const graph::Node& node, const graph::ProductLayer& layer,
+                                      const graph::Tensor& input, std::size_t channel) {
+  std::vector<std::ptrdiff_t> places(layer.length);
+  std::iota(places.begin(), places.end(), std::ptrdiff_t{0});
+  if (layer.kind == graph::ProductLayer::Kind::kMatrix) return places;
+  const std::size_t axes = layer.weight_shape.size() - 2;
+  const auto ones = std::vector<std::int64_t>(axes, 1);
+  const auto pads = node.ints_or("pads", std::vector<std::int64_t>(2 * axes, 0)),
+             strides = node.ints_or("strides", ones), dilations = node.ints_or("dilations", ones);
+  const auto groups = static_cast<std::int64_t>(layer.groups), each = layer.weight_shape[1];
+  const std::int64_t group =
+      static_cast<std::int64_t>(channel) / std::max<std::int64_t>(layer.weight_shape[0] / groups, 1);
+  const std::int64_t channels = input.shape().back();
+  for (std::size_t term = 0; term < places.size(); ++term) {
+    auto rest = static_cast<std::int64_t>(term);
+    std::vector<std::int64_t> tap(axes);
+    for (std::size_t axis = axes; axis-- > 0;) {
+      tap[axis] = rest % layer.weight_shape[axis + 2];
+      rest /= layer.weight_shape[axis + 2];
+    }
+    std::int64_t at = 0;
+    bool is_padding = false;
+    for (std::size_t axis = 0; axis < axes; ++axis) {
+      const std::int64_t first =
+          (pads[axis] + strides[axis] - 1) / strides[axis];  // the first window without padding
+      const std::int64_t place = first * strides[axis] - pads[axis] + tap[axis] * dilations[axis];
+      is_padding |= place >= input.shape()[axis + 1];
+      at = at * input.shape()[axis + 1] + place;
+    }
+    places[term] = is_padding ? -1 : static_cast<std::ptrdiff_t>(at * channels + group * each + rest);
+  }
+  return places;
+}
+
+/// Samples that take the sums of the layers on an input as far as they go, both ways, for the first 32 channels.
+/// All other elements are as near to 0 as they come.
+void append_worst(const graph::Graph& graph, const graph::GivenRanges& given, const std::string& input,
+                  const FixedRange& range, std::vector<float>& values, std::int64_t& samples) {
+  const auto moved = moved_values(graph, input);
+  const graph::ProductLayers layers(graph, given);
+  const auto still = static_cast<float>(std::clamp(0.0, range.low, range.high));
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    const graph::ProductLayer layer = layers.layer(l);
+    const auto found = moved.find(layer.input);
+    if (found == moved.end() || !layer.failure().empty() || !layer.has_codes() || layer.weight_first)
+      continue;
+    const std::vector<std::int64_t> from = found->second.to_ints();  // of the network's input
+    const std::size_t elements = from.size();
+    if (layer.kind == graph::ProductLayer::Kind::kTransposed) continue;
+    if (layer.kind == graph::ProductLayer::Kind::kMatrix && layer.length != elements) continue;
+    if (layer.kind == graph::ProductLayer::Kind::kConvolution && layers.node(l).domain != kChannelsLastDomain)
+      continue;
+    for (std::size_t c = 0; c < std::min(layer.channels, kMostChannels); ++c) {
+      const auto places = places_of(layers.node(l), layer, found->second, c);
+      for (const double sign : {1.0, -1.0}) {
+        std::vector<float> sample(elements, still);
+        for (std::size_t term = 0; term < layer.length; ++term) {
+          const double code = sign * static_cast<double>(layer.codes[c * layer.length + term]);
+          if (places[term] < 0 || code == 0) continue;
+          sample[static_cast<std::size_t>(from[static_cast<std::size_t>(places[term])])] =
+              static_cast<float>(code > 0 ? range.high : range.low);
+        }
+        values.insert(values.end(), sample.begin(), sample.end());
+        ++samples;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<graph::Tensor> sample_inputs(const graph::Graph& graph, const NetworkTypes& types,
+                                         const graph::GivenRanges& given) {
+  std::mt19937_64 engine(1);
+  std::vector<graph::Tensor> inputs;
+  for (const std::string& name : graph.inputs) {
+    const auto range = types.input_ranges.find(name);
+    const graph::Value* value = graph.find(name);
+    if (range == types.input_ranges.end() || !value || !value->is_static())
+      throw Error("input " + quote_text(name) + ": its shape or its numbers are not known");
+    std::vector<std::int64_t> shape{static_cast<std::int64_t>(kDrawn + kOfEnds + 2)};
+    std::size_t each = 1;
+    for (std::size_t axis = 1; axis < value->shape->size(); ++axis) {
+      shape.push_back((*value->shape)[axis].size);
+      each *= static_cast<std::size_t>(shape.back());
+    }
+    const auto [exponent, low, high] = range->second;
+    const bool is_whole = given.contains(name) || !types.quantized_inputs.contains(name);
+    std::vector<float> values;
+    for (std::size_t sample = 0; sample < kDrawn * each; ++sample) {
+      const double at = drawn(engine);
+      const double step = std::ldexp(1.0, exponent), middle = (low + high) / 2;
+      values.push_back(static_cast<float>(is_whole ? low + step * std::floor(at * ((high - low) / step + 1))
+                                                   : middle + (at - 0.5) * kBeyond * (high - low)));
+    }
+    for (std::size_t i = 0; i < kOfEnds * each; ++i)
+      values.push_back(static_cast<float>(drawn(engine) < 0.5 ? low : high));
+    values.insert(values.end(), each, static_cast<float>(low));
+    values.insert(values.end(), each, static_cast<float>(high));
+    if (graph.inputs.size() > 1) {  // samples of all inputs belong together
+      inputs.push_back(graph::Tensor::floats(shape, values));
+      continue;
+    }
+    append_worst(graph, given, name, range->second, values, shape[0]);
+    inputs.push_back(graph::Tensor::floats(shape, values));
+  }
+  return inputs;
+}
+
+graph::Tensor followed_by(const graph::Tensor& first, const graph::Tensor& second) {
+  std::vector<std::int64_t> shape = first.shape(), tail = second.shape();
+  if (first.type() != second.type() || shape.size() != tail.size() || shape.empty() ||
+      !std::equal(shape.begin() + 1, shape.end(), tail.begin() + 1)) {
+    throw Error("--data holds " + std::string(graph::name_of(first.type())) + " of shape " +
+                graph::text_of(std::span(shape)) + ", expected " +
+                std::string(graph::name_of(second.type())) + " of shape " + graph::text_of(std::span(tail)) +
+                " with any number of samples");
+  }
+  shape[0] += tail[0];
+  std::vector<std::byte> bytes(first.bytes().begin(), first.bytes().end());
+  bytes.insert(bytes.end(), second.bytes().begin(), second.bytes().end());
+  return {first.type(), std::move(shape), std::move(bytes)};
+}
+
+}  // namespace crumb::exporting::hls4ml

@@ -1,0 +1,122 @@
+"""hls4ml itself, in an environment of its own, and float networks to quantize for it."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+
+def client_python(name):
+    """The interpreter of scripts/clients/NAME.txt; skips where it was not set up."""
+    cache = os.environ.get("CRUMB_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "crumb"
+    python = Path(cache) / "clients" / name / "bin/python"
+    if not python.is_file():
+        pytest.skip(f"{name} is not set up: scripts/setup clients")
+    return python
+
+
+def build(project, *arguments):
+    """What build.py of a project says, and its exit code."""
+    done = subprocess.run([client_python("hls4ml"), project / "build.py", *map(str, arguments)],
+                          capture_output=True, text=True, timeout=600)  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def config_of(project):
+    return json.loads((project / "hls4ml_config.json").read_text())["HLSConfig"]["LayerName"]
+
+
+class Net:
+    """A float network with random weights, channels on axis 1."""
+
+    def __init__(self, seed, shape):
+        self.rng = np.random.default_rng(seed)
+        self.nodes, self.tensors, self.shape = [], [], shape
+
+    def tensor(self, *shape, spread=None):
+        values = self.rng.normal(0, spread or 1 / np.sqrt(max(1, np.prod(shape[1:]))), shape).astype(np.float32)
+        self.tensors.append(numpy_helper.from_array(values, f"t{len(self.tensors)}"))
+        return self.tensors[-1].name
+
+    def node(self, op, *inputs, **attributes):
+        name = f"{op.lower()}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [name + ".out"], name=name, **attributes))
+        return name + ".out"
+
+    def conv(self, x, inputs, outputs, kernel=3, group=1, bias=True, stride=1):
+        operands = [x, self.tensor(outputs, inputs // group, kernel, kernel)]
+        operands += [self.tensor(outputs, spread=0.2)] if bias else []
+        pad = kernel // 2
+        return self.node("Conv", *operands, kernel_shape=[kernel] * 2, pads=[pad] * 4, strides=[stride] * 2, group=group)
+
+    def dense(self, x, inputs, outputs):
+        return self.node("Gemm", x, self.tensor(outputs, inputs), self.tensor(outputs, spread=0.2), transB=1)
+
+    def norm(self, x, channels):
+        one = lambda low, high: self.rng.uniform(low, high, channels).astype(np.float32)  # noqa: E731
+        parts = [one(0.5, 1.5), one(-0.2, 0.2), one(-0.2, 0.2), one(0.5, 1.5)]
+        names = []
+        for part in parts:
+            self.tensors.append(numpy_helper.from_array(part, f"t{len(self.tensors)}"))
+            names.append(self.tensors[-1].name)
+        return self.node("BatchNormalization", x, *names)
+
+    def save(self, output, path):
+        graph = helper.make_graph(
+            self.nodes, "net", [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", *self.shape])],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)], self.tensors)  # fmt: skip
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+        onnx.save(onnx.shape_inference.infer_shapes(model), path)
+        return path
+
+    def samples(self, path, count=64):
+        np.save(path, self.rng.normal(0, 1, (count, *self.shape)).astype(np.float32))
+        return path
+
+
+def mlp(seed=1):
+    net = Net(seed, (12,))
+    x = net.node("Relu", net.dense("image", 12, 16))
+    x = net.node("Relu", net.dense(x, 16, 8))
+    return net, net.dense(x, 8, 4)
+
+
+def residual_cnn(seed=2):
+    net = Net(seed, (2, 6, 6))
+    x = net.node("Relu", net.norm(net.conv("image", 2, 4, bias=False), 4))
+    y = net.node("Relu", net.conv(x, 4, 4))
+    y = net.conv(y, 4, 4)
+    x = net.node("Relu", net.node("Add", x, y))
+    x = net.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    x = net.node("Flatten", x)
+    return net, net.dense(x, 36, 3)
+
+
+def separable_cnn(seed=3):
+    net = Net(seed, (3, 6, 6))
+    x = net.node("Relu", net.conv("image", 3, 6, stride=2))
+    x = net.node("Relu", net.conv(x, 6, 6, group=6))
+    x = net.node("Relu", net.conv(x, 6, 4, kernel=1))
+    x = net.node("Flatten", x)
+    return net, net.node("Softmax", net.dense(x, 36, 3))
+
+
+def one_dense(seed=4):
+    net = Net(seed, (9,))
+    return net, net.node("MatMul", "image", net.tensor(9, 5))
+
+
+def one_convolution(seed=5):
+    net = Net(seed, (3, 5, 5))
+    return net, net.conv("image", 3, 4, bias=False)
+
+
+NETWORKS = {
+    "mlp": mlp, "residual_cnn": residual_cnn, "separable_cnn": separable_cnn, "one_dense": one_dense,
+    "one_convolution": one_convolution,
+}  # fmt: skip

@@ -1,0 +1,200 @@
+"""What --profile hls4ml makes is converted, compiled and executed by hls4ml: all outputs are Crumb's, bit for bit."""
+
+import numpy as np
+import onnx
+import pytest
+from hls4ml_client import NETWORKS, build, client_python, config_of
+from onnx import numpy_helper
+
+
+@pytest.fixture(scope="module", autouse=True)
+def needs_hls4ml(engine):
+    client_python("hls4ml")
+
+
+def quantized(crumb, folder, name, *flags):
+    net, output = NETWORKS[name]()
+    model, samples = net.save(output, folder / "net.onnx"), net.samples(folder / "x.npy")
+    crumb("quantize", model, "-o", folder / "net.crumb", "--profile", "hls4ml", "--data", samples, *flags)
+    return folder / "net.crumb", samples
+
+
+def exported(crumb, model, folder, *flags):
+    return crumb("export", model, "-o", folder, "--to", "hls4ml-project", *flags)
+
+
+def check_equal(project):
+    status, said = build(project)
+    assert status == 0 and "are bit-equal" in said, said
+    return said
+
+
+@pytest.mark.parametrize("name", ["mlp", "residual_cnn", "separable_cnn"])
+def test_networks_quantized_after_training(crumb, tmp_path, name):
+    model, samples = quantized(crumb, tmp_path, name)
+    exported(crumb, model, tmp_path / "project", "--data", samples)
+    check_equal(tmp_path / "project")
+
+
+def test_scales_of_channels_in_convolutions(crumb, tmp_path):
+    net, output = NETWORKS["residual_cnn"]()
+    model, samples = net.save(output, tmp_path / "net.onnx"), net.samples(tmp_path / "x.npy")
+    dense = [tensor.name for tensor in onnx.load(model).graph.initializer if list(tensor.dims) == [3, 36]]
+    rules = ["--weights", "int5:channel:scale=e8m0", "--set", f"{dense[0]}=int5:tensor:scale=e8m0"]
+    crumb("quantize", model, "-o", tmp_path / "net.crumb", "--profile", "hls4ml", "--data", samples, *rules)
+    exported(crumb, tmp_path / "net.crumb", tmp_path / "project", "--data", samples)
+    written = onnx.load(tmp_path / "project/model.onnx")
+    scales = {one.name: numpy_helper.to_array(one) for one in written.graph.initializer}
+    assert any(scales[node.input[1]].size > 1 for node in written.graph.node if node.op_type == "Quant")
+    check_equal(tmp_path / "project")
+
+
+def test_a_network_of_pytorch(crumb, tmp_path):
+    """Names with dots and slashes, a batch norm, a residual block."""
+    torch = pytest.importorskip("torch")
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.norm = nn.Conv2d(6, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6)
+            self.b = nn.Conv2d(6, 6, 3, padding=1)
+
+        def forward(self, x):
+            return torch.relu(x + self.b(torch.relu(self.norm(self.a(x)))))
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), Block(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(96, 5))
+    x = torch.randn(32, 1, 8, 8)
+    np.save(tmp_path / "x.npy", x.numpy())
+    torch.onnx.export(net.eval(), (x[:1],), tmp_path / "net.onnx", input_names=["image.0"], output_names=["scores"],
+                      dynamic_axes={"image.0": {0: "N"}, "scores": {0: "N"}}, dynamo=False, opset_version=13)  # fmt: skip
+    crumb("quantize", tmp_path / "net.onnx", "-o", tmp_path / "net.crumb", "--profile", "hls4ml", "--data", tmp_path / "x.npy")
+    exported(crumb, tmp_path / "net.crumb", tmp_path / "project", "--data", tmp_path / "x.npy", "--io-type", "io_parallel")
+    check_equal(tmp_path / "project")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("mlp", ("--io-type", "io_stream")),
+        ("separable_cnn", ("--io-type", "io_stream")),
+        ("residual_cnn", ("--io-type", "io_parallel", "--strategy", "Resource")),
+        ("mlp", ("--strategy", "Resource", "--reuse-factor", "4")),
+    ],
+)
+def test_other_ways_to_build(crumb, tmp_path, name, flags):
+    model, samples = quantized(crumb, tmp_path, name)
+    exported(crumb, model, tmp_path / "project", "--data", samples, *flags)
+    check_equal(tmp_path / "project")
+
+
+@pytest.mark.slow
+def test_a_program_that_aborts_is_said(crumb, tmp_path):
+    """hls4ml 1.3's depthwise convolutions take no reuse factor; its C++ asserts."""
+    model, _ = quantized(crumb, tmp_path, "separable_cnn")
+    exported(crumb, model, tmp_path / "project", "--strategy", "Resource", "--reuse-factor", "4")
+    status, said = build(tmp_path / "project")
+    assert status == 2 and "was stopped by signal 6" in said, said
+
+
+@pytest.mark.parametrize("network", ["mlp", "cnn"])
+def test_digits_trained_for_hls4ml(crumb, tmp_path, network):
+    crumb("train", "digits", "--network", network, "--profile", "hls4ml", "-o", tmp_path / "d",
+          "--float-epochs", "2", "--epochs", "2")  # fmt: skip
+    exported(crumb, tmp_path / "d/model.crumb", tmp_path / "project")
+    said = check_equal(tmp_path / "project")
+    assert said.count("accumulator") == 4
+
+
+def test_what_differs_is_found(crumb, tmp_path):
+    model, _ = quantized(crumb, tmp_path, "mlp")
+    exported(crumb, model, tmp_path / "project")
+    config = config_of(tmp_path / "project")
+    assert {"MatMul_0", "MatMul_1", "MatMul_2"} <= config.keys()
+    status, said = build(tmp_path / "project", "--bits", 8)
+    assert status == 0, said
+    # One weight one step off.
+    model = onnx.load(tmp_path / "project/model.onnx")
+    tensors = {one.name: one for one in model.graph.initializer}
+    product = next(node for node in model.graph.node if node.name == "MatMul_0")
+    quant = next(node for node in model.graph.node if node.output[0] == product.input[1])
+    values = numpy_helper.to_array(tensors[quant.input[0]]).copy()
+    step = float(numpy_helper.to_array(tensors[quant.input[1]]))
+    values[0, 0] += step if values[0, 0] < 0 else -step
+    tensors[quant.input[0]].CopyFrom(numpy_helper.from_array(values, quant.input[0]))
+    onnx.save(model, tmp_path / "project/model.onnx")
+    status, said = build(tmp_path / "project")
+    assert status == 1 and "numbers differ" in said, said
+
+
+@pytest.mark.parametrize("name", ["one_dense", "one_convolution"])
+def test_accumulators_are_as_narrow_as_they_can_be(crumb, tmp_path, name):
+    """One integer bit less overflows on the samples that drive the layer."""
+    model, _ = quantized(crumb, tmp_path, name)
+    exported(crumb, model, tmp_path / "project")
+    check_equal(tmp_path / "project")
+    status, said = build(tmp_path / "project", "--bits", -1)
+    assert status == 1 and "numbers differ" in said, said
+
+
+def test_types_that_hls4ml_did_not_take_are_found(crumb, tmp_path):
+    model, _ = quantized(crumb, tmp_path, "mlp")
+    exported(crumb, model, tmp_path / "project")
+    path = tmp_path / "project/hls4ml_config.json"
+    path.write_text(path.read_text().replace('"MatMul_1"', '"MatMul_9"'))
+    status, said = build(tmp_path / "project")
+    assert status == 1 and "MatMul_9: found no layer" in said, said
+
+
+def test_a_softmax_at_the_end_is_left_out_and_said(crumb, tmp_path):
+    model, _ = quantized(crumb, tmp_path, "separable_cnn")
+    said = exported(crumb, model, tmp_path / "project").stderr
+    assert "the Softmax behind" in said and "is left out" in said
+
+
+def test_an_existing_folder_is_refused_and_kept(crumb, tmp_path):
+    model, _ = quantized(crumb, tmp_path, "mlp")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/mine.txt").write_text("mine")
+    done = crumb("export", model, "-o", tmp_path / "there", "--to", "hls4ml-project", status=2)
+    assert "exists and is no empty folder" in done.stderr
+    assert [path.name for path in tmp_path.joinpath("there").iterdir()] == ["mine.txt"]
+    (tmp_path / "empty").mkdir()
+    exported(crumb, model, tmp_path / "empty")
+    assert (tmp_path / "empty/build.py").is_file()
+
+
+@pytest.mark.parametrize("flag", [("--io-type", "io_stream"), ("--clock", "3"), ("--data", "x.npy")])
+def test_flags_of_a_project_are_refused_elsewhere(crumb, tmp_path, flag):
+    net, output = NETWORKS["one_dense"]()
+    model = net.save(output, tmp_path / "net.onnx")
+    done = crumb("export", model, "-o", tmp_path / "out.onnx", "--to", "qonnx", *flag, status=2)
+    assert "are for --to hls4ml-project, found --to qonnx" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (["--weights", "int4:channel"], "scale"),
+        (["--biases", "keep"], "float32's 24 bits"),
+        (["--activations", "uint8:tensor:scale=e8m0:zero=int", "--biases", "keep"], "zero point of 0"),
+        (["--weights", "int2h:tensor:scale=e8m0", "--biases", "keep"], "zero point of a weight"),
+        (["--weights", "e4m3fn:tensor", "--biases", "keep"], "FloatQuant"),
+    ],
+)
+def test_what_hls4ml_cannot_say_is_refused_before_the_work(crumb, tmp_path, flags, why):
+    net, output = NETWORKS["mlp"]()
+    model, samples = net.save(output, tmp_path / "net.onnx"), net.samples(tmp_path / "x.npy")
+    done = crumb("quantize", model, "-o", tmp_path / "net.crumb", "--profile", "hls4ml", "--data", samples,
+                 *flags, status=1)  # fmt: skip
+    assert why in done.stderr and "hls4ml" in done.stderr, done.stderr
+    assert not (tmp_path / "net.crumb").exists()
+
+
+@pytest.mark.parametrize("task", ["ocr", "sr"])
+def test_tasks_that_hls4ml_has_no_operators_for(crumb, tmp_path, task):
+    done = crumb("train", task, "--profile", "hls4ml", "-o", tmp_path / "d", "--float-epochs", "1", status=1)
+    assert "hls4ml" in done.stderr
+    assert not (tmp_path / "d/model.crumb").exists()
