@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "export/hls4ml/layer_types.h"
-#include "export/hls4ml/scores.h"
+#include "export/project/scores.h"
 #include "export/qonnx/to_qonnx.h"
 #include "quant/quant_spec.h"
 
@@ -21,7 +21,7 @@ void check_for_profile(const graph::Graph& graph, const std::string& profile) {
     (void)exporting::to_qonnx(graph, {.profile = consumer});
     return;
   }
-  const graph::Graph scores = exporting::hls4ml::without_last_softmax(graph);
+  const graph::Graph scores = exporting::without_last_softmax(graph);
   exporting::hls4ml::refuse_inexact(
       exporting::hls4ml::types_of(exporting::to_qonnx(scores, {.profile = consumer})));
 }

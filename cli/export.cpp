@@ -50,11 +50,7 @@ void refuse_flags_of_other_forms(const Options& options, Form form) {
   only(options.allow_approximate, "--allow-approximate", Form::kQonnx);
   only(!options.accumulators.empty(), "--accumulator-config", Form::kQonnx);
   only(options.profile != "qonnx", "--profile", Form::kQonnx);
-  if (options.project != ProjectFlags{}) {
-    throw usage_error(
-        "--backend, --part, --clock, --io-type, --reuse-factor, --strategy and --data are for --to " +
-        std::string(kHls4mlProject) + ", found --to " + options.to);
-  }
+  refuse_flags_of_other_projects(options.project, options.to);
 }
 
 void print_report(const Options& options, const exporting::WriteReport& report) {
@@ -115,15 +111,17 @@ void export_project(const Options& options) {
     throw usage_error("--to " + options.to +
                       " takes --shape, --input-range, --opset and the flags of a project");
   }
+  refuse_flags_of_other_projects(options.project, options.to);
   std::vector<std::string> notes;
   ProjectReport report;
   try {
-    report = write_hls4ml_project({.graph = read_network(options, notes),
-                                   .folder = options.output,
-                                   .shapes = options.shapes,
-                                   .ranges = options.ranges,
-                                   .opset = options.opset,
-                                   .flags = options.project});
+    const ProjectRequest request{.graph = read_network(options, notes),
+                                 .folder = options.output,
+                                 .shapes = options.shapes,
+                                 .ranges = options.ranges,
+                                 .opset = options.opset,
+                                 .flags = options.project};
+    report = options.to == kFinnProject ? write_finn_project(request) : write_hls4ml_project(request);
   } catch (const Error& error) {
     throw Error(quote_text(options.input) + ": " + error.what(), error.kind());
   }
@@ -142,10 +140,11 @@ void export_project(const Options& options) {
 }
 
 void export_verb(const Options& options) {
-  if (options.to == kHls4mlProject) return export_project(options);
+  if (options.to == kHls4mlProject || options.to == kFinnProject) return export_project(options);
   const Form form = exporting::form_named(options.to);
   if (!options.ranges.empty() && options.accumulators.empty())
-    throw usage_error("--input-range is for --accumulator-config and --to " + std::string(kHls4mlProject));
+    throw usage_error("--input-range is for --accumulator-config, --to " + std::string(kHls4mlProject) +
+                      " and --to " + std::string(kFinnProject));
   refuse_flags_of_other_forms(options, form);
   refuse_overwriting_inputs({options.input}, options.output);
   if (std::filesystem::path(options.output).extension() != ".onnx") {
@@ -190,7 +189,9 @@ void export_verb(const Options& options) {
 
 CLI::App* add(CLI::App& app, const char* name, const char* what, const std::shared_ptr<Options>& options) {
   CLI::App* verb = app.add_subcommand(name, what);
-  verb->add_option("--to", options->to, "qonnx, qcdq (QuantizeLinear, Clip, DequantizeLinear) or float")
+  verb->add_option("--to", options->to,
+                   "qonnx, qcdq (QuantizeLinear, Clip, DequantizeLinear) or float; export: hls4ml-project, "
+                   "finn-project")
       ->required();
   verb->add_option("--profile", options->profile, "qonnx: whose rules are kept (qonnx, finn, hls4ml)");
   add_opset_flag(*verb, options->opset, "ONNX's operator set; else 13, or the least that will do");

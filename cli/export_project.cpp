@@ -9,11 +9,14 @@
 #include "cli/run_graph.h"
 #include "cli/shape_flags.h"
 #include "cli/verify_accumulator.h"
+#include "export/finn/build_script.h"
+#include "export/finn/layers.h"
 #include "export/hls4ml/build_script.h"
 #include "export/hls4ml/config.h"
-#include "export/hls4ml/samples.h"
-#include "export/hls4ml/scores.h"
+#include "export/project/samples.h"
+#include "export/project/scores.h"
 #include "export/write.h"
+#include "formats/io/new_folder.h"
 #include "formats/io/text.h"
 #include "formats/io/write_text_file.h"
 #include "models/graph/cost/bind_shapes.h"
@@ -24,65 +27,93 @@ namespace crumb::cli {
 namespace {
 
 namespace fs = std::filesystem;
+namespace finn = exporting::finn;
 namespace hls4ml = exporting::hls4ml;
 using graph::Graph;
 using graph::Tensor;
 
-/// A folder that gets its name when it is whole.
-class NewFolder {
+constexpr double kClock = 5;
+
+/// What a flag says, or else the default.
+template <typename T>
+T chosen(const T& flag, T otherwise) {
+  return flag == T{} ? std::move(otherwise) : flag;
+}
+
+/// model.onnx in a folder to be, and what is asked of it.
+class Project {
  public:
-  explicit NewFolder(fs::path target) : target_(std::move(target)) {
-    std::error_code error;
-    if (fs::exists(target_, error) && !(fs::is_directory(target_, error) && fs::is_empty(target_, error))) {
-      throw usage_error("the output " + quote_text(target_.string()) +
-                        " exists and is no empty folder; choose another, or remove it");
+  Project(const ProjectRequest& request, exporting::Profile profile)
+      : request_(request), folder_(request.folder) {
+    std::vector<std::string> scores;
+    const Graph source = exporting::without_last_softmax(request.graph, &scores);
+    for (const std::string& score : scores)
+      report_.notes.push_back("the Softmax behind " + quote_text(score) +
+                              " is left out: the project gives the scores before it");
+    const fs::path model = path() / "model.onnx";
+    exporting::write(source, exporting::Form::kQonnx, model,
+                     {.profile = profile, .opset = request.opset, .shapes = read_shapes(request.shapes)});
+    written_ = graph::resolve_shapes(graph::without_claims(graph::read_onnx(model)));
+    ranges_ = ranges_in_file(request.ranges, source, written_);
+    for (std::size_t i = 0; i < source.inputs.size(); ++i) {
+      if (source.inputs[i] == written_.inputs[i]) continue;
+      report_.notes.push_back("the input " + quote_text(source.inputs[i]) + " is called " +
+                              quote_text(written_.inputs[i]) + " there");
     }
-    building_ = target_;
-    building_ += ".partial";
-    fs::remove_all(building_, error);
-    fs::create_directories(building_ / "test_vectors", error);
-    if (error)
-      throw Error("cannot make the folder " + quote_text(building_.string()) + ": " + error.message());
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-  ~NewFolder() {
-    std::error_code ignored;
-    if (!building_.empty()) fs::remove_all(building_, ignored);
   }
 
-  const fs::path& path() const { return building_; }
+  const fs::path& path() const { return folder_.path(); }
+  const Graph& written() const { return written_; }
+  const graph::GivenRanges& ranges() const { return ranges_; }
 
-  void commit() {
-    std::error_code error;
-    fs::remove(target_, error);  // an empty folder
-    fs::rename(building_, target_, error);
-    if (error) throw Error("cannot make the folder " + quote_text(target_.string()) + ": " + error.message());
-    building_.clear();
+  /// The user's samples, or none, then drawn ones and those that take sums far, where the input's span is known: inputs, and
+  /// what the network makes of them.
+  std::pair<std::vector<Tensor>, std::vector<Tensor>> vectors(
+      const std::map<std::string, exporting::InputSpan>& spans) {
+    std::vector<Tensor> inputs;
+    if (!request_.flags.data.empty()) {
+      if (written_.inputs.size() != 1) {
+        throw usage_error("--data is for networks with one input, this one has " +
+                          std::to_string(written_.inputs.size()));
+      }
+      inputs.push_back(read_array(request_.flags.data));
+    }
+    if (inputs.empty() || spans.contains(written_.inputs[0])) {
+      std::vector<Tensor> drawn = exporting::sample_inputs(written_, spans, ranges_);
+      inputs = inputs.empty() ? std::move(drawn) : std::vector{exporting::followed_by(inputs[0], drawn[0])};
+    }
+    const BatchPlan plan = plan_batch(written_, inputs);
+    const auto executable = open_engine().prepare(written_);
+    const auto made = run_batch(written_, *executable, inputs, plan);
+    std::vector<Tensor> outputs;
+    for (const std::string& output : written_.outputs) outputs.push_back(made.at(output));
+    report_.samples = static_cast<std::size_t>(plan.total);
+    return {std::move(inputs), std::move(outputs)};
+  }
+
+  ProjectReport finish(std::size_t layers) {
+    report_.layers = layers;
+    folder_.commit();
+    return std::move(report_);
   }
 
  private:
-  fs::path target_, building_;
+  const ProjectRequest& request_;
+  NewFolder folder_;
+  Graph written_;
+  graph::GivenRanges ranges_;
+  ProjectReport report_;
 };
 
-std::string project_json(const ProjectFlags& flags, const hls4ml::NetworkTypes& types) {
-  Json json{{"Backend", flags.backend}, {"ClockPeriod", flags.clock}, {"IOType", flags.io_type}};
+std::string hls4ml_json(const ProjectFlags& flags, const hls4ml::NetworkTypes& types) {
+  Json json{{"Backend", chosen<std::string>(flags.backend, "Vitis")},
+            {"ClockPeriod", chosen(flags.clock, kClock)},
+            {"IOType", chosen<std::string>(flags.io_type, "io_parallel")}};
   if (!flags.part.empty()) json["Part"] = flags.part;
   json["OnnxModel"] = "model.onnx";
-  json["HLSConfig"] =
-      hls4ml::config_of(types, {.strategy = flags.strategy, .reuse_factor = flags.reuse_factor});
+  json["HLSConfig"] = hls4ml::config_of(types, {.strategy = chosen<std::string>(flags.strategy, "Latency"),
+                                                .reuse_factor = chosen(flags.reuse_factor, 1)});
   return json.dump(2) + "\n";
-}
-
-/// The user's samples, or drawn ones; then those that take sums far.
-std::vector<Tensor> inputs_of(const ProjectRequest& request, const Graph& written,
-                              const hls4ml::NetworkTypes& types, const graph::GivenRanges& ranges) {
-  std::vector<Tensor> inputs = hls4ml::sample_inputs(written, types, ranges);
-  if (request.flags.data.empty()) return inputs;
-  if (inputs.size() != 1)
-    throw usage_error("--data is for networks with one input, this one has " + std::to_string(inputs.size()));
-  inputs[0] = hls4ml::followed_by(read_array(request.flags.data), inputs[0]);
-  return inputs;
 }
 
 }  // namespace
@@ -99,60 +130,43 @@ graph::GivenRanges ranges_in_file(const std::vector<std::string>& wishes, const 
   return ranges;
 }
 
-void add_project_flags(CLI::App& verb, ProjectFlags& flags) {
-  verb.add_option("--backend", flags.backend,
-                  "hls4ml-project: Vitis, Vivado, Quartus, oneAPI or Catapult (Vitis)");
-  verb.add_option("--part", flags.part, "hls4ml-project: the device (hls4ml's own for the backend)");
-  verb.add_option("--clock", flags.clock, "hls4ml-project: its period in nanoseconds (5)")
-      ->check(CLI::PositiveNumber);
-  verb.add_option("--io-type", flags.io_type, "hls4ml-project: io_parallel or io_stream (io_parallel)")
-      ->check(CLI::IsMember({"io_parallel", "io_stream"}));
-  verb.add_option("--reuse-factor", flags.reuse_factor,
-                  "hls4ml-project: products that one multiplier does, one after the other (1)")
-      ->check(CLI::PositiveNumber);
-  verb.add_option("--strategy", flags.strategy, "hls4ml-project: Latency or Resource (Latency)")
-      ->check(CLI::IsMember({"Latency", "Resource"}));
-  verb.add_option("--data", flags.data, "hls4ml-project: samples to compare by, besides those drawn")
-      ->type_name("X.npy");
+ProjectReport write_hls4ml_project(const ProjectRequest& request) {
+  Project project(request, exporting::Profile::kHls4ml);
+  const hls4ml::NetworkTypes types = hls4ml::types_of(project.written(), project.ranges());
+  hls4ml::refuse_inexact(types);
+  write_text_file(project.path() / "hls4ml_config.json", hls4ml_json(request.flags, types));
+  write_text_file(project.path() / "build.py", hls4ml::build_script());
+  const auto [inputs, outputs] = project.vectors(types.input_spans);
+  const fs::path vectors = project.path() / "test_vectors";
+  fs::create_directory(vectors);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    write_array(vectors / ("input_" + std::to_string(i) + ".npy"), inputs[i]);
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    write_array(vectors / ("expected_" + std::to_string(i) + ".npy"), outputs[i]);
+  return project.finish(static_cast<std::size_t>(std::ranges::count_if(
+      types.layers, [](const hls4ml::LayerTypes& layer) { return layer.accum.has_value(); })));
 }
 
-ProjectReport write_hls4ml_project(const ProjectRequest& request) {
-  NewFolder folder(request.folder);
-  ProjectReport report;
-  std::vector<std::string> scores;
-  const Graph source = hls4ml::without_last_softmax(request.graph, &scores);
-  for (const std::string& score : scores)
-    report.notes.push_back("the Softmax behind " + quote_text(score) +
-                           " is left out: the project gives the scores before it");
-  const exporting::WriteOptions options{
-      .profile = exporting::Profile::kHls4ml, .opset = request.opset, .shapes = read_shapes(request.shapes)};
-  const fs::path model = folder.path() / "model.onnx";
-  exporting::write(source, exporting::Form::kQonnx, model, options);
-  const Graph written = graph::resolve_shapes(graph::without_claims(graph::read_onnx(model)));
-  const graph::GivenRanges ranges = ranges_in_file(request.ranges, source, written);
-  const hls4ml::NetworkTypes types = hls4ml::types_of(written, ranges);
-  hls4ml::refuse_inexact(types);
-  write_text_file(folder.path() / "hls4ml_config.json", project_json(request.flags, types));
-  write_text_file(folder.path() / "build.py", hls4ml::build_script());
-  const std::vector<Tensor> inputs = inputs_of(request, written, types, ranges);
-  const BatchPlan plan = plan_batch(written, inputs);
-  const auto executable = open_engine().prepare(written);
-  const auto outputs = run_batch(written, *executable, inputs, plan);
-  const auto path_of = [&](const char* kind, std::size_t number) {
-    return folder.path() / "test_vectors" / (std::string(kind) + "_" + std::to_string(number) + ".npy");
-  };
-  for (std::size_t i = 0; i < inputs.size(); ++i) write_array(path_of("input", i), inputs[i]);
-  for (std::size_t i = 0; i < written.outputs.size(); ++i)
-    write_array(path_of("expected", i), outputs.at(written.outputs[i]));
-  for (const hls4ml::LayerTypes& layer : types.layers) report.layers += layer.accum ? 1 : 0;
-  report.samples = static_cast<std::size_t>(plan.total);
-  for (std::size_t i = 0; i < source.inputs.size(); ++i) {
-    if (source.inputs[i] == written.inputs[i]) continue;
-    report.notes.push_back("the input " + quote_text(source.inputs[i]) + " is called " +
-                           quote_text(written.inputs[i]) + " there");
+ProjectReport write_finn_project(const ProjectRequest& request) {
+  if (request.graph.inputs.size() != 1 || request.graph.outputs.size() != 1) {
+    throw Error("FINN's builds take one input and one output, found " +
+                std::to_string(request.graph.inputs.size()) + " and " +
+                std::to_string(request.graph.outputs.size()));
   }
-  folder.commit();
-  return report;
+  Project project(request, exporting::Profile::kFinn);
+  const ProjectFlags& flags = request.flags;
+  const nlohmann::ordered_json layers = finn::layers_of(project.written(), project.ranges());
+  const Json json{{"part", chosen<std::string>(flags.part, "xc7z020clg400-1")},
+                  {"board", chosen<std::string>(flags.board, "Pynq-Z1")},
+                  {"clock_ns", chosen(flags.clock, kClock)},
+                  {"target_fps", chosen(flags.target_fps, std::int64_t{1000})},
+                  {"layers", layers}};
+  write_text_file(project.path() / "crumb_layers.json", json.dump(2) + "\n");
+  write_text_file(project.path() / "build.py", finn::build_script());
+  const auto [inputs, outputs] = project.vectors(finn::spans_of(project.written(), project.ranges()));
+  write_array(project.path() / "input.npy", inputs[0]);
+  write_array(project.path() / "expected_output.npy", outputs[0]);
+  return project.finish(layers.size());
 }
 
 }  // namespace crumb::cli

@@ -1,26 +1,18 @@
-// crumb export --to hls4ml-project: a folder that a consumer's own tool builds, and that proves it equal.
+// crumb export --to hls4ml-project and finn-project: a folder that a consumer's own tool builds, and that proves it equal.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/project_flags.h"
 #include "models/graph/accumulator/layers.h"
 
 namespace crumb::cli {
 
-struct ProjectFlags {
-  std::string backend = "Vitis", part, io_type = "io_parallel", strategy = "Latency", data;
-  double clock = 5;  ///< nanoseconds
-  int reuse_factor = 1;
-
-  bool operator==(const ProjectFlags&) const = default;
-};
-
-void add_project_flags(CLI::App& verb, ProjectFlags& flags);
-
-inline constexpr std::string_view kHls4mlProject = "hls4ml-project";  ///< a form of --to
+// Forms of --to.
+inline constexpr std::string_view kHls4mlProject = "hls4ml-project", kFinnProject = "finn-project";
 
 /// Of "NAME=lo:hi" by the network's names, by the names of the written file's inputs, which may be others. Throws usage
 /// Error for a name that is no input.
@@ -40,8 +32,9 @@ struct ProjectReport {
   std::vector<std::string> notes;
 };
 
-/// Writes the folder, which is empty or not there. Throws Error where hls4ml cannot take the network, or would compute
+/// Writes the folder, which is empty or not there. Throws Error where the tool cannot take the network, or would compute
 /// something else, by node and reason; nothing is left then.
 ProjectReport write_hls4ml_project(const ProjectRequest& request);
+ProjectReport write_finn_project(const ProjectRequest& request);
 
 }  // namespace crumb::cli

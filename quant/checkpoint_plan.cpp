@@ -41,16 +41,17 @@ class Planner {
     planned.kept_because = spec ? "" : kept_because;
   }
 
-  /// A tensor that a pattern matches; in_full where the pattern has no wildcards and is its whole name.
+  /// A tensor that a pattern matches: in_full where the pattern has no wildcards and is its whole name, by_layer where it
+  /// only matches the layer that owns it.
   struct Hit {
     size_t index;
-    bool in_full;
+    bool in_full = false, by_layer = false;
   };
 
   void apply(const Rule& rule) {
     if (rule.match.name.empty()) {
       std::vector<Hit> all;
-      for (size_t i = 0; i < plan_.size(); ++i) all.push_back({i, false});
+      for (size_t i = 0; i < plan_.size(); ++i) all.push_back({.index = i});
       return apply(rule, nullptr, all);
     }
     for (const std::string& name : rule.match.name) apply(rule, &name, hits(name));
@@ -62,14 +63,21 @@ class Planner {
     std::vector<Hit> found;
     if (pattern.literal()) {
       if (const auto named = names_.find(*pattern.literal()); named != names_.end()) {
-        for (const size_t i : named->second) found.push_back({i, plan_[i].entry->name == *pattern.literal()});
+        for (const size_t i : named->second) {
+          const bool in_full = plan_[i].entry->name == *pattern.literal();
+          found.push_back({.index = i, .in_full = in_full, .by_layer = !in_full});
+        }
       }
       return found;
     }
     for (size_t i = 0; i < plan_.size(); ++i) {
       const std::string& name = plan_[i].entry->name;
       const std::string layer(layer_of(name));
-      if (pattern.matches(name) || (!layer.empty() && pattern.matches(layer))) found.push_back({i, false});
+      if (pattern.matches(name)) {
+        found.push_back({.index = i});
+      } else if (!layer.empty() && pattern.matches(layer)) {
+        found.push_back({.index = i, .by_layer = true});
+      }
     }
     return found;
   }
@@ -78,14 +86,21 @@ class Planner {
     for (size_t i = 0; i < plan_.size(); ++i) {
       const std::string& name = plan_[i].entry->name;
       names_[name].push_back(i);
-      if (const std::string_view layer = layer_of(name); !layer.empty()) names_[layer].push_back(i);
+      const std::string_view layer = layer_of(name);
+      if (!layer.empty()) names_[layer].push_back(i);
+      if (plan_[i].role != TensorRole::kKept) layers_with_weights_.insert(layer);
     }
   }
 
   /// Whether the rule is meant for a tensor that its pattern matches, whatever the type of its elements.
-  static bool reaches(const Rule& rule, const PlannedTensor& planned, bool in_full) {
+  bool reaches(const Rule& rule, const Hit& hit) const {
+    const PlannedTensor& planned = plan_[hit.index];
     if (rule.match.role.empty()) {
-      return in_full || !rule.weights || planned.role != TensorRole::kKept;
+      return hit.in_full || !rule.weights || planned.role != TensorRole::kKept;
+    }
+    if (hit.by_layer && rule.weights && planned.role == TensorRole::kKept &&
+        layers_with_weights_.contains(layer_of(planned.entry->name))) {
+      return false;  // the layer's name stands for its weights
     }
     return std::ranges::any_of(rule.match.role, [&](Rule::Role role) {
       switch (role) {
@@ -102,7 +117,7 @@ class Planner {
     size_t reached = 0, applied = 0;
     for (const Hit& hit : found) {
       PlannedTensor& planned = plan_[hit.index];
-      if (!reaches(rule, planned, hit.in_full)) continue;
+      if (!reaches(rule, hit)) continue;
       ++reached;
       const DType dtype = planned.entry->dtype;
       if (rule.weights && !is_floating(dtype)) {
@@ -203,6 +218,7 @@ class Planner {
   const Recipe& recipe_;
   std::vector<PlannedTensor> plan_;
   std::unordered_map<std::string_view, std::vector<size_t>> names_;  // full names and layers
+  std::set<std::string_view> layers_with_weights_;
 };
 
 /// What a recipe says of operators and edges cannot be done to tensors.

@@ -85,6 +85,10 @@ class Typing {
     }
   }
 
+  static InputSpan span_of(const FixedRange& range, bool is_quantized_first) {
+    return {range.low, range.high, std::ldexp(1.0, range.exponent), is_quantized_first};
+  }
+
   void type_input(const std::string& input) {
     std::set<std::string> types;
     std::optional<FixedRange> taken;
@@ -104,13 +108,12 @@ class Typing {
     }
     if (!others && types.size() == 1) {
       found_.inputs[input] = *types.begin();
-      found_.input_ranges[input] = *taken;
-      found_.quantized_inputs.insert(input);
+      found_.input_spans[input] = span_of(*taken, true);
       return;
     }
     if (const auto range = levels_of(input); range && range->is_exact_in_float32()) {
       ranges_[input] = *range;
-      found_.input_ranges[input] = *range;
+      found_.input_spans[input] = span_of(*range, false);
       found_.inputs[input] = narrowest_type(*range);
       return;
     }

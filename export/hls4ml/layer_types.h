@@ -12,11 +12,11 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "export/hls4ml/fixed_range.h"
+#include "export/project/samples.h"
 #include "models/graph/accumulator/layers.h"
 #include "models/graph/graph.h"
 
@@ -30,9 +30,8 @@ struct LayerTypes {
 
 struct NetworkTypes {
   std::map<std::string, std::string> inputs;  ///< hls4ml's type of each input of the graph, rounding included
-  std::map<std::string, FixedRange> input_ranges;
-  std::set<std::string> quantized_inputs;  ///< those that a quantizer takes first, whatever comes
-  std::vector<LayerTypes> layers;          ///< of nodes, in order; those with nothing to say are left out
+  std::map<std::string, InputSpan> input_spans;
+  std::vector<LayerTypes> layers;  ///< of nodes, in order; those with nothing to say are left out
   /// Nodes and inputs whose numbers are no fixed-point numbers that float32 holds too, and why: hls4ml would compute
   /// something else. Only the first on each way is named.
   std::vector<std::string> inexact;

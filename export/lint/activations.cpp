@@ -6,8 +6,6 @@
 #include "export/lint/checks.h"
 #include "export/lint/quantized.h"
 #include "formats/io/text.h"
-#include "models/graph/cost/bind_shapes.h"
-#include "models/graph/qonnx/infer_datatypes.h"
 
 namespace crumb::exporting::checks {
 namespace {
@@ -38,12 +36,6 @@ bool is_one_bit(const Subject& subject, const Node& node) {
   return is_quant(node) && uniform(subject.constant(node, kBits)) == 1.0f && node.int_or("signed", 1) != 0;
 }
 
-/// What the values are, as far as that follows from the quantizers.
-std::map<std::string, graph::ValueType> exact_types(const Graph& graph) {
-  const Graph derived = graph::resolve_shapes(graph::without_claims(graph));
-  return graph::infer_data_types(derived, graph::ConstantValues(derived), graph::TypeRules::kExact);
-}
-
 bool is_power_of_two(float value) {
   int exponent = 0;
   return std::isfinite(value) && std::frexp(value, &exponent) == 0.5f;
@@ -57,17 +49,18 @@ void zero_points(const Subject& subject, Report& report) {
     if (!zeropt || is_zero(zeropt)) continue;
     const auto value = uniform(zeropt);
     report.add(node, "zeropt is " + (value ? number_text(*value) : "not one number") + ", expected 0",
-               is_weight(subject.graph(), node) && without_zero_point(subject.graph(), node).has_value());
+               is_weight(subject.graph(), node) ? without_zero_point(subject.graph(), node).has_value()
+                                                : can_be_thresholds(subject, node));
   }
 }
 
-Graph remove_zero_points(Graph graph, Profile) {
+Graph remove_zero_points(Graph graph, Profile profile) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (!is_quant(node) || !is_weight(graph, node) || is_zero(constant_input(graph, node, kZeropt))) continue;
     if (const auto same = without_zero_point(graph, node)) replace_constant(graph, i, *same);
   }
-  return graph;
+  return write_thresholds(std::move(graph), profile);
 }
 
 void one_bit(const Subject& subject, Report& report) {
@@ -102,12 +95,14 @@ void activation_signs(const Subject& subject, Report& report) {
     if (source && source->is("Relu")) {
       if (is_signed) {
         report.add(node, "it is signed behind " + before + ", expected signed=0 and narrow=0",
-                   can_lose_sign(subject, node));
+                   can_lose_sign(subject, node) || can_be_thresholds(subject, node));
       } else if (node.int_or("narrow", 0) != 0) {
-        report.add(node, "it is narrow behind " + before + ", expected signed=0 and narrow=0", false);
+        report.add(node, "it is narrow behind " + before + ", expected signed=0 and narrow=0",
+                   can_be_thresholds(subject, node));
       }
     } else if (!is_signed) {
-      report.add(node, "it is unsigned behind " + before + ", expected signed=1, or a Relu before it", false);
+      report.add(node, "it is unsigned behind " + before + ", expected signed=1, or a Relu before it",
+                 can_be_thresholds(subject, node));
     }
   }
 }
@@ -126,7 +121,7 @@ Graph unsign_after_relu(Graph graph, Profile profile) {
     node.attributes["signed"] = std::int64_t{0};
     node.attributes["narrow"] = std::int64_t{0};
   }
-  return graph;
+  return write_thresholds(std::move(graph), profile);
 }
 
 void activation_bits(const Subject& subject, Report& report) {
@@ -192,19 +187,6 @@ Graph split_bipolar_scales(Graph graph, Profile) {
   });
 }
 
-void bipolar_only(const Subject& subject, Report& report) {
-  const Node* first = nullptr;
-  for (const Node& node : subject.nodes()) {
-    if (is_quant(node) || node.is("Trunc", kQonnxDomain)) return;
-    if (is_bipolar(node) && !first) first = &node;
-  }
-  if (first) {
-    report.add(*first,
-               "the graph quantizes with BipolarQuant only, which FINN's build does not notice; expected a "
-               "Quant somewhere");
-  }
-}
-
 void power_of_two_scales(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     const Tensor* scale = is_quant(node) ? subject.constant(node, kScale) : nullptr;
@@ -218,26 +200,15 @@ void power_of_two_scales(const Subject& subject, Report& report) {
   }
 }
 
-void rounded_ties(const Subject& subject, Report& report) {
-  std::optional<std::map<std::string, graph::ValueType>> types;
-  for (const Node& node : subject.nodes()) {
-    if (!is_quant(node) || is_weight(subject.graph(), node) || !node.has_input(kData)) continue;
-    const auto scale = uniform(subject.constant(node, kScale));
-    if (node.text_or("rounding_mode", "ROUND") != "ROUND" || !scale || !is_power_of_two(*scale)) continue;
-    if (!types) types = exact_types(subject.graph());
-    const auto found = types->find(node.inputs[kData]);
-    const bool is_known = found != types->end() && found->second.levels;
-    const double step = is_known && found->second.levels->scale
-                            ? *found->second.levels->scale * found->second.levels->unit()
-                            : 0;
-    // An even number of steps from one code to the next has a middle.
-    const bool meets = step > 0 && std::fmod(*scale / step, 2) == 0;
-    if (!meets) continue;
-    report.add(
-        node,
-        "its input has values half way between two codes, which ROUND takes to the even one and FINN to the "
-        "upper; round=half_up says what FINN does where there is no sign");
-  }
+/// The scale of what a quantizer of an activation gives, written as such or as thresholds and a Mul.
+static std::optional<float> scale_of_activation(const Subject& subject, const Node& node) {
+  if (is_activation(subject.graph(), node)) return uniform(subject.constant(node, kScale));
+  const Node* counts = node.is("Mul") ? subject.source(node, 0) : &node;
+  if (!counts || !counts->is("MultiThreshold", kQonnxDomain)) return {};
+  const float step = counts->float_or("out_scale", 1);
+  if (counts == &node) return step;
+  const auto factor = uniform(subject.constant(node, 1));
+  return factor ? std::optional(step * *factor) : std::nullopt;
 }
 
 void residual_scales(const Subject& subject, Report& report) {
@@ -246,8 +217,7 @@ void residual_scales(const Subject& subject, Report& report) {
     std::optional<float> scales[2];
     for (std::size_t i = 0; i < 2; ++i) {
       const Node* source = subject.source(node, i);
-      if (source && is_activation(subject.graph(), *source))
-        scales[i] = uniform(subject.constant(*source, kScale));
+      if (source) scales[i] = scale_of_activation(subject, *source);
     }
     if (!scales[0] || !scales[1] || *scales[0] == *scales[1]) continue;
     report.add(node, "it adds values of scale " + number_text(*scales[0]) + " and of scale " +

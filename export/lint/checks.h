@@ -31,8 +31,16 @@ Fix copy_weights, fold_weight_transposes, use_common_scale, round_weights;
 
 // activations.cpp
 Check zero_points, one_bit, activation_signs, activation_bits, activation_scales, bipolar_scales,
-    bipolar_only, power_of_two_scales, rounded_ties, residual_scales;
+    power_of_two_scales, residual_scales;
 Fix remove_zero_points, make_bipolar, unsign_after_relu, split_bipolar_scales;
+
+// finn_activations.cpp: what FINN makes of quantizers, and thresholds that are ours
+Check rounded_ties;
+Fix write_thresholds;
+/// Whether write_thresholds writes the quantizer, where FINN would take it for something else.
+bool can_be_thresholds(const Subject& subject, const Node& node);
+/// ROUND, and what is the same without a sign (quantizers.cpp).
+bool finn_takes_rounding(const Node& node);
 
 // layers.cpp: products and sums
 Check gemms, conv_biases, constant_operands, batch_constants;

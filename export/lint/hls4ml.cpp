@@ -1,6 +1,8 @@
 // Rules about single operators that hls4ml's parser has.
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <string_view>
 
 #include "export/lint/checks.h"
 #include "formats/io/text.h"
@@ -15,7 +17,19 @@ using Ints = std::vector<std::int64_t>;
 bool is_conv(const Node& node) { return node.is("Conv") || node.is("Conv", kChannelsLastDomain); }
 bool is_last(const Node& node) { return node.domain == kChannelsLastDomain; }
 
-/// An attribute of a Conv that must be written and is not, and its numbers; no value where they are not known.
+/// Whose attributes have to be written: convolutions, for FINN pools too.
+bool has_windows(const Node& node, Profile profile) {
+  return is_conv(node) || (profile == Profile::kFinn && (node.is("MaxPool") || node.is("AveragePool")));
+}
+
+/// Of the attributes that have defaults, those that the tool fails without.
+std::set<std::string_view> needed_attributes(const Node& node, Profile profile) {
+  if (!is_conv(node)) return {"strides", "pads"};
+  if (profile == Profile::kFinn) return {"strides", "pads", "group"};
+  return {"kernel_shape", "strides", "dilations", "pads", "group"};
+}
+
+/// An attribute that must be written and is not, and its numbers; no value where they are not known.
 struct Missing {
   std::string name;
   std::optional<Ints> value;
@@ -51,25 +65,28 @@ std::optional<Ints> same_pads(const Shape& input, const Node& node, const Ints& 
   return pads;
 }
 
-std::vector<Missing> missing_attributes(const Graph& graph, const Node& node) {
+std::vector<Missing> missing_attributes(const Graph& graph, const Node& node, Profile profile) {
   std::vector<Missing> missing;
-  const auto weight = graph.shape_of(input_of(node, 1));
-  const std::size_t axes = weight && weight->size() >= 3 ? weight->size() - 2 : 0;
+  const auto needed = needed_attributes(node, profile);
+  const auto lacks = [&](const char* name) { return needed.contains(name) && !node.has(name); };
+  const auto weight = is_conv(node) ? graph.shape_of(input_of(node, 1)) : std::nullopt;
+  const std::size_t axes =
+      weight && weight->size() >= 3 ? weight->size() - 2 : node.ints_or("kernel_shape", {}).size();
   const auto of_axes = [&](Ints value) {
     return axes > 0 ? std::optional<Ints>(std::move(value)) : std::nullopt;
   };
   std::optional<Ints> kernel;
   if (node.has("kernel_shape")) {
     kernel = node.ints_or("kernel_shape", {});
-  } else if (axes > 0) {
+  } else if (weight && axes > 0) {
     kernel = sizes(*weight, is_last(node) ? 1 : 2, axes);
     if (std::ranges::any_of(*kernel, [](std::int64_t size) { return size < 0; })) kernel.reset();
   }
-  if (!node.has("kernel_shape")) missing.push_back({"kernel_shape", kernel});
+  if (lacks("kernel_shape")) missing.push_back({"kernel_shape", kernel});
   for (const char* ones : {"strides", "dilations"}) {
-    if (!node.has(ones)) missing.push_back({ones, of_axes(Ints(axes, 1))});
+    if (lacks(ones)) missing.push_back({ones, of_axes(Ints(axes, 1))});
   }
-  if (!node.has("group")) missing.push_back({"group", Ints{1}});
+  if (lacks("group")) missing.push_back({"group", Ints{1}});
   const std::string pad = node.text_or("auto_pad", "NOTSET");
   if (pad.starts_with("SAME")) {
     const auto input = graph.shape_of(input_of(node, 0));
@@ -108,9 +125,10 @@ Graph put_channels_last(Graph graph, Profile) { return graph::channels_last(std:
 
 void conv_attributes(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
-    if (!is_conv(node)) continue;
+    const Profile profile = subject.is_for(Profile::kFinn) ? Profile::kFinn : Profile::kHls4ml;
+    if (!has_windows(node, profile)) continue;
     const bool pads_itself = node.text_or("auto_pad", "NOTSET") != "NOTSET";
-    for (const Missing& missing : missing_attributes(subject.graph(), node)) {
+    for (const Missing& missing : missing_attributes(subject.graph(), node, profile)) {
       report.add(node,
                  missing.name == "pads" && pads_itself
                      ? "auto_pad is " + quote_text(node.text_or("auto_pad", "")) + ", expected pads"
@@ -120,10 +138,10 @@ void conv_attributes(const Subject& subject, Report& report) {
   }
 }
 
-Graph write_conv_attributes(Graph graph, Profile) {
+Graph write_conv_attributes(Graph graph, Profile profile) {
   for (Node& node : graph.nodes) {
-    if (!is_conv(node)) continue;
-    for (const Missing& missing : missing_attributes(graph, node)) {
+    if (!has_windows(node, profile)) continue;
+    for (const Missing& missing : missing_attributes(graph, node, profile)) {
       if (!missing.value) continue;
       if (missing.name == "pads") node.attributes.erase("auto_pad");
       node.attributes[missing.name] = missing.attribute();

@@ -175,11 +175,11 @@ void rounding_mode(const Subject& subject, Report& report) {
     } else if (subject.is_for(Profile::kHls4ml) && usual != "ROUND" && usual != "FLOOR") {
       report.add(node, "rounding_mode is " + upper + ", expected ROUND or FLOOR", false);
     } else if (subject.is_for(Profile::kFinn) && is_quant(node) && !is_weight(subject.graph(), node) &&
-               usual != "ROUND" && !(upper == "HALF_UP" && node.int_or("signed", 1) == 0)) {
+               !finn_takes_rounding(node)) {
       report.add(node,
                  "rounding_mode is " + upper +
                      ", expected ROUND, or HALF_UP without a sign: FINN rounds activations to nearest",
-                 false);
+                 can_be_thresholds(subject, node));
     } else if (upper != usual && !subject.is_for(Profile::kQonnx)) {
       report.add(node, "rounding_mode is " + upper + ", expected " + usual + ", which is the same", true);
     }
@@ -196,13 +196,18 @@ void mode_spelling(const Subject& subject, Report& report) {
   }
 }
 
-Graph spell_modes(Graph graph, Profile) {
+bool finn_takes_rounding(const Node& node) {
+  const std::string mode = upper_case(node.text_or(kMode, "ROUND"));
+  return usual_mode(mode) == "ROUND" || (mode == "HALF_UP" && node.int_or("signed", 1) == 0);
+}
+
+Graph spell_modes(Graph graph, Profile profile) {
   for (Node& node : graph.nodes) {
     if (!is_qonnx_quantizer(node) || !node.has(kMode)) continue;
     const std::string mode = node.text_or(kMode, "ROUND");
     if (graph::find_quant_rounding(mode)) node.attributes[kMode] = usual_mode(mode);
   }
-  return graph;
+  return profile == Profile::kFinn ? write_thresholds(std::move(graph), profile) : std::move(graph);
 }
 
 void constant_parameters(const Subject& subject, Report& report) {

@@ -110,7 +110,6 @@ def test_names_do_not_steer_a_terminal(crumb, tmp_path):
 SHARED = {  # rules that must be among those found, by file and profile
     ("TFC_2W2A", "finn"): {"legacy-domain", "domain-import", "initializer-input", "weight-transpose"},
     ("TFC_2W2A", "hls4ml"): {"legacy-domain", "operator", "reshape-target"},
-    ("TFC_1W1A", "finn"): {"bipolar-only"},
     ("espcn_nn_resize_quant", "finn"): {"conv-bias", "legacy-domain"},
     ("espcn_nn_resize_quant", "hls4ml"): {"channels-last"},
     ("floatquant_fp8_e4m3", "finn"): {"operator", "gemm"},

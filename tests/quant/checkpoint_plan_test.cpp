@@ -83,10 +83,14 @@ bool naive_glob(std::string_view glob, std::string_view text) {
          naive_glob(glob.substr(1), text.substr(1));
 }
 
-bool naive_match(const std::string& glob, const std::string& name) {
-  if (naive_glob(glob, name)) return true;
+std::string naive_layer(const std::string& name) {
   const size_t dot = name.rfind('.');
-  return dot != std::string::npos && dot > 0 && naive_glob(glob, name.substr(0, dot));
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
+bool naive_match(const std::string& glob, const std::string& name) {
+  const std::string layer = naive_layer(name);
+  return naive_glob(glob, name) || (!layer.empty() && naive_glob(glob, layer));
 }
 
 /// The same plan from the sentences of recipe.h; nothing where a rule reaches nothing.
@@ -115,6 +119,10 @@ std::optional<std::vector<SpecOrKeep>> naive_plan(const std::vector<TensorEntry>
           if (role == Rule::Role::kEmbedding && roles[i] == TensorRole::kEmbedding) wanted = true;
         }
         if (rule.match.role.empty()) wanted = !rule.weights || named || roles[i] != TensorRole::kKept;
+        for (size_t k = 0; rule.weights && !naive_glob(pattern, tensors[i].name) && k < tensors.size(); ++k) {
+          const bool beside = naive_layer(tensors[k].name) == naive_layer(tensors[i].name);
+          if (beside && roles[k] != TensorRole::kKept && roles[i] == TensorRole::kKept) wanted = false;
+        }
         if (rule.weights && !crumb::is_floating(tensors[i].dtype)) wanted = false;
         if (!wanted) continue;
         specs[i] = rule.weights;
@@ -148,10 +156,15 @@ TEST_CASE("plan: roles give the defaults") {
 TEST_CASE("plan: names of layers, names in full, roles") {
   const std::vector<TensorEntry> tensors = model();
   const auto plan = [&](const Rule& rule) { return plan_tensors(tensors, nullptr, with_rule(rule)); };
-  // The layer: its weight, not its bias; with role any both.
+  // The layer: its weight, not its bias, whatever the role; all of a layer without weights.
   CHECK(text_of(plan(weights_rule({"layer.0.query"})), "layer.0.query.weight") == "int6:channel");
   CHECK(text_of(plan(weights_rule({"layer.0.query"})), "layer.0.query.bias") == "keep");
-  CHECK(text_of(plan(weights_rule({"layer.0.query"}, {Rule::Role::kAny})), "layer.0.query.bias") ==
+  for (const char* name : {"layer.0.query", "layer.?.query", "re:layer\\.0\\.query"}) {
+    const auto by_layer = plan(weights_rule({name}, {Rule::Role::kAny}));
+    CHECK(text_of(by_layer, "layer.0.query.weight") == "int6:channel");
+    CHECK(text_of(by_layer, "layer.0.query.bias") == "keep");
+  }
+  CHECK(text_of(plan(weights_rule({"layer.0.query*"}, {Rule::Role::kAny})), "layer.0.query.bias") ==
         "int6:channel");
   CHECK(text_of(plan(weights_rule({"layer.0.norm"}, {Rule::Role::kAny})), "layer.0.norm.weight") ==
         "int6:channel");

@@ -1,6 +1,7 @@
 #include "models/graph/quantize/rules.h"
 
 #include <algorithm>
+#include <set>
 
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
@@ -60,6 +61,7 @@ class Ruling {
       if (!is_embedding) constant.prune = recipe_.prune;
       constant.learned_bits = !is_embedding && recipe_.learned_bits;
       constant.scales = recipe_.scales;
+      layers_with_weights_.insert(layer_of(name));
     }
   }
 
@@ -153,6 +155,8 @@ class Ruling {
       if (!own_name && !of_node) continue;
       ++matched;
       const bool in_full = pattern && pattern->literal() == name;
+      const bool by_layer = pattern && !pattern->matches(name);
+      if (by_layer && !is_weight && !rule.skips() && layers_with_weights_.contains(layer_of(name))) continue;
       if (!reaches(rule, constant, in_full)) continue;
       if (!rule.leaves_weights) constant.learned_bits = false;  // the rule says the width
       reached += set_training(rule, constant);
@@ -251,6 +255,7 @@ class Ruling {
   RuledGraph result_;
   std::map<std::string, std::vector<std::size_t>> users_;  // of values, by index of node
   std::map<std::string, std::size_t> two_axes_;            // constants, and the node that wants another axis
+  std::set<std::string_view> layers_with_weights_;         // whose names stand for these weights
   int number_ = 0;
 };
 

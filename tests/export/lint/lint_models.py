@@ -200,12 +200,16 @@ def residual(scale):
     return net
 
 
-def bipolar(scale, with_quant=True):
+def bipolar(scale):
     net = Net()
-    x = net.input("x", [1, 4])
-    if with_quant:
-        x = net.quant(x, "Quant_in", bits=8)
+    x = net.quant(net.input("x", [1, 4]), "Quant_in", bits=8)
     net.node("BipolarQuant", [x, net.const("scale", scale)], "Bipolar_0", domain=QONNX)
+    return net
+
+
+def bipolar_alone():
+    net = Net()
+    net.node("BipolarQuant", [net.input("x", [1, 4]), net.const("scale", 1.0)], "Bipolar_0", domain=QONNX)
     return net
 
 
@@ -400,10 +404,16 @@ def channels_first_pool():
     return behind(net, "MaxPool", kernel_shape=[1, 1], strides=[1, 1], pads=[0, 0, 0, 0])
 
 
-def conv_without(name):
-    net = conv("hls4ml")
+def conv_without(name, profile="hls4ml"):
+    net = conv(profile)
     set_attribute(net.find("Conv_0"), name, None)
     return net
+
+
+def max_pool_without(name):
+    options = {"kernel_shape": [1, 1], "strides": [1, 1], "pads": [0, 0, 0, 0]}
+    del options[name]
+    return behind(conv("finn"), "MaxPool", **options)
 
 
 def self_padding_conv():
@@ -512,8 +522,9 @@ def one_bit_net():
 
 
 def again(scale=1.0, mode="ROUND"):
-    """Values that are quantized already, by steps of 0.5."""
-    net = dense()
+    """Values that are quantized already, by steps of 0.5; nothing before them has a tie that FINN takes elsewhere."""
+    net = annotated("x", "finn_datatype", "INT8")
+    net.const("Quant_out_scale", 0.3)
     extra = [net.const(f"again_{i}", value) for i, value in enumerate([scale, 0.0, 5.0])]
     return behind(net, "Quant", "Again_0", extra=extra, domain=QONNX, signed=1, narrow=0, rounding_mode=mode)
 
@@ -556,7 +567,7 @@ CASES = [
     Case("operator", "qonnx", lambda p: other_operator("Strange", "made.up"), "Extra_0", fixable=False),
     Case("operator", "finn", lambda p: float_quant(), "Extra_0", fixable=False),
     Case("operator", "hls4ml", lambda p: other_operator("Erf"), "Extra_0", fixable=False),
-    Case("operator", "onnxruntime", lambda p: bipolar(1.0, False), "Bipolar_0", fixable=False),
+    Case("operator", "onnxruntime", lambda p: bipolar_alone(), "Bipolar_0", fixable=False),
     Case("float32", ALL, lambda p: changed(dense(), double_constant), "double", fixable=False),
     Case("annotation-type", ALL, lambda p: annotated("Quant_out_out", "finn_datatype", "UINT4"), "Quant_out_out",
          runs=False),
@@ -571,8 +582,8 @@ CASES = [
     Case("rounding-mode-case", ALL, lambda p: dense_with(target="Quant_out", rounding_mode="round"), "Quant_out"),
     Case("rounding-mode", "qonnx", lambda p: dense_with(target="Quant_out", rounding_mode="SIDEWAYS"), "Quant_out",
          fixable=False),
-    Case("rounding-mode", "finn", lambda p: dense_with(target="Quant_out", rounding_mode="FLOOR"), "Quant_out",
-         fixable=False),
+    Case("rounding-mode", "finn", lambda p: dense_with(target="Quant_out", rounding_mode="FLOOR"), "Quant_out"),
+    Case("rounding-mode", "finn", lambda p: dense_with(target="Quant_in", rounding_mode="HALF_DOWN"), "Quant_in"),
     Case("rounding-mode", "hls4ml", lambda p: dense_with(target="Quant_out", rounding_mode="CEIL"), "Quant_out",
          fixable=False),
     Case("rounding-mode", FH, lambda p: dense_with(target="Quant_out", rounding_mode="HALF_EVEN"), "Quant_out"),
@@ -605,7 +616,8 @@ CASES = [
     Case("average-pool", FH, lambda p: pooled(p), "Extra_0", fixable=False),
     Case("trunc", "finn", lambda p: average(mode="ROUND"), "Trunc_0", fixable=False),
     Case("channels-last", "hls4ml", lambda p: channels_first_pool(), "Extra_0"),
-    Case("conv-attributes", "hls4ml", lambda p: conv_without("strides"), "Conv_0"),
+    Case("conv-attributes", FH, lambda p: conv_without("strides", p), "Conv_0"),
+    Case("conv-attributes", "finn", lambda p: max_pool_without("pads"), "Extra_0"),
     Case("conv-attributes", "hls4ml", lambda p: conv_without("kernel_shape"), "Conv_0"),
     Case("conv-attributes", "hls4ml", lambda p: self_padding_conv(), "Conv_0", runs=False),
     Case("conv-group", "hls4ml", lambda p: conv(p, channels=4, group=2), "Conv_0", fixable=False),
@@ -624,16 +636,19 @@ CASES = [
     Case("weight-scale", "finn", lambda p: conv(p, scale=np.full((1, 2, 1, 1), 0.25)), "Quant_w"),
     Case("weight-rounding", "qonnx finn", lambda p: dense_with(rounding_mode="CEIL", signed=0, narrow=0), "Quant_w"),
     Case("weight-rounding", ALL, lambda p: dense_with(rounding_mode="FLOOR"), "Quant_w"),
-    Case("zeropt-zero", "finn", lambda p: dense_with(target="Quant_in", zeropt=1.0), "Quant_in", fixable=False),
+    Case("zeropt-zero", "finn", lambda p: dense_with(target="Quant_in", zeropt=1.0), "Quant_in"),
+    Case("zeropt-zero", "finn", lambda p: dense_with(target="Quant_out", zeropt=3.0), "Quant_out"),
+    Case("zeropt-zero", "finn", lambda p: dense_with(target="Quant_in", zeropt=0.5), "Quant_in", fixable=False),
     Case("zeropt-zero", "finn", lambda p: dense_with(bits=2, narrow=0, zeropt=-0.5), "Quant_w"),
     Case("activation-sign", "finn", lambda p: dense_with(target="Quant_out", signed=1), "Quant_out"),
-    Case("activation-sign", "finn", lambda p: dense_with(target="Quant_in", signed=0), "Quant_in", fixable=False),
+    Case("activation-sign", "finn", lambda p: dense_with(target="Quant_in", signed=0), "Quant_in"),
     Case("activation-bits", "finn", lambda p: dense_with(target="Quant_in", bits=9), "Quant_in", fixable=False),
     Case("activation-scale", FH, misplaced_scale, "Quant_in", fixable=False),
     Case("activation-scale", "hls4ml", lambda p: dense_with(target="Quant_in", scale=[[0.5] * 4]), "Quant_in"),
     Case("bipolar-scale", FH, lambda p: bipolar(0.5), "Bipolar_0"),
-    Case("bipolar-only", "finn", lambda p: bipolar(1.0, with_quant=False), "Bipolar_0", fixable=False),
-    Case("round-tie", "finn", lambda p: again(), "Again_0", fixable=False),
+    Case("round-tie", "finn", lambda p: again(), "Again_0"),
+    Case("round-tie", "finn", lambda p: dense(), "Quant_in"),
+    Case("round-tie", "finn", lambda p: dense_with(target="Quant_in", scale=[[0.5, 0.25, 1, 2]]), "Quant_in"),
     Case("power-of-two", "hls4ml", lambda p: dense_with(target="Quant_in", scale=0.3), "Quant_in", fixable=False),
     Case("residual-scale", "finn", lambda p: residual(0.25), "Add_0", fixable=False),
     Case("qdq-tie", "onnxruntime", lambda p: qdq(zero=3), "Quantize_0", fixable=False),

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "formats/error.h"
+#include "formats/io/text.h"
 #include "models/graph/quantize/operators.h"
 #include "tests/models/graph/quantize/build_graph.h"
 #include "tests/support/samples.h"
@@ -373,6 +374,14 @@ TEST_CASE("plan: any floating tensor by its full name, and role: any") {
       plan_quantizers(graph, recipe("rules: [{match: {name: '*.bias', role: any}, weights: int8:tensor}]"));
   CHECK(constant_of(plan, "head.bias")->spec);
   CHECK(says(refusal(graph, recipe("rules: [{match: {name: '*.bias'}, weights: int8}]")), {"role: any"}));
+  // A layer's name stands for its weights, its input and its bias are named for themselves.
+  for (const char* name : {"head", "he?d"}) {
+    plan = plan_quantizers(
+        graph, recipe("rules: [{match: {name: " + quote_text(name) + ", role: any}, weights: int4:tensor}]"));
+    CHECK(constant_of(plan, "head.weight")->spec->to_string() == "int4:tensor");
+    CHECK_FALSE(constant_of(plan, "head.bias")->spec);
+    CHECK(spec_at(plan, "f") == "uint8:tensor");
+  }
 }
 
 TEST_CASE("plan: biases stand at the scale of their input's edge") {

@@ -1,4 +1,4 @@
-#include "export/hls4ml/samples.h"
+#include "export/project/samples.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "formats/io/text.h"
 #include "models/graph/strided_index.h"
 
-namespace crumb::exporting::hls4ml {
+namespace crumb::exporting {
 namespace {
 
 constexpr std::size_t kDrawn = 48, kOfEnds = 14;  // and the least, and the greatest
@@ -20,6 +20,16 @@ constexpr double kBeyond = 1.25;                  // of the range, so that some 
 
 /// Without std::uniform_*_distribution, whose numbers are the library's own choice.
 double drawn(std::mt19937_64& engine) { return static_cast<double>(engine() >> 11) * 0x1p-53; }
+
+/// Whether each element of what the node makes is one of its first input's, quantized or scaled.
+bool keeps_places(const graph::Graph& graph, const graph::Node& node) {
+  if (node.is("Mul")) {
+    const graph::Tensor* factor = constant_input(graph, node, 1);
+    return factor && factor->size() == 1;
+  }
+  return node.is("Reshape") || node.is("Flatten") || node.is("MultiThreshold", kQonnxDomain) ||
+         graph::is_quantizer(node);
+}
 
 /// Values that hold an input's elements as they are, quantized, in another order: by name, which of the input's elements
 /// each is, in the value's shape.
@@ -42,7 +52,7 @@ std::map<std::string, graph::Tensor> moved_values(const graph::Graph& graph, con
       const auto perm = node.ints_or("perm", {});
       if (graph::is_permutation(perm, found->second.shape().size()))
         moved.emplace(node.outputs[0], graph::transposed(found->second, perm));
-    } else if (node.is("Reshape") || node.is("Flatten") || graph::is_quantizer(node)) {
+    } else if (keeps_places(graph, node)) {
       moved.emplace(node.outputs[0], found->second.reshaped(shape_of(node.outputs[0])));
     }
   }
@@ -62,7 +72,9 @@ std::vector<std::ptrdiff_t> places_of(const graph::Node& node, const graph::Prod
   const auto groups = static_cast<std::int64_t>(layer.groups), each = layer.weight_shape[1];
   const std::int64_t group =
       static_cast<std::int64_t>(channel) / std::max<std::int64_t>(layer.weight_shape[0] / groups, 1);
-  const std::int64_t channels = input.shape().back();
+  const bool is_last = node.domain == kChannelsLastDomain;
+  const std::size_t first_axis = is_last ? 1 : 2;
+  const std::int64_t channels = input.shape()[is_last ? axes + 1 : 1];
   for (std::size_t term = 0; term < places.size(); ++term) {
     auto rest = static_cast<std::int64_t>(term);
     std::vector<std::int64_t> tap(axes);
@@ -70,16 +82,20 @@ std::vector<std::ptrdiff_t> places_of(const graph::Node& node, const graph::Prod
       tap[axis] = rest % layer.weight_shape[axis + 2];
       rest /= layer.weight_shape[axis + 2];
     }
-    std::int64_t at = 0;
+    std::int64_t at = 0, windows = 1;
     bool is_padding = false;
     for (std::size_t axis = 0; axis < axes; ++axis) {
       const std::int64_t first =
           (pads[axis] + strides[axis] - 1) / strides[axis];  // the first window without padding
       const std::int64_t place = first * strides[axis] - pads[axis] + tap[axis] * dilations[axis];
-      is_padding |= place >= input.shape()[axis + 1];
-      at = at * input.shape()[axis + 1] + place;
+      const std::int64_t size = input.shape()[first_axis + axis];
+      is_padding |= place >= size;
+      at = at * size + place;
+      windows *= size;
     }
-    places[term] = is_padding ? -1 : static_cast<std::ptrdiff_t>(at * channels + group * each + rest);
+    const std::int64_t from = group * each + rest;
+    places[term] =
+        is_padding ? -1 : static_cast<std::ptrdiff_t>(is_last ? at * channels + from : from * windows + at);
   }
   return places;
 }
@@ -87,7 +103,7 @@ std::vector<std::ptrdiff_t> places_of(const graph::Node& node, const graph::Prod
 /// Samples that take the sums of the layers on an input as far as they go, both ways, for the first 32 channels.
 /// All other elements are as near to 0 as they come.
 void append_worst(const graph::Graph& graph, const graph::GivenRanges& given, const std::string& input,
-                  const FixedRange& range, std::vector<float>& values, std::int64_t& samples) {
+                  const InputSpan& range, std::vector<float>& values, std::int64_t& samples) {
   const auto moved = moved_values(graph, input);
   const graph::ProductLayers layers(graph, given);
   const auto still = static_cast<float>(std::clamp(0.0, range.low, range.high));
@@ -100,8 +116,6 @@ void append_worst(const graph::Graph& graph, const graph::GivenRanges& given, co
     const std::size_t elements = from.size();
     if (layer.kind == graph::ProductLayer::Kind::kTransposed) continue;
     if (layer.kind == graph::ProductLayer::Kind::kMatrix && layer.length != elements) continue;
-    if (layer.kind == graph::ProductLayer::Kind::kConvolution && layers.node(l).domain != kChannelsLastDomain)
-      continue;
     for (std::size_t c = 0; c < std::min(layer.channels, kMostChannels); ++c) {
       const auto places = places_of(layers.node(l), layer, found->second, c);
       for (const double sign : {1.0, -1.0}) {
@@ -121,29 +135,35 @@ void append_worst(const graph::Graph& graph, const graph::GivenRanges& given, co
 
 }  // namespace
 
-std::vector<graph::Tensor> sample_inputs(const graph::Graph& graph, const NetworkTypes& types,
+std::vector<graph::Tensor> sample_inputs(const graph::Graph& graph,
+                                         const std::map<std::string, InputSpan>& spans,
                                          const graph::GivenRanges& given) {
   std::mt19937_64 engine(1);
   std::vector<graph::Tensor> inputs;
   for (const std::string& name : graph.inputs) {
-    const auto range = types.input_ranges.find(name);
+    const auto span = spans.find(name);
     const graph::Value* value = graph.find(name);
-    if (range == types.input_ranges.end() || !value || !value->is_static())
-      throw Error("input " + quote_text(name) + ": its shape or its numbers are not known");
+    if (span == spans.end() || !value || !value->is_static())
+      throw Error("input " + quote_text(name) +
+                  ": its shape is not known, or something computes with it before it is quantized; give "
+                  "samples of it "
+                  "(--data), its shape (--shape), or --input-range " +
+                  printable(name) + "=LOW:HIGH for whole numbers");
     std::vector<std::int64_t> shape{static_cast<std::int64_t>(kDrawn + kOfEnds + 2)};
     std::size_t each = 1;
     for (std::size_t axis = 1; axis < value->shape->size(); ++axis) {
       shape.push_back((*value->shape)[axis].size);
       each *= static_cast<std::size_t>(shape.back());
     }
-    const auto [exponent, low, high] = range->second;
-    const bool is_whole = given.contains(name) || !types.quantized_inputs.contains(name);
+    const auto [low, high, step, quantized] = span->second;
+    const bool is_quantized_first = quantized && !given.contains(name);
     std::vector<float> values;
     for (std::size_t sample = 0; sample < kDrawn * each; ++sample) {
       const double at = drawn(engine);
-      const double step = std::ldexp(1.0, exponent), middle = (low + high) / 2;
-      values.push_back(static_cast<float>(is_whole ? low + step * std::floor(at * ((high - low) / step + 1))
-                                                   : middle + (at - 0.5) * kBeyond * (high - low)));
+      const double middle = (low + high) / 2;
+      values.push_back(static_cast<float>(is_quantized_first
+                                              ? middle + (at - 0.5) * kBeyond * (high - low)
+                                              : low + step * std::floor(at * ((high - low) / step + 1))));
     }
     for (std::size_t i = 0; i < kOfEnds * each; ++i)
       values.push_back(static_cast<float>(drawn(engine) < 0.5 ? low : high));
@@ -153,7 +173,7 @@ std::vector<graph::Tensor> sample_inputs(const graph::Graph& graph, const Networ
       inputs.push_back(graph::Tensor::floats(shape, values));
       continue;
     }
-    append_worst(graph, given, name, range->second, values, shape[0]);
+    append_worst(graph, given, name, span->second, values, shape[0]);
     inputs.push_back(graph::Tensor::floats(shape, values));
   }
   return inputs;
@@ -174,4 +194,4 @@ graph::Tensor followed_by(const graph::Tensor& first, const graph::Tensor& secon
   return {first.type(), std::move(shape), std::move(bytes)};
 }
 
-}  // namespace crumb::exporting::hls4ml
+}  // namespace crumb::exporting

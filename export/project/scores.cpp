@@ -1,8 +1,8 @@
-#include "export/hls4ml/scores.h"
+#include "export/project/scores.h"
 
 #include <algorithm>
 
-namespace crumb::exporting::hls4ml {
+namespace crumb::exporting {
 
 graph::Graph without_last_softmax(graph::Graph graph, std::vector<std::string>* scores) {
   for (std::string& output : graph.outputs) {
@@ -20,4 +20,4 @@ graph::Graph without_last_softmax(graph::Graph graph, std::vector<std::string>* 
   return graph;
 }
 
-}  // namespace crumb::exporting::hls4ml
+}  // namespace crumb::exporting

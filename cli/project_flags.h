@@ -1,0 +1,24 @@
+// Flags of crumb export --to hls4ml-project and finn-project.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+namespace crumb::cli {
+
+struct ProjectFlags {
+  std::string backend, part, io_type, strategy, board, data;
+  double clock = 0;  ///< nanoseconds; 0: the tool's own
+  int reuse_factor = 0;
+  std::int64_t target_fps = 0;
+
+  bool operator==(const ProjectFlags&) const = default;
+};
+
+void add_project_flags(CLI::App& verb, ProjectFlags& flags);
+
+/// Throws usage Error that names a flag of the other tool's projects, or of any project where the form is none.
+void refuse_flags_of_other_projects(const ProjectFlags& flags, const std::string& form);
+
+}  // namespace crumb::cli
