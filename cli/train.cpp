@@ -97,7 +97,7 @@ qat::TrainRequest request_of(const Options& options) {
           .network = options.network,
           .data = data_folder(options.data),
           .recipe = training_recipe(options.recipe, options.profile),
-          .fixed_point_input = options.profile == "hls4ml",
+          .fixed_point_input = options.profile == "hls4ml" || options.profile == "finn",
           .all_layers = options.all_layers,
           .epochs = options.epochs,
           .float_epochs = options.float_epochs,

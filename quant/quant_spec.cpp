@@ -283,6 +283,9 @@ constexpr Scheme kSchemes[] = {
     {"hls4ml", "int8:tensor:scale=e8m0:search=mse",
      "8 bits with one power of two for a tensor, as hls4ml builds it exactly, for graphs",
      "uint8:tensor:scale=e8m0:search=mse", 32},
+    {"finn", "int8:channel:scale=e8m0:search=mse",
+     "8 bits with powers of two, one for each output channel, as FINN builds it exactly, for graphs",
+     "uint8:tensor:scale=e8m0:search=mse", 32},
 };
 
 }  // namespace

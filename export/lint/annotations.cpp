@@ -6,6 +6,7 @@
 #include <map>
 
 #include "export/lint/checks.h"
+#include "export/lint/quantized.h"
 #include "formats/io/text.h"
 #include "models/graph/datatypes.h"
 #include "models/graph/qonnx/contradictions.h"
@@ -23,11 +24,10 @@ bool is_number(const Tensor& tensor) {
   return info(tensor.type()).bits > 0 && info(tensor.type()).kind != graph::ElementKind::kComplex;
 }
 
-/// Why the values of a constant are not of the type; empty where they are.
-std::string fault_of_constant(const Tensor& tensor, const DataType& type) {
-  if (!is_number(tensor)) return "";
-  for (const float value : tensor.to_floats()) {
-    if (!type.allows(value)) return "it holds " + number_text(value);
+/// Why values are not of the type; empty where they are.
+std::string fault_of_values(const std::vector<float>& values, const DataType& type, const char* what) {
+  for (const float value : values) {
+    if (!type.allows(value)) return what + number_text(value);
   }
   return "";
 }
@@ -90,9 +90,11 @@ std::string fault_of(const Subject& subject, const std::string& name, const std:
   const std::string origin = origin_of(subject, name);
   std::string fault;
   if (const Tensor* constant = subject.graph().constant(origin)) {
-    fault = fault_of_constant(*constant, type);
+    if (is_number(*constant)) fault = fault_of_values(constant->to_floats(), type, "it holds ");
   } else if (const Node* node = subject.producer(origin); node && is_integer_quantizer(*node)) {
-    fault = fault_of_quantizer(subject, *node, type);
+    const auto made = quantized(subject.graph(), *node);  // of a constant
+    fault = made ? fault_of_values(made->values, type, "its quantizer makes ")
+                 : fault_of_quantizer(subject, *node, type);
   }
   return fault.empty() ? ""
                        : "it is annotated as " + type.name() + ", but " + fault +

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "export/hls4ml/fixed_range.h"
 #include "export/lint/checks.h"
 #include "export/lint/lattice.h"
 #include "export/lint/thresholds.h"
@@ -11,23 +10,13 @@
 namespace crumb::exporting::checks {
 namespace {
 
-/// The converter's thresholds are computed in another way than a division by the scale: where scales are no powers of two
-/// they may lie beside ours by the last places.
-constexpr int kLastPlaces = 4;
-
-bool is_near(float a, float b) {
-  for (int i = 0; i < kLastPlaces && a != b; ++i) a = std::nextafter(a, b);
-  return a == b;
-}
-
 /// The value next to zero of which the two make different codes; nothing where there is none.
 std::optional<float> told_apart(const Thresholds& ours, std::optional<int> exponent) {
   const Thresholds theirs = finn_thresholds(ours);
   std::optional<float> nearest;
   for (std::size_t i = 0; i < ours.values.size(); ++i) {
     const float a = ours.values[i], b = theirs.values[i];
-    const bool is_power = hls4ml::exponent_of(ours.scales[i / ours.count()]).has_value();
-    if (a == b || (!is_power && is_near(a, b))) continue;
+    if (a == b) continue;
     float value = std::min(a, b);
     if (exponent) {
       const double step = std::ldexp(1.0, *exponent);

@@ -21,11 +21,11 @@ constexpr double kBeyond = 1.25;                  // of the range, so that some 
 /// Without std::uniform_*_distribution, whose numbers are the library's own choice.
 double drawn(std::mt19937_64& engine) { return static_cast<double>(engine() >> 11) * 0x1p-53; }
 
-/// Whether each element of what the node makes is one of its first input's, quantized or scaled.
+/// Whether each element of what the node makes is one of its first input's, quantized, scaled or shifted.
 bool keeps_places(const graph::Graph& graph, const graph::Node& node) {
-  if (node.is("Mul")) {
-    const graph::Tensor* factor = constant_input(graph, node, 1);
-    return factor && factor->size() == 1;
+  if (node.is("Mul") || node.is("Div") || node.is("Add") || node.is("Sub")) {
+    const graph::Tensor* number = constant_input(graph, node, 1);
+    return number && number->size() == 1;
   }
   return node.is("Reshape") || node.is("Flatten") || node.is("MultiThreshold", kQonnxDomain) ||
          graph::is_quantizer(node);

@@ -72,7 +72,7 @@ ROOMS = {
                 "tests/cli/test_cli_export_checkpoint.py",
                 "tests/cli/test_cli_tokens.py",
                 "tests/cli/test_cli_verify_accumulator.py",
-                "tests/export/hls4ml/test_hls4ml_projects.py",
+                "tests/export/projects/test_hls4ml_projects.py",
             ),
         ),
     ]

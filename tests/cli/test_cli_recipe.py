@@ -6,7 +6,7 @@ import pytest
 from sample_checkpoints import normal, write_folder, write_safetensors
 
 PRESETS = ["W8A16", "W4A16", "W3A16", "W2A16", "FP8", "MXFP4", "MXFP8", "NVFP4"]
-FOR_GRAPHS = ["W8A8", "W4A8", "W4A4", "hls4ml"]
+FOR_GRAPHS = ["W8A8", "W4A8", "W4A4", "hls4ml", "finn"]
 NORM = "embeddings.LayerNorm.weight"
 TABLE = "embeddings.word_embeddings.weight"
 

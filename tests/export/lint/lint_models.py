@@ -524,7 +524,7 @@ def one_bit_net():
 def again(scale=1.0, mode="ROUND"):
     """Values that are quantized already, by steps of 0.5; nothing before them has a tie that FINN takes elsewhere."""
     net = annotated("x", "finn_datatype", "INT8")
-    net.const("Quant_out_scale", 0.3)
+    net.const("Quant_out_scale", 2.0**-6)
     extra = [net.const(f"again_{i}", value) for i, value in enumerate([scale, 0.0, 5.0])]
     return behind(net, "Quant", "Again_0", extra=extra, domain=QONNX, signed=1, narrow=0, rounding_mode=mode)
 

@@ -76,6 +76,14 @@ def bit(scale=0.5, zeropt=0.0, **attributes):
     return net
 
 
+def of_32_bits(least):
+    """A constant's quantizer of scale 1, whose greatest code is no float32: what it makes counts, not what it could."""
+    net = annotated("Quant_w_out", "finn_datatype", "INT32")
+    for key, value in {"scale": 1.0, "bits": 32.0, "values": np.full((4, 3), least)}.items():
+        net.const(f"Quant_w_{key}", value)
+    return net
+
+
 def bipolar_annotated(**parameters):
     """An activation of scale 1 that is said to be -1 or 1."""
     net = dense_with(target="Quant_in", scale=1.0, signed=1, **parameters)
@@ -279,7 +287,6 @@ EDGES = [
     ("round-tie", "finn", lambda: again(2.0), "of 1 it makes code 0, FINN's thresholds make 1", True),
     ("round-tie", "finn", lambda: again(0.5), TAKEN, None),
     ("round-tie", "finn", lambda: again(0.25), TAKEN, None),
-    ("round-tie", "finn", lambda: again(0.3), TAKEN, None),
     ("round-tie", "finn", lambda: again(1.0, "HALF_UP"), TAKEN, None),
     ("round-tie", "hls4ml", again, TAKEN, None),
     ("rounding-mode", "finn", lambda: dense_with(target="Quant_out", rounding_mode="HALF_UP"), TAKEN, None),
@@ -371,6 +378,8 @@ EDGES = [
     ("annotation-type", "qonnx", lambda: annotated("Quant_out_out", "finn_datatype", "FLOAT32"), TAKEN, None),
     ("annotation-type", "qonnx", lambda: annotated("bias", "finn_datatype", "INT8"), "it holds 0.5", True),
     ("annotation-type", "qonnx", lambda: annotated("bias", "finn_datatype", "FIXED<8,4>"), TAKEN, None),
+    ("annotation-type", "qonnx", lambda: of_32_bits(0.5), TAKEN, None),
+    ("annotation-type", "qonnx", lambda: of_32_bits(2.0**33), "its quantizer makes 2147483648", True),
     ("annotation-type", "qonnx", lambda: bipolar_annotated(bits=2, narrow=1), "more than two numbers", True),
     ("annotation-type", "qonnx", lambda: bipolar_annotated(bits=1, narrow=0), TAKEN, None),
     ("annotation-text", "qonnx", lambda: annotated("x", "tensor_layout", "['N', \"C_1\", {a: -1.5}]"), TAKEN, None),

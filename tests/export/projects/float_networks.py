@@ -1,34 +1,8 @@
-"""hls4ml itself, in an environment of its own, and float networks to quantize for it."""
-
-import json
-import os
-import subprocess
-from pathlib import Path
+"""Float networks with random weights, as somebody brings them."""
 
 import numpy as np
 import onnx
-import pytest
 from onnx import TensorProto, helper, numpy_helper
-
-
-def client_python(name):
-    """The interpreter of scripts/clients/NAME.txt; skips where it was not set up."""
-    cache = os.environ.get("CRUMB_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "crumb"
-    python = Path(cache) / "clients" / name / "bin/python"
-    if not python.is_file():
-        pytest.skip(f"{name} is not set up: scripts/setup clients")
-    return python
-
-
-def build(project, *arguments):
-    """What build.py of a project says, and its exit code."""
-    done = subprocess.run([client_python("hls4ml"), project / "build.py", *map(str, arguments)],
-                          capture_output=True, text=True, timeout=600)  # fmt: skip
-    return done.returncode, done.stdout + done.stderr
-
-
-def config_of(project):
-    return json.loads((project / "hls4ml_config.json").read_text())["HLSConfig"]["LayerName"]
 
 
 class Net:
