@@ -92,6 +92,8 @@ QuantizerMeaning meaning_of(const ConstantValues& constants, const Node& node) {
     const auto parameter = constants.find(node.inputs[i]);
     meaning.parameters.push_back(parameter ? without_repeats(parameter->values) : std::vector<double>{});
   }
+  if (is_thresholds(node))
+    meaning.parameters.push_back({node.float_or("out_scale", 1), node.float_or("out_bias", 0)});
   if (node.has_input(0) && constants.is_constant(node.inputs[0])) {
     meaning.constant = constants.find(node.outputs[0]);
   }
@@ -133,7 +135,7 @@ std::vector<QuantizerMeaning> meanings_of(const Graph& graph) {
   const ConstantValues constants(graph);
   std::vector<QuantizerMeaning> meanings;
   for (const Node& node : graph.nodes) {
-    if (is_qonnx_quantizer(node)) meanings.push_back(meaning_of(constants, node));
+    if (is_qonnx_quantizer(node) || is_thresholds(node)) meanings.push_back(meaning_of(constants, node));
   }
   return meanings;
 }

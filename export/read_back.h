@@ -12,13 +12,14 @@
 
 namespace crumb::exporting {
 
-/// A quantizer: QONNX's Quant, IntQuant, BipolarQuant, FloatQuant or Trunc.
+/// A quantizer: QONNX's Quant, IntQuant, BipolarQuant, FloatQuant, Trunc or MultiThreshold.
 struct QuantizerMeaning {
   std::string node;  ///< for messages
   std::string op;    ///< Quant for IntQuant
   bool is_signed = true, narrow = false;
   std::string rounding;  ///< upper case, ROUND for HALF_EVEN
-  /// scale, zero point, bit width, ...: the numbers of every input but the data; one number where all are equal.
+  /// scale, zero point, bit width, ...: the numbers of every input but the data; one number where all are equal. Of
+  /// thresholds, what their count is multiplied by and what is added, too.
   std::vector<std::vector<double>> parameters;
   /// Of a constant: its values, and where it has them its levels (integer - zero point).
   std::optional<graph::ConstantValue> constant;

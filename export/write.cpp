@@ -31,7 +31,7 @@ WriteReport report_of(const Graph& graph, std::int64_t opset) {
   WriteReport report{.opset = opset};
   const graph::ConstantValues constants(graph);
   for (const Node& node : graph.nodes) {
-    if (!is_qonnx_quantizer(node)) continue;
+    if (!is_qonnx_quantizer(node) && !is_thresholds(node)) continue;
     ++(constants.is_constant(node.inputs[kData]) ? report.weights : report.activations);
   }
   return report;

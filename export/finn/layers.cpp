@@ -38,7 +38,7 @@ graph::ProductLayer without_bias(graph::ProductLayer layer) {
 /// The levels of what a quantizer or thresholds make of an input, in its own numbers.
 std::optional<InputSpan> span_at(const Graph& graph, const std::map<std::string, graph::ValueType>& types,
                                  const Node& taker) {
-  if (taker.is("MultiThreshold", kQonnxDomain)) {
+  if (is_thresholds(taker)) {
     const Tensor* thresholds = constant_input(graph, taker, 1);
     if (!thresholds || thresholds->type() != graph::ElementType::kFloat || thresholds->size() == 0) return {};
     const std::vector<float> values = thresholds->to_floats();

@@ -204,7 +204,7 @@ void power_of_two_scales(const Subject& subject, Report& report) {
 static std::optional<float> scale_of_activation(const Subject& subject, const Node& node) {
   if (is_activation(subject.graph(), node)) return uniform(subject.constant(node, kScale));
   const Node* counts = node.is("Mul") ? subject.source(node, 0) : &node;
-  if (!counts || !counts->is("MultiThreshold", kQonnxDomain)) return {};
+  if (!counts || !is_thresholds(*counts)) return {};
   const float step = counts->float_or("out_scale", 1);
   if (counts == &node) return step;
   const auto factor = uniform(subject.constant(node, 1));

@@ -93,7 +93,7 @@ class Lattice {
 
   Exponent made_by(const Node& node) {
     if (is_quant(node) || is_bipolar(node)) return quantized(node);
-    if (node.is("MultiThreshold", kQonnxDomain)) return counted(node);
+    if (is_thresholds(node)) return counted(node);
     if (node.is("MaxPoolNHWC", kQonnxDomain)) return of(node, 0);
     const bool is_conv = is_convolution(node);
     if (!node.domain.empty() && !is_conv) return {};

@@ -65,7 +65,7 @@ Need need_of(const Graph& graph, const Node& node) {
 
 void threshold_layouts(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
-    if (!node.is("MultiThreshold", kQonnxDomain) || !node.text_or("data_layout", "").empty()) continue;
+    if (!is_thresholds(node) || !node.text_or("data_layout", "").empty()) continue;
     if (subject.graph().rank_of(input_of(node, 0)) == 3) {
       report.add(node,
                  "data_layout is not written; for three axes versions of qonnx differ about the channels' "

@@ -34,6 +34,7 @@ bool is_integer_quantizer(const Node& node) { return is_quant(node) || is_bipola
 bool is_qonnx_quantizer(const Node& node) {
   return graph::is_quantizer(node) || node.is("Trunc", kQonnxDomain);
 }
+bool is_thresholds(const Node& node) { return node.is("MultiThreshold", kQonnxDomain); }
 bool is_convolution(const Node& node) {
   return node.is("Conv") || node.is("ConvTranspose") || node.is("Conv", kChannelsLastDomain);
 }

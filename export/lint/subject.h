@@ -77,6 +77,7 @@ bool is_quant(const Node& node);              ///< Quant, IntQuant
 bool is_bipolar(const Node& node);            ///< BipolarQuant
 bool is_integer_quantizer(const Node& node);  ///< those three
 bool is_qonnx_quantizer(const Node& node);    ///< those, FloatQuant and Trunc
+bool is_thresholds(const Node& node);         ///< MultiThreshold
 bool is_convolution(const Node& node);        ///< Conv, ConvTranspose, in either layout
 
 /// The name of an input or output; empty where there is none.

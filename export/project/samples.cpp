@@ -27,8 +27,7 @@ bool keeps_places(const graph::Graph& graph, const graph::Node& node) {
     const graph::Tensor* number = constant_input(graph, node, 1);
     return number && number->size() == 1;
   }
-  return node.is("Reshape") || node.is("Flatten") || node.is("MultiThreshold", kQonnxDomain) ||
-         graph::is_quantizer(node);
+  return node.is("Reshape") || node.is("Flatten") || is_thresholds(node) || graph::is_quantizer(node);
 }
 
 /// Values that hold an input's elements as they are, quantized, in another order: by name, which of the input's elements
