@@ -50,7 +50,7 @@ Fix split_gemms, take_out_biases, swap_operands, drop_batch_axes;
 Check average_pools, truncs;
 
 // hls4ml.cpp: what its parser wants of single operators
-Check layouts, conv_attributes, conv_groups, reshapes, transposes, concats, pads, resizes;
+Check layouts, conv_attributes, conv_groups, reshapes, transposes, concats, pads, resizes, table_operators;
 Fix put_channels_last, write_conv_attributes, fix_reshapes, write_perms, add_rois;
 
 // qdq.cpp: QuantizeLinear and its like; MultiThreshold

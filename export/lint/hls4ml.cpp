@@ -88,12 +88,13 @@ std::vector<Missing> missing_attributes(const Graph& graph, const Node& node, Pr
   }
   if (lacks("group")) missing.push_back({"group", Ints{1}});
   const std::string pad = node.text_or("auto_pad", "NOTSET");
+  if (profile == Profile::kFinn && is_conv(node) && pad != "NOTSET") return missing;  // qonnx works them out
   if (pad.starts_with("SAME")) {
     const auto input = graph.shape_of(input_of(node, 0));
     std::optional<Ints> pads;
     if (input && kernel) pads = same_pads(*input, node, *kernel, pad == "SAME_UPPER");
     missing.push_back({"pads", pads});
-  } else if (!node.has("pads") || pad == "VALID") {
+  } else if ((!node.has("pads") && pad == "NOTSET") || pad == "VALID") {
     missing.push_back({"pads", of_axes(Ints(2 * axes, 0))});
   }
   return missing;
@@ -250,6 +251,14 @@ Graph add_rois(Graph graph, Profile) {
     if (all.nodes[i].inputs.size() < 2) all.nodes[i].inputs.resize(2);
     all.nodes[i].inputs[1] = roi;
   });
+}
+
+void table_operators(const Subject& subject, Report& report) {
+  for (const Node& node : subject.nodes()) {
+    for (const char* op : {"Softmax", "Sigmoid", "Tanh", "Softplus", "Softsign", "Elu", "Selu"}) {
+      if (node.is(op)) report.add(node, "hls4ml reads it from a table of fixed-point numbers");
+    }
+  }
 }
 
 }  // namespace crumb::exporting::checks

@@ -124,6 +124,8 @@ constexpr Rule kRules[] = {
     {"pad-value", kH, "a Pad pads with 0", "pad with 0", kNo, c::pads},
     {"resize", kH, "a Resize has a roi of one number, and as many rows as columns", "add a roi of one 0",
      "the roi, unless it crops", c::resizes, c::add_rois},
+    {"table-operator", kH, "no number comes from a table: a Softmax, Sigmoid or Tanh is not exact there",
+     "leave a last Softmax out; take Relu", kNo, c::table_operators, nullptr, Severity::kWarning},
     {"threshold-layout", kQ | kF, "a MultiThreshold of three axes says its data_layout", "write data_layout",
      kNo, c::threshold_layouts},
 

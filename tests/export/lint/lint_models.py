@@ -626,6 +626,7 @@ CASES = [
     Case("concat-rank", "hls4ml", lambda p: wide_concat(), "Concat_0", fixable=False),
     Case("pad-value", "hls4ml", lambda p: padded(), "Extra_0", fixable=False),
     Case("resize", "hls4ml", lambda p: resized(), "Extra_0"),
+    Case("table-operator", "hls4ml", lambda p: other_operator("Sigmoid"), "Extra_0", fixable=False),
     Case("threshold-layout", QF, lambda p: thresholds(), "Threshold_0", fixable=False),
     Case("weight-transpose", FH, lambda p: transposed_weight(), "Transpose_0"),
     Case("weight-fork", "finn", lambda p: forked_weight(), "Quant_w"),

@@ -22,10 +22,10 @@ class Net:
         self.nodes.append(helper.make_node(op, list(inputs), [name + ".out"], name=name, **attributes))
         return name + ".out"
 
-    def conv(self, x, inputs, outputs, kernel=3, group=1, bias=True, stride=1):
+    def conv(self, x, inputs, outputs, kernel=3, group=1, bias=True, stride=1, pads=True):
         operands = [x, self.tensor(outputs, inputs // group, kernel, kernel)]
         operands += [self.tensor(outputs, spread=0.2)] if bias else []
-        pad = kernel // 2
+        pad = kernel // 2 if pads else 0
         return self.node("Conv", *operands, kernel_shape=[kernel] * 2, pads=[pad] * 4, strides=[stride] * 2, group=group)
 
     def dense(self, x, inputs, outputs):
@@ -94,3 +94,43 @@ NETWORKS = {
     "mlp": mlp, "residual_cnn": residual_cnn, "separable_cnn": separable_cnn, "one_dense": one_dense,
     "one_convolution": one_convolution,
 }  # fmt: skip
+
+
+def drawn(seed):
+    """A chain of what both tools have: convolutions of every kind, norms, residual adds, pools, dense layers."""
+    rng = np.random.default_rng([seed, 7])
+    draw = lambda *choices: choices[rng.integers(len(choices))]  # noqa: E731
+    channels, size = int(rng.integers(1, 4)), int(rng.integers(4, 9))
+    if rng.random() < 0.3:
+        net, width = Net(seed, (int(rng.integers(3, 20)),)), None
+        x, width = "image", net.shape[0]
+    else:
+        net, x = Net(seed, (channels, size, size)), "image"
+        for _ in range(rng.integers(1, 4)):
+            kind = draw("conv", "conv", "depthwise", "pointwise", "residual", "pool")
+            if kind == "pool" and size >= 4 and x != "image":
+                x, size = net.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2], pads=[0] * 4), size // 2
+                continue
+            if kind == "residual" and x != "image":
+                y = net.node("Relu", net.conv(x, channels, channels, bias=bool(rng.random() < 0.5)))
+                x = net.node("Relu", net.node("Add", x, net.conv(y, channels, channels)))
+                continue
+            outputs, stride = channels if kind == "depthwise" else int(rng.integers(1, 6)), 1
+            group = channels if kind == "depthwise" else 1
+            kernel = 1 if kind == "pointwise" else draw(2, 3) if group == 1 else 3
+            if kernel == 3 and size % 2 == 0 and rng.random() < 0.3:
+                stride = 2
+            if kernel == 2:
+                size -= 1
+            y = net.conv(x, channels, outputs, kernel, group, bool(rng.random() < 0.7), stride, pads=kernel == 3)
+            size, channels = -(-size // stride), outputs
+            if rng.random() < 0.4:
+                y = net.norm(y, channels)
+            x = net.node("Relu", y)
+        if rng.random() < 0.15:
+            return net, x
+        x, width = net.node("Flatten", x), channels * size * size
+    for _ in range(rng.integers(0, 3)):
+        outputs = int(rng.integers(2, 9))
+        x, width = net.node("Relu", net.dense(x, width, outputs)), outputs
+    return net, net.dense(x, width, int(rng.integers(1, 6)))

@@ -8,7 +8,7 @@ import client
 import numpy as np
 import onnx
 import pytest
-from float_networks import NETWORKS
+from float_networks import NETWORKS, drawn
 from onnx import numpy_helper
 
 pytestmark = pytest.mark.slow
@@ -72,6 +72,21 @@ def check_widths(project, said):
 )  # fmt: skip
 def test_networks_quantized_after_training(crumb, tmp_path, name, flags):
     said = check_equal(project_of(crumb, tmp_path, name, *flags))
+    check_widths(tmp_path / "project", said)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_drawn_networks(crumb, tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    weights, activations = rng.integers(2, 9, 2)
+    flags = [] if seed % 3 == 0 else ["--weights", f"int{weights}:{['tensor', 'channel'][seed % 2]}:scale=e8m0:search=mse",
+                                      "--activations", f"uint{activations}:tensor:scale=e8m0:search=mse"]  # fmt: skip
+    net, output = drawn(seed)
+    model, samples = net.save(output, tmp_path / "net.onnx"), net.samples(tmp_path / "x.npy")
+    np.save(samples, np.round(np.load(samples) * 8) / 8)
+    crumb("quantize", model, "-o", tmp_path / "net.crumb", "--profile", "finn", "--data", samples, *flags)
+    crumb("export", tmp_path / "net.crumb", "-o", tmp_path / "project", "--to", "finn-project", "--data", samples)
+    said = check_equal(tmp_path / "project")
     check_widths(tmp_path / "project", said)
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import onnx
 import pytest
 from client import client_python
-from float_networks import NETWORKS
+from float_networks import NETWORKS, drawn
+from mutations import judged, measured
 from onnx import numpy_helper
 
 
@@ -46,6 +47,35 @@ def test_networks_quantized_after_training(crumb, tmp_path, name):
     model, samples = quantized(crumb, tmp_path, name)
     exported(crumb, model, tmp_path / "project", "--data", samples)
     check_equal(tmp_path / "project")
+
+
+def specs(seed):
+    """None for every third: those of the profile."""
+    rng = np.random.default_rng(seed)
+    weights, activations = rng.integers(2, 9, 2)
+    return [] if seed % 3 == 0 else ["--weights", f"int{weights}:tensor:scale=e8m0:search=mse",
+                                     "--activations", f"uint{activations}:tensor:scale=e8m0:search=mse"]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [8, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(16) if seed != 8)])
+def test_drawn_networks(crumb, tmp_path, seed):
+    net, output = drawn(seed)
+    model, samples = net.save(output, tmp_path / "net.onnx"), net.samples(tmp_path / "x.npy")
+    np.save(samples, np.round(np.load(samples) * 8) / 8)  # ties are common
+    crumb("quantize", model, "-o", tmp_path / "net.crumb", "--profile", "hls4ml", "--data", samples, *specs(seed))
+    exported(crumb, tmp_path / "net.crumb", tmp_path / "project", "--data", samples)
+    check_equal(tmp_path / "project")
+
+
+@pytest.mark.slow
+def test_files_changed_in_one_place(crumb_bin, tmp_path):
+    """None that lint takes is refused by hls4ml, or computed otherwise."""
+    misses = []
+    for seed in range(7000, 7048):
+        name, word, rules, outcome, what = measured(crumb_bin, tmp_path / str(seed), seed)
+        if judged(word, outcome) == "miss":
+            misses.append((seed, name, rules, outcome, what))
+    assert misses == []
 
 
 def test_scales_of_channels_in_convolutions(crumb, tmp_path):
