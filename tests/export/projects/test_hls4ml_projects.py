@@ -208,12 +208,22 @@ def test_an_existing_folder_is_refused_and_kept(crumb, tmp_path):
     assert (tmp_path / "empty/build.py").is_file()
 
 
-@pytest.mark.parametrize("flag", [("--io-type", "io_stream"), ("--clock", "3"), ("--data", "x.npy")])
-def test_flags_of_a_project_are_refused_elsewhere(crumb, tmp_path, flag):
+@pytest.mark.parametrize(
+    ("form", "flag", "of"),
+    [
+        ("qonnx", ("--io-type", "io_stream"), "hls4ml-project"),
+        ("qonnx", ("--clock", "3"), "hls4ml-project and finn-project"),
+        ("qcdq", ("--data", "x.npy"), "hls4ml-project and finn-project"),
+        ("qonnx", ("--target-fps", "3"), "finn-project"),
+        ("hls4ml-project", ("--board", "Pynq-Z1"), "finn-project"),
+        ("finn-project", ("--reuse-factor", "2"), "hls4ml-project"),
+    ],
+)
+def test_flags_of_a_project_are_refused_elsewhere(crumb, tmp_path, form, flag, of):
     net, output = NETWORKS["one_dense"]()
     model = net.save(output, tmp_path / "net.onnx")
-    done = crumb("export", model, "-o", tmp_path / "out.onnx", "--to", "qonnx", *flag, status=2)
-    assert "are for --to hls4ml-project, found --to qonnx" in done.stderr
+    done = crumb("export", model, "-o", tmp_path / "out.onnx", "--to", form, *flag, status=2)
+    assert f"{flag[0]} is for --to {of}, found --to {form}" in done.stderr
 
 
 @pytest.mark.parametrize(
