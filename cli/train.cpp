@@ -242,6 +242,10 @@ void sweep(const Options& options, const qat::TrainRequest& base) {
 
 void train_verb(const Options& options) {
   if (!options.profile.empty()) (void)exporting::qonnx_profile_named(options.profile);
+  if (!options.profile.empty() && !options.sweep.empty()) {
+    throw usage_error("--profile is for one network, found --sweep " + options.sweep +
+                      ", which varies what a tool may not take");
+  }
   const qat::TrainRequest request = request_of(options);
   if (options.sweep.empty()) return train_once(options, request);
   sweep(options, request);

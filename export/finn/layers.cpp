@@ -14,13 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-graph::InputRanges levels_given(const graph::GivenRanges& given) {
-  graph::InputRanges ranges;
-  for (const auto& [name, range] : given)
-    ranges[name] = {static_cast<double>(range.low), static_cast<double>(range.high)};
-  return ranges;
-}
-
 std::int64_t elements_of(const Graph& graph, const std::string& value) {
   const auto shape = graph.shape_of(value);
   std::int64_t elements = shape ? 1 : 0;
@@ -134,7 +127,7 @@ nlohmann::ordered_json layers_of(const graph::Graph& graph, const graph::GivenRa
 
 std::map<std::string, InputSpan> spans_of(const graph::Graph& graph, const graph::GivenRanges& given) {
   const auto types = graph::infer_data_types(graph, graph::ConstantValues(graph), graph::TypeRules::kExact,
-                                             levels_given(given));
+                                             graph::as_numbers(graph, given));
   const Links links(graph);
   std::map<std::string, InputSpan> spans;
   for (const std::string& input : graph.inputs) {

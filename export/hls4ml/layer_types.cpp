@@ -28,20 +28,14 @@ std::string type_of_quantizer(const Node& node, const FixedRange& range, int bit
          (is_narrow ? "AP_SAT_SYM>" : "AP_SAT>");
 }
 
-graph::InputRanges levels_given(const graph::GivenRanges& given) {
-  graph::InputRanges ranges;
-  for (const auto& [name, range] : given)
-    ranges[name] = {static_cast<double>(range.low), static_cast<double>(range.high)};
-  return ranges;
-}
-
 class Typing {
  public:
   Typing(const Graph& graph, const graph::GivenRanges& given)
       : graph_(graph),
         subject_(graph, Profile::kHls4ml),
         constants_(graph),
-        types_(graph::infer_data_types(graph, constants_, graph::TypeRules::kExact, levels_given(given))),
+        types_(graph::infer_data_types(graph, constants_, graph::TypeRules::kExact,
+                                       graph::as_numbers(graph, given))),
         products_(graph, given) {
     for (std::size_t i = 0; i < products_.size(); ++i) layers_.emplace(products_.node(i).name, i);
   }

@@ -412,6 +412,7 @@ def test_what_is_wrong_is_said_before_any_work(crumb, engine, tmp_path):
     assert "64" in refused("digits", "--accumulator", "64")
     assert "formats" in refused("digits", "--sweep", "format")
     assert "prune-bits" in refused("digits", "--sweep", "prune-bit")
+    assert "--profile is for one network" in refused("digits", "--sweep", "bits", "--profile", "finn")
     for share in ("1.5", "1", "-1", "nan", "lots", "0.5:layr", "0.5:steps=0", "0.9:floor=0.5", "0.5:layer:floor=0.1"):
         message = refused("digits", f"--prune={share}")
         assert "--prune" in message and "expected" in message or "floor" in message

@@ -26,6 +26,8 @@ using Ints = std::vector<std::int64_t>;
 constexpr double kMostInteger = 4503599627370496;  // 2^52
 constexpr double kSameScale = 1e-5;                // relative: float32 products of scales
 
+}  // namespace
+
 InputRanges as_numbers(const Graph& graph, const GivenRanges& given) {
   InputRanges ranges;
   for (const auto& [name, range] : given) {
@@ -39,8 +41,6 @@ InputRanges as_numbers(const Graph& graph, const GivenRanges& given) {
   }
   return ranges;
 }
-
-}  // namespace
 
 struct ProductLayers::Data {
   Data(const Graph& graph, const GivenRanges& given)

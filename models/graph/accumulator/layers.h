@@ -12,12 +12,16 @@
 #include "models/graph/accumulator/certificate.h"
 #include "models/graph/accumulator/product_operators.h"
 #include "models/graph/graph.h"
+#include "models/graph/qonnx/infer_datatypes.h"
 #include "quant/accumulator.h"
 
 namespace crumb::graph {
 
 /// Ranges of inputs of the graph that neither their type nor an annotation tells.
 using GivenRanges = std::map<std::string, IntegerRange>;
+
+/// The same for infer_data_types. Throws usage Error for a name that is no input of the graph.
+InputRanges as_numbers(const Graph& graph, const GivenRanges& given);
 
 /// A product of a node (product_operators.h). What a result is: the sum over a row's terms of code * input, times
 /// unit * input_unit and both scales, and a bias. Where the weight is a constant it is rows of integers; where it is
