@@ -2,6 +2,7 @@
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -134,3 +135,25 @@ def drawn(seed):
         outputs = int(rng.integers(2, 9))
         x, width = net.node("Relu", net.dense(x, width, outputs)), outputs
     return net, net.dense(x, width, int(rng.integers(1, 6)))
+
+
+def network_of_pytorch(folder):
+    """net.onnx and x.npy, as torch.onnx.export writes a residual block: names with dots and slashes, a batch norm."""
+    torch = pytest.importorskip("torch")
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.norm = nn.Conv2d(6, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6)
+            self.b = nn.Conv2d(6, 6, 3, padding=1)
+
+        def forward(self, x):
+            return torch.relu(x + self.b(torch.relu(self.norm(self.a(x)))))
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), Block(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(96, 5))
+    x = torch.randn(32, 1, 8, 8)
+    np.save(folder / "x.npy", x.numpy())
+    torch.onnx.export(net.eval(), (x[:1],), folder / "net.onnx", input_names=["image.0"], output_names=["scores"],
+                      dynamic_axes={"image.0": {0: "N"}, "scores": {0: "N"}}, dynamo=False, opset_version=13)  # fmt: skip

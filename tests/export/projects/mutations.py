@@ -232,6 +232,12 @@ def executed(model, samples):
         return None
 
 
+def run_hls4ml(*arguments):
+    """What run_hls4ml.py says."""
+    command = [client.client_python("hls4ml"), Path(__file__).with_name("run_hls4ml.py"), *arguments]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, timeout=300).stdout)
+
+
 def measured(crumb, folder, seed):
     """One file: the mutation, lint's verdict and rules, and what hls4ml did."""
     rng = np.random.default_rng([seed, 3])
@@ -248,10 +254,7 @@ def measured(crumb, folder, seed):
     expected = executed(model, samples)
     np.save(folder / "samples.npy", samples)
     np.save(folder / "expected.npy", np.full((16, 1), np.nan) if expected is None else expected)
-    runner = Path(__file__).with_name("run_hls4ml.py")
-    done = subprocess.run([client.client_python("hls4ml"), runner, path, folder / "hls", folder / "samples.npy",
-                           folder / "expected.npy"], capture_output=True, text=True, timeout=300)  # fmt: skip
-    did = json.loads(done.stdout)
+    did = run_hls4ml(path, folder / "hls", folder / "samples.npy", folder / "expected.npy")
     return mutation.__name__, word, rules, did["outcome"], did["what"]
 
 

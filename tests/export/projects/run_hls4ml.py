@@ -22,7 +22,8 @@ def outcome_of(path, folder, samples, expected):
     network = hls4ml.converters.convert_from_onnx_model(model, output_dir=folder, backend="Vitis", hls_config=config)
     network.compile()
     off = np.abs(np.asarray(network.predict(samples)).reshape(len(samples), -1) - expected).max()
-    return ("equal", "") if off == 0 else ("differs", f"by {off:.3g} of {np.abs(expected).max():.3g}")
+    said = "" if off == 0 else f"by {off:.3g} of {np.abs(expected).max():.3g}"
+    return {"outcome": "equal" if off == 0 else "differs", "what": said, "off": float(off)}
 
 
 def main():
@@ -37,8 +38,8 @@ def main():
             with contextlib.redirect_stdout(io.StringIO()):
                 result = outcome_of(*sys.argv[1:])
         except BaseException as error:
-            result = ("fails", f"{type(error).__name__}: {error}"[:300])
-        os.write(writer, json.dumps({"outcome": result[0], "what": result[1]}).encode())
+            result = {"outcome": "fails", "what": f"{type(error).__name__}: {error}"[:300]}
+        os.write(writer, json.dumps(result).encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as said:

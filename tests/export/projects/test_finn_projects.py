@@ -8,7 +8,7 @@ import client
 import numpy as np
 import onnx
 import pytest
-from float_networks import NETWORKS, drawn
+from float_networks import NETWORKS, drawn, network_of_pytorch
 from onnx import numpy_helper
 
 pytestmark = pytest.mark.slow
@@ -99,6 +99,13 @@ def test_digits_trained_for_finn(crumb, tmp_path, network):
     check_widths(tmp_path / "project", said)
     found = float(re.search(r"estimated: (\d+) frames per second", said)[1])
     assert found >= 20000
+
+
+def test_a_network_of_pytorch(crumb, tmp_path):
+    network_of_pytorch(tmp_path)
+    crumb("quantize", tmp_path / "net.onnx", "-o", tmp_path / "net.crumb", "--profile", "finn", "--data", tmp_path / "x.npy")
+    crumb("export", tmp_path / "net.crumb", "-o", tmp_path / "project", "--to", "finn-project", "--data", tmp_path / "x.npy")
+    check_widths(tmp_path / "project", check_equal(tmp_path / "project"))
 
 
 def test_scales_that_are_no_powers_of_two(crumb, tmp_path):

@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 import pytest
 from client import client_python
-from float_networks import NETWORKS, drawn
-from mutations import judged, measured
+from float_networks import NETWORKS, drawn, network_of_pytorch
+from mutations import executed, judged, measured, run_hls4ml
 from onnx import numpy_helper
 
 
@@ -93,27 +93,26 @@ def test_scales_of_channels_in_convolutions(crumb, tmp_path):
 
 def test_a_network_of_pytorch(crumb, tmp_path):
     """Names with dots and slashes, a batch norm, a residual block."""
-    torch = pytest.importorskip("torch")
-    from torch import nn
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a, self.norm = nn.Conv2d(6, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6)
-            self.b = nn.Conv2d(6, 6, 3, padding=1)
-
-        def forward(self, x):
-            return torch.relu(x + self.b(torch.relu(self.norm(self.a(x)))))
-
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), Block(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(96, 5))
-    x = torch.randn(32, 1, 8, 8)
-    np.save(tmp_path / "x.npy", x.numpy())
-    torch.onnx.export(net.eval(), (x[:1],), tmp_path / "net.onnx", input_names=["image.0"], output_names=["scores"],
-                      dynamic_axes={"image.0": {0: "N"}, "scores": {0: "N"}}, dynamo=False, opset_version=13)  # fmt: skip
+    network_of_pytorch(tmp_path)
     crumb("quantize", tmp_path / "net.onnx", "-o", tmp_path / "net.crumb", "--profile", "hls4ml", "--data", tmp_path / "x.npy")
     exported(crumb, tmp_path / "net.crumb", tmp_path / "project", "--data", tmp_path / "x.npy", "--io-type", "io_parallel")
     check_equal(tmp_path / "project")
+
+
+def test_scales_that_hls4ml_approximates(crumb, tmp_path):
+    """Refused, unless asked for: then hls4ml computes nearly the same."""
+    net, output = NETWORKS["mlp"]()
+    model, samples = net.save(output, tmp_path / "net.onnx"), net.samples(tmp_path / "x.npy", 16)
+    crumb("quantize", model, "-o", tmp_path / "net.crumb", "--weights", "int6:tensor", "--activations", "uint6:tensor",
+          "--data", samples)  # fmt: skip
+    to = ["-o", tmp_path / "out.onnx", "--to", "qonnx", "--profile", "hls4ml"]
+    assert "--profile hls4ml" in crumb("export", tmp_path / "net.crumb", *to, status=1).stderr
+    said = crumb("export", tmp_path / "net.crumb", *to, "--allow-approximate").stderr
+    assert "power-of-two" in said
+    expected = executed(onnx.load(tmp_path / "out.onnx"), np.load(samples))
+    np.save(tmp_path / "expected.npy", expected)
+    did = run_hls4ml(tmp_path / "out.onnx", tmp_path / "hls", samples, tmp_path / "expected.npy")
+    assert did["outcome"] in ("equal", "differs") and did["off"] < 0.05 * np.abs(expected).max(), did
 
 
 @pytest.mark.slow
