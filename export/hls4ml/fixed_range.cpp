@@ -3,22 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/number/power_of_two.h"
+
 namespace crumb::exporting::hls4ml {
 namespace {
 
 constexpr double kFloatIntegers = 16777216;  // 2^24: float32 holds every integer up to it
-
-/// The exponent of the lowest bit that is set. Precondition: the value is finite and not 0.
-int lowest_bit(double value) {
-  int exponent = 0;
-  auto digits = static_cast<std::int64_t>(std::ldexp(std::frexp(std::fabs(value), &exponent), 53));
-  exponent -= 53;
-  while (digits % 2 == 0) {
-    digits /= 2;
-    ++exponent;
-  }
-  return exponent;
-}
 
 bool is_zero(const FixedRange& range) { return range.low == 0 && range.high == 0; }
 
@@ -90,12 +80,6 @@ std::string narrowest_type(const FixedRange& range) {
   const Width width = width_of(range);
   return std::string(width.is_signed ? "ap_fixed<" : "ap_ufixed<") + std::to_string(width.bits) + "," +
          std::to_string(width.bits + range.exponent) + ">";
-}
-
-std::optional<int> exponent_of(double value) {
-  int exponent = 0;
-  if (!std::isfinite(value) || std::frexp(value, &exponent) != 0.5) return {};
-  return exponent - 1;
 }
 
 }  // namespace crumb::exporting::hls4ml

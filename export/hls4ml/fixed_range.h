@@ -35,7 +35,4 @@ std::string narrowest_type(const FixedRange& range);
 /// The width of that type.
 int bits_of(const FixedRange& range);
 
-/// log2 of a power of two; nothing for other numbers.
-std::optional<int> exponent_of(double value);
-
 }  // namespace crumb::exporting::hls4ml

@@ -6,6 +6,7 @@
 
 #include "export/lint/subject.h"
 #include "formats/io/text.h"
+#include "formats/number/power_of_two.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 
 namespace crumb::exporting::hls4ml {

@@ -6,6 +6,7 @@
 #include "export/lint/checks.h"
 #include "export/lint/quantized.h"
 #include "formats/io/text.h"
+#include "formats/number/power_of_two.h"
 
 namespace crumb::exporting::checks {
 namespace {
@@ -34,11 +35,6 @@ bool can_be_bipolar(const Subject& subject, const Node& node) {
 
 bool is_one_bit(const Subject& subject, const Node& node) {
   return is_quant(node) && uniform(subject.constant(node, kBits)) == 1.0f && node.int_or("signed", 1) != 0;
-}
-
-bool is_power_of_two(float value) {
-  int exponent = 0;
-  return std::isfinite(value) && std::frexp(value, &exponent) == 0.5f;
 }
 
 }  // namespace
@@ -192,7 +188,7 @@ void power_of_two_scales(const Subject& subject, Report& report) {
     const Tensor* scale = is_quant(node) ? subject.constant(node, kScale) : nullptr;
     if (!scale || scale->type() != graph::ElementType::kFloat) continue;
     for (const float value : scale->to_floats()) {
-      if (is_power_of_two(value) || !(value > 0)) continue;  // scale-value speaks of the others
+      if (exponent_of(value) || !(value > 0)) continue;  // scale-value speaks of the others
       report.add(node, "scale is " + number_text(value) +
                            ", expected a power of two (scale=e8m0 in its spec, or --profile hls4ml)");
       break;

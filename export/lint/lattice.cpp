@@ -4,8 +4,8 @@
 #include <cmath>
 #include <optional>
 
-#include "export/hls4ml/fixed_range.h"
 #include "export/lint/subject.h"
+#include "formats/number/power_of_two.h"
 #include "models/graph/datatypes.h"
 
 namespace crumb::exporting {
@@ -17,12 +17,14 @@ bool is_one_of(const Node& node, std::initializer_list<const char*> names) {
   return std::ranges::any_of(names, [&](const char* name) { return node.op == name; });
 }
 
-/// What every element is a multiple of; zeros alone are multiples of anything, here of one.
-Exponent exponent_of(const Tensor& constant) {
-  if (constant.type() != graph::ElementType::kFloat) return {};
-  const std::vector<float> floats = constant.to_floats();
-  const auto range = hls4ml::range_of(std::vector<double>(floats.begin(), floats.end()));
-  return range ? Exponent(range->exponent) : std::nullopt;
+/// What every number is a multiple of; zeros alone are multiples of anything, here of one. Nothing where one is not finite.
+Exponent common(const std::vector<float>& numbers) {
+  Exponent all;
+  for (const float number : numbers) {
+    if (!std::isfinite(number)) return {};
+    if (number != 0) all = std::min(all.value_or(lowest_bit(number)), lowest_bit(number));
+  }
+  return all.value_or(0);
 }
 
 class Lattice {
@@ -54,7 +56,8 @@ class Lattice {
     const auto known = exponents_.find(node.inputs[i]);
     if (known != exponents_.end()) return known->second;
     const Tensor* constant = constant_input(graph_, node, i);
-    const Exponent found = constant ? exponent_of(*constant) : std::nullopt;
+    if (!constant || constant->type() != graph::ElementType::kFloat) return {};
+    const Exponent found = common(constant->to_floats());
     if (found) exponents_[node.inputs[i]] = *found;
     return found;
   }
@@ -80,15 +83,12 @@ class Lattice {
     const bool is_whole = zero && std::trunc(*zero) == *zero && bits && std::trunc(*bits) == *bits;
     const Tensor* scale = constant_input(graph_, node, kScale);
     if (!(is_bipolar(node) || is_whole) || !scale || scale->type() != graph::ElementType::kFloat) return {};
-    const auto is_power = [](float value) { return hls4ml::exponent_of(std::fabs(value)).has_value(); };
+    const auto is_power = [](float value) { return exponent_of(std::fabs(value)).has_value(); };
     return std::ranges::all_of(scale->to_floats(), is_power) ? of(node, kScale) : std::nullopt;
   }
 
-  Exponent counted(const Node& node) {
-    const float by = node.float_or("out_scale", 1), bias = node.float_or("out_bias", 0);
-    const std::vector<double> both{by, bias};
-    const auto range = hls4ml::range_of(both);
-    return range ? Exponent(range->exponent) : std::nullopt;
+  static Exponent counted(const Node& node) {
+    return common({node.float_or("out_scale", 1), node.float_or("out_bias", 0)});
   }
 
   Exponent made_by(const Node& node) {

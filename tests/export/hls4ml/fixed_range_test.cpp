@@ -10,6 +10,8 @@
 #include <random>
 #include <vector>
 
+#include "formats/number/power_of_two.h"
+
 namespace crumb::exporting::hls4ml {
 namespace {
 
