@@ -62,6 +62,13 @@ WriteReport write_qonnx(const Graph& graph, const fs::path& path, const WriteOpt
   });
   WriteReport report = report_of(meant, meant.opset());
   report.notes = std::move(told);
+  const auto thresholds =
+      std::ranges::count_if(meant.nodes, is_thresholds) - std::ranges::count_if(graph.nodes, is_thresholds);
+  if (thresholds > 0) {
+    report.notes.push_back(
+        std::to_string(thresholds) + (thresholds == 1 ? " quantizer is" : " quantizers are") +
+        " written as thresholds (MultiThreshold), because FINN's own would give other codes");
+  }
   return report;
 }
 
