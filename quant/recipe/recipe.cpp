@@ -37,6 +37,8 @@ Recipe preset_recipe(std::string_view scheme) {
   const std::string_view activations = find_scheme(scheme).activations;
   if (!activations.empty()) recipe.activations = QuantSpec::parse_activations(activations);
   recipe.bias_bits = find_scheme(scheme).bias_bits;
+  // FINN's average pools are sums of integers without their lower bits.
+  if (find_scheme(scheme).name == "finn") recipe.average_pools = Recipe::AveragePools::kTruncate;
   return recipe;
 }
 

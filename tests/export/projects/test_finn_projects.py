@@ -8,7 +8,7 @@ import client
 import numpy as np
 import onnx
 import pytest
-from float_networks import NETWORKS, drawn, network_of_pytorch
+from float_networks import NETWORKS, Net, drawn, network_of_pytorch
 from onnx import numpy_helper
 
 pytestmark = pytest.mark.slow
@@ -99,6 +99,18 @@ def test_digits_trained_for_finn(crumb, tmp_path, network):
     check_widths(tmp_path / "project", said)
     found = float(re.search(r"estimated: (\d+) frames per second", said)[1])
     assert found >= 20000
+
+
+@pytest.mark.parametrize("kind", ["AveragePool", "GlobalAveragePool"])
+def test_average_pools(crumb, tmp_path, kind):
+    net = Net(11, (2, 8, 8))
+    x = net.node("Relu", net.conv("image", 2, 4))
+    x = net.node(kind, x, **({"kernel_shape": [2, 2], "strides": [2, 2]} if kind == "AveragePool" else {}))
+    output = net.dense(net.node("Flatten", x), 64 if kind == "AveragePool" else 4, 3)
+    model, samples = net.save(output, tmp_path / "net.onnx"), net.samples(tmp_path / "x.npy")
+    crumb("quantize", model, "-o", tmp_path / "net.crumb", "--profile", "finn", "--data", samples)
+    crumb("export", tmp_path / "net.crumb", "-o", tmp_path / "project", "--to", "finn-project", "--data", samples)
+    check_widths(tmp_path / "project", check_equal(tmp_path / "project"))
 
 
 def test_a_network_of_pytorch(crumb, tmp_path):
