@@ -243,7 +243,7 @@ def cnn_fixed(model, folder):
 
 @engine_needed
 def test_what_is_added_or_joined_shares_one_scale(quantize, tmp_path, images):
-    report, made = quantize(cnn(tmp_path / "m.onnx", 1), "--scheme", "W8A8", "--data", images, "--profile", "finn")
+    report, made = quantize(cnn(tmp_path / "m.onnx", 1), "--scheme", "W8A8", "--data", images, "--profile", "qonnx")
     rows = {row["value"]: row for row in report["activations"]}
     assert rows["c"]["scale"] == rows["e"]["scale"] and rows["c"]["scale_group"] == rows["e"]["scale_group"]
     assert rows["g"]["scale"] == rows["s"]["scale"] != rows["c"]["scale"]

@@ -120,6 +120,16 @@ def test_a_network_of_pytorch(crumb, tmp_path):
     check_widths(tmp_path / "project", check_equal(tmp_path / "project"))
 
 
+def test_registers_that_were_trained_are_finns(crumb, tmp_path):
+    """A2Q+ keeps the sums of the inner layers in 11 bits: FINN finds the same."""
+    crumb("train", "digits", "--network", "cnn", "--profile", "finn", "--accumulator", "11:a2q_plus", "-o", tmp_path / "d",
+          "--float-epochs", "2", "--epochs", "2")  # fmt: skip
+    crumb("export", tmp_path / "d/model.crumb", "-o", tmp_path / "project", "--to", "finn-project")
+    said = check_equal(tmp_path / "project")
+    check_widths(tmp_path / "project", said)
+    assert all(theirs <= 11 for _, _, _, theirs in accumulators(said)[1:3]), said
+
+
 def test_scales_that_are_no_powers_of_two(crumb, tmp_path):
     flags = ("--weights", "int4:channel", "--activations", "uint4:tensor", "--biases", "keep")
     said = check_equal(project_of(crumb, tmp_path, "mlp", *flags, step=0), exact=False)
