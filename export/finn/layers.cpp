@@ -98,7 +98,7 @@ nlohmann::ordered_json layers_of(const graph::Graph& graph, const graph::GivenRa
   const graph::ProductLayers layers(graph, given);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const graph::ProductLayer layer = without_bias(layers.layer(i));
-    if (!layer.has_codes() || layer.is_float) continue;
+    if (!layer.has_codes() && !layer.is_float) continue;  // both sides are computed
     if (!layer.failure().empty() || !layer.input_range) {
       unknown += "\n  " + layer.text() + ": " + layer.failure();
       continue;
