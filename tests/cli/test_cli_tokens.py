@@ -166,7 +166,7 @@ def test_a_rule_gives_tokens_to_one_layer_and_a_constant_scale_to_the_other(crum
 
 def test_consumers_with_constant_scales_refuse_it_by_name(crumb, tmp_path):
     model, out = block(tmp_path / "m.onnx"), tmp_path / "q.onnx"
-    for form in (["--to", "qcdq"], ["--profile", "finn"], ["--profile", "hls4ml", "--biases", "keep"]):
+    for form in (["--to", "qcdq"], *(["--profile", name, "--biases", "keep"] for name in ("finn", "hls4ml"))):
         refused = crumb("quantize", model, "-o", out, "--weights", "int8", "--activations", "int8:token", *form, status=None)
         assert refused.returncode == 1 and not out.exists()
         assert re.search("Quant_0.*scale is computed|x_quant.*scale that is computed", refused.stderr), refused.stderr
