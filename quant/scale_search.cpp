@@ -396,11 +396,13 @@ BlockFit ScaleSearch::fit(const BlockValues& block) const {
            [&](const float* x, uint64_t n, uint64_t) { bits = std::max(bits, loops().absmax_bits(x, n)); });
   if (bits >= kInfinityBits) return {.finite = false};
   if (bits == 0) {
-    // Scale 0. Where e8m0 cannot say so and the codes can, the smallest scale with zero codes says the same.
-    // A codebook that is yet to be learned may have no zero.
+    // Scale 0. Where e8m0 cannot say so and the codes can, another scale with zero codes says the same: the smallest, as
+    // OCP's formats have it; 1 elsewhere, for a bias may be on the grid of this scale. A codebook that is yet to be learned
+    // may have no zero.
     BlockFit fit;
-    const bool smallest = spec_.scale == ScaleFormat::kE8M0 && !spec_.number->learned && grid_.has_zero();
-    fit.scale_pattern = smallest ? 0 : encode_scale(spec_.scale, 0.0f).pattern;
+    const bool says_zero = spec_.scale == ScaleFormat::kE8M0 && !spec_.number->learned && grid_.has_zero();
+    const std::uint32_t pattern = spec_.block_format ? 0 : encode_scale(spec_.scale, 1.0f).pattern;
+    fit.scale_pattern = says_zero ? pattern : encode_scale(spec_.scale, 0.0f).pattern;
     set_zero(fit, 0.0f);
     return fit;
   }

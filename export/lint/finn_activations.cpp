@@ -66,9 +66,23 @@ class Activations {
   std::optional<std::map<std::string, int>> lattice_;
 };
 
-std::string layout_of(std::size_t rank) {
-  static constexpr const char* kLayouts[] = {"", "", "NC", "NCW", "NCHW"};
-  return rank < std::size(kLayouts) ? kLayouts[rank] : "";
+/// Where the channels of a value are: on the last axis behind a MatMul, else on axis 1.
+std::string layout_of(const Graph& graph, const Links& links, std::string value) {
+  static constexpr const char* kFirst[] = {"", "", "NC", "NCW", "NCHW"};
+  static constexpr const char* kLast[] = {"", "", "NC", "NWC", "NHWC"};
+  const std::size_t rank = graph.rank_of(value).value_or(0);
+  if (rank >= std::size(kFirst)) return "";
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {  // as many steps as there can be
+    const std::size_t made = links.producer(value);
+    if (made == Links::kNone || graph.nodes[made].is("MatMul"))
+      return made == Links::kNone ? kFirst[rank] : kLast[rank];
+    const Node& node = graph.nodes[made];
+    const bool keeps = node.is("Add") || node.is("Mul") || node.is("Sub") || node.is("Div") ||
+                       node.is("Relu") || graph::is_quantizer(node) || is_thresholds(node);
+    if (!keeps || !node.has_input(0)) return kFirst[rank];
+    value = node.inputs[0];
+  }
+  return kFirst[rank];
 }
 
 std::string type_of(const Thresholds& thresholds) {
@@ -94,7 +108,7 @@ void write(Graph& graph, const Links& links, std::size_t i, const Thresholds& th
   counts.attributes["out_dtype"] = type_of(thresholds);
   counts.attributes["out_scale"] = 1.0F;
   counts.attributes["out_bias"] = thresholds.low;
-  const std::string layout = layout_of(graph.rank_of(input_of(quantizer, kData)).value_or(0));
+  const std::string layout = layout_of(graph, links, input_of(quantizer, kData));
   if (!layout.empty()) counts.attributes["data_layout"] = layout;
   const std::vector<std::int64_t> shape{static_cast<std::int64_t>(thresholds.rows),
                                         static_cast<std::int64_t>(thresholds.count())};

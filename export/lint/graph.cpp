@@ -68,6 +68,10 @@ constexpr std::array<std::string_view, 34> kOfHls4ml = {"Conv",
                                                         "GlobalAveragePool",
                                                         "GlobalMaxPool"};
 
+/// What finn-plus takes in and has no hardware layer for (step_convert_to_hw), so that its build ends later.
+constexpr std::array<std::string_view, 9> kUnmappedByFinn = {
+    "Pad", "Clip", "LeakyRelu", "PRelu", "Elu", "HardSigmoid", "ThresholdedRelu", "Softplus", "Softsign"};
+
 /// Why the profile's tool does not take the operator; empty where it does.
 std::string refusal(const Subject& subject, const Node& node) {
   const bool opaque = std::ranges::any_of(
@@ -91,10 +95,18 @@ std::string refusal(const Subject& subject, const Node& node) {
     if (node.domain.empty() && is_one_of(kQuantizedOfOnnx, node.op)) {
       return "FINN has no " + node.op + "; it takes Quant";
     }
+    if (node.domain.empty() && is_one_of(kUnmappedByFinn, node.op))
+      return "FINN has no hardware layer for " + node.op;
+    if (node.is("Add") && node.inputs.size() == 2 && node.inputs[0] == node.inputs[1] &&
+        !subject.constant(node, 0))
+      return "FINN adds a value to itself wrongly; expected a Mul by 2";
     if (last) return "FINN takes convolutions and pools with channels on axis 1, of ONNX's own domain";
     if (general || standard || node.domain.starts_with("finn.custom_op.")) return "";
     return "FINN has no operator " + quote_text(node.op) + " in domain " + quote_text(node.domain);
   }
+  if (node.is("MatMul") && subject.graph().rank_of(input_of(node, 0)).value_or(2) > 2)
+    return "hls4ml takes a MatMul of two axes, found " +
+           std::to_string(*subject.graph().rank_of(input_of(node, 0)));
   if (is_integer_quantizer(node) || last) return "";
   if (node.domain.empty() && is_one_of(kOfHls4ml, node.op)) return "";
   return "hls4ml's parser has no operator " + quote_text(node.op);

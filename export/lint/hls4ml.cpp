@@ -154,13 +154,20 @@ Graph write_conv_attributes(Graph graph, Profile profile) {
 void conv_groups(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {
     const std::int64_t groups = is_conv(node) ? node.int_or("group", 1) : 1;
-    const auto weight = groups == 1 ? std::nullopt : subject.graph().shape_of(input_of(node, 1));
+    const auto weight = is_conv(node) ? subject.graph().shape_of(input_of(node, 1)) : std::nullopt;
     if (!weight || weight->size() < 3) continue;
+    if (subject.is_for(Profile::kFinn) && weight->size() != 4) {
+      report.add(node, "it has " + std::to_string(weight->size() - 2) +
+                           " axes, expected two (of which one may be 1)");
+    }
     const graph::Dim& each = is_last(node) ? weight->back() : (*weight)[1];
-    if (each.size == 1) continue;
+    const bool is_depthwise =
+        each.size == 1 && !(subject.is_for(Profile::kFinn) && (*weight)[0].size != groups);
+    if (groups == 1 || is_depthwise) continue;
     report.add(node, "it has " + std::to_string(groups) +
                          " groups of several channels, expected one group, or one "
-                         "for each channel");
+                         "for each channel" +
+                         (subject.is_for(Profile::kFinn) ? " and as many outputs" : ""));
   }
 }
 

@@ -114,8 +114,9 @@ constexpr Rule kRules[] = {
      "FINN: a pool "
      "strides and pads)",
      "write them", "where shapes are known", c::conv_attributes, c::write_conv_attributes},
-    {"conv-group", kH, "a Conv has one group, or one for each channel", "split the convolution", kNo,
-     c::conv_groups},
+    {"conv-group", kF | kH,
+     "a Conv has one group, or one for each channel (FINN: and as many outputs, and two axes)",
+     "split the convolution; give one axis a second of 1", kNo, c::conv_groups},
     {"reshape-target", kH, "the target of a Reshape is a constant", "fold the constants",
      "where the shape is known", c::reshapes, c::fix_reshapes},
     {"transpose-perm", kH, "a Transpose has perm written", "write perm", "where the rank is known",

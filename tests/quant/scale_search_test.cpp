@@ -423,3 +423,18 @@ TEST_CASE("kmeans: more than a million values are binned and end near the sorted
   const std::vector<float> a = crumb::learn_codebook(few, 2), b = crumb::learn_codebook(many, 2);
   for (size_t i = 0; i < 4; ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(0.02));
 }
+
+TEST_CASE("zeros: with e8m0 a channel has scale 1, a block of OCP's the smallest") {
+  const std::vector<float> zeros(64, 0.0f);
+  for (const char* spec :
+       {"int8:channel:scale=e8m0", "int4:channel:scale=e8m0:search=mse", "uint4:tensor:scale=e8m0"}) {
+    const QuantizedTensor made =
+        crumb::quantize(QuantSpec::parse(spec), zeros, Shape{2, 32}, {.threads = 1, .name = "w"});
+    REQUIRE(!made.scales.empty());
+    for (const auto byte : made.scales) CHECK(static_cast<unsigned>(byte) == 127);
+    CHECK(std::ranges::all_of(made.codes, [](auto byte) { return static_cast<unsigned>(byte) == 0; }));
+  }
+  const QuantizedTensor mx =
+      crumb::quantize(QuantSpec::parse("mxfp4"), zeros, Shape{2, 32}, {.threads = 1, .name = "w"});
+  for (const auto byte : mx.scales) CHECK(static_cast<unsigned>(byte) == 0);
+}

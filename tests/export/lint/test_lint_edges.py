@@ -76,6 +76,13 @@ def bit(scale=0.5, zeropt=0.0, **attributes):
     return net
 
 
+def doubled():
+    net = dense()
+    add = net.find("Add_0")
+    add.input[1] = add.input[0]
+    return net
+
+
 def of_32_bits(least):
     """A constant's quantizer of scale 1, whose greatest code is no float32: what it makes counts, not what it could."""
     net = annotated("Quant_w_out", "finn_datatype", "INT32")
@@ -226,6 +233,8 @@ EDGES = [
     ("trunc", "finn", lambda: average(2), TAKEN, None),
     ("average-pool", "finn", pool_without_mul, TAKEN, None),
     ("average-pool", "hls4ml", average, "has no channels-last form", False),
+    ("operator", "finn", lambda: doubled(), "adds a value to itself", False),
+    ("conv-group", "finn", lambda: conv(channels=4, group=4), TAKEN, None),
     # Quantizers.
     ("quantizer-inputs", "qonnx", lambda: more_inputs("Quant_out", ["more"]), "it has 5 inputs, expected 4", False),
     ("quantizer-inputs", "qonnx", lambda: fewer_inputs(dense(), "Quant_out"), "it has 3 inputs, expected 4", False),

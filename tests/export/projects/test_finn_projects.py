@@ -113,6 +113,31 @@ def test_average_pools(crumb, tmp_path, kind):
     check_widths(tmp_path / "project", check_equal(tmp_path / "project"))
 
 
+def odd(kind):
+    """A channel without weights, one dense layer after the other on a sequence."""
+    if kind == "sequence":
+        net = Net(13, (4, 5))
+        x = net.node("Relu", net.node("Add", net.node("MatMul", "image", net.tensor(5, 6)), net.tensor(6, spread=0.2)))
+        return net, net.node("Add", net.node("MatMul", x, net.tensor(6, 3)), net.tensor(3, spread=0.2))
+    net = Net(12, (8,))
+    first = net.dense("image", 8, 6)
+    weight, bias = net.tensors[0], net.tensors[1]
+    values = numpy_helper.to_array(weight).copy()
+    values[2] = 0
+    weight.CopyFrom(numpy_helper.from_array(values, weight.name))
+    bias.CopyFrom(numpy_helper.from_array(np.array([0.3, -1, 2, 0.1, 0, 0.5], np.float32), bias.name))
+    return net, net.dense(net.node("Relu", first), 6, 3)
+
+
+@pytest.mark.parametrize("kind", ["sequence", "dead channel"])
+def test_odd_networks(crumb, tmp_path, kind):
+    net, output = odd(kind)
+    model, samples = net.save(output, tmp_path / "net.onnx"), net.samples(tmp_path / "x.npy")
+    crumb("quantize", model, "-o", tmp_path / "net.crumb", "--profile", "finn", "--data", samples)
+    crumb("export", tmp_path / "net.crumb", "-o", tmp_path / "project", "--to", "finn-project", "--data", samples)
+    check_widths(tmp_path / "project", check_equal(tmp_path / "project"))
+
+
 def test_a_network_of_pytorch(crumb, tmp_path):
     network_of_pytorch(tmp_path)
     crumb("quantize", tmp_path / "net.onnx", "-o", tmp_path / "net.crumb", "--profile", "finn", "--data", tmp_path / "x.npy")
