@@ -202,23 +202,21 @@ def check_accumulators(original, model):
     return good
 
 
-def print_folding(original, model, options, config, steps):
+def print_folding(original, model, options):
     reports = options.output / "report"
     resources = json.loads((reports / "estimate_layer_resources.json").read_text())
     rows = [["layer", "FINN's node", "PE", "SIMD", "cycles", "FINN's", "LUT", "BRAM_18K", "DSP"]]
-    slowest = 0
     for layer, node, custom, _ in matched_layers(original, model):
         pe, simd = custom.get_nodeattr("PE"), custom.get_nodeattr("SIMD")
         cycles = str(-(-layer["macs"] // (pe * simd))) if layer else "?"
         used = resources.get(node.name, {})
-        slowest = max(slowest, custom.get_exp_cycles())
         rows.append([layer["node"] if layer else "?", node.name, str(pe), str(simd), cycles, str(custom.get_exp_cycles()),
                      *(str(used.get(key, "?")) for key in ("LUT", "BRAM_18K", "DSP"))])
     print_table(rows)
     network = json.loads((reports / "estimate_network_performance.json").read_text())
     print(f"estimated: {network['estimated_throughput_fps']:.0f} frames per second at {options.clock} ns (wanted: "
           f"{options.target_fps}), latency {network['estimated_latency_ns'] / 1000:.1f} us, the slowest layer is "
-          f"{network['max_cycles_node_name']}; {reports}")
+          f"{network['max_cycles_node_name']}; {os.path.relpath(reports)}")
 
 
 def main():
@@ -271,7 +269,7 @@ def main():
              "float's rounding of a threshold; networks of crumb's --profile finn are exact", 1)
     for name in ESTIMATE:
         model = run(name, model)
-    print_folding(original, model, options, config, steps)
+    print_folding(original, model, options)
     if not options.synth:
         print(f"next, where Vivado is sourced: python {Path(__file__).name} --synth --board Pynq-Z1")
         return
