@@ -11,9 +11,8 @@ std::string_view build_script() {
     python build.py --synth       the same, and FINN's steps to a bitfile behind it (Vivado has to be sourced)
 
 Crumb's layers, with what their inputs and sums can be, are in crumb_layers.json; a layer of FINN's is found by its weights,
-whatever its name is. The exit
-code is 0 where every output of every sample is the same number and no accumulator of FINN's is narrower than derived, 1
-where that is not so, 2 where FINN is missing or cannot convert the network.
+whatever its name is. The exit code is 0 where every output of every sample is the same number and no accumulator of FINN's is
+narrower than derived, 1 where that is not so, 2 where FINN is missing or cannot convert the network.
 """
 
 import argparse
@@ -271,7 +270,7 @@ def main():
         model = run(name, model)
     print_folding(original, model, options)
     if not options.synth:
-        print(f"next, where Vivado is sourced: python {Path(__file__).name} --synth --board Pynq-Z1")
+        print(f"next, where Vivado is sourced: python {Path(__file__).name} --synth --board {options.board}")
         return
     for name in SYNTHESIS:
         print(name, flush=True)

@@ -28,6 +28,16 @@ graph::ProductLayer without_bias(graph::ProductLayer layer) {
   return layer;
 }
 
+/// What a value can be, by its levels.
+std::optional<InputSpan> span_by_levels(const std::map<std::string, graph::ValueType>& types,
+                                        const std::string& value, bool is_quantized_first) {
+  const auto found = types.find(value);
+  if (found == types.end() || !found->second.levels || !found->second.levels->scale) return {};
+  const graph::Levels& levels = *found->second.levels;
+  const double scale = *levels.scale;
+  return InputSpan{levels.low * scale, levels.high * scale, levels.unit() * scale, is_quantized_first};
+}
+
 /// The levels of what a quantizer or thresholds make of an input, in its own numbers.
 std::optional<InputSpan> span_at(const Graph& graph, const std::map<std::string, graph::ValueType>& types,
                                  const Node& taker) {
@@ -40,11 +50,8 @@ std::optional<InputSpan> span_at(const Graph& graph, const std::map<std::string,
     const double step = count > 1 ? (static_cast<double>(most) - least) / (count - 1) : 1.0;
     return InputSpan{least - step / 2, most + step / 2, step, true};
   }
-  const auto found = is_quant(taker) || is_bipolar(taker) ? types.find(output_of(taker)) : types.end();
-  if (found == types.end() || !found->second.levels || !found->second.levels->scale) return {};
-  const graph::Levels& levels = *found->second.levels;
-  return InputSpan{levels.low * *levels.scale, levels.high * *levels.scale, levels.unit() * *levels.scale,
-                   true};
+  if (!is_quant(taker) && !is_bipolar(taker)) return {};
+  return span_by_levels(types, output_of(taker), true);
 }
 
 /// x * factor + shift, where the node computes that, or moves x.
@@ -66,12 +73,7 @@ std::optional<Affine> affine(const Graph& graph, const Node& node) {
 
 std::optional<InputSpan> span_of(const Graph& graph, const std::map<std::string, graph::ValueType>& types,
                                  const Links& links, const std::string& value) {
-  const auto own = types.find(value);
-  if (own != types.end() && own->second.levels && own->second.levels->scale) {
-    const graph::Levels& levels = *own->second.levels;
-    return InputSpan{levels.low * *levels.scale, levels.high * *levels.scale, levels.unit() * *levels.scale,
-                     false};
-  }
+  if (const auto own = span_by_levels(types, value, false)) return own;
   std::optional<InputSpan> widest;
   for (const std::size_t consumer : links.consumers(value)) {
     const Node& node = graph.nodes[consumer];

@@ -138,9 +138,7 @@ void write(Graph& graph, const Links& links, std::size_t i, const Thresholds& th
 
 }  // namespace
 
-bool can_be_thresholds(const Subject& subject, const Node& node) {
-  return exact_thresholds(subject, node).has_value();
-}
+bool can_be_thresholds(const Subject& subject, const Node& node) { return has_thresholds(subject, node); }
 
 void rounded_ties(const Subject& subject, Report& report) {
   Activations activations(subject);

@@ -1,4 +1,4 @@
-// Rules about single operators that hls4ml's parser has.
+// Rules about single operators that hls4ml's parser has, some of them FINN's too.
 #include <algorithm>
 #include <numeric>
 #include <set>

@@ -40,9 +40,14 @@ std::optional<std::vector<float>> scales_of(const Subject& subject, const Node& 
   return scales;
 }
 
-}  // namespace
+struct Parameters {
+  std::vector<float> scales;
+  float zero = 0;
+  graph::IntegerFormat format;
+  graph::QuantRounding mode = graph::QuantRounding::kHalfEven;
+};
 
-std::optional<Thresholds> exact_thresholds(const Subject& subject, const Node& node) {
+std::optional<Parameters> parameters_of(const Subject& subject, const Node& node) {
   if (!is_quant(node) || is_weight(subject.graph(), node)) return {};
   const auto scales = scales_of(subject, node);
   const auto zero = uniform(subject.constant(node, kZeropt)), bits = uniform(subject.constant(node, kBits));
@@ -52,18 +57,31 @@ std::optional<Thresholds> exact_thresholds(const Subject& subject, const Node& n
   const graph::IntegerFormat format{
       .bits = *bits, .is_signed = node.int_or("signed", 1) != 0, .narrow = node.int_or("narrow", 0) != 0};
   if (format.is_bipolar() || format.upper() <= format.lower()) return {};
-  const std::size_t rows = scales->size(), count = static_cast<std::size_t>(format.upper() - format.lower());
+  return Parameters{*scales, *zero, format, *mode};
+}
+
+}  // namespace
+
+bool has_thresholds(const Subject& subject, const Node& node) {
+  return parameters_of(subject, node).has_value();
+}
+
+std::optional<Thresholds> exact_thresholds(const Subject& subject, const Node& node) {
+  const auto parameters = parameters_of(subject, node);
+  if (!parameters) return {};
+  const auto& [scales, zero, format, mode] = *parameters;
+  const std::size_t rows = scales.size(), count = static_cast<std::size_t>(format.upper() - format.lower());
   // Where the next code begins, by halving between a value that has not reached it and one that has.
   const float most = std::numeric_limits<float>::max();
   std::vector<std::int32_t> below(rows * count, order_of(-most)), reached(rows * count, order_of(most));
   const std::vector<std::int64_t> shape{static_cast<std::int64_t>(rows), static_cast<std::int64_t>(count)};
   const std::vector<std::int64_t> by_row{static_cast<std::int64_t>(rows), 1};
-  const std::vector<double> factors(scales->begin(), scales->end()), zeros{*zero};
+  const std::vector<double> factors(scales.begin(), scales.end()), zeros{zero};
   std::vector<double> tried(rows * count);
   for (int round = 0; round < 32; ++round) {
     for (std::size_t i = 0; i < tried.size(); ++i)
       tried[i] = float_at(static_cast<std::int32_t>((std::int64_t{below[i]} + reached[i]) >> 1));
-    const auto codes = graph::quantize({tried, shape}, {factors, by_row}, {zeros, {}}, format, *mode);
+    const auto codes = graph::quantize({tried, shape}, {factors, by_row}, {zeros, {}}, format, mode);
     if (!codes.ok()) return {};
     for (std::size_t i = 0; i < tried.size(); ++i) {
       const double code = codes.value().integers[i] - format.lower();
@@ -71,9 +89,9 @@ std::optional<Thresholds> exact_thresholds(const Subject& subject, const Node& n
     }
   }
   Thresholds found{.rows = rows,
-                   .low = static_cast<float>(format.lower() - *zero),
-                   .high = static_cast<float>(format.upper() - *zero),
-                   .scales = *scales};
+                   .low = static_cast<float>(format.lower() - zero),
+                   .high = static_cast<float>(format.upper() - zero),
+                   .scales = scales};
   for (const std::int32_t order : reached) found.values.push_back(float_at(order));
   return found;
 }

@@ -23,6 +23,9 @@ struct Thresholds {
 /// 8 bits, scales that are not positive or stand on another axis than 1, and zero points that differ or are not whole.
 std::optional<Thresholds> exact_thresholds(const Subject& subject, const Node& node);
 
+/// Whether exact_thresholds gives some, without computing them.
+bool has_thresholds(const Subject& subject, const Node& node);
+
 /// Those that FINN's converter writes: ties go up, and rounding mode and zero point are not looked at
 /// (finn.transformation.qonnx.qonnx_activation_handlers of finn-plus 1.6.1).
 Thresholds finn_thresholds(Thresholds exact);
