@@ -20,7 +20,7 @@
 #include "formats/text/nearest_name.h"
 #include "formats/zip/zip.h"
 #include "models/graph/crumb/crumb_graph.h"
-#include "models/graph/passes/passes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/qonnx/quantized_constants.h"
 #include "quant/checkpoint_run.h"
 

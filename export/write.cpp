@@ -13,6 +13,7 @@
 #include "formats/text/nearest_name.h"
 #include "models/graph/accumulator/certificate.h"
 #include "models/graph/cost/bind_shapes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/onnx/write.h"
 #include "models/graph/passes/passes.h"

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "formats/io/text.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/quantize/plan.h"
 #include "models/torch/execute/typed_tensor.h"

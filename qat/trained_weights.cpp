@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "formats/error.h"
-#include "models/graph/passes/passes.h"
 #include "qat/child_name.h"
 
 namespace crumb::qat {

@@ -6,7 +6,6 @@
 #include "export/lint/checks.h"
 #include "formats/io/text.h"
 #include "models/graph/onnx/domains.h"
-#include "models/graph/passes/passes.h"
 
 namespace crumb::exporting::checks {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/passes.h"
 
 namespace crumb::exporting {

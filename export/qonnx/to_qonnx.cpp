@@ -7,6 +7,7 @@
 #include "export/read_back.h"
 #include "formats/io/text.h"
 #include "models/graph/cost/bind_shapes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/opset.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/qonnx/infer_datatypes.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "formats/io/text.h"
-#include "models/graph/passes/passes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/quantize/operators.h"
 #include "models/torch/execute/graph_module.h"
 

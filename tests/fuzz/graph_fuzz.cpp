@@ -7,6 +7,7 @@
 
 #include "models/graph/accumulator/check.h"
 #include "models/graph/accumulator/simulate.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/onnx/schemas.h"
 #include "models/graph/onnx/write.h"

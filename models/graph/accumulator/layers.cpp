@@ -11,7 +11,6 @@
 #include "models/graph/accumulator/operands.h"
 #include "models/graph/accumulator/weight_codes.h"
 #include "models/graph/cost/bind_shapes.h"
-#include "models/graph/passes/passes.h"
 #include "models/graph/qonnx/constant_values.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 #include "models/graph/qonnx/lift_quantized.h"

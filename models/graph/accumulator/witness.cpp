@@ -5,7 +5,7 @@
 
 #include "models/graph/datatypes.h"
 #include "models/graph/edit.h"
-#include "models/graph/passes/passes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/qonnx/quantizer_nodes.h"
 
 namespace crumb::graph {

@@ -9,7 +9,7 @@
 #include "formats/checked_size.h"
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
-#include "models/graph/passes/passes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/qonnx/constant_values.h"
 
 namespace crumb::graph {

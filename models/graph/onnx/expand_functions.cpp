@@ -1,12 +1,14 @@
+#include "models/graph/onnx/expand_functions.h"
+
 #include <onnx/inliner/inliner.h>
 
 #include <algorithm>
 #include <set>
 
 #include "models/graph/onnx/from_proto.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/schemas.h"
 #include "models/graph/onnx/to_proto.h"
-#include "models/graph/passes/passes.h"
 
 namespace crumb::graph {
 namespace {

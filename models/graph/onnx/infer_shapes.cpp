@@ -1,3 +1,5 @@
+#include "models/graph/onnx/infer_shapes.h"
+
 #include <onnx/shape_inference/implementation.h>
 
 #include <map>
@@ -8,7 +10,6 @@
 #include "models/graph/onnx/schemas.h"
 #include "models/graph/onnx/shape_faults.h"
 #include "models/graph/onnx/to_proto.h"
-#include "models/graph/passes/passes.h"
 
 namespace crumb::graph {
 namespace {

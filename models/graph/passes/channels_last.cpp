@@ -3,6 +3,7 @@
 #include <set>
 
 #include "models/graph/edit.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/schemas.h"
 #include "models/graph/passes/flattened.h"
 #include "models/graph/passes/layout.h"

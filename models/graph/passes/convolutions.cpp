@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "models/graph/edit.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/passes.h"
 
 namespace crumb::graph {

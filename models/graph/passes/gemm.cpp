@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "models/graph/edit.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/strided_index.h"
 

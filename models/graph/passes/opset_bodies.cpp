@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "models/graph/edit.h"
+#include "models/graph/onnx/expand_functions.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/schemas.h"
 #include "models/graph/passes/opset_mover.h"
 #include "models/graph/passes/passes.h"

@@ -4,7 +4,6 @@
 // fold arithmetic into constants compute in double and round once; everything else keeps every bit of the outputs.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string_view>
 
@@ -12,16 +11,6 @@
 #include "models/graph/graph.h"
 
 namespace crumb::graph {
-
-/// Types and shapes of every value (infer_shapes.h).
-Graph infer_shapes(Graph graph);
-
-/// Operators that the engine does not know and that the standard defines by a body of simpler ones are replaced by
-/// that body, again and again until all are known or have no body.
-Graph expand_functions(Graph graph, const Engine& engine);
-
-/// The same for those operators that are wanted so.
-Graph expand_functions(Graph graph, const std::function<bool(const Node&)>& is_wanted);
 
 /// Nodes whose inputs are all constants become constants, computed by the engine; Shape and Size of values with a
 /// static shape too. Quantizers (QONNX's, QuantizeLinear, DequantizeLinear) stay, because their bit width would be

@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "models/graph/edit.h"
+#include "models/graph/onnx/expand_functions.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/opset.h"
 #include "models/graph/passes/passes.h"
 

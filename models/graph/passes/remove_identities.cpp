@@ -4,6 +4,7 @@
 #include <set>
 
 #include "models/graph/edit.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/passes.h"
 
 namespace crumb::graph {

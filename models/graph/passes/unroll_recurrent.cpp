@@ -9,6 +9,7 @@
 #include <set>
 
 #include "models/graph/edit.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/passes/recurrent_weights.h"
 #include "models/graph/recurrent_cell.h"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "models/graph/edit.h"
-#include "models/graph/passes/passes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/qonnx/constant_values.h"
 #include "models/graph/qonnx/pack_constant.h"
 #include "models/graph/qonnx/quant_arithmetic.h"

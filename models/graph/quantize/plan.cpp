@@ -6,6 +6,7 @@
 #include "formats/io/text.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/edit.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/quantize/edges.h"
 #include "models/graph/quantize/operators.h"

@@ -6,7 +6,7 @@
 
 #include "formats/io/text.h"
 #include "models/graph/edit.h"
-#include "models/graph/passes/passes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/torch/capture/aliases.h"
 #include "models/torch/capture/op.h"
 #include "models/torch/execute/graph_module.h"

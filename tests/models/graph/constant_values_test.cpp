@@ -8,7 +8,7 @@
 #include <functional>
 #include <random>
 
-#include "models/graph/passes/passes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/strided_index.h"
 #include "tests/models/graph/node_builder.h"
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "models/graph/passes/passes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/qonnx/constant_values.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
 #include "models/graph/qonnx/quantized_constants.h"

@@ -7,7 +7,6 @@
 
 #include "models/graph/edit.h"
 #include "models/graph/onnx/schemas.h"
-#include "models/graph/passes/passes.h"
 
 namespace crumb::graph {
 namespace {

@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/shape_faults.h"
 
 namespace crumb::graph {

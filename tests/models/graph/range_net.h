@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/passes/passes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 #include "tests/models/graph/node_builder.h"
 

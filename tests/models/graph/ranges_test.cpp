@@ -5,6 +5,7 @@
 #include <set>
 
 #include "models/graph/accumulator/check.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/qonnx/contradictions.h"
 #include "models/graph/qonnx/infer_datatypes.h"

@@ -5,9 +5,9 @@
 #include <limits>
 #include <random>
 
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/onnx/write.h"
-#include "models/graph/passes/passes.h"
 #include "tests/models/graph/node_builder.h"
 #include "tests/support/testing.h"
 

@@ -7,6 +7,8 @@
 #include "models/graph/accumulator/check.h"
 #include "models/graph/accumulator/witness.h"
 #include "models/graph/crumb/crumb_graph.h"
+#include "models/graph/onnx/expand_functions.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/onnx/write.h"
 #include "models/graph/passes/opset.h"

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "models/graph/accumulator/check.h"
-#include "models/graph/passes/passes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "tests/models/graph/node_builder.h"
 #include "tests/support/testing.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/graph/accumulator/check.h"
-#include "models/graph/passes/passes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "tests/models/graph/node_builder.h"
 
 namespace crumb::graph {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "formats/io/mapped_file.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/onnx/write.h"
-#include "models/graph/passes/passes.h"
 #include "models/graph/qonnx/lift_quantized.h"
 #include "models/graph/qonnx/quantized_constants.h"
 #include "tests/formats/crumb_file/samples.h"

@@ -10,8 +10,8 @@
 
 #include "formats/error.h"
 #include "formats/npy/npy.h"
+#include "models/graph/onnx/expand_functions.h"
 #include "models/graph/onnx/read.h"
-#include "models/graph/passes/passes.h"
 #include "models/torch/execute/engine.h"
 #include "tests/support/enclosure.h"
 

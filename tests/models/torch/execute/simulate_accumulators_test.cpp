@@ -3,7 +3,7 @@
 #include "models/torch/execute/simulate_accumulators.h"
 
 #include "models/graph/edit.h"
-#include "models/graph/passes/passes.h"
+#include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/qonnx/quantizer_nodes.h"
 #include "models/torch/capture/capture.h"
 #include "models/torch/execute/engine.h"
