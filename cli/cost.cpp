@@ -8,8 +8,8 @@
 #include "cli/shape_flags.h"
 #include "cli/shape_notes.h"
 #include "cli/verb.h"
+#include "models/graph/architectures/read_graph.h"
 #include "models/graph/cost/bind_shapes.h"
-#include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/qonnx/quantized_constants.h"
 
 namespace crumb::cli {

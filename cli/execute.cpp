@@ -19,7 +19,7 @@
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
 #include "formats/zip/zip.h"
-#include "models/graph/crumb/crumb_graph.h"
+#include "models/graph/architectures/read_graph.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/qonnx/quantized_constants.h"
 #include "quant/checkpoint_run.h"

@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "formats/io/text.h"
+#include "models/graph/architectures/read_graph.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/onnx/write.h"
 #include "models/graph/qonnx/quantized_constants.h"

@@ -11,6 +11,7 @@
 #include "cli/verb.h"
 #include "formats/io/text.h"
 #include "formats/text/nearest_name.h"
+#include "models/graph/architectures/read_graph.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/onnx/write.h"
 #include "models/graph/qonnx/lift_quantized.h"

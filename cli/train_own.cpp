@@ -7,7 +7,7 @@
 #include "formats/crumb_file/checksum.h"
 #include "formats/io/mapped_file.h"
 #include "formats/io/text.h"
-#include "models/graph/crumb/crumb_graph.h"
+#include "models/graph/architectures/read_graph.h"
 
 namespace crumb::cli {
 namespace {

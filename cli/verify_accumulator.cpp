@@ -15,7 +15,7 @@
 #include "formats/io/text.h"
 #include "models/graph/accumulator/check.h"
 #include "models/graph/accumulator/witness.h"
-#include "models/graph/crumb/crumb_graph.h"
+#include "models/graph/architectures/read_graph.h"
 #include "models/graph/onnx/write.h"
 
 namespace crumb::cli {

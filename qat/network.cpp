@@ -12,7 +12,7 @@
 #include "models/graph/passes/passes.h"
 #include "models/graph/quantize/apply.h"
 #include "models/graph/quantize/calibrate.h"
-#include "models/torch/execute/engine.h"
+#include "models/torch/engine.h"
 #include "models/torch/execute/graph_module.h"
 #include "models/torch/execute/ops/straight_through.h"
 #include "qat/batch_norm_estimate.h"

@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 
 #include "bench/torch/networks.h"
-#include "models/torch/execute/engine.h"
+#include "models/torch/engine.h"
 #include "models/torch/execute/typed_tensor.h"
 
 namespace crumb::bench {

@@ -1,5 +1,5 @@
 // What executes graphs, without saying how: passes, calibration and the command line need results, not LibTorch.
-// models/torch/execute/engine.h has the one on ATen.
+// models/torch/engine.h has the one on ATen.
 #pragma once
 
 #include <filesystem>

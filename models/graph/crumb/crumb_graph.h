@@ -48,8 +48,4 @@ Graph read_crumb_graph(const std::filesystem::path& path);
 /// Whether a file begins as packed files do.
 bool is_crumb_file(const std::filesystem::path& path);
 
-/// An ONNX file, a packed file that holds a graph, or a checkpoint of a known architecture (architectures/
-/// checkpoint_graph.h: a folder, or a packed file), told apart by content. Throws Error, which names the file.
-Graph read_graph(const std::filesystem::path& path);
-
 }  // namespace crumb::graph

@@ -6,7 +6,6 @@
 
 #include "formats/io/mapped_file.h"
 #include "formats/io/text.h"
-#include "models/graph/architectures/checkpoint_graph.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "quant/packed_tensor.h"
 
@@ -195,11 +194,6 @@ Graph read_crumb_graph(const fs::path& path) {
 bool is_crumb_file(const fs::path& path) {
   const Result<MappedFile> file = MappedFile::open(path);
   return file.ok() && looks_like_crumb(file.value().bytes());
-}
-
-Graph read_graph(const fs::path& path) {
-  if (is_checkpoint(path)) return read_checkpoint_graph(path).graph;
-  return is_crumb_file(path) ? read_crumb_graph(path) : read_onnx(path);
 }
 
 }  // namespace crumb::graph

@@ -6,6 +6,7 @@
 
 #include "models/graph/accumulator/check.h"
 #include "models/graph/accumulator/witness.h"
+#include "models/graph/architectures/read_graph.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/onnx/expand_functions.h"
 #include "models/graph/onnx/infer_shapes.h"

@@ -21,7 +21,7 @@
 
 #include "models/graph/onnx/expand_functions.h"
 #include "models/graph/onnx/read.h"
-#include "models/torch/execute/engine.h"
+#include "models/torch/engine.h"
 #include "models/torch/execute/graph_module.h"
 
 namespace {

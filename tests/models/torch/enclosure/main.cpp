@@ -12,7 +12,7 @@
 #include "formats/npy/npy.h"
 #include "models/graph/onnx/expand_functions.h"
 #include "models/graph/onnx/read.h"
-#include "models/torch/execute/engine.h"
+#include "models/torch/engine.h"
 #include "tests/support/enclosure.h"
 
 namespace {

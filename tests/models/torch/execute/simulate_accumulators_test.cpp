@@ -6,7 +6,7 @@
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/qonnx/quantizer_nodes.h"
 #include "models/torch/capture/capture.h"
-#include "models/torch/execute/engine.h"
+#include "models/torch/engine.h"
 #include "tests/models/torch/capture/networks.h"
 
 namespace {

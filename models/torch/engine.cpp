@@ -1,4 +1,4 @@
-#include "models/torch/execute/engine.h"
+#include "models/torch/engine.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
