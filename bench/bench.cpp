@@ -10,10 +10,10 @@
 #include <random>
 #include <sstream>
 
+#include "base/error.h"
+#include "base/files/text.h"
+#include "base/threads/parallel.h"
 #include "cli/output.h"
-#include "formats/error.h"
-#include "formats/io/text.h"
-#include "quant/parallel.h"
 
 namespace crumb::bench {
 namespace {

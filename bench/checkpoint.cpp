@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/error.h"
+#include "base/files/text.h"
 #include "bench/bench.h"
 #include "bench/temporary_folder.h"
 #include "cli/output.h"
-#include "formats/error.h"
-#include "formats/io/text.h"
 
 extern char** environ;
 

@@ -8,14 +8,14 @@
 #include <random>
 #include <thread>
 
+#include "base/error.h"
+#include "base/files/text.h"
 #include "bench/bench.h"
 #include "bench/graph_job.h"
 #include "bench/graph_peer.h"
 #include "bench/temporary_folder.h"
 #include "bench/torch_job.h"
 #include "cli/output.h"
-#include "formats/error.h"
-#include "formats/io/text.h"
 #include "models/graph/onnx/read.h"
 
 namespace crumb::bench {

@@ -9,9 +9,9 @@
 #include <csignal>
 #include <cstdlib>
 
+#include "base/error.h"
+#include "base/files/text.h"
 #include "cli/array_files.h"
-#include "formats/error.h"
-#include "formats/io/text.h"
 
 extern char** environ;
 

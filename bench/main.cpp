@@ -14,8 +14,8 @@
 #include <exception>
 #include <memory>
 
+#include "base/error.h"
 #include "bench/bench.h"
-#include "formats/error.h"
 
 namespace {
 

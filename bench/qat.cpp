@@ -1,11 +1,11 @@
 // crumb-bench qat: training steps with hooks over the float step, and fused fake quantization against the same written
 // in LibTorch's operators and against LibTorch's own fused operators, in turns, with as many threads.
+#include "base/error.h"
 #include "bench/bench.h"
 #include "bench/graph_job.h"
 #include "bench/qat_job.h"
 #include "bench/torch_job.h"
 #include "cli/output.h"
-#include "formats/error.h"
 
 namespace crumb::bench {
 namespace {

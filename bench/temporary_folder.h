@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include "formats/error.h"
-#include "formats/io/text.h"
+#include "base/error.h"
+#include "base/files/text.h"
 
 namespace crumb::bench {
 

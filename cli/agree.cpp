@@ -1,9 +1,9 @@
 // crumb agree: do two sets of embeddings say the same?
 #include <iostream>
 
+#include "base/files/text.h"
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "formats/io/text.h"
 #include "formats/npy/npy.h"
 #include "quant/agreement.h"
 

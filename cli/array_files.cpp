@@ -1,7 +1,7 @@
 #include "cli/array_files.h"
 
-#include "formats/io/mapped_file.h"
-#include "formats/io/text.h"
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
 #include "formats/npy/npy.h"
 #include "models/graph/onnx/read.h"
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <map>
 
+#include "base/files/counted.h"
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "cli/array_files.h"
 #include "cli/run_graph.h"
-#include "formats/io/counted.h"
-#include "formats/io/interrupt.h"
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
 
 namespace crumb::cli {
 namespace {

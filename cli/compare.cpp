@@ -4,10 +4,10 @@
 #include <iostream>
 #include <limits>
 
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "formats/io/interrupt.h"
-#include "formats/io/text.h"
 #include "quant/distortion.h"
 #include "quant/packed_stream.h"
 #include "quant/tensor_source.h"

@@ -5,17 +5,17 @@
 #include <iostream>
 #include <map>
 
+#include "base/files/counted.h"
+#include "base/files/interrupt.h"
+#include "base/files/mapped_file.h"
+#include "base/files/output_file.h"
+#include "base/files/text.h"
+#include "base/text/byte_size.h"
 #include "cli/output.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
-#include "formats/io/counted.h"
-#include "formats/io/interrupt.h"
-#include "formats/io/mapped_file.h"
-#include "formats/io/output_file.h"
-#include "formats/io/text.h"
 #include "formats/safetensors/safetensors.h"
 #include "formats/safetensors/sharded_writer.h"
-#include "formats/text/byte_size.h"
 #include "quant/checkpoint_run.h"
 #include "quant/packed_stream.h"
 #include "quant/tensor_source.h"

@@ -2,12 +2,12 @@
 #include <filesystem>
 #include <iostream>
 
+#include "base/files/interrupt.h"
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
 #include "cli/output.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
-#include "formats/io/interrupt.h"
-#include "formats/io/mapped_file.h"
-#include "formats/io/text.h"
 #include "formats/npy/npy.h"
 #include "quant/checkpoint_run.h"
 #include "runtime/encoder/encoder.h"

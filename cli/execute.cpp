@@ -5,6 +5,10 @@
 #include <optional>
 #include <span>
 
+#include "base/files/counted.h"
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "cli/array_files.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
@@ -14,10 +18,6 @@
 #include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "cli/verify_accumulator.h"
-#include "formats/io/counted.h"
-#include "formats/io/mapped_file.h"
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
 #include "formats/zip/zip.h"
 #include "models/graph/architectures/read_graph.h"
 #include "models/graph/onnx/infer_shapes.h"

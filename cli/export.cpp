@@ -3,6 +3,8 @@
 #include <iostream>
 #include <optional>
 
+#include "base/files/output_file.h"
+#include "base/files/text.h"
 #include "cli/export_project.h"
 #include "cli/opset_flag.h"
 #include "cli/output.h"
@@ -11,8 +13,6 @@
 #include "cli/verb.h"
 #include "export/hls4ml/config.h"
 #include "export/write.h"
-#include "formats/io/output_file.h"
-#include "formats/io/text.h"
 #include "models/graph/architectures/checkpoint_graph.h"
 #include "models/graph/architectures/read_graph.h"
 #include "models/graph/cost/bind_shapes.h"

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/files/new_folder.h"
+#include "base/files/text.h"
+#include "base/files/write_text_file.h"
 #include "cli/array_files.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
@@ -16,9 +19,6 @@
 #include "export/project/samples.h"
 #include "export/project/scores.h"
 #include "export/write.h"
-#include "formats/io/new_folder.h"
-#include "formats/io/text.h"
-#include "formats/io/write_text_file.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/qonnx/infer_datatypes.h"

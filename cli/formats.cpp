@@ -2,11 +2,11 @@
 #include <cmath>
 #include <iostream>
 
+#include "base/text/nearest_name.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "formats/number/block_format.h"
 #include "formats/number/number_format.h"
-#include "formats/text/nearest_name.h"
 #include "quant/quant_spec.h"
 
 namespace crumb::cli {

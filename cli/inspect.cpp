@@ -5,12 +5,12 @@
 #include <optional>
 #include <utility>
 
+#include "base/files/counted.h"
+#include "base/files/text.h"
 #include "cli/inspect_graph.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "cli/verb.h"
-#include "formats/io/counted.h"
-#include "formats/io/text.h"
 #include "models/graph/architectures/checkpoint_graph.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "quant/packed_check.h"

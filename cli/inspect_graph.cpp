@@ -5,10 +5,10 @@
 #include <iostream>
 #include <map>
 
+#include "base/files/text.h"
+#include "base/files/write_text_file.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
-#include "formats/io/text.h"
-#include "formats/io/write_text_file.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/draw/picture.h"

@@ -6,9 +6,9 @@
 #include <iostream>
 #include <optional>
 
+#include "base/files/text.h"
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "formats/io/text.h"
 #include "models/graph/architectures/read_graph.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/onnx/write.h"

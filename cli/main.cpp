@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files/interrupt.h"
 #include "cli/verb.h"
-#include "formats/io/interrupt.h"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/files/text.h"
+#include "base/json/bounded_json.h"
 #include "cli/output.h"
-#include "formats/io/text.h"
-#include "formats/json/bounded_json.h"
 
 namespace crumb::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/error.h"
+#include "base/error.h"
 
 namespace crumb::cli {
 namespace {

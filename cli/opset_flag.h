@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 
 namespace crumb::cli {
 

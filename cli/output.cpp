@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 
 namespace crumb::cli {
 namespace {

@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <iostream>
 
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/shape_notes.h"
 #include "cli/verb.h"
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
 #include "models/graph/architectures/read_graph.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/onnx/write.h"

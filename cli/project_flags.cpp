@@ -1,7 +1,7 @@
 #include "cli/project_flags.h"
 
+#include "base/error.h"
 #include "cli/export_project.h"
-#include "formats/error.h"
 
 namespace crumb::cli {
 namespace {

@@ -5,6 +5,10 @@
 #include <iostream>
 #include <map>
 
+#include "base/files/mapped_file.h"
+#include "base/files/process_memory.h"
+#include "base/files/text.h"
+#include "base/text/byte_size.h"
 #include "cli/inspect_graph.h"
 #include "cli/notes.h"
 #include "cli/output.h"
@@ -15,10 +19,6 @@
 #include "cli/verb.h"
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/crumb_file/writer.h"
-#include "formats/io/mapped_file.h"
-#include "formats/io/process_memory.h"
-#include "formats/io/text.h"
-#include "formats/text/byte_size.h"
 #include "quant/checkpoint_run.h"
 
 namespace crumb::cli {

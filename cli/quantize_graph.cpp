@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "base/files/text.h"
 #include "cli/calibration_data.h"
 #include "cli/consumer_profile.h"
 #include "cli/notes.h"
@@ -13,7 +14,6 @@
 #include "cli/shape_flags.h"
 #include "cli/shape_notes.h"
 #include "export/write.h"
-#include "formats/io/text.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/read.h"

@@ -4,7 +4,7 @@
 #include <iostream>
 #include <map>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/quantized_constant.h"
 #include "quant/distortion.h"
 #include "quant/quantizer.h"

@@ -1,6 +1,6 @@
 #include "cli/recipe_flags.h"
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "quant/recipe/fields.h"
 
 namespace crumb::cli {

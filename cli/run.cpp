@@ -5,10 +5,10 @@
 #include <system_error>
 #include <vector>
 
+#include "base/error.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "cli/verb.h"
-#include "formats/error.h"
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
 
 namespace crumb::cli {
 namespace {

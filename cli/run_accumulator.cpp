@@ -4,10 +4,10 @@
 #include <iostream>
 #include <map>
 
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "cli/output.h"
 #include "cli/verify_accumulator.h"
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
 
 namespace crumb::cli {
 namespace {

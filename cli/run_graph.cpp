@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "formats/io/interrupt.h"
-#include "formats/io/text.h"
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
 
 namespace crumb::cli {
 namespace {

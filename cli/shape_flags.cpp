@@ -2,8 +2,8 @@
 
 #include <charconv>
 
-#include "formats/error.h"
-#include "formats/io/text.h"
+#include "base/error.h"
+#include "base/files/text.h"
 
 namespace crumb::cli {
 namespace {

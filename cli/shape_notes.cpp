@@ -1,6 +1,6 @@
 #include "cli/shape_notes.h"
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/onnx/shape_faults.h"
 
 namespace crumb::cli {

@@ -5,10 +5,10 @@
 #include <map>
 #include <span>
 
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "base/files/write_text_file.h"
 #include "formats/crumb_file/checksum.h"
-#include "formats/io/mapped_file.h"
-#include "formats/io/text.h"
-#include "formats/io/write_text_file.h"
 
 namespace crumb::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <string>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 
 namespace crumb::cli {
 

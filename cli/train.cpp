@@ -12,6 +12,9 @@
 #include <regex>
 #include <thread>
 
+#include "base/files/text.h"
+#include "base/files/write_text_file.h"
+#include "base/text/nearest_name.h"
 #include "cli/consumer_profile.h"
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
@@ -25,9 +28,6 @@
 #include "cli/train_widths.h"
 #include "cli/verb.h"
 #include "export/lint/lint.h"
-#include "formats/io/text.h"
-#include "formats/io/write_text_file.h"
-#include "formats/text/nearest_name.h"
 
 namespace crumb::cli {
 namespace {

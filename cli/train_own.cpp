@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
 #include "cli/array_files.h"
 #include "formats/crumb_file/checksum.h"
-#include "formats/io/mapped_file.h"
-#include "formats/io/text.h"
 #include "models/graph/architectures/read_graph.h"
 
 namespace crumb::cli {

@@ -2,15 +2,15 @@
 
 #include <cstdio>
 
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "base/files/write_text_file.h"
 #include "cli/consumer_profile.h"
 #include "cli/open_engine.h"
 #include "cli/train_narrowed.h"
 #include "cli/train_pruning.h"
 #include "cli/train_widths.h"
 #include "export/write.h"
-#include "formats/io/mapped_file.h"
-#include "formats/io/text.h"
-#include "formats/io/write_text_file.h"
 #include "formats/safetensors/safetensors.h"
 #include "models/graph/accumulator/check.h"
 #include "models/graph/crumb/crumb_graph.h"

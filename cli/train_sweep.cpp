@@ -9,12 +9,12 @@
 #include <mutex>
 #include <thread>
 
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "cli/open_engine.h"
 #include "cli/train_narrowed.h"
 #include "cli/train_run.h"
-#include "formats/io/interrupt.h"
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
 
 namespace crumb::cli {
 namespace {

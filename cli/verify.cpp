@@ -2,11 +2,11 @@
 #include <charconv>
 #include <iostream>
 
+#include "base/files/counted.h"
+#include "base/files/text.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "cli/verify_accumulator.h"
-#include "formats/io/counted.h"
-#include "formats/io/text.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "quant/packed_check.h"
 

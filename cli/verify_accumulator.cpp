@@ -6,13 +6,13 @@
 #include <iostream>
 #include <set>
 
+#include "base/error.h"
+#include "base/files/text.h"
 #include "cli/array_files.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/shape_notes.h"
 #include "export/qcdq/from_qcdq.h"
-#include "formats/error.h"
-#include "formats/io/text.h"
 #include "models/graph/accumulator/check.h"
 #include "models/graph/accumulator/witness.h"
 #include "models/graph/architectures/read_graph.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/files/text.h"
 #include "export/lint/subject.h"
-#include "formats/io/text.h"
 #include "models/graph/quantized_constant.h"
 #include "quant/code_grid.h"
 

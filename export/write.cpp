@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <array>
 
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "export/lint/subject.h"
 #include "export/qcdq/from_qcdq.h"
 #include "export/qcdq/to_qcdq.h"
 #include "export/qonnx/bake_weights.h"
 #include "export/qonnx/to_qonnx.h"
 #include "export/read_back.h"
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
 #include "models/graph/accumulator/certificate.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/onnx/infer_shapes.h"

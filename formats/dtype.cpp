@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "formats/checked_size.h"
+#include "base/checked_size.h"
 #include "formats/half.h"
 #include "formats/number/number_format.h"
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <span>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/torch/parallel.h"
 #include "quant/loops/loops.h"
 

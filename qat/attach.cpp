@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/quantize/plan.h"

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "formats/error.h"
-#include "formats/io/text.h"
+#include "base/error.h"
+#include "base/files/text.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/cost/cost.h"
 

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "formats/error.h"
+#include "base/error.h"
 
 namespace crumb::qat {
 namespace {

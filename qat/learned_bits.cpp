@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "formats/error.h"
-#include "formats/io/text.h"
+#include "base/error.h"
+#include "base/files/text.h"
 #include "quant/budget/assignment.h"
 
 namespace crumb::qat {

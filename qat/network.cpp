@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/accumulator/check.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/quantize/apply.h"

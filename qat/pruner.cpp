@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <span>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "formats/number/number_format.h"
 #include "qat/prune_masks.h"
 

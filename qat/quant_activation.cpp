@@ -3,8 +3,8 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/torch.h>
 
-#include "formats/error.h"
-#include "formats/io/counted.h"
+#include "base/error.h"
+#include "base/files/counted.h"
 #include "models/torch/fake_quantize.h"
 
 namespace crumb::qat {

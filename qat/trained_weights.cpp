@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "qat/child_name.h"
 
 namespace crumb::qat {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "formats/error.h"
+#include "base/error.h"
 
 namespace crumb::qat {
 

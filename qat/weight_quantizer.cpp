@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/torch/fake_quantize.h"
 #include "qat/scales.h"
 #include "qat/weight_codes.h"

@@ -6,7 +6,7 @@
 #include <queue>
 #include <string>
 
-#include "formats/error.h"
+#include "base/error.h"
 
 namespace crumb {
 namespace {

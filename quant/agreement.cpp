@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
+#include "base/threads/parallel.h"
 #include "quant/distortion.h"
-#include "quant/parallel.h"
 
 namespace crumb {
 namespace {

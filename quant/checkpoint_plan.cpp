@@ -4,8 +4,8 @@
 #include <set>
 #include <unordered_map>
 
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "quant/recipe/name_pattern.h"
 
 namespace crumb {

@@ -5,11 +5,11 @@
 #include <memory>
 #include <optional>
 
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
+#include "base/threads/background.h"
 #include "formats/crumb_file/checksum.h"
 #include "formats/crumb_file/writer.h"
-#include "formats/io/interrupt.h"
-#include "formats/io/text.h"
-#include "quant/background.h"
 #include "quant/distortion.h"
 #include "quant/packed_tensor.h"
 #include "quant/run_journal.h"

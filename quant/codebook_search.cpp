@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "formats/io/interrupt.h"
+#include "base/files/interrupt.h"
 
 namespace crumb {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/error.h"
-#include "quant/parallel.h"
+#include "base/error.h"
+#include "base/threads/parallel.h"
 
 namespace crumb {
 namespace {

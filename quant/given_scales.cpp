@@ -6,12 +6,12 @@
 #include <cstring>
 #include <string>
 
+#include "base/files/counted.h"
+#include "base/threads/parallel.h"
 #include "formats/dtype.h"
-#include "formats/io/counted.h"
 #include "formats/number/packing.h"
 #include "formats/number/scale_format.h"
 #include "quant/loops/loops.h"
-#include "quant/parallel.h"
 
 namespace crumb {
 namespace {

@@ -7,8 +7,8 @@
 #include <functional>
 #include <vector>
 
-#include "formats/io/counted.h"
-#include "formats/io/text.h"
+#include "base/files/counted.h"
+#include "base/files/text.h"
 #include "formats/number/packing.h"
 
 namespace crumb {

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "formats/io/interrupt.h"
-#include "formats/io/mapped_file.h"
-#include "formats/io/text.h"
+#include "base/files/interrupt.h"
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "base/threads/parallel.h"
 #include "quant/packed_check.h"
-#include "quant/parallel.h"
 #include "quant/quantized_tensor.h"
 
 namespace crumb {

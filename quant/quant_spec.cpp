@@ -4,9 +4,9 @@
 #include <charconv>
 #include <cstdio>
 
+#include "base/files/counted.h"
+#include "base/text/nearest_name.h"
 #include "formats/dtype.h"
-#include "formats/io/counted.h"
-#include "formats/text/nearest_name.h"
 
 namespace crumb {
 namespace {

@@ -27,7 +27,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "formats/number/block_format.h"
 #include "formats/number/encoding.h"
 #include "formats/number/rounding.h"

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/threads/parallel.h"
 #include "formats/number/packing.h"
 #include "quant/loops/loops.h"
-#include "quant/parallel.h"
 
 namespace crumb {
 namespace {

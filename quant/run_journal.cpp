@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "base/json/bounded_json.h"
 #include "formats/crumb_file/checksum.h"
-#include "formats/io/mapped_file.h"
-#include "formats/io/text.h"
-#include "formats/json/bounded_json.h"
 
 namespace crumb {
 namespace {

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "base/files/input_file.h"
 #include "formats/crumb_file/crumb_file.h"
-#include "formats/io/input_file.h"
 
 namespace crumb {
 

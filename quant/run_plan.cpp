@@ -4,10 +4,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/files/process_memory.h"
+#include "base/threads/parallel.h"
 #include "formats/crumb_file/writer.h"
-#include "formats/io/process_memory.h"
 #include "quant/packed_tensor.h"
-#include "quant/parallel.h"
 #include "quant/slice_quantizer.h"
 
 namespace crumb {

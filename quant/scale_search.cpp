@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "formats/io/interrupt.h"
+#include "base/files/interrupt.h"
+#include "base/threads/parallel.h"
 #include "quant/loops/loops.h"
-#include "quant/parallel.h"
 
 namespace crumb {
 namespace {

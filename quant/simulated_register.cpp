@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "quant/accumulator.h"
 
 namespace crumb {

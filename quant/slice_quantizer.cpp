@@ -7,12 +7,12 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/files/interrupt.h"
+#include "base/threads/parallel.h"
 #include "formats/dtype.h"
-#include "formats/io/interrupt.h"
 #include "formats/number/packing.h"
 #include "quant/codebook_search.h"
 #include "quant/loops/loops.h"
-#include "quant/parallel.h"
 #include "quant/scale_search.h"
 
 namespace crumb {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "quant/parallel.h"
+#include "base/threads/parallel.h"
 
 namespace crumb {
 

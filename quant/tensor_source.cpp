@@ -4,7 +4,7 @@
 #include <array>
 #include <fstream>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "quant/packed_stream.h"
 
 namespace crumb {

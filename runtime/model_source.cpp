@@ -1,6 +1,6 @@
 #include "runtime/model_source.h"
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "quant/tensor_source.h"
 #include "runtime/packed_matrix.h"
 

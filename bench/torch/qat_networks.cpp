@@ -1,6 +1,6 @@
 #include "bench/torch/qat_networks.h"
 
-#include "formats/error.h"
+#include "base/error.h"
 
 namespace crumb::bench {
 namespace {

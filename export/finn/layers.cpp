@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/files/text.h"
 #include "export/lint/subject.h"
-#include "formats/io/text.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 
 namespace crumb::exporting::finn {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "base/files/text.h"
 #include "export/lint/subject.h"
-#include "formats/io/text.h"
 #include "formats/number/power_of_two.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 

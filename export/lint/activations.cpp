@@ -3,9 +3,9 @@
 #include <cmath>
 #include <map>
 
+#include "base/files/text.h"
 #include "export/lint/checks.h"
 #include "export/lint/quantized.h"
-#include "formats/io/text.h"
 #include "formats/number/power_of_two.h"
 
 namespace crumb::exporting::checks {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <map>
 
+#include "base/files/text.h"
 #include "export/lint/checks.h"
 #include "export/lint/quantized.h"
-#include "formats/io/text.h"
 #include "models/graph/datatypes.h"
 #include "models/graph/qonnx/contradictions.h"
 #include "models/graph/qonnx/quant_arithmetic.h"

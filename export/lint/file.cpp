@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/files/text.h"
 #include "export/lint/checks.h"
-#include "formats/io/text.h"
 #include "models/graph/onnx/domains.h"
 
 namespace crumb::exporting::checks {

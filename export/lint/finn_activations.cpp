@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/files/text.h"
 #include "export/lint/checks.h"
 #include "export/lint/lattice.h"
 #include "export/lint/thresholds.h"
-#include "formats/io/text.h"
 
 namespace crumb::exporting::checks {
 namespace {

@@ -3,8 +3,8 @@
 #include <array>
 #include <map>
 
+#include "base/files/text.h"
 #include "export/lint/checks.h"
-#include "formats/io/text.h"
 #include "models/graph/onnx/domains.h"
 
 namespace crumb::exporting::checks {

@@ -4,8 +4,8 @@
 #include <set>
 #include <string_view>
 
+#include "base/files/text.h"
 #include "export/lint/checks.h"
-#include "formats/io/text.h"
 #include "models/graph/passes/layout.h"
 #include "models/graph/passes/passes.h"
 

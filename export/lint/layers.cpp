@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
+#include "base/files/text.h"
 #include "export/lint/checks.h"
-#include "formats/io/text.h"
 #include "models/graph/passes/passes.h"
 
 namespace crumb::exporting::checks {

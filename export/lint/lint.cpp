@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/error.h"
+#include "base/text/nearest_name.h"
 #include "export/lint/checks.h"
-#include "formats/error.h"
-#include "formats/text/nearest_name.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/passes/passes.h"

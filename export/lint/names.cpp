@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
+#include "base/files/text.h"
 #include "export/lint/checks.h"
-#include "formats/io/text.h"
 
 namespace crumb::exporting::checks {
 namespace {

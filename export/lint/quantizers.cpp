@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/files/text.h"
 #include "export/lint/checks.h"
-#include "formats/io/text.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::exporting::checks {

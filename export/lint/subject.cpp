@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-#include "formats/io/counted.h"
+#include "base/files/counted.h"
 
 namespace crumb::exporting {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/files/text.h"
 #include "export/lint/checks.h"
 #include "export/lint/quantized.h"
-#include "formats/io/text.h"
 #include "models/graph/passes/passes.h"
 
 namespace crumb::exporting::checks {

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <random>
 
+#include "base/error.h"
+#include "base/files/text.h"
 #include "export/lint/subject.h"
-#include "formats/error.h"
-#include "formats/io/text.h"
 #include "models/graph/strided_index.h"
 
 namespace crumb::exporting {

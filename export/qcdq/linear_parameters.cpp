@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/edit.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
 #include "models/graph/strided_index.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/graph/graph.h"
 #include "models/graph/qonnx/constant_values.h"
 

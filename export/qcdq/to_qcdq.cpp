@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/files/text.h"
 #include "export/qcdq/qcdq_writer.h"
-#include "formats/io/text.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/edit.h"
 #include "models/graph/onnx/schemas.h"

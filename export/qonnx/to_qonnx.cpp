@@ -1,11 +1,11 @@
 #include "export/qonnx/to_qonnx.h"
 
+#include "base/files/text.h"
 #include "export/hls4ml/plain_biases.h"
 #include "export/lint/subject.h"
 #include "export/qonnx/bake_weights.h"
 #include "export/qonnx/integer_view.h"
 #include "export/read_back.h"
-#include "formats/io/text.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/opset.h"

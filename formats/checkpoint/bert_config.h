@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "formats/json/json_file.h"
+#include "base/json/json_file.h"
 
 namespace crumb {
 

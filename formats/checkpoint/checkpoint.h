@@ -23,11 +23,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+#include "base/files/input_file.h"
+#include "base/files/mapped_file.h"
 #include "formats/checkpoint/stored_tensor.h"
 #include "formats/checkpoint/tensor_reader.h"
-#include "formats/error.h"
-#include "formats/io/input_file.h"
-#include "formats/io/mapped_file.h"
 
 namespace crumb {
 

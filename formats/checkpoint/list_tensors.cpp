@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/files/text.h"
 #include "formats/checkpoint/detect.h"
-#include "formats/io/text.h"
 #include "formats/npy/npz.h"
 #include "formats/onnx/onnx_weights.h"
 #include "formats/safetensors/safetensors.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
+#include "base/files/mapped_file.h"
 #include "formats/checkpoint/stored_tensor.h"
-#include "formats/error.h"
-#include "formats/io/mapped_file.h"
 
 namespace crumb {
 

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/files/text.h"
+#include "base/json/bounded_json.h"
 #include "formats/checkpoint/shard_index.h"
-#include "formats/io/text.h"
-#include "formats/json/bounded_json.h"
 
 namespace crumb {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 
 namespace crumb {
 

@@ -4,13 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/files/text.h"
+#include "base/json/bounded_json.h"
 #include "formats/checkpoint/checkpoint.h"
 #include "formats/checkpoint/detect.h"
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/checkpoint/model_files.h"
 #include "formats/checkpoint/shard_index.h"
-#include "formats/io/text.h"
-#include "formats/json/bounded_json.h"
 #include "formats/onnx/external_data.h"
 
 namespace crumb {

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "formats/json/bounded_json.h"
+#include "base/json/bounded_json.h"
 
 namespace crumb {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json/json_file.h"
 #include "formats/checkpoint/bert_config.h"
-#include "formats/json/json_file.h"
 
 namespace crumb {
 

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "formats/io/text.h"
-#include "formats/json/bounded_json.h"
+#include "base/files/text.h"
+#include "base/json/bounded_json.h"
 
 namespace crumb {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "formats/error.h"
+#include "base/error.h"
 
 namespace crumb {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "base/files/input_file.h"
 #include "formats/checkpoint/stored_tensor.h"
-#include "formats/error.h"
-#include "formats/io/input_file.h"
 #include "formats/zip/inflate.h"
 
 namespace crumb {

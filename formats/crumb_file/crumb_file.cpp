@@ -9,11 +9,11 @@
 #include <memory>
 #include <numeric>
 
+#include "base/files/counted.h"
+#include "base/files/interrupt.h"
+#include "base/files/mapped_pages.h"
+#include "base/files/text.h"
 #include "formats/crumb_file/checksum.h"
-#include "formats/io/counted.h"
-#include "formats/io/interrupt.h"
-#include "formats/io/mapped_pages.h"
-#include "formats/io/text.h"
 
 namespace crumb {
 namespace {

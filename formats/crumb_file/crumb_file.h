@@ -26,9 +26,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+#include "base/files/mapped_file.h"
 #include "formats/dtype.h"
-#include "formats/error.h"
-#include "formats/io/mapped_file.h"
 #include "formats/number/encoding.h"
 
 namespace crumb {

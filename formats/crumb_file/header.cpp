@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "formats/checked_size.h"
+#include "base/checked_size.h"
+#include "base/files/text.h"
+#include "base/json/bounded_json.h"
 #include "formats/crumb_file/crumb_file.h"
-#include "formats/io/text.h"
-#include "formats/json/bounded_json.h"
 
 namespace crumb {
 namespace {

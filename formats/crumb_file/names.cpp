@@ -2,8 +2,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files/text.h"
 #include "formats/crumb_file/crumb_file.h"
-#include "formats/io/text.h"
 
 namespace crumb {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "formats/checked_size.h"
+#include "base/checked_size.h"
+#include "base/files/text.h"
 #include "formats/crumb_file/checksum.h"
-#include "formats/io/text.h"
 
 namespace crumb {
 

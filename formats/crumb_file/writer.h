@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
+#include "base/files/output_file.h"
 #include "formats/crumb_file/crumb_file.h"
-#include "formats/io/output_file.h"
 
 namespace crumb {
 

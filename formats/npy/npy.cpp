@@ -5,11 +5,11 @@
 #include <string_view>
 #include <utility>
 
-#include "formats/checked_size.h"
-#include "formats/io/counted.h"
-#include "formats/io/mapped_file.h"
-#include "formats/io/output_file.h"
-#include "formats/io/text.h"
+#include "base/checked_size.h"
+#include "base/files/counted.h"
+#include "base/files/mapped_file.h"
+#include "base/files/output_file.h"
+#include "base/files/text.h"
 
 namespace crumb {
 namespace {

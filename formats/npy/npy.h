@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "formats/dtype.h"
-#include "formats/error.h"
 
 namespace crumb {
 

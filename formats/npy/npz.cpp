@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "formats/io/output_file.h"
-#include "formats/io/text.h"
+#include "base/files/output_file.h"
+#include "base/files/text.h"
 #include "formats/zip/inflate.h"
 #include "formats/zip/zip.h"
 #include "formats/zip/zip_writer.h"

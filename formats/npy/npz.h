@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "formats/checkpoint/stored_tensor.h"
-#include "formats/error.h"
 #include "formats/npy/npy.h"
 
 namespace crumb {

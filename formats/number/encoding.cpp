@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "formats/checked_size.h"
+#include "base/checked_size.h"
 #include "formats/dtype.h"
 #include "formats/number/packing.h"
 

@@ -23,7 +23,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "formats/number/number_format.h"
 #include "formats/number/scale_format.h"
 

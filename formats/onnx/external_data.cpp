@@ -4,8 +4,8 @@
 #include <charconv>
 #include <optional>
 
-#include "formats/checked_size.h"
-#include "formats/io/text.h"
+#include "base/checked_size.h"
+#include "base/files/text.h"
 
 namespace crumb {
 namespace {

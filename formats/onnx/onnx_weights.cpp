@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "formats/onnx/tensor_proto.h"
 #include "formats/onnx/wire.h"
 

@@ -14,8 +14,8 @@
 #include <cstddef>
 #include <span>
 
+#include "base/error.h"
 #include "formats/checkpoint/stored_tensor.h"
-#include "formats/error.h"
 
 namespace crumb {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "formats/io/counted.h"
-#include "formats/io/text.h"
+#include "base/files/counted.h"
+#include "base/files/text.h"
 #include "formats/onnx/external_data.h"
 
 namespace crumb {

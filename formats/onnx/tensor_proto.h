@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "formats/checkpoint/stored_tensor.h"
-#include "formats/error.h"
 #include "formats/onnx/wire.h"
 
 namespace crumb {

@@ -1,6 +1,6 @@
 #include "formats/onnx/wire.h"
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 
 namespace crumb {
 

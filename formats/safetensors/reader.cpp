@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "formats/checked_size.h"
-#include "formats/io/counted.h"
-#include "formats/io/text.h"
-#include "formats/json/bounded_json.h"
+#include "base/checked_size.h"
+#include "base/files/counted.h"
+#include "base/files/text.h"
+#include "base/json/bounded_json.h"
 #include "formats/safetensors/safetensors.h"
 
 namespace crumb {

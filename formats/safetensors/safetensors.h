@@ -18,9 +18,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+#include "base/files/output_file.h"
 #include "formats/dtype.h"
-#include "formats/error.h"
-#include "formats/io/output_file.h"
 
 namespace crumb {
 

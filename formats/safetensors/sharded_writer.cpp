@@ -6,8 +6,8 @@
 #include <system_error>
 #include <utility>
 
-#include "formats/checked_size.h"
-#include "formats/io/text.h"
+#include "base/checked_size.h"
+#include "base/files/text.h"
 
 namespace crumb {
 namespace {

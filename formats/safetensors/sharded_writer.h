@@ -19,7 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "formats/io/output_file.h"
+#include "base/files/output_file.h"
 #include "formats/safetensors/safetensors.h"
 
 namespace crumb {

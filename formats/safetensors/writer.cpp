@@ -3,8 +3,8 @@
 #include <set>
 #include <utility>
 
-#include "formats/checked_size.h"
-#include "formats/io/text.h"
+#include "base/checked_size.h"
+#include "base/files/text.h"
 #include "formats/safetensors/safetensors.h"
 
 namespace crumb {

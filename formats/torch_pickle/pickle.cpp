@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "formats/torch_pickle/pickle_opcodes.h"
 
 namespace crumb {

@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 
 namespace crumb {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "formats/torch_pickle/pickle.h"
 #include "formats/torch_pickle/torch_pickle.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "formats/zip/zip.h"
 
 namespace crumb {

@@ -3,8 +3,8 @@
 #include <numeric>
 #include <utility>
 
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "formats/torch_pickle/pickle.h"
 #include "formats/torch_pickle/torch_archive.h"
 #include "formats/torch_pickle/torch_globals.h"

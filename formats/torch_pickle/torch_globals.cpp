@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 
 namespace crumb {
 namespace {

@@ -8,8 +8,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/error.h"
 #include "formats/dtype.h"
-#include "formats/error.h"
 #include "formats/torch_pickle/pickle.h"
 
 namespace crumb {

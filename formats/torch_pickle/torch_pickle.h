@@ -17,8 +17,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "formats/checkpoint/stored_tensor.h"
-#include "formats/error.h"
 
 namespace crumb {
 

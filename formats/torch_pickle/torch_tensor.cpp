@@ -1,7 +1,7 @@
 #include "formats/torch_pickle/torch_tensor.h"
 
-#include "formats/checked_size.h"
-#include "formats/io/text.h"
+#include "base/checked_size.h"
+#include "base/files/text.h"
 
 namespace crumb {
 namespace {

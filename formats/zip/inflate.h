@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "formats/error.h"
+#include "base/error.h"
 
 namespace crumb {
 

@@ -5,10 +5,10 @@
 #include <optional>
 #include <utility>
 
-#include "formats/checked_size.h"
+#include "base/checked_size.h"
+#include "base/files/counted.h"
+#include "base/files/text.h"
 #include "formats/crumb_file/checksum.h"
-#include "formats/io/counted.h"
-#include "formats/io/text.h"
 #include "formats/zip/inflate.h"
 
 namespace crumb {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/files/text.h"
 #include "formats/crumb_file/checksum.h"
-#include "formats/io/text.h"
 
 namespace crumb {
 namespace {

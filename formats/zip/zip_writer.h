@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "formats/error.h"
-#include "formats/io/output_file.h"
+#include "base/error.h"
+#include "base/files/output_file.h"
 
 namespace crumb {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 
 namespace crumb::graph {
 namespace {

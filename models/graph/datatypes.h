@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/graph/element_type.h"
 
 namespace crumb::graph {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <limits>
 
-#include "formats/checked_size.h"
+#include "base/checked_size.h"
 
 namespace crumb::graph {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/graph/element_type.h"
 
 namespace crumb::graph {

@@ -5,7 +5,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/onnx/expand_functions.h"
 #include "models/torch/capture/torchscript.h"
 #include "models/torch/execute/graph_module.h"

@@ -1,5 +1,5 @@
 // Loops on LibTorch's own threads. at::parallel_for is a template that is parallel only where its user is compiled with
-// OpenMP, which Crumb is not; threads of Crumb's own (quant/parallel.h) would compete with LibTorch's, which spin for a
+// OpenMP, which Crumb is not; threads of Crumb's own (base/threads/parallel.h) would compete with LibTorch's, which spin for a
 // while after each operator.
 #pragma once
 

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/files/counted.h"
 #include "formats/dtype.h"
-#include "formats/io/counted.h"
 #include "models/torch/parallel.h"
 #include "quant/codebook_search.h"
 #include "quant/loops/loops.h"

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "formats/csv/number_table.h"
-#include "formats/io/text.h"
+#include "base/csv/number_table.h"
+#include "base/files/text.h"
 
 namespace crumb::qat {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "qat/tasks/samples.h"
 
 namespace crumb::qat {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/quantize/operators.h"
 #include "models/torch/execute/graph_module.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "formats/npy/npy.h"
 
 namespace crumb::qat {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 
 namespace crumb::qat {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "qat/tasks/digits.h"
 #include "qat/tasks/jets.h"
 #include "qat/tasks/lines.h"

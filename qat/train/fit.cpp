@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "qat/tasks/random.h"
 
 namespace crumb::qat {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "qat/train/request_json.h"
 
 namespace crumb::qat {

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <optional>
 
-#include "formats/io/interrupt.h"
+#include "base/files/interrupt.h"
 #include "models/graph/datatypes.h"
 #include "models/graph/passes/passes.h"
 #include "models/torch/capture/capture.h"

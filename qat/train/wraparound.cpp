@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/graph/accumulator/layers.h"
 #include "models/torch/execute/graph_module.h"
 

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <set>
 
+#include "base/files/counted.h"
+#include "base/files/text.h"
 #include "formats/crumb_file/writer.h"
-#include "formats/io/counted.h"
-#include "formats/io/text.h"
 #include "quant/budget/assignment.h"
 #include "quant/checkpoint_plan.h"
 #include "quant/packed_tensor.h"

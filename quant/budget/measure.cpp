@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "formats/io/interrupt.h"
-#include "formats/io/text.h"
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
 #include "quant/checkpoint_plan.h"
 #include "quant/distortion.h"
 #include "quant/run_plan.h"

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "formats/io/text.h"
-#include "formats/text/byte_size.h"
+#include "base/files/text.h"
+#include "base/text/byte_size.h"
 #include "quant/recipe/recipe.h"
 
 namespace crumb {

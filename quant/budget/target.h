@@ -1,7 +1,7 @@
 // What a budget is, and the formats that may be chosen from, as people write them.
 //
 //   TARGET   3.5bpw            bits per weight over all quantized tensors, scales and codebooks included
-//            200MB             the packed file's size (formats/text/byte_size.h)
+//            200MB             the packed file's size (base/text/byte_size.h)
 //   FORMATS  SPEC,SPEC,...    quantizers (quant/quant_spec.h), each once
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "quant/quant_spec.h"
 
 namespace crumb {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "formats/crumb_file/writer.h"
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
 #include "quant/recipe/name_pattern.h"
 
 namespace crumb {

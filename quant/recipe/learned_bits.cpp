@@ -5,9 +5,9 @@
 #include <cmath>
 #include <iterator>
 
-#include "formats/error.h"
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
+#include "base/error.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "quant/budget/target.h"
 
 namespace crumb {

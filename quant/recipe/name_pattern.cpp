@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "formats/error.h"
-#include "formats/io/text.h"
+#include "base/error.h"
+#include "base/files/text.h"
 
 namespace crumb {
 namespace {

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
-#include "formats/error.h"
-#include "formats/io/text.h"
+#include "base/error.h"
+#include "base/files/text.h"
 
 namespace crumb {
 namespace {

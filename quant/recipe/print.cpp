@@ -1,7 +1,7 @@
 // A Recipe as YAML, driven by the table of fields.
 #include <algorithm>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "quant/recipe/fields.h"
 #include "quant/recipe/name_pattern.h"
 #include "quant/recipe/recipe.h"

@@ -3,9 +3,9 @@
 #include <map>
 #include <type_traits>
 
-#include "formats/io/mapped_file.h"
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "quant/recipe/fields.h"
 #include "quant/recipe/recipe.h"
 #include "quant/recipe/yaml_tree.h"

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "formats/error.h"
-#include "formats/io/text.h"
+#include "base/error.h"
+#include "base/files/text.h"
 
 namespace crumb {
 namespace {

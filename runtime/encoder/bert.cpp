@@ -1,6 +1,6 @@
 #include "runtime/encoder/bert.h"
 
-#include "formats/io/interrupt.h"
+#include "base/files/interrupt.h"
 #include "runtime/encoder/attention.h"
 #include "runtime/encoder/elementwise.h"
 

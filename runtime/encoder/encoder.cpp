@@ -5,9 +5,9 @@
 #include <numeric>
 #include <utility>
 
-#include "formats/error.h"
-#include "formats/io/interrupt.h"
-#include "quant/parallel.h"
+#include "base/error.h"
+#include "base/files/interrupt.h"
+#include "base/threads/parallel.h"
 
 namespace crumb::runtime {
 namespace {

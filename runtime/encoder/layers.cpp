@@ -1,6 +1,6 @@
 #include "runtime/encoder/layers.h"
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "runtime/encoder/elementwise.h"
 
 namespace crumb::runtime {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "formats/error.h"
+#include "base/error.h"
 
 namespace crumb::runtime {
 namespace {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "formats/json/json_file.h"
+#include "base/json/json_file.h"
 #include "runtime/tokenizer/unicode.h"
 
 namespace crumb::runtime {

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 
 namespace crumb::runtime {
 

@@ -1,6 +1,6 @@
 """The changes that a person found to change nothing that can be observed: scripts/mutation/equivalent.txt.
 
-    quant/parallel.cpp
+    base/threads/parallel.cpp
     - if (count == 0) return;
     + if (count <= 0) return;
     counts are unsigned

@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
+#include "base/error.h"
 #include "cli/train_narrowed.h"
 #include "cli/train_references.h"
 #include "cli/train_sweep.h"
-#include "formats/error.h"
 #include "tests/support/samples.h"
 
 namespace crumb::cli {

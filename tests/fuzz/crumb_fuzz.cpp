@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "formats/checked_size.h"
+#include "base/checked_size.h"
 #include "formats/crumb_file/checksum.h"
 #include "formats/crumb_file/crumb_file.h"
 #include "quant/packed_check.h"

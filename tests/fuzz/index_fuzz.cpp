@@ -8,9 +8,9 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "base/json/bounded_json.h"
 #include "formats/checkpoint/checkpoint.h"
 #include "formats/checkpoint/shard_index.h"
-#include "formats/json/bounded_json.h"
 #include "formats/safetensors/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 

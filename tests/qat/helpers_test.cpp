@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 #include <torch/torch.h>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/torch/capture/capture.h"
 #include "qat/distillation.h"
 #include "qat/network.h"

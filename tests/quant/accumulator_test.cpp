@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "quant/accumulator_quantizers.h"
 #include "tests/support/samples.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "quant/recipe/name_pattern.h"
 #include "tests/support/samples.h"
 

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "tests/support/samples.h"
 
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "quant/quant_spec.h"
 #include "tests/quant/quantized_oracle.h"
 #include "tests/support/testing.h"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "formats/dtype.h"
-#include "formats/error.h"
 #include "tests/quant/quantized_oracle.h"
 #include "tests/support/testing.h"
 

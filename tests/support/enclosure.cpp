@@ -11,7 +11,7 @@
 #include <map>
 #include <set>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/torch/execute/operator.h"
 
 namespace crumb::testing {

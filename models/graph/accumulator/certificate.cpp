@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "formats/io/text.h"
-#include "formats/json/bounded_json.h"
+#include "base/files/text.h"
+#include "base/json/bounded_json.h"
 
 namespace crumb::graph {
 namespace {

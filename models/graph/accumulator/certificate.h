@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/graph/graph.h"
 #include "quant/accumulator.h"
 

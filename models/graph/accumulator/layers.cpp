@@ -5,7 +5,7 @@
 #include <functional>
 #include <numeric>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/accumulator/computed_terms.h"
 #include "models/graph/accumulator/lay_out_weight.h"
 #include "models/graph/accumulator/operands.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 
 namespace crumb::graph {
 namespace {

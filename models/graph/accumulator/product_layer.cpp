@@ -1,7 +1,7 @@
 // The sums of one layer.
 #include <algorithm>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/accumulator/layers.h"
 
 namespace crumb::graph {

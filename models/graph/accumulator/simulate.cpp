@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "formats/io/counted.h"
-#include "formats/io/text.h"
+#include "base/files/counted.h"
+#include "base/files/text.h"
 
 namespace crumb::graph {
 namespace {

@@ -3,9 +3,9 @@
 #include <map>
 #include <mutex>
 
-#include "formats/io/interrupt.h"
+#include "base/files/interrupt.h"
+#include "base/threads/parallel.h"
 #include "models/graph/accumulator/simulate.h"
-#include "quant/parallel.h"
 
 namespace crumb::graph {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 
 namespace crumb::graph {

@@ -1,7 +1,7 @@
 // BERT (Devlin et al. 2018) as a graph.
 #pragma once
 
-#include "formats/json/json_file.h"
+#include "base/json/json_file.h"
 #include "models/graph/architectures/model_weights.h"
 #include "models/graph/graph.h"
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "base/files/text.h"
 #include "formats/checkpoint/sentence_modules.h"
-#include "formats/io/text.h"
 #include "models/graph/architectures/bert.h"
 #include "models/graph/architectures/model_weights.h"
 #include "models/graph/crumb/crumb_graph.h"

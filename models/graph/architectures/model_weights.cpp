@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "quant/packed_tensor.h"
 
 namespace crumb::graph {

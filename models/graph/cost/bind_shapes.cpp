@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
-#include "formats/checked_size.h"
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
+#include "base/checked_size.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/qonnx/constant_values.h"
 

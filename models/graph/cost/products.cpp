@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/edit.h"
 
 namespace crumb::graph {

@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/error.h"
 #include "formats/crumb_file/crumb_file.h"
-#include "formats/error.h"
 #include "models/graph/graph.h"
 
 namespace crumb::graph {

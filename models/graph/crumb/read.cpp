@@ -4,8 +4,8 @@
 #include <charconv>
 #include <numeric>
 
-#include "formats/io/mapped_file.h"
-#include "formats/io/text.h"
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "quant/packed_tensor.h"
 

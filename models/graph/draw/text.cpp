@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 
 namespace crumb::graph {
 namespace {

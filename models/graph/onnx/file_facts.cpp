@@ -5,8 +5,8 @@
 #include <limits>
 #include <set>
 
-#include "formats/io/mapped_file.h"
-#include "formats/io/text.h"
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
 
 namespace crumb::graph {
 namespace {

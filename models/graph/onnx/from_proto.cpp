@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/accumulator/certificate.h"
 #include "models/graph/onnx/domains.h"
 #include "models/graph/onnx/schemas.h"

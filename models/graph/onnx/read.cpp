@@ -2,8 +2,8 @@
 
 #include <onnx/onnx_pb.h>
 
-#include "formats/io/mapped_file.h"
-#include "formats/io/text.h"
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
 #include "models/graph/onnx/from_proto.h"
 #include "models/graph/onnx/local_functions.h"
 

@@ -16,7 +16,7 @@
 #include <filesystem>
 #include <span>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/graph/graph.h"
 
 namespace crumb::graph {

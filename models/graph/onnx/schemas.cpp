@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/checked_size.h"
+#include "base/checked_size.h"
 #include "models/graph/graph.h"
 
 namespace crumb::graph {

@@ -4,10 +4,10 @@
 #include <optional>
 #include <string_view>
 
-#include "formats/checked_size.h"
-#include "formats/io/counted.h"
-#include "formats/io/input_file.h"
-#include "formats/io/text.h"
+#include "base/checked_size.h"
+#include "base/files/counted.h"
+#include "base/files/input_file.h"
+#include "base/files/text.h"
 
 namespace crumb::graph {
 namespace {

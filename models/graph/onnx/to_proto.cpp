@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/accumulator/certificate.h"
 
 namespace crumb::graph {

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "formats/io/output_file.h"
-#include "formats/io/text.h"
+#include "base/files/output_file.h"
+#include "base/files/text.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/onnx/to_proto.h"
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <functional>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/qonnx/constant_operators.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
 #include "models/graph/strided_index.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "formats/io/counted.h"
+#include "base/files/counted.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/qonnx/constant_operators.h"
 #include "models/graph/qonnx/infer_datatypes.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/edit.h"
 #include "models/graph/qonnx/quantizer_nodes.h"
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::graph {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/edit.h"
 #include "models/graph/qonnx/quantizer_nodes.h"
 #include "models/graph/quantize/statistics.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/quantize/statistics.h"
 
 namespace crumb::graph {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/recurrent_cell.h"
 
 namespace crumb::graph {

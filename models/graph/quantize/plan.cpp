@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/edit.h"
 #include "models/graph/onnx/infer_shapes.h"

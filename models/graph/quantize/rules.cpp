@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "formats/io/text.h"
-#include "formats/text/nearest_name.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "models/graph/quantized_constant.h"
 #include "quant/recipe/name_pattern.h"
 

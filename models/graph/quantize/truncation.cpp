@@ -5,8 +5,8 @@
 #include <cmath>
 #include <optional>
 
-#include "formats/error.h"
-#include "formats/io/text.h"
+#include "base/error.h"
+#include "base/files/text.h"
 #include "models/graph/edit.h"
 #include "models/graph/quantize/edges.h"
 #include "models/graph/quantize/operators.h"

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "formats/error.h"
+#include "base/error.h"
 
 namespace crumb::models {
 namespace {

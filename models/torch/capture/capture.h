@@ -31,7 +31,7 @@
 #include <tuple>
 #include <vector>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/graph/graph.h"
 
 namespace crumb::models {

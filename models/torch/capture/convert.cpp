@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/edit.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/torch/capture/aliases.h"

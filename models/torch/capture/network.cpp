@@ -3,7 +3,7 @@
 #include <limits>
 #include <numeric>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/torch/execute/typed_tensor.h"
 
 namespace crumb::models {

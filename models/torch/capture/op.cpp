@@ -3,7 +3,7 @@
 #include <ATen/ScalarOps.h>
 #include <torch/csrc/jit/ir/constants.h>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/torch/capture/ops/families.h"
 
 namespace crumb::models {

@@ -8,7 +8,7 @@
 
 #include <set>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/torch/capture/convert.h"
 #include "models/torch/operators.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/graph/qonnx/quantized_constants.h"
 
 namespace crumb::torch_ops {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/io/interrupt.h"
+#include "base/files/interrupt.h"
 #include "formats/number/block_format.h"
 #include "tests/formats/crumb_file/samples.h"
 #include "tests/support/testing.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "formats/io/mapped_pages.h"
+#include "base/files/mapped_pages.h"
 #include "tests/formats/crumb_file/samples.h"
 #include "tests/support/testing.h"
 

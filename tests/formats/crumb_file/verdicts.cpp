@@ -14,9 +14,9 @@
 #include <span>
 #include <string>
 
+#include "base/files/text.h"
 #include "formats/crumb_file/checksum.h"
 #include "formats/crumb_file/crumb_file.h"
-#include "formats/io/text.h"
 #include "quant/packed_check.h"
 #include "quant/packed_stream.h"
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "formats/io/mapped_file.h"
+#include "base/files/mapped_file.h"
 #include "formats/zip/zip.h"
 #include "tests/formats/npy/samples.h"
 #include "tests/formats/zip/samples.h"

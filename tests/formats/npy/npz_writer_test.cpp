@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "formats/io/mapped_file.h"
+#include "base/files/mapped_file.h"
 #include "formats/npy/npz.h"
 #include "formats/zip/zip.h"
 #include "tests/support/testing.h"

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "formats/io/mapped_file.h"
+#include "base/files/mapped_file.h"
 #include "tests/support/samples.h"
 #include "tests/support/testing.h"
 

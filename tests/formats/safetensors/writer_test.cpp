@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "formats/io/mapped_file.h"
+#include "base/files/mapped_file.h"
 #include "formats/safetensors/safetensors.h"
 #include "tests/support/testing.h"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <map>
 
-#include "formats/io/interrupt.h"
+#include "base/files/interrupt.h"
 #include "formats/npy/npy.h"
 #include "models/graph/accumulator/layers.h"
 #include "models/graph/crumb/crumb_graph.h"

@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "tests/support/samples.h"
 
 using crumb::NameRegex;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "tests/runtime/encoder/sources.h"
 #include "tests/support/testing.h"
 

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "formats/error.h"
-#include "formats/io/mapped_file.h"
+#include "base/error.h"
+#include "base/files/mapped_file.h"
 #include "formats/safetensors/safetensors.h"
 #include "runtime/linear.h"
 

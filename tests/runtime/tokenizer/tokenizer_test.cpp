@@ -6,7 +6,7 @@
 #include <iterator>
 #include <map>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "tests/support/testing.h"
 
 namespace crumb::runtime {

@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/torch/execute/ops/families.h"
 #include "models/torch/execute/ops/integers.h"
 

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/torch/execute/ops/numbers.h"
 #include "models/torch/execute/ops/qonnx_kernels.h"
 #include "models/torch/execute/ops/quantizer_loop.h"

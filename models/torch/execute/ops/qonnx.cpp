@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/torch/execute/ops/families.h"
 #include "models/torch/execute/ops/numbers.h"
 #include "models/torch/execute/ops/qonnx_kernels.h"

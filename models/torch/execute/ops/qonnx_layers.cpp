@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "formats/io/text.h"
+#include "base/files/text.h"
 #include "models/torch/execute/ops/numbers.h"
 #include "models/torch/execute/ops/qonnx_kernels.h"
 #include "models/torch/execute/ops/straight_through.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "formats/io/counted.h"
+#include "base/files/counted.h"
 #include "models/torch/execute/ops/families.h"
 #include "models/torch/execute/ops/interpolation.h"
 #include "models/torch/execute/ops/shapes.h"

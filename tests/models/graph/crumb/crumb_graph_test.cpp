@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "formats/io/mapped_file.h"
+#include "base/files/mapped_file.h"
 #include "models/graph/architectures/read_graph.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/read.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "models/graph/qonnx/quantized_constants.h"
 #include "models/graph/quantize/calibrate.h"
 #include "models/graph/quantize/compare.h"

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "formats/error.h"
-#include "formats/io/text.h"
+#include "base/error.h"
+#include "base/files/text.h"
 #include "models/graph/quantize/operators.h"
 #include "tests/models/graph/quantize/build_graph.h"
 #include "tests/support/samples.h"

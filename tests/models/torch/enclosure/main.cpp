@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "formats/error.h"
+#include "base/error.h"
 #include "formats/npy/npy.h"
 #include "models/graph/onnx/expand_functions.h"
 #include "models/graph/onnx/read.h"

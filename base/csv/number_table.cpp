@@ -1,0 +1,111 @@
+#include "base/csv/number_table.h"
+
+#include <zlib.h>
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "base/files/counted.h"
+#include "base/files/input_file.h"
+#include "base/files/text.h"
+
+namespace crumb {
+namespace {
+
+constexpr std::size_t kChunk = std::size_t{1} << 16;
+
+bool looks_like_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
+
+/// One gzip member, whole.
+Result<std::string> gunzip(std::string_view bytes) {
+  z_stream stream{};
+  if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) return Failure{"zlib cannot start"};
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  std::string text;
+  int status = Z_OK;
+  while (status == Z_OK && text.size() <= kMostTableBytes) {
+    const std::size_t before = text.size();
+    text.resize(before + kChunk);
+    stream.next_out = reinterpret_cast<Bytef*>(text.data() + before);
+    stream.avail_out = kChunk;
+    status = ::inflate(&stream, Z_NO_FLUSH);
+    text.resize(before + kChunk - stream.avail_out);
+  }
+  const bool whole = status == Z_STREAM_END, more = stream.avail_in > 0;
+  ::inflateEnd(&stream);
+  if (text.size() > kMostTableBytes) {
+    return Failure{"found more than " + byte_text(kMostTableBytes) + " of text"};
+  }
+  if (!whole) return Failure{"the compressed data are damaged or cut short"};
+  if (more) return Failure{"found bytes behind the compressed data"};
+  return text;
+}
+
+/// Reads one line's numbers; how many, or what is wrong.
+Result<std::size_t> parse_line(std::string_view line, std::vector<double>& values) {
+  std::size_t count = 0;
+  for (std::size_t begin = 0; begin <= line.size(); ++count) {
+    const std::size_t end = std::min(line.find(',', begin), line.size());
+    const std::string_view cell = line.substr(begin, end - begin);
+    double value = 0;
+    const auto [stop, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (error != std::errc() || stop != cell.data() + cell.size() || !std::isfinite(value)) {
+      return Failure{"expected a number, found " + quote_text(cell)};
+    }
+    values.push_back(value);
+    begin = end + 1;
+  }
+  return count;
+}
+
+}  // namespace
+
+Result<NumberTable> parse_number_table(std::string_view text) {
+  NumberTable table;
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
+  std::size_t number = 1;
+  for (std::size_t begin = 0; begin < text.size(); ++number) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    begin = end + 1;
+    const Result<std::size_t> count = parse_line(line, table.values);
+    const std::string place = "line " + std::to_string(number) + ": ";
+    if (!count.ok()) return Failure{place + count.failure().message};
+    if (number == 1) table.columns = count.value();
+    if (count.value() != table.columns) {
+      return Failure{place + "found " + count_text(count.value(), "number") + ", expected " +
+                     std::to_string(table.columns) + " as in line 1"};
+    }
+  }
+  if (table.columns == 0) return Failure{"found no number"};
+  return table;
+}
+
+Result<NumberTable> read_number_table(const std::filesystem::path& path) {
+  const auto fail = [&](const std::string& message) {
+    return Failure{quote_text(path.string()) + ": " + message};
+  };
+  Result<InputFile> file = InputFile::open(path);
+  if (!file.ok()) return file.failure();
+  if (file.value().size() > kMostTableBytes) {
+    return fail("found " + byte_text(file.value().size()) + ", expected at most " +
+                byte_text(kMostTableBytes));
+  }
+  std::string bytes(file.value().size(), '\0');
+  const Status read = file.value().read(0, std::as_writable_bytes(std::span(bytes)));
+  if (!read.ok()) return read.failure();
+  if (looks_like_gzip(bytes)) {
+    Result<std::string> text = gunzip(bytes);
+    if (!text.ok()) return fail(text.failure().message);
+    bytes = std::move(text.value());
+  }
+  Result<NumberTable> table = parse_number_table(bytes);
+  if (!table.ok()) return fail(table.failure().message);
+  return table;
+}
+
+}  // namespace crumb

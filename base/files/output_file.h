@@ -1,0 +1,76 @@
+// Files that appear whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace crumb {
+
+/// What becomes of the partial file that an earlier run left.
+enum class LeftOver { kDiscard, kContinue };
+
+/// Writes `<target>.partial` beside the target and gives it its name in commit(): flushed to the disk, then
+/// renamed, then the folder flushed. Until commit() returns, an older file of that name is untouched;
+/// destruction without commit() removes the partial file, unless it is to be kept. A killed run leaves at most
+/// a stale partial file, which the next run discards, or continues.
+///
+/// The partial file is locked (flock) while the object lives: a second run into the same output is refused
+/// and the first run's file left alone. A target that is a symbolic link to a file keeps being one: what it
+/// points to is replaced. New files have the mode that the umask gives.
+///
+/// Every failure throws crumb::Error with the file and the system's reason (a full disk, a missing folder);
+/// after one, commit() refuses. Writing looks at check_interrupt() at least every 8 MiB.
+class OutputFile {
+ public:
+  /// Refuses a target in a missing folder, and one that exists and is not a regular file.
+  explicit OutputFile(const std::filesystem::path& target, LeftOver left_over = LeftOver::kDiscard);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+  ~OutputFile();
+
+  void append(std::span<const std::byte> bytes);
+  void append(std::string_view text) { append(std::as_bytes(std::span(text))); }
+
+  /// Overwrites [offset, offset + bytes.size()); what lies beyond size() grows the file, a gap reads as
+  /// zeros.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+
+  /// Drops what lies beyond `size`, which is at most size().
+  void shrink_to(std::uint64_t size);
+
+  /// Reads back [offset, offset + out.size()), which must have been written.
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const;
+
+  /// Destruction without commit() leaves the partial file, for a run that continues it.
+  void keep_partial() { keeps_partial_ = true; }
+
+  /// Appends zeros up to a multiple of alignment.
+  void pad_to(std::uint64_t alignment);
+
+  std::uint64_t size() const { return size_; }
+  const std::filesystem::path& path() const { return target_; }
+
+  /// Once, last. Afterwards nothing can be written.
+  void commit();
+
+ private:
+  void open_and_lock(LeftOver left_over);
+  void start_writeback();
+  void require_usable() const;
+  [[noreturn]] void fail(const char* what, int code);
+
+  std::filesystem::path target_;
+  std::filesystem::path partial_;
+  int fd_ = -1;
+  std::uint64_t size_ = 0;
+  std::uint64_t flushing_ = 0;  ///< bytes from the front that the system was asked to write out
+  bool failed_ = false;
+  bool keeps_partial_ = false;
+};
+
+}  // namespace crumb

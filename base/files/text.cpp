@@ -1,0 +1,71 @@
+#include "base/files/text.h"
+
+#include <algorithm>
+
+namespace crumb {
+
+std::size_t utf8_character(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0u) != 0x80u) return 0;
+  const unsigned second = byte(1);
+  if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f)) return 0;
+  if ((lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f)) return 0;
+  return length;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_character(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+namespace {
+
+/// The next character of a text as a terminal may be given it; a control character, what is not UTF-8, and what is
+/// in `also` as \xNN. Takes it off the text.
+std::string next_printable(std::string_view& text, std::string_view also) {
+  constexpr char kHex[] = "0123456789abcdef";
+  const std::size_t length = utf8_character(text);
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const bool c1 = length == 2 && byte(0) == 0xc2 && byte(1) < 0xa0;  // U+0080 to U+009F
+  const bool control = length == 1 && (byte(0) < 0x20 || byte(0) == 0x7f);
+  std::string out;
+  if (length == 0 || control || c1 || also.find(text.front()) != std::string_view::npos) {
+    const std::size_t count = std::max<std::size_t>(length, 1);
+    for (std::size_t i = 0; i < count; ++i) out += {'\\', 'x', kHex[byte(i) >> 4], kHex[byte(i) & 15u]};
+    text.remove_prefix(count);
+  } else {
+    out = text.substr(0, length);
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  while (!text.empty()) out += next_printable(text, "");
+  return out;
+}
+
+std::string quote_text(std::string_view text) {
+  constexpr std::size_t kLongest = 120;
+  std::string out = "'";
+  while (!text.empty()) {
+    if (out.size() > kLongest) return out + "...'";
+    out += next_printable(text, "'\\");
+  }
+  return out + "'";
+}
+
+}  // namespace crumb

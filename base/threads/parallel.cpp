@@ -1,0 +1,129 @@
+#include "base/threads/parallel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace crumb {
+namespace {
+
+/// A loop under way. Its pieces are taken one after the other by whoever works on it.
+class Loop {
+ public:
+  Loop(size_t count, size_t grain, const std::function<void(size_t, size_t)>& body)
+      : count_(count), grain_(grain), body_(body) {}
+
+  size_t pieces() const { return (count_ - 1) / grain_ + 1; }
+
+  void work() {
+    while (!failed_) {
+      const size_t piece = next_++;
+      if (piece >= pieces()) return;
+      try {
+        body_(piece * grain_, std::min(count_, (piece + 1) * grain_));
+      } catch (...) {
+        const std::lock_guard lock(error_mutex_);
+        if (!error_) error_ = std::current_exception();
+        failed_ = true;
+      }
+    }
+  }
+
+  /// Once nobody works on it.
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+  // Under the pool's mutex:
+  size_t wanted = 0;  ///< threads that may still join
+  size_t inside = 0;  ///< threads that have joined
+  std::condition_variable left;
+
+ private:
+  const size_t count_;
+  const size_t grain_;
+  const std::function<void(size_t, size_t)>& body_;
+  std::atomic<size_t> next_{0};
+  std::atomic<bool> failed_{false};
+  std::exception_ptr error_;
+  std::mutex error_mutex_;
+};
+
+/// Threads that last, since a new one costs as much as a small loop. A loop's caller never waits for a thread
+/// to come, only for those that have come: loops within loops and loops side by side cannot block each other.
+class Pool {
+ public:
+  static Pool& instance() {
+    static Pool pool;
+    return pool;
+  }
+
+  void run(Loop& loop, size_t helpers) {
+    {
+      const std::lock_guard lock(mutex_);
+      while (threads_.size() < helpers) threads_.emplace_back([this] { help(); });
+      loop.wanted = helpers;
+      waiting_.push_back(&loop);
+    }
+    for (size_t i = 0; i < helpers; ++i) changed_.notify_one();
+    loop.work();
+    std::unique_lock lock(mutex_);
+    std::erase(waiting_, &loop);
+    loop.left.wait(lock, [&] { return loop.inside == 0; });
+  }
+
+  ~Pool() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+ private:
+  void help() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return stop_ || !waiting_.empty(); });
+      if (stop_) return;
+      Loop& loop = *waiting_.front();
+      ++loop.inside;
+      if (--loop.wanted == 0) waiting_.pop_front();
+      lock.unlock();
+      loop.work();
+      lock.lock();
+      if (--loop.inside == 0) loop.left.notify_one();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Loop*> waiting_;
+  std::vector<std::thread> threads_;
+  bool stop_ = false;
+};
+
+}  // namespace
+
+int default_threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
+void parallel_for(size_t count, size_t grain, int threads, const std::function<void(size_t, size_t)>& body) {
+  if (count == 0) return;
+  Loop loop(count, std::max<size_t>(grain, 1), body);
+  const size_t most = static_cast<size_t>(threads > 0 ? threads : default_threads());
+  const size_t workers = std::min(loop.pieces(), most);
+  if (workers == 1) {
+    loop.work();
+  } else {
+    Pool::instance().run(loop, workers - 1);
+  }
+  loop.rethrow();
+}
+
+}  // namespace crumb
