@@ -16,7 +16,7 @@
 #include "cli/verb.h"
 #include "formats/safetensors/safetensors.h"
 #include "formats/safetensors/sharded_writer.h"
-#include "quant/checkpoint_run.h"
+#include "quant/checkpoint/checkpoint_run.h"
 #include "quant/packed_stream.h"
 #include "quant/tensor_source.h"
 

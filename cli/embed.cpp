@@ -9,7 +9,7 @@
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "formats/npy/npy.h"
-#include "quant/checkpoint_run.h"
+#include "quant/checkpoint/checkpoint_run.h"
 #include "runtime/encoder/encoder.h"
 #include "runtime/model_source.h"
 

@@ -22,7 +22,7 @@
 #include "models/graph/architectures/read_graph.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/qonnx/quantized_constants.h"
-#include "quant/checkpoint_run.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {

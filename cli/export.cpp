@@ -18,7 +18,7 @@
 #include "models/graph/cost/bind_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/qonnx/infer_datatypes.h"
-#include "quant/checkpoint_run.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {

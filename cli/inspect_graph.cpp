@@ -17,7 +17,7 @@
 #include "models/graph/onnx/read.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 #include "models/graph/qonnx/quantized_constants.h"
-#include "quant/checkpoint_run.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {

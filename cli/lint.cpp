@@ -13,7 +13,7 @@
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/onnx/write.h"
 #include "models/graph/qonnx/quantized_constants.h"
-#include "quant/checkpoint_run.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {

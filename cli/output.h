@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/checkpoint/stored_tensor.h"
+#include "formats/stored_tensor.h"
 
 namespace crumb::cli {
 

@@ -16,7 +16,7 @@
 #include "models/graph/onnx/write.h"
 #include "models/graph/qonnx/lift_quantized.h"
 #include "models/graph/qonnx/quantized_constants.h"
-#include "quant/checkpoint_run.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {

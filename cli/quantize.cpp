@@ -19,7 +19,7 @@
 #include "cli/verb.h"
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/crumb_file/writer.h"
-#include "quant/checkpoint_run.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {

@@ -19,7 +19,7 @@
 #include "models/graph/onnx/read.h"
 #include "models/graph/quantize/apply.h"
 #include "models/graph/quantize/compare.h"
-#include "quant/checkpoint_run.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {

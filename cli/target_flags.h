@@ -10,7 +10,7 @@
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
 #include "quant/budget/budget.h"
-#include "quant/checkpoint_run.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 

@@ -26,8 +26,8 @@
 #include "base/error.h"
 #include "base/files/input_file.h"
 #include "base/files/mapped_file.h"
-#include "formats/checkpoint/stored_tensor.h"
 #include "formats/checkpoint/tensor_reader.h"
+#include "formats/stored_tensor.h"
 
 namespace crumb {
 

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/mapped_file.h"
-#include "formats/checkpoint/stored_tensor.h"
+#include "formats/stored_tensor.h"
 
 namespace crumb {
 

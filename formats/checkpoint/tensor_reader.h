@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/files/input_file.h"
-#include "formats/checkpoint/stored_tensor.h"
+#include "formats/stored_tensor.h"
 #include "formats/zip/inflate.h"
 
 namespace crumb {

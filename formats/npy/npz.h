@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "formats/checkpoint/stored_tensor.h"
 #include "formats/npy/npy.h"
+#include "formats/stored_tensor.h"
 
 namespace crumb {
 

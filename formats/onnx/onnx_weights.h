@@ -15,7 +15,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "formats/checkpoint/stored_tensor.h"
+#include "formats/stored_tensor.h"
 
 namespace crumb {
 

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "formats/checkpoint/stored_tensor.h"
 #include "formats/onnx/wire.h"
+#include "formats/stored_tensor.h"
 
 namespace crumb {
 

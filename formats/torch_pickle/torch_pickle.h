@@ -18,7 +18,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "formats/checkpoint/stored_tensor.h"
+#include "formats/stored_tensor.h"
 
 namespace crumb {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "formats/checkpoint/stored_tensor.h"
+#include "formats/stored_tensor.h"
 #include "formats/torch_pickle/pickle.h"
 #include "formats/torch_pickle/torch_archive.h"
 #include "formats/torch_pickle/torch_globals.h"

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "formats/checkpoint/stored_tensor.h"
+#include "formats/stored_tensor.h"
 
 namespace crumb {
 

@@ -9,11 +9,11 @@
 #include "base/files/text.h"
 #include "formats/crumb_file/writer.h"
 #include "quant/budget/assignment.h"
-#include "quant/checkpoint_plan.h"
+#include "quant/checkpoint/checkpoint_plan.h"
+#include "quant/checkpoint/run_plan.h"
 #include "quant/packed_tensor.h"
 #include "quant/quantizer.h"
 #include "quant/recipe/name_pattern.h"
-#include "quant/run_plan.h"
 
 namespace crumb {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "formats/checkpoint/checkpoint.h"
 #include "quant/budget/measure.h"
-#include "quant/budget/target.h"
 #include "quant/recipe/recipe.h"
+#include "quant/recipe/target.h"
 
 namespace crumb {
 

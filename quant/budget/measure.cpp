@@ -6,9 +6,9 @@
 
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
-#include "quant/checkpoint_plan.h"
+#include "quant/checkpoint/checkpoint_plan.h"
+#include "quant/checkpoint/run_plan.h"
 #include "quant/distortion.h"
-#include "quant/run_plan.h"
 #include "quant/slice_quantizer.h"
 
 namespace crumb {

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
-#include "quant/budget/target.h"
+#include "quant/recipe/target.h"
 
 namespace crumb {
 namespace {

@@ -1,8 +1,8 @@
-// What every lister of tensors promises (formats/checkpoint/stored_tensor.h), and that tensors are read.
+// What every lister of tensors promises (formats/stored_tensor.h), and that tensors are read.
 #pragma once
 
 #include "base/error.h"
-#include "formats/checkpoint/stored_tensor.h"
+#include "formats/stored_tensor.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace crumb::testing {

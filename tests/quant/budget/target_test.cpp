@@ -1,5 +1,5 @@
 // Targets and lists of formats as people write them.
-#include "quant/budget/target.h"
+#include "quant/recipe/target.h"
 
 #include <doctest/doctest.h>
 

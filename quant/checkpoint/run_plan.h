@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "formats/crumb_file/crumb_file.h"
-#include "quant/checkpoint_plan.h"
+#include "quant/checkpoint/checkpoint_plan.h"
 #include "quant/slice_reader.h"
 
 namespace crumb {

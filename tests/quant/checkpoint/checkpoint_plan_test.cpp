@@ -1,5 +1,5 @@
 // The plan: a recipe's rules against a naive reading of the same words, and what is refused.
-#include "quant/checkpoint_plan.h"
+#include "quant/checkpoint/checkpoint_plan.h"
 
 #include <doctest/doctest.h>
 

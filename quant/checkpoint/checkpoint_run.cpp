@@ -1,4 +1,4 @@
-#include "quant/checkpoint_run.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,9 +10,9 @@
 #include "base/threads/background.h"
 #include "formats/crumb_file/checksum.h"
 #include "formats/crumb_file/writer.h"
+#include "quant/checkpoint/run_journal.h"
 #include "quant/distortion.h"
 #include "quant/packed_tensor.h"
-#include "quant/run_journal.h"
 #include "quant/slice_quantizer.h"
 
 namespace crumb {

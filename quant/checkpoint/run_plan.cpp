@@ -1,4 +1,4 @@
-#include "quant/run_plan.h"
+#include "quant/checkpoint/run_plan.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "quant/budget/target.h"
+#include "quant/recipe/target.h"
 
 #include <algorithm>
 #include <charconv>

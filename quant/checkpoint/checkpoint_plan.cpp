@@ -1,4 +1,4 @@
-#include "quant/checkpoint_plan.h"
+#include "quant/checkpoint/checkpoint_plan.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "quant/run_journal.h"
+#include "quant/checkpoint/run_journal.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // The journal of a run: what is written is read; torn and damaged lines are never believed.
-#include "quant/run_journal.h"
+#include "quant/checkpoint/run_journal.h"
 
 #include <doctest/doctest.h>
 

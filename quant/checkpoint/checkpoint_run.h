@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "quant/checkpoint_plan.h"
-#include "quant/run_plan.h"
+#include "quant/checkpoint/checkpoint_plan.h"
+#include "quant/checkpoint/run_plan.h"
 
 namespace crumb {
 
