@@ -1,5 +1,5 @@
 // crumb cost: what executing a graph costs.
-#include "models/graph/cost/cost.h"
+#include "analysis/cost/cost.h"
 
 #include <iostream>
 
@@ -9,7 +9,7 @@
 #include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "models/graph/architectures/read_graph.h"
-#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/qonnx/quantized_constants.h"
 
 namespace crumb::cli {

@@ -15,7 +15,7 @@
 #include "export/write.h"
 #include "models/graph/architectures/checkpoint_graph.h"
 #include "models/graph/architectures/read_graph.h"
-#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 #include "quant/checkpoint/checkpoint_run.h"

@@ -19,7 +19,7 @@
 #include "export/project/samples.h"
 #include "export/project/scores.h"
 #include "export/write.h"
-#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 

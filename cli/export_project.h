@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/accumulator/layers.h"
 #include "cli/project_flags.h"
-#include "models/graph/accumulator/layers.h"
 
 namespace crumb::cli {
 

@@ -5,15 +5,15 @@
 #include <iostream>
 #include <map>
 
+#include "analysis/draw/picture.h"
+#include "analysis/draw/svg.h"
+#include "analysis/draw/text.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
-#include "models/graph/cost/bind_shapes.h"
 #include "models/graph/crumb/crumb_graph.h"
-#include "models/graph/draw/picture.h"
-#include "models/graph/draw/svg.h"
-#include "models/graph/draw/text.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 #include "models/graph/qonnx/quantized_constants.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/accumulator/simulate.h"
 #include "cli/verb.h"
-#include "models/graph/accumulator/simulate.h"
 
 namespace crumb::cli {
 

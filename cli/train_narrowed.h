@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/accumulator/check.h"
 #include "cli/train_sweep.h"
-#include "models/graph/accumulator/check.h"
 #include "models/graph/graph.h"
 
 namespace crumb::cli {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <iostream>
 
-#include "models/graph/cost/bind_shapes.h"
-#include "models/graph/cost/cost.h"
+#include "analysis/cost/cost.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/qonnx/quantized_constants.h"
 
 namespace crumb::cli {

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "analysis/accumulator/check.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
@@ -12,7 +13,6 @@
 #include "cli/train_widths.h"
 #include "export/write.h"
 #include "formats/safetensors/safetensors.h"
-#include "models/graph/accumulator/check.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/qonnx/quantized_constants.h"

@@ -6,6 +6,8 @@
 #include <iostream>
 #include <set>
 
+#include "analysis/accumulator/check.h"
+#include "analysis/accumulator/witness.h"
 #include "base/error.h"
 #include "base/files/text.h"
 #include "cli/array_files.h"
@@ -13,8 +15,6 @@
 #include "cli/output.h"
 #include "cli/shape_notes.h"
 #include "export/qcdq/from_qcdq.h"
-#include "models/graph/accumulator/check.h"
-#include "models/graph/accumulator/witness.h"
 #include "models/graph/architectures/read_graph.h"
 #include "models/graph/onnx/write.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/accumulator/layers.h"
+#include "analysis/accumulator/layers.h"
 
 namespace crumb::cli {
 

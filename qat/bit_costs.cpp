@@ -2,10 +2,10 @@
 
 #include <cmath>
 
+#include "analysis/cost/cost.h"
 #include "base/error.h"
 #include "base/files/text.h"
-#include "models/graph/cost/bind_shapes.h"
-#include "models/graph/cost/cost.h"
+#include "models/graph/facts/bind_shapes.h"
 
 namespace crumb::qat {
 

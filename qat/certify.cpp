@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/graph/accumulator/check.h"
+#include "analysis/accumulator/check.h"
 
 namespace crumb::qat {
 

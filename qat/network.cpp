@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
+#include "analysis/accumulator/check.h"
 #include "base/files/text.h"
-#include "models/graph/accumulator/check.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/quantize/apply.h"
 #include "models/graph/quantize/calibrate.h"

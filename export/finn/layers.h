@@ -5,8 +5,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "analysis/accumulator/layers.h"
 #include "export/project/samples.h"
-#include "models/graph/accumulator/layers.h"
 
 namespace crumb::exporting::finn {
 

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "analysis/accumulator/layers.h"
 #include "export/hls4ml/fixed_range.h"
 #include "export/project/samples.h"
-#include "models/graph/accumulator/layers.h"
 #include "models/graph/graph.h"
 
 namespace crumb::exporting::hls4ml {

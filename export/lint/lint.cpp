@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/text/nearest_name.h"
 #include "export/lint/checks.h"
-#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/passes/passes.h"
 

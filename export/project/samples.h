@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/accumulator/layers.h"
+#include "analysis/accumulator/layers.h"
 #include "models/graph/graph.h"
 
 namespace crumb::exporting {

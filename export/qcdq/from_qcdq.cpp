@@ -7,8 +7,8 @@
 
 #include "export/qcdq/minifloats.h"
 #include "export/qcdq/qcdq_reader.h"
-#include "models/graph/cost/bind_shapes.h"
 #include "models/graph/edit.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/passes/passes.h"
 
 namespace crumb::exporting {

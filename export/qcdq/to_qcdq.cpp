@@ -6,8 +6,8 @@
 
 #include "base/files/text.h"
 #include "export/qcdq/qcdq_writer.h"
-#include "models/graph/cost/bind_shapes.h"
 #include "models/graph/edit.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/onnx/schemas.h"
 #include "models/graph/passes/opset.h"
 #include "models/graph/passes/passes.h"

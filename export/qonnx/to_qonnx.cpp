@@ -6,7 +6,7 @@
 #include "export/qonnx/bake_weights.h"
 #include "export/qonnx/integer_view.h"
 #include "export/read_back.h"
-#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/opset.h"
 #include "models/graph/passes/passes.h"

@@ -12,7 +12,7 @@
 
 namespace crumb::graph {
 
-struct AccumulatorSimulation;  // models/graph/accumulator/simulate.h
+struct AccumulatorSimulation;  // analysis/accumulator/simulate.h
 
 /// A graph, ready to run. Not thread-safe.
 class Executable {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <map>
 
+#include "analysis/accumulator/layers.h"
 #include "base/error.h"
-#include "models/graph/accumulator/layers.h"
 #include "models/torch/execute/graph_module.h"
 
 namespace crumb::qat {

@@ -33,8 +33,8 @@ ROOMS = {
             ),
         ),
         Room(
-            "models/graph/accumulator",
-            "tests/models/graph/accumulator",
+            "analysis/accumulator",
+            "tests/analysis/accumulator",
             (
                 "tests/cli/test_cli_verify_accumulator.py",
                 "tests/cli/test_cli_run_accumulator.py",

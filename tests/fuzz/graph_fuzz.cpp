@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "models/graph/accumulator/check.h"
-#include "models/graph/accumulator/simulate.h"
+#include "analysis/accumulator/check.h"
+#include "analysis/accumulator/simulate.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/onnx/schemas.h"

@@ -7,7 +7,7 @@
 
 #include <sstream>
 
-#include "models/graph/accumulator/check.h"
+#include "analysis/accumulator/check.h"
 #include "models/torch/capture/capture.h"
 #include "models/torch/execute/graph_module.h"
 #include "models/torch/fake_quantize.h"

@@ -8,8 +8,8 @@
 #include <numbers>
 #include <sstream>
 
-#include "models/graph/cost/bind_shapes.h"
-#include "models/graph/cost/cost.h"
+#include "analysis/cost/cost.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/qonnx/quantized_constants.h"
 #include "models/torch/capture/capture.h"
 #include "models/torch/execute/graph_module.h"

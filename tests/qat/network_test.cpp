@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "models/graph/accumulator/check.h"
+#include "analysis/accumulator/check.h"
 #include "models/torch/capture/capture.h"
 #include "models/torch/execute/graph_module.h"
 #include "qat/a2q.h"

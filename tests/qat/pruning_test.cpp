@@ -7,9 +7,9 @@
 #include <cmath>
 #include <sstream>
 
-#include "models/graph/accumulator/check.h"
-#include "models/graph/cost/bind_shapes.h"
-#include "models/graph/cost/cost.h"
+#include "analysis/accumulator/check.h"
+#include "analysis/cost/cost.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/qonnx/quantized_constants.h"
 #include "models/torch/capture/capture.h"
 #include "models/torch/execute/graph_module.h"

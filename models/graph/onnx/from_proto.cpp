@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/files/text.h"
-#include "models/graph/accumulator/certificate.h"
+#include "models/graph/certificate.h"
 #include "models/graph/onnx/domains.h"
 #include "models/graph/onnx/schemas.h"
 

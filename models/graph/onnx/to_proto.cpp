@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/files/text.h"
-#include "models/graph/accumulator/certificate.h"
+#include "models/graph/certificate.h"
 
 namespace crumb::graph {
 namespace {

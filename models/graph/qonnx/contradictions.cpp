@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/files/counted.h"
-#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/qonnx/constant_operators.h"
 #include "models/graph/qonnx/infer_datatypes.h"
 #include "models/graph/qonnx/levels.h"

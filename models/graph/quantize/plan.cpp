@@ -4,8 +4,8 @@
 #include <set>
 
 #include "base/files/text.h"
-#include "models/graph/cost/bind_shapes.h"
 #include "models/graph/edit.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/quantize/edges.h"

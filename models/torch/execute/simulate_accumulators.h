@@ -1,7 +1,7 @@
-// Products of a network in simulated registers: models/graph/accumulator/simulate.h in place of their kernels.
+// Products of a network in simulated registers: analysis/accumulator/simulate.h in place of their kernels.
 #pragma once
 
-#include "models/graph/accumulator/simulate.h"
+#include "analysis/accumulator/simulate.h"
 #include "models/torch/execute/graph_module.h"
 
 namespace crumb::torch_ops {

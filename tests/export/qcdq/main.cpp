@@ -11,7 +11,7 @@
 
 #include "export/qcdq/from_qcdq.h"
 #include "export/qcdq/to_qcdq.h"
-#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/onnx/write.h"
 

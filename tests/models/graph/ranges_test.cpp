@@ -4,7 +4,7 @@
 #include <functional>
 #include <set>
 
-#include "models/graph/accumulator/check.h"
+#include "analysis/accumulator/check.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/passes.h"
 #include "models/graph/qonnx/contradictions.h"

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <map>
 
+#include "analysis/accumulator/layers.h"
 #include "base/files/interrupt.h"
 #include "formats/npy/npy.h"
-#include "models/graph/accumulator/layers.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/quantize/plan.h"
 #include "models/torch/capture/capture.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/qonnx/contradictions.h"
 #include "models/graph/qonnx/infer_datatypes.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/cost/bind_shapes.h"
+#include "models/graph/facts/bind_shapes.h"
 #include "models/graph/graph.h"
 
 namespace crumb::graph::testing {

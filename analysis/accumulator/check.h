@@ -1,0 +1,70 @@
+// Certificates made, and held against the codes and input types of a graph.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/accumulator/layers.h"
+
+namespace crumb::graph {
+
+/// What is found of one layer.
+struct AccumulatorRow {
+  std::string name, op;
+  std::string operands;                ///< ProductLayer::operands
+  std::optional<IntegerRange> input;   ///< less the zero point, in units of its grid
+  std::optional<IntegerRange> weight;  ///< the same of a weight that is computed
+  bool assumed = false;                ///< the ranges rest on what is said of the graph's inputs
+  std::optional<double> input_step;    ///< what one of the input's units is; nothing where it varies
+  std::string reason;                  ///< why the layer is not covered; "" where it is
+  std::optional<int> bits_needed;      ///< of each register; nothing where the layer is not covered
+  std::optional<int> bits_certified;
+  std::optional<WorstSums> worst;  ///< over channels and registers
+  std::size_t tile = 0;            ///< the certificate's
+  std::size_t length = 0, channels = 0;
+  BiasPlace bias = BiasPlace::kNone;
+  std::optional<AccumulatorMethod> method;  ///< the certificate's
+  bool constrained = false;
+};
+
+struct AccumulatorReport {
+  /// Products of integers, those that are not covered among them; not those of float weights, unless they have a
+  /// certificate.
+  std::vector<AccumulatorRow> layers;
+  std::vector<std::string>
+      failures;                  ///< each names its layer, and channel, tile and numbers where there are any
+  std::size_t float_layers = 0;  ///< products of a constant that is not quantized
+};
+
+struct AccumulatorCheck {
+  GivenRanges ranges;
+  /// Every constrained layer must fit so many bits; where no layer has a certificate, every layer must, and one that is
+  /// not covered does not.
+  std::optional<int> bits;
+};
+
+/// Recomputes every layer's worst sums. Failures: what the graph says of its values and the range rules contradict
+/// (qonnx/contradictions.h); certificates that the codes, the bias or the range of the input do not bear out, that
+/// cannot be read, or that name no layer; layers that need more than `bits`, or that are not covered though they count,
+/// those of float weights too. Throws Error as ProductLayers does.
+AccumulatorReport check_accumulators(const Graph& graph, const AccumulatorCheck& check = {});
+
+/// What is to be certified of a layer; its sums, input range and bias are found.
+struct CertificateWish {
+  AccumulatorMethod method = AccumulatorMethod::kNone;
+  int bits = 32;
+  std::size_t tile = 0;
+  std::string rounding = "toward_zero";
+  bool constrained = true;
+};
+
+/// The graph with certificates on these layers, by the names of their nodes. Throws Error that names the layer where
+/// there is none of that name, where its weights or input are no integers of known range, and, with the channel, where
+/// a sum does not fit the bits.
+Graph with_certificates(Graph graph, const std::map<std::string, CertificateWish>& wishes,
+                        const GivenRanges& ranges = {});
+
+}  // namespace crumb::graph

@@ -1,0 +1,16 @@
+// A constant weight as the rows of its product. Internal to analysis/accumulator.
+#pragma once
+
+#include <string>
+
+#include "analysis/accumulator/layers.h"
+#include "analysis/accumulator/weight_codes.h"
+
+namespace crumb::graph {
+
+/// Fills in what `layer` says about its weight, operand `at` (0 or 1) of a node with this rule. Why it has no rows; "" where
+/// it has. Throws Error where the node is not sound.
+std::string lay_out_weight(const Node& node, const ProductRule& rule, std::size_t at, WeightCodes weight,
+                           ProductLayer& layer);
+
+}  // namespace crumb::graph

@@ -1,0 +1,48 @@
+// The integers behind a weight. Internal to analysis/accumulator.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "models/graph/qonnx/infer_datatypes.h"
+
+namespace crumb::graph {
+
+/// Why float weights have no codes.
+inline constexpr const char* kNoWeightQuantizer = "no quantizer makes its weights";
+
+/// value = code * unit * scale[group]. The unit is 1 for integers less their zero point, half a step for grids that lie
+/// between the integers (binary counts as integers -1 and 1), the smallest subnormal for minifloats.
+struct WeightCodes {
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> codes;   ///< row-major
+  std::vector<std::uint32_t> group;  ///< which scale each has; empty: all the first
+  std::vector<double> scale;
+  double unit = 1;
+};
+
+/// A graph's constants, ready to be asked for their codes.
+class WeightReader {
+ public:
+  /// `lifted`: with constants that are kept as codes. `lowered`: the same without, shapes inferred. All outlive this.
+  WeightReader(const Graph& lifted, const Graph& lowered, const ConstantValues& constants,
+               const std::map<std::string, ValueType>& types);
+
+  /// Of a constant: one that is kept as codes; what a quantizer makes; whole numbers by type; one of these times
+  /// positive constants. A Failure says why it has none.
+  Result<WeightCodes> find(const std::string& value) const;
+
+ private:
+  Result<WeightCodes> find(const std::string& value, int depth) const;
+  Result<WeightCodes> multiplied(const Node& node, int depth) const;
+
+  const Graph &lifted_, &lowered_;
+  const ConstantValues& constants_;
+  const std::map<std::string, ValueType>& types_;
+  Links links_;
+};
+
+}  // namespace crumb::graph

@@ -1,0 +1,208 @@
+#include "analysis/cost/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/products.h"
+#include "analysis/rows.h"
+#include "models/graph/facts/bind_shapes.h"
+#include "models/graph/qonnx/constant_values.h"
+#include "models/graph/qonnx/infer_datatypes.h"
+#include "quant/accumulator.h"
+
+namespace crumb::graph {
+namespace {
+
+using Types = std::map<std::string, ValueType>;
+
+constexpr double kMostLevel = 9007199254740992;  // 2^53
+
+/// A weight's levels in units, as rows of terms; empty where they are no whole numbers.
+std::vector<std::int64_t> level_rows(const ConstantValue& weight, const ValueType& type,
+                                     const RowOrder& order) {
+  const std::vector<double>& levels = weight.levels.empty() ? weight.values : weight.levels;
+  std::vector<std::int64_t> codes(levels.size());
+  bool whole = true;
+  order.for_each([&](std::size_t i, std::size_t row, std::size_t term, auto) {
+    const double level = levels[i] / type.levels->unit();
+    whole = whole && std::fabs(level) <= kMostLevel && std::trunc(level) == level;
+    if (whole) codes[row * order.length() + term] = static_cast<std::int64_t>(level);
+  });
+  return whole ? codes : std::vector<std::int64_t>();
+}
+
+/// The largest l1 norm of a row.
+double largest_norm(std::span<const std::int64_t> codes, std::size_t length) {
+  double largest = 0, norm = 0;
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    norm = (i % length == 0 ? 0 : norm) + std::fabs(static_cast<double>(codes[i]));
+    largest = std::max(largest, norm);
+  }
+  return largest;
+}
+
+/// The least type of every partial sum (FINN's rule, where inputs can be 0).
+std::optional<DataType> least_type(std::span<const std::int64_t> codes, std::size_t length,
+                                   IntegerRange input) {
+  WorstSums worst;
+  for (std::size_t first = 0; first < codes.size(); first += length) {
+    const auto sums = worst_sums(codes.subspan(first, length), input);
+    if (!sums) return {};
+    worst = {.max = std::max(worst.max, sums->max), .min = std::min(worst.min, sums->min)};
+  }
+  return DataType::least_integer(static_cast<double>(worst.min), static_cast<double>(worst.max));
+}
+
+/// The axes of the weight itself that are summed over, where its axes were not split.
+bool one_scale_for_each_result(const ConstantValue& weight, const Product& product) {
+  if (weight.scale.size() <= 1) return true;
+  if (product.weight_shape.size() != weight.shape.size()) return false;
+  for (std::size_t i = 0; i < weight.shape.size(); ++i) {
+    if (product.summed[i] && !weight.one_scale_along(i)) return false;
+  }
+  return true;
+}
+
+std::optional<AccumulatorBounds> bounds_of(const Product& product, const ValueType& input,
+                                           const ValueType& weight,
+                                           const std::optional<ConstantValue>& constant) {
+  if (!input.levels || !weight.levels || product.summed.empty() || !input.levels->one_scale) return {};
+  if (constant ? !one_scale_for_each_result(*constant, product) : !weight.levels->one_scale) return {};
+  const Levels &x = *input.levels, &w = *weight.levels;
+  if (x.minifloat > 0 || w.minifloat > 0) return {};
+  AccumulatorBounds bounds{.assumed = x.assumed || w.assumed};
+  bounds.by_types =
+      accumulator_bits_by_types(product.length, x.bits, x.is_signed, w.bits + (w.is_signed ? 0 : 1));
+  if (!constant) return bounds;
+  const RowOrder order(product.weight_shape, product.summed);
+  const std::vector<std::int64_t> codes = level_rows(*constant, weight, order);
+  const double low = x.low / x.unit(), high = x.high / x.unit();
+  if (codes.empty() || !(low >= -kMostLevel && high <= kMostLevel)) return bounds;
+  bounds.by_weights = accumulator_bits_by_norm(largest_norm(codes, order.length()), x.bits, x.is_signed);
+  bounds.exact =
+      least_type(codes, order.length(), {static_cast<std::int64_t>(low), static_cast<std::int64_t>(high)});
+  return bounds;
+}
+
+class Counter {
+ public:
+  explicit Counter(const Graph& graph)
+      : graph_(graph),
+        derived_(resolve_shapes(without_claims(graph))),
+        constants_(graph),
+        usual_(infer_data_types(graph, constants_, TypeRules::kQonnx)),
+        exact_(infer_data_types(derived_, ConstantValues(derived_), TypeRules::kExact)) {}
+
+  GraphCost run() {
+    GraphCost cost;
+    for (const Node& node : graph_.nodes) {
+      const bool constant = std::ranges::all_of(node.outputs, [&](const std::string& value) {
+        return value.empty() || constants_.is_constant(value);
+      });
+      if (constant) continue;
+      const bool first = node.has_input(0) && constants_.is_constant(node.inputs[0]);
+      const auto products = products_of(graph_, node, first);
+      if (!products) cost.not_counted.insert(node.op);
+      if (!products || products->empty() || products->front().macs == 0) continue;
+      cost.nodes.push_back(cost_of(node, *products));
+      cost.nodes.back().accumulator = accumulator_of(node, first);
+      cost.dense += cost.nodes.back().dense;
+      cost.sparse += cost.nodes.back().sparse;
+    }
+    return cost;
+  }
+
+ private:
+  static ValueType type_in(const Types& types, const std::string& value) {
+    const auto found = types.find(value);
+    return found == types.end() ? ValueType() : found->second;
+  }
+
+  NodeCost cost_of(const Node& node, const std::vector<Product>& products) const {
+    NodeCost cost{.name = node.name, .op = node.op};
+    double zeros = 0;
+    for (const Product& product : products) zeros += add(product, cost);
+    cost.density = cost.weights > 0 ? 1 - zeros / cost.weights : 1;
+    cost.output = type_in(exact_, node.outputs[0]).type;
+    double results = 1;
+    for (const std::int64_t size : shape_of(graph_, node, node.outputs[0]))
+      results *= static_cast<double>(size);
+    cost.dense.activation_bits = cost.sparse.activation_bits = results * cost.output.bits();
+    cost.input = type_in(exact_, products[0].input).type;
+    cost.weight = type_in(exact_, products[0].weight).type;
+    cost.length = products[0].length;
+    return cost;
+  }
+
+  /// How many of its weights are zero.
+  double add(const Product& product, NodeCost& cost) const {
+    const ValueType input = type_in(exact_, product.input), weight = type_in(exact_, product.weight);
+    const bool is_weight = constants_.is_constant(product.weight);
+    const auto constant = is_weight ? constants_.find(product.weight) : std::nullopt;
+    double elements = 0, zeros = 0;
+    if (is_weight) {
+      elements = 1;
+      for (const std::int64_t size : product.weight_shape) elements *= static_cast<double>(size);
+    }
+    if (constant) zeros = static_cast<double>(std::ranges::count(constant->values, 0.0));
+    cost.weights += elements;
+
+    const std::string& other = product.weight.empty() ? product.input : product.weight;
+    const double usual_bits =
+        double(type_in(usual_, product.input).type.bits()) * type_in(usual_, other).type.bits();
+    const double a = input.type.bits(), w = (product.weight.empty() ? input : weight).type.bits();
+    const double extra = a + w + (product.length > 0 ? std::log2(product.length) : 0);
+    // Each weight takes part in as many products as every other.
+    const double left = elements > 0 ? product.macs * (elements - zeros) / elements : product.macs;
+    const Amounts dense{.macs = product.macs,
+                        .bops_qonnx = product.macs * usual_bits,
+                        .bops_qap = product.macs * (a * w + extra),
+                        .weight_bits = elements * weight.type.bits()};
+    const Amounts sparse{.macs = left,
+                         .bops_qonnx = left * usual_bits,
+                         .bops_qap = left * a * w + product.macs * extra,
+                         .weight_bits = (elements - zeros) * weight.type.bits()};
+    cost.dense += dense;
+    cost.sparse += sparse;
+    return zeros;
+  }
+
+  /// Of the node's first product that has any; by shapes that follow from the graph's inputs, whatever the file states.
+  std::optional<AccumulatorBounds> accumulator_of(const Node& node, bool first) const {
+    std::optional<std::vector<Product>> products;
+    try {
+      products = products_of(derived_, node, first);
+    } catch (const Error&) {
+      return {};  // a shape that the file alone knows
+    }
+    if (!products) return {};
+    for (const Product& product : *products) {
+      const bool is_weight = constants_.is_constant(product.weight);
+      const auto constant = is_weight ? constants_.find(product.weight) : std::nullopt;
+      const auto bounds =
+          bounds_of(product, type_in(exact_, product.input), type_in(exact_, product.weight), constant);
+      if (bounds) return bounds;
+    }
+    return {};
+  }
+
+  const Graph& graph_;
+  const Graph derived_;  ///< without what the file says of types and shapes inside
+  ConstantValues constants_;
+  Types usual_, exact_;
+};
+
+}  // namespace
+
+Amounts& Amounts::operator+=(const Amounts& other) {
+  macs += other.macs;
+  bops_qonnx += other.bops_qonnx;
+  bops_qap += other.bops_qap;
+  weight_bits += other.weight_bits;
+  activation_bits += other.activation_bits;
+  return *this;
+}
+
+GraphCost cost_of(const Graph& graph) { return Counter(graph).run(); }
+
+}  // namespace crumb::graph

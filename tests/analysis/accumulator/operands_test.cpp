@@ -1,0 +1,179 @@
+// What operands and weights are that few networks have: bits, minifloats of no format of ours, scales of tokens; and which
+// products are simulated.
+#include "analysis/accumulator/operands.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "analysis/accumulator/simulate.h"
+#include "tests/analysis/accumulator/networks.h"
+#include "tests/support/samples.h"
+
+namespace crumb::graph {
+namespace {
+
+using testing::says;
+using Ints = std::vector<std::int64_t>;
+
+AccumulatorRow only_row(Net& net) {
+  const AccumulatorReport report = check_accumulators(infer_shapes(net.graph));
+  REQUIRE(report.layers.size() == 1);
+  return report.layers[0];
+}
+
+TEST_CASE("the hull of ranges holds each of them") {
+  CHECK(OperandRange{.cases = {{-3, 5}, {-7, 2}}}.hull() == IntegerRange{-7, 5});
+  CHECK(OperandRange{.cases = {{-7, 2}, {-3, 5}, {-4, 9}}}.hull() == IntegerRange{-7, 9});
+  CHECK(OperandRange{.cases = {{1, 2}}}.hull() == IntegerRange{1, 2});
+}
+
+TEST_CASE("bits that are alike count one each: sums from none to all") {
+  for (const std::int64_t terms : {1, 3, 4, 9}) {
+    CAPTURE(terms);
+    Net net;
+    Ints bits(static_cast<std::size_t>(terms * 3));
+    for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = (i * 7 / 2) % 2;
+    net.input("x", {2, terms});
+    net.graph.values["x"].annotations = {{"finn_datatype", "BINARY"}};
+    net.graph.outputs = {net.node(
+        "XnorPopcountMatMul", {"x", net.constant("bits", Tensor::ints({terms, 3}, bits))}, {}, kQonnxDomain)};
+    const AccumulatorRow row = only_row(net);
+    CHECK(row.reason == "");
+    CHECK(row.input == IntegerRange{0, 1});
+    CHECK(row.worst == WorstSums{terms, 0});
+  }
+}
+
+TEST_CASE("weights of a FloatQuant that is no format of ours count in its smallest subnormal") {
+  // Three exponent bits, one mantissa bit, bias 2: subnormal 2^(1 - 2 - 1) = 1/4.
+  const float scale = 0.5F;
+  const std::vector<float> levels{0.25F, 0.5F, -0.75F, 1.5F, -6, 0};
+  std::vector<float> values;
+  for (const float level : levels) values.push_back(level * scale);
+  Net net;
+  std::vector<std::string> inputs{net.constant("w", Tensor::floats({3, 2}, values))};
+  int number = 0;
+  for (const float parameter : {scale, 3.0F, 1.0F, 2.0F, 12.0F})
+    inputs.push_back(net.constant("p" + std::to_string(number++), Tensor::scalar(parameter)));
+  const std::string w = net.node("FloatQuant", inputs,
+                                 {{"has_inf", std::int64_t{0}},
+                                  {"has_nan", std::int64_t{0}},
+                                  {"saturation", std::int64_t{1}},
+                                  {"rounding_mode", std::string("ROUND")}},
+                                 kQonnxDomain);
+  const std::string x = net.quant(net.input("x", {4, 3}), Tensor::scalar(1.0F), 0, 2, false);  // 0 to 3
+  net.graph.outputs = {net.node("MatMul", {x, w})};
+  const AccumulatorRow row = only_row(net);
+  CHECK(row.reason == "");
+  // Columns in quarters: {1, -3, -24} and {2, 6, 0}.
+  CHECK(row.worst == WorstSums{3 * (2 + 6), -3 * (3 + 24)});
+}
+
+TEST_CASE(
+    "a computed scale counts where it is one for each token, and not where it differs among the terms of a "
+    "sum") {
+  for (const bool by_token : {true, false}) {
+    CAPTURE(by_token);
+    Net net;
+    net.input("x", {4, 3});
+    const std::string scale =
+        net.node("ReduceMax", {"x"}, {{"axes", Ints{by_token ? 1 : 0}}, {"keepdims", std::int64_t{1}}});
+    const std::string x = net.node(
+        "Quant",
+        {"x", scale, net.constant("zero", Tensor::scalar(0.0F)), net.constant("bits", Tensor::scalar(4.0F))},
+        {{"signed", std::int64_t{1}}, {"narrow", std::int64_t{0}}, {"rounding_mode", std::string("ROUND")}},
+        kQonnxDomain);
+    net.graph.outputs = {net.node("MatMul", {x, net.weight({3, 2}, 0.5F)})};
+    const AccumulatorRow row = only_row(net);
+    CHECK(row.bits_needed.has_value() == by_token);
+    if (by_token) CHECK(row.input == IntegerRange{-8, 7});
+  }
+}
+
+TEST_CASE("each product of a node is of its own weight: one that is float is no row") {
+  const std::vector<std::tuple<const char*, std::int64_t>> cells{{"LSTM", 4}, {"GRU", 3}, {"RNN", 1}};
+  for (const auto& [op, gates] : cells) {
+    const std::string name = op;
+    CAPTURE(name);
+    for (const bool is_float : {false, true}) {
+      CAPTURE(is_float);
+      Net net;
+      const std::string x = net.quant(net.input("x", {5, 1, 3}), Tensor::scalar(0.5F), 0, 3);
+      const Ints shape{1, 2 * gates, 2};
+      const std::vector<float> values(static_cast<std::size_t>(4 * gates), 0.3F);
+      const std::string r =
+          is_float ? net.constant("r", Tensor::floats(shape, values)) : net.weight(shape, 0.5F);
+      net.graph.outputs = {
+          net.node(op, {x, net.weight({1, 2 * gates, 3}, 0.5F), r}, {{"hidden_size", std::int64_t{2}}})};
+      const AccumulatorReport report = check_accumulators(infer_shapes(net.graph));
+      CHECK(report.float_layers == (is_float ? 1 : 0));
+      REQUIRE(report.layers.size() == (is_float ? 1 : 2));
+      CHECK(report.layers[0].operands == "X W");
+      if (!is_float) CHECK(says(report.layers[1].reason, {"hidden state"}));
+    }
+  }
+}
+
+TEST_CASE("so many factors behind each other fold into a weight's scale, and no more") {
+  for (const int factors : {7, 8, 9}) {
+    CAPTURE(factors);
+    Net net;
+    const std::string x = net.quant(net.input("x", {4, 3}), Tensor::scalar(0.5F), 0, 3);
+    std::string w = net.weight({3, 2}, 0.5F);
+    const std::string two = net.constant("two", Tensor::scalar(2.0F));
+    for (int i = 0; i < factors; ++i) w = net.node("Mul", {w, two});
+    net.graph.outputs = {net.node("MatMul", {x, w})};
+    const AccumulatorReport report = check_accumulators(infer_shapes(net.graph));
+    CHECK(report.float_layers == (factors <= 8 ? 0 : 1));
+  }
+}
+
+TEST_CASE("of channels that go equally far the first is named") {
+  Net net;
+  const std::string x = net.quant(net.input("x", {4, 3}), Tensor::scalar(0.5F), 0, 3);
+  const std::string codes =
+      net.constant("codes", Tensor::floats({3, 3}, std::vector<float>{0, 3, 3, 0, -2, -2, 0, 1, 1}));
+  net.graph.outputs = {net.node("MatMul", {x, net.quant(codes, Tensor::scalar(1.0F), 0, 4)})};
+  const auto failures = check_accumulators(infer_shapes(net.graph), {.ranges = {}, .bits = 3}).failures;
+  REQUIRE(failures.size() == 1);
+  CHECK(says(failures[0], {"channel 1:"}));
+}
+
+TEST_CASE("sums over no terms start with their bias") {
+  const ProductLayer layer{.name = "none",
+                           .op = "MatMul",
+                           .channels = 2,
+                           .length = 0,
+                           .bias = BiasPlace::kInside,
+                           .bias_codes = {7, -3}};
+  CHECK(layer.starts(0, 0) == Ints{7});
+  CHECK(layer.starts(1, 0) == Ints{-3});
+}
+
+TEST_CASE("what is simulated: products of codes and of two computed operands; what is not says why") {
+  Net net;
+  const auto computed = [&](const char* name, const Ints& shape) {
+    return net.quant(net.input(name, shape), Tensor::scalar(0.5F), 0, 3);
+  };
+  const std::string image = computed("image", {1, 2, 5, 5}), kernel = computed("kernel", {2, 2, 3, 3});
+  const std::string a = computed("a", {4, 3}), b = computed("b", {3, 5}),
+                    sequence = computed("sequence", {5, 1, 3});
+  net.graph.outputs = {net.node("MatMul", {a, net.weight({3, 2}, 0.5F)}), net.node("MatMul", {a, b}),
+                       net.node("Conv", {image, kernel}), net.node("ConvTranspose", {image, kernel}),
+                       net.node("LSTM", {sequence, net.weight({1, 8, 3}, 0.5F), net.weight({1, 8, 2}, 0.5F)},
+                                {{"hidden_size", std::int64_t{2}}})};
+  const AccumulatorSimulation made = simulate_accumulators(infer_shapes(net.graph), 32, OverflowMode::kCheck);
+  std::set<std::string> outputs;
+  for (const auto& product : made.products) outputs.insert(product.output);
+  CHECK(outputs == std::set<std::string>(net.graph.outputs.begin(), net.graph.outputs.begin() + 3));
+  REQUIRE(made.skipped.size() == 3);
+  CHECK(says(made.skipped[0].reason, {"taps of a transposed convolution's computed kernel"}));
+  CHECK(says(made.skipped[1].reason, {"more than this product, in one piece"}));
+  CHECK(says(made.skipped[2].op, {"H R"}));
+}
+
+}  // namespace
+}  // namespace crumb::graph
