@@ -16,8 +16,8 @@
 #include "models/graph/architectures/checkpoint_graph.h"
 #include "models/graph/architectures/read_graph.h"
 #include "models/graph/facts/bind_shapes.h"
+#include "models/graph/facts/infer_datatypes.h"
 #include "models/graph/onnx/read.h"
-#include "models/graph/qonnx/infer_datatypes.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {

@@ -20,8 +20,8 @@
 #include "export/project/scores.h"
 #include "export/write.h"
 #include "models/graph/facts/bind_shapes.h"
+#include "models/graph/facts/infer_datatypes.h"
 #include "models/graph/onnx/read.h"
-#include "models/graph/qonnx/infer_datatypes.h"
 
 namespace crumb::cli {
 namespace {

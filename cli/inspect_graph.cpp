@@ -14,8 +14,8 @@
 #include "cli/shape_flags.h"
 #include "models/graph/crumb/crumb_graph.h"
 #include "models/graph/facts/bind_shapes.h"
+#include "models/graph/facts/infer_datatypes.h"
 #include "models/graph/onnx/read.h"
-#include "models/graph/qonnx/infer_datatypes.h"
 #include "models/graph/qonnx/quantized_constants.h"
 #include "quant/checkpoint/checkpoint_run.h"
 

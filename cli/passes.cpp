@@ -13,8 +13,8 @@
 #include "cli/verb.h"
 #include "models/graph/architectures/read_graph.h"
 #include "models/graph/crumb/crumb_graph.h"
+#include "models/graph/facts/lift_quantized.h"
 #include "models/graph/onnx/write.h"
-#include "models/graph/qonnx/lift_quantized.h"
 #include "models/graph/qonnx/quantized_constants.h"
 #include "quant/checkpoint/checkpoint_run.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "models/graph/facts/constant_values.h"
 #include "models/graph/graph.h"
-#include "models/graph/qonnx/constant_values.h"
 
 namespace crumb::exporting {
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/files/text.h"
-#include "models/graph/qonnx/contradictions.h"
+#include "models/graph/facts/contradictions.h"
 
 namespace crumb::graph {
 namespace {

@@ -11,9 +11,9 @@
 #include "analysis/accumulator/weight_codes.h"
 #include "base/files/text.h"
 #include "models/graph/facts/bind_shapes.h"
-#include "models/graph/qonnx/constant_values.h"
-#include "models/graph/qonnx/infer_datatypes.h"
-#include "models/graph/qonnx/lift_quantized.h"
+#include "models/graph/facts/constant_values.h"
+#include "models/graph/facts/infer_datatypes.h"
+#include "models/graph/facts/lift_quantized.h"
 #include "models/graph/qonnx/quantized_constants.h"
 #include "models/graph/strided_index.h"
 

@@ -11,8 +11,8 @@
 
 #include "analysis/accumulator/product_operators.h"
 #include "models/graph/certificate.h"
+#include "models/graph/facts/infer_datatypes.h"
 #include "models/graph/graph.h"
-#include "models/graph/qonnx/infer_datatypes.h"
 #include "quant/accumulator.h"
 
 namespace crumb::graph {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "models/graph/qonnx/infer_datatypes.h"
+#include "models/graph/facts/infer_datatypes.h"
 
 namespace crumb::graph {
 

@@ -6,8 +6,8 @@
 #include "analysis/products.h"
 #include "analysis/rows.h"
 #include "models/graph/facts/bind_shapes.h"
-#include "models/graph/qonnx/constant_values.h"
-#include "models/graph/qonnx/infer_datatypes.h"
+#include "models/graph/facts/constant_values.h"
+#include "models/graph/facts/infer_datatypes.h"
 #include "quant/accumulator.h"
 
 namespace crumb::graph {

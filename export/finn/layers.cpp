@@ -7,7 +7,7 @@
 
 #include "base/files/text.h"
 #include "export/lint/subject.h"
-#include "models/graph/qonnx/infer_datatypes.h"
+#include "models/graph/facts/infer_datatypes.h"
 
 namespace crumb::exporting::finn {
 namespace {

@@ -9,7 +9,7 @@
 #include "export/lint/checks.h"
 #include "export/lint/quantized.h"
 #include "models/graph/datatypes.h"
-#include "models/graph/qonnx/contradictions.h"
+#include "models/graph/facts/contradictions.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::exporting::checks {

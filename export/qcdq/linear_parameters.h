@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "models/graph/facts/constant_values.h"
 #include "models/graph/graph.h"
-#include "models/graph/qonnx/constant_values.h"
 
 namespace crumb::exporting {
 

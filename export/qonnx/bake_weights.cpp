@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "export/lint/subject.h"
-#include "models/graph/qonnx/constant_values.h"
+#include "models/graph/facts/constant_values.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::exporting {

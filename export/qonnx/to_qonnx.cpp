@@ -7,10 +7,10 @@
 #include "export/qonnx/integer_view.h"
 #include "export/read_back.h"
 #include "models/graph/facts/bind_shapes.h"
+#include "models/graph/facts/infer_datatypes.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/opset.h"
 #include "models/graph/passes/passes.h"
-#include "models/graph/qonnx/infer_datatypes.h"
 #include "models/graph/qonnx/quantized_constants.h"
 
 namespace crumb::exporting {

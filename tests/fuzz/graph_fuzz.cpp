@@ -7,13 +7,13 @@
 
 #include "analysis/accumulator/check.h"
 #include "analysis/accumulator/simulate.h"
+#include "models/graph/facts/infer_datatypes.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/onnx/schemas.h"
 #include "models/graph/onnx/write.h"
 #include "models/graph/passes/opset.h"
 #include "models/graph/passes/passes.h"
-#include "models/graph/qonnx/infer_datatypes.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/hostile_onnx.h"
 

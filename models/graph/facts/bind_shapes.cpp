@@ -9,8 +9,8 @@
 #include "base/checked_size.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "models/graph/facts/constant_values.h"
 #include "models/graph/onnx/infer_shapes.h"
-#include "models/graph/qonnx/constant_values.h"
 
 namespace crumb::graph {
 namespace {

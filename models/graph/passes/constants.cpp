@@ -3,9 +3,9 @@
 #include <set>
 
 #include "models/graph/edit.h"
+#include "models/graph/facts/constant_values.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/passes.h"
-#include "models/graph/qonnx/constant_values.h"
 
 namespace crumb::graph {
 namespace {

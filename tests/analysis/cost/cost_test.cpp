@@ -8,7 +8,7 @@
 #include <random>
 
 #include "models/graph/facts/bind_shapes.h"
-#include "models/graph/qonnx/infer_datatypes.h"
+#include "models/graph/facts/infer_datatypes.h"
 #include "quant/accumulator.h"
 #include "tests/models/graph/node_builder.h"
 

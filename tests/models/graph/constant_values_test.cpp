@@ -1,5 +1,5 @@
 // What is computed of constants without an engine: against the operators' definitions, written down once more.
-#include "models/graph/qonnx/constant_values.h"
+#include "models/graph/facts/constant_values.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Arithmetic on ranges of levels, against the same arithmetic on every level.
-#include "models/graph/qonnx/levels.h"
+#include "models/graph/facts/levels.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Constants that are kept as codes: into QONNX's words and back, and what QONNX files hold into codes.
-#include "models/graph/qonnx/lift_quantized.h"
+#include "models/graph/facts/lift_quantized.h"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 #include <numeric>
 #include <random>
 
+#include "models/graph/facts/constant_values.h"
 #include "models/graph/onnx/infer_shapes.h"
-#include "models/graph/qonnx/constant_values.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
 #include "models/graph/qonnx/quantized_constants.h"
 #include "tests/models/graph/crumb/samples.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "models/graph/facts/infer_datatypes.h"
 #include "models/graph/onnx/infer_shapes.h"
-#include "models/graph/qonnx/infer_datatypes.h"
 #include "tests/models/graph/node_builder.h"
 
 namespace crumb::graph {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "models/graph/qonnx/levels.h"
+#include "models/graph/facts/levels.h"
 #include "tests/models/graph/range_net.h"
 
 namespace crumb::graph {

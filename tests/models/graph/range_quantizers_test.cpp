@@ -5,7 +5,7 @@
 #include <cmath>
 #include <random>
 
-#include "models/graph/qonnx/levels.h"
+#include "models/graph/facts/levels.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
 #include "tests/models/graph/range_net.h"
 

@@ -5,11 +5,11 @@
 #include <set>
 
 #include "analysis/accumulator/check.h"
+#include "models/graph/facts/contradictions.h"
+#include "models/graph/facts/infer_datatypes.h"
+#include "models/graph/facts/range_rules.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/passes/passes.h"
-#include "models/graph/qonnx/contradictions.h"
-#include "models/graph/qonnx/infer_datatypes.h"
-#include "models/graph/qonnx/range_rules.h"
 #include "tests/models/graph/node_builder.h"
 #include "tests/support/samples.h"
 

@@ -127,7 +127,7 @@ class Tally:
 
 
 def table_rows(repo):
-    text = (repo / "models/graph/qonnx/range_rules.cpp").read_text()
+    text = (repo / "models/graph/facts/range_rules.cpp").read_text()
     domains = {'""': "", "kQ": GENERAL, "kLast": "qonnx.custom_op.channels_last"}
     found = re.findall(r'^    \{(""|kQ|kLast), "(\w+)", \w+', text, re.M)
     return {(domains[domain], op) for domain, op in found}

@@ -26,7 +26,7 @@ DOMAINS = {'""': "", "kQ": draw.GENERAL, "kLast": draw.LAST}
 
 def table(repo):
     """(domain, operator) of each row, and of how many outputs it speaks."""
-    text = (repo / "models/graph/qonnx/range_rules.cpp").read_text()
+    text = (repo / "models/graph/facts/range_rules.cpp").read_text()
     rows = re.findall(r'^    \{(""|kQ|kLast), "(\w+)", \w+(, kAll)?\}', text, re.M)
     assert len(rows) > 60
     return {(DOMAINS[domain], op): 100 if every else 1 for domain, op, every in rows}

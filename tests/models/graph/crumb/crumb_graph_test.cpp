@@ -8,10 +8,10 @@
 
 #include "base/files/mapped_file.h"
 #include "models/graph/architectures/read_graph.h"
+#include "models/graph/facts/lift_quantized.h"
 #include "models/graph/onnx/infer_shapes.h"
 #include "models/graph/onnx/read.h"
 #include "models/graph/onnx/write.h"
-#include "models/graph/qonnx/lift_quantized.h"
 #include "models/graph/qonnx/quantized_constants.h"
 #include "tests/formats/crumb_file/samples.h"
 #include "tests/models/graph/crumb/samples.h"

@@ -13,9 +13,9 @@
 #include <string_view>
 
 #include "models/graph/facts/bind_shapes.h"
+#include "models/graph/facts/contradictions.h"
+#include "models/graph/facts/infer_datatypes.h"
 #include "models/graph/onnx/read.h"
-#include "models/graph/qonnx/contradictions.h"
-#include "models/graph/qonnx/infer_datatypes.h"
 
 namespace crumb::graph {
 namespace {

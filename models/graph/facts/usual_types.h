@@ -5,7 +5,7 @@
 #include <string>
 
 #include "models/graph/datatypes.h"
-#include "models/graph/qonnx/constant_values.h"
+#include "models/graph/facts/constant_values.h"
 
 namespace crumb::graph {
 

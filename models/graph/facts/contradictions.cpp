@@ -1,13 +1,13 @@
-#include "models/graph/qonnx/contradictions.h"
+#include "models/graph/facts/contradictions.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/files/counted.h"
 #include "models/graph/facts/bind_shapes.h"
-#include "models/graph/qonnx/constant_operators.h"
-#include "models/graph/qonnx/infer_datatypes.h"
-#include "models/graph/qonnx/levels.h"
+#include "models/graph/facts/constant_operators.h"
+#include "models/graph/facts/infer_datatypes.h"
+#include "models/graph/facts/levels.h"
 #include "models/graph/qonnx/quantized_constants.h"
 
 namespace crumb::graph {

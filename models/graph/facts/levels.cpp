@@ -1,4 +1,4 @@
-#include "models/graph/qonnx/levels.h"
+#include "models/graph/facts/levels.h"
 
 #include <algorithm>
 #include <cmath>

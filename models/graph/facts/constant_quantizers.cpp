@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "base/files/text.h"
-#include "models/graph/qonnx/constant_operators.h"
+#include "models/graph/facts/constant_operators.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
 #include "models/graph/strided_index.h"
 

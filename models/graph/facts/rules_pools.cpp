@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/graph/qonnx/range_rules.h"
+#include "models/graph/facts/range_rules.h"
 
 namespace crumb::graph {
 namespace {

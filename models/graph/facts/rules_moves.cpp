@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/graph/qonnx/range_rules.h"
+#include "models/graph/facts/range_rules.h"
 
 namespace crumb::graph {
 namespace {

@@ -1,10 +1,10 @@
-#include "models/graph/qonnx/range_rules.h"
+#include "models/graph/facts/range_rules.h"
 
 #include <algorithm>
 #include <iterator>
 
-#include "models/graph/qonnx/constant_operators.h"
-#include "models/graph/qonnx/usual_types.h"
+#include "models/graph/facts/constant_operators.h"
+#include "models/graph/facts/usual_types.h"
 
 namespace crumb::graph {
 namespace {

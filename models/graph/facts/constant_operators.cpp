@@ -1,4 +1,4 @@
-#include "models/graph/qonnx/constant_operators.h"
+#include "models/graph/facts/constant_operators.h"
 
 #include <algorithm>
 #include <cstring>

@@ -5,7 +5,7 @@
 #include <functional>
 #include <limits>
 
-#include "models/graph/qonnx/constant_operators.h"
+#include "models/graph/facts/constant_operators.h"
 #include "models/graph/strided_index.h"
 
 namespace crumb::graph {

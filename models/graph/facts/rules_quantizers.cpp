@@ -3,8 +3,8 @@
 #include <array>
 #include <cmath>
 
+#include "models/graph/facts/range_rules.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
-#include "models/graph/qonnx/range_rules.h"
 
 namespace crumb::graph {
 namespace {

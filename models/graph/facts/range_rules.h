@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "models/graph/qonnx/infer_datatypes.h"
-#include "models/graph/qonnx/levels.h"
+#include "models/graph/facts/infer_datatypes.h"
+#include "models/graph/facts/levels.h"
 
 namespace crumb::graph {
 

@@ -1,8 +1,8 @@
-#include "models/graph/qonnx/constant_values.h"
+#include "models/graph/facts/constant_values.h"
 
 #include <algorithm>
 
-#include "models/graph/qonnx/constant_operators.h"
+#include "models/graph/facts/constant_operators.h"
 
 namespace crumb::graph {
 namespace {

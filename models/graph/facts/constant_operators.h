@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "models/graph/qonnx/constant_values.h"
+#include "models/graph/facts/constant_values.h"
 
 namespace crumb::graph {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/graph/qonnx/range_rules.h"
-#include "models/graph/qonnx/usual_types.h"
+#include "models/graph/facts/range_rules.h"
+#include "models/graph/facts/usual_types.h"
 
 namespace crumb::graph {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/graph/qonnx/lift_quantized.h"
+#include "models/graph/facts/lift_quantized.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <set>
 
 #include "models/graph/edit.h"
+#include "models/graph/facts/constant_values.h"
 #include "models/graph/onnx/infer_shapes.h"
-#include "models/graph/qonnx/constant_values.h"
 #include "models/graph/qonnx/pack_constant.h"
 #include "models/graph/qonnx/quant_arithmetic.h"
 #include "models/graph/strided_index.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "models/graph/qonnx/infer_datatypes.h"
+#include "models/graph/facts/infer_datatypes.h"
 
 namespace crumb::graph {
 

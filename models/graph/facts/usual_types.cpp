@@ -1,4 +1,4 @@
-#include "models/graph/qonnx/usual_types.h"
+#include "models/graph/facts/usual_types.h"
 
 #include <algorithm>
 #include <array>

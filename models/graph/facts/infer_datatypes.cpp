@@ -1,12 +1,12 @@
-#include "models/graph/qonnx/infer_datatypes.h"
+#include "models/graph/facts/infer_datatypes.h"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "models/graph/qonnx/constant_operators.h"
-#include "models/graph/qonnx/range_rules.h"
-#include "models/graph/qonnx/usual_types.h"
+#include "models/graph/facts/constant_operators.h"
+#include "models/graph/facts/range_rules.h"
+#include "models/graph/facts/usual_types.h"
 
 namespace crumb::graph {
 namespace {
