@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/files/text.h"
-#include "models/graph/edit.h"
+#include "graph/edit.h"
 
 namespace crumb::graph {
 namespace {

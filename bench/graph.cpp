@@ -16,7 +16,7 @@
 #include "bench/temporary_folder.h"
 #include "bench/torch_job.h"
 #include "cli/output.h"
-#include "models/graph/onnx/read.h"
+#include "graph/onnx/read.h"
 
 namespace crumb::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::bench {
 

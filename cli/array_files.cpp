@@ -3,7 +3,7 @@
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "formats/npy/npy.h"
-#include "models/graph/onnx/read.h"
+#include "graph/onnx/read.h"
 
 namespace crumb::cli {
 namespace {

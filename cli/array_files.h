@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::cli {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/quantize/calibrate.h"
+#include "graph/quantize/calibrate.h"
 
 namespace crumb::cli {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/recipe_flags.h"
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::cli {
 

@@ -8,9 +8,9 @@
 #include "cli/shape_flags.h"
 #include "cli/shape_notes.h"
 #include "cli/verb.h"
-#include "models/graph/architectures/read_graph.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/qonnx/quantized_constants.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/qonnx/quantized_constants.h"
+#include "models/read_graph.h"
 
 namespace crumb::cli {
 namespace {

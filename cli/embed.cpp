@@ -9,9 +9,9 @@
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "formats/npy/npy.h"
+#include "models/model_source.h"
 #include "quant/checkpoint/checkpoint_run.h"
 #include "runtime/encoder/encoder.h"
-#include "runtime/model_source.h"
 
 namespace crumb::cli {
 namespace {

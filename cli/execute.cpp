@@ -19,9 +19,9 @@
 #include "cli/verb.h"
 #include "cli/verify_accumulator.h"
 #include "formats/zip/zip.h"
-#include "models/graph/architectures/read_graph.h"
-#include "models/graph/onnx/infer_shapes.h"
-#include "models/graph/qonnx/quantized_constants.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/qonnx/quantized_constants.h"
+#include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {

@@ -13,11 +13,11 @@
 #include "cli/verb.h"
 #include "export/hls4ml/config.h"
 #include "export/write.h"
-#include "models/graph/architectures/checkpoint_graph.h"
-#include "models/graph/architectures/read_graph.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/facts/infer_datatypes.h"
-#include "models/graph/onnx/read.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/facts/infer_datatypes.h"
+#include "graph/onnx/read.h"
+#include "models/checkpoint_graph.h"
+#include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {

@@ -19,9 +19,9 @@
 #include "export/project/samples.h"
 #include "export/project/scores.h"
 #include "export/write.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/facts/infer_datatypes.h"
-#include "models/graph/onnx/read.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/facts/infer_datatypes.h"
+#include "graph/onnx/read.h"
 
 namespace crumb::cli {
 namespace {

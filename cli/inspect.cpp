@@ -11,8 +11,8 @@
 #include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "cli/verb.h"
-#include "models/graph/architectures/checkpoint_graph.h"
-#include "models/graph/crumb/crumb_graph.h"
+#include "graph/packed/crumb_graph.h"
+#include "models/checkpoint_graph.h"
 #include "quant/packed_check.h"
 #include "quant/tensor_source.h"
 

@@ -12,11 +12,11 @@
 #include "base/files/write_text_file.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
-#include "models/graph/crumb/crumb_graph.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/facts/infer_datatypes.h"
-#include "models/graph/onnx/read.h"
-#include "models/graph/qonnx/quantized_constants.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/facts/infer_datatypes.h"
+#include "graph/onnx/read.h"
+#include "graph/packed/crumb_graph.h"
+#include "graph/qonnx/quantized_constants.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/output.h"
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::cli {
 

@@ -9,10 +9,10 @@
 #include "base/files/text.h"
 #include "cli/output.h"
 #include "cli/verb.h"
-#include "models/graph/architectures/read_graph.h"
-#include "models/graph/crumb/crumb_graph.h"
-#include "models/graph/onnx/write.h"
-#include "models/graph/qonnx/quantized_constants.h"
+#include "graph/onnx/write.h"
+#include "graph/packed/crumb_graph.h"
+#include "graph/qonnx/quantized_constants.h"
+#include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {

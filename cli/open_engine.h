@@ -1,7 +1,7 @@
 // LibTorch, opened when a verb needs it: programs that link it take 0.4 s to start.
 #pragma once
 
-#include "models/graph/engine.h"
+#include "graph/engine.h"
 #include "qat/train/trainer.h"
 
 namespace crumb::cli {

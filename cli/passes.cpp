@@ -1,5 +1,5 @@
 // crumb passes: what rewrites graphs, and doing it.
-#include "models/graph/passes/passes.h"
+#include "graph/passes/passes.h"
 
 #include <filesystem>
 #include <iostream>
@@ -11,11 +11,11 @@
 #include "cli/output.h"
 #include "cli/shape_notes.h"
 #include "cli/verb.h"
-#include "models/graph/architectures/read_graph.h"
-#include "models/graph/crumb/crumb_graph.h"
-#include "models/graph/facts/lift_quantized.h"
-#include "models/graph/onnx/write.h"
-#include "models/graph/qonnx/quantized_constants.h"
+#include "graph/facts/lift_quantized.h"
+#include "graph/onnx/write.h"
+#include "graph/packed/crumb_graph.h"
+#include "graph/qonnx/quantized_constants.h"
+#include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {

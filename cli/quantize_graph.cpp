@@ -14,11 +14,11 @@
 #include "cli/shape_flags.h"
 #include "cli/shape_notes.h"
 #include "export/write.h"
-#include "models/graph/crumb/crumb_graph.h"
-#include "models/graph/onnx/infer_shapes.h"
-#include "models/graph/onnx/read.h"
-#include "models/graph/quantize/apply.h"
-#include "models/graph/quantize/compare.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/onnx/read.h"
+#include "graph/packed/crumb_graph.h"
+#include "graph/quantize/apply.h"
+#include "graph/quantize/compare.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/files/text.h"
-#include "models/graph/quantized_constant.h"
+#include "graph/quantized_constant.h"
 #include "quant/distortion.h"
 #include "quant/quantizer.h"
 

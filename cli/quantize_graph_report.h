@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cli/output.h"
-#include "models/graph/quantize/compare.h"
-#include "models/graph/quantize/plan.h"
+#include "graph/quantize/compare.h"
+#include "graph/quantize/plan.h"
 
 namespace crumb::cli {
 

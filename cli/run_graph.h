@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/engine.h"
+#include "graph/engine.h"
 
 namespace crumb::cli {
 

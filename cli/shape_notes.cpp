@@ -1,7 +1,7 @@
 #include "cli/shape_notes.h"
 
 #include "base/files/text.h"
-#include "models/graph/onnx/shape_faults.h"
+#include "graph/onnx/shape_faults.h"
 
 namespace crumb::cli {
 

@@ -8,7 +8,7 @@
 
 #include "analysis/accumulator/check.h"
 #include "cli/train_sweep.h"
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::cli {
 

@@ -7,7 +7,7 @@
 #include "base/files/text.h"
 #include "cli/array_files.h"
 #include "formats/crumb_file/checksum.h"
-#include "models/graph/architectures/read_graph.h"
+#include "models/read_graph.h"
 
 namespace crumb::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <iostream>
 
 #include "analysis/cost/cost.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/qonnx/quantized_constants.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/qonnx/quantized_constants.h"
 
 namespace crumb::cli {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/output.h"
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::cli {
 

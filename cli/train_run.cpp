@@ -13,9 +13,9 @@
 #include "cli/train_widths.h"
 #include "export/write.h"
 #include "formats/safetensors/safetensors.h"
-#include "models/graph/crumb/crumb_graph.h"
-#include "models/graph/onnx/read.h"
-#include "models/graph/qonnx/quantized_constants.h"
+#include "graph/onnx/read.h"
+#include "graph/packed/crumb_graph.h"
+#include "graph/qonnx/quantized_constants.h"
 #include "qat/train/request_json.h"
 
 namespace crumb::cli {

@@ -7,7 +7,7 @@
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "cli/verify_accumulator.h"
-#include "models/graph/crumb/crumb_graph.h"
+#include "graph/packed/crumb_graph.h"
 #include "quant/packed_check.h"
 
 namespace crumb::cli {

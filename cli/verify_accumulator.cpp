@@ -15,8 +15,8 @@
 #include "cli/output.h"
 #include "cli/shape_notes.h"
 #include "export/qcdq/from_qcdq.h"
-#include "models/graph/architectures/read_graph.h"
-#include "models/graph/onnx/write.h"
+#include "graph/onnx/write.h"
+#include "models/read_graph.h"
 
 namespace crumb::cli {
 namespace {

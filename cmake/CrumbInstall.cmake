@@ -12,10 +12,10 @@ if(TARGET crumb_engine)
 endif()
 
 install(TARGETS crumb_formats crumb_quant crumb_runtime crumb_models_graph crumb_export EXPORT crumbTargets)
-foreach(_room formats quant runtime models/graph export)
+foreach(_room formats quant runtime graph export)
   get_filename_component(_parent ${_room} DIRECTORY)
   install(DIRECTORY ${_room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb/${_parent} FILES_MATCHING PATTERN "*.h"
-    REGEX "models/graph/onnx/(from_proto|to_proto|tensor_in|local_functions)\\.h$" EXCLUDE)  # these show protobuf
+    REGEX "graph/onnx/(from_proto|to_proto|tensor_in|local_functions)\\.h$" EXCLUDE)  # these show protobuf
 endforeach()
 install(EXPORT crumbTargets NAMESPACE crumb:: DESTINATION ${_config_folder})
 

@@ -8,7 +8,7 @@
 #include <iostream>
 
 #include "export/write.h"
-#include "models/graph/crumb/crumb_graph.h"
+#include "graph/packed/crumb_graph.h"
 #include "models/torch/capture/capture.h"
 #include "qat/network.h"
 #include "qat/tasks/digits.h"

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "export/write.h"
-#include "models/graph/crumb/crumb_graph.h"
+#include "graph/packed/crumb_graph.h"
 #include "qat/attach.h"
 #include "qat/quant_activation.h"
 #include "qat/tasks/digits.h"

@@ -6,7 +6,7 @@
 
 #include "base/files/text.h"
 #include "export/lint/subject.h"
-#include "models/graph/quantized_constant.h"
+#include "graph/quantized_constant.h"
 #include "quant/code_grid.h"
 
 namespace crumb::exporting {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/facts/constant_values.h"
-#include "models/graph/graph.h"
+#include "graph/facts/constant_values.h"
+#include "graph/graph.h"
 
 namespace crumb::exporting {
 

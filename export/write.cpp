@@ -11,13 +11,13 @@
 #include "export/qonnx/bake_weights.h"
 #include "export/qonnx/to_qonnx.h"
 #include "export/read_back.h"
-#include "models/graph/certificate.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/onnx/infer_shapes.h"
-#include "models/graph/onnx/read.h"
-#include "models/graph/onnx/write.h"
-#include "models/graph/passes/passes.h"
-#include "models/graph/qonnx/quantized_constants.h"
+#include "graph/certificate.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/onnx/read.h"
+#include "graph/onnx/write.h"
+#include "graph/passes/passes.h"
+#include "graph/qonnx/quantized_constants.h"
 
 namespace crumb::exporting {
 namespace {

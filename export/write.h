@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "export/lint/lint.h"
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::exporting {
 

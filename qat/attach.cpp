@@ -6,9 +6,9 @@
 #include <map>
 
 #include "base/files/text.h"
-#include "models/graph/onnx/infer_shapes.h"
-#include "models/graph/passes/passes.h"
-#include "models/graph/quantize/plan.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/passes/passes.h"
+#include "graph/quantize/plan.h"
 #include "models/torch/execute/typed_tensor.h"
 #include "qat/activation_quantizer.h"
 #include "qat/certify.h"

@@ -28,7 +28,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 #include "models/torch/capture/capture.h"
 #include "qat/learned_widths.h"
 #include "qat/network.h"

@@ -5,7 +5,7 @@
 #include "analysis/cost/cost.h"
 #include "base/error.h"
 #include "base/files/text.h"
-#include "models/graph/facts/bind_shapes.h"
+#include "graph/facts/bind_shapes.h"
 
 namespace crumb::qat {
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::qat {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 #include "quant/recipe/recipe.h"
 
 namespace crumb::qat {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "models/graph/quantize/operators.h"
+#include "graph/quantize/operators.h"
 
 namespace crumb::qat {
 namespace {

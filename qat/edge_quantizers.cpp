@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/graph/quantize/apply.h"
+#include "graph/quantize/apply.h"
 #include "models/torch/execute/ops/straight_through.h"
 #include "models/torch/fake_quantize.h"
 #include "qat/child_name.h"

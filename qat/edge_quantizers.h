@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/graph/quantize/plan.h"
+#include "graph/quantize/plan.h"
 #include "qat/activation_quantizer.h"
 
 namespace crumb::qat {

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "models/graph/quantize/edges.h"
-#include "models/graph/quantize/operators.h"
+#include "graph/quantize/edges.h"
+#include "graph/quantize/operators.h"
 
 namespace crumb::qat {
 namespace {

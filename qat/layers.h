@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/quantize/plan.h"
+#include "graph/quantize/plan.h"
 #include "quant/accumulator.h"
 
 namespace crumb::qat {

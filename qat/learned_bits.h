@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/quantize/plan.h"
+#include "graph/quantize/plan.h"
 #include "qat/bits_quantizer.h"
 #include "qat/learned_widths.h"
 #include "quant/recipe/recipe.h"

@@ -9,9 +9,9 @@
 
 #include "analysis/accumulator/check.h"
 #include "base/files/text.h"
-#include "models/graph/passes/passes.h"
-#include "models/graph/quantize/apply.h"
-#include "models/graph/quantize/calibrate.h"
+#include "graph/passes/passes.h"
+#include "graph/quantize/apply.h"
+#include "graph/quantize/calibrate.h"
 #include "models/torch/engine.h"
 #include "models/torch/execute/graph_module.h"
 #include "models/torch/execute/ops/straight_through.h"

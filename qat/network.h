@@ -12,7 +12,7 @@
 //   }
 //   graph::Graph quantized = network.freeze();                            // the same codes; no LibTorch from here on
 //
-// Where quantizers stand is models/graph/quantize's plan, the one that post-training quantization uses. Weights, norms
+// Where quantizers stand is graph/quantize's plan, the one that post-training quantization uses. Weights, norms
 // and biases of the float graph are parameters under their own names ("fc1.weight"), so a float checkpoint loads, and
 // the other way round; the quantizers' own parameters stand under "quantizers.". In every forward pass weights read as
 // quantized, by qat/weight_quantizer.h; activations by qat/activation_quantizer.h.
@@ -30,7 +30,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 #include "qat/learned_widths.h"
 #include "qat/parameter_groups.h"
 #include "qat/pruner.h"

@@ -16,7 +16,7 @@
 #include <memory>
 #include <string>
 
-#include "models/graph/quantize/statistics.h"
+#include "graph/quantize/statistics.h"
 #include "qat/activation_quantizer.h"
 
 namespace crumb::qat {

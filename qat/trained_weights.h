@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/quantize/plan.h"
+#include "graph/quantize/plan.h"
 #include "qat/bit_costs.h"
 #include "qat/learned_bits.h"
 #include "qat/learned_widths.h"

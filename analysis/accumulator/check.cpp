@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/files/text.h"
-#include "models/graph/facts/contradictions.h"
+#include "graph/facts/contradictions.h"
 
 namespace crumb::graph {
 namespace {

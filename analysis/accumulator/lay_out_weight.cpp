@@ -6,7 +6,7 @@
 
 #include "analysis/products.h"
 #include "analysis/rows.h"
-#include "models/graph/strided_index.h"
+#include "graph/strided_index.h"
 
 namespace crumb::graph {
 namespace {

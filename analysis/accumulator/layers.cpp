@@ -10,12 +10,12 @@
 #include "analysis/accumulator/operands.h"
 #include "analysis/accumulator/weight_codes.h"
 #include "base/files/text.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/facts/constant_values.h"
-#include "models/graph/facts/infer_datatypes.h"
-#include "models/graph/facts/lift_quantized.h"
-#include "models/graph/qonnx/quantized_constants.h"
-#include "models/graph/strided_index.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/facts/constant_values.h"
+#include "graph/facts/infer_datatypes.h"
+#include "graph/facts/lift_quantized.h"
+#include "graph/qonnx/quantized_constants.h"
+#include "graph/strided_index.h"
 
 namespace crumb::graph {
 namespace {

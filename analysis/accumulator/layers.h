@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "analysis/accumulator/product_operators.h"
-#include "models/graph/certificate.h"
-#include "models/graph/facts/infer_datatypes.h"
-#include "models/graph/graph.h"
+#include "graph/certificate.h"
+#include "graph/facts/infer_datatypes.h"
+#include "graph/graph.h"
 #include "quant/accumulator.h"
 
 namespace crumb::graph {

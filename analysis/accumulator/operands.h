@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/facts/infer_datatypes.h"
+#include "graph/facts/infer_datatypes.h"
 #include "quant/accumulator.h"
 
 namespace crumb::graph {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::graph {
 

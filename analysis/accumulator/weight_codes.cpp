@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "models/graph/strided_index.h"
+#include "graph/strided_index.h"
 
 namespace crumb::graph {
 namespace {

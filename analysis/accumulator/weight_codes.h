@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "models/graph/facts/infer_datatypes.h"
+#include "graph/facts/infer_datatypes.h"
 
 namespace crumb::graph {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/graph/datatypes.h"
-#include "models/graph/edit.h"
-#include "models/graph/onnx/infer_shapes.h"
-#include "models/graph/qonnx/quantizer_nodes.h"
+#include "graph/datatypes.h"
+#include "graph/edit.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/qonnx/quantizer_nodes.h"
 
 namespace crumb::graph {
 namespace {

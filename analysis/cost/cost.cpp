@@ -5,9 +5,9 @@
 
 #include "analysis/products.h"
 #include "analysis/rows.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/facts/constant_values.h"
-#include "models/graph/facts/infer_datatypes.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/facts/constant_values.h"
+#include "graph/facts/infer_datatypes.h"
 #include "quant/accumulator.h"
 
 namespace crumb::graph {

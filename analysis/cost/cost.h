@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/datatypes.h"
-#include "models/graph/graph.h"
+#include "graph/datatypes.h"
+#include "graph/graph.h"
 
 namespace crumb::graph {
 

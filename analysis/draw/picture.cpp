@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "models/graph/facts/constant_values.h"
-#include "models/graph/facts/infer_datatypes.h"
+#include "graph/facts/constant_values.h"
+#include "graph/facts/infer_datatypes.h"
 
 namespace crumb::graph {
 namespace {

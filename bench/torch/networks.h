@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::bench {
 

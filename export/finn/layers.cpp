@@ -7,7 +7,7 @@
 
 #include "base/files/text.h"
 #include "export/lint/subject.h"
-#include "models/graph/facts/infer_datatypes.h"
+#include "graph/facts/infer_datatypes.h"
 
 namespace crumb::exporting::finn {
 namespace {

@@ -18,7 +18,7 @@
 #include "analysis/accumulator/layers.h"
 #include "export/hls4ml/fixed_range.h"
 #include "export/project/samples.h"
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::exporting::hls4ml {
 

@@ -6,7 +6,7 @@
 
 #include "export/hls4ml/fixed_range.h"
 #include "export/lint/subject.h"
-#include "models/graph/facts/constant_values.h"
+#include "graph/facts/constant_values.h"
 
 namespace crumb::exporting::hls4ml {
 namespace {

@@ -1,7 +1,7 @@
 // Biases as hls4ml takes them.
 #pragma once
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::exporting::hls4ml {
 

@@ -8,9 +8,9 @@
 #include "base/files/text.h"
 #include "export/lint/checks.h"
 #include "export/lint/quantized.h"
-#include "models/graph/datatypes.h"
-#include "models/graph/facts/contradictions.h"
-#include "models/graph/qonnx/quant_arithmetic.h"
+#include "graph/datatypes.h"
+#include "graph/facts/contradictions.h"
+#include "graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::exporting::checks {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/files/text.h"
 #include "export/lint/checks.h"
-#include "models/graph/passes/layout.h"
-#include "models/graph/passes/passes.h"
+#include "graph/passes/layout.h"
+#include "graph/passes/passes.h"
 
 namespace crumb::exporting::checks {
 namespace {

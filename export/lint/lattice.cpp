@@ -6,7 +6,7 @@
 
 #include "export/lint/subject.h"
 #include "formats/number/power_of_two.h"
-#include "models/graph/datatypes.h"
+#include "graph/datatypes.h"
 
 namespace crumb::exporting {
 namespace {

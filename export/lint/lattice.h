@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::exporting {
 

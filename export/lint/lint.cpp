@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/text/nearest_name.h"
 #include "export/lint/checks.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/onnx/read.h"
-#include "models/graph/passes/passes.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/onnx/read.h"
+#include "graph/passes/passes.h"
 
 namespace crumb::exporting {
 namespace {

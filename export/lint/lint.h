@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::exporting {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "models/graph/qonnx/quant_arithmetic.h"
+#include "graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::exporting {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/files/text.h"
 #include "export/lint/checks.h"
-#include "models/graph/qonnx/quant_arithmetic.h"
+#include "graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::exporting::checks {
 namespace {

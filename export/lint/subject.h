@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "export/lint/lint.h"
-#include "models/graph/edit.h"
-#include "models/graph/onnx/file_facts.h"
+#include "graph/edit.h"
+#include "graph/onnx/file_facts.h"
 
 namespace crumb::exporting {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "models/graph/qonnx/quant_arithmetic.h"
+#include "graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::exporting {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/files/text.h"
 #include "export/lint/checks.h"
 #include "export/lint/quantized.h"
-#include "models/graph/passes/passes.h"
+#include "graph/passes/passes.h"
 
 namespace crumb::exporting::checks {
 namespace {

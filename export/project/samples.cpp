@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/files/text.h"
 #include "export/lint/subject.h"
-#include "models/graph/strided_index.h"
+#include "graph/strided_index.h"
 
 namespace crumb::exporting {
 namespace {

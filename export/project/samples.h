@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analysis/accumulator/layers.h"
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::exporting {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "export/qcdq/qcdq_writer.h"
-#include "models/graph/strided_index.h"
+#include "graph/strided_index.h"
 
 namespace crumb::exporting {
 

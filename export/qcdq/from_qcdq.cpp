@@ -7,9 +7,9 @@
 
 #include "export/qcdq/minifloats.h"
 #include "export/qcdq/qcdq_reader.h"
-#include "models/graph/edit.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/passes/passes.h"
+#include "graph/edit.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/passes/passes.h"
 
 namespace crumb::exporting {
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "export/qcdq/to_qcdq.h"
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::exporting {
 

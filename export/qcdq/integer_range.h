@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/tensor.h"
+#include "graph/tensor.h"
 
 namespace crumb::exporting {
 

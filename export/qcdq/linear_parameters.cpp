@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "base/files/text.h"
-#include "models/graph/edit.h"
-#include "models/graph/qonnx/quant_arithmetic.h"
-#include "models/graph/strided_index.h"
+#include "graph/edit.h"
+#include "graph/qonnx/quant_arithmetic.h"
+#include "graph/strided_index.h"
 
 namespace crumb::exporting {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "models/graph/facts/constant_values.h"
-#include "models/graph/graph.h"
+#include "graph/facts/constant_values.h"
+#include "graph/graph.h"
 
 namespace crumb::exporting {
 

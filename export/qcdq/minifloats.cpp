@@ -6,7 +6,7 @@
 
 #include "export/qcdq/integer_range.h"
 #include "export/qcdq/qcdq_writer.h"
-#include "models/graph/strided_index.h"
+#include "graph/strided_index.h"
 
 namespace crumb::exporting {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "models/graph/qonnx/quant_arithmetic.h"
-#include "models/graph/tensor.h"
+#include "graph/qonnx/quant_arithmetic.h"
+#include "graph/tensor.h"
 
 namespace crumb::exporting {
 

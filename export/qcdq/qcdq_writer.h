@@ -9,7 +9,7 @@
 #include "export/qcdq/linear_parameters.h"
 #include "export/qcdq/rewriter.h"
 #include "export/qcdq/to_qcdq.h"
-#include "models/graph/qonnx/quant_arithmetic.h"
+#include "graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::exporting {
 

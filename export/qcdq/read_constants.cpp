@@ -5,8 +5,8 @@
 
 #include "export/qcdq/minifloats.h"
 #include "export/qcdq/qcdq_reader.h"
-#include "models/graph/qonnx/quant_arithmetic.h"
-#include "models/graph/strided_index.h"
+#include "graph/qonnx/quant_arithmetic.h"
+#include "graph/strided_index.h"
 
 namespace crumb::exporting {
 

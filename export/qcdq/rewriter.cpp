@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "models/graph/onnx/infer_shapes.h"
-#include "models/graph/passes/passes.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/passes/passes.h"
 
 namespace crumb::exporting {
 

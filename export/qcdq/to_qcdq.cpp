@@ -6,11 +6,11 @@
 
 #include "base/files/text.h"
 #include "export/qcdq/qcdq_writer.h"
-#include "models/graph/edit.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/onnx/schemas.h"
-#include "models/graph/passes/opset.h"
-#include "models/graph/passes/passes.h"
+#include "graph/edit.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/onnx/schemas.h"
+#include "graph/passes/opset.h"
+#include "graph/passes/passes.h"
 
 namespace crumb::exporting {
 

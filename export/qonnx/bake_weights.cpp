@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "export/lint/subject.h"
-#include "models/graph/facts/constant_values.h"
-#include "models/graph/qonnx/quant_arithmetic.h"
+#include "graph/facts/constant_values.h"
+#include "graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::exporting {
 namespace {

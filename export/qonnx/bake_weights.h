@@ -1,7 +1,7 @@
 // Weights as the values that their quantizers make.
 #pragma once
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::exporting {
 

@@ -1,7 +1,7 @@
 #include "export/qonnx/integer_view.h"
 
 #include "export/lint/subject.h"
-#include "models/graph/facts/constant_values.h"
+#include "graph/facts/constant_values.h"
 
 namespace crumb::exporting {
 namespace {

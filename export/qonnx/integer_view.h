@@ -1,7 +1,7 @@
 // Quantizers whose outputs are the integers themselves, for people who write hardware.
 #pragma once
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::exporting {
 

@@ -6,12 +6,12 @@
 #include "export/qonnx/bake_weights.h"
 #include "export/qonnx/integer_view.h"
 #include "export/read_back.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/facts/infer_datatypes.h"
-#include "models/graph/onnx/infer_shapes.h"
-#include "models/graph/passes/opset.h"
-#include "models/graph/passes/passes.h"
-#include "models/graph/qonnx/quantized_constants.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/facts/infer_datatypes.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/passes/opset.h"
+#include "graph/passes/passes.h"
+#include "graph/qonnx/quantized_constants.h"
 
 namespace crumb::exporting {
 namespace {

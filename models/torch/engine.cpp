@@ -6,7 +6,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "base/files/text.h"
-#include "models/graph/onnx/expand_functions.h"
+#include "graph/onnx/expand_functions.h"
 #include "models/torch/capture/torchscript.h"
 #include "models/torch/execute/graph_module.h"
 #include "models/torch/execute/simulate_accumulators.h"

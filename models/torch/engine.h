@@ -1,7 +1,7 @@
 // Graphs executed on LibTorch, behind the interface that needs no LibTorch header.
 #pragma once
 
-#include "models/graph/engine.h"
+#include "graph/engine.h"
 
 namespace crumb::torch_ops {
 

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/files/text.h"
-#include "models/graph/onnx/infer_shapes.h"
-#include "models/graph/quantize/operators.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/quantize/operators.h"
 #include "models/torch/execute/graph_module.h"
 
 namespace crumb::qat {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "models/graph/quantize/operators.h"
-#include "models/graph/quantize/plan.h"
-#include "models/graph/recurrent_cell.h"
+#include "graph/quantize/operators.h"
+#include "graph/quantize/plan.h"
+#include "graph/recurrent_cell.h"
 #include "quant/recipe/name_pattern.h"
 
 namespace crumb::qat {

@@ -1,7 +1,7 @@
 // The first and the last layer of a network, which keep 8-bit weights and inputs (arXiv:2401.10432, section 5).
 #pragma once
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 #include "quant/recipe/recipe.h"
 
 namespace crumb::qat {

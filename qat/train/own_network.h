@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::qat {
 

@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "base/files/interrupt.h"
-#include "models/graph/datatypes.h"
-#include "models/graph/passes/passes.h"
+#include "graph/datatypes.h"
+#include "graph/passes/passes.h"
 #include "models/torch/capture/capture.h"
 #include "models/torch/execute/typed_tensor.h"
 #include "qat/network.h"

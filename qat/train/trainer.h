@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 #include "qat/learned_widths.h"
 #include "qat/train/own_network.h"
 #include "quant/recipe/recipe.h"

@@ -9,7 +9,7 @@
 //     - {match: {name: "re:.*\\.(query|key)\\.weight", role: weight}, weights: int3:group=64}
 //     - {match: {name: "lm_head"}, skip: true, optional: true}
 //
-// For graphs, besides (models/graph/quantize says where quantizers go):
+// For graphs, besides (graph/quantize says where quantizers go):
 //
 //   activations: uint8:tensor       # what operators with weights, residual adds, concatenations take in
 //   inputs: int8:tensor             # what the graph takes in, where that differs

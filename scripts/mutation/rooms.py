@@ -42,12 +42,12 @@ ROOMS = {
             ),
         ),
         Room(
-            "models/graph/qonnx",
-            "tests/models/graph",
+            "graph/qonnx",
+            "tests/graph",
             (
-                "tests/models/graph/facts/test_constant_values.py",
-                "tests/models/graph/facts/test_contradictions.py",
-                "tests/models/graph/facts/test_usual_types.py",
+                "tests/graph/facts/test_constant_values.py",
+                "tests/graph/facts/test_contradictions.py",
+                "tests/graph/facts/test_usual_types.py",
                 "tests/cli/test_cli_cost.py",
                 "tests/cli/test_cli_crumb_graph.py",
                 "tests/cli/test_cli_inspect_graph.py",
@@ -55,7 +55,7 @@ ROOMS = {
                 "tests/export/qcdq/test_qcdq.py",
                 "tests/cli/test_cli_verify_accumulator.py",
                 "tests/cli/test_cli_lint.py",
-                "tests/models/graph/test_ranges.py",
+                "tests/graph/facts/test_ranges.py",
             ),
         ),
         Room(

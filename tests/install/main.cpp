@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "export/lint/lint.h"
-#include "models/graph/onnx/read.h"
-#include "models/graph/onnx/write.h"
-#include "models/graph/passes/passes.h"
+#include "graph/onnx/read.h"
+#include "graph/onnx/write.h"
+#include "graph/passes/passes.h"
 #include "quant/distortion.h"
 #include "quant/quantizer.h"
 

@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "analysis/cost/cost.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/qonnx/quantized_constants.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/qonnx/quantized_constants.h"
 #include "models/torch/capture/capture.h"
 #include "models/torch/execute/graph_module.h"
 #include "qat/attach.h"

@@ -6,9 +6,9 @@
 
 #include <set>
 
-#include "models/graph/passes/passes.h"
-#include "models/graph/quantize/plan.h"
-#include "models/graph/recurrent_cell.h"
+#include "graph/passes/passes.h"
+#include "graph/quantize/plan.h"
+#include "graph/recurrent_cell.h"
 #include "models/torch/capture/capture.h"
 #include "models/torch/execute/graph_module.h"
 #include "qat/attach.h"

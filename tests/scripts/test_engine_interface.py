@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 ENDS = ["cli/open_engine.cpp", "cli/engine/engine_library.cpp"]
-ROOMS = ["formats", "quant", "models/graph"]
+ROOMS = ["formats", "quant", "graph"]
 CHANGES = 12
 
 

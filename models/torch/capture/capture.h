@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::models {
 

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "base/files/text.h"
-#include "models/graph/edit.h"
-#include "models/graph/onnx/infer_shapes.h"
+#include "graph/edit.h"
+#include "graph/onnx/infer_shapes.h"
 #include "models/torch/capture/aliases.h"
 #include "models/torch/capture/op.h"
 #include "models/torch/execute/graph_module.h"

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/files/text.h"
-#include "models/graph/qonnx/quantized_constants.h"
+#include "graph/qonnx/quantized_constants.h"
 
 namespace crumb::torch_ops {
 namespace {

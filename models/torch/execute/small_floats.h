@@ -16,7 +16,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "models/graph/element_type.h"
+#include "graph/element_type.h"
 
 namespace crumb::torch_ops {
 

@@ -12,7 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "models/graph/graph.h"
+#include "graph/graph.h"
 
 namespace crumb::torch_ops {
 

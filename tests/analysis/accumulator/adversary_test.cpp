@@ -11,8 +11,8 @@
 #include <random>
 
 #include "analysis/accumulator/check.h"
-#include "models/graph/onnx/infer_shapes.h"
-#include "tests/models/graph/node_builder.h"
+#include "graph/onnx/infer_shapes.h"
+#include "tests/graph/node_builder.h"
 #include "tests/support/testing.h"
 
 namespace crumb::graph {

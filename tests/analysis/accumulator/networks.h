@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "analysis/accumulator/check.h"
-#include "models/graph/onnx/infer_shapes.h"
-#include "tests/models/graph/node_builder.h"
+#include "graph/onnx/infer_shapes.h"
+#include "tests/graph/node_builder.h"
 
 namespace crumb::graph {
 

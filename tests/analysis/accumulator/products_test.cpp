@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "analysis/accumulator/check.h"
-#include "models/graph/onnx/schemas.h"
+#include "graph/onnx/schemas.h"
 #include "tests/analysis/accumulator/networks.h"
 #include "tests/support/samples.h"
 

@@ -7,10 +7,10 @@
 #include <functional>
 #include <random>
 
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/facts/infer_datatypes.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/facts/infer_datatypes.h"
 #include "quant/accumulator.h"
-#include "tests/models/graph/node_builder.h"
+#include "tests/graph/node_builder.h"
 
 namespace crumb::graph {
 namespace {

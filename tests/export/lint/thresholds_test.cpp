@@ -8,7 +8,7 @@
 #include <random>
 
 #include "export/lint/lattice.h"
-#include "models/graph/qonnx/quant_arithmetic.h"
+#include "graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::exporting {
 namespace {

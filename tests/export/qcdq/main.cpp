@@ -11,9 +11,9 @@
 
 #include "export/qcdq/from_qcdq.h"
 #include "export/qcdq/to_qcdq.h"
-#include "models/graph/facts/bind_shapes.h"
-#include "models/graph/onnx/read.h"
-#include "models/graph/onnx/write.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/onnx/read.h"
+#include "graph/onnx/write.h"
 
 int main(int count, char** arguments) {
   using namespace crumb;

@@ -1,5 +1,5 @@
 // External data of ONNX models: where they may lie. Both readers that take them, of graphs and of weights, are asked about
-// the same files in tests/models/graph/onnx_external_test.cpp.
+// the same files in tests/graph/onnx/onnx_external_test.cpp.
 #include "formats/onnx/external_data.h"
 
 #include <doctest/doctest.h>

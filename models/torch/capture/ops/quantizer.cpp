@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "models/graph/quantize/apply.h"
+#include "graph/quantize/apply.h"
 #include "models/torch/capture/ops/families.h"
 #include "quant/quant_spec.h"
 

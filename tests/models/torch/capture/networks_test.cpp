@@ -6,7 +6,7 @@
 #include <set>
 
 #include "formats/npy/npy.h"
-#include "models/graph/onnx/write.h"
+#include "graph/onnx/write.h"
 #include "tests/models/torch/capture/networks.h"
 #include "tests/support/testing.h"
 

@@ -19,8 +19,8 @@
 #include <string>
 #include <string_view>
 
-#include "models/graph/onnx/expand_functions.h"
-#include "models/graph/onnx/read.h"
+#include "graph/onnx/expand_functions.h"
+#include "graph/onnx/read.h"
 #include "models/torch/engine.h"
 #include "models/torch/execute/graph_module.h"
 

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "formats/npy/npy.h"
-#include "models/graph/onnx/expand_functions.h"
-#include "models/graph/onnx/read.h"
+#include "graph/onnx/expand_functions.h"
+#include "graph/onnx/read.h"
 #include "models/torch/engine.h"
 #include "tests/support/enclosure.h"
 

@@ -2,9 +2,9 @@
 // in floats.
 #include "models/torch/execute/simulate_accumulators.h"
 
-#include "models/graph/edit.h"
-#include "models/graph/onnx/infer_shapes.h"
-#include "models/graph/qonnx/quantizer_nodes.h"
+#include "graph/edit.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/qonnx/quantizer_nodes.h"
 #include "models/torch/capture/capture.h"
 #include "models/torch/engine.h"
 #include "tests/models/torch/capture/networks.h"

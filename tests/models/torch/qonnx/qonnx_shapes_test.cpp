@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "models/graph/onnx/infer_shapes.h"
+#include "graph/onnx/infer_shapes.h"
 #include "models/torch/execute/graph_module.h"
 #include "tests/support/torch_doctest.h"
 

@@ -1,0 +1,188 @@
+#include "graph/facts/bind_shapes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/checked_size.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
+#include "graph/facts/constant_values.h"
+#include "graph/onnx/infer_shapes.h"
+
+namespace crumb::graph {
+namespace {
+
+constexpr int kMostRounds = 64;
+constexpr std::size_t kMostSizes = 64;  // a shape, or a little more
+
+bool is_small(const Shape& shape) {
+  checked::Size count = 1;
+  for (const Dim& dim : shape) count = checked::multiply(count, dim.size);
+  return count && *count <= kMostSizes;
+}
+
+using Symbols = std::map<std::string, std::int64_t>;
+
+void bind_input(const std::string& name, Value& value, const std::vector<std::int64_t>& sizes,
+                Symbols& symbols) {
+  if (!value.shape) value.shape = Shape(sizes.size());
+  const auto refuse = [&] {
+    throw Error("input " + quote_text(name) + " takes the shape " + text_of(*value.shape) + ", found " +
+                text_of(sizes));
+  };
+  if (value.shape->size() != sizes.size()) refuse();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    Dim& dim = (*value.shape)[i];
+    if (dim.known() && dim.size != sizes[i]) refuse();
+    if (dim.symbol.empty()) {
+      dim = sizes[i];
+    } else if (const auto [at, fresh] = symbols.emplace(dim.symbol, sizes[i]);
+               !fresh && at->second != sizes[i]) {
+      throw Error("input " + quote_text(name) + " takes the shape " + text_of(*value.shape) + ", where " +
+                  quote_text(dim.symbol) + " is " + std::to_string(at->second) + "; found " + text_of(sizes));
+    }
+  }
+}
+
+/// Vectors of sizes that are known by now become constants; whether there were any.
+bool fold_shapes(Graph& graph) {
+  const ConstantValues constants(graph);
+  std::map<std::string, Tensor> found;
+  for (const Node& node : graph.nodes) {
+    if (node.outputs.size() != 1 || node.domain != kOnnxDomain || !constants.is_constant(node.outputs[0]))
+      continue;
+    const Value* value = graph.find(node.outputs[0]);
+    if (!value || value->type != ElementType::kInt64 || graph.constant(node.outputs[0])) continue;
+    if (value->is_static() && !is_small(*value->shape)) continue;
+    const auto known = constants.find(node.outputs[0]);
+    if (!known || known->values.size() > kMostSizes || known->shape.size() > 1) continue;
+    std::vector<std::int64_t> sizes;
+    for (const double size : known->values) {
+      if (!(std::fabs(size) < 0x1p53)) break;
+      sizes.push_back(static_cast<std::int64_t>(size));
+    }
+    if (sizes.size() == known->values.size())
+      found.emplace(node.outputs[0], Tensor::ints(known->shape, sizes));
+  }
+  std::erase_if(graph.nodes, [&](const Node& node) {
+    return node.outputs.size() == 1 && found.contains(node.outputs[0]);
+  });
+  const bool any = !found.empty();
+  for (auto& [name, tensor] : found) graph.initializers.insert_or_assign(name, std::move(tensor));
+  return any;
+}
+
+/// Open sizes as primes, so that sums and products of them hardly meet.
+Graph bound_to(Graph graph, std::span<const std::int64_t> primes) {
+  std::map<std::string, std::vector<std::int64_t>> given;
+  Symbols symbols;
+  std::size_t used = 0;
+  for (const std::string& name : graph.inputs) {
+    const auto shape = graph.shape_of(name);
+    if (!shape) continue;  // bind_shapes says so
+    for (const Dim& dim : *shape) {
+      std::int64_t size = dim.size;
+      if (!dim.known()) {
+        const std::int64_t next = primes[used % primes.size()];
+        if (dim.symbol.empty()) ++used;
+        const bool fresh = !dim.symbol.empty() && symbols.emplace(dim.symbol, next).second;
+        if (fresh) ++used;
+        size = dim.symbol.empty() ? next : symbols.at(dim.symbol);
+      }
+      given[name].push_back(size);
+    }
+  }
+  return bind_shapes(std::move(graph), given);
+}
+
+}  // namespace
+
+Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int64_t>>& given) {
+  Symbols symbols;
+  for (const auto& [name, sizes] : given) {
+    if (std::ranges::find(graph.inputs, name) == graph.inputs.end()) {
+      throw Error(unknown_name("input", name, graph.inputs));
+    }
+    bind_input(name, graph.values[name], sizes, symbols);
+  }
+  for (const std::string& name : graph.inputs) {
+    Value& value = graph.values[name];
+    if (!value.shape) throw Error("the rank of input " + quote_text(name) + " is not known: give its shape");
+    for (Dim& dim : *value.shape) {
+      if (dim.known()) continue;
+      if (dim.symbol.empty()) {
+        dim = 1;
+      } else {
+        symbols.emplace(dim.symbol, 1);
+      }
+    }
+  }
+  for (auto& [name, value] : graph.values) {
+    if (!value.shape) continue;
+    for (Dim& dim : *value.shape) {
+      const auto found = symbols.find(dim.symbol);
+      if (!dim.known() && found != symbols.end()) dim = found->second;
+    }
+  }
+  return resolve_shapes(std::move(graph));
+}
+
+Graph unify_symbols(Graph graph) {
+  static constexpr std::int64_t kFirst[] = {251, 257, 263, 269, 271, 277},
+                                kSecond[] = {313, 317, 331, 337, 347, 349};
+  const auto is_open = [&](const std::string& name) {
+    const auto shape = graph.shape_of(name);
+    return shape && std::ranges::any_of(*shape, [](const Dim& dim) { return !dim.known(); });
+  };
+  if (std::ranges::none_of(graph.inputs, is_open)) return graph;
+  std::optional<Graph> first, second;
+  try {
+    first = bound_to(graph, kFirst);
+    second = bound_to(graph, kSecond);
+  } catch (const Error&) {
+    return graph;  // it takes other sizes only
+  }
+  std::map<std::pair<std::int64_t, std::int64_t>, std::string> symbols;
+  // The inputs' own names come first, then those that inference gave.
+  const auto name_sizes = [&](const std::string& name, Shape& shape, bool replace) {
+    const auto one = first->shape_of(name), other = second->shape_of(name);
+    if (!one || !other || one->size() != shape.size() || other->size() != shape.size()) return;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      const std::pair sizes{(*one)[i].size, (*other)[i].size};
+      if (shape[i].known() || sizes.first < 0 || sizes.second < 0 || sizes.first == sizes.second) continue;
+      const std::string own = shape[i].symbol;
+      if (!own.empty()) symbols.emplace(sizes, own);
+      const auto found = symbols.find(sizes);
+      if (replace && found != symbols.end()) shape[i] = Dim(found->second);
+    }
+  };
+  for (const std::string& name : graph.inputs) name_sizes(name, *graph.values.at(name).shape, false);
+  for (auto& [name, value] : graph.values) {
+    if (value.shape) name_sizes(name, *value.shape, true);
+  }
+  return graph;
+}
+
+Graph resolve_shapes(Graph graph) {
+  graph = infer_shapes(sorted(std::move(graph)));
+  Graph work = graph;
+  bool changed = false;
+  for (int round = 0; round < kMostRounds && fold_shapes(work); ++round) {
+    work = infer_shapes(std::move(work));
+    changed = true;
+  }
+  if (!changed) return graph;
+  for (const auto& [name, value] : work.values) {
+    if (const auto found = graph.values.find(name); found != graph.values.end()) {
+      found->second.shape = value.shape;
+    } else {
+      graph.values[name] = value;
+    }
+  }
+  return graph;
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,133 @@
+// Functions of the numbers themselves: arithmetic, Clip and Cast. What comes out is of the type that ONNX says, rounded
+// to it; where integers may have wrapped around, and for types whose arithmetic is not float32's, nothing comes out.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "graph/facts/constant_operators.h"
+#include "graph/strided_index.h"
+
+namespace crumb::graph {
+namespace {
+
+constexpr double kMostExact = 0x1p53;  // below, float64 holds every whole number, and none stands for two
+
+/// A constant of this type; values and shape are still to come.
+ConstantValue of_type(ElementType type) { return {.wide = is_wide(type), .whole = is_integer(type)}; }
+
+bool is_computed_here(ElementType type) {
+  return is_integer(type) || type == ElementType::kFloat || type == ElementType::kDouble;
+}
+
+bool is_exact(const ConstantValue& x) {
+  return !x.whole || std::ranges::all_of(x.values, [](double v) { return std::fabs(v) < kMostExact; });
+}
+
+/// In place; false where one is beyond the integer type, or no number is known for it.
+bool round_to(ElementType type, std::vector<double>& values) {
+  if (type == ElementType::kFloat) {
+    for (double& value : values) value = static_cast<float>(value);
+  }
+  if (!is_integer(type)) return true;
+  const bool is_signed = info(type).kind == ElementKind::kSigned;
+  const int bits = static_cast<int>(info(type).bits) - (is_signed ? 1 : 0);
+  const double most = std::min(std::exp2(bits), kMostExact) - 1;
+  const double least = is_signed ? -std::min(std::exp2(bits), kMostExact - 1) : 0;
+  for (double& value : values) value = std::trunc(value);
+  return std::ranges::all_of(values, [&](double v) { return v >= least && v <= most; });
+}
+
+template <class Function>
+MadeConstant combined(ElementType type, const ConstantValue& a, const ConstantValue& b, Function f) {
+  if (!is_exact(a) || !is_exact(b)) return {};
+  ConstantValue made = of_type(type);
+  const std::size_t rank = std::max(a.shape.size(), b.shape.size());
+  for (std::size_t i = 0; i < rank; ++i) {
+    const auto size = [&](const ConstantValue& v) {
+      return i + v.shape.size() < rank ? 1 : v.shape[i + v.shape.size() - rank];
+    };
+    made.shape.push_back(size(a) == 1 ? size(b) : size(a));
+  }
+  auto of_a = StridedIndex::broadcast(made.shape, a.shape),
+       of_b = StridedIndex::broadcast(made.shape, b.shape);
+  const auto count = count_elements(made.shape);
+  if (!of_a || !of_b || !count.ok()) return {};
+  // What grows by broadcasting alone is no weight worth its memory.
+  if (count.value() > static_cast<std::int64_t>(16 * (a.values.size() + b.values.size()))) return {};
+  made.values.resize(static_cast<std::size_t>(count.value()));
+  for (double& value : made.values) {
+    value = f(a.values[of_a->at()], b.values[of_b->at()]);
+    of_a->next();
+    of_b->next();
+  }
+  return round_to(type, made.values) ? MadeConstant(std::move(made)) : MadeConstant();
+}
+
+template <class Function>
+MadeConstant mapped(ElementType type, const ConstantValue& x, Function f) {
+  if (!is_exact(x)) return {};
+  ConstantValue made = of_type(type);
+  made.shape = x.shape;
+  made.values.reserve(x.values.size());
+  for (const double value : x.values) made.values.push_back(f(value));
+  return round_to(type, made.values) ? MadeConstant(std::move(made)) : MadeConstant();
+}
+
+MadeConstant clipped(ElementType type, const Node& node, const ConstantInputs& in) {
+  const double most = type == ElementType::kFloat    ? std::numeric_limits<float>::max()
+                      : type == ElementType::kDouble ? std::numeric_limits<double>::max()
+                                                     : INFINITY;
+  bool known = true;
+  const auto bound = [&](std::size_t i, const char* name, double otherwise) {
+    if (node.has(name)) return static_cast<double>(node.float_or(name, 0));
+    if (i >= in.size() || !in[i]) return otherwise;
+    known = known && in[i]->values.size() == 1;
+    return known ? in[i]->values[0] : otherwise;
+  };
+  const double low = bound(1, "min", -most), high = bound(2, "max", most);
+  if (!known || std::isnan(low) || std::isnan(high)) return {};
+  return mapped(type, *in[0], [&](double x) { return std::min(std::max(x, low), high); });
+}
+
+MadeConstant of_two(ElementType type, const std::string& op, const ConstantValue& a, const ConstantValue& b) {
+  if (op == "Add") return combined(type, a, b, std::plus());
+  if (op == "Sub") return combined(type, a, b, std::minus());
+  if (op == "Mul") return combined(type, a, b, std::multiplies());
+  if (op == "Div") return combined(type, a, b, std::divides<double>());
+  if (op == "Pow") return combined(type, a, b, [](double x, double y) { return std::pow(x, y); });
+  return {};
+}
+
+MadeConstant of_one(ElementType type, const std::string& op, const ConstantValue& x) {
+  if (op == "Sqrt") return mapped(type, x, [](double v) { return std::sqrt(v); });
+  if (op == "Neg") return mapped(type, x, std::negate());
+  if (op == "Abs") return mapped(type, x, [](double v) { return std::fabs(v); });
+  if (op == "Exp") return mapped(type, x, [](double v) { return std::exp(v); });
+  if (op == "Reciprocal") return mapped(type, x, [](double v) { return 1 / v; });
+  if (op == "Relu") return mapped(type, x, [](double v) { return v < 0 ? 0 : v; });
+  if (op == "Floor") return mapped(type, x, [](double v) { return std::floor(v); });
+  if (op == "Ceil") return mapped(type, x, [](double v) { return std::ceil(v); });
+  if (op == "Round") return mapped(type, x, [](double v) { return std::nearbyint(v); });
+  return {};
+}
+
+}  // namespace
+
+MadeConstant cast_to(ElementType type, const ConstantValue& x) {
+  if (type != ElementType::kFloat && type != ElementType::kDouble && type != ElementType::kInt64) return {};
+  if (type == ElementType::kInt64 || !is_exact(x)) return mapped(type, x, std::identity());
+  ConstantValue made = x;  // with the levels
+  made.wide = is_wide(type);
+  made.whole = false;
+  round_to(type, made.values);
+  return made;
+}
+
+MadeConstant computed_by(ElementType type, const Node& node, const ConstantInputs& in) {
+  if (!is_computed_here(type)) return {};
+  if (node.op == "Clip") return clipped(type, node, in);
+  return in.size() >= 2 && in[1] ? of_two(type, node.op, *in[0], *in[1]) : of_one(type, node.op, *in[0]);
+}
+
+}  // namespace crumb::graph

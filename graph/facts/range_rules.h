@@ -1,0 +1,121 @@
+// How ranges of whole numbers go through operators: an allow-list, one row for each (domain, operator). Internal to
+// graph/qonnx.
+//
+// A rule looks at every attribute and optional input of every operator set that the operator has, and gives levels only
+// where all of them are covered. What has no row, and outputs that a row does not speak of, are unknown.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "graph/facts/infer_datatypes.h"
+#include "graph/facts/levels.h"
+
+namespace crumb::graph {
+
+/// One output of one node, and what is known of the node's inputs.
+class RangeCall {
+ public:
+  RangeCall(const Graph& graph, const ConstantValues& constants,
+            const std::map<std::string, ValueType>& types, const Node& node, std::size_t output)
+      : graph_(graph), constants_(constants), types_(types), node_(node), output_(output) {}
+
+  const Node& node() const { return node_; }
+  std::size_t output() const { return output_; }
+  std::size_t inputs() const { return node_.inputs.size(); }
+
+  ValueType in(std::size_t i) const;  ///< nothing known where there is no such input
+  /// The constant that an input is; nothing where it is none, or cannot be computed.
+  std::optional<ConstantValue> constant(std::size_t i) const;
+  std::optional<double> number(std::size_t i) const;  ///< a constant of one element
+  bool has(std::size_t i) const { return node_.has_input(i); }
+  bool is_constant(std::size_t i) const { return has(i) && constants_.is_constant(node_.inputs[i]); }
+
+  ElementType element_in(std::size_t i) const;
+  ElementType element_made() const;
+  std::optional<Shape> shape_in(std::size_t i) const;
+
+  /// Whether the output is float32 or float64, in which sums of levels are exact.
+  bool computes_in_float() const;
+
+  /// The input's levels, or where it is a constant those of its values on this grid.
+  std::optional<Levels> levels_on(std::size_t i, const Levels& grid) const;
+  /// Of the first of these inputs that has a grid of one known scale.
+  std::optional<Levels> grid_of(std::size_t first, std::size_t last) const;
+
+ private:
+  const Graph& graph_;
+  const ConstantValues& constants_;
+  const std::map<std::string, ValueType>& types_;
+  const Node& node_;
+  std::size_t output_;
+};
+
+using RangeRule = ValueType (*)(const RangeCall&);
+
+struct RangeRow {
+  std::string_view domain, op;
+  RangeRule rule;
+  std::size_t outputs = 1;  ///< that the rule speaks of
+};
+
+std::span<const RangeRow> range_rows();
+/// Null where there is none.
+const RangeRow* find_range_row(const Node& node);
+
+// rules_moves.cpp: what gives back elements of its inputs
+ValueType moved(const RangeCall&);
+ValueType max_pooled(const RangeCall&);
+ValueType reduced_to_one(const RangeCall&);  ///< the largest or the smallest
+ValueType resized(const RangeCall&);
+ValueType dropped_out(const RangeCall&);
+ValueType padded(const RangeCall&);
+ValueType lowered_to_columns(const RangeCall&);
+ValueType triangle(const RangeCall&);
+ValueType concatenated(const RangeCall&);
+ValueType scattered(const RangeCall&);
+ValueType chosen(const RangeCall&);
+ValueType largest(const RangeCall&);
+ValueType smallest(const RangeCall&);
+ValueType constant_node(const RangeCall&);
+
+// rules_arithmetic.cpp
+ValueType added(const RangeCall&);
+ValueType subtracted(const RangeCall&);
+ValueType summed_up(const RangeCall&);
+ValueType multiplied(const RangeCall&);
+ValueType divided(const RangeCall&);
+ValueType negative(const RangeCall&);
+ValueType magnitude(const RangeCall&);
+ValueType sign(const RangeCall&);
+ValueType rectified(const RangeCall&);
+ValueType leaky(const RangeCall&);
+ValueType parametric(const RangeCall&);
+ValueType clipped(const RangeCall&);
+ValueType cast(const RangeCall&);
+
+// rules_pools.cpp
+ValueType averaged(const RangeCall&);
+ValueType averaged_all(const RangeCall&);
+ValueType reduced_to_mean(const RangeCall&);
+ValueType reduced_to_sum(const RangeCall&);
+ValueType quantized_average(const RangeCall&);
+
+// rules_quantizers.cpp
+ValueType integer_quantizer(const RangeCall&);
+ValueType bipolar_quantizer(const RangeCall&);
+ValueType float_quantizer(const RangeCall&);
+ValueType truncated(const RangeCall&);
+ValueType thresholds(const RangeCall&);
+ValueType quantized_linearly(const RangeCall&);
+ValueType dequantized_linearly(const RangeCall&);
+ValueType quantized_product(const RangeCall&);
+ValueType quantized_dynamically(const RangeCall&);
+
+/// The type that joins two, as Concat's.
+DataType joined_type(const DataType& a, const DataType& b);
+
+}  // namespace crumb::graph

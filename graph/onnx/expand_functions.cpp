@@ -1,0 +1,75 @@
+#include "graph/onnx/expand_functions.h"
+
+#include <onnx/inliner/inliner.h>
+
+#include <algorithm>
+#include <set>
+
+#include "graph/onnx/from_proto.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/onnx/schemas.h"
+#include "graph/onnx/to_proto.h"
+
+namespace crumb::graph {
+namespace {
+
+constexpr int kMostRounds = 8;                 // bodies within bodies
+constexpr std::int64_t kSmallConstant = 1024;  // elements; larger ones need not be seen by a body
+
+/// The node's definition by simpler operators exists.
+bool has_body(const Node& node) {
+  const auto* schema = onnx::OpSchemaRegistry::Schema(node.op, static_cast<int>(node.version), node.domain);
+  return schema && (schema->HasFunction() || schema->HasContextDependentFunction());
+}
+
+/// The inliner asks for the types of the values that a body takes, and knows them of values only.
+void state_initializers(onnx::GraphProto& graph) {
+  for (const onnx::TensorProto& tensor : graph.initializer()) {
+    onnx::ValueInfoProto& value = *graph.add_value_info();
+    value.set_name(tensor.name());
+    auto& type = *value.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(tensor.data_type());
+    for (const std::int64_t size : tensor.dims()) type.mutable_shape()->add_dim()->set_dim_value(size);
+  }
+}
+
+}  // namespace
+
+Graph expand_functions(Graph graph, const Engine& engine) {
+  return expand_functions(std::move(graph), [&](const Node& node) { return !engine.knows(node); });
+}
+
+Graph expand_functions(Graph graph, const std::function<bool(const Node&)>& is_wanted) {
+  register_qonnx_schemas();
+  for (int round = 0; round < kMostRounds; ++round) {
+    std::set<std::pair<std::string, std::string>> wanted;
+    for (const Node& node : graph.nodes) {
+      if (!is_opaque(node) && is_wanted(node) && has_body(node)) wanted.emplace(node.domain, node.op);
+    }
+    if (wanted.empty()) break;
+    // Large constants stand in as inputs, so that they are not copied.
+    graph = infer_shapes(std::move(graph));
+    onnx::ModelProto model =
+        to_proto(graph, {.most_elements = kSmallConstant, .keep_opaque = true, .quantized_as_inputs = true});
+    state_initializers(*model.mutable_graph());
+    try {
+      const auto set =
+          onnx::inliner::FunctionIdSet::Create(onnx::inliner::FunctionIdVector(wanted.begin(), wanted.end()));
+      onnx::inliner::InlineSelectedFunctions(model, *set, nullptr);
+    } catch (const std::exception&) {
+      break;  // whoever executes the graph names the nodes
+    }
+    Graph expanded = from_proto(model, {});
+    const auto is_found = [&](const Node& node) { return wanted.contains({node.domain, node.op}); };
+    if (std::ranges::count_if(expanded.nodes, is_found) >= std::ranges::count_if(graph.nodes, is_found))
+      break;
+    expanded.inputs = graph.inputs;
+    for (const auto& [name, tensor] : graph.initializers)
+      expanded.initializers.insert_or_assign(name, tensor);
+    expanded.quantized = std::move(graph.quantized);
+    graph = std::move(expanded);
+  }
+  return graph;
+}
+
+}  // namespace crumb::graph

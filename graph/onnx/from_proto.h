@@ -1,0 +1,14 @@
+// ModelProto to Graph. Internal to graph/onnx: this header shows protobuf.
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include "graph/graph.h"
+#include "graph/onnx/tensor_in.h"
+
+namespace crumb::graph {
+
+/// Throws Error (read.h). The model's own functions must be gone.
+Graph from_proto(const onnx::ModelProto& model, const OnnxDataFolder& folder);
+
+}  // namespace crumb::graph

@@ -1,0 +1,122 @@
+#include "graph/onnx/infer_shapes.h"
+
+#include <onnx/shape_inference/implementation.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "graph/onnx/schemas.h"
+#include "graph/onnx/shape_faults.h"
+#include "graph/onnx/to_proto.h"
+
+namespace crumb::graph {
+namespace {
+
+constexpr std::int64_t kShapeArithmetic = 1024;  // elements of constants whose values matter to shapes
+
+void learn(const onnx::ValueInfoProto& proto, Graph& graph) {
+  if (!proto.type().has_tensor_type()) return;
+  const auto& tensor = proto.type().tensor_type();
+  Value& value = graph.values[proto.name()];
+  if (const auto type = element_type_of(tensor.elem_type())) value.type = *type;
+  if (!tensor.has_shape()) return;
+  Shape shape;
+  for (const auto& dim : tensor.shape().dim()) {
+    if (dim.has_dim_value() && dim.dim_value() >= 0) {
+      shape.emplace_back(dim.dim_value());
+    } else if (dim.has_dim_param()) {
+      shape.emplace_back(dim.dim_param());
+    } else {
+      shape.emplace_back();
+    }
+  }
+  // The file's own sizes fill in what inference leaves open.
+  if (value.shape && value.shape->size() == shape.size()) {
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      if (!shape[i].known() && (*value.shape)[i].known()) shape[i] = (*value.shape)[i];
+    }
+  }
+  value.shape = std::move(shape);
+}
+
+/// Whether a node that inference fails at is left alone, or named once all others are done.
+enum class NodeErrors : int { kLeftAlone = 0, kNamed = 1 };
+
+/// The graph for ONNX's inference: large constants by type and shape only, and nothing that the file says of values
+/// between.
+onnx::ModelProto question_of(const Graph& graph) {
+  register_qonnx_schemas();
+  onnx::ModelProto model =
+      to_proto(graph, {.most_elements = kShapeArithmetic, .keep_opaque = true, .quantized_as_inputs = true});
+  model.mutable_graph()->clear_value_info();
+  return model;
+}
+
+/// ONNX's schemas. None follows the values of a vector that is longer than any shape: the library takes memory for each
+/// element of one, also where nothing is known of them.
+class BoundedSchemas : public onnx::ISchemaRegistry {
+ public:
+  // NOLINTNEXTLINE(google-default-arguments): as it is declared there
+  const onnx::OpSchema* GetSchema(const std::string& name, int version,
+                                  const std::string& domain = onnx::ONNX_DOMAIN) const override {
+    const onnx::OpSchema* schema = onnx::OpSchemaRegistry::Instance()->GetSchema(name, version, domain);
+    if (!schema) return nullptr;
+    const std::scoped_lock lock(mutex_);
+    const auto [place, is_new] = bounded_.try_emplace(schema);
+    if (is_new) place->second = std::make_unique<onnx::OpSchema>(bounded(*schema));
+    return place->second.get();
+  }
+
+ private:
+  static bool is_long(const onnx::TypeProto* type) {
+    if (!type || !type->has_tensor_type() || !type->tensor_type().has_shape()) return false;
+    const auto& shape = type->tensor_type().shape();
+    return shape.dim_size() == 1 && shape.dim(0).dim_value() > kShapeArithmetic;
+  }
+
+  static onnx::OpSchema bounded(const onnx::OpSchema& schema) {
+    onnx::OpSchema made = schema;
+    made.PartialDataPropagationFunction(
+        [propagate = schema.GetDataPropagationFunction()](onnx::DataPropagationContext& context) {
+          for (std::size_t i = 0; i < context.getNumInputs(); ++i)
+            if (is_long(context.getInputType(i))) return;
+          propagate(context);
+        });
+    return made;
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::map<const onnx::OpSchema*, std::unique_ptr<onnx::OpSchema>> bounded_;
+};
+
+/// What ONNX says against it; empty where it went through. ONNX throws what is derived from std::exception.
+std::string infer(onnx::ModelProto& model, NodeErrors errors) {
+  static const BoundedSchemas schemas;
+  try {
+    onnx::shape_inference::InferShapes(
+        model, &schemas,
+        onnx::ShapeInferenceOptions(/*check_type_val=*/false, static_cast<int>(errors), /*data_prop=*/true));
+  } catch (const std::exception& error) {
+    return *error.what() ? error.what() : "shape inference failed";
+  }
+  return "";
+}
+
+}  // namespace
+
+Graph infer_shapes(Graph graph) {
+  onnx::ModelProto model = question_of(graph);
+  if (!infer(model, NodeErrors::kLeftAlone).empty()) return graph;  // shape_faults says why
+  for (const auto& value : model.graph().value_info()) learn(value, graph);
+  for (const auto& value : model.graph().output()) learn(value, graph);
+  return graph;
+}
+
+std::string shape_faults(const Graph& graph) {
+  onnx::ModelProto model = question_of(graph);
+  return infer(model, NodeErrors::kNamed);
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,38 @@
+// ONNX files in: any operator set, float or quantized, external data included.
+//
+// What files in the wild hold is survived: initializers that are also listed as inputs, operator sets that are
+// not imported, older names of QONNX's domains (onnx.brevitas, finn.custom_op.general, finn), nodes out of
+// order, nodes without names. Functions that the model defines are put in place of their calls.
+//
+// Operators are not judged here: what has a subgraph (If, Loop, Scan) keeps its place as a node whose attribute
+// is an Opaque, and whoever executes or writes the graph says what it cannot do.
+//
+// Errors, each naming file, node or value: damage; cycles, values without a producer or with two; shapes that
+// overflow; data that do not fit them; external data outside the model's folder (formats/onnx/external_data.h); models of 2 GB
+// and more without external data; sparse initializers, strings, sequences, optionals and training graphs.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+#include "base/error.h"
+#include "graph/graph.h"
+
+namespace crumb::graph {
+
+/// Throws Error. Memory: the file and its external data, once.
+Graph read_onnx(const std::filesystem::path& path);
+
+/// `folder`: where external data lie (formats/onnx/external_data.h); none are taken where it is empty.
+Result<Graph> parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder);
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+/// A TensorProto by itself, as ONNX's test data are kept (.pb).
+Result<NamedTensor> parse_onnx_tensor_file(std::span<const std::byte> bytes);
+
+}  // namespace crumb::graph

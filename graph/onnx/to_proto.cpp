@@ -1,0 +1,186 @@
+#include "graph/onnx/to_proto.h"
+
+#include <algorithm>
+
+#include "base/files/text.h"
+#include "graph/certificate.h"
+
+namespace crumb::graph {
+namespace {
+
+constexpr int kIrVersion = 8;        // what every consumer of QONNX takes
+constexpr int kIrOfSmallTypes = 10;  // int4 and uint4
+constexpr int kIrOfFloat4 = 11;
+constexpr int kIrOfInt2 = 13;
+
+void set_type(const Value& value, onnx::ValueInfoProto& proto) {
+  if (value.type == ElementType::kUnknown) return;
+  auto* tensor = proto.mutable_type()->mutable_tensor_type();
+  tensor->set_elem_type(onnx_number(value.type));
+  if (!value.shape) return;
+  auto* shape = tensor->mutable_shape();
+  for (const Dim& dim : *value.shape) {
+    auto* size = shape->add_dim();
+    if (dim.known()) {
+      size->set_dim_value(dim.size);
+    } else if (!dim.symbol.empty()) {
+      size->set_dim_param(dim.symbol);
+    }
+  }
+}
+
+struct SetAttribute {
+  onnx::AttributeProto& proto;
+  using Kind = onnx::AttributeProto;
+
+  void operator()(std::int64_t value) const {
+    proto.set_type(Kind::INT);
+    proto.set_i(value);
+  }
+  void operator()(float value) const {
+    proto.set_type(Kind::FLOAT);
+    proto.set_f(value);
+  }
+  void operator()(const std::string& value) const {
+    proto.set_type(Kind::STRING);
+    proto.set_s(value);
+  }
+  void operator()(const Tensor& value) const {
+    proto.set_type(Kind::TENSOR);
+    *proto.mutable_t() = to_proto("", value);
+  }
+  void operator()(const std::vector<std::int64_t>& values) const {
+    proto.set_type(Kind::INTS);
+    proto.mutable_ints()->Add(values.begin(), values.end());
+  }
+  void operator()(const std::vector<float>& values) const {
+    proto.set_type(Kind::FLOATS);
+    proto.mutable_floats()->Add(values.begin(), values.end());
+  }
+  void operator()(const std::vector<std::string>& values) const {
+    proto.set_type(Kind::STRINGS);
+    for (const std::string& value : values) proto.add_strings(value);
+  }
+  void operator()(const Opaque&) const {}
+};
+
+void add_node(const Node& node, const ToProtoOptions& options, onnx::GraphProto& graph) {
+  onnx::NodeProto& proto = *graph.add_node();
+  proto.set_name(node.name);
+  proto.set_op_type(node.op);
+  proto.set_domain(node.domain);
+  for (const std::string& input : node.inputs) proto.add_input(input);
+  for (const std::string& output : node.outputs) proto.add_output(output);
+  for (const auto& [name, attribute] : node.attributes) {
+    if (const auto* opaque = std::get_if<Opaque>(&attribute)) {
+      if (options.keep_opaque) continue;
+      throw Error(text_of(node) + " cannot be written: attribute " + quote_text(name) + " is " +
+                  opaque->what);
+    }
+    onnx::AttributeProto& attribute_proto = *proto.add_attribute();
+    attribute_proto.set_name(name);
+    std::visit(SetAttribute{attribute_proto}, attribute);
+  }
+}
+
+int ir_version_of(const Graph& graph) {
+  int version = kIrVersion;
+  const auto see = [&](ElementType type) {
+    if (type == ElementType::kInt4 || type == ElementType::kUint4)
+      version = std::max(version, kIrOfSmallTypes);
+    if (type == ElementType::kFloat4E2M1) version = std::max(version, kIrOfFloat4);
+    if (type == ElementType::kInt2 || type == ElementType::kUint2) version = std::max(version, kIrOfInt2);
+  };
+  for (const auto& [name, tensor] : graph.initializers) see(tensor.type());
+  for (const auto& [name, value] : graph.values) see(value.type);
+  return version;
+}
+
+}  // namespace
+
+onnx::TensorProto to_proto(const std::string& name, const Tensor& tensor) {
+  onnx::TensorProto proto;
+  proto.set_name(name);
+  proto.set_data_type(onnx_number(tensor.type()));
+  for (const std::int64_t size : tensor.shape()) proto.add_dims(size);
+  const auto bytes = tensor.bytes();
+  proto.set_raw_data(bytes.data(), bytes.size());
+  return proto;
+}
+
+onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
+  onnx::ModelProto model;
+  model.set_ir_version(ir_version_of(graph));
+  model.set_producer_name("crumb");
+  // The default domain first: tools that read opset_import[0] take it for ONNX's.
+  const auto import = [&](const std::string& domain, std::int64_t version) {
+    auto* opset = model.add_opset_import();
+    opset->set_domain(domain);
+    opset->set_version(version);
+  };
+  import("", graph.opset());
+  for (const auto& [domain, version] : graph.opsets) {
+    if (domain != kOnnxDomain) import(domain, version);
+  }
+  const auto say = [&](const std::string& key, const std::string& value) {
+    auto* entry = model.add_metadata_props();
+    entry->set_key(key);
+    entry->set_value(value);
+  };
+  for (const auto& [key, value] : graph.metadata) {
+    if (key != kAccumulatorKey) say(key, value);
+  }
+  if (const auto certificates = certificates_text(graph)) say(kAccumulatorKey, *certificates);
+  onnx::GraphProto& proto = *model.mutable_graph();
+  proto.set_name(graph.name.empty() ? "graph" : graph.name);
+  const auto add_value = [&](const std::string& name, onnx::ValueInfoProto& info) {
+    info.set_name(name);
+    if (const Value* value = graph.find(name)) set_type(*value, info);
+  };
+  for (const std::string& input : graph.inputs) add_value(input, *proto.add_input());
+  for (const std::string& output : graph.outputs) add_value(output, *proto.add_output());
+  for (const auto& [name, tensor] : graph.initializers) {
+    if (options.states_initializers) {
+      onnx::ValueInfoProto& info = *proto.add_value_info();
+      info.set_name(name);
+      set_type(value_of(tensor), info);
+    }
+    if (options.most_elements < 0 || tensor.size() <= options.most_elements) {
+      *proto.add_initializer() = to_proto(name, tensor);
+    } else {
+      onnx::ValueInfoProto& info = *proto.add_input();
+      info.set_name(name);
+      set_type(value_of(tensor), info);
+    }
+  }
+  for (const auto& [name, constant] : graph.quantized) {
+    if (!options.quantized_as_inputs) {
+      throw Error("the constant " + quote_text(name) +
+                  " is kept as codes, which ONNX has no place for: lower " + "it to a quantizer first");
+    }
+    onnx::ValueInfoProto& info = *proto.add_input();
+    info.set_name(name);
+    const auto shape = constant.shape();
+    set_type({.type = ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())}, info);
+  }
+  for (const Node& node : graph.nodes) add_node(node, options, proto);
+  const auto is_boundary = [&](const std::string& name) {
+    return graph.initializers.contains(name) || graph.quantized.contains(name) ||
+           std::ranges::find(graph.inputs, name) != graph.inputs.end() ||
+           std::ranges::find(graph.outputs, name) != graph.outputs.end();
+  };
+  for (const auto& [name, value] : graph.values) {
+    if (value.type != ElementType::kUnknown && !is_boundary(name)) add_value(name, *proto.add_value_info());
+    if (value.annotations.empty()) continue;
+    auto* annotation = proto.add_quantization_annotation();
+    annotation->set_tensor_name(name);
+    for (const auto& [key, text] : value.annotations) {
+      auto* entry = annotation->add_quant_parameter_tensor_names();
+      entry->set_key(key);
+      entry->set_value(text);
+    }
+  }
+  return model;
+}
+
+}  // namespace crumb::graph

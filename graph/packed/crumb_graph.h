@@ -1,0 +1,51 @@
+// Graphs in the packed file (docs/crumb_file.md, "Graphs").
+//
+// The structure is a file `graph.onnx` inside, a sound ONNX model by itself. Constants that are kept as codes and
+// initializers of kLeastTensor bytes and more are tensors of the packed file, and inputs of that model behind the
+// graph's own: whoever feeds it the tensors, dequantized, by their names, computes what the graph computes. A constant
+// whose axes are not the tensor's has a Transpose behind its input, called "crumb.axes:<tensor>".
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+#include "base/error.h"
+#include "formats/crumb_file/crumb_file.h"
+#include "graph/graph.h"
+
+namespace crumb::graph {
+
+/// What the header says for `model`, the path of the structure, and the entry of its metadata that holds the number of
+/// the graph's own inputs.
+inline constexpr std::string_view kCrumbGraphModel = "graph";
+inline constexpr std::string_view kCrumbGraphFile = "graph.onnx";
+inline constexpr std::string_view kCrumbInputsKey = "crumb.inputs";
+inline constexpr std::string_view kCrumbAxesPrefix = "crumb.axes:";
+
+/// Bytes of the smallest initializer that is a tensor of the packed file.
+inline constexpr std::uint64_t kLeastTensor = 1024;
+
+struct CrumbGraphOptions {
+  int zstd_level = 0;  ///< 0: nothing is compressed; at most kMostZstdLevel
+};
+
+/// The same graph gives the same bytes. Throws Error where the graph is not sound or holds what ONNX has no word for (a
+/// node with an Opaque attribute), where the structure alone takes 2 GB, and where the file cannot be written.
+void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
+                       const CrumbGraphOptions& options = {});
+
+/// Whether a packed file means to hold a graph.
+bool holds_graph(const CrumbHeader& header);
+
+/// The graph of an opened packed file, as it was written: the codes are copied out of the file once, and checked. A
+/// Failure says which tensor or node is wrong; the file's name is not in it.
+Result<Graph> graph_of(const CrumbFile& file);
+
+/// A packed file that holds a graph. Throws Error, which names the file.
+Graph read_crumb_graph(const std::filesystem::path& path);
+
+/// Whether a file begins as packed files do.
+bool is_crumb_file(const std::filesystem::path& path);
+
+}  // namespace crumb::graph

@@ -1,0 +1,134 @@
+#include "graph/onnx/write.h"
+
+#include <algorithm>
+#include <map>
+
+#include "formats/crumb_file/writer.h"
+#include "graph/packed/crumb_graph.h"
+#include "quant/packed_tensor.h"
+
+namespace crumb::graph {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+/// What a tensor of the packed file is made of.
+struct Source {
+  const QuantizedTensor* codes = nullptr;
+  const Tensor* kept = nullptr;
+};
+
+std::vector<std::uint64_t> sizes_of(const Ints& shape) { return {shape.begin(), shape.end()}; }
+
+/// Whether an initializer is a tensor of the packed file: a large one of a type that it has, and no output of the
+/// graph.
+bool is_packed(const Graph& graph, const std::string& name, const Tensor& tensor) {
+  const auto dtype = info(tensor.type()).dtype;
+  if (!dtype || tensor.bytes().size() < kLeastTensor) return false;
+  const auto bytes = tensor_byte_size(*dtype, sizes_of(tensor.shape()));
+  return bytes.ok() && bytes.value() == tensor.bytes().size() &&
+         std::ranges::find(graph.outputs, name) == graph.outputs.end();
+}
+
+/// Takes the large constants out of a graph.
+class Splitter {
+ public:
+  explicit Splitter(const Graph& graph) : structure_(graph) {
+    structure_.quantized.clear();
+    for (const auto& [name, constant] : graph.quantized) take(name, constant);
+    for (const auto& [name, tensor] : graph.initializers) {
+      if (!is_packed(graph, name, tensor)) continue;
+      structure_.initializers.erase(name);
+      structure_.values[name].type = tensor.type();
+      structure_.values[name].shape = Shape(tensor.shape().begin(), tensor.shape().end());
+      sources_[name].kept = &tensor;
+    }
+    for (Node& node : structure_.nodes) {
+      for (std::string& value : node.inputs) {
+        if (const auto found = renamed_.find(value); found != renamed_.end()) value = found->second;
+      }
+    }
+    structure_.nodes.insert(structure_.nodes.begin(), transposes_.begin(), transposes_.end());
+    structure_.metadata[std::string(kCrumbInputsKey)] = std::to_string(graph.inputs.size());
+    for (const auto& [name, source] : sources_) structure_.inputs.push_back(name);
+    structure_ = sorted(std::move(structure_));
+  }
+
+  const Graph& structure() const { return structure_; }
+  const std::map<std::string, Source>& sources() const { return sources_; }
+
+ private:
+  void take(const std::string& name, const QuantizedConstant& constant) {
+    const Ints shape(constant.tensor->shape.begin(), constant.tensor->shape.end());
+    const bool is_output = std::ranges::find(structure_.outputs, name) != structure_.outputs.end();
+    const bool is_transposed = !std::ranges::is_sorted(constant.axes);
+    const std::string tensor =
+        is_transposed && is_output ? structure_.unused_value_name(name + "_codes") : name;
+    if (is_transposed) {
+      const std::string value = is_output ? name : structure_.unused_value_name(name + "_axes");
+      Value& known = structure_.values[value];
+      if (!is_output) known = structure_.values[name];
+      const Ints whole = constant.shape();
+      known.type = ElementType::kFloat;
+      known.shape = Shape(whole.begin(), whole.end());
+      if (!is_output) renamed_[name] = value;
+      transposes_.push_back({.name = freed_name(std::string(kCrumbAxesPrefix) + tensor),
+                             .op = "Transpose",
+                             .version = structure_.opset(),
+                             .inputs = {tensor},
+                             .outputs = {value},
+                             .attributes = {{"perm", constant.axes}}});
+      if (!is_output) structure_.values[name].annotations.clear();
+    }
+    structure_.values[tensor].type = ElementType::kFloat;
+    structure_.values[tensor].shape = Shape(shape.begin(), shape.end());
+    sources_[tensor].codes = constant.tensor.get();
+  }
+
+  /// A name that says something: a node that has it by chance gets another.
+  std::string freed_name(std::string name) {
+    for (Node& node : structure_.nodes) {
+      if (node.name == name) node.name = structure_.unused_node_name(name);
+    }
+    return name;
+  }
+
+  Graph structure_;
+  std::map<std::string, Source> sources_;
+  std::map<std::string, std::string> renamed_;
+  std::vector<Node> transposes_;
+};
+
+PackedTensor plan_of(const std::string& name, const Source& source) {
+  if (source.codes) {
+    return plan_encoded(name, DType::kF32, source.codes->shape, source.codes->spec, source.codes->encoding);
+  }
+  PackedTensor plan;
+  plan.name = name;
+  plan.dtype = *info(source.kept->type()).dtype;
+  plan.shape = sizes_of(source.kept->shape());
+  return plan;
+}
+
+}  // namespace
+
+void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
+                       const CrumbGraphOptions& options) {
+  const Splitter parts(graph);
+  const std::string structure = onnx_bytes(parts.structure());
+  CrumbHeader plan{.model = std::string(kCrumbGraphModel), .tensors = {}, .files = {}};
+  for (const auto& [name, source] : parts.sources()) plan.tensors.push_back(plan_of(name, source));
+  plan.files.push_back({std::string(kCrumbGraphFile), Blob{.raw = structure.size()}});
+  CrumbWriter writer(path, std::move(plan), options.zstd_level);
+  for (const auto& [name, source] : parts.sources()) {
+    if (source.codes) {
+      write_encoded(writer, *source.codes);
+    } else {
+      writer.write(source.kept->bytes());
+    }
+  }
+  writer.write(std::as_bytes(std::span(structure)));
+  writer.finish();
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,95 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "graph/edit.h"
+#include "graph/facts/constant_values.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/passes/passes.h"
+
+namespace crumb::graph {
+namespace {
+
+constexpr std::int64_t kMostElements = std::int64_t{1} << 26;  // of a result: each takes 16 bytes on the way
+
+bool stays(const Node& node) {
+  return node.domain != kOnnxDomain || node.op == "QuantizeLinear" || node.op == "DequantizeLinear" ||
+         is_opaque(node) || node.outputs.size() != 1 || node.outputs[0].empty();
+}
+
+/// The value in the type that the graph says; nothing for types that the numbers cannot be brought to exactly.
+std::optional<Tensor> tensor_of(const ConstantValue& constant, ElementType type) {
+  if (type == ElementType::kFloat) {
+    const std::vector<float> values(constant.values.begin(), constant.values.end());
+    return Tensor::floats(constant.shape, values);
+  }
+  if (type != ElementType::kInt64) return {};
+  std::vector<std::int64_t> values;
+  for (const double value : constant.values) {
+    if (!(std::fabs(value) < 0x1p53) || std::trunc(value) != value) return {};
+    values.push_back(static_cast<std::int64_t>(value));
+  }
+  return Tensor::ints(constant.shape, values);
+}
+
+bool is_small(const Graph& graph, const std::string& value) {
+  const Value* known = graph.find(value);
+  if (!known || !known->is_static()) return true;
+  std::vector<std::int64_t> sizes;
+  for (const Dim& dim : *known->shape) sizes.push_back(dim.size);
+  const auto count = count_elements(sizes);
+  return count.ok() && count.value() <= kMostElements;
+}
+
+}  // namespace
+
+Graph plain_constants(Graph graph) {
+  const std::set<std::string> outputs(graph.outputs.begin(), graph.outputs.end());
+  std::erase_if(graph.nodes, [&](const Node& node) {
+    if (!node.has_output(0) || outputs.contains(node.outputs[0])) return false;
+    auto constant = constant_of(node);
+    if (!constant) return false;
+    Value known = value_of(*constant);
+    known.annotations = graph.values[node.outputs[0]].annotations;
+    graph.values[node.outputs[0]] = std::move(known);
+    graph.initializers.emplace(node.outputs[0], std::move(*constant));
+    return true;
+  });
+  return graph;
+}
+
+Graph fold_known(Graph graph) {
+  graph = infer_shapes(sorted(std::move(graph)));
+  const std::set<std::string> outputs(graph.outputs.begin(), graph.outputs.end());
+  std::map<std::string, Tensor> folded;
+  {
+    const ConstantValues constants(graph);
+    std::set<std::string> kept;  // what quantizers make, and what is made of that
+    for (const Node& node : graph.nodes) {
+      const bool is_kept = stays(node) || std::ranges::any_of(node.inputs, [&](const std::string& value) {
+                             return kept.contains(value);
+                           });
+      if (is_kept) {
+        kept.insert(node.outputs.begin(), node.outputs.end());
+        kept.erase("");
+        continue;
+      }
+      const std::string& output = node.outputs[0];
+      if (outputs.contains(output) || !constants.is_constant(output) || !is_small(graph, output)) continue;
+      const auto made = constants.find(output);
+      const Value* known = graph.find(output);
+      if (!made || !known) continue;
+      if (auto tensor = tensor_of(*made, known->type)) folded.emplace(output, std::move(*tensor));
+    }
+  }
+  std::erase_if(graph.nodes, [&](const Node& node) {
+    return node.outputs.size() == 1 && folded.contains(node.outputs[0]);
+  });
+  for (auto& [name, tensor] : folded) {
+    graph.values[name] = value_of(tensor);
+    graph.initializers.insert_or_assign(name, std::move(tensor));
+  }
+  return tidy(infer_shapes(std::move(graph)));
+}
+
+}  // namespace crumb::graph

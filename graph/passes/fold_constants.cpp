@@ -1,0 +1,86 @@
+#include <algorithm>
+#include <set>
+
+#include "graph/edit.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/passes/passes.h"
+
+namespace crumb::graph {
+namespace {
+
+constexpr std::int64_t kMostGrowth =
+    4 << 20;  // bytes that a folded constant may be larger than what it was made of
+
+/// Whether folding would lose a bit width, or what the node makes differs from run to run.
+bool must_stay(const Node& node) {
+  if (is_opaque(node) || is_random(node) || (node.op == "Dropout" && node.has_input(2))) return true;
+  if (node.domain == kQonnxDomain) return true;
+  return node.domain == kOnnxDomain && (node.op == "QuantizeLinear" || node.op == "DequantizeLinear");
+}
+
+}  // namespace
+
+Graph fold_constants(Graph graph, const Engine& engine) {
+  graph = infer_shapes(sorted(std::move(graph)));
+  for (const Node& node : graph.nodes) {
+    if (auto shape = shape_made_by(graph, node))
+      graph.initializers.insert_or_assign(node.outputs[0], std::move(*shape));
+  }
+  std::erase_if(graph.nodes, [&](const Node& node) {
+    return !node.outputs.empty() && graph.initializers.contains(node.outputs[0]);
+  });
+
+  // One graph of all that can be computed, whose outputs are the new constants.
+  Graph work{.name = "constants", .opsets = graph.opsets};
+  std::set<std::string> made;
+  const auto is_constant = [&](const std::string& value) {
+    return value.empty() || made.contains(value) || graph.initializers.contains(value);
+  };
+  for (const Node& node : graph.nodes) {
+    if (must_stay(node) || !engine.knows(node)) continue;
+    if (!std::ranges::all_of(node.inputs, is_constant)) continue;
+    work.nodes.push_back(node);
+    for (const std::string& value : node.outputs) {
+      if (!value.empty()) made.insert(value);
+    }
+    for (const std::string& value : node.inputs) {
+      if (const Tensor* constant = graph.constant(value)) work.initializers.emplace(value, *constant);
+    }
+  }
+  if (work.nodes.empty()) return tidy(std::move(graph));
+  work.outputs.assign(made.begin(), made.end());
+  std::map<std::string, Tensor> results;
+  const std::vector<Tensor> computed = engine.prepare(work)->run({});
+  for (std::size_t i = 0; i < computed.size(); ++i) results.emplace(work.outputs[i], computed[i]);
+
+  const auto bytes_of = [&](const std::string& value) -> std::int64_t {
+    if (const auto found = results.find(value); found != results.end()) {
+      return static_cast<std::int64_t>(found->second.bytes().size());
+    }
+    const Tensor* constant = graph.constant(value);
+    return constant ? static_cast<std::int64_t>(constant->bytes().size()) : 0;
+  };
+  std::set<std::string> folded;
+  for (const Node& node : work.nodes) {
+    std::int64_t growth = 0;
+    for (const std::string& value : node.outputs) growth += bytes_of(value);
+    for (const std::string& value : node.inputs) growth -= bytes_of(value);
+    if (growth > kMostGrowth && node.op != "Constant") continue;
+    for (const std::string& value : node.outputs) {
+      if (value.empty()) continue;
+      folded.insert(value);
+      const Tensor& tensor = results.at(value);
+      Value known = value_of(tensor);
+      known.annotations = graph.values[value].annotations;
+      graph.values[value] = std::move(known);
+      graph.initializers.insert_or_assign(value, tensor);
+    }
+  }
+  std::erase_if(graph.nodes, [&](const Node& node) {
+    return std::ranges::any_of(node.outputs,
+                               [&](const std::string& value) { return folded.contains(value); });
+  });
+  return tidy(std::move(graph));
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,58 @@
+#include "graph/passes/opset.h"
+
+#include <algorithm>
+
+#include "graph/onnx/infer_shapes.h"
+#include "graph/onnx/schemas.h"
+#include "graph/passes/opset_mover.h"
+#include "graph/passes/passes.h"
+
+namespace crumb::graph {
+namespace {
+
+void check_version(std::int64_t target) {
+  if (target >= 1 && target <= newest_opset()) return;
+  throw usage_error("there is no operator set " + std::to_string(target) + " of ONNX; it has 1 to " +
+                    std::to_string(newest_opset()));
+}
+
+struct Moved {
+  Graph graph;
+  std::string misfits;  ///< empty: the graph is what was asked for
+};
+
+/// Types and shapes are inferred.
+Moved moved(Graph graph, std::int64_t target) {
+  if (std::ranges::any_of(graph.nodes, [&](const Node& node) { return needs_body(node, target); })) {
+    graph = expand_for_opset(std::move(graph), target);
+  }
+  std::string misfits = NodeMover(graph, target).go();
+  graph.opsets[std::string(kOnnxDomain)] = target;
+  return {std::move(graph), std::move(misfits)};
+}
+
+Error misfit(std::int64_t target, const std::string& misfits) {
+  return Error("the graph cannot be written in operator set " + std::to_string(target) + ": " + misfits);
+}
+
+}  // namespace
+
+Graph with_opset(Graph graph, std::int64_t target) {
+  check_version(target);
+  Moved made = moved(infer_shapes(plain_constants(std::move(graph))), target);
+  if (!made.misfits.empty()) throw misfit(target, made.misfits);
+  return tidy(infer_shapes(std::move(made.graph)));
+}
+
+std::int64_t least_opset(const Graph& graph, std::int64_t floor) {
+  check_version(floor);
+  const Graph inferred = infer_shapes(plain_constants(graph));
+  std::string misfits;
+  for (std::int64_t target = floor; target <= newest_opset(); ++target) {
+    misfits = moved(inferred, target).misfits;
+    if (misfits.empty()) return target;
+  }
+  throw misfit(newest_opset(), misfits);
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,232 @@
+#include "graph/qonnx/quantized_constants.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include "base/files/text.h"
+#include "graph/edit.h"
+#include "graph/qonnx/quantizer_nodes.h"
+
+namespace crumb::graph {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+
+bool is_identity(const Ints& axes) { return std::ranges::is_sorted(axes); }
+
+/// How a constant is laid out for its quantizer: the shape of the data, whose permutation by `axes` is what the
+/// quantizer sees, and the shape of a parameter of one number per block beside it.
+struct Layout {
+  Ints shape, parameter, axes;
+  bool by_element = false;  ///< a parameter for every element
+};
+
+class Lowering {
+ public:
+  Lowering(Graph& graph, std::string name, const QuantizedConstant& constant)
+      : graph_(graph),
+        name_(std::move(name)),
+        constant_(constant),
+        tensor_(*constant.tensor),
+        number_(*tensor_.encoding.number),
+        decoder_(tensor_.view()) {}
+
+  void run() {
+    std::vector<float> values(tensor_.layout.matrix.size());
+    dequantize(tensor_.view(), values);
+    const Layout layout = layout_of();
+    const Node quantizer = quantizer_for(layout);
+    const Ints sizes = permuted_shape(layout.shape, layout.axes);
+    const Tensor data = Tensor::floats(
+        sizes, is_identity(layout.axes) ? values : permuted(values, layout.shape, layout.axes));
+    append(quantizer, data, layout);
+  }
+
+ private:
+  Ints tensor_shape() const { return {tensor_.shape.begin(), tensor_.shape.end()}; }
+  std::uint64_t blocks() const { return tensor_.layout.blocks(); }
+
+  /// Whether blocks are runs of equal length within rows, several a row.
+  bool has_groups() const {
+    return tensor_.layout.blocks_per_row > 1 && tensor_.encoding.block_rows == 1 &&
+           tensor_.layout.matrix.cols % tensor_.encoding.block_cols == 0;
+  }
+
+  Layout layout_of() const {
+    const Ints shape = tensor_shape();
+    if (blocks() == 1) return {.shape = shape, .parameter = {}, .axes = constant_.axes};
+    const bool by_row = tensor_.layout.blocks_per_row == 1 && tensor_.encoding.block_rows == 1;
+    if (by_row) {
+      Ints parameter(shape.size(), 1);
+      parameter[0] = shape[0];
+      return {.shape = shape, .parameter = parameter, .axes = constant_.axes};
+    }
+    if (!has_groups())
+      return {.shape = shape, .parameter = shape, .axes = constant_.axes, .by_element = true};
+    const auto rows = static_cast<std::int64_t>(tensor_.layout.matrix.rows);
+    const auto groups = static_cast<std::int64_t>(tensor_.layout.blocks_per_row);
+    const auto length = static_cast<std::int64_t>(tensor_.encoding.block_cols);
+    const bool is_transposed = constant_.axes == Ints{1, 0};
+    return {.shape = {rows, groups, length},
+            .parameter = {rows, groups, 1},
+            .axes = is_transposed ? Ints{1, 2, 0} : Ints{0, 1, 2}};
+  }
+
+  /// A parameter: [] where it is one number, else permuted as the data are.
+  Tensor parameter(const Layout& layout, const std::function<float(std::uint64_t)>& of_block) const {
+    std::vector<float> values(blocks());
+    for (std::uint64_t i = 0; i < values.size(); ++i) values[i] = of_block(i);
+    const bool one = std::ranges::all_of(values, [&](float value) { return value == values.front(); });
+    if (one && !values.empty()) return Tensor::scalar(values.front());
+    if (layout.by_element) values = spread(values);
+    return Tensor::floats(permuted_shape(layout.parameter, layout.axes),
+                          permuted(values, layout.parameter, layout.axes));
+  }
+
+  std::vector<float> spread(const std::vector<float>& of_blocks) const {
+    const auto& matrix = tensor_.layout.matrix;
+    std::vector<float> values(matrix.size());
+    for (std::uint64_t row = 0; row < matrix.rows; ++row) {
+      for (std::uint64_t column = 0; column < matrix.cols; ++column) {
+        values[row * matrix.cols + column] =
+            of_blocks[row / tensor_.encoding.block_rows * tensor_.layout.blocks_per_row +
+                      column / tensor_.encoding.block_cols];
+      }
+    }
+    return values;
+  }
+
+  float scale_of(std::uint64_t block) const {
+    const float scale = decoder_.scale(block);
+    if (scale != 0 || number_.grid == Grid::kBinary) return scale;
+    return number_.grid == Grid::kHalfInteger ? std::numeric_limits<float>::denorm_min() : 1.0F;
+  }
+
+  float zero_of(std::uint64_t block) const {
+    return number_.grid == Grid::kHalfInteger ? -0.5F : decoder_.zero_point(block);
+  }
+
+  Node quantizer_for(const Layout& layout) {
+    const auto add = [&](const char* what, const Tensor& tensor) {
+      return add_constant(graph_, name_ + what, tensor);
+    };
+    const std::string scale =
+        add("_scale", parameter(layout, [&](std::uint64_t block) { return scale_of(block); }));
+    if (number_.grid == Grid::kBinary) return bipolar_quant_node("", scale);
+    if (number_.grid == Grid::kMinifloat) {
+      return float_quant_node(
+          {"", scale, add("_exponent_bits", Tensor::scalar(static_cast<float>(number_.exponent_bits))),
+           add("_mantissa_bits", Tensor::scalar(static_cast<float>(number_.mantissa_bits))),
+           add("_exponent_bias", Tensor::scalar(static_cast<float>(number_.bias))),
+           add("_max_val", Tensor::scalar(number_.largest_value(tensor_.encoding.range)))});
+    }
+    const std::string zero =
+        add("_zeropt", parameter(layout, [&](std::uint64_t block) { return zero_of(block); }));
+    const std::string bits = add("_bits", Tensor::scalar(static_cast<float>(number_.bits)));
+    const bool narrow = number_.grid == Grid::kInteger && is_narrow();
+    return quant_node({"", scale, zero, bits}, number_.is_signed, narrow);
+  }
+
+  bool is_narrow() const {
+    return number_.least_code(tensor_.encoding.range) != number_.least_code(Range::kFull) ||
+           number_.greatest_code(tensor_.encoding.range) != number_.greatest_code(Range::kFull);
+  }
+
+  /// The initializer, the quantizer, and what brings the result into the constant's shape, under its name.
+  void append(Node node, const Tensor& data, const Layout& layout) {
+    node.inputs[0] = add_constant(graph_, name_ + "_values", data);
+    node.name = graph_.unused_node_name(name_ + "_quant");
+    node.version = graph_.opsets.emplace(kQonnxDomain, 1).first->second;
+    const Ints wanted = constant_.shape();
+    Value known = value_of(data);
+    const bool reshapes = data.shape() != wanted;
+    const bool transposes = reshapes && layout.axes == Ints{0, 1, 2} && !is_identity(constant_.axes);
+    std::string made = reshapes ? add_value(graph_, name_ + "_groups", known) : name_;
+    node.outputs = {made};
+    graph_.nodes.push_back(std::move(node));
+    if (!reshapes) return;
+    const Ints target = transposes ? tensor_shape() : wanted;
+    const std::string next =
+        transposes ? add_value(graph_, name_ + "_rows",
+                               {.type = ElementType::kFloat, .shape = Shape(target.begin(), target.end())})
+                   : name_;
+    const std::string shape = add_constant(graph_, name_ + "_shape",
+                                           Tensor::ints({static_cast<std::int64_t>(target.size())}, target));
+    graph_.nodes.push_back({.name = graph_.unused_node_name(name_ + "_reshape"),
+                            .op = "Reshape",
+                            .version = graph_.opset(),
+                            .inputs = {made, shape},
+                            .outputs = {next}});
+    if (!transposes) return;
+    graph_.nodes.push_back({.name = graph_.unused_node_name(name_ + "_transpose"),
+                            .op = "Transpose",
+                            .version = graph_.opset(),
+                            .inputs = {next},
+                            .outputs = {name_},
+                            .attributes = {{"perm", constant_.axes}}});
+  }
+
+  Graph& graph_;
+  std::string name_;
+  const QuantizedConstant& constant_;
+  const QuantizedTensor& tensor_;
+  const NumberFormat& number_;
+  RowDecoder decoder_;
+};
+
+void fold(Graph& graph, const std::string& name, const QuantizedConstant& constant) {
+  Tensor value = constant.value();
+  graph.values[name] = value_of(value);
+  graph.initializers.emplace(name, std::move(value));
+}
+
+}  // namespace
+
+std::optional<std::string> no_quantizer_for(const QuantizedConstant& constant) {
+  const Encoding& encoding = constant.tensor->encoding;
+  const std::string format(encoding.number->name);
+  if (encoding.number->grid == Grid::kCodebook) return format + " is a codebook";
+  if (encoding.tensor_scale) return "its blocks have scales of their own beside one of the tensor (nvfp4)";
+  if (encoding.scale == ScaleFormat::kE8M0 && constant.tensor->layout.blocks_per_row > 1) {
+    return "its blocks have exponents for scales (MX)";
+  }
+  if (constant.tensor->layout.matrix.size() == 0) return "it has no elements";
+  return {};
+}
+
+std::string constants_without_quantizer(const Graph& graph) {
+  std::string refused;
+  for (const auto& [name, constant] : graph.quantized) {
+    if (const auto why = no_quantizer_for(constant)) {
+      refused +=
+          (refused.empty() ? "" : "; ") + quote_text(name) + " (" + constant.tensor->spec + "): " + *why;
+    }
+  }
+  return refused.empty() ? "" : "QONNX has no quantizer for: " + refused;
+}
+
+Graph lower_quantized(Graph graph) {
+  if (const std::string refused = constants_without_quantizer(graph); !refused.empty()) throw Error(refused);
+  return lower_or_fold_quantized(std::move(graph));
+}
+
+Graph lower_or_fold_quantized(Graph graph) {
+  const auto constants = std::exchange(graph.quantized, {});
+  for (const auto& [name, constant] : constants) {
+    if (no_quantizer_for(constant)) {
+      fold(graph, name, constant);
+    } else {
+      Lowering(graph, name, constant).run();
+    }
+  }
+  return sorted(std::move(graph));
+}
+
+Graph fold_quantized(Graph graph) {
+  for (const auto& [name, constant] : std::exchange(graph.quantized, {})) fold(graph, name, constant);
+  return graph;
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,235 @@
+#include "graph/quantize/apply.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "base/files/text.h"
+#include "graph/edit.h"
+#include "graph/qonnx/quantizer_nodes.h"
+#include "graph/quantize/statistics.h"
+
+namespace crumb::graph {
+namespace {
+
+/// QONNX's name for a rounding; the plan has no others.
+std::string rounding_of(const QuantSpec& spec) {
+  if (spec.round.rounding == Rounding::kHalfEven) return "ROUND";
+  std::string name(rounding_name(spec.round.rounding));
+  std::ranges::transform(name, name.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  return name;
+}
+
+bool is_narrow(const QuantSpec& spec) {
+  return spec.number->grid == Grid::kInteger &&
+         (spec.number->least_code(spec.range) != spec.number->least_code(Range::kFull) ||
+          spec.number->greatest_code(spec.range) != spec.number->greatest_code(Range::kFull));
+}
+
+void import_qonnx(Graph& graph, Node& node) {
+  node.version = graph.opsets.emplace(kQonnxDomain, 1).first->second;
+}
+
+void quantize_constants(Graph& graph, const QuantPlan& plan, int threads) {
+  for (const PlannedConstant& constant : plan.constants) {
+    if (!constant.spec) continue;
+    const auto found = graph.initializers.find(constant.value);
+    if (found == graph.initializers.end()) {
+      throw Error("the plan's constant " + quote_text(constant.value) + " is not in the graph");
+    }
+    const auto rank = static_cast<std::size_t>(found->second.rank());
+    const std::size_t axis = constant.output_axis < rank ? constant.output_axis : 0;
+    graph.quantized[constant.value] =
+        rank == 0 ? quantize_constant(*constant.spec, found->second.reshaped({1}), 0, constant.value, threads)
+                  : quantize_constant(*constant.spec, found->second, axis, constant.value, threads);
+    graph.initializers.erase(found);
+  }
+}
+
+void quantize_edge(Graph& graph, const QuantPlan& plan, const PlannedEdge& edge) {
+  if (!edge.spec.is_dynamic() && !(edge.scale > 0))
+    throw Error("the edge " + quote_text(edge.value) + " has no scale: calibrate first");
+  const Value* known = graph.find(edge.value);
+  Value like = known ? *known : Value{.type = ElementType::kFloat, .shape = {}, .annotations = {}};
+  like.annotations.erase("finn_datatype");
+  std::vector<Node> nodes = edge.truncation
+                                ? truncating_nodes(graph, edge, plan.edges[edge.truncation->input].scale)
+                                : activation_quantizer(graph, edge, edge.value);
+  const std::string made = add_value(graph, edge.value + "_quantized", like);
+  for (Node& node : graph.nodes) {
+    const bool takes = edge.takers.empty() ? !node.is("Shape") && !node.is("Size")
+                                           : edge.takers.contains(node.outputs.at(0));
+    if (takes) std::ranges::replace(node.inputs, edge.value, made);
+  }
+  (edge.truncation ? nodes.front() : nodes.back()).inputs[0] = edge.value;
+  nodes.back().outputs = {made};
+  for (Node& node : nodes) {
+    if (node.name.empty())
+      node.name = graph.unused_node_name(edge.value + (node.op == "Mul" ? "_mul" : "_quant"));
+  }
+  std::ranges::move(nodes, std::back_inserter(graph.nodes));
+}
+
+/// The quantized bias, as a value.
+std::string add_quantized_bias(Graph& graph, const QuantPlan& plan, const PlannedBias& bias) {
+  const Tensor* old = graph.constant(bias.value);
+  const auto weight = graph.quantized.find(bias.weight);
+  if (!old || weight == graph.quantized.end()) {
+    throw Error("the plan's bias " + quote_text(bias.value) + " is not in the graph");
+  }
+  const BiasValues made = quantize_bias(*old, weight->second, plan.edges[bias.edge].scale, bias.bits);
+  Node quantizer =
+      quant_node({add_constant(graph, bias.value + "_values", made.values),
+                  add_constant(graph, bias.value + "_scale", made.scale),
+                  add_constant(graph, bias.value + "_zeropt", Tensor::scalar(0.0F)),
+                  add_constant(graph, bias.value + "_bits", Tensor::scalar(static_cast<float>(bias.bits)))},
+                 true, false);
+  import_qonnx(graph, quantizer);
+  const std::string name = add_value(graph, bias.value + "_quantized", value_of(made.values));
+  quantizer.name = graph.unused_node_name(bias.value + "_quant");
+  quantizer.outputs = {name};
+  graph.nodes.push_back(std::move(quantizer));
+  return name;
+}
+
+/// What is added at one scale everywhere becomes one value, for all who take it: the cells of a recurrent layer have
+/// one bias, and the first of them may add it without a product. What has several scales becomes a value for each.
+void quantize_biases(Graph& graph, const QuantPlan& plan) {
+  const auto like = [&](const PlannedBias& a, const PlannedBias& b) {
+    return a.weight == b.weight && a.bits == b.bits && plan.edges[a.edge].scale == plan.edges[b.edge].scale;
+  };
+  std::map<std::string, std::vector<const PlannedBias*>> by_value;
+  for (const PlannedBias& bias : plan.biases) by_value[bias.value].push_back(&bias);
+  for (const auto& [value, biases] : by_value) {
+    const PlannedBias& first = *biases[0];
+    if (std::ranges::all_of(biases, [&](const PlannedBias* bias) { return like(*bias, first); })) {
+      const std::string made = add_quantized_bias(graph, plan, first);
+      replace_uses(graph, value, made);
+      continue;
+    }
+    for (const PlannedBias* bias : biases) {
+      const auto node = std::ranges::find_if(graph.nodes, [&](const Node& candidate) {
+        return !candidate.outputs.empty() && candidate.outputs[0] == bias->made_by;
+      });
+      if (node == graph.nodes.end()) {
+        throw Error("the plan's bias " + quote_text(bias->value) + " is not in the graph");
+      }
+      const auto index = node - graph.nodes.begin();
+      const std::string made = add_quantized_bias(graph, plan, *bias);
+      graph.nodes[static_cast<std::size_t>(index)].inputs[bias->input] = made;
+    }
+  }
+}
+
+/// The scale of each run along the last axis: its largest magnitude over the largest code. Runs of zeros get one that is
+/// tiny, not 0, by which nothing can be divided.
+std::string add_token_scale(Graph& graph, const PlannedEdge& edge, const std::string& wish,
+                            std::vector<Node>& nodes) {
+  constexpr float kLeast = 0x1p-100F;
+  const Value* known = graph.find(edge.value);
+  Value like{.type = ElementType::kFloat, .shape = known ? known->shape : std::nullopt, .annotations = {}};
+  const std::int64_t opset = graph.opset();
+  const auto add = [&](const char* what, const char* op, std::vector<std::string> inputs,
+                       decltype(Node::attributes) attributes = {}) {
+    const std::string made = add_value(graph, wish + what, like);
+    Node node{.name = graph.unused_node_name(made), .op = op, .version = opset};
+    node.inputs = std::move(inputs);
+    node.outputs = {made};
+    node.attributes = std::move(attributes);
+    nodes.push_back(std::move(node));
+    return made;
+  };
+  const std::string magnitude = add("_magnitude", "Abs", {edge.value});
+  if (like.shape && !like.shape->empty()) like.shape->back() = Dim(1);
+  constexpr std::int64_t kAxesAreInput = 18;
+  const bool by_input = opset >= kAxesAreInput;
+  std::vector<std::string> reduced{magnitude};
+  decltype(Node::attributes) how{{"keepdims", std::int64_t{1}}};
+  if (by_input) {
+    reduced.push_back(
+        add_constant(graph, wish + "_last", Tensor::ints({1}, std::array<std::int64_t, 1>{-1})));
+  } else {
+    how["axes"] = std::vector<std::int64_t>{-1};
+  }
+  const std::string most = add("_absmax", "ReduceMax", std::move(reduced), std::move(how));
+  const std::string least = add_constant(graph, wish + "_least", Tensor::scalar(kLeast));
+  const std::string bounded = add("_absmax_above_0", "Max", {most, least});
+  const NumberFormat& number = *edge.spec.number;
+  const float greatest = number.grid == Grid::kMinifloat
+                             ? number.largest_value(edge.spec.range)
+                             : static_cast<float>(number.greatest_code(edge.spec.range));
+  const std::string divisor = add_constant(graph, wish + "_greatest", Tensor::scalar(greatest));
+  return add("_scale", "Div", {bounded, divisor});
+}
+
+}  // namespace
+
+std::vector<Node> activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::string& wish) {
+  const NumberFormat& number = *edge.spec.number;
+  const auto add = [&](const char* what, float value) {
+    return add_constant(graph, wish + what, Tensor::scalar(value));
+  };
+  std::vector<Node> nodes;
+  const std::string scale =
+      edge.spec.is_dynamic() ? add_token_scale(graph, edge, wish, nodes) : add("_scale", edge.scale);
+  Node node;
+  if (number.grid == Grid::kBinary) {
+    node = bipolar_quant_node("", scale);
+  } else if (number.grid == Grid::kMinifloat) {
+    node = float_quant_node({"", scale, add("_exponent_bits", static_cast<float>(number.exponent_bits)),
+                             add("_mantissa_bits", static_cast<float>(number.mantissa_bits)),
+                             add("_exponent_bias", static_cast<float>(number.bias)),
+                             add("_max_val", number.largest_value(edge.spec.range))},
+                            rounding_of(edge.spec));
+  } else {
+    const std::string zero = add("_zeropt", shift_of(edge.spec, edge.zero_point));
+    node = quant_node({"", scale, zero, add("_bits", static_cast<float>(number.bits))}, number.is_signed,
+                      is_narrow(edge.spec), rounding_of(edge.spec));
+  }
+  import_qonnx(graph, node);
+  nodes.push_back(std::move(node));
+  return nodes;
+}
+
+BiasValues quantize_bias(const Tensor& bias, const QuantizedConstant& weight, float input_scale, int bits) {
+  const RowDecoder decoder(weight.tensor->view());
+  const std::uint64_t blocks = weight.tensor->layout.blocks();
+  const std::vector<float> values = bias.to_floats();
+  std::vector<float> scales;
+  for (std::size_t i = 0; i < (blocks > 1 ? values.size() : 1); ++i) {
+    // A ConvTranspose of several groups has the same scales in each of them.
+    float scale = input_scale * decoder.scale(i % blocks);
+    if (!(scale > 0)) scale = blocks > 1 && values[i] != 0 ? std::fabs(values[i]) : 1.0F;
+    scales.push_back(scale);
+  }
+  const double most = std::ldexp(1.0, bits - 1) - 1, least = -std::ldexp(1.0, bits - 1);
+  BiasValues result;
+  std::vector<float> made;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const float scale = scales[scales.size() > 1 ? i : 0];
+    const double code = std::nearbyint(static_cast<double>(values[i] / scale));
+    result.saturated += code < least || code > most;
+    made.push_back(static_cast<float>(std::clamp(code, least, most)) * scale);
+  }
+  std::vector<std::int64_t> shape;
+  if (scales.size() > 1) {
+    shape.assign(bias.shape().size(), 1);
+    shape.back() = static_cast<std::int64_t>(scales.size());
+  }
+  result.values = Tensor::floats(bias.shape(), made);
+  result.scale = Tensor::floats(shape, scales);
+  return result;
+}
+
+Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options) {
+  quantize_constants(graph, plan, options.threads);
+  for (const PlannedEdge& edge : plan.edges) quantize_edge(graph, plan, edge);
+  quantize_biases(graph, plan);
+  graph = sorted(std::move(graph));
+  drop_unused(graph);
+  return graph;
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,31 @@
+// A plan carried out: constants become codes, edges and biases get quantizers.
+#pragma once
+
+#include "graph/quantize/plan.h"
+
+namespace crumb::graph {
+
+struct ApplyOptions {
+  int threads = 0;  ///< 0: those the machine has; never changes a code
+};
+
+/// Constants with a spec become Graph::quantized entries of the same name. An edge gets a quantizer of QONNX (Quant,
+/// BipolarQuant, FloatQuant) named after it, whose output all nodes take but those that ask only for its shape;
+/// outputs of the graph stay as they were. A bias becomes a float32 initializer that holds integers times its scale,
+/// and a Quant behind it. The plan was made for this graph, and every edge has a scale. Throws Error where a constant
+/// holds inf or NaN.
+Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options = {});
+
+/// The quantizer of an edge, a node without a name, data and output; its other inputs are new initializers named after
+/// `wish`. It stands last: before it, where the spec is dynamic, nodes that compute its scale from edge.value.
+std::vector<Node> activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::string& wish);
+
+/// A bias as it is quantized: (the values, the scale), the scale [] where it is one number, else of the bias's rank.
+/// A channel whose weights are all 0 gets a scale that its bias is a multiple of.
+struct BiasValues {
+  Tensor values, scale;
+  std::uint64_t saturated = 0;  ///< numbers beyond the bits
+};
+BiasValues quantize_bias(const Tensor& bias, const QuantizedConstant& weight, float input_scale, int bits);
+
+}  // namespace crumb::graph

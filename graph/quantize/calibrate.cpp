@@ -1,0 +1,121 @@
+#include "graph/quantize/calibrate.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/files/text.h"
+#include "graph/quantize/statistics.h"
+
+namespace crumb::graph {
+namespace {
+
+class Calibration {
+ public:
+  Calibration(const Graph& graph, QuantPlan& plan) : graph_(graph), plan_(plan) {
+    for (std::size_t i = 0; i < plan.edges.size(); ++i) {
+      if (plan.edges[i].has_own_scale()) edges_[plan.edges[i].value] = i;
+      statistics_.emplace_back(plan.edges[i].spec);
+    }
+  }
+
+  void run(const Engine& engine, const Batches& batches) {
+    const auto network = engine.prepare(graph_);
+    batches([&](const std::vector<Tensor>& inputs) {
+      for (std::size_t i = 0; i < inputs.size(); ++i) see(graph_.inputs[i], inputs[i]);
+      (void)network->run(inputs, [&](const std::string& value, const Tensor& made) { see(value, made); });
+    });
+    for (const auto& [value, edge] : edges_) finish(edge);
+    share();
+  }
+
+ private:
+  void see(const std::string& value, const Tensor& made) {
+    const auto edge = edges_.find(value);
+    if (edge == edges_.end()) return;
+    if (made.type() != ElementType::kFloat) {
+      throw Error("value " + quote_text(value) + " is " + std::string(name_of(made.type())) +
+                  ", expected float: only float32 is quantized");
+    }
+    statistics_[edge->second].add(made.to_floats());
+  }
+
+  void finish(std::size_t index) {
+    PlannedEdge& edge = plan_.edges[index];
+    const EdgeStatistics& seen = statistics_[index];
+    if (seen.not_finite() > 0) {
+      throw Error("value " + quote_text(edge.value) + ", which " + edge.wanted_by + " takes, holds " +
+                  std::to_string(seen.not_finite()) + " inf or NaN among " +
+                  std::to_string(seen.count() + seen.not_finite()) +
+                  " values; exclude that operator, or look at the calibration data");
+    }
+    if (seen.count() == 0) {
+      throw Error("no calibration sample reached value " + quote_text(edge.value) + ", which " +
+                  edge.wanted_by + " takes: it is empty");
+    }
+    const ScaleAndZero found = seen.fit();
+    edge.scale = found.scale;
+    edge.zero_point = found.zero_point;
+    edge.least = seen.least();
+    edge.greatest = seen.greatest();
+    if (edge.scale > 0) return note_sign(edge);
+    edge.scale = 1;
+    plan_.notes.push_back(quote_text(edge.value) + " was 0 throughout the calibration data; its scale is 1");
+  }
+
+  void note_sign(const PlannedEdge& edge) {
+    const bool cannot = !edge.spec.number->is_signed && edge.spec.zero == ZeroPoint::kNone;
+    if (!cannot || edge.least >= 0) return;
+    plan_.notes.push_back(quote_text(edge.value) + " goes down to " + std::to_string(edge.least) +
+                          ", which " + edge.spec.to_string() + " cannot say");
+  }
+
+  void share() {
+    std::map<std::size_t, std::vector<std::size_t>> groups;
+    for (std::size_t i = 0; i < plan_.edges.size(); ++i) groups[plan_.edges[i].scale_group].push_back(i);
+    for (const auto& [group, members] : groups) {
+      if (members.size() > 1) share(members);
+    }
+  }
+
+  void share(const std::vector<std::size_t>& members) {
+    const bool shift = std::ranges::any_of(
+        members, [&](std::size_t i) { return plan_.edges[i].spec.zero != ZeroPoint::kNone; });
+    if (shift) return share_range(members);
+    float most = 0;
+    for (const std::size_t i : members) most = std::max(most, plan_.edges[i].scale);
+    for (const std::size_t i : members) plan_.edges[i].scale = most;
+  }
+
+  /// One range for all: the least that each covers.
+  void share_range(const std::vector<std::size_t>& members) {
+    float least = 0, greatest = 0;
+    for (const std::size_t i : members) {
+      const PlannedEdge& edge = plan_.edges[i];
+      const auto value_of = [&](int code) {
+        return (static_cast<float>(code) - edge.zero_point) * edge.scale;
+      };
+      least = std::min(least, value_of(edge.spec.number->least_code(edge.spec.range)));
+      greatest = std::max(greatest, value_of(edge.spec.number->greatest_code(edge.spec.range)));
+    }
+    const ScaleAndZero one = scale_for(plan_.edges[members[0]].spec, least, greatest);
+    for (const std::size_t i : members) {
+      plan_.edges[i].scale = one.scale;
+      plan_.edges[i].zero_point = one.zero_point;
+    }
+  }
+
+  const Graph& graph_;
+  QuantPlan& plan_;
+  std::map<std::string, std::size_t> edges_;
+  std::vector<EdgeStatistics> statistics_;
+};
+
+}  // namespace
+
+void calibrate(const Graph& graph, const Engine& engine, const Batches& batches, QuantPlan& plan) {
+  if (plan.edges.empty()) return;
+  Calibration(graph, plan).run(engine, batches);
+  derive_scales(plan);
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,78 @@
+#include "graph/quantize/compare.h"
+
+#include <algorithm>
+#include <map>
+
+#include "graph/qonnx/quantized_constants.h"
+#include "graph/quantize/statistics.h"
+
+namespace crumb::graph {
+namespace {
+
+class OutputSum {
+ public:
+  void add(const Tensor& original, const Tensor& quantized) {
+    const std::vector<float> a = original.to_floats(), b = quantized.to_floats();
+    sum_.add(a, b);
+    if (original.rank() != 2 || original.shape()[1] < 2) return;
+    const auto width = static_cast<std::size_t>(original.shape()[1]);
+    for (std::size_t row = 0; row + width <= a.size(); row += width) {
+      same_ += place_of_most(a, row, width) == place_of_most(b, row, width);
+      ++rows_;
+    }
+  }
+
+  OutputAgreement result(const std::string& output) const {
+    OutputAgreement agreement{.output = output, .distortion = sum_.result(), .top1 = {}};
+    if (rows_ > 0) agreement.top1 = static_cast<double>(same_) / static_cast<double>(rows_);
+    return agreement;
+  }
+
+ private:
+  static std::ptrdiff_t place_of_most(const std::vector<float>& values, std::size_t row, std::size_t width) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row);
+    return std::max_element(begin, begin + static_cast<std::ptrdiff_t>(width)) - begin;
+  }
+
+  DistortionSum sum_;
+  std::uint64_t same_ = 0, rows_ = 0;
+};
+
+void count(const PlannedEdge& edge, const Tensor& values, EdgeUse& use) {
+  for (const float x : values.to_floats()) {
+    ++use.values;
+    use.saturated += edge.has_own_scale() && saturates(edge.spec, edge.scale, edge.zero_point, x);
+  }
+}
+
+}  // namespace
+
+GraphComparison compare(const Graph& original, const Graph& quantized, const QuantPlan& plan,
+                        const Engine& engine, const Batches& batches) {
+  const auto before = engine.prepare(original), after = engine.prepare(lower_or_fold_quantized(quantized));
+  GraphComparison result;
+  result.edges.resize(plan.edges.size());
+  std::map<std::string, std::size_t> edges;
+  for (std::size_t i = 0; i < plan.edges.size(); ++i) edges[plan.edges[i].value] = i;
+  const auto see = [&](const std::string& value, const Tensor& made) {
+    const auto found = edges.find(value);
+    if (found != edges.end()) count(plan.edges[found->second], made, result.edges[found->second]);
+  };
+  std::vector<OutputSum> sums(original.outputs.size());
+  std::vector<bool> is_float(original.outputs.size(), true);
+  batches([&](const std::vector<Tensor>& inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) see(quantized.inputs[i], inputs[i]);
+    const std::vector<Tensor> expected = before->run(inputs), found = after->run(inputs, see);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      is_float[i] =
+          is_float[i] && expected[i].type() == ElementType::kFloat && found[i].size() == expected[i].size();
+      if (is_float[i]) sums[i].add(expected[i], found[i]);
+    }
+  });
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (is_float[i]) result.outputs.push_back(sums[i].result(original.outputs[i]));
+  }
+  return result;
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,31 @@
+// What quantizing a graph did to its outputs, and how much its activation quantizers cut off.
+#pragma once
+
+#include <optional>
+
+#include "graph/quantize/calibrate.h"
+#include "quant/distortion.h"
+
+namespace crumb::graph {
+
+struct OutputAgreement {
+  std::string output;
+  Distortion distortion;
+  /// Of outputs with two axes: rows whose largest element is at the same place (the first, of equal ones), over rows.
+  std::optional<double> top1;
+};
+
+struct EdgeUse {
+  std::uint64_t values = 0, saturated = 0;  ///< those beyond the quantizer's codes
+};
+
+struct GraphComparison {
+  std::vector<OutputAgreement> outputs;  ///< float32 ones
+  std::vector<EdgeUse> edges;            ///< as in the plan
+};
+
+/// Runs both on the same samples. `quantized` is what apply() made of the plan.
+GraphComparison compare(const Graph& original, const Graph& quantized, const QuantPlan& plan,
+                        const Engine& engine, const Batches& batches);
+
+}  // namespace crumb::graph

@@ -1,0 +1,238 @@
+#include "graph/quantize/operators.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <string_view>
+
+#include "graph/edit.h"
+#include "graph/recurrent_cell.h"
+
+namespace crumb::graph {
+namespace {
+
+bool is_one_of(const Node& node, std::span<const std::string_view> names) {
+  return node.domain == kOnnxDomain && std::ranges::find(names, node.op) != names.end();
+}
+
+bool is_recurrent(const Node& node) { return node.is("LSTM") || node.is("GRU") || node.is("RNN"); }
+
+bool is_float(const Graph& graph, const std::string& value) {
+  if (const Tensor* constant = graph.constant(value)) return constant->type() == ElementType::kFloat;
+  if (graph.quantized.contains(value)) return true;
+  const Value* known = graph.find(value);
+  return known && known->type == ElementType::kFloat;
+}
+
+/// Of what is not constant among a node's inputs, the float32 values.
+std::vector<std::size_t> changing_floats(const Graph& graph, const Node& node, const Constants& constants) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const bool counts = node.has_input(i) && !constants.contains(node.inputs[i]);
+    if (counts && is_float(graph, node.inputs[i])) found.push_back(i);
+  }
+  return found;
+}
+
+bool have_one_shape(const Graph& graph, const Node& node, const std::vector<std::size_t>& inputs) {
+  const auto first = graph.shape_of(node.inputs[inputs[0]]);
+  if (!first) return false;
+  return std::ranges::all_of(inputs, [&](std::size_t i) {
+    const auto shape = graph.shape_of(node.inputs[i]);
+    const auto is_told = [](const Dim& dim) { return dim.known() || !dim.symbol.empty(); };
+    return shape == first && std::ranges::all_of(*shape, is_told);
+  });
+}
+
+bool pads_with_zero(const Graph& graph, const Node& node) {
+  if (node.text_or("mode", "constant") != "constant") return true;
+  if (node.version < 11) return node.float_or("value", 0) == 0;
+  if (!node.has_input(2)) return true;
+  const Tensor* value = graph.constant(node.inputs[2]);
+  return value && value->size() == 1 && value->to_floats()[0] == 0;
+}
+
+bool clips_at_zero(const Graph& graph, const Node& node) {
+  if (node.version < 11) return node.float_or("min", -1) >= 0;
+  const Tensor* least = constant_input(graph, node, 1);
+  return least && least->size() == 1 && least->to_floats()[0] >= 0;
+}
+
+bool picks_elements(const Graph& graph, const Node& node) {
+  static constexpr std::string_view kPick[] = {"Slice", "Split", "Gather"};
+  return is_one_of(node, kPick) || moves_elements(graph, node);
+}
+
+/// Inside of a recurrent cell: what sigmoid and tanh take in, and what gates are multiplied with. Sums stay sums.
+ActivationInputs cell_inputs(const Node& node, std::vector<std::size_t> floats) {
+  static constexpr std::string_view kTake[] = {"Sigmoid", "Tanh", "Relu", "Mul", "Gemm"};
+  const auto part = cell_part(node);
+  const bool takes = is_one_of(node, kTake) || (node.is("Sub") && part->part == "change");
+  if (!takes) return {};
+  if (node.is("Gemm")) std::erase_if(floats, [](std::size_t i) { return i > 1; });
+  return {.inputs = std::move(floats)};
+}
+
+}  // namespace
+
+Constants::Constants(const Graph& graph) {
+  for (const auto& [name, tensor] : graph.initializers) values_.insert(name);
+  for (const auto& [name, constant] : graph.quantized) values_.insert(name);
+  for (const Node& node : graph.nodes) {
+    const bool is_constant = !is_random(node) && std::ranges::all_of(node.inputs, [&](const auto& input) {
+      return input.empty() || values_.contains(input);
+    });
+    if (is_constant) values_.insert(node.outputs.begin(), node.outputs.end());
+  }
+}
+
+std::vector<WeightInput> weight_inputs(const Graph& graph, const Node& node, const Constants& constants) {
+  const auto is_constant = [&](std::size_t i) {
+    return node.has_input(i) && constants.contains(node.inputs[i]);
+  };
+  const auto rank = [&](std::size_t i) { return graph.rank_of(node.inputs[i]).value_or(0); };
+  if (node.is("Conv") && is_constant(1)) return {{.input = 1, .output_axis = 0}};
+  if (node.is("ConvTranspose") && is_constant(1)) return {{.input = 1, .output_axis = 1}};
+  if (node.is("MatMul")) {
+    if (is_constant(0) == is_constant(1)) return {};
+    if (is_constant(1)) return {{.input = 1, .output_axis = std::max<std::size_t>(rank(1), 1) - 1}};
+    return {{.input = 0, .output_axis = std::max<std::size_t>(rank(0), 2) - 2}};
+  }
+  if (node.is("Gemm")) {
+    if (is_constant(0) == is_constant(1)) return {};
+    if (is_constant(1)) return {{.input = 1, .output_axis = node.int_or("transB", 0) != 0 ? 0U : 1U}};
+    return {{.input = 0, .output_axis = node.int_or("transA", 0) != 0 ? 1U : 0U}};
+  }
+  if (is_recurrent(node) && is_constant(1) && is_constant(2)) {
+    return {{.input = 1, .output_axis = 1}, {.input = 2, .output_axis = 1}};
+  }
+  const bool is_table = node.is("Gather") && is_constant(0) && !is_constant(1) &&
+                        is_float(graph, node.inputs[0]) && rank(0) == 2 && node.int_or("axis", 0) == 0;
+  if (is_table) return {{.input = 0, .output_axis = 0, .is_embedding = true}};
+  return {};
+}
+
+ActivationInputs activation_inputs(const Graph& graph, const Node& node, const Constants& constants) {
+  static constexpr std::string_view kMultiply[] = {"Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum"};
+  static constexpr std::string_view kAdd[] = {"Add", "Sub", "Sum"};
+  std::vector<std::size_t> floats = changing_floats(graph, node, constants);
+  if (floats.empty()) return {};
+  if (cell_part(node)) return cell_inputs(node, std::move(floats));
+  if (is_one_of(node, kMultiply)) {
+    const bool takes_bias = !node.is("MatMul") && !node.is("Einsum");
+    if (takes_bias) std::erase_if(floats, [](std::size_t i) { return i > 1; });
+    return {.inputs = floats};
+  }
+  if (is_recurrent(node) || is_average_pool(graph, node)) {
+    if (floats[0] != 0) return {};
+    return {.inputs = {0}};
+  }
+  if (node.is("Concat")) return {.inputs = floats, .share_scale = true};
+  if (is_one_of(node, kAdd) && floats.size() > 1 && floats.size() == node.inputs.size() &&
+      have_one_shape(graph, node, floats)) {
+    return {.inputs = floats, .share_scale = true};
+  }
+  return {};
+}
+
+bool moves_elements(const Graph& graph, const Node& node) {
+  static constexpr std::string_view kMove[] = {
+      "Reshape", "Flatten", "Transpose",     "Squeeze",      "Unsqueeze",    "Identity",       "Expand",
+      "Tile",    "MaxPool", "GlobalMaxPool", "DepthToSpace", "SpaceToDepth", "ReverseSequence"};
+  if (is_one_of(node, kMove)) return true;
+  if (node.is("Dropout")) return !node.has_input(2);
+  if (node.is("Pad")) return pads_with_zero(graph, node);
+  return (node.is("Resize") || node.is("Upsample")) && node.text_or("mode", "nearest") == "nearest";
+}
+
+bool is_nonnegative(const Graph& graph, const Links& links, const std::string& value) {
+  static constexpr std::string_view kMake[] = {"Relu", "Sigmoid", "HardSigmoid", "Softmax"};
+  std::vector<std::string> open = {value};
+  std::set<std::string> seen;
+  while (!open.empty()) {
+    const std::string next = std::move(open.back());
+    open.pop_back();
+    if (!seen.insert(next).second) continue;
+    const std::size_t producer = links.producer(next);
+    if (producer == Links::kNone) return false;
+    const Node& node = graph.nodes[producer];
+    if (is_one_of(node, kMake) || (node.is("Clip") && clips_at_zero(graph, node))) continue;
+    const bool averages = is_average_pool(graph, node) || node.is("Concat");
+    if (!averages && !picks_elements(graph, node)) return false;
+    const std::size_t inputs = node.is("Concat") ? node.inputs.size() : 1;
+    open.insert(open.end(), node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(inputs));
+  }
+  return true;
+}
+
+bool takes_tokens(const Graph& graph, const Node& node, std::size_t input, const Constants& constants) {
+  if (input != 0 || cell_part(node) || (!node.is("MatMul") && !node.is("Gemm"))) return false;
+  if (node.int_or("transA", 0) != 0) return false;
+  const std::vector<WeightInput> weights = weight_inputs(graph, node, constants);
+  return weights.size() == 1 && weights[0].input == 1;
+}
+
+std::optional<std::vector<std::int64_t>> mean_axes(const Graph& graph, const Node& node) {
+  const auto rank = graph.rank_of(node.inputs.at(0));
+  if (!rank) return std::nullopt;
+  std::vector<std::int64_t> axes = node.ints_or("axes", {});
+  if (node.has_input(1)) {
+    const Tensor* constant = constant_input(graph, node, 1);
+    if (!constant) return std::nullopt;
+    axes = constant->to_ints();
+  }
+  if (axes.empty() && node.int_or("noop_with_empty_axes", 0) != 0) return axes;
+  if (axes.empty()) {
+    axes.resize(*rank);
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  for (std::int64_t& axis : axes) axis += axis < 0 ? static_cast<std::int64_t>(*rank) : 0;
+  std::ranges::sort(axes);
+  return axes;
+}
+
+bool is_average_pool(const Graph& graph, const Node& node) {
+  if (node.is("AveragePool") || node.is("GlobalAveragePool")) return true;
+  if (!node.is("ReduceMean") || graph.rank_of(node.inputs.at(0)).value_or(0) < 4) return false;
+  std::vector<std::int64_t> places(*graph.rank_of(node.inputs[0]) - 2);
+  std::iota(places.begin(), places.end(), 2);
+  return mean_axes(graph, node) == places;
+}
+
+bool is_depthwise(const Graph& graph, const Node& node) {
+  if (!node.is("Conv") && !node.is("ConvTranspose")) return false;
+  const std::int64_t groups = node.int_or("group", 1);
+  const auto weight = graph.shape_of(node.inputs.at(1));
+  if (groups < 2 || !weight || weight->size() < 2) return false;
+  const std::int64_t channels =
+      node.is("Conv") ? groups * (*weight)[1].size : (*weight)[0].size;  // of the input
+  return groups == channels;
+}
+
+bool is_called(const Node& node, const std::string& op) {
+  if (op == "Linear") return node.is("MatMul") || node.is("Gemm");
+  if (op == "Embedding") return node.is("Gather");
+  return node.op == op;
+}
+
+std::optional<BiasInput> bias_of(const Graph& graph, const Links& links, std::size_t index) {
+  const Node& node = graph.nodes[index];
+  const auto is_bias = [&](const std::string& value) {
+    const Tensor* constant = graph.constant(value);
+    return constant && constant->type() == ElementType::kFloat;
+  };
+  if (node.is("Conv") || node.is("ConvTranspose") || node.is("Gemm")) {
+    const bool scaled = node.is("Gemm") && (node.float_or("alpha", 1) != 1 || node.float_or("beta", 1) != 1);
+    if (scaled || !node.has_input(2) || !is_bias(node.inputs[2])) return {};
+    return BiasInput{.node = index, .input = 2};
+  }
+  if (!node.is("MatMul") || links.is_output(node.outputs[0])) return {};
+  const auto consumers = links.consumers(node.outputs[0]);
+  if (consumers.size() != 1 || !graph.nodes[consumers[0]].is("Add")) return {};
+  const Node& add = graph.nodes[consumers[0]];
+  const std::size_t other = add.inputs[0] == node.outputs[0] ? 1 : 0;
+  if (!is_bias(add.inputs[other])) return {};
+  return BiasInput{.node = consumers[0], .input = other};
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,100 @@
+// Where quantizers go in a graph: what a recipe (quant/recipe/recipe.h) means for its constants and edges. The
+// foundation that quantizing after training, calibration and training share: the plan says where and how, calibrate.h
+// finds the scales of activations, apply.h changes the graph.
+//
+// Weights: float32 initializers that an operator multiplies by (operators.h), one scale for each output channel on the
+// axis where the operator has its outputs.
+//
+// Activations: a value that an operator with weights takes in, or a product of two activations, a residual addition, a
+// concatenation, an average pool. The quantizer stands behind the node that computed the value, before what only moves
+// elements (MaxPool, Reshape, Transpose, ...), so that a value has one quantizer for all who take it; Concat passes the
+// demand on to all that it joins. Values that are quantized already stay as they are.
+//   - Of several rules that reach those who take a value, or the node that makes it, the last one wins.
+//   - The inputs of an addition, and of a concatenation, share one scale.
+//   - One scale for each token (":token") is for what products with weights take along the last axis: these nodes alone
+//     take it quantized, and its scale is computed beside it from the values as they come. Others keep what they take,
+//     and the plan says so.
+//   - With `average_pools: truncate` what an average pool gives has no quantizer of its own (truncation.h).
+//   - The sign of an unsigned spec is meant for edges that cannot be negative (operators.h); elsewhere its signed twin
+//     of the same width stands, and the plan says so. What `inputs` says is taken as it is; a zero point needs no sign.
+//
+// Biases: quantized to scale_in * scale_weight, for integers with one scale for each output channel.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/engine.h"
+#include "graph/graph.h"
+#include "graph/quantize/truncation.h"
+#include "quant/recipe/recipe.h"
+
+namespace crumb::graph {
+
+struct PlannedConstant {
+  std::string value;  ///< the initializer
+  std::string node;   ///< "node 'conv1' (Conv)", the first that takes it
+  std::size_t output_axis = 0;
+  bool is_weight = true;  ///< of an operator; else a recipe named it
+  SpecOrKeep spec;
+  std::string kept_because;  ///< where it stays
+
+  // For training; what quantizes without has refused recipes that say more than the defaults.
+  std::optional<AccumulatorGoal> accumulator;
+  WeightScales scales = WeightScales::kLearned;
+  std::optional<PruneGoal> prune;  ///< also where it stays as it is
+  bool learned_bits = false;       ///< its width is to be learned
+};
+
+struct PlannedEdge {
+  std::string value;  ///< an input of the graph, or what a node makes
+  QuantSpec spec;
+  bool is_signed_twin = false;  ///< the recipe's spec has no sign
+  std::size_t scale_group = 0;  ///< edges of the same group share one scale
+  std::string wanted_by;        ///< "node 'conv1' (Conv)", the first that takes it quantized
+  std::set<std::string>
+      takers;  ///< first outputs of those that take it so, where others do not; empty: all do
+
+  std::optional<Truncation> truncation;  ///< instead of a quantizer
+
+  // What calibration found, or what follows from it (derive_scales); of no meaning where the spec is dynamic.
+  float scale = 0;  ///< 0: not known yet
+  float zero_point = 0;
+  float least = 0, greatest = 0;  ///< of the values seen
+
+  /// Whether a constant scale is to be found for it, or for its group.
+  bool has_own_scale() const { return !spec.is_dynamic() && !truncation; }
+};
+
+struct PlannedBias {
+  std::string value;      ///< the initializer
+  std::string made_by;    ///< first output of the node that adds it
+  std::size_t input = 0;  ///< which of its inputs
+  std::string weight;     ///< the quantized constant
+  std::size_t edge = 0;   ///< whose scale is that of the input
+  int bits = 32;
+};
+
+struct QuantPlan {
+  std::vector<PlannedConstant> constants;  ///< by name
+  std::vector<PlannedEdge> edges;          ///< as the graph computes them
+  std::vector<PlannedBias> biases;
+  std::vector<std::string> notes;  ///< what a person should know
+
+  bool needs_calibration() const;  ///< an edge that wants a constant scale has none yet
+};
+
+struct PlanOptions {
+  bool unsigned_after_relu_only = false;  ///< as FINN wants it: Sigmoid, Softmax, Clip, ... count as signed
+};
+
+/// The graph's shapes are inferred, and it is as it shall be quantized: prepare() first. Throws what apply_rules()
+/// throws, and Error where biases cannot be quantized as the recipe says.
+QuantPlan plan_quantizers(const Graph& graph, const Recipe& recipe, const PlanOptions& options = {});
+
+/// What comes before a plan: batch normalization folded unless the recipe keeps it, Constant nodes as initializers,
+/// what constants alone decide computed (without an engine, what the simplest operators make), transposes of constants in the constants, shapes inferred.
+Graph prepare(Graph graph, const Recipe& recipe, const Engine* engine = nullptr);
+
+}  // namespace crumb::graph

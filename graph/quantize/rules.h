@@ -1,0 +1,52 @@
+// What a recipe says of each constant and each operator of a graph.
+//
+// A pattern of a rule stands for the name of an initializer or the layer that owns it, the name of a node (its layer:
+// what stands before its last dot), or an input of the graph; the names of a node are also those of its weights. With
+// match.op or match.depthwise, only nodes of these kinds and their weights. Later rules win.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/quantize/operators.h"
+#include "quant/recipe/recipe.h"
+
+namespace crumb::graph {
+
+/// A float32 initializer, and what the recipe says of it.
+struct RuledConstant {
+  enum class Role { kWeight, kEmbedding, kOther };
+  Role role = Role::kOther;
+  std::size_t node = 0;         ///< the first that takes it
+  std::size_t output_axis = 0;  ///< 0 of others
+  SpecOrKeep spec;
+  std::string kept_because;  ///< where it stays
+
+  // For training; of weights that are quantized, and pruning of all weights that no rule skips.
+  std::optional<AccumulatorGoal> accumulator;
+  WeightScales scales = WeightScales::kLearned;
+  std::optional<PruneGoal> prune;
+  bool learned_bits = false;
+};
+
+/// What the recipe says of the activations of one operator, or of one input of the graph.
+struct RuledActivations {
+  SpecOrKeep spec;
+  int rule = -1;       ///< the number of the rule that says so; -1: the recipe's own field
+  bool skips = false;  ///< it stays as it is, weights too
+};
+
+struct RuledGraph {
+  std::map<std::string, RuledConstant> constants;
+  std::vector<RuledActivations> nodes;             ///< by index of node
+  std::map<std::string, RuledActivations> inputs;  ///< of the graph
+};
+
+/// Throws usage Error for a pattern that reaches nothing, unless its rule is optional; Error where a constant is taken
+/// along two axes and its spec has one scale for each channel, and where a spec does not fit a constant's shape (all
+/// of them in one message).
+RuledGraph apply_rules(const Graph& graph, const Constants& constants, const Recipe& recipe);
+
+}  // namespace crumb::graph

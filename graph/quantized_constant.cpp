@@ -1,0 +1,107 @@
+#include "graph/quantized_constant.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "quant/quantizer.h"
+
+namespace crumb::graph {
+namespace {
+
+std::vector<std::int64_t> signed_shape(const QuantizedTensor& tensor) {
+  return {tensor.shape.begin(), tensor.shape.end()};
+}
+
+}  // namespace
+
+std::vector<std::int64_t> permuted_shape(std::span<const std::int64_t> shape,
+                                         std::span<const std::int64_t> axes) {
+  std::vector<std::int64_t> result;
+  for (const std::int64_t axis : axes) result.push_back(shape[static_cast<std::size_t>(axis)]);
+  return result;
+}
+
+std::vector<std::int64_t> inverse(std::span<const std::int64_t> axes) {
+  std::vector<std::int64_t> result(axes.size());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    result[static_cast<std::size_t>(axes[i])] = static_cast<std::int64_t>(i);
+  }
+  return result;
+}
+
+std::vector<float> permuted(std::span<const float> values, std::span<const std::int64_t> shape,
+                            std::span<const std::int64_t> axes) {
+  std::vector<float> result;
+  result.reserve(values.size());
+  if (values.empty()) return result;
+  std::vector<std::size_t> strides(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * static_cast<std::size_t>(shape[i]);
+  }
+  std::vector<std::int64_t> place(axes.size(), 0);
+  std::size_t at = 0;
+  while (true) {
+    result.push_back(values[at]);
+    std::size_t i = axes.size();
+    for (; i-- > 0;) {
+      const auto axis = static_cast<std::size_t>(axes[i]);
+      at += strides[axis];
+      if (++place[i] < shape[axis]) break;
+      at -= strides[axis] * static_cast<std::size_t>(place[i]);
+      place[i] = 0;
+    }
+    if (i == ~std::size_t{0}) return result;
+  }
+}
+
+std::vector<std::int64_t> QuantizedConstant::shape() const {
+  return permuted_shape(signed_shape(*tensor), axes);
+}
+
+Tensor QuantizedConstant::value() const {
+  std::vector<float> values(tensor->layout.matrix.size());
+  dequantize(tensor->view(), values);
+  if (!std::ranges::is_sorted(axes)) values = permuted(values, signed_shape(*tensor), axes);
+  return Tensor::floats(shape(), values);
+}
+
+std::vector<float> levels_of(const QuantizedConstant& constant) {
+  const QuantizedTensor& tensor = *constant.tensor;
+  const RowDecoder decoder(tensor.view());
+  const MatrixShape& matrix = tensor.layout.matrix;
+  std::vector<float> levels(matrix.size());
+  std::vector<std::uint8_t> codes(matrix.cols);
+  for (std::uint64_t row = 0; row < matrix.rows; ++row) {
+    decoder.codes(row, 0, codes);
+    for (std::uint64_t column = 0; column < matrix.cols; ++column) {
+      const std::uint64_t block = row / tensor.encoding.block_rows * tensor.layout.blocks_per_row +
+                                  column / tensor.encoding.block_cols;
+      levels[row * matrix.cols + column] = decoder.grid().values[codes[column]] - decoder.zero_point(block);
+    }
+  }
+  if (std::ranges::is_sorted(constant.axes)) return levels;
+  return permuted(levels, signed_shape(tensor), constant.axes);
+}
+
+std::vector<std::int64_t> axes_with_output(std::size_t rank, std::size_t output_axis) {
+  std::vector<std::int64_t> order(rank);  // of the value's axes in the tensor
+  std::iota(order.begin(), order.end(), 0);
+  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(output_axis),
+              order.begin() + static_cast<std::ptrdiff_t>(output_axis) + 1);
+  return inverse(order);
+}
+
+QuantizedConstant quantize_constant(const QuantSpec& spec, const Tensor& value, std::size_t output_axis,
+                                    const std::string& name, int threads) {
+  QuantizedConstant result{.tensor = {}, .axes = axes_with_output(value.shape().size(), output_axis)};
+  const std::vector<std::int64_t> order = inverse(result.axes);
+  std::vector<float> values = value.to_floats();
+  if (output_axis != 0) values = permuted(values, value.shape(), order);
+  const std::vector<std::int64_t> shape = permuted_shape(value.shape(), order);
+  const std::vector<std::uint64_t> sizes(shape.begin(), shape.end());
+  result.tensor = std::make_shared<const QuantizedTensor>(
+      quantize(spec, values, sizes, {.threads = threads, .name = name}));
+  return result;
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,47 @@
+// A constant that is kept as codes: what the weights of a quantized network are.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/tensor.h"
+#include "quant/quant_spec.h"
+#include "quant/quantized_tensor.h"
+
+namespace crumb::graph {
+
+/// The tensor's axis 0 is what scales of granularity channel follow: the output channels. Operators want them
+/// elsewhere (MatMul: last), so the value has its axes in another order: axis i of the value is axis axes[i] of the
+/// tensor.
+struct QuantizedConstant {
+  std::shared_ptr<const QuantizedTensor> tensor;  ///< never null; shared between copies and never changed
+  std::vector<std::int64_t> axes;                 ///< a permutation, one for each axis of the tensor
+
+  std::vector<std::int64_t> shape() const;  ///< of the value
+  Tensor value() const;                     ///< decoded, float32
+};
+
+/// Codes less zero points, in the order of the value: value = level * scale.
+std::vector<float> levels_of(const QuantizedConstant& constant);
+
+/// The value's output axis first, the others in their order: MatMul's [K, N] with output axis 1 gives {1, 0}.
+std::vector<std::int64_t> axes_with_output(std::size_t rank, std::size_t output_axis);
+
+/// Quantizes a float32 constant whose output channels lie on `output_axis`. `name`: for messages. Throws as
+/// crumb::quantize does.
+QuantizedConstant quantize_constant(const QuantSpec& spec, const Tensor& value, std::size_t output_axis,
+                                    const std::string& name, int threads = 0);
+
+/// The elements with axis i of the result being axis axes[i] of `values`, row-major; and the permutation that
+/// undoes it.
+std::vector<float> permuted(std::span<const float> values, std::span<const std::int64_t> shape,
+                            std::span<const std::int64_t> axes);
+std::vector<std::int64_t> inverse(std::span<const std::int64_t> axes);
+
+/// shape[axes[i]] for each i.
+std::vector<std::int64_t> permuted_shape(std::span<const std::int64_t> shape,
+                                         std::span<const std::int64_t> axes);
+
+}  // namespace crumb::graph

@@ -1,0 +1,82 @@
+#include "graph/strided_index.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace crumb::graph {
+namespace {
+
+/// Elements from one index of an axis to the next.
+std::vector<std::int64_t> steps_of(std::span<const std::int64_t> shape) {
+  std::vector<std::int64_t> steps(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) steps[i - 1] = steps[i] * shape[i];
+  return steps;
+}
+
+}  // namespace
+
+std::optional<StridedIndex> StridedIndex::broadcast(std::span<const std::int64_t> whole,
+                                                    std::span<const std::int64_t> part) {
+  if (part.size() > whole.size()) return {};
+  StridedIndex index;
+  index.sizes_.assign(whole.begin(), whole.end());
+  index.steps_.assign(whole.size(), 0);
+  index.place_.assign(whole.size(), 0);
+  const auto steps = steps_of(part);
+  const std::size_t before = whole.size() - part.size();
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    if (part[i] != 1 && part[i] != whole[i + before]) return {};
+    if (part[i] != 1) index.steps_[i + before] = steps[i];
+  }
+  return index;
+}
+
+StridedIndex StridedIndex::permuted(std::span<const std::int64_t> from, std::span<const std::int64_t> perm) {
+  StridedIndex index;
+  const auto steps = steps_of(from);
+  for (const std::int64_t axis : perm) {
+    index.sizes_.push_back(from[static_cast<std::size_t>(axis)]);
+    index.steps_.push_back(steps[static_cast<std::size_t>(axis)]);
+  }
+  index.place_.assign(perm.size(), 0);
+  return index;
+}
+
+void StridedIndex::next() {
+  auto at = static_cast<std::int64_t>(at_);
+  for (std::size_t axis = sizes_.size(); axis-- > 0;) {
+    at += steps_[axis];
+    if (++place_[axis] < sizes_[axis]) break;
+    at -= steps_[axis] * sizes_[axis];
+    place_[axis] = 0;
+  }
+  at_ = static_cast<std::size_t>(at);
+}
+
+bool is_permutation(std::span<const std::int64_t> perm, std::size_t rank) {
+  std::vector<std::int64_t> sorted(perm.begin(), perm.end()), axes(rank);
+  std::ranges::sort(sorted);
+  std::iota(axes.begin(), axes.end(), 0);
+  return sorted == axes;
+}
+
+std::vector<std::int64_t> permuted(std::span<const std::int64_t> shape, std::span<const std::int64_t> perm) {
+  std::vector<std::int64_t> made;
+  for (const std::int64_t axis : perm) made.push_back(shape[static_cast<std::size_t>(axis)]);
+  return made;
+}
+
+Tensor transposed(const Tensor& tensor, std::span<const std::int64_t> perm) {
+  const std::size_t size = info(tensor.type()).bits / 8;
+  std::vector<std::byte> bytes(tensor.bytes().size());
+  StridedIndex index = StridedIndex::permuted(tensor.shape(), perm);
+  for (std::size_t to = 0; to < bytes.size(); to += size, index.next()) {
+    std::memcpy(bytes.data() + to, tensor.bytes().data() + index.at() * size, size);
+  }
+  return {tensor.type(), permuted(tensor.shape(), perm), std::move(bytes)};
+}
+
+bool can_transpose(const Tensor& tensor) { return info(tensor.type()).bits >= 8; }
+
+}  // namespace crumb::graph

@@ -1,0 +1,44 @@
+// Where the elements of one tensor lie in another, one after the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "graph/tensor.h"
+
+namespace crumb::graph {
+
+/// Walks the elements of a tensor row by row and says for each where its value lies in another one, which is
+/// row-major too.
+class StridedIndex {
+ public:
+  /// The tensor has shape `whole`, and the other, of shape `part`, broadcasts to it; nothing where it does not.
+  static std::optional<StridedIndex> broadcast(std::span<const std::int64_t> whole,
+                                               std::span<const std::int64_t> part);
+  /// The tensor is the other one, of shape `from`, with axis i where perm[i] was. Precondition: is_permutation.
+  static StridedIndex permuted(std::span<const std::int64_t> from, std::span<const std::int64_t> perm);
+
+  std::size_t at() const { return at_; }
+  void next();
+
+ private:
+  std::vector<std::int64_t> sizes_, steps_, place_;
+  std::size_t at_ = 0;
+};
+
+/// 0 to rank - 1, each once.
+bool is_permutation(std::span<const std::int64_t> perm, std::size_t rank);
+
+/// The shape of a tensor whose axis i was axis perm[i]. Precondition: is_permutation.
+std::vector<std::int64_t> permuted(std::span<const std::int64_t> shape, std::span<const std::int64_t> perm);
+
+/// The constant with its axes in another order. Preconditions: is_permutation, elements of whole bytes.
+Tensor transposed(const Tensor& tensor, std::span<const std::int64_t> perm);
+
+/// Whether `transposed` takes it: its elements are whole bytes.
+bool can_transpose(const Tensor& tensor);
+
+}  // namespace crumb::graph

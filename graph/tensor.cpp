@@ -1,0 +1,151 @@
+#include "graph/tensor.h"
+
+#include <cstring>
+#include <limits>
+
+#include "base/checked_size.h"
+
+namespace crumb::graph {
+namespace {
+
+constexpr std::size_t kMostShown = 8;
+
+/// Element i of a type below one byte.
+std::uint8_t bits_at(std::span<const std::byte> bytes, unsigned bits, std::int64_t i) {
+  const auto bit = static_cast<std::uint64_t>(i) * bits;
+  return static_cast<std::uint8_t>((static_cast<unsigned>(bytes[bit / 8]) >> (bit % 8)) & ((1u << bits) - 1));
+}
+
+template <class T>
+void append_all(std::span<const std::byte> bytes, std::vector<std::int64_t>& out) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+    out[i] = static_cast<std::int64_t>(value);  // NOLINT(bugprone-signed-char-misuse): int8 keeps its sign
+  }
+}
+
+[[noreturn]] void throw_wrong_type(const Tensor& tensor, const char* wanted) {
+  throw Error("expected a tensor of " + std::string(wanted) + ", found one of " +
+              std::string(name_of(tensor.type())) + " " + text_of(tensor.shape()));
+}
+
+}  // namespace
+
+Result<std::int64_t> count_elements(std::span<const std::int64_t> shape) {
+  checked::Size count = 1;
+  bool empty = false;
+  for (const std::int64_t size : shape) {
+    if (size < 0) return Failure{"a shape holds the size " + std::to_string(size)};
+    empty = empty || size == 0;
+    if (size != 0) count = checked::multiply(count, size);
+  }
+  const std::optional<std::int64_t> elements = checked::narrow<std::int64_t>(count);
+  if (!elements) return Failure{"a tensor of shape " + text_of(shape) + " has more than 2^63 elements"};
+  return empty ? 0 : *elements;
+}
+
+Result<std::uint64_t> packed_bytes(ElementType type, std::int64_t elements) {
+  if (info(type).bits == 0) {
+    return Failure{"tensors of type " + std::string(name_of(type)) + " hold no numbers"};
+  }
+  const checked::Size bits = checked::multiply(elements, info(type).bits);
+  if (!bits) {
+    return Failure{std::to_string(elements) + " elements of type " + std::string(name_of(type)) +
+                   " take more than 2^64 bits"};
+  }
+  return *bits / 8 + (*bits % 8 != 0 ? 1 : 0);
+}
+
+std::string text_of(std::span<const std::int64_t> shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ", ";
+    if (i == kMostShown) return text + "...]";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+Tensor::Tensor(ElementType type, std::vector<std::int64_t> shape, std::vector<std::byte> bytes)
+    : type_(type), shape_(std::move(shape)), size_(count_elements(shape_).take()) {
+  const std::uint64_t needed = packed_bytes(type_, size_).take();
+  if (bytes.size() != needed) {
+    throw Error("a tensor of " + std::string(name_of(type_)) + " " + text_of(shape_) + " takes " +
+                std::to_string(needed) + " bytes, found " + std::to_string(bytes.size()));
+  }
+  bytes_ = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+}
+
+Tensor Tensor::floats(std::vector<std::int64_t> shape, std::span<const float> values) {
+  const auto bytes = std::as_bytes(values);
+  return {ElementType::kFloat, std::move(shape), {bytes.begin(), bytes.end()}};
+}
+
+Tensor Tensor::ints(std::vector<std::int64_t> shape, std::span<const std::int64_t> values) {
+  const auto bytes = std::as_bytes(values);
+  return {ElementType::kInt64, std::move(shape), {bytes.begin(), bytes.end()}};
+}
+
+std::span<const std::byte> Tensor::bytes() const {
+  return bytes_ ? std::span(*bytes_) : std::span<const std::byte>();
+}
+
+std::vector<std::int64_t> Tensor::to_ints() const {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(size_));
+  switch (type_) {
+    case ElementType::kUint8: append_all<std::uint8_t>(bytes(), out); break;
+    case ElementType::kBool: append_all<bool>(bytes(), out); break;
+    case ElementType::kInt8: append_all<std::int8_t>(bytes(), out); break;
+    case ElementType::kUint16: append_all<std::uint16_t>(bytes(), out); break;
+    case ElementType::kInt16: append_all<std::int16_t>(bytes(), out); break;
+    case ElementType::kUint32: append_all<std::uint32_t>(bytes(), out); break;
+    case ElementType::kInt32: append_all<std::int32_t>(bytes(), out); break;
+    case ElementType::kUint64: append_all<std::uint64_t>(bytes(), out); break;
+    case ElementType::kInt64: append_all<std::int64_t>(bytes(), out); break;
+    case ElementType::kUint4:
+    case ElementType::kUint2:
+    case ElementType::kInt4:
+    case ElementType::kInt2: {
+      const unsigned bits = info(type_).bits;
+      const int half = info(type_).kind == ElementKind::kSigned ? 1 << (bits - 1) : 1 << bits;
+      for (std::int64_t i = 0; i < size_; ++i) {
+        const int code = bits_at(bytes(), bits, i);
+        out[static_cast<std::size_t>(i)] = code < half ? code : code - 2 * half;
+      }
+      break;
+    }
+    default: throw_wrong_type(*this, "integers");
+  }
+  return out;
+}
+
+std::vector<float> Tensor::to_floats() const {
+  std::vector<float> out(static_cast<std::size_t>(size_));
+  if (is_integer(type_) && !info(type_).dtype) {
+    const std::vector<std::int64_t> ints = to_ints();
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(ints[i]);
+    return out;
+  }
+  if (!info(type_).dtype || info(type_).kind == ElementKind::kComplex) throw_wrong_type(*this, "numbers");
+  widen_to_float(*info(type_).dtype, bytes(), out);
+  return out;
+}
+
+Tensor Tensor::reshaped(std::vector<std::int64_t> shape) const {
+  if (count_elements(shape).take() != size_) {
+    throw Error("a tensor of shape " + text_of(shape_) + " cannot have the shape " + text_of(shape));
+  }
+  Tensor other = *this;
+  other.shape_ = std::move(shape);
+  return other;
+}
+
+bool Tensor::operator==(const Tensor& other) const {
+  if (type_ != other.type_ || shape_ != other.shape_) return false;
+  const auto mine = bytes(), theirs = other.bytes();
+  return mine.size() == theirs.size() &&
+         (mine.data() == theirs.data() || std::memcmp(mine.data(), theirs.data(), mine.size()) == 0);
+}
+
+}  // namespace crumb::graph

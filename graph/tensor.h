@@ -1,0 +1,62 @@
+// A constant tensor of a graph: type, shape and bytes, shared between copies and never changed.
+//
+// The bytes are ONNX's raw_data: little-endian, row-major; elements of four or two bits packed without gaps,
+// lowest bits first, the last byte filled up with zeros.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/element_type.h"
+
+namespace crumb::graph {
+
+class Tensor {
+ public:
+  Tensor() = default;
+  /// Throws Error where the bytes are not as many as type and shape need, or a size is negative.
+  Tensor(ElementType type, std::vector<std::int64_t> shape, std::vector<std::byte> bytes);
+
+  static Tensor floats(std::vector<std::int64_t> shape, std::span<const float> values);
+  static Tensor ints(std::vector<std::int64_t> shape, std::span<const std::int64_t> values);  ///< int64
+  static Tensor scalar(float value) { return floats({}, {&value, 1}); }
+  static Tensor scalar(std::int64_t value) { return ints({}, {&value, 1}); }
+
+  ElementType type() const { return type_; }
+  const std::vector<std::int64_t>& shape() const { return shape_; }
+  std::int64_t rank() const { return static_cast<std::int64_t>(shape_.size()); }
+  std::int64_t size() const { return size_; }  ///< elements
+  std::span<const std::byte> bytes() const;
+
+  /// Every element as a number. to_ints() throws Error for types that are not integers or bool; to_floats()
+  /// for complex ones and strings; integers beyond float32's precision are rounded, doubles too.
+  std::vector<std::int64_t> to_ints() const;
+  std::vector<float> to_floats() const;
+
+  /// The same elements in another shape of as many.
+  Tensor reshaped(std::vector<std::int64_t> shape) const;
+
+  bool operator==(const Tensor& other) const;  ///< type, shape and bytes
+
+ private:
+  ElementType type_ = ElementType::kUnknown;
+  std::vector<std::int64_t> shape_;
+  std::int64_t size_ = 0;
+  std::shared_ptr<const std::vector<std::byte>> bytes_;
+};
+
+/// Elements of a shape; a Failure where a size is negative or the product does not fit.
+Result<std::int64_t> count_elements(std::span<const std::int64_t> shape);
+
+/// Bytes that so many elements take: whole bytes, rounded up for types below one.
+Result<std::uint64_t> packed_bytes(ElementType type, std::int64_t elements);
+
+/// "[2, 3]".
+std::string text_of(std::span<const std::int64_t> shape);
+
+}  // namespace crumb::graph

@@ -1,0 +1,35 @@
+// The network of a checkpoint as a graph: what config.json says, with the tensors that the checkpoint holds.
+//
+// Known are encoders of the BERT family (Devlin et al. 2018), with the sentence-transformers modules behind them. Inputs
+// are input_ids, attention_mask and token_type_ids, int64 [batch, sequence], both sizes open; outputs are
+// last_hidden_state, float32 [batch, sequence, hidden_size], and where the checkpoint has a modules.json
+// sentence_embedding, float32 [batch, width]. Operator set 17. Weights have the checkpoint's names, and nodes those of its
+// layers; matrices of linear layers have the axes [in, out] that MatMul wants. Quantized tensors stay codes.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "quant/tensor_source.h"
+
+namespace crumb::graph {
+
+struct CheckpointGraph {
+  Graph graph;
+  std::vector<std::string> unused;  ///< tensors that no output depends on: a pooler, heads for other tasks
+};
+
+/// Whether a path is for read_checkpoint_graph: a folder, or a packed file that holds no graph.
+bool is_checkpoint(const std::filesystem::path& path);
+
+/// Each tensor is read once. Throws Error, which begins with `name`: an architecture that is not known (the known ones
+/// are named), a tensor that is missing or of another shape than config.json says, damaged bytes, a checkpoint that
+/// another tool quantized.
+CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::string& name);
+
+/// The same for a packed file, a folder or any other checkpoint.
+CheckpointGraph read_checkpoint_graph(const std::filesystem::path& path);
+
+}  // namespace crumb::graph

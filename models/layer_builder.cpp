@@ -1,0 +1,138 @@
+#include "models/layer_builder.h"
+
+#include <algorithm>
+#include <numbers>
+
+#include "graph/edit.h"
+
+namespace crumb::graph {
+namespace {
+
+constexpr std::int64_t kOpset = 17;  // LayerNormalization
+
+}  // namespace
+
+LayerBuilder::LayerBuilder(ModelWeights& weights) : weights_(weights) {
+  graph_.opsets[std::string(kOnnxDomain)] = kOpset;
+}
+
+void LayerBuilder::input(const std::string& name, const Value& value) {
+  graph_.inputs.push_back(name);
+  names_.insert(name);
+  graph_.values[name] = value;
+}
+
+void LayerBuilder::output(const std::string& value, const std::string& name, const Shape& shape) {
+  for (Node& node : graph_.nodes) {
+    std::ranges::replace(node.inputs, value, name);
+    std::ranges::replace(node.outputs, value, name);
+  }
+  graph_.outputs.push_back(name);
+  names_.insert(name);
+  graph_.values[name] = {.type = ElementType::kFloat, .shape = shape};
+}
+
+std::string LayerBuilder::unused(const std::string& wish) {
+  size_t& next = suffixes_[wish];
+  for (;; ++next) {
+    const std::string name = next == 0 ? wish : wish + "_" + std::to_string(next);
+    if (names_.insert(name).second) return name;
+  }
+}
+
+std::string LayerBuilder::node(const std::string& op, const std::string& name,
+                               const std::vector<std::string>& inputs,
+                               const std::map<std::string, Attribute>& attributes) {
+  const std::string output = unused(name);
+  graph_.nodes.push_back({.name = output,
+                          .op = op,
+                          .version = kOpset,
+                          .inputs = inputs,
+                          .outputs = {output},
+                          .attributes = attributes});
+  return output;
+}
+
+std::string LayerBuilder::constant(const std::string& wish, const Tensor& tensor) {
+  for (const std::string& name : constants_) {
+    if (graph_.initializers.at(name) == tensor) return name;
+  }
+  return constants_.emplace_back(add_constant(graph_, unused(wish), tensor));
+}
+
+std::string LayerBuilder::floats(const std::string& wish, float value) {
+  return constant(wish, Tensor::scalar(value));
+}
+
+std::string LayerBuilder::scalar(const std::string& wish, std::int64_t value) {
+  return constant(wish, Tensor::scalar(value));
+}
+
+std::string LayerBuilder::ints(const std::string& wish, const std::vector<std::int64_t>& values) {
+  return constant(wish, Tensor::ints({static_cast<std::int64_t>(values.size())}, values));
+}
+
+void LayerBuilder::add_weight(const std::string& name, const std::vector<size_t>& shape,
+                              const std::vector<std::int64_t>& axes) {
+  weights_.add(graph_, name, shape, axes);
+  names_.insert(name);
+}
+
+std::string LayerBuilder::weight(const std::string& name, const std::vector<size_t>& shape) {
+  std::vector<std::int64_t> axes(shape.size());
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<std::int64_t>(i);
+  add_weight(name, shape, axes);
+  return name;
+}
+
+std::string LayerBuilder::linear(const std::string& name, const std::string& x, size_t in, size_t out,
+                                 bool has_bias) {
+  add_weight(name + ".weight", {out, in}, {1, 0});
+  const std::string product = node("MatMul", name, {x, name + ".weight"});
+  if (!has_bias) return product;
+  return node("Add", name + ".add_bias", {product, weight(name + ".bias", {out})});
+}
+
+std::string LayerBuilder::layer_norm(const std::string& name, const std::string& x, size_t width,
+                                     float epsilon) {
+  const bool early = !weights_.has(name + ".weight") && weights_.has(name + ".gamma");
+  const std::string scale = weight(name + (early ? ".gamma" : ".weight"), {width});
+  const std::string bias = weight(name + (early ? ".beta" : ".bias"), {width});
+  return node("LayerNormalization", name, {x, scale, bias},
+              {{"axis", std::int64_t{-1}}, {"epsilon", epsilon}});
+}
+
+std::string LayerBuilder::gelu(const std::string& name, const std::string& x) {
+  constexpr float kInverseRoot = static_cast<float>(1 / std::numbers::sqrt2);
+  const std::string scaled = node("Mul", name + ".scaled", {x, floats("one_by_root_two", kInverseRoot)});
+  const std::string erf = node("Erf", name + ".erf", {scaled});
+  const std::string twice_phi = node("Add", name + ".erf_and_one", {erf, floats("one", 1)});
+  const std::string twice = node("Mul", name + ".twice", {x, twice_phi});
+  return node("Mul", name, {twice, floats("half", 0.5F)});
+}
+
+std::string LayerBuilder::gelu_tanh(const std::string& name, const std::string& x) {
+  constexpr float kRoot = 0.7978845608F;  // sqrt(2 / pi)
+  const std::string square = node("Mul", name + ".square", {x, x});
+  const std::string cube = node("Mul", name + ".cube", {square, x});
+  const std::string part = node("Mul", name + ".part_of_cube", {cube, floats("gelu_factor", 0.044715F)});
+  const std::string sum = node("Add", name + ".sum", {x, part});
+  const std::string scaled = node("Mul", name + ".scaled", {sum, floats("root_of_two_by_pi", kRoot)});
+  const std::string tanh = node("Tanh", name + ".tanh", {scaled});
+  const std::string twice_phi = node("Add", name + ".tanh_and_one", {tanh, floats("one", 1)});
+  const std::string twice = node("Mul", name + ".twice", {x, twice_phi});
+  return node("Mul", name, {twice, floats("half", 0.5F)});
+}
+
+std::string LayerBuilder::activation(Activation activation, const std::string& name, const std::string& x) {
+  switch (activation) {
+    case Activation::kGelu: return gelu(name, x);
+    case Activation::kGeluTanh: return gelu_tanh(name, x);
+    case Activation::kRelu: return node("Relu", name, {x});
+    case Activation::kTanh: return node("Tanh", name, {x});
+    case Activation::kIdentity: break;
+  }
+  return x;
+}
+
+}  // namespace crumb::graph

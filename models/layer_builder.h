@@ -1,0 +1,67 @@
+// Nodes of a checkpoint's graph: one output each, which has the node's name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "formats/checkpoint/bert_config.h"
+#include "graph/graph.h"
+#include "models/model_weights.h"
+
+namespace crumb::graph {
+
+class LayerBuilder {
+ public:
+  /// An empty graph of operator set 17.
+  explicit LayerBuilder(ModelWeights& weights);
+
+  ModelWeights& weights() { return weights_; }
+
+  void input(const std::string& name, const Value& value);
+  /// The value gets this name and becomes an output. Precondition: a node made it.
+  void output(const std::string& value, const std::string& name, const Shape& shape);
+  Graph take() { return std::move(graph_); }
+
+  /// A node called `name`, or like it where that is taken; its output.
+  std::string node(const std::string& op, const std::string& name, const std::vector<std::string>& inputs,
+                   const std::map<std::string, Attribute>& attributes = {});
+
+  /// Constants that are no weights: equal ones are one, whatever they were to be called.
+  std::string floats(const std::string& wish, float value);
+  std::string scalar(const std::string& wish, std::int64_t value);
+  std::string ints(const std::string& wish, const std::vector<std::int64_t>& values);
+
+  /// A weight as it lies in the checkpoint.
+  std::string weight(const std::string& name, const std::vector<size_t>& shape);
+
+  /// x W^T + b, with NAME.weight [out, in] and NAME.bias [out]: a MatMul called `name`, and an Add.
+  std::string linear(const std::string& name, const std::string& x, size_t in, size_t out,
+                     bool has_bias = true);
+
+  /// NAME.weight and NAME.bias, or NAME.gamma and NAME.beta as early checkpoints have it, over the last axis.
+  std::string layer_norm(const std::string& name, const std::string& x, size_t width, float epsilon);
+
+  /// In operators of set 13.
+  std::string activation(Activation activation, const std::string& name, const std::string& x);
+
+ private:
+  /// A name that no node and no value has: `wish`, or `wish_1`, `wish_2`, ...
+  std::string unused(const std::string& wish);
+  void add_weight(const std::string& name, const std::vector<size_t>& shape,
+                  const std::vector<std::int64_t>& axes);
+  std::string constant(const std::string& wish, const Tensor& tensor);
+  std::string gelu(const std::string& name, const std::string& x);
+  std::string gelu_tanh(const std::string& name, const std::string& x);
+
+  ModelWeights& weights_;
+  Graph graph_;
+  std::vector<std::string> constants_;
+  std::set<std::string> names_;
+  std::map<std::string, size_t> suffixes_;  ///< by wish: the next number to try
+};
+
+}  // namespace crumb::graph

@@ -1,0 +1,40 @@
+// The tensors and texts of a checkpoint, for those who build its graph.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "quant/tensor_source.h"
+
+namespace crumb::graph {
+
+class ModelWeights {
+ public:
+  /// The source must outlive it. Throws Error where another tool quantized the checkpoint.
+  explicit ModelWeights(const TensorSource& source);
+
+  bool has(const std::string& name) const { return source_.find(name) != nullptr; }
+
+  /// A file beside the tensors, or nothing if there is none. Throws Error where its bytes are damaged.
+  std::optional<std::string> text(const std::string& path) const;
+
+  /// Makes the tensor a constant of the graph, under its name: codes where it is quantized, else float32. `axes`: axis i
+  /// of the constant is axis axes[i] of the tensor. Throws Error, naming tensor, found and expected, where it is missing
+  /// or its shape is not `shape`. A second time it does nothing.
+  /// Precondition: the axes are the same then.
+  void add(Graph& graph, const std::string& name, const std::vector<size_t>& shape,
+           const std::vector<std::int64_t>& axes);
+
+  /// Names of the tensors that were never added, sorted.
+  std::vector<std::string> unused() const;
+
+ private:
+  const TensorSource& source_;
+  std::set<std::string> added_;
+};
+
+}  // namespace crumb::graph

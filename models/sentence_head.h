@@ -1,0 +1,23 @@
+// What follows the transformer in a sentence-transformers model (formats/checkpoint/sentence_modules.h), as nodes.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "models/layer_builder.h"
+
+namespace crumb::graph {
+
+/// Values of the transformer.
+struct TokenStates {
+  std::string states;  ///< float32 [batch, sequence, hidden_size]
+  std::string mask;    ///< float32 [batch, sequence]: 1, and 0 for padding
+  std::string tokens;  ///< the same as int64
+};
+
+/// Adds the output sentence_embedding, [batch, width]; nothing without modules.json. Padding stands behind the tokens
+/// or before them, but for the pooling mode cls, which takes the first place. Throws Error as SentenceModules::read
+/// and ModelWeights::add do.
+void add_sentence_head(LayerBuilder& build, const TokenStates& tokens, size_t hidden_size);
+
+}  // namespace crumb::graph
