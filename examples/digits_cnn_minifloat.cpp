@@ -9,7 +9,7 @@
 
 #include "export/write.h"
 #include "graph/packed/crumb_graph.h"
-#include "models/torch/capture/capture.h"
+#include "libtorch/capture/capture.h"
 #include "qat/network.h"
 #include "qat/tasks/digits.h"
 

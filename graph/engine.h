@@ -1,5 +1,5 @@
 // What executes graphs, without saying how: passes, calibration and the command line need results, not LibTorch.
-// models/torch/engine.h has the one on ATen.
+// libtorch/engine.h has the one on ATen.
 #pragma once
 
 #include <filesystem>
@@ -50,7 +50,7 @@ class Engine {
   virtual void use(const std::string& device, int threads) = 0;
 
   /// What a TorchScript archive takes, in order; and the archive as a graph. The file holds no shapes: they are the
-  /// example's, but for the batch. Throws Error (models/torch/capture/torchscript.h).
+  /// example's, but for the batch. Throws Error (libtorch/capture/torchscript.h).
   virtual std::vector<std::string> torchscript_inputs(const std::filesystem::path& path) const = 0;
   virtual Graph read_torchscript(const std::filesystem::path& path,
                                  const std::vector<Tensor>& example) const = 0;

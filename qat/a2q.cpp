@@ -12,7 +12,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "models/torch/parallel.h"
+#include "libtorch/parallel.h"
 #include "quant/loops/loops.h"
 
 namespace crumb::qat {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "models/torch/fake_quantize.h"
+#include "libtorch/fake_quantize.h"
 #include "qat/scales.h"
 
 namespace crumb::qat {

@@ -9,7 +9,7 @@
 #include "graph/onnx/infer_shapes.h"
 #include "graph/passes/passes.h"
 #include "graph/quantize/plan.h"
-#include "models/torch/execute/typed_tensor.h"
+#include "libtorch/execute/typed_tensor.h"
 #include "qat/activation_quantizer.h"
 #include "qat/certify.h"
 #include "qat/layers.h"

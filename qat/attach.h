@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "models/torch/capture/capture.h"
+#include "libtorch/capture/capture.h"
 #include "qat/learned_widths.h"
 #include "qat/network.h"
 #include "quant/recipe/recipe.h"

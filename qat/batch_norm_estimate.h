@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "models/torch/execute/graph_module.h"
+#include "libtorch/execute/graph_module.h"
 
 namespace crumb::qat {
 

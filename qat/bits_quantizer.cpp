@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "models/torch/fake_quantize.h"
+#include "libtorch/fake_quantize.h"
 #include "qat/scales.h"
 #include "qat/weight_codes.h"
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "models/torch/execute/graph_module.h"
+#include "libtorch/execute/graph_module.h"
 
 namespace crumb::qat {
 

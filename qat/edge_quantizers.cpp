@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "graph/quantize/apply.h"
-#include "models/torch/execute/ops/straight_through.h"
-#include "models/torch/fake_quantize.h"
+#include "libtorch/execute/ops/straight_through.h"
+#include "libtorch/fake_quantize.h"
 #include "qat/child_name.h"
 
 namespace crumb::qat {

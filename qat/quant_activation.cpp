@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/files/counted.h"
-#include "models/torch/fake_quantize.h"
+#include "libtorch/fake_quantize.h"
 
 namespace crumb::qat {
 

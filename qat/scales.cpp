@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "formats/number/scale_format.h"
-#include "models/torch/execute/ops/straight_through.h"
+#include "libtorch/execute/ops/straight_through.h"
 #include "quant/given_scales.h"
 
 namespace crumb::qat {

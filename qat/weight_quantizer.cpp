@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/files/text.h"
-#include "models/torch/fake_quantize.h"
+#include "libtorch/fake_quantize.h"
 #include "qat/scales.h"
 #include "qat/weight_codes.h"
 #include "quant/quantizer.h"

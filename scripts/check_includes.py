@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-GRAPH, TORCH, TRANSFORMER = "graph", "models/torch", "models/transformer"
+GRAPH, TORCH, TRANSFORMER = "graph", "libtorch", "models/transformer"
 MODELS = [GRAPH, TORCH, TRANSFORMER]
 
 # Which rooms each room may include, besides itself. What is not a room (tests, bench, examples) may include them all.

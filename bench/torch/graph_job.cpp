@@ -3,8 +3,8 @@
 #include <torch/torch.h>
 
 #include "bench/torch/networks.h"
-#include "models/torch/engine.h"
-#include "models/torch/execute/typed_tensor.h"
+#include "libtorch/engine.h"
+#include "libtorch/execute/typed_tensor.h"
 
 namespace crumb::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/torch/execute/typed_tensor.h"
+#include "libtorch/execute/typed_tensor.h"
 
 namespace crumb::bench {
 namespace {

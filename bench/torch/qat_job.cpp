@@ -6,8 +6,8 @@
 
 #include "bench/torch/composed.h"
 #include "bench/torch/qat_networks.h"
-#include "models/torch/capture/capture.h"
-#include "models/torch/fake_quantize.h"
+#include "libtorch/capture/capture.h"
+#include "libtorch/fake_quantize.h"
 #include "qat/a2q.h"
 #include "qat/attach.h"
 #include "qat/network.h"

@@ -1,5 +1,5 @@
 // The shared library that the crumb command opens when a verb executes a graph or trains (cli/open_engine.h).
-#include "models/torch/engine.h"
+#include "libtorch/engine.h"
 #include "qat/train/trainer.h"
 
 extern "C" __attribute__((visibility("default"))) const char* crumb_engine_interface() {

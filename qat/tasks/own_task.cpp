@@ -9,7 +9,7 @@
 #include "base/files/text.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/quantize/operators.h"
-#include "models/torch/execute/graph_module.h"
+#include "libtorch/execute/graph_module.h"
 
 namespace crumb::qat {
 namespace {

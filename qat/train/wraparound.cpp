@@ -7,7 +7,7 @@
 
 #include "analysis/accumulator/layers.h"
 #include "base/error.h"
-#include "models/torch/execute/graph_module.h"
+#include "libtorch/execute/graph_module.h"
 
 namespace crumb::qat {
 namespace {

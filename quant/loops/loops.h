@@ -32,7 +32,7 @@ struct FakeBand {
   float lo = 0, hi = 0;
 };
 
-/// What a run adds to the gradients of its scale and zero point (models/torch/scaled_quantizer.h).
+/// What a run adds to the gradients of its scale and zero point (libtorch/scaled_quantizer.h).
 struct FakeSums {
   double scale = 0;  ///< of grad (v(q) - z - x / s), within the band; grad (v(q) - z) outside and for binary
   double outside = 0;  ///< of grad outside the band

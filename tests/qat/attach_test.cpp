@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "analysis/accumulator/check.h"
-#include "models/torch/capture/capture.h"
-#include "models/torch/execute/graph_module.h"
-#include "models/torch/fake_quantize.h"
+#include "libtorch/capture/capture.h"
+#include "libtorch/execute/graph_module.h"
+#include "libtorch/fake_quantize.h"
 #include "qat/quant_activation.h"
 #include "qat/weight_slots.h"
 #include "tests/support/enclosure.h"

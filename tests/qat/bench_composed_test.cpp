@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "bench/torch/composed.h"
-#include "models/torch/fake_quantize.h"
+#include "libtorch/fake_quantize.h"
 #include "qat/a2q.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <torch/torch.h>
 
 #include "base/error.h"
-#include "models/torch/capture/capture.h"
+#include "libtorch/capture/capture.h"
 #include "qat/distillation.h"
 #include "qat/network.h"
 #include "qat/weight_average.h"

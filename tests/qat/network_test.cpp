@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "analysis/accumulator/check.h"
-#include "models/torch/capture/capture.h"
-#include "models/torch/execute/graph_module.h"
+#include "libtorch/capture/capture.h"
+#include "libtorch/execute/graph_module.h"
 #include "qat/a2q.h"
 #include "quant/accumulator.h"
 #include "tests/support/enclosure.h"

@@ -6,8 +6,8 @@
 #include <random>
 #include <set>
 
-#include "models/torch/capture/capture.h"
-#include "models/torch/execute/graph_module.h"
+#include "libtorch/capture/capture.h"
+#include "libtorch/execute/graph_module.h"
 #include "qat/network.h"
 #include "tests/support/enclosure.h"
 #include "tests/support/testing.h"

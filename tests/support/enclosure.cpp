@@ -12,7 +12,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "models/torch/execute/operator.h"
+#include "libtorch/execute/operator.h"
 
 namespace crumb::testing {
 namespace {

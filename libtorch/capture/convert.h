@@ -1,0 +1,18 @@
+// Recorded operators into a graph.
+#pragma once
+
+#include "libtorch/capture/capture.h"
+#include "libtorch/capture/recording.h"
+
+namespace crumb::models {
+
+/// Throws one Error that names every operator that cannot be converted.
+graph::Graph convert(const Recording& recording, Number batch, const std::vector<std::int64_t>& batch_axes,
+                     const std::vector<NamedState>& states, const CaptureOptions& options);
+
+/// capture() of what is no torch::nn::Module: a function, and the tensors that are its parameters and
+/// buffers.
+graph::Graph capture_function(const Forward& forward, const Tensors& example,
+                              const std::vector<NamedState>& states, const CaptureOptions& options);
+
+}  // namespace crumb::models

@@ -1,0 +1,160 @@
+#include "libtorch/execute/graph_module.h"
+
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "base/files/text.h"
+#include "graph/qonnx/quantized_constants.h"
+
+namespace crumb::torch_ops {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+
+/// Constants that say how a quantizer or a shape works: everything but the data of those operators. And those that the
+/// graph calls buffers.
+std::set<std::string> steering_constants(const Graph& graph) {
+  static const std::set<std::string, std::less<>> kSteered = {
+      "Quant", "IntQuant",    "BipolarQuant", "Trunc",          "FloatQuant",       "MultiThreshold",
+      "Clip",  "Resize",      "Upsample",     "QuantizeLinear", "DequantizeLinear", "Pow",
+      "Pad",   "QLinearConv", "QLinearMatMul"};
+  std::set<std::string> found;
+  for (const Node& node : graph.nodes) {
+    if (!kSteered.contains(node.op)) continue;
+    for (std::size_t i = 1; i < node.inputs.size(); ++i) found.insert(node.inputs[i]);
+  }
+  for (const Node& node : graph.nodes) {
+    if (!node.is("BatchNormalization")) continue;  // its running statistics
+    for (std::size_t i = 3; i < node.inputs.size(); ++i) found.insert(node.inputs[i]);
+  }
+  if (const auto buffers = graph.metadata.find(kBuffersKey); buffers != graph.metadata.end()) {
+    std::istringstream lines(buffers->second);
+    for (std::string name; std::getline(lines, name);) found.insert(name);
+  }
+  return found;
+}
+
+/// The child module of that name, made where there is none.
+torch::nn::Module& child_of(torch::nn::Module& module, const std::string& name) {
+  for (const auto& child : module.named_children()) {
+    if (child.key() == name) return *child.value();
+  }
+  return *module.register_module(name, std::make_shared<torch::nn::Module>(name));
+}
+
+}  // namespace
+
+std::string unsupported_nodes(const Graph& graph) {
+  std::string text;
+  for (const Node& node : graph.nodes) {
+    if (!find_operator(node.op, node.domain)) text += (text.empty() ? "" : ", ") + graph::text_of(node);
+  }
+  return text;
+}
+
+Graph graph_of_now(const GraphModule& module) {
+  Graph graph = module.graph();
+  for (auto& [name, constant] : graph.initializers) {
+    if (graph::is_float(constant.type()))
+      constant = to_constant({module.constant(name).detach(), constant.type()});
+  }
+  return graph;
+}
+
+GraphModule::GraphModule(Graph graph, const std::set<std::string>& given)
+    : torch::nn::Module("graph"), graph_(graph::fold_quantized(std::move(graph))) {
+  if (const std::string nodes = unsupported_nodes(graph_); !nodes.empty()) {
+    throw Error("operators that are not supported: " + nodes);
+  }
+  const std::set<std::string> steering = steering_constants(graph_);
+  for (const auto& [name, constant] : graph_.initializers) {
+    if (given.contains(name)) {
+      constants_[name] = to_typed(constant);
+      continue;
+    }
+    add_constant(name, constant,
+                 graph::is_float(constant.type()) && constant.rank() > 0 && !steering.contains(name));
+  }
+  for (const Node& node : graph_.nodes) {
+    const std::optional<graph::Tensor> made = graph::constant_of(node);
+    if (made && made->type() != graph::ElementType::kString) add_constant(node.outputs[0], *made, false);
+  }
+  plan_.emplace(graph_, constants_);
+}
+
+void GraphModule::add_constant(const std::string& name, const graph::Tensor& constant, bool trains) {
+  const TypedTensor value = to_typed(constant);
+  const bool own = value.tensor.is_floating_point() && graph::info(value.type).bits >= 16;
+  torch::nn::Module* owner = this;
+  std::string key = name;
+  for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.')) {
+    if (dot == 0 || dot + 1 == key.size()) break;
+    owner = &child_of(*owner, key.substr(0, dot));
+    key.erase(0, dot + 1);
+  }
+  for (char& c : key) {
+    if (c == '.') c = '_';
+  }
+  while (owner->named_parameters(false).contains(key) || owner->named_buffers(false).contains(key))
+    key += "_";
+  at::Tensor& registered = trains && own ? owner->register_parameter(key, value.tensor)
+                                         : owner->register_buffer(key, value.tensor);
+  constants_[name] = {registered, value.type};
+}
+
+void GraphModule::check_inputs(const std::vector<TypedTensor>& inputs) const {
+  if (inputs.size() != graph_.inputs.size()) {
+    throw Error("the graph takes " + std::to_string(graph_.inputs.size()) + " inputs, found " +
+                std::to_string(inputs.size()));
+  }
+  std::map<std::string, std::int64_t> symbols;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = graph_.inputs[i];
+    const graph::Value* value = graph_.find(name);
+    if (!inputs[i].defined()) throw Error("input " + quote_text(name) + " is missing");
+    if (!value) continue;
+    const auto refuse = [&](const std::string& why) {
+      throw Error("input " + quote_text(name) + ": expected " + std::string(graph::name_of(value->type)) +
+                  " " + (value->shape ? graph::text_of(*value->shape) : "") + ", found " +
+                  text_of(inputs[i]) + why);
+    };
+    if (value->type != graph::ElementType::kUnknown && value->type != inputs[i].type) refuse("");
+    if (!value->shape) continue;
+    const at::IntArrayRef sizes = inputs[i].tensor.sizes();
+    if (sizes.size() != value->shape->size()) refuse("");
+    for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+      const graph::Dim& dim = (*value->shape)[axis];
+      if (dim.known() && dim.size != sizes[axis]) refuse("");
+      if (dim.known() || dim.symbol.empty()) continue;
+      const auto [known, fresh] = symbols.emplace(dim.symbol, sizes[axis]);
+      if (!fresh && known->second != sizes[axis]) {
+        refuse(", where " + quote_text(dim.symbol) + " is " + std::to_string(known->second));
+      }
+    }
+  }
+}
+
+std::vector<TypedTensor> GraphModule::run(std::vector<TypedTensor> inputs, const Watch& watch,
+                                          const Plan::Constants& instead) const {
+  check_inputs(inputs);
+  const bool folded = frozen_ && !watch && instead.empty();
+  return (folded ? *frozen_ : *plan_).run(graph_, std::move(inputs), watch, instead);
+}
+
+void GraphModule::replace_maker(const std::string& value, Plan::Replacement replacement) {
+  const auto makes = [&](const Node& node) {
+    return std::ranges::find(node.outputs, value) != node.outputs.end();
+  };
+  const auto maker = std::ranges::find_if(graph_.nodes, makes);
+  if (maker == graph_.nodes.end()) throw Error("no node makes " + quote_text(value));
+  plan_->replace(static_cast<std::size_t>(maker - graph_.nodes.begin()), std::move(replacement));
+  if (frozen_) freeze();
+}
+
+void GraphModule::freeze() { frozen_ = plan_->folded(graph_); }
+
+}  // namespace crumb::torch_ops

@@ -1,0 +1,71 @@
+// A graph that runs: a torch::nn::Module whose parameters are the graph's weights.
+//
+//   GraphModule network(graph);                      // throws one Error that names every unsupported operator
+//   auto outputs = network.run({typed(image)});
+//
+// Parameters are the floating constants of rank 1 and more, by their names in the graph, except what steers a
+// quantizer or a shape; the rest, and what Constant nodes make, are buffers. named_parameters() and state dicts use those names ("." makes
+// submodules). Gradients flow to inputs and parameters through every differentiable operator; run() keeps them,
+// so wrap it in torch::NoGradGuard for inference. Values are dropped after their last use.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "libtorch/execute/plan.h"
+
+namespace crumb::torch_ops {
+
+/// In Graph::metadata: the names of further initializers that do not train, one a line.
+inline constexpr const char* kBuffersKey = "crumb.buffers";
+
+class GraphModule : public torch::nn::Module {
+ public:
+  /// Throws Error naming every node that has no kernel, with type and domain. `given`: constants that every run gets
+  /// by `instead`; they are neither parameters nor buffers.
+  explicit GraphModule(graph::Graph graph, const std::set<std::string>& given = {});
+
+  /// Called with every value that a node made; may replace it.
+  using Watch = Plan::Watch;
+
+  /// Inputs in the graph's order; outputs too. Throws Error where an input's type, rank or a size that the graph
+  /// fixes differs (symbols must agree among the inputs), and where an operator refuses its inputs, with the node
+  /// and what it was given. Without gradients the memory of an input that the caller hands over (and keeps no handle
+  /// of) may be overwritten. Not thread-safe where parameters change meanwhile.
+  /// `instead`: constants, by their names in the graph, that have other values in this run; gradients flow to these.
+  std::vector<TypedTensor> run(std::vector<TypedTensor> inputs, const Watch& watch = {},
+                               const Plan::Constants& instead = {}) const;
+
+  /// From now on the node that makes a value is computed so. Throws Error where none does.
+  void replace_maker(const std::string& value, Plan::Replacement replacement);
+
+  /// The registered tensor of a constant, by its name in the graph: a parameter or a buffer.
+  const at::Tensor& constant(const std::string& name) const { return constants_.at(name).tensor; }
+
+  /// For networks that are only executed: what follows from constants alone is computed once, now, on the device
+  /// where they lie now. Parameters that change or move afterwards are not seen, and no gradient reaches them; runs
+  /// that are watched compute everything. Again: the same with the parameters of now.
+  void freeze();
+
+  const graph::Graph& graph() const { return graph_; }
+
+ private:
+  void add_constant(const std::string& name, const graph::Tensor& constant, bool trains);
+  void check_inputs(const std::vector<TypedTensor>& inputs) const;
+
+  graph::Graph graph_;
+  Plan::Constants constants_;  ///< the registered tensors themselves
+  std::optional<Plan> plan_, frozen_;
+};
+
+/// The module's graph with the parameters of now as its initializers.
+graph::Graph graph_of_now(const GraphModule& module);
+
+/// The nodes that nobody can compute: "node 'a' (If), node 'b' (my.domain::Foo)"; empty where there are none.
+std::string unsupported_nodes(const graph::Graph& graph);
+
+}  // namespace crumb::torch_ops

@@ -1,0 +1,64 @@
+// The nodes of a graph as steps over numbered slots that hold its values: what GraphModule runs.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libtorch/execute/operator.h"
+
+namespace crumb::torch_ops {
+
+class Plan {
+ public:
+  using Constants = std::map<std::string, TypedTensor>;  ///< by the graph's names
+  using Watch = std::function<TypedTensor(const std::string& value, TypedTensor made)>;
+
+  /// Values that `constants` holds are not computed, whoever makes them. Keeps the constants' handles, not the
+  /// graph: every function takes the same one again.
+  Plan(const graph::Graph& graph, const Constants& constants);
+
+  /// Drops every value after its last use; a value that nobody else holds may be overwritten by the operator that
+  /// takes it last. GraphModule::run says the rest.
+  /// `instead`: constants that have other values in this run.
+  std::vector<TypedTensor> run(const graph::Graph& graph, std::vector<TypedTensor> inputs, const Watch& watch,
+                               const Constants& instead = {}) const;
+
+  /// Computes a node in place of its kernel: what it takes to what it makes.
+  using Replacement =
+      std::function<Outputs(const graph::Node& node, const std::vector<TypedTensor>& arguments)>;
+  void replace(std::size_t node, Replacement replacement);
+
+  /// The plan without the steps that follow from constants, or from shapes that the graph fixes, alone: their
+  /// results are constants of it. Random numbers, results that are more than 4 MB larger than what they are made of
+  /// and steps that fail stay steps.
+  Plan folded(const graph::Graph& graph) const;
+
+  std::size_t steps() const { return steps_.size(); }
+
+ private:
+  static constexpr std::size_t kNoSlot = ~std::size_t{0};
+
+  struct Step {
+    std::size_t node = 0;
+    Kernel kernel = nullptr;          ///< null: its outputs are constants
+    Replacement replacement;          ///< before the kernel, where there is one
+    std::vector<std::size_t> inputs;  ///< slots; kNoSlot where left out
+    std::vector<std::size_t> outputs;
+    std::vector<bool> takes;             ///< inputs whose slot is not wanted after this step
+    std::vector<std::size_t> last_used;  ///< slots that are not wanted after this step
+  };
+
+  void find_last_uses();
+  Outputs computed(const graph::Graph& graph, const Step& step, const std::vector<TypedTensor>& known) const;
+
+  std::vector<Step> steps_;
+  std::vector<std::pair<std::size_t, TypedTensor>> constants_;
+  std::map<std::string, std::size_t> constant_slots_;
+  std::vector<std::size_t> inputs_, outputs_;
+  std::size_t slots_ = 0;
+};
+
+}  // namespace crumb::torch_ops
