@@ -8,10 +8,10 @@
 #include "cli/output.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
+#include "encoder/encoder.h"
 #include "formats/npy/npy.h"
 #include "models/model_source.h"
 #include "quant/checkpoint/checkpoint_run.h"
-#include "runtime/encoder/encoder.h"
 
 namespace crumb::cli {
 namespace {

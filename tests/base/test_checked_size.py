@@ -2,7 +2,7 @@
 
 import re
 
-READERS = ["formats", "graph/onnx", "graph/packed", "graph/tensor.cpp", "runtime/tokenizer", "quant/recipe"]
+READERS = ["formats", "graph/onnx", "graph/packed", "graph/tensor.cpp", "text", "quant/recipe"]
 
 
 def test_overflow_is_looked_for_in_one_place(repo):

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "runtime/tokenizer/tokenizer.h"
-#include "runtime/tokenizer/unicode.h"
 #include "tests/fuzz/fuzz.h"
+#include "text/tokenizer.h"
+#include "text/unicode.h"
 
 namespace crumb::testing {
 namespace {

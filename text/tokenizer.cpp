@@ -1,10 +1,10 @@
-#include "runtime/tokenizer/tokenizer.h"
+#include "text/tokenizer.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "runtime/tokenizer/tokenizer_files.h"
-#include "runtime/tokenizer/unicode.h"
+#include "text/tokenizer_files.h"
+#include "text/unicode.h"
 
 namespace crumb::runtime {
 

@@ -1,9 +1,9 @@
-#include "runtime/encoder/pooling.h"
+#include "encoder/pooling.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/encoder/elementwise.h"
+#include "encoder/elementwise.h"
 
 namespace crumb::runtime {
 namespace {

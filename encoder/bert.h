@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "encoder/layers.h"
 #include "formats/checkpoint/bert_config.h"
-#include "runtime/encoder/layers.h"
-#include "runtime/tokenizer/wordpiece.h"
+#include "text/wordpiece.h"
 
 namespace crumb::runtime {
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/tokenizer/added_tokens.h"
-#include "runtime/tokenizer/normalizer.h"
-#include "runtime/tokenizer/wordpiece.h"
+#include "text/added_tokens.h"
+#include "text/normalizer.h"
+#include "text/wordpiece.h"
 
 namespace crumb::runtime {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/encoder/elementwise.h"
-#include "runtime/encoder/layers.h"
-#include "runtime/encoder/pooling.h"
+#include "encoder/elementwise.h"
+#include "encoder/layers.h"
+#include "encoder/pooling.h"
 #include "runtime/linear.h"
 
 namespace crumb::runtime {

@@ -1,11 +1,11 @@
-#include "runtime/encoder/elementwise.h"
+#include "encoder/elementwise.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <vector>
 
-#include "runtime/encoder/pooling.h"
+#include "encoder/pooling.h"
 
 namespace crumb::runtime {
 namespace {

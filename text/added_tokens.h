@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/tokenizer/wordpiece.h"
+#include "text/wordpiece.h"
 
 namespace crumb::runtime {
 

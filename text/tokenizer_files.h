@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/tokenizer/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace crumb::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/tokenizer/tokenizer_files.h"
+#include "text/tokenizer_files.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/json/json_file.h"
-#include "runtime/tokenizer/unicode.h"
+#include "text/unicode.h"
 
 namespace crumb::runtime {
 namespace {

@@ -1,8 +1,8 @@
-#include "runtime/encoder/bert.h"
+#include "encoder/bert.h"
 
 #include "base/files/interrupt.h"
-#include "runtime/encoder/attention.h"
-#include "runtime/encoder/elementwise.h"
+#include "encoder/attention.h"
+#include "encoder/elementwise.h"
 
 namespace crumb::runtime {
 

@@ -1,10 +1,10 @@
-#include "runtime/tokenizer/added_tokens.h"
+#include "text/added_tokens.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
-#include "runtime/tokenizer/unicode.h"
+#include "text/unicode.h"
 
 namespace crumb::runtime {
 

@@ -1,11 +1,11 @@
-#include "runtime/encoder/elementwise.h"
+#include "encoder/elementwise.h"
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
 
-#include "runtime/encoder/lanes.h"
+#include "encoder/lanes.h"
 
 namespace crumb::runtime {
 namespace {

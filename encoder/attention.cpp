@@ -1,8 +1,8 @@
-#include "runtime/encoder/attention.h"
+#include "encoder/attention.h"
 
 #include <cmath>
 
-#include "runtime/encoder/elementwise.h"
+#include "encoder/elementwise.h"
 #include "runtime/linear_kernels.h"
 
 namespace crumb::runtime {

@@ -1,4 +1,4 @@
-#include "runtime/encoder/sentence_head.h"
+#include "encoder/sentence_head.h"
 
 #include <algorithm>
 #include <cmath>

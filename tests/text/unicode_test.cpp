@@ -1,8 +1,8 @@
-#include "runtime/tokenizer/unicode.h"
+#include "text/unicode.h"
 
 #include <doctest/doctest.h>
 
-#include "runtime/tokenizer/unicode_later.h"
+#include "text/unicode_later.h"
 
 namespace crumb::runtime::unicode {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/tokenizer/tokenizer.h"
+#include "text/tokenizer.h"
 
 #include <doctest/doctest.h>
 

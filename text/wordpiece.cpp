@@ -1,8 +1,8 @@
-#include "runtime/tokenizer/wordpiece.h"
+#include "text/wordpiece.h"
 
 #include <algorithm>
 
-#include "runtime/tokenizer/unicode.h"
+#include "text/unicode.h"
 
 namespace crumb::runtime {
 

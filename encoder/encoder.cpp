@@ -1,4 +1,4 @@
-#include "runtime/encoder/encoder.h"
+#include "encoder/encoder.h"
 
 #include <algorithm>
 #include <mutex>

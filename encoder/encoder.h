@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/encoder/bert.h"
-#include "runtime/encoder/sentence_head.h"
+#include "encoder/bert.h"
+#include "encoder/sentence_head.h"
 #include "runtime/linear.h"
-#include "runtime/tokenizer/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace crumb::runtime {
 

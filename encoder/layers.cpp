@@ -1,7 +1,7 @@
-#include "runtime/encoder/layers.h"
+#include "encoder/layers.h"
 
 #include "base/error.h"
-#include "runtime/encoder/elementwise.h"
+#include "encoder/elementwise.h"
 
 namespace crumb::runtime {
 namespace {

@@ -1,11 +1,11 @@
-#include "runtime/tokenizer/unicode.h"
+#include "text/unicode.h"
 
 #include <utf8proc.h>
 
 #include <algorithm>
 #include <array>
 
-#include "runtime/tokenizer/unicode_later.h"
+#include "text/unicode_later.h"
 
 namespace crumb::runtime::unicode {
 namespace {

@@ -1,13 +1,13 @@
 // Added tokens: what is found is what trying every token at every place finds, in a time that does not grow with the
 // number of tokens times that of places or of tokens.
-#include "runtime/tokenizer/added_tokens.h"
+#include "text/added_tokens.h"
 
 #include <doctest/doctest.h>
 
 #include <random>
 
-#include "runtime/tokenizer/tokenizer.h"
-#include "runtime/tokenizer/unicode.h"
+#include "text/tokenizer.h"
+#include "text/unicode.h"
 
 namespace crumb::runtime {
 namespace {

@@ -1,6 +1,6 @@
-#include "runtime/tokenizer/normalizer.h"
+#include "text/normalizer.h"
 
-#include "runtime/tokenizer/unicode.h"
+#include "text/unicode.h"
 
 namespace crumb::runtime {
 namespace {

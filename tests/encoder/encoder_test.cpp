@@ -1,4 +1,4 @@
-#include "runtime/encoder/encoder.h"
+#include "encoder/encoder.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "tests/runtime/encoder/sources.h"
+#include "tests/encoder/sources.h"
 #include "tests/support/testing.h"
 
 namespace crumb::runtime {
