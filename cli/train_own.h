@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/verb.h"
-#include "qat/train/own_network.h"
+#include "tasks/train/own_network.h"
 
 namespace crumb::cli {
 

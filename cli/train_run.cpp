@@ -16,7 +16,7 @@
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
-#include "qat/train/request_json.h"
+#include "tasks/train/request_json.h"
 
 namespace crumb::cli {
 namespace {

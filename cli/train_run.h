@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cli/output.h"
-#include "qat/train/trainer.h"
+#include "tasks/train/trainer.h"
 
 namespace crumb::cli {
 

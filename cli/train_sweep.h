@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/output.h"
-#include "qat/train/trainer.h"
+#include "tasks/train/trainer.h"
 
 namespace crumb::cli {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/output.h"
-#include "qat/train/trainer.h"
+#include "tasks/train/trainer.h"
 
 namespace crumb::cli {
 

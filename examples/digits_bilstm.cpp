@@ -12,7 +12,7 @@
 #include "graph/packed/crumb_graph.h"
 #include "libtorch/capture/capture.h"
 #include "qat/network.h"
-#include "qat/tasks/digits.h"
+#include "tasks/digits.h"
 
 namespace {
 

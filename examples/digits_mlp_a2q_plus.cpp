@@ -12,7 +12,7 @@
 #include "graph/packed/crumb_graph.h"
 #include "qat/attach.h"
 #include "qat/quant_activation.h"
-#include "qat/tasks/digits.h"
+#include "tasks/digits.h"
 
 namespace {
 

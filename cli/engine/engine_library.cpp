@@ -1,6 +1,6 @@
 // The shared library that the crumb command opens when a verb executes a graph or trains (cli/open_engine.h).
 #include "libtorch/engine.h"
-#include "qat/train/trainer.h"
+#include "tasks/train/trainer.h"
 
 extern "C" __attribute__((visibility("default"))) const char* crumb_engine_interface() {
   return CRUMB_ENGINE_INTERFACE;

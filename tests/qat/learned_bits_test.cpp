@@ -15,7 +15,7 @@
 #include "libtorch/execute/graph_module.h"
 #include "qat/attach.h"
 #include "qat/network.h"
-#include "qat/tasks/networks.h"
+#include "tasks/networks.h"
 #include "tests/support/enclosure.h"
 
 namespace {

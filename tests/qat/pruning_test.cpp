@@ -16,7 +16,7 @@
 #include "qat/attach.h"
 #include "qat/network.h"
 #include "qat/quant_activation.h"
-#include "qat/tasks/networks.h"
+#include "tasks/networks.h"
 #include "tests/support/enclosure.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // SplitMix64 as it was published: a raw state gives the numbers of the reference program (splitmix64.c, Vigna 2015), as
 // they are printed elsewhere.
-#include "qat/tasks/random.h"
+#include "tasks/random.h"
 
 #include <doctest/doctest.h>
 

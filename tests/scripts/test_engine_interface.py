@@ -58,7 +58,7 @@ def test_any_changed_header_changes_the_hash_and_nothing_else_does(repo, tree, c
     root = copied(tree, crossing, tmp_path)
     before, _ = interface(repo, root)
     drawn = random.Random(1).sample(sorted(crossing), CHANGES)
-    for path in [*drawn, "qat/train/trainer.h", "quant/recipe/recipe.h"]:
+    for path in [*drawn, "tasks/train/trainer.h", "quant/recipe/recipe.h"]:
         text = (root / path).read_text()
         (root / path).write_text(text + "struct Changed {};\n")
         assert interface(repo, root)[0] != before, path

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "qat/train/trainer.h"
+#include "tasks/train/trainer.h"
 
 namespace crumb::qat {
 

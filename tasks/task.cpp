@@ -1,4 +1,4 @@
-#include "qat/tasks/task.h"
+#include "tasks/task.h"
 
 #include <torch/nn/functional/loss.h>
 
@@ -7,12 +7,12 @@
 
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
-#include "qat/tasks/digits.h"
-#include "qat/tasks/jets.h"
-#include "qat/tasks/lines.h"
-#include "qat/tasks/networks.h"
-#include "qat/tasks/photographs.h"
-#include "qat/train/trainer.h"
+#include "tasks/digits.h"
+#include "tasks/jets.h"
+#include "tasks/lines.h"
+#include "tasks/networks.h"
+#include "tasks/photographs.h"
+#include "tasks/train/trainer.h"
 
 namespace crumb::qat {
 namespace {

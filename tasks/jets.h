@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "qat/tasks/samples.h"
+#include "tasks/samples.h"
 
 namespace crumb::qat {
 

@@ -1,9 +1,9 @@
-#include "qat/tasks/jets.h"
+#include "tasks/jets.h"
 
 #include <algorithm>
 #include <array>
 
-#include "qat/tasks/random.h"
+#include "tasks/random.h"
 
 namespace crumb::qat {
 namespace {

@@ -8,8 +8,8 @@
 #include <functional>
 #include <vector>
 
-#include "qat/tasks/task.h"
-#include "qat/train/trainer.h"
+#include "tasks/task.h"
+#include "tasks/train/trainer.h"
 
 namespace crumb::qat {
 

@@ -1,4 +1,4 @@
-#include "qat/tasks/digits.h"
+#include "tasks/digits.h"
 
 #include <string>
 

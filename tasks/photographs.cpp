@@ -1,4 +1,4 @@
-#include "qat/tasks/photographs.h"
+#include "tasks/photographs.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "qat/tasks/networks.h"
+#include "tasks/networks.h"
 
 #include <ATen/ATen.h>
 #include <torch/nn/modules/activation.h>
@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "qat/tasks/random.h"
+#include "tasks/random.h"
 
 namespace crumb::qat {
 namespace {

@@ -17,8 +17,8 @@
 
 #include "graph/graph.h"
 #include "qat/learned_widths.h"
-#include "qat/train/own_network.h"
 #include "quant/recipe/recipe.h"
+#include "tasks/train/own_network.h"
 
 namespace crumb::qat {
 

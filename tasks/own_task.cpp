@@ -1,4 +1,4 @@
-#include "qat/tasks/own_task.h"
+#include "tasks/own_task.h"
 
 #include <ATen/ATen.h>
 

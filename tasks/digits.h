@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "qat/tasks/samples.h"
+#include "tasks/samples.h"
 
 namespace crumb::qat {
 

@@ -1,4 +1,4 @@
-#include "qat/train/ends.h"
+#include "tasks/train/ends.h"
 
 #include <algorithm>
 #include <vector>

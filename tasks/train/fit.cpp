@@ -1,4 +1,4 @@
-#include "qat/train/fit.h"
+#include "tasks/train/fit.h"
 
 #include <ATen/ATen.h>
 #include <torch/optim/adamw.h>
@@ -8,7 +8,7 @@
 #include <numbers>
 
 #include "base/error.h"
-#include "qat/tasks/random.h"
+#include "tasks/random.h"
 
 namespace crumb::qat {
 namespace {

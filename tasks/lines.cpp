@@ -1,6 +1,6 @@
-#include "qat/tasks/lines.h"
+#include "tasks/lines.h"
 
-#include "qat/tasks/random.h"
+#include "tasks/random.h"
 
 namespace crumb::qat {
 

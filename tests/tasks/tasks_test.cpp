@@ -11,11 +11,11 @@
 #include <set>
 
 #include "formats/npy/npy.h"
-#include "qat/tasks/digits.h"
-#include "qat/tasks/jets.h"
-#include "qat/tasks/lines.h"
-#include "qat/tasks/photographs.h"
-#include "qat/tasks/random.h"
+#include "tasks/digits.h"
+#include "tasks/jets.h"
+#include "tasks/lines.h"
+#include "tasks/photographs.h"
+#include "tasks/random.h"
 #include "tests/support/samples.h"
 #include "tests/support/testing.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "qat/tasks/samples.h"
+#include "tasks/samples.h"
 
 namespace crumb::qat {
 

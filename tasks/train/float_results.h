@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "qat/train/trainer.h"
+#include "tasks/train/trainer.h"
 
 namespace crumb::qat {
 

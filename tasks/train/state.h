@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "qat/train/fit.h"
-#include "qat/train/trainer.h"
+#include "tasks/train/fit.h"
+#include "tasks/train/trainer.h"
 
 namespace crumb::qat {
 

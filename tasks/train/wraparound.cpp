@@ -1,4 +1,4 @@
-#include "qat/train/wraparound.h"
+#include "tasks/train/wraparound.h"
 
 #include <ATen/ATen.h>
 

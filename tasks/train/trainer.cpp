@@ -1,4 +1,4 @@
-#include "qat/train/trainer.h"
+#include "tasks/train/trainer.h"
 
 #include <ATen/Parallel.h>
 #include <torch/optim/adamw.h>
@@ -15,14 +15,14 @@
 #include "libtorch/capture/capture.h"
 #include "libtorch/execute/typed_tensor.h"
 #include "qat/network.h"
-#include "qat/tasks/own_task.h"
-#include "qat/tasks/task.h"
-#include "qat/train/ends.h"
-#include "qat/train/fit.h"
-#include "qat/train/float_results.h"
-#include "qat/train/request_json.h"
-#include "qat/train/state.h"
-#include "qat/train/wraparound.h"
+#include "tasks/own_task.h"
+#include "tasks/task.h"
+#include "tasks/train/ends.h"
+#include "tasks/train/fit.h"
+#include "tasks/train/float_results.h"
+#include "tasks/train/request_json.h"
+#include "tasks/train/state.h"
+#include "tasks/train/wraparound.h"
 
 namespace crumb::qat {
 namespace {

@@ -1,4 +1,4 @@
-#include "qat/train/float_results.h"
+#include "tasks/train/float_results.h"
 
 #include <torch/torch.h>
 

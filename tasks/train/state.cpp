@@ -1,4 +1,4 @@
-#include "qat/train/state.h"
+#include "tasks/train/state.h"
 
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/files/text.h"
-#include "qat/train/request_json.h"
+#include "tasks/train/request_json.h"
 
 namespace crumb::qat {
 namespace {

@@ -1,8 +1,8 @@
 // A network from a file as a task.
 #pragma once
 
-#include "qat/tasks/task.h"
-#include "qat/train/own_network.h"
+#include "tasks/task.h"
+#include "tasks/train/own_network.h"
 
 namespace crumb::qat {
 
