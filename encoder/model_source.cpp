@@ -1,4 +1,4 @@
-#include "models/model_source.h"
+#include "encoder/model_source.h"
 
 #include "base/files/text.h"
 #include "quant/tensor_source.h"
