@@ -11,15 +11,16 @@ if(TARGET crumb_engine)
   install(TARGETS crumb_engine LIBRARY DESTINATION ${_own_folder})
 endif()
 
-install(TARGETS crumb_formats crumb_quant crumb_runtime crumb_models_graph crumb_export EXPORT crumbTargets)
-foreach(_room formats quant runtime graph export)
-  get_filename_component(_parent ${_room} DIRECTORY)
-  install(DIRECTORY ${_room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb/${_parent} FILES_MATCHING PATTERN "*.h"
+set(_rooms base formats quant text graph analysis models runtime encoder export)
+list(TRANSFORM _rooms PREPEND crumb_ OUTPUT_VARIABLE _libraries)
+install(TARGETS ${_libraries} EXPORT crumbTargets)
+foreach(_room ${_rooms})
+  install(DIRECTORY ${_room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb FILES_MATCHING PATTERN "*.h"
     REGEX "graph/onnx/(from_proto|to_proto|tensor_in|local_functions)\\.h$" EXCLUDE)  # these show protobuf
 endforeach()
 install(EXPORT crumbTargets NAMESPACE crumb:: DESTINATION ${_config_folder})
 
-# crumb_models_graph needs the ONNX library, which is built for Crumb and found nowhere else.
+# crumb_graph needs the ONNX library, which is built for Crumb and found nowhere else.
 install(FILES ${OnnxLibrary_onnx_LIBRARY} ${OnnxLibrary_onnx_proto_LIBRARY} DESTINATION ${_own_folder})
 
 configure_package_config_file(cmake/crumbConfig.cmake.in crumbConfig.cmake INSTALL_DESTINATION ${_config_folder})

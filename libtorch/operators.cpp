@@ -15,7 +15,7 @@ torch::Library make_library() {
     detail::define_fake_quantize(library);
   } catch (const c10::Error& error) {
     throw Error(
-        "LibTorch refused Crumb's operators; is crumb_models_torch linked into this process twice? Link it "
+        "LibTorch refused Crumb's operators; is crumb_libtorch linked into this process twice? Link it "
         "into "
         "one executable or shared library only. LibTorch says: " +
         std::string(error.what_without_backtrace()));

@@ -1,33 +1,44 @@
 #!/usr/bin/env python3
-"""Checks that includes run upward through the house, and that LibTorch stays out of the rooms that are free of it.
+"""Checks that includes run one way through the house, between rooms and between folders at every depth, that no room
+holds more than a quarter of it, and that LibTorch stays out of the rooms that are free of it.
 
-    scripts/check_includes.py [ROOT]      prints each wrong include; exit code 1 if there is one
+    scripts/check_includes.py [ROOT]             prints each fault; exit code 1 if there is one
+    scripts/check_includes.py --figures [ROOT]   prints the lines and the share of each room, and what it includes
 
 ROOT is the repository (default: the one this script lies in). Includes of ours are written from the root.
 """
 
+import argparse
 import re
 import sys
-from pathlib import Path
+from collections import Counter, defaultdict
+from pathlib import Path, PurePosixPath
 
-GRAPH, TORCH, TRANSFORMER = "graph", "libtorch", "models/transformer"
-MODELS = [GRAPH, TORCH, TRANSFORMER]
+NUMBERS = ["quant", "formats", "base"]
+GRAPHS = ["analysis", "models", "graph", *NUMBERS]
+TORCH = ["tasks", "qat", "libtorch"]
 
 # Which rooms each room may include, besides itself. What is not a room (tests, bench, examples) may include them all.
 MAY_INCLUDE = {
-    "formats": [],
-    "quant": ["formats"],
-    "runtime": ["formats", "quant"],
-    GRAPH: ["quant", "formats"],
-    TORCH: [GRAPH, "quant", "formats"],
-    TRANSFORMER: [GRAPH, TORCH, "quant", "formats"],
-    "qat": [*MODELS, "quant", "formats"],
-    "ptq": [*MODELS, "quant", "formats"],
-    "eval": [*MODELS, "quant", "formats", "runtime"],
-    "export": [GRAPH, "quant", "formats"],
-    "cli": ["formats", "quant", "runtime", *MODELS, "qat", "ptq", "eval", "export"],
+    "base": [],
+    "formats": ["base"],
+    "quant": ["formats", "base"],
+    "text": ["formats", "base"],
+    "graph": NUMBERS,
+    "analysis": ["graph", *NUMBERS],
+    "models": ["graph", *NUMBERS],
+    "runtime": ["text", "graph", *NUMBERS],
+    "encoder": ["runtime", "models", "text", "graph", *NUMBERS],
+    "ptq": ["text", *GRAPHS],
+    "eval": ["graph", *NUMBERS],
+    "export": GRAPHS,
+    "libtorch": GRAPHS,
+    "qat": ["libtorch", *GRAPHS],
+    "tasks": ["qat", "libtorch", *GRAPHS],
+    "cli": ["encoder", "runtime", "text", "ptq", "eval", "export", *TORCH, *GRAPHS],
 }
-TORCH_FREE = ["formats", "quant", "runtime", GRAPH, "export", "cli"]
+TORCH_FREE = [room for room in MAY_INCLUDE if room not in TORCH]
+MOST_SHARE = 0.25  # of the lines of all rooms together that one may hold
 TORCH_HEADER = re.compile(r"(torch|ATen|c10|caffe2|torchgen)/")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
 CODE = {".h", ".cpp", ".inc", ".hpp", ".c"}
@@ -36,10 +47,8 @@ OUTSIDE = ("tests", "bench", "examples")
 
 def room_of(path):
     """The room that a path from the root lies in; None outside the house."""
-    for room in sorted(MAY_INCLUDE, key=len, reverse=True):
-        if path.startswith(room + "/"):
-            return room
-    return None
+    room, *inside = path.split("/")
+    return room if inside and room in MAY_INCLUDE else None
 
 
 def must_be_torch_free(path):
@@ -51,10 +60,9 @@ class Tree:
 
     def __init__(self, root):
         self.root = Path(root)
-        folders = sorted({room.split("/")[0] for room in MAY_INCLUDE} | set(OUTSIDE))
         self.files = [
             str(path.relative_to(self.root))
-            for folder in folders
+            for folder in sorted({*MAY_INCLUDE, *OUTSIDE})
             for path in sorted((self.root / folder).rglob("*"))
             if path.suffix in CODE and path.is_file()
         ]
@@ -91,9 +99,67 @@ class Tree:
                     todo.append(name)
         return seen
 
+    def lines(self):
+        """Of each room."""
+        counts = Counter()
+        for path in self.files:
+            if room := room_of(path):
+                counts[room] += (self.root / path).read_text(encoding="utf-8").count("\n")
+        return counts
+
+    def arrows(self):
+        """{(folder, folder): an include that makes it}, a folder being its direct files; parent and child are one
+        thing to the eye, and exempt from each other."""
+        found = {}
+        for path in filter(room_of, self.files):
+            for _, name in self.includes(path):
+                here, there = (str(PurePosixPath(file).parent) for file in (path, name))
+                related = here == there or here == str(PurePosixPath(there).parent) or there == str(PurePosixPath(here).parent)
+                if self.ours(name) and room_of(name) and not related:
+                    found.setdefault((here, there), f'{path} includes "{name}"')
+        return found
+
+
+def circle_in(arrows):
+    """The shortest circle through the first folder that lies on one, as a list of arrows; empty if there is none."""
+    after = defaultdict(list)
+    for here, there in sorted(arrows):
+        after[here].append(there)
+    for start in sorted(after):
+        ways, todo = {start: []}, [start]
+        while todo:
+            here = todo.pop(0)
+            for there in after[here]:
+                if there == start:
+                    return [*ways[here], (here, there)]
+                if there not in ways:
+                    ways[there] = [*ways[here], (here, there)]
+                    todo.append(there)
+    return []
+
+
+def circles(tree):
+    """One sentence for each circle of folders; circles that share an arrow count once."""
+    arrows, found = tree.arrows(), []
+    while circle := circle_in(arrows):
+        names = " -> ".join([*(here for here, _ in circle), circle[0][0]])
+        found.append(f"a circle of folders: {names}: {'; '.join(arrows.pop(arrow) for arrow in circle)}")
+    return found
+
+
+def too_large(tree):
+    lines = tree.lines()
+    total = sum(lines.values())
+    few = total < 10_000  # a share says nothing yet
+    return [
+        f"{room}: {count} of {total} lines lie here, expected at most {MOST_SHARE:.0%} in one room"
+        for room, count in sorted(lines.items())
+        if count > MOST_SHARE * total and not few
+    ]
+
 
 def faults(root):
-    """One sentence for each wrong include."""
+    """One sentence for each fault."""
     tree = Tree(root)
     found = []
     for path in tree.files:
@@ -109,12 +175,29 @@ def faults(root):
                 found.append(f'{path}: {room} includes "{name}", which is not part of the library')
         if must_be_torch_free(path) and (way := tree.way_to_torch(path, set())):
             found.append(f"{path}: must be free of LibTorch, but reaches it: {' -> '.join(way)}")
-    return found
+    return found + circles(tree) + too_large(tree)
+
+
+def figures(root):
+    tree = Tree(root)
+    lines = tree.lines()
+    total = sum(lines.values())
+    for room in (room for room in MAY_INCLUDE if room in lines):
+        seen = {room_of(name) for path in tree.files if room_of(path) == room for _, name in tree.includes(path)}
+        above = [other for other in MAY_INCLUDE if other in seen - {room}]
+        yield f"{room:9} {lines[room]:6} lines {lines[room] / total:6.1%}   {' '.join(above)}"
+    yield f"{'all':9} {total:6} lines, {len(tree.arrows())} arrows between folders, {len(circles(tree))} circles"
 
 
 def main():
-    root = sys.argv[1] if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
-    found = faults(root)
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("root", nargs="?", default=Path(__file__).resolve().parent.parent)
+    parser.add_argument("--figures", action="store_true")
+    options = parser.parse_args()
+    if options.figures:
+        print("\n".join(figures(options.root)))
+        return 0
+    found = faults(options.root)
     for fault in found:
         print(fault, file=sys.stderr)
     return 1 if found else 0

@@ -1,7 +1,8 @@
-"""The include-direction check finds what it must, and only that."""
+"""The check of the house finds what it must, and only that."""
 
 import subprocess
 import sys
+from random import Random
 
 import pytest
 
@@ -55,3 +56,70 @@ def test_a_wrong_include_is_found(repo, tmp_path, path, text, says):
     assert done.returncode == 1
     assert path in done.stderr
     assert says in done.stderr
+
+
+FOLDERS = ["graph", "graph/a", "graph/a/deep", "graph/b", "graph/c", "quant", "quant/a"]
+
+
+def one_way(random, folders):
+    """(from, to) arrows that only go up a drawn order, and those between parents and children, either way."""
+    order = random.sample(folders, len(folders))
+    up = [(here, there) for i, here in enumerate(order) for there in order[:i] if random.random() < 0.5]
+    rooms = [(here, there) for here, there in up if not (here.startswith("quant") and there.startswith("graph"))]
+    family = [(here, there) for here in folders for there in folders if there.rpartition("/")[0] == here]
+    return rooms + [random.choice([(here, there), (there, here)]) for here, there in family]
+
+
+def tree_of(arrows):
+    """Each arrow is an include of a header of its own, so that files make no circle where folders do."""
+    files = {}
+    for i, (here, there) in enumerate(arrows):
+        files[f"{there}/of_{i}.h"] = ""
+        files[f"{here}/at_{i}.cpp"] = f'#include "{there}/of_{i}.h"'
+    return files
+
+
+def is_family(here, there):
+    return here.rpartition("/")[0] == there or there.rpartition("/")[0] == here
+
+
+def reaches(arrows, start, goal):
+    """An own walk over what counts as an arrow."""
+    seen, todo = set(), [start]
+    while todo:
+        here = todo.pop()
+        for a, b in arrows:
+            if a == here and b not in seen:
+                seen.add(b)
+                todo.append(b)
+    return goal in seen
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_circles_of_folders_are_found_and_nothing_else(repo, tmp_path, seed):
+    random = Random(seed)
+    arrows = one_way(random, FOLDERS)
+    if seed % 2:  # one that may close a circle, within a room or below it
+        here, there = random.sample(FOLDERS[:5], 2)
+        arrows.append((here, there))
+    write(tmp_path, tree_of(arrows))
+    done = check(repo, tmp_path)
+    counted = [(a, b) for a, b in arrows if a != b and not is_family(a, b)]
+    circle = any(reaches(counted, b, a) for a, b in counted)
+    assert (done.returncode == 1) == circle, done.stderr
+    assert ("a circle of folders" in done.stderr) == circle
+
+
+def test_a_circle_names_its_folders_and_the_includes(repo, tmp_path):
+    write(tmp_path, tree_of([("graph/a", "graph/b"), ("graph/b", "graph/c"), ("graph/c", "graph/a")]))
+    says = check(repo, tmp_path).stderr
+    assert "graph/a -> graph/b -> graph/c -> graph/a" in says
+    assert all(f"at_{i}.cpp includes" in says for i in range(3))
+
+
+@pytest.mark.parametrize(("lines", "is_fault"), [(5_000, False), (5_001, True)])
+def test_a_room_above_a_quarter_is_found(repo, tmp_path, lines, is_fault):
+    rest = {f"{room}/x.cpp": "\n" * 2999 for room in ("base", "formats", "quant", "cli", "export")}
+    write(tmp_path, {**rest, "graph/x.cpp": "\n" * (lines - 1)})
+    done = check(repo, tmp_path)
+    assert (done.returncode, "graph: " in done.stderr) == (int(is_fault), is_fault), done.stderr

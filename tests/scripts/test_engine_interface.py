@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 ENDS = ["cli/open_engine.cpp", "cli/engine/engine_library.cpp"]
-ROOMS = ["formats", "quant", "graph"]
+ROOMS = ["base", "formats", "quant", "graph", "analysis", "models"]
 CHANGES = 12
 
 
