@@ -8,7 +8,7 @@
 #include "base/files/text.h"
 #include "graph/edit.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
@@ -20,18 +20,18 @@ double count(const Sizes& sizes, std::size_t first = 0, std::size_t leave = 0) {
   return product;
 }
 
-[[noreturn]] void refuse(const Node& node, const std::string& why) {
+[[noreturn]] void refuse(const graph::Node& node, const std::string& why) {
   throw Error(text_of(node) + ": " + why);
 }
 
-void need_rank(const Node& node, const Sizes& shape, std::size_t least) {
+void need_rank(const graph::Node& node, const Sizes& shape, std::size_t least) {
   if (shape.size() < least) {
-    refuse(node, "an operand has the shape " + text_of(shape) + ", expected " + std::to_string(least) +
+    refuse(node, "an operand has the shape " + graph::text_of(shape) + ", expected " + std::to_string(least) +
                      " axes or more");
   }
 }
 
-WeightAxes convolution_axes(const Node& node, const Sizes& weight) {
+WeightAxes convolution_axes(const graph::Node& node, const Sizes& weight) {
   need_rank(node, weight, 3);
   WeightAxes axes{.shape = weight, .summed = std::vector<bool>(weight.size(), true)};
   axes.summed[0] = false;
@@ -39,7 +39,7 @@ WeightAxes convolution_axes(const Node& node, const Sizes& weight) {
 }
 
 /// [groups, inputs of one, outputs of one, kernel...].
-WeightAxes transposed_convolution_axes(const Node& node, const Sizes& weight) {
+WeightAxes transposed_convolution_axes(const graph::Node& node, const Sizes& weight) {
   need_rank(node, weight, 3);
   const std::int64_t groups = std::max<std::int64_t>(1, node.int_or("group", 1));
   if (weight[0] % groups != 0) refuse(node, "the weight's axis 0 cannot be split into its groups");
@@ -61,7 +61,7 @@ WeightAxes matrix_axes(const Sizes& weight, bool is_second, bool turned) {
   return axes;
 }
 
-Product convolution(const Graph& graph, const Node& node, std::size_t weight_at) {
+Product convolution(const graph::Graph& graph, const graph::Node& node, std::size_t weight_at) {
   const Sizes weight = shape_of(graph, node, node.inputs[weight_at]);
   const Sizes out = shape_of(graph, node, node.outputs[0]);
   WeightAxes axes = convolution_axes(node, weight);
@@ -74,7 +74,7 @@ Product convolution(const Graph& graph, const Node& node, std::size_t weight_at)
 }
 
 /// Every number of the input meets every weight of its group.
-Product transposed_convolution(const Graph& graph, const Node& node) {
+Product transposed_convolution(const graph::Graph& graph, const graph::Node& node) {
   const Sizes in = shape_of(graph, node, node.inputs[0]), weight = shape_of(graph, node, node.inputs[1]);
   WeightAxes axes = transposed_convolution_axes(node, weight);
   return {.macs = count(in) * count(weight, 1),
@@ -90,7 +90,8 @@ struct Factor {
   bool turned = false;  ///< Gemm's transA, transB
 };
 
-Product matrix_product(const Graph& graph, const Node& node, Factor a, Factor b, bool first_is_constant) {
+Product matrix_product(const graph::Graph& graph, const graph::Node& node, Factor a, Factor b,
+                       bool first_is_constant) {
   const Sizes left = shape_of(graph, node, node.inputs[a.input]),
               right = shape_of(graph, node, node.inputs[b.input]);
   const Sizes out = shape_of(graph, node, node.outputs[0]);
@@ -107,7 +108,7 @@ Product matrix_product(const Graph& graph, const Node& node, Factor a, Factor b,
           .summed = std::move(axes.summed)};
 }
 
-std::vector<Product> recurrent(const Graph& graph, const Node& node) {
+std::vector<Product> recurrent(const graph::Graph& graph, const graph::Node& node) {
   const Sizes x = shape_of(graph, node, node.inputs[0]);
   const double samples = count(x, 0, 1);  // steps and batch
   std::vector<Product> products;
@@ -125,7 +126,7 @@ std::vector<Product> recurrent(const Graph& graph, const Node& node) {
 }
 
 /// Two operands, labels without an ellipsis: every combination of labels is one multiplication.
-Products einsum(const Graph& graph, const Node& node) {
+Products einsum(const graph::Graph& graph, const graph::Node& node) {
   std::string equation = node.text_or("equation", "");
   std::erase(equation, ' ');
   const std::string terms = equation.substr(0, equation.find("->"));
@@ -149,7 +150,7 @@ Products einsum(const Graph& graph, const Node& node) {
                              .weight_shape = right}};
 }
 
-Product upsampling(const Graph& graph, const Node& node) {
+Product upsampling(const graph::Graph& graph, const graph::Node& node) {
   if (node.text_or("mode", "nearest") == "nearest") return {};
   const Sizes in = shape_of(graph, node, node.inputs[0]), out = shape_of(graph, node, node.outputs[0]);
   double scaled = 0;
@@ -157,7 +158,7 @@ Product upsampling(const Graph& graph, const Node& node) {
   return {.macs = 2 * scaled * count(out), .length = 2 * scaled, .input = node.inputs[0]};
 }
 
-std::vector<Product> attention(const Graph& graph, const Node& node) {
+std::vector<Product> attention(const graph::Graph& graph, const graph::Node& node) {
   const Sizes q = shape_of(graph, node, node.inputs[0]), k = shape_of(graph, node, node.inputs[1]);
   const Sizes out = shape_of(graph, node, node.outputs[0]);
   need_rank(node, k, 3);
@@ -172,32 +173,32 @@ std::vector<Product> attention(const Graph& graph, const Node& node) {
 }
 
 /// What multiplies and is not known here.
-bool works(const Node& node) {
+bool works(const graph::Node& node) {
   constexpr std::array kWork = {"DeformConv", "GridSample", "STFT", "DFT", "RoiAlign",       "AffineGrid",
                                 "If",         "Loop",       "Scan", "Det", "MelWeightMatrix"};
-  if (node.domain == kOnnxDomain) {
+  if (node.domain == graph::kOnnxDomain) {
     return std::ranges::find(kWork, node.op) != kWork.end() ||
            (node.op == "Resize" && node.text_or("mode", "nearest") != "nearest");
   }
-  return node.domain != kQonnxDomain && node.domain != kChannelsLastDomain;
+  return node.domain != graph::kQonnxDomain && node.domain != graph::kChannelsLastDomain;
 }
 
 }  // namespace
 
-Sizes shape_of(const Graph& graph, const Node& node, const std::string& value) {
-  if (const Tensor* constant = graph.constant(value)) return constant->shape();
-  const Value* known = graph.find(value);
+Sizes shape_of(const graph::Graph& graph, const graph::Node& node, const std::string& value) {
+  if (const graph::Tensor* constant = graph.constant(value)) return constant->shape();
+  const graph::Value* known = graph.find(value);
   if (!known || !known->is_static()) {
     refuse(node, "the shape of " + quote_text(value) + " is not known" +
                      (known && known->shape ? ", only " + text_of(*known->shape) : "") +
                      "; give the shapes of the inputs (--shape NAME=1x128)");
   }
   Sizes sizes;
-  for (const Dim& dim : *known->shape) sizes.push_back(dim.size);
+  for (const graph::Dim& dim : *known->shape) sizes.push_back(dim.size);
   return sizes;
 }
 
-std::optional<WeightAxes> weight_axes(const Node& node, std::span<const std::int64_t> weight,
+std::optional<WeightAxes> weight_axes(const graph::Node& node, std::span<const std::int64_t> weight,
                                       std::size_t weight_at) {
   const Sizes shape(weight.begin(), weight.end());
   const bool is_second = weight_at == 1;
@@ -207,12 +208,12 @@ std::optional<WeightAxes> weight_axes(const Node& node, std::span<const std::int
                        node.op == "Gemm" && node.int_or(is_second ? "transB" : "transA", 0) != 0);
   }
   if (!is_second) return {};
-  if (node.is("Conv") || node.is("Conv", kChannelsLastDomain)) return convolution_axes(node, shape);
+  if (node.is("Conv") || node.is("Conv", graph::kChannelsLastDomain)) return convolution_axes(node, shape);
   if (node.is("ConvTranspose")) return transposed_convolution_axes(node, shape);
   return {};
 }
 
-Products products_of(const Graph& graph, const Node& node, bool first_is_constant) {
+Products products_of(const graph::Graph& graph, const graph::Node& node, bool first_is_constant) {
   const auto needs = [&](std::size_t inputs) {
     for (std::size_t i = 0; i < inputs; ++i) {
       if (!node.has_input(i)) refuse(node, "input " + std::to_string(i) + " is missing");
@@ -220,12 +221,12 @@ Products products_of(const Graph& graph, const Node& node, bool first_is_constan
     if (!node.has_output(0)) refuse(node, "it has no output");
   };
   const std::string& op = node.op;
-  if (node.domain == kChannelsLastDomain && op == "Conv")
+  if (node.domain == graph::kChannelsLastDomain && op == "Conv")
     return needs(2), std::vector{convolution(graph, node, 1)};
-  if (node.is("XnorPopcountMatMul", kQonnxDomain)) {
+  if (node.is("XnorPopcountMatMul", graph::kQonnxDomain)) {
     return needs(2), std::vector{matrix_product(graph, node, {0}, {1}, first_is_constant)};
   }
-  if (node.domain != kOnnxDomain) return works(node) ? Products() : std::vector<Product>{};
+  if (node.domain != graph::kOnnxDomain) return works(node) ? Products() : std::vector<Product>{};
   if (op == "Conv" || op == "ConvInteger") return needs(2), std::vector{convolution(graph, node, 1)};
   if (op == "QLinearConv") return needs(8), std::vector{convolution(graph, node, 3)};
   if (op == "ConvTranspose") return needs(2), std::vector{transposed_convolution(graph, node)};
@@ -246,4 +247,4 @@ Products products_of(const Graph& graph, const Node& node, bool first_is_constan
   return works(node) ? Products() : std::vector<Product>{};
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -8,7 +8,7 @@
 
 #include "graph/graph.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 /// Which axes of a weight a result sums over: `shape` has as many elements as the weight, its axes split where groups
 /// need it.
@@ -19,7 +19,7 @@ struct WeightAxes {
 
 /// Of input `weight_at` (0 or 1) of MatMul, Gemm, Conv, ConvTranspose and the channels-last Conv; nothing for other
 /// nodes, and where that input cannot be the weight. Throws Error where the shape is none that the node takes.
-std::optional<WeightAxes> weight_axes(const Node& node, std::span<const std::int64_t> weight,
+std::optional<WeightAxes> weight_axes(const graph::Node& node, std::span<const std::int64_t> weight,
                                       std::size_t weight_at);
 
 /// One multiplication of two operands within a node.
@@ -33,9 +33,11 @@ struct Product {
 };
 
 /// None for operators that do not multiply; nothing for those that do and are not known here.
-std::optional<std::vector<Product>> products_of(const Graph& graph, const Node& node, bool first_is_constant);
+std::optional<std::vector<Product>> products_of(const graph::Graph& graph, const graph::Node& node,
+                                                bool first_is_constant);
 
 /// Throws Error where the shape of an input or output is not known.
-std::vector<std::int64_t> shape_of(const Graph& graph, const Node& node, const std::string& value);
+std::vector<std::int64_t> shape_of(const graph::Graph& graph, const graph::Node& node,
+                                   const std::string& value);
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 RowOrder::RowOrder(std::vector<std::int64_t> shape, const std::vector<bool>& summed)
     : shape_(std::move(shape)), row_steps_(shape_.size(), 0), term_steps_(shape_.size(), 0) {
@@ -30,4 +30,4 @@ void RowOrder::for_each(const Visit& visit) const {
   }
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 class RowOrder {
  public:
@@ -28,4 +28,4 @@ class RowOrder {
   std::size_t rows_ = 1, length_ = 1;
 };
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -15,9 +15,9 @@
 namespace crumb::cli {
 namespace {
 
-using graph::Amounts;
-using graph::GraphCost;
-using graph::NodeCost;
+using analysis::Amounts;
+using analysis::GraphCost;
+using analysis::NodeCost;
 
 struct Options {
   std::string model;
@@ -117,10 +117,10 @@ void print_cost(const GraphCost& cost, bool sparse) {
 
 void cost_verb(const Options& options) {
   const auto shapes = read_shapes(options.shapes);
-  const graph::Graph read = graph::lower_or_fold_quantized(graph::read_graph(options.model));
+  const graph::Graph read = graph::lower_or_fold_quantized(models::read_graph(options.model));
   Notes notes;
   note_shapes(read, notes);
-  const GraphCost cost = graph::cost_of(graph::bind_shapes(read, shapes));
+  const GraphCost cost = analysis::cost_of(graph::bind_shapes(read, shapes));
   options.json ? print_cost_json(cost, options.sparse, notes) : print_cost(cost, options.sparse);
 }
 

@@ -66,8 +66,8 @@ void embed_verb(const Options& options) {
   refuse_overwriting_inputs(inputs_of(options), options.output);
   const std::vector<std::string> lines = lines_of(read_text_file(options.text, kMostTextBytes).take());
   check_utf8(options.text, lines);
-  const auto source = runtime::open_model(options.model);
-  const runtime::Encoder encoder = runtime::Encoder::load(*source);
+  const auto source = encoder::open_model(options.model);
+  const encoder::Encoder encoder = encoder::Encoder::load(*source);
   std::vector<float> vectors;
   const double start = now_seconds();
   {

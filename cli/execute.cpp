@@ -110,7 +110,7 @@ void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made
 }
 
 std::unique_ptr<graph::Executable> prepare(const graph::Engine& engine, const Graph& graph,
-                                           const graph::AccumulatorSimulation* simulation,
+                                           const analysis::AccumulatorSimulation* simulation,
                                            const std::string& path) {
   try {
     return simulation ? engine.prepare_simulated(graph, *simulation) : engine.prepare(graph);
@@ -136,7 +136,7 @@ bool is_torchscript(const fs::path& path) {
 struct Loaded {
   Graph graph;
   std::vector<Tensor> inputs;
-  std::optional<graph::AccumulatorSimulation> simulation;
+  std::optional<analysis::AccumulatorSimulation> simulation;
 };
 
 /// The most samples at a time of which no piece is left over: what fills one up would count as sums.
@@ -146,7 +146,7 @@ std::int64_t even_piece(std::int64_t total) {
   return piece;
 }
 
-graph::AccumulatorSimulation simulated(const Graph& graph, const Options& options) {
+analysis::AccumulatorSimulation simulated(const Graph& graph, const Options& options) {
   try {
     return simulate_accumulators(graph, options.accumulator);
   } catch (const Error& error) {
@@ -159,12 +159,12 @@ graph::AccumulatorSimulation simulated(const Graph& graph, const Options& option
 Loaded load(const Options& options) {
   if (!is_torchscript(options.model)) {
     const bool simulates = !options.accumulator.bits.empty();
-    Graph graph = graph::read_graph(options.model);
+    Graph graph = models::read_graph(options.model);
     Notes notes;
     note_shapes(graph, notes);
     if (simulates) graph = in_qonnx(graph);
     std::vector<Tensor> inputs = read_inputs(graph, options.inputs);
-    std::optional<graph::AccumulatorSimulation> simulation;
+    std::optional<analysis::AccumulatorSimulation> simulation;
     if (simulates) simulation = simulated(graph, options);
     return {graph::infer_shapes(graph::fold_quantized(std::move(graph))), std::move(inputs),
             std::move(simulation)};
@@ -201,7 +201,7 @@ void run_verb(const Options& options) {
   if (loaded.simulation && !plan.whole()) plan = plan_batch(graph, inputs, even_piece(plan.total));
   graph::Engine& engine = open_engine();
   engine.use(options.device, options.threads);
-  const graph::AccumulatorSimulation* simulation = loaded.simulation ? &*loaded.simulation : nullptr;
+  const analysis::AccumulatorSimulation* simulation = loaded.simulation ? &*loaded.simulation : nullptr;
   const auto executable = prepare(engine, graph, simulation, options.model);
   std::optional<Progress> progress;
   BatchOptions batch{.all_values = options.all_tensors};

@@ -97,10 +97,10 @@ std::string note_of_unused(const std::vector<std::string>& names) {
 
 /// The network; notes of what a checkpoint holds beside it.
 graph::Graph read_network(const Options& options, std::vector<std::string>& notes) {
-  if (!graph::is_checkpoint(options.input)) return graph::read_graph(options.input);
+  if (!models::is_checkpoint(options.input)) return models::read_graph(options.input);
   const TensorSource source = TensorSource::open(options.input);
   if (source.checkpoint()) refuse_overwriting_inputs(source.checkpoint()->input_paths(), options.output);
-  graph::CheckpointGraph read = graph::graph_of_checkpoint(source, quote_text(options.input));
+  models::CheckpointGraph read = models::graph_of_checkpoint(source, quote_text(options.input));
   if (!read.unused.empty()) notes.push_back(note_of_unused(read.unused));
   return std::move(read.graph);
 }

@@ -64,7 +64,7 @@ class Project {
 
   const fs::path& path() const { return folder_.path(); }
   const Graph& written() const { return written_; }
-  const graph::GivenRanges& ranges() const { return ranges_; }
+  const analysis::GivenRanges& ranges() const { return ranges_; }
 
   /// The user's samples, or none, then drawn ones and those that take sums far, where the input's span is known: inputs, and
   /// what the network makes of them.
@@ -101,7 +101,7 @@ class Project {
   const ProjectRequest& request_;
   NewFolder folder_;
   Graph written_;
-  graph::GivenRanges ranges_;
+  analysis::GivenRanges ranges_;
   ProjectReport report_;
 };
 
@@ -118,9 +118,9 @@ std::string hls4ml_json(const ProjectFlags& flags, const hls4ml::NetworkTypes& t
 
 }  // namespace
 
-graph::GivenRanges ranges_in_file(const std::vector<std::string>& wishes, const Graph& graph,
-                                  const Graph& written) {
-  graph::GivenRanges ranges;
+analysis::GivenRanges ranges_in_file(const std::vector<std::string>& wishes, const Graph& graph,
+                                     const Graph& written) {
+  analysis::GivenRanges ranges;
   for (const auto& [name, range] : read_input_ranges(wishes)) {
     const auto found = std::ranges::find(graph.inputs, name);
     if (found == graph.inputs.end())

@@ -16,8 +16,8 @@ inline constexpr std::string_view kHls4mlProject = "hls4ml-project", kFinnProjec
 
 /// Of "NAME=lo:hi" by the network's names, by the names of the written file's inputs, which may be others. Throws usage
 /// Error for a name that is no input.
-graph::GivenRanges ranges_in_file(const std::vector<std::string>& wishes, const graph::Graph& graph,
-                                  const graph::Graph& written);
+analysis::GivenRanges ranges_in_file(const std::vector<std::string>& wishes, const graph::Graph& graph,
+                                     const graph::Graph& written);
 
 struct ProjectRequest {
   graph::Graph graph;

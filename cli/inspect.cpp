@@ -68,8 +68,8 @@ std::optional<graph::Graph> network_of(const Options& options, const TensorSourc
       if (!is_sound && !is_wanted) return {};
       return graph::graph_of(*source.crumb()).take(name);
     }
-    if (is_wanted && graph::is_checkpoint(options.file))
-      return graph::graph_of_checkpoint(source, name).graph;
+    if (is_wanted && models::is_checkpoint(options.file))
+      return models::graph_of_checkpoint(source, name).graph;
   }
   if (is_wanted) {
     throw usage_error(

@@ -83,7 +83,7 @@ void print_json_findings(const std::vector<Finding>& findings) {
 }
 
 graph::Graph read(const std::filesystem::path& file) {
-  return graph::lower_or_fold_quantized(graph::read_graph(file));
+  return graph::lower_or_fold_quantized(models::read_graph(file));
 }
 
 void lint_verb(const Options& options) {

@@ -71,8 +71,8 @@ graph::Engine& open_engine() {
   return engine;
 }
 
-qat::Trainer& open_trainer() {
-  static auto& trainer = library().get<qat::Trainer>("crumb_trainer");
+tasks::Trainer& open_trainer() {
+  static auto& trainer = library().get<tasks::Trainer>("crumb_trainer");
   return trainer;
 }
 

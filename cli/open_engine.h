@@ -11,6 +11,6 @@ namespace crumb::cli {
 graph::Engine& open_engine();
 
 /// The same library's trainer.
-qat::Trainer& open_trainer();
+tasks::Trainer& open_trainer();
 
 }  // namespace crumb::cli

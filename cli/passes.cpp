@@ -70,7 +70,7 @@ void passes_verb(const Options& options) {
   }
   refuse_overwriting_inputs({options.file}, options.output);
   const auto passes = chosen(options.names);
-  graph::Graph graph = graph::lower_or_fold_quantized(graph::read_graph(options.file));
+  graph::Graph graph = graph::lower_or_fold_quantized(models::read_graph(options.file));
   Notes notes;
   note_shapes(graph, notes);
   Json rows = Json::array();

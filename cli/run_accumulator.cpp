@@ -50,11 +50,11 @@ void add_accumulator_flags(CLI::App& verb, RunAccumulatorOptions& options) {
                   "NAME=lo:hi, the integers of an input that says nothing about them");
 }
 
-graph::AccumulatorSimulation simulate_accumulators(const graph::Graph& graph,
-                                                   const RunAccumulatorOptions& options) {
-  graph::AccumulatorSimulation simulation =
-      graph::simulate_accumulators(graph, bits_of(options.bits), mode_of(options.overflow),
-                                   read_input_ranges(options.ranges), options.constrained_only);
+analysis::AccumulatorSimulation simulate_accumulators(const graph::Graph& graph,
+                                                      const RunAccumulatorOptions& options) {
+  analysis::AccumulatorSimulation simulation =
+      analysis::simulate_accumulators(graph, bits_of(options.bits), mode_of(options.overflow),
+                                      read_input_ranges(options.ranges), options.constrained_only);
   for (std::size_t i = 0; i < simulation.skipped.size() && i < kMostSaid; ++i) {
     const auto& one = simulation.skipped[i];
     std::cerr << "note: " << printable(one.name + " (" + one.op + ") is not simulated: " + one.reason)
@@ -65,10 +65,10 @@ graph::AccumulatorSimulation simulate_accumulators(const graph::Graph& graph,
   return simulation;
 }
 
-void note_overflows(const graph::AccumulatorSimulation& simulation) {
+void note_overflows(const analysis::AccumulatorSimulation& simulation) {
   std::int64_t sums = 0, overflowed = 0;
   for (const auto& product : simulation.products) {
-    const graph::OverflowReport& report = product.layer->report();
+    const analysis::OverflowReport& report = product.layer->report();
     sums += report.results;
     overflowed += report.overflowed;
     if (report.first) std::cerr << "note: " << printable(product.layer->text_of_overflow()) << "\n";

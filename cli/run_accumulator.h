@@ -20,10 +20,10 @@ void add_accumulator_flags(CLI::App& verb, RunAccumulatorOptions& options);
 
 /// Says on stderr which layers are not simulated, and why. Throws Error for flags that cannot be, and where no layer
 /// can be simulated.
-graph::AccumulatorSimulation simulate_accumulators(const graph::Graph& graph,
-                                                   const RunAccumulatorOptions& options);
+analysis::AccumulatorSimulation simulate_accumulators(const graph::Graph& graph,
+                                                      const RunAccumulatorOptions& options);
 
 /// How the registers fared, on stderr.
-void note_overflows(const graph::AccumulatorSimulation& simulation);
+void note_overflows(const analysis::AccumulatorSimulation& simulation);
 
 }  // namespace crumb::cli

@@ -82,8 +82,8 @@ Recipe training_recipe(RecipeFlags flags, const std::string& profile) {
   return recipe_of(flags);
 }
 
-qat::TrainRequest request_of(const Options& options) {
-  using qat::kTasks;
+tasks::TrainRequest request_of(const Options& options) {
+  using tasks::kTasks;
   const bool is_own = is_own_network(options.task);
   if (!is_own) refuse_own_network_flags(options.task, options.own);
   if (!is_own && std::ranges::find(kTasks, options.task) == std::end(kTasks)) {
@@ -92,7 +92,7 @@ qat::TrainRequest request_of(const Options& options) {
                       nearest_name(options.task, kTasks) + "'?");
   }
   if (is_own && !options.network.empty()) throw usage_error("--network is for the task digits");
-  return {.task = is_own ? std::string(qat::kOwnTask) : options.task,
+  return {.task = is_own ? std::string(tasks::kOwnTask) : options.task,
           .own = is_own ? read_own_network(options.task, options.own) : nullptr,
           .network = options.network,
           .data = data_folder(options.data),
@@ -114,7 +114,7 @@ class TrainLine {
     if (terminal_ && shown_) std::fprintf(stderr, "\r\x1b[K");
   }
 
-  void update(const qat::TrainProgress& progress) {
+  void update(const tasks::TrainProgress& progress) {
     const double now = now_seconds();
     if (first_ < 0) first_ = progress.done;
     if (now - last_ < (terminal_ ? 0.2 : 5.0)) return;
@@ -176,7 +176,7 @@ void print_report(const Json& report, const fs::path& folder) {
             << "float.safetensors, log.jsonl, report.json}\n";
 }
 
-void train_once(const Options& options, const qat::TrainRequest& request) {
+void train_once(const Options& options, const tasks::TrainRequest& request) {
   Json report;
   {
     TrainLine line;
@@ -185,7 +185,7 @@ void train_once(const Options& options, const qat::TrainRequest& request) {
                          .keep_every = options.keep_every,
                          .restart = options.restart,
                          .profile = options.profile,
-                         .progress = [&](const qat::TrainProgress& progress) { line.update(progress); }});
+                         .progress = [&](const tasks::TrainProgress& progress) { line.update(progress); }});
   }
   report.erase("request");
   if (options.json) return print_json(report);
@@ -200,7 +200,7 @@ std::string miniature_of(const SweepGrid& grid, const Json& report) {
                                                              : grid.stands_for + of_task.substr(why);
 }
 
-void sweep(const Options& options, const qat::TrainRequest& base) {
+void sweep(const Options& options, const tasks::TrainRequest& base) {
   const fs::path folder = options.output;
   std::error_code error;
   fs::create_directories(folder, error);
@@ -246,7 +246,7 @@ void train_verb(const Options& options) {
     throw usage_error("--profile is for one network, found --sweep " + options.sweep +
                       ", which varies what a tool may not take");
   }
-  const qat::TrainRequest request = request_of(options);
+  const tasks::TrainRequest request = request_of(options);
   if (options.sweep.empty()) return train_once(options, request);
   sweep(options, request);
 }

@@ -53,7 +53,7 @@ std::optional<int> bits_of_inner_layers(const Json& report) {
 
 }  // namespace
 
-std::optional<int> bits_by_types(const graph::Graph& graph, const graph::AccumulatorRow& row) {
+std::optional<int> bits_by_types(const graph::Graph& graph, const analysis::AccumulatorRow& row) {
   const auto node = std::ranges::find(graph.nodes, row.name, &graph::Node::name);
   if (node == graph.nodes.end() || !row.input) return std::nullopt;
   const auto weight = std::ranges::find_if(
@@ -72,7 +72,7 @@ std::optional<int> bits_by_types(const graph::Graph& graph, const graph::Accumul
                                     .min = terms * std::min(low * input.high, high * input.low)});
 }
 
-std::string widths_text(const qat::TrainRequest& request) {
+std::string widths_text(const tasks::TrainRequest& request) {
   const Recipe& recipe = request.recipe;
   if (!recipe.weights || !recipe.activations) return "";
   if (!recipe.weights->number->is_signed || !can_be_narrowed(*recipe.weights) ||
@@ -82,7 +82,7 @@ std::string widths_text(const qat::TrainRequest& request) {
   return text_of_widths(recipe.weights->number->bits, recipe.activations->number->bits);
 }
 
-std::vector<SweepPoint> narrowed_points(const qat::TrainRequest& base) {
+std::vector<SweepPoint> narrowed_points(const tasks::TrainRequest& base) {
   std::vector<SweepPoint> points;
   const std::string own = widths_text(base);
   if (own.empty()) return points;

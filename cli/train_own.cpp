@@ -35,7 +35,7 @@ Tensor samples_of(const Tensor& tensor, const Wanted& wanted) {
   return Tensor(tensor.type(), std::move(shape), std::move(bytes));
 }
 
-void hold_out(qat::OwnNetwork& own, const OwnNetworkFlags& flags) {
+void hold_out(tasks::OwnNetwork& own, const OwnNetworkFlags& flags) {
   const auto samples = [](const Tensor& tensor) { return tensor.rank() == 0 ? 0 : tensor.shape()[0]; };
   if (samples(own.inputs) != samples(own.targets)) {
     throw Error("--data " + quote_text(flags.data) + " holds " + std::to_string(samples(own.inputs)) +
@@ -55,7 +55,7 @@ void hold_out(qat::OwnNetwork& own, const OwnNetworkFlags& flags) {
   own.targets = samples_of(own.targets, trains);
 }
 
-void check_input(const qat::OwnNetwork& own, const std::string& model) {
+void check_input(const tasks::OwnNetwork& own, const std::string& model) {
   if (own.graph.inputs.size() != 1) {
     std::string names;
     for (const std::string& input : own.graph.inputs)
@@ -93,8 +93,8 @@ bool is_own_network(const std::string& task) {
   return extension == ".onnx" || extension == ".crumb" || fs::is_regular_file(task, error);
 }
 
-std::shared_ptr<const qat::OwnNetwork> read_own_network(const std::string& model,
-                                                        const OwnNetworkFlags& flags) {
+std::shared_ptr<const tasks::OwnNetwork> read_own_network(const std::string& model,
+                                                          const OwnNetworkFlags& flags) {
   for (const auto& [value, flag] :
        {std::pair(&flags.data, "--data X.npy"), std::pair(&flags.labels, "--labels Y.npy"),
         std::pair(&flags.loss, "--loss ce|mse")}) {
@@ -104,10 +104,10 @@ std::shared_ptr<const qat::OwnNetwork> read_own_network(const std::string& model
     throw usage_error("--loss " + quote_text(flags.loss) +
                       ": expected ce (classes, by cross entropy) or mse (values, by the mean squared error)");
   }
-  auto own = std::make_shared<qat::OwnNetwork>();
+  auto own = std::make_shared<tasks::OwnNetwork>();
   own->name = fs::path(model).stem().string();
   own->loss = flags.loss;
-  own->graph = graph::read_graph(model);
+  own->graph = models::read_graph(model);
   own->inputs = read_array(flags.data);
   own->targets = read_array(flags.labels);
   if (flags.valid.empty()) {

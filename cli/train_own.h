@@ -22,8 +22,8 @@ bool is_own_network(const std::string& task);
 
 /// Without samples for validation every fifth is held out (number i where i % 5 == 4). Throws usage Error for flags that
 /// are missing or do not fit, Error where a file cannot be read or the network has not one float32 input.
-std::shared_ptr<const qat::OwnNetwork> read_own_network(const std::string& model,
-                                                        const OwnNetworkFlags& flags);
+std::shared_ptr<const tasks::OwnNetwork> read_own_network(const std::string& model,
+                                                          const OwnNetworkFlags& flags);
 
 /// Throws usage Error where one of the flags is given.
 void refuse_own_network_flags(const std::string& task, const OwnNetworkFlags& flags);

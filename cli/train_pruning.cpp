@@ -15,11 +15,11 @@ double zero_share(double zeros, double weights) { return weights > 0 ? zeros / w
 }  // namespace
 
 Json pruning_json(const graph::Graph& frozen, double pruned) {
-  const graph::GraphCost cost =
-      graph::cost_of(graph::bind_shapes(graph::lower_or_fold_quantized(frozen), {}));
+  const analysis::GraphCost cost =
+      analysis::cost_of(graph::bind_shapes(graph::lower_or_fold_quantized(frozen), {}));
   Json layers = Json::array();
   double weights = 0, zeros = 0;
-  for (const graph::NodeCost& node : cost.nodes) {
+  for (const analysis::NodeCost& node : cost.nodes) {
     if (node.weights == 0) continue;
     const double own = std::round(node.weights * (1 - node.density));
     weights += node.weights;

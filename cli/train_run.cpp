@@ -22,8 +22,8 @@ namespace crumb::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using qat::TrainOutcome;
-using qat::TrainRequest;
+using tasks::TrainOutcome;
+using tasks::TrainRequest;
 
 constexpr const char* kStateFile = "checkpoint.state";
 constexpr const char* kReportFile = "report.json";
@@ -54,7 +54,7 @@ void write_weights(const fs::path& path, const TrainOutcome& outcome) {
 
 std::string log_text(const TrainOutcome& outcome) {
   std::string text;
-  for (const qat::EpochLine& line : outcome.log) {
+  for (const tasks::EpochLine& line : outcome.log) {
     const Json json{{"phase", line.phase},
                     {"epoch", line.epoch},
                     {"loss", json_number(line.loss)},
@@ -65,8 +65,8 @@ std::string log_text(const TrainOutcome& outcome) {
 }
 
 /// The layers' accumulators, from a file's codes. Throws Error where a certificate in it is wrong.
-graph::AccumulatorReport checked(const graph::Graph& graph, const fs::path& path) {
-  graph::AccumulatorReport report = graph::check_accumulators(graph);
+analysis::AccumulatorReport checked(const graph::Graph& graph, const fs::path& path) {
+  analysis::AccumulatorReport report = analysis::check_accumulators(graph);
   if (report.failures.empty()) return report;
   std::string message = quote_text(path.string()) + " does not keep its accumulators:";
   for (const std::string& failure : report.failures) message += "\n  " + failure;
@@ -78,9 +78,9 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json accumulator_json(const graph::Graph& graph, const graph::AccumulatorReport& report) {
+Json accumulator_json(const graph::Graph& graph, const analysis::AccumulatorReport& report) {
   Json layers = Json::array();
-  for (const graph::AccumulatorRow& row : report.layers) {
+  for (const analysis::AccumulatorRow& row : report.layers) {
     Json layer;
     layer["name"] = row.name;
     layer["input"] = row.input ? Json{row.input->low, row.input->high} : Json(nullptr);
@@ -100,9 +100,9 @@ Json accumulator_json(const graph::Graph& graph, const graph::AccumulatorReport&
 /// The share of codes that are zero, of the weights that have codes.
 double sparsity_of(const graph::Graph& graph) {
   std::size_t zeros = 0, all = 0;
-  const graph::ProductLayers layers(graph);
+  const analysis::ProductLayers layers(graph);
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const graph::ProductLayer layer = layers.layer(i);
+    const analysis::ProductLayer layer = layers.layer(i);
     for (const std::int64_t code : layer.codes) zeros += code == 0;
     all += layer.codes.size();
   }
@@ -132,11 +132,11 @@ Json report_json(const TrainRequest& request, const TrainOutcome& outcome, doubl
   report["repaired"] = outcome.repaired;
   if (!outcome.wrapped.empty()) {
     report["wrapped"] = Json::array();
-    for (const qat::WrappedMetric& one : outcome.wrapped) {
+    for (const tasks::WrappedMetric& one : outcome.wrapped) {
       report["wrapped"].push_back({{"bits", one.bits}, {outcome.metric, json_number(one.metric)}});
     }
   }
-  report["request"] = qat::request_json(request);
+  report["request"] = tasks::request_json(request);
   return report;
 }
 
@@ -181,7 +181,7 @@ Json train_into(const TrainRun& run) {
                 " cannot be made: " + (error ? error.message() : "a file has that name"));
   }
   Keeper keeper(run);
-  qat::TrainHooks hooks;
+  tasks::TrainHooks hooks;
   hooks.progress = run.progress;
   hooks.state = keeper.kept();
   hooks.shares_float = run.shares_float;
@@ -224,7 +224,7 @@ Json finished_report(const TrainRequest& request, const fs::path& folder) {
   const auto text = read_text_file(folder / kReportFile, kMostReportBytes);
   if (!text.ok()) return nullptr;
   Json report = Json::parse(text.value(), nullptr, false);
-  if (!report.is_object() || report.value("request", Json()) != qat::request_json(request)) return nullptr;
+  if (!report.is_object() || report.value("request", Json()) != tasks::request_json(request)) return nullptr;
   return report;
 }
 

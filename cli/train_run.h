@@ -12,13 +12,13 @@
 namespace crumb::cli {
 
 struct TrainRun {
-  qat::TrainRequest request;
+  tasks::TrainRequest request;
   std::filesystem::path folder;  ///< is made where there is none
   int keep_every = 0;            ///< steps between two states; 0: five seconds
   bool restart = false;          ///< an unfinished run that lies there is dropped
   bool shares_float = false;     ///< with other runs of this process
   std::string profile;           ///< what shall take the network; "": nobody in particular
-  std::function<void(const qat::TrainProgress&)> progress;
+  std::function<void(const tasks::TrainProgress&)> progress;
 };
 
 /// What stands in report.json.
@@ -29,6 +29,6 @@ struct TrainRun {
 Json train_into(const TrainRun& run);
 
 /// The report that a finished run of the same request left in the folder; null where there is none.
-Json finished_report(const qat::TrainRequest& request, const std::filesystem::path& folder);
+Json finished_report(const tasks::TrainRequest& request, const std::filesystem::path& folder);
 
 }  // namespace crumb::cli

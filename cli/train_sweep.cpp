@@ -31,7 +31,7 @@ void add_seeds(const SweepPoint& point, int seeds, std::vector<SweepPoint>& poin
   }
 }
 
-SweepGrid accumulator_grid(const qat::TrainRequest& base, int seeds) {
+SweepGrid accumulator_grid(const tasks::TrainRequest& base, int seeds) {
   SweepGrid grid{.title = "accumulator width",
                  .axis = "accumulator width (bits)",
                  .stands_for = {},
@@ -65,7 +65,7 @@ SweepGrid accumulator_grid(const qat::TrainRequest& base, int seeds) {
   return grid;
 }
 
-SweepGrid bits_grid(const qat::TrainRequest& base, int seeds) {
+SweepGrid bits_grid(const tasks::TrainRequest& base, int seeds) {
   SweepGrid grid{.title = "bits of weights and activations", .axis = "bits", .stands_for = {}, .points = {}};
   for (const int bits : {8, 6, 4, 3, 2, 1}) {
     const std::string number = std::to_string(bits);
@@ -83,7 +83,7 @@ SweepGrid bits_grid(const qat::TrainRequest& base, int seeds) {
 }
 
 /// All layers at the same bits, as in arXiv:2102.11289; its input has 32.
-SweepGrid prune_bits_grid(const qat::TrainRequest& base, int seeds) {
+SweepGrid prune_bits_grid(const tasks::TrainRequest& base, int seeds) {
   SweepGrid grid{.title = "share of pruned weights, by bits",
                  .axis = "pruned weights (%)",
                  .stands_for = "arXiv:2102.11289, figures 4 to 6",
@@ -118,7 +118,7 @@ std::optional<NetworkCost> cost_in(const Json& report) {
       .sparsity = pruning.at("sparsity"), .bops = pruning.at("bops"), .bops_dense = pruning.at("bops_dense")};
 }
 
-SweepGrid formats_grid(const qat::TrainRequest& base, int seeds) {
+SweepGrid formats_grid(const tasks::TrainRequest& base, int seeds) {
   SweepGrid grid{
       .title = "formats of weights",
       .axis = "format of the weights",
@@ -219,7 +219,7 @@ class GridRun {
 
 std::vector<std::string_view> sweep_names() { return {std::begin(kSweeps), std::end(kSweeps)}; }
 
-SweepGrid grid_of(std::string_view sweep, const qat::TrainRequest& base, int seeds) {
+SweepGrid grid_of(std::string_view sweep, const tasks::TrainRequest& base, int seeds) {
   if (sweep == "accumulator") return accumulator_grid(base, seeds);
   if (sweep == "bits") return bits_grid(base, seeds);
   if (sweep == "prune-bits") return prune_bits_grid(base, seeds);

@@ -18,7 +18,7 @@ struct SweepPoint {
   std::string series;  ///< of the plot
   std::string label;   ///< along the axis: "12", "e2m1"
   double x = 0;
-  qat::TrainRequest request;
+  tasks::TrainRequest request;
   std::string widths;  ///< "W3A2" where it may stand in the column of narrowed widths (train_narrowed.h)
 };
 
@@ -35,7 +35,7 @@ std::vector<std::string_view> sweep_names();
 
 /// `base`: what the runs share; its recipe says what the sweep does not vary. Throws usage Error where there is no such
 /// sweep.
-SweepGrid grid_of(std::string_view sweep, const qat::TrainRequest& base, int seeds);
+SweepGrid grid_of(std::string_view sweep, const tasks::TrainRequest& base, int seeds);
 
 /// What executing a network costs, of its report's "pruning".
 struct NetworkCost {

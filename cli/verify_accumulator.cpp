@@ -22,8 +22,8 @@ namespace crumb::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using graph::AccumulatorReport;
-using graph::AccumulatorRow;
+using analysis::AccumulatorReport;
+using analysis::AccumulatorRow;
 
 constexpr std::size_t kMostSaid = 20;  // failures
 
@@ -82,23 +82,23 @@ void print_report(const AccumulatorReport& report) {
 
 /// One model and one array for each layer that has integers and a range.
 void write_witnesses(const graph::Graph& graph, const AccumulatorReport& report,
-                     const graph::GivenRanges& ranges, const fs::path& folder) {
+                     const analysis::GivenRanges& ranges, const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw Error("cannot make the folder " + quote_text(folder.string()) + ": " + error.message());
-  const graph::ProductLayers layers(graph, ranges);
+  const analysis::ProductLayers layers(graph, ranges);
   std::set<std::string> taken;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const graph::ProductLayer layer = layers.layer(i);
+    const analysis::ProductLayer layer = layers.layer(i);
     if (!layer.has_codes()) continue;
     const auto row = std::ranges::find_if(report.layers, [&](const AccumulatorRow& one) {
       return one.name == layer.name && one.operands == layer.operands;
     });
     if (row == report.layers.end() || !row->worst) continue;
     const std::string wish = file_name_of(layer.name);
-    for (graph::Witness& witness : graph::witnesses_of(layer, row->tile)) {
+    for (analysis::Witness& witness : analysis::witnesses_of(layer, row->tile)) {
       if (row->tile > 0) {  // its registers are a certificate's to say
-        witness.graph = graph::with_certificates(
+        witness.graph = analysis::with_certificates(
             std::move(witness.graph),
             {{layer.name, {.bits = kMostAccumulatorBits, .tile = row->tile, .constrained = false}}});
       }
@@ -127,9 +127,9 @@ std::string text_of_failures(const std::vector<std::string>& failures) {
 
 }  // namespace
 
-graph::GivenRanges read_input_ranges(const std::vector<std::string>& wishes) {
+analysis::GivenRanges read_input_ranges(const std::vector<std::string>& wishes) {
   constexpr std::int64_t kMost = std::int64_t{1} << 52;
-  graph::GivenRanges ranges;
+  analysis::GivenRanges ranges;
   for (const std::string& wish : wishes) {
     const auto refuse = [&] {
       throw usage_error("--input-range " + quote_text(wish) + ": expected NAME=lo:hi, as in x=0:255");
@@ -166,13 +166,13 @@ void verify_accumulators(const VerifyAccumulatorOptions& options) {
   if (options.bits && (*options.bits < 1 || *options.bits > 64)) {
     throw usage_error("--accumulator " + std::to_string(*options.bits) + ": expected 1 to 64 bits");
   }
-  const graph::AccumulatorCheck check{.ranges = read_input_ranges(options.ranges), .bits = options.bits};
+  const analysis::AccumulatorCheck check{.ranges = read_input_ranges(options.ranges), .bits = options.bits};
   AccumulatorReport report;
   Notes notes;
   try {
-    const graph::Graph graph = in_qonnx(graph::read_graph(options.path));
+    const graph::Graph graph = in_qonnx(models::read_graph(options.path));
     note_shapes(graph, notes);
-    report = graph::check_accumulators(graph, check);
+    report = analysis::check_accumulators(graph, check);
     if (!options.witness.empty()) write_witnesses(graph, report, check.ranges, options.witness);
   } catch (const Error& error) {
     const std::string name = quote_text(options.path), text = error.what();

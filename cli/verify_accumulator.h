@@ -21,7 +21,7 @@ struct VerifyAccumulatorOptions {
 void verify_accumulators(const VerifyAccumulatorOptions& options);
 
 /// Of "NAME=lo:hi", each. Throws Error for any other text.
-graph::GivenRanges read_input_ranges(const std::vector<std::string>& wishes);
+analysis::GivenRanges read_input_ranges(const std::vector<std::string>& wishes);
 
 /// A QCDQ graph in QONNX's words, wherever these can say what it holds; any other as it is.
 graph::Graph in_qonnx(const graph::Graph& graph);

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 
 /// Memory that attend() keeps between calls.
 struct AttentionScratch {
@@ -18,4 +18,4 @@ struct AttentionScratch {
 void attend(std::span<const float> q, std::span<const float> k, std::span<const float> v, size_t width,
             size_t heads, std::span<float> out, AttentionScratch& scratch);
 
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

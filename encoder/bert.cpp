@@ -4,7 +4,7 @@
 #include "encoder/attention.h"
 #include "encoder/elementwise.h"
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 
 struct Bert::Workspace {
   Workspace(size_t tokens, const BertConfig& config)
@@ -18,7 +18,7 @@ struct Bert::Workspace {
   AttentionScratch attention;
 };
 
-Bert::Bert(const WeightSource& source, const BertConfig& config) : config_(config) {
+Bert::Bert(const runtime::WeightSource& source, const BertConfig& config) : config_(config) {
   const std::string words = "embeddings.word_embeddings.weight";
   const std::string prefix = !source.has(words) && source.has("bert." + words) ? "bert." : "";
   const size_t width = config.hidden_size;
@@ -44,7 +44,7 @@ Bert::Bert(const WeightSource& source, const BertConfig& config) : config_(confi
   }
 }
 
-std::vector<float> Bert::embed(const std::vector<std::span<const TokenId>>& sentences) const {
+std::vector<float> Bert::embed(const std::vector<std::span<const text::TokenId>>& sentences) const {
   const size_t width = config_.hidden_size;
   std::vector<float> type(width);
   types_->gather_row(0, type);
@@ -64,7 +64,7 @@ std::vector<float> Bert::embed(const std::vector<std::span<const TokenId>>& sent
   return states;
 }
 
-void Bert::run_layer(const Layer& layer, const std::vector<std::span<const TokenId>>& sentences,
+void Bert::run_layer(const Layer& layer, const std::vector<std::span<const text::TokenId>>& sentences,
                      std::span<float> states, Workspace& work) const {
   const size_t width = config_.hidden_size;
   const size_t tokens = states.size() / width;
@@ -92,7 +92,7 @@ void Bert::run_layer(const Layer& layer, const std::vector<std::span<const Token
   layer.out_norm.apply(states);
 }
 
-std::vector<float> Bert::forward(const std::vector<std::span<const TokenId>>& sentences) const {
+std::vector<float> Bert::forward(const std::vector<std::span<const text::TokenId>>& sentences) const {
   std::vector<float> states = embed(sentences);
   Workspace work(states.size() / config_.hidden_size, config_);
   for (const Layer& layer : layers_) {
@@ -102,4 +102,4 @@ std::vector<float> Bert::forward(const std::vector<std::span<const TokenId>>& se
   return states;
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

@@ -12,18 +12,18 @@
 #include "formats/checkpoint/bert_config.h"
 #include "text/wordpiece.h"
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 
 class Bert {
  public:
   /// Tensor names are those of Hugging Face's BertModel, with "bert." before them or not.
-  Bert(const WeightSource& source, const BertConfig& config);
+  Bert(const runtime::WeightSource& source, const BertConfig& config);
 
   const BertConfig& config() const { return config_; }
 
   /// The last hidden states, [sum of lengths, hidden_size], of sentences with ids below vocab_size and at
   /// most max_positions of them each. All tokens are of type 0.
-  std::vector<float> forward(const std::vector<std::span<const TokenId>>& sentences) const;
+  std::vector<float> forward(const std::vector<std::span<const text::TokenId>>& sentences) const;
 
  private:
   struct Layer {
@@ -34,16 +34,16 @@ class Bert {
   };
   struct Workspace;
 
-  std::vector<float> embed(const std::vector<std::span<const TokenId>>& sentences) const;
-  void run_layer(const Layer& layer, const std::vector<std::span<const TokenId>>& sentences,
+  std::vector<float> embed(const std::vector<std::span<const text::TokenId>>& sentences) const;
+  void run_layer(const Layer& layer, const std::vector<std::span<const text::TokenId>>& sentences,
                  std::span<float> states, Workspace& work) const;
 
   BertConfig config_;
-  std::unique_ptr<Matrix> words_;
-  std::unique_ptr<Matrix> positions_;
-  std::unique_ptr<Matrix> types_;
+  std::unique_ptr<runtime::Matrix> words_;
+  std::unique_ptr<runtime::Matrix> positions_;
+  std::unique_ptr<runtime::Matrix> types_;
   LayerNorm embedding_norm_;
   std::vector<Layer> layers_;
 };
 
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

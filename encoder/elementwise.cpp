@@ -7,7 +7,7 @@
 
 #include "encoder/lanes.h"
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 namespace {
 
 inline Lanes magnitude(Lanes x) { return (Lanes)((IntLanes)x & 0x7FFFFFFF); }
@@ -113,4 +113,4 @@ void add_bias_rows(std::span<float> values, std::span<const float> bias) {
   for (size_t at = 0; at < values.size(); at += bias.size()) add_to(values.subspan(at, bias.size()), bias);
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

@@ -10,7 +10,7 @@
 
 #include "formats/checkpoint/bert_config.h"
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 
 /// GELU goes through erfc after Abramowitz and Stegun 7.1.26 (off by 1.5e-7 at most before rounding).
 void activate(Activation activation, std::span<float> values);
@@ -45,4 +45,4 @@ float lane_sum(std::span<const float> values, F f) {
   return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

@@ -9,11 +9,11 @@
 #include "base/files/interrupt.h"
 #include "base/threads/parallel.h"
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 namespace {
 
 /// The default prompt, or "".
-std::string read_prompt(const WeightSource& source) {
+std::string read_prompt(const runtime::WeightSource& source) {
   const auto text = source.file("config_sentence_transformers.json");
   if (!text) return "";
   const JsonFile config("config_sentence_transformers.json", *text);
@@ -32,7 +32,7 @@ using Batch = std::vector<size_t>;
 
 /// Long sentences first, so that a thread which takes the last batch takes little; small batches where there
 /// are many threads for little text, large ones where each product costs the decoding of its weights.
-std::vector<Batch> make_batches(const std::vector<std::vector<TokenId>>& ids, int threads) {
+std::vector<Batch> make_batches(const std::vector<std::vector<text::TokenId>>& ids, int threads) {
   constexpr size_t kLeastTokens = 256;
   constexpr size_t kMostTokens = 2048;
   constexpr size_t kBatchesPerThread = 4;
@@ -59,7 +59,7 @@ std::vector<Batch> make_batches(const std::vector<std::vector<TokenId>>& ids, in
 
 }  // namespace
 
-Encoder Encoder::load(const WeightSource& source) {
+Encoder Encoder::load(const runtime::WeightSource& source) {
   const std::string path = SentenceHead::transformer_path(source);
   const auto config_text = source.file(path + "config.json");
   if (!config_text) {
@@ -67,7 +67,7 @@ Encoder Encoder::load(const WeightSource& source) {
                 "config.json, so nothing says what network its tensors are");
   }
   const auto config = BertConfig::parse(JsonFile(path + "config.json", *config_text));
-  auto tokenizer = Tokenizer::load([&](std::string_view name) { return source.file(name); }, path);
+  auto tokenizer = text::Tokenizer::load([&](std::string_view name) { return source.file(name); }, path);
   tokenizer.limit_length(config.max_positions);
   if (static_cast<size_t>(tokenizer.largest_id()) >= config.vocab_size) {
     throw Error(source.describe() + ": the tokenizer's ids go up to " +
@@ -82,7 +82,7 @@ Encoder Encoder::load(const WeightSource& source) {
 std::vector<float> Encoder::embed(const std::vector<std::string>& lines, int threads,
                                   const Progress& progress) const {
   constexpr size_t kLinesPerPiece = 64;
-  std::vector<std::vector<TokenId>> ids(lines.size());
+  std::vector<std::vector<text::TokenId>> ids(lines.size());
   parallel_for(lines.size(), kLinesPerPiece, threads, [&](size_t begin, size_t end) {
     check_interrupt();
     for (size_t i = begin; i < end; ++i)
@@ -95,7 +95,7 @@ std::vector<float> Encoder::embed(const std::vector<std::string>& lines, int thr
   size_t done = 0;
   parallel_for(batches.size(), 1, threads, [&](size_t begin, size_t) {
     const Batch& batch = batches[begin];
-    std::vector<std::span<const TokenId>> sentences;
+    std::vector<std::span<const text::TokenId>> sentences;
     for (const size_t line : batch) sentences.emplace_back(ids[line]);
     const std::vector<float> states = bert_.forward(sentences);
     size_t first = 0;
@@ -113,4 +113,4 @@ std::vector<float> Encoder::embed(const std::vector<std::string>& lines, int thr
   return out;
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

@@ -14,7 +14,7 @@
 #include "runtime/linear.h"
 #include "text/tokenizer.h"
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 
 class Encoder {
  public:
@@ -26,7 +26,7 @@ class Encoder {
   /// crumb::Error on another architecture, a missing file or tensor, a wrong shape, a tokenizer with more ids
   /// than embeddings. Texts are cut at the tokenizer's limit, and at max_position_embeddings at the latest. A
   /// default prompt in config_sentence_transformers.json is put before every text.
-  static Encoder load(const WeightSource& source);
+  static Encoder load(const runtime::WeightSource& source);
 
   /// Floats per line.
   size_t width() const { return head_.width(); }
@@ -37,20 +37,20 @@ class Encoder {
   std::vector<float> embed(const std::vector<std::string>& lines, int threads = 0,
                            const Progress& progress = {}) const;
 
-  const Tokenizer& tokenizer() const { return tokenizer_; }
+  const text::Tokenizer& tokenizer() const { return tokenizer_; }
   const Bert& bert() const { return bert_; }
 
  private:
-  Encoder(Tokenizer tokenizer, Bert bert, SentenceHead head, std::string prompt)
+  Encoder(text::Tokenizer tokenizer, Bert bert, SentenceHead head, std::string prompt)
       : tokenizer_(std::move(tokenizer)),
         bert_(std::move(bert)),
         head_(std::move(head)),
         prompt_(std::move(prompt)) {}
 
-  Tokenizer tokenizer_;
+  text::Tokenizer tokenizer_;
   Bert bert_;
   SentenceHead head_;
   std::string prompt_;
 };
 
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

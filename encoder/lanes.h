@@ -7,7 +7,7 @@
 #include <cstring>
 #include <span>
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 
 inline constexpr size_t kLanes = 4;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
@@ -50,4 +50,4 @@ inline float largest_of(std::span<const float> values) {
   return largest;
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

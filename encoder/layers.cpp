@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "encoder/elementwise.h"
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 namespace {
 
 std::string shown(const std::vector<size_t>& shape) {
@@ -12,7 +12,8 @@ std::string shown(const std::vector<size_t>& shape) {
   return text + "]";
 }
 
-void check_shape(const WeightSource& source, const std::string& name, const std::vector<size_t>& expected) {
+void check_shape(const runtime::WeightSource& source, const std::string& name,
+                 const std::vector<size_t>& expected) {
   if (!source.has(name)) {
     throw Error(source.describe() + " has no tensor " + name +
                 ", which its configuration asks for with shape " + shown(expected));
@@ -26,18 +27,18 @@ void check_shape(const WeightSource& source, const std::string& name, const std:
 
 }  // namespace
 
-std::unique_ptr<Matrix> load_matrix(const WeightSource& source, const std::string& name, size_t rows,
-                                    size_t cols) {
+std::unique_ptr<runtime::Matrix> load_matrix(const runtime::WeightSource& source, const std::string& name,
+                                             size_t rows, size_t cols) {
   check_shape(source, name, {rows, cols});
   return source.matrix(name);
 }
 
-std::vector<float> load_vector(const WeightSource& source, const std::string& name, size_t size) {
+std::vector<float> load_vector(const runtime::WeightSource& source, const std::string& name, size_t size) {
   check_shape(source, name, {size});
   return source.vector(name);
 }
 
-Linear Linear::load(const WeightSource& source, const std::string& name, size_t in, size_t out,
+Linear Linear::load(const runtime::WeightSource& source, const std::string& name, size_t in, size_t out,
                     bool with_bias) {
   Linear linear;
   linear.weight = load_matrix(source, name + ".weight", out, in);
@@ -50,7 +51,8 @@ void Linear::apply(std::span<const float> x, size_t batch, std::span<float> y) c
   if (!bias.empty()) add_bias_rows(y, bias);
 }
 
-LayerNorm LayerNorm::load(const WeightSource& source, const std::string& name, size_t width, float epsilon) {
+LayerNorm LayerNorm::load(const runtime::WeightSource& source, const std::string& name, size_t width,
+                          float epsilon) {
   const bool early = !source.has(name + ".weight") && source.has(name + ".gamma");
   LayerNorm norm;
   norm.weight = load_vector(source, name + (early ? ".gamma" : ".weight"), width);
@@ -61,4 +63,4 @@ LayerNorm LayerNorm::load(const WeightSource& source, const std::string& name, s
 
 void LayerNorm::apply(std::span<float> rows) const { layer_norm_rows(rows, weight, bias, epsilon); }
 
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

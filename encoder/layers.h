@@ -9,15 +9,15 @@
 
 #include "runtime/linear.h"
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 
 /// y = x W^T + bias.
 struct Linear {
-  std::unique_ptr<Matrix> weight;
+  std::unique_ptr<runtime::Matrix> weight;
   std::vector<float> bias;  ///< empty: none
 
   /// NAME.weight [out, in] and NAME.bias [out].
-  static Linear load(const WeightSource& source, const std::string& name, size_t in, size_t out,
+  static Linear load(const runtime::WeightSource& source, const std::string& name, size_t in, size_t out,
                      bool with_bias = true);
   void apply(std::span<const float> x, size_t batch, std::span<float> y) const;
 };
@@ -28,12 +28,13 @@ struct LayerNorm {
   float epsilon = 0;
 
   /// NAME.weight and NAME.bias, or NAME.gamma and NAME.beta as early checkpoints have it, each [width].
-  static LayerNorm load(const WeightSource& source, const std::string& name, size_t width, float epsilon);
+  static LayerNorm load(const runtime::WeightSource& source, const std::string& name, size_t width,
+                        float epsilon);
   void apply(std::span<float> rows) const;
 };
 
-std::unique_ptr<Matrix> load_matrix(const WeightSource& source, const std::string& name, size_t rows,
-                                    size_t cols);
-std::vector<float> load_vector(const WeightSource& source, const std::string& name, size_t size);
+std::unique_ptr<runtime::Matrix> load_matrix(const runtime::WeightSource& source, const std::string& name,
+                                             size_t rows, size_t cols);
+std::vector<float> load_vector(const runtime::WeightSource& source, const std::string& name, size_t size);
 
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

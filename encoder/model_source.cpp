@@ -4,10 +4,10 @@
 #include "quant/tensor_source.h"
 #include "runtime/packed_matrix.h"
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 namespace {
 
-class OpenedModel final : public WeightSource {
+class OpenedModel final : public runtime::WeightSource {
  public:
   explicit OpenedModel(const std::filesystem::path& path) : path_(path), source_(TensorSource::open(path)) {
     const Checkpoint* checkpoint = source_.checkpoint();
@@ -24,16 +24,17 @@ class OpenedModel final : public WeightSource {
     return {tensor.shape.begin(), tensor.shape.end()};
   }
 
-  std::unique_ptr<Matrix> matrix(std::string_view name) const override {
+  std::unique_ptr<runtime::Matrix> matrix(std::string_view name) const override {
     const SourceTensor& tensor = require(name);
     if (tensor.shape.size() != 2) {
       throw Error(describe() + ": tensor " + quote_text(tensor.name) + " has shape " +
                   shape_text(tensor.shape) + ", expected a matrix");
     }
     if (const CrumbFile* file = source_.crumb(); file && !tensor.spec.empty()) {
-      return std::make_unique<PackedMatrix>(LoadedTensor::load(*file, *file->find(name)).take(describe()));
+      return std::make_unique<runtime::PackedMatrix>(
+          LoadedTensor::load(*file, *file->find(name)).take(describe()));
     }
-    return std::make_unique<FloatMatrix>(tensor.shape[0], tensor.shape[1], source_.floats(tensor));
+    return std::make_unique<runtime::FloatMatrix>(tensor.shape[0], tensor.shape[1], source_.floats(tensor));
   }
 
   std::vector<float> vector(std::string_view name) const override { return source_.floats(require(name)); }
@@ -68,8 +69,8 @@ class OpenedModel final : public WeightSource {
 
 }  // namespace
 
-std::unique_ptr<WeightSource> open_model(const std::filesystem::path& path) {
+std::unique_ptr<runtime::WeightSource> open_model(const std::filesystem::path& path) {
   return std::make_unique<OpenedModel>(path);
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

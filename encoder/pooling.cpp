@@ -5,7 +5,7 @@
 
 #include "encoder/elementwise.h"
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 namespace {
 
 void pool_sum(std::span<const float> states, size_t width, PoolingMode mode, std::span<float> out) {
@@ -43,4 +43,4 @@ void pool(std::span<const float> states, size_t width, const std::vector<Pooling
   }
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

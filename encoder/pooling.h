@@ -7,10 +7,10 @@
 
 #include "formats/checkpoint/sentence_modules.h"
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 
 /// `states` is [length, width], length at least 1; `out` is [modes.size() * width].
 void pool(std::span<const float> states, size_t width, const std::vector<PoolingMode>& modes,
           std::span<float> out);
 
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

@@ -41,7 +41,7 @@ rules:
 
 struct Set {
   at::Tensor x, y;
-  explicit Set(const crumb::qat::Samples& samples)
+  explicit Set(const crumb::tasks::Samples& samples)
       : x(torch::tensor(samples.inputs).view({samples.size(), 1, 8, 8})), y(torch::tensor(samples.labels)) {}
 };
 
@@ -68,7 +68,7 @@ double accuracy(const Set& set, const Forward& forward) {
 
 void run(const char* digits, const char* onnx, const char* packed) {
   torch::manual_seed(0);
-  const crumb::qat::Split data = crumb::qat::read_digits(digits).take(digits);
+  const crumb::tasks::Split data = crumb::tasks::read_digits(digits).take(digits);
   const Set train(data.train), test(data.test);
 
   // As ever: the float network.
@@ -80,7 +80,7 @@ void run(const char* digits, const char* onnx, const char* packed) {
 
   // Captured, quantized, trained on.
   const at::Tensor example = train.x.slice(0, 0, 8);
-  crumb::qat::Network network(crumb::models::capture(*model, {example}),
+  crumb::qat::Network network(crumb::libtorch::capture(*model, {example}),
                               crumb::parse_recipe(kRecipe, "recipe"));
   network.calibrate({{train.x.slice(0, 0, 512)}});
   torch::optim::AdamW optimizer(network.parameter_groups({.learning_rate = 1e-3, .weight_decay = 1e-4}));

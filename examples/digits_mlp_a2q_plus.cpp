@@ -49,7 +49,7 @@ rules:
 
 struct Set {
   at::Tensor x, y;
-  explicit Set(const crumb::qat::Samples& samples)
+  explicit Set(const crumb::tasks::Samples& samples)
       : x(torch::tensor(samples.inputs).view({samples.size(), 64})), y(torch::tensor(samples.labels)) {}
 };
 
@@ -77,7 +77,7 @@ void run_epoch(Mlp& model, const Set& set, torch::optim::Optimizer& optimizer, c
 
 void run(const char* digits, const char* onnx, const char* packed) {
   torch::manual_seed(0);
-  const crumb::qat::Split data = crumb::qat::read_digits(digits).take(digits);
+  const crumb::tasks::Split data = crumb::tasks::read_digits(digits).take(digits);
   const Set train(data.train), test(data.test);
   auto model = std::make_shared<Mlp>();
 

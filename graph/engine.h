@@ -10,9 +10,11 @@
 
 #include "graph/graph.h"
 
-namespace crumb::graph {
-
+namespace crumb::analysis {
 struct AccumulatorSimulation;  // analysis/accumulator/simulate.h
+}
+
+namespace crumb::graph {
 
 /// A graph, ready to run. Not thread-safe.
 class Executable {
@@ -39,8 +41,8 @@ class Engine {
 
   /// The same, with these of the graph's products in simulated registers. A run throws Error where one overflows under
   /// kCheck: names layer, channel, sum and width. The value behind a product with a bias inside has that bias.
-  virtual std::unique_ptr<Executable> prepare_simulated(Graph graph,
-                                                        const AccumulatorSimulation& simulation) const = 0;
+  virtual std::unique_ptr<Executable> prepare_simulated(
+      Graph graph, const analysis::AccumulatorSimulation& simulation) const = 0;
 
   /// Whether it has the operator.
   virtual bool knows(const Node& node) const = 0;

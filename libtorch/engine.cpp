@@ -11,13 +11,13 @@
 #include "libtorch/execute/graph_module.h"
 #include "libtorch/execute/simulate_accumulators.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 class TorchExecutable final : public graph::Executable {
  public:
   TorchExecutable(graph::Graph graph, at::Device device,
-                  const graph::AccumulatorSimulation* simulation = nullptr)
+                  const analysis::AccumulatorSimulation* simulation = nullptr)
       : module_(std::move(graph)), device_(device) {
     module_.to(device);
     if (simulation) simulate(module_, *simulation);
@@ -56,7 +56,7 @@ class TorchEngine final : public graph::Engine {
   }
 
   std::unique_ptr<graph::Executable> prepare_simulated(
-      graph::Graph graph, const graph::AccumulatorSimulation& simulation) const override {
+      graph::Graph graph, const analysis::AccumulatorSimulation& simulation) const override {
     const at::NoGradGuard no_gradients;
     return std::make_unique<TorchExecutable>(graph::expand_functions(std::move(graph), *this), device_,
                                              &simulation);
@@ -77,14 +77,14 @@ class TorchEngine final : public graph::Engine {
   }
 
   std::vector<std::string> torchscript_inputs(const std::filesystem::path& path) const override {
-    return models::torchscript_inputs(path);
+    return libtorch::torchscript_inputs(path);
   }
 
   graph::Graph read_torchscript(const std::filesystem::path& path,
                                 const std::vector<graph::Tensor>& example) const override {
-    models::Tensors inputs;
+    libtorch::Tensors inputs;
     for (const graph::Tensor& input : example) inputs.push_back(to_typed(input).tensor);
-    return models::read_torchscript(path, inputs);
+    return libtorch::read_torchscript(path, inputs);
   }
 
  private:
@@ -98,4 +98,4 @@ graph::Engine& engine() {
   return engine;
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -3,9 +3,9 @@
 
 #include "graph/engine.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 /// One for the process.
 graph::Engine& engine();
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

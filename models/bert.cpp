@@ -7,7 +7,7 @@
 #include "models/layer_builder.h"
 #include "models/sentence_head.h"
 
-namespace crumb::graph {
+namespace crumb::models {
 namespace {
 
 class BertBuilder {
@@ -15,10 +15,10 @@ class BertBuilder {
   BertBuilder(ModelWeights& weights, const BertConfig& config)
       : build_(weights), config_(config), prefix_(prefix_of(weights)) {}
 
-  Graph run() && {
-    const Shape tokens{Dim("batch"), Dim("sequence")};
+  graph::Graph run() && {
+    const graph::Shape tokens{graph::Dim("batch"), graph::Dim("sequence")};
     for (const char* name : {"input_ids", "attention_mask", "token_type_ids"}) {
-      build_.input(name, {.type = ElementType::kInt64, .shape = tokens});
+      build_.input(name, {.type = graph::ElementType::kInt64, .shape = tokens});
     }
     std::string states = embeddings();
     mask();
@@ -26,7 +26,8 @@ class BertBuilder {
       states = layer(prefix_ + "encoder.layer." + std::to_string(i) + ".", states);
     }
     const auto width = static_cast<std::int64_t>(config_.hidden_size);
-    build_.output(states, "last_hidden_state", {Dim("batch"), Dim("sequence"), Dim(width)});
+    build_.output(states, "last_hidden_state",
+                  {graph::Dim("batch"), graph::Dim("sequence"), graph::Dim(width)});
     add_sentence_head(build_, {.states = "last_hidden_state", .mask = mask_, .tokens = "attention_mask"},
                       config_.hidden_size);
     return build_.take();
@@ -63,7 +64,7 @@ class BertBuilder {
   /// 1 for tokens and 0 for padding as floats, and what is added to the scores: 0, and the least number there is.
   void mask() {
     mask_ = build_.node("Cast", "attention_mask.float", {"attention_mask"},
-                        {{"to", static_cast<std::int64_t>(ElementType::kFloat)}});
+                        {{"to", static_cast<std::int64_t>(graph::ElementType::kFloat)}});
     const std::string wide =
         build_.node("Unsqueeze", "attention_mask.wide", {mask_, build_.ints("head_axes", {1, 2})});
     const std::string inverse = build_.node("Sub", "attention_mask.inverse", {build_.floats("one", 1), wide});
@@ -128,8 +129,8 @@ class BertBuilder {
 
 }  // namespace
 
-Graph build_bert(ModelWeights& weights, const JsonFile& config) {
+graph::Graph build_bert(ModelWeights& weights, const JsonFile& config) {
   return BertBuilder(weights, BertConfig::parse(config)).run();
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::models

@@ -5,10 +5,10 @@
 #include "graph/graph.h"
 #include "models/model_weights.h"
 
-namespace crumb::graph {
+namespace crumb::models {
 
 /// Tensor names are those of Hugging Face's BertModel, with "bert." before them or not. Throws Error as
 /// BertConfig::parse and ModelWeights::add do.
-Graph build_bert(ModelWeights& weights, const JsonFile& config);
+graph::Graph build_bert(ModelWeights& weights, const JsonFile& config);
 
-}  // namespace crumb::graph
+}  // namespace crumb::models

@@ -10,12 +10,12 @@
 #include "models/bert.h"
 #include "models/model_weights.h"
 
-namespace crumb::graph {
+namespace crumb::models {
 namespace {
 
 struct Architecture {
   std::string_view model_type;  ///< in config.json
-  Graph (*build)(ModelWeights& weights, const JsonFile& config);
+  graph::Graph (*build)(ModelWeights& weights, const JsonFile& config);
 };
 
 constexpr std::array<Architecture, 1> kArchitectures = {{{"bert", build_bert}}};
@@ -54,16 +54,17 @@ const Architecture& architecture_of(const JsonFile& config) {
 
 bool is_checkpoint(const std::filesystem::path& path) {
   if (std::error_code none; std::filesystem::is_directory(path, none)) return true;
-  if (!is_crumb_file(path)) return false;
+  if (!graph::is_crumb_file(path)) return false;
   const auto file = CrumbFile::open(path);
-  return file.ok() && !holds_graph(file.value().header());  // of a damaged one, its reader says what is wrong
+  return file.ok() &&
+         !graph::holds_graph(file.value().header());  // of a damaged one, its reader says what is wrong
 }
 
 CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::string& name) {
   try {
     ModelWeights weights(source);
     const JsonFile config = config_of(weights);
-    Graph graph = architecture_of(config).build(weights, config);
+    graph::Graph graph = architecture_of(config).build(weights, config);
     return {.graph = std::move(graph), .unused = weights.unused()};
   } catch (const Error& error) {
     throw Error(name + ": " + error.what());
@@ -74,4 +75,4 @@ CheckpointGraph read_checkpoint_graph(const std::filesystem::path& path) {
   return graph_of_checkpoint(TensorSource::open(path), quote_text(path.string()));
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::models

@@ -14,10 +14,10 @@
 #include "graph/graph.h"
 #include "quant/tensor_source.h"
 
-namespace crumb::graph {
+namespace crumb::models {
 
 struct CheckpointGraph {
-  Graph graph;
+  graph::Graph graph;
   std::vector<std::string> unused;  ///< tensors that no output depends on: a pooler, heads for other tasks
 };
 
@@ -32,4 +32,4 @@ CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::strin
 /// The same for a packed file, a folder or any other checkpoint.
 CheckpointGraph read_checkpoint_graph(const std::filesystem::path& path);
 
-}  // namespace crumb::graph
+}  // namespace crumb::models

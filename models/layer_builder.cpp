@@ -5,7 +5,7 @@
 
 #include "graph/edit.h"
 
-namespace crumb::graph {
+namespace crumb::models {
 namespace {
 
 constexpr std::int64_t kOpset = 17;  // LayerNormalization
@@ -13,23 +13,23 @@ constexpr std::int64_t kOpset = 17;  // LayerNormalization
 }  // namespace
 
 LayerBuilder::LayerBuilder(ModelWeights& weights) : weights_(weights) {
-  graph_.opsets[std::string(kOnnxDomain)] = kOpset;
+  graph_.opsets[std::string(graph::kOnnxDomain)] = kOpset;
 }
 
-void LayerBuilder::input(const std::string& name, const Value& value) {
+void LayerBuilder::input(const std::string& name, const graph::Value& value) {
   graph_.inputs.push_back(name);
   names_.insert(name);
   graph_.values[name] = value;
 }
 
-void LayerBuilder::output(const std::string& value, const std::string& name, const Shape& shape) {
-  for (Node& node : graph_.nodes) {
+void LayerBuilder::output(const std::string& value, const std::string& name, const graph::Shape& shape) {
+  for (graph::Node& node : graph_.nodes) {
     std::ranges::replace(node.inputs, value, name);
     std::ranges::replace(node.outputs, value, name);
   }
   graph_.outputs.push_back(name);
   names_.insert(name);
-  graph_.values[name] = {.type = ElementType::kFloat, .shape = shape};
+  graph_.values[name] = {.type = graph::ElementType::kFloat, .shape = shape};
 }
 
 std::string LayerBuilder::unused(const std::string& wish) {
@@ -42,7 +42,7 @@ std::string LayerBuilder::unused(const std::string& wish) {
 
 std::string LayerBuilder::node(const std::string& op, const std::string& name,
                                const std::vector<std::string>& inputs,
-                               const std::map<std::string, Attribute>& attributes) {
+                               const std::map<std::string, graph::Attribute>& attributes) {
   const std::string output = unused(name);
   graph_.nodes.push_back({.name = output,
                           .op = op,
@@ -53,7 +53,7 @@ std::string LayerBuilder::node(const std::string& op, const std::string& name,
   return output;
 }
 
-std::string LayerBuilder::constant(const std::string& wish, const Tensor& tensor) {
+std::string LayerBuilder::constant(const std::string& wish, const graph::Tensor& tensor) {
   for (const std::string& name : constants_) {
     if (graph_.initializers.at(name) == tensor) return name;
   }
@@ -61,15 +61,15 @@ std::string LayerBuilder::constant(const std::string& wish, const Tensor& tensor
 }
 
 std::string LayerBuilder::floats(const std::string& wish, float value) {
-  return constant(wish, Tensor::scalar(value));
+  return constant(wish, graph::Tensor::scalar(value));
 }
 
 std::string LayerBuilder::scalar(const std::string& wish, std::int64_t value) {
-  return constant(wish, Tensor::scalar(value));
+  return constant(wish, graph::Tensor::scalar(value));
 }
 
 std::string LayerBuilder::ints(const std::string& wish, const std::vector<std::int64_t>& values) {
-  return constant(wish, Tensor::ints({static_cast<std::int64_t>(values.size())}, values));
+  return constant(wish, graph::Tensor::ints({static_cast<std::int64_t>(values.size())}, values));
 }
 
 void LayerBuilder::add_weight(const std::string& name, const std::vector<size_t>& shape,
@@ -135,4 +135,4 @@ std::string LayerBuilder::activation(Activation activation, const std::string& n
   return x;
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::models

@@ -12,7 +12,7 @@
 #include "graph/graph.h"
 #include "models/model_weights.h"
 
-namespace crumb::graph {
+namespace crumb::models {
 
 class LayerBuilder {
  public:
@@ -21,14 +21,14 @@ class LayerBuilder {
 
   ModelWeights& weights() { return weights_; }
 
-  void input(const std::string& name, const Value& value);
+  void input(const std::string& name, const graph::Value& value);
   /// The value gets this name and becomes an output. Precondition: a node made it.
-  void output(const std::string& value, const std::string& name, const Shape& shape);
-  Graph take() { return std::move(graph_); }
+  void output(const std::string& value, const std::string& name, const graph::Shape& shape);
+  graph::Graph take() { return std::move(graph_); }
 
   /// A node called `name`, or like it where that is taken; its output.
   std::string node(const std::string& op, const std::string& name, const std::vector<std::string>& inputs,
-                   const std::map<std::string, Attribute>& attributes = {});
+                   const std::map<std::string, graph::Attribute>& attributes = {});
 
   /// Constants that are no weights: equal ones are one, whatever they were to be called.
   std::string floats(const std::string& wish, float value);
@@ -53,15 +53,15 @@ class LayerBuilder {
   std::string unused(const std::string& wish);
   void add_weight(const std::string& name, const std::vector<size_t>& shape,
                   const std::vector<std::int64_t>& axes);
-  std::string constant(const std::string& wish, const Tensor& tensor);
+  std::string constant(const std::string& wish, const graph::Tensor& tensor);
   std::string gelu(const std::string& name, const std::string& x);
   std::string gelu_tanh(const std::string& name, const std::string& x);
 
   ModelWeights& weights_;
-  Graph graph_;
+  graph::Graph graph_;
   std::vector<std::string> constants_;
   std::set<std::string> names_;
   std::map<std::string, size_t> suffixes_;  ///< by wish: the next number to try
 };
 
-}  // namespace crumb::graph
+}  // namespace crumb::models

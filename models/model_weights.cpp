@@ -5,22 +5,22 @@
 #include "base/files/text.h"
 #include "quant/packed_tensor.h"
 
-namespace crumb::graph {
+namespace crumb::models {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
 
 /// The tensor as codes.
-QuantizedConstant codes_of(const CrumbFile& file, const std::string& name, const Ints& axes) {
+graph::QuantizedConstant codes_of(const CrumbFile& file, const std::string& name, const Ints& axes) {
   return {.tensor = std::make_shared<QuantizedTensor>(copy_encoded(file, *file.find(name)).take()),
           .axes = axes};
 }
 
-Tensor floats_of(const TensorSource& source, const SourceTensor& tensor, const Ints& axes) {
+graph::Tensor floats_of(const TensorSource& source, const SourceTensor& tensor, const Ints& axes) {
   const Ints shape(tensor.shape.begin(), tensor.shape.end());
   const std::vector<float> values = source.floats(tensor);
-  if (std::ranges::is_sorted(axes)) return Tensor::floats(shape, values);
-  return Tensor::floats(permuted_shape(shape, axes), permuted(values, shape, axes));
+  if (std::ranges::is_sorted(axes)) return graph::Tensor::floats(shape, values);
+  return graph::Tensor::floats(graph::permuted_shape(shape, axes), graph::permuted(values, shape, axes));
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ std::optional<std::string> ModelWeights::text(const std::string& path) const {
   return entry ? std::optional(text_of(entry->bytes)) : std::nullopt;
 }
 
-void ModelWeights::add(Graph& graph, const std::string& name, const std::vector<size_t>& shape,
+void ModelWeights::add(graph::Graph& graph, const std::string& name, const std::vector<size_t>& shape,
                        const Ints& axes) {
   const std::vector<std::uint64_t> expected(shape.begin(), shape.end());
   const SourceTensor* tensor = source_.find(name);
@@ -62,9 +62,10 @@ void ModelWeights::add(Graph& graph, const std::string& name, const std::vector<
   if (is_quantized) {
     const auto& constant = graph.quantized[name] = codes_of(*source_.crumb(), name, axes);
     const Ints sizes = constant.shape();
-    graph.values[name] = {.type = ElementType::kFloat, .shape = Shape(sizes.begin(), sizes.end())};
+    graph.values[name] = {.type = graph::ElementType::kFloat,
+                          .shape = graph::Shape(sizes.begin(), sizes.end())};
   } else {
-    const Tensor& constant = graph.initializers[name] = floats_of(source_, *tensor, axes);
+    const graph::Tensor& constant = graph.initializers[name] = floats_of(source_, *tensor, axes);
     graph.values[name] = value_of(constant);
   }
 }
@@ -77,4 +78,4 @@ std::vector<std::string> ModelWeights::unused() const {
   return names;
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::models

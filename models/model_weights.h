@@ -10,7 +10,7 @@
 #include "graph/graph.h"
 #include "quant/tensor_source.h"
 
-namespace crumb::graph {
+namespace crumb::models {
 
 class ModelWeights {
  public:
@@ -26,7 +26,7 @@ class ModelWeights {
   /// of the constant is axis axes[i] of the tensor. Throws Error, naming tensor, found and expected, where it is missing
   /// or its shape is not `shape`. A second time it does nothing.
   /// Precondition: the axes are the same then.
-  void add(Graph& graph, const std::string& name, const std::vector<size_t>& shape,
+  void add(graph::Graph& graph, const std::string& name, const std::vector<size_t>& shape,
            const std::vector<std::int64_t>& axes);
 
   /// Names of the tensors that were never added, sorted.
@@ -37,4 +37,4 @@ class ModelWeights {
   std::set<std::string> added_;
 };
 
-}  // namespace crumb::graph
+}  // namespace crumb::models

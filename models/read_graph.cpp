@@ -4,11 +4,11 @@
 #include "graph/packed/crumb_graph.h"
 #include "models/checkpoint_graph.h"
 
-namespace crumb::graph {
+namespace crumb::models {
 
-Graph read_graph(const std::filesystem::path& path) {
+graph::Graph read_graph(const std::filesystem::path& path) {
   if (is_checkpoint(path)) return read_checkpoint_graph(path).graph;
-  return is_crumb_file(path) ? read_crumb_graph(path) : read_onnx(path);
+  return graph::is_crumb_file(path) ? graph::read_crumb_graph(path) : graph::read_onnx(path);
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::models

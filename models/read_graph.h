@@ -5,10 +5,10 @@
 
 #include "graph/graph.h"
 
-namespace crumb::graph {
+namespace crumb::models {
 
 /// An ONNX file, a packed file that holds a graph, or a checkpoint of a known architecture (checkpoint_graph.h: a
 /// folder, or a packed file), told apart by content. Throws Error, which names the file.
-Graph read_graph(const std::filesystem::path& path);
+graph::Graph read_graph(const std::filesystem::path& path);
 
-}  // namespace crumb::graph
+}  // namespace crumb::models

@@ -2,7 +2,7 @@
 
 #include "formats/checkpoint/sentence_modules.h"
 
-namespace crumb::graph {
+namespace crumb::models {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
@@ -92,7 +92,7 @@ class HeadBuilder {
   std::string mean(const std::string& name, const std::string& weights, bool by_root) {
     constexpr float kLeastSum = 1e-9F;
     const std::string axis = build_.ints("axis_1", {1});
-    const std::map<std::string, Attribute> flat{{"keepdims", std::int64_t{0}}};
+    const std::map<std::string, graph::Attribute> flat{{"keepdims", std::int64_t{0}}};
     const std::string weighted = build_.node("Mul", name + ".weighted", {tokens_.states, weights});
     const std::string sum = build_.node("ReduceSum", name + ".sum", {weighted, axis}, flat);
     const std::string total = build_.node("ReduceSum", name + ".total", {weights, axis}, flat);
@@ -118,7 +118,8 @@ void add_sentence_head(LayerBuilder& build, const TokenStates& tokens, size_t hi
   for (const SentenceModules::Step& step : modules->steps) {
     vector = step ? head.dense(*step, vector) : head.normalize(vector);
   }
-  build.output(vector, "sentence_embedding", {Dim("batch"), Dim(static_cast<std::int64_t>(modules->width))});
+  build.output(vector, "sentence_embedding",
+               {graph::Dim("batch"), graph::Dim(static_cast<std::int64_t>(modules->width))});
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::models

@@ -6,7 +6,7 @@
 
 #include "models/layer_builder.h"
 
-namespace crumb::graph {
+namespace crumb::models {
 
 /// Values of the transformer.
 struct TokenStates {
@@ -20,4 +20,4 @@ struct TokenStates {
 /// and ModelWeights::add do.
 void add_sentence_head(LayerBuilder& build, const TokenStates& tokens, size_t hidden_size);
 
-}  // namespace crumb::graph
+}  // namespace crumb::models

@@ -34,7 +34,7 @@ Graph skeleton_of(const std::vector<WeightSlot>& slots) {
     graph.values[data] = {.type =
                               slot.op == "Gather" ? graph::ElementType::kInt64 : graph::ElementType::kFloat};
     graph.initializers.emplace(slot.name,
-                               torch_ops::to_constant({slot.latent.detach(), graph::ElementType::kFloat}));
+                               libtorch::to_constant({slot.latent.detach(), graph::ElementType::kFloat}));
     graph::Node node{.name = slot.layer, .op = slot.op, .version = kOpset};
     node.inputs = slot.op == "Gather" ? std::vector{slot.name, data} : std::vector{data, slot.name};
     node.outputs = {made};
@@ -202,13 +202,13 @@ std::vector<LayerAccumulator> Hooks::accumulators() const {
   return found;
 }
 
-Graph Hooks::freeze(const models::Tensors& example, const models::Forward& forward,
-                    const models::CaptureOptions& options) {
+Graph Hooks::freeze(const libtorch::Tensors& example, const libtorch::Forward& forward,
+                    const libtorch::CaptureOptions& options) {
   state_->shared->throw_while_widths_are_learned();
   const torch::NoGradGuard no_gradients;
   for (const HookedWeight& weight : state_->weights) weight.slot.put(weight.slot.latent);
   // As cells, the weights of recurrent layers stand in the graph as they are.
-  Graph graph = graph::unroll_recurrent(models::capture(*state_->module, example, forward, options));
+  Graph graph = graph::unroll_recurrent(libtorch::capture(*state_->module, example, forward, options));
   for (const HookedWeight& weight : state_->weights) {
     if (weight.now.defined()) weight.slot.put(weight.now);
   }
@@ -222,7 +222,7 @@ Graph Hooks::freeze(const models::Tensors& example, const models::Forward& forwa
           "from it (capture the module and train it as qat::Network)");
     }
     if (!weight.quantizer) {
-      found->second = torch_ops::to_constant(
+      found->second = libtorch::to_constant(
           {state_->shared->masked(weight.name, weight.slot.latent), graph::ElementType::kFloat});
       continue;
     }

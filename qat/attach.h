@@ -81,8 +81,8 @@ class Hooks {
 
   /// The module as a graph (models::capture) with the same codes as the last step. Throws Error where a certificate
   /// does not hold: the input of a constrained layer is not quantized as the recipe says.
-  graph::Graph freeze(const models::Tensors& example, const models::Forward& forward,
-                      const models::CaptureOptions& options = {});
+  graph::Graph freeze(const libtorch::Tensors& example, const libtorch::Forward& forward,
+                      const libtorch::CaptureOptions& options = {});
 
  private:
   struct State;
@@ -95,10 +95,10 @@ inline Hooks attach(torch::nn::Module& module, const Recipe& recipe, const Netwo
 
 /// A module by its forward().
 template <class Module>
-graph::Graph freeze(Hooks& hooks, Module& module, const models::Tensors& example,
-                    const models::CaptureOptions& options = {}) {
+graph::Graph freeze(Hooks& hooks, Module& module, const libtorch::Tensors& example,
+                    const libtorch::CaptureOptions& options = {}) {
   return hooks.freeze(
-      example, [&](const models::Tensors& x) { return models::detail::call_forward(module, x); }, options);
+      example, [&](const libtorch::Tensors& x) { return models::detail::call_forward(module, x); }, options);
 }
 
 }  // namespace crumb::qat

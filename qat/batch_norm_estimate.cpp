@@ -24,21 +24,21 @@ class Moments {
 
 }  // namespace
 
-void estimate_batch_norms(torch_ops::GraphModule& module, const std::vector<std::vector<at::Tensor>>& batches,
-                          const torch_ops::Plan::Constants& instead) {
+void estimate_batch_norms(libtorch::GraphModule& module, const std::vector<std::vector<at::Tensor>>& batches,
+                          const libtorch::Plan::Constants& instead) {
   const torch::NoGradGuard no_gradients;
   for (const graph::Node& node : module.graph().nodes) {
     if (!node.is("BatchNormalization")) continue;
     Moments moments;
-    const auto watch = [&](const std::string& value, torch_ops::TypedTensor made) {
+    const auto watch = [&](const std::string& value, libtorch::TypedTensor made) {
       if (value == node.inputs[0]) moments.add(made.tensor);
       return made;
     };
     for (const std::vector<at::Tensor>& batch : batches) {
-      std::vector<torch_ops::TypedTensor> inputs;
+      std::vector<libtorch::TypedTensor> inputs;
       for (std::size_t i = 0; i < batch.size(); ++i) {
         if (module.graph().inputs[i] == node.inputs[0]) moments.add(batch[i]);
-        inputs.push_back(torch_ops::typed(batch[i]));
+        inputs.push_back(libtorch::typed(batch[i]));
       }
       (void)module.run(inputs, watch, instead);
     }

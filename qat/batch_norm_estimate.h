@@ -11,7 +11,7 @@ namespace crumb::qat {
 
 /// Of every BatchNormalization of the module's graph, one after another, each behind those before it as they are then.
 /// batches: the graph's inputs; not empty. instead: the constants that the module runs with. No gradients.
-void estimate_batch_norms(torch_ops::GraphModule& module, const std::vector<std::vector<at::Tensor>>& batches,
-                          const torch_ops::Plan::Constants& instead);
+void estimate_batch_norms(libtorch::GraphModule& module, const std::vector<std::vector<at::Tensor>>& batches,
+                          const libtorch::Plan::Constants& instead);
 
 }  // namespace crumb::qat

@@ -22,7 +22,7 @@ BopsByWeight bops_by_weight(const graph::Graph& graph, const std::set<std::strin
   }
   BopsByWeight found;
   for (const std::string& weight : weights) found.per_bit[weight] = 0;
-  for (const graph::NodeCost& node : graph::cost_of(graph::bind_shapes(graph, {})).nodes) {
+  for (const analysis::NodeCost& node : analysis::cost_of(graph::bind_shapes(graph, {})).nodes) {
     found.rest += node.dense.bops_qap;
     const auto weight = weight_of.find(node.name);
     if (weight == weight_of.end()) continue;

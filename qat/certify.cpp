@@ -8,7 +8,7 @@ namespace crumb::qat {
 
 graph::Graph certified(graph::Graph graph, const std::map<std::string, AccumulatorGoal>& goals) {
   if (goals.empty()) return graph;
-  std::map<std::string, graph::CertificateWish> wishes;
+  std::map<std::string, analysis::CertificateWish> wishes;
   for (graph::Node& node : graph.nodes) {
     const auto weight =
         std::ranges::find_if(node.inputs, [&](const std::string& input) { return goals.contains(input); });
@@ -21,11 +21,11 @@ graph::Graph certified(graph::Graph graph, const std::map<std::string, Accumulat
                          .bits = goal.bits,
                          .tile = static_cast<std::size_t>(goal.tile)};
   }
-  for (const graph::AccumulatorRow& row : graph::check_accumulators(graph).layers) {
+  for (const analysis::AccumulatorRow& row : analysis::check_accumulators(graph).layers) {
     if (!row.bits_needed || row.weight || wishes.contains(row.name)) continue;
     wishes[row.name] = {.bits = *row.bits_needed, .rounding = "half_even", .constrained = false};
   }
-  return graph::with_certificates(std::move(graph), wishes);
+  return analysis::with_certificates(std::move(graph), wishes);
 }
 
 }  // namespace crumb::qat

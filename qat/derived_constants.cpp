@@ -11,7 +11,7 @@ namespace {
 
 using graph::Graph;
 using graph::Node;
-using torch_ops::GraphModule;
+using libtorch::GraphModule;
 
 bool is_parameter(const Graph& graph, const std::string& value) {
   const graph::Tensor* constant = graph.constant(value);
@@ -67,11 +67,11 @@ DerivedConstants::DerivedConstants(const Graph& original, const Graph& prepared)
   if (wanted.empty()) return;
   GraphModule all(part_that_makes(original, wanted));
   const torch::NoGradGuard no_gradients;
-  const std::vector<torch_ops::TypedTensor> made = all.run({});
+  const std::vector<libtorch::TypedTensor> made = all.run({});
   std::size_t i = 0;
   for (const std::string& value : std::set(wanted)) {
     // Batch norms that were folded into it, for one, changed it since.
-    const at::Tensor folded = torch_ops::to_typed(*prepared.constant(value)).tensor;
+    const at::Tensor folded = libtorch::to_typed(*prepared.constant(value)).tensor;
     if (!at::equal(made[i++].tensor, folded)) wanted.erase(value);
   }
   if (wanted.empty()) return;
@@ -88,10 +88,10 @@ DerivedConstants::DerivedConstants(const Graph& original, const Graph& prepared)
   }
 }
 
-torch_ops::Plan::Constants DerivedConstants::values() const {
-  torch_ops::Plan::Constants values;
+libtorch::Plan::Constants DerivedConstants::values() const {
+  libtorch::Plan::Constants values;
   if (!module_) return values;
-  const std::vector<torch_ops::TypedTensor> made = module_->run({});
+  const std::vector<libtorch::TypedTensor> made = module_->run({});
   const std::vector<std::string>& outputs = module_->graph().outputs;
   for (std::size_t i = 0; i < made.size(); ++i) values[outputs[i]] = made[i];
   for (const std::string& name : names_) {

@@ -25,15 +25,15 @@ class DerivedConstants {
   const std::set<std::string>& sources_of(const std::string& name) const { return sources_.at(name); }
 
   /// Holds those parameters; null where nothing is derived.
-  const std::shared_ptr<torch_ops::GraphModule>& module() const { return module_; }
+  const std::shared_ptr<libtorch::GraphModule>& module() const { return module_; }
 
   /// The values of now, with gradients to the parameters where gradients are kept.
-  torch_ops::Plan::Constants values() const;
+  libtorch::Plan::Constants values() const;
 
  private:
   std::set<std::string> names_;
   std::map<std::string, std::set<std::string>> sources_;
-  std::shared_ptr<torch_ops::GraphModule> module_;
+  std::shared_ptr<libtorch::GraphModule> module_;
 };
 
 }  // namespace crumb::qat

@@ -34,7 +34,7 @@ at::Tensor EdgeQuantizers::quantized(std::size_t edge, const at::Tensor& values)
   const float step = scale(how.input);
   const at::Tensor sums = (values.detach() * static_cast<float>(how.size) / step).round();
   const at::Tensor cut = (sums * std::ldexp(1.0F, -how.shift())).floor() * step;
-  return torch_ops::straight_through(values, cut * static_cast<float>(how.factor()));
+  return libtorch::straight_through(values, cut * static_cast<float>(how.factor()));
 }
 
 float EdgeQuantizers::scale(std::size_t edge) const {

@@ -29,12 +29,12 @@ namespace {
 
 using graph::Graph;
 using graph::QuantPlan;
-using torch_ops::TypedTensor;
+using libtorch::TypedTensor;
 
 std::vector<TypedTensor> typed_inputs(const std::vector<at::Tensor>& inputs) {
   std::vector<TypedTensor> typed;
   typed.reserve(inputs.size());
-  for (const at::Tensor& input : inputs) typed.push_back(torch_ops::typed(input));
+  for (const at::Tensor& input : inputs) typed.push_back(libtorch::typed(input));
   return typed;
 }
 
@@ -78,8 +78,8 @@ struct Network::State {
   QuantPlan plan;
   NetworkOptions options;
   std::optional<DerivedConstants> derived;
-  torch_ops::Plan::Constants derived_values;  ///< of this pass
-  std::shared_ptr<torch_ops::GraphModule> module;
+  libtorch::Plan::Constants derived_values;  ///< of this pass
+  std::shared_ptr<libtorch::GraphModule> module;
   std::shared_ptr<torch::nn::Module> quantizers;
   std::optional<EdgeQuantizers> edges;
   std::optional<TrainedWeights> shared;
@@ -109,8 +109,8 @@ struct Network::State {
   void start_weight(NetworkWeight& weight);
   BiasOfNow bias_of(const NetworkWeight& weight, const at::Tensor& rows) const;
   void set_bias(const NetworkWeight& weight, const at::Tensor& rows) const;
-  torch_ops::Plan::Constants float_constants(bool as_frozen) const;
-  torch_ops::Plan::Constants quantized_constants(bool as_frozen);
+  libtorch::Plan::Constants float_constants(bool as_frozen) const;
+  libtorch::Plan::Constants quantized_constants(bool as_frozen);
   Graph graph_of_now() const;
   QuantPlan plan_of_now() const;
   Graph certified_by_goals(Graph graph) const;
@@ -127,7 +127,7 @@ void Network::State::add_edges() {
         node->outputs[0], [this, i](const graph::Node&, const std::vector<TypedTensor>& arguments) {
           const at::Tensor& values = arguments[0].tensor;
           const bool passes = is_float || !active.activations;
-          return torch_ops::Outputs{{passes ? values : edges->quantized(i, values), arguments[0].type}};
+          return libtorch::Outputs{{passes ? values : edges->quantized(i, values), arguments[0].type}};
         });
   }
 }
@@ -208,7 +208,7 @@ void Network::State::set_bias(const NetworkWeight& weight, const at::Tensor& row
 
 /// Constants as they will lie in the frozen graph, so that products add up in the same order. In training they stay as
 /// the parameters lie: a product takes a weight that is turned over as it is, and gives back a gradient that is, too.
-torch_ops::Plan::Constants laid_out(torch_ops::Plan::Constants constants, bool as_frozen) {
+libtorch::Plan::Constants laid_out(libtorch::Plan::Constants constants, bool as_frozen) {
   if (as_frozen) {
     for (auto& [name, value] : constants) value.tensor = value.tensor.contiguous();
   }
@@ -216,15 +216,15 @@ torch_ops::Plan::Constants laid_out(torch_ops::Plan::Constants constants, bool a
 }
 
 /// Without quantizers: what is computed from parameters, and what is pruned.
-torch_ops::Plan::Constants Network::State::float_constants(bool as_frozen) const {
-  torch_ops::Plan::Constants instead = derived_values;
+libtorch::Plan::Constants Network::State::float_constants(bool as_frozen) const {
+  libtorch::Plan::Constants instead = derived_values;
   for (const std::string& name : shared->pruned_names())
     instead[name] = {masked(name), graph::ElementType::kFloat};
   return laid_out(std::move(instead), as_frozen);
 }
 
-torch_ops::Plan::Constants Network::State::quantized_constants(bool as_frozen) {
-  torch_ops::Plan::Constants instead = float_constants(false);
+libtorch::Plan::Constants Network::State::quantized_constants(bool as_frozen) {
+  libtorch::Plan::Constants instead = float_constants(false);
   if (!active.weights) return laid_out(std::move(instead), as_frozen);
   for (NetworkWeight& weight : weights) {
     const at::Tensor rows = rows_of(weight);
@@ -234,7 +234,7 @@ torch_ops::Plan::Constants Network::State::quantized_constants(bool as_frozen) {
     if (!weight.layer || !weight.layer->bias || !active.activations) continue;
     const std::string& value = plan.biases[*weight.layer->bias].value;
     const BiasOfNow bias = bias_of(weight, rows);
-    instead[value] = {torch_ops::straight_through(parameter(value), bias.codes.to(at::kFloat) * bias.scale),
+    instead[value] = {libtorch::straight_through(parameter(value), bias.codes.to(at::kFloat) * bias.scale),
                       graph::ElementType::kFloat};
   }
   return laid_out(std::move(instead), as_frozen);
@@ -245,7 +245,7 @@ Graph Network::State::graph_of_now() const {
   Graph graph = float_graph;
   for (auto& [name, constant] : graph.initializers) {
     const at::Tensor now = masked(name);
-    if (graph::is_float(constant.type())) constant = torch_ops::to_constant({now.detach(), constant.type()});
+    if (graph::is_float(constant.type())) constant = libtorch::to_constant({now.detach(), constant.type()});
   }
   return graph;
 }
@@ -303,15 +303,15 @@ Network::Network(Graph graph, const Recipe& recipe, const NetworkOptions& option
   State& state = *state_;
   state.options = options;
   graph = graph::remove_identities(graph::plain_constants(graph::unroll_recurrent(std::move(graph))));
-  state.float_graph = graph::prepare(graph, recipe, &torch_ops::engine());
+  state.float_graph = graph::prepare(graph, recipe, &libtorch::engine());
   state.derived.emplace(graph, state.float_graph);
   state.begin_pass();
   for (graph::Node& node : state.float_graph.nodes) {
     if (node.name.empty()) node.name = state.float_graph.unused_node_name(node.op);
   }
   state.plan = graph::plan_quantizers(state.float_graph, recipe);
-  state.module = std::make_shared<torch_ops::GraphModule>(with_edge_quantizers(state.float_graph, state.plan),
-                                                          state.derived->names());
+  state.module = std::make_shared<libtorch::GraphModule>(with_edge_quantizers(state.float_graph, state.plan),
+                                                         state.derived->names());
   adopt(*this, *state.module);
   if (state.derived->module()) adopt(*this, *state.derived->module());
   state.quantizers = std::make_shared<torch::nn::Module>("quantizers");
@@ -358,12 +358,12 @@ void Network::calibrate(const std::vector<std::vector<at::Tensor>>& batches) {
     const auto each = [&](const std::function<void(const std::vector<graph::Tensor>&)>& visit) {
       for (const std::vector<at::Tensor>& batch : batches) {
         std::vector<graph::Tensor> inputs;
-        for (const TypedTensor& input : typed_inputs(batch)) inputs.push_back(torch_ops::to_constant(input));
+        for (const TypedTensor& input : typed_inputs(batch)) inputs.push_back(libtorch::to_constant(input));
         visit(inputs);
       }
     };
     QuantPlan found = state.plan;
-    graph::calibrate(state.graph_of_now(), torch_ops::engine(), each, found);
+    graph::calibrate(state.graph_of_now(), libtorch::engine(), each, found);
     state.edges->set(found.edges);
   }
   for (NetworkWeight& weight : state.weights) {
@@ -440,13 +440,13 @@ std::vector<LayerAccumulator> Network::accumulators() {
   State& state = *state_;
   const torch::NoGradGuard no_gradients;
   const bool can_freeze = state.is_calibrated && !state.shared->learns_widths();
-  const auto report = can_freeze ? graph::check_accumulators(freeze()) : graph::AccumulatorReport{};
+  const auto report = can_freeze ? analysis::check_accumulators(freeze()) : analysis::AccumulatorReport{};
   std::vector<LayerAccumulator> found;
   for (NetworkWeight& weight : state.weights) {
     if (!weight.layer) continue;
     LayerAccumulator one{.name = weight.name};
     const std::string& node = state.float_graph.nodes[weight.layer->node].name;
-    const auto row = std::ranges::find(report.layers, node, &graph::AccumulatorRow::name);
+    const auto row = std::ranges::find(report.layers, node, &analysis::AccumulatorRow::name);
     if (row != report.layers.end()) one.bits_needed = row->bits_needed.value_or(0);
     if (weight.constrained) {
       one.bits = weight.constrained->constraint().goal.bits;

@@ -22,13 +22,13 @@ at::Tensor stored_scales(const QuantSpec& spec, const at::Tensor& scales) {
   for (std::int64_t i = 0; i < made.numel(); ++i) {
     s[i] = stored_scale(spec, std::max(s[i], std::numeric_limits<float>::min()));
   }
-  return torch_ops::straight_through(scales, made.to(scales.device()));
+  return libtorch::straight_through(scales, made.to(scales.device()));
 }
 
 at::Tensor used_scales(const QuantSpec& spec, const at::Tensor& parameter, double factor) {
   const at::Tensor size = parameter.abs();
   const at::Tensor made = stored_scales(spec, size.detach());
-  return torch_ops::straight_through(size, made, {}, at::full_like(made, factor));
+  return libtorch::straight_through(size, made, {}, at::full_like(made, factor));
 }
 
 at::Tensor used_zero_points(const QuantSpec& spec, const at::Tensor& parameter) {
@@ -43,7 +43,7 @@ at::Tensor used_zero_points(const QuantSpec& spec, const at::Tensor& parameter) 
       z[i] = decode_scale(format, encode_float(format, z[i]));
     }
   }
-  return torch_ops::straight_through(parameter, made.to(parameter.device()));
+  return libtorch::straight_through(parameter, made.to(parameter.device()));
 }
 
 }  // namespace crumb::qat

@@ -5,7 +5,7 @@
 #include "base/csv/number_table.h"
 #include "base/files/text.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 namespace {
 
 constexpr std::size_t kPixels = 64;
@@ -50,4 +50,4 @@ Result<Split> read_digits(const std::filesystem::path& path) {
   return split;
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

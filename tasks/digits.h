@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "tasks/samples.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 inline constexpr const char* kDigitsFile = "digits.csv.gz";
 
@@ -15,4 +15,4 @@ inline constexpr const char* kDigitsFile = "digits.csv.gz";
 /// Failure where the file is no such table.
 Result<Split> read_digits(const std::filesystem::path& path);
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -5,7 +5,7 @@
 
 #include "tasks/random.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 namespace {
 
 constexpr std::size_t kClasses = 5, kLatent = 8, kFeatures = 16;
@@ -49,4 +49,4 @@ Split make_jets(std::uint64_t seed, std::size_t samples) {
   return split;
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

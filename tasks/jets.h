@@ -11,7 +11,7 @@
 
 #include "tasks/samples.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 inline constexpr std::size_t kJetSamples = 24000;
 
@@ -19,4 +19,4 @@ inline constexpr std::size_t kJetSamples = 24000;
 /// bits on every machine.
 Split make_jets(std::uint64_t seed = 1, std::size_t samples = kJetSamples);
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

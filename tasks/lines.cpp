@@ -2,7 +2,7 @@
 
 #include "tasks/random.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 Samples make_lines(const Samples& digits, std::size_t lines, std::uint64_t seed) {
   Random random(seed);
@@ -32,4 +32,4 @@ Samples make_lines(const Samples& digits, std::size_t lines, std::uint64_t seed)
   return made;
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

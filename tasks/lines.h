@@ -5,7 +5,7 @@
 
 #include "tasks/samples.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 inline constexpr std::int64_t kLineColumns = 56, kLineRows = 8, kMostDigits = 6;
 
@@ -14,4 +14,4 @@ inline constexpr std::int64_t kLineColumns = 56, kLineRows = 8, kMostDigits = 6;
 /// last digit (so Samples::size() is not the number of lines).
 Samples make_lines(const Samples& digits, std::size_t lines, std::uint64_t seed);
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

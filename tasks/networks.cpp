@@ -8,7 +8,7 @@
 
 #include "tasks/random.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 namespace {
 
 using torch::nn::Conv2d;
@@ -93,4 +93,4 @@ void initialise(torch::nn::Module& module, std::uint64_t seed) {
   }
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 /// (x - mean) * factor.
 struct NormaliseImpl : torch::nn::Module {
@@ -49,4 +49,4 @@ TORCH_MODULE(LineReader);
 /// Every parameter anew, uniform within 1 / sqrt(fan in) (of LSTMs: of the units), from the seed alone.
 void initialise(torch::nn::Module& module, std::uint64_t seed);
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -11,12 +11,12 @@
 #include "graph/quantize/operators.h"
 #include "libtorch/execute/graph_module.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 namespace {
 
 using graph::Graph;
 using graph::Node;
-using torch_ops::GraphModule;
+using libtorch::GraphModule;
 
 constexpr std::int64_t kIgnored = -100;
 constexpr double kMaskValue = 1e9;
@@ -50,7 +50,7 @@ std::set<std::string> buffers_of(const Graph& graph) {
 }
 
 Graph with_buffers(Graph graph) {
-  std::string& names = graph.metadata[torch_ops::kBuffersKey];
+  std::string& names = graph.metadata[libtorch::kBuffersKey];
   for (const std::string& name : buffers_of(graph)) names += name + "\n";
   return graph;
 }
@@ -68,7 +68,7 @@ Graph with_open_batch(Graph graph) {
 }
 
 at::Tensor run_one(const GraphModule& module, const at::Tensor& input) {
-  return module.run({torch_ops::typed(input)}).at(0).tensor;
+  return module.run({libtorch::typed(input)}).at(0).tensor;
 }
 
 /// Throws Error where a batch does not give what its samples give alone: a shape in the file holds the batch.
@@ -87,11 +87,11 @@ void check_batches(const GraphModule& module, const OwnNetwork& own, const at::T
   const at::Tensor alone = at::cat({first, second});
   if (both.sizes() != alone.sizes() || !at::allclose(both, alone, 1e-3, 1e-4)) {
     throw Error(quote_text(own.name) + " gives two samples at once other outputs (" +
-                torch_ops::text_of(torch_ops::typed(both)) + ") than one by one" + advice);
+                libtorch::text_of(libtorch::typed(both)) + ") than one by one" + advice);
   }
 }
 
-at::Tensor tensor_of(const graph::Tensor& tensor) { return torch_ops::to_typed(tensor).tensor; }
+at::Tensor tensor_of(const graph::Tensor& tensor) { return libtorch::to_typed(tensor).tensor; }
 
 /// Which axis of the scores holds the classes: the one that labels have not. Labels [N] or [N, ...].
 std::int64_t class_axis(const OwnNetwork& own, at::IntArrayRef scores, at::IntArrayRef labels) {
@@ -234,4 +234,4 @@ Task own_task(const OwnNetwork& own) {
   return task;
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

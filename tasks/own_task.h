@@ -4,7 +4,7 @@
 #include "tasks/task.h"
 #include "tasks/train/own_network.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 /// What trains are the float constants of rank 1 and more, but: what steers quantizers, shapes and batch statistics,
 /// what an elementwise operator does to the input before the first operator with weights (that normalises), and masks
@@ -16,4 +16,4 @@ namespace crumb::qat {
 /// Throws Error, naming what was found and expected, where data do not fit the network or one another.
 Task own_task(const OwnNetwork& own);
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -5,7 +5,7 @@
 #include "base/files/text.h"
 #include "formats/npy/npy.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 namespace {
 
 /// Where orientation `turn` (0 to 7) takes a tile's pixel from.
@@ -97,4 +97,4 @@ Result<Tiles> read_tiles(const std::filesystem::path& path, bool many) {
   return tiles;
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 inline constexpr std::int64_t kSmallTile = 32, kZoom = 3, kLargeTile = kSmallTile * kZoom;
 
@@ -24,4 +24,4 @@ struct Tiles {
 /// half its size (means of four pixels) where that holds a tile.
 Result<Tiles> read_tiles(const std::filesystem::path& path, bool many);
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

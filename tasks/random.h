@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 class Random {
  public:
@@ -61,4 +61,4 @@ class Random {
   std::uint64_t state_;
 };
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

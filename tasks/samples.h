@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 struct Samples {
   std::vector<std::int64_t> shape;  ///< of one input
@@ -18,4 +18,4 @@ struct Split {
   Samples train, test;
 };
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -14,7 +14,7 @@
 #include "tasks/photographs.h"
 #include "tasks/train/trainer.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 namespace {
 
 namespace fs = std::filesystem;
@@ -242,4 +242,4 @@ Task make_task(std::string_view name, std::string_view network, const fs::path& 
   return task;
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -15,7 +15,7 @@
 
 #include "graph/graph.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 /// Samples along axis 0.
 struct TensorPair {
@@ -60,4 +60,4 @@ std::vector<std::string_view> networks_of(std::string_view task);
 Task make_task(std::string_view task, std::string_view network, const std::filesystem::path& data,
                std::uint64_t seed, bool fixed_point_input = false);
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

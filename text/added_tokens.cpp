@@ -6,7 +6,7 @@
 
 #include "text/unicode.h"
 
-namespace crumb::runtime {
+namespace crumb::text {
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : sorted_(std::move(tokens)) {
   std::ranges::stable_sort(sorted_, {}, &AddedToken::content);
@@ -59,4 +59,4 @@ std::vector<TextPiece> split_added_tokens(std::u32string_view text, const AddedT
   return pieces;
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb::text

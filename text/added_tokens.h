@@ -15,7 +15,7 @@
 
 #include "text/wordpiece.h"
 
-namespace crumb::runtime {
+namespace crumb::text {
 
 struct AddedToken {
   std::u32string content;
@@ -49,4 +49,4 @@ struct TextPiece {
 /// empty.
 std::vector<TextPiece> split_added_tokens(std::u32string_view text, const AddedTokens& tokens);
 
-}  // namespace crumb::runtime
+}  // namespace crumb::text

@@ -2,7 +2,7 @@
 
 #include "text/unicode.h"
 
-namespace crumb::runtime {
+namespace crumb::text {
 namespace {
 
 std::u32string clean(std::u32string_view text) {
@@ -60,4 +60,4 @@ std::vector<std::u32string_view> split_words(std::u32string_view text) {
   return words;
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb::text

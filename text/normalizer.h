@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace crumb::runtime {
+namespace crumb::text {
 
 struct NormalizerOptions {
   bool lowercase_first = false;  ///< before everything else: sentence_bert_config.json's do_lower_case
@@ -28,4 +28,4 @@ std::u32string normalize(std::u32string_view text, const NormalizerOptions& opti
 /// Views into `text`, none of them empty.
 std::vector<std::u32string_view> split_words(std::u32string_view text);
 
-}  // namespace crumb::runtime
+}  // namespace crumb::text

@@ -6,7 +6,7 @@
 #include "text/tokenizer_files.h"
 #include "text/unicode.h"
 
-namespace crumb::runtime {
+namespace crumb::text {
 
 Tokenizer Tokenizer::load(const ReadFile& read, const std::string& path) {
   TokenizerSettings settings = read_tokenizer_files(read, path);
@@ -64,4 +64,4 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text) const {
   return ids;
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb::text

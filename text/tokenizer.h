@@ -16,7 +16,7 @@
 #include "text/normalizer.h"
 #include "text/wordpiece.h"
 
-namespace crumb::runtime {
+namespace crumb::text {
 
 /// The text of a file of the checkpoint by its relative path, or nothing if there is no such file.
 using ReadFile = std::function<std::optional<std::string>(std::string_view)>;
@@ -61,4 +61,4 @@ class Tokenizer {
   std::optional<size_t> max_length_;
 };
 
-}  // namespace crumb::runtime
+}  // namespace crumb::text

@@ -8,7 +8,7 @@
 #include "base/json/json_file.h"
 #include "text/unicode.h"
 
-namespace crumb::runtime {
+namespace crumb::text {
 namespace {
 
 using nlohmann::json;
@@ -238,4 +238,4 @@ TokenizerSettings read_tokenizer_files(const ReadFile& read, const std::string& 
   return settings;
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb::text

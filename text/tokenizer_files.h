@@ -8,7 +8,7 @@
 
 #include "text/tokenizer.h"
 
-namespace crumb::runtime {
+namespace crumb::text {
 
 struct TokenizerSettings {
   Vocabulary vocabulary;
@@ -22,4 +22,4 @@ struct TokenizerSettings {
 
 TokenizerSettings read_tokenizer_files(const ReadFile& read, const std::string& path);
 
-}  // namespace crumb::runtime
+}  // namespace crumb::text

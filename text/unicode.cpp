@@ -7,7 +7,7 @@
 
 #include "text/unicode_later.h"
 
-namespace crumb::runtime::unicode {
+namespace crumb::text::unicode {
 namespace {
 
 /// The General_Category that `tokenizers` sees, which is Unicode 8.0's wherever the two disagree.
@@ -157,4 +157,4 @@ std::u32string lowercase(std::u32string_view text) {
   return out;
 }
 
-}  // namespace crumb::runtime::unicode
+}  // namespace crumb::text::unicode

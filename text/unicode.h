@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace crumb::runtime::unicode {
+namespace crumb::text::unicode {
 
 constexpr char32_t kReplacement = 0xFFFD;
 
@@ -38,4 +38,4 @@ std::u32string nfd(std::u32string_view text);
 /// Each code point's full lower-case mapping, without regard to its neighbours (so no final sigma).
 std::u32string lowercase(std::u32string_view text);
 
-}  // namespace crumb::runtime::unicode
+}  // namespace crumb::text::unicode

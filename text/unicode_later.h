@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <array>
 
-namespace crumb::runtime::unicode {
+namespace crumb::text::unicode {
 
 struct CodeRange {
   char32_t first;
@@ -47,4 +47,4 @@ inline bool is_assigned_later(char32_t c) {
   return range != kAssignedLater.end() && range->first <= c;
 }
 
-}  // namespace crumb::runtime::unicode
+}  // namespace crumb::text::unicode

@@ -4,7 +4,7 @@
 
 #include "text/unicode.h"
 
-namespace crumb::runtime {
+namespace crumb::text {
 
 Result<Vocabulary> Vocabulary::parse_text(std::string_view text) {
   Vocabulary vocabulary;
@@ -69,4 +69,4 @@ void WordPiece::encode(std::u32string_view word, std::vector<TokenId>& ids) cons
   }
 }
 
-}  // namespace crumb::runtime
+}  // namespace crumb::text

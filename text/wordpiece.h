@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 
-namespace crumb::runtime {
+namespace crumb::text {
 
 using TokenId = int32_t;
 
@@ -68,4 +68,4 @@ class WordPiece {
   TokenId unknown_;
 };
 
-}  // namespace crumb::runtime
+}  // namespace crumb::text

@@ -7,7 +7,7 @@
 #include "base/files/text.h"
 #include "graph/facts/contradictions.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 std::string text_of(IntegerRange range) {
@@ -26,11 +26,12 @@ std::string place_text(const ProductLayer& layer, std::size_t tile, std::size_t 
   return text;
 }
 
-std::string words_of(BiasPlace place) {
+std::string words_of(graph::BiasPlace place) {
   switch (place) {
-    case BiasPlace::kInside: return "inside the accumulator";
-    case BiasPlace::kAfter: return "after the accumulator (no codes at the scale of input times weights)";
-    case BiasPlace::kNone: break;
+    case graph::BiasPlace::kInside: return "inside the accumulator";
+    case graph::BiasPlace::kAfter:
+      return "after the accumulator (no codes at the scale of input times weights)";
+    case graph::BiasPlace::kNone: break;
   }
   return "none";
 }
@@ -44,7 +45,7 @@ struct Worst {
   std::size_t channel = 0, at = 0, count = 1;  ///< the register that goes farthest
 };
 
-Worst worst_of(const std::vector<ChannelSums>& all) {
+Worst worst_of(const std::vector<graph::ChannelSums>& all) {
   Worst worst;
   std::int64_t farthest = 0;
   for (std::size_t c = 0; c < all.size(); ++c) {
@@ -62,8 +63,9 @@ Worst worst_of(const std::vector<ChannelSums>& all) {
 
 class Checker {
  public:
-  Checker(const Graph& graph, const AccumulatorCheck& check) : layers_(graph, check.ranges), check_(check) {
-    for (const Contradiction& found : contradictions(graph))
+  Checker(const graph::Graph& graph, const AccumulatorCheck& check)
+      : layers_(graph, check.ranges), check_(check) {
+    for (const graph::Contradiction& found : contradictions(graph))
       fail("value " + quote_text(found.value) + ": " + found.what);
     find_certificates(graph);
     for (std::size_t i = 0; i < layers_.size(); ++i)
@@ -78,10 +80,10 @@ class Checker {
  private:
   void fail(std::string text) { report_.failures.push_back(std::move(text)); }
 
-  void find_certificates(const Graph& graph) {
-    for (const Node& node : graph.nodes) {
+  void find_certificates(const graph::Graph& graph) {
+    for (const graph::Node& node : graph.nodes) {
       auto found = certificate_of(node);
-      any_ = any_ || node.metadata.contains(kAccumulatorKey);
+      any_ = any_ || node.metadata.contains(graph::kAccumulatorKey);
       if (!found.ok()) {
         fail(found.failure().message);
       } else if (found.value()) {
@@ -89,12 +91,12 @@ class Checker {
           fail("two nodes with a certificate are called " + quote_text(node.name));
       }
     }
-    const auto left = graph.metadata.find(kAccumulatorKey);
+    const auto left = graph.metadata.find(graph::kAccumulatorKey);
     if (left == graph.metadata.end()) return;
     any_ = true;
     const auto json = nlohmann::json::parse(left->second, nullptr, false);
     if (!json.is_object())
-      return fail(std::string("the metadata's entry ") + kAccumulatorKey + " is no JSON object");
+      return fail(std::string("the metadata's entry ") + graph::kAccumulatorKey + " is no JSON object");
     for (const auto& [name, one] : json.items())
       fail("a certificate names the node " + quote_text(name) +
            ", which the graph does not have, or has twice");
@@ -103,7 +105,7 @@ class Checker {
   /// What a certificate says is about the products of a constant: of a node's first.
   void look_at(const ProductLayer& layer, bool has_constant_weight) {
     const auto found = has_constant_weight ? certificates_.find(layer.name) : certificates_.end();
-    std::optional<Certificate> certificate;
+    std::optional<graph::Certificate> certificate;
     if (found != certificates_.end()) {
       certificate = std::move(found->second);
       certificates_.erase(found);
@@ -144,8 +146,8 @@ class Checker {
          " bits are enough is not known: " + layer.failure());
   }
 
-  void count(const ProductLayer& layer, AccumulatorRow& row, const std::optional<Certificate>& certificate,
-             bool must_fit) {
+  void count(const ProductLayer& layer, AccumulatorRow& row,
+             const std::optional<graph::Certificate>& certificate, bool must_fit) {
     if (!row.reason.empty()) {
       if (must_fit && !certificate) not_covered(layer);  // else hold_against() says so
       return;
@@ -165,7 +167,7 @@ class Checker {
     }
   }
 
-  void hold_against(const Certificate& certificate, const ProductLayer& layer) {
+  void hold_against(const graph::Certificate& certificate, const ProductLayer& layer) {
     const std::string text = layer.text();
     if (!layer.weight_failure.empty())
       return fail(text + " has a certificate, but no codes: " + layer.weight_failure);
@@ -186,7 +188,7 @@ class Checker {
     compare_sums(certificate, *sums, layer);
   }
 
-  void compare_sums(const Certificate& certificate, const std::vector<ChannelSums>& sums,
+  void compare_sums(const graph::Certificate& certificate, const std::vector<graph::ChannelSums>& sums,
                     const ProductLayer& layer) {
     const std::string text = layer.text();
     if (sums.size() != certificate.worst.size()) {
@@ -221,21 +223,21 @@ class Checker {
   const ProductLayers layers_;
   const AccumulatorCheck& check_;
   bool any_ = false;  ///< whether the graph claims anything
-  std::map<std::string, Certificate> certificates_;
+  std::map<std::string, graph::Certificate> certificates_;
   AccumulatorReport report_;
 };
 
-Certificate certificate_for(const ProductLayer& layer, const CertificateWish& wish) {
+graph::Certificate certificate_for(const ProductLayer& layer, const CertificateWish& wish) {
   const std::string text = layer.text();
   if (!layer.weight_failure.empty()) throw Error(text + " cannot be certified: " + layer.weight_failure);
   if (!layer.input_range) throw Error(text + " cannot be certified: " + layer.input_failure);
-  Certificate made{.method = wish.method,
-                   .bits = wish.bits,
-                   .input = *layer.input_range,
-                   .tile = wish.tile,
-                   .bias = layer.bias,
-                   .rounding = wish.rounding,
-                   .constrained = wish.constrained};
+  graph::Certificate made{.method = wish.method,
+                          .bits = wish.bits,
+                          .input = *layer.input_range,
+                          .tile = wish.tile,
+                          .bias = layer.bias,
+                          .rounding = wish.rounding,
+                          .constrained = wish.constrained};
   auto sums = layer.worst_sums(made.input, made.tile);
   if (!sums) throw Error(text + " cannot be certified: its worst sums do not fit 64 bits");
   if (const Worst worst = worst_of(*sums); worst.bits > wish.bits) {
@@ -249,19 +251,19 @@ Certificate certificate_for(const ProductLayer& layer, const CertificateWish& wi
 
 }  // namespace
 
-AccumulatorReport check_accumulators(const Graph& graph, const AccumulatorCheck& check) {
+AccumulatorReport check_accumulators(const graph::Graph& graph, const AccumulatorCheck& check) {
   return Checker(graph, check).take();
 }
 
-Graph with_certificates(Graph graph, const std::map<std::string, CertificateWish>& wishes,
-                        const GivenRanges& ranges) {
+graph::Graph with_certificates(graph::Graph graph, const std::map<std::string, CertificateWish>& wishes,
+                               const GivenRanges& ranges) {
   const ProductLayers layers(graph, ranges);
   std::set<std::string> left;
   for (const auto& [name, wish] : wishes) left.insert(name);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::string& name = layers.node(i).name;
     if (!layers.has_constant_weight(i) || left.erase(name) == 0) continue;
-    const auto node = std::ranges::find(graph.nodes, name, &Node::name);
+    const auto node = std::ranges::find(graph.nodes, name, &graph::Node::name);
     set_certificate(*node, certificate_for(layers.layer(i), wishes.at(name)));
   }
   if (!left.empty())
@@ -270,4 +272,4 @@ Graph with_certificates(Graph graph, const std::map<std::string, CertificateWish
   return graph;
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

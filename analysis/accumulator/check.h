@@ -9,7 +9,7 @@
 
 #include "analysis/accumulator/layers.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 /// What is found of one layer.
 struct AccumulatorRow {
@@ -25,8 +25,8 @@ struct AccumulatorRow {
   std::optional<WorstSums> worst;  ///< over channels and registers
   std::size_t tile = 0;            ///< the certificate's
   std::size_t length = 0, channels = 0;
-  BiasPlace bias = BiasPlace::kNone;
-  std::optional<AccumulatorMethod> method;  ///< the certificate's
+  graph::BiasPlace bias = graph::BiasPlace::kNone;
+  std::optional<graph::AccumulatorMethod> method;  ///< the certificate's
   bool constrained = false;
 };
 
@@ -50,11 +50,11 @@ struct AccumulatorCheck {
 /// (qonnx/contradictions.h); certificates that the codes, the bias or the range of the input do not bear out, that
 /// cannot be read, or that name no layer; layers that need more than `bits`, or that are not covered though they count,
 /// those of float weights too. Throws Error as ProductLayers does.
-AccumulatorReport check_accumulators(const Graph& graph, const AccumulatorCheck& check = {});
+AccumulatorReport check_accumulators(const graph::Graph& graph, const AccumulatorCheck& check = {});
 
 /// What is to be certified of a layer; its sums, input range and bias are found.
 struct CertificateWish {
-  AccumulatorMethod method = AccumulatorMethod::kNone;
+  graph::AccumulatorMethod method = graph::AccumulatorMethod::kNone;
   int bits = 32;
   std::size_t tile = 0;
   std::string rounding = "toward_zero";
@@ -64,7 +64,7 @@ struct CertificateWish {
 /// The graph with certificates on these layers, by the names of their nodes. Throws Error that names the layer where
 /// there is none of that name, where its weights or input are no integers of known range, and, with the channel, where
 /// a sum does not fit the bits.
-Graph with_certificates(Graph graph, const std::map<std::string, CertificateWish>& wishes,
-                        const GivenRanges& ranges = {});
+graph::Graph with_certificates(graph::Graph graph, const std::map<std::string, CertificateWish>& wishes,
+                               const GivenRanges& ranges = {});
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -5,13 +5,13 @@
 
 #include "base/files/text.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
 
 /// A size of a value from its front, or (negative) from its back; nothing where it is open.
-std::optional<std::int64_t> size_at(const Graph& graph, const std::string& value, std::int64_t axis) {
+std::optional<std::int64_t> size_at(const graph::Graph& graph, const std::string& value, std::int64_t axis) {
   const auto shape = graph.shape_of(value);
   if (!shape) return {};
   const auto rank = static_cast<std::int64_t>(shape->size());
@@ -20,30 +20,32 @@ std::optional<std::int64_t> size_at(const Graph& graph, const std::string& value
   return (*shape)[static_cast<std::size_t>(at)].size;
 }
 
-std::string text_of_shape(const Graph& graph, const std::string& value) {
+std::string text_of_shape(const graph::Graph& graph, const std::string& value) {
   const auto shape = graph.shape_of(value);
   return quote_text(value) + " is " + (shape ? text_of(*shape) : "of unknown shape");
 }
 
-Failure open(const Graph& graph, const std::string& a, const std::string& b) {
+Failure open(const graph::Graph& graph, const std::string& a, const std::string& b) {
   return Failure{"how many terms a sum has is open: " + text_of_shape(graph, a) +
                  (a == b ? "" : ", " + text_of_shape(graph, b))};
 }
 
-bool is_turned(const Node& node, const char* flag) { return node.is("Gemm") && node.int_or(flag, 0) != 0; }
+bool is_turned(const graph::Node& node, const char* flag) {
+  return node.is("Gemm") && node.int_or(flag, 0) != 0;
+}
 
-std::optional<std::int64_t> matrix_terms(const Graph& graph, const Node& node, const std::string& a,
-                                         const std::string& b) {
+std::optional<std::int64_t> matrix_terms(const graph::Graph& graph, const graph::Node& node,
+                                         const std::string& a, const std::string& b) {
   if (const auto left = size_at(graph, a, is_turned(node, "transA") ? -2 : -1)) return left;
   const bool vector = graph.rank_of(b) == std::size_t{1};
   return size_at(graph, b, vector || is_turned(node, "transB") ? -1 : -2);
 }
 
-std::optional<Ints> sizes_of(const Graph& graph, const std::string& value) {
+std::optional<Ints> sizes_of(const graph::Graph& graph, const std::string& value) {
   const auto shape = graph.shape_of(value);
-  if (!shape || std::ranges::any_of(*shape, [](const Dim& dim) { return !dim.known(); })) return {};
+  if (!shape || std::ranges::any_of(*shape, [](const graph::Dim& dim) { return !dim.known(); })) return {};
   Ints sizes;
-  for (const Dim& dim : *shape) sizes.push_back(dim.size);
+  for (const graph::Dim& dim : *shape) sizes.push_back(dim.size);
   return sizes;
 }
 
@@ -54,8 +56,8 @@ std::int64_t taps_of_phase(std::int64_t taps, std::int64_t stride, std::int64_t 
   return taps / phases + (taps % phases != 0 ? 1 : 0);
 }
 
-std::optional<std::int64_t> window_terms(const Graph& graph, const Node& node, const ProductRule& rule,
-                                         const std::string& weight) {
+std::optional<std::int64_t> window_terms(const graph::Graph& graph, const graph::Node& node,
+                                         const ProductRule& rule, const std::string& weight) {
   auto sizes = sizes_of(graph, weight);
   if (!sizes || sizes->size() < 3) return {};
   if (rule.terms == Terms::kConvolution) {
@@ -70,11 +72,11 @@ std::optional<std::int64_t> window_terms(const Graph& graph, const Node& node, c
     for (std::size_t i = 0; i < spatial && i < strides.size() && i < dilations.size(); ++i)
       (*sizes)[2 + i] = taps_of_phase((*sizes)[2 + i], strides[i], dilations[i]);
   }
-  const auto product = count_elements(*sizes);
+  const auto product = graph::count_elements(*sizes);
   return product.ok() ? std::optional(product.value()) : std::nullopt;
 }
 
-Result<std::int64_t> equation_terms(const Graph& graph, const Node& node, const std::string& a,
+Result<std::int64_t> equation_terms(const graph::Graph& graph, const graph::Node& node, const std::string& a,
                                     const std::string& b) {
   const auto contraction = contraction_of(node);
   if (!contraction.ok()) return contraction.failure();
@@ -93,10 +95,10 @@ Result<std::int64_t> equation_terms(const Graph& graph, const Node& node, const 
     if (!size) return open(graph, a, b);
     sizes.push_back(*size);
   }
-  return count_elements(sizes);
+  return graph::count_elements(sizes);
 }
 
-Result<std::int64_t> head_width(const Graph& graph, const Node& node, const std::string& q,
+Result<std::int64_t> head_width(const graph::Graph& graph, const graph::Node& node, const std::string& q,
                                 const std::string& k) {
   if (node.has_input(4)) return Failure{"its keys are those of a cache too, whose grid may be another"};
   const auto last = size_at(graph, q, -1);
@@ -108,17 +110,18 @@ Result<std::int64_t> head_width(const Graph& graph, const Node& node, const std:
   return *last / heads;
 }
 
-Result<std::int64_t> squares(const Graph& graph, const Node& node, const std::string& a) {
+Result<std::int64_t> squares(const graph::Graph& graph, const graph::Node& node, const std::string& a) {
   const auto in = sizes_of(graph, a), out = sizes_of(graph, node.outputs.at(0));
-  const auto of = in && out ? count_elements(*in) : Result<std::int64_t>(Failure{});
-  const auto results = in && out ? count_elements(*out) : Result<std::int64_t>(Failure{});
+  const auto of = in && out ? graph::count_elements(*in) : Result<std::int64_t>(Failure{});
+  const auto results = in && out ? graph::count_elements(*out) : Result<std::int64_t>(Failure{});
   if (!of.ok() || !results.ok()) return open(graph, a, a);
   return results.value() == 0 ? 0 : of.value() / results.value();
 }
 
 }  // namespace
 
-Result<std::int64_t> count_terms(const Graph& graph, const Node& node, const ProductRule& rule) {
+Result<std::int64_t> count_terms(const graph::Graph& graph, const graph::Node& node,
+                                 const ProductRule& rule) {
   const std::string &a = node.inputs.at(rule.a), &b = node.inputs.at(rule.b);
   std::optional<std::int64_t> terms;
   switch (rule.terms) {
@@ -137,7 +140,8 @@ Result<std::int64_t> count_terms(const Graph& graph, const Node& node, const Pro
   return *terms;
 }
 
-std::optional<std::int64_t> count_channels(const Graph& graph, const Node& node, const ProductRule& rule) {
+std::optional<std::int64_t> count_channels(const graph::Graph& graph, const graph::Node& node,
+                                           const ProductRule& rule) {
   const std::string& b = node.inputs.at(rule.b);
   const bool vector = graph.rank_of(b) == std::size_t{1};
   switch (rule.terms) {
@@ -174,4 +178,4 @@ std::optional<IntegerRange> term_of(std::span<const IntegerRange> a, std::span<c
   return term;
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -8,7 +8,7 @@
 #include "analysis/rows.h"
 #include "graph/strided_index.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
@@ -26,10 +26,10 @@ std::uint32_t phase_of(const ProductLayer& layer, std::span<const std::int64_t> 
 
 /// Axes as ProductLayer::weight_shape has them: channels first, and no transB. Nothing where they are so, or where the node
 /// takes no weight of this rank.
-std::optional<Ints> canonical_order(const Node& node, std::size_t at, std::size_t rank) {
+std::optional<Ints> canonical_order(const graph::Node& node, std::size_t at, std::size_t rank) {
   Ints order(rank);
   std::iota(order.begin(), order.end(), 0);
-  if (node.is("Conv", kChannelsLastDomain)) {
+  if (node.is("Conv", graph::kChannelsLastDomain)) {
     if (rank < 3) return {};
     std::rotate(order.begin() + 1, order.end() - 1, order.end());
     return order;
@@ -42,7 +42,7 @@ template <class T>
 std::vector<T> in_order(const std::vector<T>& values, const Ints& shape, const Ints& order) {
   std::vector<T> moved;
   moved.reserve(values.size());
-  StridedIndex index = StridedIndex::permuted(shape, order);
+  graph::StridedIndex index = graph::StridedIndex::permuted(shape, order);
   for (std::size_t i = 0; i < values.size(); ++i, index.next()) moved.push_back(values[index.at()]);
   return moved;
 }
@@ -81,9 +81,9 @@ void lay_out(const WeightCodes& weight, const WeightAxes& axes, ProductLayer& la
 }
 
 /// The node as one whose weight's axes are known: b of a MatMul, Conv and so on.
-Node plain_product(const Node& node, const ProductRule& rule) {
-  Node plain = node;
-  plain.domain = kOnnxDomain;
+graph::Node plain_product(const graph::Node& node, const ProductRule& rule) {
+  graph::Node plain = node;
+  plain.domain = graph::kOnnxDomain;
   if (rule.terms == Terms::kMatrix && !node.is("Gemm")) plain.op = "MatMul";
   if (rule.terms == Terms::kConvolution) plain.op = "Conv";
   return plain;
@@ -93,7 +93,7 @@ bool is_sound(const Ints& steps, std::size_t spatial) {
   const bool fits = steps.size() == spatial && std::ranges::all_of(steps, [](std::int64_t step) {
                       return step >= 1 && step <= kMostStep;
                     });
-  const auto product = fits ? count_elements(steps) : Result<std::int64_t>(Failure{});
+  const auto product = fits ? graph::count_elements(steps) : Result<std::int64_t>(Failure{});
   return product.ok() && product.value() <= kMostStep;
 }
 
@@ -105,16 +105,16 @@ bool fits_labels(const std::string& labels, std::size_t rank) {
 
 }  // namespace
 
-std::string lay_out_weight(const Node& node, const ProductRule& rule, std::size_t at, WeightCodes weight,
-                           ProductLayer& layer) {
+std::string lay_out_weight(const graph::Node& node, const ProductRule& rule, std::size_t at,
+                           WeightCodes weight, ProductLayer& layer) {
   layer.unit = weight.unit;
   layer.weight_at = at;
   layer.weight_first = at == 0;
-  Node plain = plain_product(node, rule);
+  graph::Node plain = plain_product(node, rule);
   if (const auto order = canonical_order(node, at, weight.shape.size())) {
     weight.codes = in_order(weight.codes, weight.shape, *order);
     if (!weight.group.empty()) weight.group = in_order(weight.group, weight.shape, *order);
-    weight.shape = permuted(weight.shape, *order);
+    weight.shape = graph::permuted(weight.shape, *order);
     plain.attributes.erase(at == 1 ? "transB" : "transA");
   }
   if (rule.terms == Terms::kGates || rule.terms == Terms::kEquation) {
@@ -128,7 +128,7 @@ std::string lay_out_weight(const Node& node, const ProductRule& rule, std::size_
       }
       const std::string& labels = at == 0 ? contraction.value().a : contraction.value().b;
       if (!fits_labels(labels, weight.shape.size()))
-        return "its weight is " + text_of(weight.shape) + ", which does not fit its equation";
+        return "its weight is " + graph::text_of(weight.shape) + ", which does not fit its equation";
       axes.summed = contraction.value().summed_axes(labels, weight.shape.size());
     }
     lay_out(weight, axes, layer);
@@ -146,7 +146,7 @@ std::string lay_out_weight(const Node& node, const ProductRule& rule, std::size_
     layer.dilations = node.ints_or("dilations", Ints(spatial, 1));
     if (!is_sound(layer.strides, spatial) || !is_sound(layer.dilations, spatial)) {
       throw Error(text_of(node) + ": strides or dilations do not fit a weight of the shape " +
-                  text_of(weight.shape));
+                  graph::text_of(weight.shape));
     }
   } else if (rule.terms == Terms::kConvolution) {
     layer.kind = ProductLayer::Kind::kConvolution;
@@ -160,4 +160,4 @@ std::string lay_out_weight(const Node& node, const ProductRule& rule, std::size_
   return {};
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -6,11 +6,11 @@
 #include "analysis/accumulator/layers.h"
 #include "analysis/accumulator/weight_codes.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 /// Fills in what `layer` says about its weight, operand `at` (0 or 1) of a node with this rule. Why it has no rows; "" where
 /// it has. Throws Error where the node is not sound.
-std::string lay_out_weight(const Node& node, const ProductRule& rule, std::size_t at, WeightCodes weight,
-                           ProductLayer& layer);
+std::string lay_out_weight(const graph::Node& node, const ProductRule& rule, std::size_t at,
+                           WeightCodes weight, ProductLayer& layer);
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -17,7 +17,7 @@
 #include "graph/qonnx/quantized_constants.h"
 #include "graph/strided_index.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
@@ -27,8 +27,8 @@ constexpr double kSameScale = 1e-5;                // relative: float32 products
 
 }  // namespace
 
-InputRanges as_numbers(const Graph& graph, const GivenRanges& given) {
-  InputRanges ranges;
+graph::InputRanges as_numbers(const graph::Graph& graph, const GivenRanges& given) {
+  graph::InputRanges ranges;
   for (const auto& [name, range] : given) {
     if (std::ranges::find(graph.inputs, name) == graph.inputs.end()) {
       std::string names;
@@ -42,11 +42,11 @@ InputRanges as_numbers(const Graph& graph, const GivenRanges& given) {
 }
 
 struct ProductLayers::Data {
-  Data(const Graph& graph, const GivenRanges& given)
+  Data(const graph::Graph& graph, const GivenRanges& given)
       : lifted(lift_quantized(without_claims(sorted(graph)))),
         lowered(resolve_shapes(lower_or_fold_quantized(lifted))),
         constants(lowered),
-        types(infer_data_types(lowered, constants, TypeRules::kExact, as_numbers(lowered, given))),
+        types(infer_data_types(lowered, constants, graph::TypeRules::kExact, as_numbers(lowered, given))),
         links(lowered),
         weights(lifted, lowered, constants, types),
         operands(lowered, constants, types, links) {
@@ -61,7 +61,7 @@ struct ProductLayers::Data {
   };
 
   void find_products(std::size_t at);
-  const Node& node_of(const Product& product) const { return lowered.nodes[product.node]; }
+  const graph::Node& node_of(const Product& product) const { return lowered.nodes[product.node]; }
   /// The value of operand 0 or 1; "" where the node makes it inside.
   std::string operand(const Product& product, std::size_t which) const;
   std::string zero_of(const Product& product, std::size_t which) const;
@@ -75,19 +75,19 @@ struct ProductLayers::Data {
   void take_bias(const Product& product, ProductLayer& layer) const;
   std::string bias_of(const Product& product, const ProductLayer& layer) const;
   std::string added_behind(const Product& product) const;
-  bool lies_on_channels(const Node& node, const std::string& bias, const ProductLayer& layer) const;
+  bool lies_on_channels(const graph::Node& node, const std::string& bias, const ProductLayer& layer) const;
 
-  const Graph lifted, lowered;
-  const ConstantValues constants;
-  const std::map<std::string, ValueType> types;
-  const Links links;
+  const graph::Graph lifted, lowered;
+  const graph::ConstantValues constants;
+  const std::map<std::string, graph::ValueType> types;
+  const graph::Links links;
   const WeightReader weights;
   const OperandReader operands;
   std::vector<Product> products;
 };
 
 void ProductLayers::Data::find_products(std::size_t at) {
-  const Node& node = lowered.nodes[at];
+  const graph::Node& node = lowered.nodes[at];
   const auto is_constant = [&](const std::string& value) { return constants.is_constant(value); };
   if (std::ranges::all_of(node.outputs, [&](const auto& out) { return out.empty() || is_constant(out); }))
     return;
@@ -121,9 +121,10 @@ std::string ProductLayers::Data::zero_of(const Product& product, std::size_t whi
 namespace {
 
 /// The codes of a constant that holds whole numbers; `zero` broadcasts to it.
-Result<WeightCodes> whole(const ConstantValue& constant, const std::optional<ConstantValue>& zero = {}) {
+Result<WeightCodes> whole(const graph::ConstantValue& constant,
+                          const std::optional<graph::ConstantValue>& zero = {}) {
   WeightCodes made{.shape = constant.shape, .codes = {}, .group = {}, .scale = {1}};
-  auto index = StridedIndex::broadcast(constant.shape, zero ? zero->shape : Ints());
+  auto index = graph::StridedIndex::broadcast(constant.shape, zero ? zero->shape : Ints());
   if (!index) return Failure{"its zero points do not fit its weights"};
   for (const double value : constant.values) {
     const double code = value - (zero ? zero->values.at(index->at()) : 0);
@@ -192,7 +193,7 @@ void ProductLayers::Data::take_bits(const Product& product, ProductLayer& layer)
 void ProductLayers::Data::take_input(const Product& product, ProductLayer& layer) const {
   const std::size_t at = 1 - *product.weight_at;
   layer.input = operand(product, at);
-  const Node& node = node_of(product);
+  const graph::Node& node = node_of(product);
   const bool has_rows = product.rule->terms == Terms::kMatrix || product.rule->terms == Terms::kGates;
   const bool sums_over_last = at == 0 && has_rows && node.int_or("transA", 0) == 0;
   const OperandRange found =
@@ -209,7 +210,7 @@ void ProductLayers::Data::take_input(const Product& product, ProductLayer& layer
 
 /// Both operands are computed.
 void ProductLayers::Data::take_computed(const Product& product, ProductLayer& layer) const {
-  const Node& node = node_of(product);
+  const graph::Node& node = node_of(product);
   const ProductRule& rule = *product.rule;
   layer.input = operand(product, 0);
   layer.weight = operand(product, 1);
@@ -259,7 +260,7 @@ void ProductLayers::Data::take_computed(const Product& product, ProductLayer& la
 /// What is added to a product by the node itself, or, where it is a constant on the channels, by the Add that alone
 /// takes its result; "" where nothing is.
 std::string ProductLayers::Data::bias_of(const Product& product, const ProductLayer& layer) const {
-  const Node& node = node_of(product);
+  const graph::Node& node = node_of(product);
   if (node.has_input(product.rule->bias)) return node.inputs[product.rule->bias];
   const std::string other = added_behind(product);
   return !other.empty() && lies_on_channels(node, other, layer) ? other : std::string();
@@ -267,28 +268,28 @@ std::string ProductLayers::Data::bias_of(const Product& product, const ProductLa
 
 /// The constant that an Add adds to what a matrix product or convolution gives, or "".
 std::string ProductLayers::Data::added_behind(const Product& product) const {
-  const Node& node = node_of(product);
+  const graph::Node& node = node_of(product);
   const Terms terms = product.rule->terms;
   const bool has_channels =
       terms == Terms::kMatrix || terms == Terms::kConvolution || terms == Terms::kTransposed;
   if (!has_channels || product.rule->requantizes || !node.has_output(0)) return {};
   const auto consumers = links.consumers(node.outputs[0]);
   if (consumers.size() != 1 || links.is_output(node.outputs[0])) return {};
-  const Node& add = lowered.nodes[consumers[0]];
+  const graph::Node& add = lowered.nodes[consumers[0]];
   if (!add.is("Add") || add.inputs.size() != 2) return {};
   const std::string& other = add.inputs[add.inputs[0] == node.outputs[0] ? 1 : 0];
   return constants.is_constant(other) ? other : std::string();
 }
 
 /// Whether a constant beside a result has one number for each channel, or one for all.
-bool ProductLayers::Data::lies_on_channels(const Node& node, const std::string& bias,
+bool ProductLayers::Data::lies_on_channels(const graph::Node& node, const std::string& bias,
                                            const ProductLayer& layer) const {
   const auto constant = constants.find(bias);
   if (!constant) return false;
   if (constant->values.size() == 1) return true;
   if (constant->values.size() != layer.channels) return false;
   std::size_t from_last = layer.weight_first ? 1 : 0;
-  if (layer.kind != ProductLayer::Kind::kMatrix && node.domain != kChannelsLastDomain) {
+  if (layer.kind != ProductLayer::Kind::kMatrix && node.domain != graph::kChannelsLastDomain) {
     const auto rank = lowered.rank_of(node.inputs.at(layer.rule->b));
     if (!rank || *rank < 2) return false;
     from_last = *rank - 2;
@@ -298,12 +299,12 @@ bool ProductLayers::Data::lies_on_channels(const Node& node, const std::string& 
 }
 
 void ProductLayers::Data::take_bias(const Product& product, ProductLayer& layer) const {
-  const Node& node = node_of(product);
+  const graph::Node& node = node_of(product);
   const std::string value = bias_of(product, layer);
   if (value.empty()) return;
   const auto constant = constants.find(value);
   if (constant && std::ranges::all_of(constant->values, [](double b) { return b == 0; })) return;
-  layer.bias = BiasPlace::kAfter;
+  layer.bias = graph::BiasPlace::kAfter;
   if (product.rule->terms == Terms::kGates) return;  // it is added to both of the node's products
   if (layer.kind == ProductLayer::Kind::kMatrix && !lies_on_channels(node, value, layer)) return;
   const bool is_plain = node.float_or("alpha", 1) == 1 && node.float_or("beta", 1) == 1;
@@ -323,20 +324,20 @@ void ProductLayers::Data::take_bias(const Product& product, ProductLayer& layer)
     if (std::trunc(code) != code || std::fabs(code) > kMostInteger) return;
     codes.push_back(static_cast<std::int64_t>(code));
   }
-  layer.bias = BiasPlace::kInside;
+  layer.bias = graph::BiasPlace::kInside;
   layer.bias_codes = std::move(codes);
   if (!node.has_input(product.rule->bias))
     layer.bias_sum = lowered.nodes[links.consumers(node.outputs[0])[0]].outputs[0];
 }
 
-ProductLayers::ProductLayers(const Graph& graph, const GivenRanges& given)
+ProductLayers::ProductLayers(const graph::Graph& graph, const GivenRanges& given)
     : data_(std::make_unique<const Data>(graph, given)) {}
 
 ProductLayers::~ProductLayers() = default;
 
 std::size_t ProductLayers::size() const { return data_->products.size(); }
 
-const Node& ProductLayers::node(std::size_t i) const { return data_->node_of(data_->products[i]); }
+const graph::Node& ProductLayers::node(std::size_t i) const { return data_->node_of(data_->products[i]); }
 
 bool ProductLayers::has_constant_weight(std::size_t i) const {
   return data_->products[i].weight_at.has_value();
@@ -344,7 +345,7 @@ bool ProductLayers::has_constant_weight(std::size_t i) const {
 
 ProductLayer ProductLayers::layer(std::size_t i) const {
   const Data::Product& product = data_->products[i];
-  const Node& node = data_->node_of(product);
+  const graph::Node& node = data_->node_of(product);
   ProductLayer layer;
   layer.name = node.name;
   layer.op = node.op;
@@ -375,4 +376,4 @@ ProductLayer ProductLayers::layer(std::size_t i) const {
   return layer;
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

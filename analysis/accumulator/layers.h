@@ -15,13 +15,13 @@
 #include "graph/graph.h"
 #include "quant/accumulator.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 /// Ranges of inputs of the graph that neither their type nor an annotation tells.
 using GivenRanges = std::map<std::string, IntegerRange>;
 
 /// The same for infer_data_types. Throws usage Error for a name that is no input of the graph.
-InputRanges as_numbers(const Graph& graph, const GivenRanges& given);
+graph::InputRanges as_numbers(const graph::Graph& graph, const GivenRanges& given);
 
 /// A product of a node (product_operators.h). What a result is: the sum over a row's terms of code * input, times
 /// unit * input_unit and both scales, and a bias. Where the weight is a constant it is rows of integers; where it is
@@ -71,7 +71,7 @@ struct ProductLayer {
   double input_unit = 1;
   std::optional<double> input_scale;  ///< nothing where each token has one that is computed
 
-  BiasPlace bias = BiasPlace::kNone;
+  graph::BiasPlace bias = graph::BiasPlace::kNone;
   std::vector<std::int64_t> bias_codes;  ///< of each channel, in units of the sum; kInside only
   /// kInside only: what the Add behind the product makes, where that adds the bias; "" where the node itself does.
   std::string bias_sum;
@@ -84,9 +84,9 @@ struct ProductLayer {
 
   /// Of every channel and register, a bias that lies inside included: no claim takes a term out of a layer's sums.
   /// Nothing where a sum does not fit 64 bits.
-  std::optional<std::vector<ChannelSums>> worst_sums(IntegerRange input, std::size_t tile) const;
+  std::optional<std::vector<graph::ChannelSums>> worst_sums(IntegerRange input, std::size_t tile) const;
   /// Of the inputs that there are. Precondition: input_range.
-  std::optional<std::vector<ChannelSums>> worst_sums(std::size_t tile) const;
+  std::optional<std::vector<graph::ChannelSums>> worst_sums(std::size_t tile) const;
 
   /// Whether the weight is a constant with codes.
   bool has_codes() const { return weight_failure.empty() && weight.empty(); }
@@ -100,7 +100,7 @@ class ProductLayers {
  public:
   /// Shapes may be open. Throws Error where an annotation, a quantizer or a node is not sound, and where `given` names
   /// no input.
-  explicit ProductLayers(const Graph& graph, const GivenRanges& given = {});
+  explicit ProductLayers(const graph::Graph& graph, const GivenRanges& given = {});
   ~ProductLayers();
   ProductLayers(const ProductLayers&) = delete;
   ProductLayers& operator=(const ProductLayers&) = delete;
@@ -108,7 +108,7 @@ class ProductLayers {
   /// Products in the order of the nodes, those of float weights too, and nodes of operators that are not known. Products
   /// of constants alone are none.
   std::size_t size() const;
-  const Node& node(std::size_t i) const;
+  const graph::Node& node(std::size_t i) const;
   /// Whether one operand is a constant: then it is the weight, whether or not it has codes.
   bool has_constant_weight(std::size_t i) const;
   /// Computed afresh: codes take eight bytes each.
@@ -119,4 +119,4 @@ class ProductLayers {
   std::unique_ptr<const Data> data_;
 };
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

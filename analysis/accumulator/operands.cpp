@@ -6,31 +6,31 @@
 
 #include "base/files/text.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 constexpr double kMostInput = 4503599627370496;  // 2^52
 
 /// Behind these the node to be named is one before.
-bool hands_on(const Node& node) {
+bool hands_on(const graph::Node& node) {
   constexpr std::array kOps = {"Identity", "Relu",    "Reshape",   "Transpose", "Flatten",
                                "Squeeze",  "MaxPool", "Unsqueeze", "Slice",     "Expand"};
-  return node.domain == kOnnxDomain && std::ranges::find(kOps, node.op) != kOps.end();
+  return node.domain == graph::kOnnxDomain && std::ranges::find(kOps, node.op) != kOps.end();
 }
 
-IntegerRange in_units(const Levels& levels) {
+IntegerRange in_units(const graph::Levels& levels) {
   return {static_cast<std::int64_t>(std::floor(levels.low / levels.unit())),
           static_cast<std::int64_t>(std::ceil(levels.high / levels.unit()))};
 }
 
 /// What an integer type holds.
-std::optional<Levels> levels_of_type(ElementType type) {
-  const DataType data_type = exact_data_type(type);
+std::optional<graph::Levels> levels_of_type(graph::ElementType type) {
+  const graph::DataType data_type = exact_data_type(type);
   if (!data_type.is_integer()) return {};
-  return Levels{.low = *data_type.min(), .high = *data_type.max(), .scale = 1};
+  return graph::Levels{.low = *data_type.min(), .high = *data_type.max(), .scale = 1};
 }
 
-bool is_narrow(const Levels& levels) {
+bool is_narrow(const graph::Levels& levels) {
   return std::fabs(levels.low / levels.unit()) <= kMostInput &&
          std::fabs(levels.high / levels.unit()) <= kMostInput;
 }
@@ -43,11 +43,11 @@ IntegerRange OperandRange::hull() const {
   return all;
 }
 
-OperandReader::OperandReader(const Graph& graph, const ConstantValues& constants,
-                             const std::map<std::string, ValueType>& types, const Links& links)
+OperandReader::OperandReader(const graph::Graph& graph, const graph::ConstantValues& constants,
+                             const std::map<std::string, graph::ValueType>& types, const graph::Links& links)
     : graph_(graph), constants_(constants), types_(types), links_(links) {}
 
-std::optional<Levels> OperandReader::levels_of(const std::string& value) const {
+std::optional<graph::Levels> OperandReader::levels_of(const std::string& value) const {
   const auto found = types_.find(value);
   return found == types_.end() ? std::nullopt : found->second.levels;
 }
@@ -56,8 +56,9 @@ std::string OperandReader::why_unknown(const std::string& value) const {
   if (constants_.is_constant(value))
     return "its operand " + quote_text(value) + " is a constant, and its weight is computed";
   std::string at = value;
-  for (std::size_t producer = links_.producer(at); producer != Links::kNone; producer = links_.producer(at)) {
-    const Node& node = graph_.nodes[producer];
+  for (std::size_t producer = links_.producer(at); producer != graph::Links::kNone;
+       producer = links_.producer(at)) {
+    const graph::Node& node = graph_.nodes[producer];
     if (!hands_on(node) || !node.has_input(0) || levels_of(node.inputs[0])) {
       return "no quantizer of one constant scale stands before it: " + text_of(node) + " makes " +
              quote_text(at);
@@ -70,8 +71,9 @@ std::string OperandReader::why_unknown(const std::string& value) const {
 
 std::string OperandReader::changed_by(const std::string& value) const {
   std::string at = value;
-  for (std::size_t producer = links_.producer(at); producer != Links::kNone; producer = links_.producer(at)) {
-    const Node& node = graph_.nodes[producer];
+  for (std::size_t producer = links_.producer(at); producer != graph::Links::kNone;
+       producer = links_.producer(at)) {
+    const graph::Node& node = graph_.nodes[producer];
     const auto now = levels_of(at);
     if (!now || is_quantizer(node)) return {};
     const std::string* same = nullptr;
@@ -93,23 +95,23 @@ std::string OperandReader::changed_by(const std::string& value) const {
 /// one number for each run along it.
 bool OperandReader::is_of_tokens(const std::string& value) const {
   const std::size_t producer = links_.producer(value);
-  if (producer == Links::kNone || !is_quantizer(graph_.nodes[producer])) return false;
+  if (producer == graph::Links::kNone || !is_quantizer(graph_.nodes[producer])) return false;
   const std::string& scale = graph_.nodes[producer].inputs.at(1);
   const auto shape = graph_.shape_of(scale);
-  return !constants_.is_constant(scale) && shape && (shape->empty() || shape->back() == Dim(1));
+  return !constants_.is_constant(scale) && shape && (shape->empty() || shape->back() == graph::Dim(1));
 }
 
 /// The least and the greatest zero point.
-std::optional<Levels> OperandReader::zeros_of(const std::string& value) const {
-  if (value.empty()) return Levels{};
+std::optional<graph::Levels> OperandReader::zeros_of(const std::string& value) const {
+  if (value.empty()) return graph::Levels{};
   if (constants_.is_constant(value)) {
     const auto constant = constants_.find(value);
     if (!constant || constant->values.empty()) return {};
     const auto [low, high] = std::ranges::minmax(constant->values);
-    return Levels{.low = low, .high = high};
+    return graph::Levels{.low = low, .high = high};
   }
   if (const auto levels = levels_of(value)) return levels;
-  const Value* known = graph_.find(value);
+  const graph::Value* known = graph_.find(value);
   return known ? levels_of_type(known->type) : std::nullopt;
 }
 
@@ -118,7 +120,7 @@ OperandRange OperandReader::find(const std::string& value, const std::string& ze
   OperandRange made;
   auto levels = levels_of(value);
   if (!levels && is_integer_operand && !constants_.is_constant(value)) {
-    const Value* known = graph_.find(value);
+    const graph::Value* known = graph_.find(value);
     if (known) levels = levels_of_type(known->type);
   }
   if (!levels) {
@@ -148,4 +150,4 @@ OperandRange OperandReader::find(const std::string& value, const std::string& ze
   return made;
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

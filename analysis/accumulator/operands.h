@@ -9,7 +9,7 @@
 #include "graph/facts/infer_datatypes.h"
 #include "quant/accumulator.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 /// Of a value that is computed, its zero point taken off, in units of its grid.
 struct OperandRange {
@@ -28,8 +28,8 @@ struct OperandRange {
 class OperandReader {
  public:
   /// `graph`: without constants that are kept as codes, shapes inferred. All outlive this.
-  OperandReader(const Graph& graph, const ConstantValues& constants,
-                const std::map<std::string, ValueType>& types, const Links& links);
+  OperandReader(const graph::Graph& graph, const graph::ConstantValues& constants,
+                const std::map<std::string, graph::ValueType>& types, const graph::Links& links);
 
   /// `zero`: the value that is its zero point, or "". `by_token`: a scale for each run along the last axis will do,
   /// since that is summed over. `is_integer`: it is whole numbers by its type where nothing tells more.
@@ -42,13 +42,13 @@ class OperandReader {
  private:
   std::string why_unknown(const std::string& value) const;
   bool is_of_tokens(const std::string& value) const;
-  std::optional<Levels> levels_of(const std::string& value) const;
-  std::optional<Levels> zeros_of(const std::string& value) const;
+  std::optional<graph::Levels> levels_of(const std::string& value) const;
+  std::optional<graph::Levels> zeros_of(const std::string& value) const;
 
-  const Graph& graph_;
-  const ConstantValues& constants_;
-  const std::map<std::string, ValueType>& types_;
-  const Links& links_;
+  const graph::Graph& graph_;
+  const graph::ConstantValues& constants_;
+  const std::map<std::string, graph::ValueType>& types_;
+  const graph::Links& links_;
 };
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -4,7 +4,7 @@
 #include "analysis/accumulator/layers.h"
 #include "base/files/text.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 /// So many terms, each from term.low to term.high or absent, and a start.
@@ -52,8 +52,9 @@ std::vector<std::int64_t> ProductLayer::starts(std::size_t channel, std::size_t 
   return all;
 }
 
-std::optional<std::vector<ChannelSums>> ProductLayer::worst_sums(IntegerRange range, std::size_t tile) const {
-  std::vector<ChannelSums> all(channels);
+std::optional<std::vector<graph::ChannelSums>> ProductLayer::worst_sums(IntegerRange range,
+                                                                        std::size_t tile) const {
+  std::vector<graph::ChannelSums> all(channels);
   for (std::size_t c = 0; c < channels && part.empty(); ++c) {
     const auto row = std::span(codes).subspan(c * length, length);
     auto sums = worst_sums_of_tiles(row, tile, range, bias_codes.empty() ? 0 : bias_codes[c]);
@@ -74,7 +75,7 @@ std::optional<std::vector<ChannelSums>> ProductLayer::worst_sums(IntegerRange ra
   return all;
 }
 
-std::optional<std::vector<ChannelSums>> ProductLayer::worst_sums(std::size_t tile) const {
+std::optional<std::vector<graph::ChannelSums>> ProductLayer::worst_sums(std::size_t tile) const {
   if (!term) {
     auto all = worst_sums(input_cases.empty() ? input_range.value() : input_cases[0], tile);
     for (std::size_t i = 1; i < input_cases.size() && all; ++i) {
@@ -89,7 +90,7 @@ std::optional<std::vector<ChannelSums>> ProductLayer::worst_sums(std::size_t til
     }
     return all;
   }
-  std::vector<ChannelSums> all;
+  std::vector<graph::ChannelSums> all;
   for (std::size_t c = 0; c < channels; ++c) {
     const auto sums = sums_of_terms(length, *term, bias_codes.empty() ? 0 : bias_codes[c]);
     if (!sums) return {};
@@ -98,4 +99,4 @@ std::optional<std::vector<ChannelSums>> ProductLayer::worst_sums(std::size_t til
   return all;
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -4,7 +4,7 @@
 #include <array>
 #include <set>
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 constexpr std::string_view kPreview = "ai.onnx.preview";
@@ -17,26 +17,27 @@ constexpr const char* kState = "its state is another operand, which is computed 
 
 /// A node's rules stand next to each other.
 constexpr std::array kRules = {
-    ProductRule{kOnnxDomain, "MatMul"},
-    ProductRule{.domain = kOnnxDomain, .op = "Gemm", .bias = 2},
-    ProductRule{.domain = kOnnxDomain, .op = "Conv", .terms = Terms::kConvolution, .bias = 2},
-    ProductRule{.domain = kChannelsLastDomain, .op = "Conv", .terms = Terms::kConvolution, .bias = 2},
-    ProductRule{.domain = kOnnxDomain, .op = "ConvTranspose", .terms = Terms::kTransposed, .bias = 2},
-    ProductRule{.domain = kOnnxDomain, .op = "MatMulInteger", .a_zero = 2, .b_zero = 3, .integers = true},
-    ProductRule{.domain = kOnnxDomain,
+    ProductRule{graph::kOnnxDomain, "MatMul"},
+    ProductRule{.domain = graph::kOnnxDomain, .op = "Gemm", .bias = 2},
+    ProductRule{.domain = graph::kOnnxDomain, .op = "Conv", .terms = Terms::kConvolution, .bias = 2},
+    ProductRule{.domain = graph::kChannelsLastDomain, .op = "Conv", .terms = Terms::kConvolution, .bias = 2},
+    ProductRule{.domain = graph::kOnnxDomain, .op = "ConvTranspose", .terms = Terms::kTransposed, .bias = 2},
+    ProductRule{
+        .domain = graph::kOnnxDomain, .op = "MatMulInteger", .a_zero = 2, .b_zero = 3, .integers = true},
+    ProductRule{.domain = graph::kOnnxDomain,
                 .op = "ConvInteger",
                 .terms = Terms::kConvolution,
                 .a_zero = 2,
                 .b_zero = 3,
                 .integers = true},
-    ProductRule{.domain = kOnnxDomain,
+    ProductRule{.domain = graph::kOnnxDomain,
                 .op = "QLinearMatMul",
                 .b = 3,
                 .a_zero = 2,
                 .b_zero = 5,
                 .integers = true,
                 .requantizes = true},
-    ProductRule{.domain = kOnnxDomain,
+    ProductRule{.domain = graph::kOnnxDomain,
                 .op = "QLinearConv",
                 .terms = Terms::kConvolution,
                 .b = 3,
@@ -45,19 +46,34 @@ constexpr std::array kRules = {
                 .bias = 8,
                 .integers = true,
                 .requantizes = true},
-    ProductRule{.domain = kQonnxDomain, .op = "XnorPopcountMatMul", .integers = true, .matches = true},
-    ProductRule{.domain = kOnnxDomain, .op = "Einsum", .terms = Terms::kEquation},
-    ProductRule{.domain = kOnnxDomain, .op = "LSTM", .operands = "X W", .terms = Terms::kGates, .bias = 3},
+    ProductRule{.domain = graph::kQonnxDomain, .op = "XnorPopcountMatMul", .integers = true, .matches = true},
+    ProductRule{.domain = graph::kOnnxDomain, .op = "Einsum", .terms = Terms::kEquation},
     ProductRule{
-        .domain = kOnnxDomain, .op = "LSTM", .operands = "H R", .a = kNoInput, .b = 2, .reason = kHidden},
-    ProductRule{.domain = kOnnxDomain, .op = "GRU", .operands = "X W", .terms = Terms::kGates, .bias = 3},
+        .domain = graph::kOnnxDomain, .op = "LSTM", .operands = "X W", .terms = Terms::kGates, .bias = 3},
+    ProductRule{.domain = graph::kOnnxDomain,
+                .op = "LSTM",
+                .operands = "H R",
+                .a = kNoInput,
+                .b = 2,
+                .reason = kHidden},
     ProductRule{
-        .domain = kOnnxDomain, .op = "GRU", .operands = "H R", .a = kNoInput, .b = 2, .reason = kHidden},
-    ProductRule{.domain = kOnnxDomain, .op = "RNN", .operands = "X W", .terms = Terms::kGates, .bias = 3},
+        .domain = graph::kOnnxDomain, .op = "GRU", .operands = "X W", .terms = Terms::kGates, .bias = 3},
+    ProductRule{.domain = graph::kOnnxDomain,
+                .op = "GRU",
+                .operands = "H R",
+                .a = kNoInput,
+                .b = 2,
+                .reason = kHidden},
     ProductRule{
-        .domain = kOnnxDomain, .op = "RNN", .operands = "H R", .a = kNoInput, .b = 2, .reason = kHidden},
-    ProductRule{.domain = kOnnxDomain, .op = "Attention", .operands = "Q K", .terms = Terms::kHeads},
-    ProductRule{.domain = kOnnxDomain,
+        .domain = graph::kOnnxDomain, .op = "RNN", .operands = "X W", .terms = Terms::kGates, .bias = 3},
+    ProductRule{.domain = graph::kOnnxDomain,
+                .op = "RNN",
+                .operands = "H R",
+                .a = kNoInput,
+                .b = 2,
+                .reason = kHidden},
+    ProductRule{.domain = graph::kOnnxDomain, .op = "Attention", .operands = "Q K", .terms = Terms::kHeads},
+    ProductRule{.domain = graph::kOnnxDomain,
                 .op = "Attention",
                 .operands = "P V",
                 .a = kNoInput,
@@ -70,13 +86,13 @@ constexpr std::array kRules = {
                 .a = kNoInput,
                 .b = 2,
                 .reason = kSoftmax},
-    ProductRule{.domain = kOnnxDomain, .op = "LinearAttention", .reason = kState},
-    ProductRule{.domain = kOnnxDomain, .op = "CausalConvWithState", .reason = kState},
-    ProductRule{.domain = kOnnxDomain,
+    ProductRule{.domain = graph::kOnnxDomain, .op = "LinearAttention", .reason = kState},
+    ProductRule{.domain = graph::kOnnxDomain, .op = "CausalConvWithState", .reason = kState},
+    ProductRule{.domain = graph::kOnnxDomain,
                 .op = "DeformConv",
                 .reason = "it multiplies values between the elements of its input, which are on no grid"},
-    ProductRule{.domain = kOnnxDomain, .op = "ReduceSumSquare", .terms = Terms::kSquares, .b = 0},
-    ProductRule{.domain = kOnnxDomain, .op = "ReduceL2", .terms = Terms::kSquares, .b = 0},
+    ProductRule{.domain = graph::kOnnxDomain, .op = "ReduceSumSquare", .terms = Terms::kSquares, .b = 0},
+    ProductRule{.domain = graph::kOnnxDomain, .op = "ReduceL2", .terms = Terms::kSquares, .b = 0},
 };
 
 /// Operators of ONNX that add up no products of two operands' elements. Some add up values (ReduceSum, means, average
@@ -291,18 +307,18 @@ constexpr std::array kMachineLearningWithoutProducts = {"ArrayFeatureExtractor",
                                                         "TreeEnsembleRegressor",
                                                         "ZipMap"};
 
-bool adds_no_products(const Node& node) {
+bool adds_no_products(const graph::Node& node) {
   const auto is_among = [&](const auto& names) {
     return std::ranges::find(names, node.op, [](const char* name) { return std::string_view(name); }) !=
            names.end();
   };
-  if (node.domain == kOnnxDomain) return is_among(kWithoutProducts);
-  if (node.domain == kQonnxDomain) return is_among(kQonnxWithoutProducts);
-  if (node.domain == kChannelsLastDomain) return is_among(kChannelsLastWithoutProducts);
+  if (node.domain == graph::kOnnxDomain) return is_among(kWithoutProducts);
+  if (node.domain == graph::kQonnxDomain) return is_among(kQonnxWithoutProducts);
+  if (node.domain == graph::kChannelsLastDomain) return is_among(kChannelsLastWithoutProducts);
   return node.domain == kMachineLearning && is_among(kMachineLearningWithoutProducts);
 }
 
-bool is_of(const ProductRule& rule, const Node& node) { return node.is(rule.op, rule.domain); }
+bool is_of(const ProductRule& rule, const graph::Node& node) { return node.is(rule.op, rule.domain); }
 
 /// Labels of one operand, without blanks and with one '.' for an ellipsis.
 std::string labels_of(std::string_view text) {
@@ -324,13 +340,13 @@ std::string implied_result(const std::string& operands) {
 
 }  // namespace
 
-std::span<const ProductRule> product_rules(const Node& node) {
+std::span<const ProductRule> product_rules(const graph::Node& node) {
   const auto of = [&](const ProductRule& rule) { return is_of(rule, node); };
   const auto first = std::ranges::find_if(kRules, of);
   return {first, std::find_if_not(first, kRules.end(), of)};
 }
 
-std::optional<std::string> why_unknown_operator(const Node& node) {
+std::optional<std::string> why_unknown_operator(const graph::Node& node) {
   if (!product_rules(node).empty() || adds_no_products(node)) return {};
   if (is_opaque(node)) return "what the graph inside of it adds up is not counted";
   return "what this operator adds up is not known";
@@ -346,7 +362,7 @@ std::vector<bool> Contraction::summed_axes(const std::string& labels, std::size_
   return axes;
 }
 
-Result<Contraction> contraction_of(const Node& node) {
+Result<Contraction> contraction_of(const graph::Node& node) {
   const std::string equation = node.text_or("equation", "");
   const std::size_t arrow = equation.find("->"), comma = equation.find(',');
   const std::string operands = equation.substr(0, arrow);
@@ -372,4 +388,4 @@ Result<Contraction> contraction_of(const Node& node) {
   return made;
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

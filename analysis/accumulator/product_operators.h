@@ -15,7 +15,7 @@
 
 #include "graph/graph.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 /// Which elements meet in one result.
 enum class Terms : std::uint8_t {
@@ -44,10 +44,10 @@ struct ProductRule {
 };
 
 /// None for nodes that add up no products, and for unknown ones.
-std::span<const ProductRule> product_rules(const Node& node);
+std::span<const ProductRule> product_rules(const graph::Node& node);
 
 /// Why nothing is known of a node's sums; nothing where it has rules, or adds up no products.
-std::optional<std::string> why_unknown_operator(const Node& node);
+std::optional<std::string> why_unknown_operator(const graph::Node& node);
 
 /// Einsum's equation for two operands.
 struct Contraction {
@@ -60,6 +60,6 @@ struct Contraction {
 
 /// A Failure where operands are others than two, a label stands twice in one of them, or where one operand alone has a
 /// label that is summed over: then a result is no sum of products of one element of each.
-Result<Contraction> contraction_of(const Node& node);
+Result<Contraction> contraction_of(const graph::Node& node);
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -7,7 +7,7 @@
 #include "base/files/counted.h"
 #include "base/files/text.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 constexpr double kOffGrid = 1e-2;   // of a step
@@ -194,7 +194,7 @@ std::string why_not_simulated(const ProductLayer& layer) {
   if (!layer.input_scale || !(*layer.input_scale > 0) || !std::isfinite(*layer.input_scale))
     return "the scale of its input " + quote_text(layer.input) + " is no constant";
   const auto sums = layer.worst_sums(0);
-  const bool fits = sums && std::ranges::all_of(*sums, [](const ChannelSums& channel) {
+  const bool fits = sums && std::ranges::all_of(*sums, [](const graph::ChannelSums& channel) {
                       return std::ranges::all_of(channel, [](const WorstSums& sum) {
                         return sum.max <= kMostSimulatedSum && sum.min >= -kMostSimulatedSum;
                       });
@@ -202,16 +202,16 @@ std::string why_not_simulated(const ProductLayer& layer) {
   return fits ? "" : "its sums can take more than 63 bits";
 }
 
-AccumulatorSimulation simulate_accumulators(const Graph& graph, int bits, OverflowMode mode,
+AccumulatorSimulation simulate_accumulators(const graph::Graph& graph, int bits, OverflowMode mode,
                                             const GivenRanges& ranges, bool constrained_only) {
   const SimulatedRegister inner(bits, mode);
   const ProductLayers layers(graph, ranges);
   AccumulatorSimulation simulation;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const Node& node = layers.node(i);
+    const graph::Node& node = layers.node(i);
     const ProductLayer layer = layers.layer(i);
     if (layer.is_float && !layers.has_constant_weight(i)) continue;  // squares of floats
-    const std::optional<Certificate> certificate = certificate_of(node).take(text_of(node));
+    const std::optional<graph::Certificate> certificate = certificate_of(node).take(text_of(node));
     std::string reason = why_not_simulated(layer);
     const std::string op = layer.operands.empty() ? layer.op : layer.op + " " + layer.operands;
     if (constrained_only && !(certificate && certificate->constrained) && reason.empty())
@@ -234,4 +234,4 @@ AccumulatorSimulation simulate_accumulators(const Graph& graph, int bits, Overfl
   return simulation;
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -18,7 +18,7 @@
 #include "analysis/accumulator/layers.h"
 #include "quant/simulated_register.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 /// Windows over the spatial axes of [N, C, D...]; of a transposed convolution, over its result. One entry for an axis.
 struct WindowSteps {
@@ -156,7 +156,7 @@ std::string why_not_simulated(const ProductLayer& layer);
 /// Tiles are the certificates'; a bias is where the layer has it. `constrained_only`: the layers whose certificate says that
 /// training kept them within a width. Throws Error as ProductLayers does, and where no layer can be simulated; for bits
 /// outside of 2 to 63.
-AccumulatorSimulation simulate_accumulators(const Graph& graph, int bits, OverflowMode mode,
+AccumulatorSimulation simulate_accumulators(const graph::Graph& graph, int bits, OverflowMode mode,
                                             const GivenRanges& ranges = {}, bool constrained_only = false);
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -7,7 +7,7 @@
 #include "base/files/interrupt.h"
 #include "base/threads/parallel.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
@@ -153,4 +153,4 @@ void SimulatedLayer::convolve(std::span<const std::int64_t> inputs, const Window
   });
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

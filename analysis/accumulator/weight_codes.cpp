@@ -6,7 +6,7 @@
 
 #include "graph/strided_index.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
@@ -25,7 +25,7 @@ bool count_units(std::span<const double> levels, double unit, std::vector<std::i
   return true;
 }
 
-bool is_reshaping(const Node& node) {
+bool is_reshaping(const graph::Node& node) {
   return node.is("Reshape") || node.is("Flatten") || node.is("Squeeze") || node.is("Unsqueeze");
 }
 
@@ -35,7 +35,7 @@ double unit_of(const NumberFormat& number) {
 }
 
 /// Scale and block of each element, in the order of the value.
-Result<WeightCodes> codes_of(const QuantizedConstant& constant) {
+Result<WeightCodes> codes_of(const graph::QuantizedConstant& constant) {
   const QuantizedTensor& tensor = *constant.tensor;
   const NumberFormat& number = *tensor.encoding.number;
   if (number.grid == Grid::kCodebook) return Failure{std::string(number.name) + " is a codebook, no grid"};
@@ -52,7 +52,7 @@ Result<WeightCodes> codes_of(const QuantizedConstant& constant) {
   if (made.scale.size() <= 1) return made;
   const Ints stored(tensor.shape.begin(), tensor.shape.end());
   const std::uint64_t columns = std::max<std::uint64_t>(tensor.layout.matrix.cols, 1);
-  StridedIndex at = StridedIndex::permuted(stored, constant.axes);
+  graph::StridedIndex at = graph::StridedIndex::permuted(stored, constant.axes);
   made.group.resize(made.codes.size());
   for (std::uint32_t& group : made.group) {
     const std::uint64_t row = at.at() / columns, column = at.at() % columns;
@@ -64,7 +64,7 @@ Result<WeightCodes> codes_of(const QuantizedConstant& constant) {
 }
 
 /// What a quantizer makes, or what is whole by its type.
-Result<WeightCodes> codes_of(const ConstantValue& constant, const ValueType& type) {
+Result<WeightCodes> codes_of(const graph::ConstantValue& constant, const graph::ValueType& type) {
   WeightCodes made{.shape = constant.shape};
   if (constant.levels.empty()) {
     if (!type.levels || !type.type.is_integer()) return Failure{kNoWeightQuantizer};
@@ -78,7 +78,7 @@ Result<WeightCodes> codes_of(const ConstantValue& constant, const ValueType& typ
   }
   made.scale = constant.scale;
   if (made.scale.size() <= 1) return made;
-  auto at = StridedIndex::broadcast(constant.shape, constant.scale_shape);
+  auto at = graph::StridedIndex::broadcast(constant.shape, constant.scale_shape);
   if (!at) return Failure{"its scales do not fit its weights"};
   made.group.resize(made.codes.size());
   for (std::uint32_t& group : made.group) {
@@ -89,12 +89,13 @@ Result<WeightCodes> codes_of(const ConstantValue& constant, const ValueType& typ
 }
 
 /// Minifloats that no format of ours has: values over scale.
-Result<WeightCodes> codes_of_float_quant(const ConstantValue& made_by,
-                                         const std::optional<ConstantValue>& scale, const ValueType& type) {
+Result<WeightCodes> codes_of_float_quant(const graph::ConstantValue& made_by,
+                                         const std::optional<graph::ConstantValue>& scale,
+                                         const graph::ValueType& type) {
   if (!type.levels || type.levels->minifloat == 0 || !scale || scale->values.empty())
     return Failure{"its FloatQuant has no grid of known numbers"};
   WeightCodes made{.shape = made_by.shape, .scale = scale->values, .unit = type.levels->minifloat};
-  auto at = StridedIndex::broadcast(made_by.shape, scale->shape);
+  auto at = graph::StridedIndex::broadcast(made_by.shape, scale->shape);
   if (!at) return Failure{"its scales do not fit its weights"};
   std::vector<double> levels;
   for (const double value : made_by.values) {
@@ -111,8 +112,9 @@ Result<WeightCodes> codes_of_float_quant(const ConstantValue& made_by,
 
 }  // namespace
 
-WeightReader::WeightReader(const Graph& lifted, const Graph& lowered, const ConstantValues& constants,
-                           const std::map<std::string, ValueType>& types)
+WeightReader::WeightReader(const graph::Graph& lifted, const graph::Graph& lowered,
+                           const graph::ConstantValues& constants,
+                           const std::map<std::string, graph::ValueType>& types)
     : lifted_(lifted), lowered_(lowered), constants_(constants), types_(types), links_(lowered) {}
 
 Result<WeightCodes> WeightReader::find(const std::string& value) const { return find(value, 0); }
@@ -124,9 +126,9 @@ Result<WeightCodes> WeightReader::find(const std::string& value, int depth) cons
   const auto constant = constants_.find(value);
   if (!constant) return Failure{"its weights cannot be computed"};
   const auto known = types_.find(value);
-  const ValueType type = known == types_.end() ? ValueType() : known->second;
+  const graph::ValueType type = known == types_.end() ? graph::ValueType() : known->second;
   const std::size_t producer = links_.producer(value);
-  const Node* node = producer == Links::kNone ? nullptr : &lowered_.nodes[producer];
+  const graph::Node* node = producer == graph::Links::kNone ? nullptr : &lowered_.nodes[producer];
   if (constant->levels.empty() && node) {
     if ((node->is("Mul") || node->is("Div")) && depth < kMostSteps) return multiplied(*node, depth);
     if (is_reshaping(*node) && depth < kMostSteps) {
@@ -134,14 +136,14 @@ Result<WeightCodes> WeightReader::find(const std::string& value, int depth) cons
       if (codes.ok()) codes.value().shape = constant->shape;
       return codes;
     }
-    if (node->is("FloatQuant", kQonnxDomain) && node->has_input(1))
+    if (node->is("FloatQuant", graph::kQonnxDomain) && node->has_input(1))
       return codes_of_float_quant(*constant, constants_.find(node->inputs[1]), type);
   }
   return codes_of(*constant, type);
 }
 
 /// An integer view: codes times their scales.
-Result<WeightCodes> WeightReader::multiplied(const Node& node, int depth) const {
+Result<WeightCodes> WeightReader::multiplied(const graph::Node& node, int depth) const {
   const bool divides = node.op == "Div";
   for (const std::size_t i : {0u, 1u}) {
     if (node.inputs.size() != 2 || (divides && i == 1)) break;
@@ -149,7 +151,7 @@ Result<WeightCodes> WeightReader::multiplied(const Node& node, int depth) const 
     const auto factor = constants_.find(node.inputs[1 - i]);
     if (!codes.ok() || !factor) continue;
     WeightCodes made = codes.take();
-    auto at = StridedIndex::broadcast(made.shape, factor->shape);
+    auto at = graph::StridedIndex::broadcast(made.shape, factor->shape);
     if (!at || std::ranges::any_of(factor->values, [](double f) { return !(f > 0); })) continue;
     std::map<std::pair<std::uint32_t, std::size_t>, std::uint32_t> groups;
     std::vector<double> scale;
@@ -169,4 +171,4 @@ Result<WeightCodes> WeightReader::multiplied(const Node& node, int depth) const 
   return Failure{kNoWeightQuantizer};
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "graph/facts/infer_datatypes.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 /// Why float weights have no codes.
 inline constexpr const char* kNoWeightQuantizer = "no quantizer makes its weights";
@@ -28,8 +28,8 @@ struct WeightCodes {
 class WeightReader {
  public:
   /// `lifted`: with constants that are kept as codes. `lowered`: the same without, shapes inferred. All outlive this.
-  WeightReader(const Graph& lifted, const Graph& lowered, const ConstantValues& constants,
-               const std::map<std::string, ValueType>& types);
+  WeightReader(const graph::Graph& lifted, const graph::Graph& lowered,
+               const graph::ConstantValues& constants, const std::map<std::string, graph::ValueType>& types);
 
   /// Of a constant: one that is kept as codes; what a quantizer makes; whole numbers by type; one of these times
   /// positive constants. A Failure says why it has none.
@@ -37,12 +37,12 @@ class WeightReader {
 
  private:
   Result<WeightCodes> find(const std::string& value, int depth) const;
-  Result<WeightCodes> multiplied(const Node& node, int depth) const;
+  Result<WeightCodes> multiplied(const graph::Node& node, int depth) const;
 
-  const Graph &lifted_, &lowered_;
-  const ConstantValues& constants_;
-  const std::map<std::string, ValueType>& types_;
-  Links links_;
+  const graph::Graph &lifted_, &lowered_;
+  const graph::ConstantValues& constants_;
+  const std::map<std::string, graph::ValueType>& types_;
+  graph::Links links_;
 };
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

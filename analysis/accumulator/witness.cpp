@@ -8,7 +8,7 @@
 #include "graph/onnx/infer_shapes.h"
 #include "graph/qonnx/quantizer_nodes.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
@@ -31,7 +31,7 @@ class Builder {
 
   /// Dilations can spread a kernel over any number of inputs.
   bool is_small() const {
-    const auto size = count_elements(sample_shape());
+    const auto size = graph::count_elements(sample_shape());
     return size.ok() && size.value() <= kMostInputs;
   }
 
@@ -56,7 +56,7 @@ class Builder {
     made.reached.min = drive(min, both.last(sample_size())) + bias[min.channel];
     Ints shape = sample_shape();
     shape.insert(shape.begin(), 2);
-    made.input = Tensor::floats(shape, values);
+    made.input = graph::Tensor::floats(shape, values);
     made.graph = graph(shape, bias);
     return made;
   }
@@ -95,7 +95,8 @@ class Builder {
   }
 
   std::size_t sample_size() const {
-    return static_cast<std::size_t>(count_elements(sample_shape()).take("the witness of " + layer_.name));
+    return static_cast<std::size_t>(
+        graph::count_elements(sample_shape()).take("the witness of " + layer_.name));
   }
 
   /// Writes the inputs of a register's extreme; the sum that the channel's result then is.
@@ -159,26 +160,27 @@ class Builder {
 
   // ---- The graph ----
 
-  std::string constant(const std::string& name, Tensor tensor) {
+  std::string constant(const std::string& name, graph::Tensor tensor) {
     return add_constant(graph_, name, std::move(tensor));
   }
 
   /// A Quant of scale 1 behind a value.
   std::string quantized(const std::string& value, const std::string& name, float zero, float bits,
                         bool is_signed, bool narrow) {
-    Node node = quant_node(
-        {value, constant(name + "_scale", Tensor::scalar(1.0F)),
-         constant(name + "_zeropt", Tensor::scalar(zero)), constant(name + "_bits", Tensor::scalar(bits))},
-        is_signed, narrow);
+    graph::Node node = graph::quant_node({value, constant(name + "_scale", graph::Tensor::scalar(1.0F)),
+                                          constant(name + "_zeropt", graph::Tensor::scalar(zero)),
+                                          constant(name + "_bits", graph::Tensor::scalar(bits))},
+                                         is_signed, narrow);
     node.name = graph_.unused_node_name(name + "_quant");
-    node.outputs = {add_value(graph_, name + "_quantized", {.type = ElementType::kFloat})};
+    node.outputs = {add_value(graph_, name + "_quantized", {.type = graph::ElementType::kFloat})};
     graph_.nodes.push_back(std::move(node));
     return graph_.nodes.back().outputs[0];
   }
 
   /// With exactly the layer's range where a Quant has it, else with the least that holds it.
   std::string quantized_input() {
-    const DataType least = DataType::least_integer(static_cast<double>(x_.low), static_cast<double>(x_.high));
+    const graph::DataType least =
+        graph::DataType::least_integer(static_cast<double>(x_.low), static_cast<double>(x_.high));
     const double span = static_cast<double>(x_.high) - static_cast<double>(x_.low);
     const auto bits = static_cast<float>(std::log2(span + 1));
     if (x_.low < 0 && x_.low == -x_.high) {
@@ -190,7 +192,7 @@ class Builder {
     return quantized("x", "x", 0, static_cast<float>(std::max(least.bits(), 2)), least.is_signed(), false);
   }
 
-  Tensor weights() const {
+  graph::Tensor weights() const {
     const Ints& w = layer_.weight_shape;
     std::vector<float> values(layer_.codes.size());
     const auto outputs = static_cast<std::size_t>(layer_.kind == Kind::kTransposed             ? w[2]
@@ -214,15 +216,15 @@ class Builder {
       shape.erase(shape.begin());
       shape[0] *= w[0];
     }
-    return Tensor::floats(shape, values);
+    return graph::Tensor::floats(shape, values);
   }
 
-  std::map<std::string, Attribute> attributes() const {
+  std::map<std::string, graph::Attribute> attributes() const {
     if (layer_.kind == Kind::kMatrix) return {};
     const std::size_t before = layer_.kind == Kind::kTransposed ? 3 : 2;
     const Ints kernel(layer_.weight_shape.begin() + static_cast<std::ptrdiff_t>(before),
                       layer_.weight_shape.end());
-    std::map<std::string, Attribute> made{{"group", layer_.groups}, {"kernel_shape", kernel}};
+    std::map<std::string, graph::Attribute> made{{"group", layer_.groups}, {"kernel_shape", kernel}};
     const Ints ones(kernel.size(), 1);
     made["strides"] = layer_.kind == Kind::kTransposed ? layer_.strides : ones;
     made["dilations"] = layer_.kind == Kind::kTransposed ? layer_.dilations : ones;
@@ -232,23 +234,24 @@ class Builder {
 
   float weight_bits() const {
     const auto [low, high] = std::ranges::minmax(layer_.codes);
-    const DataType least = DataType::least_integer(std::min<double>(static_cast<double>(low), -1),
-                                                   static_cast<double>(std::max<std::int64_t>(high, 0)));
+    const graph::DataType least = graph::DataType::least_integer(
+        std::min<double>(static_cast<double>(low), -1), static_cast<double>(std::max<std::int64_t>(high, 0)));
     return static_cast<float>(std::max(least.bits(), 2));
   }
 
-  Graph graph(const Ints& shape, const std::vector<std::int64_t>& bias) {
+  graph::Graph graph(const Ints& shape, const std::vector<std::int64_t>& bias) {
     graph_ = {.name = "witness",
               .inputs = {"x"},
               .outputs = {"y"},
-              .opsets = {{std::string(kOnnxDomain), kOpset}, {std::string(kQonnxDomain), 1}}};
-    graph_.values["x"] = {.type = ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())};
-    graph_.values["y"] = {.type = ElementType::kFloat};
+              .opsets = {{std::string(graph::kOnnxDomain), kOpset}, {std::string(graph::kQonnxDomain), 1}}};
+    graph_.values["x"] = {.type = graph::ElementType::kFloat,
+                          .shape = graph::Shape(shape.begin(), shape.end())};
+    graph_.values["y"] = {.type = graph::ElementType::kFloat};
     const std::string x = quantized_input();
     const std::string w = quantized(constant("w", weights()), "w", 0, weight_bits(), true, false);
     const bool adds = std::ranges::any_of(bias, [](std::int64_t b) { return b != 0; });
     const bool is_matrix = layer_.kind == Kind::kMatrix;
-    Node product{
+    graph::Node product{
         .name = layer_.name,
         .op = is_matrix                           ? "MatMul"
               : layer_.kind == Kind::kConvolution ? "Conv"
@@ -267,7 +270,7 @@ class Builder {
       graph_.nodes.push_back(std::move(product));
       return infer_shapes(std::move(graph_));
     }
-    product.outputs = {add_value(graph_, "product", {.type = ElementType::kFloat})};
+    product.outputs = {add_value(graph_, "product", {.type = graph::ElementType::kFloat})};
     graph_.nodes.push_back(product);
     graph_.nodes.push_back({.name = graph_.unused_node_name("bias"),
                             .op = "Add",
@@ -278,7 +281,7 @@ class Builder {
   }
 
   /// As it broadcasts to the result.
-  Tensor bias_tensor(const std::vector<std::int64_t>& bias) const {
+  graph::Tensor bias_tensor(const std::vector<std::int64_t>& bias) const {
     const std::vector<float> values(bias.begin(), bias.end());
     Ints shape{static_cast<std::int64_t>(bias.size())};
     if (layer_.kind == Kind::kMatrix) {
@@ -289,13 +292,13 @@ class Builder {
         shape[rank() - (layer_.weight_first ? 1 : 2)] = 1;
       }
     }
-    return Tensor::floats(shape, values);
+    return graph::Tensor::floats(shape, values);
   }
 
   const ProductLayer& layer_;
   std::size_t tile_;
   IntegerRange x_;
-  Graph graph_;
+  graph::Graph graph_;
 };
 
 }  // namespace
@@ -322,4 +325,4 @@ std::vector<Witness> witnesses_of(const ProductLayer& layer, std::size_t tile) {
   return {run(true, false), run(false, true)};
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -5,15 +5,15 @@
 
 #include "analysis/accumulator/layers.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 struct Witness {
   /// One MatMul, Conv or ConvTranspose in QONNX: input "x" behind a Quant of scale 1, the layer's codes behind another,
   /// result "y" the sums themselves. A bias inside the register is added where it takes the sum that is shown further.
-  Graph graph;
+  graph::Graph graph;
   /// float32, whole numbers, two samples: the one whose sum is greatest, and the one whose sum is least. Terms that the
   /// worst register does not add are 0, or as near to it as inputs come.
-  Tensor input;
+  graph::Tensor input;
   std::size_t channel_of_max = 0, channel_of_min = 0;
   WorstSums reached;  ///< the greatest and the least number of "y" that the samples are there for
   bool shows_max = true, shows_min = true;  ///< which extreme the model has its bias for
@@ -25,4 +25,4 @@ struct Witness {
 /// past 2^24 are not exact in float32, so neither is "y" there.
 std::vector<Witness> witnesses_of(const ProductLayer& layer, std::size_t tile);
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -10,15 +10,15 @@
 #include "graph/facts/infer_datatypes.h"
 #include "quant/accumulator.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
-using Types = std::map<std::string, ValueType>;
+using Types = std::map<std::string, graph::ValueType>;
 
 constexpr double kMostLevel = 9007199254740992;  // 2^53
 
 /// A weight's levels in units, as rows of terms; empty where they are no whole numbers.
-std::vector<std::int64_t> level_rows(const ConstantValue& weight, const ValueType& type,
+std::vector<std::int64_t> level_rows(const graph::ConstantValue& weight, const graph::ValueType& type,
                                      const RowOrder& order) {
   const std::vector<double>& levels = weight.levels.empty() ? weight.values : weight.levels;
   std::vector<std::int64_t> codes(levels.size());
@@ -42,19 +42,19 @@ double largest_norm(std::span<const std::int64_t> codes, std::size_t length) {
 }
 
 /// The least type of every partial sum (FINN's rule, where inputs can be 0).
-std::optional<DataType> least_type(std::span<const std::int64_t> codes, std::size_t length,
-                                   IntegerRange input) {
+std::optional<graph::DataType> least_type(std::span<const std::int64_t> codes, std::size_t length,
+                                          IntegerRange input) {
   WorstSums worst;
   for (std::size_t first = 0; first < codes.size(); first += length) {
     const auto sums = worst_sums(codes.subspan(first, length), input);
     if (!sums) return {};
     worst = {.max = std::max(worst.max, sums->max), .min = std::min(worst.min, sums->min)};
   }
-  return DataType::least_integer(static_cast<double>(worst.min), static_cast<double>(worst.max));
+  return graph::DataType::least_integer(static_cast<double>(worst.min), static_cast<double>(worst.max));
 }
 
 /// The axes of the weight itself that are summed over, where its axes were not split.
-bool one_scale_for_each_result(const ConstantValue& weight, const Product& product) {
+bool one_scale_for_each_result(const graph::ConstantValue& weight, const Product& product) {
   if (weight.scale.size() <= 1) return true;
   if (product.weight_shape.size() != weight.shape.size()) return false;
   for (std::size_t i = 0; i < weight.shape.size(); ++i) {
@@ -63,12 +63,12 @@ bool one_scale_for_each_result(const ConstantValue& weight, const Product& produ
   return true;
 }
 
-std::optional<AccumulatorBounds> bounds_of(const Product& product, const ValueType& input,
-                                           const ValueType& weight,
-                                           const std::optional<ConstantValue>& constant) {
+std::optional<AccumulatorBounds> bounds_of(const Product& product, const graph::ValueType& input,
+                                           const graph::ValueType& weight,
+                                           const std::optional<graph::ConstantValue>& constant) {
   if (!input.levels || !weight.levels || product.summed.empty() || !input.levels->one_scale) return {};
   if (constant ? !one_scale_for_each_result(*constant, product) : !weight.levels->one_scale) return {};
-  const Levels &x = *input.levels, &w = *weight.levels;
+  const graph::Levels &x = *input.levels, &w = *weight.levels;
   if (x.minifloat > 0 || w.minifloat > 0) return {};
   AccumulatorBounds bounds{.assumed = x.assumed || w.assumed};
   bounds.by_types =
@@ -86,16 +86,16 @@ std::optional<AccumulatorBounds> bounds_of(const Product& product, const ValueTy
 
 class Counter {
  public:
-  explicit Counter(const Graph& graph)
+  explicit Counter(const graph::Graph& graph)
       : graph_(graph),
         derived_(resolve_shapes(without_claims(graph))),
         constants_(graph),
-        usual_(infer_data_types(graph, constants_, TypeRules::kQonnx)),
-        exact_(infer_data_types(derived_, ConstantValues(derived_), TypeRules::kExact)) {}
+        usual_(infer_data_types(graph, constants_, graph::TypeRules::kQonnx)),
+        exact_(infer_data_types(derived_, graph::ConstantValues(derived_), graph::TypeRules::kExact)) {}
 
   GraphCost run() {
     GraphCost cost;
-    for (const Node& node : graph_.nodes) {
+    for (const graph::Node& node : graph_.nodes) {
       const bool constant = std::ranges::all_of(node.outputs, [&](const std::string& value) {
         return value.empty() || constants_.is_constant(value);
       });
@@ -113,12 +113,12 @@ class Counter {
   }
 
  private:
-  static ValueType type_in(const Types& types, const std::string& value) {
+  static graph::ValueType type_in(const Types& types, const std::string& value) {
     const auto found = types.find(value);
-    return found == types.end() ? ValueType() : found->second;
+    return found == types.end() ? graph::ValueType() : found->second;
   }
 
-  NodeCost cost_of(const Node& node, const std::vector<Product>& products) const {
+  NodeCost cost_of(const graph::Node& node, const std::vector<Product>& products) const {
     NodeCost cost{.name = node.name, .op = node.op};
     double zeros = 0;
     for (const Product& product : products) zeros += add(product, cost);
@@ -136,7 +136,7 @@ class Counter {
 
   /// How many of its weights are zero.
   double add(const Product& product, NodeCost& cost) const {
-    const ValueType input = type_in(exact_, product.input), weight = type_in(exact_, product.weight);
+    const graph::ValueType input = type_in(exact_, product.input), weight = type_in(exact_, product.weight);
     const bool is_weight = constants_.is_constant(product.weight);
     const auto constant = is_weight ? constants_.find(product.weight) : std::nullopt;
     double elements = 0, zeros = 0;
@@ -168,7 +168,7 @@ class Counter {
   }
 
   /// Of the node's first product that has any; by shapes that follow from the graph's inputs, whatever the file states.
-  std::optional<AccumulatorBounds> accumulator_of(const Node& node, bool first) const {
+  std::optional<AccumulatorBounds> accumulator_of(const graph::Node& node, bool first) const {
     std::optional<std::vector<Product>> products;
     try {
       products = products_of(derived_, node, first);
@@ -186,9 +186,9 @@ class Counter {
     return {};
   }
 
-  const Graph& graph_;
-  const Graph derived_;  ///< without what the file says of types and shapes inside
-  ConstantValues constants_;
+  const graph::Graph& graph_;
+  const graph::Graph derived_;  ///< without what the file says of types and shapes inside
+  graph::ConstantValues constants_;
   Types usual_, exact_;
 };
 
@@ -203,6 +203,6 @@ Amounts& Amounts::operator+=(const Amounts& other) {
   return *this;
 }
 
-GraphCost cost_of(const Graph& graph) { return Counter(graph).run(); }
+GraphCost cost_of(const graph::Graph& graph) { return Counter(graph).run(); }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

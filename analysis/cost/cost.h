@@ -10,13 +10,13 @@
 #include "graph/datatypes.h"
 #include "graph/graph.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 /// One layer's bounds on the width of a signed accumulator, from the least to the most that is known.
 struct AccumulatorBounds {
   int by_types = 0;               ///< by length, width of the inputs and width of the weights
   std::optional<int> by_weights;  ///< by the largest l1 norm of an output's weights
-  std::optional<DataType>
+  std::optional<graph::DataType>
       exact;             ///< by the weights' signs and the inputs' range: the least type of every sum
   bool assumed = false;  ///< rests on what is said of the graph's inputs
 };
@@ -37,10 +37,10 @@ struct Amounts {
 
 struct NodeCost {
   std::string name, op;
-  DataType input, weight, output;  ///< exact types
-  double weights = 0;              ///< elements of constant operands
-  double density = 1;              ///< part of them that is not zero
-  double length = 0;               ///< products that one result sums up
+  graph::DataType input, weight, output;  ///< exact types
+  double weights = 0;                     ///< elements of constant operands
+  double density = 1;                     ///< part of them that is not zero
+  double length = 0;                      ///< products that one result sums up
   Amounts dense;
   Amounts sparse;  ///< multiplications by weights that are zero, and these weights, left out
   std::optional<AccumulatorBounds>
@@ -56,6 +56,6 @@ struct GraphCost {
 /// The graph's shapes are static (bind_shapes). Exact types and accumulators follow from the graph's inputs; of types and
 /// shapes that the file states inside, multiplications and results take the shapes that do not follow, and `bops_qonnx`
 /// what qonnx believes. Throws Error, which names node and value, where a shape that counts is not known.
-GraphCost cost_of(const Graph& graph);
+GraphCost cost_of(const graph::Graph& graph);
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 constexpr double kBetween = 24, kBetweenLayers = 26, kThin = 6;
@@ -310,4 +310,4 @@ Layout lay_out(const std::vector<LayoutItem>& items, const std::vector<LayoutEdg
   return LayeredLayout(items, edges).run();
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

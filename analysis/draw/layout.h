@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 struct LayoutItem {
   double width = 0, height = 0;
@@ -30,4 +30,4 @@ struct Layout {
 /// drawn straight.
 Layout lay_out(const std::vector<LayoutItem>& items, const std::vector<LayoutEdge>& edges);
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -8,7 +8,7 @@
 #include "graph/facts/constant_values.h"
 #include "graph/facts/infer_datatypes.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 constexpr std::size_t kMostParameters = 4;
@@ -19,15 +19,17 @@ std::string lower(std::string text) {
   return text;
 }
 
-bool is_container(const Node& node) { return node.is("QuantizeLinear") || node.is("DequantizeLinear"); }
+bool is_container(const graph::Node& node) {
+  return node.is("QuantizeLinear") || node.is("DequantizeLinear");
+}
 
 class Painter {
  public:
-  explicit Painter(const Graph& graph)
+  explicit Painter(const graph::Graph& graph)
       : graph_(graph),
         constants_(graph),
         links_(graph),
-        types_(infer_data_types(graph, constants_, TypeRules::kExact)) {}
+        types_(infer_data_types(graph, constants_, graph::TypeRules::kExact)) {}
 
   Picture run() {
     hide_shape_arithmetic();
@@ -36,7 +38,7 @@ class Painter {
       box.steps.push_back({.op = "input", .name = name});
       start(name, add_box(std::move(box)));
     }
-    for (const Node& node : graph_.nodes) {
+    for (const graph::Node& node : graph_.nodes) {
       if (!is_hidden(node)) draw(node);
     }
     for (const std::string& name : graph_.outputs) {
@@ -55,14 +57,14 @@ class Painter {
     return constants_.is_constant(value) || hidden_.contains(value);
   }
 
-  bool is_hidden(const Node& node) const {
+  bool is_hidden(const graph::Node& node) const {
     return std::ranges::all_of(node.outputs, [&](const std::string& v) { return v.empty() || is_fixed(v); });
   }
 
   /// What only shapes and constants decide over, unless the graph gives it away.
   void hide_shape_arithmetic() {
     std::set<std::string> hidden;
-    for (const Node& node : graph_.nodes) {
+    for (const graph::Node& node : graph_.nodes) {
       const bool fixed = node.is("Shape") || node.is("Size") ||
                          (!node.inputs.empty() && std::ranges::all_of(node.inputs, [&](const std::string& v) {
                            return v.empty() || constants_.is_constant(v) || hidden.contains(v);
@@ -77,8 +79,8 @@ class Painter {
   }
 
   std::string shape_text(const std::string& value) const {
-    if (const Tensor* constant = graph_.constant(value)) return text_of(constant->shape());
-    const Value* known = graph_.find(value);
+    if (const graph::Tensor* constant = graph_.constant(value)) return graph::text_of(constant->shape());
+    const graph::Value* known = graph_.find(value);
     return known && known->shape ? text_of(*known->shape) : "[...]";
   }
 
@@ -92,14 +94,14 @@ class Painter {
     picture_.wires.push_back({.from = box, .to = {}, .shape = shape_text(value), .quantizers = {}});
   }
 
-  QuantizerLabel label_of(const Node& node, const char* verb) const {
+  QuantizerLabel label_of(const graph::Node& node, const char* verb) const {
     const auto found = types_.find(node.outputs[0]);
-    const DataType type = found == types_.end() ? DataType() : found->second.type;
+    const graph::DataType type = found == types_.end() ? graph::DataType() : found->second.type;
     QuantizerLabel label{.text = verb};
-    if (node.op == "FloatQuant" || type.kind() == DataType::Kind::kFloat) {
+    if (node.op == "FloatQuant" || type.kind() == graph::DataType::Kind::kFloat) {
       label.is_float = true;
       label.bits = type.bits();
-      label.text += type == DataType() ? " ?" : " " + lower(type.name());
+      label.text += type == graph::DataType() ? " ?" : " " + lower(type.name());
       return label;
     }
     if (type.is_float()) {
@@ -124,8 +126,8 @@ class Painter {
   std::string quantizer_text(std::string value) const {
     for (int depth = 0; depth < 32; ++depth) {
       const std::size_t producer = links_.producer(value);
-      if (producer == Links::kNone) return "";
-      const Node& node = graph_.nodes[producer];
+      if (producer == graph::Links::kNone) return "";
+      const graph::Node& node = graph_.nodes[producer];
       if (is_quantizer(node)) return " " + label_of(node, node.op.c_str()).text;
       if (node.is("DequantizeLinear")) return " " + label_of(node, "QDQ").text;
       if (!node.has_input(0)) return "";
@@ -135,23 +137,27 @@ class Painter {
   }
 
   /// One line for each constant with an axis; equal ones share it. Integers that steer are left out.
-  std::vector<std::string> parameters_of(const Node& node) const {
+  std::vector<std::string> parameters_of(const graph::Node& node) const {
     std::vector<std::pair<std::string, int>> counted;
     for (const std::string& value : node.inputs) {
       if (value.empty() || !constants_.is_constant(value)) continue;
-      const Value* known = graph_.find(value);
-      const Tensor* tensor = graph_.constant(value);
-      const ElementType type = tensor ? tensor->type() : known ? known->type : ElementType::kUnknown;
+      const graph::Value* known = graph_.find(value);
+      const graph::Tensor* tensor = graph_.constant(value);
+      const graph::ElementType type = tensor  ? tensor->type()
+                                      : known ? known->type
+                                              : graph::ElementType::kUnknown;
       const std::string shape = shape_text(value);
       const std::string quantizer = quantizer_text(value);
       if (shape == "[]" && quantizer.empty()) continue;
-      if ((type == ElementType::kInt64 || type == ElementType::kBool) && quantizer.empty()) continue;
+      if ((type == graph::ElementType::kInt64 || type == graph::ElementType::kBool) && quantizer.empty())
+        continue;
       const auto annotated =
           known ? known->annotations.find("finn_datatype") : decltype(known->annotations.end())();
       std::string text = shape + quantizer;
       if (quantizer.empty() && known && annotated != known->annotations.end()) {
         text += " " + annotated->second;
-      } else if (quantizer.empty() && type != ElementType::kFloat && type != ElementType::kUnknown) {
+      } else if (quantizer.empty() && type != graph::ElementType::kFloat &&
+                 type != graph::ElementType::kUnknown) {
         text += " " + std::string(name_of(type));
       }
       const auto same = std::ranges::find(counted, text, &std::pair<std::string, int>::first);
@@ -172,7 +178,7 @@ class Painter {
     return lines;
   }
 
-  std::vector<std::string> moving_inputs(const Node& node) const {
+  std::vector<std::string> moving_inputs(const graph::Node& node) const {
     std::vector<std::string> values;
     for (const std::string& value : node.inputs) {
       if (!value.empty() && !is_fixed(value) && wire_of_.contains(value)) values.push_back(value);
@@ -181,15 +187,15 @@ class Painter {
   }
 
   /// Whether the node is a label of the wire that goes through it.
-  bool is_on_wire(const Node& node, const std::vector<std::string>& moving) const {
+  bool is_on_wire(const graph::Node& node, const std::vector<std::string>& moving) const {
     if (moving.size() != 1 || moving[0] != node.inputs[0]) return false;
     if (is_quantizer(node) || is_container(node)) return true;
     if (!node.is("Clip")) return false;
     const std::size_t producer = links_.producer(node.inputs[0]);
-    return producer != Links::kNone && graph_.nodes[producer].is("QuantizeLinear");
+    return producer != graph::Links::kNone && graph_.nodes[producer].is("QuantizeLinear");
   }
 
-  void draw(const Node& node) {
+  void draw(const graph::Node& node) {
     const auto moving = moving_inputs(node);
     if (is_on_wire(node, moving)) return put_on_wire(node, moving[0]);
     Step step{.op = node.op, .name = node.name, .parameters = parameters_of(node)};
@@ -226,7 +232,8 @@ class Painter {
     if (!wire.quantizers.empty() || links_.consumers(value).size() != 1 || links_.is_output(value))
       return kNone;
     const std::size_t producer = links_.producer(value);
-    if (producer == Links::kNone || picture_.boxes[wire.from].kind != Box::Kind::kOperators) return kNone;
+    if (producer == graph::Links::kNone || picture_.boxes[wire.from].kind != Box::Kind::kOperators)
+      return kNone;
     const auto& outputs = graph_.nodes[producer].outputs;
     const auto used = [&](const std::string& v) {
       return !links_.consumers(v).empty() || links_.is_output(v);
@@ -234,7 +241,7 @@ class Painter {
     return std::ranges::count_if(outputs, used) == 1 ? wire.from : kNone;
   }
 
-  void put_on_wire(const Node& node, const std::string& before) {
+  void put_on_wire(const graph::Node& node, const std::string& before) {
     const Wire& source = picture_.wires[wire_of_.at(before)];
     Wire wire{.from = source.from, .to = {}, .shape = source.shape, .quantizers = source.quantizers};
     if (is_quantizer(node)) {
@@ -265,10 +272,10 @@ class Painter {
     return std::move(picture_);
   }
 
-  const Graph& graph_;
-  ConstantValues constants_;
-  Links links_;
-  std::map<std::string, ValueType> types_;
+  const graph::Graph& graph_;
+  graph::ConstantValues constants_;
+  graph::Links links_;
+  std::map<std::string, graph::ValueType> types_;
   std::set<std::string> hidden_;
   std::map<std::string, std::size_t> wire_of_;
   std::set<std::size_t> dropped_;
@@ -277,6 +284,6 @@ class Painter {
 
 }  // namespace
 
-Picture picture_of(const Graph& graph) { return Painter(graph).run(); }
+Picture picture_of(const graph::Graph& graph) { return Painter(graph).run(); }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

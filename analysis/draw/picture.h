@@ -10,7 +10,7 @@
 
 #include "graph/graph.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 struct QuantizerLabel {
   std::string text;  ///< "Quant int2", "BipolarQuant bipolar", "QDQ uint8"
@@ -50,6 +50,6 @@ struct Picture {
 };
 
 /// The graph is sorted, shapes are inferred where they can be.
-Picture picture_of(const Graph& graph);
+Picture picture_of(const graph::Graph& graph);
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -7,7 +7,7 @@
 
 #include "base/files/text.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 constexpr std::size_t kNone = ~std::size_t{0};
@@ -314,4 +314,4 @@ std::string draw_svg(const Picture& picture, const std::string& title) {
   return SvgDrawing(picture, title).run();
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

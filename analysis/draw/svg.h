@@ -6,7 +6,7 @@
 #include "analysis/draw/layout.h"
 #include "analysis/draw/picture.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 /// Layers from top to bottom, quantizers as coloured lines with their bits, a legend. Whatever the graph's names
 /// hold is text in it. The same picture gives the same bytes.
@@ -21,4 +21,4 @@ struct Scene {
 };
 Scene scene_of(const Picture& picture);
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

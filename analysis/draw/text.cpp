@@ -5,7 +5,7 @@
 
 #include "base/files/text.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 constexpr std::size_t kMostLanes = 40;
@@ -187,4 +187,4 @@ class TextDrawing {
 
 std::string draw_text(const Picture& picture) { return TextDrawing(picture).run(); }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

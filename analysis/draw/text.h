@@ -5,9 +5,9 @@
 
 #include "analysis/draw/picture.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 /// Lines in UTF-8, each ended. Outside names are printable; lanes beyond the fortieth are left out.
 std::string draw_text(const Picture& picture);
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -12,7 +12,7 @@ namespace {
 class CrumbJob : public GraphJob {
  public:
   CrumbJob(const graph::Graph& graph, std::vector<graph::Tensor> inputs)
-      : network_(torch_ops::engine().prepare(graph)), inputs_(std::move(inputs)) {}
+      : network_(libtorch::engine().prepare(graph)), inputs_(std::move(inputs)) {}
   graph::Tensor run() override { return network_->run(inputs_).at(0); }
 
  private:
@@ -26,8 +26,8 @@ class TorchGraphJob : public GraphJob {
       : network_(std::move(network)), inputs_(std::move(inputs)) {}
   graph::Tensor run() override {
     const c10::InferenceMode guard;
-    const at::Tensor y = network_(torch_ops::to_typed(inputs_.at(0)).tensor);
-    return torch_ops::to_constant(torch_ops::typed(y));
+    const at::Tensor y = network_(libtorch::to_typed(inputs_.at(0)).tensor);
+    return libtorch::to_constant(libtorch::typed(y));
   }
 
  private:

@@ -18,7 +18,7 @@ using graph::Node;
 
 at::Tensor constant_of(const Graph& graph, const std::string& name) {
   const graph::Tensor* found = graph.constant(name);
-  return found ? torch_ops::to_typed(*found).tensor : at::Tensor();
+  return found ? libtorch::to_typed(*found).tensor : at::Tensor();
 }
 
 /// Rounds to half even; the files' zero points are 0.

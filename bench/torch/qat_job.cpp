@@ -60,7 +60,7 @@ TrainingStep attached_step(const std::string& name, const std::shared_ptr<QatNet
 
 TrainingStep captured_step(const std::shared_ptr<QatNetwork>& network, const Recipe& recipe,
                            const Batch& batch) {
-  const auto captured = std::make_shared<qat::Network>(models::capture(*network, {batch.x}), recipe);
+  const auto captured = std::make_shared<qat::Network>(libtorch::capture(*network, {batch.x}), recipe);
   captured->calibrate({{batch.x}});
   captured->train();
   const auto optimizer = std::make_shared<torch::optim::AdamW>(captured->parameter_groups(kRates));

@@ -7,9 +7,9 @@ extern "C" __attribute__((visibility("default"))) const char* crumb_engine_inter
 }
 
 extern "C" __attribute__((visibility("default"))) crumb::graph::Engine* crumb_engine() {
-  return &crumb::torch_ops::engine();
+  return &crumb::libtorch::engine();
 }
 
-extern "C" __attribute__((visibility("default"))) crumb::qat::Trainer* crumb_trainer() {
-  return &crumb::qat::trainer();
+extern "C" __attribute__((visibility("default"))) crumb::tasks::Trainer* crumb_trainer() {
+  return &crumb::tasks::trainer();
 }

@@ -22,7 +22,7 @@ std::int64_t elements_of(const Graph& graph, const std::string& value) {
 }
 
 /// Products alone: what lies in a bias is added behind.
-graph::ProductLayer without_bias(graph::ProductLayer layer) {
+analysis::ProductLayer without_bias(analysis::ProductLayer layer) {
   layer.bias = graph::BiasPlace::kNone;
   layer.bias_codes.clear();
   return layer;
@@ -94,12 +94,12 @@ std::optional<InputSpan> span_of(const Graph& graph, const std::map<std::string,
 
 }  // namespace
 
-nlohmann::ordered_json layers_of(const graph::Graph& graph, const graph::GivenRanges& given) {
+nlohmann::ordered_json layers_of(const graph::Graph& graph, const analysis::GivenRanges& given) {
   Json found = Json::array();
   std::string unknown;
-  const graph::ProductLayers layers(graph, given);
+  const analysis::ProductLayers layers(graph, given);
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const graph::ProductLayer layer = without_bias(layers.layer(i));
+    const analysis::ProductLayer layer = without_bias(layers.layer(i));
     if (!layer.has_codes() && !layer.is_float) continue;  // both sides are computed
     if (!layer.failure().empty() || !layer.input_range) {
       unknown += "\n  " + layer.text() + ": " + layer.failure();
@@ -127,9 +127,9 @@ nlohmann::ordered_json layers_of(const graph::Graph& graph, const graph::GivenRa
   return found;
 }
 
-std::map<std::string, InputSpan> spans_of(const graph::Graph& graph, const graph::GivenRanges& given) {
+std::map<std::string, InputSpan> spans_of(const graph::Graph& graph, const analysis::GivenRanges& given) {
   const auto types = graph::infer_data_types(graph, graph::ConstantValues(graph), graph::TypeRules::kExact,
-                                             graph::as_numbers(graph, given));
+                                             analysis::as_numbers(graph, given));
   const Links links(graph);
   std::map<std::string, InputSpan> spans;
   for (const std::string& input : graph.inputs) {

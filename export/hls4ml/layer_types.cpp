@@ -12,7 +12,7 @@
 namespace crumb::exporting::hls4ml {
 namespace {
 
-using graph::ProductLayer;
+using analysis::ProductLayer;
 
 constexpr std::size_t kMostNamed = 20;
 
@@ -31,12 +31,12 @@ std::string type_of_quantizer(const Node& node, const FixedRange& range, int bit
 
 class Typing {
  public:
-  Typing(const Graph& graph, const graph::GivenRanges& given)
+  Typing(const Graph& graph, const analysis::GivenRanges& given)
       : graph_(graph),
         subject_(graph, Profile::kHls4ml),
         constants_(graph),
         types_(graph::infer_data_types(graph, constants_, graph::TypeRules::kExact,
-                                       graph::as_numbers(graph, given))),
+                                       analysis::as_numbers(graph, given))),
         products_(graph, given) {
     for (std::size_t i = 0; i < products_.size(); ++i) layers_.emplace(products_.node(i).name, i);
   }
@@ -326,7 +326,7 @@ class Typing {
   Subject subject_;
   graph::ConstantValues constants_;
   std::map<std::string, graph::ValueType> types_;
-  graph::ProductLayers products_;
+  analysis::ProductLayers products_;
   std::map<std::string, std::size_t> layers_;  ///< places in products_, by the name of the node
   std::map<std::string, FixedRange> ranges_;   ///< of values
   std::set<std::string> fused_;                ///< nodes that are part of the layer before
@@ -335,7 +335,7 @@ class Typing {
 
 }  // namespace
 
-NetworkTypes types_of(const Graph& graph, const graph::GivenRanges& given) {
+NetworkTypes types_of(const Graph& graph, const analysis::GivenRanges& given) {
   return Typing(graph, given).run();
 }
 

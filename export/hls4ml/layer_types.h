@@ -39,7 +39,7 @@ struct NetworkTypes {
 
 /// Of a graph as it is written for hls4ml: sorted, shapes static, quantizers in QONNX's words, channels last. `given`:
 /// whole numbers of inputs that nothing quantizes first.
-NetworkTypes types_of(const graph::Graph& graph, const graph::GivenRanges& given = {});
+NetworkTypes types_of(const graph::Graph& graph, const analysis::GivenRanges& given = {});
 
 /// Throws Error that names what is inexact, where something is.
 void refuse_inexact(const NetworkTypes& types);

@@ -59,11 +59,11 @@ std::map<std::string, graph::Tensor> moved_values(const graph::Graph& graph, con
 }
 
 /// A place of the layer's input for each of a channel's terms, in one window inside it; -1 where the term meets padding.
-std::vector<std::ptrdiff_t> places_of(const graph::Node& node, const graph::ProductLayer& layer,
+std::vector<std::ptrdiff_t> places_of(const graph::Node& node, const analysis::ProductLayer& layer,
                                       const graph::Tensor& input, std::size_t channel) {
   std::vector<std::ptrdiff_t> places(layer.length);
   std::iota(places.begin(), places.end(), std::ptrdiff_t{0});
-  if (layer.kind == graph::ProductLayer::Kind::kMatrix) return places;
+  if (layer.kind == analysis::ProductLayer::Kind::kMatrix) return places;
   const std::size_t axes = layer.weight_shape.size() - 2;
   const auto ones = std::vector<std::int64_t>(axes, 1);
   const auto pads = node.ints_or("pads", std::vector<std::int64_t>(2 * axes, 0)),
@@ -101,20 +101,20 @@ std::vector<std::ptrdiff_t> places_of(const graph::Node& node, const graph::Prod
 
 /// Samples that take the sums of the layers on an input as far as they go, both ways, for the first 32 channels.
 /// All other elements are as near to 0 as they come.
-void append_worst(const graph::Graph& graph, const graph::GivenRanges& given, const std::string& input,
+void append_worst(const graph::Graph& graph, const analysis::GivenRanges& given, const std::string& input,
                   const InputSpan& range, std::vector<float>& values, std::int64_t& samples) {
   const auto moved = moved_values(graph, input);
-  const graph::ProductLayers layers(graph, given);
+  const analysis::ProductLayers layers(graph, given);
   const auto still = static_cast<float>(std::clamp(0.0, range.low, range.high));
   for (std::size_t l = 0; l < layers.size(); ++l) {
-    const graph::ProductLayer layer = layers.layer(l);
+    const analysis::ProductLayer layer = layers.layer(l);
     const auto found = moved.find(layer.input);
     if (found == moved.end() || !layer.failure().empty() || !layer.has_codes() || layer.weight_first)
       continue;
     const std::vector<std::int64_t> from = found->second.to_ints();  // of the network's input
     const std::size_t elements = from.size();
-    if (layer.kind == graph::ProductLayer::Kind::kTransposed) continue;
-    if (layer.kind == graph::ProductLayer::Kind::kMatrix && layer.length != elements) continue;
+    if (layer.kind == analysis::ProductLayer::Kind::kTransposed) continue;
+    if (layer.kind == analysis::ProductLayer::Kind::kMatrix && layer.length != elements) continue;
     for (std::size_t c = 0; c < std::min(layer.channels, kMostChannels); ++c) {
       const auto places = places_of(layers.node(l), layer, found->second, c);
       for (const double sign : {1.0, -1.0}) {
@@ -136,7 +136,7 @@ void append_worst(const graph::Graph& graph, const graph::GivenRanges& given, co
 
 std::vector<graph::Tensor> sample_inputs(const graph::Graph& graph,
                                          const std::map<std::string, InputSpan>& spans,
-                                         const graph::GivenRanges& given) {
+                                         const analysis::GivenRanges& given) {
   std::mt19937_64 engine(1);
   std::vector<graph::Tensor> inputs;
   for (const std::string& name : graph.inputs) {

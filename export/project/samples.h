@@ -23,7 +23,7 @@ struct InputSpan {
 /// whose shape or span is not known.
 std::vector<graph::Tensor> sample_inputs(const graph::Graph& graph,
                                          const std::map<std::string, InputSpan>& spans,
-                                         const graph::GivenRanges& given = {});
+                                         const analysis::GivenRanges& given = {});
 
 /// Samples of float32 behind others. Throws Error where their shapes differ beyond axis 0.
 graph::Tensor followed_by(const graph::Tensor& first, const graph::Tensor& second);

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 namespace jit = torch::jit;
@@ -64,4 +64,4 @@ void refuse_shared_changes(const jit::Graph& graph, const std::vector<const jit:
   }
 }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

@@ -6,7 +6,7 @@
 #include "libtorch/capture/network.h"
 #include "libtorch/operators.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 constexpr std::int64_t kFew = 2, kMore = 5;
@@ -112,4 +112,4 @@ graph::Graph capture(torch::nn::Module& module, const Tensors& example, const Fo
   return capture_function(forward, example, states, options);
 }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

@@ -1,11 +1,11 @@
 // A torch::nn::Module as a graph: the module runs, LibTorch's tracer records its operators, and each becomes
 // ONNX's.
 //
-//   graph::Graph graph = models::capture(*network, {torch::randn({8, 3, 32, 32})});
-//   torch_ops::GraphModule module(graph);  // the same outputs, the same named parameters
+//   graph::Graph graph = crumb::models::capture(*network, {torch::randn({8, 3, 32, 32})});
+//   libtorch::GraphModule module(graph);  // the same outputs, the same named parameters
 //
 // Parameters and buffers become initializers under their names in the module ("conv1.weight"); which of them
-// are buffers stands in the graph's metadata (torch_ops::kBuffersKey), so that GraphModule's
+// are buffers stands in the graph's metadata (libtorch::kBuffersKey), so that GraphModule's
 // named_parameters() are the module's.
 //
 // The module runs twice, with 2 and with 5 samples taken from the examples: every number that differs between
@@ -34,7 +34,7 @@
 #include "base/error.h"
 #include "graph/graph.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 
 struct CaptureOptions {
   /// The axis along which the samples of each input lie, -1 for an input that has none. Empty: axis 0 of
@@ -102,4 +102,10 @@ requires std::derived_from<Module, torch::nn::Module> graph::Graph capture(
       module, example, [&](const Tensors& x) { return detail::call_forward(module, x); }, options);
 }
 
+}  // namespace crumb::libtorch
+
+/// The name that programs use.
+namespace crumb::models {
+using libtorch::capture;
+using libtorch::CaptureOptions;
 }  // namespace crumb::models

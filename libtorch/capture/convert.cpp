@@ -11,7 +11,7 @@
 #include "libtorch/capture/op.h"
 #include "libtorch/execute/graph_module.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 namespace jit = torch::jit;
@@ -137,7 +137,7 @@ class Converter {
   }
 
   graph::Value value_of(const Seen& seen) const {
-    graph::Value value{.type = torch_ops::type_of(seen.type), .shape = graph::Shape{}};
+    graph::Value value{.type = libtorch::type_of(seen.type), .shape = graph::Shape{}};
     for (const Number& size : seen.sizes) value.shape->push_back(net_.dim(size, options_.batch_name));
     return value;
   }
@@ -233,7 +233,7 @@ class Converter {
       if (graph::is_float(constant.type()) && !trained_.contains(name))
         names += (names.empty() ? "" : "\n") + name;
     }
-    if (!names.empty()) net_.graph.metadata[torch_ops::kBuffersKey] = names;
+    if (!names.empty()) net_.graph.metadata[libtorch::kBuffersKey] = names;
   }
 
   struct Place {
@@ -262,4 +262,4 @@ Graph convert(const Recording& recording, Number batch, const Ints& batch_axes,
   return Converter(recording, batch, batch_axes, states, options).run();
 }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

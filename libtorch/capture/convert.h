@@ -4,7 +4,7 @@
 #include "libtorch/capture/capture.h"
 #include "libtorch/capture/recording.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 
 /// Throws one Error that names every operator that cannot be converted.
 graph::Graph convert(const Recording& recording, Number batch, const std::vector<std::int64_t>& batch_axes,
@@ -15,4 +15,4 @@ graph::Graph convert(const Recording& recording, Number batch, const std::vector
 graph::Graph capture_function(const Forward& forward, const Tensors& example,
                               const std::vector<NamedState>& states, const CaptureOptions& options);
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "libtorch/execute/typed_tensor.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 
 using graph::Tensor;
 
@@ -61,7 +61,7 @@ std::string Network::scalar(const at::Scalar& value, at::ScalarType type) {
 std::string Network::tensor(const at::Tensor& constant, const std::string& wish) {
   const std::string name = unused(wish);
   const at::Tensor value = constant.detach().contiguous().cpu();
-  graph.initializers[name] = torch_ops::to_constant(torch_ops::typed(value));
+  graph.initializers[name] = libtorch::to_constant(libtorch::typed(value));
   return name;
 }
 
@@ -112,7 +112,7 @@ graph::Dim Network::dim(const Number& number, const std::string& batch_name) con
 }
 
 std::string Network::cast(const std::string& value, at::ScalarType to) {
-  return add("Cast", {value}, {{"to", static_cast<std::int64_t>(torch_ops::type_of(to))}});
+  return add("Cast", {value}, {{"to", static_cast<std::int64_t>(libtorch::type_of(to))}});
 }
 
 std::string Network::reshape(const std::string& value, const std::vector<Number>& from,
@@ -155,4 +155,4 @@ std::string Network::slice(const std::string& value, std::int64_t axis, std::int
   return add("Slice", {value, ints({begin}), ints({end}), ints({axis})});
 }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "libtorch/capture/recording.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 
 inline constexpr std::int64_t kOpset =
     21;  ///< of captured graphs: GroupNormalization by channels came with it
@@ -74,4 +74,4 @@ inline std::vector<Number> fixed(const Ints& values) {
 /// 0, 1, ..., rank - 1.
 Ints axes_up_to(std::int64_t rank);
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

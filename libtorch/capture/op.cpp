@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 
 namespace jit = torch::jit;
 
@@ -257,4 +257,4 @@ Convert find_conversion(std::string_view kind) {
   return found == kAll.end() ? nullptr : found->second;
 }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

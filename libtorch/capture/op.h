@@ -13,7 +13,7 @@
 
 #include "libtorch/capture/network.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 
 /// What a recorded value is in the graph: one name, or those of a list of tensors.
 using Converted = std::map<const torch::jit::Value*, Names>;
@@ -92,4 +92,4 @@ struct ConversionRow {
 /// Null where there is none.
 Convert find_conversion(std::string_view kind);
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

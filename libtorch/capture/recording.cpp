@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files/text.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 namespace jit = torch::jit;
@@ -119,4 +119,4 @@ Number Recording::number(const Value* value) const {
   return {both[0].toInt(), both[1].toInt()};
 }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

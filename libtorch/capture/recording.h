@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace crumb::models {
+namespace crumb::libtorch {
 
 /// A whole number as it was at the first and at the second batch size. The same at both: it does not follow
 /// the batch.
@@ -60,4 +60,4 @@ class Recording {
   std::size_t inputs_ = 0;
 };
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

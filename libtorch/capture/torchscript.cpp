@@ -12,7 +12,7 @@
 #include "libtorch/capture/convert.h"
 #include "libtorch/operators.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 namespace jit = torch::jit;
@@ -213,4 +213,4 @@ graph::Graph read_torchscript(const std::filesystem::path& path, const Tensors& 
   }
 }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

@@ -14,7 +14,7 @@
 
 #include "libtorch/capture/capture.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 
 /// The arguments of the archive's forward() that have no default. Throws Error where the file is no such
 /// archive and where one of them is no tensor.
@@ -26,4 +26,4 @@ std::vector<std::string> torchscript_inputs(const std::filesystem::path& path);
 graph::Graph read_torchscript(const std::filesystem::path& path, const Tensors& example,
                               const CaptureOptions& options = {});
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

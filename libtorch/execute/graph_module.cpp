@@ -9,7 +9,7 @@
 #include "base/files/text.h"
 #include "graph/qonnx/quantized_constants.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::Graph;
@@ -157,4 +157,4 @@ void GraphModule::replace_maker(const std::string& value, Plan::Replacement repl
 
 void GraphModule::freeze() { frozen_ = plan_->folded(graph_); }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -18,7 +18,7 @@
 
 #include "libtorch/execute/plan.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 /// In Graph::metadata: the names of further initializers that do not train, one a line.
 inline constexpr const char* kBuffersKey = "crumb.buffers";
@@ -68,4 +68,4 @@ graph::Graph graph_of_now(const GraphModule& module);
 /// The nodes that nobody can compute: "node 'a' (If), node 'b' (my.domain::Foo)"; empty where there are none.
 std::string unsupported_nodes(const graph::Graph& graph);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -7,7 +7,7 @@
 
 #include "libtorch/execute/ops/families.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using Key = std::pair<std::string_view, std::string_view>;
@@ -80,4 +80,4 @@ std::int64_t usual_axis(const Call& call, std::int64_t axis, std::int64_t rank) 
 
 Outputs like_input(const Call& call, at::Tensor result) { return {wrapped(std::move(result), call.type(0))}; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -17,7 +17,7 @@
 
 #include "libtorch/execute/typed_tensor.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 using Outputs = std::vector<TypedTensor>;
 
@@ -82,4 +82,4 @@ std::int64_t usual_axis(const Call& call, std::int64_t axis, std::int64_t rank);
 Outputs like_input(const Call& call, at::Tensor result);
 inline Outputs one(at::Tensor result, graph::ElementType type) { return {{std::move(result), type}}; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::Graph;
@@ -16,7 +16,7 @@ constexpr std::size_t kMostGrowth = std::size_t{4} << 20;  // bytes
 
 std::string text_of(const std::vector<TypedTensor>& values) {
   std::string text;
-  for (const TypedTensor& value : values) text += (text.empty() ? "" : ", ") + torch_ops::text_of(value);
+  for (const TypedTensor& value : values) text += (text.empty() ? "" : ", ") + text_of(value);
   return text;
 }
 
@@ -191,4 +191,4 @@ Plan Plan::folded(const Graph& graph) const {
   return plan;
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -9,7 +9,7 @@
 
 #include "libtorch/execute/operator.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 class Plan {
  public:
@@ -61,4 +61,4 @@ class Plan {
   std::size_t slots_ = 0;
 };
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

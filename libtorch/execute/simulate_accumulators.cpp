@@ -11,11 +11,11 @@
 #include "libtorch/execute/ops/integer_products.h"
 #include "libtorch/execute/ops/window.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
-using graph::ProductLayer;
-using graph::SimulatedLayer;
+using analysis::ProductLayer;
+using analysis::SimulatedLayer;
 using Sizes = std::vector<std::int64_t>;
 
 std::span<const std::int64_t> ints_of(const at::Tensor& codes) {
@@ -46,9 +46,9 @@ std::size_t place_of(const SimulatedLayer& layer, std::size_t operand) {
 /// The integers of an operand, less their zero point: int64, contiguous, on the CPU, of the same shape. `is_weight`: of a
 /// weight that is computed.
 at::Tensor codes_of(const SimulatedLayer& layer, const Call& call, std::size_t operand, bool is_weight) {
-  const graph::ProductRule& rule = layer.rule();
+  const analysis::ProductRule& rule = layer.rule();
   if (rule.integers) {
-    const bool is_convolution = rule.terms == graph::Terms::kConvolution;
+    const bool is_convolution = rule.terms == analysis::Terms::kConvolution;
     const at::Tensor codes = centred_operand(call, place_of(layer, operand),
                                              operand == 0 ? rule.a_zero : rule.b_zero, is_convolution)
                                  .to(at::kCPU)
@@ -210,7 +210,8 @@ at::Tensor arranged(const at::Tensor& codes, const std::string& labels, const st
 
 /// An Einsum of two operands: for each row of the weight (its labels that are not summed over), a matrix by a vector.
 Sums contract(SimulatedLayer& layer, const Call& call) {
-  const graph::Contraction equation = graph::contraction_of(call.node()).take(graph::text_of(call.node()));
+  const analysis::Contraction equation =
+      analysis::contraction_of(call.node()).take(graph::text_of(call.node()));
   const std::size_t at = input_at(layer);
   const std::string &x_labels = at == 0 ? equation.a : equation.b,
                     &w_labels = at == 0 ? equation.b : equation.a;
@@ -297,7 +298,7 @@ Sums multiply(SimulatedLayer& layer, const Call& call) {
   return {multiply_batch(a, b, by_computed_weight(layer)), one_scale_of(layer)};
 }
 
-graph::WindowSteps steps_of(const Call& call, const at::Tensor& x, const SimulatedLayer& layer) {
+analysis::WindowSteps steps_of(const Call& call, const at::Tensor& x, const SimulatedLayer& layer) {
   const Sizes& w = layer.weight_shape();
   const Sizes input = x.sizes().slice(2).vec();
   if (layer.kind() == ProductLayer::Kind::kConvolution) {
@@ -321,7 +322,7 @@ Sums convolve(SimulatedLayer& layer, const Call& call) {
     layer.set_codes({codes.begin(), codes.end()}, w.sizes().vec());
   }
   const at::Tensor x = canonical(codes_of(layer, call, 0, false)).contiguous();
-  const graph::WindowSteps steps = steps_of(call, x, layer);
+  const analysis::WindowSteps steps = steps_of(call, x, layer);
   const Sizes& w = layer.weight_shape();
   const std::int64_t inputs = layer.kind() == ProductLayer::Kind::kTransposed
                                   ? w[0] * w[1]
@@ -346,7 +347,7 @@ at::Tensor beside_channels_of(const at::Tensor& sums, const at::Tensor& bias) {
 }
 
 Outputs run_convolution(SimulatedLayer& layer, const Call& call) {
-  const graph::ProductRule& rule = layer.rule();
+  const analysis::ProductRule& rule = layer.rule();
   Sums made = convolve(layer, call);
   const bool adds_after = rule.bias != graph::kNoInput && call.has(rule.bias) && !layer.bias_inside();
   if (rule.integers) {
@@ -363,9 +364,9 @@ Outputs run_convolution(SimulatedLayer& layer, const Call& call) {
 
 Outputs run(SimulatedLayer& layer, const graph::Node& node, const std::vector<TypedTensor>& arguments) {
   const Call call(node, arguments);
-  const graph::ProductRule& rule = layer.rule();
+  const analysis::ProductRule& rule = layer.rule();
   if (layer.kind() != ProductLayer::Kind::kMatrix) return run_convolution(layer, call);
-  const Sums made = rule.terms == graph::Terms::kEquation ? contract(layer, call) : multiply(layer, call);
+  const Sums made = rule.terms == analysis::Terms::kEquation ? contract(layer, call) : multiply(layer, call);
   if (rule.requantizes) return quantized_matmul(call, made.sums);
   if (rule.matches) return one(made.sums.to(at::kFloat), graph::ElementType::kFloat);
   if (rule.integers) return one(made.sums.to(at::kInt), graph::ElementType::kInt32);
@@ -379,7 +380,7 @@ Outputs run(SimulatedLayer& layer, const graph::Node& node, const std::vector<Ty
 
 }  // namespace
 
-void simulate(GraphModule& module, const graph::AccumulatorSimulation& simulation) {
+void simulate(GraphModule& module, const analysis::AccumulatorSimulation& simulation) {
   for (const auto& product : simulation.products) {
     const auto layer = product.layer;
     module.replace_maker(product.output,
@@ -400,4 +401,4 @@ void simulate(GraphModule& module, const graph::AccumulatorSimulation& simulatio
   }
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

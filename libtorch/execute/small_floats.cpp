@@ -7,7 +7,7 @@
 
 #include "formats/number/number_format.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -85,4 +85,4 @@ at::Tensor round_to_small_float(const at::Tensor& values, ElementType type, Smal
   return rounded.to(at::kFloat);
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

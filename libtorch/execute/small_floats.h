@@ -18,7 +18,7 @@
 
 #include "graph/element_type.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 /// How float8e8m0 rounds between two powers of two: towards the larger, the smaller, or the nearer (ties up).
 enum class PowerRounding : std::uint8_t { kUp, kDown, kNearest };
@@ -44,4 +44,4 @@ at::Tensor round_mantissa(const at::Tensor& values, int mantissa_bits, int least
 /// The largest finite value of a small type: 448, 240, 57344, 57344, 2^127, 6.
 double largest_small_float(graph::ElementType type);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

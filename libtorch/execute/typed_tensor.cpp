@@ -9,7 +9,7 @@
 #include "formats/number/minifloat.h"
 #include "formats/number/number_format.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -175,4 +175,4 @@ std::string text_of(const TypedTensor& value) {
   return std::string(graph::name_of(value.type)) + " " + graph::text_of(sizes_of(value.tensor));
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

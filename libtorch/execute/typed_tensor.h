@@ -14,7 +14,7 @@
 
 #include "graph/graph.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 struct TypedTensor {
   at::Tensor tensor;  ///< of scalar type carrier_of(type)
@@ -44,4 +44,4 @@ TypedTensor wrapped(at::Tensor tensor, graph::ElementType type);
 /// "float [2, 3]", for messages.
 std::string text_of(const TypedTensor& value);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

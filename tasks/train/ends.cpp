@@ -8,7 +8,7 @@
 #include "graph/recurrent_cell.h"
 #include "quant/recipe/name_pattern.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 namespace {
 
 struct WeightedNode {
@@ -107,4 +107,4 @@ Recipe with_float_input(Recipe recipe, const graph::Graph& captured) {
   return recipe;
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -4,7 +4,7 @@
 #include "graph/graph.h"
 #include "quant/recipe/recipe.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 /// The recipe with rules behind its own: int8 weights with scales as the recipe's weights have them (for each channel
 /// where these have groups), and, where the recipe quantizes activations, 8-bit integers as inputs, for the first and the last operator that multiplies by weights. An unrolled
@@ -17,4 +17,4 @@ Recipe with_eight_bit_ends(Recipe recipe, const graph::Graph& captured);
 /// bits. It comes after the recipe's own.
 Recipe with_float_input(Recipe recipe, const graph::Graph& captured);
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "tasks/random.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 namespace {
 
 /// What comes after the float network's training takes samples in one order, with quantizers or without.
@@ -118,4 +118,4 @@ void fit(const Task& task, const Learner& learner, std::uint64_t seed, Position&
   Loop(task, learner, seed, hooks).run(position);
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

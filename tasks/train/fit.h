@@ -11,7 +11,7 @@
 #include "tasks/task.h"
 #include "tasks/train/trainer.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 /// Where a phase stands: before this step of this epoch.
 struct Position {
@@ -59,4 +59,4 @@ std::int64_t steps_of(const Task& task, const Pace& pace);
 /// The share of its learning rate that step `step` of `steps` has: (1 + cos(pi step / steps)) / 2.
 double cosine(std::int64_t step, std::int64_t steps);
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

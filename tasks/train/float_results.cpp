@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 FloatResult FloatResults::get(const std::string& key, const std::function<FloatResult()>& train) {
   std::promise<FloatResult> promise;
@@ -41,4 +41,4 @@ void put_tensors(torch::nn::Module& module, const std::vector<at::Tensor>& tenso
   for (const at::Tensor& one : module.buffers()) one.copy_(tensors.at(i++));
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -12,7 +12,7 @@
 
 #include "tasks/train/trainer.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 struct FloatResult {
   std::vector<at::Tensor> parameters;  ///< and buffers, as the module has them when quantized training begins
@@ -35,4 +35,4 @@ class FloatResults {
 std::vector<at::Tensor> tensors_of(const torch::nn::Module& module);
 void put_tensors(torch::nn::Module& module, const std::vector<at::Tensor>& tensors);
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -6,7 +6,7 @@
 
 #include "graph/graph.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 /// Samples lie along axis 0.
 struct OwnNetwork {
@@ -19,4 +19,4 @@ struct OwnNetwork {
   std::uint32_t fingerprint = 0;  ///< CRC-32 of the files' contents, that states of other data are known
 };
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

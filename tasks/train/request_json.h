@@ -5,7 +5,7 @@
 
 #include "tasks/train/trainer.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 /// What decides the float network, and the one trained on. Without the folder of data: the same data may lie elsewhere.
 inline nlohmann::ordered_json float_request_json(const TrainRequest& request) {
@@ -36,4 +36,4 @@ inline nlohmann::ordered_json request_json(const TrainRequest& request) {
   return json;
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

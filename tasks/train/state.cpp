@@ -9,7 +9,7 @@
 #include "base/files/text.h"
 #include "tasks/train/request_json.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -115,4 +115,4 @@ void PackedState::load_optimizer(torch::optim::Optimizer& optimizer) {
   optimizer.load(archive);
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -15,7 +15,7 @@
 #include "tasks/train/fit.h"
 #include "tasks/train/trainer.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 struct RunState {
   std::string request;  ///< request_json()
@@ -51,4 +51,4 @@ class PackedState {
   RunState state_;
 };
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -24,7 +24,7 @@
 #include "tasks/train/state.h"
 #include "tasks/train/wraparound.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 namespace {
 
 constexpr std::int64_t kCalibrationBatches = 8;
@@ -92,9 +92,10 @@ class Run {
     for (const auto& parameter : task_.module->named_parameters()) {
       outcome_.float_weights.emplace_back(
           parameter.key(),
-          torch_ops::to_constant(torch_ops::typed(parameter.value().detach().to(at::kFloat).clone())));
+          libtorch::to_constant(libtorch::typed(parameter.value().detach().to(at::kFloat).clone())));
     }
-    const std::shared_ptr<Network> network = make_network();  // before the long way, that errors come early
+    const std::shared_ptr<qat::Network> network =
+        make_network();  // before the long way, that errors come early
     if (state_.phase == kLongerPhase) run_longer();
     run_quantized(*network);
     outcome_.metric = task_.metric;
@@ -160,7 +161,7 @@ class Run {
     return score_of(task_, learner);
   }
 
-  void run_quantized(Network& network) {
+  void run_quantized(qat::Network& network) {
     torch::optim::AdamW optimizer(network.parameter_groups(
         {.learning_rate = task_.quantized_pace.rate, .weight_decay = task_.quantized_pace.decay}));
     const std::vector<double> rates = rates_of(optimizer);
@@ -181,13 +182,13 @@ class Run {
     outcome_.quantized_metric = score_of(task_, learner);
     network.eval();
     outcome_.quantized = frozen(network);
-    for (const LayerAccumulator& layer : network.accumulators()) outcome_.repaired += layer.repaired;
+    for (const qat::LayerAccumulator& layer : network.accumulators()) outcome_.repaired += layer.repaired;
     outcome_.pruned = pruned_share(network.pruned());
     outcome_.widths = network.learned_widths();
     measure_wrapped();
   }
 
-  graph::Graph frozen(Network& network) const {
+  graph::Graph frozen(qat::Network& network) const {
     graph::Graph graph = network.freeze();
     if (!task_.whole_inputs) return graph;
     const auto [low, high] = *task_.whole_inputs;
@@ -197,14 +198,14 @@ class Run {
   }
 
   /// The float network with quantizers, ready to learn.
-  std::shared_ptr<Network> make_network() {
+  std::shared_ptr<qat::Network> make_network() {
     const std::lock_guard lock(capture_mutex());
     task_.module->eval();
     graph::Graph graph = graph::unroll_recurrent(task_.graph ? task_.graph() : captured());
     outcome_.recipe = request_.eight_bit_ends ? with_eight_bit_ends(request_.recipe, graph) : request_.recipe;
     if (request_.float_input) outcome_.recipe = with_float_input(std::move(outcome_.recipe), graph);
-    auto network = std::make_shared<Network>(std::move(graph), outcome_.recipe,
-                                             NetworkOptions{.all_layers = request_.all_layers});
+    auto network = std::make_shared<qat::Network>(std::move(graph), outcome_.recipe,
+                                                  qat::NetworkOptions{.all_layers = request_.all_layers});
     std::vector<std::vector<at::Tensor>> batches;
     for (const at::Tensor& batch : task_.train.inputs.split(task_.quantized_pace.batch)) {
       if (static_cast<std::int64_t>(batches.size()) == kCalibrationBatches) break;
@@ -215,8 +216,9 @@ class Run {
   }
 
   graph::Graph captured() const {
-    return models::capture(*task_.module, {task_.train.inputs.narrow(0, 0, 5)},
-                           [&](const models::Tensors& x) { return models::Tensors{task_.forward(x[0])}; });
+    return libtorch::capture(
+        *task_.module, {task_.train.inputs.narrow(0, 0, 5)},
+        [&](const libtorch::Tensors& x) { return libtorch::Tensors{task_.forward(x[0])}; });
   }
 
   void learn(const Learner& learner, torch::nn::Module* network) {
@@ -288,4 +290,4 @@ Trainer& trainer() {
   return one;
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -20,7 +20,7 @@
 #include "quant/recipe/recipe.h"
 #include "tasks/train/own_network.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 inline constexpr std::string_view kTasks[] = {"digits", "jets", "ocr", "sr"};
 inline constexpr std::string_view kOwnTask = "own";
@@ -100,7 +100,7 @@ struct TrainOutcome {
   std::vector<std::pair<std::string, graph::Tensor>> float_weights;  ///< by name
   std::vector<EpochLine> log;
   std::vector<WrappedMetric> wrapped;
-  std::optional<LearnedWidths> widths;  ///< where they are learned
+  std::optional<qat::LearnedWidths> widths;  ///< where they are learned
   std::optional<double> pruned;  ///< share of the elements of weights that have a goal; none where none has
   std::int64_t repaired = 0;     ///< steps that the exact bound took in the last epoch's passes
 };
@@ -118,4 +118,4 @@ class Trainer {
 /// One for the process.
 Trainer& trainer();
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

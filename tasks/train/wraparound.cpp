@@ -9,12 +9,12 @@
 #include "base/error.h"
 #include "libtorch/execute/graph_module.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 namespace {
 
-using torch_ops::TypedTensor;
+using libtorch::TypedTensor;
 
-struct Layer {
+struct qat::Layer {
   graph::Node node;
   std::string input;
   double input_scale = 1;  // of a unit
@@ -38,10 +38,10 @@ struct Layer {
   }
 };
 
-Layer layer_of(const graph::ProductLayer& product, const graph::Node& node) {
-  const bool plain_conv = product.kind == graph::ProductLayer::Kind::kConvolution && node.is("Conv") &&
+qat::Layer layer_of(const analysis::ProductLayer& product, const graph::Node& node) {
+  const bool plain_conv = product.kind == analysis::ProductLayer::Kind::kConvolution && node.is("Conv") &&
                           product.weight_shape.size() == 4 && node.text_or("auto_pad", "NOTSET") == "NOTSET";
-  const bool plain_matrix = product.kind == graph::ProductLayer::Kind::kMatrix && !product.weight_first;
+  const bool plain_matrix = product.kind == analysis::ProductLayer::Kind::kMatrix && !product.weight_first;
   if (!product.weight_failure.empty() || !product.one_scale || !product.input_scale ||
       !(plain_conv || plain_matrix)) {
     throw Error("the products of " + graph::text_of(node) + " cannot be added up in narrow registers: " +
@@ -49,7 +49,7 @@ Layer layer_of(const graph::ProductLayer& product, const graph::Node& node) {
                      ? product.input_scale ? "expected one scale for each channel" : product.input_failure
                      : product.weight_failure));
   }
-  Layer layer{.node = node, .input = product.input};
+  qat::Layer layer{.node = node, .input = product.input};
   layer.input_scale = *product.input_scale * product.input_unit;
   layer.is_convolution = plain_conv;
   const auto channels = static_cast<std::int64_t>(product.channels);
@@ -77,7 +77,7 @@ at::Tensor wrapped(const at::Tensor& sums, int bits) {
 
 struct WrappingNetwork::Data {
   explicit Data(const graph::Graph& frozen) : module(frozen) {
-    const graph::ProductLayers products(frozen);
+    const analysis::ProductLayers products(frozen);
     std::vector<std::size_t> weighted;
     for (std::size_t i = 0; i < products.size(); ++i) {
       if (products.has_constant_weight(i)) weighted.push_back(i);
@@ -88,8 +88,8 @@ struct WrappingNetwork::Data {
     }
   }
 
-  torch_ops::GraphModule module;
-  std::map<std::string, Layer> layers;  // by output
+  libtorch::GraphModule module;
+  std::map<std::string, qat::Layer> layers;  // by output
 };
 
 WrappingNetwork::WrappingNetwork(const graph::Graph& frozen) : data_(std::make_shared<const Data>(frozen)) {}
@@ -100,7 +100,7 @@ at::Tensor WrappingNetwork::run(const at::Tensor& input, int bits) const {
   for (const auto& [output, layer] : data_->layers) made_before[layer.input];
   const auto watch = [&](const std::string& value, TypedTensor made) {
     if (const auto found = data_->layers.find(value); found != data_->layers.end()) {
-      const Layer& layer = found->second;
+      const qat::Layer& layer = found->second;
       const at::Tensor sums = layer.sums(made_before.at(layer.input));
       const at::Tensor change = (wrapped(sums, bits) - sums) * layer.scales_like(sums);
       made.tensor = (made.tensor.to(at::kDouble) + change).to(made.tensor.scalar_type());
@@ -109,7 +109,7 @@ at::Tensor WrappingNetwork::run(const at::Tensor& input, int bits) const {
       wanted->second = made.tensor;
     return made;
   };
-  return data_->module.run({torch_ops::typed(input.clone())}, watch).at(0).tensor;
+  return data_->module.run({libtorch::typed(input.clone())}, watch).at(0).tensor;
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -7,7 +7,7 @@
 
 #include "graph/graph.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 
 /// The first output of a frozen graph for one input, computed with exact integer sums in its inner layers (all matrix
 /// products and convolutions of quantized weights but the first and the last), each brought into `bits` bits of two's
@@ -23,4 +23,4 @@ class WrappingNetwork {
   std::shared_ptr<const Data> data_;
 };
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

@@ -154,7 +154,7 @@ std::vector<Json> reports_of(const SweepGrid& grid, const char* metric) {
 }
 
 TEST_CASE("sweeps: widths are narrowed until what their types allow fits, and the best that fit are taken") {
-  qat::TrainRequest base{.task = "digits", .network = "", .data = "", .recipe = {.weights = {}}};
+  tasks::TrainRequest base{.task = "digits", .network = "", .data = "", .recipe = {.weights = {}}};
   CHECK(narrowed_points(base).empty());
   CHECK(widths_text(base).empty());
   base.recipe.weights = QuantSpec::parse("int4:channel");
@@ -204,7 +204,7 @@ TEST_CASE("sweep tables: widths that differ from row to row stand in the cells")
 }
 
 TEST_CASE("sweeps: grids") {
-  const qat::TrainRequest base{.task = "digits", .network = "", .data = "", .recipe = {.weights = {}}};
+  const tasks::TrainRequest base{.task = "digits", .network = "", .data = "", .recipe = {.weights = {}}};
   const SweepGrid grid = grid_of("accumulator", base, 3);
   CHECK(grid.points.size() == 3 * (1 + 2 * 9));
   CHECK(grid.points[0].request.wrap_bits == std::vector<int>{16, 15, 14, 13, 12, 11, 10, 9, 8});

@@ -7,7 +7,7 @@
 
 #include "encoder/pooling.h"
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 namespace {
 
 std::vector<float> grid(float from, float to, size_t count) {
@@ -99,4 +99,4 @@ TEST_CASE("pooling modes are read in both spellings") {
 }
 
 }  // namespace
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

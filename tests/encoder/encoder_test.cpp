@@ -9,7 +9,7 @@
 #include "tests/encoder/sources.h"
 #include "tests/support/testing.h"
 
-namespace crumb::runtime {
+namespace crumb::encoder {
 namespace {
 
 using testing::FolderSource;
@@ -263,4 +263,4 @@ TEST_CASE("the real model embeds as sentence-transformers does") {
 }
 
 }  // namespace
-}  // namespace crumb::runtime
+}  // namespace crumb::encoder

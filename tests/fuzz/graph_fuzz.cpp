@@ -93,8 +93,8 @@ void check_written(const Graph& made, const fs::path& folder) {
 /// Whatever a file claims about accumulators, counting them again ends, and so does building their registers.
 void check_counted(const Graph& read) {
   try {
-    graph::check_accumulators(read);
-    graph::simulate_accumulators(read, 16, OverflowMode::kCheck);
+    analysis::check_accumulators(read);
+    analysis::simulate_accumulators(read, 16, OverflowMode::kCheck);
   } catch (const Error& error) {
     require(*error.what() != '\0', "an error says why");
   }

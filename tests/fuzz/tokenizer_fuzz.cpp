@@ -21,17 +21,17 @@ std::string_view take_part(std::string_view& rest) {
   return part;
 }
 
-void check_encode(runtime::Tokenizer& tokenizer, std::string_view text) {
-  const std::vector<runtime::TokenId> ids = tokenizer.encode(text);
+void check_encode(text::Tokenizer& tokenizer, std::string_view text) {
+  const std::vector<text::TokenId> ids = tokenizer.encode(text);
   require(ids.size() >= 2, "a text has a first and a last token");
   require(ids.size() <= tokenizer.max_length().value_or(SIZE_MAX), "a text is cut to the length");
   require(std::ranges::all_of(ids, [&](auto id) { return id >= 0 && id <= tokenizer.largest_id(); }),
           "an id is one of the vocabulary's");
-  const std::vector<runtime::TokenId> none = tokenizer.encode("");
+  const std::vector<text::TokenId> none = tokenizer.encode("");
   require(none.size() == 2 && none[0] == ids.front() && none[1] == ids.back(), "first and last are fixed");
 
   tokenizer.limit_length(5);
-  const std::vector<runtime::TokenId> cut = tokenizer.encode(text);
+  const std::vector<text::TokenId> cut = tokenizer.encode(text);
   require(cut.size() == std::min<std::size_t>(ids.size(), 5) && cut.back() == ids.back() &&
               std::equal(cut.begin(), cut.end() - 1, ids.begin()),
           "a cut text is the beginning of the whole");
@@ -51,7 +51,7 @@ void fuzz(std::span<const std::byte> input) {
     return file.empty() ? std::nullopt : std::optional<std::string>(file);
   };
   try {
-    runtime::Tokenizer tokenizer = runtime::Tokenizer::load(read);
+    text::Tokenizer tokenizer = text::Tokenizer::load(read);
     check_encode(tokenizer, rest);
   } catch (const Error& error) {
     require(*error.what() != '\0', "a failure says why");

@@ -154,11 +154,11 @@ TEST_CASE("hooks: a training script, and what is frozen is what it trained") {
     }
     const crumb::graph::Graph graph = crumb::qat::freeze(qat, model, {x});
     CHECK(graph.quantized.size() == 3);
-    crumb::torch_ops::GraphModule module(graph);
-    const at::Tensor found = module.run({crumb::torch_ops::typed(x)})[0].tensor;
+    crumb::libtorch::GraphModule module(graph);
+    const at::Tensor found = module.run({crumb::libtorch::typed(x)})[0].tensor;
     CHECK(crumb::testing::not_computed_by(graph, {x}, {expected}) == "");
     CHECK(crumb::testing::not_computed_by(graph, {x}, {found}) == "");
-    const auto report = crumb::graph::check_accumulators(graph);
+    const auto report = crumb::analysis::check_accumulators(graph);
     CHECK(report.failures.empty());
     for (const auto& layer : qat.accumulators()) CHECK(layer.bits == 9);
   }
@@ -239,10 +239,10 @@ TEST_CASE("qat activation: one scale for each token, also where it is captured")
   for (int i = 0; i < 5; ++i) mlp.forward(samples);
   mlp.eval();
   const torch::NoGradGuard no_gradients;
-  const crumb::graph::Graph graph = crumb::models::capture(mlp, {samples});
+  const crumb::graph::Graph graph = crumb::libtorch::capture(mlp, {samples});
   CHECK(std::ranges::count(graph.nodes, "ReduceMax", &crumb::graph::Node::op) == 2);
-  crumb::torch_ops::GraphModule module(graph);
-  const at::Tensor found = module.run({crumb::torch_ops::typed(samples)})[0].tensor;
+  crumb::libtorch::GraphModule module(graph);
+  const at::Tensor found = module.run({crumb::libtorch::typed(samples)})[0].tensor;
   CHECK(crumb::testing::not_computed_by(graph, {samples}, {mlp.forward(samples)}) == "");
   CHECK(crumb::testing::not_computed_by(graph, {samples}, {found}) == "");
 }

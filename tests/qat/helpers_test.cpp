@@ -98,7 +98,7 @@ TEST_CASE("qat batch norms: estimated anew, what they give has mean 0 and varian
   for (const char* text : {"weights: int3:channel\nactivations: uint4:tensor\nbatch_norm: keep\n",
                            "weights: int2:channel\nbatch_norm: keep\n"}) {
     CAPTURE(text);
-    crumb::qat::Network network(crumb::models::capture(*module, {x}), recipe_of(text));
+    crumb::qat::Network network(crumb::libtorch::capture(*module, {x}), recipe_of(text));
     network.calibrate({{x}});
     network.eval();
     network.reestimate_batch_norm({{x.slice(0, 0, 10)}, {x.slice(0, 10, 60)}});
@@ -117,7 +117,7 @@ TEST_CASE(
   auto module = std::make_shared<Normed>();
   module->eval();
   const at::Tensor x = torch::randn({20, 4});
-  crumb::qat::Network network(crumb::models::capture(*module, {x}),
+  crumb::qat::Network network(crumb::libtorch::capture(*module, {x}),
                               recipe_of("weights: int2:channel\nactivations: uint2:tensor\nbiases: int32\n"));
   network.calibrate({{x}});
   network.eval();

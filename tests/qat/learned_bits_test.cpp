@@ -31,12 +31,12 @@ using crumb::qat::Network;
 Recipe recipe_of(const std::string& yaml) { return crumb::parse_recipe("version: 1\n" + yaml, "test"); }
 
 std::shared_ptr<torch::nn::SequentialImpl> small_mlp() {
-  return crumb::qat::mlp(crumb::qat::Normalise(0, 1), {8, 30, 20, 3}).ptr();
+  return crumb::tasks::mlp(crumb::qat::Normalise(0, 1), {8, 30, 20, 3}).ptr();
 }
 
 Graph captured(torch::nn::SequentialImpl& net, const at::Tensor& x) {
-  return crumb::models::capture(net, {x}, [&](const crumb::models::Tensors& inputs) {
-    return crumb::models::Tensors{net.forward(inputs[0])};
+  return crumb::libtorch::capture(net, {x}, [&](const crumb::libtorch::Tensors& inputs) {
+    return crumb::libtorch::Tensors{net.forward(inputs[0])};
   });
 }
 
@@ -73,8 +73,8 @@ void train(Network& network, int steps) {
 
 at::Tensor outputs_of(const Graph& graph, const at::Tensor& x) {
   const torch::NoGradGuard no_gradients;
-  crumb::torch_ops::GraphModule module(graph);
-  return module.run({crumb::torch_ops::typed(x)})[0].tensor;
+  crumb::libtorch::GraphModule module(graph);
+  return module.run({crumb::libtorch::typed(x)})[0].tensor;
 }
 
 const QuantizedTensor& codes_of(const Graph& frozen, const std::string& name) {
@@ -268,7 +268,7 @@ TEST_CASE("learned bits: the budget is kept, and what computes is what is frozen
       if (goal.bits_per_weight > 0) CHECK(mean_bits(frozen) <= goal.bits_per_weight);
       if (goal.bytes > 0) CHECK(bytes_of(frozen) <= static_cast<double>(goal.bytes));
       if (goal.bops > 0) {
-        const auto cost = crumb::graph::cost_of(
+        const auto cost = crumb::analysis::cost_of(
             crumb::graph::bind_shapes(crumb::graph::lower_or_fold_quantized(frozen), {}));
         CHECK(cost.dense.bops_qap <= report.used + 1e-6);
         CHECK(cost.dense.bops_qap <= static_cast<double>(goal.bops));
@@ -288,7 +288,7 @@ TEST_CASE("learned bits: what is counted is what crumb cost counts") {
                                                "learned_bits: \"1Gbops:least=6:most=6\"\n"));
   network.calibrate({{x}});
   network.advance(1);
-  const auto cost = crumb::graph::cost_of(
+  const auto cost = crumb::analysis::cost_of(
       crumb::graph::bind_shapes(crumb::graph::lower_or_fold_quantized(network.freeze()), {}));
   CHECK(network.learned_widths()->used == doctest::Approx(cost.dense.bops_qap).epsilon(1e-12));
 }
@@ -330,9 +330,9 @@ TEST_CASE("learned bits: the layer that needs more gets more") {
     }
     const at::Tensor x = torch::randn({256, 16}), y = net.forward(x).detach();
     Network network(
-        crumb::models::capture(
+        crumb::libtorch::capture(
             net, {x},
-            [&](const crumb::models::Tensors& in) { return crumb::models::Tensors{net.forward(in[0])}; }),
+            [&](const crumb::libtorch::Tensors& in) { return crumb::libtorch::Tensors{net.forward(in[0])}; }),
         recipe_of("weights: int5:channel:search=mse\nlearned_bits: \"" + std::string(budget) + "\"\n"));
     network.calibrate({{x}});
     torch::optim::AdamW optimizer(network.parameter_groups({.learning_rate = 1e-3}));

@@ -80,8 +80,8 @@ double train(Network& network, const at::Tensor& x, const at::Tensor& y, int ste
 
 at::Tensor outputs_of(const Graph& graph, const at::Tensor& x) {
   const torch::NoGradGuard no_gradients;
-  crumb::torch_ops::GraphModule module(graph);
-  return module.run({crumb::torch_ops::typed(x)})[0].tensor;
+  crumb::libtorch::GraphModule module(graph);
+  return module.run({crumb::libtorch::typed(x)})[0].tensor;
 }
 
 const std::string kRecipes[] = {
@@ -109,7 +109,7 @@ TEST_CASE("qat network: what it computes is what is frozen") {
   for (const std::string& text : kRecipes) {
     CAPTURE(text);
     auto mlp = std::make_shared<Mlp>();
-    Network network(crumb::models::capture(*mlp, {x}), recipe_of(text));
+    Network network(crumb::libtorch::capture(*mlp, {x}), recipe_of(text));
     CHECK_THROWS_WITH_AS(network.forward(x), doctest::Contains("calibrate"), crumb::Error);
     network.calibrate({{x.slice(0, 0, 48)}, {x.slice(0, 48, 96)}});
     const double before = train(network, x, y, 1), after = train(network, x, y, 30);
@@ -133,14 +133,14 @@ TEST_CASE("qat network: constrained layers fit at every step, whatever the optim
       CAPTURE(method);
       CAPTURE(bits);
       auto mlp = std::make_shared<Mlp>();
-      Network network(crumb::models::capture(*mlp, {x}),
+      Network network(crumb::libtorch::capture(*mlp, {x}),
                       recipe_of("weights: int4:channel\nactivations: uint4:tensor\naccumulator: " +
                                 std::to_string(bits) + ":" + method + "\n"));
       network.calibrate({{x}});
       for (int round = 0; round < 5; ++round) {
         train(network, x, y, 4);
         const Graph frozen = network.freeze();
-        const auto report = crumb::graph::check_accumulators(frozen);
+        const auto report = crumb::analysis::check_accumulators(frozen);
         CHECK(report.failures.empty());
         CHECK(std::ranges::count_if(report.layers, [](const auto& row) { return row.constrained; }) == 2);
         CHECK(std::ranges::all_of(report.layers,
@@ -165,12 +165,12 @@ TEST_CASE("qat network: bounds hold for inputs with a scale for each token") {
   torch::manual_seed(2);
   const auto [x, y] = points(64, 6);
   auto mlp = std::make_shared<Mlp>();
-  Network network(crumb::models::capture(*mlp, {x}),
+  Network network(crumb::libtorch::capture(*mlp, {x}),
                   recipe_of("weights: int4:channel\nactivations: uint4:token\naccumulator: 8:a2q_plus\n"));
   network.calibrate({{x}});
   for (int round = 0; round < 3; ++round) {
     train(network, x, y, 5);
-    const auto report = crumb::graph::check_accumulators(network.freeze());
+    const auto report = crumb::analysis::check_accumulators(network.freeze());
     CHECK(report.failures.empty());
     CHECK(std::ranges::count_if(report.layers, [](const auto& row) {
             return row.constrained && row.bits_certified && *row.bits_needed <= 8;
@@ -181,7 +181,7 @@ TEST_CASE("qat network: bounds hold for inputs with a scale for each token") {
 TEST_CASE("qat network: the first and the last layer are constrained only when asked") {
   const auto [x, y] = points(16, 7);
   auto mlp = std::make_shared<Mlp>();
-  const Graph graph = crumb::models::capture(*mlp, {x});
+  const Graph graph = crumb::libtorch::capture(*mlp, {x});
   const Recipe recipe =
       recipe_of("weights: int4:channel\nactivations: int4:tensor\naccumulator: 8:a2q_plus\n");
   const auto constrained = [&](Network& network) {
@@ -199,7 +199,7 @@ TEST_CASE("qat network: a convolutional network with a residual sum") {
   torch::manual_seed(4);
   const at::Tensor x = torch::rand({12, 1, 6, 6}), y = torch::arange(12) % 3;
   auto cnn = std::make_shared<Cnn>();
-  Network network(crumb::models::capture(*cnn, {x}),
+  Network network(crumb::libtorch::capture(*cnn, {x}),
                   recipe_of("weights: int4:channel\nactivations: uint4:tensor\naccumulator: 10:a2q_plus\n"));
   network.calibrate({{x}});
   const double before = train(network, x, y, 1);
@@ -232,7 +232,7 @@ TEST_CASE("qat network: names that dots alone tell apart") {
   torch::manual_seed(3);
   const at::Tensor x = torch::randn({6, 5});
   auto module = std::make_shared<AlikeNames>();
-  Network network(crumb::models::capture(*module, {x}),
+  Network network(crumb::libtorch::capture(*module, {x}),
                   recipe_of("weights: int4:channel\nactivations: uint4:tensor\n"));
   network.calibrate({{x}});
   const auto names = network.named_parameters();
@@ -250,7 +250,7 @@ TEST_CASE("qat network: means that are truncated") {
   const at::Tensor x = torch::rand({12, 1, 6, 6}), y = torch::arange(12) % 3;
   auto cnn = std::make_shared<Cnn>();
   Network network(
-      crumb::models::capture(*cnn, {x}),
+      crumb::libtorch::capture(*cnn, {x}),
       recipe_of(
           "weights: int8:channel\nactivations: uint4:tensor\naverage_pools: truncate\nbiases: int32\n"));
   network.calibrate({{x}});
@@ -262,7 +262,7 @@ TEST_CASE("qat network: means that are truncated") {
   CHECK(std::ranges::count(frozen.nodes, "Trunc", &crumb::graph::Node::op) == 1);
   CHECK(not_computed_by(frozen, {x}, {network.forward(x)}) == "");
   CHECK(not_computed_by(frozen, {x}, {outputs_of(frozen, x)}) == "");
-  const auto report = crumb::graph::check_accumulators(frozen);
+  const auto report = crumb::analysis::check_accumulators(frozen);
   CHECK(std::ranges::all_of(report.layers, [](const auto& row) { return row.bits_needed.has_value(); }));
 }
 
@@ -272,19 +272,19 @@ TEST_CASE("qat network: saved and loaded, float checkpoints too") {
   const Recipe recipe =
       recipe_of("weights: int4:channel\nactivations: uint4:tensor\naccumulator: 9:a2q_plus\n");
   auto mlp = std::make_shared<Mlp>(), other = std::make_shared<Mlp>();
-  auto network = std::make_shared<Network>(crumb::models::capture(*mlp, {x}), recipe);
+  auto network = std::make_shared<Network>(crumb::libtorch::capture(*mlp, {x}), recipe);
   network->calibrate({{x}});
   train(*network, x, y, 5);
   std::stringstream file;
   torch::save(network, file);
-  auto again = std::make_shared<Network>(crumb::models::capture(*other, {x}), recipe);
+  auto again = std::make_shared<Network>(crumb::libtorch::capture(*other, {x}), recipe);
   torch::load(again, file);
   const torch::NoGradGuard no_gradients;
   CHECK(at::equal(again->forward(x), network->forward(x)));
 
   std::stringstream floats;
   torch::save(other, floats);
-  auto third = std::make_shared<Network>(crumb::models::capture(*mlp, {x}), recipe);
+  auto third = std::make_shared<Network>(crumb::libtorch::capture(*mlp, {x}), recipe);
   torch::load(third, floats);
   CHECK(at::allclose(third->forward_float({x})[0], other->forward(x), 1e-6, 1e-6));
   CHECK_THROWS_WITH_AS(third->forward(x), doctest::Contains("calibrate"), crumb::Error);
@@ -299,7 +299,7 @@ TEST_CASE("qat network: saved and loaded, float checkpoints too") {
 TEST_CASE("qat network: what cannot be constrained is said at once") {
   const auto [x, y] = points(16, 9);
   auto mlp = std::make_shared<Mlp>();
-  const Graph graph = crumb::models::capture(*mlp, {x});
+  const Graph graph = crumb::libtorch::capture(*mlp, {x});
   const auto refused = [&](const std::string& yaml, const char* word) {
     CHECK_THROWS_WITH_AS(Network(graph, recipe_of(yaml)), doctest::Contains(word), crumb::Error);
   };
@@ -313,7 +313,7 @@ TEST_CASE("qat network: what cannot be constrained is said at once") {
 TEST_CASE("qat network: parameter groups") {
   const auto [x, y] = points(16, 10);
   auto mlp = std::make_shared<Mlp>();
-  Network network(crumb::models::capture(*mlp, {x}),
+  Network network(crumb::libtorch::capture(*mlp, {x}),
                   recipe_of("weights: int4:channel\nactivations: uint4:tensor\n"));
   const auto groups = network.parameter_groups({.learning_rate = 0.1, .weight_decay = 0.5});
   REQUIRE(groups.size() == 3);
@@ -352,7 +352,7 @@ TEST_CASE("qat network: what is computed from parameters leaves them their names
     CAPTURE(text);
     auto block = std::make_shared<Block>();
     block->eval();
-    Network network(crumb::models::capture(*block, {x}), recipe_of(text));
+    Network network(crumb::libtorch::capture(*block, {x}), recipe_of(text));
     std::map<std::string, std::vector<std::int64_t>> wanted, found;
     for (const auto& own : block->named_parameters()) wanted[own.key()] = own.value().sizes().vec();
     for (const auto& own : network.named_parameters()) {

@@ -29,12 +29,12 @@ using crumb::qat::PrunedLayer;
 constexpr std::int64_t kWeights[] = {8 * 30, 30 * 20, 20 * 3};
 
 std::shared_ptr<torch::nn::SequentialImpl> small_mlp() {
-  return crumb::qat::mlp(crumb::qat::Normalise(0, 1), {8, 30, 20, 3}).ptr();
+  return crumb::tasks::mlp(crumb::qat::Normalise(0, 1), {8, 30, 20, 3}).ptr();
 }
 
 Graph captured(torch::nn::SequentialImpl& net, const at::Tensor& x) {
-  return crumb::models::capture(net, {x}, [&](const crumb::models::Tensors& inputs) {
-    return crumb::models::Tensors{net.forward(inputs[0])};
+  return crumb::libtorch::capture(net, {x}, [&](const crumb::libtorch::Tensors& inputs) {
+    return crumb::libtorch::Tensors{net.forward(inputs[0])};
   });
 }
 
@@ -69,13 +69,13 @@ at::Tensor frozen_value(const Graph& graph, const std::string& name) {
   const auto quantized = graph.quantized.find(name);
   const crumb::graph::Tensor value =
       quantized == graph.quantized.end() ? graph.initializers.at(name) : quantized->second.value();
-  return crumb::torch_ops::to_typed(value).tensor.clone();
+  return crumb::libtorch::to_typed(value).tensor.clone();
 }
 
 at::Tensor outputs_of(const Graph& graph, const at::Tensor& x) {
   const torch::NoGradGuard no_gradients;
-  crumb::torch_ops::GraphModule module(graph);
-  return module.run({crumb::torch_ops::typed(x)})[0].tensor;
+  crumb::libtorch::GraphModule module(graph);
+  return module.run({crumb::libtorch::typed(x)})[0].tensor;
 }
 
 std::int64_t zeros(const Graph& graph, const std::string& name) {
@@ -130,7 +130,7 @@ TEST_CASE("pruning: what is behind a mask is zero, and what computes is what is 
       const at::Tensor found = outputs_of(frozen, x);
       CHECK(crumb::testing::not_computed_by(frozen, {x}, {expected}) == "");
       CHECK(crumb::testing::not_computed_by(frozen, {x}, {found}) == "");
-      const auto report = crumb::graph::check_accumulators(frozen);
+      const auto report = crumb::analysis::check_accumulators(frozen);
       CHECK(report.failures.empty());
       if (text.find("accumulator") != std::string::npos) {
         CHECK(std::ranges::count_if(report.layers, [](const auto& row) { return row.constrained; }) == 1);
@@ -280,13 +280,13 @@ TEST_CASE("pruning: weights that are no finite numbers are an error that names t
 
 TEST_CASE("pruning: bit operations of the network of the paper") {
   // arXiv:2102.11289, eq. 8, for 16-64-32-32-5: 32 bits, then b bits behind an input of 32.
-  const auto net = crumb::qat::mlp(crumb::qat::Normalise(0, 1), {16, 64, 32, 32, 5}).ptr();
+  const auto net = crumb::tasks::mlp(crumb::qat::Normalise(0, 1), {16, 64, 32, 32, 5}).ptr();
   const at::Tensor x = torch::randn({5, 16});
   const auto bops = [&](const std::string& recipe) {
     Network network(captured(*net, x), recipe_of(recipe));
     network.calibrate({{x}});
     network.prune(1);
-    return crumb::graph::cost_of(
+    return crumb::analysis::cost_of(
         crumb::graph::bind_shapes(crumb::graph::lower_or_fold_quantized(network.freeze()), {}));
   };
   const auto exact = bops("weights: keep\nprune: 0\n");
@@ -351,7 +351,7 @@ TEST_CASE("pruning: hooked modules") {
     for (const PrunedLayer& layer : qat.pruned()) CHECK(zeros(graph, layer.name) >= layer.pruned);
     CHECK(crumb::testing::not_computed_by(graph, {x}, {expected}) == "");
     CHECK(crumb::testing::not_computed_by(graph, {x}, {outputs_of(graph, x)}) == "");
-    CHECK(crumb::graph::check_accumulators(graph).failures.empty());
+    CHECK(crumb::analysis::check_accumulators(graph).failures.empty());
 
     crumb::qat::Hooks again = crumb::qat::attach(other, recipe);
     std::stringstream file;

@@ -56,7 +56,7 @@ TEST_CASE("qat recipes: each trains and is frozen to what it computes, or is ref
     torch::manual_seed(static_cast<std::uint64_t>(round));
     auto net = std::make_shared<Net>();
     try {
-      Network network(crumb::models::capture(*net, {x}), crumb::parse_recipe(recipe, "test"));
+      Network network(crumb::libtorch::capture(*net, {x}), crumb::parse_recipe(recipe, "test"));
       network.calibrate({{x}});
       torch::optim::SGD optimizer(network.parameters(), 1e-2);
       network.train();

@@ -43,7 +43,7 @@ template <class Module>
 void check_training(Module& module, const Recipe& recipe) {
   const at::Tensor x = torch::randn({12, kSteps, kInputs}), y = torch::randint(kClasses, {12, kSteps});
   module.eval();
-  const Graph captured = crumb::models::capture(module, {x});
+  const Graph captured = crumb::libtorch::capture(module, {x});
   Network network(captured, recipe);
 
   std::set<std::string> wanted, found;
@@ -72,8 +72,8 @@ void check_training(Module& module, const Recipe& recipe) {
   const torch::NoGradGuard no_gradients;
   const at::Tensor expected = network.forward(x);
   const Graph frozen = network.freeze();
-  crumb::torch_ops::GraphModule frozen_module(frozen);
-  const at::Tensor made = frozen_module.run({crumb::torch_ops::typed(x)})[0].tensor;
+  crumb::libtorch::GraphModule frozen_module(frozen);
+  const at::Tensor made = frozen_module.run({crumb::libtorch::typed(x)})[0].tensor;
   CHECK(not_computed_by(frozen, {x}, {expected}) == "");
   CHECK(not_computed_by(frozen, {x}, {made}) == "");
   for (const std::string& name : wanted) {
@@ -117,7 +117,7 @@ TEST_CASE(
       "weights: int4:channel\nactivations: uint3:tensor\nrules: [{match: {name: \"*.state\"}, activations: "
       "int5:tensor}]\n");
   const Graph graph = crumb::graph::prepare(
-      crumb::graph::unroll_recurrent(crumb::models::capture(reader, {torch::randn({2, kSteps, kInputs})})),
+      crumb::graph::unroll_recurrent(crumb::libtorch::capture(reader, {torch::randn({2, kSteps, kInputs})})),
       recipe);
   const auto plan = crumb::graph::plan_quantizers(graph, recipe);
   const crumb::graph::Links links(graph);
@@ -159,8 +159,8 @@ TEST_CASE("qat recurrent: hooks freeze to cells with the codes that were trained
   CHECK(frozen.quantized.size() == 5);
   CHECK(frozen.quantized.contains("layer.weight_hh_l0_reverse"));
   const torch::NoGradGuard no_gradients;
-  crumb::torch_ops::GraphModule module(frozen);
-  CHECK(at::allclose(module.run({crumb::torch_ops::typed(x)})[0].tensor, expected, 1e-4, 1e-5));
+  crumb::libtorch::GraphModule module(frozen);
+  CHECK(at::allclose(module.run({crumb::libtorch::typed(x)})[0].tensor, expected, 1e-4, 1e-5));
 }
 
 }  // namespace

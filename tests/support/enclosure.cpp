@@ -20,7 +20,7 @@ namespace {
 using at::Tensor;
 using graph::ElementType;
 using graph::Node;
-using torch_ops::TypedTensor;
+using libtorch::TypedTensor;
 
 constexpr double kUnit = 0x1p-24;  // u of float32
 constexpr double kLeast = 0x1p-149;
@@ -67,11 +67,11 @@ Interval around(const Tensor& middle, const Tensor& radius) {
 /// One execution of a node's kernel.
 class Kernel {
  public:
-  explicit Kernel(const Node& node) : node_(node), kernel_(torch_ops::find_operator(node.op, node.domain)) {
+  explicit Kernel(const Node& node) : node_(node), kernel_(libtorch::find_operator(node.op, node.domain)) {
     if (!kernel_) throw Error("nothing executes " + graph::text_of(node));
   }
-  torch_ops::Outputs all(const std::vector<TypedTensor>& inputs) const {
-    return kernel_(torch_ops::Call(node_, inputs));
+  libtorch::Outputs all(const std::vector<TypedTensor>& inputs) const {
+    return kernel_(libtorch::Call(node_, inputs));
   }
   Tensor operator()(const std::vector<TypedTensor>& inputs) const { return all(inputs).at(0).tensor; }
   Tensor wide(const std::vector<Tensor>& inputs) const {  ///< float64
@@ -84,7 +84,7 @@ class Kernel {
 
  private:
   const Node& node_;
-  torch_ops::Kernel kernel_;
+  libtorch::Kernel kernel_;
 };
 
 using Intervals = std::vector<Interval>;
@@ -379,12 +379,12 @@ void throw_if_undecided(const Node& node, const Intervals& inputs) {
 /// `settled`: near places take the lower code, so that what is behind them is as if they were not near.
 Enclosure run(const graph::Graph& graph, const std::vector<Tensor>& inputs, bool settled) {
   std::map<std::string, Interval> values;
-  for (const auto& [name, constant] : graph.initializers) values[name] = exact(torch_ops::to_typed(constant));
+  for (const auto& [name, constant] : graph.initializers) values[name] = exact(libtorch::to_typed(constant));
   for (const auto& [name, constant] : graph.quantized) {
-    values[name] = exact(torch_ops::to_typed(constant.value()));
+    values[name] = exact(libtorch::to_typed(constant.value()));
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    values[graph.inputs.at(i)] = exact(torch_ops::typed(inputs[i].detach()));
+    values[graph.inputs.at(i)] = exact(libtorch::typed(inputs[i].detach()));
   }
   Enclosure found;
   for (const Node& node : graph.nodes) {

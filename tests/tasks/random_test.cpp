@@ -6,7 +6,7 @@
 
 namespace {
 
-using crumb::qat::Random;
+using crumb::tasks::Random;
 
 TEST_CASE("random: a raw state gives SplitMix64's published numbers") {
   // https://rosettacode.org/wiki/Pseudo-random_numbers/Splitmix64

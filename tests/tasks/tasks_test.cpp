@@ -19,7 +19,7 @@
 #include "tests/support/samples.h"
 #include "tests/support/testing.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 namespace {
 
 using crumb::testing::says;
@@ -236,4 +236,4 @@ TEST_CASE("photographs: tiles, their thirds and turns, and those of half the siz
   CHECK_FALSE(read_tiles(folder.path() / "small.npy", false).ok());
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks

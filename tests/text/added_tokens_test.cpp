@@ -9,7 +9,7 @@
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
-namespace crumb::runtime {
+namespace crumb::text {
 namespace {
 
 /// As the rules say, with no thought of time. A token is written as its id, text as itself.
@@ -96,4 +96,4 @@ TEST_CASE("a token of white space that takes white space along, in nothing but w
 }
 
 }  // namespace
-}  // namespace crumb::runtime
+}  // namespace crumb::text

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "tests/support/testing.h"
 
-namespace crumb::runtime {
+namespace crumb::text {
 namespace {
 
 using Files = std::map<std::string, std::string, std::less<>>;
@@ -152,4 +152,4 @@ TEST_CASE("the real vocabulary gives the ids that transformers gives") {
 }
 
 }  // namespace
-}  // namespace crumb::runtime
+}  // namespace crumb::text

@@ -4,7 +4,7 @@
 
 #include "text/unicode_later.h"
 
-namespace crumb::runtime::unicode {
+namespace crumb::text::unicode {
 namespace {
 
 TEST_CASE("ill-formed UTF-8 becomes one U+FFFD for each maximal subpart, as in Python") {
@@ -56,4 +56,4 @@ TEST_CASE("the ranges of later characters are sorted and apart") {
 }
 
 }  // namespace
-}  // namespace crumb::runtime::unicode
+}  // namespace crumb::text::unicode

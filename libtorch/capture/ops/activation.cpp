@@ -1,7 +1,7 @@
 // Activations.
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 float real32(Op& op, const char* argument, double otherwise) {
@@ -144,4 +144,4 @@ constexpr ConversionRow kRows[] = {
 
 std::span<const ConversionRow> activation_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

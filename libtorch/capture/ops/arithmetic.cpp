@@ -1,7 +1,7 @@
 // Arithmetic: both operands as the result's type, as LibTorch promotes them.
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 /// `value` times a number; itself where that is 1.
@@ -191,4 +191,4 @@ constexpr ConversionRow kRows[] = {
 
 std::span<const ConversionRow> arithmetic_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

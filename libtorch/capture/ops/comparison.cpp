@@ -1,7 +1,7 @@
 // Comparison, logic, bits, choosing by a mask.
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 /// Both operands of a comparison in their common type; no operator orders bool.
@@ -83,4 +83,4 @@ constexpr ConversionRow kRows[] = {
 
 std::span<const ConversionRow> comparison_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

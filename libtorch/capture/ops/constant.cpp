@@ -2,7 +2,7 @@
 #include "libtorch/capture/ops/families.h"
 #include "libtorch/execute/typed_tensor.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 /// As many of a value as came out, of the type that came out.
@@ -11,7 +11,7 @@ void filled(Op& op, const at::Scalar& value) {
   const at::ScalarType wide = value.isFloatingPoint() ? at::kDouble : at::kLong;
   const at::Tensor one = at::scalar_tensor(value, wide).to(result.type).reshape({1});
   op.set(op.net.add("ConstantOfShape", {op.net.sizes(result.sizes)},
-                    {{"value", torch_ops::to_constant(torch_ops::typed(one))}}));
+                    {{"value", libtorch::to_constant(libtorch::typed(one))}}));
 }
 void zeros(Op& op) { filled(op, 0); }
 void ones(Op& op) { filled(op, 1); }
@@ -99,4 +99,4 @@ constexpr ConversionRow kRows[] = {
 
 std::span<const ConversionRow> constant_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

@@ -1,7 +1,7 @@
 // Convolutions.
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 Ints of_rank(Ints values, std::size_t rank) {
@@ -87,4 +87,4 @@ constexpr ConversionRow kRows[] = {
 
 std::span<const ConversionRow> convolution_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

@@ -3,7 +3,7 @@
 
 #include "libtorch/capture/op.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 
 std::span<const ConversionRow> arithmetic_conversions();     ///< add to clamp, functions of one number
 std::span<const ConversionRow> comparison_conversions();     ///< comparison, logic, bits, where
@@ -28,4 +28,4 @@ inline constexpr std::span<const ConversionRow> (*kFamilies[])() = {
     constant_conversions,    transformer_conversions,   quantizer_conversions,
 };
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

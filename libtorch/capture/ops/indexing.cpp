@@ -3,7 +3,7 @@
 
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
@@ -161,4 +161,4 @@ constexpr ConversionRow kRows[] = {
 
 std::span<const ConversionRow> indexing_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

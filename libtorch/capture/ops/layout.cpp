@@ -1,7 +1,7 @@
 // What moves elements and changes none.
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 /// view, flatten, unflatten, ...: the recorded shapes say it all.
@@ -223,4 +223,4 @@ constexpr ConversionRow kRows[] = {
 
 std::span<const ConversionRow> layout_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

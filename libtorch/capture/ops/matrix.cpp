@@ -4,7 +4,7 @@
 
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 /// Gemm for two axes, which keeps the weight as it is; MatMul behind a Transpose otherwise.
@@ -130,4 +130,4 @@ constexpr ConversionRow kRows[] = {
 
 std::span<const ConversionRow> matrix_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

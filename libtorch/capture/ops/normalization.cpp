@@ -3,7 +3,7 @@
 
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 float epsilon(Op& op) { return static_cast<float>(op.real("eps")); }
@@ -91,4 +91,4 @@ constexpr ConversionRow kRows[] = {
 
 std::span<const ConversionRow> normalization_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

@@ -3,7 +3,7 @@
 
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 /// How many of the last axes a pool works on, from its name: "aten::max_pool2d" has 2.
@@ -134,4 +134,4 @@ constexpr ConversionRow kRows[] = {
 
 std::span<const ConversionRow> pooling_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

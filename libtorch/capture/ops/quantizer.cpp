@@ -6,7 +6,7 @@
 #include "libtorch/capture/ops/families.h"
 #include "quant/quant_spec.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 /// The one number of a constant tensor.
@@ -53,4 +53,4 @@ constexpr ConversionRow kRows[] = {{"crumb::fake_quantize", fake_quantize}};
 
 std::span<const ConversionRow> quantizer_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

@@ -4,7 +4,7 @@
 // into ONNX's order (LSTM: i f g o to i o f c; GRU: r z n to z r h), so that they train under their names.
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 struct Kind {
@@ -131,4 +131,4 @@ const ConversionRow kRows[] = {
 
 std::span<const ConversionRow> recurrent_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

@@ -3,7 +3,7 @@
 
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 std::int64_t keeps(Op& op) { return op.flag("keepdim") ? 1 : 0; }
@@ -118,4 +118,4 @@ constexpr ConversionRow kRows[] = {
 
 std::span<const ConversionRow> reduction_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

@@ -1,7 +1,7 @@
 // Other sizes: upsampling, padding, pixels into channels and back.
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 /// By the scales that were given, else by the sizes that came out; both along the axes behind the channels.
@@ -125,4 +125,4 @@ constexpr ConversionRow kRows[] = {
 
 std::span<const ConversionRow> resize_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

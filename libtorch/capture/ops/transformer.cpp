@@ -3,7 +3,7 @@
 
 #include "libtorch/capture/ops/families.h"
 
-namespace crumb::models {
+namespace crumb::libtorch {
 namespace {
 
 std::string linear(Op& op, const std::string& x, const char* weight, const char* bias) {
@@ -74,4 +74,4 @@ constexpr ConversionRow kRows[] = {
 
 std::span<const ConversionRow> transformer_conversions() { return kRows; }
 
-}  // namespace crumb::models
+}  // namespace crumb::libtorch

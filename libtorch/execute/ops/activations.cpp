@@ -6,7 +6,7 @@
 #include "libtorch/execute/ops/random.h"
 #include "libtorch/execute/ops/widen.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -161,4 +161,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> activation_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -7,7 +7,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/widen.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -218,4 +218,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> attention_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

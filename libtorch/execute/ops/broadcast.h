@@ -3,10 +3,10 @@
 
 #include "libtorch/execute/operator.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 /// Input 1 as NumPy's broadcasting needs it. Before operator set 7 broadcasting had to be asked for: `axis` says
 /// which axis of input 0 the first of input 1 goes with.
 at::Tensor second_input(const Call& call);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

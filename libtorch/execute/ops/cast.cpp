@@ -7,7 +7,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/integers.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 using graph::ElementType;
 
@@ -111,4 +111,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> cast_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -4,7 +4,7 @@
 #include "libtorch/execute/operator.h"
 #include "libtorch/execute/small_floats.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 /// The same numbers in another type, as ONNX's Cast has it: integers wrap around, floats are truncated to integers
 /// (from_real() says what becomes of those that do not fit) and rounded to floats. Throws Error for complex numbers
@@ -14,4 +14,4 @@ TypedTensor cast(const TypedTensor& value, graph::ElementType to, SmallFloatRoun
 /// The element type that an attribute names by ONNX's number.
 graph::ElementType type_attribute(const Call& call, const char* name, graph::ElementType otherwise);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -6,7 +6,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/qonnx_kernels.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::kChannelsLastDomain;
@@ -62,4 +62,4 @@ Outputs max_pool_nhwc(const Call& call) { return wrapped_operator(call, "MaxPool
 
 std::span<const OperatorRow> channels_last_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -7,7 +7,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/integers.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 at::Tensor second_input(const Call& call) {
   at::Tensor b = call.tensor(1);
@@ -103,4 +103,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> comparison_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -8,7 +8,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/integers.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -103,4 +103,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> constant_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

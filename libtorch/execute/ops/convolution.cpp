@@ -9,7 +9,7 @@
 #include "libtorch/execute/ops/widen.h"
 #include "libtorch/execute/ops/window.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
@@ -201,4 +201,4 @@ KeptResult kept_of(const Call& call, const at::Tensor& x, const Sizes& kernel, c
 
 std::span<const OperatorRow> convolution_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

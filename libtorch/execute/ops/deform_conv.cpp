@@ -7,7 +7,7 @@
 #include "libtorch/execute/ops/widen.h"
 #include "libtorch/execute/ops/window.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
@@ -101,4 +101,4 @@ Outputs deform_conv(const Call& call) {
   return like_input(call, y.reshape(shape));
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -3,8 +3,8 @@
 
 #include "libtorch/execute/operator.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 Outputs deform_conv(const Call& call);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -8,7 +8,7 @@
 #include "libtorch/execute/ops/integers.h"
 #include "libtorch/execute/ops/widen.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -169,4 +169,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> elementwise_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -5,7 +5,7 @@
 
 #include "libtorch/execute/operator.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 std::span<const OperatorRow> elementwise_operators();  ///< arithmetic
 std::span<const OperatorRow> comparison_operators();   ///< comparison, logic, bits, Where
@@ -52,4 +52,4 @@ inline constexpr std::span<const OperatorRow> (*kFamilies[])() = {
     channels_last_operators, machine_learning_operators,
 };
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

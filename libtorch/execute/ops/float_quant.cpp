@@ -15,7 +15,7 @@
 #include "libtorch/execute/ops/quantizer_loop.h"
 #include "libtorch/execute/ops/straight_through.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 /// floor(log2f(x)) for normal x > 0. Only close to the next power of two does the logarithm itself matter.
@@ -141,4 +141,4 @@ Outputs float_quant(const Call& call) {
   return one(product_of(straight_through(u, q, pass), scale).to(at::kFloat), graph::ElementType::kFloat);
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

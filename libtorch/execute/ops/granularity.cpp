@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 /// One number for each index of an axis.
@@ -58,4 +58,4 @@ at::Tensor beside_channels(const Call& call, std::size_t i, std::int64_t rank, s
   return t.numel() == 1 ? t.reshape({}) : along_axis(t, rank, axis);
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

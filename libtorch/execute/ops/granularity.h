@@ -3,7 +3,7 @@
 
 #include "libtorch/execute/operator.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 /// A scale or zero point of QuantizeLinear or DequantizeLinear in a shape that broadcasts to input 0: one number
 /// for all, one for each index of `axis`, or one for each block along it. Throws Error where it fits in no way.
@@ -17,4 +17,4 @@ at::Tensor beside_matrix(const Call& call, std::size_t i, std::int64_t rank, Alo
 /// A convolution's: one number, or one for each of the channels that are axis `axis` of `rank`.
 at::Tensor beside_channels(const Call& call, std::size_t i, std::int64_t rank, std::int64_t axis);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

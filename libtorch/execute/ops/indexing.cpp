@@ -4,7 +4,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/shapes.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 at::Tensor usual_indices(const Call& call, const at::Tensor& indices, std::int64_t size) {
   if (indices.is_floating_point() || indices.is_complex() || indices.scalar_type() == at::kBool) {
@@ -153,4 +153,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> index_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -7,7 +7,7 @@
 #include "libtorch/execute/ops/granularity.h"
 #include "libtorch/execute/small_floats.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -146,4 +146,4 @@ Outputs qlinear_conv(const Call& call) {
   return quantized_conv(call, sums);
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -5,7 +5,7 @@
 
 #include "libtorch/execute/operator.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 /// The least and greatest integer of a type of at most 32 bits.
 std::pair<std::int64_t, std::int64_t> integer_bounds(graph::ElementType type);
@@ -22,4 +22,4 @@ Outputs quantized_conv(const Call& call, const at::Tensor& sums);
 /// An operand of any of them, less its zero point: int64, in its own layout.
 at::Tensor centred_operand(const Call& call, std::size_t operand, std::size_t zero, bool is_convolution);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -6,7 +6,7 @@
 
 #include "libtorch/execute/small_floats.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -94,4 +94,4 @@ TypedTensor from_real(const at::Tensor& values, ElementType type) {
 at::Tensor least_of(ElementType type, at::Device device) { return limit(type, device, false); }
 at::Tensor greatest_of(ElementType type, at::Device device) { return limit(type, device, true); }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

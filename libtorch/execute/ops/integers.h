@@ -4,7 +4,7 @@
 
 #include "libtorch/execute/typed_tensor.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 /// Numbers of the carrier whose signed order is the order of the values. Its own inverse. Floats and types whose
 /// carriers order rightly come back as they are.
@@ -29,4 +29,4 @@ TypedTensor from_real(const at::Tensor& values, graph::ElementType type);
 at::Tensor least_of(graph::ElementType type, at::Device device);
 at::Tensor greatest_of(graph::ElementType type, at::Device device);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

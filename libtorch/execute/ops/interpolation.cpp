@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 constexpr std::array kCoordinates = {"half_pixel",        "half_pixel_symmetric", "pytorch_half_pixel",
@@ -102,4 +102,4 @@ bool is_nearest_mode(const std::string& name) {
   return std::find(kRoundings.begin(), kRoundings.end(), name) != kRoundings.end();
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 enum class Interpolation { kNearest, kLinear, kCubic };
 
@@ -40,4 +40,4 @@ Taps taps_of(const ResizeRule& rule, const ResizedAxis& axis);
 bool is_coordinate_mode(const std::string& name);
 bool is_nearest_mode(const std::string& name);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

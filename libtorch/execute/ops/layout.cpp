@@ -4,7 +4,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/shapes.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 Ints sizes_of(const at::Tensor& tensor) { return {tensor.sizes().begin(), tensor.sizes().end()}; }
@@ -202,4 +202,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> layout_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

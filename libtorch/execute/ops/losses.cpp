@@ -6,7 +6,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/widen.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 constexpr std::string_view kTrainingDomain = "ai.onnx.preview.training";
@@ -154,4 +154,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> loss_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -6,7 +6,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/integers.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 /// Where products of integers are computed: LibTorch has them on the CPU only.
@@ -107,4 +107,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> matrix_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -6,7 +6,7 @@
 
 #include "libtorch/execute/ops/shapes.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 /// exp(x - max) over its sum, where what is almost 0 stays almost 0.
@@ -69,4 +69,4 @@ std::vector<double> numbers_of(const Call& call, const std::string& name) {
   return {values.begin(), values.end()};
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -6,7 +6,7 @@
 
 #include "libtorch/execute/operator.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 inline constexpr std::string_view kMlDomain = "ai.onnx.ml";
 
@@ -26,4 +26,4 @@ TypedTensor best_labels(const Call& call, const at::Tensor& scores, const std::v
 /// The numbers of an attribute, or of the same with _as_tensor behind its name.
 std::vector<double> numbers_of(const Call& call, const std::string& name);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -6,7 +6,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/widen.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
@@ -221,4 +221,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> normalization_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

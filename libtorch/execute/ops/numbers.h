@@ -6,7 +6,7 @@
 
 #include "libtorch/execute/typed_tensor.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 /// A value as a floating tensor: integers of 32 bits and more as doubles, narrower ones in a type that any
 /// floating type takes in.
@@ -39,4 +39,4 @@ inline at::Tensor product_of(const at::Tensor& a, const at::Tensor& b) {
   return x * y;
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

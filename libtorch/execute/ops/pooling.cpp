@@ -9,7 +9,7 @@
 #include "libtorch/execute/ops/widen.h"
 #include "libtorch/execute/ops/window.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
@@ -255,4 +255,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> pooling_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

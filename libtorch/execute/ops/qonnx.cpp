@@ -15,7 +15,7 @@
 #include "libtorch/execute/ops/quantizer_loop.h"
 #include "libtorch/execute/ops/straight_through.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -265,4 +265,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> qonnx_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -3,7 +3,7 @@
 
 #include "libtorch/execute/operator.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 // qonnx.cpp: the quantizers. Bit for bit what qonnx 1.0.0 computes; rounding passes gradients, clamping stops
 // them, and scales and zero points have theirs.
@@ -20,4 +20,4 @@ Outputs quant_avg_pool_2d(const Call& call);
 // channels_last.cpp
 Outputs max_pool_nhwc(const Call& call);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -12,7 +12,7 @@
 #include "libtorch/execute/ops/qonnx_kernels.h"
 #include "libtorch/execute/ops/straight_through.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -183,4 +183,4 @@ Outputs quant_avg_pool_2d(const Call& call) {
   return one(sum, ElementType::kFloat);
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -11,7 +11,7 @@
 #include "libtorch/execute/ops/straight_through.h"
 #include "libtorch/execute/small_floats.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -128,4 +128,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> quantize_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

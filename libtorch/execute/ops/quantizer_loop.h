@@ -9,7 +9,7 @@
 #include <optional>
 #include <type_traits>
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 /// A tensor of outer x channels x inner elements, as they lie in memory, whose parameters vary by channel alone.
 struct Rows {
@@ -199,4 +199,4 @@ at::Tensor map_rows(const at::Tensor& values, const RowParameters<Count>& parame
   return out;
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -10,7 +10,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/integers.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 at::Tensor RandomSource::uniform(at::IntArrayRef shape, at::Device device) {
   at::Tensor out = at::empty(shape, at::TensorOptions().dtype(at::kDouble));
@@ -106,4 +106,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> random_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -5,7 +5,7 @@
 
 #include "libtorch/execute/operator.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 /// Draws on the CPU, so that a seed fixes the numbers on every device. The uniform numbers are those of the
 /// reference implementation (NumPy's RandomState): MT19937, two outputs a and b to a number,
@@ -26,4 +26,4 @@ class RandomSource {
 /// Seeded by the attribute; without one by a draw from LibTorch's own generator, which torch::manual_seed() sets.
 RandomSource random_source(const Call& call);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -11,7 +11,7 @@
 #include "libtorch/execute/ops/recurrent_activation.h"
 #include "libtorch/execute/ops/widen.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
@@ -324,4 +324,4 @@ constexpr OperatorRow kRows[] = {{"LSTM", lstm}, {"GRU", gru}, {"RNN", rnn}};
 
 std::span<const OperatorRow> recurrent_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

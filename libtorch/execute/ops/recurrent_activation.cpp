@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 struct Row {
@@ -82,4 +82,4 @@ std::vector<RecurrentActivation> recurrent_activations(const Call& call,
   return found;
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

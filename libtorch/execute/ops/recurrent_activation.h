@@ -6,7 +6,7 @@
 
 #include "libtorch/execute/operator.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 struct RecurrentActivation {
   using Function = at::Tensor (*)(const at::Tensor& x, double alpha, double beta);
@@ -24,4 +24,4 @@ std::vector<RecurrentActivation> recurrent_activations(const Call& call,
                                                        const std::vector<std::string>& usual,
                                                        std::size_t directions);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

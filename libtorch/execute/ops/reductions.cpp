@@ -7,7 +7,7 @@
 #include "libtorch/execute/ops/integers.h"
 #include "libtorch/execute/ops/widen.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -163,4 +163,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> reduction_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -6,7 +6,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/shapes.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 constexpr std::int64_t kMostBins = 1 << 16;
@@ -208,4 +208,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> region_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

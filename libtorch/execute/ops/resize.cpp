@@ -8,7 +8,7 @@
 #include "libtorch/execute/ops/interpolation.h"
 #include "libtorch/execute/ops/shapes.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -310,4 +310,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> resize_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 /// 0 for both zeros, NaN for NaN.
@@ -44,4 +44,4 @@ at::Tensor rounded(const at::Tensor& values, Rounding mode) {
   return at::round(values);
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 enum class Rounding : std::uint8_t { kHalfEven, kCeil, kFloor, kUp, kDown, kHalfUp, kHalfDown };
 
@@ -65,4 +65,4 @@ decltype(auto) with_rounding(Rounding mode, Body&& body) {
 }
 
 }  // namespace lane
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

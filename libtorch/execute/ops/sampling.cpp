@@ -6,7 +6,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/shapes.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 enum class Padding { kZeros, kBorder, kReflection };
@@ -181,4 +181,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> sampling_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -7,7 +7,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/shapes.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -251,4 +251,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> selection_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -8,7 +8,7 @@
 
 #include "libtorch/execute/operator.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 using Ints = std::vector<std::int64_t>;
 
@@ -63,4 +63,4 @@ at::Tensor usual_indices(const Call& call, const at::Tensor& indices, std::int64
 /// Places in row-major order: the last axis of `indices` holds one index for each of `sizes`, checked as above.
 at::Tensor flat_places(const Call& call, const at::Tensor& indices, at::IntArrayRef sizes);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

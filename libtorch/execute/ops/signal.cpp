@@ -7,7 +7,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/shapes.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -156,4 +156,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> signal_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

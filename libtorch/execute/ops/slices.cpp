@@ -4,7 +4,7 @@
 #include "libtorch/execute/ops/families.h"
 #include "libtorch/execute/ops/shapes.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 /// The sizes of equal parts. The last may be smaller since operator set 18.
@@ -222,4 +222,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> slice_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

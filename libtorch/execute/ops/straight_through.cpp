@@ -2,7 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -37,4 +37,4 @@ at::Tensor straight_through(const at::Tensor& u, at::Tensor made, const at::Tens
   return StraightThrough::apply(u, Constants{std::move(made), pass, slope});
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

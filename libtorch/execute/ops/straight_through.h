@@ -6,7 +6,7 @@
 
 #include "libtorch/execute/ops/rounding.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 /// `made` in the forward pass; the gradient goes to `u` where `pass` is, and times `slope` where that is given.
 /// made, pass and slope are constants.
@@ -16,4 +16,4 @@ at::Tensor straight_through(const at::Tensor& u, at::Tensor made, const at::Tens
 /// Whether a result computed from this tensor is to be differentiated.
 inline bool differentiated(const at::Tensor& t) { return at::GradMode::is_enabled() && t.requires_grad(); }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

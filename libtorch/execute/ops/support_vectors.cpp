@@ -8,7 +8,7 @@
 #include "libtorch/execute/ops/ml_scores.h"
 #include "libtorch/execute/ops/shapes.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -215,4 +215,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> support_vector_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

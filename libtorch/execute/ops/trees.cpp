@@ -11,7 +11,7 @@
 #include "libtorch/execute/ops/ml_scores.h"
 #include "libtorch/execute/ops/shapes.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 using graph::ElementType;
@@ -327,4 +327,4 @@ constexpr OperatorRow kRows[] = {
 
 std::span<const OperatorRow> tree_operators() { return kRows; }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

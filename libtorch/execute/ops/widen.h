@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 /// float16 and bfloat16 as float; everything else, and no tensor, as it is.
 inline at::Tensor widened(const at::Tensor& tensor) {
@@ -12,4 +12,4 @@ inline at::Tensor widened(const at::Tensor& tensor) {
   return narrow ? tensor.to(at::kFloat) : tensor;
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 namespace {
 
 /// Products and sums of two of these stay within 64 bits.
@@ -115,4 +115,4 @@ at::Tensor padded(const at::Tensor& input, const std::vector<std::int64_t>& begi
   return any ? at::constant_pad_nd(input, pads, value) : input;
 }
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

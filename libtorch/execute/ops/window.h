@@ -6,7 +6,7 @@
 
 #include "libtorch/execute/operator.h"
 
-namespace crumb::torch_ops {
+namespace crumb::libtorch {
 
 struct Window {
   std::vector<std::int64_t> kernel, strides, dilations;
@@ -49,4 +49,4 @@ KeptResult kept_of(const Call& call, const at::Tensor& input, const std::vector<
 at::Tensor padded(const at::Tensor& input, const std::vector<std::int64_t>& begin,
                   const std::vector<std::int64_t>& end, const at::Scalar& value);
 
-}  // namespace crumb::torch_ops
+}  // namespace crumb::libtorch

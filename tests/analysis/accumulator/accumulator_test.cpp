@@ -20,21 +20,21 @@
 #include "tests/support/samples.h"
 #include "tests/support/testing.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using testing::says;
 using Ints = std::vector<std::int64_t>;
 
-std::map<std::string, Certificate> certificates_in(const Graph& graph) {
-  std::map<std::string, Certificate> found;
-  for (const Node& node : graph.nodes) {
+std::map<std::string, graph::Certificate> certificates_in(const graph::Graph& graph) {
+  std::map<std::string, graph::Certificate> found;
+  for (const graph::Node& node : graph.nodes) {
     if (auto one = certificate_of(node).take()) found[node.op + node.domain] = *one;
   }
   return found;
 }
 
-void check_sound(const Graph& graph, std::size_t certified) {
+void check_sound(const graph::Graph& graph, std::size_t certified) {
   const AccumulatorReport report = check_accumulators(graph);
   for (const std::string& failure : report.failures) FAIL_CHECK(failure);
   CHECK(std::ranges::count_if(report.layers, [](const auto& row) {
@@ -44,12 +44,14 @@ void check_sound(const Graph& graph, std::size_t certified) {
 
 TEST_CASE("a layer's codes, range, bias and sums are those counted by hand") {
   Net net;
-  const std::string x = net.quant(net.input("x", {2, 3}), Tensor::scalar(0.5F), 3, 4, false);  // -3 to 12
+  const std::string x =
+      net.quant(net.input("x", {2, 3}), graph::Tensor::scalar(0.5F), 3, 4, false);  // -3 to 12
   const std::string w = net.quant(
-      net.constant("w", Tensor::floats({3, 2}, std::vector<float>{0.25F, -0.5F, 0.75F, 1, -0.5F, 0})),
-      Tensor::floats({1, 2}, std::vector<float>{0.25F, 0.5F}), 0, 4);
-  const std::string b = net.quant(net.constant("b", Tensor::floats({2}, std::vector<float>{0.5F, -0.75F})),
-                                  Tensor::floats({2}, std::vector<float>{0.125F, 0.25F}), 0, 16);
+      net.constant("w", graph::Tensor::floats({3, 2}, std::vector<float>{0.25F, -0.5F, 0.75F, 1, -0.5F, 0})),
+      graph::Tensor::floats({1, 2}, std::vector<float>{0.25F, 0.5F}), 0, 4);
+  const std::string b =
+      net.quant(net.constant("b", graph::Tensor::floats({2}, std::vector<float>{0.5F, -0.75F})),
+                graph::Tensor::floats({2}, std::vector<float>{0.125F, 0.25F}), 0, 16);
   net.graph.outputs = {net.node("Add", {net.node("MatMul", {x, w}), b})};
   const ProductLayers layers(net.graph);
   REQUIRE(layers.size() == 1);
@@ -59,26 +61,26 @@ TEST_CASE("a layer's codes, range, bias and sums are those counted by hand") {
   CHECK(layer.length == 3);
   CHECK(layer.codes == Ints{1, 3, -2, -1, 2, 0});
   CHECK(layer.input_range == IntegerRange{-3, 12});
-  CHECK(layer.bias == BiasPlace::kInside);
+  CHECK(layer.bias == graph::BiasPlace::kInside);
   CHECK(layer.bias_codes == Ints{4, -3});
   CHECK(layer.bias_sum == net.graph.outputs[0]);
   const auto sums = layer.worst_sums({-3, 12}, 0);
   REQUIRE(sums);
-  CHECK(*sums == std::vector<ChannelSums>{{{4 * 12 + 2 * 3 + 4, -4 * 3 - 2 * 12}},
-                                          {{2 * 12 + 1 * 3, -2 * 3 - 12 - 3}}});
+  CHECK(*sums == std::vector<graph::ChannelSums>{{{4 * 12 + 2 * 3 + 4, -4 * 3 - 2 * 12}},
+                                                 {{2 * 12 + 1 * 3, -2 * 3 - 12 - 3}}});
   const auto tiled = layer.worst_sums({-3, 12}, 2);
-  CHECK((*tiled)[0] == ChannelSums{{4 * 12 + 4, -12}, {6, -24}});
-  CHECK((*tiled)[1] == ChannelSums{{2 * 12 + 3, -6 - 12 - 3}, {0, 0}});
+  CHECK((*tiled)[0] == graph::ChannelSums{{4 * 12 + 4, -12}, {6, -24}});
+  CHECK((*tiled)[1] == graph::ChannelSums{{2 * 12 + 3, -6 - 12 - 3}, {0, 0}});
 }
 
 TEST_CASE("a Gemm's constant for each row is no start of a channel's sums") {
   for (const bool by_row : {false, true}) {
     Net net;
-    const std::string x = net.quant(net.input("x", {3, 4}), Tensor::scalar(0.5F), 0, 4, false);
+    const std::string x = net.quant(net.input("x", {3, 4}), graph::Tensor::scalar(0.5F), 0, 4, false);
     const std::string bias = net.bias(by_row ? Ints{3, 1} : Ints{1, 3}, 0.125F);
     net.graph.outputs = {net.node("Gemm", {x, net.weight({4, 3}, 0.25F), bias})};
     const ProductLayer layer = ProductLayers(infer_shapes(net.graph)).layer(0);
-    CHECK(layer.bias == (by_row ? BiasPlace::kAfter : BiasPlace::kInside));
+    CHECK(layer.bias == (by_row ? graph::BiasPlace::kAfter : graph::BiasPlace::kInside));
     CHECK(layer.bias_sum == "");
   }
 }
@@ -93,7 +95,7 @@ TEST_CASE("the input's range is found behind movers, pools, sums and joins of on
     return layers.layer(0);
   };
   const auto q = [](Net& net, const char* name, float scale, bool is_signed, const Ints& shape = {1, 4}) {
-    return net.quant(net.input(name, shape), Tensor::scalar(scale), 0, 3, is_signed);
+    return net.quant(net.input(name, shape), graph::Tensor::scalar(scale), 0, 3, is_signed);
   };
   using R = IntegerRange;
   CHECK(range_of([&](Net& n) { return q(n, "a", 0.5F, true); }).input_range == R{-4, 3});
@@ -109,20 +111,20 @@ TEST_CASE("the input's range is found behind movers, pools, sums and joins of on
                         {{"axis", std::int64_t{1}}});
         }).input_range == R{-4, 7});
   CHECK(range_of([&](Net& n) {
-          return n.node("Mul", {q(n, "a", 0.5F, true), n.constant("k", Tensor::scalar(0.3F))});
+          return n.node("Mul", {q(n, "a", 0.5F, true), n.constant("k", graph::Tensor::scalar(0.3F))});
         }).input_range == R{-4, 3});
   const auto pooled = [&](Net& n, float in_bits, bool second) {
     const std::string pool =
         n.node("AveragePool", {q(n, "a", 0.5F, false, {1, 4, 2, 2})}, {{"kernel_shape", Ints{2, 2}}});
-    const std::string sum = n.node("Mul", {pool, n.constant("four", Tensor::scalar(4.0F))});
-    std::vector<std::string> inputs{sum, n.constant("ts", Tensor::scalar(0.5F)),
-                                    n.constant("tz", Tensor::scalar(0.0F)),
-                                    n.constant("ti", Tensor::scalar(in_bits))};
-    if (second) inputs.push_back(n.constant("to", Tensor::scalar(2.0F)));
-    inputs.push_back(n.constant("tb", Tensor::scalar(3.0F)));
+    const std::string sum = n.node("Mul", {pool, n.constant("four", graph::Tensor::scalar(4.0F))});
+    std::vector<std::string> inputs{sum, n.constant("ts", graph::Tensor::scalar(0.5F)),
+                                    n.constant("tz", graph::Tensor::scalar(0.0F)),
+                                    n.constant("ti", graph::Tensor::scalar(in_bits))};
+    if (second) inputs.push_back(n.constant("to", graph::Tensor::scalar(2.0F)));
+    inputs.push_back(n.constant("tb", graph::Tensor::scalar(3.0F)));
     const std::string made =
         n.node("Trunc", inputs, {{"rounding_mode", std::string("FLOOR")}, {"signed", std::int64_t{0}}},
-               kQonnxDomain);
+               graph::kQonnxDomain);
     n.graph.nodes.back().version = second ? 2 : 1;
     return n.node("Flatten", {made});
   };
@@ -146,7 +148,8 @@ TEST_CASE("the input's range is found behind movers, pools, sums and joins of on
        },
        "--input-range"},
       {[&](Net& n) {
-         return n.quant(n.input("a", {1, 4}), Tensor::floats({1, 4}, std::vector<float>{1, 2, 3, 4}), 0, 3);
+         return n.quant(n.input("a", {1, 4}), graph::Tensor::floats({1, 4}, std::vector<float>{1, 2, 3, 4}),
+                        0, 3);
        },
        "several scales"},
       {[&](Net& n) {
@@ -178,9 +181,10 @@ TEST_CASE("ranges that are given count where nothing else does") {
 TEST_CASE("grids without zero count in halves, minifloats in their smallest subnormal, groups apart") {
   const auto with_spec = [](const char* spec, std::size_t k) {
     Net net;
-    const std::string x =
-        net.quant(net.input("x", {1, static_cast<std::int64_t>(k)}), Tensor::scalar(1.0F), 0, 4, false);
-    const Tensor w = Tensor::floats({static_cast<std::int64_t>(k), 3}, testing::normal_values(3 * k, 4));
+    const std::string x = net.quant(net.input("x", {1, static_cast<std::int64_t>(k)}),
+                                    graph::Tensor::scalar(1.0F), 0, 4, false);
+    const graph::Tensor w =
+        graph::Tensor::floats({static_cast<std::int64_t>(k), 3}, testing::normal_values(3 * k, 4));
     net.graph.quantized["w"] = quantize_constant(QuantSpec::parse(spec), w, 1, "w");
     net.graph.values["w"] = value_of(w);
     net.graph.outputs = {net.node("MatMul", {x, "w"})};
@@ -193,12 +197,12 @@ TEST_CASE("grids without zero count in halves, minifloats in their smallest subn
                                                                               {"int4:group=8", 1},
                                                                               {"ternary:channel", 1}}) {
     CAPTURE(std::string(spec));
-    const Graph graph = with_spec(spec, 24);
+    const graph::Graph graph = with_spec(spec, 24);
     const ProductLayer layer = ProductLayers(graph).layer(0);
     REQUIRE(layer.weight_failure == "");
     CHECK(layer.unit == unit);
     const std::vector<float> levels = levels_of(graph.quantized.at("w"));  // [24, 3]
-    std::vector<ChannelSums> expected(3);
+    std::vector<graph::ChannelSums> expected(3);
     const bool grouped = std::string(spec).find("group") != std::string::npos;
     for (std::size_t n = 0; n < 3; ++n) {
       for (std::size_t g = 0; g < (grouped ? 3u : 1u); ++g) {
@@ -218,7 +222,7 @@ TEST_CASE("grids without zero count in halves, minifloats in their smallest subn
     CHECK(*lowered.worst_sums({0, 15}, 0) == expected);
   }
   Net codebook;
-  const Tensor w = Tensor::floats({24, 3}, testing::normal_values(72, 4));
+  const graph::Tensor w = graph::Tensor::floats({24, 3}, testing::normal_values(72, 4));
   codebook.graph.quantized["w"] = quantize_constant(QuantSpec::parse("nf4:group=8"), w, 1, "w");
   codebook.graph.values["w"] = value_of(w);
   codebook.graph.outputs = {codebook.node("MatMul", {codebook.input("x", {1, 24}), "w"})};
@@ -227,19 +231,21 @@ TEST_CASE("grids without zero count in halves, minifloats in their smallest subn
 
 TEST_CASE("taps of a strided ConvTranspose that never meet are apart") {
   Net net;
-  const std::string x = net.quant(net.input("x", {1, 2, 4}), Tensor::scalar(1.0F), 0, 2, false);
+  const std::string x = net.quant(net.input("x", {1, 2, 4}), graph::Tensor::scalar(1.0F), 0, 2, false);
   const std::string w =
-      net.quant(net.constant("w", Tensor::floats({2, 1, 3}, std::vector<float>{1, 2, -3, 4, 5, 6})),
-                Tensor::scalar(1.0F), 0, 4);
+      net.quant(net.constant("w", graph::Tensor::floats({2, 1, 3}, std::vector<float>{1, 2, -3, 4, 5, 6})),
+                graph::Tensor::scalar(1.0F), 0, 4);
   net.graph.outputs = {net.node("ConvTranspose", {x, w}, {{"strides", Ints{2}}})};
   const ProductLayer layer = ProductLayers(infer_shapes(net.graph)).layer(0);
-  CHECK(*layer.worst_sums({0, 3}, 0) == std::vector<ChannelSums>{{{3 * (1 + 4 + 6), -9}, {3 * (2 + 5), 0}}});
+  CHECK(*layer.worst_sums({0, 3}, 0) ==
+        std::vector<graph::ChannelSums>{{{3 * (1 + 4 + 6), -9}, {3 * (2 + 5), 0}}});
 }
 
 TEST_CASE("layers that are not sound are Errors, and kernels spread too far have no witness") {
-  const auto layer_of = [](const char* op, const Ints& weight, std::map<std::string, Attribute> attributes) {
+  const auto layer_of = [](const char* op, const Ints& weight,
+                           std::map<std::string, graph::Attribute> attributes) {
     Net net;
-    const std::string x = net.quant(net.input("x", {1, 4, 9, 9}), Tensor::scalar(1.0F), 0, 2, false);
+    const std::string x = net.quant(net.input("x", {1, 4, 9, 9}), graph::Tensor::scalar(1.0F), 0, 2, false);
     const std::string w = net.weight(weight, 0.5F);
     net.graph.outputs = {net.node(op, {x, w}, std::move(attributes))};
     return ProductLayers(net.graph).layer(0);
@@ -258,13 +264,13 @@ TEST_CASE("layers that are not sound are Errors, and kernels spread too far have
 }
 
 TEST_CASE("certificates survive JSON, and what is no certificate is refused") {
-  const Certificate certificate{.method = AccumulatorMethod::kA2qPlus,
-                                .bits = 9,
-                                .input = {-3, 12},
-                                .tile = 16,
-                                .bias = BiasPlace::kInside,
-                                .constrained = false,
-                                .worst = {{{5, -7}, {0, 0}}, {{1, -1}}}};
+  const graph::Certificate certificate{.method = graph::AccumulatorMethod::kA2qPlus,
+                                       .bits = 9,
+                                       .input = {-3, 12},
+                                       .tile = 16,
+                                       .bias = graph::BiasPlace::kInside,
+                                       .constrained = false,
+                                       .worst = {{{5, -7}, {0, 0}}, {{1, -1}}}};
   const std::string text = to_text(certificate);
   CHECK(parse_certificate(text).take() == certificate);
   const auto replaced = [&](const std::string& from, const std::string& to) {
@@ -299,16 +305,16 @@ TEST_CASE("certificates survive JSON, and what is no certificate is refused") {
 }
 
 TEST_CASE("a certified network is sound, before and after every pass") {
-  const Graph graph = certified_sample();
+  const graph::Graph graph = certified_sample();
   check_sound(graph, 3);
-  CHECK(certificates_in(graph).at("Conv").bias == BiasPlace::kInside);
-  CHECK(certificates_in(graph).at("Gemm").bias == BiasPlace::kInside);
-  CHECK(certificates_in(graph).at("MatMul").bias == BiasPlace::kAfter);
-  for (const Pass& pass : all_passes()) {
+  CHECK(certificates_in(graph).at("Conv").bias == graph::BiasPlace::kInside);
+  CHECK(certificates_in(graph).at("Gemm").bias == graph::BiasPlace::kInside);
+  CHECK(certificates_in(graph).at("MatMul").bias == graph::BiasPlace::kAfter);
+  for (const graph::Pass& pass : all_passes()) {
     if (pass.needs_engine) continue;
     CAPTURE(std::string(pass.name));
     check_sound(pass.run(graph, nullptr), 3);
-    const Graph lifted = lift_quantized(graph);
+    const graph::Graph lifted = lift_quantized(graph);
     check_sound(pass.run(lifted, nullptr), 3);
   }
   check_sound(channels_last(graph), 3);
@@ -320,105 +326,107 @@ TEST_CASE("a certified network is sound, before and after every pass") {
   check_sound(with_opset(graph, 9), 3);
   check_sound(lift_quantized(graph), 3);
   check_sound(lower_quantized(lift_quantized(graph)), 3);
-  check_sound(expand_functions(graph, [](const Node& node) { return node.is("Relu"); }), 3);
+  check_sound(expand_functions(graph, [](const graph::Node& node) { return node.is("Relu"); }), 3);
 }
 
 TEST_CASE("certificates are in files, and come back onto their nodes") {
   const testing::TempDir folder;
-  const Graph graph = certified_sample(7);
+  const graph::Graph graph = certified_sample(7);
   const auto onnx = folder.path() / "model.onnx", crumb = folder.path() / "model.crumb";
   write_onnx(graph, onnx);
   write_crumb_graph(lift_quantized(graph), crumb);
   for (const auto& path : {onnx, crumb}) {
-    const Graph read = read_graph(path);
-    CHECK_FALSE(read.metadata.contains(kAccumulatorKey));
+    const graph::Graph read = models::read_graph(path);
+    CHECK_FALSE(read.metadata.contains(graph::kAccumulatorKey));
     CHECK(certificates_in(read) == certificates_in(graph));
     check_sound(read, 3);
   }
   // Whoever renames nodes outside leaves certificates that name none: they stay, and are failures.
-  Graph renamed = read_graph(onnx);
+  graph::Graph renamed = models::read_graph(onnx);
   const std::string text = *certificates_text(renamed);
-  for (Node& node : renamed.nodes) {
+  for (graph::Node& node : renamed.nodes) {
     node.metadata.clear();
     if (node.name == "dense") node.name = "other";
   }
-  renamed.metadata[kAccumulatorKey] = text;
+  renamed.metadata[graph::kAccumulatorKey] = text;
   write_onnx(renamed, onnx);
-  const AccumulatorReport report = check_accumulators(read_graph(onnx));
+  const AccumulatorReport report = check_accumulators(models::read_graph(onnx));
   REQUIRE(report.failures.size() == 1);
   CHECK(says(report.failures[0], {"'dense'", "does not have"}));
-  write_onnx(read_graph(onnx), onnx);
-  CHECK(check_accumulators(read_graph(onnx)).failures == report.failures);
+  write_onnx(models::read_graph(onnx), onnx);
+  CHECK(check_accumulators(models::read_graph(onnx)).failures == report.failures);
   drop_certificates(renamed);
   CHECK_FALSE(certificates_text(renamed));
 }
 
 TEST_CASE("malformed certificates in a file are a Failure") {
-  Graph graph = sample_network();
+  graph::Graph graph = sample_network();
   for (const char* text :
        {"", "{", "[]", "{\"conv\": 3}", "{\"conv\": {}}", "{\"conv\": {\"method\": \"none\"}}",
         "{\"nowhere\": []}", "{\"conv\":{},\"conv\":{}}"}) {
-    graph.metadata[kAccumulatorKey] = text;
+    graph.metadata[graph::kAccumulatorKey] = text;
     const std::string bytes = onnx_bytes(graph);
     const auto parsed = parse_onnx(std::as_bytes(std::span(bytes)), ".");
     REQUIRE_FALSE(parsed.ok());
-    CHECK(says(parsed.failure().message, {kAccumulatorKey}));
+    CHECK(says(parsed.failure().message, {graph::kAccumulatorKey}));
   }
 }
 
 TEST_CASE("two nodes of one name cannot both be written with a certificate") {
-  Graph graph = certified_sample();
-  for (Node& node : graph.nodes) {
+  graph::Graph graph = certified_sample();
+  for (graph::Node& node : graph.nodes) {
     if (node.name == "dense") node.name = "conv";
   }
   CHECK_THROWS_WITH_AS(onnx_bytes(graph), doctest::Contains("'conv'"), Error);
 }
 
 TEST_CASE("every false claim is a failure that names layer, channel and numbers") {
-  const Graph graph = certified_sample(7);
-  const auto failures_of = [&](const std::string& name, const std::function<void(Certificate&)>& change) {
-    Graph changed = graph;
-    const auto node = std::ranges::find(changed.nodes, name, &Node::name);
-    Certificate certificate = *certificate_of(*node).take();
+  const graph::Graph graph = certified_sample(7);
+  const auto failures_of = [&](const std::string& name,
+                               const std::function<void(graph::Certificate&)>& change) {
+    graph::Graph changed = graph;
+    const auto node = std::ranges::find(changed.nodes, name, &graph::Node::name);
+    graph::Certificate certificate = *certificate_of(*node).take();
     change(certificate);
     set_certificate(*node, certificate);
     return check_accumulators(changed).failures;
   };
-  const auto one = [&](const std::string& name, const std::function<void(Certificate&)>& change,
+  const auto one = [&](const std::string& name, const std::function<void(graph::Certificate&)>& change,
                        std::initializer_list<const char*> parts) {
     const auto failures = failures_of(name, change);
     REQUIRE(failures.size() == 1);
     CHECK(says(failures[0], parts));
   };
-  one("conv", [](Certificate& c) { c.worst[2][1].max += 1; }, {"'conv'", "channel 2", "tile 1", "certified"});
-  one("dense", [](Certificate& c) { c.worst[3][0].min -= 4; }, {"'dense'", "channel 3"});
-  one("conv", [](Certificate& c) { c.worst.pop_back(); }, {"'conv'", "4 channels", "3"});
-  one("conv", [](Certificate& c) { c.worst[1].pop_back(); }, {"channel 1", "registers"});
-  one("conv", [](Certificate& c) { c.tile = 0; }, {"channel 0", "registers"});
-  one("out", [](Certificate& c) { c.bias = BiasPlace::kInside; },
+  one("conv", [](graph::Certificate& c) { c.worst[2][1].max += 1; },
+      {"'conv'", "channel 2", "tile 1", "certified"});
+  one("dense", [](graph::Certificate& c) { c.worst[3][0].min -= 4; }, {"'dense'", "channel 3"});
+  one("conv", [](graph::Certificate& c) { c.worst.pop_back(); }, {"'conv'", "4 channels", "3"});
+  one("conv", [](graph::Certificate& c) { c.worst[1].pop_back(); }, {"channel 1", "registers"});
+  one("conv", [](graph::Certificate& c) { c.tile = 0; }, {"channel 0", "registers"});
+  one("out", [](graph::Certificate& c) { c.bias = graph::BiasPlace::kInside; },
       {"'out'", "bias is after the accumulator", "certified as inside"});
-  CHECK(failures_of("dense", [](Certificate& c) { c.bits = 3; }).size() == 5);  // every channel
-  CHECK(says(failures_of("dense", [](Certificate& c) { c.bits = 3; })[1],
+  CHECK(failures_of("dense", [](graph::Certificate& c) { c.bits = 3; }).size() == 5);  // every channel
+  CHECK(says(failures_of("dense", [](graph::Certificate& c) { c.bits = 3; })[1],
              {"'dense'", "channel 1", "certified 3"}));
-  const auto narrower = failures_of("dense", [](Certificate& c) { c.input.high = 7; });
+  const auto narrower = failures_of("dense", [](graph::Certificate& c) { c.input.high = 7; });
   REQUIRE(narrower.size() == 2);
   CHECK(says(narrower[0], {"inputs are 0..15, certified for 0..7"}));
   // A wider range than the file's is a claim that holds, where the sums are that range's.
-  CHECK(failures_of("dense", [](Certificate& c) {
+  CHECK(failures_of("dense", [](graph::Certificate& c) {
           c.input.high = 30;
           c.bits = 20;
         }).size() == 1);
 }
 
 TEST_CASE("what cannot be certified is an Error that says why") {
-  const Graph graph = sample_network();
+  const graph::Graph graph = sample_network();
   CHECK_THROWS_WITH_AS(with_certificates(graph, {{"dense", {.bits = 4}}}),
                        doctest::Contains("'dense' (Gemm), channel"), Error);
   CHECK_THROWS_WITH_AS(with_certificates(graph, {{"nothing", {}}}), doctest::Contains("'nothing'"), Error);
 }
 
 TEST_CASE("widths are asked of constrained layers, of all where none has a certificate") {
-  const auto failures = [](const Graph& graph, int bits) {
+  const auto failures = [](const graph::Graph& graph, int bits) {
     return check_accumulators(graph, {.bits = bits}).failures;
   };
   const AccumulatorReport report = check_accumulators(sample_network());
@@ -431,9 +439,9 @@ TEST_CASE("widths are asked of constrained layers, of all where none has a certi
   net.graph.outputs = {net.node("MatMul", {net.input("x", {1, 4}), net.weight({4, 2}, 0.5F)})};
   CHECK(check_accumulators(net.graph).failures.empty());
   CHECK(says(failures(net.graph, 32).at(0), {"not known", "--input-range"}));
-  net.graph.nodes.back().metadata[kAccumulatorKey] = to_text({.worst = {{{0, 0}}, {{0, 0}}}});
+  net.graph.nodes.back().metadata[graph::kAccumulatorKey] = to_text({.worst = {{{0, 0}}, {{0, 0}}}});
   CHECK(says(check_accumulators(net.graph).failures.at(0), {"range of its input is not known"}));
 }
 
 }  // namespace
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -15,7 +15,7 @@
 #include "tests/graph/node_builder.h"
 #include "tests/support/testing.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
@@ -100,7 +100,7 @@ class Maker {
     const bool is_signed = coin(), narrow = is_signed && coin();
     const std::int64_t zero = draw(0, 2), low = is_signed ? (narrow ? -1 : -2) : 0, high = is_signed ? 1 : 3;
     Operand made{.value = {}, .numbers = {}};
-    made.value = layer_.net.quant(layer_.net.input(fresh("x"), shape), Tensor::scalar(kInputScale),
+    made.value = layer_.net.quant(layer_.net.input(fresh("x"), shape), graph::Tensor::scalar(kInputScale),
                                   static_cast<float>(zero), 2, is_signed, narrow);
     for (std::int64_t q = low; q <= high; ++q) made.numbers.push_back(q - zero);
     return made;
@@ -116,16 +116,17 @@ class Maker {
       code = draw(low, high) - zero;
       values.push_back(static_cast<float>(code) * kWeightScale);
     }
-    return layer_.net.quant(layer_.net.constant(fresh("w"), Tensor::floats(shape, values)),
-                            Tensor::scalar(kWeightScale), static_cast<float>(zero), 2, is_signed, narrow);
+    return layer_.net.quant(layer_.net.constant(fresh("w"), graph::Tensor::floats(shape, values)),
+                            graph::Tensor::scalar(kWeightScale), static_cast<float>(zero), 2, is_signed,
+                            narrow);
   }
 
   /// A graph's input of two bits, as an integer type.
   std::string integer_input(const Ints& shape) {
     const std::string name = fresh("x");
     layer_.net.graph.inputs.push_back(name);
-    layer_.net.graph.values[name] = {.type = ElementType::kUint8,
-                                     .shape = Shape(shape.begin(), shape.end()),
+    layer_.net.graph.values[name] = {.type = graph::ElementType::kUint8,
+                                     .shape = graph::Shape(shape.begin(), shape.end()),
                                      .annotations = {{"finn_datatype", "UINT2"}}};
     return name;
   }
@@ -134,10 +135,12 @@ class Maker {
     std::vector<std::byte> bytes;
     for (const std::int64_t one : numbers)
       bytes.push_back(static_cast<std::byte>(static_cast<std::int8_t>(one)));
-    return layer_.net.constant(fresh("c"), Tensor(ElementType::kInt8, shape, bytes));
+    return layer_.net.constant(fresh("c"), graph::Tensor(graph::ElementType::kInt8, shape, bytes));
   }
 
-  std::string scalar(float number) { return layer_.net.constant(fresh("factor"), Tensor::scalar(number)); }
+  std::string scalar(float number) {
+    return layer_.net.constant(fresh("factor"), graph::Tensor::scalar(number));
+  }
 
   /// Codes of a bias inside, or zeros for one that is after or not there; its value, or "".
   std::string bias(const Ints& shape, Ints& codes) {
@@ -151,8 +154,8 @@ class Maker {
       if (where == 1) code = drawn;
       values.push_back(static_cast<float>(drawn) * unit + (where == 2 ? 0.3F * unit : 0));
     }
-    const std::string value = layer_.net.constant(fresh("offset"), Tensor::floats(shape, values));
-    return where == 1 ? layer_.net.quant(value, Tensor::scalar(unit), 0, 16) : value;
+    const std::string value = layer_.net.constant(fresh("offset"), graph::Tensor::floats(shape, values));
+    return where == 1 ? layer_.net.quant(value, graph::Tensor::scalar(unit), 0, 16) : value;
   }
 
   // ---- Rows ----
@@ -275,7 +278,7 @@ class Maker {
                                            {"pads", Ints{draw(0, 1), draw(0, 1)}},
                                            {"strides", Ints{draw(1, 2)}},
                                            {"dilations", Ints{draw(1, 2)}}},
-                                          last ? kChannelsLastDomain : kOnnxDomain);
+                                          last ? graph::kChannelsLastDomain : graph::kOnnxDomain);
     finish(y);
     add_world(lines(w, std::size_t(deep * taps)), x.numbers, b);
   }
@@ -374,7 +377,7 @@ class Maker {
           scalar(1), integers({}, {0})};
       if (coin()) {
         for (std::int64_t& one : b) one = draw(-9, 9);
-        inputs.push_back(layer_.net.constant(fresh("offset"), Tensor::ints({channels}, b)));
+        inputs.push_back(layer_.net.constant(fresh("offset"), graph::Tensor::ints({channels}, b)));
       }
       y = layer_.net.node("QLinearConv", inputs, {{"kernel_shape", Ints{taps}}});
     } else {
@@ -391,7 +394,8 @@ class Maker {
     layer_.net.graph.values[x].annotations["finn_datatype"] = "BINARY";
     Ints w(std::size_t(terms * channels));
     for (std::int64_t& bit : w) bit = draw(0, 1);
-    finish(layer_.net.node("XnorPopcountMatMul", {x, integers({terms, channels}, w)}, {}, kQonnxDomain));
+    finish(
+        layer_.net.node("XnorPopcountMatMul", {x, integers({terms, channels}, w)}, {}, graph::kQonnxDomain));
     // A bit is 0 or 1, and so is whether it is the same as another: either way one of two numbers.
     add_world(std::vector<Ints>(std::size_t(channels), Ints(std::size_t(terms), 1)), {0, 1},
               Ints(std::size_t(channels), 0));
@@ -442,9 +446,9 @@ class Maker {
       std::vector<float> values;
       for (std::int64_t& code : codes)
         values.push_back(static_cast<float>(code = draw(-9, 9)) * kInputScale * kInputScale);
-      y = layer_.net.node("Add",
-                          {y, layer_.net.quant(layer_.net.constant("b", Tensor::floats({channels}, values)),
-                                               Tensor::scalar(kInputScale * kInputScale), 0, 16)});
+      y = layer_.net.node(
+          "Add", {y, layer_.net.quant(layer_.net.constant("b", graph::Tensor::floats({channels}, values)),
+                                      graph::Tensor::scalar(kInputScale * kInputScale), 0, 16)});
     }
     finish(y, at);
     add_pairs(a.numbers, b.numbers, terms, codes);
@@ -532,7 +536,7 @@ std::vector<std::vector<WorstSums>> tried(const Layer& layer) {
 }
 
 void check_layer(const Layer& layer, std::size_t tile) {
-  Graph graph = infer_shapes(layer.net.graph);
+  graph::Graph graph = infer_shapes(layer.net.graph);
   const auto expected = tried(layer);
   const ProductLayers layers(graph);
   REQUIRE(layers.size() == 1);
@@ -585,4 +589,4 @@ TEST_CASE("an adversary that tries every input of a small layer reaches each cla
 }
 
 }  // namespace
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

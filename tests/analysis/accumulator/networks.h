@@ -9,7 +9,7 @@
 #include "graph/onnx/infer_shapes.h"
 #include "tests/graph/node_builder.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 
 /// Graphs out of quantizers and layers; every number is drawn from one engine.
 struct Net : NodeBuilder {
@@ -22,7 +22,7 @@ struct Net : NodeBuilder {
     std::vector<float> values(static_cast<std::size_t>(count_elements(shape).take()));
     for (float& value : values) value = scale * static_cast<float>(code(engine));
     const std::string n = std::to_string(graph.nodes.size());
-    return quant(constant("w" + n, Tensor::floats(shape, values)), Tensor::scalar(scale), 0,
+    return quant(constant("w" + n, graph::Tensor::floats(shape, values)), graph::Tensor::scalar(scale), 0,
                  static_cast<float>(bits), true, true);
   }
   std::string bias(const std::vector<std::int64_t>& shape, float scale) {
@@ -30,18 +30,19 @@ struct Net : NodeBuilder {
     std::vector<float> values(static_cast<std::size_t>(count_elements(shape).take()));
     for (float& value : values) value = scale * static_cast<float>(code(engine));
     const std::string n = std::to_string(graph.nodes.size());
-    return quant(constant("c" + n, Tensor::floats(shape, values)), Tensor::scalar(scale), 0, 32);
+    return quant(constant("c" + n, graph::Tensor::floats(shape, values)), graph::Tensor::scalar(scale), 0,
+                 32);
   }
 };
 
 /// A convolution with a bias inside, pooled, flattened, and two dense layers: quantized everywhere.
-inline Graph sample_network() {
+inline graph::Graph sample_network() {
   Net net;
-  std::string x = net.quant(net.input("x", {1, 3, 6, 6}), Tensor::scalar(0.5F), 0, 4, false);
+  std::string x = net.quant(net.input("x", {1, 3, 6, 6}), graph::Tensor::scalar(0.5F), 0, 4, false);
   std::string w = net.weight({4, 3, 3, 3}, 0.25F);
   x = net.node("Conv", {x, w, net.bias({4}, 0.125F)}, {{"kernel_shape", std::vector<std::int64_t>{3, 3}}});
   net.graph.nodes.back().name = "conv";
-  x = net.quant(net.node("Relu", {x}), Tensor::scalar(0.25F), 0, 4, false);
+  x = net.quant(net.node("Relu", {x}), graph::Tensor::scalar(0.25F), 0, 4, false);
   x = net.node(
       "MaxPool", {x},
       {{"kernel_shape", std::vector<std::int64_t>{2, 2}}, {"strides", std::vector<std::int64_t>{2, 2}}});
@@ -49,19 +50,19 @@ inline Graph sample_network() {
   w = net.weight({5, 16}, 0.5F);
   x = net.node("Gemm", {x, w, net.bias({5}, 0.125F)}, {{"transB", std::int64_t{1}}});
   net.graph.nodes.back().name = "dense";
-  x = net.quant(x, Tensor::scalar(0.5F), 0, 5);
+  x = net.quant(x, graph::Tensor::scalar(0.5F), 0, 5);
   x = net.node("MatMul", {x, net.weight({5, 2}, 0.125F)});
   net.graph.nodes.back().name = "out";
   net.graph.outputs = {
-      net.node("Add", {x, net.constant("free", Tensor::floats({2}, std::vector<float>{0.3F, 1}))})};
+      net.node("Add", {x, net.constant("free", graph::Tensor::floats({2}, std::vector<float>{0.3F, 1}))})};
   return infer_shapes(net.graph);
 }
 
-inline Graph certified_sample(std::size_t tile = 0) {
+inline graph::Graph certified_sample(std::size_t tile = 0) {
   return with_certificates(sample_network(),
-                           {{"conv", {.method = AccumulatorMethod::kA2q, .bits = 14, .tile = tile}},
-                            {"dense", {.method = AccumulatorMethod::kA2qPlus, .bits = 12}},
+                           {{"conv", {.method = graph::AccumulatorMethod::kA2q, .bits = 14, .tile = tile}},
+                            {"dense", {.method = graph::AccumulatorMethod::kA2qPlus, .bits = 12}},
                             {"out", {.bits = 16, .constrained = false}}});
 }
 
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -12,7 +12,7 @@
 #include "tests/analysis/accumulator/networks.h"
 #include "tests/support/samples.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using testing::says;
@@ -38,8 +38,9 @@ TEST_CASE("bits that are alike count one each: sums from none to all") {
     for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = (i * 7 / 2) % 2;
     net.input("x", {2, terms});
     net.graph.values["x"].annotations = {{"finn_datatype", "BINARY"}};
-    net.graph.outputs = {net.node(
-        "XnorPopcountMatMul", {"x", net.constant("bits", Tensor::ints({terms, 3}, bits))}, {}, kQonnxDomain)};
+    net.graph.outputs = {net.node("XnorPopcountMatMul",
+                                  {"x", net.constant("bits", graph::Tensor::ints({terms, 3}, bits))}, {},
+                                  graph::kQonnxDomain)};
     const AccumulatorRow row = only_row(net);
     CHECK(row.reason == "");
     CHECK(row.input == IntegerRange{0, 1});
@@ -54,17 +55,18 @@ TEST_CASE("weights of a FloatQuant that is no format of ours count in its smalle
   std::vector<float> values;
   for (const float level : levels) values.push_back(level * scale);
   Net net;
-  std::vector<std::string> inputs{net.constant("w", Tensor::floats({3, 2}, values))};
+  std::vector<std::string> inputs{net.constant("w", graph::Tensor::floats({3, 2}, values))};
   int number = 0;
   for (const float parameter : {scale, 3.0F, 1.0F, 2.0F, 12.0F})
-    inputs.push_back(net.constant("p" + std::to_string(number++), Tensor::scalar(parameter)));
+    inputs.push_back(net.constant("p" + std::to_string(number++), graph::Tensor::scalar(parameter)));
   const std::string w = net.node("FloatQuant", inputs,
                                  {{"has_inf", std::int64_t{0}},
                                   {"has_nan", std::int64_t{0}},
                                   {"saturation", std::int64_t{1}},
                                   {"rounding_mode", std::string("ROUND")}},
-                                 kQonnxDomain);
-  const std::string x = net.quant(net.input("x", {4, 3}), Tensor::scalar(1.0F), 0, 2, false);  // 0 to 3
+                                 graph::kQonnxDomain);
+  const std::string x =
+      net.quant(net.input("x", {4, 3}), graph::Tensor::scalar(1.0F), 0, 2, false);  // 0 to 3
   net.graph.outputs = {net.node("MatMul", {x, w})};
   const AccumulatorRow row = only_row(net);
   CHECK(row.reason == "");
@@ -83,9 +85,10 @@ TEST_CASE(
         net.node("ReduceMax", {"x"}, {{"axes", Ints{by_token ? 1 : 0}}, {"keepdims", std::int64_t{1}}});
     const std::string x = net.node(
         "Quant",
-        {"x", scale, net.constant("zero", Tensor::scalar(0.0F)), net.constant("bits", Tensor::scalar(4.0F))},
+        {"x", scale, net.constant("zero", graph::Tensor::scalar(0.0F)),
+         net.constant("bits", graph::Tensor::scalar(4.0F))},
         {{"signed", std::int64_t{1}}, {"narrow", std::int64_t{0}}, {"rounding_mode", std::string("ROUND")}},
-        kQonnxDomain);
+        graph::kQonnxDomain);
     net.graph.outputs = {net.node("MatMul", {x, net.weight({3, 2}, 0.5F)})};
     const AccumulatorRow row = only_row(net);
     CHECK(row.bits_needed.has_value() == by_token);
@@ -101,11 +104,11 @@ TEST_CASE("each product of a node is of its own weight: one that is float is no 
     for (const bool is_float : {false, true}) {
       CAPTURE(is_float);
       Net net;
-      const std::string x = net.quant(net.input("x", {5, 1, 3}), Tensor::scalar(0.5F), 0, 3);
+      const std::string x = net.quant(net.input("x", {5, 1, 3}), graph::Tensor::scalar(0.5F), 0, 3);
       const Ints shape{1, 2 * gates, 2};
       const std::vector<float> values(static_cast<std::size_t>(4 * gates), 0.3F);
       const std::string r =
-          is_float ? net.constant("r", Tensor::floats(shape, values)) : net.weight(shape, 0.5F);
+          is_float ? net.constant("r", graph::Tensor::floats(shape, values)) : net.weight(shape, 0.5F);
       net.graph.outputs = {
           net.node(op, {x, net.weight({1, 2 * gates, 3}, 0.5F), r}, {{"hidden_size", std::int64_t{2}}})};
       const AccumulatorReport report = check_accumulators(infer_shapes(net.graph));
@@ -121,9 +124,9 @@ TEST_CASE("so many factors behind each other fold into a weight's scale, and no 
   for (const int factors : {7, 8, 9}) {
     CAPTURE(factors);
     Net net;
-    const std::string x = net.quant(net.input("x", {4, 3}), Tensor::scalar(0.5F), 0, 3);
+    const std::string x = net.quant(net.input("x", {4, 3}), graph::Tensor::scalar(0.5F), 0, 3);
     std::string w = net.weight({3, 2}, 0.5F);
-    const std::string two = net.constant("two", Tensor::scalar(2.0F));
+    const std::string two = net.constant("two", graph::Tensor::scalar(2.0F));
     for (int i = 0; i < factors; ++i) w = net.node("Mul", {w, two});
     net.graph.outputs = {net.node("MatMul", {x, w})};
     const AccumulatorReport report = check_accumulators(infer_shapes(net.graph));
@@ -133,10 +136,10 @@ TEST_CASE("so many factors behind each other fold into a weight's scale, and no 
 
 TEST_CASE("of channels that go equally far the first is named") {
   Net net;
-  const std::string x = net.quant(net.input("x", {4, 3}), Tensor::scalar(0.5F), 0, 3);
+  const std::string x = net.quant(net.input("x", {4, 3}), graph::Tensor::scalar(0.5F), 0, 3);
   const std::string codes =
-      net.constant("codes", Tensor::floats({3, 3}, std::vector<float>{0, 3, 3, 0, -2, -2, 0, 1, 1}));
-  net.graph.outputs = {net.node("MatMul", {x, net.quant(codes, Tensor::scalar(1.0F), 0, 4)})};
+      net.constant("codes", graph::Tensor::floats({3, 3}, std::vector<float>{0, 3, 3, 0, -2, -2, 0, 1, 1}));
+  net.graph.outputs = {net.node("MatMul", {x, net.quant(codes, graph::Tensor::scalar(1.0F), 0, 4)})};
   const auto failures = check_accumulators(infer_shapes(net.graph), {.ranges = {}, .bits = 3}).failures;
   REQUIRE(failures.size() == 1);
   CHECK(says(failures[0], {"channel 1:"}));
@@ -147,7 +150,7 @@ TEST_CASE("sums over no terms start with their bias") {
                            .op = "MatMul",
                            .channels = 2,
                            .length = 0,
-                           .bias = BiasPlace::kInside,
+                           .bias = graph::BiasPlace::kInside,
                            .bias_codes = {7, -3}};
   CHECK(layer.starts(0, 0) == Ints{7});
   CHECK(layer.starts(1, 0) == Ints{-3});
@@ -156,7 +159,7 @@ TEST_CASE("sums over no terms start with their bias") {
 TEST_CASE("what is simulated: products of codes and of two computed operands; what is not says why") {
   Net net;
   const auto computed = [&](const char* name, const Ints& shape) {
-    return net.quant(net.input(name, shape), Tensor::scalar(0.5F), 0, 3);
+    return net.quant(net.input(name, shape), graph::Tensor::scalar(0.5F), 0, 3);
   };
   const std::string image = computed("image", {1, 2, 5, 5}), kernel = computed("kernel", {2, 2, 3, 3});
   const std::string a = computed("a", {4, 3}), b = computed("b", {3, 5}),
@@ -176,4 +179,4 @@ TEST_CASE("what is simulated: products of codes and of two computed operands; wh
 }
 
 }  // namespace
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

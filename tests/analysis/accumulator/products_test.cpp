@@ -9,7 +9,7 @@
 #include "tests/analysis/accumulator/networks.h"
 #include "tests/support/samples.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using testing::says;
@@ -20,7 +20,7 @@ TEST_CASE(
   std::size_t seen = 0;
   for (const auto& [domain, op] : standard_operators()) {
     if (domain == "ai.onnx.preview.training") continue;  // steps of optimizers
-    const Node node{.name = "n", .op = op, .domain = domain};
+    const graph::Node node{.name = "n", .op = op, .domain = domain};
     CAPTURE(domain + "::" + op);
     const bool has_body =
         node.op == "If" || node.op == "Loop" || node.op == "Scan" || node.op == "SequenceMap";
@@ -31,7 +31,7 @@ TEST_CASE(
   CHECK(seen > 200);
   for (const char* op : {"Quant", "IntQuant", "BipolarQuant", "FloatQuant", "Trunc", "MultiThreshold",
                          "Im2Col", "MaxPoolNHWC", "QuantAvgPool2d", "XnorPopcountMatMul"}) {
-    CHECK_FALSE(why_unknown_operator({.name = "n", .op = op, .domain = std::string(kQonnxDomain)}));
+    CHECK_FALSE(why_unknown_operator({.name = "n", .op = op, .domain = std::string(graph::kQonnxDomain)}));
   }
   CHECK(why_unknown_operator({.name = "n", .op = "MatMulNBits", .domain = "com.microsoft"}));
   CHECK(why_unknown_operator({.name = "n", .op = "QAttention", .domain = "com.microsoft"}));
@@ -41,7 +41,7 @@ TEST_CASE(
 struct Made {
   std::string input(const char* name, const Ints& shape) { return net.input(name, shape); }
   std::string quantized(const char* name, const Ints& shape, float scale = 0.5F) {
-    return net.quant(net.input(name, shape), Tensor::scalar(scale), 0, 3);
+    return net.quant(net.input(name, shape), graph::Tensor::scalar(scale), 0, 3);
   }
   Net net;
 };
@@ -59,13 +59,14 @@ TEST_CASE("what cannot be counted is a row with its reason, and a failure where 
        {"(Softmax)"}},
       {[](Made& m) {
          const std::string b = m.quantized("b", {3, 2}), a = m.quantized("a", {2, 3});
-         for (const char* one : {"a", "b"}) m.net.graph.values[one].shape = Shape{Dim("n"), Dim("k")};
+         for (const char* one : {"a", "b"})
+           m.net.graph.values[one].shape = graph::Shape{graph::Dim("n"), graph::Dim("k")};
          return m.net.node("MatMul", {a, b});
        },
        {"how many terms", "[n, k]"}},
       {[](Made& m) {
          const std::string scales =
-             m.net.constant("scales", Tensor::floats({1, 3}, std::vector<float>{1, 2, 3}));
+             m.net.constant("scales", graph::Tensor::floats({1, 3}, std::vector<float>{1, 2, 3}));
          return m.net.node("MatMul",
                            {m.quantized("a", {2, 3}), m.net.node("Mul", {m.quantized("b", {4, 3}), scales})});
        },
@@ -91,22 +92,23 @@ TEST_CASE("what cannot be counted is a row with its reason, and a failure where 
        },
        {"not known", "com.microsoft::MatMulNBits"}},
       {[](Made& m) {
-         return m.net.node("Scan", {m.quantized("a", {1, 4})}, {{"body", Opaque{"a graph"}}});
+         return m.net.node("Scan", {m.quantized("a", {1, 4})}, {{"body", graph::Opaque{"a graph"}}});
        },
        {"graph inside"}},
       {[](Made& m) {
-         const std::string bits = m.net.constant("bits", Tensor::ints({3, 2}, Ints{0, 1, 2, 0, 1, 1}));
-         m.net.graph.values["x"] = {
-             .type = ElementType::kFloat, .shape = Shape{2, 3}, .annotations = {{"finn_datatype", "BINARY"}}};
+         const std::string bits = m.net.constant("bits", graph::Tensor::ints({3, 2}, Ints{0, 1, 2, 0, 1, 1}));
+         m.net.graph.values["x"] = {.type = graph::ElementType::kFloat,
+                                    .shape = graph::Shape{2, 3},
+                                    .annotations = {{"finn_datatype", "BINARY"}}};
          m.net.graph.inputs.push_back("x");
-         return m.net.node("XnorPopcountMatMul", {"x", bits}, {}, kQonnxDomain);
+         return m.net.node("XnorPopcountMatMul", {"x", bits}, {}, graph::kQonnxDomain);
        },
        {"takes bits"}},
       {[](Made& m) {
-         m.net.graph.values["zero"] = {.type = ElementType::kFloat, .shape = Shape{}};
+         m.net.graph.values["zero"] = {.type = graph::ElementType::kFloat, .shape = graph::Shape{}};
          m.net.graph.inputs.push_back("zero");
-         const std::string w = m.net.constant("w", Tensor::ints({4, 2}, Ints{0, 1, 2, 0, 1, 1, 3, 4}));
-         m.net.graph.values["x"] = {.type = ElementType::kUint8, .shape = Shape{2, 4}};
+         const std::string w = m.net.constant("w", graph::Tensor::ints({4, 2}, Ints{0, 1, 2, 0, 1, 1, 3, 4}));
+         m.net.graph.values["x"] = {.type = graph::ElementType::kUint8, .shape = graph::Shape{2, 4}};
          m.net.graph.inputs.push_back("x");
          return m.net.node("MatMulInteger", {"x", w, "zero"});
        },
@@ -117,7 +119,7 @@ TEST_CASE("what cannot be counted is a row with its reason, and a failure where 
     Made made;
     made.net.graph.outputs = {all[i].first(made)};
     made.net.graph.nodes.back().name = "it";
-    const Graph graph = infer_shapes(made.net.graph);
+    const graph::Graph graph = infer_shapes(made.net.graph);
     const AccumulatorReport report = check_accumulators(graph);
     CHECK(report.failures.empty());
     REQUIRE(report.layers.size() == 1);
@@ -132,20 +134,20 @@ TEST_CASE("what cannot be counted is a row with its reason, and a failure where 
 }
 
 /// Two dense layers and a product of two computed tensors between them.
-Graph with_attention() {
+graph::Graph with_attention() {
   Net net;
-  const std::string x = net.quant(net.input("x", {4, 6}), Tensor::scalar(0.5F), 0, 4);
+  const std::string x = net.quant(net.input("x", {4, 6}), graph::Tensor::scalar(0.5F), 0, 4);
   const auto dense = [&](const char* name) {
     const std::string y = net.node("MatMul", {x, net.weight({6, 4}, 0.25F)});
     net.graph.nodes.back().name = name;
     return y;
   };
   const std::string q = dense("q"), k = dense("k");
-  const std::string scores = net.node(
-      "MatMul", {net.quant(q, Tensor::scalar(0.5F), 0, 3), net.quant(k, Tensor::scalar(0.25F), 0, 3, false)});
+  const std::string scores = net.node("MatMul", {net.quant(q, graph::Tensor::scalar(0.5F), 0, 3),
+                                                 net.quant(k, graph::Tensor::scalar(0.25F), 0, 3, false)});
   net.graph.nodes.back().name = "scores";
   net.graph.outputs = {
-      net.node("MatMul", {net.node("Softmax", {scores}), net.quant(k, Tensor::scalar(1.0F), 0, 4)})};
+      net.node("MatMul", {net.node("Softmax", {scores}), net.quant(k, graph::Tensor::scalar(1.0F), 0, 4)})};
   net.graph.nodes.back().name = "values";
   return infer_shapes(net.graph);
 }
@@ -153,7 +155,7 @@ Graph with_attention() {
 TEST_CASE(
     "products of two computed tensors are rows; in a certified file they count where they are constrained: "
     "never") {
-  const Graph graph = with_attention();
+  const graph::Graph graph = with_attention();
   const AccumulatorReport report = check_accumulators(graph);
   REQUIRE(report.layers.size() == 4);
   const auto row = [&](const char* name) {
@@ -165,22 +167,22 @@ TEST_CASE(
   CHECK(row("scores").bits_needed == 8);
   CHECK(says(row("values").reason, {"(Softmax)"}));
   CHECK(check_accumulators(graph, {.ranges = {}, .bits = 32}).failures.size() == 1);  // "values"
-  const Graph certified = with_certificates(graph, {{"q", {.bits = 12}}});
+  const graph::Graph certified = with_certificates(graph, {{"q", {.bits = 12}}});
   CHECK(check_accumulators(certified, {.ranges = {}, .bits = 12}).failures.empty());
   CHECK_THROWS_WITH_AS(with_certificates(graph, {{"scores", {.bits = 12}}}),
                        doctest::Contains("no product of a constant weight is called 'scores'"), Error);
-  Graph claims = certified;
-  const auto node = std::ranges::find(claims.nodes, std::string("scores"), &Node::name);
+  graph::Graph claims = certified;
+  const auto node = std::ranges::find(claims.nodes, std::string("scores"), &graph::Node::name);
   set_certificate(*node, {.bits = 32, .input = {-4, 3}, .worst = {{{84, -112}}}});
   CHECK(says(check_accumulators(claims).failures.at(0), {"'scores'", "no product of a constant weight"}));
 }
 
 TEST_CASE("a recurrent layer's two products: its inputs' is counted, its state's is not") {
   Net net;
-  const std::string x = net.quant(net.input("x", {5, 1, 3}), Tensor::scalar(0.5F), 1, 3);
+  const std::string x = net.quant(net.input("x", {5, 1, 3}), graph::Tensor::scalar(0.5F), 1, 3);
   const std::string w = net.weight({1, 8, 3}, 0.5F), r = net.weight({1, 8, 2}, 0.5F);
   net.graph.outputs = {net.node("LSTM", {x, w, r}, {{"hidden_size", std::int64_t{2}}})};
-  const Graph graph = infer_shapes(net.graph);
+  const graph::Graph graph = infer_shapes(net.graph);
   const AccumulatorReport report = check_accumulators(graph);
   REQUIRE(report.layers.size() == 2);
   CHECK(report.layers[0].operands == "X W");
@@ -195,9 +197,10 @@ TEST_CASE("a recurrent layer's two products: its inputs' is counted, its state's
 
 TEST_CASE("float weights are no rows; asked for bits, a file without certificates fails for them") {
   Net net;
-  const std::string w = net.constant("w", Tensor::floats({3, 2}, std::vector<float>{0.1F, 2, 3, 4, 5, 6}));
+  const std::string w =
+      net.constant("w", graph::Tensor::floats({3, 2}, std::vector<float>{0.1F, 2, 3, 4, 5, 6}));
   net.graph.outputs = {
-      net.node("MatMul", {net.quant(net.input("x", {1, 3}), Tensor::scalar(0.5F), 0, 3), w})};
+      net.node("MatMul", {net.quant(net.input("x", {1, 3}), graph::Tensor::scalar(0.5F), 0, 3), w})};
   const AccumulatorReport report = check_accumulators(net.graph);
   CHECK(report.layers.empty());
   CHECK(report.float_layers == 1);
@@ -208,18 +211,18 @@ TEST_CASE("float weights are no rows; asked for bits, a file without certificate
 
 TEST_CASE("a certificate that an operator between quantizer and layer makes wrong names that operator") {
   Net net;
-  const std::string a = net.quant(net.input("a", {1, 2}), Tensor::scalar(0.5F), 0, 4, false);
-  const std::string b = net.quant(net.input("b", {1, 2}), Tensor::scalar(0.5F), 0, 3);
+  const std::string a = net.quant(net.input("a", {1, 2}), graph::Tensor::scalar(0.5F), 0, 4, false);
+  const std::string b = net.quant(net.input("b", {1, 2}), graph::Tensor::scalar(0.5F), 0, 3);
   net.node("Concat", {a, b}, {{"axis", std::int64_t{1}}});
   net.graph.nodes.back().name = "widen";
-  const std::string x = net.node(
-      "Reshape", {net.graph.nodes.back().outputs[0], net.constant("to", Tensor::ints({2}, Ints{1, 4}))});
+  const std::string x = net.node("Reshape", {net.graph.nodes.back().outputs[0],
+                                             net.constant("to", graph::Tensor::ints({2}, Ints{1, 4}))});
   net.graph.outputs = {net.node("MatMul", {x, net.weight({4, 2}, 0.5F)})};
   net.graph.nodes.back().name = "fc";
-  Graph graph = with_certificates(infer_shapes(net.graph), {{"fc", {.bits = 20}}});
+  graph::Graph graph = with_certificates(infer_shapes(net.graph), {{"fc", {.bits = 20}}});
   CHECK(check_accumulators(graph).failures.empty());
-  const auto node = std::ranges::find(graph.nodes, std::string("fc"), &Node::name);
-  Certificate certificate = *certificate_of(*node).take();
+  const auto node = std::ranges::find(graph.nodes, std::string("fc"), &graph::Node::name);
+  graph::Certificate certificate = *certificate_of(*node).take();
   certificate.input = {0, 15};
   certificate.worst = *ProductLayers(graph).layer(0).worst_sums({0, 15}, 0);
   set_certificate(*node, certificate);
@@ -230,4 +233,4 @@ TEST_CASE("a certificate that an operator between quantizer and layer makes wron
 }
 
 }  // namespace
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -5,7 +5,7 @@
 #include "tests/analysis/accumulator/networks.h"
 #include "tests/support/samples.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
@@ -14,20 +14,20 @@ struct Kind {
   const char* op;
   std::string_view domain;
   std::size_t least;  ///< rank that the weight has
-  std::map<std::string, Attribute> attributes = {};
+  std::map<std::string, graph::Attribute> attributes = {};
 };
 
 TEST_CASE("a weight of a rank that its product does not take is an error, or a reason, and never read") {
   const Kind kinds[] = {
-      {"MatMul", kOnnxDomain, 1},
-      {"Gemm", kOnnxDomain, 2},
-      {"Gemm", kOnnxDomain, 2, {{"transB", std::int64_t{1}}}},
-      {"Conv", kOnnxDomain, 3},
-      {"ConvTranspose", kOnnxDomain, 3},
-      {"Conv", kChannelsLastDomain, 3},
-      {"Einsum", kOnnxDomain, 2, {{"equation", std::string("ij,jk->ik")}}},
-      {"LSTM", kOnnxDomain, 3, {{"hidden_size", std::int64_t{2}}}},
-      {"XnorPopcountMatMul", kQonnxDomain, 1},
+      {"MatMul", graph::kOnnxDomain, 1},
+      {"Gemm", graph::kOnnxDomain, 2},
+      {"Gemm", graph::kOnnxDomain, 2, {{"transB", std::int64_t{1}}}},
+      {"Conv", graph::kOnnxDomain, 3},
+      {"ConvTranspose", graph::kOnnxDomain, 3},
+      {"Conv", graph::kChannelsLastDomain, 3},
+      {"Einsum", graph::kOnnxDomain, 2, {{"equation", std::string("ij,jk->ik")}}},
+      {"LSTM", graph::kOnnxDomain, 3, {{"hidden_size", std::int64_t{2}}}},
+      {"XnorPopcountMatMul", graph::kQonnxDomain, 1},
   };
   for (const Kind& kind : kinds) {
     for (std::size_t rank = 0; rank < 6; ++rank) {
@@ -39,10 +39,10 @@ TEST_CASE("a weight of a rank that its product does not take is an error, or a r
         CAPTURE(rank);
         CAPTURE(is_computed);
         Net net;
-        const std::string w = is_computed
-                                  ? net.quant(net.input("w", Ints(rank, 2)), Tensor::scalar(0.5F), 0, 3)
-                                  : net.weight(Ints(rank, 2), 0.5F);
-        const std::string x = net.quant(net.input("x", Ints(4, 2)), Tensor::scalar(0.5F), 0, 3);
+        const std::string w =
+            is_computed ? net.quant(net.input("w", Ints(rank, 2)), graph::Tensor::scalar(0.5F), 0, 3)
+                        : net.weight(Ints(rank, 2), 0.5F);
+        const std::string x = net.quant(net.input("x", Ints(4, 2)), graph::Tensor::scalar(0.5F), 0, 3);
         std::vector<std::string> inputs{x, w};
         if (op == "LSTM") inputs.push_back(w);
         net.graph.outputs = {net.node(op, inputs, kind.attributes, kind.domain)};
@@ -61,4 +61,4 @@ TEST_CASE("a weight of a rank that its product does not take is an error, or a r
 }
 
 }  // namespace
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -10,7 +10,7 @@
 
 #include "tests/support/samples.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using crumb::testing::says;
@@ -47,7 +47,7 @@ ProductLayer matrix_layer(Random& random, std::size_t channels, std::size_t leng
   layer.input_range = IntegerRange{-8, 7};
   layer.input_scale = 0.25;
   if (bias) {
-    layer.bias = BiasPlace::kInside;
+    layer.bias = graph::BiasPlace::kInside;
     layer.bias_codes = random.ints(channels, -30, 30);
   }
   return layer;
@@ -240,7 +240,7 @@ TEST_CASE("certified widths hold: no input takes a register further than its wor
     int bits = 2;
     const auto worst = c.layer.worst_sums(*c.layer.input_range, tile);
     REQUIRE(worst);
-    for (const ChannelSums& channel : *worst) {
+    for (const graph::ChannelSums& channel : *worst) {
       for (const WorstSums& sums : channel) bits = std::max(bits, accumulator_bits(sums));
     }
     SimulatedLayer layer(c.layer, tile, {bits, OverflowMode::kCheck});
@@ -332,4 +332,4 @@ TEST_CASE("layers that have no one sum of integers say why") {
 }
 
 }  // namespace
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

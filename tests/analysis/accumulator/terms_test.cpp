@@ -11,11 +11,11 @@
 #include "tests/analysis/accumulator/networks.h"
 #include "tests/support/samples.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
-using Attributes = std::map<std::string, Attribute>;
+using Attributes = std::map<std::string, graph::Attribute>;
 
 constexpr std::int64_t kOpen = -1;  // a dimension of unknown size
 
@@ -29,11 +29,12 @@ Row row_of(const std::string& op, const Ints& a, const Ints& b, const Attributes
   Net net;
   const auto made = [&](const char* name, Ints shape, bool is_signed) {
     const std::string input = net.input(name, shape);
-    Shape known;
-    for (const std::int64_t size : shape) known.push_back(size == kOpen ? Dim(name) : Dim(size));
+    graph::Shape known;
+    for (const std::int64_t size : shape)
+      known.push_back(size == kOpen ? graph::Dim(name) : graph::Dim(size));
     net.graph.values[input].shape = known;
-    const std::string quantized = net.quant(input, Tensor::scalar(0.5F), 0, 2, is_signed);
-    net.graph.values[quantized] = {.type = ElementType::kFloat, .shape = known};
+    const std::string quantized = net.quant(input, graph::Tensor::scalar(0.5F), 0, 2, is_signed);
+    net.graph.values[quantized] = {.type = graph::ElementType::kFloat, .shape = known};
     return quantized;
   };
   std::vector<std::string> inputs{made("a", a, false)};
@@ -41,11 +42,12 @@ Row row_of(const std::string& op, const Ints& a, const Ints& b, const Attributes
   if (op == "Attention") inputs.push_back(net.input("v", b));
   const std::string y = net.node(op, inputs, attributes);
   if (!result.empty())
-    net.graph.values[y] = {.type = ElementType::kFloat, .shape = Shape(result.begin(), result.end())};
+    net.graph.values[y] = {.type = graph::ElementType::kFloat,
+                           .shape = graph::Shape(result.begin(), result.end())};
   net.graph.outputs = {y};
   const AccumulatorReport report = check_accumulators(net.graph);
   REQUIRE(!report.layers.empty());
-  const Node& node = net.graph.nodes.back();
+  const graph::Node& node = net.graph.nodes.back();
   return {report.layers[0], count_channels(net.graph, node, product_rules(node)[0])};
 }
 
@@ -159,4 +161,4 @@ TEST_CASE("a transposed convolution's terms are those taps that meet in one resu
 }
 
 }  // namespace
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -6,7 +6,7 @@
 #include "analysis/accumulator/layers.h"
 #include "tests/analysis/accumulator/networks.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
@@ -36,15 +36,15 @@ TEST_CASE("codes times scales are the weights, whatever folds into the scales") 
                                                      : Ints{rows, columns};
       std::vector<float> values(static_cast<std::size_t>(count_elements(shape).take()));
       for (float& value : values) value = power();
-      return Tensor::floats(shape, values);
+      return graph::Tensor::floats(shape, values);
     };
-    const auto at = [&](const Tensor& tensor, std::int64_t r, std::int64_t c) {
+    const auto at = [&](const graph::Tensor& tensor, std::int64_t r, std::int64_t c) {
       const Ints shape = tensor.shape();
       if (shape.empty()) return tensor.to_floats()[0];
       return tensor.to_floats()[static_cast<std::size_t>((shape[0] == 1 ? 0 : r) * shape[1] +
                                                          (shape[1] == 1 ? 0 : c))];
     };
-    const Tensor scale = factors(draw(0, 1) == 0 ? Factors::kOne : Factors::kColumns);
+    const graph::Tensor scale = factors(draw(0, 1) == 0 ? Factors::kOne : Factors::kColumns);
     std::vector<float> codes(elements), values(elements), expected(elements);
     for (std::int64_t r = 0; r < rows; ++r) {
       for (std::int64_t c = 0; c < columns; ++c) {
@@ -52,21 +52,21 @@ TEST_CASE("codes times scales are the weights, whatever folds into the scales") 
         expected[place(r, c)] = values[place(r, c)] = codes[place(r, c)] * at(scale, r, c);
       }
     }
-    std::string w = net.quant(net.constant("w", Tensor::floats({rows, columns}, values)), scale, 0, 4);
+    std::string w = net.quant(net.constant("w", graph::Tensor::floats({rows, columns}, values)), scale, 0, 4);
     bool by_row = false;
     const int steps = draw(0, 3);
     for (int i = 0; i < steps; ++i) {
       const std::string name = "f" + std::to_string(i);
       if (draw(0, 3) == 0) {
-        const std::string flat = net.constant(name + "_flat", Tensor::ints({1}, Ints{rows * columns}));
-        const std::string back = net.constant(name + "_back", Tensor::ints({2}, Ints{rows, columns}));
+        const std::string flat = net.constant(name + "_flat", graph::Tensor::ints({1}, Ints{rows * columns}));
+        const std::string back = net.constant(name + "_back", graph::Tensor::ints({2}, Ints{rows, columns}));
         w = net.node("Reshape", {net.node("Reshape", {w, flat}), back});
         ++deep;
         continue;
       }
       const auto kind = static_cast<Factors>(draw(0, 3));
       by_row = by_row || kind == Factors::kRows || kind == Factors::kElements;
-      const Tensor factor = factors(kind);
+      const graph::Tensor factor = factors(kind);
       const bool divides = draw(0, 1) == 0;
       net.constant(name, factor);
       const bool swapped = !divides && draw(0, 1) == 0;
@@ -78,7 +78,7 @@ TEST_CASE("codes times scales are the weights, whatever folds into the scales") 
         }
       }
     }
-    const std::string x = net.quant(net.input("x", {1, rows}), Tensor::scalar(0.5F), 0, 3);
+    const std::string x = net.quant(net.input("x", {1, rows}), graph::Tensor::scalar(0.5F), 0, 3);
     net.graph.outputs = {net.node("MatMul", {x, w})};
     const ProductLayer layer = ProductLayers(infer_shapes(net.graph)).layer(0);
     CHECK(layer.failure() == "");
@@ -109,20 +109,20 @@ TEST_CASE("codes times scales are the weights, whatever folds into the scales") 
 TEST_CASE("what is multiplied by 0, by less, or by what is no number has no codes") {
   for (const float factor : {0.0F, -0.5F, std::nanf("")}) {
     Net net;
-    const std::string x = net.quant(net.input("x", {1, 3}), Tensor::scalar(0.5F), 0, 3);
-    const std::string f = net.constant("f", Tensor::floats({1, 2}, std::vector<float>{1, factor}));
+    const std::string x = net.quant(net.input("x", {1, 3}), graph::Tensor::scalar(0.5F), 0, 3);
+    const std::string f = net.constant("f", graph::Tensor::floats({1, 2}, std::vector<float>{1, factor}));
     net.graph.outputs = {net.node("MatMul", {x, net.node("Mul", {net.weight({3, 2}, 0.5F), f})})};
     CHECK_FALSE(ProductLayers(infer_shapes(net.graph)).layer(0).has_codes());
   }
   // What is divided by a weight is none.
   Net net;
-  const std::string x = net.quant(net.input("x", {1, 3}), Tensor::scalar(0.5F), 0, 3);
-  const std::string one = net.constant("one", Tensor::floats({3, 2}, std::vector<float>(6, 1.0F)));
-  const std::string twos = net.constant("twos", Tensor::floats({3, 2}, std::vector<float>(6, 2.0F)));
+  const std::string x = net.quant(net.input("x", {1, 3}), graph::Tensor::scalar(0.5F), 0, 3);
+  const std::string one = net.constant("one", graph::Tensor::floats({3, 2}, std::vector<float>(6, 1.0F)));
+  const std::string twos = net.constant("twos", graph::Tensor::floats({3, 2}, std::vector<float>(6, 2.0F)));
   net.graph.outputs = {
-      net.node("MatMul", {x, net.node("Div", {one, net.quant(twos, Tensor::scalar(0.5F), 0, 4)})})};
+      net.node("MatMul", {x, net.node("Div", {one, net.quant(twos, graph::Tensor::scalar(0.5F), 0, 4)})})};
   CHECK_FALSE(ProductLayers(infer_shapes(net.graph)).layer(0).has_codes());
 }
 
 }  // namespace
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

@@ -8,7 +8,7 @@
 
 #include "tests/analysis/accumulator/networks.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
@@ -35,7 +35,7 @@ std::size_t check_witnesses(const ProductLayer& layer, std::size_t tile) {
   REQUIRE((witnesses.size() == 1 || witnesses.size() == 2));
   const auto sums = layer.worst_sums(*layer.input_range, tile);
   WorstSums worst;
-  for (const ChannelSums& channel : *sums) {
+  for (const graph::ChannelSums& channel : *sums) {
     for (const WorstSums& one : channel) {
       worst.max = std::max(worst.max, one.max);
       worst.min = std::min(worst.min, one.min);
@@ -62,8 +62,8 @@ std::size_t check_witnesses(const ProductLayer& layer, std::size_t tile) {
 }
 
 TEST_CASE("witnesses have their layer's codes and input range, and reach both of its worst sums") {
-  const Graph graph = sample_network();
-  for (const Graph& form : {graph, channels_last(graph, true), gemm_to_matmul(graph)}) {
+  const graph::Graph graph = sample_network();
+  for (const graph::Graph& form : {graph, channels_last(graph, true), gemm_to_matmul(graph)}) {
     const ProductLayers layers(form);
     for (std::size_t i = 0; i < layers.size(); ++i) {
       for (const std::size_t tile : {0, 3, 16}) check_witnesses(layers.layer(i), tile);
@@ -77,7 +77,7 @@ TEST_CASE("two models show the extremes of one channel whose bias is a term of o
     Net net;
     net.engine.seed(seed);
     const auto channels = static_cast<std::int64_t>(1 + seed % 3);
-    const std::string x = net.quant(net.input("x", {1, 5}), Tensor::scalar(0.5F), 0, 3, seed % 2 == 0);
+    const std::string x = net.quant(net.input("x", {1, 5}), graph::Tensor::scalar(0.5F), 0, 3, seed % 2 == 0);
     net.graph.outputs = {
         net.node("Gemm", {x, net.weight({5, channels}, 0.25F), net.bias({channels}, 0.125F)})};
     const ProductLayer layer = ProductLayers(infer_shapes(net.graph)).layer(0);
@@ -91,13 +91,13 @@ TEST_CASE("two models show the extremes of one channel whose bias is a term of o
 /// Of one sample, the numbers of a channel of "y": a convolution or a transposed one by its definition, from what the
 /// witness's own graph says.
 std::vector<double> window_results(const Witness& witness, std::size_t sample, std::size_t channel) {
-  const Graph& graph = witness.graph;
-  const auto is_product = [](const Node& node) { return node.is("Conv") || node.is("ConvTranspose"); };
-  const Node& node = *std::ranges::find_if(graph.nodes, is_product);
+  const graph::Graph& graph = witness.graph;
+  const auto is_product = [](const graph::Node& node) { return node.is("Conv") || node.is("ConvTranspose"); };
+  const graph::Node& node = *std::ranges::find_if(graph.nodes, is_product);
   const bool transposed = node.is("ConvTranspose");
   const auto quantizer = std::ranges::find_if(
-      graph.nodes, [&](const Node& one) { return one.outputs.at(0) == node.inputs.at(1); });
-  const Tensor& weights = graph.initializers.at(quantizer->inputs.at(0));
+      graph.nodes, [&](const graph::Node& one) { return one.outputs.at(0) == node.inputs.at(1); });
+  const graph::Tensor& weights = graph.initializers.at(quantizer->inputs.at(0));
   const std::vector<float> w = weights.to_floats(), all = witness.input.to_floats();
   const Ints shape = witness.input.shape(), kernel(weights.shape().begin() + 2, weights.shape().end());
   const Ints strides = node.ints_or("strides", {}), dilations = node.ints_or("dilations", {});
@@ -150,7 +150,7 @@ TEST_CASE("the samples of windows' witnesses give their worst sums, by the opera
     const bool transposed = seed % 2 == 0, is_signed = seed % 3 != 0;
     const bool narrow = is_signed && seed % 5 == 0;
     const std::string x =
-        net.quant(net.input("x", {1, inputs, 9, 9}), Tensor::scalar(0.5F),
+        net.quant(net.input("x", {1, inputs, 9, 9}), graph::Tensor::scalar(0.5F),
                   seed % 7 == 0 && !narrow ? 1.0F : 0.0F, static_cast<float>(draw(2, 5)), is_signed, narrow);
     const Ints shape = transposed ? Ints{inputs, outputs / groups, kernel[0], kernel[1]}
                                   : Ints{outputs, inputs / groups, kernel[0], kernel[1]};
@@ -170,4 +170,4 @@ TEST_CASE("the samples of windows' witnesses give their worst sums, by the opera
 }
 
 }  // namespace
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

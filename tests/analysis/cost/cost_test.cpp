@@ -12,17 +12,17 @@
 #include "quant/accumulator.h"
 #include "tests/graph/node_builder.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
-Value floats(std::vector<std::int64_t> shape) {
-  return {.type = ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())};
+graph::Value floats(std::vector<std::int64_t> shape) {
+  return {.type = graph::ElementType::kFloat, .shape = graph::Shape(shape.begin(), shape.end())};
 }
 
 struct Builder : NodeBuilder {
   using NodeBuilder::quant;
   std::string quant(const std::string& x, float scale, float zero, float bits, bool is_signed = true) {
-    return NodeBuilder::quant(x, Tensor::scalar(scale), zero, bits, is_signed);
+    return NodeBuilder::quant(x, graph::Tensor::scalar(scale), zero, bits, is_signed);
   }
   GraphCost cost(const std::string& output) {
     graph.outputs = {output};
@@ -52,8 +52,9 @@ TEST_CASE("accumulator bounds are the least by their own formula") {
 TEST_CASE("a quantized MatMul: multiplications, bits and accumulators") {
   Builder b;
   const std::string x = b.quant(b.input("x", {5, 3}), 0.25f, 0, 4, 0);
-  const std::string w = b.quant(
-      b.constant("w", Tensor::floats({3, 2}, std::vector<float>{0.5f, -1, 0, 0.5f, 0, -0.5f})), 0.5f, 0, 2);
+  const std::string w =
+      b.quant(b.constant("w", graph::Tensor::floats({3, 2}, std::vector<float>{0.5f, -1, 0, 0.5f, 0, -0.5f})),
+              0.5f, 0, 2);
   const GraphCost cost = b.cost(b.node("MatMul", {x, w}));
   REQUIRE(cost.nodes.size() == 1);
   const NodeCost& node = cost.nodes[0];
@@ -80,7 +81,7 @@ TEST_CASE("weights on halves count in halves") {
   Builder b;
   const std::string x = b.quant(b.input("x", {1, 2}), 1, 0, 2);
   const std::string w =
-      b.quant(b.constant("w", Tensor::floats({2, 1}, std::vector<float>{1.5f, -0.5f})), 1, -0.5f, 2);
+      b.quant(b.constant("w", graph::Tensor::floats({2, 1}, std::vector<float>{1.5f, -0.5f})), 1, -0.5f, 2);
   const GraphCost cost = b.cost(b.node("MatMul", {x, w}));
   REQUIRE(cost.nodes[0].accumulator);
   CHECK(cost.nodes[0].accumulator->by_types == accumulator_bits_by_types(2, 2, true, 3));
@@ -91,12 +92,13 @@ TEST_CASE("weights on halves count in halves") {
 TEST_CASE("no accumulator where scales vary along the sum, or nothing is quantized") {
   Builder b;
   const std::string x = b.quant(b.input("x", {1, 2}), 1, 0, 4);
-  const std::string scale = b.constant("s", Tensor::floats({2, 1}, std::vector<float>{1, 2}));
-  const std::string w0 = b.constant("w0", Tensor::floats({2, 2}, std::vector<float>{1, 2, 3, 4}));
-  const std::string zero = b.constant("z", Tensor::scalar(0.0f)),
-                    bits = b.constant("bits", Tensor::scalar(4.0f));
-  const std::map<std::string, Attribute> attributes{{"signed", std::int64_t{1}}, {"narrow", std::int64_t{0}}};
-  const std::string w = b.node("Quant", {w0, scale, zero, bits}, attributes, kQonnxDomain);
+  const std::string scale = b.constant("s", graph::Tensor::floats({2, 1}, std::vector<float>{1, 2}));
+  const std::string w0 = b.constant("w0", graph::Tensor::floats({2, 2}, std::vector<float>{1, 2, 3, 4}));
+  const std::string zero = b.constant("z", graph::Tensor::scalar(0.0f)),
+                    bits = b.constant("bits", graph::Tensor::scalar(4.0f));
+  const std::map<std::string, graph::Attribute> attributes{{"signed", std::int64_t{1}},
+                                                           {"narrow", std::int64_t{0}}};
+  const std::string w = b.node("Quant", {w0, scale, zero, bits}, attributes, graph::kQonnxDomain);
   const std::string turned = b.node("Transpose", {w}, {{"perm", std::vector<std::int64_t>{1, 0}}});
   const std::string along = b.node("MatMul", {x, w}), across = b.node("MatMul", {x, turned});
   const std::string plain = b.node("MatMul", {"x", "w0"});
@@ -116,11 +118,11 @@ TEST_CASE("convolutions count what loops would") {
   for (int round = 0; round < 40; ++round) {
     const std::int64_t groups = pick(1, 3), in = pick(1, 3), out = pick(1, 3), k = pick(1, 3), n = pick(1, 2);
     const std::int64_t size = pick(3, 7), stride = pick(1, 2);
-    const std::map<std::string, Attribute> attributes{{"group", groups},
-                                                      {"strides", std::vector<std::int64_t>{stride, stride}}};
+    const std::map<std::string, graph::Attribute> attributes{
+        {"group", groups}, {"strides", std::vector<std::int64_t>{stride, stride}}};
     const auto weight = [&](std::int64_t first, std::int64_t second) {
-      return Tensor::floats({first, second, k, k},
-                            std::vector<float>(static_cast<std::size_t>(first * second * k * k), 1));
+      return graph::Tensor::floats({first, second, k, k},
+                                   std::vector<float>(static_cast<std::size_t>(first * second * k * k), 1));
     };
     CAPTURE(round);
     Builder b;
@@ -145,8 +147,8 @@ TEST_CASE("the quantization-aware pruning paper's network costs what the paper s
   for (int i = 0; i < 4; ++i) {
     const auto size = static_cast<std::size_t>(widths[i] * widths[i + 1]);
     x = b.node("MatMul",
-               {x, b.constant("w" + std::to_string(i),
-                              Tensor::floats({widths[i], widths[i + 1]}, std::vector<float>(size, 1)))});
+               {x, b.constant("w" + std::to_string(i), graph::Tensor::floats({widths[i], widths[i + 1]},
+                                                                             std::vector<float>(size, 1)))});
   }
   CHECK(b.cost(x).dense.bops_qap == 4652832);
 }
@@ -200,7 +202,8 @@ TEST_CASE("types by qonnx's rules and by what the values are") {
        "FLOAT32", "FLOAT32"},
       {"bipolar, scaled",
        [](Builder& b) {
-         return b.node("BipolarQuant", {"x", b.constant("s", Tensor::scalar(0.5f))}, {}, kQonnxDomain);
+         return b.node("BipolarQuant", {"x", b.constant("s", graph::Tensor::scalar(0.5f))}, {},
+                       graph::kQonnxDomain);
        },
        "FLOAT32", "SCALEDINT<1>"},
   };
@@ -209,27 +212,29 @@ TEST_CASE("types by qonnx's rules and by what the values are") {
     Builder b;
     b.input("x", {1, 4, 2, 2});
     const std::string value = row.build(b);
-    const ConstantValues constants(b.graph);
-    CHECK(infer_data_types(b.graph, constants, TypeRules::kQonnx).at(value).type.name() == row.by_qonnx);
-    CHECK(infer_data_types(b.graph, constants, TypeRules::kExact).at(value).type.name() == row.exact);
+    const graph::ConstantValues constants(b.graph);
+    CHECK(infer_data_types(b.graph, constants, graph::TypeRules::kQonnx).at(value).type.name() ==
+          row.by_qonnx);
+    CHECK(infer_data_types(b.graph, constants, graph::TypeRules::kExact).at(value).type.name() == row.exact);
   }
 }
 
 TEST_CASE("QuantizeLinear, Clip, DequantizeLinear is as wide as the Clip says") {
   Builder b;
   b.input("x", {1, 4});
-  const std::string scale = b.constant("s", Tensor::scalar(0.5f));
-  const std::string zero = b.constant("z", Tensor(ElementType::kInt8, {}, {std::byte{0}}));
-  const std::string low = b.constant("low", Tensor(ElementType::kInt8, {}, {std::byte{0xF9}}));
-  const std::string high = b.constant("high", Tensor(ElementType::kInt8, {}, {std::byte{7}}));
+  const std::string scale = b.constant("s", graph::Tensor::scalar(0.5f));
+  const std::string zero = b.constant("z", graph::Tensor(graph::ElementType::kInt8, {}, {std::byte{0}}));
+  const std::string low = b.constant("low", graph::Tensor(graph::ElementType::kInt8, {}, {std::byte{0xF9}}));
+  const std::string high = b.constant("high", graph::Tensor(graph::ElementType::kInt8, {}, {std::byte{7}}));
   const std::string codes = b.node("QuantizeLinear", {"x", scale, zero});
-  b.graph.values[codes] = {.type = ElementType::kInt8, .shape = Shape{1, 4}};
+  b.graph.values[codes] = {.type = graph::ElementType::kInt8, .shape = graph::Shape{1, 4}};
   const std::string clipped = b.node("Clip", {codes, low, high});
   b.graph.values[clipped] = b.graph.values[codes];
   const std::string value = b.node("DequantizeLinear", {clipped, scale, zero});
-  const ConstantValues constants(b.graph);
-  CHECK(infer_data_types(b.graph, constants, TypeRules::kQonnx).at(value).type.name() == "SCALEDINT<8>");
-  const ValueType exact = infer_data_types(b.graph, constants, TypeRules::kExact).at(value);
+  const graph::ConstantValues constants(b.graph);
+  CHECK(infer_data_types(b.graph, constants, graph::TypeRules::kQonnx).at(value).type.name() ==
+        "SCALEDINT<8>");
+  const graph::ValueType exact = infer_data_types(b.graph, constants, graph::TypeRules::kExact).at(value);
   CHECK(exact.type.name() == "SCALEDINT<4>");
   REQUIRE(exact.levels);
   CHECK(exact.levels->low == -7);
@@ -239,15 +244,17 @@ TEST_CASE("annotations are on whole numbers only") {
   Builder b;
   b.input("x", {2, 2});
   b.graph.values["x"].annotations["finn_datatype"] = "INT8";
-  const std::string whole = b.constant("whole", Tensor::floats({2, 2}, std::vector<float>{1, -2, 0, 3}));
-  const std::string wrong = b.constant("wrong", Tensor::floats({2, 2}, std::vector<float>{1, 0.5f, 0, 3}));
+  const std::string whole =
+      b.constant("whole", graph::Tensor::floats({2, 2}, std::vector<float>{1, -2, 0, 3}));
+  const std::string wrong =
+      b.constant("wrong", graph::Tensor::floats({2, 2}, std::vector<float>{1, 0.5f, 0, 3}));
   b.graph.values[whole].annotations["finn_datatype"] = "INT4";
   b.graph.values[wrong].annotations["finn_datatype"] = "INT4";
   const std::string scaled = b.quant("x", 0.5f, 0, 4);
   b.graph.values[scaled].annotations["finn_datatype"] = "INT4";  // which would make qonnx fail
   const std::string product = b.node("MatMul", {"x", whole});
   b.graph.outputs = {b.node("Add", {product, wrong}), scaled};
-  const Graph annotated = annotate_integers(b.graph);
+  const graph::Graph annotated = annotate_integers(b.graph);
   const auto type = [&](const std::string& value) {
     const auto& found = annotated.values.at(value).annotations;
     return found.contains("finn_datatype") ? found.at("finn_datatype") : "";
@@ -270,8 +277,8 @@ TEST_CASE("open dimensions are bound, symbols the same everywhere") {
   Builder b;
   b.input("x", {1, 1});
   b.input("y", {1, 1});
-  b.graph.values["x"].shape = Shape{Dim("batch"), Dim("n")};
-  b.graph.values["y"].shape = Shape{Dim("n"), Dim()};
+  b.graph.values["x"].shape = graph::Shape{graph::Dim("batch"), graph::Dim("n")};
+  b.graph.values["y"].shape = graph::Shape{graph::Dim("n"), graph::Dim()};
   b.graph.outputs = {b.node("MatMul", {"x", "y"})};
   CHECK(cost_of(bind_shapes(b.graph, {})).dense.macs == 1);
   CHECK(cost_of(bind_shapes(b.graph, {{"x", {2, 7}}})).dense.macs == 14);
@@ -284,7 +291,7 @@ TEST_CASE("open dimensions are bound, symbols the same everywhere") {
 
 TEST_CASE("constants that double at every step are not followed for ever") {
   Builder b;
-  std::string value = b.constant("c", Tensor::floats({2, 2}, std::vector<float>{1, 2, 3, 4}));
+  std::string value = b.constant("c", graph::Tensor::floats({2, 2}, std::vector<float>{1, 2, 3, 4}));
   for (int i = 0; i < 300; ++i) {
     value = b.node("Add", {value, value});
     b.graph.values[value] = floats({2, 2});
@@ -295,4 +302,4 @@ TEST_CASE("constants that double at every step are not followed for ever") {
 }
 
 }  // namespace
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

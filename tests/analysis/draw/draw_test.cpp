@@ -9,7 +9,7 @@
 #include "analysis/draw/svg.h"
 #include "analysis/draw/text.h"
 
-namespace crumb::graph {
+namespace crumb::analysis {
 namespace {
 
 struct Random {
@@ -80,15 +80,16 @@ TEST_CASE("a graph with too many long lines is laid out all the same") {
   CHECK(layout.corners[5].y < layout.corners[6].y);
 }
 
-Value floats(std::vector<std::int64_t> shape) {
-  return {.type = ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())};
+graph::Value floats(std::vector<std::int64_t> shape) {
+  return {.type = graph::ElementType::kFloat, .shape = graph::Shape(shape.begin(), shape.end())};
 }
 
 /// x -> Relu a -> Quant -> {MatMul w, Neg} -> Add -> y
-Graph branched(const std::string& name = "neg") {
-  Graph graph{.inputs = {"x"}, .outputs = {"y"}, .opsets = {{"", 13}, {std::string(kQonnxDomain), 1}}};
+graph::Graph branched(const std::string& name = "neg") {
+  graph::Graph graph{
+      .inputs = {"x"}, .outputs = {"y"}, .opsets = {{"", 13}, {std::string(graph::kQonnxDomain), 1}}};
   const auto add = [&](const char* op, const std::string& node, std::vector<std::string> in, const char* out,
-                       std::string_view domain = kOnnxDomain) {
+                       std::string_view domain = graph::kOnnxDomain) {
     graph.nodes.push_back({.name = node,
                            .op = op,
                            .domain = std::string(domain),
@@ -96,19 +97,19 @@ Graph branched(const std::string& name = "neg") {
                            .inputs = std::move(in),
                            .outputs = {out}});
   };
-  const auto constant = [&](const char* value, Tensor tensor) {
+  const auto constant = [&](const char* value, graph::Tensor tensor) {
     graph.values[value] = floats(tensor.shape());
     graph.initializers[value] = std::move(tensor);
   };
-  constant("s", Tensor::scalar(0.5f));
-  constant("z", Tensor::scalar(0.0f));
-  constant("b", Tensor::scalar(2.0f));
-  constant("w0", Tensor::floats({2, 2}, std::vector<float>{1, 0, -1, 2}));
+  constant("s", graph::Tensor::scalar(0.5f));
+  constant("z", graph::Tensor::scalar(0.0f));
+  constant("b", graph::Tensor::scalar(2.0f));
+  constant("w0", graph::Tensor::floats({2, 2}, std::vector<float>{1, 0, -1, 2}));
   for (const char* value : {"x", "a", "c", "q", "w", "m", "n", "y"}) graph.values[value] = floats({2, 2});
   add("Relu", "relu", {"x"}, "a");
   add("Exp", "exp", {"a"}, "c");
-  add("Quant", "quant", {"c", "s", "z", "b"}, "q", kQonnxDomain);
-  add("Quant", "weight_quant", {"w0", "s", "z", "b"}, "w", kQonnxDomain);
+  add("Quant", "quant", {"c", "s", "z", "b"}, "q", graph::kQonnxDomain);
+  add("Quant", "weight_quant", {"w0", "s", "z", "b"}, "w", graph::kQonnxDomain);
   add("MatMul", "matmul", {"q", "w"}, "m");
   add("Neg", name, {"q"}, "n");
   add("Add", "add", {"m", "n"}, "y");
@@ -149,7 +150,7 @@ TEST_CASE("the text shows boxes, lanes and quantizers") {
 }
 
 TEST_CASE("long chains are folded") {
-  Graph graph{.inputs = {"v0"}, .outputs = {"v40"}, .opsets = {{"", 13}}};
+  graph::Graph graph{.inputs = {"v0"}, .outputs = {"v40"}, .opsets = {{"", 13}}};
   for (int i = 0; i < 40; ++i) {
     graph.nodes.push_back({.name = "n" + std::to_string(i),
                            .op = "Relu",
@@ -182,4 +183,4 @@ TEST_CASE("a scene's items are wide enough to hold their wires apart") {
 }
 
 }  // namespace
-}  // namespace crumb::graph
+}  // namespace crumb::analysis

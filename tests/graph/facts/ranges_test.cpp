@@ -383,7 +383,7 @@ TEST_CASE("what is said of a graph's inputs is an assumption, and named so") {
   net.graph.values["x"].annotations["finn_datatype"] = "UINT4";
   const std::string w = net.quant(net.floats({4, 1}, {1, -2, 3, 1}), Tensor::scalar(1.0F), 0, 4);
   net.graph.outputs = {net.node("MatMul", {net.node("Relu", {x}), w}), net.node("MatMul", {net.q("y"), w})};
-  const AccumulatorReport report = check_accumulators(net.graph);
+  const analysis::AccumulatorReport report = analysis::check_accumulators(net.graph);
   REQUIRE(report.layers.size() == 2);
   CHECK(report.layers[0].input == IntegerRange{0, 15});
   CHECK(report.layers[0].assumed);
@@ -401,7 +401,7 @@ TEST_CASE("channels-last makes nothing known that was not") {
   net.graph.outputs = {net.node("Conv", {norm, w}, {{"kernel_shape", Ints{1, 1}}})};
   const Graph before = infer_shapes(net.graph), after = channels_last(before);
   for (const Graph& graph : {before, after}) {
-    const AccumulatorReport report = check_accumulators(graph, {.ranges = {}, .bits = 9});
+    const analysis::AccumulatorReport report = analysis::check_accumulators(graph, {.ranges = {}, .bits = 9});
     REQUIRE(report.layers.size() == 1);
     CHECK_FALSE(report.layers[0].input);
     CHECK(report.failures.size() == 1);
@@ -418,7 +418,7 @@ TEST_CASE("what a file says inside is compared, not believed") {
     net.graph.values[x].annotations["finn_datatype"] = "INT3";
     net.graph.values[y].annotations["finn_datatype"] = "INT3";
     change(net);
-    return check_accumulators(net.graph).failures;
+    return analysis::check_accumulators(net.graph).failures;
   };
   const char *x = "Quant1_out", *y = "Relu2_out";
   CHECK(failures([](Net&) {}).empty());
@@ -467,7 +467,7 @@ TEST_CASE("shapes that a file states inside are not believed") {
   const std::string w = net.quant(net.floats({4, 1}, {1, -2, 3, 1}), Tensor::scalar(1.0F), 0, 4);
   net.graph.values[net.graph.nodes[0].outputs[0]] = {.type = ElementType::kFloat, .shape = Shape{1, 4, 1, 1}};
   net.graph.outputs = {net.node("MatMul", {net.node("Flatten", {mean}), w})};
-  const AccumulatorReport report = check_accumulators(net.graph);
+  const analysis::AccumulatorReport report = analysis::check_accumulators(net.graph);
   REQUIRE(report.layers.size() == 1);
   CHECK(report.layers[0].input == IntegerRange{-64, 48});
 }

@@ -68,7 +68,7 @@ void check_round_trip(const Graph& graph, int zstd_level = 0) {
   const TempDir folder;
   const auto path = folder.path() / "m.crumb";
   write_crumb_graph(graph, path, {.zstd_level = zstd_level});
-  const Graph found = read_graph(path);
+  const Graph found = models::read_graph(path);
   check_same(found, graph);
   const auto again = folder.path() / "again.crumb";
   write_crumb_graph(found, again, {.zstd_level = zstd_level});
@@ -161,7 +161,7 @@ TEST_CASE("packed graph: codes that are an output, and nodes that pose as ours")
   const TempDir folder;
   const auto path = folder.path() / "m.crumb";
   write_crumb_graph(output, path);
-  const Graph found = read_graph(path);
+  const Graph found = models::read_graph(path);
   CHECK(found.outputs == output.outputs);
   REQUIRE(found.quantized.contains("w_codes"));
   CHECK(same_tensor(*found.quantized.at("w_codes").tensor, *output.quantized.at("w").tensor));
@@ -180,7 +180,7 @@ TEST_CASE("packed graph: codes that are an output, and nodes that pose as ours")
     posing.nodes[1].inputs[1] = "t";
     if (!is_codes) posing = fold_quantized(posing);
     write_crumb_graph(posing, path);
-    const Graph again = read_graph(path);
+    const Graph again = models::read_graph(path);
     CHECK(again.nodes.size() == (is_codes ? 1 : 2));
     if (is_codes) CHECK(again.quantized.at("w").axes == Ints{1, 0});
   }
@@ -193,14 +193,14 @@ TEST_CASE("packed graph: shared networks are lifted, packed and small") {
        {"TFC_1W1A", "TFC_1W2A", "TFC_2W2A", "espcn_nn_resize_quant", "espcn_subpixel_quant",
         "floatquant_fp8_e4m3", "residual_block_clean", "sdp_float", "mnist_conv_float"}) {
     CAPTURE(name);
-    const Graph original = read_graph(*shared / "onnx" / (std::string(name) + ".onnx"));
+    const Graph original = models::read_graph(*shared / "onnx" / (std::string(name) + ".onnx"));
     const Graph lifted = lift_quantized(original);
     check_round_trip(lifted);
     check_round_trip(lifted, 9);
   }
   const TempDir folder;
   const auto path = folder.path() / "tfc.crumb";
-  const Graph tfc = lift_quantized(read_graph(*shared / "onnx" / "TFC_2W2A.onnx"));
+  const Graph tfc = lift_quantized(models::read_graph(*shared / "onnx" / "TFC_2W2A.onnx"));
   CHECK(tfc.quantized.size() == 4);
   std::uint64_t weights = 0;
   for (const auto& [weight, constant] : tfc.quantized) weights += constant.tensor->layout.matrix.size();
@@ -299,7 +299,7 @@ TEST_CASE("packed graph: a checkpoint is no graph, and nothing lies outside") {
   const auto path = folder.path() / "m.crumb";
   testing::write_sample(path, {{"a", {3, 10}, "int4"}});
   CHECK(says(refusal(path), {"m.crumb", "checkpoint (TestModel)", "expected a graph"}));
-  CHECK_THROWS_AS(read_graph(path), Error);
+  CHECK_THROWS_AS(models::read_graph(path), Error);
 
   // A structure whose small initializer is external data beside the packed file.
   write_crumb_graph(sample(), path);

@@ -12,9 +12,9 @@
 
 namespace crumb::testing {
 
-using models::CaptureOptions;
-using models::Forward;
-using models::Tensors;
+using libtorch::CaptureOptions;
+using libtorch::Forward;
+using libtorch::Tensors;
 
 /// Inputs with so many samples.
 using Inputs = std::function<Tensors(std::int64_t batch)>;
@@ -23,9 +23,9 @@ inline double largest(const at::Tensor& tensor) {
   return tensor.numel() == 0 ? 0 : tensor.to(at::kDouble).abs().max().item<double>();
 }
 
-inline Tensors run_graph(const torch_ops::GraphModule& graph, const Tensors& inputs) {
-  std::vector<torch_ops::TypedTensor> values;
-  for (const at::Tensor& input : inputs) values.push_back(torch_ops::typed(input));
+inline Tensors run_graph(const libtorch::GraphModule& graph, const Tensors& inputs) {
+  std::vector<libtorch::TypedTensor> values;
+  for (const at::Tensor& input : inputs) values.push_back(libtorch::typed(input));
   Tensors outputs;
   for (const auto& output : graph.run(values)) outputs.push_back(output.tensor);
   return outputs;
@@ -48,8 +48,8 @@ inline void check_same(const Tensors& found, const Tensors& expected, double tol
 /// Captures with 3 samples and compares for 3, 1, 5 and 2.
 inline graph::Graph check_capture(torch::nn::Module& module, const Inputs& inputs, const Forward& forward,
                                   const CaptureOptions& options = {}) {
-  const graph::Graph graph = models::capture(module, inputs(3), forward, options);
-  const torch_ops::GraphModule network(graph);
+  const graph::Graph graph = libtorch::capture(module, inputs(3), forward, options);
+  const libtorch::GraphModule network(graph);
   module.eval();
   const torch::NoGradGuard no_gradients;
   for (const std::int64_t batch : {3, 1, 5, 2}) {

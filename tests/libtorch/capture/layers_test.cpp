@@ -541,7 +541,7 @@ TEST_CASE("capture: what cannot be captured is one error with names") {
   const auto message = [&](const Forward& forward, const Tensors& x = {torch::randn({3, 4})},
                            const CaptureOptions& options = {}) -> std::string {
     try {
-      models::capture(*network, x, forward, options);
+      libtorch::capture(*network, x, forward, options);
     } catch (const Error& error) {
       return error.what();
     }
@@ -581,8 +581,8 @@ TEST_CASE("capture: what cannot be captured is one error with names") {
 
   nn::LSTM projected(nn::LSTMOptions(4, 4).proj_size(2));
   CHECK_THROWS_WITH_AS(
-      models::capture(*projected, {torch::randn({3, 2, 4})},
-                      [&](const Tensors& x) { return models::detail::flattened(projected(x[0])); }),
+      libtorch::capture(*projected, {torch::randn({3, 2, 4})},
+                        [&](const Tensors& x) { return models::detail::flattened(projected(x[0])); }),
       doctest::Contains("proj_size"), Error);
 }
 
@@ -593,9 +593,9 @@ TEST_CASE("capture: outputs that are inputs, parameters or given twice; one size
     const at::Tensor y = network->forward(x[0]);
     return Tensors{y, x[0], y, network->parameters()[0], y.relu()};
   });
-  const graph::Graph fixed = models::capture(*network, {torch::randn({3, 4})}, {.batch_axes = {-1}});
+  const graph::Graph fixed = libtorch::capture(*network, {torch::randn({3, 4})}, {.batch_axes = {-1}});
   CHECK(fixed.find("input")->is_static());
-  const graph::Graph named = models::capture(
+  const graph::Graph named = libtorch::capture(
       *network, {torch::randn({1, 4})}, {.batch_name = "n", .input_names = {"x"}, .output_names = {"y"}});
   CHECK(named.inputs == std::vector<std::string>{"x"});
   CHECK(named.outputs == std::vector<std::string>{"y"});

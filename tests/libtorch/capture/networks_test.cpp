@@ -26,8 +26,8 @@ std::set<std::string> names_of(const torch::OrderedDict<std::string, at::Tensor>
 /// The same parameters, and after three steps of SGD on the same data still the same.
 template <class Module>
 void check_training(Module& module, const Inputs& inputs) {
-  const graph::Graph graph = models::capture(module, inputs(4));
-  torch_ops::GraphModule network(graph);
+  const graph::Graph graph = libtorch::capture(module, inputs(4));
+  libtorch::GraphModule network(graph);
   CHECK(names_of(network.named_parameters()) == names_of(module.named_parameters()));
   module.eval();
   torch::optim::SGD first(module.parameters(), 0.05), second(network.parameters(), 0.05);
@@ -115,7 +115,7 @@ TEST_CASE("capture leaves the module as it was: modes, buffers, gradients") {
   cnn.layer1->bn1->eval();
   const at::Tensor before = cnn.layer2->bn1->running_mean.clone();
   const CaptureOptions options{.batch_statistics = true};
-  const graph::Graph graph = models::capture(cnn, {torch::randn({4, 3, 12, 12})}, options);
+  const graph::Graph graph = libtorch::capture(cnn, {torch::randn({4, 3, 12, 12})}, options);
   CHECK(cnn.is_training());
   CHECK(!cnn.layer1->bn1->is_training());
   CHECK(cnn.layer2->bn1->is_training());
@@ -131,7 +131,7 @@ TEST_CASE("capture leaves the module as it was: modes, buffers, gradients") {
   CHECK(modes.at("layer2.bn1/BatchNormalization") == 1);
 
   // The statistics of the batch itself are what the module uses, too.
-  torch_ops::GraphModule network(graph);
+  libtorch::GraphModule network(graph);
   const at::Tensor x = torch::randn({6, 3, 12, 12});
   torch::manual_seed(1);
   const at::Tensor hidden = cnn.layer2->forward(torch::max_pool2d(cnn.layer1->forward(x), 2));
@@ -148,7 +148,7 @@ TEST_CASE("captured networks, written with inputs and outputs for onnxruntime") 
     const std::filesystem::path folder = std::filesystem::path(target) / one.name;
     std::filesystem::create_directories(folder);
     const Tensors x = one.inputs(5);
-    graph::write_onnx(models::capture(*one.module, one.inputs(2), one.forward), folder / "model.onnx");
+    graph::write_onnx(libtorch::capture(*one.module, one.inputs(2), one.forward), folder / "model.onnx");
     one.module->eval();
     const Tensors y = one.forward(x);
     for (std::size_t i = 0; i < x.size(); ++i) write(folder / ("input" + std::to_string(i) + ".npy"), x[i]);

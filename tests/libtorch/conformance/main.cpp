@@ -28,8 +28,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using crumb::graph::NamedTensor;
-using crumb::torch_ops::to_typed;
-using crumb::torch_ops::TypedTensor;
+using crumb::libtorch::to_typed;
+using crumb::libtorch::TypedTensor;
 
 std::string bytes_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -99,18 +99,18 @@ std::string run_case(const fs::path& folder, const Options& options, std::string
   crumb::graph::Graph graph;
   try {
     graph = crumb::graph::expand_functions(crumb::graph::read_onnx(folder / "model.onnx"),
-                                           crumb::torch_ops::engine());
+                                           crumb::libtorch::engine());
   } catch (const crumb::Error& error) {
     why = error.what();
     return "refused";
   }
-  if (const std::string nodes = crumb::torch_ops::unsupported_nodes(graph); !nodes.empty()) {
+  if (const std::string nodes = crumb::libtorch::unsupported_nodes(graph); !nodes.empty()) {
     why = nodes;
     return "unsupported";
   }
   int sets = 0;
   try {
-    const crumb::torch_ops::GraphModule network(graph);
+    const crumb::libtorch::GraphModule network(graph);
     for (const auto& entry : fs::directory_iterator(folder)) {
       if (!entry.is_directory()) continue;
       ++sets;

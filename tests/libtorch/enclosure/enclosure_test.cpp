@@ -11,10 +11,10 @@
 using crumb::graph::Graph;
 using crumb::graph::Node;
 using crumb::graph::Tensor;
+using crumb::libtorch::to_constant;
+using crumb::libtorch::typed;
 using crumb::testing::enclose;
 using crumb::testing::not_computed_by;
-using crumb::torch_ops::to_constant;
-using crumb::torch_ops::typed;
 
 namespace {
 
@@ -105,7 +105,7 @@ TEST_CASE("enclosure: sums of whole numbers are exact, and ties are no boundary 
   const auto bounds = enclose(graph, {one.x});
   CHECK(bounds.near == 0);
   CHECK(at::equal(bounds.low[0], bounds.high[0]));
-  crumb::torch_ops::GraphModule module(graph);
+  crumb::libtorch::GraphModule module(graph);
   CHECK(at::equal(module.run({typed(one.x)})[0].tensor, bounds.low[0]));
 }
 

@@ -33,7 +33,7 @@ int main(int count, char** arguments) {
   }
   try {
     const auto graph =
-        crumb::graph::expand_functions(crumb::graph::read_onnx(arguments[1]), crumb::torch_ops::engine());
+        crumb::graph::expand_functions(crumb::graph::read_onnx(arguments[1]), crumb::libtorch::engine());
     const crumb::NpyArray array = crumb::read_npy(arguments[2]).take();
     const std::vector<float> values = array.to_floats();
     const std::vector<std::int64_t> shape(array.shape.begin(), array.shape.end());

@@ -11,9 +11,9 @@
 using crumb::graph::Graph;
 using crumb::graph::Node;
 using crumb::graph::Tensor;
-using crumb::torch_ops::GraphModule;
-using crumb::torch_ops::typed;
-using crumb::torch_ops::TypedTensor;
+using crumb::libtorch::GraphModule;
+using crumb::libtorch::typed;
+using crumb::libtorch::TypedTensor;
 
 namespace {
 
@@ -36,7 +36,7 @@ Graph network() {
   graph.opsets[""] = 13;
   graph.values["x"] = {crumb::graph::ElementType::kFloat, crumb::graph::Shape{1, 2, 30, 30}, {}};
   const at::Tensor w = torch::arange(36, at::kFloat).mul(1.7).cos().reshape({2, 2, 3, 3});
-  graph.initializers["w"] = crumb::torch_ops::to_constant(typed(w));
+  graph.initializers["w"] = crumb::libtorch::to_constant(typed(w));
   graph.initializers["scale"] = Tensor::scalar(0.25f);
   graph.initializers["zero"] = Tensor::scalar(0.0f);
   graph.initializers["bits"] = Tensor::scalar(4.0f);

@@ -10,9 +10,9 @@
 using crumb::graph::Attribute;
 using crumb::graph::Graph;
 using crumb::graph::Node;
-using crumb::torch_ops::GraphModule;
-using crumb::torch_ops::typed;
-using crumb::torch_ops::TypedTensor;
+using crumb::libtorch::GraphModule;
+using crumb::libtorch::typed;
+using crumb::libtorch::TypedTensor;
 
 namespace {
 

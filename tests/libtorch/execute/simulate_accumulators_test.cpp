@@ -12,7 +12,7 @@
 namespace {
 
 using crumb::OverflowMode;
-using crumb::graph::AccumulatorSimulation;
+using crumb::analysis::AccumulatorSimulation;
 using crumb::graph::Graph;
 using crumb::graph::Node;
 using crumb::graph::Tensor;
@@ -52,16 +52,16 @@ Graph quantized(Graph graph) {
 
 template <class Network>
 Graph captured(Network& network, const at::Tensor& x) {
-  return quantized(crumb::models::capture(network, {x}));
+  return quantized(crumb::libtorch::capture(network, {x}));
 }
 
-Tensor constant(const at::Tensor& x) { return crumb::torch_ops::to_constant(crumb::torch_ops::typed(x)); }
+Tensor constant(const at::Tensor& x) { return crumb::libtorch::to_constant(crumb::libtorch::typed(x)); }
 
 void check_network(const Graph& graph, const at::Tensor& x, std::size_t layers) {
-  const auto& engine = crumb::torch_ops::engine();
+  const auto& engine = crumb::libtorch::engine();
   const Tensor expected = engine.prepare(graph)->run({constant(x)})[0];
   for (const auto mode : {OverflowMode::kCheck, OverflowMode::kWrap, OverflowMode::kSaturate}) {
-    const AccumulatorSimulation simulation = crumb::graph::simulate_accumulators(graph, 32, mode);
+    const AccumulatorSimulation simulation = crumb::analysis::simulate_accumulators(graph, 32, mode);
     CHECK(simulation.products.size() == layers);
     CHECK(simulation.skipped.empty());
     const auto executable = engine.prepare_simulated(graph, simulation);
@@ -74,9 +74,10 @@ void check_network(const Graph& graph, const at::Tensor& x, std::size_t layers) 
       CHECK(product.layer->report().overflowed == 0);
     }
   }
-  const AccumulatorSimulation narrow = crumb::graph::simulate_accumulators(graph, 5, OverflowMode::kWrap);
+  const AccumulatorSimulation narrow = crumb::analysis::simulate_accumulators(graph, 5, OverflowMode::kWrap);
   CHECK(!(engine.prepare_simulated(graph, narrow)->run({constant(x)})[0] == expected));
-  const AccumulatorSimulation checked = crumb::graph::simulate_accumulators(graph, 5, OverflowMode::kCheck);
+  const AccumulatorSimulation checked =
+      crumb::analysis::simulate_accumulators(graph, 5, OverflowMode::kCheck);
   CHECK_THROWS_WITH_AS(engine.prepare_simulated(graph, checked)->run({constant(x)}),
                        doctest::Contains("output channel"), crumb::Error);
 }
@@ -116,7 +117,7 @@ TEST_CASE("sums past 2^24 are exact, and rounded once") {
   graph.nodes = nodes;
   const Tensor x = Tensor::floats({1, 3}, std::vector<float>{8388607, 3, 8388605});
   const AccumulatorSimulation simulation =
-      crumb::graph::simulate_accumulators(graph, 40, OverflowMode::kCheck);
-  CHECK(crumb::torch_ops::engine().prepare_simulated(graph, simulation)->run({x})[0].to_floats() ==
+      crumb::analysis::simulate_accumulators(graph, 40, OverflowMode::kCheck);
+  CHECK(crumb::libtorch::engine().prepare_simulated(graph, simulation)->run({x})[0].to_floats() ==
         std::vector<float>{127 * 5});
 }

@@ -10,8 +10,8 @@
 #include "tests/support/torch_doctest.h"
 
 using crumb::graph::ElementType;
-using crumb::torch_ops::PowerRounding;
-using crumb::torch_ops::round_to_small_float;
+using crumb::libtorch::PowerRounding;
+using crumb::libtorch::round_to_small_float;
 
 namespace {
 
@@ -43,7 +43,7 @@ bool same(float a, float b) {
   return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
 }
 
-float rounded(double value, ElementType type, crumb::torch_ops::SmallFloatRounding how = {}) {
+float rounded(double value, ElementType type, crumb::libtorch::SmallFloatRounding how = {}) {
   return round_to_small_float(torch::tensor(value, torch::kDouble), type, how).item<float>();
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("small floats: values, neighbours and midpoints round to the nearest, 
 }
 
 TEST_CASE("small floats: beyond the range without saturation, NaN, doubles and integers") {
-  const crumb::torch_ops::SmallFloatRounding loose{.saturate = false};
+  const crumb::libtorch::SmallFloatRounding loose{.saturate = false};
   CHECK(same(rounded(465, ElementType::kFloat8E4M3fn, loose), kNan));
   CHECK(rounded(464, ElementType::kFloat8E4M3fn, loose) == 448);
   CHECK(same(rounded(-1e300, ElementType::kFloat8E5M2, loose), -kInf));
@@ -145,11 +145,11 @@ TEST_CASE("small floats: constants keep every code") {
       bytes.push_back(static_cast<std::byte>(half ? code * 2 | (code * 2 + 1) << 4 : code));
     }
     const crumb::graph::Tensor constant(type, {half ? 16 : 256}, bytes);
-    const auto typed = crumb::torch_ops::to_typed(constant);
+    const auto typed = crumb::libtorch::to_typed(constant);
     const torch::Tensor again = round_to_small_float(typed.tensor, type, {.saturate = false});
     CHECK(again.equal(typed.tensor) == !typed.tensor.isnan().any().item<bool>());
     CHECK(at::isclose(again, typed.tensor, 0, 0, true).all().item<bool>());
-    const auto back = crumb::torch_ops::to_typed(crumb::torch_ops::to_constant(typed));
+    const auto back = crumb::libtorch::to_typed(crumb::libtorch::to_constant(typed));
     CHECK(at::isclose(back.tensor, typed.tensor, 0, 0, true).all().item<bool>());
   }
 }

@@ -8,10 +8,10 @@
 
 using crumb::graph::Attribute;
 using crumb::graph::Node;
-using crumb::torch_ops::Call;
-using crumb::torch_ops::find_operator;
-using crumb::torch_ops::typed;
-using crumb::torch_ops::TypedTensor;
+using crumb::libtorch::Call;
+using crumb::libtorch::find_operator;
+using crumb::libtorch::typed;
+using crumb::libtorch::TypedTensor;
 using torch::autograd::grad;
 
 namespace {

@@ -13,9 +13,9 @@ using crumb::graph::ElementType;
 using crumb::graph::Graph;
 using crumb::graph::Node;
 using crumb::graph::Shape;
-using crumb::torch_ops::GraphModule;
-using crumb::torch_ops::typed;
-using crumb::torch_ops::TypedTensor;
+using crumb::libtorch::GraphModule;
+using crumb::libtorch::typed;
+using crumb::libtorch::TypedTensor;
 
 namespace {
 

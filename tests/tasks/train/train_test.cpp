@@ -23,7 +23,7 @@
 #include "tests/support/samples.h"
 #include "tests/support/testing.h"
 
-namespace crumb::qat {
+namespace crumb::tasks {
 namespace {
 
 using crumb::testing::says;
@@ -255,7 +255,7 @@ TEST_CASE("train: initial weights follow from the seed alone") {
 
 TEST_CASE("train: the first and the last layer have eight bits, unless a rule names them") {
   torch::nn::Sequential net = mlp(Normalise(0, 1), {6, 5, 4, 3});
-  const graph::Graph graph = models::capture(*net, {at::zeros({5, 6})});
+  const graph::Graph graph = libtorch::capture(*net, {at::zeros({5, 6})});
   const Recipe recipe = with_eight_bit_ends(parse_recipe("weights: int4\nactivations: uint4", "r"), graph);
   REQUIRE(recipe.rules.size() == 2);
   CHECK(recipe.rules[0].match.name == std::vector<std::string>{"fc1.weight"});
@@ -300,7 +300,7 @@ TEST_CASE("train: the first and the last layer have eight bits, unless a rule na
 
 TEST_CASE("train: the first layer can take what is not quantized") {
   torch::nn::Sequential net = mlp(Normalise(1, 2), {6, 5, 4, 3});
-  const graph::Graph graph = models::capture(*net, {at::zeros({5, 6})});
+  const graph::Graph graph = libtorch::capture(*net, {at::zeros({5, 6})});
   const Recipe recipe = with_float_input(parse_recipe("weights: int4\nactivations: uint4", "r"), graph);
   const graph::QuantPlan plan = graph::plan_quantizers(graph::prepare(graph, recipe), recipe);
   CHECK(plan.edges.size() == 2);
@@ -325,10 +325,10 @@ TEST_CASE("train: registers that are wide enough change nothing, narrow ones wra
     // Bit by bit.
     const Task task = make_task("digits", network, folder.path(), 0);
     const WrappingNetwork wrapping(outcome.quantized);
-    const torch_ops::GraphModule module(outcome.quantized);
+    const libtorch::GraphModule module(outcome.quantized);
     const torch::NoGradGuard no_gradients;
     const at::Tensor inputs = task.test.inputs;
-    const at::Tensor plain = module.run({torch_ops::typed(inputs.clone())}).at(0).tensor;
+    const at::Tensor plain = module.run({libtorch::typed(inputs.clone())}).at(0).tensor;
     CHECK(at::equal(wrapping.run(inputs, 32), plain));
     CHECK_FALSE(at::equal(wrapping.run(inputs, 3), plain));
   }
@@ -340,8 +340,8 @@ TEST_CASE("train: wrapping is that of a register which adds up term by term") {
   TrainRequest request = small_request(folder.path());
   request.recipe.accumulator.reset();
   const graph::Graph frozen = trainer().train(request, {}).quantized;
-  const graph::ProductLayers products(frozen);
-  const torch_ops::GraphModule module(frozen);
+  const analysis::ProductLayers products(frozen);
+  const libtorch::GraphModule module(frozen);
   const torch::NoGradGuard no_gradients;
   const at::Tensor inputs = make_task("digits", "mlp", folder.path(), 0).test.inputs.narrow(0, 0, 3);
   constexpr int kBits = 7;
@@ -349,10 +349,10 @@ TEST_CASE("train: wrapping is that of a register which adds up term by term") {
     return ((sum + (1 << (kBits - 1))) & ((1 << kBits) - 1)) - (1 << (kBits - 1));
   };
   std::map<std::string, at::Tensor> values;
-  const auto watch = [&](const std::string& value, torch_ops::TypedTensor made) {
+  const auto watch = [&](const std::string& value, libtorch::TypedTensor made) {
     for (std::size_t i = 1; i + 1 < products.size(); ++i) {
       if (products.node(i).outputs[0] != value) continue;
-      const graph::ProductLayer layer = products.layer(i);
+      const analysis::ProductLayer layer = products.layer(i);
       const at::Tensor x = values.at(layer.input);
       for (std::int64_t n = 0; n < x.size(0); ++n) {
         for (std::size_t c = 0; c < layer.channels; ++c) {
@@ -373,10 +373,10 @@ TEST_CASE("train: wrapping is that of a register which adds up term by term") {
     values[value] = made.tensor;
     return made;
   };
-  const at::Tensor wanted = module.run({torch_ops::typed(inputs.clone())}, watch).at(0).tensor;
+  const at::Tensor wanted = module.run({libtorch::typed(inputs.clone())}, watch).at(0).tensor;
   const at::Tensor found = WrappingNetwork(frozen).run(inputs, kBits);
   CHECK(at::allclose(found, wanted, 1e-4, 1e-4));
-  CHECK_FALSE(at::allclose(module.run({torch_ops::typed(inputs.clone())}).at(0).tensor, wanted, 1e-4, 1e-4));
+  CHECK_FALSE(at::allclose(module.run({libtorch::typed(inputs.clone())}).at(0).tensor, wanted, 1e-4, 1e-4));
 }
 
 TEST_CASE("train: a person who asks to stop is heard, and what was reached is kept") {
@@ -403,4 +403,4 @@ TEST_CASE("train: a person who asks to stop is heard, and what was reached is ke
         bytes_of(trainer().train(request, {}), folder.path()));
 }
 
-}  // namespace crumb::qat
+}  // namespace crumb::tasks
