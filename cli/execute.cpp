@@ -109,11 +109,11 @@ void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made
   }
 }
 
-std::unique_ptr<graph::Executable> prepare(const graph::Engine& engine, const Graph& graph,
+std::unique_ptr<graph::Executable> prepare(const Graph& graph,
                                            const analysis::AccumulatorSimulation* simulation,
                                            const std::string& path) {
   try {
-    return simulation ? engine.prepare_simulated(graph, *simulation) : engine.prepare(graph);
+    return simulation ? open_register_engine().prepare(graph, *simulation) : open_engine().prepare(graph);
   } catch (const Error& error) {
     throw Error(quote_text(path) + ": " + error.what());
   }
@@ -172,11 +172,11 @@ Loaded load(const Options& options) {
   if (!options.accumulator.bits.empty())
     throw usage_error("--accumulator: " + quote_text(options.model) +
                       " is a TorchScript archive, whose weights are no integers");
-  const graph::Engine& engine = open_engine();
+  const graph::TorchScriptReader& reader = open_torchscript_reader();
   Graph names;
-  names.inputs = engine.torchscript_inputs(options.model);
+  names.inputs = reader.inputs(options.model);
   std::vector<Tensor> inputs = read_inputs(names, options.inputs);
-  Graph graph = engine.read_torchscript(options.model, inputs);
+  Graph graph = reader.read(options.model, inputs);
   return {std::move(graph), std::move(inputs), {}};
 }
 
@@ -199,10 +199,9 @@ void run_verb(const Options& options) {
   }
   BatchPlan plan = plan_batch(graph, inputs);
   if (loaded.simulation && !plan.whole()) plan = plan_batch(graph, inputs, even_piece(plan.total));
-  graph::Engine& engine = open_engine();
-  engine.use(options.device, options.threads);
+  open_engine_device().use(options.device, options.threads);
   const analysis::AccumulatorSimulation* simulation = loaded.simulation ? &*loaded.simulation : nullptr;
-  const auto executable = prepare(engine, graph, simulation, options.model);
+  const auto executable = prepare(graph, simulation, options.model);
   std::optional<Progress> progress;
   BatchOptions batch{.all_values = options.all_tensors};
   if (!plan.whole() && plan.total > kLargeBatch) {

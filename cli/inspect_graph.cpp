@@ -131,7 +131,7 @@ void print_graph(const Graph& graph) {
   }
   std::cout << "operators:";
   for (const auto& [op, count] : operators_of(graph)) std::cout << " " << count << " " << printable(op);
-  std::cout << "\n\n" << analysis::draw_text(picture_of(graph));
+  std::cout << "\n\n" << analysis::draw_text(analysis::picture_of(graph));
 }
 
 void print_file(const InspectGraph& options, const Described& described) {
@@ -148,7 +148,7 @@ void print_file(const InspectGraph& options, const Described& described) {
 void write_svg(const InspectGraph& options, const Graph& graph) {
   refuse_overwriting_inputs({options.file}, options.svg);
   write_text_file(options.svg,
-                  analysis::draw_svg(picture_of(graph), fs::path(options.file).filename().string()));
+                  analysis::draw_svg(analysis::picture_of(graph), fs::path(options.file).filename().string()));
 }
 
 Described describe(Graph graph, const InspectGraph& options) {

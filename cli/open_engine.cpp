@@ -71,6 +71,21 @@ graph::Engine& open_engine() {
   return engine;
 }
 
+analysis::RegisterEngine& open_register_engine() {
+  static auto& engine = library().get<analysis::RegisterEngine>("crumb_register_engine");
+  return engine;
+}
+
+graph::EngineDevice& open_engine_device() {
+  static auto& device = library().get<graph::EngineDevice>("crumb_engine_device");
+  return device;
+}
+
+graph::TorchScriptReader& open_torchscript_reader() {
+  static auto& reader = library().get<graph::TorchScriptReader>("crumb_torchscript_reader");
+  return reader;
+}
+
 tasks::Trainer& open_trainer() {
   static auto& trainer = library().get<tasks::Trainer>("crumb_trainer");
   return trainer;

@@ -1,7 +1,10 @@
 // LibTorch, opened when a verb needs it: programs that link it take 0.4 s to start.
 #pragma once
 
+#include "analysis/accumulator/register_engine.h"
 #include "graph/engine.h"
+#include "graph/engine_device.h"
+#include "graph/torchscript_reader.h"
 #include "tasks/train/trainer.h"
 
 namespace crumb::cli {
@@ -10,7 +13,10 @@ namespace crumb::cli {
 /// the system looks. Once. Throws Error that says where it was looked for, or why it cannot be opened.
 graph::Engine& open_engine();
 
-/// The same library's trainer.
+/// The same library's others.
+analysis::RegisterEngine& open_register_engine();
+graph::EngineDevice& open_engine_device();
+graph::TorchScriptReader& open_torchscript_reader();
 tasks::Trainer& open_trainer();
 
 }  // namespace crumb::cli

@@ -68,7 +68,7 @@ Target target_of(const QuantizeGraph& wish) {
 graph::Engine* engine_for(const QuantizeGraph& wish) {
   if (wish.flags.data.empty()) return nullptr;
   graph::Engine& engine = open_engine();
-  engine.use(wish.flags.device.empty() ? "cpu" : wish.flags.device, 1);
+  open_engine_device().use(wish.flags.device.empty() ? "cpu" : wish.flags.device, 1);
   return &engine;
 }
 

@@ -118,9 +118,9 @@ std::map<std::string, Tensor> run_batch(const Graph& graph, const graph::Executa
                                         const std::vector<Tensor>& inputs, const BatchPlan& plan,
                                         const BatchOptions& options) {
   std::map<std::string, std::vector<Tensor>> made;
-  graph::Executable::Watch watch;
+  graph::Watch watch;
   if (options.all_values) {
-    watch = [&](const std::string& name, const Tensor& value) { made[name].push_back(value); };
+    watch.show = [&](const std::string& name, const Tensor& value) { made[name].push_back(value); };
   }
   for (std::int64_t begin = 0; begin == 0 || begin < plan.total; begin += plan.piece) {
     check_interrupt();

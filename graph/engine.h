@@ -2,19 +2,24 @@
 // libtorch/engine.h has the one on ATen.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
 
-namespace crumb::analysis {
-struct AccumulatorSimulation;  // analysis/accumulator/simulate.h
-}
-
 namespace crumb::graph {
+
+/// Which of the values that nodes make a run shows, as it makes them. An engine converts only these.
+struct Watch {
+  std::function<void(const std::string& value, const Tensor& made)> show;  ///< empty: nothing is shown
+  std::optional<std::set<std::string>> wanted;                             ///< nothing: all values
+
+  bool wants(const std::string& value) const { return show && (!wanted || wanted->contains(value)); }
+};
 
 /// A graph, ready to run. Not thread-safe.
 class Executable {
@@ -23,9 +28,6 @@ class Executable {
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
   virtual ~Executable() = default;
-
-  /// Called with every value that a node made.
-  using Watch = std::function<void(const std::string& value, const Tensor& made)>;
 
   /// Inputs and outputs in the graph's order. Throws Error where an input's type or shape is none that the graph
   /// takes, and where an operator refuses its inputs; names input or node.
@@ -39,23 +41,8 @@ class Engine {
   /// Throws one Error that names every node that cannot be executed.
   virtual std::unique_ptr<Executable> prepare(Graph graph) const = 0;
 
-  /// The same, with these of the graph's products in simulated registers. A run throws Error where one overflows under
-  /// kCheck: names layer, channel, sum and width. The value behind a product with a bias inside has that bias.
-  virtual std::unique_ptr<Executable> prepare_simulated(
-      Graph graph, const analysis::AccumulatorSimulation& simulation) const = 0;
-
   /// Whether it has the operator.
   virtual bool knows(const Node& node) const = 0;
-
-  /// "cpu" (the default), "cuda": where what is prepared from now on runs. Throws Error where there is no such
-  /// device. threads: 0 for those the machine has.
-  virtual void use(const std::string& device, int threads) = 0;
-
-  /// What a TorchScript archive takes, in order; and the archive as a graph. The file holds no shapes: they are the
-  /// example's, but for the batch. Throws Error (libtorch/capture/torchscript.h).
-  virtual std::vector<std::string> torchscript_inputs(const std::filesystem::path& path) const = 0;
-  virtual Graph read_torchscript(const std::filesystem::path& path,
-                                 const std::vector<Tensor>& example) const = 0;
 };
 
 }  // namespace crumb::graph

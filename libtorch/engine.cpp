@@ -16,8 +16,7 @@ namespace {
 
 class TorchExecutable final : public graph::Executable {
  public:
-  TorchExecutable(graph::Graph graph, at::Device device,
-                  const analysis::AccumulatorSimulation* simulation = nullptr)
+  TorchExecutable(graph::Graph graph, at::Device device, const analysis::AccumulatorSimulation* simulation)
       : module_(std::move(graph)), device_(device) {
     module_.to(device);
     if (simulation) simulate(module_, *simulation);
@@ -25,15 +24,15 @@ class TorchExecutable final : public graph::Executable {
   }
 
   std::vector<graph::Tensor> run(const std::vector<graph::Tensor>& inputs,
-                                 const Watch& watch) const override {
+                                 const graph::Watch& watch) const override {
     const at::InferenceMode inference;
     std::vector<TypedTensor> values;
     values.reserve(inputs.size());
     for (const graph::Tensor& input : inputs) values.push_back(to_typed(input, device_));
     GraphModule::Watch tap;
-    if (watch) {
+    if (watch.show) {
       tap = [&](const std::string& value, TypedTensor made) {
-        watch(value, to_constant(made));
+        if (watch.wants(value)) watch.show(value, to_constant(made));
         return made;
       };
     }
@@ -48,18 +47,15 @@ class TorchExecutable final : public graph::Executable {
   at::Device device_;
 };
 
-class TorchEngine final : public graph::Engine {
+class TorchEngine final : public graph::Engine, public analysis::RegisterEngine, public graph::EngineDevice {
  public:
   std::unique_ptr<graph::Executable> prepare(graph::Graph graph) const override {
-    const at::NoGradGuard no_gradients;
-    return std::make_unique<TorchExecutable>(graph::expand_functions(std::move(graph), *this), device_);
+    return prepared(std::move(graph), nullptr);
   }
 
-  std::unique_ptr<graph::Executable> prepare_simulated(
+  std::unique_ptr<graph::Executable> prepare(
       graph::Graph graph, const analysis::AccumulatorSimulation& simulation) const override {
-    const at::NoGradGuard no_gradients;
-    return std::make_unique<TorchExecutable>(graph::expand_functions(std::move(graph), *this), device_,
-                                             &simulation);
+    return prepared(std::move(graph), &simulation);
   }
 
   bool knows(const graph::Node& node) const override {
@@ -76,26 +72,47 @@ class TorchEngine final : public graph::Engine {
     if (threads > 0) at::set_num_threads(threads);
   }
 
-  std::vector<std::string> torchscript_inputs(const std::filesystem::path& path) const override {
-    return libtorch::torchscript_inputs(path);
-  }
-
-  graph::Graph read_torchscript(const std::filesystem::path& path,
-                                const std::vector<graph::Tensor>& example) const override {
-    libtorch::Tensors inputs;
-    for (const graph::Tensor& input : example) inputs.push_back(to_typed(input).tensor);
-    return libtorch::read_torchscript(path, inputs);
-  }
-
  private:
+  std::unique_ptr<graph::Executable> prepared(graph::Graph graph,
+                                              const analysis::AccumulatorSimulation* simulation) const {
+    const at::NoGradGuard no_gradients;
+    return std::make_unique<TorchExecutable>(graph::expand_functions(std::move(graph), *this), device_,
+                                             simulation);
+  }
+
   at::Device device_ = at::kCPU;
+};
+
+TorchEngine& torch_engine() {
+  static TorchEngine engine;
+  return engine;
+}
+
+class ArchiveReader final : public graph::TorchScriptReader {
+ public:
+  std::vector<std::string> inputs(const std::filesystem::path& path) const override {
+    return torchscript_inputs(path);
+  }
+
+  graph::Graph read(const std::filesystem::path& path,
+                    const std::vector<graph::Tensor>& example) const override {
+    Tensors inputs;
+    for (const graph::Tensor& input : example) inputs.push_back(to_typed(input).tensor);
+    return read_torchscript(path, inputs);
+  }
 };
 
 }  // namespace
 
-graph::Engine& engine() {
-  static TorchEngine engine;
-  return engine;
+graph::Engine& engine() { return torch_engine(); }
+
+analysis::RegisterEngine& register_engine() { return torch_engine(); }
+
+graph::EngineDevice& engine_device() { return torch_engine(); }
+
+graph::TorchScriptReader& torchscript_reader() {
+  static ArchiveReader reader;
+  return reader;
 }
 
 }  // namespace crumb::libtorch

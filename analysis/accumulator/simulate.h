@@ -3,7 +3,7 @@
 // A row's terms are added in the order of the weight's summed axes (channels before the kernel's), the bias first where
 // it lies inside. The tiles of a certificate are registers of their own; one that is wider (outer_accumulator_bits) adds
 // up what they hold in the end. What a certificate says about widths and sums plays no part. Without LibTorch;
-// Engine::prepare_simulated runs whole graphs so.
+// RegisterEngine (register_engine.h) runs whole graphs so.
 #pragma once
 
 #include <cstddef>

@@ -2,14 +2,15 @@
 #include "libtorch/engine.h"
 #include "tasks/train/trainer.h"
 
-extern "C" __attribute__((visibility("default"))) const char* crumb_engine_interface() {
-  return CRUMB_ENGINE_INTERFACE;
-}
+#define CRUMB_SEEN extern "C" __attribute__((visibility("default")))
 
-extern "C" __attribute__((visibility("default"))) crumb::graph::Engine* crumb_engine() {
-  return &crumb::libtorch::engine();
+CRUMB_SEEN const char* crumb_engine_interface() { return CRUMB_ENGINE_INTERFACE; }
+CRUMB_SEEN crumb::graph::Engine* crumb_engine() { return &crumb::libtorch::engine(); }
+CRUMB_SEEN crumb::analysis::RegisterEngine* crumb_register_engine() {
+  return &crumb::libtorch::register_engine();
 }
-
-extern "C" __attribute__((visibility("default"))) crumb::tasks::Trainer* crumb_trainer() {
-  return &crumb::tasks::trainer();
+CRUMB_SEEN crumb::graph::EngineDevice* crumb_engine_device() { return &crumb::libtorch::engine_device(); }
+CRUMB_SEEN crumb::graph::TorchScriptReader* crumb_torchscript_reader() {
+  return &crumb::libtorch::torchscript_reader();
 }
+CRUMB_SEEN crumb::tasks::Trainer* crumb_trainer() { return &crumb::tasks::trainer(); }

@@ -20,9 +20,12 @@ class Calibration {
 
   void run(const Engine& engine, const Batches& batches) {
     const auto network = engine.prepare(graph_);
+    Watch watch{.show = [&](const std::string& value, const Tensor& made) { see(value, made); },
+                .wanted = std::set<std::string>()};
+    for (const auto& [value, edge] : edges_) watch.wanted->insert(value);
     batches([&](const std::vector<Tensor>& inputs) {
       for (std::size_t i = 0; i < inputs.size(); ++i) see(graph_.inputs[i], inputs[i]);
-      (void)network->run(inputs, [&](const std::string& value, const Tensor& made) { see(value, made); });
+      (void)network->run(inputs, watch);
     });
     for (const auto& [value, edge] : edges_) finish(edge);
     share();

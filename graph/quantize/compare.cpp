@@ -58,11 +58,13 @@ GraphComparison compare(const Graph& original, const Graph& quantized, const Qua
     const auto found = edges.find(value);
     if (found != edges.end()) count(plan.edges[found->second], made, result.edges[found->second]);
   };
+  Watch watch{.show = see, .wanted = std::set<std::string>()};
+  for (const auto& [value, edge] : edges) watch.wanted->insert(value);
   std::vector<OutputSum> sums(original.outputs.size());
   std::vector<bool> is_float(original.outputs.size(), true);
   batches([&](const std::vector<Tensor>& inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i) see(quantized.inputs[i], inputs[i]);
-    const std::vector<Tensor> expected = before->run(inputs), found = after->run(inputs, see);
+    const std::vector<Tensor> expected = before->run(inputs), found = after->run(inputs, watch);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       is_float[i] =
           is_float[i] && expected[i].type() == ElementType::kFloat && found[i].size() == expected[i].size();

@@ -32,7 +32,7 @@ class ToldEngine final : public Engine {
     std::vector<Tensor> run(const std::vector<Tensor>&, const Watch& watch) const override {
       const Made& made = engine_.batches[next_++ % engine_.batches.size()];
       for (const auto& [value, numbers] : made) {
-        if (watch) watch(value, tensor(numbers));
+        if (watch.wants(value)) watch.show(value, tensor(numbers));
       }
       std::vector<Tensor> outputs;
       for (const std::string& output : graph_.outputs) outputs.push_back(tensor(made.at(output)));
@@ -51,15 +51,7 @@ class ToldEngine final : public Engine {
   std::unique_ptr<Executable> prepare(Graph graph) const override {
     return std::make_unique<Told>(*this, std::move(graph));
   }
-  std::unique_ptr<Executable> prepare_simulated(Graph graph, const AccumulatorSimulation&) const override {
-    return prepare(std::move(graph));
-  }
   bool knows(const Node&) const override { return true; }
-  void use(const std::string&, int) override {}
-  std::vector<std::string> torchscript_inputs(const std::filesystem::path&) const override { return {}; }
-  Graph read_torchscript(const std::filesystem::path&, const std::vector<Tensor>&) const override {
-    return {};
-  }
 };
 
 Batches batches_of(const std::vector<std::vector<float>>& inputs) {

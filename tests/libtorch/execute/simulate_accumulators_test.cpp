@@ -59,12 +59,13 @@ Tensor constant(const at::Tensor& x) { return crumb::libtorch::to_constant(crumb
 
 void check_network(const Graph& graph, const at::Tensor& x, std::size_t layers) {
   const auto& engine = crumb::libtorch::engine();
+  const auto& registers = crumb::libtorch::register_engine();
   const Tensor expected = engine.prepare(graph)->run({constant(x)})[0];
   for (const auto mode : {OverflowMode::kCheck, OverflowMode::kWrap, OverflowMode::kSaturate}) {
     const AccumulatorSimulation simulation = crumb::analysis::simulate_accumulators(graph, 32, mode);
     CHECK(simulation.products.size() == layers);
     CHECK(simulation.skipped.empty());
-    const auto executable = engine.prepare_simulated(graph, simulation);
+    const auto executable = registers.prepare(graph, simulation);
     CHECK(executable->run({constant(x)})[0] == expected);
     std::size_t seen = 0;  // watched, every node runs
     CHECK(executable->run({constant(x)}, [&](const auto&, const Tensor&) { ++seen; })[0] == expected);
@@ -75,10 +76,10 @@ void check_network(const Graph& graph, const at::Tensor& x, std::size_t layers) 
     }
   }
   const AccumulatorSimulation narrow = crumb::analysis::simulate_accumulators(graph, 5, OverflowMode::kWrap);
-  CHECK(!(engine.prepare_simulated(graph, narrow)->run({constant(x)})[0] == expected));
+  CHECK(!(registers.prepare(graph, narrow)->run({constant(x)})[0] == expected));
   const AccumulatorSimulation checked =
       crumb::analysis::simulate_accumulators(graph, 5, OverflowMode::kCheck);
-  CHECK_THROWS_WITH_AS(engine.prepare_simulated(graph, checked)->run({constant(x)}),
+  CHECK_THROWS_WITH_AS(registers.prepare(graph, checked)->run({constant(x)}),
                        doctest::Contains("output channel"), crumb::Error);
 }
 
@@ -118,6 +119,6 @@ TEST_CASE("sums past 2^24 are exact, and rounded once") {
   const Tensor x = Tensor::floats({1, 3}, std::vector<float>{8388607, 3, 8388605});
   const AccumulatorSimulation simulation =
       crumb::analysis::simulate_accumulators(graph, 40, OverflowMode::kCheck);
-  CHECK(crumb::libtorch::engine().prepare_simulated(graph, simulation)->run({x})[0].to_floats() ==
+  CHECK(crumb::libtorch::register_engine().prepare(graph, simulation)->run({x})[0].to_floats() ==
         std::vector<float>{127 * 5});
 }
