@@ -9,7 +9,7 @@
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "encoder/encoder.h"
-#include "encoder/model_source.h"
+#include "models/weight_source.h"
 #include "formats/npy/npy.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
@@ -66,7 +66,7 @@ void embed_verb(const Options& options) {
   refuse_overwriting_inputs(inputs_of(options), options.output);
   const std::vector<std::string> lines = lines_of(read_text_file(options.text, kMostTextBytes).take());
   check_utf8(options.text, lines);
-  const auto source = encoder::open_model(options.model);
+  const auto source = models::open_weights(options.model);
   const encoder::Encoder encoder = encoder::Encoder::load(*source);
   std::vector<float> vectors;
   const double start = now_seconds();

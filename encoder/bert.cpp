@@ -18,7 +18,7 @@ struct Bert::Workspace {
   AttentionScratch attention;
 };
 
-Bert::Bert(const runtime::WeightSource& source, const BertConfig& config) : config_(config) {
+Bert::Bert(const models::WeightSource& source, const BertConfig& config) : config_(config) {
   const std::string words = "embeddings.word_embeddings.weight";
   const std::string prefix = !source.has(words) && source.has("bert." + words) ? "bert." : "";
   const size_t width = config.hidden_size;

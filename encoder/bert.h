@@ -17,7 +17,7 @@ namespace crumb::encoder {
 class Bert {
  public:
   /// Tensor names are those of Hugging Face's BertModel, with "bert." before them or not.
-  Bert(const runtime::WeightSource& source, const BertConfig& config);
+  Bert(const models::WeightSource& source, const BertConfig& config);
 
   const BertConfig& config() const { return config_; }
 

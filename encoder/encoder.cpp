@@ -13,7 +13,7 @@ namespace crumb::encoder {
 namespace {
 
 /// The default prompt, or "".
-std::string read_prompt(const runtime::WeightSource& source) {
+std::string read_prompt(const models::WeightSource& source) {
   const auto text = source.file("config_sentence_transformers.json");
   if (!text) return "";
   const JsonFile config("config_sentence_transformers.json", *text);
@@ -59,7 +59,7 @@ std::vector<Batch> make_batches(const std::vector<std::vector<text::TokenId>>& i
 
 }  // namespace
 
-Encoder Encoder::load(const runtime::WeightSource& source) {
+Encoder Encoder::load(const models::WeightSource& source) {
   const std::string path = SentenceHead::transformer_path(source);
   const auto config_text = source.file(path + "config.json");
   if (!config_text) {

@@ -11,6 +11,7 @@
 
 #include "encoder/bert.h"
 #include "encoder/sentence_head.h"
+#include "models/weight_source.h"
 #include "runtime/linear.h"
 #include "text/tokenizer.h"
 
@@ -26,7 +27,7 @@ class Encoder {
   /// crumb::Error on another architecture, a missing file or tensor, a wrong shape, a tokenizer with more ids
   /// than embeddings. Texts are cut at the tokenizer's limit, and at max_position_embeddings at the latest. A
   /// default prompt in config_sentence_transformers.json is put before every text.
-  static Encoder load(const runtime::WeightSource& source);
+  static Encoder load(const models::WeightSource& source);
 
   /// Floats per line.
   size_t width() const { return head_.width(); }

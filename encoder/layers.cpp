@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "encoder/elementwise.h"
+#include "runtime/packed_matrix.h"
 
 namespace crumb::encoder {
 namespace {
@@ -12,7 +13,7 @@ std::string shown(const std::vector<size_t>& shape) {
   return text + "]";
 }
 
-void check_shape(const runtime::WeightSource& source, const std::string& name,
+void check_shape(const models::WeightSource& source, const std::string& name,
                  const std::vector<size_t>& expected) {
   if (!source.has(name)) {
     throw Error(source.describe() + " has no tensor " + name +
@@ -27,18 +28,19 @@ void check_shape(const runtime::WeightSource& source, const std::string& name,
 
 }  // namespace
 
-std::unique_ptr<runtime::Matrix> load_matrix(const runtime::WeightSource& source, const std::string& name,
+std::unique_ptr<runtime::Matrix> load_matrix(const models::WeightSource& source, const std::string& name,
                                              size_t rows, size_t cols) {
   check_shape(source, name, {rows, cols});
-  return source.matrix(name);
+  if (auto packed = source.packed(name)) return std::make_unique<runtime::PackedMatrix>(std::move(*packed));
+  return std::make_unique<runtime::FloatMatrix>(rows, cols, source.floats(name));
 }
 
-std::vector<float> load_vector(const runtime::WeightSource& source, const std::string& name, size_t size) {
+std::vector<float> load_vector(const models::WeightSource& source, const std::string& name, size_t size) {
   check_shape(source, name, {size});
-  return source.vector(name);
+  return source.floats(name);
 }
 
-Linear Linear::load(const runtime::WeightSource& source, const std::string& name, size_t in, size_t out,
+Linear Linear::load(const models::WeightSource& source, const std::string& name, size_t in, size_t out,
                     bool with_bias) {
   Linear linear;
   linear.weight = load_matrix(source, name + ".weight", out, in);
@@ -51,7 +53,7 @@ void Linear::apply(std::span<const float> x, size_t batch, std::span<float> y) c
   if (!bias.empty()) add_bias_rows(y, bias);
 }
 
-LayerNorm LayerNorm::load(const runtime::WeightSource& source, const std::string& name, size_t width,
+LayerNorm LayerNorm::load(const models::WeightSource& source, const std::string& name, size_t width,
                           float epsilon) {
   const bool early = !source.has(name + ".weight") && source.has(name + ".gamma");
   LayerNorm norm;

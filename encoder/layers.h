@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "models/weight_source.h"
 #include "runtime/linear.h"
 
 namespace crumb::encoder {
@@ -17,7 +18,7 @@ struct Linear {
   std::vector<float> bias;  ///< empty: none
 
   /// NAME.weight [out, in] and NAME.bias [out].
-  static Linear load(const runtime::WeightSource& source, const std::string& name, size_t in, size_t out,
+  static Linear load(const models::WeightSource& source, const std::string& name, size_t in, size_t out,
                      bool with_bias = true);
   void apply(std::span<const float> x, size_t batch, std::span<float> y) const;
 };
@@ -28,13 +29,13 @@ struct LayerNorm {
   float epsilon = 0;
 
   /// NAME.weight and NAME.bias, or NAME.gamma and NAME.beta as early checkpoints have it, each [width].
-  static LayerNorm load(const runtime::WeightSource& source, const std::string& name, size_t width,
+  static LayerNorm load(const models::WeightSource& source, const std::string& name, size_t width,
                         float epsilon);
   void apply(std::span<float> rows) const;
 };
 
-std::unique_ptr<runtime::Matrix> load_matrix(const runtime::WeightSource& source, const std::string& name,
+std::unique_ptr<runtime::Matrix> load_matrix(const models::WeightSource& source, const std::string& name,
                                              size_t rows, size_t cols);
-std::vector<float> load_vector(const runtime::WeightSource& source, const std::string& name, size_t size);
+std::vector<float> load_vector(const models::WeightSource& source, const std::string& name, size_t size);
 
 }  // namespace crumb::encoder

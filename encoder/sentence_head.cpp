@@ -15,11 +15,11 @@ void normalize_length(std::span<float> vector) {
   for (float& x : vector) x /= std::max(norm, kLeastNorm);
 }
 
-ModelText texts_of(const runtime::WeightSource& source) {
+ModelText texts_of(const models::WeightSource& source) {
   return [&source](const std::string& path) { return source.file(path); };
 }
 
-Linear load_dense(const runtime::WeightSource& source, const SentenceModules::Dense& dense) {
+Linear load_dense(const models::WeightSource& source, const SentenceModules::Dense& dense) {
   if (!source.has(dense.path + "linear.weight")) {
     throw Error(source.describe() + ": its Dense module " + dense.path +
                 " has its weights in a file of its own; such models are not supported yet");
@@ -29,11 +29,11 @@ Linear load_dense(const runtime::WeightSource& source, const SentenceModules::De
 
 }  // namespace
 
-std::string SentenceHead::transformer_path(const runtime::WeightSource& source) {
+std::string SentenceHead::transformer_path(const models::WeightSource& source) {
   return SentenceModules::transformer_path(texts_of(source));
 }
 
-SentenceHead SentenceHead::load(const runtime::WeightSource& source, size_t hidden_size) {
+SentenceHead SentenceHead::load(const models::WeightSource& source, size_t hidden_size) {
   const auto modules = SentenceModules::read(texts_of(source), source.describe(), hidden_size);
   SentenceHead head;
   head.hidden_size_ = hidden_size;

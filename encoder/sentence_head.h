@@ -10,6 +10,7 @@
 #include "encoder/elementwise.h"
 #include "encoder/layers.h"
 #include "encoder/pooling.h"
+#include "models/weight_source.h"
 #include "runtime/linear.h"
 
 namespace crumb::encoder {
@@ -20,10 +21,10 @@ class SentenceHead {
   /// (activation Tanh, ReLU, GELU or Identity; tensors FOLDER/linear.weight and FOLDER/linear.bias beside the transformer's; those in a
   /// file of their own are refused) and Normalize. Other modules are refused by name. Without modules.json the model is a bare transformer and
   /// its sentence vector the mean of its tokens' states, as in sentence-transformers.
-  static SentenceHead load(const runtime::WeightSource& source, size_t hidden_size);
+  static SentenceHead load(const models::WeightSource& source, size_t hidden_size);
 
   /// The folder of the transformer's files, "" for the top. Needs no tensors.
-  static std::string transformer_path(const runtime::WeightSource& source);
+  static std::string transformer_path(const models::WeightSource& source);
 
   size_t width() const { return width_; }
   /// The sentence vector of `states`, [length, hidden_size], to `out` of width().

@@ -62,7 +62,8 @@ bool is_checkpoint(const std::filesystem::path& path) {
 
 CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::string& name) {
   try {
-    ModelWeights weights(source);
+    const std::unique_ptr<WeightSource> opened = weights_of(source);
+    ModelWeights weights(*opened);
     const JsonFile config = config_of(weights);
     graph::Graph graph = architecture_of(config).build(weights, config);
     return {.graph = std::move(graph), .unused = weights.unused()};

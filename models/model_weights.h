@@ -1,4 +1,4 @@
-// The tensors and texts of a checkpoint, for those who build its graph.
+// A WeightSource's tensors as constants of a graph, for those who build it.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "quant/tensor_source.h"
+#include "models/weight_source.h"
 
 namespace crumb::models {
 
 class ModelWeights {
  public:
-  /// The source must outlive it. Throws Error where another tool quantized the checkpoint.
-  explicit ModelWeights(const TensorSource& source);
+  /// The source must outlive it.
+  explicit ModelWeights(const WeightSource& source) : source_(source) {}
 
-  bool has(const std::string& name) const { return source_.find(name) != nullptr; }
+  bool has(const std::string& name) const { return source_.has(name); }
 
   /// A file beside the tensors, or nothing if there is none. Throws Error where its bytes are damaged.
-  std::optional<std::string> text(const std::string& path) const;
+  std::optional<std::string> text(const std::string& path) const { return source_.file(path); }
 
   /// Makes the tensor a constant of the graph, under its name: codes where it is quantized, else float32. `axes`: axis i
   /// of the constant is axis axes[i] of the tensor. Throws Error, naming tensor, found and expected, where it is missing
@@ -33,7 +33,7 @@ class ModelWeights {
   std::vector<std::string> unused() const;
 
  private:
-  const TensorSource& source_;
+  const WeightSource& source_;
   std::set<std::string> added_;
 };
 

@@ -1,18 +1,12 @@
-// The one seam between a network's code and its weights.
-//
-// An encoder asks a WeightSource for tensors by name and sees matrices as Matrix: what is behind one (float32
-// memory, packed codes) is not its business, so a float folder and a packed file run through one code path.
+// Products with weight matrices: what is behind a Matrix (float32 memory, packed codes) is not the network's business,
+// so a float folder and a packed file run through one code path.
 //
 // All arrays are row-major and contiguous. A Matrix is immutable: calls on one object from several threads
 // are safe, and the result of a call depends on nothing but its arguments.
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace crumb::runtime {
@@ -76,30 +70,6 @@ class FloatMatrix final : public Matrix {
   size_t cols_;
   std::vector<float> owned_;
   std::span<const float> values_;
-};
-
-/// A model's tensors and text files, wherever they lie. Names are the checkpoint's own.
-class WeightSource {
- public:
-  virtual ~WeightSource() = default;
-
-  virtual bool has(std::string_view name) const = 0;
-
-  /// The shape of a tensor that the source has; crumb::Error names one that it has not.
-  virtual std::vector<size_t> shape(std::string_view name) const = 0;
-
-  /// A tensor of rank 2. A missing one, or one of another rank, is a crumb::Error that names the tensor.
-  virtual std::unique_ptr<Matrix> matrix(std::string_view name) const = 0;
-
-  /// A tensor of any rank as float32 values, flattened row-major. A missing one is a crumb::Error.
-  virtual std::vector<float> vector(std::string_view name) const = 0;
-
-  /// The text of a file beside the tensors ("config.json", "1_Pooling/config.json"), or nothing if there is
-  /// none.
-  virtual std::optional<std::string> file(std::string_view relative_path) const = 0;
-
-  /// What this is, for messages: "folder all-MiniLM-L6-v2", "file minilm.crumb".
-  virtual std::string describe() const = 0;
 };
 
 }  // namespace crumb::runtime

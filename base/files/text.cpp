@@ -50,22 +50,31 @@ std::string next_printable(std::string_view& text, std::string_view also) {
   return out;
 }
 
-}  // namespace
-
-std::string printable(std::string_view text) {
+std::string printable(std::string_view text, std::string_view also) {
   std::string out;
-  while (!text.empty()) out += next_printable(text, "");
+  while (!text.empty()) out += next_printable(text, also);
   return out;
 }
 
+constexpr std::string_view kQuoted = "'\\";
+
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0u) == 0x80; }
+
+}  // namespace
+
+std::string printable(std::string_view text) { return printable(text, ""); }
+
 std::string quote_text(std::string_view text) {
-  constexpr std::size_t kLongest = 120;
+  constexpr std::size_t kLongest = 120,
+                        kEnd = 60;  // bytes: of what is shown whole, of either end of what is not
+  if (text.size() <= kLongest) return "'" + printable(text, kQuoted) + "'";
   std::string out = "'";
-  while (!text.empty()) {
-    if (out.size() > kLongest) return out + "...'";
-    out += next_printable(text, "'\\");
-  }
-  return out + "'";
+  std::string_view rest = text;
+  while (text.size() - rest.size() < kEnd) out += next_printable(rest, kQuoted);
+  rest = text.substr(text.size() - kEnd);
+  while (is_continuation(rest.front()) && kEnd - rest.size() < 3)
+    rest.remove_prefix(1);  // of a cut character
+  return out + "..." + printable(rest, kQuoted) + "'";
 }
 
 }  // namespace crumb

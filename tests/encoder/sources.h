@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/files/mapped_file.h"
 #include "formats/safetensors/safetensors.h"
+#include "models/weight_source.h"
 #include "runtime/linear.h"
 
 namespace crumb::testing {
@@ -26,19 +27,21 @@ struct MemoryTensor {
   std::vector<float> values;
 };
 
-class MemorySource : public runtime::WeightSource {
+class MemorySource : public models::WeightSource {
  public:
   std::map<std::string, MemoryTensor, std::less<>> tensors;
   std::map<std::string, std::string, std::less<>> files;
 
   bool has(std::string_view name) const override { return tensors.find(name) != tensors.end(); }
   std::vector<size_t> shape(std::string_view name) const override { return get(name).shape; }
-  std::vector<float> vector(std::string_view name) const override { return get(name).values; }
-  std::unique_ptr<runtime::Matrix> matrix(std::string_view name) const override {
-    const MemoryTensor& tensor = get(name);
-    if (tensor.shape.size() != 2) throw Error(std::string(name) + " is no matrix");
-    return std::make_unique<runtime::FloatMatrix>(tensor.shape[0], tensor.shape[1], tensor.values);
+  std::vector<std::string> names() const override {
+    std::vector<std::string> all;
+    for (const auto& [name, tensor] : tensors) all.push_back(name);
+    return all;
   }
+  std::vector<float> floats(std::string_view name) const override { return get(name).values; }
+  std::optional<LoadedTensor> packed(std::string_view) const override { return std::nullopt; }
+  std::optional<QuantizedTensor> codes(std::string_view) const override { return std::nullopt; }
   std::optional<std::string> file(std::string_view path) const override {
     const auto entry = files.find(path);
     return entry == files.end() ? std::nullopt : std::optional(entry->second);

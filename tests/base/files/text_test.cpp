@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <random>
 #include <string>
+#include <vector>
 
 namespace crumb {
 
@@ -12,6 +14,41 @@ TEST_CASE("quoted text is one printable line") {
   CHECK(quote_text("caf\xc3\xa9 \xff") == "'caf\xc3\xa9 \\xff'");
   CHECK(quote_text(std::string(1000, 'x')).size() < 140);
   CHECK(quote_text({"\0", 1}) == "'\\x00'");
+}
+
+TEST_CASE("of a long text both ends are shown, whatever it is made of") {
+  std::mt19937_64 random(7);
+  const std::vector<std::string> pieces = {"a", "/",  "model_weight", "\xc3\xa9", "\xf0\x9f\x8d\x9e",
+                                           "'", "\n", "\xff",         "\x80"};
+  int cut = 0;
+  for (int round = 0; round < 4000; ++round) {
+    std::string text;
+    const std::size_t length = random() % 400;
+    while (text.size() < length) text += pieces[random() % pieces.size()];
+    const std::string shown = quote_text(text);
+    CAPTURE(text);
+    REQUIRE(is_utf8(shown));
+    REQUIRE(shown.find_first_of("\n\x7f") == std::string::npos);
+    const std::string inside = shown.substr(1, shown.size() - 2);
+    std::string whole;  // as if nothing were cut
+    for (const char c : printable(text)) whole += c == '\'' ? std::string("\\x27") : std::string(1, c);
+    if (text.size() <= 120) {
+      REQUIRE(inside == whole);
+      continue;
+    }
+    ++cut;
+    const std::size_t dots = inside.find("...");  // in none of the pieces
+    REQUIRE(dots != std::string::npos);
+    const std::string head = inside.substr(0, dots), tail = inside.substr(dots + 3);
+    REQUIRE(whole.starts_with(head));
+    REQUIRE(head.size() >= 60);
+    REQUIRE(whole.ends_with(tail));
+    REQUIRE(tail.size() >= 57);
+    REQUIRE(shown.size() <= 5 + 4 * (60 + 3 + 60));
+  }
+  CHECK(cut > 1000);
+  const std::string path = std::string(300, 'd') + "/model.safetensors";
+  CHECK(quote_text(path).ends_with("ddd/model.safetensors'"));
 }
 
 TEST_CASE("a terminal is given nothing that it would obey") {

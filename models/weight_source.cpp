@@ -1,0 +1,113 @@
+#include "models/weight_source.h"
+
+#include <span>
+#include <utility>
+
+#include "base/files/text.h"
+
+namespace crumb::models {
+namespace {
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+class OpenedWeights final : public WeightSource {
+ public:
+  /// description: empty where the caller says whose the errors are.
+  OpenedWeights(const TensorSource& source, std::string description)
+      : source_(source), description_(std::move(description)) {
+    const Checkpoint* checkpoint = source.checkpoint();
+    if (checkpoint && checkpoint->quantized()) {
+      throw Error(describe() + " is already quantized by another tool: " + *checkpoint->quantized());
+    }
+  }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> all;
+    for (const SourceTensor& tensor : source_.tensors()) all.push_back(tensor.name);
+    return all;
+  }
+
+  bool has(std::string_view name) const override { return source_.find(name) != nullptr; }
+
+  std::vector<size_t> shape(std::string_view name) const override {
+    const SourceTensor& tensor = require(name);
+    return {tensor.shape.begin(), tensor.shape.end()};
+  }
+
+  std::vector<float> floats(std::string_view name) const override { return source_.floats(require(name)); }
+
+  std::optional<LoadedTensor> packed(std::string_view name) const override {
+    const PackedTensor* tensor = encoded(name);
+    if (!tensor) return std::nullopt;
+    return LoadedTensor::load(*source_.crumb(), *tensor).take(description_);
+  }
+
+  std::optional<QuantizedTensor> codes(std::string_view name) const override {
+    const PackedTensor* tensor = encoded(name);
+    if (!tensor) return std::nullopt;
+    return copy_encoded(*source_.crumb(), *tensor).take(description_);
+  }
+
+  std::optional<std::string> file(std::string_view relative_path) const override {
+    if (const CrumbFile* crumb = source_.crumb()) {
+      const PackedFile* entry = crumb->find_file(relative_path);
+      if (!entry) return std::nullopt;
+      const std::string what = "file " + quote_text(entry->path);
+      return text_of(crumb->load(entry->blob, what).take(description_).bytes());
+    }
+    const ModelFile* entry = source_.checkpoint()->find_file(relative_path);
+    return entry ? std::optional(text_of(entry->bytes)) : std::nullopt;
+  }
+
+  std::string describe() const override { return description_.empty() ? "it" : description_; }
+
+ private:
+  const SourceTensor& require(std::string_view name) const {
+    const SourceTensor* tensor = source_.find(name);
+    if (!tensor) throw Error(describe() + " has no tensor " + quote_text(name));
+    return *tensor;
+  }
+
+  /// Null where it is not quantized.
+  const PackedTensor* encoded(std::string_view name) const {
+    return source_.crumb() && !require(name).spec.empty() ? source_.crumb()->find(name) : nullptr;
+  }
+
+  const TensorSource& source_;
+  std::string description_;
+};
+
+/// With the source that it reads.
+class OwnedWeights final : public WeightSource {
+ public:
+  explicit OwnedWeights(const std::filesystem::path& path)
+      : source_(TensorSource::open(path)),
+        weights_(source_, (source_.kind() == "folder" ? "folder " : "file ") + quote_text(path.string())) {}
+
+  std::vector<std::string> names() const override { return weights_.names(); }
+  bool has(std::string_view name) const override { return weights_.has(name); }
+  std::vector<size_t> shape(std::string_view name) const override { return weights_.shape(name); }
+  std::vector<float> floats(std::string_view name) const override { return weights_.floats(name); }
+  std::optional<LoadedTensor> packed(std::string_view name) const override { return weights_.packed(name); }
+  std::optional<QuantizedTensor> codes(std::string_view name) const override { return weights_.codes(name); }
+  std::optional<std::string> file(std::string_view path) const override { return weights_.file(path); }
+  std::string describe() const override { return weights_.describe(); }
+
+ private:
+  TensorSource source_;
+  OpenedWeights weights_;
+};
+
+}  // namespace
+
+std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path) {
+  return std::make_unique<OwnedWeights>(path);
+}
+
+std::unique_ptr<WeightSource> weights_of(const TensorSource& source) {
+  return std::make_unique<OpenedWeights>(source, "");
+}
+
+}  // namespace crumb::models

@@ -1,0 +1,52 @@
+// The one seam between a network and its weights: tensors and text files by the checkpoint's own names, wherever they
+// lie. What is behind a tensor (float32, packed codes) is not the network's business.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quant/packed_tensor.h"
+#include "quant/tensor_source.h"
+
+namespace crumb::models {
+
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+
+  /// Of all tensors, sorted.
+  virtual std::vector<std::string> names() const = 0;
+  virtual bool has(std::string_view name) const = 0;
+
+  /// Of a tensor that the source has. These four throw Error, which names it, where it is missing or damaged.
+  virtual std::vector<size_t> shape(std::string_view name) const = 0;
+
+  /// float32 values, dequantized where it is quantized, row-major.
+  virtual std::vector<float> floats(std::string_view name) const = 0;
+
+  /// Its codes as they lie in the source, which must outlive them; nothing where it is not quantized.
+  virtual std::optional<LoadedTensor> packed(std::string_view name) const = 0;
+
+  /// Its codes in memory of their own; nothing where it is not quantized.
+  virtual std::optional<QuantizedTensor> codes(std::string_view name) const = 0;
+
+  /// The text of a file beside the tensors ("config.json", "1_Pooling/config.json"); nothing if there is none.
+  virtual std::optional<std::string> file(std::string_view relative_path) const = 0;
+
+  /// What this is, for messages: "folder 'all-MiniLM-L6-v2'", "file 'minilm.crumb'".
+  virtual std::string describe() const = 0;
+};
+
+/// A Hugging Face folder, any other checkpoint or a packed file. Throws Error, which names it: what is wrong, and which
+/// other tool quantized it.
+std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path);
+
+/// The same of what is open, for callers who say in front of an Error whose it is: messages begin with what is wrong.
+/// The source must outlive it.
+std::unique_ptr<WeightSource> weights_of(const TensorSource& source);
+
+}  // namespace crumb::models
