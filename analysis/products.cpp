@@ -1,12 +1,12 @@
 #include "analysis/products.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
 #include "base/files/text.h"
 #include "graph/edit.h"
+#include "graph/operator_traits.h"
 
 namespace crumb::analysis {
 namespace {
@@ -174,10 +174,8 @@ std::vector<Product> attention(const graph::Graph& graph, const graph::Node& nod
 
 /// What multiplies and is not known here.
 bool works(const graph::Node& node) {
-  constexpr std::array kWork = {"DeformConv", "GridSample", "STFT", "DFT", "RoiAlign",       "AffineGrid",
-                                "If",         "Loop",       "Scan", "Det", "MelWeightMatrix"};
   if (node.domain == graph::kOnnxDomain) {
-    return std::ranges::find(kWork, node.op) != kWork.end() ||
+    return is_any(node, graph::trait::kUncounted) ||
            (node.op == "Resize" && node.text_or("mode", "nearest") != "nearest");
   }
   return node.domain != graph::kQonnxDomain && node.domain != graph::kChannelsLastDomain;
@@ -220,31 +218,25 @@ Products products_of(const graph::Graph& graph, const graph::Node& node, bool fi
     }
     if (!node.has_output(0)) refuse(node, "it has no output");
   };
-  const std::string& op = node.op;
-  if (node.domain == graph::kChannelsLastDomain && op == "Conv")
-    return needs(2), std::vector{convolution(graph, node, 1)};
-  if (node.is("XnorPopcountMatMul", graph::kQonnxDomain)) {
-    return needs(2), std::vector{matrix_product(graph, node, {0}, {1}, first_is_constant)};
+  if (node.is("Upsample")) return needs(1), std::vector{upsampling(graph, node)};
+  const std::span<const graph::ProductRule> rules = graph::traits_of(node).products;
+  if (rules.empty() || works(node)) return works(node) ? Products() : std::vector<Product>{};
+  const graph::ProductRule& rule = rules[0];
+  const std::size_t least = rule.requantizes ? 8 : rules.size() > 1 ? 3 : 2;
+  switch (rule.terms) {
+    case graph::Terms::kMatrix:
+      if (!rule.reason.empty()) return std::vector<Product>{};
+      needs(least);
+      return std::vector{matrix_product(graph, node, {rule.a, node.int_or("transA", 0) != 0},
+                                        {rule.b, node.int_or("transB", 0) != 0}, first_is_constant)};
+    case graph::Terms::kConvolution: return needs(least), std::vector{convolution(graph, node, rule.b)};
+    case graph::Terms::kTransposed: return needs(least), std::vector{transposed_convolution(graph, node)};
+    case graph::Terms::kGates: return needs(least), recurrent(graph, node);
+    case graph::Terms::kEquation: return needs(least), einsum(graph, node);
+    case graph::Terms::kHeads: return needs(least), attention(graph, node);
+    case graph::Terms::kSquares: break;  // no weights, and no product that a multiplier would be built for
   }
-  if (node.domain != graph::kOnnxDomain) return works(node) ? Products() : std::vector<Product>{};
-  if (op == "Conv" || op == "ConvInteger") return needs(2), std::vector{convolution(graph, node, 1)};
-  if (op == "QLinearConv") return needs(8), std::vector{convolution(graph, node, 3)};
-  if (op == "ConvTranspose") return needs(2), std::vector{transposed_convolution(graph, node)};
-  if (op == "MatMul" || op == "MatMulInteger") {
-    return needs(2), std::vector{matrix_product(graph, node, {0}, {1}, first_is_constant)};
-  }
-  if (op == "QLinearMatMul")
-    return needs(8), std::vector{matrix_product(graph, node, {0}, {3}, first_is_constant)};
-  if (op == "Gemm") {
-    needs(2);
-    return std::vector{matrix_product(graph, node, {0, node.int_or("transA", 0) != 0},
-                                      {1, node.int_or("transB", 0) != 0}, first_is_constant)};
-  }
-  if (op == "LSTM" || op == "GRU" || op == "RNN") return needs(3), recurrent(graph, node);
-  if (op == "Einsum") return needs(2), einsum(graph, node);
-  if (op == "Upsample") return needs(1), std::vector{upsampling(graph, node)};
-  if (op == "Attention") return needs(3), attention(graph, node);
-  return works(node) ? Products() : std::vector<Product>{};
+  return std::vector<Product>{};
 }
 
 }  // namespace crumb::analysis

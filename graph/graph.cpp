@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/files/text.h"
+#include "graph/operator_traits.h"
 
 namespace crumb::graph {
 namespace {
@@ -80,10 +81,7 @@ bool is_random(const Node& node) {
   return node.op.starts_with("Random") || node.op == "Bernoulli" || node.op == "Multinomial";
 }
 
-bool is_quantizer(const Node& node) {
-  if (node.domain != kQonnxDomain) return false;
-  return node.op == "Quant" || node.op == "IntQuant" || node.op == "BipolarQuant" || node.op == "FloatQuant";
-}
+bool is_quantizer(const Node& node) { return is_any(node, trait::kQuantizer); }
 
 std::optional<Tensor> constant_of(const Node& node) {
   if (!node.is("Constant")) return {};

@@ -8,6 +8,7 @@
 
 #include "base/files/text.h"
 #include "graph/onnx/infer_shapes.h"
+#include "graph/operator_traits.h"
 #include "graph/quantize/operators.h"
 #include "libtorch/execute/graph_module.h"
 
@@ -30,7 +31,6 @@ bool is_mask(const graph::Tensor& constant) {
 
 /// Constants that do not train, beside those that GraphModule leaves out by itself.
 std::set<std::string> buffers_of(const Graph& graph) {
-  static constexpr std::string_view kElementwise[] = {"Add", "Sub", "Mul", "Div"};
   const graph::Constants constants(graph);
   std::set<std::string> found, raw(graph.inputs.begin(), graph.inputs.end());
   for (const Node& node : graph.nodes) {
@@ -38,7 +38,7 @@ std::set<std::string> buffers_of(const Graph& graph) {
         std::ranges::any_of(node.inputs, [&](const auto& name) { return raw.contains(name); });
     if (!from_input || !graph::weight_inputs(graph, node, constants).empty()) continue;
     raw.insert(node.outputs.begin(), node.outputs.end());
-    if (std::ranges::find(kElementwise, node.op) == std::end(kElementwise)) continue;
+    if (!is_any(node, graph::trait::kArithmetic)) continue;
     for (const std::string& input : node.inputs) {
       if (graph.constant(input)) found.insert(input);
     }

@@ -57,10 +57,10 @@ std::int64_t taps_of_phase(std::int64_t taps, std::int64_t stride, std::int64_t 
 }
 
 std::optional<std::int64_t> window_terms(const graph::Graph& graph, const graph::Node& node,
-                                         const ProductRule& rule, const std::string& weight) {
+                                         const graph::ProductRule& rule, const std::string& weight) {
   auto sizes = sizes_of(graph, weight);
   if (!sizes || sizes->size() < 3) return {};
-  if (rule.terms == Terms::kConvolution) {
+  if (rule.terms == graph::Terms::kConvolution) {
     (*sizes)[0] = 1;
   } else {
     const std::int64_t groups = std::max<std::int64_t>(1, node.int_or("group", 1));
@@ -121,17 +121,17 @@ Result<std::int64_t> squares(const graph::Graph& graph, const graph::Node& node,
 }  // namespace
 
 Result<std::int64_t> count_terms(const graph::Graph& graph, const graph::Node& node,
-                                 const ProductRule& rule) {
+                                 const graph::ProductRule& rule) {
   const std::string &a = node.inputs.at(rule.a), &b = node.inputs.at(rule.b);
   std::optional<std::int64_t> terms;
   switch (rule.terms) {
-    case Terms::kEquation: return equation_terms(graph, node, a, b);
-    case Terms::kHeads: return head_width(graph, node, a, b);
-    case Terms::kSquares: return squares(graph, node, a);
-    case Terms::kMatrix: terms = matrix_terms(graph, node, a, b); break;
-    case Terms::kConvolution:
-    case Terms::kTransposed: terms = window_terms(graph, node, rule, b); break;
-    case Terms::kGates:
+    case graph::Terms::kEquation: return equation_terms(graph, node, a, b);
+    case graph::Terms::kHeads: return head_width(graph, node, a, b);
+    case graph::Terms::kSquares: return squares(graph, node, a);
+    case graph::Terms::kMatrix: terms = matrix_terms(graph, node, a, b); break;
+    case graph::Terms::kConvolution:
+    case graph::Terms::kTransposed: terms = window_terms(graph, node, rule, b); break;
+    case graph::Terms::kGates:
       terms = size_at(graph, a, -1);
       if (!terms) terms = size_at(graph, b, -1);
       break;
@@ -141,13 +141,13 @@ Result<std::int64_t> count_terms(const graph::Graph& graph, const graph::Node& n
 }
 
 std::optional<std::int64_t> count_channels(const graph::Graph& graph, const graph::Node& node,
-                                           const ProductRule& rule) {
+                                           const graph::ProductRule& rule) {
   const std::string& b = node.inputs.at(rule.b);
   const bool vector = graph.rank_of(b) == std::size_t{1};
   switch (rule.terms) {
-    case Terms::kMatrix: return vector ? 1 : size_at(graph, b, is_turned(node, "transB") ? -2 : -1);
-    case Terms::kConvolution: return size_at(graph, b, 0);
-    case Terms::kTransposed: {
+    case graph::Terms::kMatrix: return vector ? 1 : size_at(graph, b, is_turned(node, "transB") ? -2 : -1);
+    case graph::Terms::kConvolution: return size_at(graph, b, 0);
+    case graph::Terms::kTransposed: {
       const auto of_one = size_at(graph, b, 1);
       std::int64_t all = 0;
       const std::int64_t groups = std::max<std::int64_t>(1, node.int_or("group", 1));

@@ -81,11 +81,11 @@ void lay_out(const WeightCodes& weight, const WeightAxes& axes, ProductLayer& la
 }
 
 /// The node as one whose weight's axes are known: b of a MatMul, Conv and so on.
-graph::Node plain_product(const graph::Node& node, const ProductRule& rule) {
+graph::Node plain_product(const graph::Node& node, const graph::ProductRule& rule) {
   graph::Node plain = node;
   plain.domain = graph::kOnnxDomain;
-  if (rule.terms == Terms::kMatrix && !node.is("Gemm")) plain.op = "MatMul";
-  if (rule.terms == Terms::kConvolution) plain.op = "Conv";
+  if (rule.terms == graph::Terms::kMatrix && !node.is("Gemm")) plain.op = "MatMul";
+  if (rule.terms == graph::Terms::kConvolution) plain.op = "Conv";
   return plain;
 }
 
@@ -105,7 +105,7 @@ bool fits_labels(const std::string& labels, std::size_t rank) {
 
 }  // namespace
 
-std::string lay_out_weight(const graph::Node& node, const ProductRule& rule, std::size_t at,
+std::string lay_out_weight(const graph::Node& node, const graph::ProductRule& rule, std::size_t at,
                            WeightCodes weight, ProductLayer& layer) {
   layer.unit = weight.unit;
   layer.weight_at = at;
@@ -117,9 +117,9 @@ std::string lay_out_weight(const graph::Node& node, const ProductRule& rule, std
     weight.shape = graph::permuted(weight.shape, *order);
     plain.attributes.erase(at == 1 ? "transB" : "transA");
   }
-  if (rule.terms == Terms::kGates || rule.terms == Terms::kEquation) {
+  if (rule.terms == graph::Terms::kGates || rule.terms == graph::Terms::kEquation) {
     WeightAxes axes{.shape = weight.shape, .summed = std::vector<bool>(weight.shape.size(), false)};
-    if (rule.terms == Terms::kGates) {
+    if (rule.terms == graph::Terms::kGates) {
       if (!axes.summed.empty()) axes.summed.back() = true;
     } else {
       const auto contraction = contraction_of(node);
@@ -138,7 +138,7 @@ std::string lay_out_weight(const graph::Node& node, const ProductRule& rule, std
   }
   const auto axes = weight_axes(plain, weight.shape, at);
   if (!axes) return "its weight is no operand of its kind";
-  if (rule.terms == Terms::kTransposed) {
+  if (rule.terms == graph::Terms::kTransposed) {
     layer.kind = ProductLayer::Kind::kTransposed;
     layer.groups = axes->shape[0];
     const std::size_t spatial = weight.shape.size() - 2;
@@ -148,7 +148,7 @@ std::string lay_out_weight(const graph::Node& node, const ProductRule& rule, std
       throw Error(text_of(node) + ": strides or dilations do not fit a weight of the shape " +
                   graph::text_of(weight.shape));
     }
-  } else if (rule.terms == Terms::kConvolution) {
+  } else if (rule.terms == graph::Terms::kConvolution) {
     layer.kind = ProductLayer::Kind::kConvolution;
     layer.groups = std::max<std::int64_t>(1, node.int_or("group", 1));
     if (weight.shape[0] % layer.groups != 0)

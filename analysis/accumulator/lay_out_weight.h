@@ -10,7 +10,7 @@ namespace crumb::analysis {
 
 /// Fills in what `layer` says about its weight, operand `at` (0 or 1) of a node with this rule. Why it has no rows; "" where
 /// it has. Throws Error where the node is not sound.
-std::string lay_out_weight(const graph::Node& node, const ProductRule& rule, std::size_t at,
+std::string lay_out_weight(const graph::Node& node, const graph::ProductRule& rule, std::size_t at,
                            WeightCodes weight, ProductLayer& layer);
 
 }  // namespace crumb::analysis

@@ -55,7 +55,7 @@ struct ProductLayers::Data {
 
   struct Product {
     std::size_t node = 0;
-    const ProductRule* rule = nullptr;  ///< nothing: the operator is not known
+    const graph::ProductRule* rule = nullptr;  ///< nothing: the operator is not known
     /// The operand that is a constant: 0 or 1.
     std::optional<std::size_t> weight_at = std::nullopt;
   };
@@ -93,15 +93,17 @@ void ProductLayers::Data::find_products(std::size_t at) {
     return;
   if (why_unknown_operator(node)) products.push_back({.node = at});
   if (node.is("Einsum") && node.inputs.size() == 1) return;  // moves, and sums of one operand
-  for (const ProductRule& rule : product_rules(node)) {
+  for (const graph::ProductRule& rule : product_rules(node)) {
     Product product{.node = at, .rule = &rule};
-    const auto missing = [&](std::size_t input) { return input != kNoInput && !node.has_input(input); };
+    const auto missing = [&](std::size_t input) {
+      return input != graph::kNoInput && !node.has_input(input);
+    };
     if (missing(rule.a) || missing(rule.b)) continue;
     const std::string a = operand(product, 0), b = operand(product, 1);
     const bool first = !a.empty() && is_constant(a), second = !b.empty() && is_constant(b);
     if (first && second) continue;
-    const bool takes_either = rule.terms == Terms::kMatrix || rule.terms == Terms::kEquation;
-    const bool takes_none = rule.terms == Terms::kHeads || rule.terms == Terms::kSquares;
+    const bool takes_either = rule.terms == graph::Terms::kMatrix || rule.terms == graph::Terms::kEquation;
+    const bool takes_none = rule.terms == graph::Terms::kHeads || rule.terms == graph::Terms::kSquares;
     if (second && !takes_none) product.weight_at = 1;
     if (first && takes_either) product.weight_at = 0;
     products.push_back(product);
@@ -110,7 +112,7 @@ void ProductLayers::Data::find_products(std::size_t at) {
 
 std::string ProductLayers::Data::operand(const Product& product, std::size_t which) const {
   const std::size_t at = which == 0 ? product.rule->a : product.rule->b;
-  return at == kNoInput ? std::string() : node_of(product).inputs.at(at);
+  return at == graph::kNoInput ? std::string() : node_of(product).inputs.at(at);
 }
 
 std::string ProductLayers::Data::zero_of(const Product& product, std::size_t which) const {
@@ -148,7 +150,7 @@ Result<WeightCodes> ProductLayers::Data::integers_of(const Product& product) con
   if (!zero.empty() && !zeros)
     return Failure{"the zero point " + quote_text(zero) + " of its weights is computed"};
   if (zeros && zeros->shape.size() == 1) {  // one for each row of a, column of b, or channel of a kernel
-    const bool is_kernel = product.rule->terms == Terms::kConvolution;
+    const bool is_kernel = product.rule->terms == graph::Terms::kConvolution;
     if (is_kernel) zeros->shape.resize(values->shape.size(), 1);
     if (!is_kernel && at == 0) zeros->shape.push_back(1);
   }
@@ -194,7 +196,8 @@ void ProductLayers::Data::take_input(const Product& product, ProductLayer& layer
   const std::size_t at = 1 - *product.weight_at;
   layer.input = operand(product, at);
   const graph::Node& node = node_of(product);
-  const bool has_rows = product.rule->terms == Terms::kMatrix || product.rule->terms == Terms::kGates;
+  const bool has_rows =
+      product.rule->terms == graph::Terms::kMatrix || product.rule->terms == graph::Terms::kGates;
   const bool sums_over_last = at == 0 && has_rows && node.int_or("transA", 0) == 0;
   const OperandRange found =
       operands.find(layer.input, zero_of(product, at), sums_over_last, product.rule->integers);
@@ -211,15 +214,15 @@ void ProductLayers::Data::take_input(const Product& product, ProductLayer& layer
 /// Both operands are computed.
 void ProductLayers::Data::take_computed(const Product& product, ProductLayer& layer) const {
   const graph::Node& node = node_of(product);
-  const ProductRule& rule = *product.rule;
+  const graph::ProductRule& rule = *product.rule;
   layer.input = operand(product, 0);
   layer.weight = operand(product, 1);
-  const bool sums_over_last = rule.terms == Terms::kMatrix && node.int_or("transA", 0) == 0;
+  const bool sums_over_last = rule.terms == graph::Terms::kMatrix && node.int_or("transA", 0) == 0;
   const OperandRange a = operands.find(layer.input, zero_of(product, 0), sums_over_last, rule.integers),
                      b = operands.find(layer.weight, zero_of(product, 1), false, rule.integers);
   for (const OperandRange* one : {&a, &b}) {
     if (!one->cases.empty()) continue;
-    layer.is_float = rule.terms == Terms::kSquares;  // of one value, which nothing quantizes
+    layer.is_float = rule.terms == graph::Terms::kSquares;  // of one value, which nothing quantizes
     layer.input_failure = one->failure;
     return;
   }
@@ -237,7 +240,7 @@ void ProductLayers::Data::take_computed(const Product& product, ProductLayer& la
   layer.input_assumed = a.assumed || b.assumed;
   layer.weight_range = b.hull();
   layer.unit = b.unit;
-  const auto term = term_of(a.cases, b.cases, rule.terms == Terms::kSquares);
+  const auto term = term_of(a.cases, b.cases, rule.terms == graph::Terms::kSquares);
   if (!term) {
     layer.input_range.reset();
     layer.input_failure = "a product of its operands takes more than 64 bits";
@@ -245,9 +248,9 @@ void ProductLayers::Data::take_computed(const Product& product, ProductLayer& la
   }
   layer.term = term;
   layer.one_scale = b.scale.has_value();
-  layer.kind = rule.terms == Terms::kConvolution  ? ProductLayer::Kind::kConvolution
-               : rule.terms == Terms::kTransposed ? ProductLayer::Kind::kTransposed
-                                                  : ProductLayer::Kind::kMatrix;
+  layer.kind = rule.terms == graph::Terms::kConvolution  ? ProductLayer::Kind::kConvolution
+               : rule.terms == graph::Terms::kTransposed ? ProductLayer::Kind::kTransposed
+                                                         : ProductLayer::Kind::kMatrix;
   // All results are alike but for their bias: a channel for each number of that.
   layer.channels = 1;
   const std::string own = node.has_input(rule.bias) ? node.inputs[rule.bias] : added_behind(product);
@@ -269,9 +272,9 @@ std::string ProductLayers::Data::bias_of(const Product& product, const ProductLa
 /// The constant that an Add adds to what a matrix product or convolution gives, or "".
 std::string ProductLayers::Data::added_behind(const Product& product) const {
   const graph::Node& node = node_of(product);
-  const Terms terms = product.rule->terms;
-  const bool has_channels =
-      terms == Terms::kMatrix || terms == Terms::kConvolution || terms == Terms::kTransposed;
+  const graph::Terms terms = product.rule->terms;
+  const bool has_channels = terms == graph::Terms::kMatrix || terms == graph::Terms::kConvolution ||
+                            terms == graph::Terms::kTransposed;
   if (!has_channels || product.rule->requantizes || !node.has_output(0)) return {};
   const auto consumers = links.consumers(node.outputs[0]);
   if (consumers.size() != 1 || links.is_output(node.outputs[0])) return {};
@@ -305,7 +308,7 @@ void ProductLayers::Data::take_bias(const Product& product, ProductLayer& layer)
   const auto constant = constants.find(value);
   if (constant && std::ranges::all_of(constant->values, [](double b) { return b == 0; })) return;
   layer.bias = graph::BiasPlace::kAfter;
-  if (product.rule->terms == Terms::kGates) return;  // it is added to both of the node's products
+  if (product.rule->terms == graph::Terms::kGates) return;  // it is added to both of the node's products
   if (layer.kind == ProductLayer::Kind::kMatrix && !lies_on_channels(node, value, layer)) return;
   const bool is_plain = node.float_or("alpha", 1) == 1 && node.float_or("beta", 1) == 1;
   if (!layer.input_scale || !layer.one_scale || !is_plain) return;

@@ -30,9 +30,9 @@ struct ProductLayer {
   enum class Kind : std::uint8_t { kMatrix, kConvolution, kTransposed };
 
   std::string name, op;
-  std::string operands;               ///< which of the node's products, "X W"; "" where it has one
-  const ProductRule* rule = nullptr;  ///< nothing: an operator that is not known
-  bool has_ellipsis = false;          ///< an Einsum's equation
+  std::string operands;                      ///< which of the node's products, "X W"; "" where it has one
+  const graph::ProductRule* rule = nullptr;  ///< nothing: an operator that is not known
+  bool has_ellipsis = false;                 ///< an Einsum's equation
   Kind kind = Kind::kMatrix;
   std::size_t weight_at = 1;  ///< which operand of the rule the weight is: a (0) or b (1)
   bool weight_first = false;  ///< the weight is the matrix on the left

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/files/text.h"
+#include "graph/operator_traits.h"
 
 namespace crumb::analysis {
 namespace {
@@ -13,9 +14,7 @@ constexpr double kMostInput = 4503599627370496;  // 2^52
 
 /// Behind these the node to be named is one before.
 bool hands_on(const graph::Node& node) {
-  constexpr std::array kOps = {"Identity", "Relu",    "Reshape",   "Transpose", "Flatten",
-                               "Squeeze",  "MaxPool", "Unsqueeze", "Slice",     "Expand"};
-  return node.domain == graph::kOnnxDomain && std::ranges::find(kOps, node.op) != kOps.end();
+  return is_any(node, graph::trait::kMoves | graph::trait::kPicks) || node.is("Relu");
 }
 
 IntegerRange in_units(const graph::Levels& levels) {

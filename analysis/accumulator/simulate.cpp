@@ -181,12 +181,12 @@ std::string SimulatedLayer::text_of_overflow() const {
 
 std::string why_not_simulated(const ProductLayer& layer) {
   if (!layer.failure().empty()) return layer.failure();
-  const Terms terms = layer.rule ? layer.rule->terms : Terms::kMatrix;
-  if (terms == Terms::kGates || terms == Terms::kHeads || terms == Terms::kSquares)
+  const graph::Terms terms = layer.rule ? layer.rule->terms : graph::Terms::kMatrix;
+  if (terms == graph::Terms::kGates || terms == graph::Terms::kHeads || terms == graph::Terms::kSquares)
     return "the node computes more than this product, in one piece";
-  if (terms == Terms::kTransposed && !layer.has_codes())
+  if (terms == graph::Terms::kTransposed && !layer.has_codes())
     return "the taps of a transposed convolution's computed kernel are not told apart";
-  if (terms == Terms::kEquation && layer.has_ellipsis) return "its equation has an ellipsis";
+  if (terms == graph::Terms::kEquation && layer.has_ellipsis) return "its equation has an ellipsis";
   if (!layer.one_scale) {
     return layer.has_codes() ? "its rows have several scales, each with a sum of its own"
                              : "the scale of its operand " + quote_text(layer.weight) + " is no constant";

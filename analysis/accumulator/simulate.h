@@ -52,7 +52,7 @@ class SimulatedLayer {
 
   const std::string& name() const { return name_; }
   const std::string& op() const { return op_; }
-  const ProductRule& rule() const { return *rule_; }
+  const graph::ProductRule& rule() const { return *rule_; }
   ProductLayer::Kind kind() const { return kind_; }
   std::size_t weight_at() const { return weight_at_; }  ///< ProductLayer's
   bool weight_first() const { return weight_first_; }
@@ -115,7 +115,7 @@ class SimulatedLayer {
   void run(std::size_t count, int threads, const Work& work);
 
   std::string name_, op_;
-  const ProductRule* rule_;
+  const graph::ProductRule* rule_;
   ProductLayer::Kind kind_;
   std::size_t weight_at_;
   bool weight_first_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "graph/operator_traits.h"
 #include "graph/strided_index.h"
 
 namespace crumb::analysis {
@@ -23,10 +24,6 @@ bool count_units(std::span<const double> levels, double unit, std::vector<std::i
     codes.push_back(static_cast<std::int64_t>(code));
   }
   return true;
-}
-
-bool is_reshaping(const graph::Node& node) {
-  return node.is("Reshape") || node.is("Flatten") || node.is("Squeeze") || node.is("Unsqueeze");
 }
 
 double unit_of(const NumberFormat& number) {
@@ -131,7 +128,7 @@ Result<WeightCodes> WeightReader::find(const std::string& value, int depth) cons
   const graph::Node* node = producer == graph::Links::kNone ? nullptr : &lowered_.nodes[producer];
   if (constant->levels.empty() && node) {
     if ((node->is("Mul") || node->is("Div")) && depth < kMostSteps) return multiplied(*node, depth);
-    if (is_reshaping(*node) && depth < kMostSteps) {
+    if (is_any(*node, graph::trait::kReshapes) && depth < kMostSteps) {
       auto codes = find(node->inputs[0], depth + 1);
       if (codes.ok()) codes.value().shape = constant->shape;
       return codes;

@@ -7,6 +7,7 @@
 
 #include "graph/facts/constant_values.h"
 #include "graph/facts/infer_datatypes.h"
+#include "graph/operator_traits.h"
 
 namespace crumb::analysis {
 namespace {
@@ -198,7 +199,10 @@ class Painter {
   void draw(const graph::Node& node) {
     const auto moving = moving_inputs(node);
     if (is_on_wire(node, moving)) return put_on_wire(node, moving[0]);
-    Step step{.op = node.op, .name = node.name, .parameters = parameters_of(node)};
+    Step step{.op = node.op,
+              .name = node.name,
+              .parameters = parameters_of(node),
+              .multiplies = !graph::traits_of(node).products.empty()};
     if (!node.outputs.empty() && !node.outputs[0].empty()) {
       step.shape = shape_text(node.outputs[0]);
       const bool kept =

@@ -25,6 +25,7 @@ struct Step {
   std::string name;                     ///< of the node; in an input or output its value's
   std::vector<std::string> parameters;  ///< "[64, 784] Quant int2"
   std::string shape;                    ///< of its first output, where that is another than its input's
+  bool multiplies = false;              ///< and adds up: a layer
 };
 
 struct Box {

@@ -234,11 +234,7 @@ class SvgDrawing {
     const Box& shown = picture_.boxes[scene_.box[i]];
     const LayoutItem& size = scene_.items[i];
     const Point corner = at(layout_.corners[i]);
-    const bool multiplies = std::ranges::any_of(shown.steps, [](const Step& step) {
-      return step.op.find("Conv") != std::string::npos || step.op.find("MatMul") != std::string::npos ||
-             step.op == "Gemm" || step.op == "LSTM" || step.op == "GRU" || step.op == "RNN" ||
-             step.op == "Attention";
-    });
+    const bool multiplies = std::ranges::any_of(shown.steps, &Step::multiplies);
     const char* style = shown.kind != Box::Kind::kOperators ? "i" : multiplies ? "m" : "b";
     std::string names;
     for (const Step& step : shown.steps) names += (names.empty() ? "" : ", ") + step.op + " " + step.name;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files/text.h"
 #include "export/lint/subject.h"
+#include "graph/operator_traits.h"
 #include "graph/strided_index.h"
 
 namespace crumb::exporting {
@@ -23,7 +24,7 @@ double drawn(std::mt19937_64& engine) { return static_cast<double>(engine() >> 1
 
 /// Whether each element of what the node makes is one of its first input's, quantized, scaled or shifted.
 bool keeps_places(const graph::Graph& graph, const graph::Node& node) {
-  if (node.is("Mul") || node.is("Div") || node.is("Add") || node.is("Sub")) {
+  if (is_any(node, graph::trait::kArithmetic)) {
     const graph::Tensor* number = constant_input(graph, node, 1);
     return number && number->size() == 1;
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "graph/edit.h"
+#include "graph/operator_traits.h"
 #include "graph/strided_index.h"
 
 namespace crumb::graph {
@@ -157,8 +158,7 @@ MadeConstant constant_made_by(const Graph& graph, const Node& node, const Consta
   if (op == "Identity") return *in[0];
   if (op == "Dropout") return drops_nothing(node, in) ? MadeConstant(*in[0]) : MadeConstant();
   if (op == "Transpose") return transposed(node, *in[0]);
-  if (op == "Reshape" || op == "Flatten" || op == "Squeeze" || op == "Unsqueeze")
-    return reshaped(graph, node, *in[0]);
+  if (is_any(node, trait::kReshapes)) return reshaped(graph, node, *in[0]);
   if (op == "Cast") {
     return cast_to(element_type_of(node.int_or("to", 0)).value_or(ElementType::kUnknown), *in[0]);
   }

@@ -68,18 +68,15 @@ class Inference {
 
   ValueType made_by(const Node& node, std::size_t output) const {
     const RangeCall call(graph_, constants_, types_, node, output);
-    const RangeRow* row = find_range_row(node);
-    if (row && output < row->outputs && !is_opaque(node)) return row->rule(call);
+    if (const RangeRule rule = find_range_rule(node, output)) return rule(call);
     return {.type = type_without_range(call)};
   }
 
   /// Of what no rule gives a range.
   static DataType type_without_range(const RangeCall& call) {
     const Node& node = call.node();
-    const bool is_product =
-        node.is("MatMul") || node.is("Gemm") || node.is("Conv") || node.is("Conv", kChannelsLastDomain);
     if (node.is("XnorPopcountMatMul", kQonnxDomain)) return DataType::integer(32, false);
-    if (!is_product) return exact_data_type(call.element_made());
+    if (!is_any(node, trait::kTypeOfOperands)) return exact_data_type(call.element_made());
     std::vector<DataType> operands;
     for (std::size_t i = 0; i < call.inputs(); ++i) {
       if (call.has(i)) operands.push_back(call.in(i).type);

@@ -9,88 +9,71 @@
 namespace crumb::graph {
 namespace {
 
-constexpr std::string_view kQ = kQonnxDomain, kLast = kChannelsLastDomain;
-constexpr std::size_t kAll = ~std::size_t{0};
-
-constexpr RangeRow kRows[] = {
-    {"", "Abs", magnitude},
-    {"", "Add", added},
-    {"", "AveragePool", averaged},
-    {"", "Cast", cast},
-    {"", "Clip", clipped},
-    {"", "Compress", moved},
-    {"", "Concat", concatenated},
-    {"", "Constant", constant_node},
-    {"", "DepthToSpace", moved},
-    {"", "DequantizeLinear", dequantized_linearly},
-    {"", "Div", divided},
-    {"", "Dropout", dropped_out},
-    {"", "DynamicQuantizeLinear", quantized_dynamically},
-    {"", "Expand", moved},
-    {"", "Flatten", moved},
-    {"", "Gather", moved},
-    {"", "GatherElements", moved},
-    {"", "GatherND", moved},
-    {"", "GlobalAveragePool", averaged_all},
-    {"", "GlobalMaxPool", reduced_to_one},
-    {"", "Identity", moved},
-    {"", "LeakyRelu", leaky},
-    {"", "Max", largest},
-    {"", "MaxPool", max_pooled},
-    {"", "Mean", summed_up},
-    {"", "Min", smallest},
-    {"", "Mul", multiplied},
-    {"", "Neg", negative},
-    {"", "PRelu", parametric},
-    {"", "Pad", padded},
-    {"", "QLinearConv", quantized_product},
-    {"", "QLinearMatMul", quantized_product},
-    {"", "QuantizeLinear", quantized_linearly},
-    {"", "ReduceMax", reduced_to_one},
-    {"", "ReduceMean", reduced_to_mean},
-    {"", "ReduceMin", reduced_to_one},
-    {"", "ReduceSum", reduced_to_sum},
-    {"", "Relu", rectified},
-    {"", "Reshape", moved},
-    {"", "Resize", resized},
-    {"", "ReverseSequence", moved},
-    {"", "Scatter", scattered},
-    {"", "ScatterElements", scattered},
-    {"", "ScatterND", scattered},
-    {"", "Sign", sign},
-    {"", "Slice", moved},
-    {"", "SpaceToDepth", moved},
-    {"", "Split", moved, kAll},
-    {"", "Squeeze", moved},
-    {"", "Sub", subtracted},
-    {"", "Sum", summed_up},
-    {"", "Tile", moved},
-    {"", "TopK", moved},
-    {"", "Transpose", moved},
-    {"", "Trilu", triangle},
-    {"", "Unsqueeze", moved},
-    {"", "Upsample", resized},
-    {"", "Where", chosen},
-    {kQ, "BipolarQuant", bipolar_quantizer},
-    {kQ, "FloatQuant", float_quantizer},
-    {kQ, "Im2Col", lowered_to_columns},
-    {kQ, "IntQuant", integer_quantizer},
-    {kQ, "MaxPoolNHWC", max_pooled},
-    {kQ, "MultiThreshold", thresholds},
-    {kQ, "Quant", integer_quantizer},
-    {kQ, "QuantAvgPool2d", quantized_average},
-    {kQ, "Trunc", truncated},
-    {kLast, "MaxPool", max_pooled},
+struct Row {
+  RangeForm form;
+  RangeRule rule;
 };
+
+constexpr Row kRules[] = {
+    {RangeForm::kMagnitude, magnitude},
+    {RangeForm::kAdded, added},
+    {RangeForm::kAveraged, averaged},
+    {RangeForm::kCast, cast},
+    {RangeForm::kClipped, clipped},
+    {RangeForm::kMoved, moved},
+    {RangeForm::kConcatenated, concatenated},
+    {RangeForm::kConstantNode, constant_node},
+    {RangeForm::kDequantizedLinearly, dequantized_linearly},
+    {RangeForm::kDivided, divided},
+    {RangeForm::kDroppedOut, dropped_out},
+    {RangeForm::kQuantizedDynamically, quantized_dynamically},
+    {RangeForm::kAveragedAll, averaged_all},
+    {RangeForm::kReducedToOne, reduced_to_one},
+    {RangeForm::kLeaky, leaky},
+    {RangeForm::kLargest, largest},
+    {RangeForm::kMaxPooled, max_pooled},
+    {RangeForm::kSummedUp, summed_up},
+    {RangeForm::kSmallest, smallest},
+    {RangeForm::kMultiplied, multiplied},
+    {RangeForm::kNegative, negative},
+    {RangeForm::kParametric, parametric},
+    {RangeForm::kPadded, padded},
+    {RangeForm::kQuantizedProduct, quantized_product},
+    {RangeForm::kQuantizedLinearly, quantized_linearly},
+    {RangeForm::kReducedToMean, reduced_to_mean},
+    {RangeForm::kReducedToSum, reduced_to_sum},
+    {RangeForm::kRectified, rectified},
+    {RangeForm::kResized, resized},
+    {RangeForm::kScattered, scattered},
+    {RangeForm::kSign, sign},
+    {RangeForm::kSubtracted, subtracted},
+    {RangeForm::kTriangle, triangle},
+    {RangeForm::kChosen, chosen},
+    {RangeForm::kBipolarQuantizer, bipolar_quantizer},
+    {RangeForm::kFloatQuantizer, float_quantizer},
+    {RangeForm::kLoweredToColumns, lowered_to_columns},
+    {RangeForm::kIntegerQuantizer, integer_quantizer},
+    {RangeForm::kThresholds, thresholds},
+    {RangeForm::kQuantizedAverage, quantized_average},
+    {RangeForm::kTruncated, truncated},
+};
+
+/// One for each form but kUnknown, in their order.
+constexpr bool is_complete() {
+  for (std::size_t i = 0; i < std::size(kRules); ++i) {
+    if (static_cast<std::size_t>(kRules[i].form) != i + 1) return false;
+  }
+  return kRules[std::size(kRules) - 1].form == RangeForm::kTruncated;
+}
+static_assert(is_complete());
 
 }  // namespace
 
-std::span<const RangeRow> range_rows() { return kRows; }
-
-const RangeRow* find_range_row(const Node& node) {
-  const auto* found =
-      std::ranges::find_if(kRows, [&](const RangeRow& row) { return node.is(row.op, row.domain); });
-  return found == std::end(kRows) ? nullptr : found;
+RangeRule find_range_rule(const Node& node, std::size_t output) {
+  const OperatorTraits& row = traits_of(node);
+  const bool speaks = output == 0 || row.is(trait::kAllOutputs);
+  if (row.range == RangeForm::kUnknown || !speaks || is_opaque(node)) return nullptr;
+  return kRules[static_cast<std::size_t>(row.range) - 1].rule;
 }
 
 ValueType RangeCall::in(std::size_t i) const {

@@ -1,8 +1,8 @@
-// How ranges of whole numbers go through operators: an allow-list, one row for each (domain, operator). Internal to
-// graph/qonnx.
+// How ranges of whole numbers go through operators: an allow-list, one rule for each form that a row of operator_traits.h
+// can name. Internal to graph/facts.
 //
-// A rule looks at every attribute and optional input of every operator set that the operator has, and gives levels only
-// where all of them are covered. What has no row, and outputs that a row does not speak of, are unknown.
+// A rule looks at every attribute and optional input of every operator set that its operators have, and gives levels
+// only where all of them are covered. What has no form, and outputs that a row does not speak of, are unknown.
 #pragma once
 
 #include <map>
@@ -13,6 +13,7 @@
 
 #include "graph/facts/infer_datatypes.h"
 #include "graph/facts/levels.h"
+#include "graph/operator_traits.h"
 
 namespace crumb::graph {
 
@@ -56,15 +57,9 @@ class RangeCall {
 
 using RangeRule = ValueType (*)(const RangeCall&);
 
-struct RangeRow {
-  std::string_view domain, op;
-  RangeRule rule;
-  std::size_t outputs = 1;  ///< that the rule speaks of
-};
-
-std::span<const RangeRow> range_rows();
-/// Null where there is none.
-const RangeRow* find_range_row(const Node& node);
+/// What gives the range of a node's output: that of its operator's form (operator_traits.h); null where the operator has
+/// none, or its form does not speak of this output.
+RangeRule find_range_rule(const Node& node, std::size_t output);
 
 // rules_moves.cpp: what gives back elements of its inputs
 ValueType moved(const RangeCall&);

@@ -5,22 +5,11 @@
 #include <cmath>
 
 #include "base/files/text.h"
+#include "graph/operator_traits.h"
 #include "graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::graph {
 namespace {
-
-/// Operators whose output has the type of their first input.
-constexpr std::array kKeep = {"Reshape",        "Transpose",     "Flatten",  "Slice",           "Gather",
-                              "GatherElements", "GatherND",      "Identity", "Expand",          "MaxPool",
-                              "Scatter",        "GlobalMaxPool", "Squeeze",  "ScatterElements", "Tile",
-                              "ScatterND",      "Unsqueeze",     "Pad",      "Concat",          "Clip"};
-constexpr std::array kProducts = {"MatMul", "Gemm", "Conv", "Add", "Sub", "Mul"};
-
-template <std::size_t Count>
-bool is_among(const std::string& op, const std::array<const char*, Count>& names) {
-  return std::ranges::find(names, op) != names.end();
-}
 
 bool all_are(const ConstantValue& constant, double number) {
   return std::ranges::all_of(constant.values, [&](double value) { return value == number; });
@@ -67,7 +56,7 @@ class UsualTypes {
     if (node.domain != kOnnxDomain) return otherwise(value);
     const std::string& op = node.op;
     if (op == "Sign") return DataType::bipolar();
-    if (is_among(op, kProducts)) return product(node, value);
+    if (is_any(node, trait::kTypeOfOperands)) return product(node, value);
     if (op == "Resize" || op == "Upsample")
       return node.text_or("mode", "nearest") == "nearest" ? in(node, 0) : otherwise(value);
     if (op == "QuantizeLinear") return container(node, value);
@@ -75,7 +64,7 @@ class UsualTypes {
       const ElementType type = node.has_input(0) ? element_type(node.inputs[0]) : ElementType::kUnknown;
       return is_integer(type) ? DataType::scaled(static_cast<int>(info(type).bits)) : DataType();
     }
-    return is_among(op, kKeep) ? in(node, 0) : otherwise(value);
+    return is_any(node, trait::kKeepsType) ? in(node, 0) : otherwise(value);
   }
 
   DataType product(const Node& node, const std::string& value) const {

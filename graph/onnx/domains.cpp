@@ -4,6 +4,7 @@
 #include <array>
 
 #include "graph/graph.h"
+#include "graph/operator_traits.h"
 
 namespace crumb::graph {
 
@@ -16,10 +17,7 @@ std::string usual_domain(std::string_view domain) {
 }
 
 bool is_qonnx_operator(std::string_view op) {
-  constexpr std::array kOperators = {
-      "Quant",  "IntQuant",       "BipolarQuant", "Trunc",          "FloatQuant",
-      "Im2Col", "MultiThreshold", "MaxPoolNHWC",  "QuantAvgPool2d", "XnorPopcountMatMul"};
-  return std::ranges::find(kOperators, op) != kOperators.end();
+  return traits_of({.op = std::string(op), .domain = std::string(kQonnxDomain)}).op == op;
 }
 
 }  // namespace crumb::graph

@@ -1,29 +1,16 @@
 #include "graph/passes/layout.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "graph/edit.h"
+#include "graph/operator_traits.h"
 #include "graph/strided_index.h"
 
 namespace crumb::graph {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
-
-template <std::size_t N>
-bool is_one_of(const std::array<std::string_view, N>& names, const std::string& op) {
-  return std::ranges::find(names, op) != names.end();
-}
-
-constexpr std::array<std::string_view, 29> kOfOne = {
-    "Abs",      "Cast",     "Ceil",       "Celu",        "Clip",           "Dropout",  "Elu",       "Erf",
-    "Exp",      "Floor",    "Gelu",       "HardSigmoid", "HardSwish",      "Identity", "LeakyRelu", "Log",
-    "Mish",     "Neg",      "Reciprocal", "Relu",        "Round",          "Selu",     "Sigmoid",   "Sign",
-    "Softplus", "Softsign", "Sqrt",       "Tanh",        "ThresholdedRelu"};
-constexpr std::array<std::string_view, 10> kOfSeveral = {"Add", "Sub", "Mul",  "Div",   "Max",
-                                                         "Min", "Sum", "Mean", "PRelu", "Pow"};
 
 bool has_only_first_output(const Node& node) {
   for (std::size_t i = 1; i < node.outputs.size(); ++i) {
@@ -130,10 +117,7 @@ bool has_channels_last_form(const Graph& graph, const Node& node) {
 }
 
 bool moves_with_layout(const Node& node, std::size_t i) {
-  if (node.op == "Clip" || node.op == "Dropout" || node.op == "Pad" || node.op == "Resize" ||
-      node.op == "Split" || is_linear(node)) {
-    return i == 0;
-  }
+  if (is_any(node, trait::kOneDataInput)) return i == 0;
   if (node.domain != kQonnxDomain) return true;
   if (node.op == "FloatQuant" || node.op == "BipolarQuant") return i < 2;
   return i < 3;  // data, scale, zero point; Trunc's output scale is one number
@@ -150,7 +134,7 @@ bool follows_layout(const Graph& graph, const Node& node) {
     return graph.rank_of(node.inputs[0]) == rank;
   }
   if (node.domain != kOnnxDomain || node.version < 7) return false;
-  if (is_one_of(kOfSeveral, node.op)) return true;
+  if (is_any(node, trait::kOfSeveral)) return true;
   if (node.op == "Split") {
     return std::ranges::all_of(node.outputs,
                                [&](const std::string& value) { return graph.rank_of(value) == rank; });
@@ -164,11 +148,11 @@ bool follows_layout(const Graph& graph, const Node& node) {
     const auto scale = node.has_input(1) ? graph.rank_of(node.inputs[1]) : std::nullopt;
     return scale && *scale <= 1 && node.int_or("block_size", 0) == 0;
   }
-  return is_one_of(kOfOne, node.op) || is_pad(graph, node, rank) || is_resize(graph, node, rank);
+  return is_any(node, trait::kOfOne) || is_pad(graph, node, rank) || is_resize(graph, node, rank);
 }
 
 Node with_axes_channels_last(Graph& graph, Node node, std::size_t rank) {
-  if (node.op == "Concat" || node.op == "Split" || is_linear(node)) {
+  if (is_any(node, trait::kHasAxis)) {
     const std::int64_t otherwise = is_linear(node) ? 1 : 0;
     const bool has_axis = !is_linear(node) || node.version >= 13;
     if (has_axis) node.attributes["axis"] = axis_channels_last(node.int_or("axis", otherwise), rank);
@@ -182,9 +166,9 @@ Node with_axes_channels_last(Graph& graph, Node node, std::size_t rank) {
 
 bool ignores_order(const Graph& graph, const Node& node) {
   if (!node.has_input(0) || !has_only_first_output(node) || is_opaque(node)) return false;
-  const bool is_known = is_qonnx_elementwise(node) ||
-                        (node.domain == kOnnxDomain && node.version >= 7 &&
-                         (is_one_of(kOfOne, node.op) || is_one_of(kOfSeveral, node.op) || is_linear(node)));
+  const bool is_known =
+      is_qonnx_elementwise(node) || (node.domain == kOnnxDomain && node.version >= 7 &&
+                                     (is_any(node, trait::kOfOne | trait::kOfSeveral) || is_linear(node)));
   if (!is_known) return false;
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     if (node.has_input(i) && !is_one_number(graph, node, i)) return false;

@@ -5,6 +5,7 @@
 
 #include "graph/edit.h"
 #include "graph/onnx/infer_shapes.h"
+#include "graph/operator_traits.h"
 #include "graph/passes/passes.h"
 
 namespace crumb::graph {
@@ -44,10 +45,7 @@ std::optional<std::size_t> same_input(const Graph& graph, const Node& node) {
     return in && number && in->type == element_type_of(*number) ? std::optional<std::size_t>(0)
                                                                 : std::nullopt;
   }
-  if ((op == "Concat" || op == "Sum" || op == "Max" || op == "Min" || op == "Mean") &&
-      node.inputs.size() == 1) {
-    return 0;
-  }
+  if (is_any(node, trait::kJoins) && node.inputs.size() == 1) return 0;
   if ((op == "Add" || op == "Mul") && node.has_input(1)) {
     const float neutral = op == "Add" ? 0.0f : 1.0f;
     if (is_all(constant_input(graph, node, 1), neutral) && keeps_shape(graph, node, 0)) return 0;
@@ -61,11 +59,7 @@ std::optional<std::size_t> same_input(const Graph& graph, const Node& node) {
     std::iota(same.begin(), same.end(), 0);
     if (perm == same) return 0;
   }
-  if ((op == "Reshape" || op == "Flatten" || op == "Expand" || op == "Squeeze" || op == "Unsqueeze" ||
-       op == "Tile") &&
-      keeps_shape(graph, node, 0)) {
-    return 0;
-  }
+  if (is_any(node, trait::kIsItsInput) && keeps_shape(graph, node, 0)) return 0;
   return {};
 }
 

@@ -2,20 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
-#include <span>
-#include <string_view>
 
 #include "graph/edit.h"
+#include "graph/operator_traits.h"
 #include "graph/recurrent_cell.h"
 
 namespace crumb::graph {
 namespace {
-
-bool is_one_of(const Node& node, std::span<const std::string_view> names) {
-  return node.domain == kOnnxDomain && std::ranges::find(names, node.op) != names.end();
-}
-
-bool is_recurrent(const Node& node) { return node.is("LSTM") || node.is("GRU") || node.is("RNN"); }
 
 bool is_float(const Graph& graph, const std::string& value) {
   if (const Tensor* constant = graph.constant(value)) return constant->type() == ElementType::kFloat;
@@ -59,15 +52,13 @@ bool clips_at_zero(const Graph& graph, const Node& node) {
 }
 
 bool picks_elements(const Graph& graph, const Node& node) {
-  static constexpr std::string_view kPick[] = {"Slice", "Split", "Gather"};
-  return is_one_of(node, kPick) || moves_elements(graph, node);
+  return is_any(node, trait::kPicks) || moves_elements(graph, node);
 }
 
 /// Inside of a recurrent cell: what sigmoid and tanh take in, and what gates are multiplied with. Sums stay sums.
 ActivationInputs cell_inputs(const Node& node, std::vector<std::size_t> floats) {
-  static constexpr std::string_view kTake[] = {"Sigmoid", "Tanh", "Relu", "Mul", "Gemm"};
   const auto part = cell_part(node);
-  const bool takes = is_one_of(node, kTake) || (node.is("Sub") && part->part == "change");
+  const bool takes = is_any(node, trait::kOfCells) || (node.is("Sub") && part->part == "change");
   if (!takes) return {};
   if (node.is("Gemm")) std::erase_if(floats, [](std::size_t i) { return i > 1; });
   return {.inputs = std::move(floats)};
@@ -91,20 +82,20 @@ std::vector<WeightInput> weight_inputs(const Graph& graph, const Node& node, con
     return node.has_input(i) && constants.contains(node.inputs[i]);
   };
   const auto rank = [&](std::size_t i) { return graph.rank_of(node.inputs[i]).value_or(0); };
-  if (node.is("Conv") && is_constant(1)) return {{.input = 1, .output_axis = 0}};
-  if (node.is("ConvTranspose") && is_constant(1)) return {{.input = 1, .output_axis = 1}};
-  if (node.is("MatMul")) {
-    if (is_constant(0) == is_constant(1)) return {};
-    if (is_constant(1)) return {{.input = 1, .output_axis = std::max<std::size_t>(rank(1), 1) - 1}};
-    return {{.input = 0, .output_axis = std::max<std::size_t>(rank(0), 2) - 2}};
-  }
-  if (node.is("Gemm")) {
-    if (is_constant(0) == is_constant(1)) return {};
-    if (is_constant(1)) return {{.input = 1, .output_axis = node.int_or("transB", 0) != 0 ? 0U : 1U}};
-    return {{.input = 0, .output_axis = node.int_or("transA", 0) != 0 ? 1U : 0U}};
-  }
-  if (is_recurrent(node) && is_constant(1) && is_constant(2)) {
+  const OperatorTraits& traits = traits_of(node);
+  if (traits.is(trait::kRecurrent) && is_constant(1) && is_constant(2)) {
     return {{.input = 1, .output_axis = 1}, {.input = 2, .output_axis = 1}};
+  }
+  if (traits.is(trait::kMultiplies)) {
+    const Terms terms = traits.products[0].terms;
+    if (terms == Terms::kConvolution && is_constant(1)) return {{.input = 1, .output_axis = 0}};
+    if (terms == Terms::kTransposed && is_constant(1)) return {{.input = 1, .output_axis = 1}};
+    if (terms != Terms::kMatrix || is_constant(0) == is_constant(1)) return {};
+    const std::size_t at = is_constant(1) ? 1 : 0;
+    const bool turned = node.int_or(at == 1 ? "transB" : "transA", 0) != 0;
+    const std::size_t from_behind = (at == 1) == turned ? 2 : 1;
+    const std::size_t axes = node.is("Gemm") ? 2 : std::max(rank(at), from_behind);
+    return {{.input = at, .output_axis = axes - from_behind}};
   }
   const bool is_table = node.is("Gather") && is_constant(0) && !is_constant(1) &&
                         is_float(graph, node.inputs[0]) && rank(0) == 2 && node.int_or("axis", 0) == 0;
@@ -113,22 +104,20 @@ std::vector<WeightInput> weight_inputs(const Graph& graph, const Node& node, con
 }
 
 ActivationInputs activation_inputs(const Graph& graph, const Node& node, const Constants& constants) {
-  static constexpr std::string_view kMultiply[] = {"Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum"};
-  static constexpr std::string_view kAdd[] = {"Add", "Sub", "Sum"};
   std::vector<std::size_t> floats = changing_floats(graph, node, constants);
   if (floats.empty()) return {};
   if (cell_part(node)) return cell_inputs(node, std::move(floats));
-  if (is_one_of(node, kMultiply)) {
-    const bool takes_bias = !node.is("MatMul") && !node.is("Einsum");
-    if (takes_bias) std::erase_if(floats, [](std::size_t i) { return i > 1; });
+  const OperatorTraits& traits = traits_of(node);
+  if (traits.is(trait::kMultiplies)) {
+    std::erase_if(floats, [&](std::size_t i) { return i == traits.products[0].bias; });
     return {.inputs = floats};
   }
-  if (is_recurrent(node) || is_average_pool(graph, node)) {
+  if (traits.is(trait::kRecurrent) || is_average_pool(graph, node)) {
     if (floats[0] != 0) return {};
     return {.inputs = {0}};
   }
   if (node.is("Concat")) return {.inputs = floats, .share_scale = true};
-  if (is_one_of(node, kAdd) && floats.size() > 1 && floats.size() == node.inputs.size() &&
+  if (traits.is(trait::kAdds) && floats.size() > 1 && floats.size() == node.inputs.size() &&
       have_one_shape(graph, node, floats)) {
     return {.inputs = floats, .share_scale = true};
   }
@@ -136,17 +125,13 @@ ActivationInputs activation_inputs(const Graph& graph, const Node& node, const C
 }
 
 bool moves_elements(const Graph& graph, const Node& node) {
-  static constexpr std::string_view kMove[] = {
-      "Reshape", "Flatten", "Transpose",     "Squeeze",      "Unsqueeze",    "Identity",       "Expand",
-      "Tile",    "MaxPool", "GlobalMaxPool", "DepthToSpace", "SpaceToDepth", "ReverseSequence"};
-  if (is_one_of(node, kMove)) return true;
+  if (is_any(node, trait::kMoves)) return true;
   if (node.is("Dropout")) return !node.has_input(2);
   if (node.is("Pad")) return pads_with_zero(graph, node);
   return (node.is("Resize") || node.is("Upsample")) && node.text_or("mode", "nearest") == "nearest";
 }
 
 bool is_nonnegative(const Graph& graph, const Links& links, const std::string& value) {
-  static constexpr std::string_view kMake[] = {"Relu", "Sigmoid", "HardSigmoid", "Softmax"};
   std::vector<std::string> open = {value};
   std::set<std::string> seen;
   while (!open.empty()) {
@@ -156,7 +141,7 @@ bool is_nonnegative(const Graph& graph, const Links& links, const std::string& v
     const std::size_t producer = links.producer(next);
     if (producer == Links::kNone) return false;
     const Node& node = graph.nodes[producer];
-    if (is_one_of(node, kMake) || (node.is("Clip") && clips_at_zero(graph, node))) continue;
+    if (is_any(node, trait::kNonNegative) || (node.is("Clip") && clips_at_zero(graph, node))) continue;
     const bool averages = is_average_pool(graph, node) || node.is("Concat");
     if (!averages && !picks_elements(graph, node)) return false;
     const std::size_t inputs = node.is("Concat") ? node.inputs.size() : 1;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/files/text.h"
+#include "graph/operator_traits.h"
 #include "graph/qonnx/quantized_constants.h"
 
 namespace crumb::libtorch {
@@ -18,13 +19,9 @@ using graph::Node;
 /// Constants that say how a quantizer or a shape works: everything but the data of those operators. And those that the
 /// graph calls buffers.
 std::set<std::string> steering_constants(const Graph& graph) {
-  static const std::set<std::string, std::less<>> kSteered = {
-      "Quant", "IntQuant",    "BipolarQuant", "Trunc",          "FloatQuant",       "MultiThreshold",
-      "Clip",  "Resize",      "Upsample",     "QuantizeLinear", "DequantizeLinear", "Pow",
-      "Pad",   "QLinearConv", "QLinearMatMul"};
   std::set<std::string> found;
   for (const Node& node : graph.nodes) {
-    if (!kSteered.contains(node.op)) continue;
+    if (!is_any(node, graph::trait::kSteered)) continue;
     for (std::size_t i = 1; i < node.inputs.size(); ++i) found.insert(node.inputs[i]);
   }
   for (const Node& node : graph.nodes) {

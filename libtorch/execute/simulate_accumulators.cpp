@@ -46,9 +46,9 @@ std::size_t place_of(const SimulatedLayer& layer, std::size_t operand) {
 /// The integers of an operand, less their zero point: int64, contiguous, on the CPU, of the same shape. `is_weight`: of a
 /// weight that is computed.
 at::Tensor codes_of(const SimulatedLayer& layer, const Call& call, std::size_t operand, bool is_weight) {
-  const analysis::ProductRule& rule = layer.rule();
+  const graph::ProductRule& rule = layer.rule();
   if (rule.integers) {
-    const bool is_convolution = rule.terms == analysis::Terms::kConvolution;
+    const bool is_convolution = rule.terms == graph::Terms::kConvolution;
     const at::Tensor codes = centred_operand(call, place_of(layer, operand),
                                              operand == 0 ? rule.a_zero : rule.b_zero, is_convolution)
                                  .to(at::kCPU)
@@ -347,7 +347,7 @@ at::Tensor beside_channels_of(const at::Tensor& sums, const at::Tensor& bias) {
 }
 
 Outputs run_convolution(SimulatedLayer& layer, const Call& call) {
-  const analysis::ProductRule& rule = layer.rule();
+  const graph::ProductRule& rule = layer.rule();
   Sums made = convolve(layer, call);
   const bool adds_after = rule.bias != graph::kNoInput && call.has(rule.bias) && !layer.bias_inside();
   if (rule.integers) {
@@ -364,9 +364,9 @@ Outputs run_convolution(SimulatedLayer& layer, const Call& call) {
 
 Outputs run(SimulatedLayer& layer, const graph::Node& node, const std::vector<TypedTensor>& arguments) {
   const Call call(node, arguments);
-  const analysis::ProductRule& rule = layer.rule();
+  const graph::ProductRule& rule = layer.rule();
   if (layer.kind() != ProductLayer::Kind::kMatrix) return run_convolution(layer, call);
-  const Sums made = rule.terms == analysis::Terms::kEquation ? contract(layer, call) : multiply(layer, call);
+  const Sums made = rule.terms == graph::Terms::kEquation ? contract(layer, call) : multiply(layer, call);
   if (rule.requantizes) return quantized_matmul(call, made.sums);
   if (rule.matches) return one(made.sums.to(at::kFloat), graph::ElementType::kFloat);
   if (rule.integers) return one(made.sums.to(at::kInt), graph::ElementType::kInt32);

@@ -10,6 +10,20 @@ class Room:
     python: tuple  # the Python tests that reach it through the command
 
 
+OF_FACTS = (
+    "tests/graph/facts/test_constant_values.py",
+    "tests/graph/facts/test_contradictions.py",
+    "tests/graph/facts/test_usual_types.py",
+    "tests/cli/test_cli_cost.py",
+    "tests/cli/test_cli_crumb_graph.py",
+    "tests/cli/test_cli_inspect_graph.py",
+    "tests/export/test_export_files.py",
+    "tests/export/qcdq/test_qcdq.py",
+    "tests/cli/test_cli_verify_accumulator.py",
+    "tests/cli/test_cli_lint.py",
+    "tests/graph/facts/test_ranges.py",
+)
+
 ROOMS = {
     room.name: room
     for room in [
@@ -41,23 +55,8 @@ ROOMS = {
                 "tests/cli/test_cli_accumulator_products.py",
             ),
         ),
-        Room(
-            "graph/qonnx",
-            "tests/graph",
-            (
-                "tests/graph/facts/test_constant_values.py",
-                "tests/graph/facts/test_contradictions.py",
-                "tests/graph/facts/test_usual_types.py",
-                "tests/cli/test_cli_cost.py",
-                "tests/cli/test_cli_crumb_graph.py",
-                "tests/cli/test_cli_inspect_graph.py",
-                "tests/export/test_export_files.py",
-                "tests/export/qcdq/test_qcdq.py",
-                "tests/cli/test_cli_verify_accumulator.py",
-                "tests/cli/test_cli_lint.py",
-                "tests/graph/facts/test_ranges.py",
-            ),
-        ),
+        Room("graph/facts", "tests/graph/facts", OF_FACTS),
+        Room("graph/qonnx", "tests/graph/qonnx", OF_FACTS),
         Room(
             "export",
             "tests/export",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOMS = ["formats/number", "quant", "analysis/accumulator", "graph/qonnx", "export"]
+ROOMS = ["formats/number", "quant", "analysis/accumulator", "graph/facts", "graph/qonnx", "export"]
 
 
 @pytest.fixture(scope="module")

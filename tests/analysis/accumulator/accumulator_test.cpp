@@ -79,7 +79,7 @@ TEST_CASE("a Gemm's constant for each row is no start of a channel's sums") {
     const std::string x = net.quant(net.input("x", {3, 4}), graph::Tensor::scalar(0.5F), 0, 4, false);
     const std::string bias = net.bias(by_row ? Ints{3, 1} : Ints{1, 3}, 0.125F);
     net.graph.outputs = {net.node("Gemm", {x, net.weight({4, 3}, 0.25F), bias})};
-    const ProductLayer layer = ProductLayers(infer_shapes(net.graph)).layer(0);
+    const ProductLayer layer = ProductLayers(graph::infer_shapes(net.graph)).layer(0);
     CHECK(layer.bias == (by_row ? graph::BiasPlace::kAfter : graph::BiasPlace::kInside));
     CHECK(layer.bias_sum == "");
   }
@@ -90,7 +90,7 @@ TEST_CASE("the input's range is found behind movers, pools, sums and joins of on
     Net net;
     const std::string x = make(net);
     net.graph.outputs = {net.node("MatMul", {x, net.weight({4, 2}, 0.5F)})};
-    const ProductLayers layers(infer_shapes(net.graph));
+    const ProductLayers layers(graph::infer_shapes(net.graph));
     REQUIRE(layers.size() == 1);
     return layers.layer(0);
   };
@@ -161,7 +161,7 @@ TEST_CASE("the input's range is found behind movers, pools, sums and joins of on
     Net net;
     const std::string x = make(net);
     net.graph.outputs = {net.node("MatMul", {x, net.weight({4, 2}, 0.5F)})};
-    const ProductLayers layers(infer_shapes(net.graph));
+    const ProductLayers layers(graph::infer_shapes(net.graph));
     const ProductLayer layer = layers.layer(layers.size() - 1);
     CHECK_FALSE(layer.input_range);
     CHECK(says(layer.input_failure, {why}));
@@ -236,7 +236,7 @@ TEST_CASE("taps of a strided ConvTranspose that never meet are apart") {
       net.quant(net.constant("w", graph::Tensor::floats({2, 1, 3}, std::vector<float>{1, 2, -3, 4, 5, 6})),
                 graph::Tensor::scalar(1.0F), 0, 4);
   net.graph.outputs = {net.node("ConvTranspose", {x, w}, {{"strides", Ints{2}}})};
-  const ProductLayer layer = ProductLayers(infer_shapes(net.graph)).layer(0);
+  const ProductLayer layer = ProductLayers(graph::infer_shapes(net.graph)).layer(0);
   CHECK(*layer.worst_sums({0, 3}, 0) ==
         std::vector<graph::ChannelSums>{{{3 * (1 + 4 + 6), -9}, {3 * (2 + 5), 0}}});
 }
@@ -272,7 +272,7 @@ TEST_CASE("certificates survive JSON, and what is no certificate is refused") {
                                        .constrained = false,
                                        .worst = {{{5, -7}, {0, 0}}, {{1, -1}}}};
   const std::string text = to_text(certificate);
-  CHECK(parse_certificate(text).take() == certificate);
+  CHECK(graph::parse_certificate(text).take() == certificate);
   const auto replaced = [&](const std::string& from, const std::string& to) {
     std::string changed = text;
     REQUIRE(changed.find(from) != std::string::npos);
@@ -296,12 +296,12 @@ TEST_CASE("certificates survive JSON, and what is no certificate is refused") {
       {"}", "", ""}};
   for (const auto& [from, to, message] : wrong) {
     CAPTURE(to);
-    const auto result = parse_certificate(replaced(from, to));
+    const auto result = graph::parse_certificate(replaced(from, to));
     REQUIRE_FALSE(result.ok());
     if (std::string(message) != "deep") CHECK(says(result.failure().message, {message}));
   }
-  CHECK_FALSE(parse_certificate("[]").ok());
-  CHECK_FALSE(parse_certificate("").ok());
+  CHECK_FALSE(graph::parse_certificate("[]").ok());
+  CHECK_FALSE(graph::parse_certificate("").ok());
 }
 
 TEST_CASE("a certified network is sound, before and after every pass") {
@@ -310,7 +310,7 @@ TEST_CASE("a certified network is sound, before and after every pass") {
   CHECK(certificates_in(graph).at("Conv").bias == graph::BiasPlace::kInside);
   CHECK(certificates_in(graph).at("Gemm").bias == graph::BiasPlace::kInside);
   CHECK(certificates_in(graph).at("MatMul").bias == graph::BiasPlace::kAfter);
-  for (const graph::Pass& pass : all_passes()) {
+  for (const graph::Pass& pass : graph::all_passes()) {
     if (pass.needs_engine) continue;
     CAPTURE(std::string(pass.name));
     check_sound(pass.run(graph, nullptr), 3);
@@ -366,7 +366,7 @@ TEST_CASE("malformed certificates in a file are a Failure") {
         "{\"nowhere\": []}", "{\"conv\":{},\"conv\":{}}"}) {
     graph.metadata[graph::kAccumulatorKey] = text;
     const std::string bytes = onnx_bytes(graph);
-    const auto parsed = parse_onnx(std::as_bytes(std::span(bytes)), ".");
+    const auto parsed = graph::parse_onnx(std::as_bytes(std::span(bytes)), ".");
     REQUIRE_FALSE(parsed.ok());
     CHECK(says(parsed.failure().message, {graph::kAccumulatorKey}));
   }
@@ -439,7 +439,7 @@ TEST_CASE("widths are asked of constrained layers, of all where none has a certi
   net.graph.outputs = {net.node("MatMul", {net.input("x", {1, 4}), net.weight({4, 2}, 0.5F)})};
   CHECK(check_accumulators(net.graph).failures.empty());
   CHECK(says(failures(net.graph, 32).at(0), {"not known", "--input-range"}));
-  net.graph.nodes.back().metadata[graph::kAccumulatorKey] = to_text({.worst = {{{0, 0}}, {{0, 0}}}});
+  net.graph.nodes.back().metadata[graph::kAccumulatorKey] = graph::to_text({.worst = {{{0, 0}}, {{0, 0}}}});
   CHECK(says(check_accumulators(net.graph).failures.at(0), {"range of its input is not known"}));
 }
 

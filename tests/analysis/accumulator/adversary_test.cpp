@@ -55,7 +55,7 @@ int bits_for(const WorstSums& sums) {
 }
 
 struct Layer {
-  NodeBuilder net;
+  graph::NodeBuilder net;
   std::string node;
   bool has_codes = true;     ///< else both operands are computed
   std::vector<Rows> worlds;  ///< one for each zero point that is computed; else one
@@ -110,7 +110,7 @@ class Maker {
   std::string quantized_weight(const Ints& shape, Ints& codes) {
     const bool is_signed = coin(), narrow = is_signed && coin();
     const std::int64_t zero = draw(0, 2), low = is_signed ? (narrow ? -1 : -2) : 0, high = is_signed ? 1 : 3;
-    codes.resize(static_cast<std::size_t>(count_elements(shape).take()));
+    codes.resize(static_cast<std::size_t>(graph::count_elements(shape).take()));
     std::vector<float> values;
     for (std::int64_t& code : codes) {
       code = draw(low, high) - zero;
@@ -144,7 +144,7 @@ class Maker {
 
   /// Codes of a bias inside, or zeros for one that is after or not there; its value, or "".
   std::string bias(const Ints& shape, Ints& codes) {
-    codes.assign(static_cast<std::size_t>(count_elements(shape).take()), 0);
+    codes.assign(static_cast<std::size_t>(graph::count_elements(shape).take()), 0);
     const std::int64_t where = draw(0, 2);
     if (where == 0) return {};
     const float unit = kInputScale * kWeightScale;
@@ -310,7 +310,7 @@ class Maker {
   /// Constant weights of an integer operator, one zero point for all or for each channel: less their zero points.
   std::string integer_weight(const Ints& shape, std::int64_t channels, bool last, Ints& codes,
                              std::string& zero) {
-    Ints stored(static_cast<std::size_t>(count_elements(shape).take()));
+    Ints stored(static_cast<std::size_t>(graph::count_elements(shape).take()));
     for (std::int64_t& one : stored) one = draw(-2, 1);
     Ints zeros(std::size_t(coin() ? channels : 1));
     for (std::int64_t& one : zeros) one = draw(-2, 1);
@@ -536,7 +536,7 @@ std::vector<std::vector<WorstSums>> tried(const Layer& layer) {
 }
 
 void check_layer(const Layer& layer, std::size_t tile) {
-  graph::Graph graph = infer_shapes(layer.net.graph);
+  graph::Graph graph = graph::infer_shapes(layer.net.graph);
   const auto expected = tried(layer);
   const ProductLayers layers(graph);
   REQUIRE(layers.size() == 1);

@@ -31,7 +31,7 @@ graph::Graph dense(graph::BiasPlace place, bool as_add) {
   } else {
     net.graph.outputs = {net.node("Gemm", {x, w, b})};
   }
-  return infer_shapes(net.graph);
+  return graph::infer_shapes(net.graph);
 }
 
 TEST_CASE(

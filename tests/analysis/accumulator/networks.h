@@ -12,14 +12,14 @@
 namespace crumb::analysis {
 
 /// Graphs out of quantizers and layers; every number is drawn from one engine.
-struct Net : NodeBuilder {
+struct Net : graph::NodeBuilder {
   std::mt19937 engine{9};
 
   /// Codes times a scale behind a quantizer.
   std::string weight(const std::vector<std::int64_t>& shape, float scale, int bits = 4) {
     const int most = (1 << (bits - 1)) - 1;
     std::uniform_int_distribution<int> code(-most, most);
-    std::vector<float> values(static_cast<std::size_t>(count_elements(shape).take()));
+    std::vector<float> values(static_cast<std::size_t>(graph::count_elements(shape).take()));
     for (float& value : values) value = scale * static_cast<float>(code(engine));
     const std::string n = std::to_string(graph.nodes.size());
     return quant(constant("w" + n, graph::Tensor::floats(shape, values)), graph::Tensor::scalar(scale), 0,
@@ -27,7 +27,7 @@ struct Net : NodeBuilder {
   }
   std::string bias(const std::vector<std::int64_t>& shape, float scale) {
     std::uniform_int_distribution<int> code(-9, 9);
-    std::vector<float> values(static_cast<std::size_t>(count_elements(shape).take()));
+    std::vector<float> values(static_cast<std::size_t>(graph::count_elements(shape).take()));
     for (float& value : values) value = scale * static_cast<float>(code(engine));
     const std::string n = std::to_string(graph.nodes.size());
     return quant(constant("c" + n, graph::Tensor::floats(shape, values)), graph::Tensor::scalar(scale), 0,
@@ -55,7 +55,7 @@ inline graph::Graph sample_network() {
   net.graph.nodes.back().name = "out";
   net.graph.outputs = {
       net.node("Add", {x, net.constant("free", graph::Tensor::floats({2}, std::vector<float>{0.3F, 1}))})};
-  return infer_shapes(net.graph);
+  return graph::infer_shapes(net.graph);
 }
 
 inline graph::Graph certified_sample(std::size_t tile = 0) {

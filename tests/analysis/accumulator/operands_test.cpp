@@ -19,7 +19,7 @@ using testing::says;
 using Ints = std::vector<std::int64_t>;
 
 AccumulatorRow only_row(Net& net) {
-  const AccumulatorReport report = check_accumulators(infer_shapes(net.graph));
+  const AccumulatorReport report = check_accumulators(graph::infer_shapes(net.graph));
   REQUIRE(report.layers.size() == 1);
   return report.layers[0];
 }
@@ -111,7 +111,7 @@ TEST_CASE("each product of a node is of its own weight: one that is float is no 
           is_float ? net.constant("r", graph::Tensor::floats(shape, values)) : net.weight(shape, 0.5F);
       net.graph.outputs = {
           net.node(op, {x, net.weight({1, 2 * gates, 3}, 0.5F), r}, {{"hidden_size", std::int64_t{2}}})};
-      const AccumulatorReport report = check_accumulators(infer_shapes(net.graph));
+      const AccumulatorReport report = check_accumulators(graph::infer_shapes(net.graph));
       CHECK(report.float_layers == (is_float ? 1 : 0));
       REQUIRE(report.layers.size() == (is_float ? 1 : 2));
       CHECK(report.layers[0].operands == "X W");
@@ -129,7 +129,7 @@ TEST_CASE("so many factors behind each other fold into a weight's scale, and no 
     const std::string two = net.constant("two", graph::Tensor::scalar(2.0F));
     for (int i = 0; i < factors; ++i) w = net.node("Mul", {w, two});
     net.graph.outputs = {net.node("MatMul", {x, w})};
-    const AccumulatorReport report = check_accumulators(infer_shapes(net.graph));
+    const AccumulatorReport report = check_accumulators(graph::infer_shapes(net.graph));
     CHECK(report.float_layers == (factors <= 8 ? 0 : 1));
   }
 }
@@ -140,9 +140,96 @@ TEST_CASE("of channels that go equally far the first is named") {
   const std::string codes =
       net.constant("codes", graph::Tensor::floats({3, 3}, std::vector<float>{0, 3, 3, 0, -2, -2, 0, 1, 1}));
   net.graph.outputs = {net.node("MatMul", {x, net.quant(codes, graph::Tensor::scalar(1.0F), 0, 4)})};
-  const auto failures = check_accumulators(infer_shapes(net.graph), {.ranges = {}, .bits = 3}).failures;
+  const auto failures =
+      check_accumulators(graph::infer_shapes(net.graph), {.ranges = {}, .bits = 3}).failures;
   REQUIRE(failures.size() == 1);
   CHECK(says(failures[0], {"channel 1:"}));
+}
+
+TEST_CASE("a failure names the tile where there are tiles, be it one") {
+  for (const std::size_t terms : {1u, 2u, 4u}) {
+    Net net;
+    const std::string x =
+        net.quant(net.input("x", {4, static_cast<std::int64_t>(terms)}), graph::Tensor::scalar(0.5F), 0, 3);
+    const std::string codes = net.constant(
+        "codes", graph::Tensor::floats({static_cast<std::int64_t>(terms), 1}, std::vector<float>(terms, 3)));
+    net.graph.outputs = {net.node("MatMul", {x, net.quant(codes, graph::Tensor::scalar(1.0F), 0, 4)})};
+    graph::Graph graph = graph::infer_shapes(net.graph);
+    const auto whole = check_accumulators(graph, {.ranges = {}, .bits = 2}).failures;
+    REQUIRE(whole.size() == 1);
+    CHECK(whole[0].find("tile") == std::string::npos);
+    for (const std::size_t tile : {1u, 2u}) {
+      graph::Graph tiled = with_certificates(graph, {{graph.nodes.back().name, {.bits = 16, .tile = tile}}});
+      const auto failures = check_accumulators(tiled, {.ranges = {}, .bits = 2}).failures;
+      REQUIRE(failures.size() == 1);
+      CHECK(says(failures[0], {"channel 0, tile 0:"}));
+    }
+  }
+}
+
+TEST_CASE(
+    "a computed scale for each token counts in a product of two computed operands, unless it is turned") {
+  for (const bool turned : {false, true}) {
+    CAPTURE(turned);
+    Net net;
+    net.input("x", {3, 3});
+    const std::string scale =
+        net.node("ReduceMax", {"x"}, {{"axes", Ints{1}}, {"keepdims", std::int64_t{1}}});
+    const std::string a = net.node(
+        "Quant",
+        {"x", scale, net.constant("zero", graph::Tensor::scalar(0.0F)),
+         net.constant("bits", graph::Tensor::scalar(4.0F))},
+        {{"signed", std::int64_t{1}}, {"narrow", std::int64_t{0}}, {"rounding_mode", std::string("ROUND")}},
+        graph::kQonnxDomain);
+    const std::string b = net.quant(net.input("b", {3, 2}), graph::Tensor::scalar(0.5F), 0, 3);
+    net.graph.outputs = {turned ? net.node("Gemm", {a, b}, {{"transA", std::int64_t{1}}})
+                                : net.node("MatMul", {a, b})};
+    const AccumulatorRow row = only_row(net);
+    CHECK(row.bits_needed.has_value() == !turned);
+    if (!turned) CHECK(row.worst == WorstSums{3 * 32, -3 * 28});
+  }
+}
+
+TEST_CASE("an integer operator's weights are whole numbers that a register can count") {
+  const std::vector<std::pair<float, bool>> all{
+      {1, true}, {-7, true}, {2.5F, false}, {1e30F, false}, {-0x1p60F, false}};
+  for (const auto& [weight, counts] : all) {
+    CAPTURE(weight);
+    Net net;
+    const std::string x = net.quant(net.input("x", {4, 2}), graph::Tensor::scalar(1.0F), 0, 3);
+    net.graph.outputs = {
+        net.node("MatMulInteger",
+                 {x, net.constant("w", graph::Tensor::floats({2, 1}, std::vector<float>{1, weight}))})};
+    const ProductLayers layers(graph::infer_shapes(net.graph));
+    REQUIRE(layers.size() == 1);
+    CHECK(layers.layer(0).weight_failure == (counts ? "" : "its weights are no whole numbers"));
+  }
+}
+
+TEST_CASE(
+    "weights that are whole by their type are codes of step 1; floats that happen to be whole are none") {
+  for (const bool is_integer : {true, false}) {
+    CAPTURE(is_integer);
+    Net net;
+    const std::string x = net.quant(net.input("x", {4, 3}), graph::Tensor::scalar(0.5F), 0, 3);
+    const std::vector<float> numbers{1, -5, 127};
+    std::string w = net.constant("w", graph::Tensor::floats({3, 1}, numbers));
+    if (is_integer) {
+      net.graph.initializers["w8"] =
+          graph::Tensor(graph::ElementType::kInt8, {3, 1}, {std::byte{1}, std::byte{0xfb}, std::byte{127}});
+      net.graph.values["w8"] = {.type = graph::ElementType::kInt8, .shape = graph::Shape{3, 1}};
+      w = net.node("Cast", {"w8"}, {{"to", std::int64_t{1}}});
+    }
+    net.graph.outputs = {net.node("MatMul", {x, w})};
+    const ProductLayers layers(graph::infer_shapes(net.graph));
+    REQUIRE(layers.size() == 1);
+    CHECK(layers.layer(0).weight_at == 1);
+    CHECK(layers.layer(0).is_float == !is_integer);
+    if (is_integer) {
+      CHECK(layers.layer(0).codes == Ints{1, -5, 127});
+      CHECK(layers.layer(0).scale == std::vector<double>{1});
+    }
+  }
 }
 
 TEST_CASE("sums over no terms start with their bias") {
@@ -168,7 +255,8 @@ TEST_CASE("what is simulated: products of codes and of two computed operands; wh
                        net.node("Conv", {image, kernel}), net.node("ConvTranspose", {image, kernel}),
                        net.node("LSTM", {sequence, net.weight({1, 8, 3}, 0.5F), net.weight({1, 8, 2}, 0.5F)},
                                 {{"hidden_size", std::int64_t{2}}})};
-  const AccumulatorSimulation made = simulate_accumulators(infer_shapes(net.graph), 32, OverflowMode::kCheck);
+  const AccumulatorSimulation made =
+      simulate_accumulators(graph::infer_shapes(net.graph), 32, OverflowMode::kCheck);
   std::set<std::string> outputs;
   for (const auto& product : made.products) outputs.insert(product.output);
   CHECK(outputs == std::set<std::string>(net.graph.outputs.begin(), net.graph.outputs.begin() + 3));

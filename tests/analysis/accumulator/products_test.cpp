@@ -18,7 +18,7 @@ using Ints = std::vector<std::int64_t>;
 TEST_CASE(
     "the table has a rule, or the word that there are no products, for every operator of ONNX and QONNX") {
   std::size_t seen = 0;
-  for (const auto& [domain, op] : standard_operators()) {
+  for (const auto& [domain, op] : graph::standard_operators()) {
     if (domain == "ai.onnx.preview.training") continue;  // steps of optimizers
     const graph::Node node{.name = "n", .op = op, .domain = domain};
     CAPTURE(domain + "::" + op);
@@ -119,7 +119,7 @@ TEST_CASE("what cannot be counted is a row with its reason, and a failure where 
     Made made;
     made.net.graph.outputs = {all[i].first(made)};
     made.net.graph.nodes.back().name = "it";
-    const graph::Graph graph = infer_shapes(made.net.graph);
+    const graph::Graph graph = graph::infer_shapes(made.net.graph);
     const AccumulatorReport report = check_accumulators(graph);
     CHECK(report.failures.empty());
     REQUIRE(report.layers.size() == 1);
@@ -149,7 +149,7 @@ graph::Graph with_attention() {
   net.graph.outputs = {
       net.node("MatMul", {net.node("Softmax", {scores}), net.quant(k, graph::Tensor::scalar(1.0F), 0, 4)})};
   net.graph.nodes.back().name = "values";
-  return infer_shapes(net.graph);
+  return graph::infer_shapes(net.graph);
 }
 
 TEST_CASE(
@@ -182,7 +182,7 @@ TEST_CASE("a recurrent layer's two products: its inputs' is counted, its state's
   const std::string x = net.quant(net.input("x", {5, 1, 3}), graph::Tensor::scalar(0.5F), 1, 3);
   const std::string w = net.weight({1, 8, 3}, 0.5F), r = net.weight({1, 8, 2}, 0.5F);
   net.graph.outputs = {net.node("LSTM", {x, w, r}, {{"hidden_size", std::int64_t{2}}})};
-  const graph::Graph graph = infer_shapes(net.graph);
+  const graph::Graph graph = graph::infer_shapes(net.graph);
   const AccumulatorReport report = check_accumulators(graph);
   REQUIRE(report.layers.size() == 2);
   CHECK(report.layers[0].operands == "X W");
@@ -219,7 +219,7 @@ TEST_CASE("a certificate that an operator between quantizer and layer makes wron
                                              net.constant("to", graph::Tensor::ints({2}, Ints{1, 4}))});
   net.graph.outputs = {net.node("MatMul", {x, net.weight({4, 2}, 0.5F)})};
   net.graph.nodes.back().name = "fc";
-  graph::Graph graph = with_certificates(infer_shapes(net.graph), {{"fc", {.bits = 20}}});
+  graph::Graph graph = with_certificates(graph::infer_shapes(net.graph), {{"fc", {.bits = 20}}});
   CHECK(check_accumulators(graph).failures.empty());
   const auto node = std::ranges::find(graph.nodes, std::string("fc"), &graph::Node::name);
   graph::Certificate certificate = *certificate_of(*node).take();

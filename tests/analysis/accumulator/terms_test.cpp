@@ -111,6 +111,27 @@ TEST_CASE("terms and channels of products of two computed operands") {
   CHECK(testing::says(row_of("Conv", {1, 3, 9}, {4, kOpen, 2}).reason, {"how many terms"}));
 }
 
+TEST_CASE("an equation's labels, blanks and ellipses aside") {
+  struct Case {
+    const char *equation, *a, *b, *out, *summed;
+  };
+  for (const Case& it :
+       {Case{"ab,bc->ac", "ab", "bc", "ac", "b"}, Case{" a b , b c -> c a ", "ab", "bc", "ca", "b"},
+        Case{"...ab,bc->...ac", ".ab", "bc", ".ac", "b"}, Case{"ba,bc", "ba", "bc", "ac", "b"},
+        Case{"ab,ab->", "ab", "ab", "", "ab"}}) {
+    CAPTURE(it.equation);
+    const graph::Node node{.name = "n",
+                           .op = "Einsum",
+                           .inputs = {"x", "y"},
+                           .attributes = {{"equation", std::string(it.equation)}}};
+    const Contraction found = contraction_of(node).take();
+    CHECK(found.a == it.a);
+    CHECK(found.b == it.b);
+    CHECK(found.out == it.out);
+    CHECK(found.summed == it.summed);
+  }
+}
+
 TEST_CASE("sums of squares have as many terms as elements meet in a result") {
   for (const char* op : {"ReduceSumSquare", "ReduceL2"}) {
     const Row row = row_of(op, {2, 3, 4}, {}, {{"axes", Ints{1, 2}}}, {2, 1, 1});

@@ -34,7 +34,7 @@ TEST_CASE("codes times scales are the weights, whatever folds into the scales") 
                          : kind == Factors::kColumns ? Ints{1, columns}
                          : kind == Factors::kRows    ? Ints{rows, 1}
                                                      : Ints{rows, columns};
-      std::vector<float> values(static_cast<std::size_t>(count_elements(shape).take()));
+      std::vector<float> values(static_cast<std::size_t>(graph::count_elements(shape).take()));
       for (float& value : values) value = power();
       return graph::Tensor::floats(shape, values);
     };
@@ -80,7 +80,7 @@ TEST_CASE("codes times scales are the weights, whatever folds into the scales") 
     }
     const std::string x = net.quant(net.input("x", {1, rows}), graph::Tensor::scalar(0.5F), 0, 3);
     net.graph.outputs = {net.node("MatMul", {x, w})};
-    const ProductLayer layer = ProductLayers(infer_shapes(net.graph)).layer(0);
+    const ProductLayer layer = ProductLayers(graph::infer_shapes(net.graph)).layer(0);
     CHECK(layer.failure() == "");
     REQUIRE(layer.codes.size() == elements);
     const auto length = static_cast<std::size_t>(rows);
@@ -112,7 +112,7 @@ TEST_CASE("what is multiplied by 0, by less, or by what is no number has no code
     const std::string x = net.quant(net.input("x", {1, 3}), graph::Tensor::scalar(0.5F), 0, 3);
     const std::string f = net.constant("f", graph::Tensor::floats({1, 2}, std::vector<float>{1, factor}));
     net.graph.outputs = {net.node("MatMul", {x, net.node("Mul", {net.weight({3, 2}, 0.5F), f})})};
-    CHECK_FALSE(ProductLayers(infer_shapes(net.graph)).layer(0).has_codes());
+    CHECK_FALSE(ProductLayers(graph::infer_shapes(net.graph)).layer(0).has_codes());
   }
   // What is divided by a weight is none.
   Net net;
@@ -121,7 +121,7 @@ TEST_CASE("what is multiplied by 0, by less, or by what is no number has no code
   const std::string twos = net.constant("twos", graph::Tensor::floats({3, 2}, std::vector<float>(6, 2.0F)));
   net.graph.outputs = {
       net.node("MatMul", {x, net.node("Div", {one, net.quant(twos, graph::Tensor::scalar(0.5F), 0, 4)})})};
-  CHECK_FALSE(ProductLayers(infer_shapes(net.graph)).layer(0).has_codes());
+  CHECK_FALSE(ProductLayers(graph::infer_shapes(net.graph)).layer(0).has_codes());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/passes/passes.h"
 #include "tests/analysis/accumulator/networks.h"
 
 namespace crumb::analysis {
@@ -63,7 +64,7 @@ std::size_t check_witnesses(const ProductLayer& layer, std::size_t tile) {
 
 TEST_CASE("witnesses have their layer's codes and input range, and reach both of its worst sums") {
   const graph::Graph graph = sample_network();
-  for (const graph::Graph& form : {graph, channels_last(graph, true), gemm_to_matmul(graph)}) {
+  for (const graph::Graph& form : {graph, graph::channels_last(graph, true), graph::gemm_to_matmul(graph)}) {
     const ProductLayers layers(form);
     for (std::size_t i = 0; i < layers.size(); ++i) {
       for (const std::size_t tile : {0, 3, 16}) check_witnesses(layers.layer(i), tile);
@@ -80,7 +81,7 @@ TEST_CASE("two models show the extremes of one channel whose bias is a term of o
     const std::string x = net.quant(net.input("x", {1, 5}), graph::Tensor::scalar(0.5F), 0, 3, seed % 2 == 0);
     net.graph.outputs = {
         net.node("Gemm", {x, net.weight({5, channels}, 0.25F), net.bias({channels}, 0.125F)})};
-    const ProductLayer layer = ProductLayers(infer_shapes(net.graph)).layer(0);
+    const ProductLayer layer = ProductLayers(graph::infer_shapes(net.graph)).layer(0);
     REQUIRE(layer.input_range);
     for (const std::size_t tile : {0, 2}) (check_witnesses(layer, tile) == 2 ? pairs : alone) += 1;
   }
@@ -157,7 +158,7 @@ TEST_CASE("the samples of windows' witnesses give their worst sums, by the opera
     net.graph.outputs = {net.node(
         transposed ? "ConvTranspose" : "Conv", {x, net.weight(shape, 0.25F)},
         {{"group", groups}, {"kernel_shape", kernel}, {"strides", strides}, {"dilations", dilations}})};
-    const ProductLayer layer = ProductLayers(infer_shapes(net.graph)).layer(0);
+    const ProductLayer layer = ProductLayers(graph::infer_shapes(net.graph)).layer(0);
     REQUIRE(layer.input_range);
     check_witnesses(layer, 0);
     for (const Witness& witness : witnesses_of(layer, 0)) {

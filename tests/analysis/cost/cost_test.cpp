@@ -19,14 +19,14 @@ graph::Value floats(std::vector<std::int64_t> shape) {
   return {.type = graph::ElementType::kFloat, .shape = graph::Shape(shape.begin(), shape.end())};
 }
 
-struct Builder : NodeBuilder {
-  using NodeBuilder::quant;
+struct Builder : graph::NodeBuilder {
+  using graph::NodeBuilder::quant;
   std::string quant(const std::string& x, float scale, float zero, float bits, bool is_signed = true) {
-    return NodeBuilder::quant(x, graph::Tensor::scalar(scale), zero, bits, is_signed);
+    return graph::NodeBuilder::quant(x, graph::Tensor::scalar(scale), zero, bits, is_signed);
   }
   GraphCost cost(const std::string& output) {
     graph.outputs = {output};
-    return cost_of(bind_shapes(graph, {}));
+    return cost_of(graph::bind_shapes(graph, {}));
   }
 };
 
@@ -254,7 +254,7 @@ TEST_CASE("annotations are on whole numbers only") {
   b.graph.values[scaled].annotations["finn_datatype"] = "INT4";  // which would make qonnx fail
   const std::string product = b.node("MatMul", {"x", whole});
   b.graph.outputs = {b.node("Add", {product, wrong}), scaled};
-  const graph::Graph annotated = annotate_integers(b.graph);
+  const graph::Graph annotated = graph::annotate_integers(b.graph);
   const auto type = [&](const std::string& value) {
     const auto& found = annotated.values.at(value).annotations;
     return found.contains("finn_datatype") ? found.at("finn_datatype") : "";
@@ -280,13 +280,13 @@ TEST_CASE("open dimensions are bound, symbols the same everywhere") {
   b.graph.values["x"].shape = graph::Shape{graph::Dim("batch"), graph::Dim("n")};
   b.graph.values["y"].shape = graph::Shape{graph::Dim("n"), graph::Dim()};
   b.graph.outputs = {b.node("MatMul", {"x", "y"})};
-  CHECK(cost_of(bind_shapes(b.graph, {})).dense.macs == 1);
-  CHECK(cost_of(bind_shapes(b.graph, {{"x", {2, 7}}})).dense.macs == 14);
-  CHECK(cost_of(bind_shapes(b.graph, {{"x", {2, 7}}, {"y", {7, 3}}})).dense.macs == 42);
-  CHECK_THROWS_WITH_AS(bind_shapes(b.graph, {{"x", {2, 7}}, {"y", {5, 3}}}), doctest::Contains("'n' is 7"),
-                       Error);
-  CHECK_THROWS_WITH_AS(bind_shapes(b.graph, {{"x", {2}}}), doctest::Contains("input 'x'"), Error);
-  CHECK_THROWS_WITH_AS(bind_shapes(b.graph, {{"xx", {2}}}), doctest::Contains("xx"), Error);
+  CHECK(cost_of(graph::bind_shapes(b.graph, {})).dense.macs == 1);
+  CHECK(cost_of(graph::bind_shapes(b.graph, {{"x", {2, 7}}})).dense.macs == 14);
+  CHECK(cost_of(graph::bind_shapes(b.graph, {{"x", {2, 7}}, {"y", {7, 3}}})).dense.macs == 42);
+  CHECK_THROWS_WITH_AS(graph::bind_shapes(b.graph, {{"x", {2, 7}}, {"y", {5, 3}}}),
+                       doctest::Contains("'n' is 7"), Error);
+  CHECK_THROWS_WITH_AS(graph::bind_shapes(b.graph, {{"x", {2}}}), doctest::Contains("input 'x'"), Error);
+  CHECK_THROWS_WITH_AS(graph::bind_shapes(b.graph, {{"xx", {2}}}), doctest::Contains("xx"), Error);
 }
 
 TEST_CASE("constants that double at every step are not followed for ever") {

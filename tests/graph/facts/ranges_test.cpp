@@ -183,8 +183,10 @@ TEST_CASE("operators that change their input's range do not keep it") {
 
 TEST_CASE("what an operator without a row makes is unknown") {
   std::set<std::string> rows;
-  for (const RangeRow& row : range_rows())
+  for (const OperatorTraits& row : operator_rows()) {
+    if (row.range == RangeForm::kUnknown) continue;
     CHECK(rows.insert(std::string(row.domain) + "." + std::string(row.op)).second);
+  }
   for (const char* op :
        {"Softmax", "Sigmoid", "CumSum", "Einsum", "LSTM", "Elu", "Shrink", "Floor", "Mod", "Pow", "OneHot",
         "GridSample", "MaxUnpool", "LpPool", "InstanceNormalization", "Hardmax"}) {

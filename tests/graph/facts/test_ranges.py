@@ -127,9 +127,9 @@ class Tally:
 
 
 def table_rows(repo):
-    text = (repo / "graph/facts/range_rules.cpp").read_text()
-    domains = {'""': "", "kQ": GENERAL, "kLast": "qonnx.custom_op.channels_last"}
-    found = re.findall(r'^    \{(""|kQ|kLast), "(\w+)", \w+', text, re.M)
+    text = (repo / "graph/operator_traits.cpp").read_text()
+    domains = {'""': "", "kQonnxDomain": GENERAL, "kChannelsLastDomain": "qonnx.custom_op.channels_last"}
+    found = re.findall(r'^    \{(""|\w+),\s+"(\w+)",[^{}]*RangeForm::(?!kUnknown)', text, re.M)
     return {(domains[domain], op) for domain, op in found}
 
 

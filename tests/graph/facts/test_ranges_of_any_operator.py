@@ -21,15 +21,15 @@ ROUNDS = 12 if SLOW else 1
 OFF_GRID = 0.05  # of a step
 OTHERS = 17  # the operator set of ONNX beside another domain's
 MISSING = set()
-DOMAINS = {'""': "", "kQ": draw.GENERAL, "kLast": draw.LAST}
+DOMAINS = {'""': "", "kQonnxDomain": draw.GENERAL, "kChannelsLastDomain": draw.LAST}
 
 
 def table(repo):
     """(domain, operator) of each row, and of how many outputs it speaks."""
-    text = (repo / "graph/facts/range_rules.cpp").read_text()
-    rows = re.findall(r'^    \{(""|kQ|kLast), "(\w+)", \w+(, kAll)?\}', text, re.M)
+    text = (repo / "graph/operator_traits.cpp").read_text()
+    rows = re.findall(r'^    \{(""|\w+),\s+"(\w+)",([^{}]*)RangeForm::(?!kUnknown)', text, re.M)
     assert len(rows) > 60
-    return {(DOMAINS[domain], op): 100 if every else 1 for domain, op, every in rows}
+    return {(DOMAINS[domain], op): 100 if "kAllOutputs" in traits else 1 for domain, op, traits in rows}
 
 
 def schemas(seed):

@@ -1,0 +1,44 @@
+"""What an operator is stands in one table (graph/operator_traits.h): no other code has a list of operators' names."""
+
+import re
+
+ROOMS = ["graph", "analysis", "models", "export", "libtorch", "qat", "tasks", "encoder", "runtime", "cli"]
+# Kernels, what the standard's operator sets changed, and what other tools have of them.
+MAY = re.compile(
+    r"graph/operator_traits\.cpp|graph/onnx/schemas|graph/passes/opset|libtorch/(execute|capture)/ops/|export/(lint|hls4ml|finn|qcdq)/"
+)
+MOST = 3  # names that one statement may ask for
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def operators(repo):
+    text = (repo / "graph/operator_traits.cpp").read_text()
+    return set(re.findall(r'^    \{(?:""|\w+),\s+"(\w+)"', text, re.MULTILINE))
+
+
+def lists_in(text, names):
+    """The operators named by each statement, or in one pair of braces, that names too many."""
+    for part in re.split(r"[;{}]", COMMENT.sub("", text)):
+        found = sorted({name for name in re.findall(r'"(\w+)"', part) if name in names})
+        if len(found) > MOST:
+            yield found
+
+
+def test_names_of_operators_stand_in_the_table_only(repo):
+    names = operators(repo)
+    assert len(names) > 200
+    lists = {}
+    for room in ROOMS:
+        for path in sorted((repo / room).rglob("*")):
+            name = path.relative_to(repo).as_posix()
+            if path.suffix in {".h", ".cpp", ".inc"} and not MAY.match(name):
+                if found := list(lists_in(path.read_text(), names)):
+                    lists[name] = found
+    assert not lists, "ask graph/operator_traits.h, and give the operators a trait there"
+
+
+def test_a_list_is_found(repo):
+    names = operators(repo)
+    assert list(lists_in('constexpr std::array k = {"Add", "Mul", "Sub", "Div"};', names))
+    assert list(lists_in('if (op == "Relu" || op == "Elu" || op == "Selu" || op == "Celu") return;', names))
+    assert not list(lists_in('// {"Add", "Mul", "Sub", "Div"}\nif (node.is("Add")) return; f("Mul"); g("Sub"); h("Div");', names))
