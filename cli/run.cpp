@@ -1,138 +1,239 @@
+// crumb run: a graph's outputs for inputs from files.
 #include <algorithm>
-#include <cstdio>
-#include <new>
-#include <string_view>
-#include <system_error>
-#include <vector>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <span>
 
-#include "base/error.h"
+#include "base/files/counted.h"
+#include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "cli/array_files.h"
+#include "cli/notes.h"
+#include "cli/open_engine.h"
+#include "cli/output.h"
+#include "cli/run_accumulator.h"
+#include "cli/run_graph.h"
+#include "cli/shape_notes.h"
 #include "cli/verb.h"
+#include "cli/verify_accumulator.h"
+#include "formats/zip/zip.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/qonnx/quantized_constants.h"
+#include "models/read_graph.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {
 
-constexpr int kFailed = 1;
-constexpr int kUsage = 2;
-constexpr int kInterrupted = 130;
+namespace fs = std::filesystem;
+using graph::Graph;
+using graph::Tensor;
 
-int exit_code(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kFailed: break;
-    case ErrorKind::kUsage: return kUsage;
-    case ErrorKind::kInterrupted: return kInterrupted;
-  }
-  return kFailed;
-}
+constexpr std::int64_t kLargeBatch = 64;
 
-int complain(const std::string& message, int code) {
-  std::fprintf(stderr, "crumb: %s\n", message.c_str());
-  return code;
-}
+struct Options {
+  std::string model, output, output_dir, device = "cpu";
+  std::vector<std::string> inputs;
+  bool all_tensors = false, json = false;
+  int threads = 0;
+  RunAccumulatorOptions accumulator;
+};
 
-/// The exit code when all went well: what was printed must have got out.
-int printed() {
-  const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
-  return written ? 0 : complain("cannot write to standard output", kFailed);
-}
-
-/// What nobody foresaw: the first line of it. LibTorch puts its own stack behind that, which helps nobody.
-std::string text_of_unexpected(std::string_view what) {
-  if (what.find("can't allocate memory") != std::string_view::npos) return "out of memory";
-  return "an error within crumb, which should not happen; please report it: " +
-         printable(std::string(what.substr(0, what.find('\n'))));
-}
-
-/// The verb of that name; null where there is none.
-const CLI::App* find_verb(const CLI::App& app, const std::vector<std::string>& arguments) {
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!arguments.empty() && verb->get_name() == arguments[0]) return verb;
-  }
-  return nullptr;
-}
-
-/// What CLI11 cannot tell: the nearest valid name of a mistyped verb or flag.
-std::string hint(const CLI::App& app, const std::vector<std::string>& arguments) {
-  if (arguments.empty()) return "";
-  const CLI::App* verb = find_verb(app, arguments);
-  if (!verb && !arguments[0].starts_with('-')) {
-    std::vector<std::string> verbs;
-    for (const CLI::App* other : app.get_subcommands([](const CLI::App*) { return true; })) {
-      verbs.push_back(other->get_name());
-    }
-    return unknown_name("verb", arguments[0], verbs);
-  }
-  std::vector<std::string> flags;
-  for (const CLI::Option* option : (verb ? *verb : app).get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
-  }
-  for (const std::string& argument : arguments) {
-    const std::string flag = argument.substr(0, argument.find('='));
-    if (flag.starts_with("--") && flag.size() > 2 && std::ranges::find(flags, flag) == flags.end()) {
-      const bool near = edit_distance(flag, nearest_name(flag, flags)) <= (flag.size() - 2) / 2;
-      return near ? unknown_name("flag", flag, flags) : "unknown flag " + quote_text(flag);
+/// NAME=FILE, or FILE where the graph has one input (or for the first that is not named).
+std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::string>& wishes) {
+  std::map<std::string, Tensor> found;
+  std::vector<std::string> unnamed;
+  for (const std::string& wish : wishes) {
+    const std::size_t equals = wish.find('=');
+    const std::string name = wish.substr(0, equals);
+    const bool is_name =
+        equals != std::string::npos && std::ranges::find(graph.inputs, name) != graph.inputs.end();
+    if (is_name) {
+      if (!found.emplace(name, read_array(wish.substr(equals + 1))).second) {
+        throw usage_error("--input gives " + quote_text(name) + " twice");
+      }
+    } else if (fs::exists(wish) || equals == std::string::npos) {
+      unnamed.push_back(wish);
+    } else {
+      throw usage_error("--input " + quote_text(wish) + ": " + unknown_name("input", name, graph.inputs));
     }
   }
-  return "";
+  std::vector<Tensor> inputs;
+  std::size_t next = 0;
+  for (const std::string& name : graph.inputs) {
+    if (const auto given = found.find(name); given != found.end()) {
+      inputs.push_back(given->second);
+    } else if (next < unnamed.size()) {
+      inputs.push_back(read_array(unnamed[next++]));
+    } else {
+      throw usage_error("input " + quote_text(name) + " is missing: give --input " + name + "=FILE.npy");
+    }
+  }
+  if (next < unnamed.size()) {
+    throw usage_error("--input " + quote_text(unnamed[next]) + ": the graph takes " +
+                      count_text(graph.inputs.size(), "input") + ", and all are given");
+  }
+  return inputs;
+}
+
+/// Every file that is read: none may be written.
+std::vector<fs::path> input_files(const Options& options) {
+  std::vector<fs::path> files{options.model};
+  for (const std::string& wish : options.inputs) {
+    files.emplace_back(wish);
+    files.emplace_back(wish.substr(wish.find('=') + 1));
+  }
+  return files;
+}
+
+void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made, const Options& options) {
+  const std::vector<fs::path> inputs = input_files(options);
+  const auto report = [&](const std::string& name, const fs::path& path) {
+    refuse_overwriting_inputs(inputs, path);
+    write_array(path, made.at(name));
+    std::cout << path.string() << "  " << name << "  " << graph::name_of(made.at(name).type()) << " "
+              << graph::text_of(made.at(name).shape()) << "\n";
+  };
+  if (!options.output.empty()) return report(graph.outputs[0], options.output);
+  std::error_code error;
+  fs::create_directories(options.output_dir, error);
+  if (error) throw Error("cannot make the folder " + quote_text(options.output_dir) + ": " + error.message());
+  std::map<std::string, std::string> files;  // file -> value
+  for (const auto& [name, tensor] : made) {
+    std::string file = file_name_of(name);
+    while (files.contains(file)) file += "_";
+    files[file] = name;
+    report(name, fs::path(options.output_dir) / (file + ".npy"));
+  }
+}
+
+std::unique_ptr<graph::Executable> prepare(const Graph& graph,
+                                           const analysis::AccumulatorSimulation* simulation,
+                                           const std::string& path) {
+  try {
+    return simulation ? open_register_engine().prepare(graph, *simulation) : open_engine().prepare(graph);
+  } catch (const Error& error) {
+    throw Error(quote_text(path) + ": " + error.what());
+  }
+}
+
+/// An archive with code/ inside, as torch.jit.save writes them.
+bool is_torchscript(const fs::path& path) {
+  if (!fs::is_regular_file(path)) return false;
+  const auto file = MappedFile::open(path);
+  if (!file.ok()) return false;  // whoever reads it says why
+  const std::span<const std::byte> bytes = file.value().bytes();
+  if (bytes.size() < 2 || bytes[0] != std::byte{'P'} || bytes[1] != std::byte{'K'}) return false;
+  const auto members = parse_zip(bytes);
+  return members.ok() && std::ranges::any_of(members.value(), [](const ZipMember& member) {
+           const std::size_t folder = member.name.find('/');
+           return folder != std::string::npos && member.name.compare(folder, 6, "/code/") == 0;
+         });
+}
+
+struct Loaded {
+  Graph graph;
+  std::vector<Tensor> inputs;
+  std::optional<analysis::AccumulatorSimulation> simulation;
+};
+
+/// The most samples at a time of which no piece is left over: what fills one up would count as sums.
+std::int64_t even_piece(std::int64_t total) {
+  std::int64_t piece = std::min<std::int64_t>(total, 256);
+  while (piece > 1 && total % piece != 0) --piece;
+  return piece;
+}
+
+analysis::AccumulatorSimulation simulated(const Graph& graph, const Options& options) {
+  try {
+    return simulate_accumulators(graph, options.accumulator);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kUsage) throw;
+    throw Error(quote_text(options.model) + ": " + error.what());
+  }
+}
+
+/// The graph and its inputs. A TorchScript archive becomes a graph for these inputs.
+Loaded load(const Options& options) {
+  if (!is_torchscript(options.model)) {
+    const bool simulates = !options.accumulator.bits.empty();
+    Graph graph = models::read_graph(options.model);
+    Notes notes;
+    note_shapes(graph, notes);
+    if (simulates) graph = in_qonnx(graph);
+    std::vector<Tensor> inputs = read_inputs(graph, options.inputs);
+    std::optional<analysis::AccumulatorSimulation> simulation;
+    if (simulates) simulation = simulated(graph, options);
+    return {graph::infer_shapes(graph::fold_quantized(std::move(graph))), std::move(inputs),
+            std::move(simulation)};
+  }
+  if (!options.accumulator.bits.empty())
+    throw usage_error("--accumulator: " + quote_text(options.model) +
+                      " is a TorchScript archive, whose weights are no integers");
+  const graph::TorchScriptReader& reader = open_torchscript_reader();
+  Graph names;
+  names.inputs = reader.inputs(options.model);
+  std::vector<Tensor> inputs = read_inputs(names, options.inputs);
+  Graph graph = reader.read(options.model, inputs);
+  return {std::move(graph), std::move(inputs), {}};
+}
+
+void run_verb(const Options& options) {
+  if (options.output.empty() == options.output_dir.empty()) {
+    throw usage_error("give either --output FILE.npy or --output-dir FOLDER");
+  }
+  const RunAccumulatorOptions& registers = options.accumulator;
+  const bool more = !registers.overflow.empty() || !registers.ranges.empty() || registers.constrained_only;
+  if (registers.bits.empty() && more)
+    throw usage_error("--overflow, --constrained-only and --input-range are for --accumulator BITS");
+  if (!options.output.empty()) refuse_overwriting_inputs(input_files(options), options.output);
+  const Loaded loaded = load(options);
+  const Graph& graph = loaded.graph;
+  const std::vector<Tensor>& inputs = loaded.inputs;
+  if (!options.output.empty() && (graph.outputs.size() != 1 || options.all_tensors)) {
+    throw usage_error(options.all_tensors ? "--all-tensors writes many files: give --output-dir FOLDER"
+                                          : "the graph has " + count_text(graph.outputs.size(), "output") +
+                                                ": give --output-dir FOLDER");
+  }
+  BatchPlan plan = plan_batch(graph, inputs);
+  if (loaded.simulation && !plan.whole()) plan = plan_batch(graph, inputs, even_piece(plan.total));
+  open_engine_device().use(options.device, options.threads);
+  const analysis::AccumulatorSimulation* simulation = loaded.simulation ? &*loaded.simulation : nullptr;
+  const auto executable = prepare(graph, simulation, options.model);
+  std::optional<Progress> progress;
+  BatchOptions batch{.all_values = options.all_tensors};
+  if (!plan.whole() && plan.total > kLargeBatch) {
+    progress.emplace("running", "samples", static_cast<std::size_t>(plan.total), 0);
+    batch.progress = [&](std::int64_t done) { progress->update(static_cast<std::size_t>(done), 0); };
+  }
+  const auto made = run_batch(graph, *executable, inputs, plan, batch);
+  progress.reset();
+  if (simulation) note_overflows(*simulation);
+  write_outputs(graph, made, options);
 }
 
 }  // namespace
 
-void add_verbs(CLI::App& app) {
-  add_quantize(app);
-  add_inspect(app);
-  add_verify(app);
-  add_dequantize(app);
-  add_compare(app);
-  add_formats(app);
-  add_recipe(app);
-  add_embed(app);
-  add_agree(app);
-  add_run(app);
-  add_lint(app);
-  add_cost(app);
-  add_passes(app);
-  add_export(app);
-  add_convert(app);
-  add_train(app);
-}
-
-int run(const std::vector<std::string>& arguments) {
-  CLI::App app("Crumb: neural networks whose weights take one to eight bits.", "crumb");
-  app.set_version_flag("--version", "crumb " CRUMB_VERSION, "Print the version");
-  app.require_subcommand(1);
-  app.footer("Each verb explains itself: crumb VERB --help");
-  add_verbs(app);
-  try {
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-    if (!arguments.empty() && arguments[0] == "help") {  // crumb help [VERB]
-      reversed.pop_back();
-      reversed.insert(reversed.begin(), "--help");
-    }
-    app.parse(std::move(reversed));
-    return printed();
-  } catch (
-      const CLI::RuntimeError& result) {  // of a verb that has printed its result, and says what it means
-    return std::max(printed(), result.get_exit_code());
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {  // --help, --version
-      app.exit(error);
-      return printed();
-    }
-    const std::string better = hint(app, arguments);
-    const std::string verb = find_verb(app, arguments) ? arguments[0] + " " : "";
-    return complain((better.empty() ? std::string(error.what()) : better) + " (see crumb " + verb + "--help)",
-                    kUsage);
-  } catch (const Error& error) {
-    return complain(error.what(), exit_code(error.kind()));
-  } catch (const std::bad_alloc&) {
-    return complain("out of memory", kFailed);
-  } catch (const std::system_error& error) {  // file systems and threads say what is wrong
-    return complain(error.what(), kFailed);
-  } catch (const std::exception& error) {
-    return complain(text_of_unexpected(error.what()), kFailed);
-  }
+void add_run(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      app.add_subcommand("run", "Execute an ONNX, QONNX, QCDQ or TorchScript graph on inputs from files");
+  verb->add_option("model", options->model, "The graph (.onnx), or a TorchScript archive (.pt)")->required();
+  verb->add_option("--input", options->inputs,
+                   "[NAME=]FILE.npy, once for each input; .pb holds a TensorProto");
+  verb->add_option("--output", options->output, "The output of a graph that has one (.npy)");
+  verb->add_option("--output-dir", options->output_dir, "A folder for all outputs, NAME.npy each");
+  verb->add_flag("--all-tensors", options->all_tensors, "Write what every node makes, too");
+  verb->add_option("--device", options->device, "cpu, cuda, cuda:1, ...");
+  verb->add_option("--threads", options->threads, "Threads (default: those the machine has)");
+  add_accumulator_flags(*verb, options->accumulator);
+  verb->footer(
+      "A graph whose batch is fixed runs any batch, in pieces.\n\nExamples:\n"
+      "  crumb run TFC_2W2A.onnx --input digits.npy --output scores.npy\n"
+      "  crumb run digits.onnx --accumulator 8 --overflow wrap --input digits.npy --output scores.npy");
+  verb->callback([options] { run_verb(*options); });
 }
 
 }  // namespace crumb::cli
