@@ -14,7 +14,7 @@ namespace {
 
 using libtorch::TypedTensor;
 
-struct qat::Layer {
+struct Layer {
   graph::Node node;
   std::string input;
   double input_scale = 1;  // of a unit
@@ -38,7 +38,7 @@ struct qat::Layer {
   }
 };
 
-qat::Layer layer_of(const analysis::ProductLayer& product, const graph::Node& node) {
+Layer layer_of(const analysis::ProductLayer& product, const graph::Node& node) {
   const bool plain_conv = product.kind == analysis::ProductLayer::Kind::kConvolution && node.is("Conv") &&
                           product.weight_shape.size() == 4 && node.text_or("auto_pad", "NOTSET") == "NOTSET";
   const bool plain_matrix = product.kind == analysis::ProductLayer::Kind::kMatrix && !product.weight_first;
@@ -49,7 +49,7 @@ qat::Layer layer_of(const analysis::ProductLayer& product, const graph::Node& no
                      ? product.input_scale ? "expected one scale for each channel" : product.input_failure
                      : product.weight_failure));
   }
-  qat::Layer layer{.node = node, .input = product.input};
+  Layer layer{.node = node, .input = product.input};
   layer.input_scale = *product.input_scale * product.input_unit;
   layer.is_convolution = plain_conv;
   const auto channels = static_cast<std::int64_t>(product.channels);
@@ -89,7 +89,7 @@ struct WrappingNetwork::Data {
   }
 
   libtorch::GraphModule module;
-  std::map<std::string, qat::Layer> layers;  // by output
+  std::map<std::string, Layer> layers;  // by output
 };
 
 WrappingNetwork::WrappingNetwork(const graph::Graph& frozen) : data_(std::make_shared<const Data>(frozen)) {}
@@ -100,7 +100,7 @@ at::Tensor WrappingNetwork::run(const at::Tensor& input, int bits) const {
   for (const auto& [output, layer] : data_->layers) made_before[layer.input];
   const auto watch = [&](const std::string& value, TypedTensor made) {
     if (const auto found = data_->layers.find(value); found != data_->layers.end()) {
-      const qat::Layer& layer = found->second;
+      const Layer& layer = found->second;
       const at::Tensor sums = layer.sums(made_before.at(layer.input));
       const at::Tensor change = (wrapped(sums, bits) - sums) * layer.scales_like(sums);
       made.tensor = (made.tensor.to(at::kDouble) + change).to(made.tensor.scalar_type());

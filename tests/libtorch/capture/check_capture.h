@@ -63,7 +63,7 @@ inline graph::Graph check_capture(torch::nn::Module& module, const Inputs& input
 template <class Module>
 graph::Graph check_capture(Module& module, const Inputs& inputs, const CaptureOptions& options = {}) {
   return check_capture(
-      module, inputs, [&](const Tensors& x) { return models::detail::call_forward(module, x); }, options);
+      module, inputs, [&](const Tensors& x) { return libtorch::detail::call_forward(module, x); }, options);
 }
 
 /// Of a function without parameters.

@@ -479,7 +479,7 @@ TEST_CASE("capture: tensors that the module makes") {
 
 TEST_CASE("capture: recurrent layers") {
   torch::manual_seed(8);
-  const auto whole = [](const auto& made) { return models::detail::flattened(made); };
+  const auto whole = [](const auto& made) { return libtorch::detail::flattened(made); };
   for (const bool batch_first : {true, false}) {
     for (const bool both : {false, true}) {
       for (const std::int64_t layers : {1, 2}) {
@@ -582,7 +582,7 @@ TEST_CASE("capture: what cannot be captured is one error with names") {
   nn::LSTM projected(nn::LSTMOptions(4, 4).proj_size(2));
   CHECK_THROWS_WITH_AS(
       libtorch::capture(*projected, {torch::randn({3, 2, 4})},
-                        [&](const Tensors& x) { return models::detail::flattened(projected(x[0])); }),
+                        [&](const Tensors& x) { return libtorch::detail::flattened(projected(x[0])); }),
       doctest::Contains("proj_size"), Error);
 }
 

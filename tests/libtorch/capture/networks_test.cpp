@@ -33,7 +33,7 @@ void check_training(Module& module, const Inputs& inputs) {
   torch::optim::SGD first(module.parameters(), 0.05), second(network.parameters(), 0.05);
   for (int step = 0; step < 3; ++step) {
     const Tensors x = inputs(6);
-    const Tensors expected = models::detail::call_forward(module, x), found = run_graph(network, x);
+    const Tensors expected = libtorch::detail::call_forward(module, x), found = run_graph(network, x);
     check_same(found, expected, 1e-4);
     first.zero_grad();
     second.zero_grad();
@@ -60,7 +60,7 @@ struct Written {
 template <class Module>
 Written written(const char* name, std::shared_ptr<Module> module, Inputs inputs) {
   return {name, module, std::move(inputs),
-          [raw = module.get()](const Tensors& x) { return models::detail::call_forward(*raw, x); }};
+          [raw = module.get()](const Tensors& x) { return libtorch::detail::call_forward(*raw, x); }};
 }
 
 std::vector<Written> networks() {
