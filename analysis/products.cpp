@@ -216,7 +216,8 @@ Products products_of(const graph::Graph& graph, const graph::Node& node, bool fi
     for (std::size_t i = 0; i < inputs; ++i) {
       if (!node.has_input(i)) refuse(node, "input " + std::to_string(i) + " is missing");
     }
-    if (!node.has_output(0)) refuse(node, "it has no output");
+    const bool counts_results = !is_any(node, graph::trait::kRecurrent);  // whose first output is optional
+    if (counts_results && !node.has_output(0)) refuse(node, "it has no output");
   };
   if (node.is("Upsample")) return needs(1), std::vector{upsampling(graph, node)};
   const std::span<const graph::ProductRule> rules = graph::traits_of(node).products;

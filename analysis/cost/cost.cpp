@@ -123,10 +123,11 @@ class Counter {
     double zeros = 0;
     for (const Product& product : products) zeros += add(product, cost);
     cost.density = cost.weights > 0 ? 1 - zeros / cost.weights : 1;
-    cost.output = type_in(exact_, node.outputs[0]).type;
+    const auto made = std::ranges::find_if_not(node.outputs, &std::string::empty);
+    if (made == node.outputs.end()) throw Error(text_of(node) + ": it has no output");
+    cost.output = type_in(exact_, *made).type;
     double results = 1;
-    for (const std::int64_t size : shape_of(graph_, node, node.outputs[0]))
-      results *= static_cast<double>(size);
+    for (const std::int64_t size : shape_of(graph_, node, *made)) results *= static_cast<double>(size);
     cost.dense.activation_bits = cost.sparse.activation_bits = results * cost.output.bits();
     cost.input = type_in(exact_, products[0].input).type;
     cost.weight = type_in(exact_, products[0].weight).type;

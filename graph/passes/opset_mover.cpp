@@ -5,6 +5,7 @@
 
 #include "graph/edit.h"
 #include "graph/onnx/schemas.h"
+#include "graph/operator_traits.h"
 
 namespace crumb::graph {
 namespace {
@@ -72,7 +73,7 @@ NodeMover::Why NodeMover::rewrite(Node& node, std::int64_t from) {
   if (from < 7 && node.int_or("broadcast", 0) != 0) {
     return "broadcasts as before operator set 7 (attribute 'broadcast')";
   }
-  if (!node.has_output(0)) return "has no output";
+  if (!node.has_output(0) && !is_any(node, trait::kRecurrent)) return "has no output";
   if (!node.has_input(0) && least_inputs(op, from) > 0) return "has no input";
   node.attributes.erase("broadcast");
   node.attributes.erase("consumed_inputs");

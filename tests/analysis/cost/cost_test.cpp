@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <tuple>
 #include <functional>
 #include <random>
 
@@ -75,6 +76,38 @@ TEST_CASE("a quantized MatMul: multiplications, bits and accumulators") {
   CHECK(node.accumulator->by_types == accumulator_bits_by_types(3, 4, false, 2));
   CHECK(node.accumulator->by_weights == accumulator_bits_by_norm(4, 4, false));
   CHECK(node.accumulator->exact->name() == "INT7");
+}
+
+TEST_CASE("a recurrent layer costs the same whichever of its outputs are named") {
+  for (const auto& [op, gates, outputs] :
+       {std::tuple{"LSTM", 4, 3u}, std::tuple{"GRU", 3, 2u}, std::tuple{"RNN", 1, 2u}}) {
+    CAPTURE(op);
+    const std::int64_t hidden = 5, steps = 7, batch = 2, in = 3, rows = gates * hidden;
+    for (unsigned named = 1; named < 1u << outputs; ++named) {
+      CAPTURE(named);
+      Builder b;
+      const std::string x = b.input("x", {steps, batch, in});
+      const auto weight = [&](const char* name, std::int64_t width) {
+        return b.constant(
+            name, graph::Tensor::floats({1, rows, width},
+                                        std::vector<float>(static_cast<std::size_t>(rows * width), 0.5F)));
+      };
+      b.node(op, {x, weight("w", in), weight("r", hidden)}, {{"hidden_size", hidden}});
+      graph::Node& node = b.graph.nodes.back();
+      node.outputs.clear();
+      std::string last;
+      for (unsigned i = 0; i < outputs; ++i) {
+        const bool has = (named >> i & 1u) != 0;
+        node.outputs.push_back(has ? "out" + std::to_string(i) : "");
+        if (has) last = node.outputs.back();
+      }
+      const GraphCost cost = b.cost(last);
+      REQUIRE(cost.nodes.size() == 1);
+      CHECK(cost.nodes[0].dense.macs == static_cast<double>(steps * batch * rows * (in + hidden)));
+      const std::int64_t results = (named & 1u) != 0 ? steps * batch * hidden : batch * hidden;
+      CHECK(cost.nodes[0].dense.activation_bits == 32.0 * static_cast<double>(results));
+    }
+  }
 }
 
 TEST_CASE("weights on halves count in halves") {

@@ -69,6 +69,28 @@ TEST_CASE("what an attribute says that is the default goes, and anything else is
   CHECK(why.find("'layout'") != std::string::npos);
 }
 
+TEST_CASE("a recurrent layer moves whichever of its outputs are named") {
+  for (const char* op : {"LSTM", "GRU", "RNN"}) {
+    CAPTURE(op);
+    for (const auto& outputs : {std::vector<std::string>{"y"}, {"", "y"}, {"all", "y"}}) {
+      Graph graph = network(17, {.op = op,
+                                 .inputs = {"x", "w", "r"},
+                                 .outputs = outputs,
+                                 .attributes = {{"hidden_size", std::int64_t{2}}}});
+      const std::int64_t gates = std::string(op) == "LSTM" ? 4 : std::string(op) == "GRU" ? 3 : 1;
+      give(graph, "w",
+           Tensor::floats({1, 2 * gates, 4}, std::vector<float>(static_cast<std::size_t>(8 * gates))));
+      give(graph, "r",
+           Tensor::floats({1, 2 * gates, 2}, std::vector<float>(static_cast<std::size_t>(4 * gates))));
+      const Graph made = with_opset(graph, 13);
+      CHECK(made.opset() == 13);
+      CHECK(made.nodes[0].outputs == outputs);
+    }
+  }
+  CHECK(refusal(network(17, {.op = "TopK", .inputs = {"x", "k"}, .outputs = {"", "y"}}), 9)
+            .find("has no output") != std::string::npos);
+}
+
 TEST_CASE("every misfit is in one error") {
   Graph graph = network(18, {.op = "BitwiseNot", .inputs = {"x"}, .outputs = {"a"}});
   graph.values["x"].type = ElementType::kInt32;
