@@ -72,6 +72,7 @@ ROOMS = {
                 "tests/cli/test_cli_tokens.py",
                 "tests/cli/test_cli_verify_accumulator.py",
                 "tests/export/projects/test_hls4ml_projects.py",
+                "tests/export/projects/test_finn_files.py",
             ),
         ),
     ]

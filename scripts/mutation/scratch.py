@@ -88,6 +88,7 @@ class Scratch:
         self.repo, self.say = repo, say
         self.home = cache_folder() / "mutate" / hashlib.sha256(str(repo).encode()).hexdigest()[:12]
         self.tree, self.build = self.home / "tree", self.home / "tree/build"
+        self.engine = None  # what executes networks
         self.home.mkdir(parents=True, exist_ok=True)
 
     def copy(self):
@@ -144,6 +145,17 @@ class Scratch:
         start = time.monotonic()
         self.must(["ninja", f"-j{jobs}", *targets])
         self.say(f"built {len(targets)} targets in {time.monotonic() - start:.0f} s")
+
+    def find_engine(self):
+        """The repository's own engine library, where it is of the copy's making: it calls the program's code, changed as
+        that is, so that tests which execute networks run too."""
+        engine = self.repo / "build/libcrumb_engine.so"
+        if not engine.is_file():
+            return None
+        command = [self.build / "crumb", "passes", "tests/fuzz/corpus/graph/cnn.onnx", "-o", self.home / "folded.onnx"]
+        env = {**os.environ, "CRUMB_ENGINE": str(engine)}
+        code, _ = run([*command, "fold-constants"], 60, cwd=self.tree, env=env)
+        return engine if code == 0 else None
 
     def test_objects(self, folder=""):
         prefix = f"tests/CMakeFiles/crumb_tests.dir/{folder.removeprefix('tests').lstrip('/')}"

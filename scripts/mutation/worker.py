@@ -104,6 +104,7 @@ class Worker:
             "TMPDIR": str(self.temporary),
             **{variable: str(self.home / program) for program, variable in PROGRAMS.items()},
             "CRUMB_SANITIZED_BIN": str(self.home / "no-sanitizers"),
+            **({"CRUMB_ENGINE": str(self.scratch.engine)} if self.scratch.engine else {}),
             "CRUMB_SLOW": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
             **environment,

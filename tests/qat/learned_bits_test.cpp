@@ -31,7 +31,7 @@ using crumb::qat::Network;
 Recipe recipe_of(const std::string& yaml) { return crumb::parse_recipe("version: 1\n" + yaml, "test"); }
 
 std::shared_ptr<torch::nn::SequentialImpl> small_mlp() {
-  return crumb::tasks::mlp(crumb::qat::Normalise(0, 1), {8, 30, 20, 3}).ptr();
+  return crumb::tasks::mlp(crumb::tasks::Normalise(0, 1), {8, 30, 20, 3}).ptr();
 }
 
 Graph captured(torch::nn::SequentialImpl& net, const at::Tensor& x) {

@@ -29,7 +29,7 @@ using crumb::qat::PrunedLayer;
 constexpr std::int64_t kWeights[] = {8 * 30, 30 * 20, 20 * 3};
 
 std::shared_ptr<torch::nn::SequentialImpl> small_mlp() {
-  return crumb::tasks::mlp(crumb::qat::Normalise(0, 1), {8, 30, 20, 3}).ptr();
+  return crumb::tasks::mlp(crumb::tasks::Normalise(0, 1), {8, 30, 20, 3}).ptr();
 }
 
 Graph captured(torch::nn::SequentialImpl& net, const at::Tensor& x) {
@@ -280,7 +280,7 @@ TEST_CASE("pruning: weights that are no finite numbers are an error that names t
 
 TEST_CASE("pruning: bit operations of the network of the paper") {
   // arXiv:2102.11289, eq. 8, for 16-64-32-32-5: 32 bits, then b bits behind an input of 32.
-  const auto net = crumb::tasks::mlp(crumb::qat::Normalise(0, 1), {16, 64, 32, 32, 5}).ptr();
+  const auto net = crumb::tasks::mlp(crumb::tasks::Normalise(0, 1), {16, 64, 32, 32, 5}).ptr();
   const at::Tensor x = torch::randn({5, 16});
   const auto bops = [&](const std::string& recipe) {
     Network network(captured(*net, x), recipe_of(recipe));

@@ -6,7 +6,7 @@
 namespace fs = std::filesystem;
 
 TEST_CASE("testing: the repository root is where the rooms are") {
-  CHECK(fs::exists(crumb::testing::repo_root() / "formats" / "error.h"));
+  CHECK(fs::exists(crumb::testing::repo_root() / "base" / "error.h"));
 }
 
 TEST_CASE("testing: a temporary folder is there and then gone") {

@@ -2,6 +2,9 @@
 // in floats.
 #include "libtorch/execute/simulate_accumulators.h"
 
+#include <set>
+#include <string>
+
 #include "graph/edit.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/qonnx/quantizer_nodes.h"
@@ -67,9 +70,15 @@ void check_network(const Graph& graph, const at::Tensor& x, std::size_t layers) 
     CHECK(simulation.skipped.empty());
     const auto executable = registers.prepare(graph, simulation);
     CHECK(executable->run({constant(x)})[0] == expected);
-    std::size_t seen = 0;  // watched, every node runs
-    CHECK(executable->run({constant(x)}, [&](const auto&, const Tensor&) { ++seen; })[0] == expected);
-    CHECK(seen >= graph.nodes.size());
+    std::set<std::string> seen;  // watched, every node runs
+    crumb::graph::Watch watch{.show = [&](const std::string& value, const Tensor&) { seen.insert(value); }};
+    CHECK(executable->run({constant(x)}, watch)[0] == expected);
+    CHECK(seen.size() >= graph.nodes.size());
+    const std::set<std::string> wanted{*seen.begin(), *seen.rbegin()};
+    watch.wanted = wanted;
+    seen.clear();
+    CHECK(executable->run({constant(x)}, watch)[0] == expected);
+    CHECK(seen == wanted);
     for (const auto& product : simulation.products) {
       CHECK(product.layer->report().results > 0);
       CHECK(product.layer->report().overflowed == 0);
