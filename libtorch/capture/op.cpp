@@ -248,7 +248,7 @@ void Op::set_list(Names values) { values_[node_->output()] = std::move(values); 
 Convert find_conversion(std::string_view kind) {
   static const std::map<std::string_view, Convert> kAll = [] {
     std::map<std::string_view, Convert> all;
-    for (const auto family : kFamilies) {
+    for (const auto family : kConversionFamilies) {
       for (const ConversionRow& row : family()) all.emplace(row.kind, row.convert);
     }
     return all;

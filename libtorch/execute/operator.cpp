@@ -63,7 +63,7 @@ Kernel find_operator(std::string_view op, std::string_view domain) {
 
 std::vector<OperatorRow> all_operators() {
   std::vector<OperatorRow> rows;
-  for (const auto family : kFamilies) {
+  for (const auto family : kOperatorFamilies) {
     const auto more = family();
     rows.insert(rows.end(), more.begin(), more.end());
   }

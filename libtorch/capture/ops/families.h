@@ -21,7 +21,7 @@ std::span<const ConversionRow> transformer_conversions();    ///< LibTorch's fus
 std::span<const ConversionRow> quantizer_conversions();      ///< crumb::fake_quantize
 std::span<const ConversionRow> constant_conversions();       ///< zeros to arange, types, what does nothing
 
-inline constexpr std::span<const ConversionRow> (*kFamilies[])() = {
+inline constexpr std::span<const ConversionRow> (*kConversionFamilies[])() = {
     arithmetic_conversions,  comparison_conversions,    activation_conversions, matrix_conversions,
     convolution_conversions, normalization_conversions, pooling_conversions,    layout_conversions,
     indexing_conversions,    reduction_conversions,     recurrent_conversions,  resize_conversions,

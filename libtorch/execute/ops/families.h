@@ -39,7 +39,7 @@ std::span<const OperatorRow> channels_last_operators();  ///< QONNX's channels-l
 std::span<const OperatorRow>
 machine_learning_operators();  ///< the ai.onnx.ml operators that are tensors in and out
 
-inline constexpr std::span<const OperatorRow> (*kFamilies[])() = {
+inline constexpr std::span<const OperatorRow> (*kOperatorFamilies[])() = {
     elementwise_operators,   comparison_operators,       cast_operators,
     random_operators,        activation_operators,       constant_operators,
     matrix_operators,        reduction_operators,        layout_operators,
