@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-REPO = Path(__file__).resolve().parents[3]
+REPO = Path(__file__).resolve().parents[2]
 
 Verdict = namedtuple("Verdict", "state why")  # state: passed, failed, unsupported, refused
 

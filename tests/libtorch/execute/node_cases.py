@@ -67,7 +67,7 @@ class Cases:
 
     def run(self):
         """[(verdict, folder's name, why)] of every case."""
-        build = Path(os.environ.get("CRUMB_BIN", Path(__file__).parents[4] / "build" / "crumb")).parent
+        build = Path(os.environ.get("CRUMB_BIN", Path(__file__).parents[3] / "build" / "crumb")).parent
         binary = Path(os.environ.get("CRUMB_ONNX_CASES", build / "tests" / "crumb_onnx_cases"))
         if not binary.is_file():
             pytest.skip("crumb_onnx_cases was not built (it needs LibTorch)")
