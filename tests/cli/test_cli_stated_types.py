@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "graph"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "graph/facts"))
 from onnx import TensorProto, helper  # noqa: E402
 from range_makers import MAKERS  # noqa: E402
 from range_networks import GENERAL, Batch  # noqa: E402
