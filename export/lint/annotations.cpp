@@ -32,42 +32,40 @@ std::string fault_of_values(const std::vector<float>& values, const DataType& ty
   return "";
 }
 
+/// The codes less the zero point that a quantizer can make, from low to high.
+struct Steps {
+  double low = -1, high = 1;
+  double between = 2;  ///< one and the next
+};
+
+/// Nothing where its parameters are not constant, or none that a quantizer can have.
+std::optional<Steps> steps_of(const Subject& subject, const Node& node) {
+  if (is_bipolar(node)) return Steps{};
+  const auto zero = uniform(subject.constant(node, kZeropt)), bits = uniform(subject.constant(node, kBits));
+  if (!zero || !bits || !(*bits >= 1) || *bits > DataType::kMostBits) return {};
+  const graph::IntegerFormat format{
+      .bits = *bits, .is_signed = node.int_or("signed", 1) != 0, .narrow = node.int_or("narrow", 0) != 0};
+  if (format.is_bipolar()) return Steps{.low = -1 - *zero, .high = 1 - *zero};
+  return Steps{
+      .low = std::trunc(format.lower()) - *zero, .high = std::trunc(format.upper()) - *zero, .between = 1};
+}
+
 /// Why the outputs of a quantizer with constant parameters are not of the type; empty where they are, or may be.
 std::string fault_of_quantizer(const Subject& subject, const Node& node, const DataType& type) {
+  constexpr double kMostTried = 256;  // numbers of one scale; of more, both ends and the first ones
   if (type.kind() == DataType::Kind::kFloat) return "";
   const Tensor* scale = subject.constant(node, kScale);
-  if (!scale || !is_number(*scale)) return "";
-  const std::vector<float> scales = scale->to_floats();
-  double most_scale = 0;
-  for (const float value : scales) most_scale = std::max(most_scale, std::abs(static_cast<double>(value)));
-  double low = -1, high = 1, step = 1;
-  bool is_two_numbers = true;
-  if (!is_bipolar(node)) {
-    const Tensor* zeropt = subject.constant(node, kZeropt);
-    const auto zero = uniform(zeropt), bits = uniform(subject.constant(node, kBits));
-    if (!zero || !bits || !(*bits >= 1) || *bits > DataType::kMostBits) return "";
-    const graph::IntegerFormat format{
-        .bits = *bits, .is_signed = node.int_or("signed", 1) != 0, .narrow = node.int_or("narrow", 0) != 0};
-    if (format.is_bipolar()) {
-      low = -1 - *zero, high = 1 - *zero;
-    } else {
-      low = std::trunc(format.lower()) - *zero, high = std::trunc(format.upper()) - *zero;
-      is_two_numbers = high - low <= 1;
+  const auto steps = steps_of(subject, node);
+  if (!scale || !is_number(*scale) || !steps) return "";
+  const auto fault = [&](float factor, double step) {
+    const double value = static_cast<float>(step) * factor;
+    return type.allows(value) ? "" : "its quantizer makes " + number_text(value);
+  };
+  for (const float factor : scale->to_floats()) {
+    for (double i = 0; i < kMostTried && steps->low + i * steps->between < steps->high; ++i) {
+      if (std::string found = fault(factor, steps->low + i * steps->between); !found.empty()) return found;
     }
-    step = std::trunc(*zero) == *zero ? 1 : 0.5;
-  }
-  for (const float value : scales) {
-    if (!type.allows(value * step) && !type.allows(-value * step) && value != 0) {
-      // A type may lack the step and still hold every multiple that can come out: BIPOLAR has no 0.5, nor 2.
-      const bool is_unit = step == 1 && std::abs(value) == 1;
-      if (!is_unit) return "its quantizer makes multiples of " + number_text(value * step);
-    }
-  }
-  for (const double bound : {low * most_scale, high * most_scale}) {
-    if (!type.allows(bound)) return "its quantizer makes " + number_text(bound);
-  }
-  if (type.kind() == DataType::Kind::kBipolar && !is_two_numbers) {
-    return "its quantizer makes more than two numbers";
+    if (std::string found = fault(factor, steps->high); !found.empty()) return found;
   }
   return "";
 }

@@ -1,0 +1,113 @@
+// Annotations of quantizers against every number that the quantizer can make, and fixes of what is hardly a node.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "export/lint/lattice.h"
+#include "export/lint/lint.h"
+#include "graph/datatypes.h"
+#include "graph/qonnx/quant_arithmetic.h"
+#include "tests/graph/node_builder.h"
+#include "tests/support/samples.h"
+
+namespace crumb::exporting {
+namespace {
+
+using graph::Graph;
+
+using graph::Tensor;
+
+using crumb::testing::says;
+
+std::vector<Finding> findings_of(const Graph& graph, Profile profile, std::string_view rule) {
+  std::vector<Finding> all = lint(graph, profile);
+  std::erase_if(all, [&](const Finding& one) { return one.rule != rule; });
+  return all;
+}
+
+TEST_CASE("lint: an annotation is wrong where some code's value is none of the type's, and only there") {
+  std::mt19937 engine(4);
+  const std::string types[] = {"BIPOLAR", "TERNARY", "BINARY", "INT2", "INT3",
+                               "INT4",    "UINT2",   "UINT3",  "UINT4"};
+  int right = 0, wrong = 0;
+  for (int round = 0; round < 6000; ++round) {
+    const float bits = static_cast<float>(1 + engine() % 4), zero = static_cast<float>(engine() % 9) - 4;
+    const float scale =
+        std::ldexp(1.0F, static_cast<int>(engine() % 3) - 1) * (engine() % 5 == 0 ? -1.0F : 1.0F);
+    const bool is_signed = engine() % 2 == 0, narrow = engine() % 2 == 0;
+    const graph::IntegerFormat format{.bits = bits, .is_signed = is_signed, .narrow = narrow};
+    graph::NodeBuilder net;
+    const std::string y =
+        net.quant(net.input("x", {1, 3}), Tensor::scalar(scale), zero, bits, is_signed, narrow);
+    net.graph.outputs = {y};
+    const std::string type = types[engine() % std::size(types)];
+    net.graph.values[y] = {.type = graph::ElementType::kFloat, .shape = graph::Shape{{1}, {3}}};
+    net.graph.values[y].annotations["finn_datatype"] = type;
+    const graph::DataType data_type = graph::DataType::parse(type).take();
+    bool holds = true;
+    const double step = format.is_bipolar() ? 2 : 1;
+    const double low = format.is_bipolar() ? -1 : format.lower(),
+                 high = format.is_bipolar() ? 1 : format.upper();
+    for (double code = low; code <= high; code += step)
+      holds = holds && data_type.allows((code - zero) * static_cast<double>(scale));
+    CAPTURE(type);
+    CAPTURE(bits);
+    CAPTURE(zero);
+    CAPTURE(scale);
+    CAPTURE(is_signed);
+    CAPTURE(narrow);
+    CHECK(findings_of(net.graph, Profile::kQonnx, "annotation-type").empty() == holds);
+    ++(holds ? right : wrong);
+  }
+  CHECK(right > 200);
+  CHECK(wrong > 200);
+}
+
+TEST_CASE("lattice: thresholds' own numbers, and operators of other domains") {
+  const auto exponent = [](std::map<std::string, graph::Attribute> attributes) {
+    graph::NodeBuilder net;
+    const std::string t = net.constant("t", Tensor::floats({1, 2}, {{0.25F, 1}}));
+    const std::string y =
+        net.node("MultiThreshold", {net.input("x", {1, 3}), t}, std::move(attributes), graph::kQonnxDomain);
+    const auto found = lattice_of(net.graph);
+    return found.contains(y) ? std::optional(found.at(y)) : std::nullopt;
+  };
+  CHECK(exponent({}) == 0);
+  CHECK(exponent({{"out_scale", 0.5F}}) == -1);
+  CHECK(exponent({{"out_scale", 0.5F}, {"out_bias", -0.75F}}) == -2);
+  CHECK(exponent({{"out_scale", 4.0F}}) == 2);
+  CHECK(exponent({{"out_scale", 0.75F}}) == -2);
+
+  graph::NodeBuilder net;
+  const std::string q = net.quant(net.input("x", {1, 4, 4, 2}), Tensor::scalar(0.5F), 0, 4);
+  const std::string w = net.constant("w", Tensor::floats({1, 1, 1, 2}, {{0.25F, 1}}));
+  const std::string own = net.node("Relu", {q}), other = net.node("Relu", {q}, {}, "com.somebody");
+  const std::string conv = net.node("Conv", {q, w}, {}, graph::kChannelsLastDomain);
+  const auto found = lattice_of(net.graph);
+  CHECK(found.at(own) == -1);
+  CHECK_FALSE(found.contains(other));
+  CHECK(found.at(conv) == -3);
+}
+
+TEST_CASE(
+    "lint: hls4ml's matrices are those of the data, and a Resize of too few inputs gets its roi all the "
+    "same") {
+  graph::NodeBuilder net;
+  net.graph.outputs = {net.node(
+      "MatMul",
+      {net.input("x", {1, 5, 3}), net.constant("w", Tensor::floats({3, 2}, std::vector<float>(6, 1)))})};
+  const auto found = findings_of(net.graph, Profile::kHls4ml, "operator");
+  REQUIRE(found.size() == 1);
+  CHECK(says(found[0].message, {"two axes, found 3"}));
+
+  graph::NodeBuilder odd;
+  odd.graph.outputs = {odd.node("Resize", {odd.input("x", {1, 1, 4, 4})})};
+  const Graph fixed = fix(odd.graph, Profile::kHls4ml);
+  const auto resize = std::ranges::find(fixed.nodes, std::string("Resize"), &graph::Node::op);
+  REQUIRE(resize != fixed.nodes.end());
+  CHECK(resize->inputs.size() >= 2);
+}
+
+}  // namespace
+}  // namespace crumb::exporting
