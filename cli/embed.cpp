@@ -9,8 +9,8 @@
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "encoder/encoder.h"
-#include "models/weight_source.h"
 #include "formats/npy/npy.h"
+#include "models/weight_source.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {

@@ -147,8 +147,8 @@ void print_file(const InspectGraph& options, const Described& described) {
 
 void write_svg(const InspectGraph& options, const Graph& graph) {
   refuse_overwriting_inputs({options.file}, options.svg);
-  write_text_file(options.svg,
-                  analysis::draw_svg(analysis::picture_of(graph), fs::path(options.file).filename().string()));
+  write_text_file(options.svg, analysis::draw_svg(analysis::picture_of(graph),
+                                                  fs::path(options.file).filename().string()));
 }
 
 Described describe(Graph graph, const InspectGraph& options) {

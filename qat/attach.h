@@ -98,7 +98,8 @@ template <class Module>
 graph::Graph freeze(Hooks& hooks, Module& module, const libtorch::Tensors& example,
                     const libtorch::CaptureOptions& options = {}) {
   return hooks.freeze(
-      example, [&](const libtorch::Tensors& x) { return libtorch::detail::call_forward(module, x); }, options);
+      example, [&](const libtorch::Tensors& x) { return libtorch::detail::call_forward(module, x); },
+      options);
 }
 
 }  // namespace crumb::qat

@@ -4,9 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <tuple>
 #include <functional>
 #include <random>
+#include <tuple>
 
 #include "graph/facts/bind_shapes.h"
 #include "graph/facts/infer_datatypes.h"
