@@ -1,5 +1,5 @@
-# cmake --install: the crumb command, the library that it opens to execute graphs (where LibTorch was found), and the
-# LibTorch-free libraries for find_package(crumb).
+# cmake --install: the crumb command, the library that it opens to execute graphs (where LibTorch was found), the
+# LibTorch-free libraries for find_package(crumb), and those on LibTorch for find_package(crumb COMPONENTS qat).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -14,6 +14,12 @@ endif()
 set(_rooms base formats quant text graph analysis models runtime encoder export)
 list(TRANSFORM _rooms PREPEND crumb_ OUTPUT_VARIABLE _libraries)
 install(TARGETS ${_libraries} EXPORT crumbTargets)
+if(TARGET crumb_qat)
+  list(APPEND _rooms libtorch qat)
+  install(TARGETS crumb_libtorch crumb_qat EXPORT crumbTorchTargets)
+  install(EXPORT crumbTorchTargets NAMESPACE crumb:: DESTINATION ${_config_folder})
+  install(FILES cmake/FindLibTorch.cmake cmake/CrumbCache.cmake DESTINATION ${_config_folder})
+endif()
 foreach(_room ${_rooms})
   install(DIRECTORY ${_room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb FILES_MATCHING PATTERN "*.h"
     REGEX "graph/onnx/(from_proto|to_proto|tensor_in|local_functions)\\.h$" EXCLUDE)  # these show protobuf

@@ -1,6 +1,7 @@
 """cmake --install, and find_package(crumb) from a project outside the repository."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -24,6 +25,35 @@ def test_a_project_outside_builds_against_the_installed_libraries(repo, prefix, 
     run("cmake", "-G", "Ninja", "-S", repo / "tests" / "install", "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}")
     run("cmake", "--build", tmp_path)
     assert run(tmp_path / "example").splitlines() == ["-7 -3 0 1 2 3 4 7 ", "Gemm gemm dense "]
+
+
+def readme_hooks(repo):
+    """(includes, the other lines) of the README's training loop."""
+    blocks = re.findall(r"^```cpp\n(.*?)^```", (repo / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    [block] = [block for block in blocks if "qat::attach" in block]
+    lines = block.split("\n")
+    includes = [line for line in lines if line.startswith("#include")]
+    return includes, [line for line in lines if line not in includes]
+
+
+def test_the_readmes_training_loop_is_a_program_outside(repo, prefix, engine, tmp_path):
+    """Built against the installed libraries, run, and what it writes read by somebody else."""
+    onnx = pytest.importorskip("onnx")
+    if not (prefix / "lib/cmake/crumb/crumbTorchTargets.cmake").is_file():
+        pytest.skip(f"{engine} is of another build, and this one has no LibTorch")
+    includes, body = readme_hooks(repo)
+    text = (repo / "tests/install/hooks/main.cpp.in").read_text()
+    text = text.replace("@README_INCLUDES@", "\n".join(includes)).replace("@README_BODY@", "\n".join(body))
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "main.cpp").write_text(text)
+    (project / "CMakeLists.txt").write_text((repo / "tests/install/hooks/CMakeLists.txt").read_text())
+    (project / "w4a4_acc12.yaml").write_text("version: 1\nweights: int4:channel\naccumulator: 12:a2q_plus\n")
+    run("cmake", "-G", "Ninja", "-S", project, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", tmp_path / "build")
+    assert run(tmp_path / "build/hooks", cwd=project).endswith(" nodes\n")
+    model = onnx.load(project / "model.onnx")
+    assert [node.op_type for node in model.graph.node].count("Quant") == 2
 
 
 def test_the_installed_command_runs(prefix):
