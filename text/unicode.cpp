@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/utf8.h"
 #include "text/unicode_later.h"
 
 namespace crumb::text::unicode {
@@ -23,49 +24,17 @@ int category(char32_t c) {
 
 bool between(char32_t c, char32_t low, char32_t high) { return low <= c && c <= high; }
 
-/// One code point, or U+FFFD for a maximal ill-formed subpart; `length` is how many bytes it took (at least
-/// 1).
-char32_t decode_one(std::string_view text, size_t& length) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  length = 1;
-  if (lead < 0x80) return lead;
-  size_t total = 0;
-  if (between(lead, 0xC2, 0xDF)) total = 2;
-  if (between(lead, 0xE0, 0xEF)) total = 3;
-  if (between(lead, 0xF0, 0xF4)) total = 4;
-  if (total == 0) return kReplacement;
-  // Only the second byte has bounds of its own: they exclude overlong forms, surrogates and what is past
-  // U+10FFFF.
-  const unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-  const unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-  char32_t c = lead & (0xFF >> (total + 1));
-  for (size_t i = 1; i < total; ++i) {
-    if (i >= text.size()) return kReplacement;
-    if (!between(byte(i), i == 1 ? low : 0x80, i == 1 ? high : 0xBF)) return kReplacement;
-    c = (c << 6) | (byte(i) & 0x3F);
-    length = i + 1;
-  }
-  return c;
-}
-
 }  // namespace
 
 std::u32string decode(std::string_view utf8) {
   std::u32string out;
   out.reserve(utf8.size());
-  for (size_t at = 0, length = 0; at < utf8.size(); at += length) {
-    out.push_back(decode_one(utf8.substr(at), length));
+  while (!utf8.empty()) {
+    const Utf8Character first = first_character(utf8);
+    out.push_back(first.code);
+    utf8.remove_prefix(first.length);
   }
   return out;
-}
-
-bool is_valid_utf8(std::string_view utf8) {
-  for (size_t at = 0, length = 0; at < utf8.size(); at += length) {
-    if (decode_one(utf8.substr(at), length) == kReplacement && utf8.substr(at, 3) != "\xEF\xBF\xBD")
-      return false;
-  }
-  return true;
 }
 
 void append_utf8(char32_t c, std::string& out) {

@@ -13,9 +13,6 @@ constexpr char32_t kReplacement = 0xFFFD;
 /// 3-8), as Python's bytes.decode("utf-8", "replace") does; surrogates and overlong forms are ill-formed.
 std::u32string decode(std::string_view utf8);
 
-/// True when decode() would replace nothing.
-bool is_valid_utf8(std::string_view utf8);
-
 void append_utf8(char32_t c, std::string& out);
 std::string encode(std::u32string_view text);
 

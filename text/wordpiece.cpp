@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/files/text.h"
 #include "text/unicode.h"
 
 namespace crumb::text {
@@ -12,7 +13,7 @@ Result<Vocabulary> Vocabulary::parse_text(std::string_view text) {
   for (size_t at = 0; at < text.size(); ++line_index) {
     const size_t end = std::min(text.find_first_of("\r\n", at), text.size());
     const std::string_view token = text.substr(at, end - at);
-    if (!unicode::is_valid_utf8(token)) {
+    if (!is_utf8(token)) {
       return Failure{"line " + std::to_string(line_index + 1) + " is not UTF-8"};
     }
     vocabulary.add(std::string(token), line_index);

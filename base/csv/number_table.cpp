@@ -1,13 +1,13 @@
 #include "base/csv/number_table.h"
 
-#include <zlib.h>
-
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/files/counted.h"
+#include "base/files/inflate.h"
 #include "base/files/input_file.h"
 #include "base/files/text.h"
 
@@ -20,27 +20,23 @@ bool looks_like_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8
 
 /// One gzip member, whole.
 Result<std::string> gunzip(std::string_view bytes) {
-  z_stream stream{};
-  if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) return Failure{"zlib cannot start"};
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
+  Inflater inflater(Inflater::Stream::kGzip);
+  std::span<const std::byte> left = std::as_bytes(std::span(bytes));
   std::string text;
-  int status = Z_OK;
-  while (status == Z_OK && text.size() <= kMostTableBytes) {
+  for (bool ended = false; !ended;) {
     const std::size_t before = text.size();
+    if (before > kMostTableBytes)
+      return Failure{"found more than " + byte_text(kMostTableBytes) + " of text"};
     text.resize(before + kChunk);
-    stream.next_out = reinterpret_cast<Bytef*>(text.data() + before);
-    stream.avail_out = kChunk;
-    status = ::inflate(&stream, Z_NO_FLUSH);
-    text.resize(before + kChunk - stream.avail_out);
+    const auto step = inflater.step(left, std::as_writable_bytes(std::span(text).subspan(before)));
+    if (!step.ok()) return step.failure();
+    left = left.subspan(step.value().consumed);
+    text.resize(before + step.value().produced);
+    ended = step.value().ended;
+    const bool stuck = step.value().produced < kChunk;
+    if (!ended && stuck) return Failure{"the compressed data are cut short"};
   }
-  const bool whole = status == Z_STREAM_END, more = stream.avail_in > 0;
-  ::inflateEnd(&stream);
-  if (text.size() > kMostTableBytes) {
-    return Failure{"found more than " + byte_text(kMostTableBytes) + " of text"};
-  }
-  if (!whole) return Failure{"the compressed data are damaged or cut short"};
-  if (more) return Failure{"found bytes behind the compressed data"};
+  if (!left.empty()) return Failure{"found bytes behind the compressed data"};
   return text;
 }
 

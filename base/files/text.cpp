@@ -1,22 +1,13 @@
 #include "base/files/text.h"
 
-#include <algorithm>
+#include "base/utf8.h"
 
 namespace crumb {
 
 std::size_t utf8_character(std::string_view text) {
   if (text.empty()) return 0;
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xc0u) != 0x80u) return 0;
-  const unsigned second = byte(1);
-  if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f)) return 0;
-  if ((lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f)) return 0;
-  return length;
+  const Utf8Character first = first_character(text);
+  return first.sound ? first.length : 0;
 }
 
 bool is_utf8(std::string_view text) {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/inflate.h"
 #include "base/files/input_file.h"
 #include "formats/stored_tensor.h"
-#include "formats/zip/inflate.h"
 
 namespace crumb {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/files/inflate.h"
 #include "base/files/output_file.h"
 #include "base/files/text.h"
-#include "formats/zip/inflate.h"
 #include "formats/zip/zip.h"
 #include "formats/zip/zip_writer.h"
 

@@ -7,9 +7,9 @@
 
 #include "base/checked_size.h"
 #include "base/files/counted.h"
+#include "base/files/inflate.h"
 #include "base/files/text.h"
 #include "formats/crumb_file/checksum.h"
-#include "formats/zip/inflate.h"
 
 namespace crumb {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
+#include "base/utf8.h"
 
 namespace crumb {
 namespace {
@@ -21,19 +22,11 @@ constexpr uint32_t kMostRepeats = 1000;
 /// Code points; a byte that is not UTF-8 becomes a value beyond Unicode, so that only negated sets take it.
 std::u32string code_points(std::string_view text) {
   std::u32string points;
-  for (size_t i = 0; i < text.size();) {
-    const auto first = static_cast<unsigned char>(text[i]);
-    const size_t length = utf8_character(text.substr(i, 4));
-    char32_t point = length == 0   ? 0x110000u + first
-                     : length == 1 ? first
-                     : length == 2 ? first & 0x1fu
-                     : length == 3 ? first & 0x0fu
-                                   : first & 0x07u;
-    for (size_t k = 1; k < length; ++k) {
-      point = point << 6 | (static_cast<unsigned char>(text[i + k]) & 0x3fu);
-    }
-    points += point;
-    i += std::max<size_t>(length, 1);
+  while (!text.empty()) {
+    const Utf8Character first = first_character(text);
+    const auto byte = static_cast<unsigned char>(text.front());
+    points += first.sound ? first.code : 0x110000u + byte;
+    text.remove_prefix(first.sound ? first.length : 1);
   }
   return points;
 }

@@ -1,4 +1,4 @@
-#include "formats/zip/inflate.h"
+#include "base/files/inflate.h"
 
 #include <doctest/doctest.h>
 

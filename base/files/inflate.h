@@ -1,4 +1,4 @@
-// A raw deflate stream (RFC 1951), decoded piece by piece with zlib.
+// Deflate streams (RFC 1951), raw or as gzip files hold them (RFC 1952), decoded piece by piece with zlib.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,12 @@ namespace crumb {
 /// Decodes as much as asked, holding 64 KiB or so whatever the stream's length. Move-only.
 class Inflater {
  public:
-  Inflater();
+  enum class Stream : std::uint8_t {
+    kRaw,
+    kGzip,  ///< one member: header, stream, checksum
+  };
+
+  explicit Inflater(Stream stream = Stream::kRaw);
   Inflater(Inflater&&) noexcept;
   Inflater& operator=(Inflater&&) noexcept;
   ~Inflater();

@@ -1,4 +1,4 @@
-#include "formats/zip/inflate.h"
+#include "base/files/inflate.h"
 
 #include <zlib.h>
 
@@ -19,15 +19,16 @@ struct Inflater::State {
   z_stream stream{};
   bool ended = false;
 
-  State() {
-    if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
+  explicit State(Stream kind) {
+    const int window = kind == Stream::kGzip ? MAX_WBITS + 16 : -MAX_WBITS;
+    if (inflateInit2(&stream, window) != Z_OK) throw std::bad_alloc();
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() { inflateEnd(&stream); }
 };
 
-Inflater::Inflater() : state_(std::make_unique<State>()) {}
+Inflater::Inflater(Stream stream) : state_(std::make_unique<State>(stream)) {}
 Inflater::Inflater(Inflater&&) noexcept = default;
 Inflater& Inflater::operator=(Inflater&&) noexcept = default;
 Inflater::~Inflater() = default;
