@@ -389,7 +389,7 @@ EDGES = [
     ("annotation-type", "qonnx", lambda: annotated("bias", "finn_datatype", "FIXED<8,4>"), TAKEN, None),
     ("annotation-type", "qonnx", lambda: of_32_bits(0.5), TAKEN, None),
     ("annotation-type", "qonnx", lambda: of_32_bits(2.0**33), "its quantizer makes 2147483648", True),
-    ("annotation-type", "qonnx", lambda: bipolar_annotated(bits=2, narrow=1), "more than two numbers", True),
+    ("annotation-type", "qonnx", lambda: bipolar_annotated(bits=2, narrow=1), "its quantizer makes 0;", True),
     ("annotation-type", "qonnx", lambda: bipolar_annotated(bits=1, narrow=0), TAKEN, None),
     ("annotation-text", "qonnx", lambda: annotated("x", "tensor_layout", "['N', \"C_1\", {a: -1.5}]"), TAKEN, None),
     ("annotation-text", "qonnx", lambda: annotated("x", "tensor_sparsity", "{'a': [1, +2]}"), TAKEN, None),
