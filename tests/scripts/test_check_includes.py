@@ -1,5 +1,6 @@
 """The check of the house finds what it must, and only that."""
 
+import re
 import subprocess
 import sys
 from random import Random
@@ -123,3 +124,15 @@ def test_a_room_above_a_quarter_is_found(repo, tmp_path, lines, is_fault):
     write(tmp_path, {**rest, "graph/x.cpp": "\n" * (lines - 1)})
     done = check(repo, tmp_path)
     assert (done.returncode, "graph: " in done.stderr) == (int(is_fault), is_fault), done.stderr
+
+
+def test_every_room_is_known_where_rooms_are_listed(repo, of_scripts):
+    """clang-tidy looks into the headers of all rooms; what scripts/test runs is there; mutation's rooms are."""
+    rooms = of_scripts("check_includes").MAY_INCLUDE
+    [headers] = re.findall(r"^HeaderFilterRegex: '(.*)'$", (repo / ".clang-tidy").read_text(), re.MULTILINE)
+    assert [room for room in rooms if not re.fullmatch(headers, f"/somewhere/{room}/x.h")] == []
+    named = set(re.findall(r"(?<![\w/.$-])tests/[\w/.]+", (repo / "scripts/test").read_text()))
+    assert len(named) > 4
+    assert [path for path in sorted(named) if "*" not in path and not (repo / path.rstrip(".")).exists()] == []
+    for room in of_scripts("mutation.rooms").ROOMS.values():
+        assert all((repo / path).exists() for path in (room.name, room.tests, *room.python)), room.name
