@@ -162,9 +162,13 @@ std::string fault(const Loops& loops, const CodeGrid& grid, const std::vector<fl
   }
   if (std::string found = fused_fault(loops, grid, x, s, z); !found.empty()) return found;
   const float less = std::max(s * 0.37f, 0x1p-149f);  // a scale is above 0
-  const std::vector<float> scales{s, s * 1.5f, s, less, s * 2, s * 0.99f, s};
-  const std::vector<float> zeros{z, z, z + 1, z, z, z, z};
-  for (size_t count = 0; count <= scales.size(); ++count) {
+  std::vector<float> scales{s, s * 1.5f, s, less, s * 2, s * 0.99f, s};
+  std::vector<float> zeros{z, z, z + 1, z, z, z, z};
+  for (int i = 0; i < 12; ++i) {  // more than several loops over several at a time
+    scales.push_back(std::max(s * (0.5f + 0.1f * static_cast<float>(i)), 0x1p-149f));
+    zeros.push_back(z);
+  }
+  for (size_t count = 0; count <= scales.size(); count += count < 8 ? 1 : 5) {
     std::vector<double> sums(scales.size(), 0.5);
     loops.squared_errors(grid, x.data(), n, scales.data(), zeros.data(), count, 0x1p-40f, 5, sums.data());
     for (size_t k = 0; k < sums.size(); ++k) {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <regex.h>
 
+#include <cctype>
 #include <chrono>
 #include <random>
 #include <string>
@@ -124,6 +125,13 @@ TEST_CASE("name regex: what is refused says what, and where") {
   CHECK(says(refusal("(?"), {"not supported"}));
   CHECK(says(refusal("\\bword"), {"\\b"}));
   CHECK(says(refusal("(a)\\1"), {"\\1"}));
+  for (int c = 0x21; c < 0x7f; ++c) {
+    const std::string escape{'\\', static_cast<char>(c)};
+    CAPTURE(escape);
+    const bool means = std::string("dwsDWStn").find(static_cast<char>(c)) != std::string::npos;
+    CHECK(refusal(escape).empty() == (means || std::isalnum(c) == 0));
+    if (std::isalnum(c) == 0) CHECK(NameRegex(escape).matches(std::string(1, static_cast<char>(c))));
+  }
   CHECK(says(refusal("a\\"), {"backslash at the end"}));
   CHECK(says(refusal("[z-a]"), {"range"}));
   CHECK(says(refusal("[\\d-z]"), {"range"}));
