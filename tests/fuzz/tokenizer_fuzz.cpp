@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/files/text.h"
 #include "tests/fuzz/fuzz.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
@@ -43,8 +44,7 @@ void fuzz(std::span<const std::byte> input) {
   std::string_view rest = text_of(input);
   std::array<std::string_view, kFiles.size()> files;
   for (std::string_view& file : files) file = take_part(rest);
-  require(runtime::unicode::is_valid_utf8(runtime::unicode::encode(runtime::unicode::decode(rest))),
-          "decoded text is well-formed");
+  require(is_utf8(text::unicode::encode(text::unicode::decode(rest))), "decoded text is well-formed");
   const auto read = [&](std::string_view name) -> std::optional<std::string> {
     const std::string_view file =
         files[static_cast<std::size_t>(std::ranges::find(kFiles, name) - kFiles.begin())];
