@@ -1,7 +1,6 @@
 #include "models/weight_source.h"
 
 #include <span>
-#include <utility>
 
 #include "base/files/text.h"
 
@@ -14,14 +13,18 @@ std::string text_of(std::span<const std::byte> bytes) {
 
 class OpenedWeights final : public WeightSource {
  public:
-  /// description: empty where the caller says whose the errors are.
-  OpenedWeights(const TensorSource& source, std::string description)
-      : source_(source), description_(std::move(description)) {
-    const Checkpoint* checkpoint = source.checkpoint();
-    if (checkpoint && checkpoint->quantized()) {
-      throw Error(describe() + " is already quantized by another tool: " + *checkpoint->quantized());
-    }
+  /// Whoever has the source says in front of an error whose it is.
+  explicit OpenedWeights(const TensorSource& source) : source_(source) { refuse_quantized(); }
+
+  explicit OpenedWeights(const std::filesystem::path& path)
+      : owned_(TensorSource::open(path)),
+        source_(*owned_),
+        description_((source_.kind() == "folder" ? "folder " : "file ") + quote_text(path.string())) {
+    refuse_quantized();
   }
+
+  OpenedWeights(const OpenedWeights&) = delete;  // source_ may point into it
+  OpenedWeights& operator=(const OpenedWeights&) = delete;
 
   std::vector<std::string> names() const override {
     std::vector<std::string> all;
@@ -64,6 +67,13 @@ class OpenedWeights final : public WeightSource {
   std::string describe() const override { return description_.empty() ? "it" : description_; }
 
  private:
+  void refuse_quantized() const {
+    const Checkpoint* checkpoint = source_.checkpoint();
+    if (checkpoint && checkpoint->quantized()) {
+      throw Error(describe() + " is already quantized by another tool: " + *checkpoint->quantized());
+    }
+  }
+
   const SourceTensor& require(std::string_view name) const {
     const SourceTensor* tensor = source_.find(name);
     if (!tensor) throw Error(describe() + " has no tensor " + quote_text(name));
@@ -75,39 +85,19 @@ class OpenedWeights final : public WeightSource {
     return source_.crumb() && !require(name).spec.empty() ? source_.crumb()->find(name) : nullptr;
   }
 
+  std::optional<TensorSource> owned_;
   const TensorSource& source_;
-  std::string description_;
-};
-
-/// With the source that it reads.
-class OwnedWeights final : public WeightSource {
- public:
-  explicit OwnedWeights(const std::filesystem::path& path)
-      : source_(TensorSource::open(path)),
-        weights_(source_, (source_.kind() == "folder" ? "folder " : "file ") + quote_text(path.string())) {}
-
-  std::vector<std::string> names() const override { return weights_.names(); }
-  bool has(std::string_view name) const override { return weights_.has(name); }
-  std::vector<size_t> shape(std::string_view name) const override { return weights_.shape(name); }
-  std::vector<float> floats(std::string_view name) const override { return weights_.floats(name); }
-  std::optional<LoadedTensor> packed(std::string_view name) const override { return weights_.packed(name); }
-  std::optional<QuantizedTensor> codes(std::string_view name) const override { return weights_.codes(name); }
-  std::optional<std::string> file(std::string_view path) const override { return weights_.file(path); }
-  std::string describe() const override { return weights_.describe(); }
-
- private:
-  TensorSource source_;
-  OpenedWeights weights_;
+  std::string description_;  ///< empty: "it"
 };
 
 }  // namespace
 
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path) {
-  return std::make_unique<OwnedWeights>(path);
+  return std::make_unique<OpenedWeights>(path);
 }
 
 std::unique_ptr<WeightSource> weights_of(const TensorSource& source) {
-  return std::make_unique<OpenedWeights>(source, "");
+  return std::make_unique<OpenedWeights>(source);
 }
 
 }  // namespace crumb::models
