@@ -143,18 +143,8 @@ class Reader {
     }
     if (type) value.type = *type;
     if (!tensor.has_shape()) return;
-    Shape shape;
-    for (const auto& dim : tensor.shape().dim()) {
-      if (dim.has_dim_value() && dim.dim_value() >= 0) {
-        shape.emplace_back(dim.dim_value());
-      } else if (dim.has_dim_param()) {
-        check_name(dim.dim_param(), "dimension");
-        shape.emplace_back(dim.dim_param());
-      } else {
-        shape.emplace_back();
-      }
-    }
-    value.shape = std::move(shape);
+    value.shape = shape_in(tensor.shape());
+    for (const Dim& dim : *value.shape) check_name(dim.symbol, "dimension");
   }
 
   Node read_node(const onnx::NodeProto& proto) {
@@ -241,6 +231,20 @@ class Reader {
 };
 
 }  // namespace
+
+Shape shape_in(const onnx::TensorShapeProto& proto) {
+  Shape shape;
+  for (const auto& dim : proto.dim()) {
+    if (dim.has_dim_value() && dim.dim_value() >= 0) {
+      shape.emplace_back(dim.dim_value());
+    } else if (dim.has_dim_param()) {
+      shape.emplace_back(dim.dim_param());
+    } else {
+      shape.emplace_back();
+    }
+  }
+  return shape;
+}
 
 Graph from_proto(const onnx::ModelProto& model, const OnnxDataFolder& folder) {
   return Reader(model, folder).go();

@@ -11,4 +11,7 @@ namespace crumb::graph {
 /// Throws Error (read.h). The model's own functions must be gone.
 Graph from_proto(const onnx::ModelProto& model, const OnnxDataFolder& folder);
 
+/// Sizes that are numbers or names; others are open.
+Shape shape_in(const onnx::TensorShapeProto& proto);
+
 }  // namespace crumb::graph

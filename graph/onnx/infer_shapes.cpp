@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "graph/onnx/from_proto.h"
 #include "graph/onnx/schemas.h"
 #include "graph/onnx/shape_faults.h"
 #include "graph/onnx/to_proto.h"
@@ -22,16 +23,7 @@ void learn(const onnx::ValueInfoProto& proto, Graph& graph) {
   Value& value = graph.values[proto.name()];
   if (const auto type = element_type_of(tensor.elem_type())) value.type = *type;
   if (!tensor.has_shape()) return;
-  Shape shape;
-  for (const auto& dim : tensor.shape().dim()) {
-    if (dim.has_dim_value() && dim.dim_value() >= 0) {
-      shape.emplace_back(dim.dim_value());
-    } else if (dim.has_dim_param()) {
-      shape.emplace_back(dim.dim_param());
-    } else {
-      shape.emplace_back();
-    }
-  }
+  Shape shape = shape_in(tensor.shape());
   // The file's own sizes fill in what inference leaves open.
   if (value.shape && value.shape->size() == shape.size()) {
     for (std::size_t i = 0; i < shape.size(); ++i) {
