@@ -221,7 +221,8 @@ Products products_of(const graph::Graph& graph, const graph::Node& node, bool fi
   };
   if (node.is("Upsample")) return needs(1), std::vector{upsampling(graph, node)};
   const std::span<const graph::ProductRule> rules = graph::traits_of(node).products;
-  if (rules.empty() || works(node)) return works(node) ? Products() : std::vector<Product>{};
+  if (works(node)) return {};
+  if (rules.empty()) return std::vector<Product>{};
   const graph::ProductRule& rule = rules[0];
   const std::size_t least = rule.requantizes ? 8 : rules.size() > 1 ? 3 : 2;
   switch (rule.terms) {

@@ -93,7 +93,7 @@ void ProductLayers::Data::find_products(std::size_t at) {
     return;
   if (why_unknown_operator(node)) products.push_back({.node = at});
   if (node.is("Einsum") && node.inputs.size() == 1) return;  // moves, and sums of one operand
-  for (const graph::ProductRule& rule : product_rules(node)) {
+  for (const graph::ProductRule& rule : graph::traits_of(node).products) {
     Product product{.node = at, .rule = &rule};
     const auto missing = [&](std::size_t input) {
       return input != graph::kNoInput && !node.has_input(input);

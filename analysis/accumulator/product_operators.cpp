@@ -26,12 +26,9 @@ std::string implied_result(const std::string& operands) {
 
 }  // namespace
 
-std::span<const graph::ProductRule> product_rules(const graph::Node& node) {
-  return graph::traits_of(node).products;
-}
-
 std::optional<std::string> why_unknown_operator(const graph::Node& node) {
-  if (!product_rules(node).empty() || is_any(node, graph::trait::kNoProducts)) return {};
+  const graph::OperatorTraits& traits = graph::traits_of(node);
+  if (!traits.products.empty() || traits.is(graph::trait::kNoProducts)) return {};
   if (is_opaque(node)) return "what the graph inside of it adds up is not counted";
   return "what this operator adds up is not known";
 }

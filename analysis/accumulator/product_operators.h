@@ -3,7 +3,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,9 +11,6 @@
 #include "graph/operator_traits.h"
 
 namespace crumb::analysis {
-
-/// None for nodes that add up no products, and for unknown ones.
-std::span<const graph::ProductRule> product_rules(const graph::Node& node);
 
 /// Why nothing is known of a node's sums; nothing where it has rules, or adds up no products.
 std::optional<std::string> why_unknown_operator(const graph::Node& node);

@@ -48,7 +48,7 @@ Row row_of(const std::string& op, const Ints& a, const Ints& b, const Attributes
   const AccumulatorReport report = check_accumulators(net.graph);
   REQUIRE(!report.layers.empty());
   const graph::Node& node = net.graph.nodes.back();
-  return {report.layers[0], count_channels(net.graph, node, product_rules(node)[0])};
+  return {report.layers[0], count_channels(net.graph, node, graph::traits_of(node).products[0])};
 }
 
 struct Counted {
