@@ -1,0 +1,125 @@
+"""scripts/setup with stand-ins for what it calls (package managers, CMake): whatever is there already, it does the rest,
+and whatever fails, it says so."""
+
+import hashlib
+import itertools
+import os
+import subprocess
+
+import pytest
+
+# Every program that setup calls for its effect. Each writes down its arguments and makes what setup looks for after it.
+STAND_IN = """#!/bin/bash
+line="$(basename "$0") $*"
+echo "$line" >>"$CALLS"
+if [[ -n ${FAILS:-} && $line == *"$FAILS"* ]]; then echo "the stand-in fails" >&2; exit 7; fi
+case $line in
+  dpkg-query*) for package in $INSTALLED; do echo "installed $package"; done ;;
+  *" -m venv "*) mkdir -p "${!#}/bin" && for name in python cmake; do cp "$0" "${!#}/bin/$name"; done ;;
+  *" -m pip download "*)
+    while [[ $1 != -d ]]; do shift; done
+    mkdir -p "$2/source" && tar -czf "$2/${3/==/-}.tar.gz" -C "$2" source ;;
+  *" --install "*) mkdir -p "$CRUMB_CACHE/onnx" ;;
+  *unpack_data.py*) [[ -d ${!#} ]] ;;
+esac
+"""
+PARTS = ["system", "python", "onnx", "data", "clients"]
+
+
+def sha(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def machine(repo, tmp_path):
+    """machine(has, wanted=None, fails=None): runs scripts/setup where the parts of has are done; the process and the
+    commands that it called, a line each."""
+    text = (repo / "scripts" / "setup").read_text()
+    packages = text[text.index("packages=(") + 10 : text.index(")", text.index("packages=("))].split()
+    pins = dict(
+        line.split("==") for line in (repo / "scripts/requirements.txt").read_text().split("\n") if line.count("==") == 1
+    )
+    recipe = text[text.index('echo "onnx $onnx_version') :].split('"')[1].replace("$onnx_version", pins["onnx"])
+
+    def run(has, wanted=None, fails=None):
+        folder = tmp_path / str(len(os.listdir(tmp_path)))
+        cache, programs, calls = folder / "cache", folder / "bin", folder / "calls"
+        programs.mkdir(parents=True)
+        for name in ["dpkg-query", "python3", "apt-get", "ccache", "sudo"]:
+            (programs / name).write_text(STAND_IN)
+            (programs / name).chmod(0o755)
+        calls.write_text("")
+
+        def stamp(part, line):
+            (cache / part).mkdir(parents=True, exist_ok=True)
+            (cache / part / ".stamp").write_text(line + "\n")
+
+        if "python" in has:
+            stamp("python", sha(repo / "scripts/requirements.txt"))
+            for name in ["python", "cmake"]:
+                (cache / "python/bin").mkdir(exist_ok=True)
+                (cache / "python/bin" / name).write_text(STAND_IN)
+                (cache / "python/bin" / name).chmod(0o755)
+        if "onnx" in has:
+            stamp("onnx", recipe)
+        if "data" in has:
+            stamp("data", f"data 1 scikit-learn=={pins['scikit-learn']}")
+        if "clients" in has:
+            for file in clients(repo, "slow-clients"):
+                stamp(f"clients/{file.stem}", sha(file))
+        environment = {
+            "PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder), "CRUMB_CACHE": str(cache), "CALLS": str(calls),
+            "INSTALLED": " ".join(packages if "system" in has else packages[1:]), "FAILS": fails or "",
+        }  # fmt: skip
+        command = [str(repo / "scripts/setup"), *([wanted] if wanted else [])]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        return done, calls.read_text().split("\n")
+
+    return run
+
+
+def clients(repo, wanted):
+    files = list((repo / "scripts/clients").glob("*.txt")) if wanted else []
+    return files + (list((repo / "scripts/clients/slow").glob("*.txt")) if wanted == "slow-clients" else [])
+
+
+@pytest.mark.parametrize("wanted", [None, "clients", "slow-clients"])
+def test_does_what_is_missing_and_nothing_else(repo, machine, wanted):
+    for count in range(len(PARTS) + 1):
+        for has in itertools.combinations(PARTS, count):
+            done, calls = machine(has, wanted)
+            assert done.returncode == 0, (has, done.stderr)
+            did = {
+                "system": any("apt-get" in call and "install" in call for call in calls),
+                "python": any("install -r scripts/requirements.txt" in call for call in calls),
+                "onnx": any(call.startswith("cmake") and "--install" in call for call in calls),
+                "data": any("unpack_data.py" in call for call in calls),
+                "clients": bool(wanted) and all(any(f"-r scripts/{file.relative_to(repo / 'scripts')}" in call
+                    for call in calls) for file in clients(repo, wanted)),
+            }  # fmt: skip
+            needed = {part: part not in has and (part != "clients" or wanted is not None) for part in PARTS}
+            assert did == needed, (has, calls, done.stderr)
+            assert ("done: everything" in done.stderr) == any(needed.values()), (has, done.stderr)
+
+
+@pytest.mark.parametrize("fails", ["Timeout=600 update", "install -y", "-m venv", "pip install torch==", "requirements.txt",
+    "pip download", "-G Ninja", "--build", "--install", "unpack_data.py", "clients/hls4ml.txt"])  # fmt: skip
+def test_says_what_failed(machine, fails):
+    done, _ = machine([], "clients", fails)
+    assert done.returncode == 1 and "FAILED" in done.stderr and "the stand-in fails" in done.stderr
+    assert "done: everything" not in done.stderr
+
+
+def test_an_end_that_nobody_wrote_a_message_for_has_one(repo, tmp_path):
+    """set -e ends a script without a word; the trap gives it one."""
+    text = (repo / "scripts/setup").read_text()
+    for line in ['mkdir -p "$cache/log"', "system_packages\n", "python_environment\n"]:
+        script = tmp_path / "scripts" / "setup"
+        script.parent.mkdir(exist_ok=True)
+        for extra in repo.glob("scripts/*.txt"):
+            (script.parent / extra.name).write_text(extra.read_text())
+        at = text.rindex(line)
+        script.write_text(text[:at] + "read -r nothing </dev/null\n" + text[at:])
+        environment = {**os.environ, "CRUMB_CACHE": str(tmp_path / "cache")}
+        done = subprocess.run(["bash", str(script)], env=environment, capture_output=True, text=True)
+        assert done.returncode == 1 and "FAILED: line" in done.stderr and "read -r nothing" in done.stderr
