@@ -85,6 +85,8 @@ std::vector<Timing> time_in_turns(int repeats, const std::vector<std::function<v
   return time_in_turns_as_told(repeats, timed);
 }
 
+std::string milliseconds(double seconds) { return seconds > 0 ? cli::fixed(1e3 * seconds, 3) : "-"; }
+
 std::string speed(double gigabytes, double seconds) {
   return seconds > 0 ? cli::fixed(gigabytes / seconds, 2) : "-";
 }

@@ -37,6 +37,8 @@ std::vector<Timing> time_in_turns_as_told(int repeats, const std::vector<std::fu
 
 /// GB/s; "-" where nothing was timed.
 std::string speed(double gigabytes, double seconds);
+/// "-" where nothing was timed.
+std::string milliseconds(double seconds);
 /// `other` over `ours`: how many times as fast ours is; "-" where the other was not timed.
 std::string times_as_fast(const Timing& other, const Timing& ours, int digits);
 

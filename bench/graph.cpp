@@ -112,8 +112,6 @@ int runs_of_turn(const Contender& contender) {
   return std::clamp(static_cast<int>(std::ceil(kTurn / once)), 1, kMostRuns);
 }
 
-std::string milliseconds(double seconds) { return seconds > 0 ? cli::fixed(1e3 * seconds, 3) : "-"; }
-
 bool is_quantized(const Graph& graph) { return std::ranges::any_of(graph.nodes, graph::is_quantizer); }
 
 class GraphBench {

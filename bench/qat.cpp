@@ -13,8 +13,6 @@ namespace {
 // What has to travel whoever computes it: x and y; x, dy and dx.
 constexpr double kForwardBytes = 8, kBackwardBytes = 12;
 
-std::string milliseconds(double seconds) { return cli::fixed(1e3 * seconds, 3); }
-
 class QatBench {
  public:
   explicit QatBench(const Options& options)

@@ -10,7 +10,7 @@
 namespace crumb::cli {
 namespace {
 
-struct Options {
+struct AgreeOptions {
   std::string a, b;
   bool json = false;
 };
@@ -23,7 +23,7 @@ NpyArray read_matrix(const std::string& path) {
   return array;
 }
 
-void agree_verb(const Options& options) {
+void agree_verb(const AgreeOptions& options) {
   const NpyArray a = read_matrix(options.a);
   const NpyArray b = read_matrix(options.b);
   if (a.shape != b.shape) {
@@ -45,7 +45,7 @@ void agree_verb(const Options& options) {
 }  // namespace
 
 void add_agree(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AgreeOptions>();
   CLI::App* verb =
       app.add_subcommand("agree", "Compare two sets of embeddings row by row and in their similarities");
   verb->add_option("a", options->a, "A .npy file [lines, width]")->required();

@@ -19,7 +19,7 @@ using analysis::Amounts;
 using analysis::GraphCost;
 using analysis::NodeCost;
 
-struct Options {
+struct CostOptions {
   std::string model;
   std::vector<std::string> shapes;
   bool sparse = false, json = false;
@@ -115,7 +115,7 @@ void print_cost(const GraphCost& cost, bool sparse) {
   std::cout << "\n";
 }
 
-void cost_verb(const Options& options) {
+void cost_verb(const CostOptions& options) {
   const auto shapes = read_shapes(options.shapes);
   const graph::Graph read = graph::lower_or_fold_quantized(models::read_graph(options.model));
   Notes notes;
@@ -127,7 +127,7 @@ void cost_verb(const Options& options) {
 }  // namespace
 
 void add_cost(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CostOptions>();
   CLI::App* verb =
       app.add_subcommand("cost", "Count a graph's multiplications, bit operations, bits, accumulators");
   verb->add_option("model", options->model, "The graph (.onnx, or a .crumb that holds one)")->required();

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct DequantizeOptions {
   std::string input, output, shard;
   int threads = 0;
 };
@@ -191,7 +191,7 @@ void note_large_tensors(const ShardPlan& plan, uint64_t shard_bytes, const std::
                count == 1 ? "has" : "have each", quote_text(largest->name).c_str(), megabytes(most).c_str());
 }
 
-void write_folder(const Options& options, uint64_t shard_bytes, const CrumbFile& file,
+void write_folder(const DequantizeOptions& options, uint64_t shard_bytes, const CrumbFile& file,
                   std::vector<TensorDescription> tensors) {
   const fs::path folder = options.output;
   ShardPlan plan = plan_shards(std::move(tensors), shard_bytes);
@@ -215,7 +215,8 @@ void write_folder(const Options& options, uint64_t shard_bytes, const CrumbFile&
             << count_text(shards, "file") << "\n";
 }
 
-void write_file(const Options& options, const CrumbFile& file, std::vector<TensorDescription> tensors) {
+void write_file(const DequantizeOptions& options, const CrumbFile& file,
+                std::vector<TensorDescription> tensors) {
   refuse_overwriting_inputs({options.input}, options.output);
   SafetensorsWriter writer(options.output, std::move(tensors), kMetadata);
   const fs::path parent = fs::path(options.output).parent_path();
@@ -223,7 +224,7 @@ void write_file(const Options& options, const CrumbFile& file, std::vector<Tenso
   std::cout << options.output << ": " << count_text(writer.tensors().size(), "tensor") << "\n";
 }
 
-void dequantize_verb(const Options& options) {
+void dequantize_verb(const DequantizeOptions& options) {
   uint64_t shard_bytes = 0;
   if (!options.shard.empty()) {
     const Result<uint64_t> size = parse_byte_size(options.shard);
@@ -248,7 +249,7 @@ void dequantize_verb(const Options& options) {
 }  // namespace
 
 void add_dequantize(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DequantizeOptions>();
   CLI::App* verb = app.add_subcommand("dequantize", "Turn a packed file into float safetensors");
   verb->add_option("input", options->input, "The packed file")->required();
   verb->add_option("-o,--output", options->output, "The safetensors file to write; with --shard the folder")

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
+#include "base/processor.h"
 #include "base/text/nearest_name.h"
 #include "cli/verb.h"
 
@@ -105,6 +106,7 @@ int run(const std::vector<std::string>& arguments) {
   app.footer("Each verb explains itself: crumb VERB --help");
   add_verbs(app);
   try {
+    may_use(Isa::kPortable);  // a $CRUMB_ISA that is no instruction set is said before anything is done
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     if (!arguments.empty() && arguments[0] == "help") {  // crumb help [VERB]
       reversed.pop_back();

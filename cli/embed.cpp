@@ -16,7 +16,7 @@
 namespace crumb::cli {
 namespace {
 
-struct Options {
+struct EmbedOptions {
   std::string model, text, output;
   int threads = 0;
 };
@@ -53,7 +53,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 /// Every file that embedding reads.
-std::vector<std::filesystem::path> inputs_of(const Options& options) {
+std::vector<std::filesystem::path> inputs_of(const EmbedOptions& options) {
   std::vector<std::filesystem::path> inputs{options.model, options.text};
   if (const Result<Checkpoint> checkpoint = Checkpoint::open(options.model); checkpoint.ok()) {
     const std::vector<std::filesystem::path>& paths = checkpoint.value().input_paths();
@@ -62,7 +62,7 @@ std::vector<std::filesystem::path> inputs_of(const Options& options) {
   return inputs;
 }
 
-void embed_verb(const Options& options) {
+void embed_verb(const EmbedOptions& options) {
   refuse_overwriting_inputs(inputs_of(options), options.output);
   const std::vector<std::string> lines = lines_of(read_text_file(options.text, kMostTextBytes).take());
   check_utf8(options.text, lines);
@@ -86,7 +86,7 @@ void embed_verb(const Options& options) {
 }  // namespace
 
 void add_embed(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EmbedOptions>();
   CLI::App* verb = app.add_subcommand("embed", "Embed the lines of a text file with a sentence encoder");
   verb->add_option("model", options->model, "A Hugging Face folder or a packed file")->required();
   verb->add_option("--text", options->text, "The text: UTF-8, one sentence a line")->required();

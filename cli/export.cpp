@@ -26,7 +26,7 @@ namespace {
 using exporting::Form;
 using exporting::kNativeOpset;
 
-struct Options {
+struct ExportOptions {
   std::string input, output, accumulators, to, profile = "qonnx";
   std::vector<std::string> shapes, ranges;
   ProjectFlags project;
@@ -36,7 +36,7 @@ struct Options {
   bool json = false;
 };
 
-void refuse_flags_of_other_forms(const Options& options, Form form) {
+void refuse_flags_of_other_forms(const ExportOptions& options, Form form) {
   const auto only = [&](bool given, const char* flag, Form of) {
     if (given && form != of) {
       throw usage_error(std::string(flag) + " is for --to " + std::string(name_of(of)) + ", found --to " +
@@ -53,7 +53,7 @@ void refuse_flags_of_other_forms(const Options& options, Form form) {
   refuse_flags_of_other_projects(options.project, options.to);
 }
 
-void print_report(const Options& options, const exporting::WriteReport& report) {
+void print_report(const ExportOptions& options, const exporting::WriteReport& report) {
   if (options.json) {
     return print_json({{"output", options.output},
                        {"to", options.to},
@@ -73,7 +73,7 @@ void print_report(const Options& options, const exporting::WriteReport& report) 
 }
 
 /// From the file that was written, not from what was meant. What has no exact type is a note.
-void write_accumulators(const Options& options, const graph::Graph& source, OutputFile& file,
+void write_accumulators(const ExportOptions& options, const graph::Graph& source, OutputFile& file,
                         std::vector<std::string>& notes) {
   const graph::Graph written = graph::resolve_shapes(graph::without_claims(graph::read_onnx(options.output)));
   const auto types = exporting::hls4ml::types_of(written, ranges_in_file(options.ranges, source, written));
@@ -96,7 +96,7 @@ std::string note_of_unused(const std::vector<std::string>& names) {
 }
 
 /// The network; notes of what a checkpoint holds beside it.
-graph::Graph read_network(const Options& options, std::vector<std::string>& notes) {
+graph::Graph read_network(const ExportOptions& options, std::vector<std::string>& notes) {
   if (!models::is_checkpoint(options.input)) return models::read_graph(options.input);
   const TensorSource source = TensorSource::open(options.input);
   if (source.checkpoint()) refuse_overwriting_inputs(source.checkpoint()->input_paths(), options.output);
@@ -105,7 +105,7 @@ graph::Graph read_network(const Options& options, std::vector<std::string>& note
   return std::move(read.graph);
 }
 
-void export_project(const Options& options) {
+void export_project(const ExportOptions& options) {
   if (options.weights_as_float || options.native_types || options.allow_arithmetic || options.integer_view ||
       options.allow_approximate || !options.accumulators.empty() || options.profile != "qonnx") {
     throw usage_error("--to " + options.to +
@@ -139,7 +139,7 @@ void export_project(const Options& options) {
             << "next: python " << options.output << "/build.py\n";
 }
 
-void export_verb(const Options& options) {
+void export_verb(const ExportOptions& options) {
   if (options.to == kHls4mlProject || options.to == kFinnProject) return export_project(options);
   const Form form = exporting::form_named(options.to);
   if (!options.ranges.empty() && options.accumulators.empty())
@@ -187,7 +187,8 @@ void export_verb(const Options& options) {
   }
 }
 
-CLI::App* add(CLI::App& app, const char* name, const char* what, const std::shared_ptr<Options>& options) {
+CLI::App* add(CLI::App& app, const char* name, const char* what,
+              const std::shared_ptr<ExportOptions>& options) {
   CLI::App* verb = app.add_subcommand(name, what);
   verb->add_option("--to", options->to,
                    "qonnx, qcdq (QuantizeLinear, Clip, DequantizeLinear) or float; export: hls4ml-project, "
@@ -221,7 +222,7 @@ CLI::App* add(CLI::App& app, const char* name, const char* what, const std::shar
 }  // namespace
 
 void add_export(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   CLI::App* verb =
       add(app, "export", "Write a quantized network for other tools (QONNX, QCDQ, float ONNX)", options);
   verb->add_option(
@@ -238,7 +239,7 @@ void add_export(CLI::App& app) {
 }
 
 void add_convert(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   CLI::App* verb = add(app, "convert", "Rewrite an ONNX file between QONNX, QCDQ and float", options);
   verb->add_option("input", options->input, "The file to read (.onnx)")->required();
   verb->add_option("output", options->output, "The file to write (.onnx)")->required();

@@ -12,7 +12,7 @@
 namespace crumb::cli {
 namespace {
 
-struct Options {
+struct FormatsOptions {
   std::string name;
   bool values = false, json = false;
 };
@@ -135,7 +135,7 @@ void print_one(const Named& format, bool values) {
   print_table(rows);
 }
 
-void formats_verb(const Options& options) {
+void formats_verb(const FormatsOptions& options) {
   if (options.name.empty()) {
     if (options.values)
       throw usage_error("--values needs the name of a format, as in crumb formats e2m1 --values");
@@ -170,7 +170,7 @@ void formats_verb(const Options& options) {
 }  // namespace
 
 void add_formats(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FormatsOptions>();
   CLI::App* verb = app.add_subcommand("formats", "List the number formats, block formats and schemes");
   verb->add_option("name", options->name, "One format");
   verb->add_flag("--values", options->values,

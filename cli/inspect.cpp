@@ -19,7 +19,7 @@
 namespace crumb::cli {
 namespace {
 
-struct Options {
+struct InspectOptions {
   std::string file, key, svg;
   std::vector<std::string> shapes;
   bool tensors = false, tensors_only = false, json = false;
@@ -60,7 +60,8 @@ std::optional<std::string> fault_of(const TensorSource& source) {
 
 /// The graph that is shown behind the tensors: one that the file holds and that is sound; that of a checkpoint where a
 /// picture or shapes are asked for.
-std::optional<graph::Graph> network_of(const Options& options, const TensorSource& source, bool is_sound) {
+std::optional<graph::Graph> network_of(const InspectOptions& options, const TensorSource& source,
+                                       bool is_sound) {
   const bool is_wanted = !options.svg.empty() || !options.shapes.empty();
   const std::string name = quote_text(options.file);
   if (!options.tensors_only) {
@@ -80,7 +81,7 @@ std::optional<graph::Graph> network_of(const Options& options, const TensorSourc
   return {};
 }
 
-void inspect_verb(const Options& options) {
+void inspect_verb(const InspectOptions& options) {
   if (is_graph_file(options.file) && !options.tensors_only) {
     return inspect_graph({.file = options.file,
                           .svg = options.svg,
@@ -137,7 +138,7 @@ void inspect_verb(const Options& options) {
 }  // namespace
 
 void add_inspect(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectOptions>();
   CLI::App* verb = app.add_subcommand("inspect", "Say what a packed file, a checkpoint or a graph holds");
   verb->add_option("file", options->file, "The file or folder")->required();
   verb->add_option("--key", options->key, "The entry of a PyTorch file that is the model");

@@ -25,7 +25,7 @@ using exporting::Severity;
 
 constexpr int kFound = 1;
 
-struct Options {
+struct LintOptions {
   std::string file, profile, fixed;
   bool json = false, rules = false;
 };
@@ -86,7 +86,7 @@ graph::Graph read(const std::filesystem::path& file) {
   return graph::lower_or_fold_quantized(models::read_graph(file));
 }
 
-void lint_verb(const Options& options) {
+void lint_verb(const LintOptions& options) {
   if (options.rules) {
     if (!options.file.empty() || !options.fixed.empty() || options.json) {
       throw usage_error("--rules lists the rules; give nothing but --for with it");
@@ -118,7 +118,7 @@ void lint_verb(const Options& options) {
 }  // namespace
 
 void add_lint(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LintOptions>();
   CLI::App* verb =
       app.add_subcommand("lint", "Check an ONNX file against the rules of the tool that takes it");
   verb->add_option("file", options->file, "The graph (.onnx, or a .crumb that holds one)");

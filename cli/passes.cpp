@@ -23,7 +23,7 @@ namespace {
 
 using graph::Pass;
 
-struct Options {
+struct PassesOptions {
   std::string file, output;
   std::vector<std::string> names;
   bool json = false;
@@ -63,7 +63,7 @@ void write_graph(graph::Graph graph, const std::filesystem::path& output) {
   graph::write_crumb_graph(graph::lift_quantized(std::move(graph)), output);
 }
 
-void passes_verb(const Options& options) {
+void passes_verb(const PassesOptions& options) {
   if (options.file.empty()) return list(options.json);
   if (options.output.empty() || options.names.empty()) {
     throw usage_error("give --output OUT.onnx and the passes: crumb passes IN.onnx -o OUT.onnx tidy");
@@ -89,7 +89,7 @@ void passes_verb(const Options& options) {
 }  // namespace
 
 void add_passes(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PassesOptions>();
   CLI::App* verb = app.add_subcommand("passes", "List what rewrites graphs, or rewrite one");
   verb->add_option("file", options->file, "The graph (.onnx or .crumb); without one, all passes are listed");
   verb->add_option("passes", options->names, "Passes, applied in this order");

@@ -24,7 +24,7 @@
 namespace crumb::cli {
 namespace {
 
-struct Options {
+struct QuantizeOptions {
   std::string input, output;
   std::string key, memory;
   RecipeFlags recipe;
@@ -53,7 +53,7 @@ struct Outcome {
   }
 };
 
-Json report_json(const Options& options, const Outcome& outcome) {
+Json report_json(const QuantizeOptions& options, const Outcome& outcome) {
   const CheckpointReport& report = outcome.report;
   Json json;
   json["input"] = options.input;
@@ -109,7 +109,7 @@ void print_all(const std::vector<TensorReport>& tensors) {
   print_table(rows);
 }
 
-void print_report(const Options& options, const Outcome& outcome) {
+void print_report(const QuantizeOptions& options, const Outcome& outcome) {
   const CheckpointReport& report = outcome.report;
   std::map<std::string, size_t> kept;
   std::vector<const TensorReport*> quantized;
@@ -168,7 +168,7 @@ void refuse_packed(const std::string& input) {
 }
 
 /// No file that is written may be one that is read, or one that a person wrote.
-void refuse_outputs(const Options& options, const Checkpoint& checkpoint) {
+void refuse_outputs(const QuantizeOptions& options, const Checkpoint& checkpoint) {
   std::vector<std::filesystem::path> inputs = checkpoint.input_paths();
   if (!options.recipe.recipe.empty()) inputs.emplace_back(options.recipe.recipe);
   refuse_overwriting_inputs(inputs, options.output);
@@ -177,14 +177,14 @@ void refuse_outputs(const Options& options, const Checkpoint& checkpoint) {
   refuse_replacing_recipe(options.output);
 }
 
-uint64_t memory_of(const Options& options) {
+uint64_t memory_of(const QuantizeOptions& options) {
   if (options.memory.empty()) return 0;
   const Result<uint64_t> bytes = parse_byte_size(options.memory);
   if (!bytes.ok()) throw usage_error("--memory: " + bytes.failure().message);
   return bytes.value();
 }
 
-Outcome run_outcome(const Options& options, const Checkpoint& checkpoint,
+Outcome run_outcome(const QuantizeOptions& options, const Checkpoint& checkpoint,
                     const std::vector<PlannedTensor>& plan, const RunPlan& run) {
   Outcome outcome;
   RunOptions wanted{.threads = options.threads, .resume = options.resume, .version = CRUMB_VERSION};
@@ -204,7 +204,7 @@ Outcome run_outcome(const Options& options, const Checkpoint& checkpoint,
 
 /// Whether the input is a graph and shall be taken for one. Throws usage Error where flags are given that the other of
 /// the two has.
-bool is_graph(const Options& options) {
+bool is_graph(const QuantizeOptions& options) {
   const bool found = is_graph_file(options.input) && !options.graph.tensors_only;
   if (!found) {
     if (!options.graph.any()) return false;
@@ -225,7 +225,7 @@ bool is_graph(const Options& options) {
   return true;
 }
 
-void quantize_verb(const Options& options) {
+void quantize_verb(const QuantizeOptions& options) {
   if (is_graph(options)) {
     return quantize_graph({.input = options.input,
                            .output = options.output,
@@ -289,7 +289,7 @@ void quantize_verb(const Options& options) {
 }  // namespace
 
 void add_quantize(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<QuantizeOptions>();
   CLI::App* verb = app.add_subcommand("quantize", "Quantize a checkpoint into one packed file, or a graph");
   verb->add_option("input", options->input, "A Hugging Face folder, " + std::string(kTensorFiles))
       ->required();

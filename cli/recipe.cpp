@@ -11,7 +11,7 @@
 namespace crumb::cli {
 namespace {
 
-struct Options {
+struct RecipeOptions {
   std::string name;
   bool fields = false;
 };
@@ -48,7 +48,7 @@ bool names_file(const std::string& name) {
   return name.find('/') != std::string::npos || extension == ".yaml" || extension == ".yml";
 }
 
-void recipe_verb(const Options& options) {
+void recipe_verb(const RecipeOptions& options) {
   if (options.fields) {
     if (!options.name.empty()) throw usage_error("--fields lists every field; give no NAME with it");
     return print_fields();
@@ -64,7 +64,7 @@ void recipe_verb(const Options& options) {
 }  // namespace
 
 void add_recipe(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RecipeOptions>();
   CLI::App* verb =
       app.add_subcommand("recipe", "List the recipes that have a name, print one, or check a file");
   verb->add_option("name", options->name,

@@ -33,7 +33,7 @@ using graph::Tensor;
 
 constexpr std::int64_t kLargeBatch = 64;
 
-struct Options {
+struct RunOptions {
   std::string model, output, output_dir, device = "cpu";
   std::vector<std::string> inputs;
   bool all_tensors = false, json = false;
@@ -79,7 +79,7 @@ std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::strin
 }
 
 /// Every file that is read: none may be written.
-std::vector<fs::path> input_files(const Options& options) {
+std::vector<fs::path> input_files(const RunOptions& options) {
   std::vector<fs::path> files{options.model};
   for (const std::string& wish : options.inputs) {
     files.emplace_back(wish);
@@ -88,7 +88,7 @@ std::vector<fs::path> input_files(const Options& options) {
   return files;
 }
 
-void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made, const Options& options) {
+void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made, const RunOptions& options) {
   const std::vector<fs::path> inputs = input_files(options);
   const auto report = [&](const std::string& name, const fs::path& path) {
     refuse_overwriting_inputs(inputs, path);
@@ -146,7 +146,7 @@ std::int64_t even_piece(std::int64_t total) {
   return piece;
 }
 
-analysis::AccumulatorSimulation simulated(const Graph& graph, const Options& options) {
+analysis::AccumulatorSimulation simulated(const Graph& graph, const RunOptions& options) {
   try {
     return simulate_accumulators(graph, options.accumulator);
   } catch (const Error& error) {
@@ -156,7 +156,7 @@ analysis::AccumulatorSimulation simulated(const Graph& graph, const Options& opt
 }
 
 /// The graph and its inputs. A TorchScript archive becomes a graph for these inputs.
-Loaded load(const Options& options) {
+Loaded load(const RunOptions& options) {
   if (!is_torchscript(options.model)) {
     const bool simulates = !options.accumulator.bits.empty();
     Graph graph = models::read_graph(options.model);
@@ -180,7 +180,7 @@ Loaded load(const Options& options) {
   return {std::move(graph), std::move(inputs), {}};
 }
 
-void run_verb(const Options& options) {
+void run_verb(const RunOptions& options) {
   if (options.output.empty() == options.output_dir.empty()) {
     throw usage_error("give either --output FILE.npy or --output-dir FOLDER");
   }
@@ -217,7 +217,7 @@ void run_verb(const Options& options) {
 }  // namespace
 
 void add_run(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunOptions>();
   CLI::App* verb =
       app.add_subcommand("run", "Execute an ONNX, QONNX, QCDQ or TorchScript graph on inputs from files");
   verb->add_option("model", options->model, "The graph (.onnx), or a TorchScript archive (.pt)")->required();

@@ -38,7 +38,7 @@ constexpr const char* kWeights = "int4:channel";
 constexpr const char* kActivations = "uint4:tensor";
 constexpr int kSeeds = 3;
 
-struct Options {
+struct TrainOptions {
   std::string task, network, output, data, sweep, profile;
   RecipeFlags recipe;
   OwnNetworkFlags own;
@@ -82,7 +82,7 @@ Recipe training_recipe(RecipeFlags flags, const std::string& profile) {
   return recipe_of(flags);
 }
 
-tasks::TrainRequest request_of(const Options& options) {
+tasks::TrainRequest request_of(const TrainOptions& options) {
   using tasks::kTasks;
   const bool is_own = is_own_network(options.task);
   if (!is_own) refuse_own_network_flags(options.task, options.own);
@@ -176,7 +176,7 @@ void print_report(const Json& report, const fs::path& folder) {
             << "float.safetensors, log.jsonl, report.json}\n";
 }
 
-void train_once(const Options& options, const tasks::TrainRequest& request) {
+void train_once(const TrainOptions& options, const tasks::TrainRequest& request) {
   Json report;
   {
     TrainLine line;
@@ -200,7 +200,7 @@ std::string miniature_of(const SweepGrid& grid, const Json& report) {
                                                              : grid.stands_for + of_task.substr(why);
 }
 
-void sweep(const Options& options, const tasks::TrainRequest& base) {
+void sweep(const TrainOptions& options, const tasks::TrainRequest& base) {
   const fs::path folder = options.output;
   std::error_code error;
   fs::create_directories(folder, error);
@@ -240,7 +240,7 @@ void sweep(const Options& options, const tasks::TrainRequest& base) {
             << "/{sweep.json, sweep.csv, sweep.svg, points/}\n";
 }
 
-void train_verb(const Options& options) {
+void train_verb(const TrainOptions& options) {
   if (!options.profile.empty()) (void)exporting::qonnx_profile_named(options.profile);
   if (!options.profile.empty() && !options.sweep.empty()) {
     throw usage_error("--profile is for one network, found --sweep " + options.sweep +
@@ -267,7 +267,7 @@ CLI::Validator at_least(std::uint64_t least, std::uint64_t most = std::numeric_l
 }  // namespace
 
 void add_train(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainOptions>();
   CLI::App* verb =
       app.add_subcommand("train", "Train a network with quantizers in the loop: yours, or that of a task");
   verb->add_option("task", options->task, "MODEL.onnx (a graph), or digits, jets, ocr, sr")->required();

@@ -23,14 +23,14 @@ void verify_file(const std::string& path) {
             << count_text(file.header().files.size(), "file") << "\n";
 }
 
-struct Options {
+struct VerifyOptions {
   VerifyAccumulatorOptions accumulators;
   std::string bits;  ///< what stands behind --accumulator
   bool counts = false;
 };
 
 /// `--accumulator MODEL` leaves BITS out.
-void sort_out_bits(Options& options) {
+void sort_out_bits(VerifyOptions& options) {
   if (options.bits.empty()) return;
   int bits = 0;
   const char* end = options.bits.data() + options.bits.size();
@@ -45,7 +45,7 @@ void sort_out_bits(Options& options) {
   }
 }
 
-void verify_verb(Options& options) {
+void verify_verb(VerifyOptions& options) {
   sort_out_bits(options);
   const VerifyAccumulatorOptions& accumulators = options.accumulators;
   if (accumulators.path.empty()) throw usage_error("give the file to verify");
@@ -58,7 +58,7 @@ void verify_verb(Options& options) {
 }  // namespace
 
 void add_verify(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyOptions>();
   VerifyAccumulatorOptions& accumulators = options->accumulators;
   CLI::App* verb = app.add_subcommand(
       "verify", "Check every checksum, range and shape of a packed file, or the accumulators of a network");

@@ -20,7 +20,7 @@ constexpr std::uint64_t kMostTile = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMostJsonBytes = std::uint64_t{1}
                                          << 30;  // a pair of numbers for each channel of each layer
 
-Result<Json> parsed(std::string_view text) {
+Result<Json> parsed_json(std::string_view text) {
   return parse_bounded_json(std::as_bytes(std::span(text)),
                             {.max_bytes = kMostJsonBytes, .max_depth = 8, .max_token_bytes = 4096});
 }
@@ -176,7 +176,7 @@ std::string to_text(const Certificate& certificate) {
 }
 
 Result<Certificate> parse_certificate(std::string_view text) {
-  const auto json = parsed(text);
+  const auto json = parsed_json(text);
   if (!json.ok()) return json.failure();
   return certificate_from(json.value());
 }
@@ -197,7 +197,7 @@ void set_certificate(Node& node, const Certificate& certificate) {
 std::optional<std::string> certificates_text(const Graph& graph) {
   std::map<std::string, std::string> entries;
   if (const auto left = graph.metadata.find(kAccumulatorKey); left != graph.metadata.end()) {
-    const auto json = parsed(left->second);
+    const auto json = parsed_json(left->second);
     if (!json.ok() || !json.value().is_object()) return left->second;  // not ours to mend
     for (const auto& [name, entry] : json.value().items()) entries[name] = entry.dump();
   }
@@ -226,7 +226,7 @@ Status place_certificates(Graph& graph) {
   const auto wrong = [](const std::string& what) {
     return Failure{std::string("the metadata's entry ") + kAccumulatorKey + ": " + what};
   };
-  const auto json = parsed(entry->second);
+  const auto json = parsed_json(entry->second);
   if (!json.ok()) return wrong(json.failure().message);
   if (!json.value().is_object()) return wrong("it is no JSON object by the names of nodes");
   std::map<std::string, std::vector<Node*>> nodes;

@@ -40,7 +40,7 @@ std::vector<int> numbers_in(std::string_view text) {
 
 bool is_width(int bits) { return bits >= 1 && bits <= DataType::kMostBits; }
 
-std::optional<DataType> parsed(std::string_view name) {
+std::optional<DataType> parsed_type(std::string_view name) {
   if (name == "FLOAT32") return DataType::float32();
   if (name == "FLOAT16") return DataType::float16();
   if (name == "BINARY") return DataType::integer(1, false);
@@ -84,7 +84,7 @@ DataType DataType::least_integer(double low, double high) {
 }
 
 Result<DataType> DataType::parse(std::string_view name) {
-  if (const auto type = parsed(name)) return *type;
+  if (const auto type = parsed_type(name)) return *type;
   return Failure{
       "unknown data type " + quote_text(name) +
       ", expected INT<n> or UINT<n> as in INT4, BINARY, BIPOLAR, TERNARY, FIXED<bits,integer bits>, "

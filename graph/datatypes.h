@@ -11,6 +11,9 @@
 
 namespace crumb::graph {
 
+/// The annotation (Value::annotations) that names a tensor's data type.
+inline constexpr const char* kDatatypeAnnotation = "finn_datatype";
+
 /// INT4, UINT4, BINARY (UINT1), BIPOLAR (-1 and 1), TERNARY (-1, 0 and 1), FIXED<bits,integer bits>,
 /// SCALEDINT<bits> (only the width is known), FLOAT<exponent,mantissa,bias>, FLOAT16, FLOAT32.
 class DataType {

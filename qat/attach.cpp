@@ -46,12 +46,12 @@ Graph skeleton_of(const std::vector<WeightSlot>& slots) {
   return graph;
 }
 
+}  // namespace
+
 struct HookedWeight : TrainedWeight {
   WeightSlot slot;
   at::Tensor now;  ///< what the module reads within a step
 };
-
-}  // namespace
 
 Step::~Step() {
   for (const auto& undo : undo_) undo();

@@ -6,7 +6,7 @@
 namespace crumb {
 namespace {
 
-constexpr double kLeast = 1e-10;  // of norms and scales before rounding
+constexpr double kLeastNorm = 1e-10;  // of norms and scales before rounding
 
 double l1_norm(std::span<const double> row) {
   double sum = 0;
@@ -24,7 +24,7 @@ std::vector<double> centred(std::span<const double> row) {
 }
 
 RowParameters within(RowParameters parameters, double radius) {
-  parameters.log2_norm = std::min(parameters.log2_norm, std::log2(std::max(radius, kLeast)));
+  parameters.log2_norm = std::min(parameters.log2_norm, std::log2(std::max(radius, kLeastNorm)));
   return parameters;
 }
 
@@ -33,14 +33,14 @@ RowParameters within(RowParameters parameters, double radius) {
 RowParameters initial_row_parameters(std::span<const double> weights, int weight_bits) {
   double largest = 0;
   for (const double value : weights) largest = std::max(largest, std::fabs(value));
-  return {.log2_norm = std::log2(std::max(l1_norm(weights), kLeast)),
-          .log2_scale = std::log2(std::max(largest, kLeast) / (std::ldexp(1.0, weight_bits - 1) - 1))};
+  return {.log2_norm = std::log2(std::max(l1_norm(weights), kLeastNorm)),
+          .log2_scale = std::log2(std::max(largest, kLeastNorm) / (std::ldexp(1.0, weight_bits - 1) - 1))};
 }
 
 std::vector<std::int64_t> a2q_codes_ref(std::span<const double> weights, const RowParameters& parameters,
                                         int weight_bits, double budget) {
   const double g = std::exp2(parameters.log2_norm), s = std::exp2(parameters.log2_scale);
-  const double norm = std::min(g / s, budget), pre_scale = std::max(l1_norm(weights) / norm, kLeast);
+  const double norm = std::min(g / s, budget), pre_scale = std::max(l1_norm(weights) / norm, kLeastNorm);
   const double most = std::ldexp(1.0, weight_bits - 1) - 1;
   std::vector<std::int64_t> codes;
   codes.reserve(weights.size());

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/processor.h"
 #include "runtime/linear_kernels.h"
 
 namespace crumb::runtime {
@@ -41,9 +42,7 @@ void Matrix::check_gather(size_t row, size_t out_size) const {
 }
 
 bool float_kernel_available(FloatKernel kernel) {
-#if defined(__x86_64__)
-  if (kernel == FloatKernel::kAvx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#endif
+  if (kernel == FloatKernel::kAvx2) return may_use(Isa::kAvx2);
   return kernel == FloatKernel::kReference || kernel == FloatKernel::kPortable;
 }
 

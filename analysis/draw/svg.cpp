@@ -10,7 +10,7 @@
 namespace crumb::analysis {
 namespace {
 
-constexpr std::size_t kNone = ~std::size_t{0};
+constexpr std::size_t kNotDrawn = ~std::size_t{0};
 constexpr std::size_t kLongest = 46;  // characters of a line
 constexpr double kMargin = 24, kPad = 10, kHeader = 64;
 constexpr double kTitleLine = 18, kSmallLine = 15;
@@ -23,7 +23,7 @@ std::size_t length_of(const std::string& text) {
 }
 
 /// At most kLongest characters, the end of them: that is where names differ.
-std::string shortened(const std::string& text) {
+std::string label_of(const std::string& text) {
   std::string all = printable(text);
   std::size_t left = length_of(all);
   if (left <= kLongest) return all;
@@ -83,14 +83,14 @@ std::vector<Line> lines_of(const Box& box) {
       lines.push_back({"", Line::Style::kRule});
     }
     if (box.kind == Box::Kind::kOperators) {
-      lines.push_back({shortened(step.op), Line::Style::kTitle});
-      if (!step.name.empty() && step.name != step.op) lines.push_back({shortened(step.name)});
+      lines.push_back({label_of(step.op), Line::Style::kTitle});
+      if (!step.name.empty() && step.name != step.op) lines.push_back({label_of(step.name)});
     } else {
-      lines.push_back({shortened(step.name), Line::Style::kTitle});
+      lines.push_back({label_of(step.name), Line::Style::kTitle});
       lines.push_back({step.op});
     }
-    for (const std::string& parameter : step.parameters) lines.push_back({shortened(parameter)});
-    if (!step.shape.empty() && i + 1 < box.steps.size()) lines.push_back({"→ " + shortened(step.shape)});
+    for (const std::string& parameter : step.parameters) lines.push_back({label_of(parameter)});
+    if (!step.shape.empty() && i + 1 < box.steps.size()) lines.push_back({"→ " + label_of(step.shape)});
   }
   return lines;
 }
@@ -105,9 +105,9 @@ LayoutItem size_of(const std::vector<Line>& lines) {
 }
 
 LayoutItem size_of(const Wire& wire) {
-  double longest = static_cast<double>(length_of(shortened(wire.shape)));
+  double longest = static_cast<double>(length_of(label_of(wire.shape)));
   for (const QuantizerLabel& label : wire.quantizers) {
-    longest = std::max(longest, static_cast<double>(length_of(shortened(label.text))) + 1);
+    longest = std::max(longest, static_cast<double>(length_of(label_of(label.text))) + 1);
   }
   return {.width = longest * kSmallChar + 8,
           .height = 17.0 * static_cast<double>(wire.quantizers.size()) + kSmallLine};
@@ -146,7 +146,7 @@ class SvgDrawing {
     double legend_width = 0;
     for (const auto& [code, what] : legend)
       legend_width += 40 + kSmallChar * static_cast<double>(what.size());
-    const double title_width = kTitleChar * static_cast<double>(length_of(shortened(title_)));
+    const double title_width = kTitleChar * static_cast<double>(length_of(label_of(title_)));
     const double width = std::max({layout_.width, legend_width, title_width}) + 2 * kMargin;
     const double height = layout_.height + kHeader + 2 * kMargin;
     shift_ = (width - layout_.width) / 2;
@@ -162,7 +162,7 @@ class SvgDrawing {
         "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" "
         "fill=\"#456\"/></marker></defs>");
     add("<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>");
-    text(kMargin, kMargin + 6, "t", shortened(title_));
+    text(kMargin, kMargin + 6, "t", label_of(title_));
     double x = kMargin;
     for (const auto& [code, what] : legend) {
       add("<path class=\"l\" d=\"M" + number(x) + " " + number(kMargin + 26) + "h22\" stroke=\"" + code +
@@ -172,7 +172,7 @@ class SvgDrawing {
     }
     for (std::size_t i = 0; i < scene_.edges.size(); ++i) edge(i);
     for (std::size_t i = 0; i < scene_.items.size(); ++i) {
-      scene_.box[i] != kNone ? box(i) : label(i);
+      scene_.box[i] != kNotDrawn ? box(i) : label(i);
     }
     add("</svg>");
     return std::move(out_);
@@ -207,7 +207,7 @@ class SvgDrawing {
 
   void edge(std::size_t i) {
     const LayoutEdge& line = scene_.edges[i];
-    const bool to_label = scene_.wire[line.to] != kNone;
+    const bool to_label = scene_.wire[line.to] != kNotDrawn;
     const Wire& wire = picture_.wires[scene_.wire[to_label ? line.to : line.from]];
     const bool coloured = !to_label && !wire.quantizers.empty();
     std::string path;
@@ -265,10 +265,10 @@ class SvgDrawing {
     for (const QuantizerLabel& quantizer : wire.quantizers) {
       add("<rect x=\"" + number(corner.x) + "\" y=\"" + number(y) + "\" width=\"" + number(size.width) +
           "\" height=\"16\" rx=\"8\" fill=\"" + colour_of(quantizer).code + "\"/>");
-      text(corner.x + size.width / 2, y + 12, "q c", shortened(quantizer.text));
+      text(corner.x + size.width / 2, y + 12, "q c", label_of(quantizer.text));
       y += 17;
     }
-    text(corner.x + size.width / 2, y + 11, "s c", shortened(wire.shape));
+    text(corner.x + size.width / 2, y + 11, "s c", label_of(wire.shape));
   }
 
   const Picture& picture_;
@@ -290,11 +290,11 @@ Scene scene_of(const Picture& picture) {
     item_of[i] = scene.items.size();
     scene.items.push_back(size_of(lines_of(picture.boxes[i])));
     scene.box.push_back(i);
-    scene.wire.push_back(kNone);
+    scene.wire.push_back(kNotDrawn);
     for (const std::size_t wire : leaving[i]) {
       label_of[wire] = scene.items.size();
       scene.items.push_back(size_of(picture.wires[wire]));
-      scene.box.push_back(kNone);
+      scene.box.push_back(kNotDrawn);
       scene.wire.push_back(wire);
       scene.edges.push_back({item_of[i], label_of[wire]});
     }

@@ -15,7 +15,7 @@
 namespace crumb {
 namespace {
 
-constexpr std::size_t kMostAtOnce = std::size_t{64} << 20;
+constexpr std::size_t kMostRead = std::size_t{64} << 20;
 
 Failure cannot_read(const std::filesystem::path& path, const std::string& why) {
   return Failure{"cannot read " + quote_text(path.native()) + ": " + why};
@@ -79,7 +79,7 @@ Status InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
   }
   while (!out.empty()) {
     const ssize_t count =
-        ::pread(file.get(), out.data(), std::min(out.size(), kMostAtOnce), static_cast<off_t>(offset));
+        ::pread(file.get(), out.data(), std::min(out.size(), kMostRead), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return cannot_read(path_, errno_text(errno));
     if (count == 0)

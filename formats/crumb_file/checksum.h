@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace crumb {
 
@@ -12,5 +13,7 @@ namespace crumb {
 inline uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc = 0) {
   return static_cast<uint32_t>(crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
+
+inline uint32_t crc32_of(std::string_view text) { return crc32_of(std::as_bytes(std::span(text))); }
 
 }  // namespace crumb

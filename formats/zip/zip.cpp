@@ -10,25 +10,16 @@
 #include "base/files/inflate.h"
 #include "base/files/text.h"
 #include "formats/crumb_file/checksum.h"
+#include "formats/zip/records.h"
 
 namespace crumb {
 namespace {
-
-constexpr std::uint32_t kEndRecord = 0x06054b50;
-constexpr std::uint32_t kEndRecord64 = 0x06064b50;
-constexpr std::uint32_t kEndLocator64 = 0x07064b50;
-constexpr std::uint32_t kDirectoryEntry = 0x02014b50;
-constexpr std::uint32_t kLocalHeader = 0x04034b50;
 
 constexpr std::uint64_t kEndRecordBytes = 22;
 constexpr std::uint64_t kEndRecord64Bytes = 56;
 constexpr std::uint64_t kEndLocator64Bytes = 20;
 constexpr std::uint64_t kDirectoryEntryBytes = 46;
 constexpr std::uint64_t kLocalHeaderBytes = 30;
-
-/// Where a field of 16 or 32 bits says that the number stands in a zip64 record.
-constexpr std::uint64_t kSee64Short = 0xffff;
-constexpr std::uint64_t kSee64 = 0xffffffff;
 
 constexpr unsigned kEncryptedFlags = 1u << 0 | 1u << 6 | 1u << 13;
 constexpr unsigned kSizesFollowFlag = 1u << 3;

@@ -9,11 +9,11 @@
 
 #include "base/files/text.h"
 #include "formats/crumb_file/checksum.h"
+#include "formats/zip/records.h"
 
 namespace crumb {
 namespace {
 
-constexpr std::uint64_t kSee64 = 0xffffffff;
 constexpr std::size_t kPiece = std::size_t{256} << 10;
 
 /// Little-endian numbers, one after the other.
@@ -100,7 +100,7 @@ std::string directory_entry(const MemberFields& fields, std::uint64_t header_at,
   const bool wide_offset = header_at >= kSee64;
   const std::uint64_t wide_bytes = (wide_sizes ? 16u : 0u) + (wide_offset ? 8u : 0u);
   Record record;
-  record.u32(0x02014b50).u16(fields.version);
+  record.u32(kDirectoryEntry).u16(fields.version);
   fields.write(record, wide_sizes, wide_bytes == 0 ? 0 : 4 + wide_bytes);
   record.u16(0).u16(0).u16(0).u32(0).u32(wide_offset ? kSee64 : header_at).text(fields.name);
   if (wide_bytes != 0) record.u16(1).u16(wide_bytes);
@@ -149,15 +149,15 @@ void ZipWriter::finish() {
   const std::uint64_t begin = file_.size();
   file_.append(directory_);
   const std::uint64_t end = file_.size();
-  const bool wide = members_ >= 0xffff || begin >= kSee64 || end - begin >= kSee64;
+  const bool wide = members_ >= kSee64Short || begin >= kSee64 || end - begin >= kSee64;
   Record record;
   if (wide) {
-    record.u32(0x06064b50).u64(44).u16(45).u16(45).u32(0).u32(0).u64(members_).u64(members_);
+    record.u32(kEndRecord64).u64(44).u16(45).u16(45).u32(0).u32(0).u64(members_).u64(members_);
     record.u64(end - begin).u64(begin);
-    record.u32(0x07064b50).u32(0).u64(end).u32(1);
+    record.u32(kEndLocator64).u32(0).u64(end).u32(1);
   }
-  const std::uint64_t members = std::min<std::uint64_t>(members_, 0xffff);
-  record.u32(0x06054b50).u16(0).u16(0).u16(members).u16(members);
+  const std::uint64_t members = std::min(members_, kSee64Short);
+  record.u32(kEndRecord).u16(0).u16(0).u16(members).u16(members);
   record.u32(std::min(end - begin, kSee64)).u32(std::min(begin, kSee64)).u16(0);
   file_.append(record.bytes());
 }

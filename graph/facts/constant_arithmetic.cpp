@@ -11,7 +11,7 @@
 namespace crumb::graph {
 namespace {
 
-constexpr double kMostExact = 0x1p53;  // below, float64 holds every whole number, and none stands for two
+constexpr double kMostWhole = 0x1p53;  // below, float64 holds every whole number, and none stands for two
 
 /// A constant of this type; values and shape are still to come.
 ConstantValue of_type(ElementType type) { return {.wide = is_wide(type), .whole = is_integer(type)}; }
@@ -21,7 +21,7 @@ bool is_computed_here(ElementType type) {
 }
 
 bool is_exact(const ConstantValue& x) {
-  return !x.whole || std::ranges::all_of(x.values, [](double v) { return std::fabs(v) < kMostExact; });
+  return !x.whole || std::ranges::all_of(x.values, [](double v) { return std::fabs(v) < kMostWhole; });
 }
 
 /// In place; false where one is beyond the integer type, or no number is known for it.
@@ -32,8 +32,8 @@ bool round_to(ElementType type, std::vector<double>& values) {
   if (!is_integer(type)) return true;
   const bool is_signed = info(type).kind == ElementKind::kSigned;
   const int bits = static_cast<int>(info(type).bits) - (is_signed ? 1 : 0);
-  const double most = std::min(std::exp2(bits), kMostExact) - 1;
-  const double least = is_signed ? -std::min(std::exp2(bits), kMostExact - 1) : 0;
+  const double most = std::min(std::exp2(bits), kMostWhole) - 1;
+  const double least = is_signed ? -std::min(std::exp2(bits), kMostWhole - 1) : 0;
   for (double& value : values) value = std::trunc(value);
   return std::ranges::all_of(values, [&](double v) { return v >= least && v <= most; });
 }

@@ -11,6 +11,10 @@ constexpr int kMostDepth = 200;  // nodes between a constant and the initializer
 
 }  // namespace
 
+bool ConstantValue::all_are(double number) const {
+  return std::ranges::all_of(values, [&](double value) { return value == number; });
+}
+
 bool ConstantValue::one_scale_along(std::size_t axis) const {
   if (scale.size() <= 1) return true;
   const std::size_t missing = shape.size() - scale_shape.size();

@@ -25,6 +25,9 @@ struct ConstantValue {
   std::vector<std::int64_t> scale_shape;
   std::vector<double> scale;
 
+  /// Whether every value is this number; true of no values.
+  bool all_are(double number) const;
+
   /// Whether the scale is the same along this axis; true where no quantizer made it.
   bool one_scale_along(std::size_t axis) const;
 };

@@ -13,8 +13,6 @@
 namespace crumb::graph {
 namespace {
 
-constexpr const char* kAnnotation = "finn_datatype";
-
 /// Products of scales are rounded in float64: the nearest float32 is what was meant.
 std::string text_of_number(double number) { return number_text(static_cast<float>(number)); }
 
@@ -67,7 +65,7 @@ std::vector<Contradiction> contradictions(const Graph& graph) {
   std::vector<Contradiction> found;
   std::map<std::string, DataType> annotated;
   for (auto& [name, value] : derived.values) {
-    const auto text = value.annotations.find(kAnnotation);
+    const auto text = value.annotations.find(kDatatypeAnnotation);
     if (text == value.annotations.end()) continue;
     const auto type = DataType::parse(text->second);
     if (type.ok()) {

@@ -11,8 +11,6 @@
 namespace crumb::graph {
 namespace {
 
-constexpr const char* kAnnotation = "finn_datatype";
-
 /// TypeRules::kExact.
 class Inference {
  public:
@@ -128,7 +126,7 @@ Graph without_claims(Graph graph) {
 Graph annotate_integers(Graph graph) {
   const ConstantValues constants(graph);
   const auto types = infer_data_types(graph, constants, TypeRules::kExact);
-  for (auto& [name, value] : graph.values) value.annotations.erase(kAnnotation);
+  for (auto& [name, value] : graph.values) value.annotations.erase(kDatatypeAnnotation);
   for (const auto& [name, known] : types) {
     const Tensor* constant = graph.constant(name);
     const ElementType container = constant ? constant->type() : graph.values[name].type;
@@ -140,7 +138,7 @@ Graph annotate_integers(Graph graph) {
       const auto values = constants.find(name);
       type = values ? integer_type_of(*values, known.type) : std::nullopt;
     }
-    if (type) graph.values[name].annotations[kAnnotation] = type->name();
+    if (type) graph.values[name].annotations[kDatatypeAnnotation] = type->name();
   }
   return graph;
 }

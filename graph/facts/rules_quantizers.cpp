@@ -12,10 +12,6 @@ namespace {
 constexpr double kMostShift = 4194304;  // 2^22: float32 has the halves of zero points below
 constexpr std::size_t kMostThresholds = 1 << 20;
 
-bool all_are(const ConstantValue& constant, double number) {
-  return std::ranges::all_of(constant.values, [&](double value) { return value == number; });
-}
-
 /// Levels of a quantizer with this scale; nothing where a scale is zero or no number.
 std::optional<Levels> with_scale(Levels levels, const std::optional<ConstantValue>& scale) {
   levels.one_scale = scale && scale->values.size() == 1;
@@ -34,7 +30,7 @@ std::optional<Levels> with_scale(Levels levels, const std::optional<ConstantValu
 std::optional<ConstantValue> scale_of(const RangeCall& call) { return call.constant(1); }
 
 /// Whether levels are the values themselves.
-bool is_plain(const std::optional<ConstantValue>& scale) { return scale && all_are(*scale, 1); }
+bool is_plain(const std::optional<ConstantValue>& scale) { return scale && scale->all_are(1); }
 
 std::optional<QuantRounding> rounding_of(const Node& node, const char* otherwise) {
   return find_quant_rounding(node.text_or("rounding_mode", otherwise));
@@ -69,14 +65,14 @@ ValueType integer_quantizer(const RangeCall& call) {
   if (!format) return {};
   const int whole = static_cast<int>(std::ceil(format->bits));
   const auto scale = scale_of(call), zero = call.constant(2);
-  const bool centred = zero && all_are(*zero, 0), plain = is_plain(scale);
+  const bool centred = zero && zero->all_are(0), plain = is_plain(scale);
   DataType type = DataType::scaled(whole);
   if (plain && centred)
     type = format->is_bipolar() ? DataType::bipolar() : DataType::integer(whole, format->is_signed);
   const auto mode = rounding_of(call.node(), "ROUND");
   if (!mode || !zero || zero->values.empty()) return {.type = type};
   const double shift = zero->values[0];
-  if (!all_are(*zero, shift) || std::trunc(2 * shift) != 2 * shift || !(std::fabs(shift) <= kMostShift))
+  if (!zero->all_are(shift) || std::trunc(2 * shift) != 2 * shift || !(std::fabs(shift) <= kMostShift))
     return {.type = type};
   const Codes codes = format->is_bipolar() ? Codes{-1, 1} : codes_of(*format, *mode);
   auto levels = with_scale(
@@ -223,7 +219,7 @@ ValueType dequantized_linearly(const RangeCall& call) {
   if (codes.type.is_float()) return {.type = codes.type};
   const auto scale = scale_of(call), zero = call.constant(2);
   const double shift = zero && !zero->values.empty() ? zero->values[0] : 0;
-  const bool same_shift = !call.has(2) || (zero && all_are(*zero, shift));
+  const bool same_shift = !call.has(2) || (zero && zero->all_are(shift));
   ValueType made{.type = DataType::scaled(codes.type.bits())};
   const ElementType container = call.element_in(0);
   const bool are_codes = codes.levels && codes.levels->one_scale && codes.levels->scale == 1.0 &&

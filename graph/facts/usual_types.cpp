@@ -5,15 +5,12 @@
 #include <cmath>
 
 #include "base/files/text.h"
+#include "graph/datatypes.h"
 #include "graph/operator_traits.h"
 #include "graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::graph {
 namespace {
-
-bool all_are(const ConstantValue& constant, double number) {
-  return std::ranges::all_of(constant.values, [&](double value) { return value == number; });
-}
 
 class UsualTypes {
  public:
@@ -84,7 +81,7 @@ class UsualTypes {
     if (op == "Quant" || op == "IntQuant") return integer_quantizer(node);
     if (op == "BipolarQuant") {
       const auto scale = parameter(node, 1);
-      return scale && all_are(*scale, 1) ? DataType::bipolar() : DataType();
+      return scale && scale->all_are(1) ? DataType::bipolar() : DataType();
     }
     if (op == "FloatQuant") return float_quantizer(node);
     if (op == "MultiThreshold") return thresholds(node);
@@ -102,9 +99,9 @@ class UsualTypes {
     const auto scale = parameter(node, 1), zero = parameter(node, 2), width = parameter(node, 3);
     if (!width || width->values.size() != 1 || !scale || !zero || !width->shape.empty()) return {};
     const double bits = width->values[0];
-    if (!(bits > 0 && bits <= DataType::kMostBits) || std::trunc(bits) != bits || !all_are(*zero, 0))
+    if (!(bits > 0 && bits <= DataType::kMostBits) || std::trunc(bits) != bits || !zero->all_are(0))
       return {};
-    if (!all_are(*scale, 1)) return DataType::scaled(static_cast<int>(bits));
+    if (!scale->all_are(1)) return DataType::scaled(static_cast<int>(bits));
     const bool is_signed = node.int_or("signed", 1) != 0;
     return bits == 1 && is_signed ? DataType::bipolar()
                                   : DataType::integer(static_cast<int>(bits), is_signed);
@@ -121,7 +118,7 @@ class UsualTypes {
       fields[i] = static_cast<int>(number);
     }
     if (fields[0] < 1 || fields[0] > 8 || fields[1] < 0 || fields[1] > 23) return {};
-    return scale && all_are(*scale, 1) ? DataType::floating(fields[0], fields[1], fields[2]) : DataType();
+    return scale && scale->all_are(1) ? DataType::floating(fields[0], fields[1], fields[2]) : DataType();
   }
 
   static DataType thresholds(const Node& node) {
@@ -153,7 +150,7 @@ bool is_scaled_integer(const DataType& type) {
 std::optional<DataType> annotated_type(const Graph& graph, const std::string& value) {
   const Value* known = graph.find(value);
   if (!known) return {};
-  const auto found = known->annotations.find("finn_datatype");
+  const auto found = known->annotations.find(kDatatypeAnnotation);
   if (found == known->annotations.end()) return {};
   return DataType::parse(found->second).take("the annotation of value " + quote_text(value));
 }

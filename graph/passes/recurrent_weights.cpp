@@ -16,7 +16,7 @@ struct Block {
 };
 using Blocks = std::vector<Block>;
 
-constexpr std::size_t kMostSteps = 64;  // between a parameter and the node that takes it
+constexpr std::size_t kMostDepth = 64;  // between a parameter and the node that takes it
 
 /// `columns` of each row; 0: of a bias, whose rows are numbers.
 class BlockFinder {
@@ -26,7 +26,7 @@ class BlockFinder {
 
   /// What a value consists of, gate by gate; nothing where it is made of other than whole gates.
   std::optional<Blocks> blocks_of(const std::string& value, std::size_t depth = 0) const {
-    if (depth > kMostSteps) return std::nullopt;
+    if (depth > kMostDepth) return std::nullopt;
     if (const Tensor* constant = graph_.constant(value)) return blocks_of_constant(value, *constant);
     const std::size_t producer = links_.producer(value);
     if (producer == Links::kNone) return std::nullopt;

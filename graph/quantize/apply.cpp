@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/files/text.h"
+#include "graph/datatypes.h"
 #include "graph/edit.h"
 #include "graph/qonnx/quantizer_nodes.h"
 #include "graph/quantize/statistics.h"
@@ -53,7 +54,7 @@ void quantize_edge(Graph& graph, const QuantPlan& plan, const PlannedEdge& edge)
     throw Error("the edge " + quote_text(edge.value) + " has no scale: calibrate first");
   const Value* known = graph.find(edge.value);
   Value like = known ? *known : Value{.type = ElementType::kFloat, .shape = {}, .annotations = {}};
-  like.annotations.erase("finn_datatype");
+  like.annotations.erase(kDatatypeAnnotation);
   std::vector<Node> nodes = edge.truncation
                                 ? truncating_nodes(graph, edge, plan.edges[edge.truncation->input].scale)
                                 : activation_quantizer(graph, edge, edge.value);

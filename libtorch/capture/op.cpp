@@ -157,6 +157,12 @@ Ints Op::ints(const char* argument) const {
   return ints;
 }
 
+Ints Op::ints(const char* argument, std::size_t axes) const {
+  Ints all = ints(argument);
+  if (all.size() == 1) all.resize(axes, all[0]);
+  return all;
+}
+
 c10::IValue Op::constant(const char* argument) const {
   const auto both = recording_.constants(at(argument));
   if (both.empty()) fail("its '" + std::string(argument) + "' is computed from the values of a tensor");

@@ -46,6 +46,7 @@ class Op {
   std::int64_t integer_or(const char* argument, std::int64_t otherwise) const;
   std::vector<Number> numbers(const char* argument) const;
   Ints ints(const char* argument) const;
+  Ints ints(const char* argument, std::size_t axes) const;  ///< one number stands for every axis
   at::Scalar scalar(const char* argument) const;
   double real(const char* argument) const { return scalar(argument).toDouble(); }
   double real_or(const char* argument, double otherwise) const;

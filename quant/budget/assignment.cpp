@@ -19,16 +19,16 @@ struct Candidate {
   int64_t cost;
   double loss;
 };
-using Candidates = std::vector<Candidate>;  // of an item: costs grow, losses fall
+using CandidateList = std::vector<Candidate>;  // of an item: costs grow, losses fall
 
-Candidates undominated(const std::vector<AssignmentOption>& options) {
-  Candidates all;
+CandidateList undominated(const std::vector<AssignmentOption>& options) {
+  CandidateList all;
   for (uint32_t i = 0; i < options.size(); ++i)
     all.push_back({i, static_cast<int64_t>(options[i].cost), options[i].loss});
   std::ranges::sort(all, [](const Candidate& a, const Candidate& b) {
     return std::tie(a.cost, a.loss, a.option) < std::tie(b.cost, b.loss, b.option);
   });
-  Candidates kept;
+  CandidateList kept;
   for (const Candidate& candidate : all) {
     if (kept.empty() || candidate.loss < kept.back().loss) kept.push_back(candidate);
   }
@@ -36,7 +36,7 @@ Candidates undominated(const std::vector<AssignmentOption>& options) {
 }
 
 /// Places in `candidates` of its lower convex hull.
-std::vector<uint32_t> hull_of(const Candidates& candidates) {
+std::vector<uint32_t> hull_of(const CandidateList& candidates) {
   std::vector<uint32_t> hull;
   const auto gain = [&](uint32_t from, uint32_t to) {  // loss that falls, a unit of cost
     return (candidates[from].loss - candidates[to].loss) /
@@ -61,16 +61,16 @@ struct Relaxation {
   std::optional<size_t> breaking;  ///< the item that does not fit in whole; nothing where all fit
 };
 
-class Search {
+class AssignmentSearch {
  public:
-  Search(std::span<const std::vector<AssignmentOption>> items, const AssignmentLimits& limits)
+  AssignmentSearch(std::span<const std::vector<AssignmentOption>> items, const AssignmentLimits& limits)
       : limits_(limits) {
     for (const auto& options : items) items_.push_back(undominated(options));
   }
 
   std::optional<Assignment> run(int64_t budget) {
     int64_t least = 0;
-    for (const Candidates& item : items_) least += item.front().cost;
+    for (const CandidateList& item : items_) least += item.front().cost;
     if (least > budget) return std::nullopt;
     bound_ = std::numeric_limits<double>::infinity();
     look(budget, kMostSplits);
@@ -89,7 +89,7 @@ class Search {
   /// Searches items_ as they are; best_ and bound_ hold what all calls together know.
   void look(int64_t budget, int splits) {
     int64_t least = 0;
-    for (const Candidates& item : items_) least += item.front().cost;
+    for (const CandidateList& item : items_) least += item.front().cost;
     if (least > budget) return;
     const Relaxation relaxed = relax(budget);
     offer(relaxed.base);
@@ -120,7 +120,7 @@ class Search {
     relaxed.base.assign(items_.size(), 0);
     relaxed.slack = budget;
     for (size_t i = 0; i < items_.size(); ++i) {
-      const Candidates& item = items_[i];
+      const CandidateList& item = items_[i];
       relaxed.slack -= item.front().cost;
       const std::vector<uint32_t> hull = hull_of(item);
       for (size_t k = 1; k < hull.size(); ++k) {
@@ -311,7 +311,7 @@ class Search {
   }
 
   const AssignmentLimits limits_;
-  std::vector<Candidates> items_;
+  std::vector<CandidateList> items_;
   std::vector<Candidate> best_;  ///< the best choice that is known; empty before the first
   double best_loss_ = std::numeric_limits<double>::infinity();
   double bound_ = 0;  ///< the least bound of what was left out
@@ -323,7 +323,7 @@ class Search {
 std::optional<Assignment> assign(std::span<const std::vector<AssignmentOption>> items, uint64_t budget,
                                  const AssignmentLimits& limits) {
   constexpr uint64_t kMost = uint64_t{1} << 62;
-  return Search(items, limits).run(static_cast<int64_t>(std::min(budget, kMost)));
+  return AssignmentSearch(items, limits).run(static_cast<int64_t>(std::min(budget, kMost)));
 }
 
 }  // namespace crumb

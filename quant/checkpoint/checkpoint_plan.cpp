@@ -13,9 +13,10 @@ namespace {
 
 constexpr size_t kMostListed = 20;
 
-class Planner {
+class CheckpointPlanner {
  public:
-  Planner(const std::vector<TensorEntry>& tensors, const nlohmann::json* config, const Recipe& recipe)
+  CheckpointPlanner(const std::vector<TensorEntry>& tensors, const nlohmann::json* config,
+                    const Recipe& recipe)
       : recipe_(recipe) {
     for (const TensorEntry& entry : tensors) {
       TensorClass known = classify_tensor(entry.name, entry.dtype, entry.shape, config);
@@ -242,7 +243,7 @@ std::vector<PlannedTensor> plan_tensors(const std::vector<TensorEntry>& tensors,
                                         const Recipe& recipe) {
   refuse_training_fields(recipe);
   refuse_graph_fields(recipe);
-  return Planner(tensors, config, recipe).plan();
+  return CheckpointPlanner(tensors, config, recipe).plan();
 }
 
 std::vector<PlannedTensor> plan_checkpoint(const Checkpoint& checkpoint, const Recipe& recipe) {

@@ -20,11 +20,9 @@ namespace {
 
 constexpr double kNothingLost = std::numeric_limits<double>::infinity();
 
-uint32_t crc_of(std::string_view text) { return crc32_of(std::as_bytes(std::span(text))); }
-
 RunIdentity identity_of(const Checkpoint& checkpoint, const RunPlan& run, const std::string& version) {
   RunIdentity identity{
-      .version = version, .recipe = run.recipe, .plan = crc_of(write_crumb_header(run.header))};
+      .version = version, .recipe = run.recipe, .plan = crc32_of(write_crumb_header(run.header))};
   for (const InputFile& file : checkpoint.tensor_files()) {
     const FileIdentity& found = file.identity();
     identity.inputs.push_back(

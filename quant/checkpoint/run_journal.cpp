@@ -22,11 +22,9 @@ using nlohmann::json;
 
 constexpr size_t kCrcDigits = 8;
 
-uint32_t crc_of(std::string_view text) { return crc32_of(std::as_bytes(std::span(text))); }
-
 std::string crc_text(std::string_view text) {
   char digits[kCrcDigits + 1];
-  std::snprintf(digits, sizeof digits, "%08x", crc_of(text));
+  std::snprintf(digits, sizeof digits, "%08x", crc32_of(text));
   return digits;
 }
 

@@ -114,10 +114,10 @@ struct Need {
   uint64_t most_waiting = 0;
 };
 
-class Planner {
+class RunPlanner {
  public:
-  Planner(const std::vector<PlannedTensor>& plan, const CrumbHeader& header, int zstd, int threads,
-          uint64_t base)
+  RunPlanner(const std::vector<PlannedTensor>& plan, const CrumbHeader& header, int zstd, int threads,
+             uint64_t base)
       : plan_(plan),
         header_(header),
         zstd_(zstd),
@@ -173,7 +173,7 @@ RunPlan plan_run(const Checkpoint& checkpoint, const std::vector<PlannedTensor>&
     for (const PlannedTensor& planned : plan) largest = std::max(largest, planned.entry->bytes);
     limit = 2 * largest + 200 * kMega;
   }
-  const Planner planner(plan, run.header, recipe.zstd, threads > 0 ? threads : default_threads(), base);
+  const RunPlanner planner(plan, run.header, recipe.zstd, threads > 0 ? threads : default_threads(), base);
   uint64_t wish = kSliceValues;
   Need need = planner.need(wish);
   while (need.peak > limit && wish > kLeastSliceValues) need = planner.need(wish /= 2);

@@ -1,11 +1,14 @@
 #include "quant/loops/loops.h"
 
+#if defined(__x86_64__)
 #include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "base/processor.h"
 #include "formats/number/minifloat.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors never cross a function that is not inlined
@@ -24,6 +27,7 @@ namespace baseline {
 #include "quant/loops/a2q.inc"
 }  // namespace baseline
 
+#if defined(__x86_64__)
 #pragma GCC push_options
 #pragma GCC target("avx2")
 namespace avx2 {
@@ -45,6 +49,7 @@ namespace avx512 {
 #include "quant/loops/a2q.inc"
 }  // namespace avx512
 #pragma GCC pop_options
+#endif
 // clang-format on
 
 #undef CRUMB_INLINE
@@ -57,8 +62,10 @@ namespace avx512 {
         isa::row_codes, isa::row_sums, isa::row_gradients                                                 \
   }
 constexpr Loops kBaseline = CRUMB_LOOPS(baseline);
+#if defined(__x86_64__)
 constexpr Loops kAvx2 = CRUMB_LOOPS(avx2);
 constexpr Loops kAvx512 = CRUMB_LOOPS(avx512);
+#endif
 #undef CRUMB_LOOPS
 
 struct Supported {
@@ -66,11 +73,10 @@ struct Supported {
   size_t count = 0;
   Supported() {
     list[count++] = &kBaseline;
-    if (__builtin_cpu_supports("avx2")) list[count++] = &kAvx2;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-      list[count++] = &kAvx512;
-    }
+#if defined(__x86_64__)
+    if (may_use(Isa::kAvx2)) list[count++] = &kAvx2;
+    if (may_use(Isa::kAvx512)) list[count++] = &kAvx512;
+#endif
   }
 };
 

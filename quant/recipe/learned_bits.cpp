@@ -14,7 +14,7 @@ namespace crumb {
 namespace {
 
 constexpr std::string_view kOperations = "bops";
-constexpr std::string_view kWords[] = {"least=2", "most=8"};
+constexpr std::string_view kLearnedWords[] = {"least=2", "most=8"};
 constexpr double kMostOperations = 1e18;
 
 bool ends_with_operations(std::string_view text) {
@@ -111,7 +111,7 @@ std::optional<BitBudget> parse_learned_bits(std::string_view text) {
       budget.most = parse_learned_width(word.substr(5));
     } else {
       refuse(text, ": " + quote_text(word) + " is given twice, or is no part of it; did you mean '" +
-                       nearest_name(word, kWords) + "'?");
+                       nearest_name(word, kLearnedWords) + "'?");
     }
   }
   if (budget.least > budget.most) {

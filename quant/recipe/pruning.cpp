@@ -13,7 +13,7 @@ namespace crumb {
 namespace {
 
 constexpr std::string_view kScopeNames[] = {"global", "layer"};  // as Scope
-constexpr std::string_view kWords[] = {"global", "layer", "steps=8", "rewind", "floor=0.02"};
+constexpr std::string_view kPruningWords[] = {"global", "layer", "steps=8", "rewind", "floor=0.02"};
 
 /// A decimal fraction: digits, a point, an exponent; no sign, no "nan".
 std::optional<double> fraction_in(std::string_view text) {
@@ -115,7 +115,7 @@ std::optional<PruneGoal> parse_prune(std::string_view text) {
       goal.floor = parse_prune_floor(word.substr(6));
     } else {
       throw usage_error("expected SHARE[:global|layer][:steps=N][:rewind][:floor=SHARE], found " +
-                        quote_text(word) + "; did you mean '" + nearest_name(word, kWords) + "'?");
+                        quote_text(word) + "; did you mean '" + nearest_name(word, kPruningWords) + "'?");
     }
   }
   check_floor(goal, text);

@@ -192,7 +192,7 @@ class Run {
     graph::Graph graph = network.freeze();
     if (!task_.whole_inputs) return graph;
     const auto [low, high] = *task_.whole_inputs;
-    graph.values[graph.inputs.at(0)].annotations["finn_datatype"] =
+    graph.values[graph.inputs.at(0)].annotations[graph::kDatatypeAnnotation] =
         graph::DataType::least_integer(low, high).name();
     return graph;
   }

@@ -13,6 +13,7 @@
 #include "libtorch/fake_quantize.h"
 #include "qat/quant_activation.h"
 #include "qat/weight_slots.h"
+#include "tests/qat/networks.h"
 #include "tests/support/enclosure.h"
 
 namespace {
@@ -20,8 +21,7 @@ namespace {
 using crumb::Recipe;
 using crumb::qat::Hooks;
 using crumb::qat::QuantActivation;
-
-Recipe recipe_of(const std::string& yaml) { return crumb::parse_recipe("version: 1\n" + yaml, "test"); }
+using crumb::testing::recipe_of;
 
 struct Mlp : torch::nn::Module {
   torch::nn::Linear fc1{nullptr}, fc2{nullptr}, fc3{nullptr};

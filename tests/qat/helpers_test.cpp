@@ -8,12 +8,14 @@
 #include "qat/distillation.h"
 #include "qat/network.h"
 #include "qat/weight_average.h"
+#include "tests/qat/networks.h"
 
 namespace {
 
 using crumb::qat::distillation_loss;
 using crumb::qat::hidden_state_loss;
 using crumb::qat::WeightAverage;
+using crumb::testing::recipe_of;
 
 TEST_CASE(
     "qat distillation: the loss of logits is LibTorch's divergence, zero for equals, without a gradient to "
@@ -85,10 +87,6 @@ struct Normed : torch::nn::Module {
   }
   at::Tensor forward(const at::Tensor& x) { return norm2(fc2(torch::relu(norm1(fc1(x))))); }
 };
-
-crumb::Recipe recipe_of(const std::string& yaml) {
-  return crumb::parse_recipe("version: 1\n" + yaml, "test");
-}
 
 TEST_CASE("qat batch norms: estimated anew, what they give has mean 0 and variance 1, whatever the batches") {
   torch::manual_seed(4);

@@ -16,6 +16,7 @@
 #include "qat/attach.h"
 #include "qat/network.h"
 #include "tasks/networks.h"
+#include "tests/qat/networks.h"
 #include "tests/support/enclosure.h"
 
 namespace {
@@ -27,23 +28,11 @@ using crumb::graph::Graph;
 using crumb::qat::BitsQuantizer;
 using crumb::qat::LayerWidth;
 using crumb::qat::Network;
-
-Recipe recipe_of(const std::string& yaml) { return crumb::parse_recipe("version: 1\n" + yaml, "test"); }
-
-std::shared_ptr<torch::nn::SequentialImpl> small_mlp() {
-  return crumb::tasks::mlp(crumb::tasks::Normalise(0, 1), {8, 30, 20, 3}).ptr();
-}
-
-Graph captured(torch::nn::SequentialImpl& net, const at::Tensor& x) {
-  return crumb::libtorch::capture(net, {x}, [&](const crumb::libtorch::Tensors& inputs) {
-    return crumb::libtorch::Tensors{net.forward(inputs[0])};
-  });
-}
-
-std::pair<at::Tensor, at::Tensor> points() {
-  const at::Tensor x = torch::randn({64, 8});
-  return {x, (x.slice(1, 0, 4).sum(1) > 0).to(at::kLong) + (x.slice(1, 4, 8).sum(1) > 0).to(at::kLong)};
-}
+using crumb::testing::captured;
+using crumb::testing::outputs_of;
+using crumb::testing::recipe_of;
+using crumb::testing::small_mlp;
+using crumb::testing::small_points;
 
 /// Small networks on one thread: with more they mostly wait for each other.
 struct OneThread {
@@ -53,9 +42,9 @@ struct OneThread {
 };
 
 /// Steps [from, to) of `all`.
-void train(Network& network, torch::optim::Optimizer& optimizer, int from, int to, int all) {
+void train_learned(Network& network, torch::optim::Optimizer& optimizer, int from, int to, int all) {
   torch::manual_seed(77);
-  const auto [x, y] = points();
+  const auto [x, y] = small_points();
   network.train();
   for (int step = from; step < to; ++step) {
     network.advance(static_cast<double>(step) / all);
@@ -66,15 +55,9 @@ void train(Network& network, torch::optim::Optimizer& optimizer, int from, int t
   }
 }
 
-void train(Network& network, int steps) {
+void train_learned(Network& network, int steps) {
   torch::optim::AdamW optimizer(network.parameter_groups({.learning_rate = 5e-3}));
-  train(network, optimizer, 0, steps, steps);
-}
-
-at::Tensor outputs_of(const Graph& graph, const at::Tensor& x) {
-  const torch::NoGradGuard no_gradients;
-  crumb::libtorch::GraphModule module(graph);
-  return module.run({crumb::libtorch::typed(x)})[0].tensor;
+  train_learned(network, optimizer, 0, steps, steps);
 }
 
 const QuantizedTensor& codes_of(const Graph& frozen, const std::string& name) {
@@ -239,14 +222,14 @@ TEST_CASE("learned bits: the budget is kept, and what computes is what is frozen
       CAPTURE(budget);
       CAPTURE(std::string(more));
       torch::manual_seed(3);
-      const auto [x, y] = points();
+      const auto [x, y] = small_points();
       const auto net = small_mlp();
       Network network(captured(*net, x), recipe_of(base + more + "learned_bits: \"" + budget + "\"\n"));
       CHECK_THROWS_WITH_AS(network.advance(0), doctest::Contains("calibrate"), crumb::Error);
       network.calibrate({{x}});
       CHECK_THROWS_WITH_AS(network.freeze(), doctest::Contains("advance"), crumb::Error);
       CHECK(network.parameter_groups({}).size() == 4);
-      train(network, 60);
+      train_learned(network, 60);
       network.eval();
       const torch::NoGradGuard no_gradients;
       const at::Tensor expected = network.forward(x);
@@ -282,7 +265,7 @@ TEST_CASE("learned bits: the budget is kept, and what computes is what is frozen
 
 TEST_CASE("learned bits: what is counted is what crumb cost counts") {
   torch::manual_seed(4);
-  const auto [x, y] = points();
+  const auto [x, y] = small_points();
   const auto net = small_mlp();
   Network network(captured(*net, x), recipe_of("weights: int6:channel\nactivations: uint4:tensor\n"
                                                "learned_bits: \"1Gbops:least=6:most=6\"\n"));
@@ -355,14 +338,14 @@ TEST_CASE("learned bits: widths and the multiplier are saved") {
   const OneThread one;
   for (const int cut : {13, 40}) {
     torch::manual_seed(6);
-    const auto [x, y] = points();
+    const auto [x, y] = small_points();
     const Recipe recipe =
         recipe_of("weights: int4:channel\nactivations: uint4:tensor\nlearned_bits: 3.2bpw\n");
     const auto net = small_mlp(), other = small_mlp();
     auto network = std::make_shared<Network>(captured(*net, x), recipe);
     network->calibrate({{x}});
     torch::optim::AdamW optimizer(network->parameter_groups({.learning_rate = 5e-3}));
-    train(*network, optimizer, 0, cut, 60);
+    train_learned(*network, optimizer, 0, cut, 60);
     std::stringstream file, steps;
     torch::save(network, file);
     torch::save(optimizer, steps);
@@ -370,8 +353,8 @@ TEST_CASE("learned bits: widths and the multiplier are saved") {
     torch::load(again, file);
     torch::optim::AdamW resumed(again->parameter_groups({.learning_rate = 5e-3}));
     torch::load(resumed, steps);
-    train(*network, optimizer, cut, 60, 60);
-    train(*again, resumed, cut, 60, 60);
+    train_learned(*network, optimizer, cut, 60, 60);
+    train_learned(*again, resumed, cut, 60, 60);
     CHECK(at::equal(again->forward(x), network->forward(x)));
     for (std::size_t i = 0; i < 3; ++i) {
       CHECK(again->learned_widths()->layers[i].bits == network->learned_widths()->layers[i].bits);
@@ -383,7 +366,7 @@ TEST_CASE("learned bits: widths and the multiplier are saved") {
 TEST_CASE("learned bits: hooks keep a size too, and refuse what they cannot count") {
   const OneThread one;
   torch::manual_seed(7);
-  const auto [x, y] = points();
+  const auto [x, y] = small_points();
   torch::nn::Sequential net(torch::nn::Linear(8, 30), torch::nn::ReLU(), torch::nn::Linear(30, 3));
   auto hooks = crumb::qat::attach(*net, recipe_of("weights: int4:channel\nlearned_bits: 3bpw\n"));
   torch::optim::AdamW optimizer(hooks.parameter_groups({.learning_rate = 5e-3}));
@@ -406,7 +389,7 @@ TEST_CASE("learned bits: hooks keep a size too, and refuse what they cannot coun
 
 TEST_CASE("learned bits: what cannot be is refused, and says why") {
   torch::manual_seed(8);
-  const auto [x, y] = points();
+  const auto [x, y] = small_points();
   const auto net = small_mlp();
   const Graph graph = captured(*net, x);
   const auto refused = [&](const std::string& yaml, const char* words) {

@@ -13,6 +13,7 @@
 #include "libtorch/execute/graph_module.h"
 #include "qat/a2q.h"
 #include "quant/accumulator.h"
+#include "tests/qat/networks.h"
 #include "tests/support/enclosure.h"
 
 namespace {
@@ -21,6 +22,8 @@ using crumb::Recipe;
 using crumb::graph::Graph;
 using crumb::qat::Network;
 using crumb::testing::not_computed_by;
+using crumb::testing::outputs_of;
+using crumb::testing::recipe_of;
 
 struct Mlp : torch::nn::Module {
   torch::nn::Linear fc1{nullptr}, fc2{nullptr}, fc3{nullptr}, fc4{nullptr};
@@ -62,8 +65,6 @@ std::pair<at::Tensor, at::Tensor> points(std::int64_t count, std::uint64_t seed)
   return {x, y};
 }
 
-Recipe recipe_of(const std::string& yaml) { return crumb::parse_recipe("version: 1\n" + yaml, "test"); }
-
 double train(Network& network, const at::Tensor& x, const at::Tensor& y, int steps) {
   torch::optim::AdamW optimizer(network.parameter_groups({.learning_rate = 3e-3, .weight_decay = 1e-4}));
   double loss_now = 0;
@@ -76,12 +77,6 @@ double train(Network& network, const at::Tensor& x, const at::Tensor& y, int ste
     loss_now = loss.item<double>();
   }
   return loss_now;
-}
-
-at::Tensor outputs_of(const Graph& graph, const at::Tensor& x) {
-  const torch::NoGradGuard no_gradients;
-  crumb::libtorch::GraphModule module(graph);
-  return module.run({crumb::libtorch::typed(x)})[0].tensor;
 }
 
 const std::string kRecipes[] = {

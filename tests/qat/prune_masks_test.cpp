@@ -17,7 +17,7 @@ using crumb::qat::PruneLayer;
 using crumb::qat::share_of;
 
 /// Layers of random weights, with their masks.
-struct Network {
+struct MaskedNetwork {
   std::vector<std::vector<float>> weights;
   std::vector<std::unique_ptr<bool[]>> masks;
   std::vector<PruneLayer> layers;
@@ -52,9 +52,9 @@ struct Network {
 };
 
 /// Magnitudes of few values, so that there are ties.
-Network random_network(std::mt19937& engine, bool ties) {
+MaskedNetwork random_masked_network(std::mt19937& engine, bool ties) {
   std::normal_distribution<float> normal;
-  Network network;
+  MaskedNetwork network;
   for (const std::size_t size : {1U, 7U, 64U, 130U}) {
     std::vector<float> layer;
     for (std::size_t i = 0; i < size; ++i) {
@@ -66,7 +66,7 @@ Network random_network(std::mt19937& engine, bool ties) {
 }
 
 /// By the book: all weights in order of magnitude, layer and place, taken one after the other.
-std::vector<bool> expected_global(const Network& network, double share, double floor) {
+std::vector<bool> expected_global(const MaskedNetwork& network, double share, double floor) {
   std::vector<std::tuple<float, std::size_t, std::size_t>> order;
   std::size_t total = 0;
   std::vector<std::size_t> first, left;
@@ -109,7 +109,7 @@ TEST_CASE("prune masks: global ones are those of one threshold over all layers")
         CAPTURE(ties);
         CAPTURE(floor);
         CAPTURE(share);
-        Network network = random_network(engine, ties);
+        MaskedNetwork network = random_masked_network(engine, ties);
         crumb::qat::prune_global(network.all(), share, floor);
         CHECK(network.flat() == expected_global(network, share, floor));
         std::size_t most = 0;  // what floors leave
@@ -125,21 +125,21 @@ TEST_CASE("prune masks: global ones are those of one threshold over all layers")
 }
 
 TEST_CASE("prune masks: a layer of small weights dies under one threshold, not above its floor or by layer") {
-  Network network;
+  MaskedNetwork network;
   network.add(std::vector<float>(10, 0.001F));
   network.add(std::vector<float>(90, 1.0F));
   crumb::qat::prune_global(network.all(), 0.5, 0);
   CHECK(network.gone(0) == 10);
   CHECK(network.gone(1) == 40);
 
-  Network floored;
+  MaskedNetwork floored;
   floored.add(std::vector<float>(10, 0.001F));
   floored.add(std::vector<float>(90, 1.0F));
   crumb::qat::prune_global(floored.all(), 0.5, 0.11);
   CHECK(floored.gone(0) == 8);  // 1.1 weights stay at least: two
   CHECK(floored.gone(1) == 42);
 
-  Network own;
+  MaskedNetwork own;
   own.add(std::vector<float>(10, 0.001F));
   own.add(std::vector<float>(90, 1.0F));
   for (const PruneLayer& layer : own.all()) crumb::qat::prune_layer(layer, 0.5);
@@ -152,7 +152,7 @@ TEST_CASE("prune masks: a layer of small weights dies under one threshold, not a
 TEST_CASE("prune masks: a later mask holds all that an earlier one took, whatever the weights have become") {
   std::mt19937 engine(4);
   for (const bool global : {true, false}) {
-    Network network = random_network(engine, false);
+    MaskedNetwork network = random_masked_network(engine, false);
     std::vector<bool> before = network.flat();
     for (int step = 1; step <= 9; ++step) {
       const double share = 0.1 * step;

@@ -17,6 +17,7 @@
 #include "qat/network.h"
 #include "qat/quant_activation.h"
 #include "tasks/networks.h"
+#include "tests/qat/networks.h"
 #include "tests/support/enclosure.h"
 
 namespace {
@@ -25,30 +26,18 @@ using crumb::Recipe;
 using crumb::graph::Graph;
 using crumb::qat::Network;
 using crumb::qat::PrunedLayer;
+using crumb::testing::captured;
+using crumb::testing::outputs_of;
+using crumb::testing::recipe_of;
+using crumb::testing::small_mlp;
+using crumb::testing::small_points;
 
 constexpr std::int64_t kWeights[] = {8 * 30, 30 * 20, 20 * 3};
 
-std::shared_ptr<torch::nn::SequentialImpl> small_mlp() {
-  return crumb::tasks::mlp(crumb::tasks::Normalise(0, 1), {8, 30, 20, 3}).ptr();
-}
-
-Graph captured(torch::nn::SequentialImpl& net, const at::Tensor& x) {
-  return crumb::libtorch::capture(net, {x}, [&](const crumb::libtorch::Tensors& inputs) {
-    return crumb::libtorch::Tensors{net.forward(inputs[0])};
-  });
-}
-
-Recipe recipe_of(const std::string& yaml) { return crumb::parse_recipe("version: 1\n" + yaml, "test"); }
-
-std::pair<at::Tensor, at::Tensor> points() {
-  const at::Tensor x = torch::randn({64, 8});
-  return {x, (x.slice(1, 0, 4).sum(1) > 0).to(at::kLong) + (x.slice(1, 4, 8).sum(1) > 0).to(at::kLong)};
-}
-
 /// Steps [from, to) of `all`.
-void train(Network& network, torch::optim::Optimizer& optimizer, int from, int to, int all) {
+void train_pruned(Network& network, torch::optim::Optimizer& optimizer, int from, int to, int all) {
   torch::manual_seed(77);
-  const auto [x, y] = points();
+  const auto [x, y] = small_points();
   network.train();
   for (int step = from; step < to; ++step) {
     network.prune(static_cast<double>(step) / all);
@@ -59,9 +48,9 @@ void train(Network& network, torch::optim::Optimizer& optimizer, int from, int t
   }
 }
 
-void train(Network& network, int steps) {
+void train_pruned(Network& network, int steps) {
   torch::optim::AdamW optimizer(network.parameter_groups({.learning_rate = 5e-3, .weight_decay = 1e-3}));
-  train(network, optimizer, 0, steps, steps);
+  train_pruned(network, optimizer, 0, steps, steps);
 }
 
 /// The weight as the frozen graph has it.
@@ -72,17 +61,11 @@ at::Tensor frozen_value(const Graph& graph, const std::string& name) {
   return crumb::libtorch::to_typed(value).tensor.clone();
 }
 
-at::Tensor outputs_of(const Graph& graph, const at::Tensor& x) {
-  const torch::NoGradGuard no_gradients;
-  crumb::libtorch::GraphModule module(graph);
-  return module.run({crumb::libtorch::typed(x)})[0].tensor;
-}
-
 std::int64_t zeros(const Graph& graph, const std::string& name) {
   return frozen_value(graph, name).eq(0).sum().item<std::int64_t>();
 }
 
-const std::string kRecipes[] = {
+const std::string kPruningRecipes[] = {
     "weights: keep\n",
     "weights: keep\nactivations: uint4:tensor\n",
     "weights: int4:channel\nactivations: uint4:tensor\n",
@@ -99,17 +82,17 @@ const std::string kRecipes[] = {
 };
 
 TEST_CASE("pruning: what is behind a mask is zero, and what computes is what is frozen") {
-  for (const std::string& text : kRecipes) {
+  for (const std::string& text : kPruningRecipes) {
     for (const std::string goal : {"0.8:global", "0.5:layer:steps=3:rewind"}) {
       CAPTURE(text);
       CAPTURE(goal);
       torch::manual_seed(3);
-      const auto [x, y] = points();
+      const auto [x, y] = small_points();
       const auto net = small_mlp();
       Network network(captured(*net, x), recipe_of(text + "prune: \"" + goal + "\"\n"));
       CHECK_THROWS_WITH_AS(network.prune(0), doctest::Contains("calibrate"), crumb::Error);
       network.calibrate({{x}});
-      train(network, 30);
+      train_pruned(network, 30);
       std::int64_t gone = 0;
       const auto layers = network.pruned();
       REQUIRE(layers.size() == 3);
@@ -136,7 +119,7 @@ TEST_CASE("pruning: what is behind a mask is zero, and what computes is what is 
         CHECK(std::ranges::count_if(report.layers, [](const auto& row) { return row.constrained; }) == 1);
       }
       // The float network is pruned as well.
-      if (text == kRecipes[0]) {
+      if (text == kPruningRecipes[0]) {
         CHECK(crumb::testing::not_computed_by(frozen, {x}, {network.forward_float({x})[0]}) == "");
       }
     }
@@ -145,7 +128,7 @@ TEST_CASE("pruning: what is behind a mask is zero, and what computes is what is 
 
 TEST_CASE("pruning: weights behind a mask get no gradient, and masks only grow") {
   torch::manual_seed(4);
-  const auto [x, y] = points();
+  const auto [x, y] = small_points();
   for (const char* text : {"weights: int4:channel\nactivations: uint4:tensor\n",
                            "weights: int4:channel\nactivations: uint4:tensor\naccumulator: 9:a2q_plus\n",
                            "weights: int4:channel\nactivations: uint4:tensor\nscales: weight_norm\n"}) {
@@ -155,7 +138,7 @@ TEST_CASE("pruning: weights behind a mask get no gradient, and masks only grow")
     torch::optim::AdamW optimizer(network.parameter_groups({.learning_rate = 1e-2}));
     std::int64_t before = 0;
     for (int step = 0; step < 30; ++step) {
-      train(network, optimizer, step, step + 1, 30);
+      train_pruned(network, optimizer, step, step + 1, 30);
       std::int64_t gone = 0;
       for (const PrunedLayer& layer : network.pruned()) gone += layer.pruned;
       CHECK(gone >= before);
@@ -173,7 +156,7 @@ TEST_CASE("pruning: weights behind a mask get no gradient, and masks only grow")
 
 TEST_CASE("pruning: rewinding puts what is left back to its first values at every step") {
   torch::manual_seed(5);
-  const auto [x, y] = points();
+  const auto [x, y] = small_points();
   const auto net = small_mlp();
   Network network(
       captured(*net, x),
@@ -184,13 +167,13 @@ TEST_CASE("pruning: rewinding puts what is left back to its first values at ever
   };
   const at::Tensor first = value("fc2.weight"), scale = value("quantizers.fc2_weight.scale");
   torch::optim::AdamW optimizer(network.parameter_groups({.learning_rate = 1e-2}));
-  train(network, optimizer, 0, 9, 30);
+  train_pruned(network, optimizer, 0, 9, 30);
   CHECK_FALSE(at::equal(value("fc2.weight"), first));
   CHECK_FALSE(at::equal(value("quantizers.fc2_weight.scale"), scale));
   network.prune(0.5);  // the third step is due
   CHECK(at::equal(value("fc2.weight"), first));
   CHECK(at::equal(value("quantizers.fc2_weight.scale"), scale));
-  train(network, optimizer, 15, 17, 30);
+  train_pruned(network, optimizer, 15, 17, 30);
   const at::Tensor trained = value("fc2.weight");
   network.prune(0.9);  // nothing is due any more
   CHECK(at::equal(value("fc2.weight"), trained));
@@ -199,7 +182,7 @@ TEST_CASE("pruning: rewinding puts what is left back to its first values at ever
 TEST_CASE("pruning: masks and the schedule's place are saved") {
   for (const char* goal : {"0.7", "0.7:layer:rewind"}) {
     torch::manual_seed(6);
-    const auto [x, y] = points();
+    const auto [x, y] = small_points();
     const Recipe recipe = recipe_of(
         "weights: int4:channel\nactivations: uint4:tensor\naccumulator: 9:a2q_plus\n"
         "prune: \"" +
@@ -208,7 +191,7 @@ TEST_CASE("pruning: masks and the schedule's place are saved") {
     auto network = std::make_shared<Network>(captured(*net, x), recipe);
     network->calibrate({{x}});
     torch::optim::AdamW optimizer(network->parameter_groups({.learning_rate = 5e-3}));
-    train(*network, optimizer, 0, 13, 30);
+    train_pruned(*network, optimizer, 0, 13, 30);
     std::stringstream file, steps;
     torch::save(network, file);
     torch::save(optimizer, steps);
@@ -217,8 +200,8 @@ TEST_CASE("pruning: masks and the schedule's place are saved") {
     torch::optim::AdamW resumed(again->parameter_groups({.learning_rate = 5e-3}));
     torch::load(resumed, steps);
     CHECK(at::equal(again->forward(x), network->forward(x)));
-    train(*network, optimizer, 13, 30, 30);
-    train(*again, resumed, 13, 30, 30);
+    train_pruned(*network, optimizer, 13, 30, 30);
+    train_pruned(*again, resumed, 13, 30, 30);
     CHECK(at::equal(again->forward(x), network->forward(x)));
     for (std::size_t i = 0; i < 3; ++i) CHECK(again->pruned()[i].pruned == network->pruned()[i].pruned);
   }
@@ -226,7 +209,7 @@ TEST_CASE("pruning: masks and the schedule's place are saved") {
 
 TEST_CASE("pruning: goals of rules, and weights without one") {
   torch::manual_seed(7);
-  const auto [x, y] = points();
+  const auto [x, y] = small_points();
   const auto net = small_mlp();
   Network network(captured(*net, x), recipe_of(R"(weights: int4:channel
 prune: 0.5
@@ -248,7 +231,7 @@ rules:
 
 TEST_CASE("pruning: formats without a zero are refused by name") {
   torch::manual_seed(8);
-  const auto [x, y] = points();
+  const auto [x, y] = small_points();
   const auto net = small_mlp();
   const Graph graph = captured(*net, x);
   const auto refused = [&](const std::string& weights, std::vector<std::string> words) {
@@ -267,7 +250,7 @@ TEST_CASE("pruning: formats without a zero are refused by name") {
 }
 
 TEST_CASE("pruning: weights that are no finite numbers are an error that names them") {
-  const auto [x, y] = points();
+  const auto [x, y] = small_points();
   const auto net = small_mlp();
   Network network(captured(*net, x), recipe_of("weights: keep\nprune: 0.5\n"));
   network.calibrate({{x}});
@@ -324,7 +307,7 @@ TEST_CASE("pruning: hooked modules") {
         "prune: 0.8}]\n"}) {
     CAPTURE(std::string(text));
     torch::manual_seed(9);
-    const auto [x, y] = points();
+    const auto [x, y] = small_points();
     Module model, other;
     const Recipe recipe = recipe_of(std::string(text) + "prune: 0.8\n");
     crumb::qat::Hooks qat = crumb::qat::attach(model, recipe);

@@ -13,6 +13,7 @@
 #include "libtorch/execute/graph_module.h"
 #include "qat/attach.h"
 #include "qat/network.h"
+#include "tests/qat/networks.h"
 #include "tests/support/enclosure.h"
 
 namespace {
@@ -21,6 +22,7 @@ using crumb::Recipe;
 using crumb::graph::Graph;
 using crumb::qat::Network;
 using crumb::testing::not_computed_by;
+using crumb::testing::recipe_of;
 
 constexpr std::int64_t kSteps = 6, kInputs = 5, kUnits = 7, kClasses = 4;
 
@@ -36,8 +38,6 @@ struct Reader : torch::nn::Module {
   }
   at::Tensor forward(const at::Tensor& x) { return fc(std::get<0>(layer->forward(x))); }
 };
-
-Recipe recipe_of(const std::string& yaml) { return crumb::parse_recipe("version: 1\n" + yaml, "test"); }
 
 template <class Module>
 void check_training(Module& module, const Recipe& recipe) {

@@ -20,12 +20,6 @@ namespace crumb::testing {
 
 using Shape = std::vector<uint64_t>;
 
-inline uint64_t elements(const Shape& shape) {
-  uint64_t count = 1;
-  for (const uint64_t axis : shape) count *= axis;
-  return count;
-}
-
 /// Codes, effective scales and zero points by element.
 struct OracleTensor {
   OracleFormat format;

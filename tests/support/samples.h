@@ -20,6 +20,12 @@ inline std::vector<float> normal_values(size_t count, uint64_t seed, float sigma
   return values;
 }
 
+inline uint64_t elements(const std::vector<uint64_t>& shape) {
+  uint64_t count = 1;
+  for (const uint64_t axis : shape) count *= axis;
+  return count;
+}
+
 /// Whether a message says all of these; the first that it does not say is shown with a failed check.
 inline bool says(const std::string& message, std::initializer_list<const char*> parts) {
   for (const char* part : parts) {

@@ -109,7 +109,7 @@ void softmax_like(Op& op, const char* name) {
 void softmax(Op& op) { softmax_like(op, "Softmax"); }
 void log_softmax(Op& op) { softmax_like(op, "LogSoftmax"); }
 
-constexpr ConversionRow kRows[] = {
+constexpr ConversionRow kActivationRows[] = {
     {"aten::relu", relu},
     {"aten::sigmoid", sigmoid},
     {"aten::tanh", tanh},
@@ -142,6 +142,6 @@ constexpr ConversionRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConversionRow> activation_conversions() { return kRows; }
+std::span<const ConversionRow> activation_conversions() { return kActivationRows; }
 
 }  // namespace crumb::libtorch

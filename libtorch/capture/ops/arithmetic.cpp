@@ -131,7 +131,7 @@ void lerp(Op& op) {
   op.set(op.net.add("Add", {a, op.net.add("Mul", {op.self("weight"), way})}));
 }
 
-constexpr ConversionRow kRows[] = {
+constexpr ConversionRow kArithmeticRows[] = {
     {"aten::add", add},
     {"aten::sub", subtract},
     {"aten::rsub", subtract_from},
@@ -189,6 +189,6 @@ constexpr ConversionRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConversionRow> arithmetic_conversions() { return kRows; }
+std::span<const ConversionRow> arithmetic_conversions() { return kArithmeticRows; }
 
 }  // namespace crumb::libtorch

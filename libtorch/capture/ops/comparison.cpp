@@ -55,7 +55,7 @@ void masked_fill(Op& op) {
 void isnan(Op& op) { op.set(op.net.add("IsNaN", {op.tensor("self")})); }
 void isinf(Op& op) { op.set(op.net.add("IsInf", {op.tensor("self")})); }
 
-constexpr ConversionRow kRows[] = {
+constexpr ConversionRow kComparisonRows[] = {
     {"aten::eq", equal},
     {"aten::ne", not_equal},
     {"aten::lt", less},
@@ -81,6 +81,6 @@ constexpr ConversionRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConversionRow> comparison_conversions() { return kRows; }
+std::span<const ConversionRow> comparison_conversions() { return kComparisonRows; }
 
 }  // namespace crumb::libtorch

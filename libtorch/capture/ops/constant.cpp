@@ -58,7 +58,7 @@ void same(Op& op) { op.set(op.tensor("self")); }
 void same_input(Op& op) { op.set(op.tensor("input")); }
 void to_type(Op& op) { op.set(op.self()); }
 
-constexpr ConversionRow kRows[] = {
+constexpr ConversionRow kConstantRows[] = {
     {"aten::zeros", zeros},
     {"aten::zeros_like", zeros},
     {"aten::new_zeros", zeros},
@@ -97,6 +97,6 @@ constexpr ConversionRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConversionRow> constant_conversions() { return kRows; }
+std::span<const ConversionRow> constant_conversions() { return kConstantRows; }
 
 }  // namespace crumb::libtorch

@@ -4,11 +4,6 @@
 namespace crumb::libtorch {
 namespace {
 
-Ints of_rank(Ints values, std::size_t rank) {
-  if (values.size() == 1) values.resize(rank, values[0]);
-  return values;
-}
-
 Ints twice(const Ints& values) {
   Ints both = values;
   both.insert(both.end(), values.begin(), values.end());
@@ -16,18 +11,19 @@ Ints twice(const Ints& values) {
 }
 
 /// x [N, C, ...] or [C, ...], weight [O, C / groups, ...] or, transposed, [C, O / groups, ...].
-void convolve(Op& op, const char* input, const Ints& padding, bool transposed, Attributes attributes) {
+void convolve(Op& op, const char* input, Ints padding, bool transposed, Attributes attributes) {
   const Seen x = op.seen(input), weight = op.seen("weight");
   const auto spatial = static_cast<std::size_t>(weight.rank() - 2);
   Ints kernel;
   for (std::size_t i = 0; i < spatial; ++i) kernel.push_back(weight.sizes[i + 2].first);
   attributes["kernel_shape"] = kernel;
-  attributes["strides"] = of_rank(op.ints("stride"), spatial);
-  attributes["dilations"] = of_rank(op.ints("dilation"), spatial);
+  attributes["strides"] = op.ints("stride", spatial);
+  attributes["dilations"] = op.ints("dilation", spatial);
   attributes["group"] = op.integer("groups");
-  if (!padding.empty()) attributes["pads"] = twice(of_rank(padding, spatial));
+  if (padding.size() == 1) padding.resize(spatial, padding[0]);
+  if (!padding.empty()) attributes["pads"] = twice(padding);
   if (transposed) {
-    const Ints more = of_rank(op.ints("output_padding"), spatial);
+    const Ints more = op.ints("output_padding", spatial);
     if (more != Ints(spatial, 0)) attributes["output_padding"] = more;
   }
   const bool alone = x.rank() == weight.rank() - 1;
@@ -61,7 +57,7 @@ void convolution_mode(Op& op) {
   const Seen weight = op.seen("weight");
   if (word == "valid") return convolve(op, "input", {}, false, {});
   const auto spatial = static_cast<std::size_t>(weight.rank() - 2);
-  const Ints dilation = of_rank(op.ints("dilation"), spatial);
+  const Ints dilation = op.ints("dilation", spatial);
   Ints pads(2 * spatial);
   for (std::size_t i = 0; i < spatial; ++i) {
     const std::int64_t total = dilation[i] * (weight.sizes[i + 2].first - 1);
@@ -71,7 +67,7 @@ void convolution_mode(Op& op) {
   convolve(op, "input", {}, false, {{"pads", pads}});
 }
 
-constexpr ConversionRow kRows[] = {
+constexpr ConversionRow kConvolutionRows[] = {
     {"aten::_convolution", convolution},
     {"aten::convolution", convolution},
     {"aten::conv1d", convolution_nd},
@@ -85,6 +81,6 @@ constexpr ConversionRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConversionRow> convolution_conversions() { return kRows; }
+std::span<const ConversionRow> convolution_conversions() { return kConvolutionRows; }
 
 }  // namespace crumb::libtorch

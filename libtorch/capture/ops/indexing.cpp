@@ -140,7 +140,7 @@ void triangle(Op& op, bool upper) {
 void triu(Op& op) { triangle(op, true); }
 void tril(Op& op) { triangle(op, false); }
 
-constexpr ConversionRow kRows[] = {
+constexpr ConversionRow kIndexingRows[] = {
     {"aten::slice", slice},
     {"aten::narrow", narrow},
     {"aten::select", select},
@@ -159,6 +159,6 @@ constexpr ConversionRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConversionRow> indexing_conversions() { return kRows; }
+std::span<const ConversionRow> indexing_conversions() { return kIndexingRows; }
 
 }  // namespace crumb::libtorch

@@ -177,7 +177,7 @@ void roll(Op& op) {
   op.set(y);
 }
 
-constexpr ConversionRow kRows[] = {
+constexpr ConversionRow kLayoutRows[] = {
     {"aten::view", reshape},
     {"aten::reshape", reshape},
     {"aten::_unsafe_view", reshape},
@@ -221,6 +221,6 @@ constexpr ConversionRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConversionRow> layout_conversions() { return kRows; }
+std::span<const ConversionRow> layout_conversions() { return kLayoutRows; }
 
 }  // namespace crumb::libtorch

@@ -111,7 +111,7 @@ void attention(Op& op) {
   op.set(net.add("MatMul", {weights, op.tensor("value")}));
 }
 
-constexpr ConversionRow kRows[] = {
+constexpr ConversionRow kMatrixRows[] = {
     {"aten::linear", linear},
     {"aten::matmul", matmul},
     {"aten::mm", mm},
@@ -128,6 +128,6 @@ constexpr ConversionRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConversionRow> matrix_conversions() { return kRows; }
+std::span<const ConversionRow> matrix_conversions() { return kMatrixRows; }
 
 }  // namespace crumb::libtorch

@@ -81,7 +81,7 @@ void rms_norm(Op& op) {
   op.set(op.has("weight") ? net.add("Mul", {y, op.tensor("weight")}) : y);
 }
 
-constexpr ConversionRow kRows[] = {
+constexpr ConversionRow kNormalizationRows[] = {
     {"aten::batch_norm", batch_norm}, {"aten::instance_norm", instance_norm},
     {"aten::layer_norm", layer_norm}, {"aten::group_norm", group_norm},
     {"aten::rms_norm", rms_norm},
@@ -89,6 +89,6 @@ constexpr ConversionRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConversionRow> normalization_conversions() { return kRows; }
+std::span<const ConversionRow> normalization_conversions() { return kNormalizationRows; }
 
 }  // namespace crumb::libtorch

@@ -12,11 +12,6 @@ std::size_t spatial_of(const Op& op) {
   return static_cast<std::size_t>(kind[kind.find("pool") + 4] - '0');
 }
 
-Ints of_rank(Ints values, std::size_t rank) {
-  if (values.size() == 1) values.resize(rank, values[0]);
-  return values;
-}
-
 /// With an axis of 1 before them where there are only channels before the axes.
 struct Pooled {
   Pooled(Op& op, std::size_t axes) : alone(op.seen("self").rank() == static_cast<std::int64_t>(axes) + 1) {
@@ -28,10 +23,10 @@ struct Pooled {
 };
 
 Attributes windows(Op& op, std::size_t axes) {
-  const Ints kernel = of_rank(op.ints("kernel_size"), axes);
-  Ints strides = op.has("stride") ? of_rank(op.ints("stride"), axes) : kernel;
+  const Ints kernel = op.ints("kernel_size", axes);
+  Ints strides = op.has("stride") ? op.ints("stride", axes) : kernel;
   if (strides.empty()) strides = kernel;
-  Ints pads = of_rank(op.ints("padding"), axes);
+  Ints pads = op.ints("padding", axes);
   pads.insert(pads.end(), pads.begin(), pads.end());
   return {{"kernel_shape", kernel},
           {"strides", strides},
@@ -44,7 +39,7 @@ void max_pool(Op& op) {
   const std::size_t axes = spatial_of(op);
   const Pooled pooled(op, axes);
   Attributes attributes = windows(op, axes);
-  attributes["dilations"] = of_rank(op.ints("dilation"), axes);
+  attributes["dilations"] = op.ints("dilation", axes);
   op.set(pooled.result(op, op.net.add("MaxPool", {pooled.x}, attributes)));
 }
 
@@ -110,7 +105,7 @@ void adaptive_pool(Op& op, const char* name, const char* global, const char* red
 void adaptive_average_pool(Op& op) { adaptive_pool(op, "AveragePool", "GlobalAveragePool", "ReduceMean"); }
 void adaptive_max_pool(Op& op) { adaptive_pool(op, "MaxPool", "GlobalMaxPool", "ReduceMax"); }
 
-constexpr ConversionRow kRows[] = {
+constexpr ConversionRow kPoolingRows[] = {
     {"aten::max_pool1d", max_pool},
     {"aten::max_pool2d", max_pool},
     {"aten::max_pool3d", max_pool},
@@ -132,6 +127,6 @@ constexpr ConversionRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConversionRow> pooling_conversions() { return kRows; }
+std::span<const ConversionRow> pooling_conversions() { return kPoolingRows; }
 
 }  // namespace crumb::libtorch

@@ -47,10 +47,10 @@ void fake_quantize(Op& op) {
   op.set(made);
 }
 
-constexpr ConversionRow kRows[] = {{"crumb::fake_quantize", fake_quantize}};
+constexpr ConversionRow kQuantizerRows[] = {{"crumb::fake_quantize", fake_quantize}};
 
 }  // namespace
 
-std::span<const ConversionRow> quantizer_conversions() { return kRows; }
+std::span<const ConversionRow> quantizer_conversions() { return kQuantizerRows; }
 
 }  // namespace crumb::libtorch

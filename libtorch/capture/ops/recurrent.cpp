@@ -120,7 +120,7 @@ void rnn(Op& op, const char* activation) {
 void rnn_tanh(Op& op) { rnn(op, "Tanh"); }
 void rnn_relu(Op& op) { rnn(op, "Relu"); }
 
-const ConversionRow kRows[] = {
+const ConversionRow kRecurrentRows[] = {
     {"aten::lstm", lstm},
     {"aten::gru", gru},
     {"aten::rnn_tanh", rnn_tanh},
@@ -129,6 +129,6 @@ const ConversionRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConversionRow> recurrent_conversions() { return kRows; }
+std::span<const ConversionRow> recurrent_conversions() { return kRecurrentRows; }
 
 }  // namespace crumb::libtorch

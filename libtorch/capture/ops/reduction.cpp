@@ -93,7 +93,7 @@ void holds(Op& op, const char* name) {
 void any(Op& op) { holds(op, "ReduceMax"); }
 void all(Op& op) { holds(op, "ReduceMin"); }
 
-constexpr ConversionRow kRows[] = {
+constexpr ConversionRow kReductionRows[] = {
     {"aten::sum", sum},
     {"aten::mean", mean},
     {"aten::prod", prod},
@@ -116,6 +116,6 @@ constexpr ConversionRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConversionRow> reduction_conversions() { return kRows; }
+std::span<const ConversionRow> reduction_conversions() { return kReductionRows; }
 
 }  // namespace crumb::libtorch

@@ -97,7 +97,7 @@ void pixel_unshuffle(Op& op) {
   op.set(op.net.reshape(blocks, {s[0], s[1], by, by, h, w}, op.result().sizes));
 }
 
-constexpr ConversionRow kRows[] = {
+constexpr ConversionRow kResizeRows[] = {
     {"aten::upsample_nearest1d", nearest},
     {"aten::upsample_nearest2d", nearest},
     {"aten::upsample_nearest3d", nearest},
@@ -123,6 +123,6 @@ constexpr ConversionRow kRows[] = {
 
 }  // namespace
 
-std::span<const ConversionRow> resize_conversions() { return kRows; }
+std::span<const ConversionRow> resize_conversions() { return kResizeRows; }
 
 }  // namespace crumb::libtorch

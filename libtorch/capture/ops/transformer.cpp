@@ -65,13 +65,13 @@ void self_attention(Op& op) {
   op.set(attend(op, op.tensor("query"), "num_head"));
 }
 
-constexpr ConversionRow kRows[] = {
+constexpr ConversionRow kTransformerRows[] = {
     {"aten::_transformer_encoder_layer_fwd", encoder_layer},
     {"aten::_native_multi_head_attention", self_attention},
 };
 
 }  // namespace
 
-std::span<const ConversionRow> transformer_conversions() { return kRows; }
+std::span<const ConversionRow> transformer_conversions() { return kTransformerRows; }
 
 }  // namespace crumb::libtorch

@@ -132,7 +132,7 @@ Outputs dropout(const Call& call) {
 
 Outputs identity(const Call& call) { return {call.in(0)}; }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kActivationsRows[] = {
     {"Relu", relu},
     {"LeakyRelu", leaky_relu},
     {"PRelu", prelu},
@@ -159,6 +159,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> activation_operators() { return kRows; }
+std::span<const OperatorRow> activation_operators() { return kActivationsRows; }
 
 }  // namespace crumb::libtorch

@@ -208,7 +208,7 @@ Outputs linear_attention(const Call& call) {
           wrapped(state, call.has(3) ? call.type(3) : call.type(0))};
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kAttentionRows[] = {
     {"Attention", attention},
     {"RotaryEmbedding", rotary_embedding},
     {"LinearAttention", linear_attention},
@@ -216,6 +216,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> attention_operators() { return kRows; }
+std::span<const OperatorRow> attention_operators() { return kAttentionRows; }
 
 }  // namespace crumb::libtorch

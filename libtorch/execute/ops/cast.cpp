@@ -101,7 +101,7 @@ Outputs bit_cast(const Call& call) {
   return {value};
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kCastRows[] = {
     {"Cast", cast_to},
     {"CastLike", cast_like},
     {"BitCast", bit_cast},
@@ -109,6 +109,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> cast_operators() { return kRows; }
+std::span<const OperatorRow> cast_operators() { return kCastRows; }
 
 }  // namespace crumb::libtorch

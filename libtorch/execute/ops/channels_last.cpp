@@ -41,18 +41,22 @@ Outputs wrapped_operator(const Call& call, const char* op, std::size_t transpose
 }
 
 /// Versions before 9 of the standard may train by default; QONNX's node is inference.
-Outputs batch_normalization(const Call& call) {
+Outputs channels_last_batch_normalization(const Call& call) {
   return wrapped_operator(call, "BatchNormalization", 1, std::max<std::int64_t>(call.version(), 9));
 }
 
-Outputs convolution(const Call& call) { return wrapped_operator(call, "Conv", 2, call.version()); }
+Outputs channels_last_convolution(const Call& call) {
+  return wrapped_operator(call, "Conv", 2, call.version());
+}
 
-Outputs max_pool(const Call& call) { return wrapped_operator(call, "MaxPool", 1, call.version()); }
+Outputs channels_last_max_pool(const Call& call) {
+  return wrapped_operator(call, "MaxPool", 1, call.version());
+}
 
-constexpr OperatorRow kRows[] = {
-    {"Conv", convolution, kChannelsLastDomain},
-    {"MaxPool", max_pool, kChannelsLastDomain},
-    {"BatchNormalization", batch_normalization, kChannelsLastDomain},
+constexpr OperatorRow kChannelsLastRows[] = {
+    {"Conv", channels_last_convolution, kChannelsLastDomain},
+    {"MaxPool", channels_last_max_pool, kChannelsLastDomain},
+    {"BatchNormalization", channels_last_batch_normalization, kChannelsLastDomain},
 };
 
 }  // namespace
@@ -60,6 +64,6 @@ constexpr OperatorRow kRows[] = {
 /// Of the general domain, whose version says nothing about ONNX's: with the attributes of MaxPool 11.
 Outputs max_pool_nhwc(const Call& call) { return wrapped_operator(call, "MaxPool", 1, 11); }
 
-std::span<const OperatorRow> channels_last_operators() { return kRows; }
+std::span<const OperatorRow> channels_last_operators() { return kChannelsLastRows; }
 
 }  // namespace crumb::libtorch

@@ -79,7 +79,7 @@ Outputs where(const Call& call) {
   return one(at::where(call.tensor(0), call.tensor(1), call.tensor(2)), call.type(1));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kComparisonRows[] = {
     {"Equal", comparison<at::eq>},
     {"Less", comparison<at::lt>},
     {"Greater", comparison<at::gt>},
@@ -101,6 +101,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> comparison_operators() { return kRows; }
+std::span<const OperatorRow> comparison_operators() { return kComparisonRows; }
 
 }  // namespace crumb::libtorch

@@ -93,7 +93,7 @@ Outputs eye_like(const Call& call) {
   return {cast({eye, ElementType::kBool}, type_attribute(call, "dtype", call.type(0)))};
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kConstantsRows[] = {
     {"Constant", constant}, {"ConstantOfShape", constant_of_shape},
     {"Shape", shape},       {"Size", size},
     {"Range", range},       {"EyeLike", eye_like},
@@ -101,6 +101,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> constant_operators() { return kRows; }
+std::span<const OperatorRow> constant_operators() { return kConstantsRows; }
 
 }  // namespace crumb::libtorch

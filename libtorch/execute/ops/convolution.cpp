@@ -160,7 +160,7 @@ Outputs causal_convolution(const Call& call) {
   return {wrapped(y, call.type(0)), wrapped(all.slice(2, all.size(2) - before), call.type(0))};
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kConvolutionRows[] = {
     {"Conv", convolution},        {"ConvTranspose", transposed_convolution},   {"DeformConv", deform_conv},
     {"Col2Im", columns_to_image}, {"CausalConvWithState", causal_convolution},
 };
@@ -199,6 +199,6 @@ KeptResult kept_of(const Call& call, const at::Tensor& x, const Sizes& kernel, c
   return kept;
 }
 
-std::span<const OperatorRow> convolution_operators() { return kRows; }
+std::span<const OperatorRow> convolution_operators() { return kConvolutionRows; }
 
 }  // namespace crumb::libtorch

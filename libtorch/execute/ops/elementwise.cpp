@@ -129,7 +129,7 @@ Outputs clip(const Call& call) {
   return like_input(call, ordered(at::clamp(ordered(call.tensor(0), call.type(0)), low, high), call.type(0)));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kElementwiseRows[] = {
     {"Add", arithmetic<plus>},
     {"Sub", arithmetic<minus>},
     {"Mul", arithmetic<times>},
@@ -167,6 +167,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> elementwise_operators() { return kRows; }
+std::span<const OperatorRow> elementwise_operators() { return kElementwiseRows; }
 
 }  // namespace crumb::libtorch

@@ -139,7 +139,7 @@ Outputs array_feature_extractor(const Call& call) {
   return moved(call, x.dim() == 1 ? taken.unsqueeze(0) : taken);
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kIndexingRows[] = {
     {"Gather", gather},
     {"GatherElements", gather_elements},
     {"GatherND", gather_nd},
@@ -151,6 +151,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> index_operators() { return kRows; }
+std::span<const OperatorRow> index_operators() { return kIndexingRows; }
 
 }  // namespace crumb::libtorch

@@ -185,7 +185,7 @@ Outputs space_to_depth(const Call& call) {
   return moved(call, blocks.reshape({n, c * b * b, h / b, w / b}));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kLayoutRows[] = {
     {"Reshape", reshape},
     {"Flatten", flatten},
     {"Squeeze", squeeze},
@@ -200,6 +200,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> layout_operators() { return kRows; }
+std::span<const OperatorRow> layout_operators() { return kLayoutRows; }
 
 }  // namespace crumb::libtorch

@@ -142,7 +142,7 @@ Outputs adam(const Call& call) {
   return outputs;
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kLossesRows[] = {
     {"NegativeLogLikelihoodLoss", negative_log_likelihood},
     {"SoftmaxCrossEntropyLoss", softmax_cross_entropy},
     {"Momentum", momentum, kTrainingDomain},
@@ -152,6 +152,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> loss_operators() { return kRows; }
+std::span<const OperatorRow> loss_operators() { return kLossesRows; }
 
 }  // namespace crumb::libtorch

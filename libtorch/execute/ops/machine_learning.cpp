@@ -206,7 +206,7 @@ Outputs linear_classifier(const Call& call) {
   return {best, {post_transformed(call, scores, transform).to(at::kFloat), ElementType::kFloat}};
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kMachineLearningRows[] = {
     {"Binarizer", binarizer, kMlDomain},
     {"Scaler", scaler, kMlDomain},
     {"Normalizer", normalizer, kMlDomain},
@@ -220,6 +220,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> machine_learning_operators() { return kRows; }
+std::span<const OperatorRow> machine_learning_operators() { return kMachineLearningRows; }
 
 }  // namespace crumb::libtorch

@@ -96,7 +96,7 @@ Outputs triangle(const Call& call) {
   return like_input(call, call.int_or("upper", 1) != 0 ? at::triu(x, k) : at::tril(x, k));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kMatrixRows[] = {
     {"MatMul", matmul},         {"Gemm", gemm},
     {"Einsum", einsum},         {"Det", determinant},
     {"CumSum", cumulative_sum}, {"CumProd", cumulative_product},
@@ -105,6 +105,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> matrix_operators() { return kRows; }
+std::span<const OperatorRow> matrix_operators() { return kMatrixRows; }
 
 }  // namespace crumb::libtorch

@@ -210,7 +210,7 @@ Outputs mean_variance_normalization(const Call& call) {
   return like_input(call, (x - own.mean) / (own.variance.sqrt() + 1e-9));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kNormalizationRows[] = {
     {"BatchNormalization", batch_normalization}, {"InstanceNormalization", instance_normalization},
     {"LayerNormalization", layer_normalization}, {"GroupNormalization", group_normalization},
     {"RMSNormalization", rms_normalization},     {"LpNormalization", lp_normalization},
@@ -219,6 +219,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> normalization_operators() { return kRows; }
+std::span<const OperatorRow> normalization_operators() { return kNormalizationRows; }
 
 }  // namespace crumb::libtorch

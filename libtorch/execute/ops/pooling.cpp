@@ -241,7 +241,7 @@ Outputs max_unpool(const Call& call) {
   return like_input(call, y);
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kPoolingRows[] = {
     {"AveragePool", average_pool},
     {"MaxPool", max_pool},
     {"LpPool", lp_pool},
@@ -253,6 +253,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> pooling_operators() { return kRows; }
+std::span<const OperatorRow> pooling_operators() { return kPoolingRows; }
 
 }  // namespace crumb::libtorch

@@ -248,7 +248,7 @@ Outputs trunc_quant(const Call& call) {
 
 namespace {
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kQonnxRows[] = {
     {"Quant", int_quant, kQonnxDomain},
     {"IntQuant", int_quant, kQonnxDomain},
     {"BipolarQuant", bipolar_quant, kQonnxDomain},
@@ -263,6 +263,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> qonnx_operators() { return kRows; }
+std::span<const OperatorRow> qonnx_operators() { return kQonnxRows; }
 
 }  // namespace crumb::libtorch

@@ -109,7 +109,7 @@ Outputs xnor_popcount_matmul(const Call& call) {
 
 namespace {
 
-struct Window {
+struct Im2ColAxis {
   std::int64_t kernel, stride, dilation, before, after;
 
   std::int64_t outputs(std::int64_t size) const {
@@ -138,8 +138,8 @@ Outputs im2col(const Call& call) {
     if (value < 1) call.fail("kernel_size, stride and dilations are 1 and more");
   }
   if (*std::ranges::min_element(pad) < 0) call.fail("pad_amount is 0 and more");
-  const Window high{kernel[0], stride[0], dilation[0], pad[0], pad[2]};
-  const Window wide{kernel[1], stride[1], dilation[1], pad[1], pad[3]};
+  const Im2ColAxis high{kernel[0], stride[0], dilation[0], pad[0], pad[2]};
+  const Im2ColAxis wide{kernel[1], stride[1], dilation[1], pad[1], pad[3]};
   const auto value = static_cast<double>(call.int_or("pad_value", 0));
   const at::Tensor padded =
       at::constant_pad_nd(x, {0, 0, wide.before, wide.after, high.before, high.after}, value).contiguous();

@@ -16,7 +16,8 @@ namespace {
 
 using graph::ElementType;
 
-ElementType type_attribute(const Call& call, const char* name, ElementType otherwise) {
+/// Of these attributes, 0 is the default (ONNX 21 and up).
+ElementType type_unless_0(const Call& call, const char* name, ElementType otherwise) {
   const std::int64_t number = call.int_or(name, 0);
   if (number == 0) return otherwise;
   const auto type = graph::element_type_of(number);
@@ -27,14 +28,14 @@ ElementType type_attribute(const Call& call, const char* name, ElementType other
 /// The type in which x is divided by its scale: the attribute's, else the scale's. A float8e8m0 scale, a power of
 /// two, is one of x's own precision; integers are divided as doubles.
 at::ScalarType division_type(const Call& call) {
-  ElementType type = type_attribute(call, "precision", call.type(1));
+  ElementType type = type_unless_0(call, "precision", call.type(1));
   if (type == ElementType::kFloat8E8M0) type = call.type(0);
   if (graph::is_float(type)) return carrier_of(type);
   return call.tensor(0).is_floating_point() ? call.tensor(0).scalar_type() : at::kDouble;
 }
 
 ElementType quantized_type(const Call& call) {
-  const ElementType wanted = type_attribute(call, "output_dtype", ElementType::kUnknown);
+  const ElementType wanted = type_unless_0(call, "output_dtype", ElementType::kUnknown);
   if (!call.has(2)) return wanted == ElementType::kUnknown ? ElementType::kUint8 : wanted;
   if (wanted != ElementType::kUnknown && wanted != call.type(2)) {
     call.fail("output_dtype is " + std::string(graph::name_of(wanted)) + ", but the zero point is " +
@@ -94,7 +95,7 @@ Outputs dequantize_linear(const Call& call) {
     x = x - beside_input(call, 2).to(at::kFloat);
   }
   const ElementType scaled = call.type(1) == ElementType::kFloat8E8M0 ? ElementType::kFloat : call.type(1);
-  const ElementType type = type_attribute(call, "output_dtype", scaled);
+  const ElementType type = type_unless_0(call, "output_dtype", scaled);
   if (!graph::is_float(type) || is_small_float(type)) {
     call.fail("cannot dequantize to " + std::string(graph::name_of(type)));
   }
@@ -114,7 +115,7 @@ Outputs dynamic_quantize_linear(const Call& call) {
   return {{y, ElementType::kUint8}, {scale, ElementType::kFloat}, {zero.to(at::kByte), ElementType::kUint8}};
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kQuantizeRows[] = {
     {"QuantizeLinear", quantize_linear},
     {"DequantizeLinear", dequantize_linear},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
@@ -126,6 +127,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> quantize_operators() { return kRows; }
+std::span<const OperatorRow> quantize_operators() { return kQuantizeRows; }
 
 }  // namespace crumb::libtorch

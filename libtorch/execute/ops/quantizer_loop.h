@@ -9,6 +9,8 @@
 #include <optional>
 #include <type_traits>
 
+#include "base/processor.h"
+
 namespace crumb::libtorch {
 
 /// A tensor of outer x channels x inner elements, as they lie in memory, whose parameters vary by channel alone.
@@ -147,13 +149,16 @@ template <class Parameters, class Function>
     column_loop(from, to, count, p, f);
   }
 }
-inline const bool kWide = __builtin_cpu_supports("avx2");
+inline bool is_wide() {
+  static const bool wide = may_use(Isa::kAvx2);
+  return wide;
+}
 #endif
 
 template <class Parameters, class Function>
 void loop(const float* from, float* to, std::int64_t count, const Parameters& p, Function f) {
 #if defined(__x86_64__)
-  if (kWide) return wide_loop(from, to, count, p, f);
+  if (is_wide()) return wide_loop(from, to, count, p, f);
 #endif
   if constexpr (std::is_same_v<typename Parameters::value_type, float>) {
     row_loop(from, to, count, p, f);

@@ -93,7 +93,7 @@ Outputs multinomial(const Call& call) {
   return {cast({drawn, ElementType::kInt64}, type_attribute(call, "dtype", ElementType::kInt32))};
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kRandomRows[] = {
     {"RandomNormal", of_shape<normal_of>},
     {"RandomNormalLike", like<normal_of>},
     {"RandomUniform", of_shape<uniform_of>},
@@ -104,6 +104,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> random_operators() { return kRows; }
+std::span<const OperatorRow> random_operators() { return kRandomRows; }
 
 }  // namespace crumb::libtorch

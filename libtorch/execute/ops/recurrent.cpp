@@ -318,10 +318,10 @@ Outputs rnn(const Call& call) {
   });
 }
 
-constexpr OperatorRow kRows[] = {{"LSTM", lstm}, {"GRU", gru}, {"RNN", rnn}};
+constexpr OperatorRow kRecurrentRows[] = {{"LSTM", lstm}, {"GRU", gru}, {"RNN", rnn}};
 
 }  // namespace
 
-std::span<const OperatorRow> recurrent_operators() { return kRows; }
+std::span<const OperatorRow> recurrent_operators() { return kRecurrentRows; }
 
 }  // namespace crumb::libtorch

@@ -15,7 +15,7 @@ struct Row {
   double alpha, beta;
 };
 
-constexpr Row kRows[] = {
+constexpr Row kRecurrentActivationRows[] = {
     {"sigmoid", [](const at::Tensor& x, double, double) { return at::sigmoid(x); }, false, false, 0, 0},
     {"tanh", [](const at::Tensor& x, double, double) { return at::tanh(x); }, false, false, 0, 0},
     {"relu", [](const at::Tensor& x, double, double) { return at::relu(x); }, false, false, 0, 0},
@@ -74,8 +74,10 @@ std::vector<RecurrentActivation> recurrent_activations(const Call& call,
   std::vector<RecurrentActivation> found;
   for (std::string name : names) {
     for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    const auto row = std::ranges::find_if(kRows, [&](const Row& r) { return name == r.name; });
-    if (row == std::end(kRows)) call.fail("the activation function \"" + name + "\" is not known");
+    const auto row =
+        std::ranges::find_if(kRecurrentActivationRows, [&](const Row& r) { return name == r.name; });
+    if (row == std::end(kRecurrentActivationRows))
+      call.fail("the activation function \"" + name + "\" is not known");
     found.push_back(
         {name, row->function, alphas.take(row->has_alpha, row->alpha), betas.take(row->has_beta, row->beta)});
   }

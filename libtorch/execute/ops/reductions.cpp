@@ -143,7 +143,7 @@ Outputs top_k(const Call& call) {
           {indices.narrow(axis, 0, given[0]).contiguous(), ElementType::kInt64}};
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kReductionsRows[] = {
     {"ReduceSum", exact_reduction<sum_over>},
     {"ReduceSumSquare", exact_reduction<sum_square>},
     {"ReduceProd", exact_reduction<product_over>},
@@ -161,6 +161,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> reduction_operators() { return kRows; }
+std::span<const OperatorRow> reduction_operators() { return kReductionsRows; }
 
 }  // namespace crumb::libtorch

@@ -199,13 +199,13 @@ Outputs max_roi_pool(const Call& call) {
   return moved(call, at::stack(made).reshape({many, rows, columns, x.size(1)}).permute({0, 3, 1, 2}));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kRegionsRows[] = {
     {"RoiAlign", roi_align},
     {"MaxRoiPool", max_roi_pool},
 };
 
 }  // namespace
 
-std::span<const OperatorRow> region_operators() { return kRows; }
+std::span<const OperatorRow> region_operators() { return kRegionsRows; }
 
 }  // namespace crumb::libtorch

@@ -301,13 +301,13 @@ Outputs upsample(const Call& call) {
   return carry_out(call, corner_plan(call, scales, "floor"));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kResizeRows[] = {
     {"Resize", resize},
     {"Upsample", upsample},
 };
 
 }  // namespace
 
-std::span<const OperatorRow> resize_operators() { return kRows; }
+std::span<const OperatorRow> resize_operators() { return kResizeRows; }
 
 }  // namespace crumb::libtorch

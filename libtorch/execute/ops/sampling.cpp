@@ -172,13 +172,13 @@ Outputs affine_grid(const Call& call) {
   return like_input(call, grid);
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kSamplingRows[] = {
     {"GridSample", grid_sample},
     {"AffineGrid", affine_grid},
 };
 
 }  // namespace
 
-std::span<const OperatorRow> sampling_operators() { return kRows; }
+std::span<const OperatorRow> sampling_operators() { return kSamplingRows; }
 
 }  // namespace crumb::libtorch

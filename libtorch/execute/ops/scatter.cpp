@@ -121,7 +121,7 @@ Outputs tensor_scatter(const Call& call) {
   return moved(call, cache.scatter(axis, places.reshape(shape).expand(update.sizes()), update));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kScatterRows[] = {
     {"Scatter", scatter_elements},
     {"ScatterElements", scatter_elements},
     {"ScatterND", scatter_nd},
@@ -130,6 +130,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> scatter_operators() { return kRows; }
+std::span<const OperatorRow> scatter_operators() { return kScatterRows; }
 
 }  // namespace crumb::libtorch

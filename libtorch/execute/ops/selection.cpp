@@ -241,7 +241,7 @@ Outputs tf_idf_vectorizer(const Call& call) {
   return one(x.dim() == 2 ? counts : counts.reshape({width}), ElementType::kFloat);
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kSelectionRows[] = {
     {"Unique", unique},
     {"NonMaxSuppression", non_max_suppression},
     {"TfIdfVectorizer", tf_idf_vectorizer},
@@ -249,6 +249,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> selection_operators() { return kRows; }
+std::span<const OperatorRow> selection_operators() { return kSelectionRows; }
 
 }  // namespace crumb::libtorch

@@ -143,7 +143,7 @@ Outputs mel_weight_matrix(const Call& call) {
   return {wrapped(matrix.to(call.tensor(0).device()), type)};
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kSignalRows[] = {
     {"DFT", dft},
     {"STFT", stft},
     {"HannWindow", window<2, 1, 1, 0>},
@@ -154,6 +154,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> signal_operators() { return kRows; }
+std::span<const OperatorRow> signal_operators() { return kSignalRows; }
 
 }  // namespace crumb::libtorch

@@ -210,7 +210,7 @@ Outputs reverse_sequence(const Call& call) {
   return moved(call, x.gather(time, from.reshape(shape).expand(x.sizes())));
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kSlicesRows[] = {
     {"Split", split},
     {"Slice", slice},
     {"Pad", pad},
@@ -220,6 +220,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> slice_operators() { return kRows; }
+std::span<const OperatorRow> slice_operators() { return kSlicesRows; }
 
 }  // namespace crumb::libtorch

@@ -206,13 +206,13 @@ Outputs svm_classifier(const Call& call) {
   return {best, {written(call, scores, labels.size() == 2).to(at::kFloat), ElementType::kFloat}};
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kSupportVectorsRows[] = {
     {"SVMRegressor", svm_regressor, kMlDomain},
     {"SVMClassifier", svm_classifier, kMlDomain},
 };
 
 }  // namespace
 
-std::span<const OperatorRow> support_vector_operators() { return kRows; }
+std::span<const OperatorRow> support_vector_operators() { return kSupportVectorsRows; }
 
 }  // namespace crumb::libtorch

@@ -317,7 +317,7 @@ Outputs tree_ensemble_classifier(const Call& call) {
   return made;
 }
 
-constexpr OperatorRow kRows[] = {
+constexpr OperatorRow kTreesRows[] = {
     {"TreeEnsemble", tree_ensemble, kMlDomain},
     {"TreeEnsembleRegressor", tree_ensemble_regressor, kMlDomain},
     {"TreeEnsembleClassifier", tree_ensemble_classifier, kMlDomain},
@@ -325,6 +325,6 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> tree_operators() { return kRows; }
+std::span<const OperatorRow> tree_operators() { return kTreesRows; }
 
 }  // namespace crumb::libtorch

@@ -10,7 +10,7 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-struct Kind {
+struct RankedProduct {
   const char* op;
   std::string_view domain;
   std::size_t least;  ///< rank that the weight has
@@ -18,7 +18,7 @@ struct Kind {
 };
 
 TEST_CASE("a weight of a rank that its product does not take is an error, or a reason, and never read") {
-  const Kind kinds[] = {
+  const RankedProduct kinds[] = {
       {"MatMul", graph::kOnnxDomain, 1},
       {"Gemm", graph::kOnnxDomain, 2},
       {"Gemm", graph::kOnnxDomain, 2, {{"transB", std::int64_t{1}}}},
@@ -29,7 +29,7 @@ TEST_CASE("a weight of a rank that its product does not take is an error, or a r
       {"LSTM", graph::kOnnxDomain, 3, {{"hidden_size", std::int64_t{2}}}},
       {"XnorPopcountMatMul", graph::kQonnxDomain, 1},
   };
-  for (const Kind& kind : kinds) {
+  for (const RankedProduct& kind : kinds) {
     for (std::size_t rank = 0; rank < 6; ++rank) {
       for (const bool is_computed : {false, true}) {
         const std::string op = kind.op;

@@ -22,7 +22,9 @@ namespace fs = std::filesystem;
 
 std::string text_of(const fs::path& path) { return read_text_file(path, 1 << 20).take(); }
 
-void put(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+void write_text(const fs::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
 
 std::size_t entries(const fs::path& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
@@ -40,7 +42,7 @@ std::string message_of(const fs::path& target) {
 TEST_CASE("a file appears at commit, whole, in place of the old one") {
   const testing::TempDir dir;
   const fs::path target = dir.path() / "out";
-  put(target, "old");
+  write_text(target, "old");
   {
     OutputFile file(target);
     file.append("hello ");
@@ -62,12 +64,12 @@ TEST_CASE("a file appears at commit, whole, in place of the old one") {
 TEST_CASE("without commit nothing changes, whatever a killed run left") {
   const testing::TempDir dir;
   const fs::path target = dir.path() / "out";
-  put(target, "old");
-  put(dir.path() / "out.partial", "a long rest of a run that was killed");
+  write_text(target, "old");
+  write_text(dir.path() / "out.partial", "a long rest of a run that was killed");
   { OutputFile(target).append("new"); }
   CHECK(text_of(target) == "old");
   CHECK(entries(dir.path()) == 1);
-  put(dir.path() / "out.partial", "a long rest of a run that was killed");
+  write_text(dir.path() / "out.partial", "a long rest of a run that was killed");
   OutputFile file(target);
   file.append("new");
   file.commit();
@@ -97,13 +99,13 @@ TEST_CASE("a target that cannot be a file is refused before anything is written"
   CHECK(message_of("").find("file name") != std::string::npos);
   CHECK(message_of(dir.path() / "").find("cannot write") != std::string::npos);
   CHECK(message_of("/dev/null").find("not a regular file") != std::string::npos);
-  put(dir.path() / "file", "x");
+  write_text(dir.path() / "file", "x");
   CHECK(message_of(dir.path() / "file" / "out").find("does not exist") != std::string::npos);
 }
 
 TEST_CASE("a symbolic link keeps being one, and the umask gives the mode") {
   const testing::TempDir dir;
-  put(dir.path() / "real", "old");
+  write_text(dir.path() / "real", "old");
   fs::create_symlink("real", dir.path() / "link");
   const mode_t before = ::umask(027);
   OutputFile file(dir.path() / "link");
@@ -120,7 +122,7 @@ TEST_CASE("a symbolic link keeps being one, and the umask gives the mode") {
 TEST_CASE("an interruption is thrown where work writes, and the old file stays") {
   const testing::TempDir dir;
   const fs::path target = dir.path() / "out";
-  put(target, "old");
+  write_text(target, "old");
   {
     OutputFile file(target);
     file.append("new");
@@ -142,7 +144,7 @@ TEST_CASE("an interruption is thrown where work writes, and the old file stays")
 TEST_CASE("a disk that is full is reported by name, and commit refuses") {
   const testing::TempDir dir;
   const fs::path target = dir.path() / "out";
-  put(target, "old");
+  write_text(target, "old");
   struct rlimit before = {};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -176,7 +178,7 @@ TEST_CASE("a disk that is full is reported by name, and commit refuses") {
 TEST_CASE("a run that is killed leaves the old file, and the next run goes on") {
   const testing::TempDir dir;
   const fs::path target = dir.path() / "out";
-  put(target, "old");
+  write_text(target, "old");
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {

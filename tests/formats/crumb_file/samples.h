@@ -38,12 +38,6 @@ inline void write_all(const std::filesystem::path& path, std::string_view conten
   std::ofstream(path, std::ios::binary | std::ios::trunc).write(content.data(), std::ssize(content));
 }
 
-inline size_t elements(const std::vector<uint64_t>& shape) {
-  size_t count = 1;
-  for (const uint64_t axis : shape) count *= axis;
-  return count;
-}
-
 /// What a file will hold: tensors to quantize (with a spec), tensors to keep (F32, without one), other files.
 struct Wanted {
   std::string name;

@@ -18,7 +18,7 @@ using testing::raw;
 
 Result<NpyArray> parse(const std::string& file) { return parse_npy(std::as_bytes(std::span(file))); }
 
-std::string why(const std::string& file) {
+std::string npy_refusal(const std::string& file) {
   const Result<NpyArray> array = parse(file);
   return array.ok() ? "no failure" : array.failure().message;
 }
@@ -131,15 +131,15 @@ TEST_CASE("the header's length is told from the first twelve bytes") {
 
 TEST_CASE("bad files are refused with a reason") {
   const auto dict = [](const std::string& text, std::size_t data = 0) {
-    return why(npy(text, std::string(data, 'x')));
+    return npy_refusal(npy(text, std::string(data, 'x')));
   };
   const auto says = [](const std::string& message, const char* part) {
     if (message.find(part) == std::string::npos) MESSAGE(message);
     return message.find(part) != std::string::npos;
   };
-  CHECK(says(why(""), "not a .npy file"));
-  CHECK(says(why("\x93NUMPY\1"), "cut short"));
-  CHECK(says(why(npy("{}", "", 4)), "version 4.0"));
+  CHECK(says(npy_refusal(""), "not a .npy file"));
+  CHECK(says(npy_refusal("\x93NUMPY\1"), "cut short"));
+  CHECK(says(npy_refusal(npy("{}", "", 4)), "version 4.0"));
   CHECK(says(dict("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 23),
              "1 byte missing of the 24 bytes"));
   CHECK(says(dict("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 25),
@@ -165,7 +165,7 @@ TEST_CASE("bad files are refused with a reason") {
   CHECK(says(dict("{'descr': '<f4', 'fortran_order': False, 'shape': (0,), } x"), "nothing more"));
   std::string long_header = npy("", "", 2);
   long_header[11] = '\x7f';
-  CHECK(says(why(long_header), "header length"));
+  CHECK(says(npy_refusal(long_header), "header length"));
 }
 
 TEST_CASE("random damage never crashes") {

@@ -34,12 +34,12 @@ const std::uint64_t kTwo[] = {2};
 
 std::string good_npy() { return npy(dict("<f4", false, kTwo), "12345678"); }
 
-std::string why(const std::string& file) {
+std::string npz_refusal(const std::string& file) {
   const Result<TensorListing> listing = list_npz(bytes_of(file));
   return listing.ok() ? "no failure" : listing.failure().message;
 }
 
-std::string why(const ZipSample& member) { return why(zip_file({member})); }
+std::string npz_refusal(const ZipSample& member) { return npz_refusal(zip_file({member})); }
 
 bool says(const std::string& message, const char* part) {
   if (message.find(part) == std::string::npos) MESSAGE(message);
@@ -209,28 +209,28 @@ TEST_CASE("what is no array of ours is skipped and named") {
 TEST_CASE("damaged arrays are refused with the member's name") {
   const std::string good = good_npy();
   for (const auto make : {plain_member, deflated_member}) {
-    CHECK(why(make("x.npy", good)) == "no failure");
-    CHECK(says(why(make("x.npy", good + "!")), "'x.npy': 1 byte follows the array"));
-    CHECK(says(why(make("x.npy", good.substr(0, good.size() - 1))), "1 byte missing"));
-    CHECK(says(why(make("x.npy", good.substr(0, 20))), "missing of the header"));
-    CHECK(says(why(make("x.npy", good.substr(0, 11))), "missing of the header"));
-    CHECK(says(why(make("x.npy", good.substr(0, 8))), "2 bytes missing of the header"));
-    CHECK(says(why(make("x.npy", "")), "'x.npy': this is not a .npy file"));
-    CHECK(says(why(make("x.npy", "hello, this is text")), "not a .npy file"));
-    CHECK(says(why(make(".npy", good)), "has no name"));
-    CHECK(says(why(make("\xff.npy", good)), "not UTF-8"));
-    CHECK(says(why(make("x.npy", npy("{'descr': '<f4'}", ""))), "'fortran_order' is missing"));
+    CHECK(npz_refusal(make("x.npy", good)) == "no failure");
+    CHECK(says(npz_refusal(make("x.npy", good + "!")), "'x.npy': 1 byte follows the array"));
+    CHECK(says(npz_refusal(make("x.npy", good.substr(0, good.size() - 1))), "1 byte missing"));
+    CHECK(says(npz_refusal(make("x.npy", good.substr(0, 20))), "missing of the header"));
+    CHECK(says(npz_refusal(make("x.npy", good.substr(0, 11))), "missing of the header"));
+    CHECK(says(npz_refusal(make("x.npy", good.substr(0, 8))), "2 bytes missing of the header"));
+    CHECK(says(npz_refusal(make("x.npy", "")), "'x.npy': this is not a .npy file"));
+    CHECK(says(npz_refusal(make("x.npy", "hello, this is text")), "not a .npy file"));
+    CHECK(says(npz_refusal(make(".npy", good)), "has no name"));
+    CHECK(says(npz_refusal(make("\xff.npy", good)), "not UTF-8"));
+    CHECK(says(npz_refusal(make("x.npy", npy("{'descr': '<f4'}", ""))), "'fortran_order' is missing"));
   }
   ZipSample cut = deflated_member("x.npy", good);
   cut.stored.resize(10);
-  CHECK(says(why(cut), "compressed data ends too early"));
+  CHECK(says(npz_refusal(cut), "compressed data ends too early"));
   ZipSample damaged = deflated_member("x.npy", good);
   damaged.stored[0] = '\7';
-  CHECK(says(why(damaged), "'x.npy': the compressed data is damaged"));
+  CHECK(says(npz_refusal(damaged), "'x.npy': the compressed data is damaged"));
   ZipSample larger = deflated_member("x.npy", good);
   ++larger.size;
-  CHECK(says(why(larger), "1 byte follows the array"));
-  CHECK(says(why("PK\3\4 and nothing"), "no end record"));
+  CHECK(says(npz_refusal(larger), "1 byte follows the array"));
+  CHECK(says(npz_refusal("PK\3\4 and nothing"), "no end record"));
 }
 
 TEST_CASE("only the start of a deflated member is decoded for its header") {

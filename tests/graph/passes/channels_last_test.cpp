@@ -5,37 +5,12 @@
 
 #include "graph/passes/passes.h"
 #include "graph/strided_index.h"
+#include "tests/graph/passes/builder.h"
 
 namespace crumb::graph {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
-
-Value floats(const Ints& shape) {
-  return {.type = ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())};
-}
-
-struct Builder {
-  Graph graph{.inputs = {"x"}, .outputs = {"y"}, .opsets = {{"", 13}, {std::string(kQonnxDomain), 1}}};
-
-  explicit Builder(const Ints& in) { graph.values["x"] = floats(in); }
-  void constant(const std::string& name, const Ints& shape, float first = 1) {
-    std::vector<float> values(static_cast<std::size_t>(count_elements(shape).value()));
-    for (float& value : values) value = first++;
-    graph.values[name] = floats(shape);
-    graph.initializers[name] = Tensor::floats(shape, values);
-  }
-  void node(const std::string& op, std::vector<std::string> in, std::vector<std::string> out,
-            std::map<std::string, Attribute> attributes = {}, std::string_view domain = kOnnxDomain) {
-    graph.nodes.push_back({.name = op + "_" + out[0],
-                           .op = op,
-                           .domain = std::string(domain),
-                           .version = domain.empty() ? 13 : 1,
-                           .inputs = std::move(in),
-                           .outputs = std::move(out),
-                           .attributes = std::move(attributes)});
-  }
-};
 
 const Node* find(const Graph& graph, std::string_view op) {
   const auto found = std::ranges::find(graph.nodes, op, &Node::op);
@@ -44,10 +19,10 @@ const Node* find(const Graph& graph, std::string_view op) {
 
 TEST_CASE("a convolution's weight is [M, k..., C/group], and its scales move along") {
   Builder b({1, 2, 5, 6});
-  b.constant("w", {3, 2, 3, 4});
-  b.constant("s", {3, 1, 1, 1});
-  b.constant("z", {}, 0);
-  b.constant("n", {}, 4);
+  b.counting("w", {3, 2, 3, 4});
+  b.counting("s", {3, 1, 1, 1});
+  b.counting("z", {}, 0);
+  b.counting("n", {}, 4);
   b.node("Quant", {"w", "s", "z", "n"}, {"q"}, {{"signed", std::int64_t{1}}, {"narrow", std::int64_t{0}}},
          kQonnxDomain);
   b.node("Conv", {"x", "q"}, {"y"});
@@ -67,7 +42,7 @@ TEST_CASE("a convolution's weight is [M, k..., C/group], and its scales move alo
 
 TEST_CASE("inputs are channels-last where that is wished, and keep their names") {
   Builder b({1, 2, 5, 6});
-  b.constant("w", {3, 2, 3, 4});
+  b.counting("w", {3, 2, 3, 4});
   b.node("Conv", {"x", "w"}, {"y"});
   const Graph made = channels_last(b.graph, true);
   CHECK(made.inputs == std::vector<std::string>{"x"});
@@ -77,8 +52,8 @@ TEST_CASE("inputs are channels-last where that is wished, and keep their names")
 
 TEST_CASE("rows of the weight behind a Flatten are put in the new order") {
   Builder b({1, 2, 1, 3});
-  b.constant("w", {2, 2, 1, 1});
-  b.constant("rows", {6, 1}, 0);
+  b.counting("w", {2, 2, 1, 1});
+  b.counting("rows", {6, 1}, 0);
   b.node("Conv", {"x", "w"}, {"a"});
   b.node("Flatten", {"a"}, {"f"});
   b.node("MatMul", {"f", "rows"}, {"y"});
@@ -91,8 +66,8 @@ TEST_CASE("rows of the weight behind a Flatten are put in the new order") {
 TEST_CASE("a Flatten that something else takes too flattens channels-first data") {
   Builder b({1, 2, 1, 3});
   b.graph.outputs = {"y", "f"};
-  b.constant("w", {2, 2, 1, 1});
-  b.constant("rows", {6, 1}, 0);
+  b.counting("w", {2, 2, 1, 1});
+  b.counting("rows", {6, 1}, 0);
   b.node("Conv", {"x", "w"}, {"a"});
   b.node("Flatten", {"a"}, {"f"});
   b.node("MatMul", {"f", "rows"}, {"y"});
@@ -103,13 +78,13 @@ TEST_CASE("a Flatten that something else takes too flattens channels-first data"
 
 TEST_CASE("three spatial axes, unknown ranks and training stay as they are") {
   Builder volume({1, 2, 3, 3, 3});
-  volume.constant("w", {2, 2, 1, 1, 1});
+  volume.counting("w", {2, 2, 1, 1, 1});
   volume.node("Conv", {"x", "w"}, {"y"});
   CHECK(channels_last(volume.graph).nodes[0].domain == kOnnxDomain);
 
   Builder unknown({1, 2, 3, 3});
   unknown.graph.values["x"].shape.reset();
-  unknown.constant("w", {2, 2, 1, 1});
+  unknown.counting("w", {2, 2, 1, 1});
   unknown.node("Conv", {"x", "w"}, {"y"});
   CHECK(channels_last(unknown.graph).nodes.size() == 1);
 

@@ -11,38 +11,10 @@
 
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/shape_faults.h"
+#include "tests/graph/passes/builder.h"
 
 namespace crumb::graph {
 namespace {
-
-Value floats(std::vector<std::int64_t> shape) {
-  return {.type = ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())};
-}
-
-struct Builder {
-  Graph graph{.inputs = {"x"}, .outputs = {"y"}, .opsets = {{"", 13}, {std::string(kQonnxDomain), 1}}};
-
-  Builder(std::vector<std::int64_t> in) { graph.values["x"] = floats(std::move(in)); }
-  void constant(const std::string& name, std::vector<std::int64_t> shape, std::vector<float> values) {
-    graph.values[name] = floats(shape);
-    graph.initializers[name] = Tensor::floats(std::move(shape), values);
-  }
-  void node(const std::string& op, std::vector<std::string> in, std::vector<std::string> out,
-            std::map<std::string, Attribute> attributes = {}, std::string_view domain = kOnnxDomain) {
-    graph.nodes.push_back({.name = op + "_" + out[0],
-                           .op = op,
-                           .domain = std::string(domain),
-                           .version = domain.empty() ? 13 : 1,
-                           .inputs = std::move(in),
-                           .outputs = std::move(out),
-                           .attributes = std::move(attributes)});
-  }
-  std::string ops(const Graph& made) const {
-    std::string text;
-    for (const Node& n : made.nodes) text += (text.empty() ? "" : " ") + n.op;
-    return text;
-  }
-};
 
 TEST_CASE("every pass has a name of its own, says what it does, and is found") {
   std::set<std::string_view> names;
@@ -84,9 +56,9 @@ TEST_CASE(
   CHECK(shape_faults(rank.graph).find("Transpose_y") != std::string::npos);
   Builder output({2, 3});
   output.node("Relu", {"x"}, {"y"});
-  output.graph.values["y"] = floats({2, 4});
+  output.graph.values["y"] = float_value({2, 4});
   CHECK(shape_faults(output.graph) != "");
-  output.graph.values["y"] = floats({2, 3});
+  output.graph.values["y"] = float_value({2, 3});
   CHECK(shape_faults(output.graph) == "");
 }
 
@@ -258,7 +230,7 @@ TEST_CASE("a transpose of a quantized constant goes into it, and its scales move
 TEST_CASE("readable names are unique, and inputs and outputs keep good ones") {
   Builder b({2});
   b.graph.inputs = {"x", "0"};
-  b.graph.values["0"] = floats({2});
+  b.graph.values["0"] = float_value({2});
   b.constant("/a::b.weight", {2}, {1, 2});
   b.node("Add", {"x", "/a::b.weight"}, {"/m/1"});
   b.node("Add", {"/m/1", "0"}, {"y"});
