@@ -124,7 +124,7 @@ class Scratch:
     def configure(self):
         linker = ["-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=gold"] if shutil.which("ld.gold") else []
         self.must(["cmake", "-S", self.tree, "-B", self.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                   "-DCRUMB_TORCH=OFF", *linker])  # fmt: skip
+                   "-DCRUMB_TORCH=OFF", "-DCRUMB_TOGETHER=1", *linker])  # fmt: skip
         self.compile_lines = {}
         for entry in json.loads((self.build / "compile_commands.json").read_text()):
             words = shlex.split(entry["command"])
