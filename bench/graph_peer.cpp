@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
-#include "cli/array_files.h"
+#include "graph/onnx/array_files.h"
 
 extern char** environ;
 
@@ -30,7 +30,7 @@ GraphPeer::GraphPeer(const std::string& python, const std::string& kind, const s
   arguments.reserve(arguments.size() + inputs.size() + 1);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     arguments.push_back((folder / ("input_" + std::to_string(i) + ".npy")).string());
-    cli::write_array(arguments.back(), inputs[i]);
+    graph::write_array(arguments.back(), inputs[i]);
   }
   const std::filesystem::path output = folder / "output.npy";
   arguments.push_back(output.string());
@@ -58,7 +58,7 @@ GraphPeer::GraphPeer(const std::string& python, const std::string& kind, const s
   }
   const std::string said = read_line();
   if (said == "ready") {
-    output_ = cli::read_array(output);
+    output_ = graph::read_array(output);
   } else {
     absent_ = said.starts_with("absent ") ? said.substr(7) : "it ended before it was ready";
   }

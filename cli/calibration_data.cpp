@@ -7,8 +7,8 @@
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
-#include "cli/array_files.h"
-#include "cli/run_graph.h"
+#include "graph/batches.h"
+#include "graph/onnx/array_files.h"
 
 namespace crumb::cli {
 namespace {
@@ -78,7 +78,7 @@ CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::stri
 }
 
 Tensor CalibrationData::read(std::size_t input, const fs::path& path) const {
-  Tensor array = read_array(path);
+  Tensor array = graph::read_array(path);
   const graph::Value* value = graph_->find(graph_->inputs[input]);
   const bool one_sample = value && value->shape && value->shape->size() == array.shape().size() + 1;
   if (!one_sample) return array;
@@ -92,9 +92,9 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
     std::vector<Tensor> inputs;
     inputs.reserve(files_.size());
     for (std::size_t i = 0; i < files_.size(); ++i) inputs.push_back(read(i, files_[i][file]));
-    const BatchPlan plan = [&] {
+    const graph::BatchPlan plan = [&] {
       try {
-        return plan_batch(*graph_, inputs, kMostSamples);
+        return graph::plan_batch(*graph_, inputs, kMostSamples);
       } catch (const Error& error) {
         throw Error("--data " + quote_text(files_.front()[file].string()) + ": " + error.what());
       }
@@ -106,7 +106,8 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
       const std::int64_t count = is_fixed ? plan.piece : std::min(plan.piece, plan.total - begin);
       std::vector<Tensor> piece;
       piece.reserve(inputs.size());
-      for (const Tensor& input : inputs) piece.push_back(plan.whole() ? input : rows_of(input, begin, count));
+      for (const Tensor& input : inputs)
+        piece.push_back(plan.whole() ? input : graph::samples_of(input, begin, count));
       batch(piece);
     }
   }

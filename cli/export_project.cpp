@@ -6,10 +6,8 @@
 #include "base/files/new_folder.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
-#include "cli/array_files.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
-#include "cli/run_graph.h"
 #include "cli/shape_flags.h"
 #include "cli/verify_accumulator.h"
 #include "export/finn/build_script.h"
@@ -19,8 +17,10 @@
 #include "export/project/samples.h"
 #include "export/project/scores.h"
 #include "export/write.h"
+#include "graph/batches.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/facts/infer_datatypes.h"
+#include "graph/onnx/array_files.h"
 #include "graph/onnx/read.h"
 
 namespace crumb::cli {
@@ -76,15 +76,15 @@ class Project {
         throw usage_error("--data is for networks with one input, this one has " +
                           std::to_string(written_.inputs.size()));
       }
-      inputs.push_back(read_array(request_.flags.data));
+      inputs.push_back(graph::read_array(request_.flags.data));
     }
     if (inputs.empty() || spans.contains(written_.inputs[0])) {
       std::vector<Tensor> drawn = exporting::sample_inputs(written_, spans, ranges_);
       inputs = inputs.empty() ? std::move(drawn) : std::vector{exporting::followed_by(inputs[0], drawn[0])};
     }
-    const BatchPlan plan = plan_batch(written_, inputs);
+    const graph::BatchPlan plan = graph::plan_batch(written_, inputs);
     const auto executable = open_engine().prepare(written_);
-    const auto made = run_batch(written_, *executable, inputs, plan);
+    const auto made = graph::run_batch(written_, *executable, inputs, plan);
     std::vector<Tensor> outputs;
     for (const std::string& output : written_.outputs) outputs.push_back(made.at(output));
     report_.samples = static_cast<std::size_t>(plan.total);
@@ -140,9 +140,9 @@ ProjectReport write_hls4ml_project(const ProjectRequest& request) {
   const fs::path vectors = project.path() / "test_vectors";
   fs::create_directory(vectors);
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    write_array(vectors / ("input_" + std::to_string(i) + ".npy"), inputs[i]);
+    graph::write_array(vectors / ("input_" + std::to_string(i) + ".npy"), inputs[i]);
   for (std::size_t i = 0; i < outputs.size(); ++i)
-    write_array(vectors / ("expected_" + std::to_string(i) + ".npy"), outputs[i]);
+    graph::write_array(vectors / ("expected_" + std::to_string(i) + ".npy"), outputs[i]);
   return project.finish(static_cast<std::size_t>(std::ranges::count_if(
       types.layers, [](const hls4ml::LayerTypes& layer) { return layer.accum.has_value(); })));
 }
@@ -164,8 +164,8 @@ ProjectReport write_finn_project(const ProjectRequest& request) {
   write_text_file(project.path() / "crumb_layers.json", json.dump(2) + "\n");
   write_text_file(project.path() / "build.py", finn::build_script());
   const auto [inputs, outputs] = project.vectors(finn::spans_of(project.written(), project.ranges()));
-  write_array(project.path() / "input.npy", inputs[0]);
-  write_array(project.path() / "expected_output.npy", outputs[0]);
+  graph::write_array(project.path() / "input.npy", inputs[0]);
+  graph::write_array(project.path() / "expected_output.npy", outputs[0]);
   return project.finish(layers.size());
 }
 

@@ -9,16 +9,16 @@
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
-#include "cli/array_files.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/run_accumulator.h"
-#include "cli/run_graph.h"
 #include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "cli/verify_accumulator.h"
 #include "formats/zip/zip.h"
+#include "graph/batches.h"
+#include "graph/onnx/array_files.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "models/read_graph.h"
@@ -51,7 +51,7 @@ std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::strin
     const bool is_name =
         equals != std::string::npos && std::ranges::find(graph.inputs, name) != graph.inputs.end();
     if (is_name) {
-      if (!found.emplace(name, read_array(wish.substr(equals + 1))).second) {
+      if (!found.emplace(name, graph::read_array(wish.substr(equals + 1))).second) {
         throw usage_error("--input gives " + quote_text(name) + " twice");
       }
     } else if (fs::exists(wish) || equals == std::string::npos) {
@@ -66,7 +66,7 @@ std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::strin
     if (const auto given = found.find(name); given != found.end()) {
       inputs.push_back(given->second);
     } else if (next < unnamed.size()) {
-      inputs.push_back(read_array(unnamed[next++]));
+      inputs.push_back(graph::read_array(unnamed[next++]));
     } else {
       throw usage_error("input " + quote_text(name) + " is missing: give --input " + name + "=FILE.npy");
     }
@@ -92,7 +92,7 @@ void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made
   const std::vector<fs::path> inputs = input_files(options);
   const auto report = [&](const std::string& name, const fs::path& path) {
     refuse_overwriting_inputs(inputs, path);
-    write_array(path, made.at(name));
+    graph::write_array(path, made.at(name));
     std::cout << path.string() << "  " << name << "  " << graph::name_of(made.at(name).type()) << " "
               << graph::text_of(made.at(name).shape()) << "\n";
   };
@@ -102,7 +102,7 @@ void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made
   if (error) throw Error("cannot make the folder " + quote_text(options.output_dir) + ": " + error.message());
   std::map<std::string, std::string> files;  // file -> value
   for (const auto& [name, tensor] : made) {
-    std::string file = file_name_of(name);
+    std::string file = graph::file_name_of(name);
     while (files.contains(file)) file += "_";
     files[file] = name;
     report(name, fs::path(options.output_dir) / (file + ".npy"));
@@ -197,18 +197,18 @@ void run_verb(const RunOptions& options) {
                                           : "the graph has " + count_text(graph.outputs.size(), "output") +
                                                 ": give --output-dir FOLDER");
   }
-  BatchPlan plan = plan_batch(graph, inputs);
-  if (loaded.simulation && !plan.whole()) plan = plan_batch(graph, inputs, even_piece(plan.total));
+  graph::BatchPlan plan = graph::plan_batch(graph, inputs);
+  if (loaded.simulation && !plan.whole()) plan = graph::plan_batch(graph, inputs, even_piece(plan.total));
   open_engine_device().use(options.device, options.threads);
   const analysis::AccumulatorSimulation* simulation = loaded.simulation ? &*loaded.simulation : nullptr;
   const auto executable = prepare(graph, simulation, options.model);
   std::optional<Progress> progress;
-  BatchOptions batch{.all_values = options.all_tensors};
+  graph::BatchOptions batch{.all_values = options.all_tensors};
   if (!plan.whole() && plan.total > kLargeBatch) {
     progress.emplace("running", "samples", static_cast<std::size_t>(plan.total), 0);
     batch.progress = [&](std::int64_t done) { progress->update(static_cast<std::size_t>(done), 0); };
   }
-  const auto made = run_batch(graph, *executable, inputs, plan, batch);
+  const auto made = graph::run_batch(graph, *executable, inputs, plan, batch);
   progress.reset();
   if (simulation) note_overflows(*simulation);
   write_outputs(graph, made, options);

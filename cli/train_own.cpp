@@ -5,8 +5,8 @@
 
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
-#include "cli/array_files.h"
 #include "formats/crumb_file/checksum.h"
+#include "graph/onnx/array_files.h"
 #include "models/read_graph.h"
 
 namespace crumb::cli {
@@ -108,13 +108,13 @@ std::shared_ptr<const tasks::OwnNetwork> read_own_network(const std::string& mod
   own->name = fs::path(model).stem().string();
   own->loss = flags.loss;
   own->graph = models::read_graph(model);
-  own->inputs = read_array(flags.data);
-  own->targets = read_array(flags.labels);
+  own->inputs = graph::read_array(flags.data);
+  own->targets = graph::read_array(flags.labels);
   if (flags.valid.empty()) {
     hold_out(*own, flags);
   } else {
-    own->test_inputs = read_array(flags.valid[0]);
-    own->test_targets = read_array(flags.valid[1]);
+    own->test_inputs = graph::read_array(flags.valid[0]);
+    own->test_targets = graph::read_array(flags.valid[1]);
   }
   check_input(*own, model);
   own->fingerprint = crc32_of(MappedFile::open(model).take().bytes());

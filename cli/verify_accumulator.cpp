@@ -10,11 +10,11 @@
 #include "analysis/accumulator/witness.h"
 #include "base/error.h"
 #include "base/files/text.h"
-#include "cli/array_files.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/shape_notes.h"
 #include "export/qcdq/from_qcdq.h"
+#include "graph/onnx/array_files.h"
 #include "graph/onnx/write.h"
 #include "models/read_graph.h"
 
@@ -95,7 +95,7 @@ void write_witnesses(const graph::Graph& graph, const AccumulatorReport& report,
       return one.name == layer.name && one.operands == layer.operands;
     });
     if (row == report.layers.end() || !row->worst) continue;
-    const std::string wish = file_name_of(layer.name);
+    const std::string wish = graph::file_name_of(layer.name);
     for (analysis::Witness& witness : analysis::witnesses_of(layer, row->tile)) {
       if (row->tile > 0) {  // its registers are a certificate's to say
         witness.graph = analysis::with_certificates(
@@ -106,7 +106,7 @@ void write_witnesses(const graph::Graph& graph, const AccumulatorReport& report,
       std::string name = base;
       for (int n = 1; !taken.insert(name).second; ++n) name = base + "_" + std::to_string(n);
       graph::write_onnx(witness.graph, folder / (name + ".onnx"));
-      write_array(folder / (name + ".npy"), witness.input);
+      graph::write_array(folder / (name + ".npy"), witness.input);
       std::cerr << "note: " << printable(layer.name) << ": witness " << printable(name)
                 << ".onnx, .npy; its results reach ";
       if (witness.shows_min) std::cerr << witness.reached.min;

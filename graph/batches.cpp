@@ -1,4 +1,4 @@
-#include "cli/run_graph.h"
+#include "graph/batches.h"
 
 #include <algorithm>
 #include <set>
@@ -6,13 +6,13 @@
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 
-namespace crumb::cli {
+namespace crumb::graph {
 namespace {
 
-using graph::Dim;
-using graph::Graph;
-using graph::Tensor;
-using graph::Value;
+using Dim;
+using Graph;
+using Tensor;
+using Value;
 
 /// Axis 0 of an input or output, where it has one.
 const Dim* batch_of(const Graph& graph, const std::string& name) {
@@ -37,13 +37,13 @@ const Dim* common_batch(const Graph& graph) {
 [[noreturn]] void refuse(const Graph& graph, const std::string& name, const Tensor& found,
                          const std::string& why) {
   const Value& value = *graph.find(name);
-  throw Error("input " + quote_text(name) + ": expected " + std::string(graph::name_of(value.type)) + " " +
-              (value.shape ? graph::text_of(*value.shape) : "of any shape") + ", found " +
-              std::string(graph::name_of(found.type())) + " " + graph::text_of(found.shape()) + why);
+  throw Error("input " + quote_text(name) + ": expected " + std::string(name_of(value.type)) + " " +
+              (value.shape ? text_of(*value.shape) : "of any shape") + ", found " +
+              std::string(name_of(found.type())) + " " + text_of(found.shape()) + why);
 }
 
 /// Whether the shapes agree beyond axis 0.
-bool rest_agrees(const graph::Shape& expected, const std::vector<std::int64_t>& found) {
+bool rest_agrees(const Shape& expected, const std::vector<std::int64_t>& found) {
   if (expected.size() != found.size()) return false;
   for (std::size_t axis = 1; axis < found.size(); ++axis) {
     if (expected[axis].known() && expected[axis].size != found[axis]) return false;
@@ -73,7 +73,7 @@ Tensor stacked(const std::vector<Tensor>& parts, const BatchPlan& plan) {
 
 }  // namespace
 
-Tensor rows_of(const Tensor& tensor, std::int64_t begin, std::int64_t count) {
+Tensor samples_of(const Tensor& tensor, std::int64_t begin, std::int64_t count) {
   std::vector<std::int64_t> shape = tensor.shape();
   const std::int64_t there = std::min(count, shape[0] - begin);
   const std::size_t row = row_bytes(tensor);
@@ -93,7 +93,7 @@ BatchPlan plan_batch(const Graph& graph, const std::vector<Tensor>& inputs, std:
     const std::string& name = graph.inputs[i];
     const Value* value = graph.find(name);
     if (!value) continue;
-    if (value->type != graph::ElementType::kUnknown && value->type != inputs[i].type()) {
+    if (value->type != ElementType::kUnknown && value->type != inputs[i].type()) {
       refuse(graph, name, inputs[i], "");
     }
     if (!value->shape) continue;
@@ -114,11 +114,11 @@ BatchPlan plan_batch(const Graph& graph, const std::vector<Tensor>& inputs, std:
   return {total, std::min(total, most)};
 }
 
-std::map<std::string, Tensor> run_batch(const Graph& graph, const graph::Executable& executable,
+std::map<std::string, Tensor> run_batch(const Graph& graph, const Executable& executable,
                                         const std::vector<Tensor>& inputs, const BatchPlan& plan,
                                         const BatchOptions& options) {
   std::map<std::string, std::vector<Tensor>> made;
-  graph::Watch watch;
+  Watch watch;
   if (options.all_values) {
     watch.show = [&](const std::string& name, const Tensor& value) { made[name].push_back(value); };
   }
@@ -127,7 +127,7 @@ std::map<std::string, Tensor> run_batch(const Graph& graph, const graph::Executa
     std::vector<Tensor> piece;
     piece.reserve(inputs.size());
     for (const Tensor& input : inputs) {
-      piece.push_back(plan.whole() ? input : rows_of(input, begin, plan.piece));
+      piece.push_back(plan.whole() ? input : samples_of(input, begin, plan.piece));
     }
     const std::vector<Tensor> outputs = executable.run(piece, watch);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -145,4 +145,4 @@ std::map<std::string, Tensor> run_batch(const Graph& graph, const graph::Executa
   return results;
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::graph

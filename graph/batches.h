@@ -8,7 +8,7 @@
 
 #include "graph/engine.h"
 
-namespace crumb::cli {
+namespace crumb::graph {
 
 /// How a batch is cut: `piece` samples at a time of `total`, along axis 0 of every input.
 struct BatchPlan {
@@ -21,11 +21,10 @@ struct BatchPlan {
 /// is run that many samples at a time (the last piece filled up with its last sample, the surplus dropped); one
 /// whose axis 0 is one symbol throughout, `most` at a time. Every other difference between an input's shape and what
 /// the graph fixes is an Error that names input, expected and found.
-BatchPlan plan_batch(const graph::Graph& graph, const std::vector<graph::Tensor>& inputs,
-                     std::int64_t most = 256);
+BatchPlan plan_batch(const Graph& graph, const std::vector<Tensor>& inputs, std::int64_t most = 256);
 
 /// `count` samples from `begin` on; where there are fewer, the last one again and again.
-graph::Tensor rows_of(const graph::Tensor& tensor, std::int64_t begin, std::int64_t count);
+Tensor samples_of(const Tensor& tensor, std::int64_t begin, std::int64_t count);
 
 struct BatchOptions {
   bool all_values = false;  ///< what every node made too
@@ -33,8 +32,8 @@ struct BatchOptions {
 };
 
 /// Outputs by name, and with all_values every value; pieces are put together along axis 0.
-std::map<std::string, graph::Tensor> run_batch(const graph::Graph& graph, const graph::Executable& executable,
-                                               const std::vector<graph::Tensor>& inputs,
-                                               const BatchPlan& plan, const BatchOptions& options = {});
+std::map<std::string, Tensor> run_batch(const Graph& graph, const Executable& executable,
+                                        const std::vector<Tensor>& inputs, const BatchPlan& plan,
+                                        const BatchOptions& options = {});
 
-}  // namespace crumb::cli
+}  // namespace crumb::graph
