@@ -2,10 +2,10 @@
 // with straight-through gradients. Codes come from the loops of quant/, so what training sees is what a file
 // will hold.
 //
-//   y = fake_quantize(x, spec)                      scales searched as the spec says; y is
-//   dequantize(quantize(x)),
-//                                                   bit for bit. The scales count as constants for the
-//                                                   gradient
+//   y = fake_quantize(x, spec)                      scales searched as the spec says;
+//                                                   y is dequantize(quantize(x)), bit for bit.
+//                                                   The scales count as constants for
+//                                                   the gradient
 //   y = fake_quantize(x, scale, zero_point, spec)   scales (and zero points) given, with gradients to them
 //
 //   dispatcher: crumb::fake_quantize(Tensor x, str spec) -> Tensor

@@ -1,11 +1,11 @@
 // Where the straight-through estimator lets a gradient pass: the values that a grid rounds but does not
 // clamp.
 //
-//   integer, half-integer   lo <= round(u) <= hi with u as in quant/code_grid.h (u = x / s + z, or x / s -
-//   0.5),
-//                           rounded as the spec says
-//   minifloat               |round(u)| <= largest finite value, u = x / s rounded in units of the topmost
-//   binade codebook                at most half a gap beyond the outermost values: c[0] - (c[1] - c[0]) / 2
+//   integer, half-integer   lo <= round(u) <= hi with u as in quant/code_grid.h (u = x / s + z,
+//                           or x / s - 0.5), rounded as the spec says
+//   minifloat               |round(u)| <= largest finite value, u = x / s rounded in units of
+//                           the topmost binade
+//   codebook                at most half a gap beyond the outermost values: c[0] - (c[1] - c[0]) / 2
 //   <= x / s <= ... binary                  |x / s| <= 1, the usual choice (BinaryConnect; Brevitas's
 //   ClampedBinary)
 //

@@ -11,10 +11,10 @@
 namespace crumb {
 
 /// Opens a tensor's values, row-major. Checksums and contents (check_encoded()) are checked here, before any value is
-/// given. Large parts that
-/// are compressed are decompressed into a nameless file in `scratch`, a folder that can be written to; it is
-/// gone when the stream is, or the process. Throws Error on damaged bytes and for dtypes without float values.
-/// The file must outlive the stream.
+/// given.
+/// Large parts that are compressed are decompressed into a nameless file in `scratch`, a folder that can be written
+/// to; it is gone when the stream is, or the process. Throws Error on damaged bytes and for dtypes without float
+/// values. The file must outlive the stream.
 std::unique_ptr<ValueStream> open_packed_stream(const CrumbFile& file, const PackedTensor& tensor,
                                                 const std::filesystem::path& scratch, int threads = 0);
 
