@@ -118,7 +118,7 @@ void pin_to(int cpus) {
 std::vector<float> normal_values(size_t count) {
   constexpr size_t kDrawn = size_t{1} << 20;  // then over again
   std::mt19937 random(1);
-  std::normal_distribution<float> normal(0.0f, 0.02f);
+  std::normal_distribution<float> normal(0.0F, 0.02F);
   std::vector<float> values(count);
   for (size_t i = 0; i < count; ++i) values[i] = i < kDrawn ? normal(random) : values[i - kDrawn];
   return values;

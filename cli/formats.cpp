@@ -47,7 +47,7 @@ struct Named {
   const BlockFormat* block = nullptr;
 
   /// The fixed point of a block format's elements (MXINT8: code * 2^-6).
-  float unit() const { return std::ldexp(1.0f, block ? block->scale_exponent : 0); }
+  float unit() const { return std::ldexp(1.0F, block ? block->scale_exponent : 0); }
   float largest() const { return number.largest_value(number.default_range()) * unit(); }
 
   /// The codes that the quantizer may emit (integers) or every bit pattern (floats), with their values. None

@@ -125,7 +125,7 @@ void widen_to_float(DType dtype, std::span<const std::byte> tensor, std::uint64_
   if (out.empty()) return;
   switch (dtype) {
     case DType::kBool:
-      return widen<std::uint8_t>(tensor, begin, out, [](std::uint8_t v) { return v != 0 ? 1.0f : 0.0f; });
+      return widen<std::uint8_t>(tensor, begin, out, [](std::uint8_t v) { return v != 0 ? 1.0F : 0.0F; });
     case DType::kF4:
     case DType::kF6E2M3:
     case DType::kF6E3M2: return widen_packed(tensor, begin, out, dtype_bits(dtype), code_values(dtype));

@@ -33,7 +33,7 @@ PassBand::PassBand(const CodeGrid& grid) : grid_(&grid) {
     case Grid::kMinifloat:
       last_ = grid.values[largest_finite_pattern(number)];
       first_ = -last_;
-      unit_ = std::ldexp(1.0f, std::max(std::ilogb(last_), 1 - number.bias) - number.mantissa_bits);
+      unit_ = std::ldexp(1.0F, std::max(std::ilogb(last_), 1 - number.bias) - number.mantissa_bits);
       break;
     case Grid::kBinary:
       lo_ = -1;
@@ -61,7 +61,7 @@ bool PassBand::rounds_inside(float u, uint64_t index) const {
 void PassBand::inside(const float* x, size_t n, float s, float z, uint64_t index, bool* inside) const {
   const float add = grid_->number->grid == Grid::kHalfInteger ? grid_->offset : z;
   if (!(s > 0)) {
-    for (size_t i = 0; i < n; ++i) inside[i] = x[i] == 0.0f;
+    for (size_t i = 0; i < n; ++i) inside[i] = x[i] == 0.0F;
   } else if (grid_->round.rounding == Rounding::kStochastic) {
     for (size_t i = 0; i < n; ++i) inside[i] = rounds_inside(x[i] / s + add, index + i);
   } else {

@@ -21,7 +21,7 @@ constexpr uint64_t kPieceValues = 1 << 15;  // values a thread takes at a time
 
 std::vector<float> codebook_or_zeros(const NumberFormat& number, std::span<const float> codebook) {
   if (!number.learned || !codebook.empty()) return {codebook.begin(), codebook.end()};
-  return std::vector<float>(size_t{1} << number.bits, 0.0f);
+  return std::vector<float>(size_t{1} << number.bits, 0.0F);
 }
 
 EncodedLayout layout_of(const QuantSpec& spec, std::span<const uint64_t> shape) {
@@ -108,7 +108,7 @@ std::vector<float> ScaledQuantizer::learn(std::span<const float> x) {
   std::vector<float> scaled(x.size());
   for_runs([&](const Run& run) {
     const float s = scales_.scales[run.block];
-    for (uint64_t i = run.first; i < run.first + run.count; ++i) scaled[i] = s > 0 ? x[i] / s : 0.0f;
+    for (uint64_t i = run.first; i < run.first + run.count; ++i) scaled[i] = s > 0 ? x[i] / s : 0.0F;
   });
   std::vector<float> codebook = learn_codebook(scaled, spec_.number->bits);
   grid_ = make_code_grid(*spec_.number, spec_.range, spec_.round, codebook);
@@ -122,7 +122,7 @@ void ScaledQuantizer::values(std::span<const float> x, std::span<float> out) con
   const bool has_zeros = !scales_.zeros.empty();
   for_runs([&](const Run& run) {
     const auto [first, count, block, strip] = run;
-    const float s = scales_.scales[block], z = has_zeros ? scales_.zeros[block] : 0.0f;
+    const float s = scales_.scales[block], z = has_zeros ? scales_.zeros[block] : 0.0F;
     uint32_t most = 0;
     if (fused_ && s > 0) {
       most = loops().fake(grid_, x.data() + first, count, s, z, out.data() + first);
@@ -144,7 +144,7 @@ void ScaledQuantizer::values(std::span<const float> x, std::span<float> out) con
 void ScaledQuantizer::pass(std::span<const float> x, std::span<bool> inside) const {
   const bool has_zeros = !scales_.zeros.empty();
   for_runs([&](const Run& run) {
-    const float s = scales_.scales[run.block], z = has_zeros ? scales_.zeros[run.block] : 0.0f;
+    const float s = scales_.scales[run.block], z = has_zeros ? scales_.zeros[run.block] : 0.0F;
     band_.inside(x.data() + run.first, run.count, s, z, run.first, inside.data() + run.first);
   });
 }
@@ -162,14 +162,14 @@ double sum_of_products(const float* a, const float* b, uint64_t n) {
 }
 
 /// Where x / s lies as s goes to 0: far beyond the grid on its side, or at 0.
-float limit_ratio(float x) { return x == 0 ? 0.0f : std::copysign(0x1p126f, x); }
+float limit_ratio(float x) { return x == 0 ? 0.0F : std::copysign(0x1p126F, x); }
 
 }  // namespace
 
 /// Step by step, for what the fused loops do not take, and scales of 0.
 FakeSums ScaledQuantizer::run_gradients(const Run& run, const float* x, const float* grad, float* dx) const {
   const uint64_t count = run.count;
-  const float s = scales_.scales[run.block], z = scales_.zeros.empty() ? 0.0f : scales_.zeros[run.block];
+  const float s = scales_.scales[run.block], z = scales_.zeros.empty() ? 0.0F : scales_.zeros[run.block];
   if (fused_ && s > 0) {
     return loops().fake_gradients(grid_, {band_.lo(), band_.hi()}, x, grad, count, s, z, dx);
   }
@@ -179,16 +179,16 @@ FakeSums ScaledQuantizer::run_gradients(const Run& run, const float* x, const fl
   float slope[kRun], cut[kRun], limits[kRun];
   if (!(s > 0)) std::transform(x, x + count, limits, limit_ratio);
   const float* v = s > 0 ? x : limits;
-  const float divisor = s > 0 ? s : 1.0f;
+  const float divisor = s > 0 ? s : 1.0F;
   loops().encode(grid_, v, count, divisor, z, run.first, codes);
-  loops().decode(grid_, codes, count, 1.0f, z, slope);
+  loops().decode(grid_, codes, count, 1.0F, z, slope);
   const bool binary = grid_.number->grid == Grid::kBinary;
   for (uint64_t i = 0; i < count; ++i) {
-    if (!binary) slope[i] -= inside[i] ? v[i] / divisor : 0.0f;
-    cut[i] = inside[i] ? 0.0f : 1.0f;
+    if (!binary) slope[i] -= inside[i] ? v[i] / divisor : 0.0F;
+    cut[i] = inside[i] ? 0.0F : 1.0F;
   }
   const FakeSums sums{sum_of_products(grad, slope, count), sum_of_products(grad, cut, count)};
-  for (uint64_t i = 0; dx && i < count; ++i) dx[i] = inside[i] ? grad[i] : 0.0f;
+  for (uint64_t i = 0; dx && i < count; ++i) dx[i] = inside[i] ? grad[i] : 0.0F;
   return sums;
 }
 

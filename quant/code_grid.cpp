@@ -13,7 +13,7 @@ CodeGrid make_code_grid(const NumberFormat& number, Range range, RoundingMode ro
   CodeGrid grid{.number = &number, .round = round, .values = value_table(number, codebook)};
   grid.lo = static_cast<float>(number.least_code(range));
   grid.hi = static_cast<float>(number.greatest_code(range));
-  grid.offset = number.grid == Grid::kHalfInteger ? -0.5f : 0.0f;
+  grid.offset = number.grid == Grid::kHalfInteger ? -0.5F : 0.0F;
   grid.mask = number.bits_of(-1);
   if (number.grid == Grid::kCodebook) {
     for (int k = 0; k + 1 < 1 << number.bits; ++k) {
@@ -32,10 +32,10 @@ CodeGrid make_code_grid(const NumberFormat& number, Range range, RoundingMode ro
 }
 
 bool CodeGrid::has_zero() const {
-  return std::any_of(values.begin(), values.begin() + (1 << number->bits), [](float v) { return v == 0.0f; });
+  return std::any_of(values.begin(), values.begin() + (1 << number->bits), [](float v) { return v == 0.0F; });
 }
 
-uint8_t CodeGrid::zero_pattern(float zero_point) const { return encode_ref(*this, 0.0f, 1.0f, zero_point); }
+uint8_t CodeGrid::zero_pattern(float zero_point) const { return encode_ref(*this, 0.0F, 1.0F, zero_point); }
 
 uint8_t encode_ref(const CodeGrid& grid, float x, float s, float z, uint64_t index) {
   const NumberFormat& number = *grid.number;

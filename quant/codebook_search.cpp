@@ -126,7 +126,7 @@ void CodebookSearch::add(int walk, std::span<const float> values) {
 
 std::vector<float> CodebookSearch::learn() {
   const size_t size = size_t{1} << bits_;
-  if (count_ == 0) return std::vector<float>(size, 0.0f);
+  if (count_ == 0) return std::vector<float>(size, 0.0F);
   const Points points = sorts() ? points_of(values_) : points_of(counts_, sums_);
   std::vector<double> centres;
   if (points.value.size() <= size) {

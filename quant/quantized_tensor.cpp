@@ -35,14 +35,14 @@ RowDecoder::RowDecoder(const QuantizedView& view)
 float RowDecoder::scale(uint64_t block) const {
   const Encoding& encoding = view_.encoding;
   float scale = decode_scale(encoding.scale, load_pattern(view_.scales, block, encoding.scale));
-  if (encoding.scale_exponent != 0) scale *= std::ldexp(1.0f, encoding.scale_exponent);
+  if (encoding.scale_exponent != 0) scale *= std::ldexp(1.0F, encoding.scale_exponent);
   if (encoding.tensor_scale) scale *= view_.tensor_scale;
   return scale;
 }
 
 float RowDecoder::zero_point(uint64_t block) const {
   const Encoding& encoding = view_.encoding;
-  if (encoding.zero == ZeroPoint::kNone) return 0.0f;
+  if (encoding.zero == ZeroPoint::kNone) return 0.0F;
   if (encoding.zero == ZeroPoint::kFloat) {
     const ScaleFormat format = zero_point_format(encoding.scale);
     return decode_scale(format, load_pattern(view_.zeros, block, format));

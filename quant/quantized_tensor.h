@@ -23,7 +23,7 @@ struct QuantizedView {
   std::span<const std::byte> scales;
   std::span<const std::byte> zeros;
   std::span<const std::byte> codebook;
-  float tensor_scale = 1.0f;  ///< 1 where the encoding has none
+  float tensor_scale = 1.0F;  ///< 1 where the encoding has none
 };
 
 struct QuantizedTensor {
@@ -35,7 +35,7 @@ struct QuantizedTensor {
   std::vector<std::byte> scales;
   std::vector<std::byte> zeros;
   std::vector<std::byte> codebook;
-  float tensor_scale = 1.0f;
+  float tensor_scale = 1.0F;
   uint64_t saturated_scales = 0;  ///< scales that their format could not hold
 
   QuantizedView view() const {

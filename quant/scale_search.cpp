@@ -19,7 +19,7 @@ constexpr size_t kMseCandidates = kMseSteps + 1;
 constexpr int kLsqSteps = 50;
 constexpr int kHqoSteps = 1000;
 constexpr uint64_t kPiece = uint64_t{1} << 16;  // values that are encoded, or counted, at a time
-constexpr float kNvfp4Range = 2688.0f;          // 448 * 6: largest block scale times largest element
+constexpr float kNvfp4Range = 2688.0F;          // 448 * 6: largest block scale times largest element
 
 /// Calls visit(pointer, count, index) for the contiguous runs of a block.
 template <class Visit>
@@ -106,25 +106,25 @@ float median_of(std::vector<float>& values) {
 }
 
 /// 1.00, 0.98, ..., 0.30.
-float mse_factor(size_t step) { return static_cast<float>(kMseSteps + 14 - step) / 50.0f; }
+float mse_factor(size_t step) { return static_cast<float>(kMseSteps + 14 - step) / 50.0F; }
 
 /// The least power of two that is no less; what a scale of that format must be for nothing to be clipped.
 float power_of_two_from(float ideal) {
   int exponent = 0;
   const float mantissa = std::frexp(ideal, &exponent);  // in [0.5, 1)
-  return std::ldexp(1.0f, mantissa == 0.5f ? exponent - 1 : std::min(exponent, 127));
+  return std::ldexp(1.0F, mantissa == 0.5F ? exponent - 1 : std::min(exponent, 127));
 }
 
 /// HQQ's generalised soft threshold for the l_p norm.
 float shrink(float error, float p, float beta) {
   const float size = std::fabs(error);
   if (size == 0) return 0;
-  const float power = p == 0.5f ? 1 / std::sqrt(size) : std::pow(size, p - 1);
-  return std::copysign(std::max(size - power / beta, 0.0f), error);
+  const float power = p == 0.5F ? 1 / std::sqrt(size) : std::pow(size, p - 1);
+  return std::copysign(std::max(size - power / beta, 0.0F), error);
 }
 
 /// The power of two that brings values of this magnitude near 1.
-float unit_of(float absmax) { return std::ldexp(1.0f, -std::clamp(std::ilogb(absmax), -126, 126)); }
+float unit_of(float absmax) { return std::ldexp(1.0F, -std::clamp(std::ilogb(absmax), -126, 126)); }
 
 }  // namespace
 
@@ -132,7 +132,7 @@ ScaleSearch::ScaleSearch(const QuantSpec& spec, const CodeGrid& grid, float tens
     : spec_(spec), grid_(grid), largest_(spec.number->largest_value(spec.range)), threads_(threads) {
   if (!spec.block_format) return;
   if (spec.block_format->scale_exponent != 0)
-    multiplier_ = std::ldexp(1.0f, spec.block_format->scale_exponent);
+    multiplier_ = std::ldexp(1.0F, spec.block_format->scale_exponent);
   if (spec.block_format->tensor_scale) {
     tensor_scale_ = tensor_absmax / kNvfp4Range;
     if (tensor_scale_ == 0 && tensor_absmax > 0) tensor_scale_ = std::numeric_limits<float>::denorm_min();
@@ -146,7 +146,7 @@ float ScaleSearch::ideal_scale(const Extent& extent) const {
   }
   if (!spec_.block_format) return extent.most / largest_;
   if (spec_.block_format->tensor_scale) return extent.most / largest_ / tensor_scale_;
-  return std::ldexp(1.0f, std::ilogb(extent.most) - spec_.block_format->emax);
+  return std::ldexp(1.0F, std::ilogb(extent.most) - spec_.block_format->emax);
 }
 
 ScaleSearch::Extent ScaleSearch::extent(const BlockValues& block, float absmax) const {
@@ -165,8 +165,8 @@ ScaleSearch::Extent ScaleSearch::extent(const BlockValues& block, float absmax) 
     if (const float most = percentile_of(block, true, spec_.percentile); most > 0) extent.most = most;
     return extent;
   }
-  const float high = std::max(percentile_of(block, false, spec_.percentile), 0.0f);
-  const float low = std::min(percentile_of(block, false, 100 - spec_.percentile), 0.0f);
+  const float high = std::max(percentile_of(block, false, spec_.percentile), 0.0F);
+  const float low = std::min(percentile_of(block, false, 100 - spec_.percentile), 0.0F);
   if (high > low) {
     extent.high = high;
     extent.low = low;
@@ -345,7 +345,7 @@ BlockFit ScaleSearch::search_lsq(const BlockValues& block, const BlockFit& start
 
 BlockFit ScaleSearch::search_hqo(const BlockValues& block, const BlockFit& start) const {
   const bool moves_zero = spec_.zero != ZeroPoint::kNone;
-  const float p = moves_zero ? 0.5f : 0.7f;
+  const float p = moves_zero ? 0.5F : 0.7F;
   // Scales move along plateaus of the error, by steps that most scale formats cannot hold: they stay float32
   // on the way and are stored at the end.
   constexpr double kPlateau = 1 + 1e-6;
@@ -401,9 +401,9 @@ BlockFit ScaleSearch::fit(const BlockValues& block) const {
     // may have no zero.
     BlockFit fit;
     const bool says_zero = spec_.scale == ScaleFormat::kE8M0 && !spec_.number->learned && grid_.has_zero();
-    const std::uint32_t pattern = spec_.block_format ? 0 : encode_scale(spec_.scale, 1.0f).pattern;
-    fit.scale_pattern = says_zero ? pattern : encode_scale(spec_.scale, 0.0f).pattern;
-    set_zero(fit, 0.0f);
+    const std::uint32_t pattern = spec_.block_format ? 0 : encode_scale(spec_.scale, 1.0F).pattern;
+    fit.scale_pattern = says_zero ? pattern : encode_scale(spec_.scale, 0.0F).pattern;
+    set_zero(fit, 0.0F);
     return fit;
   }
   const auto absmax = std::bit_cast<float>(bits);

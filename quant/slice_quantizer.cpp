@@ -38,7 +38,7 @@ class Run {
         rows_(out.layout.matrix.rows),
         cols_(out.layout.matrix.cols),
         grid_(make_code_grid(*spec.number, spec.range, spec.round, empty_codebook())),
-        search_(spec, grid_, spec.block_format && spec.block_format->tensor_scale ? tensor_absmax() : 0.0f,
+        search_(spec, grid_, spec.block_format && spec.block_format->tensor_scale ? tensor_absmax() : 0.0F,
                 options.threads) {
     out_.tensor_scale = search_.tensor_scale();
   }
@@ -46,7 +46,7 @@ class Run {
   void go() {
     const bool learned = spec_.number->learned;
     if (rows_ * cols_ == 0) {
-      if (learned) store_codebook(std::vector<float>(size_t{1} << spec_.number->bits, 0.0f));
+      if (learned) store_codebook(std::vector<float>(size_t{1} << spec_.number->bits, 0.0F));
       return;
     }
     if (is_one_block(out_.layout)) {
@@ -86,7 +86,7 @@ class Run {
   }
 
   std::vector<float> empty_codebook() const {
-    return std::vector<float>(spec_.number->learned ? size_t{1} << spec_.number->bits : 0, 0.0f);
+    return std::vector<float>(spec_.number->learned ? size_t{1} << spec_.number->bits : 0, 0.0F);
   }
 
   template <class Visit>
@@ -284,7 +284,7 @@ class Run {
   void scale_row(const Slice& slice, uint64_t row, float* scaled) const {
     for_segments(slice, row, [&](const BlockFit& fit, uint64_t col, uint64_t count) {
       for (uint64_t i = row * slice.cols + col; i < row * slice.cols + col + count; ++i) {
-        scaled[i] = fit.scale > 0 ? slice.data[i] / fit.scale : 0.0f;
+        scaled[i] = fit.scale > 0 ? slice.data[i] / fit.scale : 0.0F;
       }
     });
   }

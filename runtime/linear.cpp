@@ -1,9 +1,9 @@
 #include "runtime/linear.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
+#include "base/error.h"
 #include "base/processor.h"
 #include "runtime/linear_kernels.h"
 
@@ -12,8 +12,8 @@ namespace {
 
 void check_size(const char* what, size_t expected, size_t found) {
   if (expected == found) return;
-  throw std::invalid_argument(std::string(what) + " has " + std::to_string(found) + " values, expected " +
-                              std::to_string(expected));
+  throw Error(std::string(what) + " has " + std::to_string(found) + " values, expected " +
+              std::to_string(expected));
 }
 
 void float_product_reference(const FloatProduct& p) {
@@ -35,8 +35,7 @@ void Matrix::check_multiply(size_t x_size, size_t batch, size_t y_size) const {
 
 void Matrix::check_gather(size_t row, size_t out_size) const {
   if (row >= rows()) {
-    throw std::invalid_argument("row " + std::to_string(row) + " of a matrix with " + std::to_string(rows()) +
-                                " rows");
+    throw Error("row " + std::to_string(row) + " of a matrix with " + std::to_string(rows()) + " rows");
   }
   check_size("out", cols(), out_size);
 }
@@ -79,7 +78,7 @@ void FloatMatrix::multiply(std::span<const float> x, size_t batch, std::span<flo
 void FloatMatrix::multiply_with(FloatKernel kernel, std::span<const float> x, size_t batch,
                                 std::span<float> y) const {
   check_multiply(x.size(), batch, y.size());
-  if (!float_kernel_available(kernel)) throw std::invalid_argument("this processor cannot run that kernel");
+  if (!float_kernel_available(kernel)) throw Error("this processor cannot run that kernel");
   float_product(kernel, {.batch = batch,
                          .rows = rows_,
                          .cols = cols_,

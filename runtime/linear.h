@@ -20,7 +20,7 @@ class Matrix {
   virtual size_t cols() const = 0;
 
   /// y[batch, rows] = x[batch, cols] * W^T. A row of y depends on its own row of x only, bit for bit: the
-  /// same vector gives the same answer in any batch. Sizes that do not fit throw std::invalid_argument.
+  /// same vector gives the same answer in any batch. Sizes that do not fit throw Error.
   virtual void multiply(std::span<const float> x, size_t batch, std::span<float> y) const = 0;
 
   /// Writes row `row` as float32 values to `out` (cols() of them): an embedding table's look-up.
@@ -46,7 +46,7 @@ bool float_kernel_available(FloatKernel kernel);
 /// float32 weights, owned or borrowed.
 class FloatMatrix final : public Matrix {
  public:
-  /// Owns its values. Throws std::invalid_argument when values.size() != rows * cols.
+  /// Owns its values. Throws Error when values.size() != rows * cols.
   FloatMatrix(size_t rows, size_t cols, std::vector<float> values);
   /// Borrows them: they must outlive the matrix.
   FloatMatrix(size_t rows, size_t cols, std::span<const float> values);

@@ -94,7 +94,7 @@ Layers layers_of(const Graph& graph, bool quantizers) {
                               std::nullopt});
     } else if (node.op == "BatchNormalization" && !found.layers.empty()) {
       for (std::size_t i = 1; i <= 4; ++i) found.layers.back().norm.push_back(weight(i));
-      found.layers.back().epsilon = node.float_or("epsilon", 1e-5f);
+      found.layers.back().epsilon = node.float_or("epsilon", 1e-5F);
     } else if (node.op == "Relu") {
       (found.layers.empty() ? found.input_relu : found.layers.back().relu) = true;
     } else {

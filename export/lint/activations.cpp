@@ -15,7 +15,7 @@ bool is_activation(const Graph& graph, const Node& node) {
   return is_integer_quantizer(node) && !is_weight(graph, node);
 }
 
-bool is_zero(const Tensor* constant) { return uniform(constant) == 0.0f; }
+bool is_zero(const Tensor* constant) { return uniform(constant) == 0.0F; }
 
 /// A signed quantizer behind a Relu needs one bit less without its sign.
 bool can_lose_sign(const Subject& subject, const Node& node) {
@@ -34,7 +34,7 @@ bool can_be_bipolar(const Subject& subject, const Node& node) {
 }
 
 bool is_one_bit(const Subject& subject, const Node& node) {
-  return is_quant(node) && uniform(subject.constant(node, kBits)) == 1.0f && node.int_or("signed", 1) != 0;
+  return is_quant(node) && uniform(subject.constant(node, kBits)) == 1.0F && node.int_or("signed", 1) != 0;
 }
 
 }  // namespace
@@ -156,7 +156,7 @@ void bipolar_scales(const Subject& subject, Report& report) {
     if (weight && subject.is_for(Profile::kFinn)) continue;  // goes behind the layer
     const Tensor* scale = subject.constant(node, kScale);
     const auto value = uniform(scale);
-    if (!scale || value == 1.0f) continue;
+    if (!scale || value == 1.0F) continue;
     report.add(node,
                "scale is " + (value ? number_text(*value) : "not one number") +
                    ", expected 1 and the scale as a Mul behind it",
@@ -167,7 +167,7 @@ void bipolar_scales(const Subject& subject, Report& report) {
 Graph split_bipolar_scales(Graph graph, Profile) {
   return for_each_node(std::move(graph), [](Graph& all, std::size_t i) {
     const Tensor* scale = is_bipolar(all.nodes[i]) ? constant_input(all, all.nodes[i], kScale) : nullptr;
-    if (!scale || is_weight(all, all.nodes[i]) || uniform(scale) == 1.0f || !all.nodes[i].has_output(0))
+    if (!scale || is_weight(all, all.nodes[i]) || uniform(scale) == 1.0F || !all.nodes[i].has_output(0))
       return;
     const std::string output = all.nodes[i].outputs[0], factor = all.nodes[i].inputs[kScale];
     Value known = all.values[output];
@@ -177,7 +177,7 @@ Graph split_bipolar_scales(Graph graph, Profile) {
              .version = all.opset(),
              .outputs = {output}};
     all.nodes[i].outputs[0] = graph::add_value(all, output + "_sign", known);
-    give_constant(all, all.nodes[i], kScale, Tensor::scalar(1.0f));
+    give_constant(all, all.nodes[i], kScale, Tensor::scalar(1.0F));
     mul.inputs = {all.nodes[i].outputs[0], factor};
     all.nodes.push_back(std::move(mul));
   });

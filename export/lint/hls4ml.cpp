@@ -229,7 +229,7 @@ void pads(const Subject& subject, Report& report) {
     if (mode != "constant") {
       report.add(node, "its mode is " + quote_text(mode) + ", expected constant");
     } else if (node.version < 11 ? node.float_or("value", 0) != 0
-                                 : node.has_input(2) && uniform(subject.constant(node, 2)) != 0.0f) {
+                                 : node.has_input(2) && uniform(subject.constant(node, 2)) != 0.0F) {
       report.add(node, "it does not pad with 0");
     }
   }

@@ -77,7 +77,7 @@ std::optional<SameConstant> without_zero_point(const Graph& graph, const Node& n
   const auto zeropt = uniform(constant_input(graph, node, kZeropt));
   if (!made || !zeropt) return {};
   const bool is_half = std::trunc(*zeropt) != *zeropt;
-  const float factor = is_half ? 2.0f : 1.0f;
+  const float factor = is_half ? 2.0F : 1.0F;
   double most = 1;
   for (const double integer : made->integers) {
     const double code = (integer - *zeropt) * factor;

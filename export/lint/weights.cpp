@@ -114,7 +114,7 @@ void weight_consumers(const Subject& subject, Report& report) {
   const bool finn = subject.is_for(Profile::kFinn);
   for (const Node& node : subject.nodes()) {
     if (!is_weight(subject.graph(), node)) continue;
-    if (finn && uniform(subject.constant(node, kScale)) == 1.0f) continue;
+    if (finn && uniform(subject.constant(node, kScale)) == 1.0F) continue;
     for (const Node* consumer : subject.consumers(node)) {
       if (consumer->is("Gemm") || consumer->is("Transpose")) continue;  // rules of their own
       const bool taken = finn ? std::ranges::find(kTakenByFinn, consumer->op) != kTakenByFinn.end()

@@ -53,8 +53,8 @@ std::string QcdqWriter::rounded(const std::string& x, QuantRounding mode, const 
     case QuantRounding::kFloor: return step("Floor", name + "_round", {x});
     case QuantRounding::kUp: return of_magnitude("Ceil", 0);
     case QuantRounding::kDown: return of_magnitude("Floor", 0);
-    case QuantRounding::kHalfUp: return of_magnitude("Floor", 0.5f);
-    case QuantRounding::kHalfDown: return of_magnitude("Ceil", -0.5f);
+    case QuantRounding::kHalfUp: return of_magnitude("Floor", 0.5F);
+    case QuantRounding::kHalfDown: return of_magnitude("Ceil", -0.5F);
   }
   return step("Round", name + "_round", {x});
 }

@@ -194,7 +194,7 @@ Why QcdqWriter::activation_sign(const Node& node, const ConstantValue& scale, bo
   const graph::Value floats = known ? *known : graph::Value{.type = ElementType::kFloat};
   const std::string plus = out_.constant(name + "_scale", graph::Tensor::floats(scale.shape, above)),
                     minus = out_.constant(name + "_negative", graph::Tensor::floats(scale.shape, below)),
-                    zero = out_.constant(name + "_zero", graph::Tensor::scalar(0.0f));
+                    zero = out_.constant(name + "_zero", graph::Tensor::scalar(0.0F));
   std::string x = node.inputs[0];
   if (divides) x = out_.node({.op = "Div", .name = name + "_div", .inputs = {x, plus}, .known = floats});
   graph::Value truth = floats;

@@ -56,7 +56,7 @@ uint8_t encode_minifloat(const NumberFormat& f, float value, Overflow overflow, 
   int magnitude = 0;
   if (std::isinf(value)) {
     magnitude = largest + 1;
-  } else if (value != 0.0f) {
+  } else if (value != 0.0F) {
     // The unit in the last place is 2^(exponent - M), never below that of the subnormals.
     const int exponent = std::max(std::ilogb(value), 1 - f.bias);
     const float units =

@@ -104,22 +104,22 @@ constexpr NumberFormat kFormats[] = {
 // As published in QLoRA, appendix E. The construction of its section 3 gives them within 2e-7 (a test
 // recomputes it): eight normal quantiles of [1/2, offset] for the positive half and seven mirrored for the
 // negative one, offset = (1 - 1/32 + 1 - 1/30) / 2, divided by the largest, with zero between them.
-constexpr float kNf4[16] = {-1.0f,
-                            -0.6961928009986877f,
-                            -0.5250730514526367f,
-                            -0.39491748809814453f,
-                            -0.28444138169288635f,
-                            -0.18477343022823334f,
-                            -0.09105003625154495f,
-                            0.0f,
-                            0.07958029955625534f,
-                            0.16093020141124725f,
-                            0.24611230194568634f,
-                            0.33791524171829224f,
-                            0.44070982933044434f,
-                            0.5626170039176941f,
-                            0.7229568362236023f,
-                            1.0f};
+constexpr float kNf4[16] = {-1.0F,
+                            -0.6961928009986877F,
+                            -0.5250730514526367F,
+                            -0.39491748809814453F,
+                            -0.28444138169288635F,
+                            -0.18477343022823334F,
+                            -0.09105003625154495F,
+                            0.0F,
+                            0.07958029955625534F,
+                            0.16093020141124725F,
+                            0.24611230194568634F,
+                            0.33791524171829224F,
+                            0.44070982933044434F,
+                            0.5626170039176941F,
+                            0.7229568362236023F,
+                            1.0F};
 
 }  // namespace
 
@@ -160,13 +160,13 @@ float NumberFormat::largest_value(Range range) const {
     case Grid::kInteger:
       // "8 with range=full": the largest magnitude on the grid.
       return static_cast<float>(std::max(-least_code(range), greatest_code(range)));
-    case Grid::kHalfInteger: return static_cast<float>(greatest_code(range)) + 0.5f;
+    case Grid::kHalfInteger: return static_cast<float>(greatest_code(range)) + 0.5F;
     case Grid::kMinifloat: return decode_minifloat(*this, largest_finite_pattern(*this));
     case Grid::kBinary:
-    case Grid::kCodebook: return 1.0f;
+    case Grid::kCodebook: return 1.0F;
     case Grid::kExponent: break;
   }
-  return 0x1p127f;
+  return 0x1p127F;
 }
 
 std::array<float, 256> value_table(const NumberFormat& format, std::span<const float> codebook) {
@@ -177,12 +177,12 @@ std::array<float, 256> value_table(const NumberFormat& format, std::span<const f
     float& value = values[pattern];
     switch (format.grid) {
       case Grid::kInteger: value = static_cast<float>(format.code_of(pattern)); break;
-      case Grid::kHalfInteger: value = static_cast<float>(format.code_of(pattern)) + 0.5f; break;
-      case Grid::kBinary: value = i == 1 ? 1.0f : -1.0f; break;
+      case Grid::kHalfInteger: value = static_cast<float>(format.code_of(pattern)) + 0.5F; break;
+      case Grid::kBinary: value = i == 1 ? 1.0F : -1.0F; break;
       case Grid::kMinifloat: value = decode_minifloat(format, pattern); break;
       case Grid::kCodebook: value = book[pattern]; break;
       case Grid::kExponent:
-        value = i == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, i - format.bias);
+        value = i == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0F, i - format.bias);
         break;
     }
   }

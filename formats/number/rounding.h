@@ -50,22 +50,22 @@ inline float uniform_hash(uint64_t seed, uint64_t index) {
   h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u;
   h = (h ^ (h >> 27)) * 0x94D049BB133111EBu;
   h ^= h >> 31;
-  return static_cast<float>(h >> 40) * 0x1p-24f;
+  return static_cast<float>(h >> 40) * 0x1p-24F;
 }
 
 /// Rounds `value` to an integer value; `index` is the element's index (stochastic rounding only).
 inline float round_to_integer(float value, RoundingMode mode, uint64_t index = 0) {
   switch (mode.rounding) {
     case Rounding::kHalfEven: return std::nearbyint(value);
-    case Rounding::kHalfUp: return std::copysign(std::floor(std::fabs(value) + 0.5f), value);
-    case Rounding::kHalfDown: return std::copysign(std::ceil(std::fabs(value) - 0.5f), value);
+    case Rounding::kHalfUp: return std::copysign(std::floor(std::fabs(value) + 0.5F), value);
+    case Rounding::kHalfDown: return std::copysign(std::ceil(std::fabs(value) - 0.5F), value);
     case Rounding::kCeil: return std::ceil(value);
     case Rounding::kFloor: return std::floor(value);
     case Rounding::kUp: return std::copysign(std::ceil(std::fabs(value)), value);
     case Rounding::kDown: return std::trunc(value);
     case Rounding::kStochastic: {
       const float floor = std::floor(value);
-      return floor + (value - floor > uniform_hash(mode.seed, index) ? 1.0f : 0.0f);
+      return floor + (value - floor > uniform_hash(mode.seed, index) ? 1.0F : 0.0F);
     }
   }
   return value;

@@ -9,9 +9,9 @@ namespace {
 /// Twin of encode_minifloat for scales. Precondition: scale > 0.
 uint32_t encode_e4m3(float scale) {
   constexpr int kShift = 23 - 3, kRebias = (127 - 7) << 3;
-  constexpr float kLeastNormal = 0x1p-6f;
+  constexpr float kLeastNormal = 0x1p-6F;
   // A float with one unit in its last place where the subnormals have theirs: adding it rounds.
-  constexpr float kMagic = 0x1p14f;
+  constexpr float kMagic = 0x1p14F;
   if (scale < kLeastNormal) return std::bit_cast<uint32_t>(scale + kMagic) - std::bit_cast<uint32_t>(kMagic);
   const auto bits = std::bit_cast<uint32_t>(scale);
   return ((bits + (1u << (kShift - 1)) - 1 + ((bits >> kShift) & 1)) >> kShift) - kRebias;
@@ -20,7 +20,7 @@ uint32_t encode_e4m3(float scale) {
 constexpr float decode_e4m3(uint32_t pattern) {
   const uint32_t magnitude = pattern & 0x7F;
   const float size = magnitude == 0x7F ? std::numeric_limits<float>::quiet_NaN()
-                     : magnitude < 8   ? static_cast<float>(magnitude) * 0x1p-9f
+                     : magnitude < 8   ? static_cast<float>(magnitude) * 0x1p-9F
                                        : std::bit_cast<float>((magnitude << 20) + (120u << 23));
   return (pattern & 0x80) != 0 && magnitude != 0x7F ? -size : size;
 }
@@ -38,7 +38,7 @@ uint32_t largest_pattern(ScaleFormat format) {
 
 /// Nearest power of two, ties to the even exponent byte, as rounding the float's bits would have it.
 uint32_t encode_power_of_two(float scale) {
-  if (scale < 0x1p-126f) return scale > 0x1.8p-127f ? 1 : 0;
+  if (scale < 0x1p-126F) return scale > 0x1.8p-127F ? 1 : 0;
   const auto bits = std::bit_cast<uint32_t>(scale);
   const uint32_t odd = (bits >> 23) & 1;
   return (bits + 0x3FFFFF + odd) >> 23;
@@ -65,10 +65,10 @@ constexpr std::array<float, 256> kE4M3Values = [] {
 
 StoredScale encode_scale(ScaleFormat format, float scale) {
   const bool power_of_two = format == ScaleFormat::kE8M0;
-  if (scale == 0.0f) return {power_of_two ? kE8M0Zero : 0, false};
+  if (scale == 0.0F) return {power_of_two ? kE8M0Zero : 0, false};
   const uint32_t pattern = round_to_pattern(format, scale);
   if (pattern > largest_pattern(format)) return {largest_pattern(format), true};
-  if (power_of_two) return {pattern, scale < 0x1p-128f};
+  if (power_of_two) return {pattern, scale < 0x1p-128F};
   if (pattern == 0) return {1, true};
   return {pattern, false};
 }

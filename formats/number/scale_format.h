@@ -55,8 +55,8 @@ inline float decode_scale(ScaleFormat format, uint32_t pattern) {
     case ScaleFormat::kF16: return f16_to_float(static_cast<uint16_t>(pattern));
     case ScaleFormat::kBF16: return bf16_to_float(static_cast<uint16_t>(pattern));
     case ScaleFormat::kE8M0:
-      if (pattern == kE8M0Zero) return 0.0f;
-      return pattern == 0 ? 0x1p-127f : std::bit_cast<float>(pattern << 23);
+      if (pattern == kE8M0Zero) return 0.0F;
+      return pattern == 0 ? 0x1p-127F : std::bit_cast<float>(pattern << 23);
     case ScaleFormat::kE4M3: break;
   }
   return kE4M3Values[pattern & 0xFF];

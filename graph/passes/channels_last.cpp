@@ -203,8 +203,8 @@ class LayoutChanger {
   /// qonnx takes no defaults for these.
   void write_windows(Node& made, const Node& node, std::size_t rank) const {
     if (made.op == "BatchNormalization") {
-      made.attributes.emplace("epsilon", 1e-5f);
-      made.attributes.emplace("momentum", 0.9f);
+      made.attributes.emplace("epsilon", 1e-5F);
+      made.attributes.emplace("momentum", 0.9F);
       return;
     }
     const std::size_t axes = rank - 2;

@@ -56,7 +56,7 @@ std::optional<Affine> affine_of(const Graph& graph, const Node& node) {
     if (parts[i].size() != parts[0].size()) return {};
   }
   const auto& [scale, bias, mean, variance] = parts;
-  const double epsilon = node.float_or("epsilon", 1e-5f);
+  const double epsilon = node.float_or("epsilon", 1e-5F);
   Affine affine;
   for (std::size_t c = 0; c < scale.size(); ++c) {
     affine.factor.push_back(scale[c] / std::sqrt(variance[c] + epsilon));
@@ -90,7 +90,7 @@ bool fold(Graph& graph, const Links& links, std::vector<std::size_t>& now, std::
   if (!has_bias && (!product || !product->shape || product->shape->size() != 2)) return false;
   const double beta = graph.nodes[source].float_or("beta", 1),
                alpha = graph.nodes[source].float_or("alpha", 1);
-  std::vector<float> bias(channels, 0.0f);
+  std::vector<float> bias(channels, 0.0F);
   if (has_bias && graph.nodes[source].has_input(2)) {
     const Tensor* old = constant_input(graph, graph.nodes[source], 2);
     if (!old || old->type() != ElementType::kFloat) return false;
@@ -121,7 +121,7 @@ bool fold(Graph& graph, const Links& links, std::vector<std::size_t>& now, std::
   node.inputs.resize(3);
   node.inputs[2] = shift;
   if (node.is("Gemm")) {
-    node.attributes["beta"] = 1.0f;
+    node.attributes["beta"] = 1.0F;
     node.attributes["alpha"] = static_cast<float>(alpha);
   }
   node.outputs[0] = norm.outputs[0];

@@ -105,7 +105,7 @@ class BodyWriter {
     if (centers) x = add(node, "Sub", {x, mean(node, x, axes)});
     const std::string variance = mean(node, add(node, "Mul", {x, x}), axes);
     const std::string padded =
-        add(node, "Add", {variance, number(node, "epsilon", node.float_or("epsilon", 1e-5f))});
+        add(node, "Add", {variance, number(node, "epsilon", node.float_or("epsilon", 1e-5F))});
     std::string made = add(node, "Div", {x, add(node, "Sqrt", {padded})});
     if (node.has_input(1)) made = add(node, "Mul", {made, node.inputs[1]});
     if (node.has_input(2)) made = add(node, "Add", {made, node.inputs[2]});
@@ -118,7 +118,7 @@ class BodyWriter {
     if (node.text_or("approximate", "none") == "tanh") {
       const std::string cube = add(node, "Mul", {add(node, "Mul", {x, x}), x});
       const std::string sum =
-          add(node, "Add", {x, add(node, "Mul", {cube, number(node, "cubic", 0.044715f)})});
+          add(node, "Add", {x, add(node, "Mul", {cube, number(node, "cubic", 0.044715F)})});
       const auto factor = static_cast<float>(std::sqrt(2 / std::numbers::pi));
       inner = add(node, "Tanh", {add(node, "Mul", {sum, number(node, "factor", factor)})});
     } else {
@@ -126,7 +126,7 @@ class BodyWriter {
       inner = add(node, "Erf", {add(node, "Div", {x, number(node, "root", root)})});
     }
     const std::string gate = add(node, "Add", {inner, number(node, "one", 1)});
-    add(node, "Mul", {add(node, "Mul", {x, gate}), number(node, "half", 0.5f)});
+    add(node, "Mul", {add(node, "Mul", {x, gate}), number(node, "half", 0.5F)});
     return end(node);
   }
 

@@ -271,7 +271,7 @@ NodeMover::Why NodeMover::dropout(Node& node, std::int64_t from) {
   if (node.has_output(1)) return "has a mask, whose type differs";
   if (up(from, 12)) {
     if (node.has("ratio"))
-      set_input(node, 1, constant(node, "ratio", Tensor::scalar(node.float_or("ratio", 0.5f))));
+      set_input(node, 1, constant(node, "ratio", Tensor::scalar(node.float_or("ratio", 0.5F))));
     node.attributes.erase("ratio");
     return {};
   }

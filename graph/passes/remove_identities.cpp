@@ -47,7 +47,7 @@ std::optional<std::size_t> same_input(const Graph& graph, const Node& node) {
   }
   if (is_any(node, trait::kJoins) && node.inputs.size() == 1) return 0;
   if ((op == "Add" || op == "Mul") && node.has_input(1)) {
-    const float neutral = op == "Add" ? 0.0f : 1.0f;
+    const float neutral = op == "Add" ? 0.0F : 1.0F;
     if (is_all(constant_input(graph, node, 1), neutral) && keeps_shape(graph, node, 0)) return 0;
     if (is_all(constant_input(graph, node, 0), neutral) && keeps_shape(graph, node, 1)) return 1;
   }

@@ -63,23 +63,23 @@ TEST_CASE("byte sizes are exact and never overflow") {
 }
 
 TEST_CASE("float8 decodes as the OCP and FNUZ texts say") {
-  CHECK(decoded(DType::kF8E4M3, 0x38) == 1.0f);
-  CHECK(decoded(DType::kF8E4M3, 0x7e) == 448.0f);
-  CHECK(decoded(DType::kF8E4M3, 0x01) == 0x1p-9f);
+  CHECK(decoded(DType::kF8E4M3, 0x38) == 1.0F);
+  CHECK(decoded(DType::kF8E4M3, 0x7e) == 448.0F);
+  CHECK(decoded(DType::kF8E4M3, 0x01) == 0x1p-9F);
   CHECK(std::isnan(decoded(DType::kF8E4M3, 0x7f)));
   CHECK(std::isnan(decoded(DType::kF8E4M3, 0xff)));
-  CHECK(decoded(DType::kF8E5M2, 0x7b) == 57344.0f);
+  CHECK(decoded(DType::kF8E5M2, 0x7b) == 57344.0F);
   CHECK(decoded(DType::kF8E5M2, 0x7c) == INFINITY);
   CHECK(decoded(DType::kF8E5M2, 0xfc) == -INFINITY);
   CHECK(std::isnan(decoded(DType::kF8E5M2, 0x7d)));
-  CHECK(decoded(DType::kF8E5M2, 0x01) == 0x1p-16f);
-  CHECK(decoded(DType::kF8E4M3Fnuz, 0x7f) == 240.0f);
+  CHECK(decoded(DType::kF8E5M2, 0x01) == 0x1p-16F);
+  CHECK(decoded(DType::kF8E4M3Fnuz, 0x7f) == 240.0F);
   CHECK(std::isnan(decoded(DType::kF8E4M3Fnuz, 0x80)));
-  CHECK(decoded(DType::kF8E5M2Fnuz, 0x7f) == 57344.0f);
+  CHECK(decoded(DType::kF8E5M2Fnuz, 0x7f) == 57344.0F);
   CHECK(std::isnan(decoded(DType::kF8E5M2Fnuz, 0x80)));
-  CHECK(decoded(DType::kF8E8M0, 127) == 1.0f);
-  CHECK(decoded(DType::kF8E8M0, 0) == 0x1p-127f);
-  CHECK(decoded(DType::kF8E8M0, 254) == 0x1p127f);
+  CHECK(decoded(DType::kF8E8M0, 127) == 1.0F);
+  CHECK(decoded(DType::kF8E8M0, 0) == 0x1p-127F);
+  CHECK(decoded(DType::kF8E8M0, 254) == 0x1p127F);
   CHECK(std::isnan(decoded(DType::kF8E8M0, 255)));
   CHECK(std::signbit(decoded(DType::kF8E4M3, 0x80)));
 }
@@ -87,7 +87,7 @@ TEST_CASE("float8 decodes as the OCP and FNUZ texts say") {
 TEST_CASE("sub-byte floats unpack from the least significant bit, from any element on") {
   std::vector<float> two(2);
   widen_to_float(DType::kF4, to_bytes({0x72}), two);
-  CHECK(two == std::vector<float>{1.0f, 6.0f});
+  CHECK(two == std::vector<float>{1.0F, 6.0F});
 
   // Four codes of six bits, 1, 31, 32, 63, in three bytes.
   const unsigned packed = 1u | 31u << 6 | 32u << 12 | 63u << 18;
@@ -96,9 +96,9 @@ TEST_CASE("sub-byte floats unpack from the least significant bit, from any eleme
                 static_cast<int>(packed >> 16)});
   std::vector<float> four(4);
   widen_to_float(DType::kF6E2M3, bytes, four);
-  CHECK(four == std::vector<float>{0.125f, 7.5f, -0.0f, -7.5f});
+  CHECK(four == std::vector<float>{0.125F, 7.5F, -0.0F, -7.5F});
   widen_to_float(DType::kF6E3M2, bytes, four);
-  CHECK(four == std::vector<float>{0.0625f, 28.0f, -0.0f, -28.0f});
+  CHECK(four == std::vector<float>{0.0625F, 28.0F, -0.0F, -28.0F});
   for (std::uint64_t begin = 0; begin <= 4; ++begin) {
     std::vector<float> rest(4 - begin);
     widen_to_float(DType::kF6E3M2, bytes, begin, rest);
@@ -111,10 +111,10 @@ TEST_CASE("numbers widen to the nearest float32") {
   CHECK(widened<std::uint8_t>(DType::kBool, {0, 1, 2}) == std::vector<float>{0, 1, 1});
   CHECK(widened<std::int64_t>(DType::kI64, {16777217, -16777219}) == std::vector<float>{16777216, -16777220});
   CHECK(widened<double>(DType::kF64, {0.1, 1e300, -1e300, 1e-300}) ==
-        std::vector<float>{0.1f, INFINITY, -INFINITY, 0.0f});
+        std::vector<float>{0.1F, INFINITY, -INFINITY, 0.0F});
   CHECK(std::isnan(widened<double>(DType::kF64, {NAN})[0]));
   CHECK(widened<std::uint16_t>(DType::kBF16, {0x3f80, 0xc000}) == std::vector<float>{1, -2});
-  CHECK(widened<std::uint16_t>(DType::kF16, {0x3c00, 1}) == std::vector<float>{1, 0x1p-24f});
+  CHECK(widened<std::uint16_t>(DType::kF16, {0x3c00, 1}) == std::vector<float>{1, 0x1p-24F});
   CHECK(widening_rounds(DType::kF64));
   CHECK_FALSE(widening_rounds(DType::kBF16));
   CHECK_THROWS_AS(widened<double>(DType::kC64, {0.0}), Error);

@@ -42,11 +42,11 @@ TEST_CASE("narrowing to f16 rounds half to even between all neighbours") {
     const unsigned even = (bits & 1u) == 0 ? bits : bits + 1;
     REQUIRE(float_to_f16(middle) == even);
     REQUIRE(float_to_f16(-middle) == (even | 0x8000u));
-    REQUIRE(float_to_f16(std::nextafter(middle, 0.0f)) == bits);
-    REQUIRE(float_to_f16(std::nextafter(middle, 1e9f)) == bits + 1);
+    REQUIRE(float_to_f16(std::nextafter(middle, 0.0F)) == bits);
+    REQUIRE(float_to_f16(std::nextafter(middle, 1e9F)) == bits + 1);
   }
-  CHECK(float_to_f16(65519.99f) == 0x7bff);
-  CHECK(float_to_f16(65520.0f) == 0x7c00);
+  CHECK(float_to_f16(65519.99F) == 0x7bff);
+  CHECK(float_to_f16(65520.0F) == 0x7c00);
   CHECK(float_to_f16(std::numeric_limits<float>::max()) == 0x7c00);
   CHECK(float_to_f16(-std::numeric_limits<float>::infinity()) == 0xfc00);
   CHECK(float_to_f16(std::numeric_limits<float>::denorm_min()) == 0);
@@ -64,7 +64,7 @@ TEST_CASE("bf16 is the upper half of a float32, rounded half to even") {
     REQUIRE(float_to_bf16(std::bit_cast<float>(bits << 16 | 0x8001u)) == bits + 1);
   }
   CHECK(float_to_bf16(std::bit_cast<float>(0x7f800001u)) == 0x7fc0);
-  static_assert(float_to_bf16(1.0f) == 0x3f80 && f16_to_float(0x3555) > 0.333f);
+  static_assert(float_to_bf16(1.0F) == 0x3f80 && f16_to_float(0x3555) > 0.333F);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 //
 // A target with one defines libFuzzer's hook:
 //
-//   extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t most, unsigned seed) {
+//   extern "C" std::size_t LLVMFuzzerCustomMutator(uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
 //     return crumb::testing::mutate_with(hostile_npy, data, size, most, seed);
 //   }
 #pragma once

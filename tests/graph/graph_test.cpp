@@ -32,7 +32,7 @@ TEST_CASE("elements below a byte are read lowest bits first, with their sign") {
         std::vector<std::int64_t>{0, 1, -2, -1, 1});
   CHECK(Tensor(ElementType::kUint2, {4}, bytes_of({0b11100100})).to_ints() ==
         std::vector<std::int64_t>{0, 1, 2, 3});
-  CHECK(Tensor(ElementType::kFloat4E2M1, {2}, bytes_of({0xF1})).to_floats() == std::vector<float>{0.5f, -6});
+  CHECK(Tensor(ElementType::kFloat4E2M1, {2}, bytes_of({0xF1})).to_floats() == std::vector<float>{0.5F, -6});
   CHECK(Tensor(ElementType::kInt4, {2}, bytes_of({0x87})).to_floats() == std::vector<float>{7, -8});
 }
 
@@ -43,13 +43,13 @@ TEST_CASE("a tensor has the bytes that its shape takes") {
   CHECK_THROWS_AS(Tensor(ElementType::kUint8, {-1}, {}), Error);
   CHECK_THROWS_AS(Tensor(ElementType::kUint8, {std::int64_t{1} << 40, std::int64_t{1} << 40}, {}), Error);
   CHECK(Tensor(ElementType::kUint8, {0, std::int64_t{1} << 62}, {}).size() == 0);
-  CHECK_THROWS_AS(Tensor::scalar(1.0f).to_ints(), Error);
-  CHECK_THROWS_AS(Tensor::scalar(1.0f).reshaped({2}), Error);
+  CHECK_THROWS_AS(Tensor::scalar(1.0F).to_ints(), Error);
+  CHECK_THROWS_AS(Tensor::scalar(1.0F).reshaped({2}), Error);
 }
 
 TEST_CASE("attributes of another type are an error that names the node") {
   Node n = node("a", {}, {});
-  n.attributes["axis"] = 1.5f;
+  n.attributes["axis"] = 1.5F;
   CHECK_THROWS_WITH_AS(n.int_or("axis", 0),
                        "node 'a' (Add): attribute 'axis' is a number, expected an integer", Error);
   CHECK(n.int_or("other", 3) == 3);
@@ -98,8 +98,8 @@ TEST_CASE("a node that changes nothing is bypassed, also before an output") {
 
 TEST_CASE("what no output needs goes") {
   Graph graph{.inputs = {"x"}, .outputs = {"y"}};
-  graph.initializers["used"] = Tensor::scalar(1.0f);
-  graph.initializers["idle"] = Tensor::scalar(1.0f);
+  graph.initializers["used"] = Tensor::scalar(1.0F);
+  graph.initializers["idle"] = Tensor::scalar(1.0F);
   graph.values["gone"] = {};
   graph.nodes = {node("a", {"x", "used"}, {"y"}), node("dead", {"x", "idle"}, {"gone"})};
   drop_unused(graph);

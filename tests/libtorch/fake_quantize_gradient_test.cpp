@@ -35,10 +35,10 @@ torch::Tensor leaf(const torch::Tensor& values) { return values.detach().clone()
 
 TEST_CASE("gradient: Brevitas's learned threshold") {
   // brevitas.md, section 6: threshold 1, 4 bits, full range, scale = threshold / 8.
-  const torch::Tensor x = leaf(torch::tensor({-2.0f, -0.9f, -0.31f, 0.0f, 0.26f, 0.95f, 1.7f}));
-  const torch::Tensor threshold = leaf(torch::tensor({1.0f}));
+  const torch::Tensor x = leaf(torch::tensor({-2.0F, -0.9F, -0.31F, 0.0F, 0.26F, 0.95F, 1.7F}));
+  const torch::Tensor threshold = leaf(torch::tensor({1.0F}));
   const torch::Tensor y = fake_quantize(x, threshold / 8, {}, "int4:tensor:range=full");
-  CHECK(floats(y) == std::vector<float>{-1.0f, -0.875f, -0.25f, 0.0f, 0.25f, 0.875f, 0.875f});
+  CHECK(floats(y) == std::vector<float>{-1.0F, -0.875F, -0.25F, 0.0F, 0.25F, 0.875F, 0.875F});
   const auto g = grad({y.sum()}, {x, threshold});
   CHECK(floats(g[0]) == std::vector<float>{0, 1, 1, 1, 1, 0, 0});
   CHECK(g[1].item<double>() == doctest::Approx(0.825).epsilon(1e-6));
@@ -59,7 +59,7 @@ TEST_CASE("gradient: searched scales count as constants, and absmax blocks nothi
     CHECK(torch::equal(grad({fake_quantize(x, spec).sum()}, {x})[0], torch::ones({2, 4})));
   }
   // What percentile cuts off does not.
-  const torch::Tensor x = leaf(torch::cat({torch::linspace(-1, 1, 99), torch::tensor({10.0f})}));
+  const torch::Tensor x = leaf(torch::cat({torch::linspace(-1, 1, 99), torch::tensor({10.0F})}));
   const torch::Tensor g = grad({fake_quantize(x, "int4:tensor:search=percentile=99").sum()}, {x})[0];
   CHECK(g.sum().item<float>() == 99);
   CHECK(g[99].item<float>() == 0);
@@ -90,7 +90,7 @@ TEST_CASE("gradient: the same as written in LibTorch's operators, with learned s
 
     const torch::Tensor x2 = leaf(x), s2 = leaf(scale), z2 = leaf(point);
     const torch::Tensor s = s2.unsqueeze(1);
-    const torch::Tensor z = zero ? z2.unsqueeze(1) : torch::full({5, 1}, half ? -0.5f : 0.0f);
+    const torch::Tensor z = zero ? z2.unsqueeze(1) : torch::full({5, 1}, half ? -0.5F : 0.0F);
     const torch::Tensor u = x2 / s + z;
     const torch::Tensor rounded = u + (torch::round(u) - u).detach();
     const torch::Tensor y2 = (torch::clamp(rounded, c.lo, c.hi) - z) * s;
@@ -173,21 +173,21 @@ TEST_CASE("gradient: finite differences of the smooth parts, every format and gr
 }
 
 TEST_CASE("gradient: where every value is cut off, finite differences of the operator itself") {
-  const torch::Tensor x = torch::tensor({-9.0f, 9.0f, 12.0f, 30.0f}),
-                      weights = torch::tensor({1.0f, 2.0f, -3.0f, 0.5f});
+  const torch::Tensor x = torch::tensor({-9.0F, 9.0F, 12.0F, 30.0F}),
+                      weights = torch::tensor({1.0F, 2.0F, -3.0F, 0.5F});
   const auto loss = [&](float scale, float point) {
     return (fake_quantize(x, torch::tensor({scale}), torch::tensor({point}), "uint3:tensor:zero=float") *
             weights)
         .sum()
         .item<double>();
   };
-  const torch::Tensor s = leaf(torch::tensor({0.5f})), z = leaf(torch::tensor({2.25f}));
+  const torch::Tensor s = leaf(torch::tensor({0.5F})), z = leaf(torch::tensor({2.25F}));
   const auto g = grad({(fake_quantize(x, s, z, "uint3:tensor:zero=float") * weights).sum()}, {s, z});
-  const float step = 0x1p-6f;
+  const float step = 0x1p-6F;
   CHECK(g[0].item<double>() ==
-        doctest::Approx((loss(0.5f + step, 2.25f) - loss(0.5f - step, 2.25f)) / (2 * step)));
+        doctest::Approx((loss(0.5F + step, 2.25F) - loss(0.5F - step, 2.25F)) / (2 * step)));
   CHECK(g[1].item<double>() ==
-        doctest::Approx((loss(0.5f, 2.25f + step) - loss(0.5f, 2.25f - step)) / (2 * step)));
+        doctest::Approx((loss(0.5F, 2.25F + step) - loss(0.5F, 2.25F - step)) / (2 * step)));
 }
 
 TEST_CASE("gradient: passes exactly where rounding stays on the grid") {
@@ -208,12 +208,12 @@ TEST_CASE("gradient: passes exactly where rounding stays on the grid") {
       const float unit =
           minifloat ? largest - crumb::decode_minifloat(format, crumb::largest_finite_pattern(format) - 1)
                     : 1;
-      std::vector<float> points{0.0f, std::numeric_limits<float>::denorm_min(),
+      std::vector<float> points{0.0F, std::numeric_limits<float>::denorm_min(),
                                 -std::numeric_limits<float>::denorm_min()};
-      for (const float end : {-largest, largest, 0.0f}) {
-        for (float step = -3; step <= 3; step += 0.25f) {
+      for (const float end : {-largest, largest, 0.0F}) {
+        for (float step = -3; step <= 3; step += 0.25F) {
           const float point = end + step * unit;
-          points.insert(points.end(), {point, std::nextafter(point, 1e30f), std::nextafter(point, -1e30f)});
+          points.insert(points.end(), {point, std::nextafter(point, 1e30F), std::nextafter(point, -1e30F)});
         }
       }
       const torch::Tensor x = leaf(torch::tensor(points));
@@ -226,37 +226,37 @@ TEST_CASE("gradient: passes exactly where rounding stays on the grid") {
               crumb::encode_minifloat(format, points[i], Overflow::kSpecial, spec.round, i);
           expected = std::isfinite(crumb::decode_minifloat(format, pattern));
         } else {
-          const float u = points[i] + (format.grid == crumb::Grid::kHalfInteger ? -0.5f : 0.0f);
+          const float u = points[i] + (format.grid == crumb::Grid::kHalfInteger ? -0.5F : 0.0F);
           const float q = crumb::round_to_integer(u, spec.round, i);
           expected = q >= static_cast<float>(format.least_code(spec.range)) &&
                      q <= static_cast<float>(format.greatest_code(spec.range));
         }
         CAPTURE(points[i]);
-        CHECK(passed[i] == (expected ? 1.0f : 0.0f));
+        CHECK(passed[i] == (expected ? 1.0F : 0.0F));
       }
     }
   }
 }
 
 TEST_CASE("gradient: binary passes within one scale, codebooks within half a gap of their ends") {
-  const torch::Tensor x = leaf(torch::tensor({-2.1f, -2.0f, -0.1f, 0.0f, 1.9f, 2.0f, 2.1f}));
-  const torch::Tensor s = leaf(torch::tensor({2.0f}));
+  const torch::Tensor x = leaf(torch::tensor({-2.1F, -2.0F, -0.1F, 0.0F, 1.9F, 2.0F, 2.1F}));
+  const torch::Tensor s = leaf(torch::tensor({2.0F}));
   const auto g = grad({fake_quantize(x, s, {}, "binary:tensor").sum()}, {x, s});
   CHECK(floats(g[0]) == std::vector<float>{0, 1, 1, 1, 1, 1, 0});
-  CHECK(g[1].item<float>() == 1.0f);  // four of +1, three of -1
+  CHECK(g[1].item<float>() == 1.0F);  // four of +1, three of -1
 
   // nf4 ends with 0.7229568 and 1, and begins with -1 and -0.6961928.
-  const torch::Tensor v = leaf(torch::tensor({-1.16f, -1.15f, 0.3f, 1.13f, 1.14f}));
+  const torch::Tensor v = leaf(torch::tensor({-1.16F, -1.15F, 0.3F, 1.13F, 1.14F}));
   CHECK(floats(grad({fake_quantize(v, torch::ones({1}), {}, "nf4:tensor").sum()}, {v})[0]) ==
         std::vector<float>{0, 1, 1, 1, 0});
 }
 
 TEST_CASE("gradient: a scale of zero is the limit of small ones") {
-  const torch::Tensor x = leaf(torch::tensor({{-1.0f, 0.0f, 2.0f}, {1.0f, 2.0f, 3.0f}}));
-  const torch::Tensor s = leaf(torch::tensor({0.0f, 1.0f}));
+  const torch::Tensor x = leaf(torch::tensor({{-1.0F, 0.0F, 2.0F}, {1.0F, 2.0F, 3.0F}}));
+  const torch::Tensor s = leaf(torch::tensor({0.0F, 1.0F}));
   const torch::Tensor y = fake_quantize(x, s, {}, "int4:channel:range=full");
   CHECK(floats(y) == std::vector<float>{0, 0, 0, 1, 2, 3});
-  const auto g = grad({(y * torch::tensor({1.0f, 1.0f, 3.0f})).sum()}, {x, s});
+  const auto g = grad({(y * torch::tensor({1.0F, 1.0F, 3.0F})).sum()}, {x, s});
   CHECK(floats(g[0]) == std::vector<float>{0, 1, 0, 1, 1, 3});
   CHECK(floats(g[1]) == std::vector<float>{-8 + 3 * 7, 0});
 }
@@ -272,11 +272,11 @@ TEST_CASE("gradient: only what is asked for, through any layout, twice where tha
   const auto plain = grad({(fake_quantize(b, s.detach(), {}, "int4") * weights).sum()}, {b})[0];
   CHECK(torch::equal(through_view.t(), plain));
   // An expanded gradient (sum) and an expanded scale.
-  const torch::Tensor one = leaf(torch::full({1}, 0.25f));
+  const torch::Tensor one = leaf(torch::full({1}, 0.25F));
   CHECK(grad({fake_quantize(x, one.expand({6}), {}, "int4").sum()}, {one})[0].numel() == 1);
 
   // Twice: y = fq(x)^2 has the second derivative 2 where the gradient passes.
-  const torch::Tensor c = leaf(torch::tensor({0.3f, -0.7f, 1.0f}));
+  const torch::Tensor c = leaf(torch::tensor({0.3F, -0.7F, 1.0F}));
   const torch::Tensor once = grad({fake_quantize(c, "int8:tensor").square().sum()}, {c}, {}, true, true)[0];
   CHECK(floats(grad({once.sum()}, {c})[0]) == std::vector<float>{2, 2, 2});
   const torch::Tensor y = fake_quantize(c, leaf(torch::ones({1})), {}, "int8:tensor");

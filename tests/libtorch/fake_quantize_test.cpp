@@ -155,9 +155,9 @@ TEST_CASE("fake_quantize: large tensors, zeros, subnormals and the extremes") {
   check_values(torch::zeros({4, 32}), "int4:channel");
   check_values(torch::zeros({4, 32}), "int2h:group=32:scale=e8m0");
   check_values(torch::zeros({4, 32}), "nvfp4");
-  check_values(torch::tensor({1e-45f, -3e-44f, 0.0f, 1e-40f}), "int4:tensor");
-  check_values(torch::tensor({3.4e38f, -3.4e38f, 1.0f, -0.0f}), "e4m3fn:tensor");
-  check_values(torch::tensor({3.4e38f, -3.4e38f, 1.0f, -0.0f}), "int8:group=4");  // f16 scales saturate
+  check_values(torch::tensor({1e-45F, -3e-44F, 0.0F, 1e-40F}), "int4:tensor");
+  check_values(torch::tensor({3.4e38F, -3.4e38F, 1.0F, -0.0F}), "e4m3fn:tensor");
+  check_values(torch::tensor({3.4e38F, -3.4e38F, 1.0F, -0.0F}), "int8:group=4");  // f16 scales saturate
 }
 
 TEST_CASE("fake_quantize: other floating types are computed in float32 and rounded back") {
@@ -300,7 +300,7 @@ TEST_CASE("fake_quantize: what is wrong is said by crumb::Error") {
   CHECK(has(message_of([&] { fake_quantize(x, torch::ones({2}), {}, "int4:channel"); }),
             "cuts [3, 8] into 3 blocks and needs one scale for each, found 2"));
   CHECK(has(message_of([&] {
-              fake_quantize(x, torch::tensor({1.0f, -0.5f, 1.0f}), {}, "int4");
+              fake_quantize(x, torch::tensor({1.0F, -0.5F, 1.0F}), {}, "int4");
             }),
             "scale of block 1 is -0.5"));
   CHECK(has(message_of([&] { fake_quantize(x, torch::ones({3}), torch::ones({3}), "int4"); }),

@@ -91,7 +91,7 @@ TEST_CASE("agreement: threads change nothing, order of the sides neither") {
 }
 
 TEST_CASE("agreement: sizes and values that cannot be compared") {
-  const std::vector<float> six(6, 1.0f), four(4, 1.0f);
+  const std::vector<float> six(6, 1.0F), four(4, 1.0F);
   CHECK_THROWS_WITH_AS(agreement(six, four, 3, 2),
                        doctest::Contains("the second has 4 values, expected 3 rows of 2"), crumb::Error);
   CHECK_THROWS_AS(agreement(six, six, uint64_t{1} << 63, 2), crumb::Error);

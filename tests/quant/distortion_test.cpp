@@ -52,7 +52,7 @@ TEST_CASE("distortion: nothing, no error, no signal") {
   CHECK(distortion({}, {}, 1).sqnr_db == kInfinity);
   CHECK(distortion({}, {}, 1).mean_abs_error == 0);
   CHECK(crumb::error_p_norm({}, {}, 2) == 0);
-  const std::vector<float> zeros(5, 0.0f), minus(5, -0.0f), ones(5, 1.0f);
+  const std::vector<float> zeros(5, 0.0F), minus(5, -0.0F), ones(5, 1.0F);
   CHECK(distortion(zeros, minus, 1).exact == 5);
   CHECK(distortion(zeros, minus, 1).sqnr_db == kInfinity);
   CHECK(distortion(zeros, ones, 1).sqnr_db == -kInfinity);
@@ -60,11 +60,11 @@ TEST_CASE("distortion: nothing, no error, no signal") {
 }
 
 TEST_CASE("distortion: the range of float32 neither overflows nor vanishes") {
-  const std::vector<float> large{3e38f, -3e38f}, small{1e-45f, 3e-45f};
-  CHECK(distortion(large, std::vector<float>{-3e38f, -3e38f}, 1).max_abs_error == doctest::Approx(6e38));
-  CHECK(distortion(large, std::vector<float>{-3e38f, -3e38f}, 1).sqnr_db ==
+  const std::vector<float> large{3e38F, -3e38F}, small{1e-45F, 3e-45F};
+  CHECK(distortion(large, std::vector<float>{-3e38F, -3e38F}, 1).max_abs_error == doctest::Approx(6e38));
+  CHECK(distortion(large, std::vector<float>{-3e38F, -3e38F}, 1).sqnr_db ==
         doctest::Approx(10 * std::log10(0.5)));
-  const Distortion d = distortion(small, std::vector<float>{0, 3e-45f}, 1);
+  const Distortion d = distortion(small, std::vector<float>{0, 3e-45F}, 1);
   CHECK(d.exact == 1);
   CHECK(d.sqnr_db == doctest::Approx(10 * std::log10(5.0)));
   CHECK(crumb::error_p_norm(large, std::vector<float>{0, 0}, 40) ==
@@ -80,7 +80,7 @@ TEST_CASE("distortion: inf and NaN") {
   CHECK(same.sqnr_db == doctest::Approx(10 * std::log10(4.0)));
   // On one side: an infinite error.
   for (const auto& [x, y] :
-       {std::pair{kNan, 1.0f}, {1.0f, kNan}, {kInf, 1.0f}, {1.0f, -kInf}, {kInf, -kInf}, {kNan, kInf}}) {
+       {std::pair{kNan, 1.0F}, {1.0F, kNan}, {kInf, 1.0F}, {1.0F, -kInf}, {kInf, -kInf}, {kNan, kInf}}) {
     CAPTURE(x);
     CAPTURE(y);
     const Distortion d = distortion(std::vector<float>{x, 5, 5}, std::vector<float>{y, 5, 4}, 1);
@@ -95,9 +95,9 @@ TEST_CASE("distortion: inf and NaN") {
 
 TEST_CASE("distortion: sums are within 3e-14 of the exact ones") {
   // One large square and many small ones that a plain sum of doubles would lose: 2^70 and 2^22 times 1.
-  std::vector<float> x((1 << 22) + 1, 1.0f);
-  x[0] = 0x1p35f;
-  const std::vector<float> y(x.size(), 0.0f);
+  std::vector<float> x((1 << 22) + 1, 1.0F);
+  x[0] = 0x1p35F;
+  const std::vector<float> y(x.size(), 0.0F);
   CHECK(distortion(x, y, 1).p_norm == doctest::Approx(std::sqrt(0x1p70 + 0x1p22)).epsilon(3e-14));
   CHECK(distortion(x, y, 1).mean_abs_error * static_cast<double>(x.size()) ==
         doctest::Approx(0x1p35 + 0x1p22).epsilon(3e-14));
@@ -124,7 +124,7 @@ TEST_CASE("distortion: every variant of the loop gives the bits of the scalar re
   size_t variants = 0;
   const crumb::Loops* const* all = crumb::all_loops(variants);
   std::vector<float> x = crumb::testing::normal_values(4096, 3), y = crumb::testing::normal_values(4096, 4);
-  x[7] = 3e38f, y[7] = -3e38f, x[8] = 1e-45f, y[8] = 0, x[9] = -0.0f, y[9] = 0;
+  x[7] = 3e38F, y[7] = -3e38F, x[8] = 1e-45F, y[8] = 0, x[9] = -0.0F, y[9] = 0;
   for (size_t i = 100; i < 900; ++i) y[i] = x[i];
   for (size_t v = 0; v < variants; ++v) {
     CAPTURE(all[v]->name);
@@ -142,7 +142,7 @@ TEST_CASE("distortion: every variant of the loop gives the bits of the scalar re
       CHECK(std::memcmp(&found.most, &expected.most, sizeof found.most) == 0);
     }
     for (const auto& [bad, good] :
-         {std::pair{kInf, 1.0f}, {1.0f, -kInf}, {kNan, kNan}, {kInf, kInf}, {1.0f, kNan}}) {
+         {std::pair{kInf, 1.0F}, {1.0F, -kInf}, {kNan, kNan}, {kInf, kInf}, {1.0F, kNan}}) {
       std::vector<float> a = x, b = y;
       a[77] = bad, b[77] = good;
       crumb::DistortionLanes lanes;
@@ -176,7 +176,7 @@ TEST_CASE("distortion: chunks and threads change nothing") {
   const std::vector<float> x = crumb::testing::normal_values(50000, 1);
   std::vector<float> y = x;
   const std::vector<float> noise = crumb::testing::normal_values(x.size(), 2);
-  for (size_t i = 0; i < y.size(); ++i) y[i] += i % 7 == 0 ? 0 : noise[i] * 0.03f;
+  for (size_t i = 0; i < y.size(); ++i) y[i] += i % 7 == 0 ? 0 : noise[i] * 0.03F;
   const Distortion whole = distortion(x, y, 1);
 
   double signal = 0, square = 0, absolute = 0;

@@ -23,8 +23,8 @@ using crumb::testing::Shape;
 
 namespace {
 
-const std::vector<float> kWeights{0.5f, -1.25f, 0.3f,  0.9f,  -0.05f, 0.7f,  -0.33f, 0.12f,
-                                  2.0f, 0.01f,  -0.6f, -1.1f, 0.45f,  -0.2f, 0.8f,   -1.6f};
+const std::vector<float> kWeights{0.5F, -1.25F, 0.3F,  0.9F,  -0.05F, 0.7F,  -0.33F, 0.12F,
+                                  2.0F, 0.01F,  -0.6F, -1.1F, 0.45F,  -0.2F, 0.8F,   -1.6F};
 const Shape kShape{2, 8};
 
 /// Quantizes the matrix and gives codes (as integers), scales and zero points per block.
@@ -95,13 +95,13 @@ TEST_CASE("golden T2: zero points, least squared error, half-quadratic splitting
   const auto error = [](float s) {
     double sum = 0;
     for (const float v : kWeights) {
-      const float q = std::fmin(std::fmax(crumb::testing::oracle_round(v / s), -7.0f), 7.0f);
+      const float q = std::fmin(std::fmax(crumb::testing::oracle_round(v / s), -7.0F), 7.0F);
       sum += std::pow(static_cast<double>(v) - static_cast<double>(q * s), 2);
     }
     return sum;
   };
   for (int step = 15; step <= 50; ++step)
-    CHECK(error(mse.scales[0]) <= error(2.0f / 7 * (static_cast<float>(step) / 50)) * (1 + 1e-6));
+    CHECK(error(mse.scales[0]) <= error(2.0F / 7 * (static_cast<float>(step) / 50)) * (1 + 1e-6));
   const Golden hqo = golden("int4:channel:search=hqo");
   check_scales(hqo, {0.17763306, 0.28506276}, 1e-4);  // the peer stops both channels together
 }
@@ -113,7 +113,7 @@ TEST_CASE("golden T5: minifloats and MX") {
   const double row[] = {0.5, -1.3333, 0.3333, 1, 0, 0.6667, -0.3333, 0.1667};
   for (size_t i = 0; i < 8; ++i) CHECK(std::fabs(static_cast<double>(e2m1.values[i]) - row[i]) < 1e-4);
   // MXFP4 in blocks of four: the rule of block formats, by e8m0 scales at the element's exponent.
-  std::vector<float> padded(2 * 64, 0.0f);
+  std::vector<float> padded(2 * 64, 0.0F);
   for (size_t g = 0; g < 4; ++g)
     std::copy_n(kWeights.begin() + static_cast<ptrdiff_t>(g) * 4, 4,
                 padded.begin() + static_cast<ptrdiff_t>(g) * 32);
@@ -127,7 +127,7 @@ TEST_CASE("golden T5: minifloats and MX") {
   };
   const Golden mxfp4 = mx("mxfp4");
   check_scales(mxfp4, {0.25, 0.125, 0.5, 0.25}, 1e-12);
-  const float values[] = {0.5f, -1, 0.25f, 1, -0.0625f, 0.75f, -0.375f, 0.125f};
+  const float values[] = {0.5F, -1, 0.25F, 1, -0.0625F, 0.75F, -0.375F, 0.125F};
   for (size_t i = 0; i < 8; ++i) CHECK(mxfp4.values[i / 4 * 32 + i % 4] == values[i]);
   check_scales(mx("mxfp8_e4m3"), {0.00390625, 0.001953125, 0.0078125, 0.00390625}, 1e-12);
   // OCP's MXINT8, twice the peer's.
@@ -249,7 +249,7 @@ TEST_CASE("golden: QONNX's operator vectors") {
     for (size_t i = 0; i < x.size(); ++i) {
       if (!std::isfinite(x[i])) continue;  // the quantizers of weights refuse inf and NaN
       const float s = broadcast(inputs["scale"], shape, i);
-      const float z = inputs.contains("zeropt") ? broadcast(inputs["zeropt"], shape, i) : 0.0f;
+      const float z = inputs.contains("zeropt") ? broadcast(inputs["zeropt"], shape, i) : 0.0F;
       float found = fake_quantized(grid, x[i], s, z);
       if (!std::isfinite(expected[i])) {
         // Not saturating: the same limit decides.
@@ -260,7 +260,7 @@ TEST_CASE("golden: QONNX's operator vectors") {
       const float size = std::fabs(x[i] / s);
       const bool misread = op == "FloatQuant" && grid.round.rounding != crumb::Rounding::kHalfEven &&
                            size > 7 &&
-                           std::ilogb(size) != std::ilogb(std::nextafter(size * (1 + 0x1p-22f), HUGE_VALF));
+                           std::ilogb(size) != std::ilogb(std::nextafter(size * (1 + 0x1p-22F), HUGE_VALF));
       if (found != expected[i] && !misread) {
         CAPTURE(x[i]);
         CAPTURE(s);

@@ -45,7 +45,7 @@ CodeGrid grid_of(const NumberFormat& f, Range range, crumb::RoundingMode mode = 
   if (f.learned) {
     std::mt19937 engine(static_cast<uint32_t>(f.bits));
     std::set<float> values;
-    while (values.size() < size_t{1} << f.bits) values.insert(static_cast<float>(engine()) * 0x1p-31f - 1);
+    while (values.size() < size_t{1} << f.bits) values.insert(static_cast<float>(engine()) * 0x1p-31F - 1);
     codebook.assign(values.begin(), values.end());
     if (f.bits > 2) codebook[1] = codebook[0] = codebook[2];  // learned centres may coincide
   }
@@ -66,8 +66,8 @@ std::vector<float> hard_inputs(const CodeGrid& grid, float s, float z, uint32_t 
     if (i + 1 < sorted.size()) edges.push_back((sorted[i] + sorted[i + 1]) / 2 - z);
   }
   edges.insert(edges.end(), grid.thresholds.begin(), grid.thresholds.end());
-  edges.push_back(sorted.back() + 0.5f - z);
-  edges.push_back(sorted.front() - 0.5f - z);
+  edges.push_back(sorted.back() + 0.5F - z);
+  edges.push_back(sorted.front() - 0.5F - z);
   std::vector<float> x;
   for (const float edge : edges) {
     const float v = edge * s;
@@ -75,13 +75,13 @@ std::vector<float> hard_inputs(const CodeGrid& grid, float s, float z, uint32_t 
   }
   const float denormal = std::numeric_limits<float>::denorm_min();
   const float most = std::numeric_limits<float>::max();
-  x.insert(x.end(), {0.0f, -0.0f, denormal, -denormal, 1e-39f, -1e-39f, most, -most, 1e30f, -1e30f,
-                     4194304.5f * s, 8388609.0f * s, -0.49999997f * s, 0.49999997f * s});
+  x.insert(x.end(), {0.0F, -0.0F, denormal, -denormal, 1e-39F, -1e-39F, most, -most, 1e30F, -1e30F,
+                     4194304.5F * s, 8388609.0F * s, -0.49999997F * s, 0.49999997F * s});
   std::mt19937 engine(seed);
   for (int i = 0; i < 40; ++i) {
     const float v = std::bit_cast<float>(static_cast<uint32_t>(engine()));
     if (std::isfinite(v)) x.push_back(v);
-    x.push_back((static_cast<float>(engine()) * 0x1p-31f - 1) * s * 4);
+    x.push_back((static_cast<float>(engine()) * 0x1p-31F - 1) * s * 4);
   }
   std::erase_if(x, [](float v) { return !std::isfinite(v); });
   return x;
@@ -104,12 +104,12 @@ std::string fused_fault(const Loops& loops, const CodeGrid& grid, const std::vec
              std::to_string(expected);
     }
   }
-  const crumb::FakeBand band{-1.5f, 2.25f};
+  const crumb::FakeBand band{-1.5F, 2.25F};
   const float add = grid.number->grid == crumb::Grid::kHalfInteger ? grid.offset : z;
   for (size_t start = 0; start < n; start += crumb::kErrorRun) {
     const size_t count = std::min(crumb::kErrorRun, n - start);
     std::vector<float> grad(count), dx(count);
-    for (size_t i = 0; i < count; ++i) grad[i] = static_cast<float>(i % 7) - 2.5f;
+    for (size_t i = 0; i < count; ++i) grad[i] = static_cast<float>(i % 7) - 2.5F;
     const crumb::FakeSums sums =
         loops.fake_gradients(grid, band, x.data() + start, grad.data(), count, s, z, dx.data());
     double slopes = 0, outside = 0, size = 1e-6;
@@ -122,7 +122,7 @@ std::string fused_fault(const Loops& loops, const CodeGrid& grid, const std::vec
       slopes += static_cast<double>(grad[i]) * slope;
       outside += inside ? 0 : static_cast<double>(grad[i]);
       size += std::fabs(static_cast<double>(grad[i]) * slope) + 1;
-      if (dx[i] != (inside ? grad[i] : 0.0f)) return "gradient of " + std::to_string(x[start + i]);
+      if (dx[i] != (inside ? grad[i] : 0.0F)) return "gradient of " + std::to_string(x[start + i]);
     }
     if (!(std::fabs(sums.scale - slopes) <= 1e-5 * size)) return "slopes " + std::to_string(sums.scale);
     if (std::fabs(sums.outside - outside) > 1e-5 * size) return "outside " + std::to_string(sums.outside);
@@ -153,7 +153,7 @@ std::string fault(const Loops& loops, const CodeGrid& grid, const std::vector<fl
       return "decode " + std::to_string(codes[i]) + ": " + std::to_string(values[i]);
     }
   }
-  for (const float unit : {1.0f, 0x1p-40f}) {
+  for (const float unit : {1.0F, 0x1p-40F}) {
     const double found = loops.squared_error(grid, x.data(), n, s, z, unit, 5);
     const double expected = squared_error_ref(grid, x.data(), n, s, z, unit, 5);
     if (std::memcmp(&found, &expected, sizeof found) != 0 && !(std::isnan(found) && std::isnan(expected))) {
@@ -161,19 +161,19 @@ std::string fault(const Loops& loops, const CodeGrid& grid, const std::vector<fl
     }
   }
   if (std::string found = fused_fault(loops, grid, x, s, z); !found.empty()) return found;
-  const float less = std::max(s * 0.37f, 0x1p-149f);  // a scale is above 0
-  std::vector<float> scales{s, s * 1.5f, s, less, s * 2, s * 0.99f, s};
+  const float less = std::max(s * 0.37F, 0x1p-149F);  // a scale is above 0
+  std::vector<float> scales{s, s * 1.5F, s, less, s * 2, s * 0.99F, s};
   std::vector<float> zeros{z, z, z + 1, z, z, z, z};
   for (int i = 0; i < 12; ++i) {  // more than several loops over several at a time
-    scales.push_back(std::max(s * (0.5f + 0.1f * static_cast<float>(i)), 0x1p-149f));
+    scales.push_back(std::max(s * (0.5F + 0.1F * static_cast<float>(i)), 0x1p-149F));
     zeros.push_back(z);
   }
   for (size_t count = 0; count <= scales.size(); count += count < 8 ? 1 : 5) {
     std::vector<double> sums(scales.size(), 0.5);
-    loops.squared_errors(grid, x.data(), n, scales.data(), zeros.data(), count, 0x1p-40f, 5, sums.data());
+    loops.squared_errors(grid, x.data(), n, scales.data(), zeros.data(), count, 0x1p-40F, 5, sums.data());
     for (size_t k = 0; k < sums.size(); ++k) {
       const double more =
-          k < count ? squared_error_ref(grid, x.data(), n, scales[k], zeros[k], 0x1p-40f, 5) : 0;
+          k < count ? squared_error_ref(grid, x.data(), n, scales[k], zeros[k], 0x1p-40F, 5) : 0;
       if (sums[k] != 0.5 + more && !std::isnan(more)) return "squared_errors " + std::to_string(sums[k]);
     }
   }
@@ -184,8 +184,8 @@ std::string fault(const Loops& loops, const CodeGrid& grid, const std::vector<fl
 
 TEST_CASE("loops: every variant equals the reference on hard inputs") {
   const std::pair<float, float> scales_and_zeros[] = {
-      {1, 0},      {0.1f, 3},      {0.3333333f, -2.5f}, {1e-3f, 0.49999997f},
-      {3e-39f, 0}, {0x1p-149f, 1}, {1e30f, 0},          {0x1p-10f, 7}};
+      {1, 0},      {0.1F, 3},      {0.3333333F, -2.5F}, {1e-3F, 0.49999997F},
+      {3e-39F, 0}, {0x1p-149F, 1}, {1e30F, 0},          {0x1p-10F, 7}};
   for (const Loops* loops : variants()) {
     CAPTURE(loops->name);
     for (const NumberFormat& f : crumb::number_formats()) {
@@ -219,8 +219,8 @@ TEST_CASE("loops: every variant equals the reference at every length") {
       for (const size_t n : lengths) {
         std::mt19937 engine(static_cast<uint32_t>(n));
         std::vector<float> x(n);
-        for (float& v : x) v = static_cast<float>(engine()) * 0x1p-29f - 4;
-        const std::string found = fault(*loops, grid, x, 0.7f, 0);
+        for (float& v : x) v = static_cast<float>(engine()) * 0x1p-29F - 4;
+        const std::string found = fault(*loops, grid, x, 0.7F, 0);
         if (!found.empty()) {
           CAPTURE(n);
           CHECK(found == "");
@@ -238,7 +238,7 @@ TEST_CASE("loops: every rounding mode of every variant equals the reference") {
         CAPTURE(name);
         const NumberFormat& f = *crumb::find_number_format(name);
         const CodeGrid grid = grid_of(f, f.default_range(), {row.rounding, 9});
-        CHECK(fault(*loops, grid, hard_inputs(grid, 0.25f, 0, 2), 0.25f, 0) == "");
+        CHECK(fault(*loops, grid, hard_inputs(grid, 0.25F, 0, 2), 0.25F, 0) == "");
       }
     }
   }
@@ -257,7 +257,7 @@ TEST_CASE("loops: every variant equals the reference over a sweep of float32") {
       if (f.scale_only) continue;
       CAPTURE(f.name);
       const CodeGrid grid = grid_of(f, f.default_range());
-      const std::string found = fault(*loops, grid, x, 0.37f, 0);
+      const std::string found = fault(*loops, grid, x, 0.37F, 0);
       if (!found.empty()) CHECK(found == "");
     }
   }
@@ -272,7 +272,7 @@ TEST_CASE("loops: absmax is the largest magnitude, and inf and NaN show") {
       std::vector<float> x(n);
       float most = 0;
       for (float& v : x) {
-        v = static_cast<float>(engine()) * 0x1p-31f - 1;
+        v = static_cast<float>(engine()) * 0x1p-31F - 1;
         most = std::fmax(most, std::fabs(v));
       }
       CHECK(loops->absmax_bits(x.data(), n) == std::bit_cast<uint32_t>(most));
@@ -281,7 +281,7 @@ TEST_CASE("loops: absmax is the largest magnitude, and inf and NaN show") {
         y[engine() % n] = bad;
         CHECK(loops->absmax_bits(y.data(), n) >= 0x7F800000);
       }
-      const std::vector<float> zeros(n, -0.0f);
+      const std::vector<float> zeros(n, -0.0F);
       CHECK(loops->absmax_bits(zeros.data(), n) == 0);
     }
   }
@@ -298,12 +298,12 @@ TEST_CASE("loops: a product in the place of the division gives the errors of the
       const CodeGrid grid = grid_of(f, f.default_range());
       int wrong = 0;
       for (int round = 0; round < 300; ++round) {
-        const float s = std::ldexp(1.0f + static_cast<float>(engine() >> 9) * 0x1p-23f, round % 40 - 20);
-        const float z = f.has_zero_point() && round % 2 == 1 ? static_cast<float>(engine() % 5) : 0.0f;
+        const float s = std::ldexp(1.0F + static_cast<float>(engine() >> 9) * 0x1p-23F, round % 40 - 20);
+        const float z = f.has_zero_point() && round % 2 == 1 ? static_cast<float>(engine() % 5) : 0.0F;
         std::vector<float> x;
         for (int i = 0; i < 40; ++i) {
-          const float v = (std::floor((grid.hi - grid.lo) * static_cast<float>(engine()) * 0x1p-32f) +
-                           grid.lo + 0.5f - z - grid.offset) *
+          const float v = (std::floor((grid.hi - grid.lo) * static_cast<float>(engine()) * 0x1p-32F) +
+                           grid.lo + 0.5F - z - grid.offset) *
                           s;
           const float nudge = engine() % 2 == 0 ? HUGE_VALF : -HUGE_VALF;
           x.push_back(engine() % 3 == 0 ? v : std::nextafter(v, nudge));
@@ -322,7 +322,7 @@ TEST_CASE("loops: the extremes of the lanes bound the error from below") {
     CAPTURE(loops->name);
     for (size_t n = 0; n <= 200; ++n) {
       std::vector<float> x(n);
-      for (float& v : x) v = static_cast<float>(engine()) * 0x1p-29f - 4;
+      for (float& v : x) v = static_cast<float>(engine()) * 0x1p-29F - 4;
       if (n > 30) x[20] = -x[4];  // of two alike the first
       float extremes[crumb::kErrorLanes], expected[crumb::kErrorLanes] = {};
       loops->lane_extremes(x.data(), n, extremes);
@@ -334,7 +334,7 @@ TEST_CASE("loops: the extremes of the lanes bound the error from below") {
       for (const char* name : {"int4", "int2h", "e2m1", "nf4"}) {
         const NumberFormat& f = *crumb::find_number_format(name);
         const CodeGrid grid = grid_of(f, f.default_range());
-        for (const float s : {0.1f, 0.7f, 2.0f}) {
+        for (const float s : {0.1F, 0.7F, 2.0F}) {
           CHECK(loops->squared_error(grid, extremes, std::min(n, crumb::kErrorLanes), s, 0, 1, 0) <=
                 loops->squared_error(grid, x.data(), n, s, 0, 1, 0));
         }
@@ -345,7 +345,7 @@ TEST_CASE("loops: the extremes of the lanes bound the error from below") {
 
 TEST_CASE("loops: rows of A2Q, every variant at every length, and all variants alike") {
   std::mt19937 engine(13);
-  std::normal_distribution<float> normal(0.1f, 1);
+  std::normal_distribution<float> normal(0.1F, 1);
   for (size_t n = 0; n <= 70; ++n) {
     std::vector<float> x(n), grad(n);
     for (size_t i = 0; i < n; ++i) {
@@ -362,13 +362,13 @@ TEST_CASE("loops: rows of A2Q, every variant at every length, and all variants a
       CHECK(loops->row_sum(x.data(), n) == doctest::Approx(sum).epsilon(1e-12).scale(1));
       double norm = 0, along = 0, of_values = 0, sign = 0, grads = 0;
       std::vector<float> values(n), made(n);
-      const crumb::SignedSums sums = loops->row_codes(x.data(), n, mean, pre, 7, 0.5f, values.data());
+      const crumb::SignedSums sums = loops->row_codes(x.data(), n, mean, pre, 7, 0.5F, values.data());
       crumb::SignedSums expected;
       for (size_t i = 0; i < n; ++i) {
         const double v = static_cast<double>(x[i]) - mean, g = static_cast<double>(grad[i]);
         const auto q = static_cast<int64_t>(std::trunc(std::clamp(v / pre, -7.0, 7.0)));
         (q > 0 ? expected.positive : expected.negative) += q;
-        CHECK(std::bit_cast<uint32_t>(values[i]) == std::bit_cast<uint32_t>(static_cast<float>(q) * 0.5f));
+        CHECK(std::bit_cast<uint32_t>(values[i]) == std::bit_cast<uint32_t>(static_cast<float>(q) * 0.5F));
         norm += std::fabs(v);
         along += g * v;
         of_values += g * static_cast<double>(values[i]);

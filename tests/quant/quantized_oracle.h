@@ -67,7 +67,7 @@ inline OracleTensor read_tensor(const QuantizedTensor& t, uint64_t block_rows, u
     for (uint64_t c = 0; c < cols; ++c) {
       const uint64_t block = r / block_rows * across + c / block_cols;
       float s = oracle_scale(scale, read_word(t.scales, block, scale_bytes));
-      if (t.spec.starts_with("mxint8")) s *= 0x1p-6f;
+      if (t.spec.starts_with("mxint8")) s *= 0x1p-6F;
       if (t.spec.starts_with("nvfp4")) s *= t.tensor_scale;
       float z = 0;
       if (t.spec.find(":zero=int") != std::string::npos) {
@@ -100,20 +100,20 @@ inline bool same_bytes(const QuantizedTensor& a, const QuantizedTensor& b) {
 /// Weights with what trips quantizers: zeros of both signs, a stretch of zeros, outliers, repeated values,
 /// tiny values.
 inline std::vector<float> mixed_values(size_t count, uint64_t seed) {
-  std::vector<float> values = normal_values(count, seed, 0.05f);
+  std::vector<float> values = normal_values(count, seed, 0.05F);
   std::mt19937_64 engine(seed + 1);
   for (size_t i = 0; i < count; ++i) {
     switch (engine() % 24) {
       case 0: values[i] = 0; break;
-      case 1: values[i] = -0.0f; break;
+      case 1: values[i] = -0.0F; break;
       case 2: values[i] *= 20; break;
-      case 3: values[i] = 0.0625f; break;
-      case 4: values[i] *= 1e-20f; break;
+      case 3: values[i] = 0.0625F; break;
+      case 4: values[i] *= 1e-20F; break;
       default: break;
     }
   }
   // From a third on: enough zeros for whole groups and rows.
-  for (size_t i = count / 3; i < count / 3 + count / 4; ++i) values[i] = i % 5 == 0 ? -0.0f : 0.0f;
+  for (size_t i = count / 3; i < count / 3 + count / 4; ++i) values[i] = i % 5 == 0 ? -0.0F : 0.0F;
   return values;
 }
 

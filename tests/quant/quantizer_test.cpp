@@ -262,7 +262,7 @@ TEST_CASE("quantizer: the number of threads changes no byte") {
 
 TEST_CASE("quantizer: extreme magnitudes keep the contract and saturate their scales") {
   const Shape shape{4, 32};
-  for (const float size : {1e-45f, 3e-42f, 1e-38f, 1e-30f, 1e-12f, 1e6f, 1e20f, 1e38f}) {
+  for (const float size : {1e-45F, 3e-42F, 1e-38F, 1e-30F, 1e-12F, 1e6F, 1e20F, 1e38F}) {
     std::vector<float> x = crumb::testing::normal_values(128, 3);
     for (float& v : x) v *= size;
     size_t turn = 0;
@@ -287,10 +287,10 @@ TEST_CASE("quantizer: extreme magnitudes keep the contract and saturate their sc
       CHECK(fault(QuantSpec::parse(f.name), x, shape, 1) == "");
     }
   }
-  const std::vector<float> large(128, 1e20f);
+  const std::vector<float> large(128, 1e20F);
   CHECK(crumb::quantize(QuantSpec::parse("int4:group=32"), large, shape).saturated_scales == 4);
   CHECK(crumb::quantize(QuantSpec::parse("int4:channel"), large, shape).saturated_scales == 0);
-  const std::vector<float> small(128, 1e-12f);
+  const std::vector<float> small(128, 1e-12F);
   CHECK(crumb::quantize(QuantSpec::parse("int4:group=32"), small, shape).saturated_scales == 4);
   CHECK(crumb::quantize(QuantSpec::parse("int4:group=32:scale=e8m0"), small, shape).saturated_scales == 0);
 }

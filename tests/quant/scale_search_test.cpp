@@ -61,12 +61,12 @@ double mse(const std::string& text, const std::vector<float>& x) {
 
 TEST_CASE("absmax: one division by the largest value, one rounding to the scale format") {
   const std::pair<const char*, float> largest[] = {
-      {"int4", 7.0f},     {"int4:range=full", 8.0f}, {"int2h", 1.5f},
-      {"int8", 127.0f},   {"uint4", 15.0f},          {"uint4:range=narrow", 14.0f},
-      {"ternary", 1.0f},  {"binary", 1.0f},          {"e2m1", 6.0f},
-      {"e4m3fn", 448.0f}, {"e4m3", 480.0f},          {"nf4", 1.0f},
-      {"int3h", 3.5f},    {"palette3", 1.0f},        {"e1m2", 3.5f}};
-  for (const float size : {1.0f, 3e-6f, 5e-9f, 1e5f, 3e-40f}) {
+      {"int4", 7.0F},     {"int4:range=full", 8.0F}, {"int2h", 1.5F},
+      {"int8", 127.0F},   {"uint4", 15.0F},          {"uint4:range=narrow", 14.0F},
+      {"ternary", 1.0F},  {"binary", 1.0F},          {"e2m1", 6.0F},
+      {"e4m3fn", 448.0F}, {"e4m3", 480.0F},          {"nf4", 1.0F},
+      {"int3h", 3.5F},    {"palette3", 1.0F},        {"e1m2", 3.5F}};
+  for (const float size : {1.0F, 3e-6F, 5e-9F, 1e5F, 3e-40F}) {
     std::vector<float> x = normal_values(96, 4);
     for (float& v : x) v *= size;
     for (const auto& [format, most] : largest) {
@@ -103,7 +103,7 @@ TEST_CASE("mx: the scale is a power of two by the largest element's exponent") {
   const std::pair<const char*, int> emax[] = {{"mxfp4", 2},      {"mxfp6_e2m3", 2},  {"mxfp6_e3m2", 4},
                                               {"mxfp8_e4m3", 8}, {"mxfp8_e5m2", 15}, {"mxint8", 0}};
   for (const auto& [name, exponent] : emax) {
-    for (const float most : {1.0f, 1.99f, 2.0f, 0.7f, 6.1f, 1e-30f, 1e30f, 0x1p-126f, 1e-44f}) {
+    for (const float most : {1.0F, 1.99F, 2.0F, 0.7F, 6.1F, 1e-30F, 1e30F, 0x1p-126F, 1e-44F}) {
       CAPTURE(name);
       CAPTURE(most);
       std::vector<float> x(32, most / 3);
@@ -115,21 +115,21 @@ TEST_CASE("mx: the scale is a power of two by the largest element's exponent") {
     }
   }
   // OCP MXINT8: elements are code * 2^-6; a block maximum of 1.25 is held exactly (a peer saturates it).
-  std::vector<float> x(32, 0.0f);
-  x[0] = -1.25f;
-  x[1] = 1.984375f;
-  x[2] = 0.015625f;
+  std::vector<float> x(32, 0.0F);
+  x[0] = -1.25F;
+  x[1] = 1.984375F;
+  x[2] = 0.015625F;
   std::vector<float> y(32);
   crumb::dequantize(quantize("mxint8", x, {32}).view(), y, 1);
   CHECK(y == x);
 }
 
 TEST_CASE("nvfp4: a tensor scale, block scales in e4m3, one product") {
-  for (const float size : {1.0f, 1e-6f, 1e8f, 1e-38f}) {
+  for (const float size : {1.0F, 1e-6F, 1e8F, 1e-38F}) {
     CAPTURE(size);
     std::vector<float> x = normal_values(8 * 48, 12);
-    for (size_t i = 0; i < x.size(); ++i) x[i] *= size * (i / 16 % 5 == 0 ? 1e-4f : 1.0f);
-    std::fill(x.begin() + 32, x.begin() + 48, 0.0f);
+    for (size_t i = 0; i < x.size(); ++i) x[i] *= size * (i / 16 % 5 == 0 ? 1e-4F : 1.0F);
+    std::fill(x.begin() + 32, x.begin() + 48, 0.0F);
     const QuantizedTensor t = quantize("nvfp4", x, {8, 48});
     const float g = absmax(x) / 2688;
     CHECK(t.tensor_scale == g);
@@ -141,8 +141,8 @@ TEST_CASE("nvfp4: a tensor scale, block scales in e4m3, one product") {
       CHECK(crumb::RowDecoder(t.view()).scale(b) == effective);
     }
   }
-  const std::vector<float> zeros(32, 0.0f);
-  std::vector<float> y(32, 1.0f);
+  const std::vector<float> zeros(32, 0.0F);
+  std::vector<float> y(32, 1.0F);
   crumb::dequantize(quantize("nvfp4", zeros, {2, 16}).view(), y, 1);
   CHECK(y == zeros);
 }
@@ -155,11 +155,11 @@ TEST_CASE("zero points: the range is widened to zero, s and z follow from it") {
     const char* name;
     int lo, hi;
   };
-  for (const auto& [low, high] : {Row{-1, 2}, Row{0.5f, 2}, Row{-3, -0.25f}, Row{-0.001f, 5}}) {
+  for (const auto& [low, high] : {Row{-1, 2}, Row{0.5F, 2}, Row{-3, -0.25F}, Row{-0.001F, 5}}) {
     std::vector<float> x(40);
     for (size_t i = 0; i < x.size(); ++i) x[i] = low + (high - low) * static_cast<float>(i) / 39;
     x.back() = high;
-    const float least = std::min(low, 0.0f), most = std::max(high, 0.0f);
+    const float least = std::min(low, 0.0F), most = std::max(high, 0.0F);
     for (const auto& [name, lo, hi] : {Codes{"uint4", 0, 15},
                                        {"uint8", 0, 255},
                                        {"int4", -7, 7},
@@ -188,7 +188,7 @@ TEST_CASE("zero points: the range is widened to zero, s and z follow from it") {
 }
 
 TEST_CASE("zero points: a range as wide as float32 still has a scale that covers it") {
-  const float most = 0.9f * std::numeric_limits<float>::max();
+  const float most = 0.9F * std::numeric_limits<float>::max();
   const std::vector<float> x{-most, most, 0, most / 2};
   std::vector<float> y(4);
   for (const char* text :
@@ -206,37 +206,37 @@ TEST_CASE("zero points: a range as wide as float32 still has a scale that covers
 TEST_CASE("percentile: the value at position floor(P/100 n + 0.5) of |x|") {
   std::vector<float> x(1000);
   for (int i = 1; i <= 1000; ++i)
-    x[static_cast<size_t>(i - 1)] = ((i - 1) % 3 == 0 ? -1.0f : 1.0f) * static_cast<float>(i) / 1000;
+    x[static_cast<size_t>(i - 1)] = ((i - 1) % 3 == 0 ? -1.0F : 1.0F) * static_cast<float>(i) / 1000;
   std::reverse(x.begin(), x.begin() + 700);
-  const std::pair<const char*, float> rows[] = {{"99.9", 0.999f}, {"99", 0.99f}, {"95", 0.95f},
-                                                {"50", 0.5f},     {"100", 1.0f}, {"0.01", 0.001f}};
+  const std::pair<const char*, float> rows[] = {{"99.9", 0.999F}, {"99", 0.99F}, {"95", 0.95F},
+                                                {"50", 0.5F},     {"100", 1.0F}, {"0.01", 0.001F}};
   for (const auto& [p, value] : rows) {
     CAPTURE(p);
     const QuantizedTensor t = quantize("int8:tensor:search=percentile=" + std::string(p), x, {1000});
     CHECK(crumb::RowDecoder(t.view()).scale(0) == value / 127);
   }
   CHECK(crumb::RowDecoder(quantize("int8:tensor:search=percentile", x, {1000}).view()).scale(0) ==
-        0.999f / 127);
+        0.999F / 127);
   // With a zero point: positions of P and 100 - P of x itself. P = 99.999 covers -1 .. 0.999.
   const QuantizedTensor t = quantize("uint8:tensor:zero=int:search=percentile=99.999", x, {1000});
   CHECK(crumb::RowDecoder(t.view()).scale(0) == doctest::Approx(1.999 / 255).epsilon(1e-6));
   // Where the percentile is zero, the maximum.
-  std::vector<float> sparse(100, 0.0f);
+  std::vector<float> sparse(100, 0.0F);
   sparse[5] = 3;
   CHECK(crumb::RowDecoder(quantize("int4:tensor:search=percentile=90", sparse, {100}).view()).scale(0) ==
-        3.0f / 7);
+        3.0F / 7);
 }
 
 TEST_CASE("mse: the best of 36 factors, by exhaustion") {
   // Recomputed with the contract's codes and a double sum; ties to the larger factor.
-  for (const auto& [name, most] : {std::pair{"int4", 7.0f},
-                                   {"int2h", 1.5f},
-                                   {"int3", 3.0f},
-                                   {"e2m1", 6.0f},
-                                   {"e3m2", 28.0f},
-                                   {"binary", 1.0f},
-                                   {"ternary", 1.0f},
-                                   {"nf4", 1.0f}}) {
+  for (const auto& [name, most] : {std::pair{"int4", 7.0F},
+                                   {"int2h", 1.5F},
+                                   {"int3", 3.0F},
+                                   {"e2m1", 6.0F},
+                                   {"e3m2", 28.0F},
+                                   {"binary", 1.0F},
+                                   {"ternary", 1.0F},
+                                   {"nf4", 1.0F}}) {
     for (const char* scale : {"f32", "f16", "e8m0"}) {
       for (uint64_t seed = 0; seed < 6; ++seed) {
         CAPTURE(name);
@@ -263,7 +263,7 @@ TEST_CASE("mse: the best of 36 factors, by exhaustion") {
           least = std::min(least, error(s));
         }
         // Where scales are powers of two, also the one that clips nothing.
-        const float covering = std::ldexp(1.0f, static_cast<int>(std::ceil(std::log2(ideal))));
+        const float covering = std::ldexp(1.0F, static_cast<int>(std::ceil(std::log2(ideal))));
         const bool powers = std::string_view(scale) == "e8m0";
         if (powers) least = std::min(least, error(covering));
         const QuantizedTensor t =
@@ -285,7 +285,7 @@ TEST_CASE("mse: the best of 36 factors, by exhaustion") {
   const std::vector<float> grid{7, -3, 2, 0, 1, -6, 5, 4};
   CHECK(crumb::RowDecoder(quantize("int4:tensor:search=mse", grid, {8}).view()).scale(0) == 1);
   const std::vector<float> fours{4, -4, 4, -4};
-  CHECK(crumb::RowDecoder(quantize("e2m1:tensor:search=mse", fours, {4}).view()).scale(0) == 4.0f / 6);
+  CHECK(crumb::RowDecoder(quantize("e2m1:tensor:search=mse", fours, {4}).view()).scale(0) == 4.0F / 6);
 }
 
 TEST_CASE("mse and lsq: never worse than absmax") {
@@ -385,7 +385,7 @@ TEST_CASE("kmeans: few distinct values lose nothing; many reach Lloyd-Max") {
     const std::string text = "palette" + std::to_string(bits) + ":tensor";
     // As many distinct values as there are codes, the largest a power of two so that scaling is exact.
     std::vector<float> x = normal_values(size_t{1} << bits, static_cast<uint64_t>(bits));
-    for (float& v : x) v = std::clamp(v, -3.9f, 3.9f);
+    for (float& v : x) v = std::clamp(v, -3.9F, 3.9F);
     x.back() = 4;
     std::vector<float> many;
     for (int i = 0; i < 5; ++i) many.insert(many.end(), x.begin(), x.end());
@@ -410,10 +410,10 @@ TEST_CASE("kmeans: centres ascend, hold 2^bits, and survive odd input") {
       CHECK(std::is_sorted(centres.begin(), centres.end()));
     }
   }
-  std::vector<float> wide{-3e38f, 3e38f, 0, 1e-40f, -1e-40f};
+  std::vector<float> wide{-3e38F, 3e38F, 0, 1e-40F, -1e-40F};
   const std::vector<float> centres = crumb::learn_codebook(wide, 3);
-  CHECK(centres.front() == -3e38f);
-  CHECK(centres.back() == 3e38f);
+  CHECK(centres.front() == -3e38F);
+  CHECK(centres.back() == 3e38F);
 }
 
 TEST_CASE("kmeans: more than a million values are binned and end near the sorted result") {
@@ -425,7 +425,7 @@ TEST_CASE("kmeans: more than a million values are binned and end near the sorted
 }
 
 TEST_CASE("zeros: with e8m0 a channel has scale 1, a block of OCP's the smallest") {
-  const std::vector<float> zeros(64, 0.0f);
+  const std::vector<float> zeros(64, 0.0F);
   for (const char* spec :
        {"int8:channel:scale=e8m0", "int4:channel:scale=e8m0:search=mse", "uint4:tensor:scale=e8m0"}) {
     const QuantizedTensor made =

@@ -37,7 +37,7 @@ class Source {
       std::string bytes;
       for (size_t k = 0; k < values.size(); ++k) {
         // Small integers are float16 with a pattern that is easily written: 1024 + n has the mantissa n.
-        values[k] = half ? static_cast<float>(1024 + (k * 7 + i) % 1000) : static_cast<float>(k) + 0.25f;
+        values[k] = half ? static_cast<float>(1024 + (k * 7 + i) % 1000) : static_cast<float>(k) + 0.25F;
         if (half) {
           const auto pattern = static_cast<uint16_t>(25u << 10 | (k * 7 + i) % 1000);
           bytes.append(reinterpret_cast<const char*>(&pattern), 2);

@@ -57,7 +57,7 @@ double largest_value(double exponent_bits, double mantissa_bits, double bias, bo
   double mantissa = 0;
   for (int i = 0; i < static_cast<int>(std::ceil(mantissa_bits + 1)); ++i) mantissa += std::ldexp(1.0, -i);
   if (wide) return mantissa * std::exp2(std::exp2(exponent_bits) - 1 - bias);
-  const float top = std::exp2(static_cast<float>(exponent_bits)) - 1.0f - static_cast<float>(bias);
+  const float top = std::exp2(static_cast<float>(exponent_bits)) - 1.0F - static_cast<float>(bias);
   return mantissa * std::exp2(top);
 }
 

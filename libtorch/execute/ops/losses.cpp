@@ -103,7 +103,7 @@ Outputs momentum(const Call& call) {
 
 Outputs adagrad(const Call& call) {
   const Training training(call, 3);
-  const double decay = call.float_or("decay_factor", 0), epsilon = call.float_or("epsilon", 1e-6f);
+  const double decay = call.float_or("decay_factor", 0), epsilon = call.float_or("epsilon", 1e-6F);
   const at::Tensor rate = training.rate / (1 + static_cast<double>(training.step) * decay);
   Outputs outputs(2 * training.tensors);
   for (std::size_t i = 0; i < training.tensors; ++i) {
@@ -119,8 +119,8 @@ Outputs adagrad(const Call& call) {
 
 Outputs adam(const Call& call) {
   const Training training(call, 4);
-  const double alpha = call.float_or("alpha", 0.9f), beta = call.float_or("beta", 0.999f);
-  const double epsilon = call.float_or("epsilon", 1e-6f);
+  const double alpha = call.float_or("alpha", 0.9F), beta = call.float_or("beta", 0.999F);
+  const double epsilon = call.float_or("epsilon", 1e-6F);
   const double after = call.float_or("norm_coefficient_post", 0);
   at::Tensor rate = training.rate;
   if (training.step > 0) {

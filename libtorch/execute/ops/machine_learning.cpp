@@ -121,7 +121,7 @@ TypedTensor default_label(const Call& call, ElementType type) {
     return *given;
   }
   const double number =
-      graph::is_float(type) ? static_cast<double>(call.float_or("default_float", -0.0f)) : 0;
+      graph::is_float(type) ? static_cast<double>(call.float_or("default_float", -0.0F)) : 0;
   if (graph::is_float(type)) return {at::scalar_tensor(number, carrier_of(type)), type};
   return {at::scalar_tensor(call.int_or("default_int64", -1), carrier_of(type)), type};
 }

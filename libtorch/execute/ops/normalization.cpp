@@ -56,7 +56,7 @@ Outputs batch_normalization(const Call& call) {
   const at::Tensor x = widened(call.tensor(0));
   const at::Tensor scale = widened(call.tensor(1)), bias = widened(call.tensor(2));
   const at::Tensor mean = widened(call.tensor(3)), variance = widened(call.tensor(4));
-  const double epsilon = call.float_or("epsilon", 1e-5f);
+  const double epsilon = call.float_or("epsilon", 1e-5F);
   const bool spatial = call.version() >= 9 || call.int_or("spatial", 1) != 0;
   const bool training = is_training(call);
   const bool usual = spatial && x.dim() >= 2 && x.scalar_type() == scale.scalar_type() &&
@@ -84,7 +84,7 @@ Outputs batch_normalization(const Call& call) {
   const Statistics batch = statistics(x, axes);
   Outputs outputs =
       like_input(call, scaled(x, batch.mean, batch.variance, epsilon, shaped(scale), shaped(bias)));
-  const double momentum = call.float_or("momentum", 0.9f);
+  const double momentum = call.float_or("momentum", 0.9F);
   const auto moved = [&](const at::Tensor& old, const at::Tensor& fresh, std::size_t input) {
     return wrapped(old * momentum + fresh.reshape_as(old) * (1 - momentum), call.type(input));
   };
@@ -98,7 +98,7 @@ Outputs batch_normalization(const Call& call) {
 Outputs instance_normalization(const Call& call) {
   const at::Tensor x = widened(call.tensor(0));
   const Statistics own = statistics(x, axes_from(2, x.dim()));
-  return like_input(call, scaled(x, own.mean, own.variance, call.float_or("epsilon", 1e-5f),
+  return like_input(call, scaled(x, own.mean, own.variance, call.float_or("epsilon", 1e-5F),
                                  by_channel(widened(call.tensor(1)), x.dim()),
                                  by_channel(widened(call.tensor(2)), x.dim())));
 }
@@ -118,7 +118,7 @@ Outputs layer_normalization(const Call& call) {
   const at::Tensor bias = call.has(2) ? widened(call.tensor(2)) : at::Tensor();
   const std::int64_t axis = usual_axis(call, call.int_or("axis", -1), x.dim());
   const at::IntArrayRef inner = x.sizes().slice(static_cast<std::size_t>(axis));
-  const double epsilon = call.float_or("epsilon", 1e-5f);
+  const double epsilon = call.float_or("epsilon", 1e-5F);
   const bool fused = scale.sizes() == inner && (!bias.defined() || bias.sizes() == inner);
   auto [y, mean, deviation] =
       at::native_layer_norm(x, inner, fused ? scale : at::Tensor(), fused ? bias : at::Tensor(), epsilon);
@@ -150,7 +150,7 @@ Outputs group_normalization(const Call& call) {
   const at::Tensor rows = x.unflatten(1, {groups, each});
   const Statistics own = statistics(rows, axes_from(2, rows.dim()));
   const at::Tensor y =
-      ((rows - own.mean) * (own.variance + call.float_or("epsilon", 1e-5f)).rsqrt()).reshape(x.sizes());
+      ((rows - own.mean) * (own.variance + call.float_or("epsilon", 1e-5F)).rsqrt()).reshape(x.sizes());
   return like_input(call, y * spread(scale) + spread(bias));
 }
 
@@ -161,7 +161,7 @@ Outputs rms_normalization(const Call& call) {
   const at::Tensor mean = mean_over(x * x, axes_from(axis, x.dim()));
   // The result has the type of the scale.
   return one(
-      wrapped(x * (mean + call.float_or("epsilon", 1e-5f)).rsqrt() * widened(call.tensor(1)), call.type(1))
+      wrapped(x * (mean + call.float_or("epsilon", 1e-5F)).rsqrt() * widened(call.tensor(1)), call.type(1))
           .tensor,
       call.type(1));
 }
@@ -195,8 +195,8 @@ Outputs local_response_normalization(const Call& call) {
     pads[pads.size() - 1] = channels + shift - to;
     sum = sum + at::constant_pad_nd(squares.slice(1, from, to), pads, 0);
   }
-  const double alpha = call.float_or("alpha", 1e-4f), beta = call.float_or("beta", 0.75f);
-  const double bias = call.float_or("bias", 1.0f);
+  const double alpha = call.float_or("alpha", 1e-4F), beta = call.float_or("beta", 0.75F);
+  const double bias = call.float_or("bias", 1.0F);
   return like_input(call, x / (bias + alpha / static_cast<double>(size) * sum).pow(beta));
 }
 

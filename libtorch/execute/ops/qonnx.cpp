@@ -122,7 +122,7 @@ Outputs int_quant(const Call& call) {
                        x, *rows,
                        [](float v, const std::array<float, 2>& p) CRUMB_LANE {
                          const float u = v / p[0] + p[1];
-                         return ((u >= 0 ? 1.0f : -1.0f) - p[1]) * p[0];
+                         return ((u >= 0 ? 1.0F : -1.0F) - p[1]) * p[0];
                        },
                        spare),
                    ElementType::kFloat);

@@ -39,7 +39,7 @@ std::vector<float> floats_of(const at::Tensor& tensor) {
 /// The size that an axis has after scaling; sizes are counted in single precision.
 std::int64_t scaled_size(const Call& call, std::int64_t size, float scale) {
   const float wanted = std::floor(static_cast<float>(size) * scale);
-  if (!(scale > 0) || !(wanted < 0x1p48f)) {
+  if (!(scale > 0) || !(wanted < 0x1p48F)) {
     call.fail("expected finite scales above 0, found " + number_text(scale));
   }
   return static_cast<std::int64_t>(wanted);
@@ -102,7 +102,7 @@ void read_rule(const Call& call, Plan& plan) {
   if (!is_coordinate_mode(rule.coordinates) || !is_nearest_mode(rule.rounding)) {
     call.fail("coordinate_transformation_mode or nearest_mode is unknown");
   }
-  rule.cubic = call.float_or("cubic_coeff_a", -0.75f);
+  rule.cubic = call.float_or("cubic_coeff_a", -0.75F);
   rule.antialias = call.int_or("antialias", 0) != 0;
   rule.exclude_outside = call.int_or("exclude_outside", 0) != 0;
   plan.extrapolation = call.float_or("extrapolation_value", 0);

@@ -28,15 +28,15 @@ namespace lane {
 
 [[gnu::always_inline]] inline float half_even(float x) {
   const float size = std::fabs(x);
-  const float unit = size < 0x1p23f ? 0x1p23f : 0.0f;  // a choice between results would be a branch
+  const float unit = size < 0x1p23F ? 0x1p23F : 0.0F;  // a choice between results would be a branch
   return std::copysign((size + unit) - unit, x);
 }
 [[gnu::always_inline]] inline float floor(float x) {
   const float near = half_even(x);
-  return near - (near > x ? 1.0f : 0.0f);
+  return near - (near > x ? 1.0F : 0.0F);
 }
 [[gnu::always_inline]] inline float ceil(float x) { return -lane::floor(-x); }
-[[gnu::always_inline]] inline float sign(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : x == 0 ? 0.0f : x; }
+[[gnu::always_inline]] inline float sign(float x) { return x > 0 ? 1.0F : x < 0 ? -1.0F : x == 0 ? 0.0F : x; }
 
 template <Rounding Mode>
 [[gnu::always_inline]] inline float rounded(float x) {
@@ -45,8 +45,8 @@ template <Rounding Mode>
   if constexpr (Mode == Rounding::kFloor) return lane::floor(x);
   if constexpr (Mode == Rounding::kDown) return std::copysign(lane::floor(std::fabs(x)), x);
   if constexpr (Mode == Rounding::kUp) return lane::sign(x) * lane::ceil(std::fabs(x));
-  if constexpr (Mode == Rounding::kHalfUp) return lane::sign(x) * lane::floor(std::fabs(x) + 0.5f);
-  if constexpr (Mode == Rounding::kHalfDown) return lane::sign(x) * lane::ceil(std::fabs(x) - 0.5f);
+  if constexpr (Mode == Rounding::kHalfUp) return lane::sign(x) * lane::floor(std::fabs(x) + 0.5F);
+  if constexpr (Mode == Rounding::kHalfDown) return lane::sign(x) * lane::ceil(std::fabs(x) - 0.5F);
 }
 
 /// Calls body.template operator()<mode>().

@@ -52,10 +52,10 @@ TEST_CASE("accumulator bounds are the least by their own formula") {
 
 TEST_CASE("a quantized MatMul: multiplications, bits and accumulators") {
   Builder b;
-  const std::string x = b.quant(b.input("x", {5, 3}), 0.25f, 0, 4, 0);
+  const std::string x = b.quant(b.input("x", {5, 3}), 0.25F, 0, 4, 0);
   const std::string w =
-      b.quant(b.constant("w", graph::Tensor::floats({3, 2}, std::vector<float>{0.5f, -1, 0, 0.5f, 0, -0.5f})),
-              0.5f, 0, 2);
+      b.quant(b.constant("w", graph::Tensor::floats({3, 2}, std::vector<float>{0.5F, -1, 0, 0.5F, 0, -0.5F})),
+              0.5F, 0, 2);
   const GraphCost cost = b.cost(b.node("MatMul", {x, w}));
   REQUIRE(cost.nodes.size() == 1);
   const NodeCost& node = cost.nodes[0];
@@ -114,7 +114,7 @@ TEST_CASE("weights on halves count in halves") {
   Builder b;
   const std::string x = b.quant(b.input("x", {1, 2}), 1, 0, 2);
   const std::string w =
-      b.quant(b.constant("w", graph::Tensor::floats({2, 1}, std::vector<float>{1.5f, -0.5f})), 1, -0.5f, 2);
+      b.quant(b.constant("w", graph::Tensor::floats({2, 1}, std::vector<float>{1.5F, -0.5F})), 1, -0.5F, 2);
   const GraphCost cost = b.cost(b.node("MatMul", {x, w}));
   REQUIRE(cost.nodes[0].accumulator);
   CHECK(cost.nodes[0].accumulator->by_types == accumulator_bits_by_types(2, 2, true, 3));
@@ -127,8 +127,8 @@ TEST_CASE("no accumulator where scales vary along the sum, or nothing is quantiz
   const std::string x = b.quant(b.input("x", {1, 2}), 1, 0, 4);
   const std::string scale = b.constant("s", graph::Tensor::floats({2, 1}, std::vector<float>{1, 2}));
   const std::string w0 = b.constant("w0", graph::Tensor::floats({2, 2}, std::vector<float>{1, 2, 3, 4}));
-  const std::string zero = b.constant("z", graph::Tensor::scalar(0.0f)),
-                    bits = b.constant("bits", graph::Tensor::scalar(4.0f));
+  const std::string zero = b.constant("z", graph::Tensor::scalar(0.0F)),
+                    bits = b.constant("bits", graph::Tensor::scalar(4.0F));
   const std::map<std::string, graph::Attribute> attributes{{"signed", std::int64_t{1}},
                                                            {"narrow", std::int64_t{0}}};
   const std::string w = b.node("Quant", {w0, scale, zero, bits}, attributes, graph::kQonnxDomain);
@@ -200,10 +200,10 @@ TEST_CASE("types by qonnx's rules and by what the values are") {
       {"unsigned", [](Builder& b) { return b.quant("x", 1, 0, 4, 0); }, "UINT4", "UINT4"},
       {"one bit", [](Builder& b) { return b.quant("x", 1, 0, 1); }, "BIPOLAR", "BIPOLAR"},
       {"one bit, unsigned", [](Builder& b) { return b.quant("x", 1, 0, 1, 0); }, "BINARY", "BINARY"},
-      {"scaled", [](Builder& b) { return b.quant("x", 0.5f, 0, 4); }, "SCALEDINT<4>", "SCALEDINT<4>"},
-      {"zero point", [](Builder& b) { return b.quant("x", 0.5f, 1, 4); }, "FLOAT32", "SCALEDINT<4>"},
+      {"scaled", [](Builder& b) { return b.quant("x", 0.5F, 0, 4); }, "SCALEDINT<4>", "SCALEDINT<4>"},
+      {"zero point", [](Builder& b) { return b.quant("x", 0.5F, 1, 4); }, "FLOAT32", "SCALEDINT<4>"},
       {"unit scale, zero point", [](Builder& b) { return b.quant("x", 1, 8, 4, 0); }, "FLOAT32", "INT4"},
-      {"fractional width", [](Builder& b) { return b.quant("x", 0.5f, 0, 2.5f); }, "FLOAT32", "SCALEDINT<3>"},
+      {"fractional width", [](Builder& b) { return b.quant("x", 0.5F, 0, 2.5F); }, "FLOAT32", "SCALEDINT<3>"},
       {"DepthToSpace", one("DepthToSpace"), "FLOAT32", "INT4"},
       {"Reshape", one("Flatten"), "INT4", "INT4"},
       {"Sign", one("Sign"), "BIPOLAR", "TERNARY"},
@@ -225,7 +225,7 @@ TEST_CASE("types by qonnx's rules and by what the values are") {
        "UINT32", "UINT32"},
       {"mixed",
        [](Builder& b) {
-         return b.node("Add", {b.quant("x", 1, 0, 4), b.quant("x", 0.5f, 0, 2)});
+         return b.node("Add", {b.quant("x", 1, 0, 4), b.quant("x", 0.5F, 0, 2)});
        },
        "SCALEDINT<32>", "SCALEDINT<32>"},
       {"with a float",
@@ -235,7 +235,7 @@ TEST_CASE("types by qonnx's rules and by what the values are") {
        "FLOAT32", "FLOAT32"},
       {"bipolar, scaled",
        [](Builder& b) {
-         return b.node("BipolarQuant", {"x", b.constant("s", graph::Tensor::scalar(0.5f))}, {},
+         return b.node("BipolarQuant", {"x", b.constant("s", graph::Tensor::scalar(0.5F))}, {},
                        graph::kQonnxDomain);
        },
        "FLOAT32", "SCALEDINT<1>"},
@@ -255,7 +255,7 @@ TEST_CASE("types by qonnx's rules and by what the values are") {
 TEST_CASE("QuantizeLinear, Clip, DequantizeLinear is as wide as the Clip says") {
   Builder b;
   b.input("x", {1, 4});
-  const std::string scale = b.constant("s", graph::Tensor::scalar(0.5f));
+  const std::string scale = b.constant("s", graph::Tensor::scalar(0.5F));
   const std::string zero = b.constant("z", graph::Tensor(graph::ElementType::kInt8, {}, {std::byte{0}}));
   const std::string low = b.constant("low", graph::Tensor(graph::ElementType::kInt8, {}, {std::byte{0xF9}}));
   const std::string high = b.constant("high", graph::Tensor(graph::ElementType::kInt8, {}, {std::byte{7}}));
@@ -280,10 +280,10 @@ TEST_CASE("annotations are on whole numbers only") {
   const std::string whole =
       b.constant("whole", graph::Tensor::floats({2, 2}, std::vector<float>{1, -2, 0, 3}));
   const std::string wrong =
-      b.constant("wrong", graph::Tensor::floats({2, 2}, std::vector<float>{1, 0.5f, 0, 3}));
+      b.constant("wrong", graph::Tensor::floats({2, 2}, std::vector<float>{1, 0.5F, 0, 3}));
   b.graph.values[whole].annotations["finn_datatype"] = "INT4";
   b.graph.values[wrong].annotations["finn_datatype"] = "INT4";
-  const std::string scaled = b.quant("x", 0.5f, 0, 4);
+  const std::string scaled = b.quant("x", 0.5F, 0, 4);
   b.graph.values[scaled].annotations["finn_datatype"] = "INT4";  // which would make qonnx fail
   const std::string product = b.node("MatMul", {"x", whole});
   b.graph.outputs = {b.node("Add", {product, wrong}), scaled};

@@ -101,9 +101,9 @@ graph::Graph branched(const std::string& name = "neg") {
     graph.values[value] = floats(tensor.shape());
     graph.initializers[value] = std::move(tensor);
   };
-  constant("s", graph::Tensor::scalar(0.5f));
-  constant("z", graph::Tensor::scalar(0.0f));
-  constant("b", graph::Tensor::scalar(2.0f));
+  constant("s", graph::Tensor::scalar(0.5F));
+  constant("z", graph::Tensor::scalar(0.0F));
+  constant("b", graph::Tensor::scalar(2.0F));
   constant("w0", graph::Tensor::floats({2, 2}, std::vector<float>{1, 0, -1, 2}));
   for (const char* value : {"x", "a", "c", "q", "w", "m", "n", "y"}) graph.values[value] = floats({2, 2});
   add("Relu", "relu", {"x"}, "a");

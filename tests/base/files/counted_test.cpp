@@ -14,13 +14,13 @@ namespace crumb {
 namespace {
 
 TEST_CASE("number_text: the shortest text that reads back as the number") {
-  CHECK(number_text(0.1f) == "0.1");
+  CHECK(number_text(0.1F) == "0.1");
   CHECK(number_text(0.1) == "0.1");
-  CHECK(number_text(static_cast<double>(0.1f)) == "0.10000000149011612");
+  CHECK(number_text(static_cast<double>(0.1F)) == "0.10000000149011612");
   CHECK(number_text(std::numeric_limits<float>::max()) == "3.4028235e+38");
   CHECK(number_text(std::numeric_limits<float>::denorm_min()) == "1e-45");
-  CHECK(number_text(-0.0f) == "-0");
-  CHECK(number_text(-1.5f) == "-1.5");
+  CHECK(number_text(-0.0F) == "-0");
+  CHECK(number_text(-1.5F) == "-1.5");
   CHECK(number_text(std::numeric_limits<float>::infinity()) == "inf");
   CHECK(number_text(-std::numeric_limits<double>::infinity()) == "-inf");
   CHECK(number_text(-std::numeric_limits<double>::quiet_NaN()) == "nan");

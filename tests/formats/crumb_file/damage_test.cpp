@@ -639,25 +639,25 @@ TEST_CASE("packed file, hostile: contents that no quantizer writes are named wit
           [=](std::string& blob) { std::memcpy(blob.data() + index * sizeof value, &value, sizeof value); };
     };
     const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-    for (const float bad : {inf, -inf, nan, -1.0f, -0.0f}) {
+    for (const float bad : {inf, -inf, nan, -1.0F, -0.0F}) {
       CAPTURE(bad);
       CHECK(says(with("ternary", "scales", put(1, bad)), {"'ternary'", "scales", "scale 1"}));
       CHECK(says(with("b", "tensor_scale", put(0, bad)), {"'b'", "tensor_scale"}));
     }
-    CHECK(with("ternary", "scales", put(1, 0.0f)) == "");
+    CHECK(with("ternary", "scales", put(1, 0.0F)) == "");
     for (const uint16_t bad : {uint16_t{0x7C00}, uint16_t{0x7E00}, uint16_t{0xBC00}, uint16_t{0x8000}}) {
       CHECK(says(with("a", "scales", put(3, bad)), {"'a'", "scales", "scale 3"}));
     }
     CHECK(says(with("b", "scales", put(1, uint8_t{0x7F})), {"'b'", "scales", "scale 1"}));
     CHECK(says(with("b", "scales", put(0, uint8_t{0x88})), {"'b'", "scales", "scale 0"}));
-    CHECK(says(with("b", "tensor_scale", put(0, 3e38f)), {"'b'", "scales", "inf"}));  // the product
+    CHECK(says(with("b", "tensor_scale", put(0, 3e38F)), {"'b'", "scales", "inf"}));  // the product
     CHECK(with("powers", "scales", put(0, uint8_t{0xFF})) == "");                     // scale zero
     CHECK(says(with("a", "zeros", put(2, uint8_t{0x88})), {"'a'", "zeros", "-8"}));
     CHECK(says(with("narrow", "zeros", put(0, uint8_t{0xF0})), {"'narrow'", "zeros", "15", "index 1"}));
     for (const uint16_t bad : {uint16_t{0x7F80}, uint16_t{0xFF80}, uint16_t{0x7FC0}}) {
       CHECK(says(with("float zero", "zeros", put(1, bad)), {"'float zero'", "zeros", "1"}));
     }
-    CHECK(says(with("palette", "codebook", put(1, 100.0f)), {"'palette'", "codebook", "entry 2"}));
+    CHECK(says(with("palette", "codebook", put(1, 100.0F)), {"'palette'", "codebook", "entry 2"}));
     CHECK(says(with("palette", "codebook", put(3, nan)), {"'palette'", "codebook", "entry 3"}));
     CHECK(says(with("palette", "codebook", put(0, -inf)), {"'palette'", "codebook", "entry 0"}));
   }

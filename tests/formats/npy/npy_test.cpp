@@ -77,7 +77,7 @@ TEST_CASE("column-major arrays of any rank come out row-major") {
 TEST_CASE("scalars, booleans, complex numbers") {
   CHECK(parse(npy("{'descr': '<f8', 'fortran_order': False, 'shape': (), }", raw<double>({0.5})))
             .take()
-            .to_floats() == std::vector<float>{0.5f});
+            .to_floats() == std::vector<float>{0.5F});
   CHECK(parse(npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,), }", raw<char>({1, 0})))
             .take()
             .to_floats() == std::vector<float>{1, 0});
@@ -86,8 +86,8 @@ TEST_CASE("scalars, booleans, complex numbers") {
                                .take();
   float pair[2];
   std::memcpy(pair, complex.data.data(), 8);
-  CHECK(pair[0] == 1.0f);
-  CHECK(pair[1] == -2.0f);
+  CHECK(pair[0] == 1.0F);
+  CHECK(pair[1] == -2.0F);
 }
 
 TEST_CASE("types that are none of ours are told apart from damage") {
@@ -192,7 +192,7 @@ TEST_CASE("random damage never crashes") {
 
 TEST_CASE("a written matrix has numpy's own bytes and is read back") {
   const testing::TempDir dir;
-  const std::vector<float> values = {1.5f, -2, 0, 1e-40f, 3, 4};
+  const std::vector<float> values = {1.5F, -2, 0, 1e-40F, 3, 4};
   write_npy(dir.path() / "y.npy", values, 3, 2);
   const NpyArray array = read_npy(dir.path() / "y.npy").take();
   CHECK(array.shape == std::vector<std::uint64_t>{3, 2});

@@ -79,7 +79,7 @@ TEST_CASE("empty archives, and more members than the old records can count") {
 
 TEST_CASE("the bytes of an archive that NumPy and Python's zipfile were seen to read") {
   const testing::TempDir dir;
-  const float a[] = {1.5f, -2};
+  const float a[] = {1.5F, -2};
   const std::int16_t e = 258;
   const NamedArray arrays[] = {{"a", DType::kF32, {2}, std::as_bytes(std::span(a))},
                                {"é", DType::kI16, {}, std::as_bytes(std::span(&e, 1))}};

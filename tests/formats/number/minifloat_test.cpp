@@ -40,8 +40,8 @@ std::vector<float> hard_inputs(const OracleFormat& f) {
   std::vector<double> points(values.begin(), values.end());
   for (size_t i = 0; i + 1 < values.size(); ++i) points.push_back((points[i] + points[i + 1]) / 2);
   points.push_back(*values.rbegin() * 1.01);
-  std::vector<float> inputs{0.0f,
-                            -0.0f,
+  std::vector<float> inputs{0.0F,
+                            -0.0F,
                             std::numeric_limits<float>::infinity(),
                             std::numeric_limits<float>::max(),
                             std::numeric_limits<float>::min(),
@@ -87,7 +87,7 @@ TEST_CASE("minifloats: encoding takes the nearest value of random bits") {
       if (!std::isnan(v)) inputs.push_back(v);
       // And within the format's reach.
       inputs.push_back(
-          std::ldexp(static_cast<float>(engine()) * 0x1p-31f - 1, static_cast<int>(engine() % 24) - 12));
+          std::ldexp(static_cast<float>(engine()) * 0x1p-31F - 1, static_cast<int>(engine() % 24) - 12));
     }
     CHECK(first_wrong(*f, inputs) == "");
   }
@@ -101,8 +101,8 @@ TEST_CASE("minifloats: without mantissa bits a tie goes up, but half the smalles
     CHECK(crumb::encode_minifloat(*f, values[1] / 2) == 0);
     for (uint8_t p = 1; p < crumb::largest_finite_pattern(*f); ++p) {
       // 2^e * round_half_even(x / 2^e), e the exponent of x.
-      const float tie = values[p] * 1.5f;
-      const float unit = std::ldexp(1.0f, std::ilogb(tie));
+      const float tie = values[p] * 1.5F;
+      const float unit = std::ldexp(1.0F, std::ilogb(tie));
       CHECK(values[crumb::encode_minifloat(*f, tie)] == unit * crumb::testing::oracle_round(tie / unit));
       CHECK(crumb::encode_minifloat(*f, tie) == p + 1);
     }
@@ -112,7 +112,7 @@ TEST_CASE("minifloats: without mantissa bits a tie goes up, but half the smalles
 TEST_CASE("minifloats: ties of e2m1 as the peers list them") {
   const NumberFormat& f = *crumb::find_number_format("e2m1");
   for (const auto& [x, y] :
-       {std::pair{5.0f, 4.0f}, {3.5f, 4.0f}, {2.5f, 2.0f}, {0.25f, 0.0f}, {0.75f, 1.0f}}) {
+       {std::pair{5.0F, 4.0F}, {3.5F, 4.0F}, {2.5F, 2.0F}, {0.25F, 0.0F}, {0.75F, 1.0F}}) {
     CHECK(crumb::decode_minifloat(f, crumb::encode_minifloat(f, x)) == y);
     CHECK(crumb::decode_minifloat(f, crumb::encode_minifloat(f, -x)) == -y);
   }
@@ -134,7 +134,7 @@ TEST_CASE("minifloats: overflow saturates or becomes the special code, NaN keeps
     CAPTURE(f->name);
     const float largest = f->largest_value(crumb::Range::kFull);
     const float beyond = largest * 2;
-    for (const float sign : {1.0f, -1.0f}) {
+    for (const float sign : {1.0F, -1.0F}) {
       const auto value = [&](float v, Overflow overflow) {
         return crumb::decode_minifloat(*f, crumb::encode_minifloat(*f, v * sign, overflow)) * sign;
       };
@@ -180,7 +180,7 @@ TEST_CASE("minifloats: other rounding modes act on units of the last place") {
       CAPTURE(row.name);
       for (int i = 0; i < 2000; ++i) {
         const float x =
-            std::ldexp(static_cast<float>(engine()) * 0x1p-31f - 1, static_cast<int>(engine() % 12) - 6);
+            std::ldexp(static_cast<float>(engine()) * 0x1p-31F - 1, static_cast<int>(engine() % 12) - 6);
         const int e = std::max(std::ilogb(x) - m, 1 - bias - m);
         const float largest = each->largest_value(crumb::Range::kFull);
         const float y = std::ldexp(crumb::testing::oracle_round(row.name, std::ldexp(x, -e)), e);
@@ -192,7 +192,7 @@ TEST_CASE("minifloats: other rounding modes act on units of the last place") {
     }
     // Stochastic rounding lands on a neighbour, on average where the value is.
     double sum = 0;
-    const float x = 0.71f * each->largest_value(crumb::Range::kFull);
+    const float x = 0.71F * each->largest_value(crumb::Range::kFull);
     for (uint64_t i = 0; i < 20000; ++i) {
       sum += static_cast<double>(
           values[crumb::encode_minifloat(*each, x, Overflow::kSaturate, {Rounding::kStochastic, 1}, i)]);

@@ -72,13 +72,13 @@ TEST_CASE("number formats: every bit pattern means what the name says") {
     std::vector<float> codebook = nf4;
     if (f.learned) {
       codebook.clear();
-      for (int i = 0; i < 1 << f.bits; ++i) codebook.push_back(static_cast<float>(i) * 0.25f - 3);
+      for (int i = 0; i < 1 << f.bits; ++i) codebook.push_back(static_cast<float>(i) * 0.25F - 3);
     }
     const auto values = crumb::value_table(f, codebook);
     for (int pattern = 0; pattern < 256; ++pattern) {
       CAPTURE(pattern);
       const float expected =
-          pattern < 1 << f.bits ? crumb::testing::oracle_value(oracle, pattern, codebook) : 0.0f;
+          pattern < 1 << f.bits ? crumb::testing::oracle_value(oracle, pattern, codebook) : 0.0F;
       if (!same(values[static_cast<size_t>(pattern)], expected)) {
         CHECK(values[static_cast<size_t>(pattern)] == expected);
       }
@@ -86,7 +86,7 @@ TEST_CASE("number formats: every bit pattern means what the name says") {
   }
   const auto scales = crumb::value_table(*crumb::find_number_format("e8m0"));
   for (int byte = 0; byte < 255; ++byte)
-    CHECK(scales[static_cast<size_t>(byte)] == std::ldexp(1.0f, byte - 127));
+    CHECK(scales[static_cast<size_t>(byte)] == std::ldexp(1.0F, byte - 127));
   CHECK(std::isnan(scales[255]));
 }
 
@@ -103,14 +103,14 @@ TEST_CASE("number formats: ranges, codes and largest values") {
       {"int8", Range::kNarrow, -127, 127, 127},  {"int8", Range::kFull, -128, 127, 128},
       {"uint1", Range::kFull, 0, 1, 1},          {"uint4", Range::kNarrow, 0, 14, 14},
       {"uint4", Range::kFull, 0, 15, 15},        {"uint8", Range::kFull, 0, 255, 255},
-      {"int2h", Range::kFull, -2, 1, 1.5f},      {"int4h", Range::kFull, -8, 7, 7.5f},
+      {"int2h", Range::kFull, -2, 1, 1.5F},      {"int4h", Range::kFull, -8, 7, 7.5F},
       {"ternary", Range::kNarrow, -1, 1, 1},     {"binary", Range::kFull, 0, 1, 1},
       {"nf4", Range::kFull, 0, 15, 1},           {"palette3", Range::kFull, 0, 7, 1},
       {"e4m3fn", Range::kFull, 0, 255, 448},     {"e4m3", Range::kFull, 0, 255, 480},
       {"e4m3fnuz", Range::kFull, 0, 255, 240},   {"e5m2", Range::kFull, 0, 255, 57344},
       {"e5m2fnuz", Range::kFull, 0, 255, 57344}, {"e3m2", Range::kFull, 0, 63, 28},
-      {"e2m3", Range::kFull, 0, 63, 7.5f},       {"e2m1", Range::kFull, 0, 15, 6},
-      {"e1m2", Range::kFull, 0, 15, 3.5f},       {"e2m0", Range::kFull, 0, 7, 4},
+      {"e2m3", Range::kFull, 0, 63, 7.5F},       {"e2m1", Range::kFull, 0, 15, 6},
+      {"e1m2", Range::kFull, 0, 15, 3.5F},       {"e2m0", Range::kFull, 0, 7, 4},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -159,7 +159,7 @@ TEST_CASE("number formats: what a spec may choose, and what a format is for") {
           !(f.name == "e5m2" || begins(f, "e4m3fn") || f.name == "e5m2fnuz"));
   }
   const NumberFormat& exponent = *crumb::find_number_format("e8m0");
-  CHECK(exponent.largest_value(Range::kFull) == 0x1p127f);
+  CHECK(exponent.largest_value(Range::kFull) == 0x1p127F);
   CHECK(exponent.bias == 127);
   CHECK(crumb::find_number_format("int4")->bias == 0);
   // Formats of two's complement only extend the sign.
@@ -176,13 +176,13 @@ TEST_CASE("number formats: minifloats as the OCP text and the peers tabulate the
     const char* name;
     float smallest_subnormal, smallest_normal;
   };
-  const Row rows[] = {{"e4m3fn", 0x1p-9f, 0x1p-6f},
-                      {"e5m2", 0x1p-16f, 0x1p-14f},
-                      {"e3m2", 0.0625f, 0.25f},
-                      {"e2m3", 0.125f, 1},
-                      {"e2m1", 0.5f, 1},
-                      {"e4m3fnuz", 0x1p-10f, 0x1p-7f},
-                      {"e5m2fnuz", 0x1p-17f, 0x1p-15f}};
+  const Row rows[] = {{"e4m3fn", 0x1p-9F, 0x1p-6F},
+                      {"e5m2", 0x1p-16F, 0x1p-14F},
+                      {"e3m2", 0.0625F, 0.25F},
+                      {"e2m3", 0.125F, 1},
+                      {"e2m1", 0.5F, 1},
+                      {"e4m3fnuz", 0x1p-10F, 0x1p-7F},
+                      {"e5m2fnuz", 0x1p-17F, 0x1p-15F}};
   for (const Row& row : rows) {
     CAPTURE(row.name);
     const NumberFormat& f = *crumb::find_number_format(row.name);
@@ -191,7 +191,7 @@ TEST_CASE("number formats: minifloats as the OCP text and the peers tabulate the
     CHECK(values[size_t{1} << f.mantissa_bits] == row.smallest_normal);
   }
   const auto e2m1 = crumb::value_table(*crumb::find_number_format("e2m1"));
-  const float grid[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  const float grid[8] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
   for (size_t i = 0; i < 8; ++i) {
     CHECK(same(e2m1[i], grid[i]));
     CHECK(same(e2m1[i + 8], -grid[i]));
@@ -211,7 +211,7 @@ TEST_CASE("number formats: e1m(b-2) is the symmetric narrow grid of b-bit intege
     for (int code = whole.least_code(Range::kNarrow); code <= whole.greatest_code(Range::kNarrow); ++code) {
       c.insert(static_cast<float>(code));
     }
-    c.insert(-0.0f);  // the sign bit makes a second zero
+    c.insert(-0.0F);  // the sign bit makes a second zero
     const float unit = values[1];
     std::multiset<float> scaled;
     for (const float v : a) scaled.insert(v / unit);
@@ -234,7 +234,7 @@ TEST_CASE("number formats: nf4 is the normal-quantile construction of QLoRA") {
     CHECK(std::fabs(static_cast<double>(nf4[i]) - values[i] / values.back()) < 2e-7);
     if (i > 0) CHECK(nf4[i] > nf4[i - 1]);
   }
-  CHECK(same(nf4[7], 0.0f));
+  CHECK(same(nf4[7], 0.0F));
   CHECK(nf4[0] == -1);
   CHECK(nf4[15] == 1);
 }

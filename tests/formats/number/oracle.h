@@ -87,17 +87,17 @@ inline int oracle_encode_minifloat(const OracleFormat& f, float x) {
 
 /// float32 round half to even, without the floating-point environment.
 inline float oracle_round(float v) {
-  if (std::fabs(v) >= 0x1p23f) return v;
+  if (std::fabs(v) >= 0x1p23F) return v;
   const float below = std::floor(v), rest = v - below;
-  if (rest != 0.5f) return rest < 0.5f ? below : below + 1;
-  return std::fmod(below, 2.0f) == 0 ? below : below + 1;
+  if (rest != 0.5F) return rest < 0.5F ? below : below + 1;
+  return std::fmod(below, 2.0F) == 0 ? below : below + 1;
 }
 
 inline float oracle_round(std::string_view mode, float v) {
-  const float sign = std::signbit(v) ? -1.0f : 1.0f, size = std::fabs(v);
+  const float sign = std::signbit(v) ? -1.0F : 1.0F, size = std::fabs(v);
   if (mode == "half_even") return oracle_round(v);
-  if (mode == "half_up") return sign * std::floor(size + 0.5f);
-  if (mode == "half_down") return sign * std::ceil(size - 0.5f);
+  if (mode == "half_up") return sign * std::floor(size + 0.5F);
+  if (mode == "half_down") return sign * std::ceil(size - 0.5F);
   if (mode == "ceil") return std::ceil(v);
   if (mode == "floor") return std::floor(v);
   if (mode == "up") return sign * std::ceil(size);
@@ -122,9 +122,9 @@ inline float oracle_value(const OracleFormat& f, int pattern, const std::vector<
   switch (f.kind) {
     case OracleFormat::kSigned:
     case OracleFormat::kTernary: return static_cast<float>(high ? pattern - (1 << f.bits) : pattern);
-    case OracleFormat::kHalf: return static_cast<float>(high ? pattern - (1 << f.bits) : pattern) + 0.5f;
+    case OracleFormat::kHalf: return static_cast<float>(high ? pattern - (1 << f.bits) : pattern) + 0.5F;
     case OracleFormat::kUnsigned: return static_cast<float>(pattern);
-    case OracleFormat::kBinary: return pattern == 1 ? 1.0f : -1.0f;
+    case OracleFormat::kBinary: return pattern == 1 ? 1.0F : -1.0F;
     case OracleFormat::kFloat: return static_cast<float>(oracle_minifloat(f, pattern));
     case OracleFormat::kNf4:
     case OracleFormat::kPalette: break;
@@ -149,7 +149,7 @@ inline int oracle_encode(const OracleFormat& f, bool narrow, std::string_view mo
     return static_cast<int>(best);
   }
   const auto [lo, hi] = oracle_codes(f, narrow);
-  const float shifted = f.kind == OracleFormat::kHalf ? t - 0.5f : t + z;
+  const float shifted = f.kind == OracleFormat::kHalf ? t - 0.5F : t + z;
   const float q =
       std::fmin(std::fmax(oracle_round(mode, shifted), static_cast<float>(lo)), static_cast<float>(hi));
   return static_cast<int>(q) & ((1 << f.bits) - 1);
@@ -180,7 +180,7 @@ inline float oracle_scale(std::string_view format, uint32_t bits) {
   if (format == "f16") return oracle_f16(bits);
   if (format == "bf16") return oracle_bf16(bits);
   if (format == "e8m0")
-    return bits == 255 ? 0.0f : static_cast<float>(std::ldexp(1.0, static_cast<int>(bits) - 127));
+    return bits == 255 ? 0.0F : static_cast<float>(std::ldexp(1.0, static_cast<int>(bits) - 127));
   return static_cast<float>(oracle_minifloat(oracle_format("e4m3fn"), static_cast<int>(bits)));
 }
 

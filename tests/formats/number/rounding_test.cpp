@@ -14,7 +14,7 @@ using crumb::round_to_integer;
 using crumb::Rounding;
 
 TEST_CASE("rounding: the table of ties") {
-  const float ties[] = {-2.5f, -1.5f, -0.5f, -0.4f, 0.4f, 0.5f, 1.5f, 2.5f};
+  const float ties[] = {-2.5F, -1.5F, -0.5F, -0.4F, 0.4F, 0.5F, 1.5F, 2.5F};
   const struct {
     Rounding mode;
     float expected[8];
@@ -30,9 +30,9 @@ TEST_CASE("rounding: the table of ties") {
 }
 
 TEST_CASE("rounding: QONNX's float32 traps are kept") {
-  CHECK(round_to_integer(0.49999997f, {Rounding::kHalfUp}) == 1);
-  CHECK(round_to_integer(8388609.0f, {Rounding::kHalfUp}) == 8388610.0f);
-  CHECK(round_to_integer(0.49999997f, {Rounding::kHalfEven}) == 0);
+  CHECK(round_to_integer(0.49999997F, {Rounding::kHalfUp}) == 1);
+  CHECK(round_to_integer(8388609.0F, {Rounding::kHalfUp}) == 8388610.0F);
+  CHECK(round_to_integer(0.49999997F, {Rounding::kHalfEven}) == 0);
 }
 
 TEST_CASE("rounding: every mode equals its definition on halves, their neighbours and random bits") {
@@ -60,7 +60,7 @@ TEST_CASE("rounding: every mode equals its definition on halves, their neighbour
 
 TEST_CASE("rounding: stochastic rounding is unbiased, seeded, and leaves integers alone") {
   constexpr int kDraws = 40000;
-  for (const float v : {0.25f, -0.25f, 3.9f, -7.5f, 0.001f}) {
+  for (const float v : {0.25F, -0.25F, 3.9F, -7.5F, 0.001F}) {
     CAPTURE(v);
     double sum = 0;
     for (uint64_t i = 0; i < kDraws; ++i) {
@@ -72,10 +72,10 @@ TEST_CASE("rounding: stochastic rounding is unbiased, seeded, and leaves integer
   }
   int differ = 0;
   for (uint64_t i = 0; i < 1000; ++i) {
-    CHECK(round_to_integer(-3.0f, {Rounding::kStochastic, i}, i) == -3);
-    const float a = round_to_integer(0.5f, {Rounding::kStochastic, 1}, i);
-    CHECK(a == round_to_integer(0.5f, {Rounding::kStochastic, 1}, i));
-    differ += a != round_to_integer(0.5f, {Rounding::kStochastic, 2}, i);
+    CHECK(round_to_integer(-3.0F, {Rounding::kStochastic, i}, i) == -3);
+    const float a = round_to_integer(0.5F, {Rounding::kStochastic, 1}, i);
+    CHECK(a == round_to_integer(0.5F, {Rounding::kStochastic, 1}, i));
+    differ += a != round_to_integer(0.5F, {Rounding::kStochastic, 2}, i);
   }
   CHECK(differ > 400);
   CHECK(differ < 600);
@@ -95,7 +95,7 @@ TEST_CASE("rounding: the hash is SplitMix64, as published") {
     for (uint64_t seed = 0; seed < 5 && row.numbers[seed] != 0; ++seed) {
       CAPTURE(seed);
       CHECK(crumb::uniform_hash(seed, row.state) ==
-            static_cast<float>(row.numbers[seed] >> 40) / 16777216.0f);
+            static_cast<float>(row.numbers[seed] >> 40) / 16777216.0F);
     }
   }
 }

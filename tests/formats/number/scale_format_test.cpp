@@ -70,7 +70,7 @@ TEST_CASE("scale formats: encoding takes the nearest pattern, ties to even") {
       const double a = static_cast<double>(crumb::decode_scale(row.format, p));
       const double b = static_cast<double>(crumb::decode_scale(row.format, p + 1));
       const auto middle = static_cast<float>((a + b) / 2);
-      for (const float v : {middle, std::nextafter(middle, 0.0f), std::nextafter(middle, HUGE_VALF)}) {
+      for (const float v : {middle, std::nextafter(middle, 0.0F), std::nextafter(middle, HUGE_VALF)}) {
         if (v > 0) scales.push_back(v);
       }
     }
@@ -89,7 +89,7 @@ TEST_CASE("scale formats: encoding takes the nearest pattern, ties to even") {
 TEST_CASE("scale formats: what a format cannot hold saturates and says so; zero stays zero") {
   for (const ScaleFormatRow& row : crumb::kScaleFormats) {
     CAPTURE(row.name);
-    const crumb::StoredScale zero = crumb::encode_scale(row.format, 0.0f);
+    const crumb::StoredScale zero = crumb::encode_scale(row.format, 0.0F);
     CHECK_FALSE(zero.saturated);
     const float back = crumb::decode_scale(row.format, zero.pattern);
     CHECK(std::bit_cast<uint32_t>(back) == 0);
@@ -103,17 +103,17 @@ TEST_CASE("scale formats: what a format cannot hold saturates and says so; zero 
     CHECK(huge.saturated);
     CHECK_FALSE(crumb::encode_scale(row.format, crumb::decode_scale(row.format, huge.pattern)).saturated);
   }
-  CHECK(crumb::encode_scale(ScaleFormat::kE8M0, 0.0f).pattern == 255);
+  CHECK(crumb::encode_scale(ScaleFormat::kE8M0, 0.0F).pattern == 255);
   // Half of e8m0's smallest power of two is the last that it holds, rounded.
-  CHECK(crumb::encode_scale(ScaleFormat::kE8M0, 0x1p-128f).pattern == 0);
-  CHECK_FALSE(crumb::encode_scale(ScaleFormat::kE8M0, 0x1p-128f).saturated);
-  CHECK(crumb::encode_scale(ScaleFormat::kE8M0, std::nextafter(0x1p-128f, 0.0f)).saturated);
-  CHECK(crumb::encode_scale(ScaleFormat::kF16, 65519.0f).pattern == 0x7BFF);
-  CHECK_FALSE(crumb::encode_scale(ScaleFormat::kF16, 65519.0f).saturated);
-  CHECK(crumb::encode_scale(ScaleFormat::kF16, 65520.0f).saturated);
-  CHECK(crumb::encode_scale(ScaleFormat::kE4M3, 464.0f).pattern == 0x7E);
-  CHECK_FALSE(crumb::encode_scale(ScaleFormat::kE4M3, 464.0f).saturated);
-  CHECK(crumb::encode_scale(ScaleFormat::kE4M3, 465.0f).saturated);
+  CHECK(crumb::encode_scale(ScaleFormat::kE8M0, 0x1p-128F).pattern == 0);
+  CHECK_FALSE(crumb::encode_scale(ScaleFormat::kE8M0, 0x1p-128F).saturated);
+  CHECK(crumb::encode_scale(ScaleFormat::kE8M0, std::nextafter(0x1p-128F, 0.0F)).saturated);
+  CHECK(crumb::encode_scale(ScaleFormat::kF16, 65519.0F).pattern == 0x7BFF);
+  CHECK_FALSE(crumb::encode_scale(ScaleFormat::kF16, 65519.0F).saturated);
+  CHECK(crumb::encode_scale(ScaleFormat::kF16, 65520.0F).saturated);
+  CHECK(crumb::encode_scale(ScaleFormat::kE4M3, 464.0F).pattern == 0x7E);
+  CHECK_FALSE(crumb::encode_scale(ScaleFormat::kE4M3, 464.0F).saturated);
+  CHECK(crumb::encode_scale(ScaleFormat::kE4M3, 465.0F).saturated);
 }
 
 TEST_CASE("scale formats: e4m3 scales are those of the general minifloat code, over a sweep of float32") {

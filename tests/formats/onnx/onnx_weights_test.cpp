@@ -84,7 +84,7 @@ std::string stored(const std::string& file, const StoredTensor& t) {
   return file.substr(t.place.offset, t.place.stored);
 }
 
-const std::vector<float> kSix = {1, -2, 3.5f, 4, 5, 6};
+const std::vector<float> kSix = {1, -2, 3.5F, 4, 5, 6};
 
 TEST_CASE("raw data are found where they lie, for every type that is ours") {
   struct Row {
@@ -129,7 +129,7 @@ TEST_CASE("typed data: fixed numbers in place, the others as a run of varints") 
       tensor("l", 7, {6}, bytes(7, run)),
       tensor("u", 12, {6}, bytes(11, run)),
       tensor("e2m1", 23, {4}, bytes(5, packed({0x7f, 0xf0}))),
-      tensor("scalar", 1, {}, fixed32(4, 2.5f)),
+      tensor("scalar", 1, {}, fixed32(4, 2.5F)),
       tensor("one", 7, {1}, number(7, 5)),
       tensor("none", 7, {0, 3}, ""),
   }));
@@ -149,7 +149,7 @@ TEST_CASE("typed data: fixed numbers in place, the others as a run of varints") 
   }
   CHECK(t[6].dtype == DType::kF4);
   CHECK(t[6].place.decoded == 2);
-  CHECK(stored(file, t[7]) == raw<float>({2.5f}));
+  CHECK(stored(file, t[7]) == raw<float>({2.5F}));
   CHECK(t[8].place.coding == StorageCoding::kVarints);
   CHECK(stored(file, t[8]) == "\5");
   CHECK(t[9].place.decoded == 0);

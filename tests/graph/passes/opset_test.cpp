@@ -111,7 +111,7 @@ TEST_CASE("types that an operator set does not take are refused") {
 
 TEST_CASE("operators that came later go by simpler ones") {
   Graph norm = network(17, {.op = "LayerNormalization", .inputs = {"x", "s"}});
-  give(norm, "s", Tensor::floats({4}, std::vector<float>(4, 1.0f)));
+  give(norm, "s", Tensor::floats({4}, std::vector<float>(4, 1.0F)));
   CHECK(ops(with_opset(norm, 13)) == "ReduceMean Sub Mul ReduceMean Add Sqrt Div Mul");
   CHECK(ops(with_opset(norm, 17)) == "LayerNormalization");
   CHECK(least_opset(norm) == 13);
@@ -140,7 +140,7 @@ TEST_CASE("random graphs of versions that are no versions are refused") {
 TEST_CASE("other domains keep their versions") {
   Graph graph = network(11, {.op = "Relu", .inputs = {"x"}, .outputs = {"a"}});
   graph.opsets[std::string(kQonnxDomain)] = 1;
-  give(graph, "one", Tensor::scalar(1.0f));
+  give(graph, "one", Tensor::scalar(1.0F));
   graph.nodes.push_back({.name = "q",
                          .op = "BipolarQuant",
                          .domain = std::string(kQonnxDomain),

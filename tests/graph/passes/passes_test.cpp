@@ -152,7 +152,7 @@ TEST_CASE("outputs keep name and meaning, and identities stay only between two n
 
 TEST_CASE("Gemm and MatMul with Add are each other's way of writing") {
   Builder b({2, 3});
-  b.constant("w", {4, 3}, std::vector<float>(12, 0.5f));
+  b.constant("w", {4, 3}, std::vector<float>(12, 0.5F));
   b.constant("c", {4}, {1, 2, 3, 4});
   b.node("Gemm", {"x", "w", "c"}, {"y"}, {{"transB", std::int64_t{1}}});
   const Graph split = gemm_to_matmul(b.graph);
@@ -165,7 +165,7 @@ TEST_CASE("Gemm and MatMul with Add are each other's way of writing") {
 
 TEST_CASE("a convolution's bias becomes an Add of its rank") {
   Builder b({1, 2, 5, 5});
-  b.constant("w", {3, 2, 3, 3}, std::vector<float>(54, 0.5f));
+  b.constant("w", {3, 2, 3, 3}, std::vector<float>(54, 0.5F));
   b.constant("c", {3}, {1, 2, 3});
   b.node("Conv", {"x", "w", "c"}, {"y"});
   const Graph made = extract_conv_bias(b.graph);
@@ -178,10 +178,10 @@ TEST_CASE("the quantizer of a convolution's bias makes a column itself") {
   for (const bool per_channel : {false, true}) {
     CAPTURE(per_channel);
     Builder b({1, 2, 5, 5});
-    b.constant("w", {3, 2, 3, 3}, std::vector<float>(54, 0.5f));
+    b.constant("w", {3, 2, 3, 3}, std::vector<float>(54, 0.5F));
     b.constant("c", {3}, {1, -2, 3});
     b.constant("s", per_channel ? std::vector<std::int64_t>{3} : std::vector<std::int64_t>{},
-               per_channel ? std::vector<float>{0.5f, 0.25f, 1} : std::vector<float>{0.5f});
+               per_channel ? std::vector<float>{0.5F, 0.25F, 1} : std::vector<float>{0.5F});
     b.constant("z", {}, {0});
     b.constant("n", {}, {8});
     b.node("Quant", {"c", "s", "z", "n"}, {"q"}, {{"signed", std::int64_t{1}}, {"narrow", std::int64_t{0}}},
@@ -199,8 +199,8 @@ TEST_CASE("the quantizer of a convolution's bias makes a column itself") {
 TEST_CASE("batch norm is folded into weights of its own only") {
   const auto build = [](bool shared) {
     Builder b({1, 2, 5, 5});
-    b.constant("w", {2, 2, 3, 3}, std::vector<float>(36, 0.5f));
-    for (const char* name : {"scale", "bias", "mean", "var"}) b.constant(name, {2}, {0.5f, 2});
+    b.constant("w", {2, 2, 3, 3}, std::vector<float>(36, 0.5F));
+    for (const char* name : {"scale", "bias", "mean", "var"}) b.constant(name, {2}, {0.5F, 2});
     b.node("Conv", {"x", "w"}, {"a"});
     b.node("BatchNormalization", {"a", "scale", "bias", "mean", "var"}, {shared ? "b" : "y"});
     if (shared) b.node("Conv", {"b", "w"}, {"y"});
@@ -213,7 +213,7 @@ TEST_CASE("batch norm is folded into weights of its own only") {
 
 TEST_CASE("a transpose of a quantized constant goes into it, and its scales move along") {
   Builder b({1, 3});
-  b.constant("w", {4, 3}, std::vector<float>(12, 0.5f));
+  b.constant("w", {4, 3}, std::vector<float>(12, 0.5F));
   b.constant("s", {4, 1}, {1, 2, 3, 4});
   b.constant("z", {}, {0});
   b.constant("n", {}, {4});

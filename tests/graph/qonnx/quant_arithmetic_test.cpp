@@ -101,10 +101,10 @@ TEST_CASE("rounding modes") {
     CHECK(rounded(row.x, kHalfUp) == row.half_up);
     CHECK(rounded(row.x, kHalfDown) == row.half_down);
   }
-  CHECK(rounded(static_cast<double>(0.49999997f), kHalfUp) == 1);  // in float32
-  CHECK(rounded(static_cast<double>(0.49999997f), kHalfUp, true) == 0);
+  CHECK(rounded(static_cast<double>(0.49999997F), kHalfUp) == 1);  // in float32
+  CHECK(rounded(static_cast<double>(0.49999997F), kHalfUp, true) == 0);
   CHECK(rounded(8388609, kHalfUp) == 8388610);
-  CHECK(std::signbit(rounded(static_cast<double>(0.2f), kHalfDown)));
+  CHECK(std::signbit(rounded(static_cast<double>(0.2F), kHalfDown)));
   CHECK(find_quant_rounding("half_Up") == kHalfUp);
   CHECK(find_quant_rounding("round") == kHalfEven);
   CHECK_FALSE(find_quant_rounding("NEAREST"));
@@ -117,7 +117,7 @@ TEST_CASE("integers are given beside values") {
   const Quantized made =
       quantize({x, shape}, {scale, one}, {zero, one}, format, QuantRounding::kHalfEven).take();
   CHECK(made.integers == std::vector<double>{-2, -1, 0, 1});
-  CHECK(made.values == std::vector<float>{-0.75f, -0.25f, 0.25f, 0.75f});
+  CHECK(made.values == std::vector<float>{-0.75F, -0.25F, 0.25F, 0.75F});
 }
 
 TEST_CASE("the width 1 with a sign is -1 and 1; fractional widths clamp before they round") {
@@ -154,7 +154,7 @@ TEST_CASE("parameters broadcast as in NumPy, or are refused") {
 
 TEST_CASE("an integer or float64 operand makes the steps behind it float64") {
   // 0.1f * 3 in float32 and in float64, each rounded to float32 at the end.
-  const std::vector<double> x{1.0}, scale{static_cast<double>(0.1f)}, zero{3};
+  const std::vector<double> x{1.0}, scale{static_cast<double>(0.1F)}, zero{3};
   const std::vector<std::int64_t> one{};
   const IntegerFormat format{.bits = 16};
   const auto value = [&](bool wide_zero, bool wide_scale) {

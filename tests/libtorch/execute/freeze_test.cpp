@@ -37,13 +37,13 @@ Graph network() {
   graph.values["x"] = {crumb::graph::ElementType::kFloat, crumb::graph::Shape{1, 2, 30, 30}, {}};
   const at::Tensor w = torch::arange(36, at::kFloat).mul(1.7).cos().reshape({2, 2, 3, 3});
   graph.initializers["w"] = crumb::libtorch::to_constant(typed(w));
-  graph.initializers["scale"] = Tensor::scalar(0.25f);
-  graph.initializers["zero"] = Tensor::scalar(0.0f);
-  graph.initializers["bits"] = Tensor::scalar(4.0f);
+  graph.initializers["scale"] = Tensor::scalar(0.25F);
+  graph.initializers["zero"] = Tensor::scalar(0.0F);
+  graph.initializers["bits"] = Tensor::scalar(4.0F);
   Node convolution = node_of("Conv", {"x", "wq"}, "sums");
   convolution.attributes["pads"] = std::vector<std::int64_t>{1, 1, 1, 1};
   Node constant = node_of("Constant", {}, "shift");
-  constant.attributes["value_float"] = 0.5f;
+  constant.attributes["value_float"] = 0.5F;
   graph.nodes = {quantizer("w", "wq"),
                  convolution,
                  constant,
@@ -81,13 +81,13 @@ TEST_CASE("memory that is not LibTorch's own is not written over") {
   graph.nodes = {node_of("Relu", {"x"}, "positive"), quantizer("positive", "y")};
   const GraphModule module(graph);
   const torch::NoGradGuard no_gradients;
-  const std::vector<float> lent(1800, -3.0f);
+  const std::vector<float> lent(1800, -3.0F);
   auto* data = const_cast<float*>(lent.data());
   std::vector<TypedTensor> inputs;
   inputs.push_back(typed(torch::from_blob(data, {1, 2, 30, 30}, at::kFloat)));
   const at::Tensor y = module.run(std::move(inputs)).at(0).tensor;
-  CHECK(y.abs().max().item<float>() == 0.0f);
-  CHECK(lent == std::vector<float>(1800, -3.0f));
+  CHECK(y.abs().max().item<float>() == 0.0F);
+  CHECK(lent == std::vector<float>(1800, -3.0F));
 }
 
 TEST_CASE("a value with two consumers, and one that is an output too, is not written over") {

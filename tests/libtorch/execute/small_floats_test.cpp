@@ -57,22 +57,22 @@ TEST_CASE("small floats: values, neighbours and midpoints round to the nearest, 
     CHECK(values.back() == row.largest);
     std::vector<float> inputs, expected;
     const auto add = [&](float input, float output) {
-      for (const float sign : {1.0f, -1.0f}) {
+      for (const float sign : {1.0F, -1.0F}) {
         inputs.push_back(sign * input);
-        expected.push_back(output == 0 && fnuz ? 0.0f : sign * output);
+        expected.push_back(output == 0 && fnuz ? 0.0F : sign * output);
       }
     };
     for (std::size_t i = 0; i + 1 < values.size(); ++i) {
       const float low = values[i], high = values[i + 1], middle = low + (high - low) / 2;
       add(low, low);
       add(middle, i % 2 == 0 ? low : high);
-      add(std::nextafter(middle, 0.0f), low);
+      add(std::nextafter(middle, 0.0F), low);
       add(std::nextafter(middle, kInf), high);
     }
-    add(1e-45f, 0);
+    add(1e-45F, 0);
     add(row.largest, row.largest);
-    add(row.largest * 1.01f, row.largest);
-    add(3e38f, row.largest);
+    add(row.largest * 1.01F, row.largest);
+    add(3e38F, row.largest);
     add(kInf, row.largest);
     const torch::Tensor x = torch::tensor(inputs);
     const torch::Tensor got = round_to_small_float(x, row.type);
@@ -98,10 +98,10 @@ TEST_CASE("small floats: beyond the range without saturation, NaN, doubles and i
   for (const Row& row : kRows) {
     const float nan = rounded(kNan, row.type);
     CHECK(same(nan, row.type == ElementType::kFloat4E2M1 ? 0 : kNan));
-    CHECK(same(rounded(-0.0, row.type), crumb::graph::name_of(row.type).ends_with("fnuz") ? 0.0f : -0.0f));
+    CHECK(same(rounded(-0.0, row.type), crumb::graph::name_of(row.type).ends_with("fnuz") ? 0.0F : -0.0F));
   }
   // Just above the midpoint of 1 and 1.125: a float between would make it a tie.
-  CHECK(rounded(1.0625 + 1e-12, ElementType::kFloat8E4M3fn) == 1.125f);
+  CHECK(rounded(1.0625 + 1e-12, ElementType::kFloat8E4M3fn) == 1.125F);
   CHECK(round_to_small_float(torch::tensor(int64_t{17}), ElementType::kFloat8E4M3fn).item<float>() == 16);
   CHECK(round_to_small_float(torch::empty({0, 3}), ElementType::kFloat8E5M2).sizes() ==
         torch::IntArrayRef{0, 3});
@@ -113,7 +113,7 @@ TEST_CASE("small floats: powers of two") {
   const auto power = [&](double value, PowerRounding how, bool saturate = true) {
     return rounded(value, type, {.saturate = saturate, .power = how});
   };
-  const float least = std::ldexp(1.0f, -127), most = std::ldexp(1.0f, 127);
+  const float least = std::ldexp(1.0F, -127), most = std::ldexp(1.0F, 127);
   CHECK(power(1.1, PowerRounding::kUp) == 2);
   CHECK(power(1.1, PowerRounding::kDown) == 1);
   CHECK(power(1.1, PowerRounding::kNearest) == 1);
@@ -121,7 +121,7 @@ TEST_CASE("small floats: powers of two") {
   CHECK(power(-4, PowerRounding::kUp) == 4);
   for (const auto how : {PowerRounding::kUp, PowerRounding::kDown, PowerRounding::kNearest}) {
     for (int e = -127; e <= 127; ++e)
-      CHECK(power(std::ldexp(1.0, e), how, e % 2 == 0) == std::ldexp(1.0f, e));
+      CHECK(power(std::ldexp(1.0, e), how, e % 2 == 0) == std::ldexp(1.0F, e));
     CHECK(power(0, how) == least);
     CHECK(power(1e-45, how) == least);
     CHECK(power(3e38, how) == most);

@@ -52,42 +52,42 @@ TEST_CASE("QONNX gradients: Quant has those of fake_quantize") {
 }
 
 TEST_CASE("QONNX gradients: a zero point has its own where values are clamped") {
-  const torch::Tensor x = leaf(torch::tensor({-100.0f, 0.3f, 1.2f, 100.0f}));
+  const torch::Tensor x = leaf(torch::tensor({-100.0F, 0.3F, 1.2F, 100.0F}));
   const torch::Tensor scale = leaf(number(0.5)), zero = leaf(number(2));
   const torch::Tensor y =
       run("Quant", {x, scale, zero, number(3)}, {{"signed", flag(0)}, {"narrow", flag(0)}});
-  CHECK(torch::equal(y.detach(), torch::tensor({-1.0f, 0.5f, 1.0f, 2.5f})));
+  CHECK(torch::equal(y.detach(), torch::tensor({-1.0F, 0.5F, 1.0F, 2.5F})));
   const auto found = grad({y.sum()}, {x, scale, zero});
-  CHECK(torch::equal(found[0], torch::tensor({0.0f, 1.0f, 1.0f, 0.0f})));
+  CHECK(torch::equal(found[0], torch::tensor({0.0F, 1.0F, 1.0F, 0.0F})));
   CHECK(found[1].item<float>() == doctest::Approx(-2 + (1 - 0.6) + (2 - 2.4) + 5));
   CHECK(found[2].item<float>() == doctest::Approx(-0.5 - 0.5));
 }
 
 TEST_CASE("QONNX gradients: the other quantizers") {
-  const torch::Tensor x = leaf(torch::tensor({-3.0f, -0.4f, 0.0f, 0.9f, 2.0f}));
+  const torch::Tensor x = leaf(torch::tensor({-3.0F, -0.4F, 0.0F, 0.9F, 2.0F}));
   const torch::Tensor scale = leaf(number(1.5));
   auto found = grad({run("BipolarQuant", {x, scale}).sum()}, {x, scale});
-  CHECK(torch::equal(found[0], torch::tensor({0.0f, 1.0f, 1.0f, 1.0f, 0.0f})));
+  CHECK(torch::equal(found[0], torch::tensor({0.0F, 1.0F, 1.0F, 1.0F, 0.0F})));
   CHECK(found[1].item<float>() == doctest::Approx(-1 + (-1 + 0.4 / 1.5) + 1 + (1 - 0.6) + 1));
 
-  const torch::Tensor wide = leaf(torch::tensor({-500.0f, -3.3f, 0.01f, 17.0f, 449.0f}));
+  const torch::Tensor wide = leaf(torch::tensor({-500.0F, -3.3F, 0.01F, 17.0F, 449.0F}));
   const std::vector<torch::Tensor> e4m3 = {wide, number(1), number(4), number(3), number(7), number(448)};
   found = grad({run("FloatQuant", e4m3).sum()}, {wide});
-  CHECK(torch::equal(found[0], torch::tensor({0.0f, 1.0f, 1.0f, 1.0f, 0.0f})));
+  CHECK(torch::equal(found[0], torch::tensor({0.0F, 1.0F, 1.0F, 1.0F, 0.0F})));
 
   found = grad({run("Trunc", {wide, number(0.5), number(0), number(8), number(6)}).sum()}, {wide});
-  CHECK(torch::equal(found[0], torch::full({5}, 0.25f)));
+  CHECK(torch::equal(found[0], torch::full({5}, 0.25F)));
   found = grad({run("Trunc", {wide, number(0.5), number(0), number(8), number(2), number(4)}, {}, 2).sum()},
                {wide});
-  CHECK(torch::equal(found[0], torch::tensor({0.0f, 1.0f, 1.0f, 0.0f, 0.0f})));
+  CHECK(torch::equal(found[0], torch::tensor({0.0F, 1.0F, 1.0F, 0.0F, 0.0F})));
 }
 
 TEST_CASE("QONNX gradients: steps at equal distances have the slope of their line") {
-  const torch::Tensor x = leaf(torch::tensor({{-9.0f, 0.0f}, {0.3f, 1.7f}, {2.2f, 9.0f}}));
-  const torch::Tensor thresholds = torch::tensor({{-0.5f, 0.0f, 0.5f}, {0.0f, 2.0f, 4.0f}});
-  const torch::Tensor y = run("MultiThreshold", {x, thresholds}, {{"out_scale", 3.0f}, {"out_bias", -1.0f}});
+  const torch::Tensor x = leaf(torch::tensor({{-9.0F, 0.0F}, {0.3F, 1.7F}, {2.2F, 9.0F}}));
+  const torch::Tensor thresholds = torch::tensor({{-0.5F, 0.0F, 0.5F}, {0.0F, 2.0F, 4.0F}});
+  const torch::Tensor y = run("MultiThreshold", {x, thresholds}, {{"out_scale", 3.0F}, {"out_bias", -1.0F}});
   const auto found = grad({y.sum()}, {x});
-  CHECK(torch::equal(found[0], torch::tensor({{0.0f, 1.5f}, {6.0f, 1.5f}, {0.0f, 0.0f}})));
+  CHECK(torch::equal(found[0], torch::tensor({{0.0F, 1.5F}, {6.0F, 1.5F}, {0.0F, 0.0F}})));
 }
 
 TEST_CASE("QONNX quantizers: threads, strides and layouts change no bit") {
