@@ -9,11 +9,6 @@
 namespace crumb::graph {
 namespace {
 
-using Dim;
-using Graph;
-using Tensor;
-using Value;
-
 /// Axis 0 of an input or output, where it has one.
 const Dim* batch_of(const Graph& graph, const std::string& name) {
   const Value* value = graph.find(name);

@@ -8,10 +8,7 @@
 namespace crumb::graph {
 namespace {
 
-using ElementType;
-using Tensor;
-
-ElementType element_type_of(DType dtype) {
+ElementType array_type(DType dtype) {
   for (const ElementTypeInfo& row : kElementTypes) {
     if (row.dtype == dtype) return row.type;
   }
@@ -30,7 +27,7 @@ Tensor read_array(const std::filesystem::path& path) {
     return parse_onnx_tensor_file(file.bytes()).take(quote_text(path.string())).tensor;
   }
   NpyArray array = read_npy(path).take();
-  return {element_type_of(array.dtype), {array.shape.begin(), array.shape.end()}, std::move(array.data)};
+  return {array_type(array.dtype), {array.shape.begin(), array.shape.end()}, std::move(array.data)};
 }
 
 void write_array(const std::filesystem::path& path, const Tensor& tensor) {
