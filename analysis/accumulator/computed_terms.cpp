@@ -86,11 +86,11 @@ Result<std::int64_t> equation_terms(const graph::Graph& graph, const graph::Node
     for (const auto& [value, labels] :
          {std::pair(&a, &contraction.value().a), std::pair(&b, &contraction.value().b)}) {
       // Axes before an ellipsis count from the front, those behind it from the back.
-      const auto at = static_cast<std::int64_t>(labels->find(label)),
-                 dots = static_cast<std::int64_t>(labels->find('.'));
-      const bool behind = dots >= 0 && dots < at;
-      const auto found = size_at(graph, *value, behind ? at - static_cast<std::int64_t>(labels->size()) : at);
-      if (found) size = std::max(size.value_or(0), *found);
+      const std::size_t at = labels->find(label);
+      const bool behind = labels->rfind('.', at) != std::string::npos;
+      const auto found =
+          size_at(graph, *value, static_cast<std::int64_t>(at - (behind ? labels->size() : 0)));
+      if (found) size = std::max(size.value_or(*found), *found);
     }
     if (!size) return open(graph, a, b);
     sizes.push_back(*size);
@@ -112,8 +112,8 @@ Result<std::int64_t> head_width(const graph::Graph& graph, const graph::Node& no
 
 Result<std::int64_t> squares(const graph::Graph& graph, const graph::Node& node, const std::string& a) {
   const auto in = sizes_of(graph, a), out = sizes_of(graph, node.outputs.at(0));
-  const auto of = in && out ? graph::count_elements(*in) : Result<std::int64_t>(Failure{});
-  const auto results = in && out ? graph::count_elements(*out) : Result<std::int64_t>(Failure{});
+  if (!in || !out) return open(graph, a, a);
+  const auto of = graph::count_elements(*in), results = graph::count_elements(*out);
   if (!of.ok() || !results.ok()) return open(graph, a, a);
   return results.value() == 0 ? 0 : of.value() / results.value();
 }

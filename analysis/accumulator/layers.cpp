@@ -275,7 +275,7 @@ std::string ProductLayers::Data::added_behind(const Product& product) const {
   const graph::Terms terms = product.rule->terms;
   const bool has_channels = terms == graph::Terms::kMatrix || terms == graph::Terms::kConvolution ||
                             terms == graph::Terms::kTransposed;
-  if (!has_channels || product.rule->requantizes || !node.has_output(0)) return {};
+  if (!has_channels || product.rule->requantizes) return {};
   const auto consumers = links.consumers(node.outputs[0]);
   if (consumers.size() != 1 || links.is_output(node.outputs[0])) return {};
   const graph::Node& add = lowered.nodes[consumers[0]];
@@ -294,8 +294,8 @@ bool ProductLayers::Data::lies_on_channels(const graph::Node& node, const std::s
   std::size_t from_last = layer.weight_first ? 1 : 0;
   if (layer.kind != ProductLayer::Kind::kMatrix && node.domain != graph::kChannelsLastDomain) {
     const auto rank = lowered.rank_of(node.inputs.at(layer.rule->b));
-    if (!rank || *rank < 2) return false;
-    from_last = *rank - 2;
+    if (!rank) return false;
+    from_last = *rank - 2;  // a kernel has three axes or more
   }
   return constant->shape.size() > from_last &&
          constant->shape[constant->shape.size() - 1 - from_last] == static_cast<std::int64_t>(layer.channels);

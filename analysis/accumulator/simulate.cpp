@@ -126,14 +126,10 @@ std::int64_t SimulatedLayer::sum(std::size_t channel, std::size_t part, std::spa
                                  std::size_t result, OverflowReport& report) const {
   const std::int64_t start = bias_.empty() ? 0 : bias_[bias_.size() == 1 ? 0 : channel];
   std::int64_t additions = 0;
-  const auto note = [&](const Overflows& found, OverflowReport::First where) {
+  const auto note = [&](const Overflows& found, std::optional<std::size_t> tile, std::size_t of) {
     if (found.count == 0) return;
     if (additions == 0 && (!report.first || result < report.first->result)) {
-      where.result = result;
-      where.channel = channel;
-      where.sum = found.first->sum;
-      where.terms = found.first->terms;
-      report.first = where;
+      report.first = {result, channel, tile, found.first->sum, found.first->terms, of, inner_.bits()};
     }
     additions += found.count;
   };
@@ -144,7 +140,7 @@ std::int64_t SimulatedLayer::sum(std::size_t channel, std::size_t part, std::spa
   if (!reached) {
     Overflows found;
     total = inner_.add(0, start, 0, found);
-    note(found, {.bits = inner_.bits()});
+    note(found, std::nullopt, 0);
   }
   Overflows outside;
   for (std::size_t r = whole.begin; r < whole.end; ++r) {
@@ -154,10 +150,10 @@ std::int64_t SimulatedLayer::sum(std::size_t channel, std::size_t part, std::spa
     const std::int64_t sum = inner_.sum(r == whole.begin ? start : 0,
                                         std::span(codes_).subspan(channel * length_ + one.begin, count),
                                         inputs.subspan(one.begin, count), found);
-    note(found, {.tile = tiled ? std::optional(one.tile) : std::nullopt, .of = count, .bits = inner_.bits()});
-    total = tiled ? outer_.add(total, sum, r - whole.begin + 1, outside) : sum;
+    note(found, tiled ? std::optional(one.tile) : std::nullopt, count);
+    total = tiled ? outer_.add(total, sum, r, outside) : sum;
   }
-  note(outside, {.outer = true, .of = whole.end - whole.begin, .bits = outer_.bits()});
+  additions += outside.count;  // after one in a tile: the outer register holds all that theirs do
   ++report.results;
   report.overflowed += additions > 0 ? 1 : 0;
   report.additions += additions;
@@ -170,10 +166,8 @@ std::string SimulatedLayer::text_of_overflow() const {
       "layer " + quote_text(name_) + " (" + op_ + "), output channel " + std::to_string(at.channel);
   if (at.tile) text += ", tile " + std::to_string(*at.tile);
   text += ": a sum reaches " + std::to_string(at.sum) + " after " + std::to_string(at.terms) + " of " +
-          std::to_string(at.of) + (at.outer ? " tiles" : " terms") + ", which takes " +
-          std::to_string(
-              accumulator_bits({std::max<std::int64_t>(at.sum, 0), std::min<std::int64_t>(at.sum, 0)})) +
-          " bits; the " + (at.outer ? "register of the tiles' sums has " : "accumulator has ") +
+          std::to_string(at.of) + " terms, which takes " +
+          std::to_string(accumulator_bits({.max = at.sum, .min = at.sum})) + " bits; the accumulator has " +
           std::to_string(at.bits);
   return text + " (" + std::to_string(report_.overflowed) + " of this layer's " +
          std::to_string(report_.results) + " sums overflow)";

@@ -31,13 +31,12 @@ struct WindowSteps {
 /// How a layer's registers fared.
 struct OverflowReport {
   struct First {
-    std::size_t result = 0;           ///< row-major
-    std::size_t channel = 0;          ///< of the layer's rows
-    std::optional<std::size_t> tile;  ///< nothing: the only one, or the outer register
-    bool outer = false;               ///< the register that adds up tiles
-    std::int64_t sum = 0;
-    std::size_t terms = 0, of = 0;  ///< of the register's terms, those that are in the sum
-    int bits = 0;
+    std::size_t result;               ///< row-major
+    std::size_t channel;              ///< of the layer's rows
+    std::optional<std::size_t> tile;  ///< nothing: the only one
+    std::int64_t sum;
+    std::size_t terms, of;  ///< of the register's terms, those that are in the sum
+    int bits;
   };
   std::int64_t results = 0, overflowed = 0;  ///< sums computed, and those with an overflow on the way
   std::int64_t additions = 0;                ///< that overflowed

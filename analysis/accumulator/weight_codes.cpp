@@ -89,8 +89,7 @@ Result<WeightCodes> codes_of(const graph::ConstantValue& constant, const graph::
 Result<WeightCodes> codes_of_float_quant(const graph::ConstantValue& made_by,
                                          const std::optional<graph::ConstantValue>& scale,
                                          const graph::ValueType& type) {
-  if (!type.levels || type.levels->minifloat == 0 || !scale || scale->values.empty())
-    return Failure{"its FloatQuant has no grid of known numbers"};
+  if (!type.levels || !scale) return Failure{"its FloatQuant has no grid of known numbers"};
   WeightCodes made{.shape = made_by.shape, .scale = scale->values, .unit = type.levels->minifloat};
   auto at = graph::StridedIndex::broadcast(made_by.shape, scale->shape);
   if (!at) return Failure{"its scales do not fit its weights"};
@@ -100,7 +99,7 @@ Result<WeightCodes> codes_of_float_quant(const graph::ConstantValue& made_by,
     if (static_cast<float>(level * by) != static_cast<float>(value))
       return Failure{"its weights are no numbers of FloatQuant's grid"};
     levels.push_back(level);
-    if (scale->values.size() > 1) made.group.push_back(static_cast<std::uint32_t>(at->at()));
+    made.group.push_back(static_cast<std::uint32_t>(at->at()));
     at->next();
   }
   if (!count_units(levels, made.unit, made.codes)) return Failure{"its weights are no numbers of its grid"};
@@ -133,7 +132,7 @@ Result<WeightCodes> WeightReader::find(const std::string& value, int depth) cons
       if (codes.ok()) codes.value().shape = constant->shape;
       return codes;
     }
-    if (node->is("FloatQuant", graph::kQonnxDomain) && node->has_input(1))
+    if (node->is("FloatQuant", graph::kQonnxDomain))  // with a scale: else it would have no value
       return codes_of_float_quant(*constant, constants_.find(node->inputs[1]), type);
   }
   return codes_of(*constant, type);

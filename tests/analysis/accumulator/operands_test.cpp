@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <tuple>
 
@@ -120,17 +121,22 @@ TEST_CASE("each product of a node is of its own weight: one that is float is no 
   }
 }
 
-TEST_CASE("so many factors behind each other fold into a weight's scale, and no more") {
-  for (const int factors : {7, 8, 9}) {
-    CAPTURE(factors);
-    Net net;
-    const std::string x = net.quant(net.input("x", {4, 3}), graph::Tensor::scalar(0.5F), 0, 3);
-    std::string w = net.weight({3, 2}, 0.5F);
-    const std::string two = net.constant("two", graph::Tensor::scalar(2.0F));
-    for (int i = 0; i < factors; ++i) w = net.node("Mul", {w, two});
-    net.graph.outputs = {net.node("MatMul", {x, w})};
-    const AccumulatorReport report = check_accumulators(graph::infer_shapes(net.graph));
-    CHECK(report.float_layers == (factors <= 8 ? 0 : 1));
+TEST_CASE("so many factors and reshapes behind each other fold into a weight, and no more") {
+  for (const bool reshapes : {false, true}) {
+    for (const int steps : {7, 8, 9}) {
+      CAPTURE(reshapes);
+      CAPTURE(steps);
+      Net net;
+      const std::string x = net.quant(net.input("x", {4, 3}), graph::Tensor::scalar(0.5F), 0, 3);
+      const std::string two = net.constant("two", graph::Tensor::scalar(2.0F));
+      const std::string shape = net.constant("shape", graph::Tensor::ints({2}, Ints{3, 2}));
+      std::string w = net.node("Mul", {net.weight({3, 2}, 0.5F), two});
+      for (int i = 1; i < steps; ++i)
+        w = reshapes ? net.node("Reshape", {w, shape}) : net.node("Mul", {w, two});
+      net.graph.outputs = {net.node("MatMul", {x, w})};
+      const AccumulatorReport report = check_accumulators(graph::infer_shapes(net.graph));
+      CHECK(report.float_layers == (steps <= 8 ? 0 : 1));
+    }
   }
 }
 
@@ -264,6 +270,93 @@ TEST_CASE("what is simulated: products of codes and of two computed operands; wh
   CHECK(says(made.skipped[0].reason, {"taps of a transposed convolution's computed kernel"}));
   CHECK(says(made.skipped[1].reason, {"more than this product, in one piece"}));
   CHECK(says(made.skipped[2].op, {"H R"}));
+}
+
+/// What is said of an operand that nothing quantizes, `make` what makes it of a float input "raw".
+std::string why_not(const std::function<std::string(Net&, const std::string&)>& make) {
+  Net net;
+  const std::string value = make(net, net.input("raw", {4, 3}));
+  net.graph.outputs = {net.node("MatMul", {value, net.weight({3, 2}, 0.5F)})};
+  return only_row(net).reason;
+}
+
+TEST_CASE("the node that hides an operand's range is named, not those that only move elements or cut at 0") {
+  using S = std::string;
+  const std::vector<std::pair<const char*, std::function<S(Net&, const S&)>>> all{
+      {"Relu", [](Net& n, const S& v) { return n.node("Relu", {v}); }},
+      {"Identity", [](Net& n, const S& v) { return n.node("Identity", {v}); }},
+      {"Reshape",
+       [](Net& n, const S& v) {
+         return n.node("Reshape", {v, n.constant("to", graph::Tensor::ints({2}, Ints{4, 3}))});
+       }},
+      {"Gather",
+       [](Net& n, const S& v) {
+         return n.node("Gather", {v, n.constant("rows", graph::Tensor::ints({2}, Ints{1, 0}))});
+       }},
+      {"Relu of Identity", [](Net& n, const S& v) { return n.node("Relu", {n.node("Identity", {v})}); }},
+  };
+  for (const auto& [name, move] : all) {
+    CAPTURE(std::string(name));
+    CHECK(says(why_not(move), {"the graph's input 'raw'", "--input-range"}));
+    CHECK(says(why_not([&](Net& n, const S& v) { return move(n, n.node("Softmax", {v})); }),
+               {"no quantizer", "(Softmax)"}));
+  }
+  // One whose input has a range, and yet itself none.
+  CHECK(says(why_not([](Net& n, const S& v) {
+               return n.node("Identity", {n.quant(v, graph::Tensor::scalar(0.5F), 0, 3)},
+                             {{"hint", graph::Opaque{"unreadable"}}});
+             }),
+             {"no quantizer", "(Identity)"}));
+}
+
+/// ProductLayer::range_from of what `make` makes of the inputs "a" and "b", quantized to -4..3 and 0..7 on one grid.
+std::string range_from(const std::function<std::string(Net&, const std::string&, const std::string&)>& make,
+                       const char* product = "MatMul") {
+  Net net;
+  const std::string a = net.quant(net.input("a", {4, 3}), graph::Tensor::scalar(1.0F), 0, 3);
+  const std::string b = net.quant(net.input("b", {4, 3}), graph::Tensor::scalar(1.0F), 0, 3, false);
+  const std::string value = make(net, a, b);
+  net.graph.nodes.back().name = "it";
+  const std::string w = net.weight({3, 2}, 1.0F);
+  net.graph.outputs = {net.node(product, {value, w})};
+  const ProductLayer layer = ProductLayers(graph::infer_shapes(net.graph)).layer(0);
+  CHECK(layer.failure() == "");
+  return layer.range_from;
+}
+
+TEST_CASE(
+    "a range is from the node that changed it, and from none where a quantizer or its input made it so") {
+  using S = std::string;
+  CHECK(range_from([](Net&, const S& a, const S&) { return a; }) == "");
+  CHECK(range_from([](Net& n, const S& a, const S&) { return n.node("Identity", {a}); }) == "");
+  CHECK(range_from([](Net& n, const S& a, const S&) { return n.node("Relu", {a}); }) == "node 'it' (Relu)");
+  CHECK(range_from([](Net& n, const S& a, const S& b) {
+          return n.node("Add", {a, b});
+        }) == "node 'it' (Add)");
+  // It has the range of one operand.
+  CHECK(range_from([](Net& n, const S& a, const S& b) {
+          return n.node("Max", {n.node("Relu", {b}), n.node("Identity", {a})});
+        }) == "");
+  // That a constant has this range too does not say that it is the constant's.
+  CHECK(range_from([&](Net& n, const S& a, const S&) {
+          const S numbers = n.constant("numbers", graph::Tensor::floats({3}, std::vector<float>{0, 1, 7}));
+          return n.node("Max", {a, n.quant(numbers, graph::Tensor::scalar(1.0F), 0, 3, false)});
+        }) == "node 'it' (Max)");
+  // A quantizer behind another, and one of thresholds: what is before does not matter.
+  CHECK(range_from([](Net& n, const S& a, const S&) {
+          return n.quant(a, graph::Tensor::scalar(1.0F), 0, 2);
+        }) == "");
+  CHECK(range_from([](Net& n, const S&, const S&) {
+          const S steps = n.constant("steps", graph::Tensor::floats({1, 3}, std::vector<float>{0, 1, 2}));
+          return n.node("MultiThreshold", {n.node("Softmax", {n.input("raw", {4, 3})}), steps}, {},
+                        graph::kQonnxDomain);
+        }) == "");
+  // Integers by their type alone.
+  const auto shifted = [](Net& n, const S&, const S& b) {
+    const S bytes = n.node("Cast", {b}, {{"to", std::int64_t{2}}});
+    return n.node("BitShift", {bytes, bytes}, {{"direction", S("LEFT")}});
+  };
+  CHECK(range_from(shifted, "MatMulInteger") == "");
 }
 
 }  // namespace

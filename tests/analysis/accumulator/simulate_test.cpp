@@ -84,9 +84,9 @@ TEST_CASE("a matrix in registers: tiles, bias, every mode") {
           std::int64_t& sum = registers[tile == 0 ? 0 : t / tile];
           sum = kept(sum + layer.codes[c * length + t] * x[r * length + t], bits, mode, additions);
         }
-        std::int64_t outer = registers[0];
+        std::int64_t outer = registers.size() == 1 ? registers[0] : 0;
         const int wide = outer_accumulator_bits(bits, length, tile);
-        for (auto one = std::next(registers.begin()); one != registers.end(); ++one)
+        for (auto one = registers.begin(); one != registers.end() && registers.size() > 1; ++one)
           outer = kept(outer + one->second, wide, mode, outside);
         additions += mode == OverflowMode::kCheck ? outside : 0;
         CHECK((mode == OverflowMode::kCheck || outside == 0));  // that is what its width is for
@@ -103,6 +103,7 @@ TEST_CASE("a matrix in registers: tiles, bias, every mode") {
     CHECK(sums == expected);
     CHECK(simulated.report().results == static_cast<std::int64_t>(expected.size()));
     CHECK(simulated.report().overflowed == overflowed);
+    CHECK(simulated.report().additions == additions);
     REQUIRE(simulated.report().first.has_value() == first.has_value());
     if (first) CHECK(simulated.report().first->result == *first);
     if (first) CHECK(simulated.report().first->channel == *first % channels);
@@ -279,6 +280,60 @@ TEST_CASE("an overflow is named: layer, channel, tile, sum and width") {
         "the accumulator has 5 (1 of this layer's 2 sums overflow)");
 }
 
+TEST_CASE("an overflow below 0 takes the bits that its sum takes") {
+  for (const std::int64_t most : {4, 5, 8, 9, 100}) {
+    for (const std::int64_t sum : {most, -most}) {
+      CAPTURE(sum);
+      ProductLayer layer{.name = "fc", .op = "MatMul"};
+      layer.weight_shape = {1, 1};
+      layer.channels = layer.length = 1;
+      layer.codes = {sum};
+      layer.scale = {1};
+      layer.input_range = IntegerRange{0, 1};
+      layer.input_scale = 1;
+      SimulatedLayer simulated(layer, 0, {2, OverflowMode::kCheck});
+      Ints sums(1);
+      simulated.multiply(Ints{1}, 0, 1, sums);
+      int bits = 2;
+      while (sum < -(std::int64_t{1} << (bits - 1)) || sum >= std::int64_t{1} << (bits - 1)) ++bits;
+      const std::string takes = "takes " + std::to_string(bits) + " bits; the accumulator has 2 ";
+      CHECK(says(simulated.text_of_overflow(), {"sum reaches", takes.c_str()}));
+    }
+  }
+}
+
+TEST_CASE(
+    "overflows of a transposed convolution: in one phase, without a tile; of a bias that no term reaches") {
+  ProductLayer layer{.name = "up", .op = "ConvTranspose", .kind = Kind::kTransposed};
+  layer.weight_shape = {1, 1, 1, 2};  // two taps, so that no term reaches every third result
+  layer.strides = {3};
+  layer.dilations = {1};
+  layer.channels = 1;
+  layer.length = 2;
+  layer.codes = {1, 40};
+  layer.part = {0, 1};
+  layer.scale = {1};
+  layer.input_range = IntegerRange{0, 1};
+  layer.input_scale = 1;
+  Ints sums(4);
+  SimulatedLayer second(layer, 0, {6, OverflowMode::kCheck});
+  second.convolve(Ints{1, 1}, {{2}, {4}, {3}, {1}, {0}}, sums, 1);
+  CHECK(sums == Ints{1, 40, 0, 1});
+  CHECK(second.text_of_overflow() ==
+        "layer 'up' (ConvTranspose), output channel 0: a sum reaches 40 after 1 of 1 terms, which takes 7 "
+        "bits; "
+        "the accumulator has 6 (1 of this layer's 4 sums overflow)");
+  layer.bias = graph::BiasPlace::kInside;
+  layer.bias_codes = {-34};
+  SimulatedLayer start(layer, 0, {6, OverflowMode::kCheck});
+  start.convolve(Ints{1, 1}, {{2}, {4}, {3}, {1}, {2}}, sums, 1);
+  CHECK(sums == Ints{-34, -33, 6, -34});
+  CHECK(start.text_of_overflow() ==
+        "layer 'up' (ConvTranspose), output channel 0: a sum reaches -34 after 0 of 0 terms, which takes 7 "
+        "bits; "
+        "the accumulator has 6 (4 of this layer's 4 sums overflow)");
+}
+
 TEST_CASE("inputs must lie on the grid and in the range that the graph says") {
   Random random{std::mt19937(14)};
   const SimulatedLayer layer(matrix_layer(random, 1, 3, false), 0, {8, OverflowMode::kCheck});
@@ -316,6 +371,20 @@ TEST_CASE("layers that have no one sum of integers say why") {
   ProductLayer layer = sound;
   layer.weight_failure = "no codes";
   CHECK(why_not_simulated(layer) == "no codes");
+  for (const graph::Terms terms : {graph::Terms::kGates, graph::Terms::kHeads, graph::Terms::kSquares}) {
+    layer = sound;
+    const graph::ProductRule rule{.terms = terms};
+    layer.rule = &rule;
+    CHECK(says(why_not_simulated(layer), {"more than this product, in one piece"}));
+  }
+  for (const graph::Terms terms : {graph::Terms::kEquation, graph::Terms::kMatrix}) {
+    layer = sound;
+    const graph::ProductRule rule{.terms = terms};
+    layer.rule = &rule;
+    CHECK(why_not_simulated(layer) == "");
+    layer.has_ellipsis = terms == graph::Terms::kEquation;
+    CHECK((why_not_simulated(layer) == "its equation has an ellipsis") == layer.has_ellipsis);
+  }
   layer = sound;
   layer.input_range.reset();
   layer.input_failure = "no range";

@@ -40,6 +40,7 @@ Row row_of(const std::string& op, const Ints& a, const Ints& b, const Attributes
   std::vector<std::string> inputs{made("a", a, false)};
   if (!b.empty()) inputs.push_back(made("b", b, true));
   if (op == "Attention") inputs.push_back(net.input("v", b));
+  if (op == "LSTM") inputs.push_back(net.input("r", {1, 8, 2}));
   const std::string y = net.node(op, inputs, attributes);
   if (!result.empty())
     net.graph.values[y] = {.type = graph::ElementType::kFloat,
@@ -85,6 +86,11 @@ TEST_CASE("terms and channels of products of two computed operands") {
       {"Einsum", {7, 2, 3}, {7, 3, 5}, equation("...ij,...jk->...ik"), 3, 1},
       {"Einsum", {3, 7, 2}, {3, 7, 5}, equation("j...i,j...k->...ik"), 3, 1},
       {"Einsum", {7, 6, 2, 3}, {7, 6, 3, 5}, equation("...ij,...jk->...ik"), 3, 1},
+      {"Einsum", {2, 0}, {0, 5}, equation("ij,jk->ik"), 0, 1},
+      {"Einsum", {2, 1}, {3, 5}, equation("ij,jk->ik"), 3, 1},
+      {"LSTM", {5, 1, 3}, {1, 8, 3}, {{"hidden_size", std::int64_t{2}}}, 3, 1},
+      {"LSTM", {5, 1, kOpen}, {1, 8, 3}, {{"hidden_size", std::int64_t{2}}}, 3, 1},
+      {"LSTM", {5, 1, 3}, {1, 8, kOpen}, {{"hidden_size", std::int64_t{2}}}, 3, 1},
       {"Attention",
        {2, 5, 12},
        {2, 5, 12},
@@ -107,8 +113,25 @@ TEST_CASE("terms and channels of products of two computed operands") {
   }
   CHECK(testing::says(row_of("Attention", {2, 5, 12}, {2, 5, 12}, {{"q_num_heads", std::int64_t{5}}}).reason,
                       {"are no 5 equal heads"}));
+  CHECK(testing::says(row_of("Attention", {2, 5, 12}, {2, 5, 12}).reason, {"are no 0 equal heads"}));
   CHECK(testing::says(row_of("MatMul", {2, kOpen}, {kOpen, 5}).reason, {"how many terms"}));
+  CHECK(testing::says(row_of("LSTM", {5, 1, kOpen}, {1, 8, kOpen}).reason, {"how many terms"}));
   CHECK(testing::says(row_of("Conv", {1, 3, 9}, {4, kOpen, 2}).reason, {"how many terms"}));
+}
+
+TEST_CASE("keys of a cache may be on another grid, a mask is none of them") {
+  for (const bool has_cache : {false, true}) {
+    Net net;
+    const Ints shape{2, 3, 5, 4};
+    const std::string q = net.quant(net.input("q", shape), graph::Tensor::scalar(0.5F), 0, 3),
+                      k = net.quant(net.input("k", shape), graph::Tensor::scalar(0.5F), 0, 3);
+    std::vector<std::string> inputs{q, k, net.input("v", shape), net.input("mask", {5, 5})};
+    if (has_cache) inputs.push_back(net.input("keys", shape));
+    net.graph.outputs = {net.node("Attention", inputs)};
+    const std::string reason = check_accumulators(net.graph).layers.at(0).reason;
+    CHECK((reason.find("those of a cache too") != std::string::npos) == has_cache);
+    CHECK(reason.empty() == !has_cache);
+  }
 }
 
 TEST_CASE("an equation's labels, blanks and ellipses aside") {
@@ -138,8 +161,14 @@ TEST_CASE("sums of squares have as many terms as elements meet in a result") {
     CHECK(row.reason == "");
     CHECK(row.length == 12);
     CHECK(row.worst == WorstSums{9 * 12, 0});
-    CHECK(testing::says(row_of(op, {2, kOpen, 4}, {}, {{"axes", Ints{1, 2}}}, {2, 1, 1}).reason,
-                        {"how many terms"}));
+    CHECK(row_of(op, {2, 3, 4}, {}, {{"axes", Ints{0, 1, 2}}}, {1, 1, 1}).length == 24);
+    CHECK(row_of(op, {0, 3}, {}, {{"axes", Ints{1}}}, {0, 1}).length == 0);
+    for (const Ints& unknown : {Ints{2, kOpen, 4}, Ints{std::int64_t{1} << 40, std::int64_t{1} << 30, 1}}) {
+      for (const Ints& axes : {Ints{1, 2}, Ints{0, 1, 2}}) {
+        const Ints result{axes.size() == 2 ? unknown[0] : 1, 1, 1};
+        CHECK(testing::says(row_of(op, unknown, {}, {{"axes", axes}}, result).reason, {"how many terms"}));
+      }
+    }
   }
 }
 
