@@ -10,11 +10,10 @@
 #include "libtorch/execute/graph_module.h"
 
 namespace crumb::tasks {
-namespace {
 
 using libtorch::TypedTensor;
 
-struct Layer {
+struct WrappingLayer {
   graph::Node node;
   std::string input;
   double input_scale = 1;  // of a unit
@@ -38,7 +37,9 @@ struct Layer {
   }
 };
 
-Layer layer_of(const analysis::ProductLayer& product, const graph::Node& node) {
+namespace {
+
+WrappingLayer layer_of(const analysis::ProductLayer& product, const graph::Node& node) {
   const bool plain_conv = product.kind == analysis::ProductLayer::Kind::kConvolution && node.is("Conv") &&
                           product.weight_shape.size() == 4 && node.text_or("auto_pad", "NOTSET") == "NOTSET";
   const bool plain_matrix = product.kind == analysis::ProductLayer::Kind::kMatrix && !product.weight_first;
@@ -49,7 +50,7 @@ Layer layer_of(const analysis::ProductLayer& product, const graph::Node& node) {
                      ? product.input_scale ? "expected one scale for each channel" : product.input_failure
                      : product.weight_failure));
   }
-  Layer layer{.node = node, .input = product.input};
+  WrappingLayer layer{.node = node, .input = product.input};
   layer.input_scale = *product.input_scale * product.input_unit;
   layer.is_convolution = plain_conv;
   const auto channels = static_cast<std::int64_t>(product.channels);
@@ -89,7 +90,7 @@ struct WrappingNetwork::Data {
   }
 
   libtorch::GraphModule module;
-  std::map<std::string, Layer> layers;  // by output
+  std::map<std::string, WrappingLayer> layers;  // by output
 };
 
 WrappingNetwork::WrappingNetwork(const graph::Graph& frozen) : data_(std::make_shared<const Data>(frozen)) {}
@@ -100,7 +101,7 @@ at::Tensor WrappingNetwork::run(const at::Tensor& input, int bits) const {
   for (const auto& [output, layer] : data_->layers) made_before[layer.input];
   const auto watch = [&](const std::string& value, TypedTensor made) {
     if (const auto found = data_->layers.find(value); found != data_->layers.end()) {
-      const Layer& layer = found->second;
+      const WrappingLayer& layer = found->second;
       const at::Tensor sums = layer.sums(made_before.at(layer.input));
       const at::Tensor change = (wrapped(sums, bits) - sums) * layer.scales_like(sums);
       made.tensor = (made.tensor.to(at::kDouble) + change).to(made.tensor.scalar_type());
