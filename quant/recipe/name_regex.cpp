@@ -161,12 +161,12 @@ class Compiler {
       case 's': set.intervals = {{'\t', '\r'}, {' ', ' '}}; break;
     }
     const bool letter = (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
-    if (c < 0x80 && letter && !set.intervals.empty()) {
-      set.negated = c < 'a';
+    if (!set.intervals.empty()) {
+      set.negated = (c & 0x20) == 0;
     } else if (c == 't' || c == 'n') {
       const char32_t meant = c == 't' ? '\t' : '\n';
       set.intervals = {{meant, meant}};
-    } else if (c < 0x80 && (letter || (c >= '0' && c <= '9'))) {
+    } else if (letter || (c >= '0' && c <= '9')) {
       fail("found \\" + std::string(1, static_cast<char>(c)) +
            "; of letters only \\d \\w \\s \\D \\W \\S \\t \\n may follow a backslash, and no digits");
     } else {

@@ -48,7 +48,14 @@ TEST_CASE("distortion: numbers that can be told by hand") {
 }
 
 TEST_CASE("distortion: nothing, no error, no signal") {
+  const Distortion none;  // what a result holds before it is there
+  for (const double member : {none.sqnr_db, none.max_abs_error, none.mean_abs_error, none.p_norm}) {
+    CHECK(member == 0);
+  }
+  CHECK(none.count == 0);
+  CHECK(none.exact == 0);
   CHECK(distortion({}, {}, 1).count == 0);
+  CHECK(distortion({}, {}, 1).exact == 0);
   CHECK(distortion({}, {}, 1).sqnr_db == kInfinity);
   CHECK(distortion({}, {}, 1).mean_abs_error == 0);
   CHECK(crumb::error_p_norm({}, {}, 2) == 0);
@@ -118,6 +125,17 @@ TEST_CASE("distortion: sums are within 3e-14 of the exact ones") {
   CHECK(d.p_norm == doctest::Approx(static_cast<double>(std::sqrt(square))).epsilon(3e-14));
   CHECK(d.mean_abs_error == doctest::Approx(static_cast<double>(absolute / 300000)).epsilon(3e-14));
   CHECK(d.sqnr_db == doctest::Approx(static_cast<double>(10 * std::log10(signal / square))).epsilon(1e-12));
+}
+
+TEST_CASE("distortion: sums that were cut in two carry the rounding errors of both") {
+  const std::vector<double> terms{1.0, 1e100, 1.0, -1e100};
+  for (size_t cut = 0; cut <= terms.size(); ++cut) {
+    crumb::CompensatedSum front, back;
+    for (size_t i = 0; i < terms.size(); ++i) (i < cut ? front : back).add(terms[i]);
+    front.add(back);
+    CAPTURE(cut);
+    CHECK(front.value() == 2);
+  }
 }
 
 TEST_CASE("distortion: every variant of the loop gives the bits of the scalar reference") {

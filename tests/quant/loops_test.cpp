@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -180,6 +181,27 @@ std::string fault(const Loops& loops, const CodeGrid& grid, const std::vector<fl
   return {};
 }
 
+/// The terms of whole vectors in lanes, folded; then what is left over.
+double sum_in_lanes(const std::vector<double>& terms, size_t lanes) {
+  std::array<double, crumb::kErrorLanes> sums{};
+  const size_t whole = terms.size() / lanes * lanes;
+  for (size_t i = 0; i < whole; ++i) sums[i % lanes] += terms[i];
+  double sum = crumb::fold_lanes(sums);
+  for (size_t i = whole; i < terms.size(); ++i) sum += terms[i];
+  return sum;
+}
+
+/// Numbers whose sum in double depends on its order.
+std::vector<float> of_many_sizes(size_t n, uint32_t seed) {
+  std::mt19937 engine(seed);
+  std::vector<float> x(n);
+  for (float& v : x) {
+    const float size = static_cast<float>(engine()) * 0x1p-31F - 1;
+    v = std::ldexp(size, static_cast<int>(engine() % 61) - 30);
+  }
+  return x;
+}
+
 }  // namespace
 
 TEST_CASE("loops: every variant equals the reference on hard inputs") {
@@ -239,6 +261,27 @@ TEST_CASE("loops: every rounding mode of every variant equals the reference") {
         const NumberFormat& f = *crumb::find_number_format(name);
         const CodeGrid grid = grid_of(f, f.default_range(), {row.rounding, 9});
         CHECK(fault(*loops, grid, hard_inputs(grid, 0.25F, 0, 2), 0.25F, 0) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("loops: every rounding mode at every length, where no error dwarfs the others") {
+  for (const Loops* loops : variants()) {
+    CAPTURE(loops->name);
+    for (const crumb::RoundingName& row : crumb::kRoundingNames) {
+      CAPTURE(row.name);
+      for (const char* name : {"int5", "uint3", "int2h", "e2m2"}) {
+        CAPTURE(name);
+        const NumberFormat& f = *crumb::find_number_format(name);
+        const CodeGrid grid = grid_of(f, f.default_range(), {row.rounding, 9});
+        for (const size_t n : {0, 1, 15, 16, 17, 100, 1023, 1024, 1025, 2100}) {
+          std::mt19937 engine(static_cast<uint32_t>(n));
+          std::vector<float> x(n);
+          for (float& v : x) v = static_cast<float>(engine()) * 0x1p-29F - 4;
+          CAPTURE(n);
+          CHECK(fault(*loops, grid, x, 0.7F, 0) == "");
+        }
       }
     }
   }
@@ -391,6 +434,64 @@ TEST_CASE("loops: rows of A2Q, every variant at every length, and all variants a
       values.insert(values.end(), made.begin(), made.end());
       all.push_back(values);
       CHECK(all.back() == all.front());
+    }
+  }
+}
+
+TEST_CASE("loops: sums of A2Q's rows have one order, bit for bit") {
+  const auto same = [](double a, double b) {
+    return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+  };
+  size_t ordered = 0;
+  for (size_t n = 0; n <= 70; ++n) {
+    const auto seed = static_cast<uint32_t>(n);
+    const std::vector<float> x = of_many_sizes(n, 3 * seed), grad = of_many_sizes(n, 3 * seed + 1),
+                             y = of_many_sizes(n, 3 * seed + 2);
+    const double mean = 0.1;
+    std::vector<double> values, distances, along, of_values, grads;
+    for (size_t i = 0; i < n; ++i) {
+      const double v = static_cast<double>(x[i]) - mean, g = static_cast<double>(grad[i]);
+      values.push_back(static_cast<double>(x[i]));
+      distances.push_back(std::fabs(v));
+      along.push_back(g * v);
+      of_values.push_back(g * static_cast<double>(y[i]));
+      grads.push_back(g);
+    }
+    for (const Loops* loops : variants()) {
+      CAPTURE(loops->name);
+      CAPTURE(n);
+      CHECK(same(loops->row_sum(x.data(), n), sum_in_lanes(values, 16)));
+      CHECK(same(loops->row_norm(x.data(), n, mean), sum_in_lanes(distances, 16)));
+      const crumb::RowSums sums = loops->row_sums(x.data(), grad.data(), y.data(), n, mean);
+      CHECK(same(sums.along, sum_in_lanes(along, 8)));
+      CHECK(same(sums.values, sum_in_lanes(of_values, 8)));
+      CHECK(same(sums.grad, sum_in_lanes(grads, 8)));
+    }
+    ordered += !same(sum_in_lanes(values, 16), sum_in_lanes(values, 1));
+  }
+  CHECK(ordered > 20);  // another order would have shown
+}
+
+TEST_CASE("loops: gradients of A2Q's rows keep the sign of zero") {
+  for (size_t n = 0; n <= 40; ++n) {
+    std::vector<float> x(n), grad(n), made(n);
+    for (size_t i = 0; i < n; ++i) {
+      x[i] = i % 3 == 0 ? 0.0F : i % 3 == 1 ? 1.0F : -1.0F;
+      grad[i] = i % 5 == 0 ? 1.5F : i % 2 == 0 ? 0.0F : -0.0F;
+    }
+    for (const double of_sign : {0.0, -0.0, 0.7}) {
+      for (const double less : {0.0, -0.0, 0.7}) {
+        for (const Loops* loops : variants()) {
+          CAPTURE(loops->name);
+          loops->row_gradients(x.data(), grad.data(), n, 0, 0.3, of_sign, less, made.data());
+          for (size_t i = 0; i < n; ++i) {
+            CAPTURE(i);
+            const double share = x[i] >= 0 ? of_sign : -of_sign;
+            const auto expected = static_cast<float>(0.3 * static_cast<double>(grad[i]) - share - less);
+            CHECK(std::bit_cast<uint32_t>(made[i]) == std::bit_cast<uint32_t>(expected));
+          }
+        }
+      }
     }
   }
 }

@@ -52,6 +52,40 @@ double squared_error(const std::vector<float>& x, const QuantizedTensor& t) {
   return sum;
 }
 
+double nearest_error(const std::vector<float>& x, const std::vector<double>& centres) {
+  double sum = 0;
+  for (const float v : x) {
+    double least = HUGE_VAL;
+    for (const double c : centres) least = std::min(least, std::fabs(static_cast<double>(v) - c));
+    sum += least * least;
+  }
+  return sum;
+}
+
+/// The squared error that Lloyd's algorithm ends with: of ascending values, from these centres.
+double lloyd_error(const std::vector<float>& x, std::vector<double> centres) {
+  std::vector<size_t> cell(x.size(), centres.size());
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t i = 0; i < x.size(); ++i) {
+      size_t k = 0;
+      while (k + 1 < centres.size() && static_cast<double>(x[i]) > (centres[k] + centres[k + 1]) / 2) ++k;
+      moved |= cell[i] != k;
+      cell[i] = k;
+    }
+    for (size_t k = 0; k < centres.size(); ++k) {
+      double sum = 0, count = 0;
+      for (size_t i = 0; i < x.size(); ++i) {
+        if (cell[i] != k) continue;
+        sum += static_cast<double>(x[i]);
+        ++count;
+      }
+      if (count > 0) centres[k] = sum / count;
+    }
+  }
+  return nearest_error(x, centres);
+}
+
 /// Mean squared error of one tensor under one spec.
 double mse(const std::string& text, const std::vector<float>& x) {
   return squared_error(x, quantize(text, x, {x.size()})) / static_cast<double>(x.size());
@@ -379,6 +413,37 @@ TEST_CASE("e1m(b-2) quantizes as the integers of b bits do, bit for bit") {
   }
 }
 
+TEST_CASE("a block that comes as a stream has the fit of the block in memory, however it is cut") {
+  for (const char* format : {"int3:tensor", "uint4:tensor:zero=int", "e2m1:tensor"}) {
+    for (const char* search : {"", ":search=percentile=97", ":search=mse", ":search=lsq"}) {
+      for (const char* round : {"", ":round=stochastic=7", ":round=floor"}) {
+        const std::string text = std::string(format) + search + round;
+        CAPTURE(text);
+        const QuantSpec spec = QuantSpec::parse(text);
+        const crumb::CodeGrid grid = crumb::make_code_grid(*spec.number, spec.range, spec.round);
+        const crumb::ScaleSearch searcher(spec, grid, 0, 1);
+        for (const uint64_t n : {1, 50, 1023, 1024, 1025, 2500}) {
+          CAPTURE(n);
+          const std::vector<float> x = normal_values(n, n);
+          const uint64_t index = n % 3;
+          const crumb::BlockFit whole = searcher.fit({x.data(), 1, n, n, index});
+          for (const uint64_t slice : {100, 1024, 1500}) {
+            CAPTURE(slice);
+            crumb::SpanStream stream(x);
+            const crumb::BlockFit cut = searcher.fit({nullptr, 1, n, n, index, &stream, slice});
+            CHECK(cut.scale_pattern == whole.scale_pattern);
+            CHECK(cut.zero_pattern == whole.zero_pattern);
+            CHECK(cut.scale == whole.scale);
+            CHECK(cut.zero == whole.zero);
+            CHECK(cut.saturated == whole.saturated);
+            CHECK(cut.finite);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("kmeans: few distinct values lose nothing; many reach Lloyd-Max") {
   for (int bits = 1; bits <= 8; ++bits) {
     CAPTURE(bits);
@@ -414,6 +479,60 @@ TEST_CASE("kmeans: centres ascend, hold 2^bits, and survive odd input") {
   const std::vector<float> centres = crumb::learn_codebook(wide, 3);
   CHECK(centres.front() == -3e38F);
   CHECK(centres.back() == 3e38F);
+}
+
+TEST_CASE("kmeans: the better end of Lloyd's algorithm from quantiles and from an even grid") {
+  int even_wins = 0, quantiles_win = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    std::vector<float> x = normal_values(100 + 10 * seed, seed);
+    for (float& v : x) {
+      if (seed % 3 != 0) v = std::exp(v);
+      if (seed % 3 == 2) v = 5 - v;
+      v = std::round(v * 1000) / 1000;  // some are alike
+    }
+    std::ranges::sort(x);
+    const int bits = 1 + static_cast<int>(seed % 4);
+    const size_t size = size_t{1} << bits;
+    std::vector<double> quantiles, even;
+    for (size_t k = 0; k < size; ++k) {
+      const double share = (static_cast<double>(k) + 0.5) / static_cast<double>(size);
+      quantiles.push_back(static_cast<double>(x[static_cast<size_t>(share * static_cast<double>(x.size()))]));
+      even.push_back((1 - share) * static_cast<double>(x.front()) + share * static_cast<double>(x.back()));
+    }
+    const double of_even = lloyd_error(x, even), of_quantiles = lloyd_error(x, quantiles);
+    const std::vector<float> found = crumb::learn_codebook(x, bits);
+    const double error = nearest_error(x, {found.begin(), found.end()});
+    CHECK(error == doctest::Approx(std::min(of_even, of_quantiles)).epsilon(1e-6));
+    even_wins += of_even < of_quantiles * 0.999;
+    quantiles_win += of_quantiles < of_even * 0.999;
+  }
+  CHECK(even_wins > 3);
+  CHECK(quantiles_win > 3);
+}
+
+TEST_CASE("kmeans: beyond a million values few distinct ones lose nothing either, however they are cut") {
+  const size_t most_sorted = size_t{1} << 20;
+  CHECK(crumb::CodebookSearch(most_sorted, 2).walks() == 1);
+  CHECK(crumb::CodebookSearch(most_sorted + 1, 2).walks() == 2);
+  for (const std::vector<float>& values :
+       {std::vector<float>{0.75F}, {-1.0F, 3.0F}, {-1.0F, 0.25F, 3.0F}, {-3.0F, -2.0F, -1.0F, -0.5F}}) {
+    std::vector<float> expected = values;
+    expected.resize(4, values.back());
+    for (const size_t count : {most_sorted, most_sorted + 1}) {
+      std::vector<float> x(count);
+      for (size_t i = 0; i < count; ++i) x[i] = values[i % values.size()];
+      CHECK(crumb::learn_codebook(x, 2) == expected);
+      crumb::CodebookSearch search(count, 2);
+      for (int walk = 0; walk < search.walks(); ++walk) {
+        for (size_t i = 0; i < count; i += 400001) {
+          search.add(walk, std::span(x).subspan(i, std::min<size_t>(400001, count - i)));
+          search.add(walk, {});
+        }
+      }
+      CHECK(search.learn() == expected);
+    }
+  }
 }
 
 TEST_CASE("kmeans: more than a million values are binned and end near the sorted result") {

@@ -109,6 +109,35 @@ TEST_CASE("name regex: whole names, anchors, sets and characters beyond ASCII") 
   CHECK(NameRegex("model\\.layers\\.(1[0-9]|2\\d)\\.mlp\\..*").matches("model.layers.17.mlp.up_proj.weight"));
 }
 
+TEST_CASE("name regex: classes take the characters of ASCII that they name, and their capitals the others") {
+  const struct {
+    char small, capital;
+    bool (*has)(int c);
+  } classes[] = {{'d', 'D', [](int c) { return std::isdigit(c) != 0; }},
+                 {'w', 'W', [](int c) { return std::isalnum(c) != 0 || c == '_'; }},
+                 {'s', 'S', [](int c) { return std::isspace(c) != 0; }}};
+  for (const auto& [small, capital, has] : classes) {
+    for (const bool in_set : {false, true}) {
+      const auto pattern = [&](char letter) {
+        return (in_set ? "[\\" : "\\") + std::string(1, letter) + (in_set ? "]" : "");
+      };
+      const NameRegex yes(pattern(small)), no(pattern(capital));
+      for (int c = 0; c < 0x80; ++c) {
+        CAPTURE(c);
+        CHECK(yes.matches(std::string(1, static_cast<char>(c))) == has(c));
+        CHECK(no.matches(std::string(1, static_cast<char>(c))) == !has(c));
+      }
+      for (const char* beyond : {"\xc2\x80", "ß", "重", "\xf4\x8f\xbf\xbf"}) {
+        CHECK_FALSE(yes.matches(beyond));
+        CHECK(no.matches(beyond));
+      }
+    }
+  }
+  for (const char* beyond : {"\xc2\x80", "ß", "重", "\xf4\x8f\xbf\xbf"}) {
+    CHECK(NameRegex(std::string("\\") + beyond).matches(beyond));
+  }
+}
+
 TEST_CASE("name regex: what is refused says what, and where") {
   using crumb::testing::says;
   CHECK(says(pattern_refusal("a(b"), {"'('", "character 4"}));

@@ -641,6 +641,18 @@ TEST_CASE("recipe: what is no recipe at all") {
   CHECK_FALSE(refusal(laughs).empty());
 }
 
+TEST_CASE("recipe: a # begins a comment behind a space, not behind a quote") {
+  for (const std::string quote : {"'", "\""}) {
+    for (const std::string other : {"'", "\""}) {
+      const std::string begin = "weights: int4\nrules: [{match: {name: [" + quote + "a" + quote,
+                        rest = "#, " + other + "b\n]}, skip: true}]\n";
+      CAPTURE(begin + rest);
+      CHECK(says(refusal(begin + rest), {"line 2", ("the quote " + other + " is not closed").c_str()}));
+      for (const char* space : {" ", "\t", "\n", "\r\n"}) CHECK(refusal(begin + space + rest) == "");
+    }
+  }
+}
+
 TEST_CASE("recipe: files") {
   const crumb::testing::TempDir folder;
   const auto path = folder.path() / "mine.yaml";
