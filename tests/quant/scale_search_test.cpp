@@ -515,8 +515,11 @@ TEST_CASE("kmeans: beyond a million values few distinct ones lose nothing either
   const size_t most_sorted = size_t{1} << 20;
   CHECK(crumb::CodebookSearch(most_sorted, 2).walks() == 1);
   CHECK(crumb::CodebookSearch(most_sorted + 1, 2).walks() == 2);
-  for (const std::vector<float>& values :
-       {std::vector<float>{0.75f}, {-1.0f, 3.0f}, {-1.0f, 0.25f, 3.0f}, {-3.0f, -2.0f, -1.0f, -0.5f}}) {
+  for (const std::vector<float>& values : {std::vector<float>{0.75f},
+                                           {-1.0f, 3.0f},
+                                           {-1.0f, 0.25f, 3.0f},
+                                           {-3.0f, -2.0f, -1.0f, -0.5f},
+                                           {0.0f, 0x1p-18f, 1 - 0x3p-19f, 1.0f}}) {
     std::vector<float> expected = values;
     expected.resize(4, values.back());
     for (const size_t count : {most_sorted, most_sorted + 1}) {
