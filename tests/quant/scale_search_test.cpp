@@ -515,8 +515,11 @@ TEST_CASE("kmeans: beyond a million values few distinct ones lose nothing either
   const size_t most_sorted = size_t{1} << 20;
   CHECK(crumb::CodebookSearch(most_sorted, 2).walks() == 1);
   CHECK(crumb::CodebookSearch(most_sorted + 1, 2).walks() == 2);
-  for (const std::vector<float>& values :
-       {std::vector<float>{0.75F}, {-1.0F, 3.0F}, {-1.0F, 0.25F, 3.0F}, {-3.0F, -2.0F, -1.0F, -0.5F}}) {
+  for (const std::vector<float>& values : {std::vector<float>{0.75F},
+                                           {-1.0F, 3.0F},
+                                           {-1.0F, 0.25F, 3.0F},
+                                           {-3.0F, -2.0F, -1.0F, -0.5F},
+                                           {0.0F, 0x1p-18F, 1 - 0x3p-19F, 1.0F}}) {
     std::vector<float> expected = values;
     expected.resize(4, values.back());
     for (const size_t count : {most_sorted, most_sorted + 1}) {

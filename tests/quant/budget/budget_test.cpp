@@ -37,6 +37,7 @@ struct TensorOf {
   std::vector<uint64_t> shape;
   std::vector<float> values;
   bool narrow = false;  ///< stored as bfloat16; `values` are what that keeps
+  bool wide = false;    ///< stored as float64, inf as a number beyond float32
 };
 
 /// A safetensors file of these tensors, whose names ascend.
@@ -48,11 +49,19 @@ class Written {
       const size_t begin = data.size();
       for (const float value : tensor.values) {
         const auto bits = std::bit_cast<uint32_t>(value);
+        if (tensor.wide) {
+          const double wide = std::isinf(value) ? 1e300 : static_cast<double>(value);
+          data.append(reinterpret_cast<const char*>(&wide), sizeof wide);
+          continue;
+        }
         const uint32_t kept = tensor.narrow ? bits >> 16 : bits;
         data.append(reinterpret_cast<const char*>(&kept), tensor.narrow ? 2 : 4);
       }
       header += (header.size() > 1 ? ",\"" : "\"") + tensor.name + "\":{\"dtype\":\"" +
-                (tensor.narrow ? "BF16" : "F32") + "\",\"shape\":[";
+                (tensor.wide     ? "F64"
+                 : tensor.narrow ? "BF16"
+                                 : "F32") +
+                "\",\"shape\":[";
       for (size_t i = 0; i < tensor.shape.size(); ++i)
         header += (i > 0 ? "," : "") + std::to_string(tensor.shape[i]);
       header += "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(data.size()) + "]}";
@@ -172,7 +181,8 @@ std::vector<Choice> all_choices(const std::vector<std::vector<MeasuredFormat>>& 
 TEST_CASE("measured formats are those of tensors quantized whole, however formats cut them") {
   // The first is larger than a slice, and blocks of 16 rows cut it elsewhere than rows do.
   const std::vector<TensorOf> tensors{tensor_of("a", {1600, 700}, 1), tensor_of("b", {33}, 2, true),
-                                      tensor_of("c", {6, 64}, 3), tensor_of("d", {1, 1}, 4)};
+                                      tensor_of("c", {6, 64}, 3), tensor_of("d", {6, 64}, 4),
+                                      tensor_of("e", {1, 1}, 5)};
   const Written written(tensors);
   const std::vector<QuantSpec> formats =
       specs_of({"int4:channel", "int8:tensor", "int3:block=16x16:pad", "int2h:channel", "int4:group=32",
@@ -196,6 +206,39 @@ TEST_CASE("measured formats are those of tensors quantized whole, however format
     }
     CHECK(k == measured[i].size());
   }
+}
+
+TEST_CASE("a value that is not finite ends measuring, and only of float64 it may have become so") {
+  for (const int bits : {16, 32, 64}) {
+    CAPTURE(bits);
+    TensorOf tensor = tensor_of("w", {2, 8}, 1, bits == 16);
+    tensor.wide = bits == 64;
+    tensor.values[11] = std::numeric_limits<float>::infinity();
+    const Written written({tensor});
+    try {
+      (void)measure(written, specs_of({"int4:channel"}));
+      FAIL("no error");
+    } catch (const crumb::Error& error) {
+      CHECK(says(error.what(), {"'w'", "index 11", "inf"}));
+      CHECK((std::string(error.what()).find("float64") != std::string::npos) == (bits == 64));
+    }
+  }
+}
+
+TEST_CASE("a run's memory grows with its threads, and is refused only where somebody set a limit") {
+  const Written written({tensor_of("a", {40, 64}, 1)});
+  const Recipe recipe{.weights = QuantSpec::parse("int4:channel"), .rules = {}};
+  const std::vector<crumb::PlannedTensor> plan = plan_checkpoint(written.checkpoint(), recipe);
+  const uint64_t base = uint64_t{1} << 40;  // beyond what this process ever held
+  const auto peak = [&](int threads, uint64_t memory = 0) {
+    return plan_run(written.checkpoint(), plan, recipe, memory, threads, base).peak_memory_bytes;
+  };
+  CHECK(peak(1) > base);
+  CHECK(peak(2) - peak(1) == 1'000'000);
+  CHECK(peak(7) - peak(1) == 6'000'000);
+  CHECK(peak(3, peak(3)) == peak(3));
+  CHECK_THROWS_AS(peak(3, peak(3) - 1), crumb::Error);
+  CHECK_THROWS_AS(peak(3, 1), crumb::Error);
 }
 
 TEST_CASE("measuring tells how far it is, before each tensor and at the end") {

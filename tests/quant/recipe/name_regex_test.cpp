@@ -152,6 +152,8 @@ TEST_CASE("name regex: what is refused says what, and where") {
   CHECK(says(pattern_refusal("(?=a)"), {"(?=", "not supported"}));
   CHECK(says(pattern_refusal("(?!a)b"), {"not supported"}));
   CHECK(says(pattern_refusal("(?"), {"not supported"}));
+  CHECK(says(pattern_refusal("(?~"), {"found (?~;"}));
+  for (const char* unseen : {"(? ", "(?\x7f", "(?ß"}) CHECK(says(pattern_refusal(unseen), {"found (?;"}));
   CHECK(says(pattern_refusal("\\bword"), {"\\b"}));
   CHECK(says(pattern_refusal("(a)\\1"), {"\\1"}));
   for (int c = 0x21; c < 0x7f; ++c) {

@@ -653,6 +653,20 @@ TEST_CASE("recipe: a # begins a comment behind a space, not behind a quote") {
   }
 }
 
+TEST_CASE("recipe: a quote that ends in another line is blamed for what is wrong behind it") {
+  CHECK(says(refusal("weights: 'int4\nembeddings: 'keep'\n"), {"the quote in line 1 is not closed there"}));
+  CHECK(says(refusal("\nweights: 'int4'\na: b: c"), {"line 3", "not YAML"}));
+  CHECK(refusal("\nweights: 'int4'\na: b: c").find("quote") == std::string::npos);
+}
+
+TEST_CASE("recipe: brackets and quotes inside of a plain word open and close nothing") {
+  for (const char* word : {"b], 'c", "b}, 'c", "b], [\"c", "it's", "a[, 'b"}) {
+    CAPTURE(word);
+    CHECK(refusal(std::string("weights: int4\nrules:\n  - match:\n      name: ") + word +
+                  "\n    skip: true\n") == "");
+  }
+}
+
 TEST_CASE("recipe: files") {
   const crumb::testing::TempDir folder;
   const auto path = folder.path() / "mine.yaml";
