@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -391,6 +392,69 @@ TEST_CASE("loops: rows of A2Q, every variant at every length, and all variants a
       values.insert(values.end(), made.begin(), made.end());
       all.push_back(values);
       CHECK(all.back() == all.front());
+    }
+  }
+}
+
+/// Terms added up as the loops over rows do: so many lanes, folded, then what is left over, one after the other.
+double sum_in_lanes(const std::vector<double>& terms, size_t lanes) {
+  std::array<double, crumb::kErrorLanes> sums{};
+  const size_t whole = terms.size() / lanes * lanes;
+  for (size_t i = 0; i < whole; ++i) sums[i % lanes] += terms[i];
+  double sum = crumb::fold_lanes(sums);
+  for (size_t i = whole; i < terms.size(); ++i) sum += terms[i];
+  return sum;
+}
+
+TEST_CASE("loops: sums over rows of A2Q are added up in one order, whatever the order rounds away") {
+  std::mt19937 engine(14);
+  std::normal_distribution<float> normal(0, 1);
+  const auto wide = [&] { return std::ldexp(normal(engine), static_cast<int>(engine() % 80) - 40); };
+  int apart = 0;  // rows whose sum another order changes
+  for (size_t n = 0; n <= 70; ++n) {
+    for (int round = 0; round < 3; ++round) {
+      std::vector<float> x(n), grad(n), y(n);
+      for (size_t i = 0; i < n; ++i) x[i] = wide(), grad[i] = wide(), y[i] = wide();
+      const double mean = static_cast<double>(wide());
+      std::vector<double> values, sizes, along, codes, grads;
+      for (size_t i = 0; i < n; ++i) {
+        const double v = static_cast<double>(x[i]) - mean, g = static_cast<double>(grad[i]);
+        values.push_back(static_cast<double>(x[i]));
+        sizes.push_back(std::fabs(v));
+        along.push_back(g * v);
+        codes.push_back(g * static_cast<double>(y[i]));
+        grads.push_back(g);
+      }
+      apart += sum_in_lanes(values, 16) != sum_in_lanes(values, 1) ? 1 : 0;
+      for (const Loops* loops : variants()) {
+        CAPTURE(loops->name);
+        CAPTURE(n);
+        CHECK(loops->row_sum(x.data(), n) == sum_in_lanes(values, 16));
+        CHECK(loops->row_norm(x.data(), n, mean) == sum_in_lanes(sizes, 16));
+        const crumb::RowSums found = loops->row_sums(x.data(), grad.data(), y.data(), n, mean);
+        CHECK(found.along == sum_in_lanes(along, 8));
+        CHECK(found.values == sum_in_lanes(codes, 8));
+        CHECK(found.grad == sum_in_lanes(grads, 8));
+      }
+    }
+  }
+  CHECK(apart > 50);
+}
+
+TEST_CASE("loops: rows of A2Q write their results and nothing behind them") {
+  constexpr float kMark = -123.5f;
+  for (size_t n = 0; n <= 70; ++n) {
+    const std::vector<float> x(n, 0.75f), grad(n, 0.25f);
+    for (const Loops* loops : variants()) {
+      CAPTURE(loops->name);
+      CAPTURE(n);
+      std::vector<float> codes(n + 64, kMark), made(n + 64, kMark);
+      loops->row_codes(x.data(), n, 0, 0.25, 7, 1.0f, codes.data());
+      loops->row_gradients(x.data(), grad.data(), n, 0, 1, 0, 0, made.data());
+      for (size_t i = 0; i < codes.size(); ++i) {
+        CHECK(codes[i] == (i < n ? 3.0f : kMark));
+        CHECK(made[i] == (i < n ? 0.25f : kMark));
+      }
     }
   }
 }
