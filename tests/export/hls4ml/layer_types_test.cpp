@@ -77,5 +77,58 @@ TEST_CASE("types: results of elementwise operators hold every number that comes 
   }
 }
 
+TEST_CASE("types: a quantizer is signed and wide where it does not say else") {
+  graph::NodeBuilder net;
+  net.graph.outputs = {net.quant(net.input("x", {1, 3}), graph::Tensor::scalar(0.5F), 0, 4)};
+  net.graph.nodes.back().attributes.clear();
+  CHECK(types_of(graph::infer_shapes(net.graph)).inputs.at("x") == "ap_fixed<4,3,AP_RND_CONV,AP_SAT>");
+}
+
+/// Of halves from 6 to 13.5 and quarters from -2 to 1.75, what a Relu behind the operator makes.
+TEST_CASE(
+    "types: padding adds 0, and what joins or compares two holds the numbers of both, on the finer grid") {
+  struct Case {
+    const char* op;
+    std::map<std::string, graph::Attribute> attributes;
+    bool takes_two;
+    int exponent;
+    double low, high;
+  };
+  const std::vector<Case> all{
+      {"Identity", {}, false, -1, 6, 13.5},
+      {"Pad", {}, false, -1, 0, 13.5},
+      {"Concat", {{"axis", std::int64_t{1}}}, true, -2, 0, 13.5},
+      {"Max", {}, true, -2, 6, 13.5},
+      {"Min", {}, true, -2, 0, 1.75},
+      {"Add", {}, true, -2, 4, 15.25},
+  };
+  for (const Case& it : all) {
+    for (const bool swapped : {false, true}) {
+      CAPTURE(std::string(it.op));
+      CAPTURE(swapped);
+      graph::NodeBuilder net;
+      const std::string halves =
+          net.node("Add", {net.quant(net.input("x", {1, 4}), graph::Tensor::scalar(0.5F), 0, 4),
+                           net.constant("ten", graph::Tensor::scalar(10.0F))});
+      const std::string quarters = net.quant(net.input("y", {1, 4}), graph::Tensor::scalar(0.25F), 0, 4);
+      std::vector<std::string> inputs{halves};
+      if (it.takes_two) inputs.push_back(quarters);
+      if (it.takes_two && swapped) std::swap(inputs[0], inputs[1]);
+      if (it.op == std::string("Pad"))
+        inputs.push_back(
+            net.constant("pads", graph::Tensor::ints({4}, std::vector<std::int64_t>{0, 1, 0, 1})));
+      net.graph.outputs = {net.node("Relu", {net.node(it.op, inputs, it.attributes)}), quarters};
+      const NetworkTypes types = types_of(graph::infer_shapes(net.graph));
+      CHECK(types.inexact.empty());
+      const auto last = std::ranges::find(types.layers, net.graph.nodes.back().name, &LayerTypes::node);
+      REQUIRE(last != types.layers.end());
+      REQUIRE(last->result);
+      CHECK(last->result->exponent == it.exponent);
+      CHECK(last->result->low == it.low);
+      CHECK(last->result->high == it.high);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace crumb::exporting::hls4ml

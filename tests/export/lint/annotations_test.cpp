@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "export/lint/lattice.h"
@@ -77,6 +78,8 @@ TEST_CASE("lattice: thresholds' own numbers, and operators of other domains") {
   CHECK(exponent({{"out_scale", 0.5F}}) == -1);
   CHECK(exponent({{"out_scale", 0.5F}, {"out_bias", -0.75F}}) == -2);
   CHECK(exponent({{"out_scale", 4.0F}}) == 2);
+  CHECK(exponent({{"out_scale", 4.0F}, {"out_bias", 8.0F}}) == 2);
+  CHECK(exponent({{"out_bias", 8.0F}}) == 0);
   CHECK(exponent({{"out_scale", 0.75F}}) == -2);
 
   graph::NodeBuilder net;
@@ -88,6 +91,108 @@ TEST_CASE("lattice: thresholds' own numbers, and operators of other domains") {
   CHECK(found.at(own) == -1);
   CHECK_FALSE(found.contains(other));
   CHECK(found.at(conv) == -3);
+}
+
+TEST_CASE("lattice: the greatest power of two that divides every number that comes out") {
+  graph::NodeBuilder net;
+  const auto floats = [&](const char* name, std::vector<float> values) {
+    const auto count = static_cast<std::int64_t>(values.size());
+    return net.constant(name, Tensor::floats({count}, values));
+  };
+  const auto input = [&](const char* name, const char* type) {
+    const std::string x = net.input(name, {1, 2, 4, 4});
+    if (*type != '\0') net.graph.values[x].annotations["finn_datatype"] = type;
+    return x;
+  };
+  const std::string whole = input("whole", "INT4"), fine = input("fine", "FIXED<4,2>"),
+                    plain = input("plain", ""), odd = input("odd", "INT");
+  const std::string halves = net.quant(whole, Tensor::scalar(0.5F), 0, 4),
+                    fours = net.quant(whole, Tensor::scalar(4.0F), 0, 4);
+  struct Case {
+    std::string value;
+    std::optional<int> exponent;
+  };
+  const auto relu = [&](const std::string& x) { return net.node("Relu", {x}); };
+  const std::string w = net.constant("w", Tensor::floats({1, 2, 1, 1}, {{0.25F, 3}}));
+  const auto conv = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {halves, w});
+    return net.node("Conv", more);
+  };
+  const auto scaled = [&](const char* name, std::vector<float> scales) {
+    const std::string n = name;
+    return net.node("Quant",
+                    {plain, floats(name, std::move(scales)), net.constant(n + "_z", Tensor::scalar(0.0F)),
+                     net.constant(n + "_b", Tensor::scalar(4.0F))},
+                    {}, graph::kQonnxDomain);
+  };
+  const std::vector<Case> all{
+      {relu(whole), 0},
+      {relu(fine), {}},
+      {relu(plain), {}},
+      {relu(odd), {}},
+      {relu(halves), -1},
+      {relu(fours), 2},
+      {net.node("MaxPoolNHWC", {fours}, {}, graph::kQonnxDomain), 2},
+      {net.node("Add", {fours, floats("nothing", {0, 0})}), 0},  // of 0 every number is a multiple
+      {net.node("Add", {fours, floats("eights", {8, -24})}), 2},
+      {net.node("Sub", {fours, floats("six", {6})}), 1},
+      {net.node("Add", {fours, plain}), {}},
+      {net.node("Add", {plain, fours}), {}},
+      {net.node("Add", {fours, floats("unbounded", {1, HUGE_VALF})}), {}},
+      {net.node("Concat", {fours, fours, halves}, {{"axis", std::int64_t{1}}}), -1},
+      {net.node("Concat", {fours, halves, fours}, {{"axis", std::int64_t{1}}}), -1},
+      {net.node("Concat", {fours, fours, plain}, {{"axis", std::int64_t{1}}}), {}},
+      {net.node("Mul", {fours, floats("twelve", {12})}), 4},
+      {net.node("Mul", {fours, plain}), {}},
+      {net.node("Mul", {plain, fours}), {}},
+      {conv({}), -3},
+      {conv({floats("ones", {1})}), -3},
+      {conv({floats("sixteenths", {0.0625F})}), -4},
+      {conv({plain}), {}},
+      {net.node("Conv", {plain, w, floats("one", {1})}), {}},
+      {scaled("powers", {0.25F, -2}), -2},
+      {scaled("others", {0.25F, 0.75F}), {}},
+      {net.node("Quant",
+                {plain, whole, net.constant("of_zero", Tensor::scalar(0.0F)),
+                 net.constant("of_four", Tensor::scalar(4.0F))},
+                {}, graph::kQonnxDomain),
+       {}},
+      {net.quant(plain, Tensor::scalar(0.5F), 0.5F, 4), {}},
+      {net.quant(plain, Tensor::scalar(0.5F), 0, 4.5F), {}},
+      {net.quant(plain, Tensor::scalar(0.5F), 3, 4), -1},
+      {net.node("BipolarQuant", {plain, net.constant("b", Tensor::scalar(0.5F))}, {}, graph::kQonnxDomain),
+       -1},
+  };
+  net.graph.nodes.push_back({.name = "silent", .op = "Relu", .inputs = {halves}, .outputs = {}});
+  const auto found = lattice_of(net.graph);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CAPTURE(i);
+    const auto one = found.find(all[i].value);
+    CHECK((one == found.end() ? std::nullopt : std::optional(one->second)) == all[i].exponent);
+  }
+}
+
+TEST_CASE("lint: what a quantizer makes by default, and of one bit or of many") {
+  const auto is_taken = [](float bits, const char* type, std::map<std::string, graph::Attribute> attributes) {
+    graph::NodeBuilder net;
+    const std::string y = net.quant(net.input("x", {1, 3}), Tensor::scalar(1.0F), 0, bits);
+    net.graph.nodes.back().attributes = std::move(attributes);
+    net.graph.nodes.back().attributes["rounding_mode"] = std::string("ROUND");
+    net.graph.values[y] = {.type = graph::ElementType::kFloat, .shape = graph::Shape{{1}, {3}}};
+    net.graph.values[y].annotations["finn_datatype"] = type;
+    net.graph.outputs = {y};
+    return findings_of(net.graph, Profile::kQonnx, "annotation-type").empty();
+  };
+  const std::int64_t zero = 0, one = 1;
+  CHECK(is_taken(2, "INT2", {}));           // -2 to 1
+  CHECK_FALSE(is_taken(2, "TERNARY", {}));  // without the least
+  CHECK_FALSE(is_taken(2, "UINT2", {}));
+  CHECK(is_taken(2, "TERNARY", {{"narrow", one}}));
+  CHECK(is_taken(2, "UINT2", {{"signed", zero}}));
+  CHECK(is_taken(1, "BINARY", {{"signed", zero}}));
+  CHECK_FALSE(is_taken(1, "BIPOLAR", {{"signed", zero}}));
+  CHECK(is_taken(24, "INT24", {}));
+  CHECK_FALSE(is_taken(24, "INT23", {}));
 }
 
 TEST_CASE(
