@@ -15,4 +15,7 @@ inline constexpr std::uint32_t kLocalHeader = 0x04034b50;
 inline constexpr std::uint64_t kSee64Short = 0xffff;
 inline constexpr std::uint64_t kSee64 = 0xffffffff;
 
+/// The kind of the extra field that has the wide numbers.
+inline constexpr std::uint16_t kZip64Extra = 0x0001;
+
 }  // namespace crumb

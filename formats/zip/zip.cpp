@@ -26,8 +26,6 @@ constexpr unsigned kSizesFollowFlag = 1u << 3;
 constexpr unsigned kPatchFlag = 1u << 5;
 constexpr unsigned kUtf8Flag = 1u << 11;
 
-constexpr std::uint16_t kZip64Extra = 0x0001;
-
 /// A deflate stream spends two bits or more on 258 bytes.
 constexpr std::uint64_t kMostPerDeflatedByte = 1032;
 

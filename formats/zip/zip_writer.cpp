@@ -90,9 +90,9 @@ struct MemberFields {
 
 std::string local_header(const MemberFields& fields, bool wide) {
   Record record;
-  fields.write(record.u32(0x04034b50), wide, wide ? 20 : 0);
+  fields.write(record.u32(kLocalHeader), wide, wide ? 20 : 0);
   record.text(fields.name);
-  if (wide) record.u16(1).u16(16).u64(fields.size).u64(fields.stored);
+  if (wide) record.u16(kZip64Extra).u16(16).u64(fields.size).u64(fields.stored);
   return record.bytes();
 }
 
@@ -103,7 +103,7 @@ std::string directory_entry(const MemberFields& fields, std::uint64_t header_at,
   record.u32(kDirectoryEntry).u16(fields.version);
   fields.write(record, wide_sizes, wide_bytes == 0 ? 0 : 4 + wide_bytes);
   record.u16(0).u16(0).u16(0).u32(0).u32(wide_offset ? kSee64 : header_at).text(fields.name);
-  if (wide_bytes != 0) record.u16(1).u16(wide_bytes);
+  if (wide_bytes != 0) record.u16(kZip64Extra).u16(wide_bytes);
   if (wide_sizes) record.u64(fields.size).u64(fields.stored);
   if (wide_offset) record.u64(header_at);
   return record.bytes();
