@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
-#include <fstream>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "formats/safetensors/safetensors.h"
 #include "tests/support/samples.h"
 #include "tests/support/testing.h"
 
@@ -30,7 +30,7 @@ namespace {
 class Source {
  public:
   explicit Source(const std::vector<size_t>& sizes) {
-    std::string header = "{", data;
+    std::vector<crumb::TensorDescription> described;
     for (size_t i = 0; i < sizes.size(); ++i) {
       const bool half = i % 2 == 1;
       std::vector<float> values(sizes[i]);
@@ -45,21 +45,17 @@ class Source {
           bytes.append(reinterpret_cast<const char*>(&values[k]), 4);
         }
       }
-      header += (i ? "," : "") + std::string("\"") + static_cast<char>('a' + i) + "\":{\"dtype\":\"" +
-                (half ? "F16" : "F32") + "\",\"shape\":[" + std::to_string(sizes[i]) +
-                "],\"data_offsets\":[" + std::to_string(data.size()) + "," +
-                std::to_string(data.size() + bytes.size()) + "]}";
-      data += bytes;
+      described.push_back({std::string(1, static_cast<char>('a' + i)),
+                           half ? crumb::DType::kF16 : crumb::DType::kF32,
+                           {sizes[i]}});
       values_.push_back(std::move(values));
       bytes_.push_back(std::move(bytes));
     }
-    header += "}";
-    header.resize((header.size() + 7) / 8 * 8, ' ');
-    const uint64_t length = header.size();
-    std::ofstream file(path(), std::ios::binary);
-    file.write(reinterpret_cast<const char*>(&length), 8);
-    file << header << data;
-    file.close();
+    crumb::SafetensorsWriter file(path(), described);
+    for (const crumb::TensorDescription& next : file.tensors()) {
+      file.write(next.name, std::as_bytes(std::span(bytes_[static_cast<size_t>(next.name[0] - 'a')])));
+    }
+    file.commit();
     checkpoint_ = std::make_unique<Checkpoint>(Checkpoint::open(path()).take());
   }
 

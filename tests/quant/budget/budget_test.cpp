@@ -7,14 +7,14 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "formats/safetensors/safetensors.h"
 #include "quant/checkpoint/checkpoint_plan.h"
 #include "quant/checkpoint/run_plan.h"
 #include "quant/quantizer.h"
@@ -40,39 +40,35 @@ struct TensorOf {
   bool wide = false;    ///< stored as float64, inf as a number beyond float32
 };
 
-/// A safetensors file of these tensors, whose names ascend.
+/// A safetensors file of these tensors.
 class Written {
  public:
   explicit Written(const std::vector<TensorOf>& tensors) {
-    std::string header = "{", data;
+    std::vector<crumb::TensorDescription> described;
     for (const TensorOf& tensor : tensors) {
-      const size_t begin = data.size();
-      for (const float value : tensor.values) {
-        const auto bits = std::bit_cast<uint32_t>(value);
-        if (tensor.wide) {
-          const double wide = std::isinf(value) ? 1e300 : static_cast<double>(value);
-          data.append(reinterpret_cast<const char*>(&wide), sizeof wide);
-          continue;
-        }
-        const uint32_t kept = tensor.narrow ? bits >> 16 : bits;
-        data.append(reinterpret_cast<const char*>(&kept), tensor.narrow ? 2 : 4);
-      }
-      header += (header.size() > 1 ? ",\"" : "\"") + tensor.name + "\":{\"dtype\":\"" +
-                (tensor.wide     ? "F64"
-                 : tensor.narrow ? "BF16"
-                                 : "F32") +
-                "\",\"shape\":[";
-      for (size_t i = 0; i < tensor.shape.size(); ++i)
-        header += (i > 0 ? "," : "") + std::to_string(tensor.shape[i]);
-      header += "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(data.size()) + "]}";
+      described.push_back({tensor.name,
+                           tensor.wide     ? crumb::DType::kF64
+                           : tensor.narrow ? crumb::DType::kBF16
+                                           : crumb::DType::kF32,
+                           tensor.shape});
     }
-    header += "}";
-    header.resize((header.size() + 7) / 8 * 8, ' ');
-    const uint64_t length = header.size();
-    std::ofstream file(dir_.path() / "m.safetensors", std::ios::binary);
-    file.write(reinterpret_cast<const char*>(&length), 8);
-    file << header << data;
-    file.close();
+    crumb::SafetensorsWriter file(dir_.path() / "m.safetensors", described);
+    for (const crumb::TensorDescription& next : file.tensors()) {
+      const TensorOf& tensor = *std::ranges::find(tensors, next.name, &TensorOf::name);
+      const auto append = [&](const auto value) {
+        file.write(next.name, std::as_bytes(std::span(&value, 1)));
+      };
+      for (const float value : tensor.values) {
+        if (tensor.wide) {
+          append(std::isinf(value) ? 1e300 : static_cast<double>(value));
+        } else if (tensor.narrow) {
+          append(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+        } else {
+          append(value);
+        }
+      }
+    }
+    file.commit();
     checkpoint_ = std::make_unique<Checkpoint>(Checkpoint::open(dir_.path() / "m.safetensors").take());
   }
   const Checkpoint& checkpoint() const { return *checkpoint_; }
