@@ -294,8 +294,8 @@ bool ProductLayers::Data::lies_on_channels(const graph::Node& node, const std::s
   std::size_t from_last = layer.weight_first ? 1 : 0;
   if (layer.kind != ProductLayer::Kind::kMatrix && node.domain != graph::kChannelsLastDomain) {
     const auto rank = lowered.rank_of(node.inputs.at(layer.rule->b));
-    if (!rank) return false;
-    from_last = *rank - 2;  // a kernel has three axes or more
+    if (!rank || *rank < 2) return false;
+    from_last = *rank - 2;
   }
   return constant->shape.size() > from_last &&
          constant->shape[constant->shape.size() - 1 - from_last] == static_cast<std::int64_t>(layer.channels);

@@ -129,7 +129,13 @@ std::int64_t SimulatedLayer::sum(std::size_t channel, std::size_t part, std::spa
   const auto note = [&](const Overflows& found, std::optional<std::size_t> tile, std::size_t of) {
     if (found.count == 0) return;
     if (additions == 0 && (!report.first || result < report.first->result)) {
-      report.first = {result, channel, tile, found.first->sum, found.first->terms, of, inner_.bits()};
+      report.first = {.result = result,
+                      .channel = channel,
+                      .tile = tile,
+                      .sum = found.first->sum,
+                      .terms = found.first->terms,
+                      .of = of,
+                      .bits = inner_.bits()};
     }
     additions += found.count;
   };

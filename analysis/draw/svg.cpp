@@ -23,7 +23,7 @@ std::size_t length_of(const std::string& text) {
 }
 
 /// At most kLongest characters, the end of them: that is where names differ.
-std::string label_of(const std::string& text) {
+std::string shortened_line(const std::string& text) {
   std::string all = printable(text);
   std::size_t left = length_of(all);
   if (left <= kLongest) return all;
@@ -83,14 +83,14 @@ std::vector<Line> lines_of(const Box& box) {
       lines.push_back({"", Line::Style::kRule});
     }
     if (box.kind == Box::Kind::kOperators) {
-      lines.push_back({label_of(step.op), Line::Style::kTitle});
-      if (!step.name.empty() && step.name != step.op) lines.push_back({label_of(step.name)});
+      lines.push_back({shortened_line(step.op), Line::Style::kTitle});
+      if (!step.name.empty() && step.name != step.op) lines.push_back({shortened_line(step.name)});
     } else {
-      lines.push_back({label_of(step.name), Line::Style::kTitle});
+      lines.push_back({shortened_line(step.name), Line::Style::kTitle});
       lines.push_back({step.op});
     }
-    for (const std::string& parameter : step.parameters) lines.push_back({label_of(parameter)});
-    if (!step.shape.empty() && i + 1 < box.steps.size()) lines.push_back({"→ " + label_of(step.shape)});
+    for (const std::string& parameter : step.parameters) lines.push_back({shortened_line(parameter)});
+    if (!step.shape.empty() && i + 1 < box.steps.size()) lines.push_back({"→ " + shortened_line(step.shape)});
   }
   return lines;
 }
@@ -105,9 +105,9 @@ LayoutItem size_of(const std::vector<Line>& lines) {
 }
 
 LayoutItem size_of(const Wire& wire) {
-  double longest = static_cast<double>(length_of(label_of(wire.shape)));
+  double longest = static_cast<double>(length_of(shortened_line(wire.shape)));
   for (const QuantizerLabel& label : wire.quantizers) {
-    longest = std::max(longest, static_cast<double>(length_of(label_of(label.text))) + 1);
+    longest = std::max(longest, static_cast<double>(length_of(shortened_line(label.text))) + 1);
   }
   return {.width = longest * kSmallChar + 8,
           .height = 17.0 * static_cast<double>(wire.quantizers.size()) + kSmallLine};
@@ -146,7 +146,7 @@ class SvgDrawing {
     double legend_width = 0;
     for (const auto& [code, what] : legend)
       legend_width += 40 + kSmallChar * static_cast<double>(what.size());
-    const double title_width = kTitleChar * static_cast<double>(length_of(label_of(title_)));
+    const double title_width = kTitleChar * static_cast<double>(length_of(shortened_line(title_)));
     const double width = std::max({layout_.width, legend_width, title_width}) + 2 * kMargin;
     const double height = layout_.height + kHeader + 2 * kMargin;
     shift_ = (width - layout_.width) / 2;
@@ -162,7 +162,7 @@ class SvgDrawing {
         "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" "
         "fill=\"#456\"/></marker></defs>");
     add("<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>");
-    text(kMargin, kMargin + 6, "t", label_of(title_));
+    text(kMargin, kMargin + 6, "t", shortened_line(title_));
     double x = kMargin;
     for (const auto& [code, what] : legend) {
       add("<path class=\"l\" d=\"M" + number(x) + " " + number(kMargin + 26) + "h22\" stroke=\"" + code +
@@ -265,10 +265,10 @@ class SvgDrawing {
     for (const QuantizerLabel& quantizer : wire.quantizers) {
       add("<rect x=\"" + number(corner.x) + "\" y=\"" + number(y) + "\" width=\"" + number(size.width) +
           "\" height=\"16\" rx=\"8\" fill=\"" + colour_of(quantizer).code + "\"/>");
-      text(corner.x + size.width / 2, y + 12, "q c", label_of(quantizer.text));
+      text(corner.x + size.width / 2, y + 12, "q c", shortened_line(quantizer.text));
       y += 17;
     }
-    text(corner.x + size.width / 2, y + 11, "s c", label_of(wire.shape));
+    text(corner.x + size.width / 2, y + 11, "s c", shortened_line(wire.shape));
   }
 
   const Picture& picture_;
