@@ -34,8 +34,8 @@ struct Library {
     if (!handle) {
       throw Error(std::string("executing a graph and training need LibTorch, and ") + kName +
                   " cannot be opened: " + ::dlerror() +
-                  "; build all of Crumb where LibTorch is (cmake --build --preset release), or set "
-                  "CRUMB_ENGINE to that file");
+                  "; install LibTorch and build all of Crumb (scripts/setup, cmake --preset release, cmake --build "
+                  "--preset release), or set CRUMB_ENGINE to that file");
     }
     using Text = const char* (*)();
     const auto interface = reinterpret_cast<Text>(::dlsym(handle, "crumb_engine_interface"));

@@ -1,4 +1,4 @@
-# Cross-compiling for aarch64 with Debian's compiler, against the libraries that "scripts/setup slow-clients" has put into the
+# Cross-compiling for aarch64 with Debian's compiler, against the libraries that "scripts/setup slow-tests" has put into the
 # cache folder; programs run under qemu-user. Used by the preset aarch64, which builds what CRUMB_CORE names.
 include(${CMAKE_CURRENT_LIST_DIR}/CrumbCache.cmake)
 set(CMAKE_SYSTEM_NAME Linux)

@@ -4,6 +4,7 @@ and whatever fails, it says so."""
 import hashlib
 import itertools
 import os
+import re
 import subprocess
 
 import pytest
@@ -24,7 +25,12 @@ case $line in
   *unpack_data.py*) [[ -d ${!#} ]] ;;
 esac
 """
-PARTS = ["system", "python", "onnx", "data", "clients", "aarch64"]
+LEVELS = ["demo", None, "tests", "slow-tests"]
+PARTS = {"system": "demo", "python": "demo", "onnx": "demo", "data": None, "clients": "tests", "aarch64": "slow-tests"}
+
+
+def includes(wanted, level):
+    return LEVELS.index(wanted) >= LEVELS.index(level)
 
 
 def sha(path):
@@ -33,17 +39,17 @@ def sha(path):
 
 @pytest.fixture
 def machine(repo, tmp_path):
-    """machine(has, wanted=None, fails=None): runs scripts/setup where the parts of has are done; the process and the
-    commands that it called, a line each."""
+    """machine(has, wanted, fails=None, python="3"): runs scripts/setup where the parts of has are done, the Python
+    environment for that level; the process and the commands that it called, a line each."""
     text = (repo / "scripts" / "setup").read_text()
-    packages = text[text.index("packages=(") + 10 : text.index(")", text.index("packages=("))].split()
+    packages = [name for part in re.findall(r"^[^#\n]*\bpackages\+?=\(([^)]*)\)", text, re.M) for name in part.split()]
     pins = dict(
         line.split("==") for line in (repo / "scripts/requirements.txt").read_text().split("\n") if line.count("==") == 1
     )
     libraries = text[text.index("aarch64_packages=(") + 18 :].split(")")[0]
     recipe = text[text.index('echo "onnx $onnx_version') :].split('"')[1].replace("$onnx_version", pins["onnx"])
 
-    def run(has, wanted=None, fails=None):
+    def run(has, wanted, fails=None, python="3 "):
         folder = tmp_path / str(len(os.listdir(tmp_path)))
         cache, programs, calls = folder / "cache", folder / "bin", folder / "calls"
         programs.mkdir(parents=True)
@@ -57,7 +63,7 @@ def machine(repo, tmp_path):
             (cache / part / ".stamp").write_text(line + "\n")
 
         if "python" in has:
-            stamp("python", sha(repo / "scripts/requirements.txt"))
+            stamp("python", python + sha(repo / "scripts/requirements.txt"))
             for name in ["python", "cmake"]:
                 (cache / "python/bin").mkdir(exist_ok=True)
                 (cache / "python/bin" / name).write_text(STAND_IN)
@@ -69,11 +75,11 @@ def machine(repo, tmp_path):
         if "aarch64" in has:
             stamp("aarch64", f"aarch64 1 {libraries}")
         if "clients" in has:
-            for file in clients(repo, "slow-clients"):
+            for file in clients(repo, "slow-tests"):
                 stamp(f"clients/{file.stem}", sha(file))
         environment = {
             "PATH": f"{programs}:/usr/bin:/bin", "HOME": str(folder), "CRUMB_CACHE": str(cache), "CALLS": str(calls),
-            "INSTALLED": " ".join(packages + ["g++-aarch64-linux-gnu", "qemu-user"] if "system" in has else packages[1:]), "FAILS": fails or "",
+            "INSTALLED": " ".join(packages if "system" in has else packages[1:]), "FAILS": fails or "",
         }  # fmt: skip
         command = [str(repo / "scripts/setup"), *([wanted] if wanted else [])]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -83,11 +89,11 @@ def machine(repo, tmp_path):
 
 
 def clients(repo, wanted):
-    files = list((repo / "scripts/clients").glob("*.txt")) if wanted else []
-    return files + (list((repo / "scripts/clients/slow").glob("*.txt")) if wanted == "slow-clients" else [])
+    files = list((repo / "scripts/clients").glob("*.txt")) if includes(wanted, "tests") else []
+    return files + (list((repo / "scripts/clients/slow").glob("*.txt")) if includes(wanted, "slow-tests") else [])
 
 
-@pytest.mark.parametrize("wanted", [None, "clients", "slow-clients"])
+@pytest.mark.parametrize("wanted", LEVELS)
 def test_does_what_is_missing_and_nothing_else(repo, machine, wanted):
     for count in (0, 1, len(PARTS) - 1, len(PARTS)):
         for has in itertools.combinations(PARTS, count):
@@ -95,23 +101,40 @@ def test_does_what_is_missing_and_nothing_else(repo, machine, wanted):
             assert done.returncode == 0, (has, done.stderr)
             did = {
                 "system": any("apt-get" in call and "install" in call for call in calls),
-                "python": any("install -r scripts/requirements.txt" in call for call in calls),
+                "python": any("pip install" in call and "cmake==" in call for call in calls),
                 "onnx": any(call.startswith("cmake") and "--install" in call for call in calls),
                 "data": any("unpack_data.py" in call for call in calls),
                 "aarch64": any("dpkg-deb -x" in call for call in calls),
-                "clients": bool(wanted) and all(any(f"-r scripts/{file.relative_to(repo / 'scripts')}" in call
+                "clients": includes(wanted, "tests") and all(any(f"-r scripts/{file.relative_to(repo / 'scripts')}" in call
                     for call in calls) for file in clients(repo, wanted)),
             }  # fmt: skip
-            asked = {"clients": wanted is not None, "aarch64": wanted == "slow-clients"}
-            needed = {part: part not in has and asked.get(part, True) for part in PARTS}
+            needed = {part: part not in has and includes(wanted, level) for part, level in PARTS.items()}
             assert did == needed, (has, calls, done.stderr)
             assert ("done: everything" in done.stderr) == any(needed.values()), (has, done.stderr)
+
+
+@pytest.mark.parametrize("wanted", LEVELS)
+@pytest.mark.parametrize("filled", ["", "0 ", "1 ", "2 ", "3 "], ids=["before there were levels", *"0123"])
+def test_an_environment_is_filled_as_far_as_asked(machine, wanted, filled):
+    done, calls = machine(PARTS, wanted, python=filled)
+    assert done.returncode == 0, done.stderr
+    missing = not filled or int(filled) < LEVELS.index(wanted)
+    for level, package in [("demo", "cmake=="), (None, "torch=="), ("tests", "-r scripts/requirements.txt")]:
+        installed = any("pip install" in call and package in call for call in calls)
+        assert installed == (missing and includes(wanted, level)), (package, calls)
+
+
+def test_the_demo_waits_for_nothing_that_it_does_not_use(machine):
+    done, calls = machine([], "demo")
+    assert done.returncode == 0, done.stderr
+    for unused in ["clang", "torch", "scikit", "requirements.txt", "aarch64"]:
+        assert not any(unused in call for call in calls), (unused, calls)
 
 
 @pytest.mark.parametrize("fails", ["Timeout=600 update", "install -y", "-m venv", "pip install torch==", "requirements.txt",
     "pip download", "-G Ninja", "--build", "--install", "unpack_data.py", "clients/hls4ml.txt", "libzstd-dev", "dpkg-deb"])  # fmt: skip
 def test_says_what_failed(machine, fails):
-    done, _ = machine([], "slow-clients", fails)
+    done, _ = machine([], "slow-tests", fails)
     assert done.returncode == 1 and "FAILED" in done.stderr and "the stand-in fails" in done.stderr
     assert "done: everything" not in done.stderr
 

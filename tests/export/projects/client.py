@@ -12,7 +12,7 @@ def client_python(name):
     cache = os.environ.get("CRUMB_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "crumb"
     python = Path(cache) / "clients" / name / "bin/python"
     if not python.is_file():
-        pytest.skip(f"{name} is not set up: scripts/setup clients, or slow-clients")
+        pytest.skip(f"{name} is not set up: scripts/setup tests, or slow-tests")
     return python
 
 
