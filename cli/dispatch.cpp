@@ -1,3 +1,5 @@
+#include "cli/dispatch.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <new>

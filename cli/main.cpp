@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/files/interrupt.h"
-#include "cli/verb.h"
+#include "cli/dispatch.h"
 
 namespace {
 

@@ -32,10 +32,11 @@ std::string find_library() {
 struct Library {
   Library() : path(find_library()), handle(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (!handle) {
-      throw Error(std::string("executing a graph and training need LibTorch, and ") + kName +
-                  " cannot be opened: " + ::dlerror() +
-                  "; install LibTorch and build all of Crumb (scripts/setup, cmake --preset release, cmake --build "
-                  "--preset release), or set CRUMB_ENGINE to that file");
+      throw Error(
+          std::string("executing a graph and training need LibTorch, and ") + kName +
+          " cannot be opened: " + ::dlerror() +
+          "; install LibTorch and build all of Crumb (scripts/setup, cmake --preset release, cmake --build "
+          "--preset release), or set CRUMB_ENGINE to that file");
     }
     using Text = const char* (*)();
     const auto interface = reinterpret_cast<Text>(::dlsym(handle, "crumb_engine_interface"));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -30,32 +29,12 @@ bool is_numeric(const std::string& cell) {
 
 }  // namespace
 
-Json json_number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
-
-Json json_amount(double value) {
-  constexpr double kExact = 9007199254740992;  // 2^53
-  return std::trunc(value) == value && std::fabs(value) < kExact ? Json(static_cast<std::int64_t>(value))
-                                                                 : Json(value);
-}
-
 Json json_sqnr(double sqnr_db) {
   return std::isinf(sqnr_db) && sqnr_db > 0 ? Json(nullptr) : json_number(sqnr_db);
 }
 
 void print_json(const Json& json) {
   std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-}
-
-std::string fixed(double value, int digits) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
 }
 
 std::string megabytes(uint64_t bytes) { return fixed(static_cast<double>(bytes) / 1e6, 2) + " MB"; }
@@ -82,10 +61,6 @@ void print_table(std::vector<std::vector<std::string>> rows) {
     line.erase(line.find_last_not_of(' ') + 1);
     std::cout << line << "\n";
   }
-}
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 void note_skipped(const std::vector<SkippedEntry>& skipped) {

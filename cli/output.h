@@ -7,17 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json/numbers.h"
+#include "base/seconds.h"
+#include "base/text/fixed.h"
 #include "formats/stored_tensor.h"
 
 namespace crumb::cli {
 
 using Json = nlohmann::ordered_json;
-
-/// A number as JSON can say it: "inf", "-inf" and "nan" as strings.
-Json json_number(double value);
-
-/// A whole number as one.
-Json json_amount(double value);
 
 /// SQNR in dB; null where it is infinite (nothing was lost), "-inf" where there was no signal, "nan".
 Json json_sqnr(double sqnr_db);
@@ -27,9 +24,6 @@ void print_json(const Json& json);
 
 /// "90.87 MB"; MB = 10^6 bytes.
 std::string megabytes(uint64_t bytes);
-
-/// printf's "%.*f"; "inf" and "nan" as words.
-std::string fixed(double value, int digits);
 
 /// Rows of cells under a head, columns aligned: numbers to the right, words to the left. Whatever cells hold,
 /// nothing in them steers a terminal.
@@ -59,8 +53,5 @@ class Progress {
   bool terminal_;
   double start_, last_ = 0;
 };
-
-/// Seconds of a clock that never goes back.
-double now_seconds();
 
 }  // namespace crumb::cli

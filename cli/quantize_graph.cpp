@@ -5,7 +5,6 @@
 
 #include "base/files/text.h"
 #include "cli/calibration_data.h"
-#include "cli/consumer_profile.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/opset_flag.h"
@@ -13,6 +12,7 @@
 #include "cli/quantize_graph_report.h"
 #include "cli/shape_flags.h"
 #include "cli/shape_notes.h"
+#include "export/check_for_profile.h"
 #include "export/write.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/read.h"
@@ -146,7 +146,7 @@ void quantize_graph(const QuantizeGraph& wish) {
       graph::calibrate(prepared, *engine, data->batches(), report.plan);
     }
     const Graph quantized = graph::apply(prepared, report.plan, {.threads = wish.threads});
-    if (!flags.base.empty()) check_for_profile(quantized, wish.flags.profile);
+    if (!flags.base.empty()) exporting::check_for_profile(quantized, wish.flags.profile);
     describe_constants(prepared, report, &quantized);
     if (engine) {
       report.comparison =

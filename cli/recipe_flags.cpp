@@ -1,5 +1,7 @@
 #include "cli/recipe_flags.h"
 
+#include <algorithm>
+
 #include "base/files/text.h"
 #include "quant/recipe/fields.h"
 
@@ -71,6 +73,12 @@ Rule set_rule(const std::string& set) {
 }
 
 }  // namespace
+
+void use_profile(const std::string& profile, RecipeFlags& flags) {
+  const bool is_scheme =
+      std::ranges::any_of(schemes(), [&](const Scheme& scheme) { return scheme.name == profile; });
+  if (is_scheme) flags.base = profile;
+}
 
 void add_recipe_flags(CLI::App& verb, RecipeFlags& flags) {
   std::string scheme_help = "A named scheme:";

@@ -22,6 +22,10 @@ struct RecipeFlags {
   bool has_base() const { return !scheme.empty() || !weights.empty() || !recipe.empty() || !base.empty(); }
 };
 
+/// --profile on verbs that quantize: the scheme of the profile's name becomes the base of the recipe, unless a scheme or
+/// a recipe is given; nothing where there is no such scheme.
+void use_profile(const std::string& profile, RecipeFlags& flags);
+
 void add_recipe_flags(CLI::App& verb, RecipeFlags& flags);
 
 /// Those that only training can follow, besides.

@@ -1,33 +1,26 @@
 // crumb train: a float network, the same with quantizers in the loop, and the files that it ends in.
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <limits>
-#include <regex>
 #include <thread>
 
 #include "base/files/text.h"
-#include "base/files/write_text_file.h"
 #include "base/text/nearest_name.h"
-#include "cli/consumer_profile.h"
+#include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
 #include "cli/threads_flag.h"
 #include "cli/train_own.h"
-#include "cli/train_pruning.h"
-#include "cli/train_references.h"
-#include "cli/train_run.h"
-#include "cli/train_sweep.h"
-#include "cli/train_table.h"
-#include "cli/train_widths.h"
+#include "cli/train_progress.h"
+#include "cli/train_report.h"
 #include "cli/verb.h"
 #include "export/lint/lint.h"
+#include "training/run.h"
+#include "training/sweep.h"
+#include "training/table.h"
 
 namespace crumb::cli {
 namespace {
@@ -107,130 +100,45 @@ tasks::TrainRequest request_of(const TrainOptions& options) {
           .wrap_bits = {}};
 }
 
-/// The line on stderr: one that changes on a terminal, else one every few seconds.
-class TrainLine {
- public:
-  ~TrainLine() {
-    if (terminal_ && shown_) std::fprintf(stderr, "\r\x1b[K");
-  }
-
-  void update(const tasks::TrainProgress& progress) {
-    const double now = now_seconds();
-    if (first_ < 0) first_ = progress.done;
-    if (now - last_ < (terminal_ ? 0.2 : 5.0)) return;
-    last_ = now;
-    const double share = (progress.done - first_) / std::max(1 - first_, 1e-9);
-    std::string text = std::string(progress.phase) + " epoch " + std::to_string(progress.epoch) + " of " +
-                       std::to_string(progress.epochs);
-    if (std::isfinite(progress.loss)) text += ", loss " + fixed(progress.loss, 4);
-    if (std::isfinite(progress.metric)) text += ", test " + fixed(progress.metric, 4);
-    if (share > 0) text += ", " + fixed((now - start_) * (1 - share) / share, 0) + " s left";
-    std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", text.c_str());
-    std::fflush(stderr);
-    shown_ = true;
-  }
-
- private:
-  bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;
-  double start_ = now_seconds(), last_ = start_, first_ = -1;
-};
-
-/// "lstm.*.products" of "lstm.12.products": what a cell does in every step is one line.
-std::string without_step(const std::string& name) {
-  static const std::regex kStep("\\.[0-9]+\\.products$");
-  return std::regex_replace(name, kStep, ".*.products");
-}
-
-void print_accumulators(const Json& layers) {
-  std::vector<std::vector<std::string>> rows{{"layer", "input", "bits needed", "certified", "worst sums"}};
-  const auto text = [](const Json& value) { return value.is_null() ? std::string("-") : value.dump(); };
-  for (const Json& layer : layers) {
-    const Json& input = layer.at("input");
-    std::vector<std::string> row{without_step(layer.at("name")),
-                                 input.is_null() ? "-" : input[0].dump() + " to " + input[1].dump(),
-                                 text(layer.at("bits_needed")), text(layer.at("bits_certified")),
-                                 text(layer.at("worst_min")) + " to " + text(layer.at("worst_max"))};
-    if (row != rows.back()) rows.push_back(std::move(row));
-  }
-  print_table(std::move(rows));
-}
-
-void print_report(const Json& report, const fs::path& folder) {
-  const std::string metric = report.at("metric");
-  std::cout << report.at("task").get<std::string>() << " (" << report.at("network").get<std::string>()
-            << "), seed " << report.at("seed").dump() << ", " << fixed(report.at("seconds"), 1) << " s\n";
-  if (report.contains("miniature_of")) {
-    std::cout << "miniature of " << report.at("miniature_of").get<std::string>() << "\n";
-  }
-  std::vector<std::vector<std::string>> scores = rows_of(references_of({report}), metric);
-  const int epochs = report.at("float_epochs").get<int>() + report.at("epochs").get<int>();
-  scores[0][0] = "network";
-  scores.push_back({"quantized", std::to_string(epochs), fixed(report.at("quantized"), 4)});
-  print_table(std::move(scores));
-  if (!report.at("accumulator").empty()) print_accumulators(report.at("accumulator"));
-  if (report.contains("learned_bits")) print_widths(report.at("learned_bits"));
-  if (report.contains("pruning")) print_pruning(report.at("pruning"));
-  const Json notes = report.value("notes", Json::array());
-  for (const Json& note : notes) std::cout << "note: " << note.get<std::string>() << "\n";
-  std::cout << "written: " << folder.string() << "/{model.crumb, " << (notes.empty() ? "model.onnx, " : "")
-            << "float.safetensors, log.jsonl, report.json}\n";
-}
-
 void train_once(const TrainOptions& options, const tasks::TrainRequest& request) {
   Json report;
   {
     TrainLine line;
-    report = train_into({.request = request,
-                         .folder = options.output,
-                         .keep_every = options.keep_every,
-                         .restart = options.restart,
-                         .profile = options.profile,
-                         .progress = [&](const tasks::TrainProgress& progress) { line.update(progress); }});
+    const training::TrainRun run{
+        .request = request,
+        .folder = options.output,
+        .keep_every = options.keep_every,
+        .restart = options.restart,
+        .profile = options.profile,
+        .progress = [&](const tasks::TrainProgress& progress) { line.update(progress); }};
+    report = training::train_into(run, open_trainer());
   }
   report.erase("request");
   if (options.json) return print_json(report);
-  print_report(report, options.output);
-}
-
-/// Whose table the sweep's is a miniature of, and what makes it one, as the task says.
-std::string miniature_of(const SweepGrid& grid, const Json& report) {
-  const std::string of_task = report.value("miniature_of", "");
-  const std::size_t why = of_task.find(" (miniature");
-  return grid.stands_for.empty() || why == std::string::npos ? of_task
-                                                             : grid.stands_for + of_task.substr(why);
+  print_train_report(report, options.output);
 }
 
 void sweep(const TrainOptions& options, const tasks::TrainRequest& base) {
   const fs::path folder = options.output;
   std::error_code error;
   fs::create_directories(folder, error);
-  const SweepGrid grid = grid_of(options.sweep, base, options.seeds);
+  const training::SweepGrid grid = training::grid_of(options.sweep, base, options.seeds);
   const unsigned cores = std::max(std::thread::hardware_concurrency(), 1U);
   const double start = now_seconds();
-  const std::vector<Json> reports =
-      run_grid(grid, folder, options.threads > 0 ? options.threads : static_cast<int>(cores));
-  SweepTable table{.title = grid.title,
-                   .axis = grid.axis,
-                   .task = base.task,
-                   .network = reports.at(0).at("network"),
-                   .metric = reports.at(0).at("metric"),
-                   .miniature_of = miniature_of(grid, reports.at(0)),
-                   .references = references_of(reports),
-                   .cells = {},
-                   .values = values_of(grid, reports)};
-  table.cells = cells_of(table.values);
-  const Json json = json_of(table);
-  write_text_file(folder / "sweep.json", json.dump(2) + "\n");
-  write_text_file(folder / "sweep.csv", csv_of(table));
-  write_text_file(folder / "sweep.svg", svg_of(table));
-  if (options.json) return print_json(json);
+  SweepLines lines;
+  const std::vector<Json> reports = training::run_grid(
+      grid, folder, options.threads > 0 ? options.threads : static_cast<int>(cores), open_trainer,
+      [&](const training::GridProgress& progress) { lines.update(progress); });
+  const training::SweepTable table = training::table_of(grid, reports);
+  training::write_table(table, folder);
+  if (options.json) return print_json(training::json_of(table));
   std::cout << table.task << " (" << table.network << "), " << table.metric << " of the test set against "
             << table.title << ", " << options.seeds << (options.seeds == 1 ? " seed, " : " seeds, ")
             << reports.at(0).at("float_epochs").get<int>() + reports.at(0).at("epochs").get<int>()
             << " epochs\n";
   if (!table.miniature_of.empty()) std::cout << "miniature of " << table.miniature_of << "\n";
-  print_table(rows_of(table.references, table.metric));
-  print_table(rows_of(table));
+  print_table(training::rows_of(table.references, table.metric));
+  print_table(training::rows_of(table));
   if (!grid.note.empty()) std::cout << "note: " << grid.note << "\n";
   if (has_costs(table)) {
     std::cout << "BOPs, and the share of weights that are zero:\n";

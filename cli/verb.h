@@ -1,7 +1,7 @@
 // The verbs of the crumb command: one file each, which adds a subcommand and says what to do when it is
 // called.
 //
-// A verb throws crumb::Error; main() turns its kind into the exit code. Results go to stdout, everything else
+// A verb throws crumb::Error; run() (cli/dispatch.h) turns its kind into the exit code. Results go to stdout, everything else
 // to stderr.
 #pragma once
 
@@ -28,9 +28,5 @@ void add_train(CLI::App& app);
 
 /// All of them, in the order of --help.
 void add_verbs(CLI::App& app);
-
-/// Runs a command line (without the program's name) and gives the exit code: 0 done, 1 failed, 2 wrong usage,
-/// 130 interrupted. Prints results, help and errors.
-int run(const std::vector<std::string>& arguments);
 
 }  // namespace crumb::cli

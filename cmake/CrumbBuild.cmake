@@ -81,6 +81,14 @@ function(crumb_room folder)
   crumb_together(crumb_${name})
 endfunction()
 
+# crumb_structures(TARGETS...): rooms that move structures and texts about rather than numbers; compiling them is what
+# takes long.
+function(crumb_structures)
+  foreach(target IN LISTS ARGN)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endforeach()
+endfunction()
+
 # crumb_leave_out(TARGET FILE): a source under the room's folder that belongs to another target.
 function(crumb_leave_out target file)
   get_target_property(sources ${target} SOURCES)

@@ -35,7 +35,8 @@ MAY_INCLUDE = {
     "libtorch": GRAPHS,
     "qat": ["libtorch", *GRAPHS],
     "tasks": ["qat", "libtorch", *GRAPHS],
-    "cli": ["encoder", "runtime", "text", "ptq", "eval", "export", *TORCH, *GRAPHS],
+    "training": ["export", *TORCH, *GRAPHS],
+    "cli": ["training", "encoder", "runtime", "text", "ptq", "eval", "export", *TORCH, *GRAPHS],
 }
 TORCH_FREE = [room for room in MAY_INCLUDE if room not in TORCH]
 MOST_SHARE = 0.25  # of the lines of all rooms together that one may hold

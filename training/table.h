@@ -1,14 +1,14 @@
 // What a sweep found, as table, JSON, CSV and plot.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "cli/output.h"
-#include "cli/train_references.h"
-#include "cli/train_sweep.h"
+#include "training/references.h"
+#include "training/sweep.h"
 
-namespace crumb::cli {
+namespace crumb::training {
 
 /// The seeds of one series at one place.
 struct SweepCell {
@@ -30,6 +30,12 @@ struct SweepTable {
   std::vector<SweepValue> values;
 };
 
+/// Of what values_of() gives of the reports, which are those of the grid's points, in their order.
+SweepTable table_of(const SweepGrid& grid, const std::vector<Json>& reports);
+
+/// Writes sweep.json, sweep.csv and sweep.svg into a folder that is there.
+void write_table(const SweepTable& table, const std::filesystem::path& folder);
+
 /// A row for each place on the axis, a column for each series: "0.9749 (0.9721 to 0.9777)", "-" where there is none.
 std::vector<std::vector<std::string>> rows_of(const SweepTable& table);
 /// Whether its cells say what the networks cost.
@@ -44,4 +50,4 @@ std::string csv_of(const SweepTable& table);
 /// that the table is compared with; axes with what they measure. The same table gives the same bytes.
 std::string svg_of(const SweepTable& table);
 
-}  // namespace crumb::cli
+}  // namespace crumb::training

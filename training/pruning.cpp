@@ -1,13 +1,12 @@
-#include "cli/train_pruning.h"
+#include "training/pruning.h"
 
 #include <cmath>
-#include <iostream>
 
 #include "analysis/cost/cost.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/qonnx/quantized_constants.h"
 
-namespace crumb::cli {
+namespace crumb::training {
 namespace {
 
 double zero_share(double zeros, double weights) { return weights > 0 ? zeros / weights : 0; }
@@ -37,21 +36,4 @@ Json pruning_json(const graph::Graph& frozen, double pruned) {
           {"layers", std::move(layers)}};
 }
 
-void print_pruning(const Json& pruning) {
-  const auto percent = [](const Json& share) { return fixed(100 * share.get<double>(), 1) + " %"; };
-  const auto row = [&](const std::string& name, const std::string& weights, const Json& of) {
-    return std::vector<std::string>{name, weights, percent(of.at("sparsity")), fixed(of.at("bops"), 0),
-                                    fixed(of.at("bops_dense"), 0)};
-  };
-  std::vector<std::vector<std::string>> rows{{"layer", "weights", "zeros", "BOPs", "BOPs, dense"}};
-  double weights = 0;
-  for (const Json& layer : pruning.at("layers")) {
-    weights += layer.at("weights").get<double>();
-    rows.push_back(row(layer.at("name"), fixed(layer.at("weights"), 0), layer));
-  }
-  rows.push_back(row("all", fixed(weights, 0), pruning));
-  std::cout << percent(pruning.at("pruned")) << " of the weights pruned\n";
-  print_table(std::move(rows));
-}
-
-}  // namespace crumb::cli
+}  // namespace crumb::training

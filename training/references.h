@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/output.h"
+#include "training/json.h"
 
-namespace crumb::cli {
+namespace crumb::training {
 
 struct TrainReference {
   std::string name;
@@ -31,4 +31,4 @@ Json json_of(const std::vector<TrainReference>& references);
 /// Whether a smaller number of this metric is the better one.
 bool is_less_better(const std::string& metric);
 
-}  // namespace crumb::cli
+}  // namespace crumb::training

@@ -2,15 +2,16 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "cli/output.h"
 #include "tasks/train/trainer.h"
+#include "training/json.h"
 
-namespace crumb::cli {
+namespace crumb::training {
 
 /// One run of a grid, and where it stands in the table.
 struct SweepPoint {
@@ -19,7 +20,7 @@ struct SweepPoint {
   std::string label;   ///< along the axis: "12", "e2m1"
   double x = 0;
   tasks::TrainRequest request;
-  std::string widths;  ///< "W3A2" where it may stand in the column of narrowed widths (train_narrowed.h)
+  std::string widths;  ///< "W3A2" where it may stand in the column of narrowed widths (narrowed.h)
 };
 
 struct SweepGrid {
@@ -54,10 +55,21 @@ struct SweepValue {
   std::string widths;               ///< "W3A2" where they differ from row to row
 };
 
+/// How far a grid is.
+struct GridProgress {
+  std::size_t all = 0, done = 0;      ///< points; done: with a report
+  std::size_t missing = 0;            ///< that had none when it began
+  const SweepPoint* point = nullptr;  ///< that has just been finished; null before the first
+  const Json* report = nullptr;       ///< its own
+};
+
 /// Runs what has no report yet, `threads` at once, each in a folder of its own below `folder`/points, and gives the
-/// reports in the order of the points.
-std::vector<Json> run_grid(const SweepGrid& grid, const std::filesystem::path& folder, int threads);
+/// reports in the order of the points. Asks for the trainer where a report is missing. Before it runs anything, and after each point (one call at a time), `progress` is
+/// told. The first point that throws ends it, when those that run beside it are done.
+std::vector<Json> run_grid(const SweepGrid& grid, const std::filesystem::path& folder, int threads,
+                           const std::function<tasks::Trainer&()>& open_trainer,
+                           const std::function<void(const GridProgress&)>& progress);
 
 std::vector<SweepValue> values_of(const SweepGrid& grid, const std::vector<Json>& reports);
 
-}  // namespace crumb::cli
+}  // namespace crumb::training

@@ -1,9 +1,6 @@
-#include "cli/train_sweep.h"
-
-#include <unistd.h>
+#include "training/sweep.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -12,11 +9,10 @@
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
-#include "cli/open_engine.h"
-#include "cli/train_narrowed.h"
-#include "cli/train_run.h"
+#include "training/narrowed.h"
+#include "training/run.h"
 
-namespace crumb::cli {
+namespace crumb::training {
 namespace {
 
 constexpr std::string_view kSweeps[] = {"accumulator", "bits", "prune-bits", "formats"};
@@ -135,46 +131,27 @@ SweepGrid formats_grid(const tasks::TrainRequest& base, int seeds) {
   return grid;
 }
 
-/// The line on stderr: points that are done, and the time that the others may take.
-class SweepProgress {
- public:
-  SweepProgress(std::size_t all, std::size_t done) : all_(all), done_(done), to_do_(all - done) {
-    if (done > 0) std::fprintf(stderr, "note: %zu of %zu points are there already\n", done, all);
-  }
-
-  void finished(const SweepPoint& point, const Json& report) {
-    ++done_;
-    ++finished_;
-    const double left =
-        (now_seconds() - start_) / static_cast<double>(finished_) * static_cast<double>(to_do_ - finished_);
-    std::fprintf(stderr, "point %zu of %zu: %s: %s %s, %.0f s left\n", done_, all_, point.name.c_str(),
-                 report.at("metric").get<std::string>().c_str(), report.at("quantized").dump().c_str(), left);
-  }
-
- private:
-  std::size_t all_, done_, to_do_, finished_ = 0;
-  double start_ = now_seconds();
-};
-
 /// Threads that take points until none is left, or one has failed.
 class GridRun {
  public:
-  GridRun(const SweepGrid& grid, const std::filesystem::path& folder)
-      : grid_(grid), folder_(folder), reports_(grid.points.size()) {
+  GridRun(const SweepGrid& grid, const std::filesystem::path& folder,
+          const std::function<void(const GridProgress&)>& progress)
+      : grid_(grid), folder_(folder), progress_(progress), reports_(grid.points.size()) {
     for (std::size_t i = 0; i < grid.points.size(); ++i) {
       reports_[i] = finished_report(grid.points[i].request, folder_of(i));
       if (reports_[i].is_null()) missing_.push_back(i);
     }
   }
 
-  std::vector<Json> run(int threads) {
+  std::vector<Json> run(int threads, const std::function<tasks::Trainer&()>& open_trainer) {
     if (missing_.empty()) return std::move(reports_);
-    (void)open_trainer();  // once, before there are threads
-    SweepProgress progress(grid_.points.size(), grid_.points.size() - missing_.size());
+    tasks::Trainer& trainer = open_trainer();  // once, before there are threads
+    done_ = grid_.points.size() - missing_.size();
+    tell(nullptr, nullptr);
     std::vector<std::thread> workers;
     const std::size_t count =
         std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), missing_.size());
-    for (std::size_t i = 0; i < count; ++i) workers.emplace_back([&] { work(progress); });
+    for (std::size_t i = 0; i < count; ++i) workers.emplace_back([&] { work(trainer); });
     for (std::thread& worker : workers) worker.join();
     if (failure_) std::rethrow_exception(failure_);
     return std::move(reports_);
@@ -183,7 +160,15 @@ class GridRun {
  private:
   std::filesystem::path folder_of(std::size_t i) const { return folder_ / "points" / grid_.points[i].name; }
 
-  void work(SweepProgress& progress) {
+  void tell(const SweepPoint* point, const Json* report) const {
+    progress_({.all = grid_.points.size(),
+               .done = done_,
+               .missing = missing_.size(),
+               .point = point,
+               .report = report});
+  }
+
+  void work(tasks::Trainer& trainer) {
     while (true) {
       std::size_t index = 0;
       {
@@ -195,10 +180,12 @@ class GridRun {
         Json report = train_into({.request = grid_.points[index].request,
                                   .folder = folder_of(index),
                                   .shares_float = true,
-                                  .progress = {}});
+                                  .progress = {}},
+                                 trainer);
         const std::lock_guard lock(mutex_);
-        progress.finished(grid_.points[index], report);
         reports_[index] = std::move(report);
+        ++done_;
+        tell(&grid_.points[index], &reports_[index]);
       } catch (...) {
         const std::lock_guard lock(mutex_);
         if (!failure_) failure_ = std::current_exception();
@@ -208,9 +195,10 @@ class GridRun {
 
   const SweepGrid& grid_;
   std::filesystem::path folder_;
+  const std::function<void(const GridProgress&)>& progress_;
   std::vector<Json> reports_;
   std::vector<std::size_t> missing_;
-  std::size_t next_ = 0;
+  std::size_t next_ = 0, done_ = 0;
   std::exception_ptr failure_;
   std::mutex mutex_;
 };
@@ -229,8 +217,10 @@ SweepGrid grid_of(std::string_view sweep, const tasks::TrainRequest& base, int s
                     nearest_name(sweep, kSweeps) + "'?");
 }
 
-std::vector<Json> run_grid(const SweepGrid& grid, const std::filesystem::path& folder, int threads) {
-  return GridRun(grid, folder).run(threads);
+std::vector<Json> run_grid(const SweepGrid& grid, const std::filesystem::path& folder, int threads,
+                           const std::function<tasks::Trainer&()>& open_trainer,
+                           const std::function<void(const GridProgress&)>& progress) {
+  return GridRun(grid, folder, progress).run(threads, open_trainer);
 }
 
 std::vector<SweepValue> values_of(const SweepGrid& grid, const std::vector<Json>& reports) {
@@ -258,4 +248,4 @@ std::vector<SweepValue> values_of(const SweepGrid& grid, const std::vector<Json>
   return values;
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::training

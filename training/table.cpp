@@ -1,9 +1,12 @@
-#include "cli/train_table.h"
+#include "training/table.h"
 
 #include <algorithm>
 #include <cstdio>
 
-namespace crumb::cli {
+#include "base/files/write_text_file.h"
+#include "base/text/fixed.h"
+
+namespace crumb::training {
 namespace {
 
 template <class T, class F>
@@ -59,6 +62,14 @@ Json cost_json(const NetworkCost& cost) {
           {"bops_dense", json_amount(cost.bops_dense)}};
 }
 
+/// Whose table the sweep's is a miniature of, and what makes it one, as the task says.
+std::string miniature_of(const SweepGrid& grid, const Json& report) {
+  const std::string of_task = report.value("miniature_of", "");
+  const std::size_t why = of_task.find(" (miniature");
+  return grid.stands_for.empty() || why == std::string::npos ? of_task
+                                                             : grid.stands_for + of_task.substr(why);
+}
+
 std::string number_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.10g", value);
@@ -66,6 +77,26 @@ std::string number_text(double value) {
 }
 
 }  // namespace
+
+SweepTable table_of(const SweepGrid& grid, const std::vector<Json>& reports) {
+  SweepTable table{.title = grid.title,
+                   .axis = grid.axis,
+                   .task = grid.points.at(0).request.task,
+                   .network = reports.at(0).at("network"),
+                   .metric = reports.at(0).at("metric"),
+                   .miniature_of = miniature_of(grid, reports.at(0)),
+                   .references = references_of(reports),
+                   .cells = {},
+                   .values = values_of(grid, reports)};
+  table.cells = cells_of(table.values);
+  return table;
+}
+
+void write_table(const SweepTable& table, const std::filesystem::path& folder) {
+  write_text_file(folder / "sweep.json", json_of(table).dump(2) + "\n");
+  write_text_file(folder / "sweep.csv", csv_of(table));
+  write_text_file(folder / "sweep.svg", svg_of(table));
+}
 
 std::vector<SweepCell> cells_of(const std::vector<SweepValue>& values) {
   std::vector<SweepCell> cells;
@@ -159,4 +190,4 @@ std::string csv_of(const SweepTable& table) {
   return text;
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::training

@@ -5,9 +5,10 @@
 #include <limits>
 #include <map>
 
-#include "cli/train_table.h"
+#include "base/text/fixed.h"
+#include "training/table.h"
 
-namespace crumb::cli {
+namespace crumb::training {
 namespace {
 
 constexpr double kWidth = 720, kHeight = 440, kLeft = 76, kRight = 180, kTop = 48, kBottom = 64;
@@ -172,4 +173,4 @@ class Plot {
 
 std::string svg_of(const SweepTable& table) { return Plot(table).draw(); }
 
-}  // namespace crumb::cli
+}  // namespace crumb::training

@@ -1,4 +1,4 @@
-// One run of crumb train into its folder: the engine trains, this keeps what has to be kept and writes the results.
+// One training run into its folder: the trainer trains, this keeps what has to be kept and writes the results.
 #pragma once
 
 #include <atomic>
@@ -6,10 +6,10 @@
 #include <functional>
 #include <string>
 
-#include "cli/output.h"
 #include "tasks/train/trainer.h"
+#include "training/json.h"
 
-namespace crumb::cli {
+namespace crumb::training {
 
 struct TrainRun {
   tasks::TrainRequest request;
@@ -21,14 +21,14 @@ struct TrainRun {
   std::function<void(const tasks::TrainProgress&)> progress;
 };
 
-/// What stands in report.json.
+/// Trains, writes the run's folder, and gives what stands in report.json.
 ///
 /// Writes model.crumb, model.onnx, float.safetensors, log.jsonl and, last, report.json into the folder, and goes on
 /// from the state that an unfinished run of the same request kept there (checkpoint.state). The certificates of both
 /// models are recomputed from the files. Throws what Trainer::train does, and Error where a certificate is wrong.
-Json train_into(const TrainRun& run);
+Json train_into(const TrainRun& run, tasks::Trainer& trainer);
 
 /// The report that a finished run of the same request left in the folder; null where there is none.
 Json finished_report(const tasks::TrainRequest& request, const std::filesystem::path& folder);
 
-}  // namespace crumb::cli
+}  // namespace crumb::training

@@ -1,5 +1,5 @@
 // Tables and plots of sweeps.
-#include "cli/train_table.h"
+#include "training/table.h"
 
 #include <doctest/doctest.h>
 
@@ -7,12 +7,12 @@
 #include <set>
 
 #include "base/error.h"
-#include "cli/train_narrowed.h"
-#include "cli/train_references.h"
-#include "cli/train_sweep.h"
 #include "tests/support/samples.h"
+#include "training/narrowed.h"
+#include "training/references.h"
+#include "training/sweep.h"
 
-namespace crumb::cli {
+namespace crumb::training {
 namespace {
 
 using crumb::testing::says;
@@ -222,4 +222,4 @@ TEST_CASE("sweeps: grids") {
   }
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::training

@@ -1,12 +1,12 @@
-#include "cli/train_narrowed.h"
+#include "training/narrowed.h"
 
 #include <algorithm>
 #include <map>
 
-#include "cli/train_references.h"
 #include "quant/accumulator.h"
+#include "training/references.h"
 
-namespace crumb::cli {
+namespace crumb::training {
 namespace {
 
 constexpr const char* kSeries = "QAT, narrowed to fit";
@@ -139,4 +139,4 @@ std::vector<SweepValue> narrowed_values(const SweepGrid& grid, const std::vector
   return values;
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::training

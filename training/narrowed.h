@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "analysis/accumulator/check.h"
-#include "cli/train_sweep.h"
 #include "graph/graph.h"
+#include "training/sweep.h"
 
-namespace crumb::cli {
+namespace crumb::training {
 
 /// The register that a layer needs whatever its codes are: as many terms as it has, each the largest product of a code
 /// that the weight's format has and an input of the layer's range. Nothing where the weight is no format of whole numbers,
@@ -33,4 +33,4 @@ std::string widths_text(const tasks::TrainRequest& request);
 std::vector<SweepValue> narrowed_values(const SweepGrid& grid, const std::vector<Json>& reports, int widest,
                                         int narrowest);
 
-}  // namespace crumb::cli
+}  // namespace crumb::training

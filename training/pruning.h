@@ -1,10 +1,10 @@
-// What pruning left of a network, for the report of crumb train.
+// What pruning left of a network, for the report of a run.
 #pragma once
 
-#include "cli/output.h"
 #include "graph/graph.h"
+#include "training/json.h"
 
-namespace crumb::cli {
+namespace crumb::training {
 
 /// {"pruned", "sparsity", "bops", "bops_dense", "layers": [{"name", "weights", "sparsity", "bops", "bops_dense"}]} of a
 /// frozen network, as crumb cost counts: sparsity is the share of weights that are zero, those that rounding made so
@@ -12,6 +12,4 @@ namespace crumb::cli {
 /// that was taken.
 Json pruning_json(const graph::Graph& frozen, double pruned);
 
-void print_pruning(const Json& pruning);
-
-}  // namespace crumb::cli
+}  // namespace crumb::training

@@ -1,8 +1,10 @@
-#include "cli/train_references.h"
+#include "training/references.h"
 
 #include <algorithm>
 
-namespace crumb::cli {
+#include "base/text/fixed.h"
+
+namespace crumb::training {
 namespace {
 
 void take(std::vector<TrainReference>& references, const std::string& name, std::optional<int> epochs,
@@ -63,4 +65,4 @@ Json json_of(const std::vector<TrainReference>& references) {
 
 bool is_less_better(const std::string& metric) { return metric == "mse"; }
 
-}  // namespace crumb::cli
+}  // namespace crumb::training

@@ -1,4 +1,4 @@
-#include "cli/train_run.h"
+#include "training/run.h"
 
 #include <cstdio>
 
@@ -6,19 +6,19 @@
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
-#include "cli/consumer_profile.h"
-#include "cli/open_engine.h"
-#include "cli/train_narrowed.h"
-#include "cli/train_pruning.h"
-#include "cli/train_widths.h"
+#include "base/seconds.h"
+#include "export/check_for_profile.h"
 #include "export/write.h"
 #include "formats/safetensors/safetensors.h"
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "tasks/train/request_json.h"
+#include "training/narrowed.h"
+#include "training/pruning.h"
+#include "training/widths.h"
 
-namespace crumb::cli {
+namespace crumb::training {
 namespace {
 
 namespace fs = std::filesystem;
@@ -172,7 +172,7 @@ class Keeper {
 
 }  // namespace
 
-Json train_into(const TrainRun& run) {
+Json train_into(const TrainRun& run, tasks::Trainer& trainer) {
   const double start = now_seconds();
   std::error_code error;
   fs::create_directories(run.folder, error);
@@ -186,10 +186,10 @@ Json train_into(const TrainRun& run) {
   hooks.state = keeper.kept();
   hooks.shares_float = run.shares_float;
   if (!run.profile.empty())
-    hooks.check = [&](const graph::Graph& graph) { check_for_profile(graph, run.profile); };
+    hooks.check = [&](const graph::Graph& graph) { exporting::check_for_profile(graph, run.profile); };
   hooks.wants_state = [&] { return keeper.is_due(); };
   hooks.keep = [&](const std::string& state) { keeper.keep(state); };
-  TrainOutcome outcome = open_trainer().train(run.request, hooks);
+  TrainOutcome outcome = trainer.train(run.request, hooks);
 
   fs::remove(run.folder / kReportFile, error);  // it stands for the files beside it
   write_weights(run.folder / "float.safetensors", outcome);
@@ -228,4 +228,4 @@ Json finished_report(const TrainRequest& request, const fs::path& folder) {
   return report;
 }
 
-}  // namespace crumb::cli
+}  // namespace crumb::training

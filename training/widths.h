@@ -1,15 +1,13 @@
-// Learned widths of weights, for the report of crumb train.
+// Learned widths of weights, for the report of a run.
 #pragma once
 
-#include "cli/output.h"
-#include "tasks/train/trainer.h"
+#include "qat/learned_widths.h"
+#include "training/json.h"
 
-namespace crumb::cli {
+namespace crumb::training {
 
 /// {"budget", "unit", "limit", "used", "layers": [{"name", "weights", "bits", "learned"}]}; "learned" is null where the
 /// width was given.
 Json widths_json(const qat::LearnedWidths& widths);
 
-void print_widths(const Json& widths);
-
-}  // namespace crumb::cli
+}  // namespace crumb::training

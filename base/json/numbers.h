@@ -1,0 +1,14 @@
+// Numbers as JSON can say them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+namespace crumb {
+
+/// A number as JSON can say it: "inf", "-inf" and "nan" as strings.
+nlohmann::ordered_json json_number(double value);
+
+/// A whole number as one.
+nlohmann::ordered_json json_amount(double value);
+
+}  // namespace crumb

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <chrono>
+
+namespace crumb {
+
+/// Seconds of a clock that never goes back.
+inline double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace crumb
