@@ -54,7 +54,7 @@ std::vector<NamedShape> shapes_of(const Options& options) {
   return shapes;
 }
 
-std::vector<Timing> time_in_turns_as_told(int repeats, const std::vector<std::function<double()>>& works) {
+std::vector<Timing> self_timed_in_turns(int repeats, const std::vector<std::function<double()>>& works) {
   std::vector<std::vector<double>> seconds(works.size());
   for (int turn = 0; turn <= repeats; ++turn) {
     for (size_t i = 0; i < works.size(); ++i) {
@@ -77,22 +77,22 @@ std::vector<Timing> time_in_turns(int repeats, const std::vector<std::function<v
     timed.emplace_back();
     if (!work) continue;
     timed.back() = [&work] {
-      const double start = cli::now_seconds();
+      const double start = now_seconds();
       work();
-      return cli::now_seconds() - start;
+      return now_seconds() - start;
     };
   }
-  return time_in_turns_as_told(repeats, timed);
+  return self_timed_in_turns(repeats, timed);
 }
 
-std::string milliseconds(double seconds) { return seconds > 0 ? cli::fixed(1e3 * seconds, 3) : "-"; }
+std::string milliseconds(double seconds) { return seconds > 0 ? fixed(1e3 * seconds, 3) : "-"; }
 
 std::string speed(double gigabytes, double seconds) {
-  return seconds > 0 ? cli::fixed(gigabytes / seconds, 2) : "-";
+  return seconds > 0 ? fixed(gigabytes / seconds, 2) : "-";
 }
 
 std::string times_as_fast(const Timing& other, const Timing& ours, int digits) {
-  return other.median > 0 && ours.median > 0 ? cli::fixed(other.median / ours.median, digits) : "-";
+  return other.median > 0 && ours.median > 0 ? fixed(other.median / ours.median, digits) : "-";
 }
 
 void pin_to(int cpus) {

@@ -33,7 +33,7 @@ struct Timing {
 std::vector<Timing> time_in_turns(int repeats, const std::vector<std::function<void()>>& works);
 
 /// The same for works that say themselves how many seconds they took.
-std::vector<Timing> time_in_turns_as_told(int repeats, const std::vector<std::function<double()>>& works);
+std::vector<Timing> self_timed_in_turns(int repeats, const std::vector<std::function<double()>>& works);
 
 /// GB/s; "-" where nothing was timed.
 std::string speed(double gigabytes, double seconds);

@@ -97,11 +97,10 @@ void checkpoint_bench(const Options& options) {
                             fs::remove(output);
                           }});
     const Timing &read = timings[0], &copy = timings[1], &own = timings[2];
-    table.add({"checkpoint", options.spec, fs::path(options.input).filename().string(),
-               cli::fixed(gigabytes, 3), std::to_string(threads), cli::fixed(own.best, 3),
-               cli::fixed(own.median, 3), speed(gigabytes, own.best), speed(gigabytes, own.median),
-               cli::fixed(read.median, 3), times_as_fast(own, read, 2), cli::fixed(copy.median, 3),
-               times_as_fast(own, copy, 2)});
+    table.add({"checkpoint", options.spec, fs::path(options.input).filename().string(), fixed(gigabytes, 3),
+               std::to_string(threads), fixed(own.best, 3), fixed(own.median, 3), speed(gigabytes, own.best),
+               speed(gigabytes, own.median), fixed(read.median, 3), times_as_fast(own, read, 2),
+               fixed(copy.median, 3), times_as_fast(own, copy, 2)});
   }
   table.print();
 }

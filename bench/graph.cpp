@@ -76,9 +76,9 @@ Contender in_process(const std::string& name, const std::shared_ptr<GraphJob>& j
   contender.output = job->run();
   contender.run = [job, threads](int times) {
     set_graph_threads(threads);
-    const double start = cli::now_seconds();
+    const double start = now_seconds();
     for (int i = 0; i < times; ++i) job->run();
-    return cli::now_seconds() - start;
+    return now_seconds() - start;
   };
   return contender;
 }
@@ -102,7 +102,7 @@ std::string difference(const Tensor& ours, const Tensor& theirs) {
   }
   if (count == 0) return "none";
   return std::to_string(count) + " of " + std::to_string(a.size()) + ", by " +
-         cli::fixed(100 * most / largest, 2) + " %";
+         fixed(100 * most / largest, 2) + " %";
 }
 
 /// As many runs as a turn needs, from the time of one.
@@ -163,7 +163,7 @@ class GraphBench {
     };
     works.push_back(work(ours));
     for (const Contender& other : others) works.push_back(work(other));
-    const std::vector<Timing> timings = time_in_turns_as_told(options_.repeats, works);
+    const std::vector<Timing> timings = self_timed_in_turns(options_.repeats, works);
     for (std::size_t i = 0; i < others.size(); ++i) {
       const Timing &own = timings[0], &their = timings[i + 1];
       const bool there = others[i].absent.empty();

@@ -27,12 +27,12 @@ class QatBench {
     for (const TrainingStep& step : steps) {
       works.emplace_back([&step] {
         step.run();
-        const double start = cli::now_seconds();
+        const double start = now_seconds();
         step.run();
-        return cli::now_seconds() - start;
+        return now_seconds() - start;
       });
     }
-    const std::vector<Timing> timings = time_in_turns_as_told(options_.repeats, works);
+    const std::vector<Timing> timings = self_timed_in_turns(options_.repeats, works);
     for (std::size_t i = 1; i < steps.size(); ++i) {
       table_.add({network, "step, " + steps[i].hooks, std::to_string(threads), steps[0].hooks,
                   milliseconds(timings[i].best), milliseconds(timings[i].median),
@@ -50,7 +50,7 @@ class QatBench {
       };
       add(*one.fused);
       for (const OperatorCase::Peer& peer : one.peers) add(*peer.job);
-      const std::vector<Timing> timings = time_in_turns_as_told(options_.repeats, works);
+      const std::vector<Timing> timings = self_timed_in_turns(options_.repeats, works);
       const auto sum = [](const Timing& a, const Timing& b) {
         return Timing{a.best + b.best, a.median + b.median};
       };

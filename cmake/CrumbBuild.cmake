@@ -96,15 +96,19 @@ function(crumb_leave_out target file)
   set_target_properties(${target} PROPERTIES SOURCES "${sources}")
 endfunction()
 
-# crumb_precompile_torch(TARGET [HEADERS...]): LibTorch's headers precompiled; without HEADERS, crumb_qat's, which are all
-# of LibTorch. What a translation unit takes at the least grows with what is precompiled (ATen 2 s, all 5 s), used or not.
+# crumb_precompile_torch(TARGET [HEADERS... | FROM ROOM]): LibTorch's headers precompiled; without HEADERS those of another
+# room, crumb_qat's, which are all of LibTorch, or crumb_libtorch's, which are ATen. What a translation unit takes at the
+# least grows with what is precompiled (ATen 2 s, all 5 to 9 s), used or not.
 # GCC accepts it only where the flags agree, so executables are compiled like libraries. -fpch-preprocess is what ccache
 # needs.
 function(crumb_precompile_torch target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
-  if(ARGN)
-    target_precompile_headers(${target} PRIVATE ${ARGN})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FROM" "")
+  if(arg_UNPARSED_ARGUMENTS)
+    target_precompile_headers(${target} PRIVATE ${arg_UNPARSED_ARGUMENTS})
+  elseif(arg_FROM)
+    target_precompile_headers(${target} REUSE_FROM ${arg_FROM})
   else()
     target_precompile_headers(${target} REUSE_FROM crumb_qat)
   endif()

@@ -7,6 +7,7 @@
 #include "base/files/text.h"
 #include "export/lint/subject.h"
 #include "graph/quantized_constant.h"
+#include "graph/strided_index.h"
 #include "quant/code_grid.h"
 
 namespace crumb::exporting {

@@ -50,19 +50,19 @@ std::string joined(const std::vector<std::string>& names) {
 }
 
 WriteReport write_qonnx(const Graph& graph, const fs::path& path, const WriteOptions& options) {
-  std::vector<std::string> told;
+  std::vector<std::string> notes;
   const Graph meant = to_qonnx(graph, {.profile = options.profile,
                                        .opset = options.opset,
                                        .shapes = options.shapes,
                                        .integer_view = options.integer_view,
                                        .allow_approximate = options.allow_approximate,
-                                       .told = &told});
+                                       .notes = &notes});
   const auto meanings = meanings_of(meant);
   graph::write_onnx(meant, path, [&](const Graph& found) {
     expect_same(meanings, meanings_of(graph::infer_shapes(found)), true);
   });
   WriteReport report = report_of(meant, meant.opset());
-  report.notes = std::move(told);
+  report.notes = std::move(notes);
   const auto thresholds =
       std::ranges::count_if(meant.nodes, is_thresholds) - std::ranges::count_if(graph.nodes, is_thresholds);
   if (thresholds > 0) {
@@ -83,22 +83,17 @@ Graph prepared(const Graph& graph, const WriteOptions& options) {
   return graph::fold_known(std::move(lowered));
 }
 
-/// The least operator set that can say all, among those that brought types for quantized tensors.
-Graph least_qcdq(const Graph& source, QcdqOptions options, QcdqReport& told) {
+/// In the least operator set that can say all, among those that brought types for quantized tensors. Throws what
+/// to_qcdq() says of the first where there is none.
+Graph least_qcdq(const Graph& source, QcdqOptions options, QcdqReport& report) {
   constexpr std::array<std::int64_t, 4> kLater = {19, 21, 23, 25};
-  try {
-    return to_qcdq(source, options, &told);
-  } catch (const Error&) {
-    for (const std::int64_t opset : kLater) {
-      options.opset = opset;
-      try {
-        return to_qcdq(source, options, &told);
-      } catch (const Error&) {
-        continue;  // the first refusal is what a person should read
-      }
-    }
-    throw;
+  Result<Graph> first = find_qcdq(source, options, report);
+  if (first.ok()) return first.take();
+  for (const std::int64_t opset : kLater) {
+    options.opset = opset;
+    if (Result<Graph> later = find_qcdq(source, options, report); later.ok()) return later.take();
   }
+  return first.take();
 }
 
 void note(WriteReport& report, const char* text, const std::vector<std::string>& names) {
@@ -107,7 +102,7 @@ void note(WriteReport& report, const char* text, const std::vector<std::string>&
 
 WriteReport write_qcdq(const Graph& graph, const fs::path& path, const WriteOptions& options) {
   const Graph source = bake_weights(prepared(graph, options));
-  QcdqReport told;
+  QcdqReport qcdq;
   const QcdqOptions wanted{
       .opset = options.opset > 0      ? options.opset
                : options.native_types ? kNativeOpset
@@ -115,15 +110,15 @@ WriteReport write_qcdq(const Graph& graph, const fs::path& path, const WriteOpti
       .native_types = options.native_types,
       .weights_as_float = options.weights_as_float,
       .arithmetic = options.allow_arithmetic ? Arithmetic::kWhereNeeded : Arithmetic::kNone};
-  const Graph made = options.opset > 0 ? to_qcdq(source, wanted, &told) : least_qcdq(source, wanted, told);
+  const Graph made = options.opset > 0 ? to_qcdq(source, wanted, &qcdq) : least_qcdq(source, wanted, qcdq);
   const auto meanings = meanings_of(from_qcdq(made));
   graph::write_onnx(made, path,
                     [&](const Graph& found) { expect_same(meanings, meanings_of(from_qcdq(found)), true); });
   WriteReport report = report_of(source, made.opset());
   note(report, "QuantizeLinear adds the zero point after rounding: exact ties may differ by one step at ",
-       told.ties);
-  note(report, "written as float arithmetic: ", told.arithmetic);
-  note(report, "one bit, which only the metadata tell from three values: ", told.bipolar);
+       qcdq.ties);
+  note(report, "written as float arithmetic: ", qcdq.arithmetic);
+  note(report, "one bit, which only the metadata tell from three values: ", qcdq.bipolar);
   return report;
 }
 
@@ -149,16 +144,16 @@ Graph with_folded_weights(Graph graph) {
 WriteReport write_float(const Graph& graph, const fs::path& path, const WriteOptions& options) {
   Graph source = with_folded_weights(prepared(graph::fold_quantized(graph), options));
   graph::drop_certificates(source);  // they speak of codes
-  QcdqReport told;
+  QcdqReport qcdq;
   const Graph made = to_qcdq(
       source, {.opset = options.opset > 0 ? options.opset : kUsualOpset, .arithmetic = Arithmetic::kAll},
-      &told);
+      &qcdq);
   graph::write_onnx(made, path, [&](const Graph& found) {
     if (found.initializers != made.initializers)
       throw Error("the file's constants are not those that were meant");
   });
   WriteReport report{.opset = made.opset(), .weights = 0, .activations = 0};
-  note(report, "quantizers of activations, written as the float arithmetic that they are: ", told.arithmetic);
+  note(report, "quantizers of activations, written as the float arithmetic that they are: ", qcdq.arithmetic);
   return report;
 }
 

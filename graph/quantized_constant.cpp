@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/strided_index.h"
 #include "quant/quantizer.h"
 
 namespace crumb::graph {
@@ -13,46 +14,6 @@ std::vector<std::int64_t> signed_shape(const QuantizedTensor& tensor) {
 }
 
 }  // namespace
-
-std::vector<std::int64_t> permuted_shape(std::span<const std::int64_t> shape,
-                                         std::span<const std::int64_t> axes) {
-  std::vector<std::int64_t> result;
-  for (const std::int64_t axis : axes) result.push_back(shape[static_cast<std::size_t>(axis)]);
-  return result;
-}
-
-std::vector<std::int64_t> inverse(std::span<const std::int64_t> axes) {
-  std::vector<std::int64_t> result(axes.size());
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    result[static_cast<std::size_t>(axes[i])] = static_cast<std::int64_t>(i);
-  }
-  return result;
-}
-
-std::vector<float> permuted(std::span<const float> values, std::span<const std::int64_t> shape,
-                            std::span<const std::int64_t> axes) {
-  std::vector<float> result;
-  result.reserve(values.size());
-  if (values.empty()) return result;
-  std::vector<std::size_t> strides(shape.size(), 1);
-  for (std::size_t i = shape.size(); i-- > 1;) {
-    strides[i - 1] = strides[i] * static_cast<std::size_t>(shape[i]);
-  }
-  std::vector<std::int64_t> place(axes.size(), 0);
-  std::size_t at = 0;
-  while (true) {
-    result.push_back(values[at]);
-    std::size_t i = axes.size();
-    for (; i-- > 0;) {
-      const auto axis = static_cast<std::size_t>(axes[i]);
-      at += strides[axis];
-      if (++place[i] < shape[axis]) break;
-      at -= strides[axis] * static_cast<std::size_t>(place[i]);
-      place[i] = 0;
-    }
-    if (i == ~std::size_t{0}) return result;
-  }
-}
 
 std::vector<std::int64_t> QuantizedConstant::shape() const {
   return permuted_shape(signed_shape(*tensor), axes);

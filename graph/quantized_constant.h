@@ -34,14 +34,4 @@ std::vector<std::int64_t> axes_with_output(std::size_t rank, std::size_t output_
 QuantizedConstant quantize_constant(const QuantSpec& spec, const Tensor& value, std::size_t output_axis,
                                     const std::string& name, int threads = 0);
 
-/// The elements with axis i of the result being axis axes[i] of `values`, row-major; and the permutation that
-/// undoes it.
-std::vector<float> permuted(std::span<const float> values, std::span<const std::int64_t> shape,
-                            std::span<const std::int64_t> axes);
-std::vector<std::int64_t> inverse(std::span<const std::int64_t> axes);
-
-/// shape[axes[i]] for each i.
-std::vector<std::int64_t> permuted_shape(std::span<const std::int64_t> shape,
-                                         std::span<const std::int64_t> axes);
-
 }  // namespace crumb::graph

@@ -61,7 +61,16 @@ bool is_permutation(std::span<const std::int64_t> perm, std::size_t rank) {
   return sorted == axes;
 }
 
-std::vector<std::int64_t> permuted(std::span<const std::int64_t> shape, std::span<const std::int64_t> perm) {
+std::vector<std::int64_t> inverse(std::span<const std::int64_t> perm) {
+  std::vector<std::int64_t> made(perm.size());
+  for (std::size_t i = 0; i < perm.size(); ++i) {
+    made[static_cast<std::size_t>(perm[i])] = static_cast<std::int64_t>(i);
+  }
+  return made;
+}
+
+std::vector<std::int64_t> permuted_shape(std::span<const std::int64_t> shape,
+                                         std::span<const std::int64_t> perm) {
   std::vector<std::int64_t> made;
   for (const std::int64_t axis : perm) made.push_back(shape[static_cast<std::size_t>(axis)]);
   return made;
@@ -74,7 +83,7 @@ Tensor transposed(const Tensor& tensor, std::span<const std::int64_t> perm) {
   for (std::size_t to = 0; to < bytes.size(); to += size, index.next()) {
     std::memcpy(bytes.data() + to, tensor.bytes().data() + index.at() * size, size);
   }
-  return {tensor.type(), permuted(tensor.shape(), perm), std::move(bytes)};
+  return {tensor.type(), permuted_shape(tensor.shape(), perm), std::move(bytes)};
 }
 
 bool can_transpose(const Tensor& tensor) { return info(tensor.type()).bits >= 8; }

@@ -32,8 +32,23 @@ class StridedIndex {
 /// 0 to rank - 1, each once.
 bool is_permutation(std::span<const std::int64_t> perm, std::size_t rank);
 
+/// The permutation that undoes it. Precondition: is_permutation.
+std::vector<std::int64_t> inverse(std::span<const std::int64_t> perm);
+
 /// The shape of a tensor whose axis i was axis perm[i]. Precondition: is_permutation.
-std::vector<std::int64_t> permuted(std::span<const std::int64_t> shape, std::span<const std::int64_t> perm);
+std::vector<std::int64_t> permuted_shape(std::span<const std::int64_t> shape,
+                                         std::span<const std::int64_t> perm);
+
+/// The elements of that tensor, row by row, of those of the tensor of shape `shape`. Precondition: is_permutation.
+template <class T>
+std::vector<T> permuted(const std::vector<T>& values, std::span<const std::int64_t> shape,
+                        std::span<const std::int64_t> perm) {
+  std::vector<T> made;
+  made.reserve(values.size());
+  StridedIndex index = StridedIndex::permuted(shape, perm);
+  for (std::size_t i = 0; i < values.size(); ++i, index.next()) made.push_back(values[index.at()]);
+  return made;
+}
 
 /// The constant with its axes in another order. Preconditions: is_permutation, elements of whole bytes.
 Tensor transposed(const Tensor& tensor, std::span<const std::int64_t> perm);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/files/text.h"
+#include "graph/strided_index.h"
 
 namespace crumb::models {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "graph/strided_index.h"
 #include "qat/child_name.h"
 
 namespace crumb::qat {

@@ -38,15 +38,6 @@ std::optional<Ints> canonical_order(const graph::Node& node, std::size_t at, std
   return {};
 }
 
-template <class T>
-std::vector<T> in_order(const std::vector<T>& values, const Ints& shape, const Ints& order) {
-  std::vector<T> moved;
-  moved.reserve(values.size());
-  graph::StridedIndex index = graph::StridedIndex::permuted(shape, order);
-  for (std::size_t i = 0; i < values.size(); ++i, index.next()) moved.push_back(values[index.at()]);
-  return moved;
-}
-
 /// Codes as rows, and the parts of each.
 void lay_out(const WeightCodes& weight, const WeightAxes& axes, ProductLayer& layer) {
   const RowOrder order(axes.shape, axes.summed);
@@ -112,9 +103,9 @@ std::string lay_out_weight(const graph::Node& node, const graph::ProductRule& ru
   layer.weight_first = at == 0;
   graph::Node plain = plain_product(node, rule);
   if (const auto order = canonical_order(node, at, weight.shape.size())) {
-    weight.codes = in_order(weight.codes, weight.shape, *order);
-    if (!weight.group.empty()) weight.group = in_order(weight.group, weight.shape, *order);
-    weight.shape = graph::permuted(weight.shape, *order);
+    weight.codes = graph::permuted(weight.codes, weight.shape, *order);
+    if (!weight.group.empty()) weight.group = graph::permuted(weight.group, weight.shape, *order);
+    weight.shape = graph::permuted_shape(weight.shape, *order);
     plain.attributes.erase(at == 1 ? "transB" : "transA");
   }
   if (rule.terms == graph::Terms::kGates || rule.terms == graph::Terms::kEquation) {

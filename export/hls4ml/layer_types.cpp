@@ -68,14 +68,14 @@ class Typing {
   }
 
   /// Those that compute with a value, beyond what only moves it.
-  void takers_of(const std::string& value, std::vector<const Node*>& takers, bool& leaves) const {
+  void consumers_of(const std::string& value, std::vector<const Node*>& consumers, bool& leaves) const {
     leaves |= std::ranges::find(graph_.outputs, value) != graph_.outputs.end();
     for (const std::size_t i : subject_.links().consumers(value)) {
       const Node& node = graph_.nodes[i];
       if (is_one_of(node, {"Transpose", "Reshape", "Flatten", "Identity", "Dropout"})) {
-        takers_of(output_of(node), takers, leaves);
+        consumers_of(output_of(node), consumers, leaves);
       } else {
-        takers.push_back(&node);
+        consumers.push_back(&node);
       }
     }
   }
@@ -88,9 +88,9 @@ class Typing {
     std::set<std::string> types;
     std::optional<FixedRange> taken;
     bool others = false;
-    std::vector<const Node*> takers;
-    takers_of(input, takers, others);
-    for (const Node* node : takers) {
+    std::vector<const Node*> consumers;
+    consumers_of(input, consumers, others);
+    for (const Node* node : consumers) {
       const bool is_plain = is_quant(*node) && !has_zero_point(*node);
       const auto range = is_plain ? levels_of(output_of(*node)) : std::nullopt;
       const auto bits = is_quant(*node) ? uniform(subject_.constant(*node, kBits)) : std::nullopt;

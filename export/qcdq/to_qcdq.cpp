@@ -27,18 +27,17 @@ bool is_whole(double x) { return std::trunc(x) == x && std::fabs(x) < 1e15; }
 
 }  // namespace
 
-Graph to_qcdq(Graph graph, const QcdqOptions& options, QcdqReport* report) {
+Result<Graph> find_qcdq(Graph graph, const QcdqOptions& options, QcdqReport& report) {
   if (options.opset < kLeastOpset || options.opset > graph::newest_opset()) {
     throw usage_error("QCDQ is written in operator sets " + std::to_string(kLeastOpset) + " to " +
                       std::to_string(graph::newest_opset()) + ", not in " + std::to_string(options.opset));
   }
-  const std::int64_t opset = graph::least_opset(graph, options.opset);
-  graph = graph::with_opset(std::move(graph), opset);
+  const auto opset = graph::find_least_opset(graph, options.opset);
+  if (!opset.ok()) return opset.failure();
+  graph = graph::with_opset(std::move(graph), opset.value());
   graph = graph::resolve_shapes(graph::plain_constants(std::move(graph)));
-  QcdqReport own;
-  QcdqReport& said = report ? *report : own;
-  said = {};
-  QcdqWriter writer(graph, options, said);
+  report = {};
+  QcdqWriter writer(graph, options, report);
   std::string misfits;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (const auto why = writer.write(i)) {
@@ -47,11 +46,16 @@ Graph to_qcdq(Graph graph, const QcdqOptions& options, QcdqReport* report) {
   }
   if (!misfits.empty()) {
     const bool is_float = options.arithmetic == Arithmetic::kAll;
-    throw Error(std::string("the graph cannot be written as ") + (is_float ? "float ONNX" : "QCDQ") +
-                " in operator set " + std::to_string(graph.opset()) + ": " + misfits +
-                " (QONNX can say them)");
+    return Failure{std::string("the graph cannot be written as ") + (is_float ? "float ONNX" : "QCDQ") +
+                   " in operator set " + std::to_string(graph.opset()) + ": " + misfits +
+                   " (QONNX can say them)"};
   }
   return std::move(writer).finish(graph);
+}
+
+Graph to_qcdq(Graph graph, const QcdqOptions& options, QcdqReport* report) {
+  QcdqReport own;
+  return find_qcdq(std::move(graph), options, report ? *report : own).take();
 }
 
 QcdqWriter::QcdqWriter(const Graph& graph, const QcdqOptions& options, QcdqReport& report)

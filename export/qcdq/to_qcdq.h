@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "graph/graph.h"
 
 namespace crumb::exporting {
@@ -61,6 +62,9 @@ struct QcdqReport {
 /// sorted, shapes inferred. Throws one Error that names every quantizer that cannot be said, and why; and
 /// every node of QONNX's other operators.
 graph::Graph to_qcdq(graph::Graph graph, const QcdqOptions& options = {}, QcdqReport* report = nullptr);
+
+/// The same; a Failure says what to_qcdq() throws for quantizers that cannot be said.
+Result<graph::Graph> find_qcdq(graph::Graph graph, const QcdqOptions& options, QcdqReport& report);
 
 /// The model metadata's key: a JSON object, name of a DequantizeLinear -> "BipolarQuant" or "Quant".
 inline constexpr const char* kBipolarKey = "crumb.bipolar";

@@ -71,9 +71,9 @@ Graph to_qonnx(Graph graph, const QonnxOptions& options) {
     const bool allowed = finding.severity == Severity::kWarning ||
                          (finding.severity == Severity::kApproximate && options.allow_approximate);
     if (!allowed) refused.push_back(finding);
-    if (allowed && options.told) {
-      options.told->push_back(std::string(name_of(options.profile)) + ", " + finding.rule + ": " +
-                              quote_text(finding.node) + ": " + finding.message);
+    if (allowed && options.notes) {
+      options.notes->push_back(std::string(name_of(options.profile)) + ", " + finding.rule + ": " +
+                               quote_text(finding.node) + ": " + finding.message);
     }
   }
   if (!refused.empty()) refuse(refused, options.profile);

@@ -11,16 +11,6 @@
 namespace crumb::graph {
 namespace {
 
-template <class T>
-std::vector<T> reordered(const std::vector<T>& values, const std::vector<std::int64_t>& shape,
-                         const std::vector<std::int64_t>& perm) {
-  std::vector<T> out;
-  out.reserve(values.size());
-  StridedIndex index = StridedIndex::permuted(shape, perm);
-  for (std::size_t i = 0; i < values.size(); ++i, index.next()) out.push_back(values[index.at()]);
-  return out;
-}
-
 void forget_levels(ConstantValue& value) {
   value.levels.clear();
   value.scale.clear();
@@ -33,17 +23,17 @@ MadeConstant transposed(const Node& node, const ConstantValue& x) {
   const auto perm = node.ints_or("perm", reversed);
   if (!is_permutation(perm, x.shape.size())) return {};
   ConstantValue made{.wide = x.wide, .whole = x.whole};
-  made.shape = permuted(x.shape, perm);
-  made.values = reordered(x.values, x.shape, perm);
+  made.shape = permuted_shape(x.shape, perm);
+  made.values = permuted(x.values, x.shape, perm);
   if (x.levels.empty()) return made;
-  made.levels = reordered(x.levels, x.shape, perm);
+  made.levels = permuted(x.levels, x.shape, perm);
   if (x.scale.size() == 1) {
     made.scale = x.scale;
   } else {
     std::vector<std::int64_t> full(x.shape.size() - x.scale_shape.size(), 1);
     full.insert(full.end(), x.scale_shape.begin(), x.scale_shape.end());
-    made.scale = reordered(x.scale, full, perm);
-    made.scale_shape = permuted(full, perm);
+    made.scale = permuted(x.scale, full, perm);
+    made.scale_shape = permuted_shape(full, perm);
   }
   return made;
 }

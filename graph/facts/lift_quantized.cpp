@@ -23,14 +23,6 @@ QuantOperand operand(const ConstantValue& value) {
   return {.values = value.values, .shape = value.shape, .wide = value.wide};
 }
 
-bool is_permutation_of_axes(Ints perm, std::size_t rank) {
-  std::ranges::sort(perm);
-  for (std::size_t i = 0; i < perm.size(); ++i) {
-    if (perm[i] != static_cast<std::int64_t>(i)) return false;
-  }
-  return perm.size() == rank;
-}
-
 /// One float32 for each element of `shape`, or one for all; nothing where a number is no float32.
 std::optional<std::vector<float>> broadcast(const ConstantValue& value, const Ints& shape,
                                             std::size_t elements) {
@@ -222,7 +214,7 @@ class Lifter {
     for (std::size_t i = 0; i < reversed.size(); ++i)
       reversed[i] = static_cast<std::int64_t>(reversed.size() - 1 - i);
     const Ints perm = node.ints_or("perm", reversed);
-    if (!is_permutation_of_axes(perm, elements.shape.size())) return false;
+    if (!is_permutation(perm, elements.shape.size())) return false;
     for (auto* numbers : {&elements.values, &elements.integers, &elements.scale, &elements.zero}) {
       if (numbers->size() == elements.values.size()) *numbers = permuted(*numbers, elements.shape, perm);
     }

@@ -31,8 +31,8 @@ Moved moved(Graph graph, std::int64_t target) {
   return {std::move(graph), std::move(misfits)};
 }
 
-Error misfit(std::int64_t target, const std::string& misfits) {
-  return Error("the graph cannot be written in operator set " + std::to_string(target) + ": " + misfits);
+Failure misfit(std::int64_t target, const std::string& misfits) {
+  return {"the graph cannot be written in operator set " + std::to_string(target) + ": " + misfits};
 }
 
 }  // namespace
@@ -40,11 +40,11 @@ Error misfit(std::int64_t target, const std::string& misfits) {
 Graph with_opset(Graph graph, std::int64_t target) {
   check_version(target);
   Moved made = moved(infer_shapes(plain_constants(std::move(graph))), target);
-  if (!made.misfits.empty()) throw misfit(target, made.misfits);
+  if (!made.misfits.empty()) throw Error(misfit(target, made.misfits).message);
   return tidy(infer_shapes(std::move(made.graph)));
 }
 
-std::int64_t least_opset(const Graph& graph, std::int64_t floor) {
+Result<std::int64_t> find_least_opset(const Graph& graph, std::int64_t floor) {
   check_version(floor);
   const Graph inferred = infer_shapes(plain_constants(graph));
   std::string misfits;
@@ -52,7 +52,11 @@ std::int64_t least_opset(const Graph& graph, std::int64_t floor) {
     misfits = moved(inferred, target).misfits;
     if (misfits.empty()) return target;
   }
-  throw misfit(newest_opset(), misfits);
+  return misfit(newest_opset(), misfits);
+}
+
+std::int64_t least_opset(const Graph& graph, std::int64_t floor) {
+  return find_least_opset(graph, floor).take();
 }
 
 }  // namespace crumb::graph

@@ -9,6 +9,7 @@
 #include "formats/number/minifloat.h"
 #include "formats/number/packing.h"
 #include "formats/number/scale_format.h"
+#include "graph/strided_index.h"
 
 namespace crumb::graph {
 namespace {

@@ -8,6 +8,7 @@
 #include "base/files/text.h"
 #include "graph/edit.h"
 #include "graph/qonnx/quantizer_nodes.h"
+#include "graph/strided_index.h"
 
 namespace crumb::graph {
 namespace {

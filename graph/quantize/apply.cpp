@@ -60,8 +60,8 @@ void quantize_edge(Graph& graph, const QuantPlan& plan, const PlannedEdge& edge)
                                 : activation_quantizer(graph, edge, edge.value);
   const std::string made = add_value(graph, edge.value + "_quantized", like);
   for (Node& node : graph.nodes) {
-    const bool takes = edge.takers.empty() ? !node.is("Shape") && !node.is("Size")
-                                           : edge.takers.contains(node.outputs.at(0));
+    const bool takes = edge.consumers.empty() ? !node.is("Shape") && !node.is("Size")
+                                              : edge.consumers.contains(node.outputs.at(0));
     if (takes) std::ranges::replace(node.inputs, edge.value, made);
   }
   (edge.truncation ? nodes.front() : nodes.back()).inputs[0] = edge.value;

@@ -40,8 +40,8 @@ struct Wanted {
   int rule = -1;
   bool as_given = false;  ///< whatever its sign
   std::string by;
-  std::set<std::string> others;  ///< specs that others want
-  std::set<std::string> takers;  ///< of one scale for each token
+  std::set<std::string> others;     ///< specs that others want
+  std::set<std::string> consumers;  ///< of one scale for each token
 };
 
 /// Sets of things that share something, by union and find.
@@ -136,8 +136,12 @@ class EdgePlanner {
     const RuledActivations& rule = rule_for(value, ruled);
     if (!rule.spec) return false;
     const bool as_given = is_ruled_as_input(value, ruled) && (recipe_.inputs || rule.rule >= 0);
-    add(value,
-        {.spec = *rule.spec, .rule = rule.rule, .as_given = as_given, .by = by, .others = {}, .takers = {}});
+    add(value, {.spec = *rule.spec,
+                .rule = rule.rule,
+                .as_given = as_given,
+                .by = by,
+                .others = {},
+                .consumers = {}});
     return true;
   }
 
@@ -153,14 +157,14 @@ class EdgePlanner {
                 .rule = rule.rule,
                 .by = text_of(node),
                 .others = {},
-                .takers = {node.outputs[0]}});
+                .consumers = {node.outputs[0]}});
   }
 
   void add(const std::string& value, Wanted wanted) {
     const auto [found, is_new] = wanted_.emplace(value, wanted);
     if (is_new) return;
     Wanted& held = found->second;
-    if (held.spec == wanted.spec) return held.takers.merge(wanted.takers);
+    if (held.spec == wanted.spec) return held.consumers.merge(wanted.consumers);
     if (wanted.rule > held.rule) std::swap(held, wanted);
     held.others.merge(wanted.others);
     held.others.insert(wanted.spec.to_string());
@@ -187,7 +191,7 @@ class EdgePlanner {
       }
       kept_.erase(value);
       const std::string by = found == wanted_.end() ? text_of(node) : found->second.by;
-      wanted_[value] = {.spec = *ruled.spec, .rule = ruled.rule, .by = by, .others = {}, .takers = {}};
+      wanted_[value] = {.spec = *ruled.spec, .rule = ruled.rule, .by = by, .others = {}, .consumers = {}};
     }
   }
 
@@ -214,7 +218,8 @@ class EdgePlanner {
   }
 
   PlannedEdge edge_of(const std::string& value, const Wanted& wanted) {
-    PlannedEdge edge{.value = value, .spec = wanted.spec, .wanted_by = wanted.by, .takers = wanted.takers};
+    PlannedEdge edge{
+        .value = value, .spec = wanted.spec, .wanted_by = wanted.by, .consumers = wanted.consumers};
     const auto part = cell_part_of(value);
     if (part && is_wide(*part) && wanted.rule < 0 && wanted.spec.number->grid != Grid::kMinifloat &&
         wanted.spec.number->bits < 8) {

@@ -54,7 +54,7 @@ struct PlannedEdge {
   std::size_t scale_group = 0;  ///< edges of the same group share one scale
   std::string wanted_by;        ///< "node 'conv1' (Conv)", the first that takes it quantized
   std::set<std::string>
-      takers;  ///< first outputs of those that take it so, where others do not; empty: all do
+      consumers;  ///< first outputs of those that take it so, where others do not; empty: all do
 
   std::optional<Truncation> truncation;  ///< instead of a quantizer
 

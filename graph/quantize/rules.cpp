@@ -6,6 +6,7 @@
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
 #include "graph/quantized_constant.h"
+#include "graph/strided_index.h"
 #include "quant/recipe/name_pattern.h"
 
 namespace crumb::graph {

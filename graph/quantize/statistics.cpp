@@ -152,8 +152,12 @@ ScaleAndZero EdgeStatistics::fit() const {
     case Search::kEma:
       if (spec_.zero != ZeroPoint::kNone) return scale_for(spec_, moving_least_, moving_greatest_);
       return scale_for(spec_, moving_most_, moving_most_);
-    default: return scale_for(spec_, least_, greatest_);
+    case Search::kAbsmax:
+    case Search::kHqo:
+    case Search::kLsq:
+    case Search::kKmeans: break;
   }
+  return scale_for(spec_, least_, greatest_);
 }
 
 ScaleAndZero EdgeStatistics::fit_sample() const {

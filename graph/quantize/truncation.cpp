@@ -79,7 +79,7 @@ class TruncationPlanner {
       if (!first) made.input = *(first = at);
       if (edges_[*first].scale_group != found->scale_group)
         return Failure{"what it takes has several scales"};
-      if (!has_plain_integers(found->spec) || !found->takers.empty())
+      if (!has_plain_integers(found->spec) || !found->consumers.empty())
         return Failure{"what it takes is " + found->spec.to_string()};
       if (found->spec.number->is_signed != edges_[*first].spec.number->is_signed)
         return Failure{"what it takes has signs in part"};

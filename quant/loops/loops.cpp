@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #include "base/processor.h"
 #include "formats/number/minifloat.h"
@@ -68,31 +69,24 @@ constexpr Loops kAvx512 = CRUMB_LOOPS(avx512);
 #endif
 #undef CRUMB_LOOPS
 
-struct Supported {
-  const Loops* list[3];
-  size_t count = 0;
-  Supported() {
-    list[count++] = &kBaseline;
+/// What this processor runs, the fastest last.
+const std::vector<const Loops*>& supported() {
+  static const std::vector<const Loops*> list = [] {
+    std::vector<const Loops*> found{&kBaseline};
 #if defined(__x86_64__)
-    if (may_use(Isa::kAvx2)) list[count++] = &kAvx2;
-    if (may_use(Isa::kAvx512)) list[count++] = &kAvx512;
+    if (may_use(Isa::kAvx2)) found.push_back(&kAvx2);
+    if (may_use(Isa::kAvx512)) found.push_back(&kAvx512);
 #endif
-  }
-};
-
-const Supported& supported() {
-  static const Supported instance;
-  return instance;
+    return found;
+  }();
+  return list;
 }
 
 }  // namespace
 
-const Loops& loops() { return *supported().list[supported().count - 1]; }
+const Loops& loops() { return *supported().back(); }
 
-const Loops* const* all_loops(size_t& count) {
-  count = supported().count;
-  return supported().list;
-}
+std::span<const Loops* const> all_loops() { return supported(); }
 
 bool has_fused_loops(const CodeGrid& grid) {
   const bool many = grid.number->grid == Grid::kCodebook && grid.thresholds.size() >= kErrorLanes;

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "quant/code_grid.h"
@@ -113,7 +114,7 @@ bool has_fused_loops(const CodeGrid& grid);
 const Loops& loops();
 
 /// All variants that this processor runs, the plain one first.
-const Loops* const* all_loops(size_t& count);
+std::span<const Loops* const> all_loops();
 
 /// The lanes added up: lane k and k + 8, then k and k + 4, k + 2, k + 1.
 double fold_lanes(std::array<double, kErrorLanes> lanes);

@@ -179,13 +179,11 @@ crumb::Rounding rounding_of(std::string name) {
 float fake_quantized(const crumb::CodeGrid& grid, float x, float s, float z) {
   const uint8_t code = crumb::encode_ref(grid, x, s, z);
   const float value = crumb::decode_ref(grid, code, s, z);
-  size_t count = 0;
-  const crumb::Loops* const* all = crumb::all_loops(count);
-  for (size_t v = 0; v < count; ++v) {
+  for (const crumb::Loops* variant : crumb::all_loops()) {
     uint8_t other = 0;
     float decoded = 0;
-    all[v]->encode(grid, &x, 1, s, z, 0, &other);
-    all[v]->decode(grid, &other, 1, s, z, &decoded);
+    variant->encode(grid, &x, 1, s, z, 0, &other);
+    variant->decode(grid, &other, 1, s, z, &decoded);
     if (other != code) CHECK(other == code);
     if (std::bit_cast<uint32_t>(decoded) != std::bit_cast<uint32_t>(value)) CHECK(decoded == value);
   }

@@ -27,18 +27,16 @@ namespace {
 
 /// That all other test cases here run for each variant that this processor has says nothing of those that it lacks.
 void skip_without(const char* name) {
-  size_t count = 0;
-  const Loops* const* all = crumb::all_loops(count);
-  if (std::none_of(all, all + count, [&](const Loops* one) { return std::string(one->name) == name; })) {
+  if (std::ranges::none_of(crumb::all_loops(),
+                           [&](const Loops* one) { return std::string(one->name) == name; })) {
     crumb::testing::skip(std::string("this processor has no ") + name +
                          ": those loops were compared with nothing");
   }
 }
 
 std::vector<const Loops*> variants() {
-  size_t count = 0;
-  const Loops* const* all = crumb::all_loops(count);
-  return {all, all + count};
+  const auto all = crumb::all_loops();
+  return {all.begin(), all.end()};
 }
 
 CodeGrid grid_of(const NumberFormat& f, Range range, crumb::RoundingMode mode = {}) {

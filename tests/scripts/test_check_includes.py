@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -134,5 +135,21 @@ def test_every_room_is_known_where_rooms_are_listed(repo, of_scripts):
     named = set(re.findall(r"(?<![\w/.$-])tests/[\w/.]+", (repo / "scripts/test").read_text()))
     assert len(named) > 4
     assert [path for path in sorted(named) if "*" not in path and not (repo / path.rstrip(".")).exists()] == []
+    house = (repo / "README.md").read_text().split("## How it is built")[1]
+    built = (repo / "CMakeLists.txt").read_text()
+    for room in rooms:
+        if (repo / room).exists():
+            assert re.search(rf"^{room}/ ", house, re.MULTILINE) and f"crumb_room({room} " in built, room
     for room in of_scripts("mutation.rooms").ROOMS.values():
         assert all((repo / path).exists() for path in (room.name, room.tests, *room.python)), room.name
+
+
+def test_every_doctest_file_is_in_an_executable(repo):
+    """CMake finds tests below the folders that it is given: one that it is not given would be built by nobody."""
+    given = {folder for text in [(repo / "tests/CMakeLists.txt").read_text()]
+             for names in re.findall(r"crumb_test\(\w+\s+FOLDERS([^)]*?)LIBRARIES", text) for folder in names.split()}  # fmt: skip
+    files = [path.relative_to(repo) for path in (repo / "tests").rglob("*_test.cpp")]
+    assert len(given) > 10 and len(files) > 100
+    alone = {path.relative_to(repo).parent for path in (repo / "tests").rglob("CMakeLists.txt")} - {Path("tests")}
+    lost = [str(path) for path in files if not {*map(str, path.parents)} & {*given, *map(str, alone)}]
+    assert lost == []

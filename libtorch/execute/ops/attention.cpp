@@ -73,11 +73,11 @@ at::Tensor score_bias(const Call& call, const at::Tensor& q, std::int64_t total,
 
 /// The type in which the softmax is computed: never less than float32 for half precision.
 at::ScalarType softmax_type(const Call& call, at::ScalarType scores) {
-  const std::int64_t told = call.int_or("softmax_precision", 0);
-  if (told == 0) return scores;
-  const auto type = graph::element_type_of(told);
+  const std::int64_t stated = call.int_or("softmax_precision", 0);
+  if (stated == 0) return scores;
+  const auto type = graph::element_type_of(stated);
   if (!type || !graph::is_float(*type) || graph::info(*type).bits < 16) {
-    call.fail("softmax_precision is " + std::to_string(told) + ", which is no float type");
+    call.fail("softmax_precision is " + std::to_string(stated) + ", which is no float type");
   }
   return *type == graph::ElementType::kDouble ? at::kDouble : scores;
 }

@@ -18,9 +18,9 @@ using Sizes = std::vector<std::int64_t>;
 Sizes kernel_of(const Call& call, const at::Tensor& weight) {
   if (weight.dim() < 3) call.fail("the weight has " + std::to_string(weight.dim()) + " axes");
   const Sizes kernel = weight.sizes().slice(2).vec();
-  const auto told = call.ints_attribute("kernel_shape");
-  if (told && !told->empty() && *told != kernel) {
-    call.fail("kernel_shape is " + graph::text_of(*told) + ", the weight's is " + graph::text_of(kernel));
+  const auto stated = call.ints_attribute("kernel_shape");
+  if (stated && !stated->empty() && *stated != kernel) {
+    call.fail("kernel_shape is " + graph::text_of(*stated) + ", the weight's is " + graph::text_of(kernel));
   }
   return kernel;
 }

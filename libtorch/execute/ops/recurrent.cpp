@@ -69,9 +69,9 @@ Sequence sequence_of(const Call& call, std::int64_t gates) {
     call.fail("direction is \"" + direction + "\", expected forward, reverse or bidirectional");
   }
   s.directions = both ? 2 : 1;
-  const std::int64_t told = call.int_or("hidden_size", s.hidden);
-  if (told != s.hidden) {
-    call.fail("hidden_size is " + std::to_string(told) + ", R is " + text_of(call.in(2)));
+  const std::int64_t stated = call.int_or("hidden_size", s.hidden);
+  if (stated != s.hidden) {
+    call.fail("hidden_size is " + std::to_string(stated) + ", R is " + text_of(call.in(2)));
   }
   expect(call, 1, "W", s.w, {s.directions, gates * s.hidden, s.x.size(2)});
   expect(call, 2, "R", s.r, {s.directions, gates * s.hidden, s.hidden});

@@ -229,8 +229,9 @@ def test_fixture(crumb, repo, tmp_path, name):
     packed, expected = folder / f"{name}.crumb", read_safetensors(folder / "v1.safetensors")
     header = split(packed)[0]
     encodings = [entry["encoding"] for entry in header["tensors"] if "encoding" in entry]
-    assert {encoding["number"] for encoding in encodings} == set(NUMBERS)
-    assert {encoding["scale"] for encoding in encodings} == set(SCALES)
+    numbers, scales = ({encoding[what] for encoding in encodings} for what in ("number", "scale"))
+    assert numbers <= set(NUMBERS) and len(numbers) == 59  # as many as there were then
+    assert scales <= set(SCALES) and len(scales) == 5
     assert {encoding["zero"] for encoding in encodings} == {"none", "int", "float"}
     assert any("tensor_scale" in entry for entry in header["tensors"])
     assert any(encoding["scale_exponent"] for encoding in encodings)

@@ -9,6 +9,8 @@
 #include <map>
 #include <random>
 
+#include "graph/strided_index.h"
+
 namespace crumb::graph {
 namespace {
 

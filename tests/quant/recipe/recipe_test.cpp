@@ -441,10 +441,30 @@ rules:
     CHECK_THROWS_WITH_AS(crumb::refuse_training_fields(parse_recipe(yaml, "mine.yaml")),
                          doctest::Contains("learned_bits"), crumb::Error);
   }
-  for (const char* bad :
-       {"", "3", "bpw", "0bpw", "-1bpw", "bops", "0bops", "1e9bops", "3.5.5kbops", "99999999Gbops0",
-        "99999999999Gbops", "xkbops", "3bpw:least", "3bpw:least=1", "3bpw:most=9", "3bpw:mots=4",
-        "3bpw:least=5:most=4", "3bpw:least=3:least=3", "3bpw:"}) {
+  for (const char* bad : {"",
+                          "3",
+                          "bpw",
+                          "0bpw",
+                          "-1bpw",
+                          "bops",
+                          "0bops",
+                          "1e9bops",
+                          "3.5.5kbops",
+                          "99999999Gbops0",
+                          "99999999999Gbops",
+                          "xkbops",
+                          "-3Mbops",
+                          "+3Mbops",
+                          "3 3bops",
+                          "3e1bops",
+                          "infbops",
+                          "3bpw:least",
+                          "3bpw:least=1",
+                          "3bpw:most=9",
+                          "3bpw:mots=4",
+                          "3bpw:least=5:most=4",
+                          "3bpw:least=3:least=3",
+                          "3bpw:"}) {
     CAPTURE(std::string(bad));
     const std::string message = refusal("weights: int4\nlearned_bits: \"" + std::string(bad) + "\"");
     CHECK(says(message, {"line 2", "learned_bits"}));
