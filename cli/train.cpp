@@ -18,6 +18,7 @@
 #include "cli/train_report.h"
 #include "cli/verb.h"
 #include "export/lint/lint.h"
+#include "quant/integer_width.h"
 #include "training/run.h"
 #include "training/sweep.h"
 #include "training/table.h"
@@ -55,11 +56,10 @@ fs::path data_folder(const std::string& flag) {
   return variable("HOME") / ".cache" / "crumb" / "data";
 }
 
-/// The spec with four bits instead of eight.
+/// With four bits where it has eight.
 std::string in_four_bits(const SpecOrKeep& spec) {
-  std::string text = to_string(spec);
-  if (const std::size_t eight = text.find("int8"); eight != std::string::npos) text.replace(eight, 4, "int4");
-  return text;
+  const bool has_eight = spec && spec->number->grid == Grid::kInteger && spec->number->bits == 8;
+  return has_eight ? with_bits(*spec, 4).to_string() : to_string(spec);
 }
 
 /// W4A4 where nothing else is said, in the form of the profile's recipe.

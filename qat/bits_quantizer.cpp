@@ -26,11 +26,6 @@ bool has_learnable_bits(const QuantSpec& spec) {
          spec.number->has_range() && spec.zero == ZeroPoint::kNone && channels;
 }
 
-QuantSpec with_bits(QuantSpec spec, int bits) {
-  spec.number = find_number_format("int" + std::to_string(bits));
-  return spec;
-}
-
 BitsQuantizer::BitsQuantizer(const QuantSpec& spec, int least, int most)
     : spec_(spec), least_(least), most_(most) {
   bits_ = register_parameter(

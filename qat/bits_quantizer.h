@@ -17,15 +17,13 @@
 #pragma once
 
 #include "qat/weight_quantizer.h"
+#include "quant/integer_width.h"
 
 namespace crumb::qat {
 
 /// Whether the width of such weights can be learned: signed integers, a scale for each channel or for the tensor, no
 /// zero point.
 bool has_learnable_bits(const QuantSpec& spec);
-
-/// The spec with signed integers of another width, 2 to 8.
-QuantSpec with_bits(QuantSpec spec, int bits);
 
 class BitsQuantizer : public WeightQuantizer {
  public:

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "quant/accumulator.h"
+#include "quant/integer_width.h"
 #include "training/references.h"
 
 namespace crumb::training {
@@ -15,17 +16,9 @@ bool is_whole(const NumberFormat& format) {
   return format.grid == Grid::kInteger || format.grid == Grid::kBinary;
 }
 
-/// The same spec with another number of bits.
-QuantSpec with_bits(QuantSpec spec, int bits) {
-  const std::string name = (spec.number->is_signed ? "int" : "uint") + std::to_string(bits);
-  spec.number = find_number_format(name);
-  return spec;
-}
-
 bool can_be_narrowed(const QuantSpec& spec) {
   return spec.number->grid == Grid::kInteger && spec.zero == ZeroPoint::kNone &&
-         find_number_format((spec.number->is_signed ? "int" : "uint") + std::to_string(spec.number->bits)) ==
-             spec.number;
+         with_bits(spec, spec.number->bits).number == spec.number;
 }
 
 std::string text_of_widths(int weights, int activations) {

@@ -64,8 +64,9 @@ struct GridProgress {
 };
 
 /// Runs what has no report yet, `threads` at once, each in a folder of its own below `folder`/points, and gives the
-/// reports in the order of the points. Asks for the trainer where a report is missing. Before it runs anything, and after each point (one call at a time), `progress` is
-/// told. The first point that throws ends it, when those that run beside it are done.
+/// reports in the order of the points. Where every point has a report, nothing is asked for a trainer. `progress` is told
+/// before the first point and after each, one call at a time. The first point that throws ends it, when those that run
+/// beside it are done.
 std::vector<Json> run_grid(const SweepGrid& grid, const std::filesystem::path& folder, int threads,
                            const std::function<tasks::Trainer&()>& open_trainer,
                            const std::function<void(const GridProgress&)>& progress);

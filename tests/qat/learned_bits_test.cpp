@@ -102,7 +102,7 @@ TEST_CASE("learned bits: values and gradients are those of LibTorch's own operat
       const at::Tensor w2 = latent.to(at::kDouble).requires_grad_();
       const at::Tensor clip = own["clip"].detach().to(at::kDouble).requires_grad_();
       const at::Tensor bits = at::full({1}, real, at::kDouble).requires_grad_();
-      const QuantSpec now = crumb::qat::with_bits(spec, quantizer.width());
+      const QuantSpec now = crumb::with_bits(spec, quantizer.width());
       const double values = 240.0 / static_cast<double>(clip.numel());
       const double factor = 1 / std::sqrt(values * now.number->largest_value(now.range));
       const at::Tensor again = composed(w2, clip, bits, now.range == crumb::Range::kFull, factor);
