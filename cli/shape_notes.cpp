@@ -6,10 +6,10 @@
 namespace crumb::cli {
 
 std::string note_of_shapes(const graph::Graph& graph) {
-  constexpr std::size_t kMostSaid = 1000;  // ONNX names every node
+  constexpr std::size_t kMostLetters = 1000;  // ONNX names every node
   std::string said = graph::shape_faults(graph);
   if (said.empty()) return "";
-  if (said.size() > kMostSaid) said = said.substr(0, kMostSaid) + " ...";
+  if (said.size() > kMostLetters) said = said.substr(0, kMostLetters) + " ...";
   return "the graph's types and shapes contradict each other, and what needs them there goes without: " +
          printable(said);
 }

@@ -1,9 +1,5 @@
 #include "quant/loops/loops.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -29,8 +25,12 @@ namespace baseline {
 }  // namespace baseline
 
 #if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
 #pragma GCC push_options
 #pragma GCC target("avx2")
+#endif
 namespace avx2 {
 #include "quant/loops/body.inc"
 #include "quant/loops/error.inc"
@@ -38,10 +38,14 @@ namespace avx2 {
 #include "quant/loops/fake.inc"
 #include "quant/loops/a2q.inc"
 }  // namespace avx2
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
+#else
 #pragma GCC pop_options
-
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
+#endif
 namespace avx512 {
 #include "quant/loops/body.inc"
 #include "quant/loops/error.inc"
@@ -49,7 +53,11 @@ namespace avx512 {
 #include "quant/loops/fake.inc"
 #include "quant/loops/a2q.inc"
 }  // namespace avx512
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
 #pragma GCC pop_options
+#endif
 #endif
 // clang-format on
 

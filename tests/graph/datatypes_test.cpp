@@ -107,7 +107,7 @@ TEST_CASE("a small float allows exactly what its fields can say") {
   for (const auto& [exponent_bits, mantissa_bits] : {std::pair{4, 3}, {5, 2}, {2, 1}, {3, 0}, {1, 2}}) {
     const DataType type = DataType::floating(exponent_bits, mantissa_bits);
     const int bias = (1 << (exponent_bits - 1)) - 1;
-    const auto value = [&](int exponent, int mantissa) {
+    const auto value = [bias, mantissa_bits = mantissa_bits](int exponent, int mantissa) {
       const int lead = exponent == 0 ? 0 : 1 << mantissa_bits;
       return std::ldexp(lead + mantissa, std::max(exponent, 1) - bias - mantissa_bits);
     };

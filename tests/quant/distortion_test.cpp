@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tests/support/capture_copy.h"
 #include "tests/support/samples.h"
 
 namespace {
@@ -88,8 +89,8 @@ TEST_CASE("distortion: inf and NaN") {
   // On one side: an infinite error.
   for (const auto& [x, y] :
        {std::pair{kNan, 1.0F}, {1.0F, kNan}, {kInf, 1.0F}, {1.0F, -kInf}, {kInf, -kInf}, {kNan, kInf}}) {
-    CAPTURE(x);
-    CAPTURE(y);
+    CAPTURE_COPY(x);
+    CAPTURE_COPY(y);
     const Distortion d = distortion(std::vector<float>{x, 5, 5}, std::vector<float>{y, 5, 4}, 1);
     CHECK(d.exact == 1);
     CHECK(d.max_abs_error == kInfinity);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "quant/code_grid.h"
+#include "tests/support/capture_copy.h"
 #include "tests/support/testing.h"
 
 using crumb::CodeGrid;
@@ -216,7 +217,7 @@ TEST_CASE("loops: every variant equals the reference on hard inputs") {
         const CodeGrid grid = grid_of(f, range);
         for (const auto& [s, z] : scales_and_zeros) {
           const float zero = f.has_zero_point() ? z : 0;
-          CAPTURE(s);
+          CAPTURE_COPY(s);
           CAPTURE(zero);
           const std::string found = fault(*loops, grid, hard_inputs(grid, s, zero, 1), s, zero);
           if (!found.empty()) CHECK(found == "");

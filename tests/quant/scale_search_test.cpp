@@ -17,6 +17,7 @@
 #include "quant/distortion.h"
 #include "quant/quantizer.h"
 #include "tests/quant/quantized_oracle.h"
+#include "tests/support/capture_copy.h"
 
 using crumb::QuantizedTensor;
 using crumb::QuantSpec;
@@ -138,7 +139,7 @@ TEST_CASE("mx: the scale is a power of two by the largest element's exponent") {
                                               {"mxfp8_e4m3", 8}, {"mxfp8_e5m2", 15}, {"mxint8", 0}};
   for (const auto& [name, exponent] : emax) {
     for (const float most : {1.0F, 1.99F, 2.0F, 0.7F, 6.1F, 1e-30F, 1e30F, 0x1p-126F, 1e-44F}) {
-      CAPTURE(name);
+      CAPTURE_COPY(name);
       CAPTURE(most);
       std::vector<float> x(32, most / 3);
       x[17] = -most;
@@ -199,8 +200,8 @@ TEST_CASE("zero points: the range is widened to zero, s and z follow from it") {
                                        {"int4", -7, 7},
                                        {"int4:range=full", -8, 7},
                                        {"uint1", 0, 1}}) {
-      CAPTURE(name);
-      CAPTURE(low);
+      CAPTURE_COPY(name);
+      CAPTURE_COPY(low);
       const QuantizedTensor t = quantize(std::string(name) + ":tensor:zero=int", x, {40});
       const float s = (most - least) / static_cast<float>(hi - lo);
       CHECK(crumb::RowDecoder(t.view()).scale(0) == s);
@@ -245,7 +246,7 @@ TEST_CASE("percentile: the value at position floor(P/100 n + 0.5) of |x|") {
   const std::pair<const char*, float> rows[] = {{"99.9", 0.999F}, {"99", 0.99F}, {"95", 0.95F},
                                                 {"50", 0.5F},     {"100", 1.0F}, {"0.01", 0.001F}};
   for (const auto& [p, value] : rows) {
-    CAPTURE(p);
+    CAPTURE_COPY(p);
     const QuantizedTensor t = quantize("int8:tensor:search=percentile=" + std::string(p), x, {1000});
     CHECK(crumb::RowDecoder(t.view()).scale(0) == value / 127);
   }
@@ -273,7 +274,7 @@ TEST_CASE("mse: the best of 36 factors, by exhaustion") {
                                    {"nf4", 1.0F}}) {
     for (const char* scale : {"f32", "f16", "e8m0"}) {
       for (uint64_t seed = 0; seed < 6; ++seed) {
-        CAPTURE(name);
+        CAPTURE_COPY(name);
         CAPTURE(scale);
         CAPTURE(seed);
         std::vector<float> x = normal_values(61, seed + 40);
@@ -388,7 +389,7 @@ TEST_CASE("searches: the Gaussian's SQNR as the minifloat study tabulates it") {
       {"int5", 24.46}, {"e2m2", 24.93}, {"e3m1", 19.73}, {"int6", 29.93}, {"e2m3", 30.91},
       {"e3m2", 25.59}, {"int8", 41.03}, {"e2m5", 42.90}, {"e3m4", 37.61}};
   for (const auto& [name, expected] : rows) {
-    CAPTURE(name);
+    CAPTURE_COPY(name);
     CHECK(sqnr(std::string(name) + ":tensor:search=mse") == doctest::Approx(expected).epsilon(0.012));
   }
   // The balanced grid of four bits beats the narrow integers and e2m1.

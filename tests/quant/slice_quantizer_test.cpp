@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "formats/dtype.h"
 #include "tests/quant/quantized_oracle.h"
+#include "tests/support/capture_copy.h"
 #include "tests/support/testing.h"
 
 using crumb::QuantizedTensor;
@@ -176,7 +177,9 @@ TEST_CASE("slices of a large tensor that is one block, or one row") {
   for (const auto& [text, shape] : cases) {
     const std::vector<float> x = mixed_values(elements(shape), 5);
     for (const uint64_t wish : {uint64_t{5000}, uint64_t{70000}}) {
-      CHECK_MESSAGE(difference(QuantSpec::parse(text), x, shape, wish, 2) == "", text << " by " << wish);
+      CAPTURE_COPY(text);
+      CAPTURE(wish);
+      CHECK(difference(QuantSpec::parse(text), x, shape, wish, 2) == "");
     }
   }
 }

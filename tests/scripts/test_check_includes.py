@@ -153,3 +153,11 @@ def test_every_doctest_file_is_in_an_executable(repo):
     alone = {path.relative_to(repo).parent for path in (repo / "tests").rglob("CMakeLists.txt")} - {Path("tests")}
     lost = [str(path) for path in files if not {*map(str, path.parents)} & {*given, *map(str, alone)}]
     assert lost == []
+
+
+def test_code_asks_the_processor_and_not_the_compiler_for_instruction_sets(repo, of_scripts):
+    """GCC up to 12 defines no __AVX512F__ and its like under a pragma: what such a macro guards is compiled by nobody."""
+    rooms = of_scripts("check_includes").MAY_INCLUDE
+    for path in [path for room in rooms for path in (repo / room).rglob("*") if path.suffix in {".h", ".cpp", ".inc"}]:
+        code = re.sub(r"//[^\n]*", "", path.read_text())
+        assert not re.search(r"\b__(AVX|FMA|SSE|AMX|BMI|F16C)\w*__\b", code), path

@@ -17,6 +17,7 @@
 #include "graph/qonnx/quantized_constants.h"
 #include "models/read_graph.h"
 #include "tests/analysis/accumulator/networks.h"
+#include "tests/support/capture_copy.h"
 #include "tests/support/samples.h"
 #include "tests/support/testing.h"
 
@@ -196,7 +197,7 @@ TEST_CASE("grids without zero count in halves, minifloats in their smallest subn
                                                                               {"e4m3:tensor", 1.0 / 512},
                                                                               {"int4:group=8", 1},
                                                                               {"ternary:channel", 1}}) {
-    CAPTURE(std::string(spec));
+    CAPTURE_COPY(std::string(spec));
     const graph::Graph graph = with_spec(spec, 24);
     const ProductLayer layer = ProductLayers(graph).layer(0);
     REQUIRE(layer.weight_failure == "");
@@ -295,7 +296,7 @@ TEST_CASE("certificates survive JSON, and what is no certificate is refused") {
       {"\"inside\"", "[[[[[[[[[[]]]]]]]]]]", "deep"},
       {"}", "", ""}};
   for (const auto& [from, to, message] : wrong) {
-    CAPTURE(to);
+    CAPTURE_COPY(to);
     const auto result = graph::parse_certificate(replaced(from, to));
     REQUIRE_FALSE(result.ok());
     if (std::string(message) != "deep") CHECK(says(result.failure().message, {message}));

@@ -11,6 +11,7 @@
 
 #include "analysis/accumulator/simulate.h"
 #include "tests/analysis/accumulator/networks.h"
+#include "tests/support/capture_copy.h"
 #include "tests/support/samples.h"
 
 namespace crumb::analysis {
@@ -200,7 +201,7 @@ TEST_CASE("an integer operator's weights are whole numbers that a register can c
   const std::vector<std::pair<float, bool>> all{
       {1, true}, {-7, true}, {2.5F, false}, {1e30F, false}, {-0x1p60F, false}};
   for (const auto& [weight, counts] : all) {
-    CAPTURE(weight);
+    CAPTURE_COPY(weight);
     Net net;
     const std::string x = net.quant(net.input("x", {4, 2}), graph::Tensor::scalar(1.0F), 0, 3);
     net.graph.outputs = {
@@ -296,9 +297,9 @@ TEST_CASE("the node that hides an operand's range is named, not those that only 
       {"Relu of Identity", [](Net& n, const S& v) { return n.node("Relu", {n.node("Identity", {v})}); }},
   };
   for (const auto& [name, move] : all) {
-    CAPTURE(std::string(name));
+    CAPTURE_COPY(std::string(name));
     CHECK(says(why_not(move), {"the graph's input 'raw'", "--input-range"}));
-    CHECK(says(why_not([&](Net& n, const S& v) { return move(n, n.node("Softmax", {v})); }),
+    CHECK(says(why_not([&move = move](Net& n, const S& v) { return move(n, n.node("Softmax", {v})); }),
                {"no quantizer", "(Softmax)"}));
   }
   // One whose input has a range, and yet itself none.

@@ -7,6 +7,7 @@
 #include "analysis/accumulator/check.h"
 #include "graph/onnx/schemas.h"
 #include "tests/analysis/accumulator/networks.h"
+#include "tests/support/capture_copy.h"
 #include "tests/support/samples.h"
 
 namespace crumb::analysis {
@@ -21,7 +22,7 @@ TEST_CASE(
   for (const auto& [domain, op] : graph::standard_operators()) {
     if (domain == "ai.onnx.preview.training") continue;  // steps of optimizers
     const graph::Node node{.name = "n", .op = op, .domain = domain};
-    CAPTURE(domain + "::" + op);
+    CAPTURE_COPY(domain + "::" + op);
     const bool has_body =
         node.op == "If" || node.op == "Loop" || node.op == "Scan" || node.op == "SequenceMap";
     const bool is_known = !why_unknown_operator(node);

@@ -12,6 +12,7 @@
 #include "graph/facts/infer_datatypes.h"
 #include "quant/accumulator.h"
 #include "tests/graph/node_builder.h"
+#include "tests/support/capture_copy.h"
 
 namespace crumb::analysis {
 namespace {
@@ -81,7 +82,7 @@ TEST_CASE("a quantized MatMul: multiplications, bits and accumulators") {
 TEST_CASE("a recurrent layer costs the same whichever of its outputs are named") {
   for (const auto& [op, gates, outputs] :
        {std::tuple{"LSTM", 4, 3u}, std::tuple{"GRU", 3, 2u}, std::tuple{"RNN", 1, 2u}}) {
-    CAPTURE(op);
+    CAPTURE_COPY(op);
     const std::int64_t hidden = 5, steps = 7, batch = 2, in = 3, rows = gates * hidden;
     for (unsigned named = 1; named < 1u << outputs; ++named) {
       CAPTURE(named);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/files/mapped_file.h"
+#include "tests/support/capture_copy.h"
 #include "tests/support/samples.h"
 #include "tests/support/testing.h"
 
@@ -99,7 +100,7 @@ TEST_CASE("raw data are found where they lie, for every type that is ours") {
         Row{14, DType::kC64},        Row{16, DType::kBF16},   Row{17, DType::kF8E4M3},
         Row{18, DType::kF8E4M3Fnuz}, Row{19, DType::kF8E5M2}, Row{20, DType::kF8E5M2Fnuz},
         Row{23, DType::kF4},         Row{24, DType::kF8E8M0}}) {
-    CAPTURE(type);
+    CAPTURE_COPY(type);
     const std::string data(6 * dtype_bits(dtype) / 8, 'x');
     const std::string file = model_of(tensor("w", type, {2, 3}, bytes(9, data)));
     CHECK(looks(file));

@@ -11,6 +11,7 @@
 #include "graph/onnx/infer_shapes.h"
 #include "graph/strided_index.h"
 #include "tests/graph/node_builder.h"
+#include "tests/support/capture_copy.h"
 
 namespace crumb::graph {
 namespace {
@@ -53,7 +54,7 @@ TEST_CASE("constants: one operand, float32 results") {
   };
   const std::vector<float> values{-3.5F, -2.5F, -0.75F, 0.5F, 1, 1.5F, 2, 2.25F, 9, 17.3F};
   for (const auto& [op, by] : all) {
-    CAPTURE(op);
+    CAPTURE_COPY(op);
     Constants made;
     const auto found = made.find(made.node(op, {made.floats({2, 5}, values)}));
     REQUIRE(found);
@@ -76,7 +77,7 @@ TEST_CASE(
       {"Pow", [](double x, double y) { return std::pow(x, y); }}};
   const std::vector<float> a{1, 2, 3.5F, -4, 5, 0.25F}, b{2, -3, 0.5F};
   for (const auto& [op, by] : all) {
-    CAPTURE(op);
+    CAPTURE_COPY(op);
     Constants made;
     const auto found = made.find(made.node(op, {made.floats({2, 3}, a), made.floats({3}, b)}));
     REQUIRE(found);

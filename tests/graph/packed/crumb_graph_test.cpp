@@ -15,6 +15,7 @@
 #include "models/read_graph.h"
 #include "tests/formats/crumb_file/samples.h"
 #include "tests/graph/packed/samples.h"
+#include "tests/support/capture_copy.h"
 #include "tests/support/testing.h"
 
 namespace crumb::graph {
@@ -44,7 +45,7 @@ void check_same(const Graph& found, const Graph& meant) {
   CHECK(found.initializers == meant.initializers);
   REQUIRE(found.quantized.size() == meant.quantized.size());
   for (const auto& [name, constant] : meant.quantized) {
-    CAPTURE(name);
+    CAPTURE_COPY(name);
     REQUIRE(found.quantized.contains(name));
     const QuantizedConstant& other = found.quantized.at(name);
     CHECK(other.axes == constant.axes);

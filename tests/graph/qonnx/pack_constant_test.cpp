@@ -10,6 +10,7 @@
 #include <random>
 
 #include "graph/strided_index.h"
+#include "tests/support/capture_copy.h"
 
 namespace crumb::graph {
 namespace {
@@ -207,7 +208,7 @@ TEST_CASE("pack: what no tensor of codes holds") {
   for (const auto& [integer, in_full, in_narrow] :
        {std::tuple(7.0F, true, true), std::tuple(8.0F, false, false), std::tuple(-7.0F, true, true),
         std::tuple(-8.0F, true, false), std::tuple(-9.0F, false, false), std::tuple(0.5F, false, false)}) {
-    CAPTURE(integer);
+    CAPTURE_COPY(integer);
     CHECK(with_first(integer, int4()) == in_full);
     CHECK(with_first(integer, narrow) == in_narrow);
   }
