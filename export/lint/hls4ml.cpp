@@ -15,7 +15,6 @@ namespace {
 using Ints = std::vector<std::int64_t>;
 
 bool is_conv(const Node& node) { return node.is("Conv") || node.is("Conv", kChannelsLastDomain); }
-bool is_last(const Node& node) { return node.domain == kChannelsLastDomain; }
 
 /// Whose attributes have to be written: convolutions, for FINN pools too.
 bool has_windows(const Node& node, Profile profile) {

@@ -10,8 +10,6 @@
 namespace crumb::exporting::checks {
 namespace {
 
-bool is_last(const Node& node) { return node.domain == kChannelsLastDomain; }
-
 /// A constant, or a quantized one.
 bool is_constant(const Subject& subject, const Node& node, std::size_t i) {
   if (subject.constant(node, i)) return true;

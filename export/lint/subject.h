@@ -87,6 +87,9 @@ const std::string& output_of(const Node& node, std::size_t i = 0);
 /// A quantizer of a constant.
 bool is_weight(const Graph& graph, const Node& node);
 
+/// Whether it is of the domain whose operators have channels last.
+inline bool is_last(const Node& node) { return node.domain == kChannelsLastDomain; }
+
 /// The one number that all elements are; nothing where they differ, are none, or are not known.
 std::optional<float> uniform(const Tensor* constant);
 
