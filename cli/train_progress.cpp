@@ -34,13 +34,13 @@ void TrainLine::update(const tasks::TrainProgress& progress) {
 }
 
 void SweepLines::update(const training::GridProgress& progress) {
-  const std::size_t there = progress.all - progress.missing;
   if (!progress.point) {
     start_ = now_seconds();
-    if (there > 0) std::fprintf(stderr, "note: %zu of %zu points are there already\n", there, progress.all);
+    if (progress.there > 0)
+      std::fprintf(stderr, "note: %zu of %zu points are there already\n", progress.there, progress.all);
     return;
   }
-  const double each = (now_seconds() - start_) / static_cast<double>(progress.done - there);
+  const double each = (now_seconds() - start_) / static_cast<double>(progress.done - progress.there);
   std::fprintf(stderr, "point %zu of %zu: %s: %s %s, %.0f s left\n", progress.done, progress.all,
                progress.point->name.c_str(), progress.report->at("metric").get<std::string>().c_str(),
                progress.report->at("quantized").dump().c_str(),

@@ -146,8 +146,7 @@ class GridRun {
   std::vector<Json> run(int threads, const std::function<tasks::Trainer&()>& open_trainer) {
     if (missing_.empty()) return std::move(reports_);
     tasks::Trainer& trainer = open_trainer();  // once, before there are threads
-    done_ = grid_.points.size() - missing_.size();
-    tell(nullptr, nullptr);
+    progress_(progress_now());
     std::vector<std::thread> workers;
     const std::size_t count =
         std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), missing_.size());
@@ -160,12 +159,9 @@ class GridRun {
  private:
   std::filesystem::path folder_of(std::size_t i) const { return folder_ / "points" / grid_.points[i].name; }
 
-  void tell(const SweepPoint* point, const Json* report) const {
-    progress_({.all = grid_.points.size(),
-               .done = done_,
-               .missing = missing_.size(),
-               .point = point,
-               .report = report});
+  GridProgress progress_now() const {
+    const std::size_t all = grid_.points.size(), there = all - missing_.size();
+    return {.all = all, .there = there, .done = there + finished_};
   }
 
   void work(tasks::Trainer& trainer) {
@@ -184,8 +180,11 @@ class GridRun {
                                  trainer);
         const std::lock_guard lock(mutex_);
         reports_[index] = std::move(report);
-        ++done_;
-        tell(&grid_.points[index], &reports_[index]);
+        ++finished_;
+        GridProgress now = progress_now();
+        now.point = &grid_.points[index];
+        now.report = &reports_[index];
+        progress_(now);
       } catch (...) {
         const std::lock_guard lock(mutex_);
         if (!failure_) failure_ = std::current_exception();
@@ -198,7 +197,7 @@ class GridRun {
   const std::function<void(const GridProgress&)>& progress_;
   std::vector<Json> reports_;
   std::vector<std::size_t> missing_;
-  std::size_t next_ = 0, done_ = 0;
+  std::size_t next_ = 0, finished_ = 0;
   std::exception_ptr failure_;
   std::mutex mutex_;
 };

@@ -57,8 +57,9 @@ struct SweepValue {
 
 /// How far a grid is.
 struct GridProgress {
-  std::size_t all = 0, done = 0;      ///< points; done: with a report
-  std::size_t missing = 0;            ///< that had none when it began
+  std::size_t all = 0;                ///< points
+  std::size_t there = 0;              ///< of them, with a report before it began
+  std::size_t done = 0;               ///< with one now
   const SweepPoint* point = nullptr;  ///< that has just been finished; null before the first
   const Json* report = nullptr;       ///< its own
 };

@@ -16,8 +16,7 @@ struct QonnxOptions {
   std::int64_t opset = 0;                                   ///< 0: 13, or the least that the operators need
   std::map<std::string, std::vector<std::int64_t>> shapes;  ///< of inputs; 1 for what is open
   bool integer_view = false;
-  bool allow_approximate =
-      false;  ///< what the profile's tool computes nearly the same is a note, not refused
+  bool allow_approximate = false;  ///< what the tool computes nearly the same is noted, not refused
   std::vector<std::string>* notes = nullptr;  ///< gets what a person should know
 };
 
