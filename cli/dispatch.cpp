@@ -44,7 +44,7 @@ int printed() {
 std::string text_of_unexpected(std::string_view what) {
   if (what.find("can't allocate memory") != std::string_view::npos) return "out of memory";
   return "an error within crumb, which should not happen; please report it: " +
-         printable(std::string(what.substr(0, what.find('\n'))));
+         printable(what.substr(0, what.find('\n')));
 }
 
 /// The verb of that name; null where there is none.

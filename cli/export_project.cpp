@@ -36,8 +36,8 @@ constexpr double kClock = 5;
 
 /// What a flag says, or else the default.
 template <typename T>
-T chosen(const T& flag, T otherwise) {
-  return flag == T{} ? std::move(otherwise) : flag;
+T chosen(const T& flag, const T& otherwise) {
+  return flag == T{} ? otherwise : flag;
 }
 
 /// model.onnx in a folder to be, and what is asked of it.

@@ -103,7 +103,7 @@ void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made
   std::map<std::string, std::string> files;  // file -> value
   for (const auto& [name, tensor] : made) {
     std::string file = graph::file_name_of(name);
-    while (files.contains(file)) file += "_";
+    while (files.contains(file)) file += '_';
     files[file] = name;
     report(name, fs::path(options.output_dir) / (file + ".npy"));
   }

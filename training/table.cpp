@@ -185,7 +185,7 @@ std::string csv_of(const SweepTable& table) {
               number_text(cost.bops_dense);
     }
     if (widths) text += "," + value.widths;
-    text += "\n";
+    text += '\n';
   }
   return text;
 }

@@ -300,7 +300,7 @@ class Typing {
     found_.layers.push_back({.node = add         ? add->name
                                      : quantizer ? quantizer->name
                                                  : node.name,
-                             .result = *results,
+                             .result = results,
                              .scale = range_of(product.scale),
                              .bias = range_of(*bias)});
   }

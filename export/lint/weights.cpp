@@ -93,7 +93,7 @@ Graph copy_weights(Graph graph, Profile) {
         if (std::exchange(first, false)) continue;
         Node copy = node;
         copy.name = graph.unused_node_name(node.name + "_copy");
-        while (std::ranges::find(nodes, copy.name, &Node::name) != nodes.end()) copy.name += "_";
+        while (std::ranges::find(nodes, copy.name, &Node::name) != nodes.end()) copy.name += '_';
         copy.outputs[0] = graph::add_value(graph, node.outputs[0] + "_copy", graph.values[node.outputs[0]]);
         input = copy.outputs[0];
         nodes.push_back(std::move(copy));

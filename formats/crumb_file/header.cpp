@@ -154,7 +154,7 @@ class HeaderReader {
       const std::optional<uint64_t>& size = sizes.value()[part];
       require(entry.contains(key) == size.has_value(), where,
               size ? "has no \"" + key + "\"" : "has a part \"" + key + "\" that its encoding does not have");
-      if (size) tensor.parts[part] = blob(entry.at(key), where + ": " + key, *size);
+      if (size) tensor.parts[part] = blob(entry.at(key), where + ": " + key, size);
     }
     return tensor;
   }

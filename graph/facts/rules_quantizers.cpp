@@ -152,7 +152,7 @@ ValueType truncated(const RangeCall& call) {
     if (!is_inside && codes->low == all.low && codes->high == all.high) assumed = false;
   }
   if (!codes || !(std::max(-codes->low, codes->high) <= kMostExact)) return made;
-  made.levels = ranged({.scale = *out_scale, .assumed = assumed}, codes->low, codes->high);
+  made.levels = ranged({.scale = out_scale, .assumed = assumed}, codes->low, codes->high);
   return made;
 }
 

@@ -86,7 +86,7 @@ std::string long_rule(const Rule& rule, const std::string& indent) {
       text += " " + value_text(field, values) + "\n";
       continue;
     }
-    text += "\n";
+    text += '\n';
     for (const std::string& value : values)
       text += indent + "      - " + scalar(value, field.key != "name") + "\n";
   }
