@@ -1,6 +1,6 @@
 #include "qat/a2q.h"
 
-#include <torch/torch.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,7 @@
 #include "qat/activation_quantizer.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 

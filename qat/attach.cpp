@@ -1,6 +1,8 @@
 #include "qat/attach.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <map>

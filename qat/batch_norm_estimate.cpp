@@ -1,6 +1,6 @@
 #include "qat/batch_norm_estimate.h"
 
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 namespace crumb::qat {
 namespace {

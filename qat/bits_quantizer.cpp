@@ -1,6 +1,6 @@
 #include "qat/bits_quantizer.h"
 
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

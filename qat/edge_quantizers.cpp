@@ -1,6 +1,6 @@
 #include "qat/edge_quantizers.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "qat/learned_bits.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <cmath>

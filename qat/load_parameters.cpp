@@ -1,6 +1,8 @@
 #include "qat/load_parameters.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/serialize/input-archive.h>
+#include <torch/utils.h>
 
 #include <string>
 #include <vector>

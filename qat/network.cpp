@@ -1,6 +1,9 @@
 #include "qat/network.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+#include <torch/serialize/input-archive.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,7 @@
 #include "qat/parameter_groups.h"
 
-#include <torch/torch.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/optimizer.h>
 
 namespace crumb::qat {
 

@@ -1,6 +1,7 @@
 #include "qat/pruner.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <span>

@@ -1,7 +1,9 @@
 #include "qat/quant_activation.h"
 
 #include <torch/csrc/jit/frontend/tracer.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "base/error.h"
 #include "base/files/counted.h"

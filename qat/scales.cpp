@@ -1,6 +1,6 @@
 #include "qat/scales.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,8 @@
 #include "qat/trained_weights.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <utility>

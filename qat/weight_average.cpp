@@ -1,6 +1,7 @@
 #include "qat/weight_average.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "qat/weight_quantizer.h"
 
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 #include <cmath>
 

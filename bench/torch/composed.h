@@ -2,7 +2,7 @@
 // are timed against. In the type of the arguments.
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cmath>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "bench/graph_job.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "bench/torch/networks.h"
 #include "libtorch/engine.h"

@@ -1,6 +1,6 @@
 #include "bench/torch/networks.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <map>

@@ -1,5 +1,8 @@
 #include "bench/torch/qat_networks.h"
 
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
 #include "base/error.h"
 
 namespace crumb::bench {

@@ -2,7 +2,7 @@
 // float.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
 
 #include <memory>
 #include <string>

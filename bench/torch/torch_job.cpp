@@ -1,6 +1,6 @@
 #include "bench/torch_job.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,7 @@
 #include "tasks/train/float_results.h"
 
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
 
 namespace crumb::tasks {
 

@@ -1,5 +1,9 @@
 // Gradients of fake_quantize: Brevitas's golden values, the same written in LibTorch's own operators, finite
 // differences of the straight-through surrogate, and where the gradient passes.
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/optim/adam.h>
+#include <torch/utils.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +15,6 @@
 #include "libtorch/scaled_quantizer.h"
 #include "quant/quantizer.h"
 #include "tests/support/torch_doctest.h"
-
 using crumb::fake_quantize;
 using crumb::QuantSpec;
 using torch::autograd::grad;

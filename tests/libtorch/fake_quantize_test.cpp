@@ -2,9 +2,11 @@
 // layout; types, threads, tracing and errors. Gradients: fake_quantize_gradient_test.cpp.
 #include "libtorch/fake_quantize.h"
 
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/library.h>
+#include <torch/utils.h>
 
 #include <cstring>
 #include <limits>
@@ -15,7 +17,6 @@
 #include "libtorch/operators.h"
 #include "quant/quantizer.h"
 #include "tests/support/torch_doctest.h"
-
 using crumb::fake_quantize;
 using crumb::QuantSpec;
 

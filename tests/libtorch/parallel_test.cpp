@@ -1,8 +1,8 @@
 // Loops on LibTorch's threads: every turn once, whatever the number of threads; exceptions; loops within loops.
 #include "libtorch/parallel.h"
 
+#include <ATen/ATen.h>
 #include <doctest/doctest.h>
-#include <torch/torch.h>
 
 #include <atomic>
 #include <set>

@@ -1,6 +1,7 @@
 // What crumb-bench qat times Crumb's operators against computes the same: values and gradients.
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 

@@ -1,7 +1,11 @@
 // What helps a training script: losses against a teacher, averages of weights, batch norms estimated anew, quantizers that
 // come in one after another.
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "base/error.h"
 #include "libtorch/capture/capture.h"

@@ -1,7 +1,9 @@
 // What several tests of training use: recipes from a line, small networks, what a frozen graph gives.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <memory>
 #include <string>

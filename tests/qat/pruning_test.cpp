@@ -1,7 +1,12 @@
 // Networks and hooked modules that are pruned while they train: what is behind a mask is zero in what is frozen, what
 // computes is what is frozen, bounds hold, masks are saved.
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adamw.h>
+#include <torch/serialize.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>

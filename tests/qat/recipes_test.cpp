@@ -1,7 +1,11 @@
 // Recipes drawn from what weights, activations, biases, scales and accumulators may be: each trains and is frozen to what
 // it computes, or is refused by name. An error of LibTorch's is none of ours.
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <random>
 #include <set>

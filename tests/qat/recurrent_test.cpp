@@ -2,7 +2,12 @@
 // what trains is what is frozen: the same codes and scales, and outputs within what rounding explains.
 #include <ATen/Parallel.h>
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/rnn.h>
+#include <torch/optim/adamw.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <set>
 

@@ -1,7 +1,7 @@
 // LibTorch and doctest in one file: both define CHECK and its like; here doctest's win. Include this first.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #undef CHECK
 #undef CHECK_EQ

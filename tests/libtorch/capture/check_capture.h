@@ -1,6 +1,9 @@
 // What every test of capture asks: the graph gives what the module gives, for the example and other batches.
 #pragma once
 
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/utils.h>
+
 #include "tests/support/torch_doctest.h"
 //
 #include <functional>

@@ -8,7 +8,7 @@
 //   --exact       values must be equal bit by bit, NaN to any NaN; otherwise within the suite's tolerances
 //   --step=S      values may be off by S, at most one in 10,000 of them, and are equal otherwise
 //   --gradients   floating inputs want gradients, so that operators go the way that keeps them
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -2,6 +2,8 @@
 // and places at a boundary are counted.
 #include "tests/support/enclosure.h"
 
+#include <torch/utils.h>
+
 #include "tests/support/torch_doctest.h"
 //
 #include <string>

@@ -1,5 +1,8 @@
 // Graphs that are only executed: what follows from constants is computed once, memory is written over where nobody
 // holds it; and graphs that train, where neither may happen.
+#include <torch/optim/sgd.h>
+#include <torch/utils.h>
+
 #include "tests/support/torch_doctest.h"
 //
 #include <set>

@@ -1,4 +1,6 @@
 // Layers let gradients through: those that autograd finds are the slopes of the outputs.
+#include <torch/utils.h>
+
 #include "tests/support/torch_doctest.h"
 //
 #include <functional>

@@ -1,6 +1,7 @@
 // Gradients of QONNX's quantizers: those of fake_quantize where both can say the same, and the straight-through
 // rule elsewhere; and what threads and strides may not change.
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/utils.h>
 
 #include "libtorch/execute/operator.h"
 #include "libtorch/fake_quantize.h"

@@ -1,5 +1,4 @@
 // Shapes inferred for QONNX's operators are the shapes that execution makes.
-#include <torch/torch.h>
 
 #include <random>
 

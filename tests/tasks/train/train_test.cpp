@@ -1,6 +1,7 @@
 // The parts of a training run: the schedule, resuming, registers that wrap around, the first and the last layer.
 #include <doctest/doctest.h>
-#include <torch/torch.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cmath>
