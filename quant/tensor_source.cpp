@@ -29,30 +29,39 @@ class CheckpointStream final : public ValueStream {
         count_(element_count(entry.shape).take("tensor " + quote_text(entry.name))) {}
 
   std::span<const float> next(uint64_t count) override {
-    // Types below one byte are packed without gaps: whole bytes are read, at most all of them.
-    const uint64_t bits = dtype_bits(entry_.dtype);
-    if (bits < 8 && count < count_ - position_) count = std::max<uint64_t>(count / 8 * 8, 8);
-    count = std::min(count, count_ - position_);
-    bytes_.resize(count * bits / 8);
-    reader_.read(bytes_).take();
-    values_.resize(count);
-    widen_to_float(entry_.dtype, bytes_, values_);
-    position_ += count;
-    return values_;
+    count = std::min(count, count_ - given_);
+    const uint64_t here = read_ - given_;
+    if (count > here) {
+      // Types below one byte are packed without gaps: eight of them come to whole bytes, and what was not asked for
+      // waits for the next call.
+      const uint64_t bits = dtype_bits(entry_.dtype);
+      uint64_t wanted = count - here;
+      if (bits < 8) wanted = std::min((wanted + 7) / 8 * 8, count_ - read_);
+      bytes_.resize(wanted * bits / 8);
+      reader_.read(bytes_).take();
+      values_.erase(values_.begin(), values_.end() - static_cast<std::ptrdiff_t>(here));
+      values_.resize(here + wanted);
+      widen_to_float(entry_.dtype, bytes_, std::span(values_).subspan(here));
+      read_ += wanted;
+    }
+    const auto piece = std::span(values_).subspan(values_.size() - (read_ - given_), count);
+    given_ += count;
+    return piece;
   }
 
   void rewind() override {
     reader_.rewind();
-    position_ = 0;
+    given_ = read_ = 0;
   }
 
  private:
   const TensorEntry& entry_;
   TensorReader reader_;
   const uint64_t count_;
-  uint64_t position_ = 0;
+  uint64_t given_ = 0;
+  uint64_t read_ = 0;
   std::vector<std::byte> bytes_;
-  std::vector<float> values_;
+  std::vector<float> values_;  ///< the last ones that were read
 };
 
 }  // namespace

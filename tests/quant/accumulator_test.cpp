@@ -46,7 +46,10 @@ TEST_CASE("budgets are the papers'") {
   CHECK(a2q_plus_budget(8, IntegerRange{-3, 12}) == 254.0 / 15);
   CHECK(a2q_budget(8, IntegerRange{-3, 12}) == 127.0 / 12);
   CHECK(a2q_plus_budget(8, IntegerRange{5, 10}) == 254.0 / 10);
-  CHECK(std::isinf(a2q_budget(8, IntegerRange{0, 0})));
+  for (const double bias : {0.0, 127.0, 500.0}) {  // inputs that are all zero need no budget
+    CHECK(a2q_budget(8, IntegerRange{0, 0}, bias) == std::numeric_limits<double>::infinity());
+    CHECK(a2q_plus_budget(8, IntegerRange{0, 0}, bias) == std::numeric_limits<double>::infinity());
+  }
 }
 
 TEST_CASE(

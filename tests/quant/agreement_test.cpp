@@ -74,6 +74,8 @@ TEST_CASE("spearman: with ties, as scipy.stats.spearmanr gives it") {
   CHECK(spearman(a, b) == doctest::Approx(0.8420413371357598).epsilon(1e-12));
   CHECK(spearman(a, a) == 1);
   CHECK(std::isnan(spearman(std::vector<double>{1, 1, 1}, std::vector<double>{1, 2, 3})));
+  CHECK(std::isnan(spearman(std::vector<double>{1, 2, 3}, std::vector<double>{2, 2, 2})));
+  CHECK(std::isnan(spearman(std::vector<double>{4, 4}, std::vector<double>{2, 2})));
   CHECK_THROWS_AS(spearman(a, std::vector<double>{1}), crumb::Error);
 }
 

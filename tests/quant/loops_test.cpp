@@ -405,7 +405,7 @@ TEST_CASE("loops: rows of A2Q, every variant at every length, and all variants a
       double norm = 0, along = 0, of_values = 0, sign = 0, grads = 0;
       std::vector<float> values(n), made(n);
       const crumb::SignedSums sums = loops->row_codes(x.data(), n, mean, pre, 7, 0.5F, values.data());
-      crumb::SignedSums expected;
+      crumb::SignedSums expected{.positive = 0, .negative = 0};
       for (size_t i = 0; i < n; ++i) {
         const double v = static_cast<double>(x[i]) - mean, g = static_cast<double>(grad[i]);
         const auto q = static_cast<int64_t>(std::trunc(std::clamp(v / pre, -7.0, 7.0)));

@@ -21,14 +21,18 @@ using crumb::ZeroPoint;
 namespace {
 
 /// The message that a spec is refused with; empty when it is taken.
-std::string refusal(const std::string& text) {
+std::string refusal(const std::string& text, QuantSpec (*parse)(std::string_view) = QuantSpec::parse) {
   try {
-    (void)QuantSpec::parse(text);
+    (void)parse(text);
     return {};
   } catch (const crumb::Error& error) {
     CHECK(error.kind() == crumb::ErrorKind::kUsage);
     return error.what();
   }
+}
+
+std::string activation_refusal(const std::string& text) {
+  return refusal(text, QuantSpec::parse_activations);
 }
 
 bool round_trips(const std::string& text) {
@@ -221,6 +225,42 @@ TEST_CASE("spec: what is wrong is named, with what would be right") {
       }
     }
   }
+}
+
+TEST_CASE("spec: of activations, what one quantizer on an edge can say") {
+  for (const char* taken :
+       {"int8", "uint4:zero=int", "int2h", "binary", "e4m3fn", "uint8:search=percentile=99", "int8:token",
+        "uint8:token", "int4:token:range=full", "e2m1:token", "e4m3fn:token:scale=f32"}) {
+    CAPTURE(taken);
+    CHECK(activation_refusal(taken) == "");
+  }
+  const std::pair<const char*, const char*> refused[] = {
+      {"int8:channel", "'channel' (not yet)"},
+      {"int8:group=8", "'group' (not yet)"},
+      {"int8:block=2x2", "'block' (not yet)"},
+      {"mxfp4", "not supported yet"},
+      {"nf4", "nf4"},
+      {"ternary:search=lsq", "lsq"},
+      {"int8:search=hqo", "hqo"},
+      {"int8:search=lsq", "lsq"},
+      {"int8:round=stochastic", "random"},
+      {"int8:pad", "'pad'"},
+      {"binary:token", "integers and minifloats, found binary"},
+      {"int2h:token", "integers and minifloats, found int2h"},
+      {"int8:token:search=mse", "search=mse"},
+      {"int8:token:search=ema", "search=ema"},
+      {"uint8:token:zero=int", "no zero point"},
+      {"uint8:token:zero=float", "no zero point"},
+      {"int8:token:scale=f16", "scale=f16"},
+      {"int8:token:scale=e8m0", "scale=e8m0"},
+  };
+  for (const auto& [text, part] : refused) {
+    const std::string message = activation_refusal(text);
+    CAPTURE(message);
+    CHECK(message.find(part) != std::string::npos);
+  }
+  CHECK(refusal("int8:token").find("activations") != std::string::npos);
+  CHECK(refusal("int8:search=ema").find("activations") != std::string::npos);
 }
 
 TEST_CASE("spec: long and odd strings are refused briefly and never crash") {

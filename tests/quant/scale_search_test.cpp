@@ -381,6 +381,44 @@ TEST_CASE("hqo: moves scales by less than their format's step, and lowers the me
   CHECK(after < before);
 }
 
+TEST_CASE("hqo: zero points are those of the published steps") {
+  for (const char* format : {"uint2", "int3", "uint4"}) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      CAPTURE_COPY(format);
+      CAPTURE_COPY(seed);
+      std::vector<float> x = normal_values(48, seed);
+      for (float& v : x) v = v * v * (seed % 2 == 0 ? 1.0F : -0.25F) + 0.5F;
+      const std::string text = std::string(format) + ":tensor:zero=float";
+      const QuantizedTensor start = quantize(text, x, {x.size()});
+      const crumb::NumberFormat& number = *start.encoding.number;
+      const auto low = static_cast<float>(number.least_code(start.encoding.range));
+      const auto high = static_cast<float>(number.greatest_code(start.encoding.range));
+      const float scale = crumb::RowDecoder(start.view()).scale(0);
+      float zero = std::bit_cast<float>(crumb::testing::read_word(start.zeros, 0, 4)), best = zero;
+      double beta = 1, least = HUGE_VAL;
+      for (int step = 0; step < 1000; ++step, beta *= 1.01) {
+        double absolute = 0, zeros = 0;
+        for (const float v : x) {
+          const float q = std::clamp(std::nearbyint(v / scale + zero), low, high);
+          const float error = v - (q - zero) * scale, size = std::fabs(error);
+          const float shrunk =
+              size == 0 ? 0 : std::max(size - 1 / std::sqrt(size) / static_cast<float>(beta), 0.0F);
+          absolute += size;
+          zeros += static_cast<double>(q) -
+                   static_cast<double>(v - std::copysign(shrunk, error)) / static_cast<double>(scale);
+        }
+        if (absolute >= least) break;
+        least = absolute;
+        best = zero;
+        zero = static_cast<float>(zeros / static_cast<double>(x.size()));
+      }
+      const QuantizedTensor found = quantize(text + ":search=hqo", x, {x.size()});
+      CHECK(crumb::RowDecoder(found.view()).scale(0) == scale);
+      CHECK(std::bit_cast<float>(crumb::testing::read_word(found.zeros, 0, 4)) == best);
+    }
+  }
+}
+
 TEST_CASE("searches: the Gaussian's SQNR as the minifloat study tabulates it") {
   const std::vector<float> x = normal_values(100000, 9);
   const auto sqnr = [&](const std::string& text) { return -10 * std::log10(mse(text, x)); };

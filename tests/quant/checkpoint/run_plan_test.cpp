@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -30,11 +31,14 @@ constexpr uint64_t kWidestSlice = uint64_t{1} << 20, kNarrowestSlice = uint64_t{
 class Tiny {
  public:
   Tiny() {
-    crumb::SafetensorsWriter file(folder_.path() / "m.safetensors", {{"t", DType::kBool, {1}}});
+    crumb::SafetensorsWriter file(folder_.path() / "model.safetensors", {{"t", DType::kBool, {1}}});
     file.write("t", std::vector<std::byte>(1));
     file.commit();
   }
-  crumb::Checkpoint open() const { return crumb::Checkpoint::open(folder_.path() / "m.safetensors").take(); }
+  const std::filesystem::path& folder() const { return folder_.path(); }
+  crumb::Checkpoint open() const {
+    return crumb::Checkpoint::open(folder_.path() / "model.safetensors").take();
+  }
 
  private:
   crumb::testing::TempDir folder_;
@@ -140,6 +144,30 @@ TEST_CASE("run plans: slices are whole units and whole bytes, and memory is the 
       }
     }
     CHECK(run.peak_memory_bytes == peak_of(made, run, zstd, threads));
+  }
+}
+
+TEST_CASE(
+    "run plans: the header has the architecture that a configuration names first, or else its type of "
+    "model") {
+  const std::pair<const char*, const char*> configurations[] = {
+      {R"({"architectures": ["A", "B"], "model_type": "m"})", "A"},
+      {R"({"architectures": [], "model_type": "m"})", "m"},
+      {R"({"architectures": [3], "model_type": "m"})", "m"},
+      {R"({"architectures": "A", "model_type": "m"})", "m"},
+      {R"({"architectures": {"0": "A"}, "model_type": "m"})", "m"},
+      {R"({"model_type": "m"})", "m"},
+      {R"({"model_type": 3})", ""},
+      {R"({"architectures": []})", ""},
+      {R"({})", ""},
+      {nullptr, ""},
+  };
+  for (const auto& [text, architecture] : configurations) {
+    const Tiny tiny;
+    if (text) std::ofstream(tiny.folder() / "config.json") << text;
+    const crumb::Checkpoint checkpoint = crumb::Checkpoint::open(tiny.folder()).take();
+    const RunPlan run = crumb::plan_run(checkpoint, {}, {}, 0, 1, kBase);
+    CHECK(run.header.model == architecture);
   }
 }
 

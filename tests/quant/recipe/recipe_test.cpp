@@ -234,6 +234,14 @@ TEST_CASE("recipe: what is printed is read as the same") {
   }
 }
 
+TEST_CASE("recipe: what has no value of its own is not printed") {
+  const std::string text =
+      to_yaml(parse_recipe("weights: int4\naccumulator: {bits: 16}\nprune: {share: 0.5}\n", "r"));
+  CHECK(text ==
+        "version: 1\nweights: int4:channel\nembeddings: int8:channel\nzstd: off\n"
+        "accumulator: 16:a2q_plus\nprune: 0.5:global\n");
+}
+
 TEST_CASE("recipe: any tensor's name can be named exactly, however many there are") {
   std::vector<std::string> names = {"a*b",
                                     "re:x",
@@ -440,6 +448,20 @@ TEST_CASE("recipe: every limit, by the last that is taken and the first that is 
         parse_recipe(with_rule("{match: {name: a}, skip: true, optional: " + std::string(no) + "}"), "r")
             .rules[0]
             .optional);
+  }
+}
+
+TEST_CASE("recipe: of the control characters, tabs and ends of lines alone") {
+  for (int byte = 0; byte < 0x80; ++byte) {
+    const char c = static_cast<char>(byte);
+    if (c == '\n') continue;
+    CAPTURE(byte);
+    const std::string said = refusal(std::string("weights: int4\nzstd: 3  # a") + c + "\n");
+    if (c == '\t' || c == '\r' || (byte >= 0x20 && byte < 0x7f)) {
+      CHECK(said == "");
+    } else {
+      CHECK(says(said, {"line 2", "control"}));
+    }
   }
 }
 

@@ -1,0 +1,104 @@
+// What makes a packed file unsound though its checksums hold: one code, one padding bit, wherever it lies and however the
+// bytes come.
+#include "quant/packed_check.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "formats/number/packing.h"
+#include "quant/quantizer.h"
+#include "tests/support/samples.h"
+
+using crumb::NumberFormat;
+using crumb::Part;
+using crumb::QuantizedTensor;
+using crumb::QuantSpec;
+using crumb::Range;
+using crumb::Status;
+
+namespace {
+
+/// The patterns that the format's range does not have, and those without a finite value.
+std::vector<uint8_t> forbidden(const NumberFormat& number, Range range) {
+  std::vector<uint8_t> patterns;
+  const auto values = crumb::value_table(number, std::vector<float>(size_t{1} << number.bits));
+  for (int pattern = 0; pattern < 1 << number.bits; ++pattern) {
+    const int code = number.code_of(static_cast<uint8_t>(pattern));
+    const bool outside = code < number.least_code(range) || code > number.greatest_code(range);
+    if (outside || !std::isfinite(values[static_cast<size_t>(pattern)]))
+      patterns.push_back(static_cast<uint8_t>(pattern));
+  }
+  return patterns;
+}
+
+/// What check_encoded says of a tensor whose parts come in slices of random sizes; empty where it is sound.
+std::string fault(const QuantizedTensor& tensor, const std::vector<uint64_t>& shape, std::mt19937& engine) {
+  crumb::PackedTensor packed;
+  packed.name = "t";
+  packed.shape = shape;
+  packed.encoding = tensor.encoding;
+  const auto read = [&](Part part, const crumb::CrumbFile::Sink& sink) -> Status {
+    std::span<const std::byte> bytes = tensor.codes;
+    if (part != Part::kCodes) bytes = part == Part::kScales ? tensor.scales : tensor.zeros;
+    const size_t most = 1 + engine() % 3000;
+    for (size_t at = 0; at < bytes.size();) {
+      const size_t count = std::min(1 + engine() % most, bytes.size() - at);
+      if (Status status = sink(bytes.subspan(at, count)); !status.ok()) return status;
+      at += count;
+    }
+    return {};
+  };
+  const Status status = crumb::check_encoded(packed, read);
+  return status.ok() ? "" : status.failure().message;
+}
+
+}  // namespace
+
+TEST_CASE("packed check: any one code that the format does not have is found, and so is any bit of padding") {
+  std::mt19937 engine(5);
+  size_t strayed = 0, padded = 0;
+  for (const NumberFormat& number : crumb::number_formats()) {
+    if (number.scale_only || number.learned) continue;
+    for (const char* range : {"", ":range=full", ":range=narrow"}) {
+      if (*range && !number.has_range()) continue;
+      const std::string text = std::string(number.name) + ":tensor" + range;
+      CAPTURE(text);
+      const QuantSpec spec = QuantSpec::parse(text);
+      const std::vector<uint8_t> patterns = forbidden(number, spec.encoding(std::vector<uint64_t>{1}).range);
+      for (int round = 0; round < 12; ++round) {
+        const uint64_t rows = 1 + engine() % 4, cols = 1 + engine() % (round < 6 ? 40 : 9000);
+        const std::vector<uint64_t> shape{rows, cols};
+        CAPTURE(cols);
+        QuantizedTensor tensor = crumb::quantize(spec, crumb::testing::normal_values(rows * cols, engine()),
+                                                 shape, {.threads = 1});
+        REQUIRE(fault(tensor, shape, engine) == "");
+
+        const size_t row_bytes = crumb::packed_bytes(cols, number.bits);
+        auto* bytes = reinterpret_cast<uint8_t*>(tensor.codes.data());
+        const uint64_t row = engine() % rows, col = round % 3 == 0 ? cols - 1 : engine() % cols;
+        const auto sound = tensor.codes;
+        if (!patterns.empty()) {
+          std::vector<uint8_t> codes(cols);
+          crumb::unpack_codes_ref(bytes + row * row_bytes, number.bits, 0, codes);
+          codes[col] = patterns[engine() % patterns.size()];
+          crumb::pack_codes_ref(codes, number.bits, bytes + row * row_bytes);
+          const std::string place = "at row " + std::to_string(row) + ", column " + std::to_string(col) + ";";
+          CHECK(fault(tensor, shape, engine).find(place) != std::string::npos);
+          tensor.codes = sound;
+          ++strayed;
+        }
+        if (const uint64_t used = cols * static_cast<uint64_t>(number.bits) % 8; used != 0) {
+          tensor.codes[(row + 1) * row_bytes - 1] |= std::byte(1 << (used + engine() % (8 - used)));
+          CHECK(fault(tensor, shape, engine).find("padding bits") != std::string::npos);
+          ++padded;
+        }
+      }
+    }
+  }
+  CHECK(strayed > 150);
+  CHECK(padded > 150);
+}
