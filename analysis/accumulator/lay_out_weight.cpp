@@ -129,6 +129,12 @@ std::string lay_out_weight(const graph::Node& node, const graph::ProductRule& ru
   }
   const auto axes = weight_axes(plain, weight.shape, at);
   if (!axes) return "its weight is no operand of its kind";
+  const std::int64_t groups = node.int_or("group", 1);
+  const bool is_convolution =
+      rule.terms == graph::Terms::kConvolution || rule.terms == graph::Terms::kTransposed;
+  if (is_convolution && (groups < 1 || weight.shape[0] % groups != 0))
+    throw Error(text_of(node) + ": " + std::to_string(weight.shape[0]) + " channels are no " +
+                std::to_string(groups) + " equal groups");
   if (rule.terms == graph::Terms::kTransposed) {
     layer.kind = ProductLayer::Kind::kTransposed;
     layer.groups = axes->shape[0];
@@ -141,10 +147,7 @@ std::string lay_out_weight(const graph::Node& node, const graph::ProductRule& ru
     }
   } else if (rule.terms == graph::Terms::kConvolution) {
     layer.kind = ProductLayer::Kind::kConvolution;
-    layer.groups = std::max<std::int64_t>(1, node.int_or("group", 1));
-    if (weight.shape[0] % layer.groups != 0)
-      throw Error(text_of(node) + ": " + std::to_string(weight.shape[0]) + " channels are no " +
-                  std::to_string(layer.groups) + " equal groups");
+    layer.groups = groups;
   }
   layer.weight_shape = axes->shape;
   lay_out(weight, *axes, layer);

@@ -2,6 +2,7 @@
 
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
 
 #include "base/error.h"
 

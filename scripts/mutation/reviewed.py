@@ -6,8 +6,8 @@
     counts are unsigned
 
 A blank line between them; lines that begin with # are comments. A change is known by its file and by the lines before
-and after, spaces squeezed, so the list stays valid while other lines come and go. One that no change in its file matches
-any more is stale, and an error.
+and after, spaces squeezed, so the list stays valid while other lines come and go; "+ *" stands for whatever the line
+becomes. One that no change in its file matches any more is stale, and an error.
 """
 
 from mutation.points import mutants_of
@@ -30,11 +30,17 @@ def read(path):
     return found
 
 
+def reason_of(reviewed, file, before, after):
+    """None where nobody found that it changes nothing."""
+    return reviewed.get((file, before, after)) or reviewed.get((file, before, "*"))
+
+
 def stale(root, reviewed):
     """Those that no change matches."""
     known = set()
     for file in {key[0] for key in reviewed}:
         if (root / file).is_file():
             text = (root / file).read_text(encoding="utf-8")
-            known |= {(file, *mutant.lines(text)) for mutant in mutants_of(file, text)}
+            for before, after in {mutant.lines(text) for mutant in mutants_of(file, text)}:
+                known |= {(file, before, after), (file, before, "*")}
     return sorted(key for key in reviewed if key not in known)

@@ -95,6 +95,16 @@ def test_every_reviewed_change_is_still_one(reviewed, repo):
     assert reviewed.stale(repo, reviewed.read(repo / "scripts/mutation/equivalent.txt")) == []
 
 
+def test_a_reviewed_line_may_become_anything(reviewed, tmp_path):
+    (tmp_path / "a.cpp").write_text("constexpr int kGrain = 64;  // rows\n")
+    grain = {("a.cpp", "constexpr int kGrain = 64; // rows", "*"): "speed"}
+    assert reviewed.stale(tmp_path, grain) == []
+    assert reviewed.reason_of(grain, "a.cpp", "constexpr int kGrain = 64; // rows", "anything") == "speed"
+    assert reviewed.reason_of(grain, "b.cpp", "constexpr int kGrain = 64; // rows", "anything") is None
+    gone = {("a.cpp", "constexpr int kGrain = 65; // rows", "*"): "speed"}
+    assert reviewed.stale(tmp_path, gone) == sorted(gone)
+
+
 def test_reviewed_changes_need_a_reason(reviewed, tmp_path):
     path = tmp_path / "equivalent.txt"
     path.write_text("# why\na.cpp\n- x = 1;\n+ x = 2;\nnobody reads x\n\nb.cpp\n- y\n+ z\nsame\n  still\n")

@@ -252,8 +252,11 @@ TEST_CASE("layers that are not sound are Errors, and kernels spread too far have
     return ProductLayers(net.graph).layer(0);
   };
   using std::int64_t;
-  CHECK_THROWS_WITH_AS(layer_of("Conv", {4, 2, 3, 3}, {{"group", int64_t{7}}}),
-                       doctest::Contains("equal groups"), Error);
+  for (const int64_t group : {7, 0, -2}) {
+    CHECK_THROWS_WITH_AS(layer_of("Conv", {4, 2, 3, 3}, {{"group", group}}),
+                         doctest::Contains("equal groups"), Error);
+    CHECK_THROWS_AS(layer_of("ConvTranspose", {4, 2, 3, 3}, {{"group", group}}), Error);
+  }
   CHECK_THROWS_AS(layer_of("Conv", {4, 2}, {}), Error);
   CHECK_THROWS_AS(layer_of("ConvTranspose", {4, 2, 3, 3}, {{"group", int64_t{3}}}), Error);
   for (const Ints& strides : {Ints{2}, Ints{0, 1}, Ints{-1, 1}, Ints{1 << 15, 1 << 15}}) {

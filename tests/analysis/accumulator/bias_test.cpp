@@ -109,6 +109,21 @@ TEST_CASE("a constant is no bias where something else takes the product too, or 
         }) == BiasPlace::kNone);
 }
 
+TEST_CASE(
+    "a constant that a Gemm multiplies, or beside a product that it multiplies, is added behind the "
+    "register") {
+  for (const float alpha : {1.0F, 0.5F, 2.0F}) {
+    for (const float beta : {1.0F, 0.5F, 2.0F}) {
+      Sums net;
+      net.graph.outputs = {net.node("Gemm", {net.x({4, 3}), net.w({3, 4}), net.constant_of({4})},
+                                    {{"alpha", alpha}, {"beta", beta}})};
+      CAPTURE(alpha);
+      CAPTURE(beta);
+      CHECK(net.place() == (alpha == 1 && beta == 1 ? BiasPlace::kInside : BiasPlace::kAfter));
+    }
+  }
+}
+
 TEST_CASE("what is added to requantized sums is no bias of theirs") {
   Net net;
   const auto byte = [&](const char* name, int value) {

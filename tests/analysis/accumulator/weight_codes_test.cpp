@@ -244,6 +244,27 @@ TEST_CASE("a FloatQuant whose numbers are on no known grid makes no codes") {
   CHECK_FALSE(layer.is_float);
 }
 
+TEST_CASE("every channel has the scale of its row, where a row is one weight too") {
+  for (const std::int64_t channels : {1, 2, 6}) {
+    for (const std::int64_t inputs : {1, 2, 3}) {
+      Net net;
+      const auto count = static_cast<std::size_t>(channels * inputs);
+      const graph::Tensor w =
+          graph::Tensor::floats({channels, inputs, 1, 1}, testing::normal_values(count, 8));
+      const auto& made = net.graph.quantized["w"] =
+          quantize_constant(QuantSpec::parse("int4:channel"), w, 0, "w");
+      net.graph.values["w"] = value_of(w);
+      const std::string x = net.quant(net.input("x", {1, inputs, 3, 3}), graph::Tensor::scalar(0.5F), 0, 3);
+      net.graph.outputs = {net.node("Conv", {x, "w"})};
+      const ProductLayer layer = ProductLayers(net.graph).layer(0);
+      REQUIRE(layer.scale.size() == static_cast<std::size_t>(channels));
+      const RowDecoder decoder(made.tensor->view());
+      for (std::size_t c = 0; c < layer.scale.size(); ++c)
+        CHECK(layer.scale[c] * layer.unit == static_cast<double>(decoder.scale(c)));
+    }
+  }
+}
+
 TEST_CASE("groups that lie across a layer's rows leave each term a scale of its own") {
   Net net;
   const graph::Tensor w = graph::Tensor::floats({6, 6}, testing::normal_values(36, 8));

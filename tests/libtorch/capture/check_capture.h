@@ -1,11 +1,10 @@
 // What every test of capture asks: the graph gives what the module gives, for the example and other batches.
 #pragma once
 
-#include <torch/nn/modules/container/sequential.h>
-#include <torch/utils.h>
-
 #include "tests/support/torch_doctest.h"
 //
+#include <torch/nn.h>
+
 #include <functional>
 #include <string>
 #include <vector>

@@ -1,17 +1,10 @@
 // Networks for the tests of capture: what people build from torch::nn.
 #pragma once
 
-#include <torch/nn/modules/activation.h>
-#include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/container/sequential.h>
-#include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/dropout.h>
-#include <torch/nn/modules/embedding.h>
-#include <torch/nn/modules/linear.h>
-#include <torch/nn/modules/rnn.h>
-#include <torch/nn/modules/transformer.h>
-
 #include "tests/support/torch_doctest.h"
+//
+#include <torch/nn.h>
+
 namespace crumb::testing {
 
 struct Block : torch::nn::Module {

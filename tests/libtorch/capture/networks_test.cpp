@@ -1,6 +1,8 @@
 // Whole networks: the same outputs for every batch, the same named parameters, the same training.
 #include "tests/libtorch/capture/check_capture.h"
 //
+#include <torch/optim/sgd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <set>
