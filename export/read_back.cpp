@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/files/text.h"
+#include "base/text/ascii_case.h"
 #include "export/lint/subject.h"
 #include "graph/quantized_constant.h"
 #include "graph/strided_index.h"
@@ -18,11 +19,6 @@ using graph::ConstantValues;
 
 constexpr const char* kMark = "crumb_mark";
 constexpr std::size_t kMostAxes = 6;  // whose orders are tried
-
-std::string upper_case(std::string text) {
-  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  return text;
-}
 
 std::vector<double> without_repeats(std::vector<double> values) {
   if (!values.empty() && std::ranges::all_of(values, [&](double value) { return value == values[0]; })) {

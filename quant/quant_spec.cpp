@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/files/counted.h"
+#include "base/text/ascii_case.h"
 #include "base/text/nearest_name.h"
 #include "formats/dtype.h"
 
@@ -390,11 +391,10 @@ std::string spec_grammar() {
 std::span<const Scheme> schemes() { return kSchemes; }
 
 const Scheme& find_scheme(std::string_view name) {
-  const auto same = [](unsigned char a, unsigned char b) { return std::toupper(a) == std::toupper(b); };
   std::vector<std::string_view> names;
   for (const Scheme& scheme : kSchemes) {
     names.push_back(scheme.name);
-    if (std::ranges::equal(scheme.name, name, same)) return scheme;
+    if (std::ranges::equal(scheme.name, name, {}, to_upper, to_upper)) return scheme;
   }
   throw usage_error(unknown_name("scheme", name, names));
 }

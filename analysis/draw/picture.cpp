@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/text/ascii_case.h"
 #include "graph/facts/constant_values.h"
 #include "graph/facts/infer_datatypes.h"
 #include "graph/operator_traits.h"
@@ -14,11 +15,6 @@ namespace {
 
 constexpr std::size_t kMostParameters = 4;
 constexpr std::size_t kNone = ~std::size_t{0};
-
-std::string lower(std::string text) {
-  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return text;
-}
 
 bool is_container(const graph::Node& node) {
   return node.is("QuantizeLinear") || node.is("DequantizeLinear");
@@ -102,7 +98,7 @@ class Painter {
     if (node.op == "FloatQuant" || type.kind() == graph::DataType::Kind::kFloat) {
       label.is_float = true;
       label.bits = type.bits();
-      label.text += type == graph::DataType() ? " ?" : " " + lower(type.name());
+      label.text += type == graph::DataType() ? " ?" : " " + lower_case(type.name());
       return label;
     }
     if (type.is_float()) {

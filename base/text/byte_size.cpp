@@ -6,6 +6,7 @@
 
 #include "base/checked_size.h"
 #include "base/files/text.h"
+#include "base/text/ascii_case.h"
 
 namespace crumb {
 namespace {
@@ -31,9 +32,7 @@ constexpr std::array<Unit, 9> kUnits = {{
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::optional<std::uint64_t> unit_bytes(std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const std::string lower = lower_case(std::string(name));
   for (const Unit& unit : kUnits)
     if (unit.name == lower) return unit.bytes;
   return std::nullopt;

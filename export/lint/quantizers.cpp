@@ -1,10 +1,10 @@
 // Rules about every quantizer: operator, attributes, and the shapes and types of its parameters.
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstring>
 
 #include "base/files/text.h"
+#include "base/text/ascii_case.h"
 #include "export/lint/checks.h"
 #include "graph/qonnx/quant_arithmetic.h"
 
@@ -12,12 +12,6 @@ namespace crumb::exporting::checks {
 namespace {
 
 constexpr const char* kMode = "rounding_mode";
-
-std::string upper_case(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
-}
 
 /// An attribute that a quantizer must have, and what stands for it where it is missing and that is certain.
 struct Needed {

@@ -4,6 +4,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/text/ascii_case.h"
+
 namespace crumb {
 namespace {
 
@@ -106,7 +108,7 @@ std::vector<std::string> name_words(std::string_view name) {
       const bool before_small = i + 1 < name.size() && is_lower(name[i + 1]);
       if (after_small || before_small) finish();
     }
-    word += is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
+    word += to_lower(c);
   }
   finish();
   return words;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/files/text.h"
+#include "base/text/ascii_case.h"
 #include "formats/checkpoint/detect.h"
 #include "formats/npy/npz.h"
 #include "formats/onnx/onnx_weights.h"
@@ -48,10 +49,7 @@ Result<ModelFileKind> kind_of_zip(std::span<const std::byte> file) {
 }  // namespace
 
 std::string lower_extension(const std::filesystem::path& path) {
-  std::string extension = path.extension().string();
-  for (char& c : extension)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return extension;
+  return lower_case(path.extension().string());
 }
 
 std::string expected_inputs(std::string_view also) {

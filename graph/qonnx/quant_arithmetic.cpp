@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "base/text/ascii_case.h"
 #include "graph/strided_index.h"
 #include "graph/tensor.h"
 
@@ -39,9 +40,8 @@ std::optional<QuantRounding> find_quant_rounding(std::string_view name) {
       Row{"UP", QuantRounding::kUp},          Row{"DOWN", QuantRounding::kDown},
       Row{"HALF_UP", QuantRounding::kHalfUp}, Row{"HALF_DOWN", QuantRounding::kHalfDown},
   };
-  const auto upper = [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; };
   for (const Row& row : kRows) {
-    if (std::ranges::equal(row.name, name, {}, {}, upper)) return row.mode;
+    if (std::ranges::equal(row.name, name, {}, {}, to_upper)) return row.mode;
   }
   return {};
 }

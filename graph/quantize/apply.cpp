@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/files/text.h"
+#include "base/text/ascii_case.h"
 #include "graph/datatypes.h"
 #include "graph/edit.h"
 #include "graph/qonnx/quantizer_nodes.h"
@@ -17,10 +18,7 @@ namespace {
 /// QONNX's name for a rounding; the plan has no others.
 std::string rounding_of(const QuantSpec& spec) {
   if (spec.round.rounding == Rounding::kHalfEven) return "ROUND";
-  std::string name(rounding_name(spec.round.rounding));
-  std::ranges::transform(name, name.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
-  return name;
+  return upper_case(std::string(rounding_name(spec.round.rounding)));
 }
 
 bool is_narrow(const QuantSpec& spec) {
