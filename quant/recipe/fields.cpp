@@ -219,38 +219,28 @@ const Field<Rule> kRuleFields[] = {
 
 const Field<AccumulatorGoal> kGoalFields[] = {
     {{"bits", FieldKind::kScalar, "2 to 63", "Bits of the register, its sign among them", "16", "", true},
-     [](AccumulatorGoal& goal, const Values& values) { goal.bits = parse_accumulator_bits(values[0]); },
-     [](const AccumulatorGoal& goal) { return Values{std::to_string(goal.bits)}; }},
+     [](AccumulatorGoal& goal, const Values& values) { goal.bits = parse_accumulator_bits(values[0]); }},
     {{"method", FieldKind::kScalar, "a2q or a2q_plus", "How weights keep to it (a2q_plus)", "a2q", ""},
-     [](AccumulatorGoal& goal, const Values& values) { goal.method = parse_accumulator_method(values[0]); },
-     [](const AccumulatorGoal& goal) { return Values{std::string(name_of(goal.method))}; }},
+     [](AccumulatorGoal& goal, const Values& values) { goal.method = parse_accumulator_method(values[0]); }},
     {{"tile", FieldKind::kScalar, "N", "So many products share a register (the whole row)", "64", ""},
-     [](AccumulatorGoal& goal, const Values& values) { goal.tile = parse_accumulator_tile(values[0]); },
-     [](const AccumulatorGoal& goal) {
-       return goal.tile > 0 ? Values{std::to_string(goal.tile)} : Values{};
-     }},
+     [](AccumulatorGoal& goal, const Values& values) { goal.tile = parse_accumulator_tile(values[0]); }},
 };
 
 const Field<PruneGoal> kPruneFields[] = {
     {{"share", FieldKind::kScalar, "0 to less than 1", "Share of the weights that become zeros", "0.8", "",
       true},
-     [](PruneGoal& goal, const Values& values) { goal.share = parse_prune_share(values[0]); },
-     [](const PruneGoal& goal) { return Values{share_text(goal.share)}; }},
+     [](PruneGoal& goal, const Values& values) { goal.share = parse_prune_share(values[0]); }},
     {{"scope", FieldKind::kScalar, "global or layer",
       "The least of all layers whose goals are equal, or of each layer (global)", "layer", ""},
-     [](PruneGoal& goal, const Values& values) { goal.scope = parse_prune_scope(values[0]); },
-     [](const PruneGoal& goal) { return Values{std::string(name_of(goal.scope))}; }},
+     [](PruneGoal& goal, const Values& values) { goal.scope = parse_prune_scope(values[0]); }},
     {{"steps", FieldKind::kScalar, "N", "Equal steps in which they go (10)", "8", ""},
-     [](PruneGoal& goal, const Values& values) { goal.steps = parse_prune_steps(values[0]); },
-     [](const PruneGoal& goal) { return Values{std::to_string(goal.steps)}; }},
+     [](PruneGoal& goal, const Values& values) { goal.steps = parse_prune_steps(values[0]); }},
     {{"rewind", FieldKind::kScalar, "true or false",
       "Whether weights that are left go back to their first values at every step (false)", "true", ""},
-     [](PruneGoal& goal, const Values& values) { goal.rewind = parse_bool(values[0]); },
-     [](const PruneGoal& goal) { return goal.rewind ? Values{"true"} : Values{}; }},
+     [](PruneGoal& goal, const Values& values) { goal.rewind = parse_bool(values[0]); }},
     {{"floor", FieldKind::kScalar, "0 to 1",
       "With global: the least share of each layer's weights that stays (0)", "0.02", ""},
-     [](PruneGoal& goal, const Values& values) { goal.floor = parse_prune_floor(values[0]); },
-     [](const PruneGoal& goal) { return goal.floor > 0 ? Values{share_text(goal.floor)} : Values{}; }},
+     [](PruneGoal& goal, const Values& values) { goal.floor = parse_prune_floor(values[0]); }},
 };
 
 const Field<BitBudget> kBitBudgetFields[] = {
@@ -262,14 +252,11 @@ const Field<BitBudget> kBitBudgetFields[] = {
        budget.bits_per_weight = found.bits_per_weight;
        budget.bytes = found.bytes;
        budget.bops = found.bops;
-     },
-     [](const BitBudget& budget) { return Values{budget_text(budget)}; }},
+     }},
     {{"least", FieldKind::kScalar, "2 to 8", "Bits that a weight has at least (2)", "3", ""},
-     [](BitBudget& budget, const Values& values) { budget.least = parse_learned_width(values[0]); },
-     [](const BitBudget& budget) { return Values{std::to_string(budget.least)}; }},
+     [](BitBudget& budget, const Values& values) { budget.least = parse_learned_width(values[0]); }},
     {{"most", FieldKind::kScalar, "2 to 8", "Bits that a weight has at most (8)", "6", ""},
-     [](BitBudget& budget, const Values& values) { budget.most = parse_learned_width(values[0]); },
-     [](const BitBudget& budget) { return Values{std::to_string(budget.most)}; }},
+     [](BitBudget& budget, const Values& values) { budget.most = parse_learned_width(values[0]); }},
 };
 
 const Field<Rule::Match> kMatchFields[] = {

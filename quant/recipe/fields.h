@@ -37,7 +37,8 @@ template <class T>
 struct Field : FieldInfo {
   /// Sets the field from its scalars (kScalar, kGoal, kPrune, kBitBudget: exactly one). Throws Error(kUsage).
   void (*set)(T& owner, const std::vector<std::string>& values) = nullptr;
-  /// The scalars that set() needs to give this value again; none where the field is left out.
+  /// The scalars that set() needs to give this value again; none where the field is left out. Null for the parts of what
+  /// is printed as one scalar (goals, budgets).
   std::vector<std::string> (*print)(const T& owner) = nullptr;
 };
 

@@ -205,6 +205,27 @@ TEST_CASE("a value that is not finite is named whatever slice it lies in") {
   }
 }
 
+TEST_CASE("working bytes: what searches and zero points hold beside what every slice does") {
+  for (const std::vector<uint64_t>& shape : {std::vector<uint64_t>{64, 96}, {7, 5}, {1, 4096}}) {
+    const uint64_t all = shape[0] * shape[1];
+    for (const uint64_t slice : {all, all / 2}) {
+      const auto bytes = [&](const std::string& spec) {
+        return crumb::slice_working_bytes(QuantSpec::parse(spec), shape, slice);
+      };
+      CAPTURE(all);
+      CAPTURE(slice);
+      CHECK(bytes("int4:channel:search=hqo") - bytes("int4:channel") == 8 * shape[1]);
+      CHECK(bytes("int4:tensor:search=hqo") - bytes("int4:tensor") == 8 * all);
+      CHECK(bytes("int4:group=32:pad:search=hqo") - bytes("int4:group=32:pad") ==
+            8 * std::min<uint64_t>(32, all));
+      CHECK(bytes("int4:channel:search=lsq") == bytes("int4:channel"));
+      CHECK(bytes("int4:channel") > slice + 4 * shape[0]);
+      CHECK(bytes("int4:channel:zero=int") > bytes("int4:channel"));
+      CHECK(bytes("palette4:tensor") > bytes("int4:tensor") + 4 * slice);
+    }
+  }
+}
+
 TEST_CASE("an exception of the sink reaches the caller") {
   const std::vector<float> x = mixed_values(6400, 1);
   crumb::SpanStream stream(x);

@@ -235,7 +235,8 @@ def executed(model, samples):
 def run_hls4ml(*arguments):
     """What run_hls4ml.py says."""
     command = [client.client_python("hls4ml"), Path(__file__).with_name("run_hls4ml.py"), *arguments]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, timeout=300).stdout)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=client.environment())
+    return json.loads(done.stdout)
 
 
 def measured(crumb, folder, seed):
