@@ -1,5 +1,6 @@
 #include "qat/a2q.h"
 
+#include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>

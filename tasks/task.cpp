@@ -18,7 +18,7 @@ namespace crumb::tasks {
 namespace {
 
 namespace fs = std::filesystem;
-namespace F = torch::nn::functional;
+namespace functional = torch::nn::functional;
 
 constexpr double kPixelMean = 4.884, kPixelSpread = 6.017;  // of the training digits
 constexpr int kMostPixel = 16;

@@ -97,7 +97,7 @@ void GraphModule::add_constant(const std::string& name, const graph::Tensor& con
     if (c == '.') c = '_';
   }
   while (owner->named_parameters(false).contains(key) || owner->named_buffers(false).contains(key))
-    key += "_";
+    key += '_';
   at::Tensor& registered = trains && own ? owner->register_parameter(key, value.tensor)
                                          : owner->register_buffer(key, value.tensor);
   constants_[name] = {registered, value.type};

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "libtorch/execute/ops/families.h"
@@ -96,7 +97,7 @@ Ints kept_boxes(std::span<const Box> boxes, const float* scores, std::int64_t mo
                 std::optional<float> least_score) {
   Ints candidates, kept;
   for (std::size_t i = 0; i < boxes.size(); ++i) {
-    if (least_score ? scores[i] > *least_score : scores[i] == scores[i]) {
+    if (least_score ? scores[i] > *least_score : !std::isnan(scores[i])) {
       candidates.push_back(static_cast<std::int64_t>(i));
     }
   }
