@@ -2,20 +2,18 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdint>
 #include <string>
 
 #include "base/files/text.h"
+#include "base/text/number.h"
 
 namespace crumb::cli {
 
 /// `opset` stays 0 where the flag is not given: 13, or the least that the operators need.
 inline void add_opset_flag(CLI::App& verb, std::int64_t& opset, const std::string& help) {
   verb.add_option("--opset", opset, help)->check([](const std::string& text) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc() && end == text.data() + text.size() && value >= 1) return std::string();
+    if (parse_number<std::int64_t>(text).value_or(0) >= 1) return std::string();
     return "expected an operator set of ONNX, as in 13, found " + quote_text(text);
   });
 }

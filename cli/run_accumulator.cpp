@@ -1,11 +1,11 @@
 #include "cli/run_accumulator.h"
 
-#include <charconv>
 #include <iostream>
 #include <map>
 
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "base/text/number.h"
 #include "cli/output.h"
 #include "cli/verify_accumulator.h"
 
@@ -15,14 +15,12 @@ namespace {
 constexpr std::size_t kMostSaid = 20;  // layers
 
 int bits_of(const std::string& text) {
-  int bits = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  if (!is_number || bits < 2 || bits > kMostAccumulatorBits) {
+  const auto bits = parse_number<int>(text);
+  if (!bits || *bits < 2 || *bits > kMostAccumulatorBits) {
     throw usage_error("--accumulator " + quote_text(text) + ": expected a number of bits, 2 to " +
                       std::to_string(kMostAccumulatorBits));
   }
-  return bits;
+  return *bits;
 }
 
 OverflowMode mode_of(const std::string& text) {

@@ -1,6 +1,5 @@
 // crumb train: a float network, the same with quantizers in the loop, and the files that it ends in.
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -9,6 +8,7 @@
 
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "base/text/number.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
@@ -162,10 +162,8 @@ void train_verb(const TrainOptions& options) {
 CLI::Validator at_least(std::uint64_t least, std::uint64_t most = std::numeric_limits<int>::max()) {
   return CLI::Validator(
       [least, most](const std::string& text) {
-        std::uint64_t number = 0;
-        const char* end = text.data() + text.size();
-        const auto [stopped, error] = std::from_chars(text.data(), end, number);
-        if (error == std::errc() && stopped == end && number >= least && number <= most) return std::string();
+        const auto number = parse_number<std::uint64_t>(text);
+        if (number && *number >= least && *number <= most) return std::string();
         return "expected a number from " + std::to_string(least) + " to " + std::to_string(most) +
                ", found " + quote_text(text);
       },

@@ -1,9 +1,9 @@
 // crumb verify: is a packed file whole and sound? Do the accumulators of a network hold its sums?
-#include <charconv>
 #include <iostream>
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
+#include "base/text/number.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "cli/verify_accumulator.h"
@@ -32,11 +32,8 @@ struct VerifyOptions {
 /// `--accumulator MODEL` leaves BITS out.
 void sort_out_bits(VerifyOptions& options) {
   if (options.bits.empty()) return;
-  int bits = 0;
-  const char* end = options.bits.data() + options.bits.size();
-  const auto [rest, error] = std::from_chars(options.bits.data(), end, bits);
-  if (error == std::errc() && rest == end) {
-    options.accumulators.bits = bits;
+  if (const auto bits = parse_number<int>(options.bits)) {
+    options.accumulators.bits = *bits;
   } else if (options.accumulators.path.empty()) {
     options.accumulators.path = options.bits;
   } else {

@@ -1,7 +1,6 @@
 #include "cli/verify_accumulator.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <iostream>
 #include <set>
@@ -10,6 +9,7 @@
 #include "analysis/accumulator/witness.h"
 #include "base/error.h"
 #include "base/files/text.h"
+#include "base/text/number.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/shape_notes.h"
@@ -136,15 +136,14 @@ analysis::GivenRanges read_input_ranges(const std::vector<std::string>& wishes) 
     };
     const std::size_t equals = wish.rfind('=');  // a name may hold one
     if (equals == std::string::npos || equals == 0) refuse();
-    IntegerRange range;
-    const char *at = wish.data() + equals + 1, *end = wish.data() + wish.size();
-    const auto low = std::from_chars(at, end, range.low);
-    if (low.ec != std::errc() || low.ptr == end || *low.ptr != ':') refuse();
-    const auto high = std::from_chars(low.ptr + 1, end, range.high);
-    if (high.ec != std::errc() || high.ptr != end || range.low > range.high) refuse();
-    if (range.low < -kMost || range.high > kMost) refuse();
+    const std::string_view both = std::string_view(wish).substr(equals + 1);
+    const std::size_t colon = both.find(':');
+    if (colon == std::string_view::npos) refuse();
+    const auto low = parse_number<std::int64_t>(both.substr(0, colon));
+    const auto high = parse_number<std::int64_t>(both.substr(colon + 1));
+    if (!low || !high || *low > *high || *low < -kMost || *high > kMost) refuse();
     const std::string name = wish.substr(0, equals);
-    if (!ranges.emplace(name, range).second)
+    if (!ranges.emplace(name, IntegerRange{*low, *high}).second)
       throw usage_error("--input-range gives " + quote_text(name) + " twice");
   }
   return ranges;

@@ -1,11 +1,11 @@
 #include "graph/datatypes.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <vector>
 
 #include "base/files/text.h"
+#include "base/text/number.h"
 
 namespace crumb::graph {
 namespace {
@@ -17,10 +17,7 @@ constexpr int kMostBias = 1000;
 std::optional<int> number_in(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
+  return parse_number<int>(text);
 }
 
 /// The numbers of "NAME<1,2>" behind "NAME<"; empty where something is none.

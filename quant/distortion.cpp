@@ -114,7 +114,7 @@ void DistortionSum::add_made(std::span<const float> reference, const MakeValues&
 
 Distortion DistortionSum::result() const {
   Sums sums = closed_;
-  if (count_ % kSegment != 0) sums.add(open_);
+  sums.add(open_);  // zeros where no segment is open
   const double square = sums.square.value();
   return {.count = count_,
           .sqnr_db = square == 0 ? kInfinity : 10 * std::log10(sums.signal.value() / square),

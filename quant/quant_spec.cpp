@@ -1,12 +1,12 @@
 #include "quant/quant_spec.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 
 #include "base/files/counted.h"
 #include "base/text/ascii_case.h"
 #include "base/text/nearest_name.h"
+#include "base/text/number.h"
 #include "formats/dtype.h"
 
 namespace crumb {
@@ -131,12 +131,11 @@ class SpecParser {
   }
 
   uint64_t size(std::string_view digits) const {
-    uint64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || value == 0 || value > (1u << 30)) {
+    const auto value = parse_number<uint64_t>(digits);
+    if (!value || *value == 0 || *value > (1u << 30)) {
       fail("expected a size from 1 to 2^30, found '" + std::string(digits) + "'");
     }
-    return value;
+    return *value;
   }
 
   void parse_scale(std::string_view value) {
@@ -159,11 +158,11 @@ class SpecParser {
     if (spec_.search != Search::kPercentile) {
       fail("search=" + std::string(value.substr(0, equals)) + " takes no value");
     }
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), spec_.percentile);
-    const bool parsed = error == std::errc() && end == digits.data() + digits.size();
-    if (!parsed || !(spec_.percentile > 0 && spec_.percentile <= 100)) {
+    const auto percentile = parse_number<double>(digits);
+    if (!percentile || !(*percentile > 0 && *percentile <= 100)) {
       fail("expected a percentile above 0 and up to 100, found '" + std::string(digits) + "'");
     }
+    spec_.percentile = *percentile;
   }
 
   void parse_round(std::string_view value) {
@@ -173,12 +172,12 @@ class SpecParser {
     spec_.round.rounding = static_cast<Rounding>(choice("rounding", value.substr(0, equals), names));
     if (equals == std::string_view::npos) return;
     const std::string_view digits = value.substr(equals + 1);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), spec_.round.seed);
-    if (spec_.round.rounding != Rounding::kStochastic || error != std::errc() ||
-        end != digits.data() + digits.size()) {
+    const auto seed = parse_number<uint64_t>(digits);
+    if (spec_.round.rounding != Rounding::kStochastic || !seed) {
       fail("only stochastic rounding takes a seed, as in round=stochastic=7, found 'round=" +
            std::string(value) + "'");
     }
+    spec_.round.seed = *seed;
   }
 
   bool seen(std::string_view key) const { return std::ranges::find(seen_, key) != seen_.end(); }

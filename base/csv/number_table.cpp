@@ -1,6 +1,5 @@
 #include "base/csv/number_table.h"
 
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -10,6 +9,7 @@
 #include "base/files/inflate.h"
 #include "base/files/input_file.h"
 #include "base/files/text.h"
+#include "base/text/number.h"
 
 namespace crumb {
 namespace {
@@ -46,12 +46,9 @@ Result<std::size_t> parse_line(std::string_view line, std::vector<double>& value
   for (std::size_t begin = 0; begin <= line.size(); ++count) {
     const std::size_t end = std::min(line.find(',', begin), line.size());
     const std::string_view cell = line.substr(begin, end - begin);
-    double value = 0;
-    const auto [stop, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error != std::errc() || stop != cell.data() + cell.size() || !std::isfinite(value)) {
-      return Failure{"expected a number, found " + quote_text(cell)};
-    }
-    values.push_back(value);
+    const auto value = parse_number<double>(cell);
+    if (!value || !std::isfinite(*value)) return Failure{"expected a number, found " + quote_text(cell)};
+    values.push_back(*value);
     begin = end + 1;
   }
   return count;

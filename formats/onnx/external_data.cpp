@@ -1,11 +1,11 @@
 #include "formats/onnx/external_data.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "base/checked_size.h"
 #include "base/files/text.h"
+#include "base/text/number.h"
 
 namespace crumb {
 namespace {
@@ -48,13 +48,6 @@ std::optional<std::string> plain_path(std::string_view location) {
   return path.empty() ? std::nullopt : std::optional(path);
 }
 
-std::optional<std::uint64_t> parse_number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 bool lies_in(const fs::path& file, const fs::path& folder) {
   const fs::path relative = file.lexically_relative(folder);
   return !relative.empty() && *relative.begin() != ".." && relative != ".";
@@ -79,14 +72,14 @@ Result<OnnxExternalPlace> place_onnx_external(std::span<const OnnxExternalEntry>
   if (!path) return outside(*location);
   OnnxExternalPlace place{*path, 0};
   if (offset) {
-    const std::optional<std::uint64_t> begin = parse_number(*offset);
+    const std::optional<std::uint64_t> begin = parse_number<std::uint64_t>(*offset);
     // Files end before 2^63.
     if (!begin || !checked::narrow<std::int64_t>(checked::add(*begin, bytes)))
       return Failure{"its external offset is " + quote_text(*offset) +
                      ", expected a number of bytes in a file"};
     place.offset = *begin;
   }
-  if (length && parse_number(*length) != bytes)
+  if (length && parse_number<std::uint64_t>(*length) != bytes)
     return Failure{"its external length is " + quote_text(*length) + ", expected " + std::to_string(bytes)};
   return place;
 }

@@ -1,11 +1,11 @@
 #include "graph/onnx/read.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
+#include "base/text/number.h"
 #include "graph/packed/crumb_graph.h"
 #include "quant/packed_tensor.h"
 
@@ -44,15 +44,13 @@ class Joiner {
       return wrong("its metadata have no entry " + std::string(kCrumbInputsKey));
     }
     const std::string text = entry->second;
-    std::size_t own = 0;
-    // Digits alone: from_chars takes no sign for a number without one, nor space.
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), own);
-    if (error != std::errc() || end != text.data() + text.size() || own > graph_.inputs.size()) {
+    const auto own = parse_number<std::size_t>(text);
+    if (!own || *own > graph_.inputs.size()) {
       return wrong("its metadata say that the graph has " + quote_text(text) +
                    " inputs of its own, expected a number from 0 to " + std::to_string(graph_.inputs.size()));
     }
     graph_.metadata.erase(entry);
-    const auto first = graph_.inputs.begin() + static_cast<std::ptrdiff_t>(own);
+    const auto first = graph_.inputs.begin() + static_cast<std::ptrdiff_t>(*own);
     constants_.assign(first, graph_.inputs.end());
     graph_.inputs.erase(first, graph_.inputs.end());
     for (const std::string& name : graph_.inputs) {

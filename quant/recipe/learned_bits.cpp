@@ -1,13 +1,13 @@
 #include "quant/recipe/learned_bits.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 
 #include "base/error.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "base/text/number.h"
 #include "quant/recipe/target.h"
 
 namespace crumb {
@@ -40,14 +40,11 @@ std::uint64_t operations_in(std::string_view text) {
     break;
   }
   while (number.ends_with(' ')) number.remove_suffix(1);
-  double value = 0;
-  const auto [end, error] =
-      std::from_chars(number.data(), number.data() + number.size(), value, std::chars_format::fixed);
-  const bool digits = !number.empty() && number.find_first_not_of("0123456789.") == std::string_view::npos;
-  if (!digits || error != std::errc() || end != number.data() + number.size()) {
+  const auto value = parse_number<double>(number);
+  if (!value || number.find_first_not_of("0123456789.") != std::string_view::npos) {
     refuse(text, ": a number is expected before 'bops'");
   }
-  const double operations = std::round(value * unit);
+  const double operations = std::round(*value * unit);
   if (!(operations >= 1 && operations <= kMostOperations)) refuse(text, ": it must be 1 to 10^18");
   return static_cast<std::uint64_t>(operations);
 }
@@ -83,14 +80,12 @@ BitBudget parse_bit_budget(std::string_view text) {
 }
 
 int parse_learned_width(std::string_view text) {
-  int bits = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits);
-  if (error != std::errc() || end != text.data() + text.size() || bits < BitBudget::kFewestBits ||
-      bits > BitBudget::kMostBits) {
+  const auto bits = parse_number<int>(text);
+  if (!bits || *bits < BitBudget::kFewestBits || *bits > BitBudget::kMostBits) {
     throw usage_error("expected a number of bits, " + std::to_string(BitBudget::kFewestBits) + " to " +
                       std::to_string(BitBudget::kMostBits) + ", as in least=3, found " + quote_text(text));
   }
-  return bits;
+  return *bits;
 }
 
 std::optional<BitBudget> parse_learned_bits(std::string_view text) {

@@ -1,13 +1,13 @@
 #include "quant/recipe/pruning.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 
 #include "base/error.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "base/text/number.h"
 
 namespace crumb {
 namespace {
@@ -15,16 +15,12 @@ namespace {
 constexpr std::string_view kScopeNames[] = {"global", "layer"};  // as Scope
 constexpr std::string_view kPruningWords[] = {"global", "layer", "steps=8", "rewind", "floor=0.02"};
 
-/// A decimal fraction: digits, a point, an exponent; no sign, no "nan".
+/// A decimal fraction: digits, a point, an exponent, 32 characters at the most; no sign, no "nan".
 std::optional<double> fraction_in(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool good = !text.empty() && text.size() <= 32 &&
-                    text.find_first_not_of("0123456789.e-") == std::string_view::npos && text[0] != '-';
-  if (!good || error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
-    return std::nullopt;
-  }
-  return number;
+  if (text.size() > 32 || text.starts_with('-') ||
+      text.find_first_not_of("0123456789.e-") != std::string_view::npos)
+    return {};
+  return parse_number<double>(text);
 }
 
 void check_floor(const PruneGoal& goal, std::string_view text) {
@@ -67,14 +63,12 @@ double parse_prune_floor(std::string_view text) {
 }
 
 int parse_prune_steps(std::string_view text) {
-  int steps = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
-  if (error != std::errc() || end != text.data() + text.size() || steps < 1 ||
-      steps > PruneGoal::kMostSteps) {
+  const auto steps = parse_number<int>(text);
+  if (!steps || *steps < 1 || *steps > PruneGoal::kMostSteps) {
     throw usage_error("expected a number of steps, 1 to " + std::to_string(PruneGoal::kMostSteps) +
                       ", as in steps=8, found " + quote_text(text));
   }
-  return steps;
+  return *steps;
 }
 
 PruneGoal::Scope parse_prune_scope(std::string_view text) {

@@ -1,11 +1,11 @@
 #include "quant/recipe/target.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/files/text.h"
 #include "base/text/byte_size.h"
+#include "base/text/number.h"
 #include "quant/recipe/recipe.h"
 
 namespace crumb {
@@ -37,15 +37,10 @@ Result<Target> parse_target(std::string_view text) {
   if (number.empty() || number.find_first_not_of("0123456789.") != std::string_view::npos) {
     return not_a_target(text, "a number is expected before 'bpw', found " + quote_text(number));
   }
-  double bits = 0;
-  const auto [end, error] =
-      std::from_chars(number.data(), number.data() + number.size(), bits, std::chars_format::fixed);
-  if (error == std::errc::result_out_of_range) return not_a_target(text, "the number is out of range");
-  if (error != std::errc() || end != number.data() + number.size()) {
-    return not_a_target(text, quote_text(number) + " is no number");
-  }
-  if (!std::isfinite(bits) || bits <= 0) return not_a_target(text, "it must be more than 0");
-  return Target{.bits_per_weight = bits};
+  const auto bits = parse_number<double>(number);
+  if (!bits) return not_a_target(text, quote_text(number) + " is no number, or out of range");
+  if (*bits <= 0) return not_a_target(text, "it must be more than 0");
+  return Target{.bits_per_weight = *bits};
 }
 
 std::vector<QuantSpec> parse_formats(std::string_view text) {

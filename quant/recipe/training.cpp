@@ -1,12 +1,12 @@
 #include "quant/recipe/training.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 
 #include "base/error.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "base/text/number.h"
 #include "quant/accumulator.h"
 
 namespace crumb {
@@ -16,18 +16,10 @@ constexpr std::string_view kMethodNames[] = {"a2q", "a2q_plus"};  // as Method
 constexpr std::string_view kScalesNames[] = {"learned", "statistics", "weight_norm",
                                              "mean"};  // as WeightScales
 
-std::optional<int> number_in(std::string_view text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-  if (!digits || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 }  // namespace
 
 int parse_accumulator_bits(std::string_view text) {
-  const auto bits = number_in(text);
+  const auto bits = parse_number<int>(text);
   if (!bits || *bits < 2 || *bits > kMostAccumulatorBits) {
     throw usage_error("expected the bits of a register, 2 to " + std::to_string(kMostAccumulatorBits) +
                       ", as in 16:a2q_plus, or none, found " + quote_text(text));
@@ -36,7 +28,7 @@ int parse_accumulator_bits(std::string_view text) {
 }
 
 int parse_accumulator_tile(std::string_view text) {
-  const auto tile = number_in(text);
+  const auto tile = parse_number<int>(text);
   if (!tile || *tile < 1) {
     throw usage_error("expected a number of products as the tile, as in tile=64, found " + quote_text(text));
   }

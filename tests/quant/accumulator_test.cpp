@@ -191,6 +191,28 @@ TEST_CASE("widths are the least that hold both extremes") {
   CHECK(outer_accumulator_bits(8, 100, 16) == 11);
 }
 
+TEST_CASE("widths from bounds are the least whose greatest number no sum of that norm exceeds") {
+  for (int input_bits = 1; input_bits <= 8; ++input_bits) {
+    for (const bool is_signed : {false, true}) {
+      const std::int64_t most = std::int64_t{1}
+                                << (input_bits - (is_signed ? 1 : 0));  // of |x|, as the papers bound it
+      for (std::int64_t norm : {0, 1, 2, 3, 7, 8, 9, 100, 255, 256, 1000}) {
+        int bits = 1;
+        while ((std::int64_t{1} << (bits - 1)) - 1 < norm * most) ++bits;
+        CAPTURE(input_bits);
+        CAPTURE(norm);
+        CHECK(accumulator_bits_by_norm(static_cast<double>(norm), input_bits, is_signed) == bits);
+        for (int weight_bits = 1; weight_bits <= 8; ++weight_bits) {
+          int wide = 1;
+          while ((std::int64_t{1} << (wide - 1)) - 1 < (norm * most) << (weight_bits - 1)) ++wide;
+          CHECK(accumulator_bits_by_types(static_cast<double>(norm), input_bits, is_signed, weight_bits) ==
+                wide);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("sums past 64 bits are said to be so") {
   const std::int64_t large = std::int64_t{1} << 40;
   CHECK_FALSE(worst_sums(Codes{large}, {0, large}));

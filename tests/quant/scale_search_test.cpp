@@ -273,12 +273,17 @@ TEST_CASE("mse: the best of 36 factors, by exhaustion") {
                                    {"ternary", 1.0F},
                                    {"nf4", 1.0F}}) {
     for (const char* scale : {"f32", "f16", "e8m0"}) {
-      for (uint64_t seed = 0; seed < 6; ++seed) {
+      for (uint64_t seed = 0; seed < 8; ++seed) {
         CAPTURE_COPY(name);
         CAPTURE(scale);
         CAPTURE(seed);
         std::vector<float> x = normal_values(61, seed + 40);
         if (seed % 2 == 1) x[7] *= 6;
+        if (seed >= 4) {  // a power of two is the ideal scale
+          for (float& v : x) v = std::clamp(v, -1.0F, 1.0F);
+          x[9] = 1;
+          for (float& v : x) v *= most;
+        }
         const crumb::testing::OracleFormat f = crumb::testing::oracle_format(name);
         const std::vector<float> nf4(crumb::nf4_values().begin(), crumb::nf4_values().end());
         const auto error = [&](float s) {
@@ -327,10 +332,13 @@ TEST_CASE("mse and lsq: never worse than absmax") {
   for (const crumb::NumberFormat& f : crumb::number_formats()) {
     if (f.scale_only || f.learned) continue;
     for (const char* group : {":tensor", ":group=16"}) {
-      for (uint64_t seed = 1; seed < 4; ++seed) {
-        const std::vector<float> x = normal_values(64, seed);
+      uint64_t seed = 0;
+      for (const float size : {1.0F, 1.0F, 1.0F, 1e-20F, 1e-38F, 3e-41F}) {
+        std::vector<float> x = normal_values(64, ++seed);
+        for (float& v : x) v *= size;
         const std::string start = std::string(f.name) + group;
         CAPTURE(start);
+        CAPTURE(size);
         const double plain = squared_error(x, quantize(start, x, {64}));
         CHECK(squared_error(x, quantize(start + ":search=mse", x, {64})) <= plain * (1 + 1e-5));
         if (f.grid == crumb::Grid::kCodebook) continue;
@@ -450,6 +458,53 @@ TEST_CASE("e1m(b-2) quantizes as the integers of b bits do, bit for bit") {
       CHECK(equal);
     }
   }
+}
+
+TEST_CASE("lsq: the published steps, until the scale stays or fifty are done") {
+  // x . v / v . v of the codes' values, in double in the order of the values; codes by the definition.
+  int longest = 0;
+  for (const char* text : {"int8:tensor", "int3:tensor:round=stochastic=5", "e2m1:tensor",
+                           "uint4:tensor:zero=int", "ternary:tensor"}) {
+    const QuantSpec spec = QuantSpec::parse(std::string(text) + ":scale=f32:search=lsq");
+    const crumb::CodeGrid grid = crumb::make_code_grid(*spec.number, spec.range, spec.round);
+    const crumb::ScaleSearch searcher(spec, grid, 0, 1);
+    for (const uint64_t n : {3, 100, 3000, 70000}) {
+      CAPTURE(text);
+      CAPTURE(n);
+      const std::vector<float> x = normal_values(n, n + 2);
+      QuantSpec plain = spec;
+      plain.search = crumb::Search::kAbsmax;
+      const crumb::BlockFit start = crumb::ScaleSearch(plain, grid, 0, 1).fit({x.data(), 1, n, n, 0});
+      float s = start.scale;
+      int steps = 0;
+      for (; steps < 50; ++steps) {
+        double xv = 0, vv = 0;
+        for (uint64_t i = 0; i < n; ++i) {
+          const uint8_t code = crumb::encode_ref(grid, x[i], s, start.zero, i);
+          const double v = static_cast<double>(grid.values[code]) - static_cast<double>(start.zero);
+          xv += static_cast<double>(x[i]) * v;
+          vv += v * v;
+        }
+        const auto next = static_cast<float>(xv / vv);
+        if (next == s) break;
+        s = next;
+      }
+      longest = std::max(longest, steps);
+      const crumb::BlockFit found = searcher.fit({x.data(), 1, n, n, 0});
+      CHECK((found.scale == s || found.scale == start.scale));
+      const auto error = [&](float scale) {
+        double sum = 0;
+        for (uint64_t i = 0; i < n; ++i) {
+          const float y =
+              crumb::decode_ref(grid, crumb::encode_ref(grid, x[i], scale, start.zero, i), scale, start.zero);
+          sum += std::pow(static_cast<double>(x[i]) - static_cast<double>(y), 2);
+        }
+        return sum;
+      };
+      if (error(s) < error(start.scale) * (1 - 1e-5)) CHECK(found.scale == s);
+    }
+  }
+  CHECK(longest == 50);
 }
 
 TEST_CASE("a block that comes as a stream has the fit of the block in memory, however it is cut") {
@@ -583,6 +638,18 @@ TEST_CASE("kmeans: more than a million values are binned and end near the sorted
   many.insert(many.end(), more.begin(), more.end());
   const std::vector<float> a = crumb::learn_codebook(few, 2), b = crumb::learn_codebook(many, 2);
   for (size_t i = 0; i < 4; ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(0.02));
+}
+
+TEST_CASE("zeros: scales and zero points of a block of zeros are zero") {
+  const std::vector<float> zeros(64, 0.0F);
+  for (const char* spec : {"int8:channel", "int4:group=8:scale=f32:search=mse", "uint4:tensor:zero=int",
+                           "uint4:group=16:zero=float", "int4:channel:zero=int:search=hqo",
+                           "uint3:group=8:scale=bf16:zero=float"}) {
+    CAPTURE(spec);
+    const QuantizedTensor made = quantize(spec, zeros, {2, 32});
+    for (const auto* bytes : {&made.scales, &made.zeros})
+      CHECK(std::ranges::all_of(*bytes, [](auto byte) { return static_cast<unsigned>(byte) == 0; }));
+  }
 }
 
 TEST_CASE("zeros: with e8m0 a channel has scale 1, a block of OCP's the smallest") {

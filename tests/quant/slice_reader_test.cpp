@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <span>
 #include <string>
@@ -155,6 +157,37 @@ TEST_CASE("streams of values, walked as often as wanted") {
       CHECK(walk(stream, slice) == source.values(i));
       CHECK(stream.next(slice).empty());
       stream.finish();
+    }
+  }
+}
+
+TEST_CASE("streams of values need no rewinding before they are read") {
+  const Source source({1000, 501});
+  SliceReader reader(source.checkpoint(), {{&source.entry(0), 400}, {&source.entry(1), 200}}, 2000);
+  for (size_t i = 0; i < 2; ++i) {
+    EntryStream stream(reader, i, source.entry(i), 1);
+    CHECK(walk(stream, 100) == source.values(i));
+    stream.finish();
+  }
+}
+
+TEST_CASE("a tensor of one slice is read once, however often it is walked") {
+  for (size_t i = 0; i < 2; ++i) {
+    const Source source({1000, 501});
+    SliceReader reader(source.checkpoint(), {{&source.entry(i), 1 << 20}}, 1);
+    EntryStream stream(reader, 0, source.entry(i), 1);
+    stream.next(1 << 20);
+    // Whoever reads it again finds it changed.
+    std::fstream file(source.path(), std::ios::in | std::ios::out | std::ios::binary);
+    std::string all{std::istreambuf_iterator<char>(file), {}};
+    const size_t place = all.find(source.bytes(i));
+    REQUIRE(place != std::string::npos);
+    file.seekp(static_cast<std::streamoff>(place));
+    file << std::string(source.bytes(i).size(), '\x11');
+    file.close();
+    for (int again = 0; again < 3; ++again) {
+      stream.rewind();
+      CHECK(walk(stream, 1 << 20) == source.values(i));
     }
   }
 }

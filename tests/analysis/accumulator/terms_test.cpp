@@ -81,6 +81,7 @@ TEST_CASE("terms and channels of products of two computed operands") {
       {"Conv", {1, 6, 9}, {4, 3, 2}, {{"group", std::int64_t{2}}}, 6, 4},
       {"Einsum", {2, 3}, {3, 5}, equation("ij,jk->ik"), 3, 1},
       {"Einsum", {2, 3}, {5, 3}, equation("ij,kj->ik"), 3, 1},
+      {"Einsum", {2, 3}, {3, 5}, equation("...ij,...jk->...ik"), 3, 1},
       {"Einsum", {2, 3, 4}, {3, 4}, equation("ijk,jk->i"), 12, 1},
       {"Einsum", {2, kOpen, 4}, {3, kOpen}, equation("ijk,jk->i"), 12, 1},
       {"Einsum", {7, 2, 3}, {7, 3, 5}, equation("...ij,...jk->...ik"), 3, 1},

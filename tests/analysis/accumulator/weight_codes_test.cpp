@@ -5,6 +5,7 @@
 
 #include "analysis/accumulator/layers.h"
 #include "tests/analysis/accumulator/networks.h"
+#include "tests/support/capture_copy.h"
 #include "tests/support/samples.h"
 
 namespace crumb::analysis {
@@ -183,6 +184,18 @@ TEST_CASE("weights between the integers count in halves, in as many bits as ther
     CHECK(layer.failure() == "");
     CHECK(layer.unit == 0.5);
     CHECK(layer.codes == Ints{1, 5, 7, -3, -1, -5});
+  }
+}
+
+TEST_CASE("codes up to 2^53 are exact, and no others are counted") {
+  for (const auto& [size, counted] :
+       {std::pair{0x1p52F, true}, {0x1p53F, true}, {-0x1p53F, true}, {0x1p54F, false}}) {
+    CAPTURE_COPY(size);
+    Net net;
+    const std::string w = net.constant("w", graph::Tensor::floats({1, 2}, std::vector<float>{size, 1}));
+    const ProductLayer layer = layer_with(net, net.quant(w, graph::Tensor::scalar(1.0F), 0, 60));
+    CHECK(layer.failure().empty() == counted);
+    if (counted) CHECK(layer.codes[0] == static_cast<std::int64_t>(size));
   }
 }
 

@@ -89,6 +89,36 @@ TEST_CASE("two models show the extremes of one channel whose bias is a term of o
   CHECK(alone > 50);
 }
 
+TEST_CASE("a witness's samples are rows of what they are multiplied by, and broadcast to its matrices") {
+  for (const Ints& shape : {Ints{4, 5}, {3, 4, 5}, {2, 3, 4, 5}}) {
+    for (const bool weight_first : {false, true}) {
+      CAPTURE(shape.size());
+      CAPTURE(weight_first);
+      Net net;
+      Ints operand = shape;
+      operand[operand.size() - 2] = weight_first ? 5 : 2;
+      operand[operand.size() - 1] = weight_first ? 2 : 4;
+      const std::string x = net.quant(net.input("x", operand), graph::Tensor::scalar(0.5F), 0, 3, false);
+      const std::string w = net.weight(shape, 0.25F);
+      net.graph.outputs = {net.node("MatMul", weight_first ? std::vector{w, x} : std::vector{x, w})};
+      const ProductLayer layer = ProductLayers(graph::infer_shapes(net.graph)).layer(0);
+      REQUIRE(layer.failure() == "");
+      for (const Witness& witness : witnesses_of(layer, 0)) {
+        Ints expected(shape.size() - 2, 1);
+        expected.insert(expected.begin(), 2);  // samples
+        if (weight_first) {
+          expected.insert(expected.end(), {5, 1});
+        } else {
+          if (shape.size() > 2) expected.push_back(1);
+          expected.push_back(4);
+        }
+        CHECK(witness.input.shape() == expected);
+        CHECK(witness.graph.opsets.at(std::string(graph::kQonnxDomain)) == 1);
+      }
+    }
+  }
+}
+
 /// Of one sample, the numbers of a channel of "y": a convolution or a transposed one by its definition, from what the
 /// witness's own graph says.
 std::vector<double> window_results(const Witness& witness, std::size_t sample, std::size_t channel) {

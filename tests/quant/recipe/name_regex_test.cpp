@@ -165,6 +165,7 @@ TEST_CASE("name regex: what is refused says what, and where") {
   }
   CHECK(says(pattern_refusal("a\\"), {"backslash at the end"}));
   CHECK(says(pattern_refusal("[z-a]"), {"range"}));
+  CHECK(says(pattern_refusal("[z-a"), {"range"}));
   CHECK(says(pattern_refusal("[\\d-z]"), {"range"}));
   CHECK(says(pattern_refusal("[[:alpha:]]"), {"\\w"}));
   CHECK(says(pattern_refusal("\xff"), {"UTF-8"}));

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <fstream>
 #include <random>
@@ -462,6 +463,19 @@ TEST_CASE("recipe: of the control characters, tabs and ends of lines alone") {
     } else {
       CHECK(says(said, {"line 2", "control"}));
     }
+  }
+}
+
+TEST_CASE("recipe: what is wrong is said in characters that can be printed") {
+  for (int byte = 1; byte < 0x100; ++byte) {
+    const std::string c = byte < 0x80 ? std::string(1, static_cast<char>(byte))
+                                      : std::string{static_cast<char>(0xc0 | byte >> 6),
+                                                    static_cast<char>(0x80 | (byte & 0x3f))};
+    CAPTURE(byte);
+    const std::string said = refusal("weights: \"\\" + c + "\"\n");  // an escape that YAML may not know
+    const auto prints = [](char s) { return s == '\n' || (s >= 0x20 && s < 0x7f); };
+    if (said.find("not YAML") != std::string::npos) CHECK(std::ranges::all_of(said, prints));
+    if (byte >= 0xa1) CHECK(says(said, {"not YAML", "?"}));
   }
 }
 
