@@ -173,7 +173,7 @@ def one_huge(dtype):
 
 
 def thousands(path):
-    return write_huge(path / "m.safetensors", {f"layer.{i}.weight": ("F32", (64, 64)) for i in range(9000)})
+    return write_huge(path / "m.safetensors", {f"layer.{i}.weight": ("F32", (8, 64)) for i in range(9000)})
 
 
 def one_row(path):

@@ -161,7 +161,7 @@ def test_qonnx_keeps_within_what_is_claimed(crumb, tmp_path):
         path = tmp_path / "m.onnx"
         onnx.save(b.model(), path)
         run = of_qonnx(b.model(), list(b.heads.values()))
-        tally.check(b, claims_of(crumb, path), [run(b.sample(kind)) for kind in ("random", "mixed", "flat", "flat")])
+        tally.check(b, claims_of(crumb, path), [run(b.sample(kind)) for kind in (("random", "mixed", "flat", "flat") if SLOW else ("mixed", "flat"))])
     tally.judge(rows)
 
 

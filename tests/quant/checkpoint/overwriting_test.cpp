@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "quant/checkpoint/checkpoint_run.h"
 #include "quant/checkpoint/run_journal.h"
+#include "tests/support/samples.h"
 #include "tests/support/testing.h"
 
 namespace fs = std::filesystem;
