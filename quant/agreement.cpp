@@ -52,7 +52,7 @@ std::vector<double> squares(std::span<const float> x, uint64_t rows, uint64_t wi
 std::vector<double> pairwise(std::span<const float> x, const std::vector<double>& square, uint64_t width,
                              int threads) {
   const uint64_t rows = square.size();
-  std::vector<double> result(rows == 0 ? 0 : rows * (rows - 1) / 2);
+  std::vector<double> result(rows * (rows - 1) / 2);  // of unsigned: 0 for no rows
   parallel_for(rows, 1, threads, [&](size_t begin, size_t end) {
     for (uint64_t i = begin; i < end; ++i) {
       double* out = result.data() + i * (2 * rows - i - 1) / 2;

@@ -202,8 +202,7 @@ Status check_scales(const PackedTensor& tensor, const ReadPart& read) {
   }
   const std::string what = part_text(tensor, Part::kScales);
   FloatsCheck check(encoding.scale, [&](float scale, uint64_t block) -> Status {
-    if (encoding.scale_exponent != 0) scale *= std::ldexp(1.0F, encoding.scale_exponent);
-    if (encoding.tensor_scale) scale *= factor;
+    if (encoding.tensor_scale) scale *= factor;  // a scale_exponent is negative: it makes nothing infinite
     if (std::isfinite(scale) && !std::signbit(scale)) return {};
     return bad_scale(what + ": scale " + std::to_string(block), scale);
   });

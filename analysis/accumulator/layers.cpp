@@ -359,7 +359,7 @@ ProductLayer ProductLayers::layer(std::size_t i) const {
     return layer;
   }
   layer.operands = product.rule->operands;
-  layer.has_ellipsis = node.is("Einsum") && node.text_or("equation", "").find('.') != std::string::npos;
+  layer.has_ellipsis = node.text_or("equation", "").find('.') != std::string::npos;
   if (!product.rule->reason.empty()) {
     layer.weight_failure = product.rule->reason;
     if (product.weight_at) {

@@ -183,6 +183,9 @@ TEST_CASE("a recurrent layer's two products: its inputs' is counted, its state's
   const std::string x = net.quant(net.input("x", {5, 1, 3}), graph::Tensor::scalar(0.5F), 1, 3);
   const std::string w = net.weight({1, 8, 3}, 0.5F), r = net.weight({1, 8, 2}, 0.5F);
   net.graph.outputs = {net.node("LSTM", {x, w, r}, {{"hidden_size", std::int64_t{2}}})};
+  graph::Graph last = net.graph;  // the last state alone is wanted
+  last.nodes.back().outputs = {"", last.outputs[0]};
+  CHECK(check_accumulators(graph::infer_shapes(last)).layers.size() == 2);
   const graph::Graph graph = graph::infer_shapes(net.graph);
   const AccumulatorReport report = check_accumulators(graph);
   REQUIRE(report.layers.size() == 2);

@@ -350,6 +350,22 @@ TEST_CASE("inputs must lie on the grid and in the range that the graph says") {
   }
 }
 
+TEST_CASE("computed weights count in their scale, times the unit of their grid") {
+  ProductLayer layer{.name = "scores", .op = "MatMul", .weight = "keys"};
+  layer.channels = 1;
+  layer.length = 2;
+  layer.input_range = IntegerRange{0, 1};
+  layer.weight_range = IntegerRange{-8, 7};
+  layer.term = IntegerRange{-8, 7};
+  layer.input_scale = 1;
+  layer.scale = {0.25};
+  layer.unit = 0.5;
+  const SimulatedLayer simulated(layer, 0, SimulatedRegister(20, OverflowMode::kCheck));
+  CHECK(simulated.weight_codes(std::vector<double>{0.125, -1, 0.875}) == Ints{1, -8, 7});
+  for (const double wrong : {0.0625, 1.0, -1.125})
+    CHECK_THROWS_AS(simulated.weight_codes(std::vector<double>{wrong}), Error);
+}
+
 TEST_CASE("a computed weight of more terms than memory holds takes none before there are codes") {
   ProductLayer layer{.name = "scores", .op = "MatMul", .weight = "keys"};
   layer.channels = 1;

@@ -79,6 +79,8 @@ TEST_CASE("terms and channels of products of two computed operands") {
       {"Gemm", {kOpen, 2}, {3, 5}, {{"transA", one}}, 3, 5},
       {"Conv", {1, 3, 9, 9}, {4, 3, 2, 5}, {}, 30, 4},
       {"Conv", {1, 6, 9}, {4, 3, 2}, {{"group", std::int64_t{2}}}, 6, 4},
+      {"ConvTranspose", {1, 2, 4}, {2, 3, 3}, {}, 6, 3},
+      {"ConvTranspose", {1, 2, 4}, {2, 3, 3}, {{"strides", Ints{2}}}, 4, 3},
       {"Einsum", {2, 3}, {3, 5}, equation("ij,jk->ik"), 3, 1},
       {"Einsum", {2, 3}, {5, 3}, equation("ij,kj->ik"), 3, 1},
       {"Einsum", {2, 3}, {3, 5}, equation("...ij,...jk->...ik"), 3, 1},

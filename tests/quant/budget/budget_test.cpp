@@ -363,9 +363,31 @@ TEST_CASE("budget in bytes: the packed file is within it, from the least that is
   CHECK(packed_bytes(written, request.recipe(request.formats[0], request.formats[0])) == least);
   request.target.file_bytes = least - 1;
   CHECK(says(refusal_of(written, request), {"below the least"}));
+  // Every choice, with the file that a recipe with a rule for each tensor makes: larger than it need be.
+  std::vector<Choice> all_files{{}};
+  std::vector<Recipe> recipes{request.recipe(request.formats[0], request.formats[0])};
+  for (const TensorOf& tensor : small_model()) {
+    if (tensor.shape.size() < 2) continue;
+    std::vector<Choice> longer;
+    std::vector<Recipe> with_rule;
+    for (size_t i = 0; i < all_files.size(); ++i) {
+      for (const QuantSpec& spec : request.formats) {
+        longer.push_back({0, all_files[i].loss + measured_whole(tensor, spec).loss});
+        with_rule.push_back(recipes[i]);
+        with_rule.back().rules.push_back({.match = {.name = {tensor.name}}, .weights = spec});
+      }
+    }
+    all_files = std::move(longer);
+    recipes = std::move(with_rule);
+  }
+  for (size_t i = 0; i < recipes.size(); ++i) all_files[i].bytes = packed_bytes(written, recipes[i]);
   double before_loss = std::numeric_limits<double>::infinity();
   for (uint64_t limit = least; limit < least + 8000; limit += 250) {
     CAPTURE(limit);
+    double within = std::numeric_limits<double>::infinity();
+    for (const Choice& file : all_files) {
+      if (file.bytes <= limit) within = std::min(within, file.loss);
+    }
     request.target.file_bytes = limit;
     const BudgetChoice found = choose_by_budget(written.checkpoint(), request);
     CHECK(packed_bytes(written, found.recipe) <= limit);
@@ -374,6 +396,8 @@ TEST_CASE("budget in bytes: the packed file is within it, from the least that is
     CHECK(found.loss == doctest::Approx(loss).epsilon(1e-12));
     CHECK(found.bound <= found.loss);
     CHECK(found.bound >= 0);
+    CHECK(found.bound <= within * (1 + 1e-9));
+    CHECK(found.loss <= within * (1 + 1e-9));
     if (limit == least) CHECK(packed_bytes(written, found.recipe) == least);
     before_loss = std::min(before_loss, found.loss);
   }

@@ -494,6 +494,7 @@ TEST_CASE("recipe: what is no recipe at all") {
   CHECK(says(refusal("weights: *a"), {"line 1"}));
   CHECK(says(refusal("weights: !!str int4"), {"line 1", "tag"}));
   CHECK(says(refusal("weights: 'int4"), {"line 1", "the quote ' is not closed"}));
+  CHECK(says(refusal("weights: int4  # a\nrules: 'b"), {"line 2", "the quote ' is not closed"}));
   CHECK(says(refusal("a: b: c"), {"line 1", "not YAML"}));
   CHECK(says(refusal("weights: int4\nrules: " + std::string(100000, '[')), {"line 2"}));
   std::string deep;
