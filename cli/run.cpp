@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <set>
 #include <span>
 
 #include "base/files/counted.h"
@@ -19,10 +20,13 @@
 #include "formats/zip/zip.h"
 #include "graph/batches.h"
 #include "graph/onnx/array_files.h"
+#include "graph/onnx/expand_functions.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
+#include "runtime/engine.h"
+#include "runtime/operator.h"
 
 namespace crumb::cli {
 namespace {
@@ -34,9 +38,9 @@ using graph::Tensor;
 constexpr std::int64_t kLargeBatch = 64;
 
 struct RunOptions {
-  std::string model, output, output_dir, device = "cpu";
+  std::string model, output, output_dir, device = "cpu", engine = "libtorch";
   std::vector<std::string> inputs;
-  bool all_tensors = false, json = false;
+  bool all_tensors = false, json = false, operators = false;
   int threads = 0;
   RunAccumulatorOptions accumulator;
 };
@@ -109,16 +113,6 @@ void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made
   }
 }
 
-std::unique_ptr<graph::Executable> prepare(const Graph& graph,
-                                           const analysis::AccumulatorSimulation* simulation,
-                                           const std::string& path) {
-  try {
-    return simulation ? open_register_engine().prepare(graph, *simulation) : open_engine().prepare(graph);
-  } catch (const Error& error) {
-    throw Error(quote_text(path) + ": " + error.what());
-  }
-}
-
 /// An archive with code/ inside, as torch.jit.save writes them.
 bool is_torchscript(const fs::path& path) {
   if (!fs::is_regular_file(path)) return false;
@@ -131,6 +125,32 @@ bool is_torchscript(const fs::path& path) {
            const std::size_t folder = member.name.find('/');
            return folder != std::string::npos && member.name.compare(folder, 6, "/code/") == 0;
          });
+}
+
+bool takes_runtime(const RunOptions& options) { return options.engine == "runtime"; }
+
+/// What only LibTorch's engine does, by the flag that asks for it.
+void check_engine(const RunOptions& options) {
+  if (!takes_runtime(options)) return;
+  const bool registers = !options.accumulator.bits.empty(), device = options.device != "cpu";
+  if (registers || device)
+    throw usage_error(std::string(registers ? "--accumulator" : "--device") + " needs --engine libtorch");
+  if (is_torchscript(options.model))
+    throw usage_error("--engine runtime: " + quote_text(options.model) +
+                      " is a TorchScript archive, which LibTorch reads");
+}
+
+std::unique_ptr<graph::Executable> prepare(const Graph& graph,
+                                           const analysis::AccumulatorSimulation* simulation,
+                                           const RunOptions& options) {
+  const runtime::Engine own(options.threads);
+  if (!takes_runtime(options)) open_engine_device().use(options.device, options.threads);
+  try {
+    if (takes_runtime(options)) return own.prepare(graph::infer_shapes(graph::expand_functions(graph, own)));
+    return simulation ? open_register_engine().prepare(graph, *simulation) : open_engine().prepare(graph);
+  } catch (const Error& error) {
+    throw Error(quote_text(options.model) + ": " + error.what());
+  }
 }
 
 struct Loaded {
@@ -180,7 +200,18 @@ Loaded load(const RunOptions& options) {
   return {std::move(graph), std::move(inputs), {}};
 }
 
+/// The operators that the runtime has, sorted, one a line; QONNX's with their domain.
+void print_operators() {
+  std::set<std::string> names;
+  for (const runtime::OperatorRow& row : runtime::all_operators())
+    names.insert((row.domain.empty() ? "" : std::string(row.domain) + "::") + std::string(row.op));
+  for (const std::string& name : names) std::cout << name << "\n";
+}
+
 void run_verb(const RunOptions& options) {
+  if (options.operators) return print_operators();
+  if (options.model.empty())
+    throw usage_error("give the graph to run, and --input FILE for each of its inputs");
   if (options.output.empty() == options.output_dir.empty()) {
     throw usage_error("give either --output FILE.npy or --output-dir FOLDER");
   }
@@ -189,6 +220,7 @@ void run_verb(const RunOptions& options) {
   if (registers.bits.empty() && more)
     throw usage_error("--overflow, --constrained-only and --input-range are for --accumulator BITS");
   if (!options.output.empty()) refuse_overwriting_inputs(input_files(options), options.output);
+  check_engine(options);
   const Loaded loaded = load(options);
   const Graph& graph = loaded.graph;
   const std::vector<Tensor>& inputs = loaded.inputs;
@@ -199,9 +231,8 @@ void run_verb(const RunOptions& options) {
   }
   graph::BatchPlan plan = graph::plan_batch(graph, inputs);
   if (loaded.simulation && !plan.whole()) plan = graph::plan_batch(graph, inputs, even_piece(plan.total));
-  open_engine_device().use(options.device, options.threads);
   const analysis::AccumulatorSimulation* simulation = loaded.simulation ? &*loaded.simulation : nullptr;
-  const auto executable = prepare(graph, simulation, options.model);
+  const auto executable = prepare(graph, simulation, options);
   std::optional<Progress> progress;
   graph::BatchOptions batch{.all_values = options.all_tensors};
   if (!plan.whole() && plan.total > kLargeBatch) {
@@ -220,12 +251,18 @@ void add_run(CLI::App& app) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* verb =
       app.add_subcommand("run", "Execute an ONNX, QONNX, QCDQ or TorchScript graph on inputs from files");
-  verb->add_option("model", options->model, "The graph (.onnx), or a TorchScript archive (.pt)")->required();
+  verb->add_option("model", options->model, "The graph (.onnx, .crumb), or a TorchScript archive (.pt)");
   verb->add_option("--input", options->inputs,
                    "[NAME=]FILE.npy, once for each input; .pb holds a TensorProto");
   verb->add_option("--output", options->output, "The output of a graph that has one (.npy)");
   verb->add_option("--output-dir", options->output_dir, "A folder for all outputs, NAME.npy each");
   verb->add_flag("--all-tensors", options->all_tensors, "Write what every node makes, too");
+  verb->add_option(
+          "--engine", options->engine,
+          "libtorch, or runtime: Crumb's own kernels, the same bits on every machine, for some operators yet")
+      ->check(CLI::IsMember({"libtorch", "runtime"}));
+  verb->add_flag("--operators", options->operators,
+                 "Print the operators that --engine runtime has, and do nothing else");
   verb->add_option("--device", options->device, "cpu, cuda, cuda:1, ...");
   verb->add_option("--threads", options->threads, "Threads (default: those the machine has)");
   add_accumulator_flags(*verb, options->accumulator);

@@ -33,7 +33,7 @@ struct VerifyOptions {
 void sort_out_bits(VerifyOptions& options) {
   if (options.bits.empty()) return;
   if (const auto bits = parse_number<int>(options.bits)) {
-    options.accumulators.bits = *bits;
+    options.accumulators.bits = bits;
   } else if (options.accumulators.path.empty()) {
     options.accumulators.path = options.bits;
   } else {

@@ -69,8 +69,12 @@ endfunction()
 # crumb_room(FOLDER LIBRARIES...): the sources under FOLDER as the static library crumb_<folder>, known outside as
 # crumb::<folder>. Includes are written from the root of the repository, and after installation from include/crumb.
 function(crumb_room folder)
-  string(REPLACE "/" "_" name ${folder})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  crumb_part(${folder} "${sources}" ${ARGN})
+endfunction()
+
+# crumb_part(NAME SOURCES LIBRARIES...): the same for sources that are named; crumb_leave_out takes them out of their room.
+function(crumb_part name sources)
   add_library(crumb_${name} STATIC ${sources})
   add_library(crumb::${name} ALIAS crumb_${name})
   set_target_properties(crumb_${name} PROPERTIES EXPORT_NAME ${name})

@@ -3,6 +3,7 @@
 #include <onnx/inliner/inliner.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "graph/onnx/from_proto.h"
@@ -33,6 +34,27 @@ void state_initializers(onnx::GraphProto& graph) {
   }
 }
 
+/// A body names attributes of its node, and the inliner leaves out those that the node leaves to their defaults.
+void state_defaults(onnx::ModelProto& model, const std::set<std::pair<std::string, std::string>>& wanted) {
+  std::map<std::string, int> versions;
+  for (const auto& opset : model.opset_import()) versions[opset.domain()] = static_cast<int>(opset.version());
+  for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) {
+    if (!wanted.contains({node.domain(), node.op_type()})) continue;
+    const auto* schema =
+        onnx::OpSchemaRegistry::Schema(node.op_type(), versions[node.domain()], node.domain());
+    if (!schema) continue;
+    for (const auto& entry : schema->attributes()) {
+      const onnx::AttributeProto& otherwise = entry.second.default_value;
+      const auto is_it = [&](const onnx::AttributeProto& own) { return own.name() == entry.first; };
+      const bool has_default = otherwise.type() != onnx::AttributeProto::UNDEFINED;
+      if (!has_default || std::ranges::any_of(node.attribute(), is_it)) continue;
+      onnx::AttributeProto& stated = *node.add_attribute();
+      stated = otherwise;
+      stated.set_name(entry.first);
+    }
+  }
+}
+
 }  // namespace
 
 Graph expand_functions(Graph graph, const Engine& engine) {
@@ -52,6 +74,7 @@ Graph expand_functions(Graph graph, const std::function<bool(const Node&)>& is_w
     onnx::ModelProto model =
         to_proto(graph, {.most_elements = kSmallConstant, .keep_opaque = true, .quantized_as_inputs = true});
     state_initializers(*model.mutable_graph());
+    state_defaults(model, wanted);
     try {
       const auto set =
           onnx::inliner::FunctionIdSet::Create(onnx::inliner::FunctionIdVector(wanted.begin(), wanted.end()));

@@ -1,43 +1,15 @@
 """A way to run case folders (model.onnx, test_data_set_*/{input,output}_*.pb) through Crumb's execution of graphs."""
 
-import os
-import subprocess
-from collections import namedtuple
 from pathlib import Path
 
 import pytest
-
-REPO = Path(__file__).resolve().parents[2]
-
-Verdict = namedtuple("Verdict", "state why")  # state: passed, failed, unsupported, refused
+from case_runner import case_runner
 
 
 @pytest.fixture(scope="session")
 def onnx_cases():
-    """onnx_cases(folders, "--exact") gives a Verdict for each folder.
-
-    The binary is $CRUMB_ONNX_CASES, else build/tests/crumb_onnx_cases; skips where it was not built (no LibTorch).
-    """
-    binary = Path(os.environ.get("CRUMB_ONNX_CASES", REPO / "build" / "tests" / "crumb_onnx_cases"))
-    if not binary.is_file():
-        pytest.skip(f"{binary.name} was not built (it needs LibTorch)")
-
-    def run(folders, *flags) -> dict:
-        verdicts = {}
-        folders = [str(folder) for folder in folders]
-        for start in range(0, len(folders), 500):
-            part = folders[start : start + 500]
-            done = subprocess.run([binary, *flags, *part], capture_output=True, text=True, timeout=1200)
-            for line in done.stdout.splitlines():
-                state, folder, why = line.split("\t", 2)
-                verdicts[folder] = Verdict(state, why)
-            missing = [folder for folder in part if folder not in verdicts]
-            assert done.returncode == 0 and not missing, (
-                f"{binary.name} ended with {done.returncode}, before {missing[:1]}: {done.stderr[-2000:]}"
-            )
-        return verdicts
-
-    return run
+    """onnx_cases(folders, "--exact") gives a Verdict for each folder, on LibTorch."""
+    return case_runner("crumb_onnx_cases", "it needs LibTorch")
 
 
 @pytest.fixture

@@ -167,38 +167,6 @@ constexpr OperatorRow kConvolutionRows[] = {
 
 }  // namespace
 
-KeptResult kept_of(const Call& call, const at::Tensor& x, const Sizes& kernel, const Sizes& strides,
-                   const Sizes& dilations) {
-  const std::size_t axes = kernel.size();
-  const Sizes pads = sizes_attribute(call, "pads", 2 * axes, 0);
-  const std::string automatic = call.text_or("auto_pad", "NOTSET");
-  const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
-  Sizes wished = call.ints_attribute("output_shape").value_or(Sizes{});
-  if (wished.size() == axes + 2) wished.erase(wished.begin(), wished.begin() + 2);
-  if (!wished.empty() && wished.size() != axes) {
-    call.fail("output_shape has " + std::to_string(wished.size()) + " entries, expected " +
-              std::to_string(axes));
-  }
-  KeptResult kept;
-  kept.extra = sizes_attribute(call, "output_padding", axes, 0);
-  for (std::size_t i = 0; i < axes; ++i) {
-    const std::int64_t size = x.size(static_cast<std::int64_t>(i) + 2);
-    const std::int64_t full = strides[i] * (size - 1) + (kernel[i] - 1) * dilations[i] + 1;
-    std::int64_t begin = automatic == "VALID" ? 0 : pads[i];
-    std::int64_t output = full + kept.extra[i] - (automatic == "VALID" ? 0 : pads[i] + pads[axes + i]);
-    if (!wished.empty() || same) {
-      output = wished.empty() ? size * strides[i] : wished[i];
-      const std::int64_t total = std::max<std::int64_t>(0, full + kept.extra[i] - output);
-      begin = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
-    }
-    if (output < 0) call.fail("the output would have " + std::to_string(output) + " elements on an axis");
-    kept.full.push_back(full);
-    kept.begin.push_back(begin);
-    kept.output.push_back(output);
-  }
-  return kept;
-}
-
 std::span<const OperatorRow> convolution_operators() { return kConvolutionRows; }
 
 }  // namespace crumb::libtorch

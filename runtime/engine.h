@@ -1,0 +1,26 @@
+// Graphs executed without LibTorch: graph::Engine on the kernels of this room. `exact`: the same bits whatever the threads,
+// the batch and the instruction set.
+#pragma once
+
+#include <memory>
+
+#include "graph/engine.h"
+
+namespace crumb::runtime {
+
+class Engine final : public graph::Engine {
+ public:
+  /// threads: 0 for those that the machine has.
+  explicit Engine(int threads = 0) : threads_(threads) {}
+
+  /// Throws one Error that names every node that cannot be executed, and why. The executable may be run by many threads at
+  /// once. Operators that are functions of others are expanded by the caller (graph/onnx/expand_functions.h).
+  std::unique_ptr<graph::Executable> prepare(graph::Graph graph) const override;
+
+  bool knows(const graph::Node& node) const override;
+
+ private:
+  int threads_;
+};
+
+}  // namespace crumb::runtime

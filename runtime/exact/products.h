@@ -1,0 +1,56 @@
+// Products of float32 matrices whose bits depend on the numbers alone: not on threads, blocks, neighbours or the
+// instruction set.
+//
+// A sum of products is sixteen partial sums: term k is added to partial sum k mod 16 by one fused multiply-add, from k = 0
+// on, each partial sum beginning with +0; terms are filled up with zeros to a multiple of sixteen. Then partial sum i
+// takes i + 8, then i + 4, then i + 2, then 1.
+#pragma once
+
+#include <cstddef>
+
+namespace crumb::runtime::exact {
+
+inline constexpr std::size_t kPartialSums = 16;
+
+/// y[m, n] = the sum over k of x[m, k] * w[n, k], for m < rows, n < columns, k < terms. Strides count floats from row to
+/// row, and for y from element to element too. y overlaps neither x nor w.
+struct Products {
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+  std::size_t terms = 0;
+  const float* x = nullptr;
+  std::size_t x_stride = 0;
+  const float* w = nullptr;
+  std::size_t w_stride = 0;
+  float* y = nullptr;
+  std::size_t y_row = 0;
+  std::size_t y_column = 1;
+};
+
+/// By the definition; kept for ever.
+float dot_ref(const float* x, const float* w, std::size_t terms);
+void multiply_ref(const Products& products);
+
+/// The fastest way that this processor has, on up to so many threads (0: those that the machine has).
+void multiply(const Products& products, int threads);
+
+/// AVX2 and FMA, on one thread. Precondition: may_use(Isa::kAvx2).
+void multiply_avx2(const Products& products);
+
+/// Partial sums to their sum.
+inline float fold(float* partial) {
+  for (std::size_t half = kPartialSums / 2; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) partial[i] += partial[i + half];
+  }
+  return partial[0];
+}
+
+/// The same sums of single terms: of f(0), ..., f(terms - 1).
+template <class F>
+float sum_of(std::size_t terms, const F& f) {
+  float partial[kPartialSums] = {};
+  for (std::size_t k = 0; k < terms; ++k) partial[k % kPartialSums] += f(k);
+  return fold(partial);
+}
+
+}  // namespace crumb::runtime::exact

@@ -1,0 +1,114 @@
+// What an operator of a graph looks like to the code that computes it.
+//
+// Each file of ops/ holds one family: a function for each operator that takes a node and gives what computes it, and a
+// table of them. Attributes are read and checked once, before anything runs. The semantics are ONNX's, for every version
+// of the operator set, and QONNX's.
+//
+// The promise `exact`: what a kernel makes depends on its inputs' values alone, not on threads, batch or instruction
+// set. Sums of floats are those of exact/sums.h, functions those of exact/functions.h.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/array.h"
+
+namespace crumb::runtime {
+
+/// One execution of a node: its inputs, and its outputs as they are made.
+class Call {
+ public:
+  Call(const graph::Node& node, std::span<Array> inputs, std::span<const char> last_uses,
+       std::span<Array> outputs, int threads)
+      : node_(node), inputs_(inputs), last_uses_(last_uses), outputs_(outputs), threads_(threads) {}
+
+  const graph::Node& node() const { return node_; }
+  int threads() const { return threads_; }
+
+  std::size_t inputs() const { return inputs_.size(); }
+  bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i].defined(); }
+  const Array& in(std::size_t i) const;  ///< throws Error where it is left out
+  /// Of a carrier that the operator computes with. Throws Error where it is another.
+  template <class T>
+  std::span<const T> values(std::size_t i, Carrier carrier) const {
+    expect(i, carrier);
+    return inputs_[i].values<T>();
+  }
+  std::span<const float> floats(std::size_t i) const { return values<float>(i, Carrier::kFloat); }
+  Ints ints(std::size_t i) const;  ///< an input's numbers
+
+  std::size_t outputs() const { return outputs_.size(); }  ///< that the node names
+  bool wants(std::size_t i) const { return node_.has_output(i); }
+  /// Output i, not set to anything. May be called for outputs that nobody wants.
+  Array& make(std::size_t i, ElementType type, Ints shape);
+  /// The same, in the memory of input `from` where that fits and nobody wants it any more: element k of the output may
+  /// depend on element k of that input alone.
+  Array& make_over(std::size_t i, std::size_t from, ElementType type, Ints shape);
+  const Array& made(std::size_t i) const { return outputs_[i]; }
+  /// Output i shares an array's elements.
+  void give(std::size_t i, Array array);
+
+  /// An axis counted from the front. Throws Error where it is outside [-rank, rank).
+  std::int64_t usual_axis(std::int64_t axis, std::int64_t rank) const;
+
+  /// Throws Error with the node's name before the text.
+  [[noreturn]] void fail(const std::string& text) const;
+
+ private:
+  void expect(std::size_t i, Carrier carrier) const;
+
+  const graph::Node& node_;
+  std::span<Array> inputs_;
+  std::span<const char> last_uses_;
+  std::span<Array> outputs_;
+  int threads_;
+};
+
+using Kernel = std::function<void(Call& call)>;
+
+/// A node, and what is known of its inputs before anything runs.
+struct NodeFacts {
+  const graph::Node& node;
+  std::vector<const Array*> constants;  ///< null where the input is computed or left out
+  std::vector<ElementType> types;       ///< kUnknown where nobody says
+
+  std::int64_t version() const { return node.version; }
+  const Array* constant(std::size_t i) const { return i < constants.size() ? constants[i] : nullptr; }
+  ElementType type(std::size_t i) const { return i < types.size() ? types[i] : ElementType::kUnknown; }
+  std::int64_t int_or(const char* name, std::int64_t otherwise) const { return node.int_or(name, otherwise); }
+  float float_or(const char* name, float otherwise) const { return node.float_or(name, otherwise); }
+  std::string text_or(const char* name, const char* otherwise) const { return node.text_or(name, otherwise); }
+  std::optional<Ints> ints(const char* name) const;
+
+  /// Throws Error with the node's name before the text.
+  [[noreturn]] void fail(const std::string& text) const;
+};
+
+/// Gives what computes the node. Throws Error where the node asks for what there is no kernel for.
+using Maker = Kernel (*)(const NodeFacts& facts);
+
+/// What an operator takes as input 0.
+enum class Takes : std::uint8_t {
+  kAll,
+  kFloats,  ///< what is carried as float
+};
+
+struct OperatorRow {
+  std::string_view op;
+  Maker maker;
+  Takes takes = Takes::kAll;
+  std::string_view domain = graph::kOnnxDomain;
+};
+
+/// The operator's row, or null.
+const OperatorRow* find_operator(std::string_view op, std::string_view domain);
+
+/// Every operator, by family.
+std::vector<OperatorRow> all_operators();
+
+}  // namespace crumb::runtime

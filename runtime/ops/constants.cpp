@@ -1,0 +1,118 @@
+// Constants, shapes, ranges, and changes of type.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "runtime/ops/convert.h"
+#include "runtime/ops/families.h"
+
+namespace crumb::runtime {
+namespace {
+
+Kernel constant(const NodeFacts& facts) {
+  const auto value = graph::constant_of(facts.node);
+  if (!value) facts.fail("what it holds cannot be computed with");
+  return [array = Array::of(*value)](Call& call) { call.give(0, array); };
+}
+
+Kernel constant_of_shape(const NodeFacts& facts) {
+  Array value(ElementType::kFloat, {1});
+  value.writable<float>()[0] = 0;
+  if (const auto found = facts.node.attributes.find("value"); found != facts.node.attributes.end()) {
+    const auto* tensor = std::get_if<graph::Tensor>(&found->second);
+    if (!tensor || tensor->size() != 1) facts.fail("value: expected a tensor of one element");
+    value = Array::of(*tensor);
+  }
+  return [value](Call& call) {
+    Array& made = call.make(0, value.type(), call.ints(0));
+    with_carrier(value.carrier(),
+                 [&]<class T>() { std::ranges::fill(made.writable<T>(), value.values<T>()[0]); });
+  };
+}
+
+/// The sizes from `start` to `end`, counted from the back where they are negative, and kept within the axes.
+Kernel shape(const NodeFacts& facts) {
+  const std::int64_t start = facts.int_or("start", 0);
+  const std::int64_t end = facts.int_or("end", std::numeric_limits<std::int64_t>::max());
+  return [=](Call& call) {
+    const Ints& sizes = call.in(0).shape();
+    const auto rank = static_cast<std::int64_t>(sizes.size());
+    const auto place = [&](std::int64_t at) {
+      return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank);
+    };
+    const std::int64_t first = place(start), last = std::max(place(end), first);
+    call.give(0, Array::ints({sizes.begin() + first, sizes.begin() + last}));
+  };
+}
+
+Kernel size(const NodeFacts&) {
+  return [](Call& call) {
+    call.give(0, Array::ints({static_cast<std::int64_t>(call.in(0).size())}).reshaped({}));
+  };
+}
+
+/// start, start + delta, ...: as many as lie before limit.
+Kernel range(const NodeFacts&) {
+  return [](Call& call) {
+    constexpr double kMost = 1 << 30;
+    const Array& start = call.in(0);
+    with_carrier(start.carrier(), [&]<class T>() {
+      if constexpr (std::is_same_v<T, bool>) {
+        call.fail("cannot take booleans");
+      } else {
+        T parts[3];
+        for (std::size_t i = 0; i < 3; ++i) {
+          const auto values = call.values<T>(i, start.carrier());
+          if (values.size() != 1) call.fail("expected one number, found " + text_of(call.in(i)));
+          parts[i] = values[0];
+        }
+        const double steps = std::ceil((static_cast<double>(parts[1]) - static_cast<double>(parts[0])) /
+                                       static_cast<double>(parts[2]));
+        if (std::isnan(steps) || steps > kMost)
+          call.fail("a range of " + std::to_string(steps) + " numbers is not there");
+        const auto count = static_cast<std::int64_t>(std::max(steps, 0.0));
+        const auto out = call.make(0, start.type(), {count}).template writable<T>();
+        for (std::size_t i = 0; i < out.size(); ++i)
+          out[i] = static_cast<T>(parts[0] + static_cast<T>(i) * parts[2]);
+      }
+    });
+  };
+}
+
+void cast_to(Call& call, ElementType type) {
+  const Array& x = call.in(0);
+  if (x.type() == type) return call.give(0, x);
+  with_carrier(x.carrier(), [&]<class From>() {
+    with_carrier(carrier_of(type), [&]<class To>() {
+      std::ranges::transform(x.values<From>(), call.make(0, type, x.shape()).template writable<To>().begin(),
+                             converted<To, From>);
+    });
+  });
+}
+
+/// The types that casts make: those that are stored as they are carried, and the floats of 16 bits.
+bool is_made(ElementType type) {
+  return carrier_of(type) != Carrier::kNone && graph::info(type).bits >= 8 &&
+         (!graph::is_float(type) || graph::info(type).bits >= 16);
+}
+
+Kernel cast(const NodeFacts& facts) {
+  const auto type = graph::element_type_of(facts.int_or("to", 0));
+  if (!type || !is_made(*type))
+    facts.fail("a change of type to " + (type ? std::string(graph::name_of(*type)) : "none") +
+               " is not there");
+  return [type = *type](Call& call) { cast_to(call, type); };
+}
+
+}  // namespace
+
+std::span<const OperatorRow> constant_operators() {
+  static constexpr OperatorRow kRows[] = {
+      {"Constant", constant}, {"ConstantOfShape", constant_of_shape},
+      {"Shape", shape},       {"Size", size},
+      {"Range", range},       {"Cast", cast},
+  };
+  return kRows;
+}
+
+}  // namespace crumb::runtime

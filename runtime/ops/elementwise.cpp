@@ -1,0 +1,417 @@
+// Arithmetic, comparison and logic, element by element.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "runtime/exact/functions.h"
+#include "runtime/ops/broadcast.h"
+#include "runtime/ops/families.h"
+
+namespace crumb::runtime {
+namespace {
+
+template <class T>
+inline constexpr bool kIsFloat = std::is_floating_point_v<T>;
+
+/// out[i] = f(a[i], b[i]) over what both broadcast to.
+template <class T, class R, class F>
+void binary(Call& call, ElementType type, const F& f) {
+  const Array &a = call.in(0), &b = call.in(1);
+  const Ints* shapes[] = {&a.shape(), &b.shape()};
+  const Ints whole = broadcast_shape(call, shapes);
+  const auto x = a.values<T>(), y = b.values<T>();
+  const Ints a_shape = a.shape(), b_shape = b.shape();
+  Array& made = a_shape == whole ? call.make_over(0, 0, type, whole) : call.make_over(0, 1, type, whole);
+  R* const out = made.writable<R>().data();
+  for_broadcast<2>(whole, {&a_shape, &b_shape},
+                   [&](std::size_t to, const auto& at, const auto& step, std::size_t count) {
+                     const T *p = x.data() + at[0], *q = y.data() + at[1];
+                     R* const r = out + to;
+                     if (step[0] == 1 && step[1] == 1) {
+                       for (std::size_t i = 0; i < count; ++i) r[i] = f(p[i], q[i]);
+                     } else if (step[0] == 1) {
+                       for (std::size_t i = 0; i < count; ++i) r[i] = f(p[i], *q);
+                     } else if (step[1] == 1) {
+                       for (std::size_t i = 0; i < count; ++i) r[i] = f(*p, q[i]);
+                     } else {
+                       for (std::size_t i = 0; i < count; ++i) r[i] = f(*p, *q);
+                     }
+                   });
+}
+
+Carrier same_carrier(const Call& call) {
+  const Array &a = call.in(0), &b = call.in(1);
+  if (a.carrier() != b.carrier()) call.fail("cannot take " + text_of(a) + " and " + text_of(b));
+  return a.carrier();
+}
+
+/// A kernel of an operator that makes what it takes. F<T>: what it does with two elements.
+template <template <class> class F>
+void arithmetic_run(Call& call) {
+  with_carrier(same_carrier(call), [&]<class T>() {
+    if constexpr (std::is_same_v<T, bool>) {
+      call.fail("cannot take booleans");
+    } else {
+      binary<T, T>(call, call.in(0).type(), F<T>());
+    }
+  });
+}
+
+/// Before version 7 the second operand was placed at `axis` of the first where `broadcast` says so.
+template <template <class> class F>
+Kernel arithmetic(const NodeFacts& facts) {
+  if (facts.version() < 7 && facts.int_or("broadcast", 0) != 0)
+    facts.fail("the broadcasting of versions before 7 is not there");
+  return arithmetic_run<F>;
+}
+
+// Integers wrap; computed without a sign, where that is defined.
+template <class T, class F>
+T wrapped(T a, T b, const F& f) {
+  if constexpr (kIsFloat<T>) {
+    return f(a, b);
+  } else {
+    using U = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
+    return static_cast<T>(f(static_cast<U>(a), static_cast<U>(b)));
+  }
+}
+template <class T>
+struct Sum {
+  T operator()(T a, T b) const {
+    return wrapped(a, b, [](auto x, auto y) { return x + y; });
+  }
+};
+template <class T>
+struct Difference {
+  T operator()(T a, T b) const {
+    return wrapped(a, b, [](auto x, auto y) { return x - y; });
+  }
+};
+template <class T>
+struct Product {
+  T operator()(T a, T b) const {
+    return wrapped(a, b, [](auto x, auto y) { return x * y; });
+  }
+};
+/// Of integers toward zero; by 0 it gives 0, and the least by -1 itself.
+template <class T>
+struct Quotient {
+  T operator()(T a, T b) const {
+    if constexpr (kIsFloat<T>) {
+      return a / b;
+    } else {
+      if (b == 0) return 0;
+      if constexpr (std::is_signed_v<T>) {
+        if (b == -1) return Difference<T>()(0, a);
+      }
+      return static_cast<T>(a / b);
+    }
+  }
+};
+/// NaN where one is NaN.
+template <class T>
+struct Larger {
+  T operator()(T a, T b) const { return a != a ? a : b > a || b != b ? b : a; }
+};
+template <class T>
+struct Smaller {
+  T operator()(T a, T b) const { return a != a ? a : b < a || b != b ? b : a; }
+};
+
+/// Mod with the sign of the divisor, or of the dividend where `fmod` is set.
+Kernel modulo(const NodeFacts& facts) {
+  const bool of_dividend = facts.int_or("fmod", 0) != 0;
+  return [of_dividend](Call& call) {
+    with_carrier(same_carrier(call), [&]<class T>() {
+      if constexpr (std::is_same_v<T, bool>) {
+        call.fail("cannot take booleans");
+      } else if constexpr (kIsFloat<T>) {
+        binary<T, T>(call, call.in(0).type(), [&](T a, T b) {
+          const T left = std::fmod(a, b);  // exact
+          return of_dividend || left == 0 || (left < 0) == (b < 0) ? left : left + b;
+        });
+      } else {
+        binary<T, T>(call, call.in(0).type(), [&](T a, T b) {
+          if (b == 0 || b == static_cast<T>(-1))
+            return std::is_signed_v<T> || b == 0 ? T{0} : static_cast<T>(a % b);
+          const T left = static_cast<T>(a % b);
+          return of_dividend || left == 0 || (left < 0) == (b < 0) ? left : static_cast<T>(left + b);
+        });
+      }
+    });
+  };
+}
+
+/// Min, Max, Sum of any number of inputs, from the left.
+template <template <class> class F, bool kMean = false>
+Kernel folded(const NodeFacts& facts) {
+  (void)facts;
+  return [](Call& call) {
+    const std::size_t count = call.inputs();
+    Array all = call.in(0);
+    for (std::size_t i = 1; i < count; ++i) {
+      Array pair[] = {all, call.in(i)};
+      const char last[] = {0, 0};
+      Array made[1];
+      Call step(call.node(), pair, last, made, call.threads());
+      arithmetic_run<F>(step);
+      made[0].round();
+      all = made[0];
+    }
+    if (kMean) {
+      if (all.carrier() != Carrier::kFloat) call.fail("cannot take " + text_of(all));
+      Array made(all.type(), all.shape());
+      std::ranges::transform(all.values<float>(), made.writable<float>().begin(),
+                             [&](float x) { return x / static_cast<float>(count); });
+      all = made;
+    }
+    call.give(0, all);
+  };
+}
+
+template <class Compare>
+Kernel comparison(const NodeFacts&) {
+  return [](Call& call) {
+    with_carrier(same_carrier(call),
+                 [&]<class T>() { binary<T, bool>(call, ElementType::kBool, Compare()); });
+  };
+}
+
+template <class Combine>
+Kernel logic(const NodeFacts&) {
+  return [](Call& call) {
+    if (same_carrier(call) != Carrier::kBool) call.fail("cannot take " + text_of(call.in(0)));
+    binary<bool, bool>(call, ElementType::kBool, Combine());
+  };
+}
+
+template <class Combine>
+Kernel bits(const NodeFacts&) {
+  return [](Call& call) {
+    with_carrier(same_carrier(call), [&]<class T>() {
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+        binary<T, T>(call, call.in(0).type(), [](T a, T b) { return static_cast<T>(Combine()(a, b)); });
+      } else {
+        call.fail("cannot take " + text_of(call.in(0)));
+      }
+    });
+  };
+}
+
+/// out[i] = f(x[i]), of the type that it takes. F<T>.
+template <class T, class F>
+void unary(Call& call, const F& f) {
+  const auto x = call.in(0).values<T>();
+  Array& made = call.make_over(0, 0, call.in(0).type(), call.in(0).shape());
+  std::ranges::transform(x, made.writable<T>().begin(), f);
+}
+
+/// Of numbers; `of_ints`: also of integers.
+template <class F>
+Kernel numbers(const NodeFacts&) {
+  return [](Call& call) {
+    with_carrier(call.in(0).carrier(), [&]<class T>() {
+      if constexpr (std::is_same_v<T, bool> || !std::is_invocable_v<F, T>) {
+        call.fail("cannot take " + text_of(call.in(0)));
+      } else {
+        unary<T>(call, [](T x) { return F()(x); });
+      }
+    });
+  };
+}
+struct Magnitude {
+  template <class T>
+  T operator()(T x) const {
+    if constexpr (kIsFloat<T>) {
+      return std::fabs(x);
+    } else if constexpr (std::is_signed_v<T>) {
+      return x < 0 ? Difference<T>()(0, x) : x;
+    } else {
+      return x;
+    }
+  }
+};
+struct Negative {
+  template <class T>
+  T operator()(T x) const {
+    if constexpr (kIsFloat<T>) {
+      return -x;
+    } else {
+      return Difference<T>()(0, x);
+    }
+  }
+};
+struct SignOf {
+  template <class T>
+  T operator()(T x) const {
+    return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+  }
+};
+template <auto kFunction>
+struct OfFloats {
+  template <class T>
+  requires kIsFloat<T> T operator()(T x) const { return kFunction(x); }
+};
+// Exact, so that whoever computes them gives the same.
+constexpr auto kFloor = [](auto x) { return std::floor(x); };
+constexpr auto kCeil = [](auto x) { return std::ceil(x); };
+constexpr auto kRound = [](auto x) { return std::nearbyint(x); };  // half to even
+constexpr auto kSquareRoot = [](auto x) { return std::sqrt(x); };
+constexpr auto kReciprocal = [](auto x) { return 1 / x; };
+
+Kernel negation(const NodeFacts&) {
+  return [](Call& call) { unary<bool>(call, [](bool x) { return !x; }); };
+}
+
+template <class F>
+Kernel predicate(const NodeFacts&) {
+  return [](Call& call) {
+    with_carrier(call.in(0).carrier(), [&]<class T>() {
+      if constexpr (kIsFloat<T>) {
+        const auto x = call.in(0).values<T>();
+        Array& made = call.make(0, ElementType::kBool, call.in(0).shape());
+        std::ranges::transform(x, made.writable<bool>().begin(), [](T v) { return F()(v); });
+      } else {
+        call.fail("cannot take " + text_of(call.in(0)));
+      }
+    });
+  };
+}
+struct IsNan {
+  template <class T>
+  bool operator()(T x) const {
+    return x != x;
+  }
+};
+
+Kernel choose(const NodeFacts&) {
+  return [](Call& call) {
+    const Array &condition = call.in(0), &a = call.in(1), &b = call.in(2);
+    if (condition.carrier() != Carrier::kBool || a.carrier() != b.carrier())
+      call.fail("cannot take " + text_of(condition) + ", " + text_of(a) + " and " + text_of(b));
+    const Ints* shapes[] = {&condition.shape(), &a.shape(), &b.shape()};
+    const Ints whole = broadcast_shape(call, shapes);
+    with_carrier(a.carrier(), [&]<class T>() {
+      const auto c = condition.values<bool>();
+      const auto x = a.values<T>(), y = b.values<T>();
+      T* const out = call.make(0, a.type(), whole).writable<T>().data();
+      for_broadcast<3>(whole, {&condition.shape(), &a.shape(), &b.shape()},
+                       [&](std::size_t to, const auto& at, const auto& step, std::size_t count) {
+                         for (std::size_t i = 0; i < count; ++i)
+                           out[to + i] =
+                               c[at[0] + i * step[0]] ? x[at[1] + i * step[1]] : y[at[2] + i * step[2]];
+                       });
+    });
+  };
+}
+
+/// x^y: whole powers from -64 to 64 by squaring, halves by the square root; of integers by squaring.
+template <class T>
+T whole_power(T x, std::int64_t y) {
+  T made = 1;
+  for (auto left = static_cast<std::uint64_t>(y < 0 ? -y : y); left > 0; left /= 2) {
+    if (left % 2 == 1) made = Product<T>()(made, x);
+    x = Product<T>()(x, x);
+  }
+  return made;
+}
+
+Kernel power(const NodeFacts& facts) {
+  const Array* exponent = facts.constant(1);
+  const bool known = exponent && exponent->size() == 1 &&
+                     (exponent->carrier() == Carrier::kFloat || exponent->carrier() == Carrier::kInt64 ||
+                      exponent->carrier() == Carrier::kInt32);
+  if (!known) facts.fail("an exponent that is not one constant is not there");
+  const double y = exponent->carrier() == Carrier::kFloat ? static_cast<double>(exponent->values<float>()[0])
+                                                          : static_cast<double>(ints_of(*exponent)[0]);
+  const bool root = y == 0.5 || y == -0.5;
+  if (!root && (y != std::trunc(y) || std::fabs(y) > 64))
+    facts.fail("an exponent of " + std::to_string(y) + " is not there");
+  return [y, root](Call& call) {
+    const Array& x = call.in(0);
+    Ints shape = x.shape();
+    if (call.in(1).rank() > x.rank())
+      shape.insert(shape.begin(), static_cast<std::size_t>(call.in(1).rank() - x.rank()), 1);
+    with_carrier(x.carrier(), [&]<class T>() {
+      if constexpr (std::is_same_v<T, bool>) {
+        call.fail("cannot take booleans");
+      } else if constexpr (kIsFloat<T>) {
+        unary<T>(call, [&](T v) {
+          const T size = root ? std::sqrt(v) : whole_power(v, static_cast<std::int64_t>(y));
+          return y < 0 ? 1 / size : size;
+        });
+      } else {
+        if (y < 0 || root) call.fail("cannot take " + text_of(x) + " to the power of " + std::to_string(y));
+        unary<T>(call, [&](T v) { return whole_power(v, static_cast<std::int64_t>(y)); });
+      }
+    });
+  };
+}
+
+struct And {
+  template <class T>
+  auto operator()(T a, T b) const {
+    return a & b;
+  }
+};
+struct Or {
+  template <class T>
+  auto operator()(T a, T b) const {
+    return a | b;
+  }
+};
+struct Xor {
+  template <class T>
+  auto operator()(T a, T b) const {
+    return a ^ b;
+  }
+};
+struct Equal {
+  template <class T>
+  bool operator()(T a, T b) const {
+    return a == b;
+  }
+};
+
+}  // namespace
+
+std::span<const OperatorRow> elementwise_operators() {
+  static constexpr OperatorRow kRows[] = {
+      {"Add", arithmetic<Sum>},
+      {"Sub", arithmetic<Difference>},
+      {"Mul", arithmetic<Product>},
+      {"Div", arithmetic<Quotient>},
+      {"Mod", modulo},
+      {"Pow", power},
+      {"Max", folded<Larger>},
+      {"Min", folded<Smaller>},
+      {"Sum", folded<Sum>},
+      {"Mean", folded<Sum, true>},
+      {"Equal", comparison<Equal>},
+      {"Less", comparison<std::less<>>},
+      {"LessOrEqual", comparison<std::less_equal<>>},
+      {"Greater", comparison<std::greater<>>},
+      {"GreaterOrEqual", comparison<std::greater_equal<>>},
+      {"And", logic<And>},
+      {"Or", logic<Or>},
+      {"Xor", logic<Xor>},
+      {"BitwiseAnd", bits<And>},
+      {"BitwiseOr", bits<Or>},
+      {"BitwiseXor", bits<Xor>},
+      {"Not", negation},
+      {"Where", choose},
+      {"Abs", numbers<Magnitude>},
+      {"Neg", numbers<Negative>},
+      {"Sign", numbers<SignOf>},
+      {"Floor", numbers<OfFloats<kFloor>>},
+      {"Ceil", numbers<OfFloats<kCeil>>},
+      {"Round", numbers<OfFloats<kRound>>},
+      {"Sqrt", numbers<OfFloats<kSquareRoot>>},
+      {"Reciprocal", numbers<OfFloats<kReciprocal>>},
+      {"IsNaN", predicate<IsNan>},
+  };
+  return kRows;
+}
+
+}  // namespace crumb::runtime

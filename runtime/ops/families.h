@@ -1,0 +1,31 @@
+// The tables of operators, one a file.
+#pragma once
+
+#include <span>
+
+#include "runtime/operator.h"
+
+namespace crumb::runtime {
+
+std::span<const OperatorRow> elementwise_operators();  ///< arithmetic, comparison, logic, Where
+std::span<const OperatorRow> activation_operators();   ///< Relu to Softmax
+std::span<const OperatorRow> constant_operators();     ///< Constant, Shape, Range, Cast
+std::span<const OperatorRow>
+layout_operators();  ///< Reshape, Transpose, Concat, Split, Slice, Pad, Tile, Expand
+std::span<const OperatorRow> index_operators();          ///< Gather and its kin
+std::span<const OperatorRow> matrix_operators();         ///< MatMul, Gemm
+std::span<const OperatorRow> convolution_operators();    ///< Conv
+std::span<const OperatorRow> pooling_operators();        ///< MaxPool, AveragePool and the global ones
+std::span<const OperatorRow> reduction_operators();      ///< Reduce*, ArgMax
+std::span<const OperatorRow> normalization_operators();  ///< Batch, Layer, Instance, RMS
+std::span<const OperatorRow> quantize_operators();       ///< QuantizeLinear, DequantizeLinear
+std::span<const OperatorRow> qonnx_operators();          ///< QONNX's quantizers
+
+using Family = std::span<const OperatorRow> (*)();
+inline constexpr Family kOperatorFamilies[] = {
+    elementwise_operators, activation_operators,    constant_operators,    layout_operators,
+    index_operators,       matrix_operators,        convolution_operators, pooling_operators,
+    reduction_operators,   normalization_operators, quantize_operators,    qonnx_operators,
+};
+
+}  // namespace crumb::runtime

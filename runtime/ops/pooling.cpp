@@ -1,0 +1,159 @@
+// Poolings over windows, and over all places.
+#include <algorithm>
+#include <limits>
+
+#include "base/threads/parallel.h"
+#include "graph/window.h"
+#include "runtime/exact/products.h"
+#include "runtime/ops/families.h"
+#include "runtime/ops/movement.h"
+
+namespace crumb::runtime {
+namespace {
+
+struct Pool {
+  graph::Window window;
+  std::size_t planes;  ///< samples times channels
+  Ints shape;          ///< of the output
+};
+
+Pool pool_of(const Call& call) {
+  const Array& x = call.in(0);
+  if (x.rank() < 3)
+    call.fail("expected an input of 3 or more axes (batch, channels, sizes), found " + text_of(x));
+  const Ints sizes(x.shape().begin() + 2, x.shape().end());
+  Pool pool{.window = graph::window_of(call.node(), sizes, call.node().ints_or("kernel_shape", {}), true),
+            .planes = static_cast<std::size_t>(x.dim(0) * x.dim(1)),
+            .shape = {x.dim(0), x.dim(1)}};
+  pool.shape.insert(pool.shape.end(), pool.window.output.begin(), pool.window.output.end());
+  return pool;
+}
+
+/// Calls f(place, offsets, count) for each window of a plane: where its elements lie, row by row, and how many places it has
+/// that lie inside of the input and its padding.
+template <class F>
+void for_windows(const graph::Window& w, const F& f) {
+  const std::size_t axes = w.axes();
+  const Ints strides = strides_of(w.input);
+  const auto places = static_cast<std::size_t>(product_of(w.output, 0, axes));
+  const std::int64_t taps = product_of(w.kernel, 0, axes);
+  Ints k(axes), offsets;
+  for (std::size_t place = 0; place < places; ++place) {
+    Ints out(axes);
+    auto rest = static_cast<std::int64_t>(place);
+    for (std::size_t i = axes; i-- > 0; rest /= w.output[i]) out[i] = rest % w.output[i];
+    offsets.clear();
+    std::ranges::fill(k, 0);
+    std::size_t padded = 0;
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      std::int64_t offset = 0;
+      bool inside = true, in_padding = true;
+      for (std::size_t i = 0; i < axes; ++i) {
+        const std::int64_t at = out[i] * w.strides[i] + k[i] * w.dilations[i] - w.begin[i];
+        inside = inside && at >= 0 && at < w.input[i];
+        in_padding = in_padding && at < w.input[i] + w.end[i];
+        offset += at * strides[i];
+      }
+      if (inside) offsets.push_back(offset);
+      padded += in_padding ? 1 : 0;
+      for (std::size_t i = axes; i-- > 0;) {
+        if (++k[i] < w.kernel[i]) break;
+        k[i] = 0;
+      }
+    }
+    f(place, offsets, padded);
+  }
+}
+
+Kernel max_pool(const NodeFacts& facts) {
+  if (facts.node.has_output(1)) facts.fail("its second output, the places, is not there");
+  return [](Call& call) {
+    const Pool pool = pool_of(call);
+    const Array x = call.in(0);
+    const auto plane = static_cast<std::size_t>(product_of(pool.window.input, 0, pool.window.axes()));
+    const auto places = static_cast<std::size_t>(product_of(pool.window.output, 0, pool.window.axes()));
+    Array& made = call.make(0, x.type(), pool.shape);
+    with_carrier(x.carrier(), [&]<class T>() {
+      const T* const from = x.values<T>().data();
+      T* const to = made.writable<T>().data();
+      const T least = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                           : std::numeric_limits<T>::lowest();
+      for_windows(pool.window, [&](std::size_t place, const Ints& offsets, std::size_t) {
+        for (std::size_t p = 0; p < pool.planes; ++p) {
+          T most = least;
+          for (const std::int64_t offset : offsets) {
+            const T v = from[p * plane + static_cast<std::size_t>(offset)];
+            most = v > most || v != v ? v : most;  // the last NaN stays
+          }
+          to[p * places + place] = most;
+        }
+      });
+    });
+  };
+}
+
+Kernel average_pool(const NodeFacts& facts) {
+  const bool counts_padding = facts.int_or("count_include_pad", 0) != 0;
+  return [counts_padding](Call& call) {
+    const Pool pool = pool_of(call);
+    const Array x = call.in(0);
+    const auto plane = static_cast<std::size_t>(product_of(pool.window.input, 0, pool.window.axes()));
+    const auto places = static_cast<std::size_t>(product_of(pool.window.output, 0, pool.window.axes()));
+    const float* const from = call.floats(0).data();
+    float* const to = call.make(0, x.type(), pool.shape).writable<float>().data();
+    for_windows(pool.window, [&](std::size_t place, const Ints& offsets, std::size_t padded) {
+      const auto count = static_cast<float>(counts_padding ? padded : offsets.size());
+      for (std::size_t p = 0; p < pool.planes; ++p) {
+        const float* const values = from + p * plane;
+        to[p * places + place] =
+            exact::sum_of(offsets.size(), [&](std::size_t i) { return values[offsets[i]]; }) / count;
+      }
+    });
+  };
+}
+
+/// One number for each channel of each sample.
+template <class F>
+void global_pool(Call& call, const F& f) {
+  const Array x = call.in(0);
+  if (x.rank() < 2) call.fail("cannot take " + text_of(x));
+  Ints shape(x.shape().size(), 1);
+  shape[0] = x.dim(0);
+  shape[1] = x.dim(1);
+  const auto plane = static_cast<std::size_t>(product_of(x.shape(), 2, x.shape().size()));
+  const float* const from = call.floats(0).data();
+  const auto to = call.make(0, x.type(), shape).writable<float>();
+  for (std::size_t p = 0; p < to.size(); ++p) to[p] = f(from + p * plane, plane);
+}
+
+Kernel global_average_pool(const NodeFacts&) {
+  return [](Call& call) {
+    global_pool(call, [](const float* x, std::size_t count) {
+      return exact::sum_of(count, [&](std::size_t i) { return x[i]; }) / static_cast<float>(count);
+    });
+  };
+}
+
+Kernel global_max_pool(const NodeFacts&) {
+  return [](Call& call) {
+    global_pool(call, [](const float* x, std::size_t count) {
+      float most = -std::numeric_limits<float>::infinity();
+      for (std::size_t i = 0; i < count; ++i) most = x[i] > most || x[i] != x[i] ? x[i] : most;
+      return most;
+    });
+  };
+}
+
+}  // namespace
+
+std::span<const OperatorRow> pooling_operators() {
+  static constexpr OperatorRow kRows[] = {
+      {"MaxPool", max_pool},
+      {"AveragePool", average_pool, Takes::kFloats},
+      {"GlobalAveragePool", global_average_pool, Takes::kFloats},
+      {"GlobalMaxPool", global_max_pool, Takes::kFloats},
+  };
+  return kRows;
+}
+
+}  // namespace crumb::runtime

@@ -1,0 +1,124 @@
+// QONNX's quantizers, by the definition in graph/qonnx/quant_arithmetic.h, and MultiThreshold.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "base/files/text.h"
+#include "graph/qonnx/quant_arithmetic.h"
+#include "runtime/ops/families.h"
+#include "runtime/ops/movement.h"
+
+namespace crumb::runtime {
+namespace {
+
+/// An operand as doubles, with its shape.
+struct Operand {
+  std::vector<double> values;
+  Ints shape;
+  bool wide = false;
+
+  graph::QuantOperand view() const { return {.values = values, .shape = shape, .wide = wide}; }
+  double number(const Call& call) const {
+    if (values.size() != 1) call.fail("expected one number, found the shape " + graph::text_of(shape));
+    return values[0];
+  }
+};
+
+Operand operand(const Call& call, std::size_t i) {
+  const Array& x = call.in(i);
+  Operand made{.values = {}, .shape = x.shape()};
+  made.wide = x.carrier() == Carrier::kDouble || x.carrier() == Carrier::kInt32 ||
+              x.carrier() == Carrier::kInt64 || x.carrier() == Carrier::kUint32 ||
+              x.carrier() == Carrier::kUint64;
+  with_carrier(x.carrier(), [&]<class T>() {
+    const auto values = x.values<T>();
+    made.values.resize(values.size());
+    std::ranges::transform(values, made.values.begin(), [](T v) { return static_cast<double>(v); });
+  });
+  return made;
+}
+
+void give_quantized(Call& call, Result<graph::Quantized> found) {
+  const graph::Quantized made = found.take(graph::text_of(call.node()));
+  std::ranges::copy(made.values,
+                    call.make(0, ElementType::kFloat, call.in(0).shape()).writable<float>().begin());
+}
+
+graph::QuantRounding rounding_of(const NodeFacts& facts) {
+  const std::string name = facts.text_or("rounding_mode", "ROUND");
+  const auto mode = graph::find_quant_rounding(name);
+  if (!mode) facts.fail("rounding_mode is " + quote_text(name));
+  return *mode;
+}
+
+Kernel quant(const NodeFacts& facts) {
+  graph::IntegerFormat format{.is_signed = facts.int_or("signed", 1) != 0,
+                              .narrow = facts.int_or("narrow", 0) != 0};
+  return [format, mode = rounding_of(facts)](Call& call) {
+    const Operand bits = operand(call, 3);
+    graph::IntegerFormat own = format;
+    own.bits = bits.number(call);
+    own.wide = bits.wide;
+    give_quantized(call, graph::quantize(operand(call, 0).view(), operand(call, 1).view(),
+                                         operand(call, 2).view(), own, mode));
+  };
+}
+
+Kernel bipolar_quant(const NodeFacts&) {
+  return [](Call& call) {
+    give_quantized(call, graph::quantize_bipolar(operand(call, 0).view(), operand(call, 1).view()));
+  };
+}
+
+/// Where the channels are: as the layout says, else as qonnx 1.0.0 guesses from the rank.
+std::int64_t channel_axis(const Call& call, std::int64_t rank) {
+  std::string layout = call.node().text_or("data_layout", "");
+  if (layout.empty() && rank == 3) layout = "NWC";
+  const std::size_t found = layout.find('C');
+  return call.usual_axis(found == std::string::npos ? 1 : static_cast<std::int64_t>(found), rank);
+}
+
+/// out_scale * (thresholds of the channel that the value reaches) + out_bias; NaN reaches none.
+Kernel multi_threshold(const NodeFacts& facts) {
+  const float scale = facts.float_or("out_scale", 1), bias = facts.float_or("out_bias", 0);
+  return [=](Call& call) {
+    const Array &x = call.in(0), &table = call.in(1);
+    const std::int64_t axis = channel_axis(call, x.rank());
+    const auto channels = static_cast<std::size_t>(x.dim(axis));
+    if (table.rank() != 2 || (table.dim(0) != 1 && table.dim(0) != x.dim(axis)))
+      call.fail("its thresholds are " + text_of(table) + ", and its input " + text_of(x));
+    const auto values = call.floats(0), from = call.floats(1);
+    const auto width = static_cast<std::size_t>(table.dim(1)),
+               tables = static_cast<std::size_t>(table.dim(0));
+    std::vector<std::vector<float>> ascending(tables);
+    for (std::size_t c = 0; c < tables; ++c) {
+      std::ranges::copy_if(from.subspan(c * width, width), std::back_inserter(ascending[c]),
+                           [](float t) { return t == t; });
+      std::ranges::sort(ascending[c]);
+    }
+    const auto inner =
+        static_cast<std::size_t>(product_of(x.shape(), static_cast<std::size_t>(axis) + 1, x.shape().size()));
+    const auto to = call.make(0, ElementType::kFloat, x.shape()).writable<float>();
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const auto& steps = ascending[tables == 1 ? 0 : i / inner % channels];
+      const auto reached =
+          values[i] != values[i] ? 0 : std::ranges::upper_bound(steps, values[i]) - steps.begin();
+      to[i] = static_cast<float>(reached) * scale + bias;
+    }
+  };
+}
+
+}  // namespace
+
+std::span<const OperatorRow> qonnx_operators() {
+  using graph::kQonnxDomain;
+  static constexpr OperatorRow kRows[] = {
+      {"Quant", quant, Takes::kAll, kQonnxDomain},
+      {"IntQuant", quant, Takes::kAll, kQonnxDomain},
+      {"BipolarQuant", bipolar_quant, Takes::kAll, kQonnxDomain},
+      {"MultiThreshold", multi_threshold, Takes::kFloats, kQonnxDomain},
+  };
+  return kRows;
+}
+
+}  // namespace crumb::runtime

@@ -1,0 +1,125 @@
+// QuantizeLinear to integers, DequantizeLinear: scales for the whole tensor, along an axis, or for blocks of it.
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/ops/families.h"
+#include "runtime/ops/movement.h"
+
+namespace crumb::runtime {
+namespace {
+
+/// For each element of an array, the scale that it has: elements share one in runs.
+struct ScaleIndex {
+  std::size_t inner = 1, along = 1,
+              block = 1;  ///< elements behind a place of the axis; sizes of axis and blocks
+  bool one = true, in_blocks = false;
+
+  std::size_t operator()(std::size_t i) const {
+    if (one) return 0;
+    const std::size_t place = i / inner % along, outer = i / inner / along;
+    const std::size_t blocks = (along + block - 1) / block;
+    return in_blocks ? (outer * blocks + place / block) * inner + i % inner : place;
+  }
+};
+
+ScaleIndex index_of(const Call& call, const Array& x, const Array& scale, std::int64_t wish,
+                    std::int64_t block) {
+  ScaleIndex index;
+  if (scale.size() == 1 && block == 0) return index;
+  const auto axis = static_cast<std::size_t>(call.usual_axis(wish, x.rank()));
+  index.one = false;
+  index.inner = static_cast<std::size_t>(product_of(x.shape(), axis + 1, x.shape().size()));
+  index.along = static_cast<std::size_t>(x.shape()[axis]);
+  index.in_blocks = block > 0;
+  index.block = static_cast<std::size_t>(std::max<std::int64_t>(block, 1));
+  Ints expected{x.shape()[axis]};
+  if (block != 0) {
+    expected = x.shape();
+    expected[axis] = (expected[axis] + block - 1) / block;
+  }
+  if (block < 0 || scale.shape() != expected)
+    call.fail("its scale is " + text_of(scale) + ", expected " + graph::text_of(expected));
+  return index;
+}
+
+/// The numbers of a zero point; 0 for each scale where there is none.
+std::vector<float> zeros_of(const Call& call, const Array& scale) {
+  if (!call.has(2)) return std::vector<float>(scale.size(), 0.0F);
+  if (call.in(2).size() != scale.size())
+    call.fail("its zero point is " + text_of(call.in(2)) + ", and its scale " + text_of(scale));
+  std::vector<float> zeros(scale.size());
+  with_carrier(call.in(2).carrier(), [&]<class T>() {
+    const auto values = call.in(2).values<T>();
+    std::ranges::transform(values, zeros.begin(), [](T value) { return static_cast<float>(value); });
+  });
+  return zeros;
+}
+
+/// The types that values are quantized to.
+bool is_made(ElementType type) { return graph::is_integer(type) && graph::info(type).bits <= 16; }
+
+struct Bounds {
+  float low, high;
+};
+Bounds bounds_of(ElementType type) {
+  const auto bits = static_cast<int>(graph::info(type).bits);
+  const bool is_signed = graph::info(type).kind == graph::ElementKind::kSigned;
+  return {is_signed ? -std::ldexp(1.0F, bits - 1) : 0.0F, std::ldexp(1.0F, is_signed ? bits - 1 : bits) - 1};
+}
+
+/// Nearest, ties to even, then the zero point, then clamped; NaN gives the least.
+Kernel quantize_linear(const NodeFacts& facts) {
+  const std::int64_t axis = facts.int_or("axis", 1), block = facts.int_or("block_size", 0);
+  const auto wanted = graph::element_type_of(facts.int_or("output_dtype", 0));
+  const ElementType stated = facts.node.has_input(2) ? facts.type(2) : wanted.value_or(ElementType::kUint8);
+  if (stated != ElementType::kUnknown && !is_made(stated))
+    facts.fail("to " + std::string(graph::name_of(stated)) + " is not there");
+  return [=](Call& call) {
+    const Array &x = call.in(0), &scale = call.in(1);
+    const ElementType type = call.has(2) ? call.in(2).type() : wanted.value_or(ElementType::kUint8);
+    if (!is_made(type)) call.fail("cannot quantize to " + std::string(graph::name_of(type)));
+    const ScaleIndex index = index_of(call, x, scale, axis, block);
+    const std::vector<float> zeros = zeros_of(call, scale);
+    const auto values = call.floats(0), scales = call.floats(1);
+    const Bounds bounds = bounds_of(type);
+    Array& made = call.make(0, type, x.shape());
+    with_carrier(made.carrier(), [&]<class T>() {
+      const auto to = made.writable<T>();
+      for (std::size_t i = 0; i < to.size(); ++i) {
+        const std::size_t at = index(i);
+        float q = std::nearbyint(values[i] / scales[at]) + zeros[at];
+        q = q > bounds.low ? q : bounds.low;
+        to[i] = static_cast<T>(q < bounds.high ? q : bounds.high);
+      }
+    });
+  };
+}
+
+Kernel dequantize_linear(const NodeFacts& facts) {
+  const std::int64_t axis = facts.int_or("axis", 1), block = facts.int_or("block_size", 0);
+  return [=](Call& call) {
+    const Array &x = call.in(0), &scale = call.in(1);
+    const ScaleIndex index = index_of(call, x, scale, axis, block);
+    const std::vector<float> zeros = zeros_of(call, scale);
+    const auto scales = call.floats(1);
+    const ElementType type = scale.type();
+    with_carrier(x.carrier(), [&]<class T>() {
+      const auto values = x.values<T>();
+      const auto to = call.make(0, type, x.shape()).template writable<float>();
+      for (std::size_t i = 0; i < to.size(); ++i) {
+        const std::size_t at = index(i);
+        to[i] = (static_cast<float>(values[i]) - zeros[at]) * scales[at];
+      }
+    });
+  };
+}
+
+}  // namespace
+
+std::span<const OperatorRow> quantize_operators() {
+  static constexpr OperatorRow kRows[] = {{"QuantizeLinear", quantize_linear, Takes::kFloats},
+                                          {"DequantizeLinear", dequantize_linear}};
+  return kRows;
+}
+
+}  // namespace crumb::runtime

@@ -1,0 +1,167 @@
+#include "runtime/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace crumb::runtime {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+
+constexpr std::size_t kMostGrowth = std::size_t{4}
+                                    << 20;  // bytes that a constant may gain when it is computed
+
+/// Constants that nodes take: initializers, and codes by their values.
+std::map<std::string, Array> constants_of(const Graph& graph) {
+  std::map<std::string, Array> constants;
+  for (const auto& [name, tensor] : graph.initializers) constants.emplace(name, Array::of(tensor));
+  for (const auto& [name, constant] : graph.quantized) constants.emplace(name, Array::of(constant.value()));
+  return constants;
+}
+
+/// Throws Error where it is known that input 0 is of a type that the operator does not take.
+void check_type(const NodeFacts& facts, const OperatorRow& row) {
+  const ElementType type = facts.type(0);
+  if (type == ElementType::kUnknown) return;
+  const Carrier carrier = carrier_of(type);
+  if (carrier == Carrier::kNone || (row.takes == Takes::kFloats && carrier != Carrier::kFloat))
+    throw Error(graph::text_of(facts.node) + " of " + std::string(graph::name_of(type)));
+}
+
+}  // namespace
+
+Plan::Plan(const Graph& graph, int threads) : threads_(threads) {
+  std::map<std::string, std::size_t> slots;
+  const auto slot_of = [&](const std::string& value) {
+    if (value.empty()) return kNoSlot;
+    const auto [found, is_new] = slots.try_emplace(value, slots.size());
+    if (is_new) constants_.emplace_back();
+    return found->second;
+  };
+  for (auto& [name, array] : constants_of(graph)) constants_[slot_of(name)] = array;
+  for (const std::string& input : graph.inputs) inputs_.push_back(slot_of(input));
+  std::string refused;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    Step step{.node = i};
+    NodeFacts facts{.node = node, .constants = {}, .types = {}};
+    for (const std::string& input : node.inputs) step.inputs.push_back(slot_of(input));
+    for (const std::string& output : node.outputs) step.outputs.push_back(slot_of(output));
+    for (std::size_t k = 0; k < step.inputs.size(); ++k) {
+      const std::size_t slot = step.inputs[k];
+      const bool known = slot != kNoSlot && constants_[slot].defined();
+      const graph::Value* value = graph.find(node.inputs[k]);
+      facts.constants.push_back(known ? &constants_[slot] : nullptr);
+      facts.types.push_back(known ? constants_[slot].type() : value ? value->type : ElementType::kUnknown);
+    }
+    const OperatorRow* row = find_operator(node.op, node.domain);
+    std::string why = graph::text_of(node);
+    try {
+      if (row) {
+        check_type(facts, *row);
+        step.kernel = row->maker(facts);
+      }
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    if (!step.kernel) {
+      refused += (refused.empty() ? "" : "; ") + why;
+      continue;
+    }
+    // What constants alone decide is a constant too; random numbers have no kernels.
+    const bool known = std::ranges::all_of(
+        step.inputs, [&](std::size_t slot) { return slot == kNoSlot || constants_[slot].defined(); });
+    if (!known || !refused.empty() || !fold(node, step)) steps_.push_back(std::move(step));
+  }
+  if (!refused.empty()) throw Error("the runtime has no kernel for " + refused);
+  for (const std::string& output : graph.outputs) outputs_.push_back(slot_of(output));
+  find_last_uses();
+}
+
+void Plan::find_last_uses() {
+  std::set<std::size_t> wanted(outputs_.begin(), outputs_.end());
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+    for (const std::size_t slot : step->outputs) {
+      if (slot != kNoSlot && wanted.insert(slot).second) step->dropped.push_back(slot);
+    }
+    step->last.assign(step->inputs.size(), 0);
+    for (std::size_t i = step->inputs.size(); i-- > 0;) {
+      const std::size_t slot = step->inputs[i];
+      if (slot == kNoSlot || !wanted.insert(slot).second) continue;
+      step->last[i] = 1;
+      step->dropped.push_back(slot);
+    }
+  }
+  for (std::size_t slot = 0; slot < constants_.size(); ++slot) {
+    if (!wanted.contains(slot)) constants_[slot] = {};
+  }
+}
+
+bool Plan::fold(const Node& node, const Step& step) {
+  std::vector<Array> arguments(step.inputs.size()), made;
+  std::size_t taken = 0, bytes = 0;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (step.inputs[i] == kNoSlot) continue;
+    arguments[i] = constants_[step.inputs[i]];
+    taken += arguments[i].bytes();
+  }
+  try {
+    made = computed(node, step, std::move(arguments));
+  } catch (const Error&) {
+    return false;  // running it says what is wrong
+  }
+  for (const Array& array : made) bytes += array.bytes();
+  if (bytes > taken + kMostGrowth) return false;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (step.outputs[i] != kNoSlot) constants_[step.outputs[i]] = std::move(made[i]);
+  }
+  return true;
+}
+
+std::vector<Array> Plan::computed(const Node& node, const Step& step, std::vector<Array> arguments) const {
+  std::vector<Array> made(step.outputs.size());
+  std::vector<char> last = step.last;
+  last.resize(arguments.size(), 0);
+  Call call(node, arguments, last, made, threads_);
+  step.kernel(call);
+  arguments.clear();
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (step.outputs[i] == kNoSlot) continue;
+    if (!made[i].defined())
+      throw Error(graph::text_of(node) + " does not make its output " + std::to_string(i));
+    if (made[i].alone()) made[i].round();  // what is shared was rounded when it was made
+  }
+  return made;
+}
+
+std::vector<Array> Plan::run(const Graph& graph, std::vector<Array> inputs, const graph::Watch& watch) const {
+  std::vector<Array> values = constants_;
+  for (std::size_t i = 0; i < inputs.size(); ++i) values[inputs_[i]] = std::move(inputs[i]);
+  for (const Step& step : steps_) {
+    const Node& node = graph.nodes[step.node];
+    std::vector<Array> arguments(step.inputs.size());
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      if (step.inputs[i] == kNoSlot) continue;
+      Array& value = values[step.inputs[i]];
+      if (step.last[i] != 0) {
+        arguments[i] = std::move(value);
+      } else {
+        arguments[i] = value;
+      }
+    }
+    std::vector<Array> made = computed(node, step, std::move(arguments));
+    for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+      if (step.outputs[i] == kNoSlot) continue;
+      if (watch.wants(node.outputs[i])) watch.show(node.outputs[i], made[i].tensor());
+      values[step.outputs[i]] = std::move(made[i]);
+    }
+    for (const std::size_t slot : step.dropped) values[slot] = {};
+  }
+  std::vector<Array> outputs;
+  for (const std::size_t slot : outputs_) outputs.push_back(values[slot]);
+  return outputs;
+}
+
+}  // namespace crumb::runtime

@@ -1,0 +1,48 @@
+// The nodes of a graph as steps over numbered slots that hold its values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/engine.h"
+#include "runtime/operator.h"
+
+namespace crumb::runtime {
+
+class Plan {
+ public:
+  /// Throws one Error that names every node that cannot be computed, and why. What follows from constants alone is
+  /// computed here, once.
+  explicit Plan(const graph::Graph& graph, int threads = 0);
+
+  /// Inputs and outputs in the graph's order. Every value is dropped after its last use. Many threads may run one plan.
+  std::vector<Array> run(const graph::Graph& graph, std::vector<Array> inputs,
+                         const graph::Watch& watch = {}) const;
+
+  std::size_t steps() const { return steps_.size(); }
+
+ private:
+  static constexpr std::size_t kNoSlot = ~std::size_t{0};
+
+  struct Step {
+    std::size_t node = 0;
+    Kernel kernel;
+    std::vector<std::size_t> inputs;  ///< slots; kNoSlot where left out
+    std::vector<std::size_t> outputs;
+    std::vector<char> last;            ///< of the inputs: nobody wants the slot after this step
+    std::vector<std::size_t> dropped;  ///< slots that nobody wants after this step
+  };
+
+  void find_last_uses();
+  /// Whether a step of constants could be computed now, and its outputs are constants.
+  bool fold(const graph::Node& node, const Step& step);
+  /// What a step makes; the arguments are gone then.
+  std::vector<Array> computed(const graph::Node& node, const Step& step, std::vector<Array> arguments) const;
+
+  std::vector<Step> steps_;
+  std::vector<Array> constants_;  ///< by slot; undefined for what runs make
+  std::vector<std::size_t> inputs_, outputs_;
+  int threads_;
+};
+
+}  // namespace crumb::runtime
