@@ -22,8 +22,8 @@ struct FunctionRow {
   double error;  ///< units in the last place, at most
 };
 inline constexpr FunctionRow kFunctions[] = {
-    {Function::kExp, "exp", 1.5},       {Function::kLog, "log", 2},   {Function::kTanh, "tanh", 1.5},
-    {Function::kSigmoid, "sigmoid", 3}, {Function::kErf, "erf", 2.5}, {Function::kSqrt, "sqrt", 0.5},
+    {Function::kExp, "exp", 1},           {Function::kLog, "log", 1},   {Function::kTanh, "tanh", 1.5},
+    {Function::kSigmoid, "sigmoid", 2.5}, {Function::kErf, "erf", 2.5}, {Function::kSqrt, "sqrt", 0.5},
 };
 
 /// y[i] = f(x[i]); y may be x. Preconditions: as many, and they are the same memory or do not overlap.

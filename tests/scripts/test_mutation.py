@@ -284,7 +284,7 @@ def test_a_run_finds_what_no_test_notices_and_goes_on_where_it_was_killed(small)
     by_change = {(line["file"].removeprefix("formats/number/"), line["before"], line["after"]): line["status"]
                  for line in lines()}  # fmt: skip
     unused = {key: status for key, status in by_change.items() if "unused" in key[1]}
-    assert set(unused.values()) == {"survived"} and len(unused) == 3
+    assert sorted(unused.values()) == ["equivalent", "survived", "survived"]  # the reviewed one is not run
     others = {key: status for key, status in by_change.items() if "unused" not in key[1]}
     assert set(others.values()) == {"doctest", "timeout"}, others
     assert others[("sum.h", "inline bool is_small(int a) { return a < 10; }",
