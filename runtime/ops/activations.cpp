@@ -120,6 +120,18 @@ Kernel softsign(const NodeFacts&) {
   return [](Call& call) { each(call, [](float x) { return x / (1 + std::fabs(x)); }); };
 }
 
+/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|).
+Kernel softplus(const NodeFacts&) {
+  return [](Call& call) {
+    in_pieces(call, [](std::span<const float> x, std::span<float> y) {
+      std::vector<float> inner(x.size());
+      std::ranges::transform(x, inner.begin(), [](float v) { return 1 + exact::exp_of(-std::fabs(v)); });
+      exact::apply(Function::kLog, inner, inner);
+      for (std::size_t i = 0; i < x.size(); ++i) y[i] = std::fmax(x[i], 0.0F) + inner[i];
+    });
+  };
+}
+
 Kernel swish(const NodeFacts& facts) {
   const float alpha = facts.float_or("alpha", 1);
   return [alpha](Call& call) { each(call, [alpha](float x) { return x * exact::sigmoid_of(alpha * x); }); };
@@ -268,6 +280,7 @@ std::span<const OperatorRow> activation_operators() {
       {"HardSigmoid", hard_sigmoid, Takes::kFloats},
       {"HardSwish", hard_swish, Takes::kFloats},
       {"Softsign", softsign, Takes::kFloats},
+      {"Softplus", softplus, Takes::kFloats},
       {"Swish", swish, Takes::kFloats},
       {"Gelu", gelu, Takes::kFloats},
       {"Clip", clip},

@@ -4,8 +4,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "runtime/exact/functions.h"
+#include "runtime/exact/by_double.h"
 #include "runtime/ops/broadcast.h"
+#include "runtime/ops/convert.h"
 #include "runtime/ops/families.h"
 
 namespace crumb::runtime {
@@ -58,12 +59,30 @@ void arithmetic_run(Call& call) {
   });
 }
 
-/// Before version 7 the second operand was placed at `axis` of the first where `broadcast` says so.
+/// Output 0 of the same kernel with other operands.
+template <template <class> class F>
+Array made_of(const Call& call, const Array& a, const Array& b) {
+  Array pair[] = {a, b}, made[1];
+  const char last[] = {0, 0};
+  Call step(call.node(), pair, last, made, call.threads());
+  arithmetic_run<F>(step);
+  made[0].round();
+  return made[0];
+}
+
+/// Before version 7 the second operand lies at `axis` of the first where `broadcast` says so, by default at the last axes.
 template <template <class> class F>
 Kernel arithmetic(const NodeFacts& facts) {
-  if (facts.version() < 7 && facts.int_or("broadcast", 0) != 0)
-    facts.fail("the broadcasting of versions before 7 is not there");
-  return arithmetic_run<F>;
+  if (facts.version() >= 7 || facts.int_or("broadcast", 0) == 0 || !facts.node.has("axis"))
+    return arithmetic_run<F>;
+  return [wish = facts.int_or("axis", 0)](Call& call) {
+    const Array &a = call.in(0), &b = call.in(1);
+    const std::int64_t behind = a.rank() - call.usual_axis(wish, a.rank()) - b.rank();
+    if (behind < 0) call.fail("cannot place " + text_of(b) + " in " + text_of(a));
+    Ints shape = b.shape();
+    shape.insert(shape.end(), static_cast<std::size_t>(behind), 1);
+    call.give(0, made_of<F>(call, a, b.reshaped(shape)));
+  };
 }
 
 // Integers wrap; computed without a sign, where that is defined.
@@ -150,15 +169,7 @@ Kernel folded(const NodeFacts& facts) {
   return [](Call& call) {
     const std::size_t count = call.inputs();
     Array all = call.in(0);
-    for (std::size_t i = 1; i < count; ++i) {
-      Array pair[] = {all, call.in(i)};
-      const char last[] = {0, 0};
-      Array made[1];
-      Call step(call.node(), pair, last, made, call.threads());
-      arithmetic_run<F>(step);
-      made[0].round();
-      all = made[0];
-    }
+    for (std::size_t i = 1; i < count; ++i) all = made_of<F>(call, all, call.in(i));
     if (kMean) {
       if (all.carrier() != Carrier::kFloat) call.fail("cannot take " + text_of(all));
       Array made(all.type(), all.shape());
@@ -259,6 +270,14 @@ constexpr auto kCeil = [](auto x) { return std::ceil(x); };
 constexpr auto kRound = [](auto x) { return std::nearbyint(x); };  // half to even
 constexpr auto kSquareRoot = [](auto x) { return std::sqrt(x); };
 constexpr auto kReciprocal = [](auto x) { return 1 / x; };
+template <float (*kFunction)(float)>
+Kernel of_float32(const NodeFacts&) {
+  return [](Call& call) {
+    const auto x = call.floats(0);
+    const auto y = call.make_over(0, 0, call.in(0).type(), call.in(0).shape()).writable<float>();
+    std::ranges::transform(x, y.begin(), kFunction);
+  };
+}
 
 Kernel negation(const NodeFacts&) {
   return [](Call& call) { unary<bool>(call, [](bool x) { return !x; }); };
@@ -285,6 +304,28 @@ struct IsNan {
   }
 };
 
+Kernel is_infinite(const NodeFacts& facts) {
+  const bool positive = facts.int_or("detect_positive", 1) != 0,
+             negative = facts.int_or("detect_negative", 1) != 0;
+  return [=](Call& call) {
+    const auto x = call.floats(0);
+    std::ranges::transform(x, call.make(0, ElementType::kBool, call.in(0).shape()).writable<bool>().begin(),
+                           [&](float v) { return std::isinf(v) && (v > 0 ? positive : negative); });
+  };
+}
+
+Kernel complement(const NodeFacts&) {
+  return [](Call& call) {
+    with_carrier(call.in(0).carrier(), [&]<class T>() {
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+        unary<T>(call, [](T x) { return static_cast<T>(~x); });
+      } else {
+        call.fail("cannot take " + text_of(call.in(0)));
+      }
+    });
+  };
+}
+
 Kernel choose(const NodeFacts&) {
   return [](Call& call) {
     const Array &condition = call.in(0), &a = call.in(1), &b = call.in(2);
@@ -306,44 +347,53 @@ Kernel choose(const NodeFacts&) {
   };
 }
 
-/// x^y: whole powers from -64 to 64 by squaring, halves by the square root; of integers by squaring.
+/// By squaring; of integers a negative power is toward zero.
 template <class T>
 T whole_power(T x, std::int64_t y) {
+  if (y < 0) return x == 1 ? T{1} : x == static_cast<T>(-1) ? static_cast<T>(y % 2 == 0 ? 1 : -1) : T{0};
   T made = 1;
-  for (auto left = static_cast<std::uint64_t>(y < 0 ? -y : y); left > 0; left /= 2) {
+  for (auto left = static_cast<std::uint64_t>(y); left > 0; left /= 2) {
     if (left % 2 == 1) made = Product<T>()(made, x);
     x = Product<T>()(x, x);
   }
   return made;
 }
 
-Kernel power(const NodeFacts& facts) {
-  const Array* exponent = facts.constant(1);
-  const bool known = exponent && exponent->size() == 1 &&
-                     (exponent->carrier() == Carrier::kFloat || exponent->carrier() == Carrier::kInt64 ||
-                      exponent->carrier() == Carrier::kInt32);
-  if (!known) facts.fail("an exponent that is not one constant is not there");
-  const double y = exponent->carrier() == Carrier::kFloat ? static_cast<double>(exponent->values<float>()[0])
-                                                          : static_cast<double>(ints_of(*exponent)[0]);
-  const bool root = y == 0.5 || y == -0.5;
-  if (!root && (y != std::trunc(y) || std::fabs(y) > 64))
-    facts.fail("an exponent of " + std::to_string(y) + " is not there");
-  return [y, root](Call& call) {
+/// Of the base's type. Squares are products and halves are roots, as everywhere; of integers by whole exponents only.
+Kernel power(const NodeFacts&) {
+  return [](Call& call) {
     const Array& x = call.in(0);
-    Ints shape = x.shape();
-    if (call.in(1).rank() > x.rank())
-      shape.insert(shape.begin(), static_cast<std::size_t>(call.in(1).rank() - x.rank()), 1);
+    const Array exponent = call.in(1);
+    const Ints shape = x.shape();
+    const Ints* shapes[] = {&shape, &exponent.shape()};
+    const Ints whole = broadcast_shape(call, shapes);
+    const auto raise = [&]<class T>(const auto& f) {
+      with_carrier(exponent.carrier(), [&]<class Y>() {
+        const auto v = x.values<T>();
+        const auto y = exponent.values<Y>();
+        T* const out = call.make_over(0, 0, x.type(), whole).template writable<T>().data();
+        for_broadcast<2>(whole, {&shape, &exponent.shape()},
+                         [&](std::size_t to, const auto& at, const auto& step, std::size_t count) {
+                           for (std::size_t i = 0; i < count; ++i)
+                             out[to + i] = f(v[at[0] + i * step[0]], y[at[1] + i * step[1]]);
+                         });
+      });
+    };
     with_carrier(x.carrier(), [&]<class T>() {
-      if constexpr (std::is_same_v<T, bool>) {
-        call.fail("cannot take booleans");
-      } else if constexpr (kIsFloat<T>) {
-        unary<T>(call, [&](T v) {
-          const T size = root ? std::sqrt(v) : whole_power(v, static_cast<std::int64_t>(y));
-          return y < 0 ? 1 / size : size;
+      if constexpr (std::is_same_v<T, float>) {
+        raise.template operator()<T>([](float v, auto y) {
+          const auto by = static_cast<float>(y);
+          return by == 2 ? v * v : by == 0.5F ? std::sqrt(v) : exact::pow_of(v, by);
+        });
+      } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+        raise.template operator()<T>([&](T v, auto y) {
+          const auto by = converted<std::int64_t>(y);
+          if (static_cast<double>(by) != static_cast<double>(y))
+            call.fail("cannot take " + text_of(x) + " to the power of " + std::to_string(y));
+          return whole_power(v, by);
         });
       } else {
-        if (y < 0 || root) call.fail("cannot take " + text_of(x) + " to the power of " + std::to_string(y));
-        unary<T>(call, [&](T v) { return whole_power(v, static_cast<std::int64_t>(y)); });
+        call.fail("cannot take " + text_of(x));
       }
     });
   };
@@ -410,6 +460,10 @@ std::span<const OperatorRow> elementwise_operators() {
       {"Sqrt", numbers<OfFloats<kSquareRoot>>},
       {"Reciprocal", numbers<OfFloats<kReciprocal>>},
       {"IsNaN", predicate<IsNan>},
+      {"IsInf", is_infinite, Takes::kFloats},
+      {"BitwiseNot", complement},
+      {"Sin", of_float32<exact::sin_of>, Takes::kFloats},
+      {"Cos", of_float32<exact::cos_of>, Takes::kFloats},
   };
   return kRows;
 }

@@ -11,6 +11,9 @@
 namespace crumb::runtime {
 namespace {
 
+// Sums and products of these stay within 64 bits.
+constexpr std::int64_t kMostPad = std::int64_t{1} << 40, kMostBlock = 1 << 15;
+
 /// The numbers of an attribute, or of the input that took its place.
 Ints steering(const Call& call, const std::optional<Ints>& attribute, std::size_t input) {
   if (attribute) return *attribute;
@@ -277,6 +280,9 @@ Kernel pad(const NodeFacts& facts) {
     Ints before(rank, 0), shape = x.shape();
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const auto axis = static_cast<std::size_t>(call.usual_axis(axes[i], x.rank()));
+      if (std::min(pads[i], pads[axes.size() + i]) < -kMostPad ||
+          std::max(pads[i], pads[axes.size() + i]) > kMostPad)
+        call.fail("pads " + graph::text_of(pads) + " are too large");
       before[axis] = pads[i];
       shape[axis] += pads[i] + pads[axes.size() + i];
       if (shape[axis] < 0)
@@ -347,7 +353,8 @@ Kernel tile(const NodeFacts& facts) {
 Kernel depth_to_space(const NodeFacts& facts) {
   const std::int64_t block = facts.int_or("blocksize", 0);
   const std::string mode = facts.text_or("mode", "DCR");
-  if (block < 1 || (mode != "DCR" && mode != "CRD")) facts.fail("expected blocks and a mode DCR or CRD");
+  if (block < 1 || block > kMostBlock || (mode != "DCR" && mode != "CRD"))
+    facts.fail("expected blocks and a mode DCR or CRD");
   return [=](Call& call) {
     const Array& x = call.in(0);
     if (x.rank() != 4 || x.dim(1) % (block * block) != 0) call.fail("cannot take " + text_of(x));
@@ -367,7 +374,7 @@ Kernel depth_to_space(const NodeFacts& facts) {
 
 Kernel space_to_depth(const NodeFacts& facts) {
   const std::int64_t block = facts.int_or("blocksize", 0);
-  if (block < 1) facts.fail("expected blocks");
+  if (block < 1 || block > kMostBlock) facts.fail("expected blocks");
   return [=](Call& call) {
     const Array& x = call.in(0);
     if (x.rank() != 4 || x.dim(2) % block != 0 || x.dim(3) % block != 0)

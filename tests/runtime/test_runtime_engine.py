@@ -8,10 +8,11 @@ import pytest
 
 # Of ../shared/onnx: those whose operators the runtime has.
 MODELS = ["TFC_1W1A", "TFC_1W2A", "TFC_2W2A", "tfc_1w1a_multithreshold", "mnist_conv_float", "residual_block_clean",
-          "espcn_subpixel_float", "espcn_subpixel_quant"]  # fmt: skip
+          "espcn_subpixel_float", "espcn_subpixel_quant", "espcn_nn_resize_float", "espcn_nn_resize_quant"]  # fmt: skip
 
 # Float networks that cancel: what is known of half of their outputs, as a share of the greatest.
-KNOWN_TO = {"mnist_conv_float": 0.05, "espcn_subpixel_float": 0.05}
+KNOWN_TO = {"mnist_conv_float": 0.05, "espcn_subpixel_float": 0.05, "espcn_subpixel_quant": 0.02,
+            "espcn_nn_resize_float": 0.02, "espcn_nn_resize_quant": 0.02}  # fmt: skip
 
 
 @pytest.fixture
@@ -31,7 +32,9 @@ def sample(path, batch=None):
     shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
     if batch:
         shape[0] = batch
-    return np.random.default_rng(4).normal(size=shape).astype(np.float32)
+    rng = np.random.default_rng(4)
+    is_image = "espcn" in path.stem
+    return (rng.random(shape) if is_image else rng.normal(size=shape)).astype(np.float32)
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "tfc_1w1a_multithreshold"])  # no bounds for its TopK
