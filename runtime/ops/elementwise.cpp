@@ -131,11 +131,11 @@ struct Quotient {
 /// NaN where one is NaN.
 template <class T>
 struct Larger {
-  T operator()(T a, T b) const { return a != a ? a : b > a || b != b ? b : a; }
+  T operator()(T a, T b) const { return larger_of(a, b); }
 };
 template <class T>
 struct Smaller {
-  T operator()(T a, T b) const { return a != a ? a : b < a || b != b ? b : a; }
+  T operator()(T a, T b) const { return smaller_of(a, b); }
 };
 
 /// Mod with the sign of the divisor, or of the dividend where `fmod` is set.
@@ -175,7 +175,7 @@ Kernel folded(const NodeFacts& facts) {
       Array made(all.type(), all.shape());
       std::ranges::transform(all.values<float>(), made.writable<float>().begin(),
                              [&](float x) { return x / static_cast<float>(count); });
-      all = made;
+      all = std::move(made);
     }
     call.give(0, all);
   };
@@ -300,7 +300,7 @@ Kernel predicate(const NodeFacts&) {
 struct IsNan {
   template <class T>
   bool operator()(T x) const {
-    return x != x;
+    return is_nan(x);
   }
 };
 

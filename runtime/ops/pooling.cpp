@@ -5,6 +5,7 @@
 #include "base/threads/parallel.h"
 #include "graph/window.h"
 #include "runtime/exact/products.h"
+#include "runtime/ops/convert.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/movement.h"
 
@@ -83,7 +84,7 @@ Kernel max_pool(const NodeFacts& facts) {
           T most = least;
           for (const std::int64_t offset : offsets) {
             const T v = from[p * plane + static_cast<std::size_t>(offset)];
-            most = v > most || v != v ? v : most;  // the last NaN stays
+            most = larger_of(most, v);
           }
           to[p * places + place] = most;
         }
@@ -138,7 +139,7 @@ Kernel global_max_pool(const NodeFacts&) {
   return [](Call& call) {
     global_pool(call, [](const float* x, std::size_t count) {
       float most = -std::numeric_limits<float>::infinity();
-      for (std::size_t i = 0; i < count; ++i) most = x[i] > most || x[i] != x[i] ? x[i] : most;
+      for (std::size_t i = 0; i < count; ++i) most = larger_of(most, x[i]);
       return most;
     });
   };

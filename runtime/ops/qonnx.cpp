@@ -102,7 +102,7 @@ Kernel multi_threshold(const NodeFacts& facts) {
     for (std::size_t i = 0; i < to.size(); ++i) {
       const auto& steps = ascending[tables == 1 ? 0 : i / inner % channels];
       const auto reached =
-          values[i] != values[i] ? 0 : std::ranges::upper_bound(steps, values[i]) - steps.begin();
+          std::isnan(values[i]) ? 0 : std::ranges::upper_bound(steps, values[i]) - steps.begin();
       to[i] = static_cast<float>(reached) * scale + bias;
     }
   };

@@ -7,6 +7,7 @@
 #include "base/threads/parallel.h"
 #include "runtime/exact/functions.h"
 #include "runtime/exact/products.h"
+#include "runtime/ops/convert.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/movement.h"
 
@@ -66,7 +67,7 @@ float reduced(const float* x, const Ints& offsets) {
   };
   const auto largest = [&] {
     float most = -std::numeric_limits<float>::infinity();
-    for (const std::int64_t at : offsets) most = x[at] > most || x[at] != x[at] ? x[at] : most;
+    for (const std::int64_t at : offsets) most = larger_of(most, x[at]);
     return most;
   };
   if constexpr (kKind == Kind::kSum) return sum([](float v) { return v; });
@@ -79,7 +80,7 @@ float reduced(const float* x, const Ints& offsets) {
   if constexpr (kKind == Kind::kMax) return largest();
   if constexpr (kKind == Kind::kMin) {
     float least = std::numeric_limits<float>::infinity();
-    for (const std::int64_t at : offsets) least = x[at] < least || x[at] != x[at] ? x[at] : least;
+    for (const std::int64_t at : offsets) least = smaller_of(least, x[at]);
     return least;
   }
   if constexpr (kKind == Kind::kProduct) {
@@ -93,6 +94,12 @@ float reduced(const float* x, const Ints& offsets) {
   }
 }
 
+/// Modulo 2^64.
+template <class T>
+std::uint64_t as_bits(T x) {
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(x));
+}
+
 /// Of integers, which wrap.
 template <Kind kKind, class T>
 T reduced_ints(const T* x, const Ints& offsets) {
@@ -101,7 +108,7 @@ T reduced_ints(const T* x, const Ints& offsets) {
                                  : T(kKind == Kind::kProduct);
   for (const std::int64_t at : offsets) {
     const T v = x[at];
-    const auto a = static_cast<std::uint64_t>(made), b = static_cast<std::uint64_t>(v);
+    const auto a = as_bits(made), b = as_bits(v);
     if (kKind == Kind::kMax) made = std::max(made, v);
     if (kKind == Kind::kMin) made = std::min(made, v);
     if (kKind == Kind::kProduct) made = static_cast<T>(a * b);
@@ -175,7 +182,7 @@ Kernel place_of_extreme(const NodeFacts& facts) {
 /// The order of numbers; NaN is above all.
 template <class T>
 bool is_below(T a, T b) {
-  return a < b || (b != b && a == a);
+  return a < b || (is_nan(b) && !is_nan(a));
 }
 
 /// The k largest (or smallest) elements of an axis in their order, and their places: of equals the first come first.
