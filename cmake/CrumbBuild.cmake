@@ -85,6 +85,13 @@ function(crumb_part name sources)
   crumb_together(crumb_${name})
 endfunction()
 
+# crumb_sections(TARGETS...): rooms of which the runtime's library takes a part; what it does not use stays out of it.
+function(crumb_sections)
+  foreach(target IN LISTS ARGN)
+    target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
+  endforeach()
+endfunction()
+
 # crumb_structures(TARGETS...): rooms that move structures and texts about rather than numbers; compiling them is what
 # takes long.
 function(crumb_structures)

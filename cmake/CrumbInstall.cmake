@@ -22,7 +22,7 @@ if(TARGET crumb_qat)
 endif()
 foreach(_room ${_rooms})
   install(DIRECTORY ${_room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb FILES_MATCHING PATTERN "*.h"
-    REGEX "graph/onnx/(from_proto|to_proto|tensor_in|local_functions)\\.h$" EXCLUDE)  # these show protobuf
+    REGEX "graph/onnx/(to_proto|local_functions)\\.h$" EXCLUDE)  # these show protobuf
 endforeach()
 install(EXPORT crumbTargets NAMESPACE crumb:: DESTINATION ${_config_folder})
 

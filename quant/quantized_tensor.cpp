@@ -70,7 +70,7 @@ void RowDecoder::values(uint64_t row, uint64_t first, std::span<float> out) cons
       const uint64_t block = col / encoding.block_cols;
       const uint64_t run = std::min(count - i, (block + 1) * encoding.block_cols - col);
       const uint64_t index = blocks_before + block;
-      loops().decode(grid_, buffer + i, run, scale(index), zero_point(index), out.data() + done + i);
+      decode_loop()(grid_, buffer + i, run, scale(index), zero_point(index), out.data() + done + i);
       i += run;
     }
     done += count;

@@ -5,7 +5,9 @@
 #include <new>
 
 #include "base/checked_size.h"
+#include "base/files/text.h"
 #include "formats/half.h"
+#include "runtime/meter.h"
 
 namespace crumb::runtime {
 namespace {
@@ -73,12 +75,27 @@ Array::Array(ElementType type, Ints shape)
   const checked::Size bytes = checked::multiply(size_, bytes_of(carrier_));
   const std::string what = "a value of type " + text_of(*this);
   if (!bytes) throw Error(what + " is too large");
+  if (const auto& meter = MeterScope::current()) meter->spend(size_);
   try {
-    memory_ = std::make_shared_for_overwrite<std::byte[]>(std::max<std::size_t>(*bytes, 1));
+    memory_ = metered_memory(*bytes);
   } catch (const std::bad_alloc&) {
     throw Error("there is no memory for " + what);
   }
 }
+
+Array Array::of(ElementType type, const Ints& shape, std::span<const std::byte> stored) {
+  if (!is_stored_as_carried(type) || carrier_of(type) == Carrier::kBool)
+    return of(graph::Tensor(type, shape, {stored.begin(), stored.end()}));
+  Array made(type, shape);
+  if (stored.size() != made.bytes()) {
+    throw Error(text_of(made) + " takes " + byte_text(made.bytes()) + ", found " +
+                std::to_string(stored.size()));
+  }
+  if (!stored.empty()) std::memcpy(made.writable_data(), stored.data(), stored.size());
+  return made;
+}
+
+bool Array::is_stored_as_it_lies() const { return is_stored_as_carried(type_); }
 
 Array Array::of(const graph::Tensor& tensor) {
   Array made(tensor.type(), tensor.shape());

@@ -52,9 +52,12 @@ class Array {
 
   /// The elements of a constant, widened to their carrier.
   static Array of(const graph::Tensor& tensor);
+  /// Elements as the type stores them. Throws Error where the bytes are not as many as they should be.
+  static Array of(ElementType type, const Ints& shape, std::span<const std::byte> stored);
   static Array ints(const Ints& values);  ///< int64, of one axis
   /// As the type stores them. Throws Error for floats of eight and of four bits.
   graph::Tensor tensor() const;
+  bool is_stored_as_it_lies() const;  ///< data() is what tensor() would hold
 
   bool defined() const { return type_ != ElementType::kUnknown; }
   ElementType type() const { return type_; }
@@ -120,6 +123,26 @@ decltype(auto) with_carrier(Carrier carrier, const F& f) {
     case Carrier::kFloat: break;
   }
   return f.template operator()<float>();
+}
+
+/// Integers below int32, and uint32: int64 holds them all.
+constexpr bool is_narrow(Carrier carrier) {
+  using enum Carrier;
+  return carrier == kInt8 || carrier == kInt16 || carrier == kUint8 || carrier == kUint16 ||
+         carrier == kUint32;
+}
+
+/// The same of operators that Takes::kWide. Precondition: the carrier is not narrow.
+template <class F>
+decltype(auto) with_wide_carrier(Carrier carrier, const F& f) {
+  switch (carrier) {
+    case Carrier::kDouble: return f.template operator()<double>();
+    case Carrier::kInt32: return f.template operator()<std::int32_t>();
+    case Carrier::kInt64: return f.template operator()<std::int64_t>();
+    case Carrier::kUint64: return f.template operator()<std::uint64_t>();
+    case Carrier::kBool: return f.template operator()<bool>();
+    default: return f.template operator()<float>();
+  }
 }
 
 }  // namespace crumb::runtime

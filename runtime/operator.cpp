@@ -1,7 +1,11 @@
 #include "runtime/operator.h"
 
 #include <map>
+#include <vector>
 
+#include "base/checked_size.h"
+#include "runtime/meter.h"
+#include "runtime/ops/convert.h"
 #include "runtime/ops/families.h"
 
 namespace crumb::runtime {
@@ -16,6 +20,27 @@ std::map<Key, OperatorRow> make_table() {
       throw Error("operator " + std::string(row.op) + " stands in two tables");
   }
   return table;
+}
+
+/// The kernel on narrow integers as int64.
+Kernel widened(Kernel kernel) {
+  return [kernel = std::move(kernel)](Call& call) {
+    std::vector<Array> inputs(call.inputs()), made(call.outputs());
+    bool any = false;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!call.has(i)) continue;
+      const bool narrow = is_narrow(call.in(i).carrier());
+      inputs[i] = narrow ? cast(call.in(i), ElementType::kInt64) : call.in(i);
+      any = any || narrow;
+    }
+    if (!any) return inputs.clear(), kernel(call);
+    const std::vector<char> last(inputs.size(), 0);
+    Call wide(call.node(), inputs, last, made, call.threads());
+    kernel(wide);
+    const ElementType type = call.in(0).type();
+    if (is_narrow(carrier_of(type)) && made[0].type() == ElementType::kInt64) made[0] = cast(made[0], type);
+    for (std::size_t i = 0; i < made.size(); ++i) call.give(i, std::move(made[i]));
+  };
 }
 
 }  // namespace
@@ -56,6 +81,12 @@ std::int64_t Call::usual_axis(std::int64_t axis, std::int64_t rank) const {
   return axis < 0 ? axis + rank : axis;
 }
 
+void Call::spend(const std::vector<std::size_t>& factors) const {
+  const auto& meter = MeterScope::current();
+  const checked::Size work = checked::product(std::span<const std::size_t>(factors));
+  if (meter) meter->spend(work.value_or(~std::uint64_t{0}));
+}
+
 void Call::fail(const std::string& text) const { throw Error(graph::text_of(node_) + ": " + text); }
 
 std::optional<Ints> NodeFacts::ints(const char* name) const {
@@ -69,6 +100,11 @@ const OperatorRow* find_operator(std::string_view op, std::string_view domain) {
   static const std::map<Key, OperatorRow> table = make_table();
   const auto found = table.find(Key{domain, op});
   return found == table.end() ? nullptr : &found->second;
+}
+
+Kernel kernel_of(const OperatorRow& row, const NodeFacts& facts) {
+  Kernel kernel = row.maker(facts);
+  return row.takes == Takes::kWide ? widened(std::move(kernel)) : kernel;
 }
 
 std::vector<OperatorRow> all_operators() {

@@ -56,6 +56,9 @@ class Call {
   /// An axis counted from the front. Throws Error where it is outside [-rank, rank).
   std::int64_t usual_axis(std::int64_t axis, std::int64_t rank) const;
 
+  /// Counts work beside the making of elements: products that are added up. Throws Stopped where that is over the limit.
+  void spend(const std::vector<std::size_t>& factors) const;
+
   /// Throws Error with the node's name before the text.
   [[noreturn]] void fail(const std::string& text) const;
 
@@ -96,6 +99,7 @@ using Maker = Kernel (*)(const NodeFacts& facts);
 enum class Takes : std::uint8_t {
   kAll,
   kFloats,  ///< what is carried as float
+  kWide,    ///< narrow integers as int64; output 0, where it is int64 then, is narrowed to what input 0 was
 };
 
 struct OperatorRow {
@@ -107,6 +111,9 @@ struct OperatorRow {
 
 /// The operator's row, or null.
 const OperatorRow* find_operator(std::string_view op, std::string_view domain);
+
+/// What computes the node by the operator's row. Throws Error where there is no kernel for what the node asks.
+Kernel kernel_of(const OperatorRow& row, const NodeFacts& facts);
 
 /// Every operator, by family.
 std::vector<OperatorRow> all_operators();

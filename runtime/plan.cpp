@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "runtime/meter.h"
+
 namespace crumb::runtime {
 namespace {
 
@@ -32,7 +34,7 @@ void check_type(const NodeFacts& facts, const OperatorRow& row) {
 
 }  // namespace
 
-Plan::Plan(const Graph& graph, int threads) : threads_(threads) {
+Plan::Plan(const Graph& graph) {
   std::map<std::string, std::size_t> slots;
   const auto slot_of = [&](const std::string& value) {
     if (value.empty()) return kNoSlot;
@@ -61,7 +63,7 @@ Plan::Plan(const Graph& graph, int threads) : threads_(threads) {
     try {
       if (row) {
         check_type(facts, *row);
-        step.kernel = row->maker(facts);
+        step.kernel = kernel_of(*row, facts);
       }
     } catch (const Error& error) {
       why = error.what();
@@ -108,7 +110,7 @@ bool Plan::fold(const Node& node, const Step& step) {
     taken += arguments[i].bytes();
   }
   try {
-    made = computed(node, step, std::move(arguments));
+    made = computed(node, step, std::move(arguments), 0);
   } catch (const Error&) {
     return false;  // running it says what is wrong
   }
@@ -120,12 +122,18 @@ bool Plan::fold(const Node& node, const Step& step) {
   return true;
 }
 
-std::vector<Array> Plan::computed(const Node& node, const Step& step, std::vector<Array> arguments) const {
+std::vector<Array> Plan::computed(const Node& node, const Step& step, std::vector<Array> arguments,
+                                  int threads) {
   std::vector<Array> made(step.outputs.size());
   std::vector<char> last = step.last;
   last.resize(arguments.size(), 0);
-  Call call(node, arguments, last, made, threads_);
-  step.kernel(call);
+  Call call(node, arguments, last, made, threads);
+  try {
+    if (const auto& meter = MeterScope::current()) meter->check_cancelled();
+    step.kernel(call);
+  } catch (const Stopped& stopped) {
+    throw Stopped(stopped.reason(), graph::text_of(node) + ": " + stopped.what());
+  }
   arguments.clear();
   for (std::size_t i = 0; i < made.size(); ++i) {
     if (step.outputs[i] == kNoSlot) continue;
@@ -136,7 +144,7 @@ std::vector<Array> Plan::computed(const Node& node, const Step& step, std::vecto
   return made;
 }
 
-std::vector<Array> Plan::run(const Graph& graph, std::vector<Array> inputs, const graph::Watch& watch) const {
+std::vector<Array> Plan::run(const Graph& graph, std::vector<Array> inputs, const RunOptions& options) const {
   std::vector<Array> values = constants_;
   for (std::size_t i = 0; i < inputs.size(); ++i) values[inputs_[i]] = std::move(inputs[i]);
   for (const Step& step : steps_) {
@@ -151,10 +159,10 @@ std::vector<Array> Plan::run(const Graph& graph, std::vector<Array> inputs, cons
         arguments[i] = value;
       }
     }
-    std::vector<Array> made = computed(node, step, std::move(arguments));
+    std::vector<Array> made = computed(node, step, std::move(arguments), options.threads);
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       if (step.outputs[i] == kNoSlot) continue;
-      if (watch.wants(node.outputs[i])) watch.show(node.outputs[i], made[i].tensor());
+      if (options.watch.wants(node.outputs[i])) options.watch.show(node.outputs[i], made[i].tensor());
       values[step.outputs[i]] = std::move(made[i]);
     }
     for (const std::size_t slot : step.dropped) values[slot] = {};

@@ -9,15 +9,21 @@
 
 namespace crumb::runtime {
 
+struct RunOptions {
+  int threads = 0;  ///< 0: those that the machine has
+  graph::Watch watch = {};
+};
+
 class Plan {
  public:
   /// Throws one Error that names every node that cannot be computed, and why. What follows from constants alone is
   /// computed here, once.
-  explicit Plan(const graph::Graph& graph, int threads = 0);
+  explicit Plan(const graph::Graph& graph);
 
   /// Inputs and outputs in the graph's order. Every value is dropped after its last use. Many threads may run one plan.
+  /// Throws Stopped, which names the node, where the scope's meter says so.
   std::vector<Array> run(const graph::Graph& graph, std::vector<Array> inputs,
-                         const graph::Watch& watch = {}) const;
+                         const RunOptions& options) const;
 
   std::size_t steps() const { return steps_.size(); }
 
@@ -37,12 +43,12 @@ class Plan {
   /// Whether a step of constants could be computed now, and its outputs are constants.
   bool fold(const graph::Node& node, const Step& step);
   /// What a step makes; the arguments are gone then.
-  std::vector<Array> computed(const graph::Node& node, const Step& step, std::vector<Array> arguments) const;
+  static std::vector<Array> computed(const graph::Node& node, const Step& step, std::vector<Array> arguments,
+                                     int threads);
 
   std::vector<Step> steps_;
   std::vector<Array> constants_;  ///< by slot; undefined for what runs make
   std::vector<std::size_t> inputs_, outputs_;
-  int threads_;
 };
 
 }  // namespace crumb::runtime

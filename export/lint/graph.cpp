@@ -5,7 +5,7 @@
 
 #include "base/files/text.h"
 #include "export/lint/checks.h"
-#include "graph/onnx/domains.h"
+#include "graph/onnx/wire/domains.h"
 
 namespace crumb::exporting::checks {
 namespace {

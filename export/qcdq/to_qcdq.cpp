@@ -9,6 +9,7 @@
 #include "graph/edit.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/onnx/schemas.h"
+#include "graph/onnx/wire/domains.h"
 #include "graph/passes/opset.h"
 #include "graph/passes/passes.h"
 
@@ -28,9 +29,9 @@ bool is_whole(double x) { return std::trunc(x) == x && std::fabs(x) < 1e15; }
 }  // namespace
 
 Result<Graph> find_qcdq(Graph graph, const QcdqOptions& options, QcdqReport& report) {
-  if (options.opset < kLeastOpset || options.opset > graph::newest_opset()) {
+  if (options.opset < kLeastOpset || options.opset > graph::kNewestOpset) {
     throw usage_error("QCDQ is written in operator sets " + std::to_string(kLeastOpset) + " to " +
-                      std::to_string(graph::newest_opset()) + ", not in " + std::to_string(options.opset));
+                      std::to_string(graph::kNewestOpset) + ", not in " + std::to_string(options.opset));
   }
   const auto opset = graph::find_least_opset(graph, options.opset);
   if (!opset.ok()) return opset.failure();

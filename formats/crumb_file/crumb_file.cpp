@@ -194,11 +194,18 @@ Result<CrumbFile> CrumbFile::open(const std::filesystem::path& path) {
   if (!file.ok()) return file.failure();
   Result<CrumbHeader> header = parse_crumb(file.value().bytes());
   if (!header.ok()) return Failure{quote_text(path.string()) + ": " + header.failure().message};
-  return CrumbFile(std::move(file.value()), std::move(header.value()));
+  const std::span<const std::byte> bytes = file.value().bytes();
+  return CrumbFile(std::move(file.value()), bytes, std::move(header.value()));
 }
 
-CrumbFile::CrumbFile(MappedFile file, CrumbHeader header)
-    : file_(std::move(file)), header_(std::move(header)), by_name_(header_.tensors.size()) {
+Result<CrumbFile> CrumbFile::in_memory(std::span<const std::byte> bytes) {
+  Result<CrumbHeader> header = parse_crumb(bytes);
+  if (!header.ok()) return header.failure();
+  return CrumbFile(std::nullopt, bytes, std::move(header.value()));
+}
+
+CrumbFile::CrumbFile(std::optional<MappedFile> file, std::span<const std::byte> bytes, CrumbHeader header)
+    : file_(std::move(file)), bytes_(bytes), header_(std::move(header)), by_name_(header_.tensors.size()) {
   std::iota(by_name_.begin(), by_name_.end(), size_t{0});
   std::ranges::sort(by_name_, {}, [&](size_t i) -> std::string_view { return header_.tensors[i].name; });
 }
@@ -223,7 +230,7 @@ Status CrumbFile::read_slices(const Blob& blob, const std::string& what, const S
       if (const Status there = check_readable(slice); !there.ok())
         return Failure{what + ": " + there.failure().message};
       if (Status visited = visit(slice); !visited.ok()) return visited;
-      file_.release(slice);
+      release(slice);
     }
     return {};
   };
@@ -237,7 +244,7 @@ Status CrumbFile::read_slices(const Blob& blob, const std::string& what, const S
   if (blob.codec == Codec::kNone) return sink ? for_slices(sink) : Status();
   Status status = decompress(
       bytes, blob, what, sink ? sink : [](std::span<const std::byte>) { return Status(); });
-  file_.release(bytes);
+  release(bytes);
   return status;
 }
 

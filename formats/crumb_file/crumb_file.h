@@ -128,14 +128,17 @@ class BlobBytes {
   std::span<const std::byte> view_;
 };
 
-/// A mapped packed file. Move-only; spans stay valid while it lives.
+/// A packed file, mapped or in memory. Move-only; spans stay valid while it lives.
 class CrumbFile {
  public:
   static Result<CrumbFile> open(const std::filesystem::path& path);
+  /// A whole file in memory, which must outlive this.
+  static Result<CrumbFile> in_memory(std::span<const std::byte> bytes);
 
   const CrumbHeader& header() const { return header_; }
-  uint64_t size() const { return file_.size(); }
-  const std::filesystem::path& path() const { return file_.path(); }
+  uint64_t size() const { return bytes_.size(); }
+  /// Empty of a file in memory.
+  std::filesystem::path path() const { return file_ ? file_->path() : std::filesystem::path(); }
   const PackedTensor* find(std::string_view name) const;
   const PackedFile* find_file(std::string_view path) const;
 
@@ -156,16 +159,21 @@ class CrumbFile {
   /// A blob's bytes as they lie in the file, compressed where it is. Not checked: for those who called
   /// check_blob() and then look at pieces of a large one.
   std::span<const std::byte> stored(const Blob& blob) const {
-    return file_.bytes().subspan(blob.offset, blob.stored);
+    return bytes_.subspan(blob.offset, blob.stored);
   }
 
-  /// Gives a blob's pages back to the system.
-  void release(const Blob& blob) const { file_.release(blob.offset, blob.stored); }
+  /// Gives a blob's pages back to the system, where they are a mapped file's.
+  void release(const Blob& blob) const { release(stored(blob)); }
 
  private:
-  CrumbFile(MappedFile file, CrumbHeader header);
+  CrumbFile(std::optional<MappedFile> file, std::span<const std::byte> bytes, CrumbHeader header);
 
-  MappedFile file_;
+  void release(std::span<const std::byte> part) const {
+    if (file_) file_->release(part);
+  }
+
+  std::optional<MappedFile> file_;    ///< nothing: somebody else's memory
+  std::span<const std::byte> bytes_;  ///< stay where they are when the map moves
   CrumbHeader header_;
   std::vector<size_t> by_name_;  ///< the tensors' places in the header, sorted by name
 };

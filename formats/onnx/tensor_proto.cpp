@@ -65,28 +65,24 @@ std::optional<DataField> data_field(std::uint32_t number) {
   }
 }
 
-std::string at_byte(std::uint64_t offset) { return " (tensor at byte " + std::to_string(offset) + ")"; }
-
-Status add_dim(std::vector<std::uint64_t>& dims, std::uint64_t size, std::uint64_t at) {
+Status add_dim(std::vector<std::uint64_t>& dims, std::uint64_t size) {
   if (size > static_cast<std::uint64_t>(INT64_MAX))
-    return Failure{"a size of " + std::to_string(static_cast<std::int64_t>(size)) + " in a shape" +
-                   at_byte(at)};
+    return Failure{"its shape holds the size " + std::to_string(static_cast<std::int64_t>(size))};
   if (dims.size() == kOnnxMostAxes)
-    return Failure{"a shape of more than " + std::to_string(kOnnxMostAxes) + " axes" + at_byte(at)};
+    return Failure{"it has more than " + std::to_string(kOnnxMostAxes) + " axes"};
   dims.push_back(size);
   return {};
 }
 
 /// A shape's sizes, one by one or packed.
-Status add_dims(std::span<const std::byte> file, const WireField& field, std::uint64_t at,
-                OnnxTensor& tensor) {
-  if (field.type == WireType::kVarint) return add_dim(tensor.dims, field.varint, at);
+Status add_dims(std::span<const std::byte> file, const WireField& field, std::vector<std::uint64_t>& dims) {
+  if (field.type == WireType::kVarint) return add_dim(dims, field.varint);
   std::uint64_t next = field.payload.begin;
   const std::uint64_t end = next + field.payload.size;
   while (next < end) {
     std::uint64_t size = 0;
-    if (!read_wire_varint(file, next, end, size)) return Failure{"a damaged shape" + at_byte(at)};
-    if (Status added = add_dim(tensor.dims, size, at); !added.ok()) return added;
+    if (!read_wire_varint(file, next, end, size)) return Failure{"its shape is damaged"};
+    if (Status added = add_dim(dims, size); !added.ok()) return added;
   }
   return {};
 }
@@ -99,18 +95,10 @@ Failure misfit(const OnnxTensor& tensor, const std::string& why) {
 
 Result<std::optional<StoredTensor>> place_external(std::span<const std::byte> file, const OnnxTensor& tensor,
                                                    StoredTensor stored) {
-  std::vector<OnnxExternalEntry> entries;
-  for (const WireExtent& message : tensor.external) {
-    OnnxExternalEntry& entry = entries.emplace_back();
-    WireReader reader(file, message);
-    for (WireField field; reader.next(field);) {
-      if (field.is(1)) entry.key = wire_text(file, field.payload);
-      if (field.is(2)) entry.value = wire_text(file, field.payload);
-    }
-    if (!reader.status().ok()) return misfit(tensor, "external_data: " + reader.status().failure().message);
-  }
+  const Result<std::vector<OnnxExternalEntry>> entries = external_entries(file, tensor);
+  if (!entries.ok()) return misfit(tensor, entries.failure().message);
   TensorPlace& place = stored.place;
-  Result<OnnxExternalPlace> external = place_onnx_external(entries, place.decoded);
+  Result<OnnxExternalPlace> external = place_onnx_external(entries.value(), place.decoded);
   if (!external.ok()) return misfit(tensor, external.failure().message);
   place.offset = external.value().offset;
   place.stored = place.decoded;
@@ -133,11 +121,11 @@ Status check_varints(std::span<const std::byte> file, const OnnxTensor& tensor, 
 
 Result<OnnxTensor> parse_onnx_tensor(std::span<const std::byte> file, const WireExtent& message) {
   OnnxTensor tensor;
+  Status dims;  // told once the name is known
   WireReader reader(file, message);
   for (WireField field; reader.next(field);) {
     if (field.is(1) || field.is(1, WireType::kVarint)) {
-      if (const Status added = add_dims(file, field, message.begin, tensor); !added.ok())
-        return added.failure();
+      if (dims.ok()) dims = add_dims(file, field, tensor.dims);
     } else if (field.is(2, WireType::kVarint)) {
       tensor.data_type = static_cast<std::int32_t>(field.varint);
     } else if (field.is(3)) {
@@ -156,11 +144,14 @@ Result<OnnxTensor> parse_onnx_tensor(std::span<const std::byte> file, const Wire
     }
   }
   if (!reader.status().ok()) return reader.status().failure();
+  const std::string at_byte = " (tensor at byte " + std::to_string(message.begin) + ")";
   if (tensor.name.size() > kOnnxLongestText || !is_utf8(tensor.name))
     return Failure{
         "the name " + quote_text(tensor.name) + " is " +
         (tensor.name.size() > kOnnxLongestText ? "longer than " + byte_text(kOnnxLongestText) : "not UTF-8") +
-        at_byte(message.begin)};
+        at_byte};
+  if (!dims.ok())
+    return Failure{"tensor " + quote_text(tensor.name) + ": " + dims.failure().message + at_byte};
   return tensor;
 }
 
@@ -224,6 +215,51 @@ Result<std::optional<StoredTensor>> place_onnx_tensor(std::span<const std::byte>
                               std::to_string(place.decoded));
   }
   return std::optional(std::move(stored));
+}
+
+Result<std::vector<OnnxExternalEntry>> external_entries(std::span<const std::byte> file,
+                                                        const OnnxTensor& tensor) {
+  std::vector<OnnxExternalEntry> entries;
+  for (const WireExtent& message : tensor.external) {
+    OnnxExternalEntry& entry = entries.emplace_back();
+    WireReader reader(file, message);
+    for (WireField field; reader.next(field);) {
+      if (field.is(1)) entry.key = wire_text(file, field.payload);
+      if (field.is(2)) entry.value = wire_text(file, field.payload);
+    }
+    if (!reader.status().ok()) return Failure{"external_data: " + reader.status().failure().message};
+  }
+  return entries;
+}
+
+Result<std::vector<std::byte>> read_onnx_numbers(std::span<const std::byte> file, const WireExtent& message,
+                                                 OnnxData data, std::size_t bytes_each, std::uint64_t count) {
+  std::vector<std::byte> bytes;
+  std::uint64_t found = 0;
+  WireReader reader(file, message);
+  for (WireField field; reader.next(field);) {
+    const std::optional<DataField> row = data_field(field.number);
+    if (!row || row->data != data || (field.type != WireType::kBytes && field.type != row->single)) continue;
+    if (row->single != WireType::kVarint) {
+      if (field.payload.size % bytes_each != 0) return Failure{"its data end inside a number"};
+      found += field.payload.size / bytes_each;
+      const auto run = file.subspan(field.payload.begin, field.payload.size);
+      bytes.insert(bytes.end(), run.begin(), run.end());
+      continue;
+    }
+    std::uint64_t at = field.payload.begin;
+    for (const std::uint64_t end = at + field.payload.size; at < end; ++found) {
+      std::uint64_t number = 0;
+      if (!read_wire_varint(file, at, end, number)) return Failure{"its data end inside a number"};
+      for (std::size_t i = 0; i < bytes_each; ++i) bytes.push_back(static_cast<std::byte>(number >> 8 * i));
+    }
+  }
+  if (!reader.status().ok()) return reader.status().failure();
+  if (found != count) {
+    return Failure{std::string(kOnnxDataNames[static_cast<std::size_t>(data)]) + " holds " +
+                   count_text(found, "number") + ", expected " + std::to_string(count)};
+  }
+  return bytes;
 }
 
 }  // namespace crumb

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "formats/onnx/external_data.h"
 #include "formats/onnx/wire.h"
 #include "formats/stored_tensor.h"
 
@@ -58,5 +59,15 @@ std::optional<std::string_view> onnx_type_name(std::int32_t data_type);
 /// is not inside the model's folder.
 Result<std::optional<StoredTensor>> place_onnx_tensor(std::span<const std::byte> file,
                                                       const OnnxTensor& tensor);
+
+/// The numbers of a data field other than raw_data, the `bytes_each` low bytes of each (four or eight of a float or
+/// double): packed runs and single numbers in their order. A Failure, the end of a sentence about the tensor, on damage
+/// and where there are not `count` of them.
+Result<std::vector<std::byte>> read_onnx_numbers(std::span<const std::byte> file, const WireExtent& message,
+                                                 OnnxData field, std::size_t bytes_each, std::uint64_t count);
+
+/// The entries of a tensor's external_data.
+Result<std::vector<OnnxExternalEntry>> external_entries(std::span<const std::byte> file,
+                                                        const OnnxTensor& tensor);
 
 }  // namespace crumb

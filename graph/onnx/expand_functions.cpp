@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
-#include "graph/onnx/from_proto.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/schemas.h"
 #include "graph/onnx/to_proto.h"
+#include "graph/onnx/wire/read_model.h"
 
 namespace crumb::graph {
 namespace {
@@ -82,7 +82,9 @@ Graph expand_functions(Graph graph, const std::function<bool(const Node&)>& is_w
     } catch (const std::exception&) {
       break;  // whoever executes the graph names the nodes
     }
-    Graph expanded = from_proto(model, {});
+    std::string bytes;
+    if (!model.SerializeToString(&bytes)) break;
+    Graph expanded = read_model(std::as_bytes(std::span(bytes)), {});
     const auto is_found = [&](const Node& node) { return wanted.contains({node.domain, node.op}); };
     if (std::ranges::count_if(expanded.nodes, is_found) >= std::ranges::count_if(graph.nodes, is_found))
       break;

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <set>
 
-#include "graph/onnx/from_proto.h"
 #include "graph/onnx/schemas.h"
 #include "graph/onnx/shape_faults.h"
 #include "graph/onnx/to_proto.h"
@@ -16,6 +15,21 @@ namespace crumb::graph {
 namespace {
 
 constexpr std::int64_t kShapeArithmetic = 1024;  // elements of constants whose values matter to shapes
+
+/// Sizes that are numbers or names; others are open.
+Shape shape_in(const onnx::TensorShapeProto& proto) {
+  Shape shape;
+  for (const auto& dim : proto.dim()) {
+    if (dim.has_dim_value() && dim.dim_value() >= 0) {
+      shape.emplace_back(dim.dim_value());
+    } else if (dim.has_dim_param()) {
+      shape.emplace_back(dim.dim_param());
+    } else {
+      shape.emplace_back();
+    }
+  }
+  return shape;
+}
 
 void learn(const onnx::ValueInfoProto& proto, Graph& graph) {
   if (!proto.type().has_tensor_type()) return;

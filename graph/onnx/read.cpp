@@ -4,8 +4,8 @@
 
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
-#include "graph/onnx/from_proto.h"
 #include "graph/onnx/local_functions.h"
+#include "graph/onnx/wire/read_model.h"
 
 namespace crumb::graph {
 namespace {
@@ -14,17 +14,27 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostBytes = (std::size_t{1} << 31) - 1;  // protobuf's own limit
 
+/// The model with its own functions in place of their calls, which is the ONNX library's work.
+std::string without_functions(std::span<const std::byte> bytes) {
+  onnx::ModelProto model;
+  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    throw Error("not an ONNX model, or a damaged one");
+  inline_local_functions(model, bytes.size());
+  std::string inlined;
+  if (!model.SerializeToString(&inlined)) throw Error("its functions take more than 2 GB");
+  return inlined;
+}
+
 Graph read(std::span<const std::byte> bytes, const OnnxDataFolder& folder) {
   if (bytes.size() > kMostBytes) {
     throw Error("the file has " + byte_text(bytes.size()) +
                 "; models of 2 GB and more keep their weights in external data");
   }
-  onnx::ModelProto model;
-  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || !model.has_graph()) {
-    throw Error("not an ONNX model, or a damaged one");
-  }
-  inline_local_functions(model, bytes.size());
-  return from_proto(model, folder);
+  const Result<OnnxModel> model = parse_onnx_model(bytes);
+  if (!model.ok()) throw Error("not an ONNX model, or a damaged one: " + model.failure().message);
+  if (model.value().functions == 0) return read_model(bytes, model.value(), folder);
+  const std::string inlined = without_functions(bytes);
+  return read_model(std::as_bytes(std::span(inlined)), folder);
 }
 
 }  // namespace
@@ -47,12 +57,8 @@ Result<Graph> parse_onnx(std::span<const std::byte> bytes, const fs::path& folde
 }
 
 Result<NamedTensor> parse_onnx_tensor_file(std::span<const std::byte> bytes) {
-  onnx::TensorProto proto;
-  if (bytes.size() > kMostBytes || !proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return Failure{"not a TensorProto, or a damaged one"};
-  }
   try {
-    return NamedTensor{proto.name(), tensor_from(proto, {})};
+    return read_tensor(bytes);
   } catch (const Error& error) {
     return Failure{error.what()};
   }

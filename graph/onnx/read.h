@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "graph/graph.h"
+#include "graph/onnx/wire/read_model.h"
 
 namespace crumb::graph {
 
@@ -26,11 +27,6 @@ Graph read_onnx(const std::filesystem::path& path);
 
 /// `folder`: where external data lie (formats/onnx/external_data.h); none are taken where it is empty.
 Result<Graph> parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder);
-
-struct NamedTensor {
-  std::string name;
-  Tensor tensor;
-};
 
 /// A TensorProto by itself, as ONNX's test data are kept (.pb).
 Result<NamedTensor> parse_onnx_tensor_file(std::span<const std::byte> bytes);

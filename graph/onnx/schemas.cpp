@@ -10,6 +10,7 @@
 
 #include "base/checked_size.h"
 #include "graph/graph.h"
+#include "graph/onnx/wire/domains.h"
 
 namespace crumb::graph {
 namespace {
@@ -213,10 +214,6 @@ OpSchema batch_normalization(int since) {
 
 }  // namespace
 
-std::int64_t newest_opset() {
-  return onnx::OpSchemaRegistry::DomainToVersionRange::Instance().Map().at("").second;
-}
-
 void register_qonnx_schemas() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -224,7 +221,7 @@ void register_qonnx_schemas() {
     auto& domains = onnx::OpSchemaRegistry::DomainToVersionRange::Instance();
     domains.AddDomainToVersion(domain, 1, kNewestQonnx, kNewestQonnx);
     // A channels-last node takes ONNX's operator set where its own domain is not imported.
-    const int newest = static_cast<int>(newest_opset());
+    const int newest = static_cast<int>(kNewestOpset);
     domains.AddDomainToVersion(std::string(kChannelsLastDomain), 1, newest, newest);
     for (const OpSchema& schema : {
              quantizer("Quant", 1, {"X", "scale", "zeropt", "bitwidth"}),

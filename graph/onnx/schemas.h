@@ -11,9 +11,6 @@
 
 namespace crumb::graph {
 
-/// The newest operator set of ONNX that the library knows.
-std::int64_t newest_opset();
-
 /// Tells the ONNX library QONNX's operators (their inputs, attributes, and that shapes pass through), so that its
 /// checker and shape inference take them. Once, from however many threads.
 void register_qonnx_schemas();

@@ -1,11 +1,10 @@
-#include "graph/onnx/read.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/text/number.h"
+#include "graph/onnx/wire/read_model.h"
 #include "graph/packed/crumb_graph.h"
 #include "quant/packed_tensor.h"
 
@@ -179,9 +178,11 @@ Result<Graph> graph_of(const CrumbFile& file) {
   const Result<BlobBytes> bytes =
       file.load(file.find_file(kCrumbGraphFile)->blob, "file " + quote_text(kCrumbGraphFile));
   if (!bytes.ok()) return bytes.failure();
-  Result<Graph> structure = parse_onnx(bytes.value().bytes(), {});  // it keeps nothing outside
-  if (!structure.ok()) return wrong(structure.failure().message);
-  return Joiner(file, std::move(structure.value())).run();
+  try {
+    return Joiner(file, read_model(bytes.value().bytes(), {})).run();  // it keeps nothing outside
+  } catch (const Error& error) {
+    return wrong(error.what());
+  }
 }
 
 Graph read_crumb_graph(const fs::path& path) {

@@ -4,6 +4,7 @@
 
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/schemas.h"
+#include "graph/onnx/wire/domains.h"
 #include "graph/passes/opset_mover.h"
 #include "graph/passes/passes.h"
 
@@ -11,9 +12,9 @@ namespace crumb::graph {
 namespace {
 
 void check_version(std::int64_t target) {
-  if (target >= 1 && target <= newest_opset()) return;
+  if (target >= 1 && target <= kNewestOpset) return;
   throw usage_error("there is no operator set " + std::to_string(target) + " of ONNX; it has 1 to " +
-                    std::to_string(newest_opset()));
+                    std::to_string(kNewestOpset));
 }
 
 struct Moved {
@@ -48,11 +49,11 @@ Result<std::int64_t> find_least_opset(const Graph& graph, std::int64_t floor) {
   check_version(floor);
   const Graph inferred = infer_shapes(plain_constants(graph));
   std::string misfits;
-  for (std::int64_t target = floor; target <= newest_opset(); ++target) {
+  for (std::int64_t target = floor; target <= kNewestOpset; ++target) {
     misfits = moved(inferred, target).misfits;
     if (misfits.empty()) return target;
   }
-  return misfit(newest_opset(), misfits);
+  return misfit(kNewestOpset, misfits);
 }
 
 std::int64_t least_opset(const Graph& graph, std::int64_t floor) {

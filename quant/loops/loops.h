@@ -113,6 +113,10 @@ bool has_fused_loops(const CodeGrid& grid);
 /// The fastest variant that this processor runs.
 const Loops& loops();
 
+/// loops().decode. By itself, because a library that only decodes then links nothing of the rest.
+using DecodeLoop = decltype(Loops::decode);
+DecodeLoop decode_loop();
+
 /// All variants that this processor runs, the plain one first.
 std::span<const Loops* const> all_loops();
 

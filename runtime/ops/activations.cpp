@@ -39,7 +39,7 @@ Kernel function(const NodeFacts&) {
 
 Kernel relu(const NodeFacts&) {
   return [](Call& call) {
-    with_carrier(call.in(0).carrier(), [&]<class T>() {
+    with_wide_carrier(call.in(0).carrier(), [&]<class T>() {
       if constexpr (std::is_same_v<T, bool>) {
         call.fail("cannot take booleans");
       } else {
@@ -78,13 +78,13 @@ Kernel parametric_relu(const NodeFacts&) {
     const auto v = x.values<float>(), s = slope.values<float>();
     const Ints shape = x.shape();
     float* const out = call.make_over(0, 0, x.type(), shape).writable<float>().data();
-    for_broadcast<2>(shape, {&shape, &slope.shape()},
-                     [&](std::size_t to, const auto& at, const auto& step, std::size_t count) {
-                       for (std::size_t i = 0; i < count; ++i) {
-                         const float one = v[at[0] + i * step[0]];
-                         out[to + i] = one < 0 ? one * s[at[1] + i * step[1]] : one;
-                       }
-                     });
+    for_broadcast(shape, std::array<const Ints*, 2>{&shape, &slope.shape()},
+                  [&](std::size_t to, const Places& at, const Places& step, std::size_t count) {
+                    for (std::size_t i = 0; i < count; ++i) {
+                      const float one = v[at[0] + i * step[0]];
+                      out[to + i] = one < 0 ? one * s[at[1] + i * step[1]] : one;
+                    }
+                  });
   };
 }
 
@@ -160,7 +160,7 @@ Kernel clip(const NodeFacts& facts) {
   const float low = facts.float_or("min", std::numeric_limits<float>::lowest());
   const float high = facts.float_or("max", std::numeric_limits<float>::max());
   return [=](Call& call) {
-    with_carrier(call.in(0).carrier(), [&]<class T>() {
+    with_wide_carrier(call.in(0).carrier(), [&]<class T>() {
       if constexpr (std::is_same_v<T, bool>) {
         call.fail("cannot take booleans");
       } else {
@@ -271,7 +271,7 @@ Kernel dropout(const NodeFacts& facts) {
 
 std::span<const OperatorRow> activation_operators() {
   static constexpr OperatorRow kRows[] = {
-      {"Relu", relu},
+      {"Relu", relu, Takes::kWide},
       {"LeakyRelu", leaky_relu, Takes::kFloats},
       {"ThresholdedRelu", thresholded_relu, Takes::kFloats},
       {"PRelu", parametric_relu, Takes::kFloats},
@@ -283,7 +283,7 @@ std::span<const OperatorRow> activation_operators() {
       {"Softplus", softplus, Takes::kFloats},
       {"Swish", swish, Takes::kFloats},
       {"Gelu", gelu, Takes::kFloats},
-      {"Clip", clip},
+      {"Clip", clip, Takes::kWide},
       {"Exp", function<Function::kExp>, Takes::kFloats},
       {"Log", function<Function::kLog>, Takes::kFloats},
       {"Tanh", function<Function::kTanh>, Takes::kFloats},

@@ -79,29 +79,18 @@ Kernel range(const NodeFacts&) {
   };
 }
 
-void cast_to(Call& call, ElementType type) {
-  const Array& x = call.in(0);
-  if (x.type() == type) return call.give(0, x);
-  with_carrier(x.carrier(), [&]<class From>() {
-    with_carrier(carrier_of(type), [&]<class To>() {
-      std::ranges::transform(x.values<From>(), call.make(0, type, x.shape()).template writable<To>().begin(),
-                             converted<To, From>);
-    });
-  });
-}
-
 /// The types that casts make: those that are stored as they are carried, and the floats of 16 bits.
 bool is_made(ElementType type) {
   return carrier_of(type) != Carrier::kNone && graph::info(type).bits >= 8 &&
          (!graph::is_float(type) || graph::info(type).bits >= 16);
 }
 
-Kernel cast(const NodeFacts& facts) {
+Kernel cast_operator(const NodeFacts& facts) {
   const auto type = graph::element_type_of(facts.int_or("to", 0));
   if (!type || !is_made(*type))
     facts.fail("a change of type to " + (type ? std::string(graph::name_of(*type)) : "none") +
                " is not there");
-  return [type = *type](Call& call) { cast_to(call, type); };
+  return [type = *type](Call& call) { call.give(0, cast(call.in(0), type)); };
 }
 
 }  // namespace
@@ -110,7 +99,7 @@ std::span<const OperatorRow> constant_operators() {
   static constexpr OperatorRow kRows[] = {
       {"Constant", constant}, {"ConstantOfShape", constant_of_shape},
       {"Shape", shape},       {"Size", size},
-      {"Range", range},       {"Cast", cast},
+      {"Range", range},       {"Cast", cast_operator},
   };
   return kRows;
 }

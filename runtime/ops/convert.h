@@ -6,6 +6,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "runtime/array.h"
+
 namespace crumb::runtime {
 
 /// NaN; false of what is no float.
@@ -43,5 +45,8 @@ To converted(From x) {
     return static_cast<To>(x);
   }
 }
+
+/// Every element as one of the type. Throws Error where the type has no carrier.
+Array cast(const Array& array, ElementType type);
 
 }  // namespace crumb::runtime

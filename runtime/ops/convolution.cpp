@@ -150,6 +150,7 @@ void run(Call& call, Layer& layer, const float* w) {
   const auto samples = static_cast<std::size_t>(x.dim(0));
   Array& made = call.make(0, x.type(), shape);
   if (made.size() == 0) return;
+  call.spend({made.size(), layer.terms});
   convolve(call, layer, call.floats(0).data(), samples, w, bias.empty() ? nullptr : bias.data(),
            made.writable<float>().data());
 }

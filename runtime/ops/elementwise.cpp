@@ -25,20 +25,20 @@ void binary(Call& call, ElementType type, const F& f) {
   const Ints a_shape = a.shape(), b_shape = b.shape();
   Array& made = a_shape == whole ? call.make_over(0, 0, type, whole) : call.make_over(0, 1, type, whole);
   R* const out = made.writable<R>().data();
-  for_broadcast<2>(whole, {&a_shape, &b_shape},
-                   [&](std::size_t to, const auto& at, const auto& step, std::size_t count) {
-                     const T *p = x.data() + at[0], *q = y.data() + at[1];
-                     R* const r = out + to;
-                     if (step[0] == 1 && step[1] == 1) {
-                       for (std::size_t i = 0; i < count; ++i) r[i] = f(p[i], q[i]);
-                     } else if (step[0] == 1) {
-                       for (std::size_t i = 0; i < count; ++i) r[i] = f(p[i], *q);
-                     } else if (step[1] == 1) {
-                       for (std::size_t i = 0; i < count; ++i) r[i] = f(*p, q[i]);
-                     } else {
-                       for (std::size_t i = 0; i < count; ++i) r[i] = f(*p, *q);
-                     }
-                   });
+  for_broadcast(whole, std::array<const Ints*, 2>{&a_shape, &b_shape},
+                [&](std::size_t to, const Places& at, const Places& step, std::size_t count) {
+                  const T *p = x.data() + at[0], *q = y.data() + at[1];
+                  R* const r = out + to;
+                  if (step[0] == 1 && step[1] == 1) {
+                    for (std::size_t i = 0; i < count; ++i) r[i] = f(p[i], q[i]);
+                  } else if (step[0] == 1) {
+                    for (std::size_t i = 0; i < count; ++i) r[i] = f(p[i], *q);
+                  } else if (step[1] == 1) {
+                    for (std::size_t i = 0; i < count; ++i) r[i] = f(*p, q[i]);
+                  } else {
+                    for (std::size_t i = 0; i < count; ++i) r[i] = f(*p, *q);
+                  }
+                });
 }
 
 Carrier same_carrier(const Call& call) {
@@ -50,7 +50,7 @@ Carrier same_carrier(const Call& call) {
 /// A kernel of an operator that makes what it takes. F<T>: what it does with two elements.
 template <template <class> class F>
 void arithmetic_run(Call& call) {
-  with_carrier(same_carrier(call), [&]<class T>() {
+  with_wide_carrier(same_carrier(call), [&]<class T>() {
     if constexpr (std::is_same_v<T, bool>) {
       call.fail("cannot take booleans");
     } else {
@@ -142,7 +142,7 @@ struct Smaller {
 Kernel modulo(const NodeFacts& facts) {
   const bool of_dividend = facts.int_or("fmod", 0) != 0;
   return [of_dividend](Call& call) {
-    with_carrier(same_carrier(call), [&]<class T>() {
+    with_wide_carrier(same_carrier(call), [&]<class T>() {
       if constexpr (std::is_same_v<T, bool>) {
         call.fail("cannot take booleans");
       } else if constexpr (kIsFloat<T>) {
@@ -184,8 +184,8 @@ Kernel folded(const NodeFacts& facts) {
 template <class Compare>
 Kernel comparison(const NodeFacts&) {
   return [](Call& call) {
-    with_carrier(same_carrier(call),
-                 [&]<class T>() { binary<T, bool>(call, ElementType::kBool, Compare()); });
+    with_wide_carrier(same_carrier(call),
+                      [&]<class T>() { binary<T, bool>(call, ElementType::kBool, Compare()); });
   };
 }
 
@@ -200,7 +200,7 @@ Kernel logic(const NodeFacts&) {
 template <class Combine>
 Kernel bits(const NodeFacts&) {
   return [](Call& call) {
-    with_carrier(same_carrier(call), [&]<class T>() {
+    with_wide_carrier(same_carrier(call), [&]<class T>() {
       if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
         binary<T, T>(call, call.in(0).type(), [](T a, T b) { return static_cast<T>(Combine()(a, b)); });
       } else {
@@ -222,7 +222,7 @@ void unary(Call& call, const F& f) {
 template <class F>
 Kernel numbers(const NodeFacts&) {
   return [](Call& call) {
-    with_carrier(call.in(0).carrier(), [&]<class T>() {
+    with_wide_carrier(call.in(0).carrier(), [&]<class T>() {
       if constexpr (std::is_same_v<T, bool> || !std::is_invocable_v<F, T>) {
         call.fail("cannot take " + text_of(call.in(0)));
       } else {
@@ -286,7 +286,7 @@ Kernel negation(const NodeFacts&) {
 template <class F>
 Kernel predicate(const NodeFacts&) {
   return [](Call& call) {
-    with_carrier(call.in(0).carrier(), [&]<class T>() {
+    with_wide_carrier(call.in(0).carrier(), [&]<class T>() {
       if constexpr (kIsFloat<T>) {
         const auto x = call.in(0).values<T>();
         Array& made = call.make(0, ElementType::kBool, call.in(0).shape());
@@ -316,7 +316,7 @@ Kernel is_infinite(const NodeFacts& facts) {
 
 Kernel complement(const NodeFacts&) {
   return [](Call& call) {
-    with_carrier(call.in(0).carrier(), [&]<class T>() {
+    with_wide_carrier(call.in(0).carrier(), [&]<class T>() {
       if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
         unary<T>(call, [](T x) { return static_cast<T>(~x); });
       } else {
@@ -337,12 +337,12 @@ Kernel choose(const NodeFacts&) {
       const auto c = condition.values<bool>();
       const auto x = a.values<T>(), y = b.values<T>();
       T* const out = call.make(0, a.type(), whole).writable<T>().data();
-      for_broadcast<3>(whole, {&condition.shape(), &a.shape(), &b.shape()},
-                       [&](std::size_t to, const auto& at, const auto& step, std::size_t count) {
-                         for (std::size_t i = 0; i < count; ++i)
-                           out[to + i] =
-                               c[at[0] + i * step[0]] ? x[at[1] + i * step[1]] : y[at[2] + i * step[2]];
-                       });
+      for_broadcast(whole, std::array<const Ints*, 3>{&condition.shape(), &a.shape(), &b.shape()},
+                    [&](std::size_t to, const Places& at, const Places& step, std::size_t count) {
+                      for (std::size_t i = 0; i < count; ++i)
+                        out[to + i] =
+                            c[at[0] + i * step[0]] ? x[at[1] + i * step[1]] : y[at[2] + i * step[2]];
+                    });
     });
   };
 }
@@ -368,18 +368,18 @@ Kernel power(const NodeFacts&) {
     const Ints* shapes[] = {&shape, &exponent.shape()};
     const Ints whole = broadcast_shape(call, shapes);
     const auto raise = [&]<class T>(const auto& f) {
-      with_carrier(exponent.carrier(), [&]<class Y>() {
+      with_wide_carrier(exponent.carrier(), [&]<class Y>() {
         const auto v = x.values<T>();
         const auto y = exponent.values<Y>();
         T* const out = call.make_over(0, 0, x.type(), whole).template writable<T>().data();
-        for_broadcast<2>(whole, {&shape, &exponent.shape()},
-                         [&](std::size_t to, const auto& at, const auto& step, std::size_t count) {
-                           for (std::size_t i = 0; i < count; ++i)
-                             out[to + i] = f(v[at[0] + i * step[0]], y[at[1] + i * step[1]]);
-                         });
+        for_broadcast(whole, std::array<const Ints*, 2>{&shape, &exponent.shape()},
+                      [&](std::size_t to, const Places& at, const Places& step, std::size_t count) {
+                        for (std::size_t i = 0; i < count; ++i)
+                          out[to + i] = f(v[at[0] + i * step[0]], y[at[1] + i * step[1]]);
+                      });
       });
     };
-    with_carrier(x.carrier(), [&]<class T>() {
+    with_wide_carrier(x.carrier(), [&]<class T>() {
       if constexpr (std::is_same_v<T, float>) {
         raise.template operator()<T>([](float v, auto y) {
           const auto by = static_cast<float>(y);
@@ -428,40 +428,40 @@ struct Equal {
 
 std::span<const OperatorRow> elementwise_operators() {
   static constexpr OperatorRow kRows[] = {
-      {"Add", arithmetic<Sum>},
-      {"Sub", arithmetic<Difference>},
-      {"Mul", arithmetic<Product>},
-      {"Div", arithmetic<Quotient>},
-      {"Mod", modulo},
-      {"Pow", power},
-      {"Max", folded<Larger>},
-      {"Min", folded<Smaller>},
-      {"Sum", folded<Sum>},
-      {"Mean", folded<Sum, true>},
-      {"Equal", comparison<Equal>},
-      {"Less", comparison<std::less<>>},
-      {"LessOrEqual", comparison<std::less_equal<>>},
-      {"Greater", comparison<std::greater<>>},
-      {"GreaterOrEqual", comparison<std::greater_equal<>>},
+      {"Add", arithmetic<Sum>, Takes::kWide},
+      {"Sub", arithmetic<Difference>, Takes::kWide},
+      {"Mul", arithmetic<Product>, Takes::kWide},
+      {"Div", arithmetic<Quotient>, Takes::kWide},
+      {"Mod", modulo, Takes::kWide},
+      {"Pow", power, Takes::kWide},
+      {"Max", folded<Larger>, Takes::kWide},
+      {"Min", folded<Smaller>, Takes::kWide},
+      {"Sum", folded<Sum>, Takes::kWide},
+      {"Mean", folded<Sum, true>, Takes::kWide},
+      {"Equal", comparison<Equal>, Takes::kWide},
+      {"Less", comparison<std::less<>>, Takes::kWide},
+      {"LessOrEqual", comparison<std::less_equal<>>, Takes::kWide},
+      {"Greater", comparison<std::greater<>>, Takes::kWide},
+      {"GreaterOrEqual", comparison<std::greater_equal<>>, Takes::kWide},
       {"And", logic<And>},
       {"Or", logic<Or>},
       {"Xor", logic<Xor>},
-      {"BitwiseAnd", bits<And>},
-      {"BitwiseOr", bits<Or>},
-      {"BitwiseXor", bits<Xor>},
+      {"BitwiseAnd", bits<And>, Takes::kWide},
+      {"BitwiseOr", bits<Or>, Takes::kWide},
+      {"BitwiseXor", bits<Xor>, Takes::kWide},
       {"Not", negation},
       {"Where", choose},
-      {"Abs", numbers<Magnitude>},
-      {"Neg", numbers<Negative>},
-      {"Sign", numbers<SignOf>},
-      {"Floor", numbers<OfFloats<kFloor>>},
-      {"Ceil", numbers<OfFloats<kCeil>>},
-      {"Round", numbers<OfFloats<kRound>>},
-      {"Sqrt", numbers<OfFloats<kSquareRoot>>},
-      {"Reciprocal", numbers<OfFloats<kReciprocal>>},
-      {"IsNaN", predicate<IsNan>},
+      {"Abs", numbers<Magnitude>, Takes::kWide},
+      {"Neg", numbers<Negative>, Takes::kWide},
+      {"Sign", numbers<SignOf>, Takes::kWide},
+      {"Floor", numbers<OfFloats<kFloor>>, Takes::kWide},
+      {"Ceil", numbers<OfFloats<kCeil>>, Takes::kWide},
+      {"Round", numbers<OfFloats<kRound>>, Takes::kWide},
+      {"Sqrt", numbers<OfFloats<kSquareRoot>>, Takes::kWide},
+      {"Reciprocal", numbers<OfFloats<kReciprocal>>, Takes::kWide},
+      {"IsNaN", predicate<IsNan>, Takes::kWide},
       {"IsInf", is_infinite, Takes::kFloats},
-      {"BitwiseNot", complement},
+      {"BitwiseNot", complement, Takes::kWide},
       {"Sin", of_float32<exact::sin_of>, Takes::kFloats},
       {"Cos", of_float32<exact::cos_of>, Takes::kFloats},
   };

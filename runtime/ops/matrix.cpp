@@ -67,6 +67,7 @@ Kernel mat_mul(const NodeFacts& facts) {
     const auto m = static_cast<std::size_t>(rows), k = static_cast<std::size_t>(terms),
                n = static_cast<std::size_t>(columns);
     if (m * n == 0) return;
+    call.spend({call.made(0).size(), k});
     exact::Products product{
         .rows = m, .columns = n, .terms = k, .x = x.data(), .x_stride = k, .w_stride = k, .y_row = n};
     std::vector<float> held;
@@ -86,15 +87,15 @@ Kernel mat_mul(const NodeFacts& facts) {
       product.y = out;
       return exact::multiply(product, call.threads());
     }
-    for_broadcast<2>(outer, {&a_outer, &b_outer},
-                     [&](std::size_t to, const auto& at, const auto& step, std::size_t count) {
-                       for (std::size_t i = 0; i < count; ++i) {
-                         product.x = x.data() + (at[0] + i * step[0]) * m * k;
-                         product.w = weight_rows(at[1] + i * step[1]);
-                         product.y = out + (to + i) * m * n;
-                         exact::multiply(product, call.threads());
-                       }
-                     });
+    for_broadcast(outer, std::array<const Ints*, 2>{&a_outer, &b_outer},
+                  [&](std::size_t to, const Places& at, const Places& step, std::size_t count) {
+                    for (std::size_t i = 0; i < count; ++i) {
+                      product.x = x.data() + (at[0] + i * step[0]) * m * k;
+                      product.w = weight_rows(at[1] + i * step[1]);
+                      product.y = out + (to + i) * m * n;
+                      exact::multiply(product, call.threads());
+                    }
+                  });
   };
 }
 
@@ -112,6 +113,7 @@ Kernel gemm(const NodeFacts& facts) {
     const auto k = static_cast<std::size_t>(p[turns_a ? 0 : 1]);
     const ElementType type = call.in(0).type();
     float* const out = call.make(0, type, shape).writable<float>().data();
+    call.spend({m, n, k});
     std::vector<float> x, w;
     if (turns_a) x = turned(a.data(), k, m);
     if (!turns_b && !weights.there) w = turned(b.data(), k, n);
@@ -133,13 +135,13 @@ Kernel gemm(const NodeFacts& facts) {
     const Ints* shapes[] = {&shape, &added};
     if (broadcast_shape(call, shapes) != shape)
       call.fail("cannot add " + text_of(call.in(2)) + " to a product of shape " + graph::text_of(shape));
-    for_broadcast<1>(shape, {&added},
-                     [&](std::size_t to, const auto& at, const auto& step, std::size_t count) {
-                       for (std::size_t i = 0; i < count; ++i) {
-                         const float one = c[at[0] + i * step[0]];
-                         out[to + i] += beta == 1 ? one : beta * one;
-                       }
-                     });
+    for_broadcast(shape, std::array<const Ints*, 1>{&added},
+                  [&](std::size_t to, const Places& at, const Places& step, std::size_t count) {
+                    for (std::size_t i = 0; i < count; ++i) {
+                      const float one = c[at[0] + i * step[0]];
+                      out[to + i] += beta == 1 ? one : beta * one;
+                    }
+                  });
   };
 }
 

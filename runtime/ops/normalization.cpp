@@ -109,13 +109,13 @@ Kernel row_normalization(const NodeFacts& facts) {
       const Ints* shapes[] = {&shape, &own};
       if (broadcast_shape(call, shapes) != shape)
         call.fail("input " + std::to_string(input) + " does not broadcast to " + graph::text_of(shape));
-      for_broadcast<1>(shape, {&own},
-                       [&](std::size_t to, const auto& from, const auto& step, std::size_t count) {
-                         for (std::size_t i = 0; i < count; ++i) {
-                           const float v = values[from[0] + i * step[0]];
-                           y[to + i] = adds ? y[to + i] + v : y[to + i] * v;
-                         }
-                       });
+      for_broadcast(shape, std::array<const Ints*, 1>{&own},
+                    [&](std::size_t to, const Places& from, const Places& step, std::size_t count) {
+                      for (std::size_t i = 0; i < count; ++i) {
+                        const float v = values[from[0] + i * step[0]];
+                        y[to + i] = adds ? y[to + i] + v : y[to + i] * v;
+                      }
+                    });
     };
     apply(1, false);
     if (!kRootMeanSquare) apply(2, true);

@@ -23,10 +23,15 @@ Pool pool_of(const Call& call) {
   if (x.rank() < 3)
     call.fail("expected an input of 3 or more axes (batch, channels, sizes), found " + text_of(x));
   const Ints sizes(x.shape().begin() + 2, x.shape().end());
-  Pool pool{.window = graph::window_of(call.node(), sizes, call.node().ints_or("kernel_shape", {}), true),
+  const Ints kernel = call.node().ints_or("kernel_shape", {});
+  Pool pool{.window = graph::window_of(call.node(), sizes, kernel, true),
             .planes = static_cast<std::size_t>(x.dim(0) * x.dim(1)),
             .shape = {x.dim(0), x.dim(1)}};
   pool.shape.insert(pool.shape.end(), pool.window.output.begin(), pool.window.output.end());
+  std::vector<std::size_t> work{pool.planes};
+  for (const Ints* sizes_of : {&pool.window.output, &pool.window.kernel})
+    work.insert(work.end(), sizes_of->begin(), sizes_of->end());
+  call.spend(work);
   return pool;
 }
 

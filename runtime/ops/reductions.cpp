@@ -206,7 +206,7 @@ Kernel top_k(const NodeFacts& facts) {
     Ints made_steps = strides_of(shape), froms, tos;
     for_places(outer, steps, 0, [&](std::int64_t at) { froms.push_back(at); });
     for_places(outer, made_steps, 0, [&](std::int64_t at) { tos.push_back(at); });
-    with_carrier(x.carrier(), [&]<class T>() {
+    with_wide_carrier(x.carrier(), [&]<class T>() {
       const T* const from = x.values<T>().data();
       const auto to = values.writable<T>();
       Ints order(static_cast<std::size_t>(size));
@@ -242,7 +242,7 @@ std::span<const OperatorRow> reduction_operators() {
       {"ReduceLogSumExp", reduction<Kind::kLogSumExp>, Takes::kFloats},
       {"ArgMax", place_of_extreme<true>},
       {"ArgMin", place_of_extreme<false>},
-      {"TopK", top_k},
+      {"TopK", top_k, Takes::kWide},
   };
   return kRows;
 }

@@ -11,6 +11,7 @@
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/read.h"
 #include "graph/onnx/schemas.h"
+#include "graph/onnx/wire/domains.h"
 #include "graph/onnx/write.h"
 #include "graph/passes/opset.h"
 #include "graph/passes/passes.h"
@@ -114,7 +115,7 @@ void fuzz(std::span<const std::byte> input) {
   for (const graph::Pass& pass : graph::all_passes()) {
     if (!pass.needs_engine) check_change(read, [&](const Graph& from) { return pass.run(from, nullptr); });
   }
-  for (const std::int64_t target : {std::int64_t{13}, graph::newest_opset()}) {
+  for (const std::int64_t target : {std::int64_t{13}, graph::kNewestOpset}) {
     check_change(read, [&](const Graph& from) { return graph::with_opset(from, target); });
   }
   check_change(read, [](const Graph& from) { return graph::annotate_integers(graph::infer_shapes(from)); });

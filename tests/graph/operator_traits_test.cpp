@@ -7,12 +7,13 @@
 #include <string>
 
 #include "graph/onnx/schemas.h"
+#include "graph/onnx/wire/domains.h"
 
 namespace crumb::graph {
 namespace {
 
 bool takes(const std::string& op, std::size_t input, ElementType type) {
-  const std::int64_t opset = newest_opset();
+  const std::int64_t opset = kNewestOpset;
   return input < most_inputs(op, opset) && schema_takes(op, opset, Side::kInput, input, type);
 }
 
@@ -36,7 +37,7 @@ TEST_CASE("a product's operands, zero points and bias are inputs that the schema
   int seen = 0;
   for (const OperatorTraits& row : operator_rows()) {
     const std::string op(row.op);
-    if (row.domain != kOnnxDomain || !since_version(op, newest_opset())) continue;
+    if (row.domain != kOnnxDomain || !since_version(op, kNewestOpset)) continue;
     std::set<std::size_t> used;
     for (const ProductRule& rule : row.products) {
       CAPTURE(op);

@@ -7,6 +7,7 @@
 
 #include "graph/edit.h"
 #include "graph/onnx/schemas.h"
+#include "graph/onnx/wire/domains.h"
 
 namespace crumb::graph {
 namespace {
@@ -131,7 +132,7 @@ TEST_CASE("a softmax of several axes at once is one of rows, and one of a middle
 TEST_CASE("random graphs of versions that are no versions are refused") {
   const Graph graph = network(13, {.op = "Relu", .inputs = {"x"}});
   CHECK_THROWS_AS(with_opset(graph, 0), Error);
-  CHECK_THROWS_AS(with_opset(graph, newest_opset() + 1), Error);
+  CHECK_THROWS_AS(with_opset(graph, kNewestOpset + 1), Error);
   CHECK_THROWS_AS(least_opset(graph, 1000), Error);
   CHECK(refusal(network(13, {.op = "NoSuchThing", .inputs = {"x"}}), 13).find("no operator") !=
         std::string::npos);

@@ -1,4 +1,4 @@
-#include "graph/onnx/domains.h"
+#include "graph/onnx/wire/domains.h"
 
 #include <algorithm>
 #include <array>

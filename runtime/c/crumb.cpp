@@ -1,0 +1,286 @@
+// crumb.h on the runtime's own classes: exceptions become statuses here, and nowhere else.
+#define CRUMB_API __attribute__((visibility("default")))
+#include "runtime/crumb.h"
+
+#include <atomic>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/files/text.h"
+#include "graph/packed/crumb_graph.h"
+#include "runtime/meter.h"
+#include "runtime/model.h"
+
+namespace runtime = crumb::runtime;
+namespace graph = crumb::graph;
+
+namespace {
+
+/// A value's description, with what it points to.
+struct Described {
+  std::string name;
+  graph::ElementType type = graph::ElementType::kUnknown;
+  bool has_shape = false;
+  std::vector<std::int64_t> shape;
+  std::vector<std::string> texts;
+  std::vector<const char*> symbols;
+};
+
+std::vector<Described> described(const graph::Graph& network, const std::vector<std::string>& names) {
+  std::vector<Described> all;
+  for (const std::string& name : names) {
+    Described& made = all.emplace_back();
+    made.name = name;
+    const graph::Value* value = network.find(name);
+    if (!value) continue;
+    made.type = value->type;
+    made.has_shape = value->shape.has_value();
+    for (const graph::Dim& dim : value->shape.value_or(graph::Shape())) {
+      made.shape.push_back(dim.known() ? dim.size : -1);
+      made.texts.push_back(dim.symbol);
+    }
+    for (const std::string& text : made.texts) made.symbols.push_back(text.c_str());
+  }
+  return all;
+}
+
+/// An output as crumb_tensor describes it.
+struct Result {
+  runtime::Array array;
+  graph::Tensor stored;  ///< of types that are not carried as they are stored
+};
+
+struct Opened {
+  explicit Opened(graph::Graph network) : model(std::move(network)) {
+    inputs = described(model.graph(), model.graph().inputs);
+    outputs = described(model.graph(), model.graph().outputs);
+  }
+
+  runtime::Model model;
+  std::vector<Described> inputs, outputs;
+};
+
+std::string& last_error() {
+  thread_local std::string text;
+  return text;
+}
+
+crumb_status failed(crumb_status status, const char* why) noexcept {
+  try {
+    last_error() = why;
+  } catch (...) {
+    last_error().clear();
+  }
+  return status;
+}
+
+/// Calls work(), whose Errors mean `status`.
+template <class Work>
+crumb_status guarded(crumb_status status, const Work& work) noexcept {
+  try {
+    work();
+    return CRUMB_OK;
+  } catch (const runtime::Stopped& stopped) {
+    const bool cancelled = stopped.reason() == runtime::StopReason::kCancelled;
+    return failed(cancelled ? CRUMB_ERROR_CANCELLED : CRUMB_ERROR_LIMIT, stopped.what());
+  } catch (const crumb::Error& error) {
+    return failed(status, error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(CRUMB_ERROR_MEMORY, "there is not enough memory");
+  } catch (const std::exception& error) {
+    return failed(CRUMB_ERROR_RUN, error.what());
+  }
+}
+
+crumb_status describe(const std::vector<Described>& values, size_t index, crumb_value* value) noexcept {
+  if (!value || index >= values.size()) {
+    return guarded(CRUMB_ERROR_ARGUMENT, [&] {
+      throw crumb::Error("value " + std::to_string(index) + " of " + std::to_string(values.size()) +
+                         (value ? "" : ", and nowhere to describe it"));
+    });
+  }
+  const Described& from = values[index];
+  *value = {from.name.c_str(), static_cast<crumb_type>(graph::onnx_number(from.type)),
+            from.has_shape ? static_cast<int64_t>(from.shape.size()) : -1, from.shape.data(),
+            from.symbols.data()};
+  return CRUMB_OK;
+}
+
+/// Opening computes what constants decide, so it has limits, too.
+crumb_status open_file(crumb::Result<crumb::CrumbFile> file, crumb_model** model);
+
+}  // namespace
+
+struct crumb_model {
+  std::shared_ptr<const Opened> opened;
+};
+
+struct crumb_session {
+  std::shared_ptr<const Opened> opened;
+  crumb_options options;
+  std::atomic<bool> cancelled{false};
+  std::vector<Result> results;
+  uint64_t peak = 0, work = 0;
+};
+
+namespace {
+
+crumb_status open_file(crumb::Result<crumb::CrumbFile> file, crumb_model** model) {
+  graph::Graph network;
+  const crumb_status read = guarded(CRUMB_ERROR_FILE, [&] {
+    const crumb::CrumbFile opened = file.take();
+    network = graph::graph_of(opened).take(crumb::quote_text(opened.path().string()));
+  });
+  if (read != CRUMB_OK) return read;
+  return guarded(CRUMB_ERROR_UNSUPPORTED, [&] {
+    const runtime::MeterScope scope(std::make_shared<runtime::Meter>(runtime::Limits()));
+    auto opened = std::make_shared<const Opened>(std::move(network));
+    *model = new crumb_model{std::move(opened)};
+  });
+}
+
+graph::ElementType type_of(crumb_type type) {
+  const auto known = graph::element_type_of(static_cast<std::int64_t>(type));
+  if (!known)
+    throw crumb::Error("there is no element type of number " + std::to_string(static_cast<int>(type)));
+  return *known;
+}
+
+runtime::Array array_of(const crumb_tensor& tensor, const std::string& name) {
+  if ((tensor.rank > 0 && !tensor.shape) || (tensor.bytes > 0 && !tensor.data))
+    throw crumb::Error("input " + crumb::quote_text(name) + ": a null pointer");
+  try {
+    const runtime::Ints shape(tensor.shape, tensor.shape + tensor.rank);
+    return runtime::Array::of(type_of(tensor.type), shape,
+                              {static_cast<const std::byte*>(tensor.data), tensor.bytes});
+  } catch (const runtime::Stopped&) {
+    throw;
+  } catch (const crumb::Error& error) {
+    throw crumb::Error("input " + crumb::quote_text(name) + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* crumb_version(void) { return CRUMB_VERSION; }
+
+const char* crumb_error(void) { return last_error().c_str(); }
+
+crumb_status crumb_open(const char* path, crumb_model** model) {
+  if (!path || !model) return failed(CRUMB_ERROR_ARGUMENT, "crumb_open: a null pointer");
+  try {
+    return open_file(crumb::CrumbFile::open(path), model);
+  } catch (const std::exception& error) {
+    return failed(CRUMB_ERROR_FILE, error.what());
+  }
+}
+
+crumb_status crumb_open_memory(const void* bytes, size_t size, crumb_model** model) {
+  if (!bytes || !model) return failed(CRUMB_ERROR_ARGUMENT, "crumb_open_memory: a null pointer");
+  try {
+    return open_file(crumb::CrumbFile::in_memory({static_cast<const std::byte*>(bytes), size}), model);
+  } catch (const std::exception& error) {
+    return failed(CRUMB_ERROR_FILE, error.what());
+  }
+}
+
+void crumb_close(crumb_model* model) { delete model; }
+
+size_t crumb_input_count(const crumb_model* model) { return model ? model->opened->inputs.size() : 0; }
+
+size_t crumb_output_count(const crumb_model* model) { return model ? model->opened->outputs.size() : 0; }
+
+crumb_status crumb_input(const crumb_model* model, size_t index, crumb_value* value) {
+  if (!model) return failed(CRUMB_ERROR_ARGUMENT, "crumb_input: a null pointer");
+  return describe(model->opened->inputs, index, value);
+}
+
+crumb_status crumb_output(const crumb_model* model, size_t index, crumb_value* value) {
+  if (!model) return failed(CRUMB_ERROR_ARGUMENT, "crumb_output: a null pointer");
+  return describe(model->opened->outputs, index, value);
+}
+
+crumb_status crumb_session_open(const crumb_model* model, const crumb_options* options,
+                                crumb_session** session) {
+  if (!model || !session) return failed(CRUMB_ERROR_ARGUMENT, "crumb_session_open: a null pointer");
+  const crumb_options wanted = options ? *options : crumb_options{};
+  if (wanted.threads < 0)
+    return failed(CRUMB_ERROR_ARGUMENT, "crumb_session_open: a negative number of threads");
+  return guarded(CRUMB_ERROR_ARGUMENT, [&] {
+    auto made = std::make_unique<crumb_session>();
+    made->opened = model->opened;
+    made->options = wanted;
+    *session = made.release();
+  });
+}
+
+void crumb_session_close(crumb_session* session) { delete session; }
+
+crumb_status crumb_run(crumb_session* session, const crumb_tensor* inputs, size_t count) {
+  if (!session || (count > 0 && !inputs)) return failed(CRUMB_ERROR_ARGUMENT, "crumb_run: a null pointer");
+  session->results.clear();
+  session->cancelled = false;
+  std::shared_ptr<runtime::Meter> meter;
+  const runtime::Model& model = session->opened->model;
+  std::vector<runtime::Array> values;
+  crumb_status status = guarded(CRUMB_ERROR_INPUT, [&] {
+    runtime::Limits limits;
+    if (session->options.memory > 0) limits.memory = session->options.memory;
+    if (session->options.work > 0) limits.work = session->options.work;
+    meter = std::make_shared<runtime::Meter>(limits, &session->cancelled);
+    const runtime::MeterScope scope(meter);
+    const auto& names = model.graph().inputs;
+    for (size_t i = 0; i < count; ++i)
+      values.push_back(array_of(inputs[i], i < names.size() ? names[i] : std::to_string(i)));
+    runtime::check_inputs(model.graph(), values);
+  });
+  if (status == CRUMB_OK) {
+    status = guarded(CRUMB_ERROR_RUN, [&] {
+      const runtime::MeterScope scope(meter);
+      std::vector<Result> results;
+      for (runtime::Array& made : model.run(std::move(values), {.threads = session->options.threads})) {
+        Result& result = results.emplace_back(Result{std::move(made), {}});
+        if (!result.array.is_stored_as_it_lies()) result.stored = result.array.tensor();
+      }
+      session->results = std::move(results);
+    });
+  }
+  if (meter) {
+    session->peak = meter->peak();
+    session->work = meter->work();
+  }
+  return status;
+}
+
+crumb_status crumb_result(const crumb_session* session, size_t index, crumb_tensor* output) {
+  if (!session || !output) return failed(CRUMB_ERROR_ARGUMENT, "crumb_result: a null pointer");
+  if (index >= session->results.size()) {
+    return guarded(CRUMB_ERROR_ARGUMENT, [&] {
+      throw crumb::Error(
+          "result " + std::to_string(index) + " of " + std::to_string(session->results.size()) +
+          (session->results.empty() ? ": the last run did not succeed, or there was none" : ""));
+    });
+  }
+  const Result& result = session->results[index];
+  const bool as_it_lies = result.array.is_stored_as_it_lies();
+  *output = {static_cast<crumb_type>(graph::onnx_number(result.array.type())), result.array.shape().size(),
+             result.array.shape().data(),
+             as_it_lies ? static_cast<const void*>(result.array.data()) : result.stored.bytes().data(),
+             as_it_lies ? result.array.bytes() : result.stored.bytes().size()};
+  return CRUMB_OK;
+}
+
+void crumb_cancel(crumb_session* session) {
+  if (session) session->cancelled = true;
+}
+
+uint64_t crumb_peak_memory(const crumb_session* session) { return session ? session->peak : 0; }
+
+uint64_t crumb_work(const crumb_session* session) { return session ? session->work : 0; }
+
+}  // extern "C"

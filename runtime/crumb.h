@@ -1,0 +1,132 @@
+/* Runs networks from packed files (.crumb): the C interface of Crumb's runtime.
+ *
+ *   crumb_model* model;            a network: never changes, serves any number of sessions and threads
+ *   crumb_session* session;        one caller's runs of it: one thread at a time, crumb_cancel() from any
+ *
+ * A call that can fail returns a crumb_status; crumb_error() then says in a sentence what was found, what was expected and
+ * where, to the thread that made the call. What a call would have written is left alone where it fails. No call prints,
+ * ends the process or throws. Files may come from anywhere: damage is an error, and a run ends at the session's limits.
+ *
+ * Numbers are `exact`: a model's outputs have the same bits on every processor, with any number of threads, in any batch
+ * (docs/runtime.md).
+ */
+#ifndef CRUMB_H
+#define CRUMB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef CRUMB_API
+#define CRUMB_API
+#endif
+
+typedef enum crumb_status {
+  CRUMB_OK = 0,
+  CRUMB_ERROR_ARGUMENT = 1,    /* the call itself is wrong: a null pointer, an index that is not there */
+  CRUMB_ERROR_FILE = 2,        /* the file cannot be read, is damaged, or is none that holds a network */
+  CRUMB_ERROR_UNSUPPORTED = 3, /* the network has operators that the runtime has not; all of them are named */
+  CRUMB_ERROR_INPUT = 4,       /* an input's type or shape is none that the network takes */
+  CRUMB_ERROR_RUN = 5,         /* an operator refuses what it is given */
+  CRUMB_ERROR_LIMIT = 6,       /* the session's limit of memory or work */
+  CRUMB_ERROR_CANCELLED = 7,
+  CRUMB_ERROR_MEMORY = 8 /* the machine has no more memory */
+} crumb_status;
+
+/* Element types, by ONNX's numbers (TensorProto.DataType). bool takes a byte; int4 and below are packed, lowest bits
+ * first. */
+typedef enum crumb_type {
+  CRUMB_UNKNOWN = 0,
+  CRUMB_FLOAT32 = 1,
+  CRUMB_UINT8 = 2,
+  CRUMB_INT8 = 3,
+  CRUMB_UINT16 = 4,
+  CRUMB_INT16 = 5,
+  CRUMB_INT32 = 6,
+  CRUMB_INT64 = 7,
+  CRUMB_BOOL = 9,
+  CRUMB_FLOAT16 = 10,
+  CRUMB_FLOAT64 = 11,
+  CRUMB_UINT32 = 12,
+  CRUMB_UINT64 = 13,
+  CRUMB_BFLOAT16 = 16,
+  CRUMB_UINT4 = 21,
+  CRUMB_INT4 = 22,
+  CRUMB_UINT2 = 25,
+  CRUMB_INT2 = 26
+} crumb_type;
+
+typedef struct crumb_model crumb_model;
+typedef struct crumb_session crumb_session;
+
+/* "0.1.0" */
+CRUMB_API const char* crumb_version(void);
+
+/* Why this thread's last call failed; "" before the first. Stays until the thread's next call that can fail. */
+CRUMB_API const char* crumb_error(void);
+
+/* Reads a network. The file is read once, and may be changed or removed after the call; so may the bytes. */
+CRUMB_API crumb_status crumb_open(const char* path, crumb_model** model);
+CRUMB_API crumb_status crumb_open_memory(const void* bytes, size_t size, crumb_model** model);
+
+/* Sessions of the model may live on. Null is nothing. */
+CRUMB_API void crumb_close(crumb_model* model);
+
+/* What the network takes or gives. */
+typedef struct crumb_value {
+  const char* name;
+  crumb_type type;            /* CRUMB_UNKNOWN where the file does not say */
+  int64_t rank;               /* -1 where the file does not say */
+  const int64_t* shape;       /* -1 for a size that is open */
+  const char* const* symbols; /* names of open sizes; "" where there is none. Sizes of one name are equal. */
+} crumb_value;
+
+CRUMB_API size_t crumb_input_count(const crumb_model* model);
+CRUMB_API size_t crumb_output_count(const crumb_model* model);
+/* What `value` points to lives as long as the model. */
+CRUMB_API crumb_status crumb_input(const crumb_model* model, size_t index, crumb_value* value);
+CRUMB_API crumb_status crumb_output(const crumb_model* model, size_t index, crumb_value* value);
+
+typedef struct crumb_options {
+  int threads;     /* 0: those that the machine has */
+  uint64_t memory; /* bytes of values at a time; 0: 16 GiB */
+  uint64_t work;   /* elements made and products added up in a run; 0: 2^46 */
+} crumb_options;
+
+/* `options` may be null, which is all zeros. */
+CRUMB_API crumb_status crumb_session_open(const crumb_model* model, const crumb_options* options,
+                                          crumb_session** session);
+/* Null is nothing. */
+CRUMB_API void crumb_session_close(crumb_session* session);
+
+/* Elements in row-major order, little-endian, without gaps. */
+typedef struct crumb_tensor {
+  crumb_type type;
+  size_t rank;
+  const int64_t* shape;
+  const void* data;
+  size_t bytes; /* of data */
+} crumb_tensor;
+
+/* Inputs in the order of crumb_input(); they are copied. */
+CRUMB_API crumb_status crumb_run(crumb_session* session, const crumb_tensor* inputs, size_t count);
+
+/* An output of the last run, which must have succeeded. It lives until the session's next run or end. */
+CRUMB_API crumb_status crumb_result(const crumb_session* session, size_t index, crumb_tensor* output);
+
+/* The run that goes on now ends with CRUMB_ERROR_CANCELLED as soon as the operator that it is at is done. From any thread;
+ * nothing where no run goes on. */
+CRUMB_API void crumb_cancel(crumb_session* session);
+
+/* Bytes that the values of the last run took at most at a time, and its work, as crumb_options count them. */
+CRUMB_API uint64_t crumb_peak_memory(const crumb_session* session);
+CRUMB_API uint64_t crumb_work(const crumb_session* session);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CRUMB_H */

@@ -1,0 +1,76 @@
+#include "runtime/meter.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/checked_size.h"
+#include "base/files/text.h"
+
+namespace crumb::runtime {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+std::shared_ptr<Meter>& meter_of_thread() {
+  thread_local std::shared_ptr<Meter> meter;
+  return meter;
+}
+
+struct GiveBack {
+  std::shared_ptr<Meter> meter;
+  std::size_t bytes;
+  void operator()(std::byte* memory) const {
+    ::operator delete[](memory, kAlignment);
+    if (meter) meter->give(bytes);
+  }
+};
+
+}  // namespace
+
+void Meter::take(std::uint64_t bytes) {
+  const std::uint64_t before = held_.fetch_add(bytes, std::memory_order_relaxed);
+  const auto now = checked::add(before, bytes);
+  if (!now || *now > limits_.memory) {
+    give(bytes);
+    throw Stopped(StopReason::kMemory, "its values would take " + byte_text(before) + " and " +
+                                           byte_text(bytes) + " more, which is over the limit of " +
+                                           byte_text(limits_.memory));
+  }
+  peak_ = std::max(peak_, *now);
+}
+
+void Meter::spend(std::uint64_t work) {
+  check_cancelled();
+  const auto now = checked::add(work_, work);
+  if (!now || *now > limits_.work) {
+    throw Stopped(StopReason::kWork, "it would take more work than the limit of " +
+                                         std::to_string(limits_.work) + " elements and products");
+  }
+  work_ = *now;
+}
+
+void Meter::check_cancelled() const {
+  if (cancelled_ && cancelled_->load(std::memory_order_relaxed))
+    throw Stopped(StopReason::kCancelled, "the run was cancelled");
+}
+
+MeterScope::MeterScope(std::shared_ptr<Meter> meter)
+    : before_(std::exchange(meter_of_thread(), std::move(meter))) {}
+MeterScope::~MeterScope() { meter_of_thread() = std::move(before_); }
+const std::shared_ptr<Meter>& MeterScope::current() { return meter_of_thread(); }
+
+std::shared_ptr<std::byte[]> metered_memory(std::size_t bytes) {
+  const std::shared_ptr<Meter>& meter = MeterScope::current();
+  if (meter) meter->take(bytes);
+  std::byte* memory = nullptr;
+  try {
+    memory = static_cast<std::byte*>(::operator new[](std::max<std::size_t>(bytes, 1), kAlignment));
+  } catch (...) {
+    if (meter) meter->give(bytes);
+    throw;
+  }
+  return {memory, GiveBack{meter, bytes}};  // which is called, too, where there is no memory for the counter
+}
+
+}  // namespace crumb::runtime

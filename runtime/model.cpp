@@ -1,0 +1,54 @@
+#include "runtime/model.h"
+
+#include <map>
+#include <string>
+
+#include "base/files/counted.h"
+#include "base/files/text.h"
+
+namespace crumb::runtime {
+namespace {
+
+/// Sizes that a graph leaves open must agree where it calls them by the same name.
+void check_input(const graph::Graph& graph, const std::string& name, const Array& input,
+                 std::map<std::string, std::int64_t>& symbols) {
+  const graph::Value* value = graph.find(name);
+  if (!value) return;
+  const auto wrong = [&] {
+    const std::string shape = value->shape ? " " + graph::text_of(*value->shape) : "";
+    throw Error("input " + quote_text(name) + ": expected " + std::string(graph::name_of(value->type)) +
+                shape + ", found " + text_of(input));
+  };
+  if (value->type != graph::ElementType::kUnknown && value->type != input.type()) wrong();
+  if (!value->shape) return;
+  if (value->shape->size() != input.shape().size()) wrong();
+  for (std::size_t i = 0; i < input.shape().size(); ++i) {
+    const graph::Dim& dim = (*value->shape)[i];
+    const std::int64_t size = input.shape()[i];
+    if (dim.known() && dim.size != size) wrong();
+    if (!dim.symbol.empty() && symbols.try_emplace(dim.symbol, size).first->second != size) wrong();
+  }
+}
+
+}  // namespace
+
+void check_inputs(const graph::Graph& graph, const std::vector<Array>& inputs) {
+  if (inputs.size() != graph.inputs.size()) {
+    throw Error("the graph takes " + count_text(graph.inputs.size(), "input") + ", and " +
+                std::to_string(inputs.size()) + " are given");
+  }
+  std::map<std::string, std::int64_t> symbols;
+  for (std::size_t i = 0; i < inputs.size(); ++i) check_input(graph, graph.inputs[i], inputs[i], symbols);
+}
+
+Model::Model(graph::Graph graph) : graph_(std::move(graph)), plan_(graph_) {
+  graph_.initializers.clear();
+  graph_.quantized.clear();
+}
+
+std::vector<Array> Model::run(std::vector<Array> inputs, const RunOptions& options) const {
+  check_inputs(graph_, inputs);
+  return plan_.run(graph_, std::move(inputs), options);
+}
+
+}  // namespace crumb::runtime

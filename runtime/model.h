@@ -1,0 +1,33 @@
+// A graph, ready to run: what both faces of the runtime (engine.h for C++, crumb.h for everybody else) hold.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/plan.h"
+
+namespace crumb::runtime {
+
+/// Never changed once it is made: many threads may run one.
+class Model {
+ public:
+  /// Throws one Error that names every node that cannot be computed, and why.
+  explicit Model(graph::Graph graph);
+
+  /// Without its constants, which the plan has where it needs them.
+  const graph::Graph& graph() const { return graph_; }
+
+  /// Inputs and outputs in the graph's order. Throws Error, which names the input, where the number of inputs, a type or a
+  /// shape is none that the graph takes; as Plan::run does.
+  std::vector<Array> run(std::vector<Array> inputs, const RunOptions& options) const;
+
+ private:
+  graph::Graph graph_;
+  Plan plan_;
+};
+
+/// Throws Error where the inputs are none that the graph takes; says which, what was expected and what was found.
+void check_inputs(const graph::Graph& graph, const std::vector<Array>& inputs);
+
+}  // namespace crumb::runtime
