@@ -19,6 +19,7 @@
 #include "cli/verify_accumulator.h"
 #include "formats/zip/zip.h"
 #include "graph/batches.h"
+#include "graph/facts/lift_quantized.h"
 #include "graph/onnx/array_files.h"
 #include "graph/onnx/expand_functions.h"
 #include "graph/onnx/infer_shapes.h"
@@ -146,7 +147,7 @@ std::unique_ptr<graph::Executable> prepare(const Graph& graph,
   const runtime::Engine own(options.threads);
   if (!takes_runtime(options)) open_engine_device().use(options.device, options.threads);
   try {
-    if (takes_runtime(options)) return own.prepare(graph::infer_shapes(graph::expand_functions(graph, own)));
+    if (takes_runtime(options)) return own.prepare(graph::expand_functions(graph, own));
     return simulation ? open_register_engine().prepare(graph, *simulation) : open_engine().prepare(graph);
   } catch (const Error& error) {
     throw Error(quote_text(options.model) + ": " + error.what());
@@ -186,8 +187,9 @@ Loaded load(const RunOptions& options) {
     std::vector<Tensor> inputs = read_inputs(graph, options.inputs);
     std::optional<analysis::AccumulatorSimulation> simulation;
     if (simulates) simulation = simulated(graph, options);
-    return {graph::infer_shapes(graph::fold_quantized(std::move(graph))), std::move(inputs),
-            std::move(simulation)};
+    // The runtime multiplies by codes, LibTorch by what they stand for.
+    graph = takes_runtime(options) ? graph::lift_quantized(std::move(graph)) : graph::fold_quantized(std::move(graph));
+    return {graph::infer_shapes(std::move(graph)), std::move(inputs), std::move(simulation)};
   }
   if (!options.accumulator.bits.empty())
     throw usage_error("--accumulator: " + quote_text(options.model) +

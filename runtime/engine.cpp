@@ -7,20 +7,26 @@ namespace {
 
 class RuntimeExecutable final : public graph::Executable {
  public:
-  RuntimeExecutable(graph::Graph graph, int threads) : model_(std::move(graph)), threads_(threads) {}
+  RuntimeExecutable(graph::Graph graph, int threads)
+      : graph_(std::move(graph)), model_(graph_), threads_(threads) {}
 
   std::vector<graph::Tensor> run(const std::vector<graph::Tensor>& inputs,
                                  const graph::Watch& watch) const override {
     std::vector<Array> values;
     for (const graph::Tensor& input : inputs) values.push_back(Array::of(input));
+    // Who watches wants values that integers do not make.
+    if (watch.show && !watched_) watched_ = std::make_unique<const Model>(graph_, Computes::kFloats);
+    const Model& model = watch.show ? *watched_ : model_;
     std::vector<graph::Tensor> outputs;
-    for (const Array& output : model_.run(std::move(values), {.threads = threads_, .watch = watch}))
+    for (const Array& output : model.run(std::move(values), {.threads = threads_, .watch = watch}))
       outputs.push_back(output.tensor());
     return outputs;
   }
 
  private:
+  graph::Graph graph_;
   Model model_;
+  mutable std::unique_ptr<const Model> watched_;
   int threads_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
+#include "runtime/lower/lower.h"
 
 namespace crumb::runtime {
 namespace {
@@ -41,7 +42,8 @@ void check_inputs(const graph::Graph& graph, const std::vector<Array>& inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) check_input(graph, graph.inputs[i], inputs[i], symbols);
 }
 
-Model::Model(graph::Graph graph) : graph_(std::move(graph)), plan_(graph_) {
+Model::Model(graph::Graph graph, Computes how)
+    : graph_(how == Computes::kIntegers ? lower(std::move(graph)).graph : std::move(graph)), plan_(graph_) {
   graph_.initializers.clear();
   graph_.quantized.clear();
 }

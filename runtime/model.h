@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "graph/graph.h"
@@ -9,13 +10,19 @@
 
 namespace crumb::runtime {
 
+/// What a model computes.
+enum class Computes : std::uint8_t {
+  kIntegers,  ///< integers where quantizers allow it (lower/lower.h)
+  kFloats,    ///< every value of the file's graph, as the graph says
+};
+
 /// Never changed once it is made: many threads may run one.
 class Model {
  public:
   /// Throws one Error that names every node that cannot be computed, and why.
-  explicit Model(graph::Graph graph);
+  explicit Model(graph::Graph graph, Computes how = Computes::kIntegers);
 
-  /// Without its constants, which the plan has where it needs them.
+  /// As it is computed, without its constants, which the plan has where it needs them.
   const graph::Graph& graph() const { return graph_; }
 
   /// Inputs and outputs in the graph's order. Throws Error, which names the input, where the number of inputs, a type or a

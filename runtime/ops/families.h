@@ -21,13 +21,14 @@ std::span<const OperatorRow> normalization_operators();  ///< Batch, Layer, Inst
 std::span<const OperatorRow> resize_operators();         ///< to the nearest element
 std::span<const OperatorRow> quantize_operators();       ///< QuantizeLinear, DequantizeLinear
 std::span<const OperatorRow> qonnx_operators();          ///< QONNX's quantizers
+std::span<const OperatorRow> integer_operators();        ///< what lowering makes (lower/domain.h)
 
 using Family = std::span<const OperatorRow> (*)();
 inline constexpr Family kOperatorFamilies[] = {
     elementwise_operators, activation_operators,    constant_operators,    layout_operators,
     index_operators,       matrix_operators,        convolution_operators, pooling_operators,
     reduction_operators,   normalization_operators, resize_operators,      quantize_operators,
-    qonnx_operators,
+    qonnx_operators,       integer_operators,
 };
 
 }  // namespace crumb::runtime

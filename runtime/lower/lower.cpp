@@ -1,0 +1,596 @@
+#include "runtime/lower/lower.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/threads/parallel.h"
+#include "runtime/lower/chain.h"
+#include "runtime/lower/domain.h"
+#include "runtime/lower/weights.h"
+
+namespace crumb::runtime {
+namespace {
+
+using graph::ElementType;
+using graph::Graph;
+using graph::Links;
+using graph::Node;
+using graph::Tensor;
+using Ints = std::vector<std::int64_t>;
+using Kind = ChainStep::Kind;
+
+constexpr std::int64_t kMostSum = std::numeric_limits<std::int32_t>::max() - 1;
+
+/// A value of the graph that lies there as codes.
+struct Coded {
+  std::string codes;  ///< the value's name
+  Grid grid;
+  ElementType type = ElementType::kUnknown;
+  bool has_floats = false;  ///< the value itself is there as well
+};
+
+/// Codes of a quantizer: their type, where eight bits hold them.
+ElementType type_of(const Grid& grid) {
+  if (grid.bipolar || (grid.low >= -128 && grid.high <= 127 && grid.low < 0)) return ElementType::kInt8;
+  return grid.low >= 0 && grid.high <= 255 ? ElementType::kUint8 : ElementType::kUnknown;
+}
+
+template <class T>
+Tensor tensor_of(ElementType type, Ints shape, const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {type, std::move(shape), {bytes.begin(), bytes.end()}};
+}
+
+/// Operators that give some of their input's elements, wherever they lie: what they do to values they do to codes.
+bool moves_codes(const Node& node) {
+  if (node.domain != graph::kOnnxDomain || node.has_output(1)) return false;
+  constexpr std::string_view kMoving[] = {"Reshape",   "Flatten",  "Squeeze", "Unsqueeze",
+                                          "Transpose", "Identity", "MaxPool"};
+  return std::ranges::find(kMoving, node.op) != std::end(kMoving);
+}
+
+class Lowering {
+ public:
+  explicit Lowering(Graph graph) : from_(std::move(graph)), links_(from_), done_(from_.nodes.size(), false) {
+    for (const auto& [name, known] : from_.values) names_.insert(name);
+    for (const auto& [name, tensor] : from_.initializers) names_.insert(name);
+    for (const auto& [name, tensor] : from_.quantized) names_.insert(name);
+    for (const Node& node : from_.nodes) {
+      names_.insert(node.inputs.begin(), node.inputs.end());
+      names_.insert(node.outputs.begin(), node.outputs.end());
+    }
+  }
+
+  Lowered run() && {
+    made_.graph = from_;
+    made_.graph.nodes.clear();
+    for (std::size_t i = 0; i < from_.nodes.size(); ++i) {
+      if (!done_[i]) lower_node(i);
+    }
+    for (const std::string& output : from_.outputs) need_floats(output);
+    drop_unused_constants();
+    return std::move(made_);
+  }
+
+ private:
+  /// Where the channels of a product's output lie.
+  struct Channels {
+    std::size_t count = 0;
+    std::size_t behind = 0;           ///< axes behind theirs
+    std::optional<std::size_t> rank;  ///< of the value
+  };
+
+  /// The rest of a chain: nodes that become part of a product, and what ends it.
+  struct Found {
+    std::vector<ChainStep> steps;
+    std::vector<std::size_t> nodes;  ///< absorbed
+    std::vector<std::size_t> moves;  ///< to be done with the codes
+    std::optional<std::size_t> quantizer;
+    Grid grid;
+    std::string value;  ///< what comes out
+  };
+
+  void lower_node(std::size_t i) {
+    const Node& node = from_.nodes[i];
+    if (const auto grid = quantizer_of(node); grid && !constant(node.inputs[0]))
+      return emit_codes(node, *grid);
+    if (const auto grid = dequantizer_of(node)) {
+      coded_[node.outputs[0]] = {.codes = node.inputs[0], .grid = *grid, .type = type_of(*grid)};
+      return;
+    }
+    const bool multiplies = node.is("Conv") || node.is("MatMul") || node.is("Gemm");
+    if (multiplies && node.inputs.size() >= 2 && from_.quantized.contains(node.inputs[1])) {
+      const std::string why = lower_product(i);
+      if (why.empty()) return;
+      made_.floats.emplace_back(node.name, why);
+    }
+    if (moves_codes(node) && coded_.contains(node.inputs[0])) return emit_move(node);
+    for (const std::string& input : node.inputs) need_floats(input);
+    made_.graph.nodes.push_back(node);
+  }
+
+  // What is known of constants.
+
+  const Tensor* constant(const std::string& value) const {
+    if (const Tensor* initializer = from_.constant(value)) return initializer;
+    const std::size_t producer = links_.producer(value);
+    if (producer == Links::kNone || !from_.nodes[producer].is("Constant")) return nullptr;
+    const auto found = computed_.find(value);
+    if (found != computed_.end()) return &found->second;
+    const auto made = graph::constant_of(from_.nodes[producer]);
+    return made ? &computed_.emplace(value, *made).first->second : nullptr;
+  }
+
+  std::optional<double> number(const Node& node, std::size_t i) const {
+    if (!node.has_input(i)) return std::nullopt;
+    const Tensor* tensor = constant(node.inputs[i]);
+    if (!tensor || tensor->size() != 1 || tensor->type() == ElementType::kDouble) return std::nullopt;
+    return tensor->to_floats()[0];
+  }
+
+  /// A whole number of at most 16 bits.
+  std::optional<std::int32_t> integer(const Node& node, std::size_t i) const {
+    const auto found = number(node, i);
+    if (!found || std::fabs(*found) > 32767 || std::trunc(*found) != *found) return std::nullopt;
+    return static_cast<std::int32_t>(*found);
+  }
+
+  /// QONNX's quantizers with one scale, of up to eight bits, to the nearest; a QuantizeLinear to eight bits.
+  std::optional<Grid> quantizer_of(const Node& node) const {
+    if (node.outputs.size() != 1 || node.inputs.size() < 2) return std::nullopt;
+    const auto scale = number(node, 1);
+    if (!scale || !(*scale > 0x1p-100) || !(*scale < 0x1p100)) return std::nullopt;
+    if (node.is("BipolarQuant", graph::kQonnxDomain))
+      return Grid{.scale = *scale, .low = -1, .high = 1, .bipolar = true};
+    if (!node.is("Quant", graph::kQonnxDomain) && !node.is("IntQuant", graph::kQonnxDomain))
+      return std::nullopt;
+    const auto zero = integer(node, 2), bits = integer(node, 3);
+    const std::string rounding = node.text_or("rounding_mode", "ROUND");
+    if (!zero || !bits || *bits < 1 || *bits > 8 || (rounding != "ROUND" && rounding != "HALF_EVEN"))
+      return std::nullopt;
+    const bool is_signed = node.int_or("signed", 1) != 0, narrow = node.int_or("narrow", 0) != 0;
+    if (is_signed && *bits == 1) {
+      if (*zero != 0) return std::nullopt;
+      return Grid{.scale = *scale, .low = -1, .high = 1, .bipolar = true};
+    }
+    const std::int32_t all = 1 << (*bits - (is_signed ? 1 : 0));
+    Grid grid{.scale = *scale, .zero = *zero};
+    grid.low = is_signed ? -all + (narrow ? 1 : 0) : 0;
+    grid.high = all - 1 - (!is_signed && narrow ? 1 : 0);
+    const bool fits = grid.low < grid.high && grid.zero >= -255 && grid.zero <= 255;
+    return fits && type_of(grid) != ElementType::kUnknown ? std::optional(grid) : std::nullopt;
+  }
+
+  /// Codes that the file itself computes with: integers of eight bits, with one scale.
+  std::optional<Grid> dequantizer_of(const Node& node) const {
+    if (!node.is("DequantizeLinear") || node.int_or("block_size", 0) != 0 || constant(node.inputs[0]))
+      return std::nullopt;
+    return linear_grid(node, type_of_value(node.inputs[0]));
+  }
+
+  std::optional<Grid> linear_grid(const Node& node, ElementType type) const {
+    const auto scale = number(node, 1);
+    if (!scale || !(*scale > 0x1p-100) || !(*scale < 0x1p100)) return std::nullopt;
+    const Tensor* of_scale = constant(node.inputs[1]);
+    if (of_scale->type() != ElementType::kFloat) return std::nullopt;
+    if (type == ElementType::kUnknown && node.has_input(2) && constant(node.inputs[2]))
+      type = constant(node.inputs[2])->type();
+    if (type != ElementType::kInt8 && type != ElementType::kUint8) return std::nullopt;
+    const auto zero = node.has_input(2) ? integer(node, 2) : 0;
+    if (!zero) return std::nullopt;
+    const bool is_signed = type == ElementType::kInt8;
+    return Grid{.scale = *scale,
+                .zero = *zero,
+                .low = is_signed ? -128 : 0,
+                .high = is_signed ? 127 : 255,
+                .ties_with_zero = false};
+  }
+
+  ElementType type_of_value(const std::string& value) const {
+    const graph::Value* known = from_.find(value);
+    return known ? known->type : ElementType::kUnknown;
+  }
+
+  // Chains.
+
+  /// A constant operand of an operation on a product's outputs, as one number or one for each channel.
+  std::optional<std::vector<double>> operand(const std::string& value, const Channels& channels) const {
+    const Tensor* tensor = constant(value);
+    if (!tensor || tensor->type() != ElementType::kFloat) return std::nullopt;
+    const std::vector<float> floats = tensor->to_floats();
+    const Ints& shape = tensor->shape();
+    if (shape.size() > channels.rank.value_or(1)) return std::nullopt;  // the value would get more axes
+    if (floats.size() != 1) {
+      if (floats.size() != channels.count || shape.size() <= channels.behind ||
+          shape[shape.size() - 1 - channels.behind] != static_cast<std::int64_t>(channels.count))
+        return std::nullopt;
+    }
+    return std::vector<double>(floats.begin(), floats.end());
+  }
+
+  /// The only node that takes a value, and takes it once.
+  std::optional<std::size_t> only_consumer(const std::string& value) const {
+    const auto consumers = links_.consumers(value);
+    if (consumers.size() != 1 || links_.is_output(value)) return std::nullopt;
+    return consumers[0];
+  }
+
+  /// A clip's limit, where the node has it.
+  static double limit(double x) {
+    return std::fabs(x) >= 0x1p64 ? std::copysign(std::numeric_limits<double>::infinity(), x) : x;
+  }
+
+  std::optional<ChainStep> clip_of(const Node& node) const {
+    ChainStep step{.kind = Kind::kClip, .numbers = {0}};
+    if (node.version < 11) {
+      step.low = limit(node.float_or("min", -INFINITY));
+      step.high = limit(node.float_or("max", INFINITY));
+      return step;
+    }
+    for (const std::size_t i : {1u, 2u}) {
+      if (!node.has_input(i)) continue;
+      const auto found = number(node, i);
+      if (!found) return std::nullopt;
+      (i == 1 ? step.low : step.high) = limit(*found);
+    }
+    return step;
+  }
+
+  /// The steps of one node whose input is `value`; nothing where it is none of a chain.
+  std::optional<std::vector<ChainStep>> steps_of(const Node& node, const std::string& value,
+                                                 const Channels& channels) const {
+    const auto one = [](ChainStep step) { return std::vector<ChainStep>{std::move(step)}; };
+    if (node.domain != graph::kOnnxDomain || node.has_output(1)) return std::nullopt;
+    if (node.op == "Relu") return one({.kind = Kind::kClip, .numbers = {0}, .low = 0});
+    if (node.op == "Identity") return std::vector<ChainStep>();
+    if (node.op == "LeakyRelu")
+      return one({.kind = Kind::kLeaky, .numbers = {node.float_or("alpha", 0.01F)}});
+    if (node.op == "Clip") {
+      const auto clip = clip_of(node);
+      return clip ? std::optional(one(*clip)) : std::nullopt;
+    }
+    if (node.op == "BatchNormalization") return batch_norm_of(node, channels);
+    const bool commutes = node.op == "Add" || node.op == "Mul";
+    if ((!commutes && node.op != "Sub" && node.op != "Div") || node.inputs.size() != 2 || node.version < 7)
+      return std::nullopt;
+    const std::size_t place = node.inputs[0] == value ? 0 : 1;
+    const auto other = operand(node.inputs[1 - place], channels);
+    if (!other || (place == 1 && node.op == "Div")) return std::nullopt;
+    if (node.op == "Mul") return one({.kind = Kind::kMultiply, .numbers = *other});
+    if (node.op == "Div") return one({.kind = Kind::kDivide, .numbers = *other});
+    std::vector<double> added = *other;
+    if (node.op == "Sub" && place == 0) std::ranges::for_each(added, [](double& x) { x = -x; });
+    std::vector<ChainStep> steps;
+    if (node.op == "Sub" && place == 1) steps.push_back({.kind = Kind::kMultiply, .numbers = {-1}});
+    steps.push_back({.kind = Kind::kAdd, .numbers = std::move(added)});
+    return steps;
+  }
+
+  /// (x - mean) * factor + bias, the factor rounded to float32 as it is in float.
+  std::optional<std::vector<ChainStep>> batch_norm_of(const Node& node, const Channels& channels) const {
+    const bool is_channel_axis = channels.rank == channels.behind + 2;
+    if (!is_channel_axis || node.inputs.size() != 5 || node.int_or("training_mode", 0) != 0 ||
+        node.int_or("spatial", 1) == 0)
+      return std::nullopt;
+    std::vector<double> of[4];
+    for (std::size_t i = 0; i < 4; ++i) {
+      const auto found = operand(node.inputs[i + 1], {.count = channels.count});
+      if (!found || found->size() != channels.count) return std::nullopt;
+      of[i] = *found;
+    }
+    const float epsilon = node.float_or("epsilon", 1e-5F);
+    std::vector<double> factors(channels.count), means(channels.count);
+    for (std::size_t c = 0; c < channels.count; ++c) {
+      factors[c] = static_cast<float>(of[0][c]) / std::sqrt(static_cast<float>(of[3][c]) + epsilon);
+      means[c] = -of[2][c];
+    }
+    return std::vector<ChainStep>{{.kind = Kind::kAdd, .numbers = means},
+                                  {.kind = Kind::kMultiply, .numbers = factors},
+                                  {.kind = Kind::kAdd, .numbers = of[1]}};
+  }
+
+  /// Follows the value of a product as far as a quantizer.
+  Found follow(const std::string& value, Channels channels) const {
+    Found found{.value = value};
+    bool moved = false;  // channels may lie elsewhere now, and elements of several may be compared
+    for (std::optional<std::size_t> next = only_consumer(value); next; next = only_consumer(found.value)) {
+      const Node& node = from_.nodes[*next];
+      if (node.inputs.empty() || node.outputs.empty()) break;
+      if (node.inputs[0] == found.value) {
+        if (node.is("QuantizeLinear") && node.int_or("block_size", 0) == 0 &&
+            node.int_or("output_dtype", 0) == 0 && node.has_input(2)) {
+          if (const auto grid = linear_grid(node, ElementType::kUnknown)) {
+            found.quantizer = *next;
+            found.grid = *grid;
+            return found;
+          }
+          break;
+        }
+        if (const auto grid = quantizer_of(node)) {
+          found.quantizer = *next;
+          found.grid = *grid;
+          return found;
+        }
+      }
+      if (moves_codes(node) && node.inputs[0] == found.value && !node.is("Identity")) {
+        moved = true;
+        channels.rank = from_.rank_of(node.outputs[0]);
+        found.moves.push_back(*next);
+        found.value = node.outputs[0];
+        continue;
+      }
+      const auto steps = steps_of(node, found.value, channels);
+      if (!steps) break;
+      const auto is_simple = [&](const ChainStep& step) {
+        const bool scales = step.kind == Kind::kMultiply || step.kind == Kind::kDivide;
+        return step.numbers.size() == 1 && (!scales || step.numbers[0] > 0);
+      };
+      if (moved && !std::ranges::all_of(*steps, is_simple)) break;
+      found.steps.insert(found.steps.end(), steps->begin(), steps->end());
+      found.nodes.push_back(*next);
+      found.value = node.outputs[0];
+    }
+    return found;
+  }
+
+  // Products.
+
+  /// Of a constant that is added to the product by the node itself; empty where there is none.
+  std::optional<std::vector<double>> own_bias(const Node& node, std::size_t channels) const {
+    if (!node.has_input(2)) return std::vector<double>();
+    return operand(node.inputs[2], {.count = channels, .rank = 2});
+  }
+
+  /// Empty, or why the node stays as it is.
+  std::string lower_product(std::size_t i) {
+    const Node& node = from_.nodes[i];
+    const auto input = coded_.find(node.inputs[0]);
+    if (input == coded_.end()) return "its input is no quantizer's with one scale and up to eight bits";
+    const Coded& x = input->second;
+    const bool convolves = node.is("Conv"), is_gemm = node.is("Gemm");
+    const graph::QuantizedConstant& constant_of_weight = from_.quantized.at(node.inputs[1]);
+    const std::size_t rank = constant_of_weight.axes.size();
+    if (!convolves && rank != 2) return "its weight has " + std::to_string(rank) + " axes";
+    if (is_gemm && node.int_or("transA", 0) != 0) return "it transposes its input";
+    const std::size_t output_axis = convolves || (is_gemm && node.int_or("transB", 0) != 0) ? 0 : rank - 1;
+    auto weight = integer_weight(constant_of_weight, output_axis);
+    if (!weight.ok()) return weight.failure().message;
+    IntegerWeight& w = weight.value();
+    const auto bias = own_bias(node, w.outputs());
+    if (!bias) return "what it adds is no constant of its channels";
+
+    std::vector<ChainStep> steps;
+    const double alpha = is_gemm ? node.float_or("alpha", 1) : 1,
+                 beta = is_gemm ? node.float_or("beta", 1) : 1;
+    if (alpha != 1) steps.push_back({.kind = Kind::kMultiply, .numbers = {alpha}});
+    std::vector<double> shift = *bias;
+    for (double& b : shift) b *= beta;  // exact: both are float32
+    if (!shift.empty()) steps.push_back({.kind = Kind::kAdd, .numbers = shift});
+    std::vector<double> factors;
+    for (const double scale : w.scales) factors.push_back(scale * x.grid.scale);
+
+    std::vector<std::int32_t> least, most;
+    if (!bounds(w, x.grid, least, most)) return "its sums pass 32 bits";
+    const Found found =
+        follow(node.outputs[0],
+               {.count = w.outputs(),
+                .behind = convolves ? rank - 2 : 0,
+                .rank = convolves || is_gemm ? std::optional(rank) : from_.rank_of(node.outputs[0])});
+    std::vector<ChainStep> all = steps;
+    all.insert(all.end(), found.steps.begin(), found.steps.end());
+    Chain chain(factors, all);
+    const bool pools_fall = !found.moves.empty() && falls_anywhere(chain);
+    if (found.quantizer && chain.is_sound() && !pools_fall) {
+      emit_thresholds(node, x, std::move(w), chain, found, least, most);
+    } else if (Chain(factors, steps).is_sound()) {
+      emit_floats(node, x, w, factors, alpha, shift);
+    } else {
+      return "its scales or what it adds are too large or too small";
+    }
+    made_.integers.push_back(node.name);
+    return "";
+  }
+
+  static bool falls_anywhere(const Chain& chain) {
+    for (std::size_t c = 0; c < chain.channels(); ++c) {
+      if (chain.falls(c)) return true;
+    }
+    return false;
+  }
+
+  /// The least and the largest sum of each channel, and of some of its terms; false where one passes 32 bits.
+  static bool bounds(const IntegerWeight& w, const Grid& x, std::vector<std::int32_t>& least,
+                     std::vector<std::int32_t>& most) {
+    const std::int64_t low = std::min(x.low - x.zero, 0), high = std::max(x.high - x.zero, 0);
+    for (std::size_t c = 0; c < w.outputs(); ++c) {
+      std::int64_t down = 0, up = 0;
+      for (std::size_t k = 0; k < w.terms(); ++k) {
+        const std::int64_t weight = w.integers[c * w.terms() + k];
+        down += std::min(weight * low, weight * high);
+        up += std::max(weight * low, weight * high);
+        if (down < -kMostSum || up > kMostSum) return false;
+      }
+      least.push_back(static_cast<std::int32_t>(down));
+      most.push_back(static_cast<std::int32_t>(up));
+    }
+    return true;
+  }
+
+  /// The node without what lies behind it: on codes, of weights in rows.
+  Node product_node(const Node& node, const Coded& x, const IntegerWeight& w) {
+    Node made{.name = node.name,
+              .op = node.is("Conv") ? "Conv" : "MatMul",
+              .domain = std::string(kRuntimeDomain),
+              .inputs = {x.codes},
+              .metadata = node.metadata};
+    if (node.is("Conv")) made.attributes = node.attributes;
+    made.attributes["zero"] = std::int64_t{x.grid.zero};
+    Ints shape = w.shape;
+    if (!node.is("Conv")) shape = {shape[0], static_cast<std::int64_t>(w.terms())};
+    made.inputs.push_back(add(node.name + ".weights", tensor_of(ElementType::kInt16, shape, w.integers)));
+    return made;
+  }
+
+  void emit_floats(const Node& node, const Coded& x, const IntegerWeight& w, std::vector<double> factors,
+                   double alpha, std::vector<double> shift) {
+    Node made = product_node(node, x, w);
+    for (double& factor : factors) factor *= alpha;
+    shift.resize(std::max<std::size_t>(shift.size(), 1), 0.0);
+    if (shift.size() == 1) shift.resize(w.outputs(), shift[0]);
+    const auto channels = static_cast<std::int64_t>(w.outputs());
+    made.inputs.push_back(add(node.name + ".factors", tensor_of(ElementType::kDouble, {channels}, factors)));
+    made.inputs.push_back(add(node.name + ".shifts", tensor_of(ElementType::kDouble, {channels}, shift)));
+    made.outputs = {node.outputs[0]};
+    made_.graph.nodes.push_back(std::move(made));
+  }
+
+  void emit_thresholds(const Node& node, const Coded& x, IntegerWeight w, const Chain& chain,
+                       const Found& found, std::vector<std::int32_t>& least,
+                       std::vector<std::int32_t>& most) {
+    const auto steps = static_cast<std::size_t>(found.grid.steps());
+    std::vector<std::int32_t> thresholds(w.outputs() * steps);
+    parallel_for(w.outputs(), 8, 0, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t c = begin; c < end; ++c) {
+        if (chain.falls(c)) {
+          const std::int32_t low = least[c];
+          least[c] = -most[c];
+          most[c] = -low;
+          for (std::size_t k = 0; k < w.terms(); ++k) {
+            std::int16_t& weight = w.integers[c * w.terms() + k];
+            weight = static_cast<std::int16_t>(-weight);
+          }
+        }
+        std::ranges::copy(chain.thresholds(c, least[c], most[c], found.grid),
+                          thresholds.begin() + static_cast<std::ptrdiff_t>(c * steps));
+      }
+    });
+    const Node& quantizer = from_.nodes[*found.quantizer];
+    const bool is_linear = quantizer.is("QuantizeLinear");
+    Node made = product_node(node, x, w);
+    made.inputs.insert(made.inputs.end(), {"", ""});
+    made.inputs.push_back(add(
+        node.name + ".thresholds",
+        tensor_of(ElementType::kInt32,
+                  {static_cast<std::int64_t>(w.outputs()), static_cast<std::int64_t>(steps)}, thresholds)));
+    const ElementType type = type_of(found.grid);
+    made.attributes["low"] = std::int64_t{found.grid.low};
+    made.attributes["bipolar"] = std::int64_t{found.grid.bipolar};
+    made.attributes["type"] = std::int64_t{graph::onnx_number(type)};
+    // QuantizeLinear's output are codes; behind Quant the codes get a name.
+    const std::string& value = quantizer.outputs[0];
+    const std::string codes = is_linear ? value : fresh(value + ".codes");
+    std::string now = found.moves.empty() ? codes : fresh(value + ".sums");
+    made.outputs = {now};
+    know(now, type, {});
+    made_.graph.nodes.push_back(std::move(made));
+    for (const std::size_t move : found.moves) {
+      Node moved = from_.nodes[move];
+      moved.inputs[0] = now;
+      now = move == found.moves.back() ? codes : fresh(moved.outputs[0] + ".codes");
+      moved.outputs = {now};
+      know(now, type, {});
+      made_.graph.nodes.push_back(std::move(moved));
+    }
+    if (!is_linear) {
+      know(codes, type, value);
+      coded_[value] = {.codes = codes, .grid = found.grid, .type = type};
+    }
+    for (const std::size_t absorbed : found.nodes) done_[absorbed] = true;
+    for (const std::size_t move : found.moves) done_[move] = true;
+    done_[*found.quantizer] = true;
+    made_.thresholds.push_back(node.name);
+  }
+
+  // Codes.
+
+  void emit_codes(const Node& node, const Grid& grid) {
+    const std::string& value = node.outputs[0];
+    need_floats(node.inputs[0]);
+    const ElementType type = type_of(grid);
+    const std::string codes = fresh(value + ".codes");
+    know(codes, type, value);
+    made_.graph.nodes.push_back({.name = node.name,
+                                 .op = "Codes",
+                                 .domain = std::string(kRuntimeDomain),
+                                 .inputs = {node.inputs[0]},
+                                 .outputs = {codes},
+                                 .attributes = {{"scale", static_cast<float>(grid.scale)},
+                                                {"zero", std::int64_t{grid.zero}},
+                                                {"low", std::int64_t{grid.low}},
+                                                {"high", std::int64_t{grid.high}},
+                                                {"bipolar", std::int64_t{grid.bipolar}},
+                                                {"type", std::int64_t{graph::onnx_number(type)}}}});
+    coded_[value] = {.codes = codes, .grid = grid, .type = type};
+  }
+
+  void emit_move(const Node& node) {
+    const Coded from = coded_.at(node.inputs[0]);
+    const std::string& value = node.outputs[0];
+    Node moved = node;
+    moved.inputs[0] = from.codes;
+    for (std::size_t i = 1; i < node.inputs.size(); ++i) need_floats(node.inputs[i]);
+    const std::string codes = fresh(value + ".codes");
+    moved.outputs = {codes};
+    know(codes, from.type, value);
+    made_.graph.nodes.push_back(std::move(moved));
+    coded_[value] = {.codes = codes, .grid = from.grid, .type = from.type};
+  }
+
+  /// Makes floats of codes where somebody takes the value itself.
+  void need_floats(const std::string& value) {
+    const auto found = coded_.find(value);
+    if (found == coded_.end() || found->second.has_floats) return;
+    found->second.has_floats = true;
+    made_.graph.nodes.push_back({.name = value + ".floats",
+                                 .op = "Values",
+                                 .domain = std::string(kRuntimeDomain),
+                                 .inputs = {found->second.codes},
+                                 .outputs = {value},
+                                 .attributes = {{"scale", static_cast<float>(found->second.grid.scale)},
+                                                {"zero", std::int64_t{found->second.grid.zero}}}});
+  }
+
+  /// What is known of codes: their type, and the shape of the value that they stand for.
+  void know(const std::string& codes, ElementType type, const std::string& like) {
+    graph::Value& value = made_.graph.values[codes];
+    value.type = type;
+    if (const graph::Value* known = from_.find(like)) value.shape = known->shape;
+  }
+
+  /// A name that no value has: `wish`, or `wish_1`, `wish_2`, ...
+  std::string fresh(const std::string& wish) {
+    std::string name = wish;
+    for (int i = 1; !names_.insert(name).second; ++i) name = wish + "_" + std::to_string(i);
+    return name;
+  }
+
+  std::string add(const std::string& wish, Tensor tensor) {
+    const std::string name = fresh(wish);
+    made_.graph.initializers.emplace(name, std::move(tensor));
+    return name;
+  }
+
+  void drop_unused_constants() {
+    std::set<std::string, std::less<>> used(from_.outputs.begin(), from_.outputs.end());
+    for (const Node& node : made_.graph.nodes) used.insert(node.inputs.begin(), node.inputs.end());
+    std::erase_if(made_.graph.initializers, [&](const auto& entry) { return !used.contains(entry.first); });
+    std::erase_if(made_.graph.quantized, [&](const auto& entry) { return !used.contains(entry.first); });
+  }
+
+  const Graph from_;
+  const Links links_;
+  std::vector<bool> done_;
+  Lowered made_;
+  std::map<std::string, Coded> coded_;
+  mutable std::map<std::string, Tensor> computed_;
+  std::set<std::string, std::less<>> names_;  ///< of values
+};
+
+}  // namespace
+
+Lowered lower(Graph graph) { return Lowering(std::move(graph)).run(); }
+
+}  // namespace crumb::runtime

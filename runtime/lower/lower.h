@@ -1,0 +1,31 @@
+// A graph in the operators of its file to one that computes with integers where its quantizers allow it (domain.h).
+//
+// A quantizer with one scale gives codes. A convolution, MatMul or Gemm of codes and of a constant that is kept as codes,
+// with one scale for each output channel, adds up integers. Where operations by constants, rectifiers, clips and pools of
+// maxima lead from there to the next quantizer, and nobody else takes what lies between, thresholds of the sums take their
+// place (chain.h). Everything else stays as it is; codes become floats where one of those takes them.
+//
+// What is computed then: every code that a quantizer gives behind such a product is that of exact arithmetic on the file's
+// integers, scales and constants; a product's floats are the exact ones, rounded to float64 three times at most and then
+// to float32.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace crumb::runtime {
+
+struct Lowered {
+  graph::Graph graph;
+  /// Names of the nodes whose sums are integers; of those, the ones that end in thresholds.
+  std::vector<std::string> integers, thresholds;
+  /// Names of other products of a weight that is kept as codes, and why they are none of these.
+  std::vector<std::pair<std::string, std::string>> floats;
+};
+
+Lowered lower(graph::Graph graph);
+
+}  // namespace crumb::runtime

@@ -1,0 +1,53 @@
+#include "runtime/lower/weights.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/strided_index.h"
+
+namespace crumb::runtime {
+namespace {
+
+/// The largest power of two of which all levels are multiples, from 2^-10 to 1; 0 where there is none, or the integers
+/// would not fit.
+double unit_of(std::span<const float> levels) {
+  for (double unit = 1; unit >= 0x1p-10; unit /= 2) {
+    const bool whole = std::ranges::all_of(levels, [&](float level) {
+      const double integer = level / unit;
+      return std::fabs(integer) <= 32767 && std::trunc(integer) == integer;
+    });
+    if (whole) return unit;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<IntegerWeight> integer_weight(const graph::QuantizedConstant& constant, std::size_t output_axis) {
+  const QuantizedTensor& tensor = *constant.tensor;
+  if (output_axis >= constant.axes.size()) return Failure{"it has too few axes"};
+  const bool by_tensor = tensor.layout.blocks() == 1;
+  const bool by_row = tensor.encoding.block_rows == 1 && tensor.layout.blocks_per_row == 1;
+  if (!by_tensor && !(by_row && constant.axes[output_axis] == 0))
+    return Failure{"its weights (" + tensor.spec + ") have several scales in an output channel"};
+  const std::vector<float> levels = levels_of(constant);
+  const double unit = unit_of(levels);
+  if (unit == 0) return Failure{"its weights (" + tensor.spec + ") are no integers of 16 bits"};
+  IntegerWeight weight;
+  const std::vector<std::int64_t> order =
+      graph::inverse(graph::axes_with_output(constant.axes.size(), output_axis));
+  weight.shape = graph::permuted_shape(constant.shape(), order);
+  for (const float level : output_axis == 0 ? levels : graph::permuted(levels, constant.shape(), order))
+    weight.integers.push_back(static_cast<std::int16_t>(level / unit));
+  const RowDecoder decoder(tensor.view());
+  for (std::size_t row = 0; row < weight.outputs(); ++row) {
+    const float scale = decoder.scale(by_tensor ? 0 : row);
+    weight.scales.push_back(scale == 0 ? 1 : unit * scale);
+    if (scale != 0) continue;  // all are zeros, whatever their codes
+    const auto first = weight.integers.begin() + static_cast<std::ptrdiff_t>(row * weight.terms());
+    std::fill_n(first, weight.terms(), std::int16_t{0});
+  }
+  return weight;
+}
+
+}  // namespace crumb::runtime

@@ -1,0 +1,26 @@
+// A constant weight as integers with one scale for each output channel.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/graph.h"
+
+namespace crumb::runtime {
+
+struct IntegerWeight {
+  std::vector<std::int64_t> shape;     ///< the output channels first, then the others in their order
+  std::vector<std::int16_t> integers;  ///< row-major
+  std::vector<double> scales;          ///< value = integer * scale, one for each output channel
+
+  std::size_t outputs() const { return static_cast<std::size_t>(shape[0]); }
+  std::size_t terms() const { return integers.size() / std::max<std::size_t>(outputs(), 1); }
+};
+
+/// Of a constant of the graph whose output channels lie on `output_axis`: one that is kept as codes. A Failure says why it
+/// is no such weight.
+Result<IntegerWeight> integer_weight(const graph::QuantizedConstant& constant, std::size_t output_axis);
+
+}  // namespace crumb::runtime
