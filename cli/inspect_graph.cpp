@@ -8,16 +8,19 @@
 #include "analysis/draw/picture.h"
 #include "analysis/draw/svg.h"
 #include "analysis/draw/text.h"
+#include "base/files/counted.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/facts/infer_datatypes.h"
+#include "graph/facts/lift_quantized.h"
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "quant/checkpoint/checkpoint_run.h"
+#include "runtime/lower/lower.h"
 
 namespace crumb::cli {
 namespace {
@@ -29,6 +32,7 @@ using graph::Value;
 
 struct Described {
   Graph graph;
+  runtime::Lowered lowered;  ///< without its graph
   std::map<std::string, graph::ValueType> types;
   std::uint64_t file_bytes = 0;
 };
@@ -97,6 +101,10 @@ Json graph_json(const Described& described, const std::string& svg) {
   json["operators"] = operators_of(graph);
   json["nodes"] = Json::array();
   for (const Node& node : graph.nodes) json["nodes"].push_back(node_json(described, node));
+  json["runtime"] = {{"integers", described.lowered.integers}, {"thresholds", described.lowered.thresholds}};
+  json["runtime"]["floats"] = Json::array();
+  for (const auto& [node, why] : described.lowered.floats)
+    json["runtime"]["floats"].push_back({{"node", node}, {"reason", why}});
   if (!svg.empty()) json["svg"] = svg;
   return json;
 }
@@ -118,7 +126,19 @@ void print_tensors(const Graph& graph) {
   print_table(rows);
 }
 
-void print_graph(const Graph& graph) {
+/// Which layers the runtime computes with integers, where any has a weight that is kept as codes.
+void print_runtime(const runtime::Lowered& lowered) {
+  if (lowered.integers.empty() && lowered.floats.empty()) return;
+  std::cout << "runtime: " << count_text(lowered.integers.size(), "layer") << " in integers, "
+            << lowered.thresholds.size() << " of them by thresholds";
+  if (!lowered.floats.empty()) std::cout << "; " << lowered.floats.size() << " in floats";
+  std::cout << "\n";
+  for (const auto& [node, why] : lowered.floats)
+    std::cout << "  " << printable(node) << " in floats: " << printable(why) << "\n";
+}
+
+void print_graph(const Described& described) {
+  const Graph& graph = described.graph;
   std::cout << "operator sets:";
   for (const auto& [domain, version] : graph.opsets) {
     std::cout << " " << (domain.empty() ? "onnx" : printable(domain)) << " " << version;
@@ -131,7 +151,9 @@ void print_graph(const Graph& graph) {
   }
   std::cout << "operators:";
   for (const auto& [op, count] : operators_of(graph)) std::cout << " " << count << " " << printable(op);
-  std::cout << "\n\n" << analysis::draw_text(analysis::picture_of(graph));
+  std::cout << "\n";
+  print_runtime(described.lowered);
+  std::cout << "\n" << analysis::draw_text(analysis::picture_of(graph));
 }
 
 void print_file(const InspectGraph& options, const Described& described) {
@@ -141,7 +163,7 @@ void print_file(const InspectGraph& options, const Described& described) {
   std::cout << options.file << ": ONNX graph, " << megabytes(described.file_bytes) << ", "
             << graph.nodes.size() << " nodes, " << graph.initializers.size() << " initializers with "
             << elements << " numbers\n";
-  print_graph(graph);
+  print_graph(described);
   if (options.tensors) print_tensors(graph);
 }
 
@@ -157,6 +179,8 @@ Described describe(Graph graph, const InspectGraph& options) {
                                               : graph::bind_shapes(std::move(graph), shapes)};
   const graph::ConstantValues constants(described.graph);
   described.types = graph::infer_data_types(described.graph, constants, graph::TypeRules::kExact);
+  described.lowered = runtime::lower(graph::lift_quantized(described.graph));
+  described.lowered.graph = {};
   return described;
 }
 
@@ -182,7 +206,7 @@ void inspect_network(const InspectGraph& options, Graph graph, Json* json) {
     *json = graph_json(described, options.svg);
   } else {
     std::cout << "\n";
-    print_graph(described.graph);
+    print_graph(described);
   }
 }
 

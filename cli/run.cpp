@@ -188,7 +188,8 @@ Loaded load(const RunOptions& options) {
     std::optional<analysis::AccumulatorSimulation> simulation;
     if (simulates) simulation = simulated(graph, options);
     // The runtime multiplies by codes, LibTorch by what they stand for.
-    graph = takes_runtime(options) ? graph::lift_quantized(std::move(graph)) : graph::fold_quantized(std::move(graph));
+    graph = takes_runtime(options) ? graph::lift_quantized(std::move(graph))
+                                   : graph::fold_quantized(std::move(graph));
     return {graph::infer_shapes(std::move(graph)), std::move(inputs), std::move(simulation)};
   }
   if (!options.accumulator.bits.empty())

@@ -6,6 +6,8 @@ include(CMakePackageConfigHelpers)
 set(_config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/crumb)
 set(_own_folder lib/crumb)  # ../lib/crumb from the command: cli/open_engine.cpp
 install(TARGETS crumb RUNTIME)
+install(TARGETS crumb_shared LIBRARY)
+install(FILES runtime/crumb.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(TARGET crumb_engine)
   set_target_properties(crumb_engine PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS crumb_engine LIBRARY DESTINATION ${_own_folder})

@@ -71,7 +71,7 @@ class Lowering {
       if (!done_[i]) lower_node(i);
     }
     for (const std::string& output : from_.outputs) need_floats(output);
-    drop_unused_constants();
+    drop_unused();
     return std::move(made_);
   }
 
@@ -102,7 +102,7 @@ class Lowering {
       return;
     }
     const bool multiplies = node.is("Conv") || node.is("MatMul") || node.is("Gemm");
-    if (multiplies && node.inputs.size() >= 2 && from_.quantized.contains(node.inputs[1])) {
+    if (multiplies && node.inputs.size() >= 2 && is_coded_weight(node.inputs[1])) {
       const std::string why = lower_product(i);
       if (why.empty()) return;
       made_.floats.emplace_back(node.name, why);
@@ -113,6 +113,39 @@ class Lowering {
   }
 
   // What is known of constants.
+
+  /// The DequantizeLinear of constants that makes a value, or null.
+  const Node* dequantized(const std::string& value) const {
+    const std::size_t producer = links_.producer(value);
+    if (producer == Links::kNone) return nullptr;
+    const Node& node = from_.nodes[producer];
+    const bool is_it = node.is("DequantizeLinear") && node.int_or("block_size", 0) == 0 &&
+                       constant(node.inputs[0]) && constant(node.inputs[1]) &&
+                       (!node.has_input(2) || constant(node.inputs[2]));
+    return is_it ? &node : nullptr;
+  }
+
+  bool is_coded_weight(const std::string& value) const {
+    return from_.quantized.contains(value) || dequantized(value);
+  }
+
+  /// The shape of such a weight.
+  Ints weight_shape(const std::string& value) const {
+    const auto kept = from_.quantized.find(value);
+    return kept != from_.quantized.end() ? kept->second.shape()
+                                         : constant(dequantized(value)->inputs[0])->shape();
+  }
+
+  Result<IntegerWeight> weight_of(const std::string& value, std::size_t output_axis) const {
+    const auto kept = from_.quantized.find(value);
+    if (kept != from_.quantized.end()) return integer_weight(kept->second, output_axis);
+    const Node& node = *dequantized(value);
+    const Tensor &codes = *constant(node.inputs[0]), &scales = *constant(node.inputs[1]);
+    const std::int64_t stated = node.int_or("axis", 1), rank = codes.rank();
+    if (scales.size() != 1 && (stated < 0 ? stated + rank : stated) != static_cast<std::int64_t>(output_axis))
+      return Failure{"the scales of its weights follow another axis than its output channels"};
+    return integer_weight(codes, scales, node.has_input(2) ? constant(node.inputs[2]) : nullptr, output_axis);
+  }
 
   const Tensor* constant(const std::string& value) const {
     if (const Tensor* initializer = from_.constant(value)) return initializer;
@@ -351,12 +384,11 @@ class Lowering {
     if (input == coded_.end()) return "its input is no quantizer's with one scale and up to eight bits";
     const Coded& x = input->second;
     const bool convolves = node.is("Conv"), is_gemm = node.is("Gemm");
-    const graph::QuantizedConstant& constant_of_weight = from_.quantized.at(node.inputs[1]);
-    const std::size_t rank = constant_of_weight.axes.size();
+    const std::size_t rank = weight_shape(node.inputs[1]).size();
     if (!convolves && rank != 2) return "its weight has " + std::to_string(rank) + " axes";
     if (is_gemm && node.int_or("transA", 0) != 0) return "it transposes its input";
     const std::size_t output_axis = convolves || (is_gemm && node.int_or("transB", 0) != 0) ? 0 : rank - 1;
-    auto weight = integer_weight(constant_of_weight, output_axis);
+    auto weight = weight_of(node.inputs[1], output_axis);
     if (!weight.ok()) return weight.failure().message;
     IntegerWeight& w = weight.value();
     const auto bias = own_bias(node, w.outputs());
@@ -573,9 +605,18 @@ class Lowering {
     return name;
   }
 
-  void drop_unused_constants() {
+  void drop_unused() {
     std::set<std::string, std::less<>> used(from_.outputs.begin(), from_.outputs.end());
-    for (const Node& node : made_.graph.nodes) used.insert(node.inputs.begin(), node.inputs.end());
+    std::vector<Node> kept;
+    for (auto node = made_.graph.nodes.rbegin(); node != made_.graph.nodes.rend(); ++node) {
+      const bool is_used = std::ranges::any_of(
+          node->outputs, [&](const std::string& value) { return !value.empty() && used.contains(value); });
+      if (!is_used) continue;
+      used.insert(node->inputs.begin(), node->inputs.end());
+      kept.push_back(std::move(*node));
+    }
+    std::ranges::reverse(kept);
+    made_.graph.nodes = std::move(kept);
     std::erase_if(made_.graph.initializers, [&](const auto& entry) { return !used.contains(entry.first); });
     std::erase_if(made_.graph.quantized, [&](const auto& entry) { return !used.contains(entry.first); });
   }

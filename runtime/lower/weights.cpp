@@ -50,4 +50,31 @@ Result<IntegerWeight> integer_weight(const graph::QuantizedConstant& constant, s
   return weight;
 }
 
+Result<IntegerWeight> integer_weight(const graph::Tensor& codes, const graph::Tensor& scales,
+                                     const graph::Tensor* zeros, std::size_t output_axis) {
+  if (output_axis >= codes.shape().size() || !graph::is_integer(codes.type()) ||
+      graph::info(codes.type()).bits > 8 || scales.type() != graph::ElementType::kFloat)
+    return Failure{"its weights are no codes of up to eight bits"};
+  const std::vector<std::int64_t> order =
+      graph::inverse(graph::axes_with_output(codes.shape().size(), output_axis));
+  IntegerWeight weight{.shape = graph::permuted_shape(codes.shape(), order)};
+  const auto counts = [&](const graph::Tensor& tensor) {
+    return tensor.size() == 1 || tensor.shape() == std::vector<std::int64_t>{weight.shape[0]};
+  };
+  if (!counts(scales) || (zeros && (!counts(*zeros) || zeros->type() != codes.type())))
+    return Failure{"its weights have several scales in an output channel"};
+  const std::vector<std::int64_t> integers = graph::permuted(codes.to_ints(), codes.shape(), order);
+  const std::vector<float> of_scales = scales.to_floats();
+  const std::vector<std::int64_t> of_zeros = zeros ? zeros->to_ints() : std::vector<std::int64_t>{0};
+  weight.integers.resize(integers.size());
+  for (std::size_t row = 0; row < weight.outputs(); ++row) {
+    const double scale = of_scales[of_scales.size() == 1 ? 0 : row];
+    const std::int64_t zero = of_zeros[of_zeros.size() == 1 ? 0 : row];
+    weight.scales.push_back(scale == 0 ? 1 : scale);
+    for (std::size_t k = row * weight.terms(); k < (row + 1) * weight.terms(); ++k)
+      weight.integers[k] = static_cast<std::int16_t>(scale == 0 ? 0 : integers[k] - zero);
+  }
+  return weight;
+}
+
 }  // namespace crumb::runtime

@@ -23,4 +23,9 @@ struct IntegerWeight {
 /// is no such weight.
 Result<IntegerWeight> integer_weight(const graph::QuantizedConstant& constant, std::size_t output_axis);
 
+/// (codes - zero) * scale, as a DequantizeLinear makes them of constants: `codes` of integers; scales and zero points one
+/// for all, or one for each place of the output axis.
+Result<IntegerWeight> integer_weight(const graph::Tensor& codes, const graph::Tensor& scales,
+                                     const graph::Tensor* zeros, std::size_t output_axis);
+
 }  // namespace crumb::runtime

@@ -22,6 +22,8 @@ import torch
 REPO = Path(__file__).resolve().parents[2]
 CORPUS = Path(__file__).resolve().parent / "corpus"
 sys.path.insert(0, str(REPO / "tests/formats/crumb_file"))
+sys.path.insert(0, str(REPO / "tests/runtime"))
+import test_integers  # noqa: E402
 import test_reader  # noqa: E402
 
 
@@ -390,10 +392,21 @@ def tokenizer():
     seed("bytes", "", vocab, "", "", "", b"\xff\xf0\x9f\x98 \xed\xa0\x80 \xc3 a\0b \xe2\x80\x8d\xef\xbf\xbd")
 
 
+def runtime():
+    """Small networks that the runtime computes with integers."""
+    for number in range(40):
+        model, x, values, grid = test_integers.draw_network(number)
+        model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+        bytes = model.SerializeToString()
+        if grid.qcdq and len(bytes) < 2500:
+            put("runtime", f"{number}.onnx", bytes)
+
+
 def main():
     binary = Path(sys.argv[1]).resolve()
     shutil.rmtree(CORPUS, ignore_errors=True)
     crumb(binary)
+    runtime()
     safetensors()
     index()
     npy()

@@ -26,7 +26,9 @@ struct Drawn {
     const std::size_t terms = below(100);
     products = {.rows = below(10), .columns = below(14), .terms = padded(terms)};
     products.y_stride = products.rows + below(4);
-    const int most = below(4) == 0 ? 32767 : below(2) == 0 ? 255 : 7;  // sums stay below 2^31: 100 * 255 * 32767
+    const int most = below(4) == 0   ? 32767
+                     : below(2) == 0 ? 255
+                                     : 7;  // sums stay below 2^31: 100 * 255 * 32767
     const auto draw = [&](std::size_t rows, int limit) {
       std::vector<std::int16_t> values(rows * products.terms, 0);
       for (std::size_t r = 0; r < rows; ++r) {

@@ -135,10 +135,12 @@ TEST_CASE("thresholds equal their chains for every sum") {
     REQUIRE(chain.is_sound());
     const Grid grid = draw.grid();
     for (std::size_t c = 0; c < channels; ++c) {
-      const std::int32_t most = static_cast<std::int32_t>(draw.from(0, 150)), least = -static_cast<std::int32_t>(draw.from(0, 150));
+      const std::int32_t most = static_cast<std::int32_t>(draw.from(0, 150)),
+                         least = -static_cast<std::int32_t>(draw.from(0, 150));
       const int direction = chain.falls(c) ? -1 : 1;
       falling += chain.falls(c) ? 1 : 0;
-      const auto thresholds = direction > 0 ? chain.thresholds(c, least, most, grid) : chain.thresholds(c, -most, -least, grid);
+      const auto thresholds =
+          direction > 0 ? chain.thresholds(c, least, most, grid) : chain.thresholds(c, -most, -least, grid);
       REQUIRE(thresholds.size() == static_cast<std::size_t>(grid.steps()));
       CHECK(std::ranges::is_sorted(thresholds));
       std::int32_t before = 0;
@@ -162,9 +164,12 @@ TEST_CASE("sums are exact where doubles are not") {
   Draws draw;
   for (int round = 0; round < 2000; ++round) {
     // a b + c - (a b + c + tiny) by expansions, with products of 100 bits and more.
-    const double a = static_cast<double>(draw.from(1, std::int64_t{1} << 53)), b = static_cast<double>(draw.from(1, std::int64_t{1} << 53));
-    const double c = std::ldexp(static_cast<double>(draw.from(-1000, 1000)), static_cast<int>(draw.from(-60, 120)));
-    const double tiny = std::ldexp(1.0, static_cast<int>(draw.from(-120, 40))) * (draw.from(0, 1) == 0 ? 1 : -1);
+    const double a = static_cast<double>(draw.from(1, std::int64_t{1} << 53)),
+                 b = static_cast<double>(draw.from(1, std::int64_t{1} << 53));
+    const double c =
+        std::ldexp(static_cast<double>(draw.from(-1000, 1000)), static_cast<int>(draw.from(-60, 120)));
+    const double tiny =
+        std::ldexp(1.0, static_cast<int>(draw.from(-120, 40))) * (draw.from(0, 1) == 0 ? 1 : -1);
     Expansion left(a), right(a);
     left.multiply(b);
     right.multiply(b);
