@@ -93,6 +93,7 @@ void add_verbs(CLI::App& app) {
   add_embed(app);
   add_agree(app);
   add_run(app);
+  add_bench(app);
   add_lint(app);
   add_cost(app);
   add_passes(app);

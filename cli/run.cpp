@@ -10,6 +10,7 @@
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "cli/graph_inputs.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
@@ -19,11 +20,8 @@
 #include "cli/verify_accumulator.h"
 #include "formats/zip/zip.h"
 #include "graph/batches.h"
-#include "graph/facts/lift_quantized.h"
 #include "graph/onnx/array_files.h"
-#include "graph/onnx/expand_functions.h"
 #include "graph/onnx/infer_shapes.h"
-#include "graph/qonnx/quantized_constants.h"
 #include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
 #include "runtime/engine.h"
@@ -39,49 +37,12 @@ using graph::Tensor;
 constexpr std::int64_t kLargeBatch = 64;
 
 struct RunOptions {
-  std::string model, output, output_dir, device = "cpu", engine = "libtorch";
+  std::string model, output, output_dir, device = "cpu", engine = "auto";
   std::vector<std::string> inputs;
   bool all_tensors = false, json = false, operators = false;
   int threads = 0;
   RunAccumulatorOptions accumulator;
 };
-
-/// NAME=FILE, or FILE where the graph has one input (or for the first that is not named).
-std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::string>& wishes) {
-  std::map<std::string, Tensor> found;
-  std::vector<std::string> unnamed;
-  for (const std::string& wish : wishes) {
-    const std::size_t equals = wish.find('=');
-    const std::string name = wish.substr(0, equals);
-    const bool is_name =
-        equals != std::string::npos && std::ranges::find(graph.inputs, name) != graph.inputs.end();
-    if (is_name) {
-      if (!found.emplace(name, graph::read_array(wish.substr(equals + 1))).second) {
-        throw usage_error("--input gives " + quote_text(name) + " twice");
-      }
-    } else if (fs::exists(wish) || equals == std::string::npos) {
-      unnamed.push_back(wish);
-    } else {
-      throw usage_error("--input " + quote_text(wish) + ": " + unknown_name("input", name, graph.inputs));
-    }
-  }
-  std::vector<Tensor> inputs;
-  std::size_t next = 0;
-  for (const std::string& name : graph.inputs) {
-    if (const auto given = found.find(name); given != found.end()) {
-      inputs.push_back(given->second);
-    } else if (next < unnamed.size()) {
-      inputs.push_back(graph::read_array(unnamed[next++]));
-    } else {
-      throw usage_error("input " + quote_text(name) + " is missing: give --input " + name + "=FILE.npy");
-    }
-  }
-  if (next < unnamed.size()) {
-    throw usage_error("--input " + quote_text(unnamed[next]) + ": the graph takes " +
-                      count_text(graph.inputs.size(), "input") + ", and all are given");
-  }
-  return inputs;
-}
 
 /// Every file that is read: none may be written.
 std::vector<fs::path> input_files(const RunOptions& options) {
@@ -128,27 +89,48 @@ bool is_torchscript(const fs::path& path) {
          });
 }
 
-bool takes_runtime(const RunOptions& options) { return options.engine == "runtime"; }
+/// What only LibTorch's engine does.
+bool needs_libtorch(const RunOptions& options) {
+  return !options.accumulator.bits.empty() || options.device != "cpu" || is_torchscript(options.model);
+}
 
-/// What only LibTorch's engine does, by the flag that asks for it.
 void check_engine(const RunOptions& options) {
-  if (!takes_runtime(options)) return;
-  const bool registers = !options.accumulator.bits.empty(), device = options.device != "cpu";
-  if (registers || device)
-    throw usage_error(std::string(registers ? "--accumulator" : "--device") + " needs --engine libtorch");
+  if (options.engine != "runtime" || !needs_libtorch(options)) return;
   if (is_torchscript(options.model))
     throw usage_error("--engine runtime: " + quote_text(options.model) +
                       " is a TorchScript archive, which LibTorch reads");
+  throw usage_error(std::string(options.accumulator.bits.empty() ? "--device" : "--accumulator") +
+                    " needs --engine libtorch");
+}
+
+/// On the runtime, which multiplies by codes.
+std::unique_ptr<graph::Executable> prepare_runtime(const Graph& graph, const RunOptions& options) {
+  return runtime::Engine(options.threads).prepare(for_runtime(graph));
+}
+
+/// On LibTorch, which multiplies by what codes stand for.
+std::unique_ptr<graph::Executable> prepare_libtorch(Graph graph,
+                                                    const analysis::AccumulatorSimulation* simulation,
+                                                    const RunOptions& options) {
+  open_engine_device().use(options.device, options.threads);
+  graph = for_libtorch(std::move(graph));
+  return simulation ? open_register_engine().prepare(graph, *simulation) : open_engine().prepare(graph);
 }
 
 std::unique_ptr<graph::Executable> prepare(const Graph& graph,
                                            const analysis::AccumulatorSimulation* simulation,
                                            const RunOptions& options) {
-  const runtime::Engine own(options.threads);
-  if (!takes_runtime(options)) open_engine_device().use(options.device, options.threads);
+  // Every value that a node makes is there in floats.
+  const bool may_choose = options.engine == "auto" && !needs_libtorch(options) && !options.all_tensors;
   try {
-    if (takes_runtime(options)) return own.prepare(graph::expand_functions(graph, own));
-    return simulation ? open_register_engine().prepare(graph, *simulation) : open_engine().prepare(graph);
+    if (!may_choose && options.engine != "runtime") return prepare_libtorch(graph, simulation, options);
+    try {
+      return prepare_runtime(graph, options);
+    } catch (const Error& error) {
+      if (!may_choose) throw;
+      Notes().say("executed on LibTorch: " + std::string(error.what()));
+    }
+    return prepare_libtorch(graph, simulation, options);
   } catch (const Error& error) {
     throw Error(quote_text(options.model) + ": " + error.what());
   }
@@ -187,9 +169,6 @@ Loaded load(const RunOptions& options) {
     std::vector<Tensor> inputs = read_inputs(graph, options.inputs);
     std::optional<analysis::AccumulatorSimulation> simulation;
     if (simulates) simulation = simulated(graph, options);
-    // The runtime multiplies by codes, LibTorch by what they stand for.
-    graph = takes_runtime(options) ? graph::lift_quantized(std::move(graph))
-                                   : graph::fold_quantized(std::move(graph));
     return {graph::infer_shapes(std::move(graph)), std::move(inputs), std::move(simulation)};
   }
   if (!options.accumulator.bits.empty())
@@ -260,12 +239,13 @@ void add_run(CLI::App& app) {
   verb->add_option("--output", options->output, "The output of a graph that has one (.npy)");
   verb->add_option("--output-dir", options->output_dir, "A folder for all outputs, NAME.npy each");
   verb->add_flag("--all-tensors", options->all_tensors, "Write what every node makes, too");
-  verb->add_option(
-          "--engine", options->engine,
-          "libtorch, or runtime: Crumb's own kernels, the same bits on every machine, for some operators yet")
-      ->check(CLI::IsMember({"libtorch", "runtime"}));
+  verb->add_option("--engine", options->engine,
+                   "runtime: Crumb's own kernels, in integers where they can, the same bits on every "
+                   "machine; libtorch; or auto: "
+                   "the runtime where it has every operator (auto)")
+      ->check(CLI::IsMember({"auto", "runtime", "libtorch"}));
   verb->add_flag("--operators", options->operators,
-                 "Print the operators that --engine runtime has, and do nothing else");
+                 "Print the operators that the runtime has, and do nothing else");
   verb->add_option("--device", options->device, "cpu, cuda, cuda:1, ...");
   verb->add_option("--threads", options->threads, "Threads (default: those the machine has)");
   add_accumulator_flags(*verb, options->accumulator);

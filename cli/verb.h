@@ -19,6 +19,7 @@ void add_recipe(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_agree(CLI::App& app);
 void add_run(CLI::App& app);
+void add_bench(CLI::App& app);
 void add_lint(CLI::App& app);
 void add_cost(CLI::App& app);
 void add_passes(CLI::App& app);

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/seconds.h"
 #include "runtime/meter.h"
 
 namespace crumb::runtime {
@@ -159,7 +160,9 @@ std::vector<Array> Plan::run(const Graph& graph, std::vector<Array> inputs, cons
         arguments[i] = value;
       }
     }
+    const double start = options.timer ? now_seconds() : 0;
     std::vector<Array> made = computed(node, step, std::move(arguments), options.threads);
+    if (options.timer) options.timer(node, now_seconds() - start);
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       if (step.outputs[i] == kNoSlot) continue;
       if (options.watch.wants(node.outputs[i])) options.watch.show(node.outputs[i], made[i].tensor());

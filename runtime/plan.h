@@ -1,6 +1,7 @@
 // The nodes of a graph as steps over numbered slots that hold its values.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace crumb::runtime {
 struct RunOptions {
   int threads = 0;  ///< 0: those that the machine has
   graph::Watch watch = {};
+  /// Told of every step how long it took.
+  std::function<void(const graph::Node& node, double seconds)> timer = {};
 };
 
 class Plan {

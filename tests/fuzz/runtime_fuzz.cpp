@@ -1,8 +1,7 @@
 // Networks from anywhere, opened and run under limits: they end, and give the same bits with one thread and with three, and
 // whether codes are computed as integers or not where no float lies between them.
-#include <bit>
 #include <cmath>
-#include <map>
+#include <cstring>
 
 #include "graph/onnx/wire/read_model.h"
 #include "runtime/meter.h"

@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <numeric>
+
+#include "base/files/counted.h"
+#include "base/files/text.h"
+#include "base/seconds.h"
+#include "base/text/fixed.h"
+#include "base/threads/parallel.h"
+#include "cli/graph_inputs.h"
+#include "cli/open_engine.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "graph/engine.h"
+#include "graph/engine_device.h"
+#include "models/read_graph.h"
+#include "runtime/lower/domain.h"
+#include "runtime/meter.h"
+#include "runtime/model.h"
+
+namespace crumb::cli {
+namespace {
+
+using graph::Graph;
+using graph::Tensor;
+
+struct BenchOptions {
+  std::string model, against;
+  std::vector<std::string> inputs;
+  std::int64_t batch = 1;
+  int threads = 0;
+  double seconds = 2;
+  bool json = false;
+};
+
+/// Numbers to compute with, the same in every run: halves and thirds of small integers.
+Tensor drawn(const Graph& graph, const std::string& name, std::int64_t batch) {
+  const graph::Value* value = graph.find(name);
+  if (!value || !value->shape || value->type == graph::ElementType::kUnknown)
+    throw usage_error("input " + quote_text(name) + ": its type or shape is not known; give --input " + name +
+                      "=FILE.npy");
+  std::vector<std::int64_t> shape;
+  for (std::size_t i = 0; i < value->shape->size(); ++i) {
+    const graph::Dim& dim = (*value->shape)[i];
+    if (!dim.known() && i > 0)
+      throw usage_error("input " + quote_text(name) + ": its shape is " + graph::text_of(*value->shape) +
+                        "; give --input " + name + "=FILE.npy");
+    if (i == 0 && dim.known() && batch != 1 && dim.size != batch)
+      throw usage_error("--batch " + std::to_string(batch) + ": input " + quote_text(name) + " takes " +
+                        std::to_string(dim.size));
+    shape.push_back(dim.known() ? dim.size : batch);
+  }
+  const auto count = static_cast<std::size_t>(graph::count_elements(shape).take("input " + quote_text(name)));
+  std::vector<float> numbers(count);
+  for (std::size_t i = 0; i < count; ++i)
+    numbers[i] = (static_cast<float>(i * 2654435761u % 33) - 16) / (i % 2 == 0 ? 2.0F : 3.0F);
+  const Tensor floats = Tensor::floats(shape, numbers);
+  if (value->type == graph::ElementType::kFloat) return floats;
+  if (!graph::is_integer(value->type) && value->type != graph::ElementType::kBool)
+    throw usage_error("input " + quote_text(name) + " holds " + std::string(graph::name_of(value->type)) +
+                      "; give --input " + name + "=FILE.npy");
+  // Integers: zeros and ones, which are indices nearly everywhere.
+  const auto bytes = graph::packed_bytes(value->type, static_cast<std::int64_t>(count)).take();
+  return {value->type, shape, std::vector<std::byte>(bytes)};
+}
+
+struct Times {
+  std::vector<double> seconds;  ///< of each run, sorted
+  double at(double share) const {
+    const auto place = static_cast<std::size_t>(std::ceil(share * static_cast<double>(seconds.size())));
+    return seconds[std::min(std::max<std::size_t>(place, 1), seconds.size()) - 1];
+  }
+};
+
+/// Runs for so long, at least five times, after one run that does not count.
+template <class Run>
+Times timed(double seconds, const Run& run) {
+  run();
+  Times times;
+  for (const double end = now_seconds() + seconds; times.seconds.size() < 5 || now_seconds() < end;) {
+    const double start = now_seconds();
+    run();
+    times.seconds.push_back(now_seconds() - start);
+  }
+  std::ranges::sort(times.seconds);
+  return times;
+}
+
+std::string duration(double seconds) {
+  if (seconds < 1e-3) return fixed(1e6 * seconds, 1) + " us";
+  return seconds < 1 ? fixed(1e3 * seconds, 2) + " ms" : fixed(seconds, 2) + " s";
+}
+
+Json json_of(const Times& times, std::int64_t batch) {
+  return {{"runs", times.seconds.size()},
+          {"median_seconds", times.at(0.5)},
+          {"least_seconds", times.seconds.front()},
+          {"p90_seconds", times.at(0.9)},
+          {"p99_seconds", times.at(0.99)},
+          {"samples_per_second", static_cast<double>(batch) / times.at(0.5)}};
+}
+
+struct StepTime {
+  std::string name, op;
+  double seconds = 0;
+};
+
+/// Means over some runs, in the order of the steps.
+std::vector<StepTime> step_times(const runtime::Model& model, const std::vector<runtime::Array>& inputs,
+                                 int threads, std::size_t runs) {
+  std::vector<StepTime> steps;
+  for (std::size_t i = 0; i < runs; ++i) {
+    std::size_t at = 0;
+    model.run(inputs, {.threads = threads, .timer = [&](const graph::Node& node, double seconds) {
+                         if (at == steps.size()) {
+                           const bool lowered = node.domain == runtime::kRuntimeDomain;
+                           steps.push_back({node.name, lowered ? "integer " + node.op : node.op, 0});
+                         }
+                         steps[at++].seconds += seconds / static_cast<double>(runs);
+                       }});
+  }
+  return steps;
+}
+
+void bench_verb(const BenchOptions& options) {
+  if (options.batch < 1)
+    throw usage_error("--batch " + std::to_string(options.batch) + ": expected 1 or more");
+  if (!(options.seconds > 0)) throw usage_error("--seconds: expected more than 0");
+  const Graph graph = models::read_graph(options.model);
+  std::vector<Tensor> inputs;
+  if (options.inputs.empty()) {
+    for (const std::string& name : graph.inputs) inputs.push_back(drawn(graph, name, options.batch));
+  } else {
+    inputs = read_inputs(graph, options.inputs);
+  }
+  const std::int64_t batch = inputs.empty() || inputs[0].shape().empty() ? 1 : inputs[0].shape()[0];
+  const double start = now_seconds();
+  std::unique_ptr<const runtime::Model> model;
+  try {
+    model = std::make_unique<const runtime::Model>(for_runtime(graph));
+  } catch (const Error& error) {
+    throw Error(quote_text(options.model) + ": " + error.what());
+  }
+  const double ready = now_seconds() - start;
+  std::vector<runtime::Array> arrays;
+  for (const Tensor& input : inputs) arrays.push_back(runtime::Array::of(input));
+  const int threads = options.threads == 0 ? default_threads() : options.threads;
+  const auto meter = std::make_shared<runtime::Meter>(runtime::Limits());
+  Times own;
+  {
+    const runtime::MeterScope scope(meter);
+    model->run(arrays, {.threads = threads});
+  }
+  own = timed(options.seconds, [&] { model->run(arrays, {.threads = threads}); });
+  const std::size_t sampled = std::clamp<std::size_t>(static_cast<std::size_t>(0.5 / own.at(0.5)), 1, 200);
+  const std::vector<StepTime> steps = step_times(*model, arrays, threads, sampled);
+  std::optional<Times> other;
+  if (!options.against.empty()) {
+    open_engine_device().use("cpu", threads);
+    const auto executable = open_engine().prepare(for_libtorch(graph));
+    other = timed(options.seconds, [&] { executable->run(inputs); });
+  }
+  double all = 0;
+  for (const StepTime& step : steps) all += step.seconds;
+  if (options.json) {
+    Json json{{"model", options.model},
+              {"threads", threads},
+              {"batch", batch},
+              {"ready_seconds", ready},
+              {"runtime", json_of(own, batch)},
+              {"peak_memory", meter->peak()},
+              {"work", meter->work()}};
+    json["steps"] = Json::array();
+    for (const StepTime& step : steps)
+      json["steps"].push_back({{"node", step.name}, {"op", step.op}, {"mean_seconds", step.seconds}});
+    if (other) json["libtorch"] = json_of(*other, batch);
+    return print_json(json);
+  }
+  std::cout << options.model << ": " << count_text(static_cast<std::uint64_t>(threads), "thread")
+            << ", batch " << batch << ", " << count_text(own.seconds.size(), "run") << ", ready in "
+            << duration(ready) << "\n";
+  std::vector<std::vector<std::string>> rows{{"", "median", "least", "90 %", "99 %", "samples/s"}};
+  const auto row = [&](const char* name, const Times& times) {
+    rows.push_back({name, duration(times.at(0.5)), duration(times.seconds.front()), duration(times.at(0.9)),
+                    duration(times.at(0.99)), fixed(static_cast<double>(batch) / times.at(0.5), 0)});
+  };
+  row("runtime", own);
+  if (other) row("libtorch", *other);
+  print_table(rows);
+  if (other) std::cout << "libtorch takes " << fixed(other->at(0.5) / own.at(0.5), 2) << " times as long\n";
+  std::cout << "values take " << megabytes(meter->peak()) << " at most at a time\n\n";
+  rows = {{"step", "operator", "time", "share"}};
+  for (const StepTime& step : steps)
+    rows.push_back({step.name, step.op, duration(step.seconds), fixed(100 * step.seconds / all, 1) + " %"});
+  print_table(rows);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* verb =
+      app.add_subcommand("bench", "How long a graph takes on the runtime, and each of its steps");
+  verb->add_option("model", options->model, "The graph (.onnx, .crumb)")->required();
+  verb->add_option("--input", options->inputs, "[NAME=]FILE.npy, once for each input (drawn numbers)");
+  verb->add_option("--batch", options->batch, "Samples of drawn inputs (1)");
+  verb->add_option("--threads", options->threads, "Threads (default: those the machine has)")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--seconds", options->seconds, "How long to run (2)");
+  verb->add_option("--against", options->against, "Time this, too: libtorch")
+      ->check(CLI::IsMember({"libtorch"}));
+  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->footer("Example:\n  crumb bench examples/digits/digits_cnn.crumb --threads 1 --against libtorch");
+  verb->callback([options] { bench_verb(*options); });
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,65 @@
+#include "cli/graph_inputs.h"
+
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include "base/files/counted.h"
+#include "base/files/text.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/facts/lift_quantized.h"
+#include "graph/onnx/array_files.h"
+#include "graph/onnx/expand_functions.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/qonnx/quantized_constants.h"
+#include "runtime/engine.h"
+
+namespace crumb::cli {
+
+using graph::Graph;
+using graph::Tensor;
+
+std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::string>& wishes) {
+  std::map<std::string, Tensor> found;
+  std::vector<std::string> unnamed;
+  for (const std::string& wish : wishes) {
+    const std::size_t equals = wish.find('=');
+    const std::string name = wish.substr(0, equals);
+    const bool is_name =
+        equals != std::string::npos && std::ranges::find(graph.inputs, name) != graph.inputs.end();
+    if (is_name) {
+      if (!found.emplace(name, graph::read_array(wish.substr(equals + 1))).second) {
+        throw usage_error("--input gives " + quote_text(name) + " twice");
+      }
+    } else if (std::filesystem::exists(wish) || equals == std::string::npos) {
+      unnamed.push_back(wish);
+    } else {
+      throw usage_error("--input " + quote_text(wish) + ": " + unknown_name("input", name, graph.inputs));
+    }
+  }
+  std::vector<Tensor> inputs;
+  std::size_t next = 0;
+  for (const std::string& name : graph.inputs) {
+    if (const auto given = found.find(name); given != found.end()) {
+      inputs.push_back(given->second);
+    } else if (next < unnamed.size()) {
+      inputs.push_back(graph::read_array(unnamed[next++]));
+    } else {
+      throw usage_error("input " + quote_text(name) + " is missing: give --input " + name + "=FILE.npy");
+    }
+  }
+  if (next < unnamed.size()) {
+    throw usage_error("--input " + quote_text(unnamed[next]) + ": the graph takes " +
+                      count_text(graph.inputs.size(), "input") + ", and all are given");
+  }
+  return inputs;
+}
+
+Graph for_runtime(Graph graph) {
+  graph = graph::expand_functions(std::move(graph), runtime::Engine());
+  return graph::resolve_shapes(graph::lift_quantized(std::move(graph)));
+}
+
+Graph for_libtorch(Graph graph) { return graph::infer_shapes(graph::fold_quantized(std::move(graph))); }
+
+}  // namespace crumb::cli
