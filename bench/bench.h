@@ -72,6 +72,7 @@ void distortion_bench(const Options& options);
 void multiply_bench(const Options& options);
 void checkpoint_bench(const Options& options);
 void graph_bench(const Options& options);
+void runtime_bench(const Options& options);
 void qat_bench(const Options& options);
 
 }  // namespace crumb::bench

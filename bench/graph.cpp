@@ -1,6 +1,7 @@
 // crumb-bench graph: executing graphs, against qonnx's executor, onnxruntime (float graphs as they are, quantized ones
 // as QCDQ) and the same network written with LibTorch's operators, in turns, with as many threads, all on the same
-// processors; of onnxruntime's time, what its call from Python takes is left out.
+// processors; of onnxruntime's time, what its call from Python takes is left out. crumb-bench runtime: the same of the
+// runtime, against Crumb's engine on LibTorch as well.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -15,8 +16,10 @@
 #include "bench/graph_peer.h"
 #include "bench/temporary_folder.h"
 #include "bench/torch_job.h"
+#include "cli/graph_inputs.h"
 #include "cli/output.h"
 #include "graph/onnx/read.h"
+#include "runtime/engine.h"
 
 namespace crumb::bench {
 namespace {
@@ -69,6 +72,20 @@ std::vector<Tensor> inputs_of(const Graph& graph) {
   return inputs;
 }
 
+/// The graph on the runtime, as `crumb run` does it.
+class RuntimeJob final : public GraphJob {
+ public:
+  RuntimeJob(const Graph& graph, std::vector<Tensor> inputs, int threads)
+      : network_(runtime::Engine(threads).prepare(cli::for_runtime(graph))), inputs_(std::move(inputs)) {}
+  Tensor run() override { return network_->run(inputs_)[0]; }
+
+ private:
+  std::unique_ptr<graph::Executable> network_;
+  std::vector<Tensor> inputs_;
+};
+
+enum class Ours : std::uint8_t { kLibTorch, kRuntime };
+
 Contender in_process(const std::string& name, const std::shared_ptr<GraphJob>& job, int threads) {
   Contender contender{name, job ? "" : "nobody wrote it", {}, {}};
   if (!job) return contender;
@@ -116,8 +133,9 @@ bool is_quantized(const Graph& graph) { return std::ranges::any_of(graph.nodes, 
 
 class GraphBench {
  public:
-  explicit GraphBench(const Options& options)
+  GraphBench(const Options& options, Ours ours)
       : options_(options),
+        ours_(ours),
         table_(options, {"model", "threads", "against", "ours best ms", "ours median ms", "best ms",
                          "median ms", "times as fast", "outputs that differ"}) {
     const char* home = std::getenv("HOME");
@@ -128,8 +146,18 @@ class GraphBench {
   void add(const fs::path& model, int threads) {
     const Graph graph = graph::read_onnx(model);
     const std::vector<Tensor> inputs = inputs_of(graph);
-    const Contender ours = in_process("crumb", make_graph_job(graph, inputs), threads);
+    const bool on_runtime = ours_ == Ours::kRuntime;
+    std::shared_ptr<GraphJob> job;
+    try {
+      if (on_runtime) job = std::make_shared<RuntimeJob>(graph, inputs, threads);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "skipped: %s: %s\n", model.c_str(), error.what());
+      return;
+    }
+    std::shared_ptr<GraphJob> on_libtorch = make_graph_job(graph, inputs);
+    const Contender ours = in_process("crumb", on_runtime ? job : on_libtorch, threads);
     std::vector<Contender> others;
+    if (on_runtime) others.push_back(in_process("crumb on LibTorch", on_libtorch, threads));
     const auto python = [&](const std::string& name, const std::string& kind) {
       others.push_back(in_python(
           name, std::make_shared<GraphPeer>(python_, kind, model, threads, inputs, folder_.path())));
@@ -140,8 +168,9 @@ class GraphBench {
     } else {
       python("onnxruntime", "onnxruntime");
     }
-    others.push_back(in_process("LibTorch", make_torch_graph_job(graph, inputs, true), threads));
-    if (is_quantized(graph)) {
+    if (!on_runtime)
+      others.push_back(in_process("LibTorch", make_torch_graph_job(graph, inputs, true), threads));
+    if (!on_runtime && is_quantized(graph)) {
       others.push_back(in_process("LibTorch, not quantizing activations",
                                   make_torch_graph_job(graph, inputs, false), threads));
     }
@@ -175,6 +204,7 @@ class GraphBench {
   }
 
   const Options& options_;
+  Ours ours_;
   Table table_;
   std::string python_;
   TemporaryFolder folder_;
@@ -200,11 +230,8 @@ std::vector<fs::path> models_of(const fs::path& input) {
   return models;
 }
 
-}  // namespace
-
-void graph_bench(const Options& options) {
-  if (!has_torch()) throw Error("graph: this crumb-bench was built without LibTorch, and executes no graphs");
-  GraphBench bench(options);
+void bench_graphs(const Options& options, Ours ours) {
+  GraphBench bench(options, ours);
   const std::vector<fs::path> models = models_of(
       options.input.empty() ? fs::path(CRUMB_SOURCE_DIR "/../shared/onnx") : fs::path(options.input));
   for (const int threads : options.threads) {
@@ -213,5 +240,14 @@ void graph_bench(const Options& options) {
   }
   bench.print();
 }
+
+}  // namespace
+
+void graph_bench(const Options& options) {
+  if (!has_torch()) throw Error("graph: this crumb-bench was built without LibTorch, and executes no graphs");
+  bench_graphs(options, Ours::kLibTorch);
+}
+
+void runtime_bench(const Options& options) { bench_graphs(options, Ours::kRuntime); }
 
 }  // namespace crumb::bench

@@ -6,6 +6,7 @@
 //   crumb-bench multiply   --spec int4:group=128 --shape 1536x384 --batch 1,64 [--repeats 9] [--json]
 //   crumb-bench checkpoint --input MODEL --spec int4:group=128 --threads 2 [--repeats 3] [--json]
 //   crumb-bench graph      [--input ../shared/onnx|FILE.onnx] --threads 1,2 [--python PYTHON] [--repeats 9] [--json]
+//   crumb-bench runtime    (the same options)
 //   crumb-bench qat        [--spec int4:channel] --threads 1,2 [--repeats 9] [--json]
 //
 // Best and median of the repeats, taken in turns; the machine's other work is noise, so look at the ratios.
@@ -74,9 +75,15 @@ int main(int argc, char** argv) {
   CLI::App* graph =
       add(app, "graph", "Executing graphs, against qonnx's executor, onnxruntime and plain LibTorch",
           graph_bench, options);
-  add_threads(graph, *options);
-  graph->add_option("--input", options->input, "An ONNX file or a folder of them (../shared/onnx)");
-  graph->add_option("--python", options->python, "The Python that has qonnx and onnxruntime");
+  CLI::App* runtime =
+      add(app, "runtime",
+          "Executing graphs on the runtime, against qonnx's executor, onnxruntime and LibTorch's engine",
+          runtime_bench, options);
+  for (CLI::App* verb : {graph, runtime}) {
+    add_threads(verb, *options);
+    verb->add_option("--input", options->input, "An ONNX file or a folder of them (../shared/onnx)");
+    verb->add_option("--python", options->python, "The Python that has qonnx and onnxruntime");
+  }
   CLI::App* qat =
       add(app, "qat", "Training steps with hooks against float ones, fused against composed operators",
           qat_bench, options);

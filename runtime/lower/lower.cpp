@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/threads/parallel.h"
+#include "graph/operator_traits.h"
 #include "runtime/lower/chain.h"
 #include "runtime/lower/domain.h"
 #include "runtime/lower/weights.h"
@@ -47,9 +48,7 @@ Tensor tensor_of(ElementType type, Ints shape, const std::vector<T>& values) {
 /// Operators that give some of their input's elements, wherever they lie: what they do to values they do to codes.
 bool moves_codes(const Node& node) {
   if (node.domain != graph::kOnnxDomain || node.has_output(1)) return false;
-  constexpr std::string_view kMoving[] = {"Reshape",   "Flatten",  "Squeeze", "Unsqueeze",
-                                          "Transpose", "Identity", "MaxPool"};
-  return std::ranges::find(kMoving, node.op) != std::end(kMoving);
+  return graph::is_any(node, graph::trait::kReshapes) || node.is("Transpose") || node.is("MaxPool");
 }
 
 class Lowering {

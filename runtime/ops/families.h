@@ -18,17 +18,19 @@ std::span<const OperatorRow> convolution_operators();    ///< Conv
 std::span<const OperatorRow> pooling_operators();        ///< MaxPool, AveragePool and the global ones
 std::span<const OperatorRow> reduction_operators();      ///< Reduce*, ArgMax
 std::span<const OperatorRow> normalization_operators();  ///< Batch, Layer, Instance, RMS
+std::span<const OperatorRow> recurrent_operators();      ///< LSTM, GRU, RNN
 std::span<const OperatorRow> resize_operators();         ///< to the nearest element
 std::span<const OperatorRow> quantize_operators();       ///< QuantizeLinear, DequantizeLinear
 std::span<const OperatorRow> qonnx_operators();          ///< QONNX's quantizers
 std::span<const OperatorRow> integer_operators();        ///< what lowering makes (lower/domain.h)
+std::span<const OperatorRow> integer_convolution_operators();
 
 using Family = std::span<const OperatorRow> (*)();
 inline constexpr Family kOperatorFamilies[] = {
     elementwise_operators, activation_operators,    constant_operators,    layout_operators,
     index_operators,       matrix_operators,        convolution_operators, pooling_operators,
-    reduction_operators,   normalization_operators, resize_operators,      quantize_operators,
-    qonnx_operators,       integer_operators,
+    reduction_operators,   normalization_operators, recurrent_operators,   resize_operators,
+    quantize_operators,    qonnx_operators,         integer_operators,     integer_convolution_operators,
 };
 
 }  // namespace crumb::runtime

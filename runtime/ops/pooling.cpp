@@ -5,6 +5,7 @@
 #include "base/threads/parallel.h"
 #include "graph/window.h"
 #include "runtime/exact/products.h"
+#include "runtime/ops/by_shape.h"
 #include "runtime/ops/convert.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/movement.h"
@@ -18,8 +19,7 @@ struct Pool {
   Ints shape;          ///< of the output
 };
 
-Pool pool_of(const Call& call) {
-  const Array& x = call.in(0);
+Pool pool_of(const Call& call, const Array& x) {
   if (x.rank() < 3)
     call.fail("expected an input of 3 or more axes (batch, channels, sizes), found " + text_of(x));
   const Ints sizes(x.shape().begin() + 2, x.shape().end());
@@ -28,8 +28,15 @@ Pool pool_of(const Call& call) {
             .planes = static_cast<std::size_t>(x.dim(0) * x.dim(1)),
             .shape = {x.dim(0), x.dim(1)}};
   pool.shape.insert(pool.shape.end(), pool.window.output.begin(), pool.window.output.end());
-  std::vector<std::size_t> work{pool.planes};
-  for (const Ints* sizes_of : {&pool.window.output, &pool.window.kernel})
+  return pool;
+}
+
+/// The pool of a run, counted as work.
+std::shared_ptr<const Pool> known_pool(const Call& call, ByShape<Pool>& known) {
+  const Array& x = call.in(0);
+  auto pool = known.of(x.shape(), [&] { return pool_of(call, x); });
+  std::vector<std::size_t> work{pool->planes};
+  for (const Ints* sizes_of : {&pool->window.output, &pool->window.kernel})
     work.insert(work.end(), sizes_of->begin(), sizes_of->end());
   call.spend(work);
   return pool;
@@ -73,8 +80,9 @@ void for_windows(const graph::Window& w, const F& f) {
 
 Kernel max_pool(const NodeFacts& facts) {
   if (facts.node.has_output(1)) facts.fail("its second output, the places, is not there");
-  return [](Call& call) {
-    const Pool pool = pool_of(call);
+  return [known = std::make_shared<ByShape<Pool>>()](Call& call) {
+    const auto held = known_pool(call, *known);
+    const Pool& pool = *held;
     const Array x = call.in(0);
     const auto plane = static_cast<std::size_t>(product_of(pool.window.input, 0, pool.window.axes()));
     const auto places = static_cast<std::size_t>(product_of(pool.window.output, 0, pool.window.axes()));
@@ -100,8 +108,9 @@ Kernel max_pool(const NodeFacts& facts) {
 
 Kernel average_pool(const NodeFacts& facts) {
   const bool counts_padding = facts.int_or("count_include_pad", 0) != 0;
-  return [counts_padding](Call& call) {
-    const Pool pool = pool_of(call);
+  return [counts_padding, known = std::make_shared<ByShape<Pool>>()](Call& call) {
+    const auto held = known_pool(call, *known);
+    const Pool& pool = *held;
     const Array x = call.in(0);
     const auto plane = static_cast<std::size_t>(product_of(pool.window.input, 0, pool.window.axes()));
     const auto places = static_cast<std::size_t>(product_of(pool.window.output, 0, pool.window.axes()));

@@ -102,8 +102,10 @@ def test_an_engine_that_is_absent_is_said(crumb, tmp_path, x, monkeypatch):
     model = dense(tmp_path / "m.onnx", 1)
     x(1, 4)
     monkeypatch.setenv("CRUMB_ENGINE", str(tmp_path / "none.so"))
-    error = crumb("run", model, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy", status=1).stderr
+    files = ["--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy"]
+    error = crumb("run", model, *files, "--engine", "libtorch", status=1).stderr
     assert "LibTorch" in error and "none.so" in error
+    assert not crumb("run", model, *files).stderr  # the runtime does not need it
 
 
 def test_an_engine_of_another_build_is_refused(crumb, tmp_path, x, monkeypatch):
@@ -113,5 +115,6 @@ def test_an_engine_of_another_build_is_refused(crumb, tmp_path, x, monkeypatch):
     model = dense(tmp_path / "m.onnx", 1)
     x(1, 4)
     monkeypatch.setenv("CRUMB_ENGINE", str(tmp_path / "other.so"))
-    error = crumb("run", model, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy", status=1).stderr
+    files = ["--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy"]
+    error = crumb("run", model, *files, "--engine", "libtorch", status=1).stderr
     assert "another version" in error and "other.so" in error

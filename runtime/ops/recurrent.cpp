@@ -1,0 +1,378 @@
+// LSTM, GRU, RNN.
+//
+// In the order in which it is computed: the inputs' products, then the biases (both halves added up), then the products of
+// the state, then peepholes; clipped; then the activations. Products are those of exact/products.h.
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "runtime/exact/functions.h"
+#include "runtime/exact/products.h"
+#include "runtime/ops/families.h"
+#include "runtime/ops/movement.h"
+
+namespace crumb::runtime {
+namespace {
+
+/// An activation of a gate, with its parameters.
+struct Activation {
+  enum class Kind : std::uint8_t {
+    kSigmoid,
+    kTanh,
+    kRelu,
+    kAffine,
+    kLeakyRelu,
+    kThresholdedRelu,
+    kScaledTanh,
+    kHardSigmoid,
+    kElu,
+    kSoftsign,
+    kSoftplus,
+  };
+  Kind kind = Kind::kSigmoid;
+  float alpha = 0, beta = 0;
+
+  void operator()(std::span<float> x) const {
+    const auto each = [&](const auto& f) { std::ranges::transform(x, x.begin(), f); };
+    switch (kind) {
+      case Kind::kSigmoid: return exact::apply(exact::Function::kSigmoid, x, x);
+      case Kind::kTanh: return exact::apply(exact::Function::kTanh, x, x);
+      case Kind::kRelu: return each([](float v) { return v < 0 ? 0.0F : v; });
+      case Kind::kAffine: return each([&](float v) { return v * alpha + beta; });
+      case Kind::kLeakyRelu: return each([&](float v) { return v < 0 ? v * alpha : v; });
+      case Kind::kThresholdedRelu: return each([&](float v) { return v >= alpha ? v : 0.0F; });
+      case Kind::kScaledTanh: return each([&](float v) { return exact::tanh_of(v * beta) * alpha; });
+      case Kind::kHardSigmoid: return each([&](float v) { return std::clamp(v * alpha + beta, 0.0F, 1.0F); });
+      case Kind::kElu: return each([&](float v) { return v > 0 ? v : alpha * (exact::exp_of(v) - 1); });
+      case Kind::kSoftsign: return each([](float v) { return v / (std::fabs(v) + 1); });
+      case Kind::kSoftplus:
+        return each([](float v) {
+          float sum = 1 + exact::exp_of(v);
+          exact::apply(exact::Function::kLog, {&sum, 1}, {&sum, 1});
+          return v > 20 ? v : sum;
+        });
+    }
+  }
+};
+
+struct ActivationRow {
+  const char* name;
+  Activation::Kind kind;
+  bool has_alpha, has_beta;
+  float alpha, beta;
+};
+constexpr ActivationRow kActivationRows[] = {
+    {"sigmoid", Activation::Kind::kSigmoid, false, false, 0, 0},
+    {"tanh", Activation::Kind::kTanh, false, false, 0, 0},
+    {"relu", Activation::Kind::kRelu, false, false, 0, 0},
+    {"affine", Activation::Kind::kAffine, true, true, 1, 0},
+    {"leakyrelu", Activation::Kind::kLeakyRelu, true, false, 0.01F, 0},
+    {"thresholdedrelu", Activation::Kind::kThresholdedRelu, true, false, 1, 0},
+    {"scaledtanh", Activation::Kind::kScaledTanh, true, true, 1, 1},
+    {"hardsigmoid", Activation::Kind::kHardSigmoid, true, true, 0.2F, 0.5F},
+    {"elu", Activation::Kind::kElu, true, false, 1, 0},
+    {"softsign", Activation::Kind::kSoftsign, false, false, 0, 0},
+    {"softplus", Activation::Kind::kSoftplus, false, false, 0, 0},
+};
+
+/// The functions of each direction: as the node says, else the usual ones. A list of parameters has a number for each function
+/// that takes one, in their order, or one for every function.
+std::vector<Activation> activations_of(const NodeFacts& facts, const std::vector<std::string>& usual,
+                                       std::size_t directions) {
+  std::vector<std::string> names = facts.node.texts_or("activations", {});
+  if (names.empty()) {
+    for (std::size_t i = 0; i < directions; ++i) names.insert(names.end(), usual.begin(), usual.end());
+  }
+  const std::size_t wanted = usual.size() * directions;
+  if (names.size() > wanted && usual.size() == 1)
+    names.resize(wanted);  // RNN's default names two whatever the direction
+  if (names.size() != wanted)
+    facts.fail("activations has " + std::to_string(names.size()) + " entries, expected " +
+               std::to_string(wanted));
+  const std::vector<float> alphas = facts.node.floats_or("activation_alpha", {}),
+                           betas = facts.node.floats_or("activation_beta", {});
+  std::size_t next_alpha = 0, next_beta = 0;
+  const auto take = [&](const std::vector<float>& values, std::size_t& next, bool has, float otherwise) {
+    const bool there = (has || values.size() == wanted) && next < values.size();
+    const float value = there ? values[next++] : otherwise;
+    return has ? value : 0;
+  };
+  std::vector<Activation> found;
+  for (std::string name : names) {
+    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const auto* row =
+        std::ranges::find_if(kActivationRows, [&](const ActivationRow& r) { return name == r.name; });
+    if (row == std::end(kActivationRows)) facts.fail("the activation function \"" + name + "\" is not known");
+    found.push_back({.kind = row->kind,
+                     .alpha = take(alphas, next_alpha, row->has_alpha, row->alpha),
+                     .beta = take(betas, next_beta, row->has_beta, row->beta)});
+  }
+  return found;
+}
+
+/// What the three have in common, as the node says.
+struct Cell {
+  std::size_t gates = 1;  ///< rows of W and R, in hidden sizes
+  std::size_t states = 1;
+  std::vector<Activation> functions;  ///< of each direction
+  bool both = false, reverse = false, batch_first = false;
+  bool coupled = false, linear_first = false;
+  float most = 0;  ///< of what goes into the gates' activations; 0: no bound
+  std::optional<std::int64_t> hidden;
+
+  std::size_t directions() const { return both ? 2 : 1; }
+  std::size_t own_functions() const { return functions.size() / directions(); }
+};
+
+Cell cell_of(const NodeFacts& facts, std::size_t gates, std::size_t states,
+             const std::vector<std::string>& usual) {
+  Cell cell{.gates = gates, .states = states};
+  const std::string direction = facts.text_or("direction", "forward");
+  cell.both = direction == "bidirectional";
+  cell.reverse = direction == "reverse";
+  if (!cell.both && !cell.reverse && direction != "forward" &&
+      direction != "foward")  // GRU-1's default is misspelt
+    facts.fail("direction is \"" + direction + "\", expected forward, reverse or bidirectional");
+  cell.functions = activations_of(facts, usual, cell.directions());
+  cell.batch_first = facts.int_or("layout", 0) != 0;
+  cell.coupled = facts.int_or("input_forget", 0) != 0;
+  cell.linear_first = facts.int_or("linear_before_reset", 0) != 0;
+  cell.most = facts.float_or("clip", 0);
+  if (facts.node.has("hidden_size")) cell.hidden = facts.int_or("hidden_size", 0);
+  return cell;
+}
+
+/// One run: sizes, and where things lie.
+struct Sizes {
+  std::size_t time = 0, batch = 0, inputs = 0, hidden = 0;
+};
+
+void expect(const Call& call, std::size_t i, const char* name, const Ints& shape) {
+  if (call.in(i).shape() != shape)
+    call.fail(std::string(name) + " is " + text_of(call.in(i)) + ", expected " + graph::text_of(shape));
+}
+
+class Recurrence {
+ public:
+  Recurrence(const Cell& cell, Call& call) : cell_(cell), call_(call) {
+    const Array &x = call.in(0), &r = call.in(2);
+    if (x.rank() != 3 || call.in(1).rank() != 3 || r.rank() != 3)
+      call.fail("expected X, W and R of 3 axes, found " + text_of(x) + ", " + text_of(call.in(1)) + ", " +
+                text_of(r));
+    const std::int64_t time = x.dim(cell.batch_first ? 1 : 0), batch = x.dim(cell.batch_first ? 0 : 1);
+    const std::int64_t hidden = r.dim(2), inputs = x.dim(2);
+    const auto gates = static_cast<std::int64_t>(cell.gates),
+               directions = static_cast<std::int64_t>(cell.directions());
+    if (cell.hidden.value_or(hidden) != hidden)
+      call.fail("hidden_size is " + std::to_string(*cell.hidden) + ", R is " + text_of(r));
+    expect(call, 1, "W", {directions, gates * hidden, inputs});
+    expect(call, 2, "R", {directions, gates * hidden, hidden});
+    if (call.has(3)) expect(call, 3, "B", {directions, 2 * gates * hidden});
+    s_ = {static_cast<std::size_t>(time), static_cast<std::size_t>(batch), static_cast<std::size_t>(inputs),
+          static_cast<std::size_t>(hidden)};
+    lengths_.assign(s_.batch, time);
+    if (call.has(4)) {
+      expect(call, 4, "sequence_lens", {batch});
+      lengths_ = call.ints(4);
+      for (const std::int64_t length : lengths_) {
+        if (length < 0 || length > time)
+          call.fail("sequence_lens holds " + std::to_string(length) + ", X has " + std::to_string(time) +
+                    " steps");
+      }
+    }
+    if (call.has(7)) expect(call, 7, "P", {directions, 3 * hidden});
+    state_shape_ = cell.batch_first ? Ints{batch, directions, hidden} : Ints{directions, batch, hidden};
+    call.spend({s_.time, s_.batch, cell.directions(), cell.gates * s_.hidden, s_.inputs + s_.hidden});
+    y_shape_ =
+        cell.batch_first ? Ints{batch, time, directions, hidden} : Ints{time, directions, batch, hidden};
+  }
+
+  void run() {
+    const ElementType type = call_.in(0).type();
+    Array y(type, y_shape_);
+    std::ranges::fill(y.writable<float>(), 0.0F);
+    std::vector<Array> last;
+    for (std::size_t i = 0; i < cell_.states; ++i) last.emplace_back(type, state_shape_);
+    for (std::size_t d = 0; d < cell_.directions(); ++d) run_direction(d, y, last);
+    call_.give(0, std::move(y));
+    for (std::size_t i = 0; i < last.size() && i + 1 < call_.outputs(); ++i)
+      call_.give(i + 1, std::move(last[i]));
+  }
+
+ private:
+  std::size_t width() const { return cell_.gates * s_.hidden; }
+  /// Where a row of X, of Y, of a state lies.
+  std::size_t x_row(std::size_t t, std::size_t b) const {
+    return cell_.batch_first ? b * s_.time + t : t * s_.batch + b;
+  }
+  std::size_t y_row(std::size_t t, std::size_t d, std::size_t b) const {
+    const std::size_t directions = cell_.directions();
+    return cell_.batch_first ? (b * s_.time + t) * directions + d : (t * directions + d) * s_.batch + b;
+  }
+  std::size_t state_row(std::size_t d, std::size_t b) const {
+    return cell_.batch_first ? b * cell_.directions() + d : d * s_.batch + b;
+  }
+
+  std::vector<float> initial(std::size_t input, const char* name, std::size_t d) const {
+    std::vector<float> state(s_.batch * s_.hidden, 0.0F);
+    if (!call_.has(input)) return state;
+    expect(call_, input, name, state_shape_);
+    const auto given = call_.floats(input);
+    for (std::size_t b = 0; b < s_.batch; ++b)
+      std::copy_n(given.data() + state_row(d, b) * s_.hidden, s_.hidden, state.data() + b * s_.hidden);
+    return state;
+  }
+
+  void multiply(std::size_t rows, std::size_t columns, std::size_t terms, const float* x, const float* w,
+                float* y) const {
+    if (rows * columns == 0) return;
+    exact::multiply({.rows = rows,
+                     .columns = columns,
+                     .terms = terms,
+                     .x = x,
+                     .x_stride = terms,
+                     .w = w,
+                     .w_stride = terms,
+                     .y = y,
+                     .y_row = columns},
+                    call_.threads());
+  }
+
+  void run_direction(std::size_t d, Array& y, std::vector<Array>& last) {
+    const std::size_t n = s_.hidden;
+    const bool backwards = cell_.reverse || d == 1;
+    const float* const w = call_.floats(1).data() + d * width() * s_.inputs;
+    const float* const r = call_.floats(2).data() + d * width() * n;
+    const float* const b = call_.has(3) ? call_.floats(3).data() + d * 2 * width() : nullptr;
+    std::vector<float> inputs(s_.time * s_.batch * width()), products(s_.batch * width());
+    multiply(s_.time * s_.batch, width(), s_.inputs, call_.floats(0).data(), w, inputs.data());
+    for (std::size_t row = 0; b && row < s_.time * s_.batch; ++row) {
+      for (std::size_t i = 0; i < width(); ++i) {
+        // The reset gate multiplies the hidden gate's own bias where it comes after the linear map.
+        const bool later = cell_.gates == 3 && cell_.linear_first && i >= 2 * n;
+        inputs[row * width() + i] += later ? b[i] : b[i] + b[width() + i];
+      }
+    }
+    std::vector<std::vector<float>> state{initial(5, "initial_h", d)};
+    if (cell_.states == 2) state.push_back(initial(6, "initial_c", d));
+    const auto ys = y.writable<float>();
+    for (std::size_t step = 0; step < s_.time; ++step) {
+      multiply(s_.batch, width(), n, state[0].data(), r, products.data());
+      for (std::size_t i = 0; i < s_.batch; ++i) {
+        const auto length = static_cast<std::size_t>(lengths_[i]);
+        if (step >= length) continue;
+        const std::size_t t = backwards ? length - 1 - step : step;
+        const std::span<float> gates(inputs.data() + x_row(t, i) * width(), width());
+        const std::span<float> of_state(products.data() + i * width(), width());
+        const std::span<float> h(state[0].data() + i * n, n);
+        if (cell_.gates == 4) {
+          lstm(d, gates, of_state, h, std::span(state[1].data() + i * n, n));
+        } else if (cell_.gates == 3) {
+          gru(d, gates, of_state, h, r + 2 * n * n, b ? b + width() + 2 * n : nullptr);
+        } else {
+          add(gates, of_state);
+          clip(gates);
+          cell_.functions[d](gates);
+          std::ranges::copy(gates, h.begin());
+        }
+        std::ranges::copy(h, ys.begin() + static_cast<std::ptrdiff_t>(y_row(t, d, i) * n));
+      }
+    }
+    for (std::size_t k = 0; k < last.size(); ++k) {
+      const auto to = last[k].writable<float>();
+      for (std::size_t i = 0; i < s_.batch; ++i)
+        std::copy_n(state[k].data() + i * n, n, to.data() + state_row(d, i) * n);
+    }
+  }
+
+  static void add(std::span<float> to, std::span<const float> from) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+  }
+
+  void clip(std::span<float> x) const {
+    if (cell_.most <= 0) return;
+    for (float& v : x) v = std::min(std::max(v, -cell_.most), cell_.most);
+  }
+
+  /// Gates i, o, f, c.
+  void lstm(std::size_t d, std::span<float> gates, std::span<const float> of_state, std::span<float> h,
+            std::span<float> c) {
+    const std::size_t n = s_.hidden;
+    const Activation* const f = cell_.functions.data() + d * cell_.own_functions();
+    add(gates, of_state);
+    const std::span<float> in = gates.first(n), out = gates.subspan(n, n), forget = gates.subspan(2 * n, n),
+                           fresh = gates.subspan(3 * n, n);
+    const float* const p = call_.has(7) ? call_.floats(7).data() + d * 3 * n : nullptr;
+    for (std::size_t j = 0; p && j < n; ++j) {
+      in[j] += p[j] * c[j];
+      forget[j] += p[2 * n + j] * c[j];
+    }
+    for (const std::span<float> gate : {in, forget}) {
+      clip(gate);
+      f[0](gate);
+    }
+    clip(fresh);
+    f[1](fresh);
+    for (std::size_t j = 0; j < n; ++j) {
+      const float keep = cell_.coupled ? 1 - in[j] : forget[j];
+      c[j] = keep * c[j] + in[j] * fresh[j];
+      if (p) out[j] += p[n + j] * c[j];
+    }
+    clip(out);
+    f[0](out);
+    std::ranges::copy(c, fresh.begin());
+    f[2](fresh);
+    for (std::size_t j = 0; j < n; ++j) h[j] = out[j] * fresh[j];
+  }
+
+  /// Gates z, r, h. `last`: the rows of R of the hidden gate; `bias`: its half of B.
+  void gru(std::size_t d, std::span<float> gates, std::span<const float> of_state, std::span<float> h,
+           const float* last, const float* bias) {
+    const std::size_t n = s_.hidden;
+    const Activation* const f = cell_.functions.data() + d * cell_.own_functions();
+    const std::span<float> z = gates.first(n), reset = gates.subspan(n, n), fresh = gates.subspan(2 * n, n);
+    add(gates.first(2 * n), of_state.first(2 * n));
+    for (const std::span<float> gate : {z, reset}) {
+      clip(gate);
+      f[0](gate);
+    }
+    if (cell_.linear_first) {
+      for (std::size_t j = 0; j < n; ++j)
+        fresh[j] += reset[j] * (bias ? of_state[2 * n + j] + bias[j] : of_state[2 * n + j]);
+    } else {
+      std::vector<float> masked(n), recurrent(n);
+      for (std::size_t j = 0; j < n; ++j) masked[j] = reset[j] * h[j];
+      multiply(1, n, n, masked.data(), last, recurrent.data());
+      add(fresh, recurrent);
+    }
+    clip(fresh);
+    f[1](fresh);
+    for (std::size_t j = 0; j < n; ++j) h[j] = (1 - z[j]) * fresh[j] + z[j] * h[j];
+  }
+
+  const Cell& cell_;
+  Call& call_;
+  Sizes s_;
+  Ints lengths_, state_shape_, y_shape_;
+};
+
+template <std::size_t kGates>
+Kernel recurrent(const NodeFacts& facts) {
+  const std::vector<std::string> usual = kGates == 4   ? std::vector<std::string>{"sigmoid", "tanh", "tanh"}
+                                         : kGates == 3 ? std::vector<std::string>{"sigmoid", "tanh"}
+                                                       : std::vector<std::string>{"tanh"};
+  return [cell = cell_of(facts, kGates, kGates == 4 ? 2 : 1, usual)](Call& call) {
+    Recurrence(cell, call).run();
+  };
+}
+
+}  // namespace
+
+std::span<const OperatorRow> recurrent_operators() {
+  static constexpr OperatorRow kRows[] = {{"LSTM", recurrent<4>, Takes::kFloats},
+                                          {"GRU", recurrent<3>, Takes::kFloats},
+                                          {"RNN", recurrent<1>, Takes::kFloats}};
+  return kRows;
+}
+
+}  // namespace crumb::runtime

@@ -1,0 +1,239 @@
+// Networks whose scales are powers of two, so that floats are exact: integers must give the same bits.
+#include "runtime/lower/lower.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+
+#include "runtime/model.h"
+#include "tests/graph/node_builder.h"
+
+namespace crumb::runtime {
+namespace {
+
+using graph::ElementType;
+using graph::NodeBuilder;
+using graph::Tensor;
+
+struct Draws {
+  std::mt19937_64 engine;
+
+  std::int64_t from(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(high - low + 1));
+  }
+  bool one_in(std::int64_t n) { return from(1, n) == 1; }
+  /// A whole number of quarters, at most eight.
+  float number() { return static_cast<float>(from(-32, 32)) / 4; }
+  Tensor numbers(const std::vector<std::int64_t>& shape) {
+    std::vector<float> values(static_cast<std::size_t>(graph::count_elements(shape).value()));
+    for (float& v : values) v = number();
+    return Tensor::floats(shape, values);
+  }
+  Tensor power(int low, int high) {
+    return Tensor::scalar(std::ldexp(1.0F, static_cast<int>(from(low, high))));
+  }
+};
+
+/// The kinds of weights that there are; scales are powers of two.
+constexpr const char* kSpecs[] = {
+    "int4:channel:scale=e8m0",  "int8:channel:scale=e8m0",   "int2:channel:scale=e8m0",
+    "int2h:channel:scale=e8m0", "binary:channel:scale=e8m0", "ternary:channel:scale=e8m0",
+    "e2m1:channel:scale=e8m0",  "e3m2:channel:scale=e8m0",   "int3:channel:range=full:scale=e8m0"};
+
+std::string quantized(NodeBuilder& builder, Draws& draw, const std::string& x) {
+  if (draw.one_in(8))
+    return builder.node("BipolarQuant", {x, builder.constant(x + "_s", draw.power(-3, 1))}, {},
+                        graph::kQonnxDomain);
+  const bool is_signed = draw.one_in(2);
+  return builder.quant(x, draw.power(-4, 1), static_cast<float>(draw.one_in(3) ? draw.from(-3, 3) : 0),
+                       static_cast<float>(draw.from(2, 8)), is_signed, draw.one_in(2));
+}
+
+/// The weight of a node under a name of its own.
+std::string weight(NodeBuilder& builder, Draws& draw, const std::vector<std::int64_t>& shape,
+                   std::size_t output_axis) {
+  const std::string name = "w" + std::to_string(builder.graph.nodes.size());
+  const QuantSpec spec = QuantSpec::parse(kSpecs[draw.from(0, std::ssize(kSpecs) - 1)]);
+  builder.graph.quantized[name] = graph::quantize_constant(spec, draw.numbers(shape), output_axis, name, 1);
+  builder.graph.values[name] = {.type = ElementType::kFloat,
+                                .shape = graph::Shape(shape.begin(), shape.end())};
+  return name;
+}
+
+/// A network of one or two layers, and its input's shape.
+struct Drawn {
+  NodeBuilder builder;
+  std::vector<std::int64_t> shape;
+
+  explicit Drawn(Draws& draw) {
+    builder.graph.opsets[""] = 17;
+    const auto axes = static_cast<std::size_t>(draw.from(0, 3));
+    shape = {draw.from(1, 2), draw.from(1, 4)};
+    for (std::size_t i = 0; i < axes; ++i) shape.push_back(draw.from(3, axes == 3 ? 4 : 7));
+    std::string x = builder.input("x", shape);
+    builder.graph.values["x"].shape->at(0) = graph::Dim("n");
+    std::int64_t channels = shape[1];
+    for (std::int64_t layer = draw.from(1, 2); layer > 0; --layer) {
+      x = quantized(builder, draw, x);
+      std::int64_t outputs = draw.from(1, 5);
+      x = axes == 0 ? product(draw, x, channels, outputs) : convolution(draw, x, axes, channels, outputs);
+      channels = outputs;
+      x = chain(draw, x, axes, channels);
+    }
+    if (!draw.one_in(3)) x = quantized(builder, draw, x);
+    builder.graph.outputs = {x};
+    for (graph::Node& node : builder.graph.nodes) {
+      if (node.domain.empty()) node.version = 17;
+    }
+  }
+
+  std::string product(Draws& draw, const std::string& x, std::int64_t terms, std::int64_t outputs) {
+    if (draw.one_in(2)) {
+      const std::string made = builder.node("MatMul", {x, weight(builder, draw, {terms, outputs}, 1)});
+      builder.graph.values[made].shape = graph::Shape{graph::Dim("n"), outputs};
+      return made;
+    }
+    const bool turned = draw.one_in(2);
+    std::vector<std::string> inputs{
+        x, turned ? weight(builder, draw, {outputs, terms}, 0) : weight(builder, draw, {terms, outputs}, 1)};
+    if (draw.one_in(2))
+      inputs.push_back(
+          builder.constant("b" + x, draw.numbers(draw.one_in(2) ? std::vector<std::int64_t>{outputs}
+                                                                : std::vector<std::int64_t>{1, outputs})));
+    std::map<std::string, graph::Attribute> attributes{{"transB", std::int64_t{turned}}};
+    if (draw.one_in(4)) attributes["alpha"] = 0.5F;
+    if (draw.one_in(4)) attributes["beta"] = 2.0F;
+    return builder.node("Gemm", inputs, attributes);
+  }
+
+  std::string convolution(Draws& draw, const std::string& x, std::size_t axes, std::int64_t channels,
+                          std::int64_t& outputs) {
+    const std::int64_t groups = draw.one_in(3) ? channels : 1;
+    outputs = groups * draw.from(1, 3);
+    std::vector<std::int64_t> kernel{outputs, channels / groups}, strides, dilations, pads;
+    for (std::size_t i = 0; i < axes; ++i) {
+      kernel.push_back(draw.from(1, 3));
+      strides.push_back(draw.from(1, 3));
+      dilations.push_back(draw.from(1, 2));
+    }
+    for (std::size_t i = 0; i < 2 * axes; ++i) pads.push_back(draw.from(2, 4));  // so that every window fits
+    std::vector<std::string> inputs{x, weight(builder, draw, kernel, 0)};
+    if (draw.one_in(2)) inputs.push_back(builder.constant("b" + x, draw.numbers({outputs})));
+    std::map<std::string, graph::Attribute> attributes{
+        {"strides", strides}, {"dilations", dilations}, {"group", groups}};
+    if (draw.one_in(4)) {
+      attributes["auto_pad"] = std::string(draw.one_in(2) ? "SAME_UPPER" : "SAME_LOWER");
+    } else {
+      attributes["pads"] = pads;
+    }
+    return builder.node("Conv", inputs, attributes);
+  }
+
+  /// Of numbers of few bits, and no divisions: floats stay exact.
+  std::string chain(Draws& draw, std::string x, std::size_t axes, std::int64_t channels) {
+    std::vector<std::int64_t> each{channels};
+    each.insert(each.end(), axes, 1);
+    for (std::int64_t left = draw.from(0, 3); left > 0; --left) {
+      const Tensor other = draw.one_in(2) ? draw.numbers(each) : Tensor::scalar(draw.number());
+      switch (draw.from(0, 5)) {
+        case 0: x = builder.node("Add", {builder.constant("a" + x, other), x}); break;
+        case 1:
+          x = builder.node("Sub", draw.one_in(2) ? std::vector{x, builder.constant("a" + x, other)}
+                                                 : std::vector{builder.constant("a" + x, other), x});
+          break;
+        case 2:
+          x = builder.node("Mul", {x, builder.constant("a" + x, draw.one_in(3) ? other : draw.power(-2, 2))});
+          break;
+        case 3: x = builder.node("Relu", {x}); break;
+        case 4:
+          x = builder.node("Clip", {x, builder.constant("l" + x, Tensor::scalar(-std::fabs(draw.number()))),
+                                    builder.constant("h" + x, Tensor::scalar(std::fabs(draw.number())))});
+          break;
+        default:
+          if (axes == 0 || !draw.one_in(2)) break;
+          x = builder.node("MaxPool", {x},
+                           {{"kernel_shape", std::vector<std::int64_t>(axes, 2)},
+                            {"pads", std::vector<std::int64_t>(2 * axes, 1)}});
+      }
+    }
+    return x;
+  }
+};
+
+TEST_CASE("integers give the bits of floats where these are exact") {
+  Draws draw{std::mt19937_64(20261124)};
+  std::size_t layers = 0, integers = 0, thresholds = 0, numbers = 0;
+  std::set<float> different;
+  for (int round = 0; round < 3000; ++round) {
+    Drawn drawn(draw);
+    const graph::Graph& network = drawn.builder.graph;
+    Array x = Array::of(draw.numbers(drawn.shape));
+    const Lowered lowered = lower(network);
+    CHECK(lowered.floats.empty());
+    integers += lowered.integers.size();
+    thresholds += lowered.thresholds.size();
+    layers += network.quantized.size();
+    const std::vector<Array> exact = Model(network, Computes::kFloats).run({x}, {.threads = 1});
+    const std::vector<Array> found = Model(network).run({x}, {.threads = 1 + round % 3});
+    REQUIRE(found[0].shape() == exact[0].shape());
+    REQUIRE(found[0].type() == exact[0].type());
+    const auto a = found[0].values<float>(), b = exact[0].values<float>();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (a[i] != b[i]) FAIL(round << ": " << a[i] << " is not " << b[i]);
+      different.insert(a[i]);
+    }
+    numbers += a.size();
+  }
+  CHECK(integers == layers);
+  CHECK(thresholds > layers / 3);
+  CHECK(numbers > 100'000);
+  CHECK(different.size() > 1000);
+}
+
+TEST_CASE("layers that cannot be integers stay floats, and say why") {
+  const auto reason_of = [](const char* spec, bool quantizes, const char* op = "MatMul") {
+    NodeBuilder builder;
+    std::string x = builder.input("x", {2, 64});
+    if (quantizes) x = builder.quant(x, Tensor::scalar(0.5F), 0, 8);
+    std::vector<float> values(64 * 4);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.37F * (static_cast<float>(i % 17) - 8);
+    builder.graph.quantized["w"] =
+        graph::quantize_constant(QuantSpec::parse(spec), Tensor::floats({64, 4}, values), 1, "w", 1);
+    builder.graph.outputs = {builder.node(op, {x, "w"})};
+    const Lowered lowered = lower(builder.graph);
+    CHECK(lowered.integers.size() + lowered.floats.size() == 1);
+    Model(builder.graph)
+        .run({Array::of(Tensor::floats({2, 64}, std::vector<float>(128, 1.25F)))}, {.threads = 1});
+    return lowered.floats.empty() ? std::string() : lowered.floats[0].second;
+  };
+  CHECK(reason_of("int4:channel", true).empty());
+  CHECK(reason_of("int4:channel", false).find("no quantizer's") != std::string::npos);
+  CHECK(reason_of("int4:group=32", true).find("several scales") != std::string::npos);
+  CHECK(reason_of("palette4:channel", true).find("no integers of 16 bits") != std::string::npos);
+  CHECK(reason_of("e5m2:channel", true).find("no integers of 16 bits") != std::string::npos);
+}
+
+TEST_CASE("values that others take, too, stay where they are") {
+  NodeBuilder builder;
+  std::string x = builder.quant(builder.input("x", {3, 4}), Tensor::scalar(0.25F), 1, 4);
+  builder.graph.quantized["w"] =
+      graph::quantize_constant(QuantSpec::parse("int4:channel:scale=e8m0"),
+                               Tensor::floats({4, 4}, std::vector<float>(16, 0.75F)), 1, "w", 1);
+  const std::string sums = builder.node("MatMul", {x, "w"});
+  const std::string after = builder.quant(builder.node("Relu", {sums}), Tensor::scalar(0.5F), 0, 4);
+  builder.graph.outputs = {sums, after, builder.node("Add", {x, after})};  // sums and x are taken twice
+  const Array in =
+      Array::of(Tensor::floats({3, 4}, std::vector<float>{1, 2, 3, 4, -1, -2, .1F, .2F, 9, 8, 7, 6}));
+  const auto exact = Model(builder.graph, Computes::kFloats).run({in}, {}),
+             found = Model(builder.graph).run({in}, {});
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    CHECK(std::ranges::equal(found[i].values<float>(), exact[i].values<float>()));
+  }
+  CHECK(lower(builder.graph).thresholds.empty());
+}
+
+}  // namespace
+}  // namespace crumb::runtime
