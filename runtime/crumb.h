@@ -38,7 +38,8 @@ typedef enum crumb_status {
 
 /* Element types, by ONNX's numbers (TensorProto.DataType). bool takes a byte; int4 and below are packed, lowest bits
  * first. */
-typedef enum crumb_type {
+typedef int32_t crumb_type;
+enum {
   CRUMB_UNKNOWN = 0,
   CRUMB_FLOAT32 = 1,
   CRUMB_UINT8 = 2,
@@ -57,7 +58,7 @@ typedef enum crumb_type {
   CRUMB_INT4 = 22,
   CRUMB_UINT2 = 25,
   CRUMB_INT2 = 26
-} crumb_type;
+};
 
 typedef struct crumb_model crumb_model;
 typedef struct crumb_session crumb_session;

@@ -217,8 +217,8 @@ TEST_CASE("what is wrong is said, and nothing is written") {
   CHECK(status_of(CRUMB_FLOAT32, {1, 1, 8, -8}, 0) == CRUMB_ERROR_INPUT);
   CHECK(status_of(CRUMB_FLOAT32, {std::int64_t{1} << 60, 1, 8, 8}, 256) == CRUMB_ERROR_INPUT);
   CHECK(status_of(CRUMB_INT8, {1, 1, 8, 8}, 64) == CRUMB_ERROR_INPUT);
-  CHECK(status_of(static_cast<crumb_type>(99), {1, 1, 8, 8}, 64) == CRUMB_ERROR_INPUT);
-  CHECK(status_of(static_cast<crumb_type>(8), {1, 1, 8, 8}, 64) == CRUMB_ERROR_INPUT);  // strings
+  CHECK(status_of(99, {1, 1, 8, 8}, 64) == CRUMB_ERROR_INPUT);
+  CHECK(status_of(8, {1, 1, 8, 8}, 64) == CRUMB_ERROR_INPUT);  // strings
   CHECK(crumb_run(session.get(), nullptr, 0) == CRUMB_ERROR_INPUT);
   CHECK(std::string(crumb_error()).find("takes 1 input") != std::string::npos);
   CHECK(crumb_run(session.get(), nullptr, 1) == CRUMB_ERROR_ARGUMENT);
