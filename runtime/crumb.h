@@ -24,6 +24,7 @@ extern "C" {
 #define CRUMB_API
 #endif
 
+/* C's names, not those of the C++ around it. NOLINTBEGIN(readability-identifier-naming) */
 typedef enum crumb_status {
   CRUMB_OK = 0,
   CRUMB_ERROR_ARGUMENT = 1,    /* the call itself is wrong: a null pointer, an index that is not there */
@@ -125,6 +126,8 @@ CRUMB_API void crumb_cancel(crumb_session* session);
 /* Bytes that the values of the last run took at most at a time, and its work, as crumb_options count them. */
 CRUMB_API uint64_t crumb_peak_memory(const crumb_session* session);
 CRUMB_API uint64_t crumb_work(const crumb_session* session);
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus
 }

@@ -335,14 +335,14 @@ class Lowering {
         if (node.is("QuantizeLinear") && node.int_or("block_size", 0) == 0 &&
             node.int_or("output_dtype", 0) == 0 && node.has_input(2)) {
           if (const auto grid = linear_grid(node, ElementType::kUnknown)) {
-            found.quantizer = *next;
+            found.quantizer = next;
             found.grid = *grid;
             return found;
           }
           break;
         }
         if (const auto grid = quantizer_of(node)) {
-          found.quantizer = *next;
+          found.quantizer = next;
           found.grid = *grid;
           return found;
         }

@@ -183,7 +183,7 @@ TEST_CASE("data that do not fit are refused by name") {
   CHECK(says(one(7, {2}, bytes(7, "\1\xff")), {"end inside a number"}));
   CHECK(says(one(1, {2}, fixed32(4, 1) + fixed32(4, 2)), {"'w'", "2 pieces", "one packed run"}));
   CHECK(says(one(7, {3}, bytes(7, packed({1, 2})) + number(7, 3)), {"2 pieces"}));
-  CHECK(says(one(1, {-1}, bytes(9, "")), {"a size of -1"}));
+  CHECK(says(one(1, {-1}, bytes(9, "")), {"'w'", "the size -1"}));
   CHECK(says(one(1, std::vector<std::int64_t>(65, 1), bytes(9, "1234")), {"more than 64 axes"}));
   CHECK(says(one(1, {1LL << 40, 1LL << 40}, bytes(9, "1234")), {"'w'", "64 bits"}));
   CHECK(says(one(0, {1}, bytes(9, "1234")), {"'w'", "no data type"}));

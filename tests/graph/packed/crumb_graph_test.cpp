@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/files/mapped_file.h"
+#include "formats/onnx/wire.h"
 #include "graph/facts/lift_quantized.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/read.h"
@@ -315,9 +316,21 @@ TEST_CASE("packed graph: a checkpoint is no graph, and nothing lies outside") {
   const CrumbFile file = CrumbFile::open(path).take();
   const BlobBytes bytes = file.load(file.find_file("graph.onnx")->blob, "").take();
   std::string structure(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
-  // The graph is put together again around another initializer: GraphProto.initializer is field 5, graph field 7.
-  structure += "\x3A" + std::string(1, static_cast<char>(external.size() + 2)) + "\x2A" +
-               std::string(1, static_cast<char>(external.size())) + external;
+  // The initializer (GraphProto's field 5) is put at the end of the graph (ModelProto's field 7).
+  const auto length = [](std::size_t size) {
+    std::string varint;
+    for (; size >= 128; size >>= 7) varint += static_cast<char>(size | 128);
+    return varint + static_cast<char>(size);
+  };
+  WireReader reader(std::as_bytes(std::span(structure)), {0, structure.size()});
+  WireField field;
+  while (reader.next(field) && !field.is(7)) {
+  }
+  REQUIRE(field.is(7));
+  const std::string graph =
+      structure.substr(field.payload.begin, field.payload.size) + "\x2A" + length(external.size()) + external;
+  const std::size_t before = length(field.payload.size).size();
+  structure.replace(field.payload.begin - before, before + field.payload.size, length(graph.size()) + graph);
   const auto other = folder.path() / "other.crumb";
   CrumbHeader plan{.model = "graph", .tensors = {}, .files = {{"graph.onnx", Blob{.raw = structure.size()}}}};
   CrumbWriter writer(other, plan);
