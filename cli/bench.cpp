@@ -192,7 +192,9 @@ void bench_verb(const BenchOptions& options) {
   if (other) row("libtorch", *other);
   print_table(rows);
   if (other) std::cout << "libtorch takes " << fixed(other->at(0.5) / own.at(0.5), 2) << " times as long\n";
-  std::cout << "values take " << megabytes(meter->peak()) << " at most at a time\n\n";
+  const auto peak = static_cast<double>(meter->peak());
+  std::cout << "values take " << (peak < 1e6 ? fixed(peak / 1e3, 1) + " kB" : megabytes(meter->peak()))
+            << " at most at a time\n\n";
   rows = {{"step", "operator", "time", "share"}};
   for (const StepTime& step : steps)
     rows.push_back({step.name, step.op, duration(step.seconds), fixed(100 * step.seconds / all, 1) + " %"});

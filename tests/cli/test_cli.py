@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from sample_checkpoints import normal, small_tensors, write_folder, write_safetensors
 
-VERBS = ["quantize", "inspect", "verify", "dequantize", "compare", "formats", "embed", "agree"]
+VERBS = """quantize inspect verify dequantize compare formats recipe embed agree run bench lint cost passes export convert
+train""".split()
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def test_the_example_of_quantize_works(crumb, minilm, tmp_path):
 
 def test_help_lists_every_verb_and_version_is_one_line(crumb):
     done = crumb("--help")
-    assert all(f"  {verb} " in done.stdout for verb in VERBS)
+    assert re.findall(r"^  (\w+) ", done.stdout.split("Subcommands:")[1], re.MULTILINE) == VERBS
     assert crumb("--version").stdout.startswith("crumb ")
     assert crumb("--version").stdout.count("\n") == 1
 
