@@ -79,6 +79,8 @@ struct NodeFacts {
   const graph::Node& node;
   std::vector<const Array*> constants;  ///< null where the input is computed or left out
   std::vector<ElementType> types;       ///< kUnknown where nobody says
+  /// The constant that the kernel holds (OperatorRow::holds), where it is kept as codes; constants has it as null then.
+  const graph::QuantizedConstant* packed = nullptr;
 
   std::int64_t version() const { return node.version; }
   const Array* constant(std::size_t i) const { return i < constants.size() ? constants[i] : nullptr; }
@@ -107,6 +109,10 @@ struct OperatorRow {
   Maker maker;
   Takes takes = Takes::kAll;
   std::string_view domain = graph::kOnnxDomain;
+  /// An input that belongs to the kernel where it is a constant: the maker gets it, runs do not give it. None: kNothing.
+  std::size_t holds = kNothing;
+
+  static constexpr std::size_t kNothing = ~std::size_t{0};
 };
 
 /// The operator's row, or null.

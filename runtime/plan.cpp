@@ -16,14 +16,6 @@ using graph::Node;
 constexpr std::size_t kMostGrowth = std::size_t{4}
                                     << 20;  // bytes that a constant may gain when it is computed
 
-/// Constants that nodes take: initializers, and codes by their values.
-std::map<std::string, Array> constants_of(const Graph& graph) {
-  std::map<std::string, Array> constants;
-  for (const auto& [name, tensor] : graph.initializers) constants.emplace(name, Array::of(tensor));
-  for (const auto& [name, constant] : graph.quantized) constants.emplace(name, Array::of(constant.value()));
-  return constants;
-}
-
 /// Throws Error where it is known that input 0 is of a type that the operator does not take.
 void check_type(const NodeFacts& facts, const OperatorRow& row) {
   const ElementType type = facts.type(0);
@@ -43,7 +35,14 @@ Plan::Plan(const Graph& graph) {
     if (is_new) constants_.emplace_back();
     return found->second;
   };
-  for (auto& [name, array] : constants_of(graph)) constants_[slot_of(name)] = array;
+  for (const auto& [name, tensor] : graph.initializers) constants_[slot_of(name)] = Array::of(tensor);
+  std::map<std::size_t, const graph::QuantizedConstant*>
+      packed;  // what is kept as codes until somebody takes values
+  for (const auto& [name, constant] : graph.quantized) packed.emplace(slot_of(name), &constant);
+  const auto want_values = [&](std::size_t slot) {
+    if (!constants_[slot].defined() && packed.contains(slot))
+      constants_[slot] = Array::of(packed.at(slot)->value());
+  };
   for (const std::string& input : graph.inputs) inputs_.push_back(slot_of(input));
   std::string refused;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -52,14 +51,27 @@ Plan::Plan(const Graph& graph) {
     NodeFacts facts{.node = node, .constants = {}, .types = {}};
     for (const std::string& input : node.inputs) step.inputs.push_back(slot_of(input));
     for (const std::string& output : node.outputs) step.outputs.push_back(slot_of(output));
-    for (std::size_t k = 0; k < step.inputs.size(); ++k) {
-      const std::size_t slot = step.inputs[k];
-      const bool known = slot != kNoSlot && constants_[slot].defined();
-      const graph::Value* value = graph.find(node.inputs[k]);
-      facts.constants.push_back(known ? &constants_[slot] : nullptr);
-      facts.types.push_back(known ? constants_[slot].type() : value ? value->type : ElementType::kUnknown);
-    }
     const OperatorRow* row = find_operator(node.op, node.domain);
+    bool known = true;  // what constants alone decide is a constant too; random numbers have no kernels
+    for (std::size_t k = 0; k < step.inputs.size(); ++k) {
+      std::size_t& slot = step.inputs[k];
+      const bool given = slot != kNoSlot,
+                 is_constant = given && (constants_[slot].defined() || packed.contains(slot));
+      const bool holds = row && row->holds == k && is_constant;
+      if (holds && packed.contains(slot)) {
+        facts.packed = packed.at(slot);
+      } else if (given) {
+        want_values(slot);
+      }
+      const graph::Value* value = graph.find(node.inputs[k]);
+      const bool has_values = is_constant && !(holds && facts.packed);
+      facts.constants.push_back(has_values ? &constants_[slot] : nullptr);
+      facts.types.push_back(has_values ? constants_[slot].type()
+                            : value    ? value->type
+                                       : ElementType::kUnknown);
+      known = known && (!given || is_constant);
+      if (holds) slot = kNoSlot;
+    }
     std::string why = graph::text_of(node);
     try {
       if (row) {
@@ -73,13 +85,13 @@ Plan::Plan(const Graph& graph) {
       refused += (refused.empty() ? "" : "; ") + why;
       continue;
     }
-    // What constants alone decide is a constant too; random numbers have no kernels.
-    const bool known = std::ranges::all_of(
-        step.inputs, [&](std::size_t slot) { return slot == kNoSlot || constants_[slot].defined(); });
     if (!known || !refused.empty() || !fold(node, step)) steps_.push_back(std::move(step));
   }
   if (!refused.empty()) throw Error("the runtime has no kernel for " + refused);
-  for (const std::string& output : graph.outputs) outputs_.push_back(slot_of(output));
+  for (const std::string& output : graph.outputs) {
+    outputs_.push_back(slot_of(output));
+    want_values(outputs_.back());
+  }
   find_last_uses();
 }
 

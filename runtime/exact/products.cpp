@@ -29,7 +29,9 @@ void multiply_ref(const Products& p) {
 }
 
 void multiply(const Products& p, int threads) {
-  static const auto kernel = may_use(Isa::kAvx2) ? multiply_avx2 : multiply_ref;
+  static const auto kernel = may_use(Isa::kAvx512) ? multiply_avx512
+                             : may_use(Isa::kAvx2) ? multiply_avx2
+                                                   : multiply_ref;
   const std::size_t work = p.rows * p.columns * p.terms;
   if (threads == 1 || work <= kWork) return kernel(p);
   // The longer side is shared out.

@@ -36,6 +36,8 @@ void multiply(const Products& products, int threads);
 
 /// AVX2 and FMA, on one thread. Precondition: may_use(Isa::kAvx2).
 void multiply_avx2(const Products& products);
+/// AVX-512, on one thread. Precondition: may_use(Isa::kAvx512).
+void multiply_avx512(const Products& products);
 
 /// Partial sums to their sum.
 inline float fold(float* partial) {

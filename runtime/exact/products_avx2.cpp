@@ -19,26 +19,41 @@ CRUMB_AVX2 inline __m256i mask_of(std::size_t count) {
                             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-CRUMB_AVX2 inline float folded(__m256 low, __m256 high) {
-  const __m256 eight = _mm256_add_ps(low, high);
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+/// Of two vectors the halves of what is left of each sum, added; in steps from eight parts to one.
+CRUMB_AVX2 inline __m256 halves(__m256 a, __m256 b) {
+  return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+CRUMB_AVX2 inline __m256 quarters(__m256 a, __m256 b) {
+  return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xEE));
+}
+CRUMB_AVX2 inline __m256 last(__m256 a, __m256 b) {
+  return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xDD));
+}
+
+/// Element 4 i + j is the sum of the parts of s[i][j], in the order of fold(); of j = 3 it means nothing.
+CRUMB_AVX2 inline __m256 folded(const __m256 (&s)[kTileX][kTileW][2]) {
+  __m256 four[kTileW];  // lane i: four parts of s[i][j]
+  for (std::size_t j = 0; j < kTileW; ++j)
+    four[j] = halves(_mm256_add_ps(s[0][j][0], s[0][j][1]), _mm256_add_ps(s[1][j][0], s[1][j][1]));
+  return last(quarters(four[0], four[1]), quarters(four[2], four[2]));
 }
 
 template <std::size_t M, std::size_t N>
 CRUMB_AVX2 void tile(const Products& p, std::size_t m, std::size_t n) {
-  __m256 sums[M][N][2];
+  __m256 sums[kTileX][kTileW][2];
   const float* x = p.x + m * p.x_stride;
   const float* w = p.w + n * p.w_stride;
-  for (std::size_t i = 0; i < M; ++i) {
-    for (std::size_t j = 0; j < N; ++j) sums[i][j][0] = sums[i][j][1] = _mm256_setzero_ps();
+  for (auto& row : sums) {
+    for (auto& sum : row) sum[0] = sum[1] = _mm256_setzero_ps();
   }
   const std::size_t whole = p.terms / kPartialSums * kPartialSums;
   for (std::size_t k = 0; k < whole; k += kPartialSums) {
     for (std::size_t half = 0; half < 2; ++half) {
       __m256 rows[N];
-      for (std::size_t j = 0; j < N; ++j) rows[j] = _mm256_loadu_ps(w + j * p.w_stride + k + half * kLanes);
+      for (std::size_t j = 0; j < N; ++j) {
+        rows[j] = _mm256_loadu_ps(w + j * p.w_stride + k + half * kLanes);
+        asm("" : "+x"(rows[j]));  // or GCC loads it again for every row of x
+      }
       for (std::size_t i = 0; i < M; ++i) {
         const __m256 values = _mm256_loadu_ps(x + i * p.x_stride + k + half * kLanes);
         for (std::size_t j = 0; j < N; ++j)
@@ -59,9 +74,10 @@ CRUMB_AVX2 void tile(const Products& p, std::size_t m, std::size_t n) {
       }
     }
   }
+  alignas(32) float made[kTileX][4];
+  _mm256_store_ps(&made[0][0], folded(sums));
   for (std::size_t i = 0; i < M; ++i) {
-    for (std::size_t j = 0; j < N; ++j)
-      p.y[(m + i) * p.y_row + (n + j) * p.y_column] = folded(sums[i][j][0], sums[i][j][1]);
+    for (std::size_t j = 0; j < N; ++j) p.y[(m + i) * p.y_row + (n + j) * p.y_column] = made[i][j];
   }
 }
 

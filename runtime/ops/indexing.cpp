@@ -19,15 +19,43 @@ Ints indices_of(const Call& call, std::size_t input, std::int64_t size) {
   return indices;
 }
 
+/// The shape of what Gather makes.
+Ints gathered_shape(const Ints& x, std::size_t axis, const Ints& indices) {
+  Ints shape(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(axis));
+  shape.insert(shape.end(), indices.begin(), indices.end());
+  shape.insert(shape.end(), x.begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.end());
+  return shape;
+}
+
+/// Rows of a table that stays packed: each is decoded when it is asked for.
+Kernel gather_packed(const graph::QuantizedConstant& table) {
+  return [table, decoder = RowDecoder(table.tensor->view())](Call& call) {
+    const Ints shape = table.shape(), rows = indices_of(call, 1, shape[0]);
+    Array& made = call.make(0, ElementType::kFloat, gathered_shape(shape, 0, call.in(1).shape()));
+    const auto width = static_cast<std::size_t>(product_of(shape, 1, shape.size()));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      decoder.flat_values(static_cast<std::uint64_t>(rows[i]) * width,
+                          made.writable<float>().subspan(i * width, width));
+  };
+}
+
 Kernel gather(const NodeFacts& facts) {
   const std::int64_t wish = facts.int_or("axis", 0);
-  return [wish](Call& call) {
-    const Array& x = call.in(0);
+  Array held;
+  if (facts.packed) {
+    const Ints& axes = facts.packed->axes;
+    if (axes.empty()) facts.fail("cannot take elements of a number");
+    if (std::ranges::is_sorted(axes) && (wish == 0 || wish == -static_cast<std::int64_t>(axes.size())))
+      return gather_packed(*facts.packed);
+    held = Array::of(facts.packed->value());
+  } else if (const Array* constant = facts.constant(0)) {
+    held = *constant;
+  }
+  return [wish, held](Call& call) {
+    const Array& x = held.defined() ? held : call.in(0);
     const auto axis = static_cast<std::size_t>(call.usual_axis(wish, x.rank()));
     const Ints indices = indices_of(call, 1, x.shape()[axis]);
-    Ints shape(x.shape().begin(), x.shape().begin() + static_cast<std::ptrdiff_t>(axis));
-    shape.insert(shape.end(), call.in(1).shape().begin(), call.in(1).shape().end());
-    shape.insert(shape.end(), x.shape().begin() + static_cast<std::ptrdiff_t>(axis) + 1, x.shape().end());
+    const Ints shape = gathered_shape(x.shape(), axis, call.in(1).shape());
     const auto outer = static_cast<std::size_t>(product_of(x.shape(), 0, axis));
     const std::size_t inner =
         static_cast<std::size_t>(product_of(x.shape(), axis + 1, x.shape().size())) * bytes_of(x.carrier());
@@ -164,8 +192,10 @@ Kernel triangle(const NodeFacts& facts) {
 
 std::span<const OperatorRow> index_operators() {
   static constexpr OperatorRow kRows[] = {
-      {"Gather", gather},      {"GatherElements", gather_elements},
-      {"GatherND", gather_nd}, {"ScatterND", scatter_nd},
+      {"Gather", gather, Takes::kAll, graph::kOnnxDomain, 0},
+      {"GatherElements", gather_elements},
+      {"GatherND", gather_nd},
+      {"ScatterND", scatter_nd},
       {"Trilu", triangle},
   };
   return kRows;

@@ -15,6 +15,7 @@
 using crumb::runtime::exact::dot_ref;
 using crumb::runtime::exact::multiply;
 using crumb::runtime::exact::multiply_avx2;
+using crumb::runtime::exact::multiply_avx512;
 using crumb::runtime::exact::multiply_ref;
 using crumb::runtime::exact::Products;
 
@@ -78,6 +79,7 @@ TEST_CASE("products: every way has the definition's bits, and writes nothing els
     };
     CHECK(again([](const Products& p) { multiply(p, 1); }));
     if (crumb::may_use(crumb::Isa::kAvx2)) CHECK(again(multiply_avx2));
+    if (crumb::may_use(crumb::Isa::kAvx512)) CHECK(again(multiply_avx512));
   }
 }
 

@@ -1,0 +1,107 @@
+#include "runtime/ops/held_matrix.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/threads/parallel.h"
+
+namespace crumb::runtime {
+namespace {
+
+constexpr std::size_t kPanel = std::size_t{1} << 15;  // floats that are decoded at a time, or a few rows more
+constexpr std::size_t kSmallWork = std::size_t{1} << 16;  // multiplications that are worth a thread
+constexpr std::size_t kTile = 6;                          // rows that kernels take together
+
+}  // namespace
+
+float* Scratch::of(std::size_t count) {
+  constexpr std::size_t kAlignment = 64;
+  if (values_.size() < count + kAlignment) values_.resize(count + kAlignment);
+  void* at = values_.data();
+  std::size_t space = values_.size() * sizeof(float);
+  return static_cast<float*>(std::align(kAlignment, count * sizeof(float), at, space));
+}
+
+void turn(const float* x, std::size_t rows, std::size_t columns, float* made) {
+  constexpr std::size_t kSquare = 16;
+  for (std::size_t r = 0; r < rows; r += kSquare) {
+    for (std::size_t c = 0; c < columns; c += kSquare) {
+      for (std::size_t i = r; i < std::min(rows, r + kSquare); ++i) {
+        for (std::size_t k = c; k < std::min(columns, c + kSquare); ++k)
+          made[k * rows + i] = x[i * columns + k];
+      }
+    }
+  }
+}
+
+std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::size_t input, MatrixAxes axes) {
+  const Array* const values = facts.constant(input);
+  if (!facts.packed && !values) return nullptr;
+  std::shared_ptr<HeldMatrix> made(new HeldMatrix);
+  made->shape_ = facts.packed ? facts.packed->shape() : values->shape();
+  if (made->shape_.empty())
+    facts.fail("input " + std::to_string(input) + ": expected a matrix, found a number");
+  Ints matrix = made->shape_;
+  if (matrix.size() > 2) matrix.erase(matrix.begin(), matrix.end() - 2);
+  if (matrix.size() == 1) matrix.insert(axes == MatrixAxes::kTermsOutputs ? matrix.end() : matrix.begin(), 1);
+  const bool outputs_last = axes == MatrixAxes::kTermsOutputs;
+  made->outputs_ = static_cast<std::size_t>(matrix[outputs_last ? 1 : 0]);
+  made->terms_ = static_cast<std::size_t>(matrix[outputs_last ? 0 : 1]);
+  if (!facts.packed) {
+    if (values->carrier() != Carrier::kFloat)
+      facts.fail("cannot take " + text_of(*values) + " as input " + std::to_string(input));
+    made->hold(*values, axes);
+  } else if (facts.packed->axes == (outputs_last ? Ints{1, 0} : Ints{0, 1})) {
+    made->hold(*facts.packed);
+  } else {
+    made->hold(Array::of(facts.packed->value()), axes);
+  }
+  return made;
+}
+
+void HeldMatrix::hold(const graph::QuantizedConstant& constant) {
+  tensor_ = constant.tensor;
+  decoder_.emplace(tensor_->view());
+}
+
+void HeldMatrix::hold(const Array& values, MatrixAxes axes) {
+  rows_ = values;
+  if (axes == MatrixAxes::kOutputsTerms || outputs_ == 1) return;
+  rows_ = Array(values.type(), values.shape());
+  const float* const from = values.values<float>().data();
+  float* const to = rows_.writable<float>().data();
+  for (std::size_t at = 0; at < values.size(); at += terms_ * outputs_)
+    turn(from + at, terms_, outputs_, to + at);
+}
+
+void HeldMatrix::multiply(exact::Products product, std::size_t at, int threads) const {
+  product.columns = outputs_;
+  product.terms = product.w_stride = terms_;
+  if (tensor_) return multiply_packed(product, threads);
+  product.w = rows_.values<float>().data() + at * outputs_ * terms_;
+  exact::multiply(product, threads);
+}
+
+void HeldMatrix::multiply_packed(const exact::Products& product, int threads) const {
+  const auto in_tiles = [](std::size_t rows) { return (rows + kTile - 1) / kTile * kTile; };
+  const std::size_t terms = std::max<std::size_t>(terms_, 1);
+  const std::size_t panel_rows = in_tiles(kPanel / terms + 1);
+  const std::size_t least = in_tiles(kSmallWork / std::max<std::size_t>(product.rows * terms, 1) + 1);
+  const auto workers = static_cast<std::size_t>(threads > 0 ? threads : default_threads());
+  const std::size_t piece = std::max(std::min(panel_rows, in_tiles(outputs_ / workers + 1)), least);
+  parallel_for(outputs_, piece, threads, [&](std::size_t begin, std::size_t end) {
+    thread_local Scratch scratch;
+    float* const panel = scratch.of(panel_rows * terms_);
+    for (std::size_t first = begin; first < end; first += panel_rows) {
+      exact::Products part = product;
+      part.columns = std::min(panel_rows, end - first);
+      for (std::size_t i = 0; i < part.columns; ++i)
+        decoder_->values(first + i, 0, {panel + i * terms_, terms_});
+      part.w = panel;
+      part.y += first * product.y_column;
+      exact::multiply(part, 1);
+    }
+  });
+}
+
+}  // namespace crumb::runtime

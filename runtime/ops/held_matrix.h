@@ -1,0 +1,57 @@
+// The constant operand of a product, by its rows: one for each output. Codes stay packed; what they stand for is decoded a
+// few rows at a time, while a batch passes over them. Products have the same bits either way (exact/products.h).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "quant/quantized_tensor.h"
+#include "runtime/exact/products.h"
+#include "runtime/operator.h"
+
+namespace crumb::runtime {
+
+/// How the last two axes of a matrix lie.
+enum class MatrixAxes : std::uint8_t { kTermsOutputs, kOutputsTerms };
+
+class HeldMatrix {
+ public:
+  /// Input `input` of the node, which the operator's row holds: null where it is computed. Throws Error where it is no
+  /// matrix of floats; a vector is a matrix of one output.
+  static std::shared_ptr<const HeldMatrix> of(const NodeFacts& facts, std::size_t input, MatrixAxes axes);
+
+  const Ints& shape() const { return shape_; }  ///< of the constant
+  std::size_t outputs() const { return outputs_; }
+  std::size_t terms() const { return terms_; }
+
+  /// By matrix `at` of the axes before the last two. Sets what a product says of w; columns and terms are the matrix's.
+  void multiply(exact::Products product, std::size_t at, int threads) const;
+
+ private:
+  HeldMatrix() = default;
+  void hold(const graph::QuantizedConstant& constant);
+  void hold(const Array& values, MatrixAxes axes);
+  void multiply_packed(const exact::Products& product, int threads) const;
+
+  Ints shape_;
+  std::size_t outputs_ = 0, terms_ = 0;
+  Array rows_;  ///< floats; undefined where the tensor is there
+  std::shared_ptr<const QuantizedTensor> tensor_;
+  std::optional<RowDecoder> decoder_;  ///< of the tensor
+};
+
+/// The matrix [rows, columns] with its axes changed.
+void turn(const float* x, std::size_t rows, std::size_t columns, float* made);
+
+/// This thread's floats between two calls, at a multiple of 64 bytes.
+class Scratch {
+ public:
+  float* of(std::size_t count);
+
+ private:
+  std::vector<float> values_;
+};
+
+}  // namespace crumb::runtime
