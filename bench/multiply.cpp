@@ -1,8 +1,9 @@
 // crumb-bench multiply: a packed matrix against the same matrix in float32, one thread.
 #include "bench/bench.h"
 #include "cli/output.h"
+#include "graph/quantized_constant.h"
 #include "quant/quantizer.h"
-#include "runtime/packed_matrix.h"
+#include "runtime/ops/held_matrix.h"
 
 namespace crumb::bench {
 
@@ -13,15 +14,24 @@ void multiply_bench(const Options& options) {
     const MatrixShape matrix = matrix_shape(shape.shape).take();
     const size_t rows = matrix.rows, cols = matrix.cols;
     const std::vector<float> values = normal_values(matrix.size());
-    const runtime::FloatMatrix dense(rows, cols, std::span<const float>(values));
-    const QuantizedTensor tensor = quantize(QuantSpec::parse(options.spec), values, shape.shape);
-    const runtime::PackedMatrix packed(tensor.view());
+    const graph::QuantizedConstant constant{
+        .tensor = std::make_shared<const QuantizedTensor>(quantize(
+            QuantSpec::parse(options.spec), values, std::vector<std::uint64_t>{matrix.rows, matrix.cols})),
+        .axes = {0, 1}};
+    const runtime::Array floats = runtime::Array::of(constant.value());
+    const graph::Node node{.name = "product", .op = "Gemm"};
+    const auto axes = runtime::MatrixAxes::kOutputsTerms;
+    const auto dense = runtime::HeldMatrix::of({.node = node, .constants = {nullptr, &floats}}, 1, axes);
+    const auto packed = runtime::HeldMatrix::of({.node = node, .packed = &constant}, 1, axes);
     for (const int batch : options.batch) {
       const auto n = static_cast<size_t>(batch);
       const std::vector<float> x = normal_values(n * cols);
       std::vector<float> y(n * rows);
-      const std::vector<Timing> timings = time_in_turns(
-          options.repeats, {[&] { dense.multiply(x, n, y); }, [&] { packed.multiply(x, n, y); }});
+      const runtime::exact::Products product{
+          .rows = n, .x = x.data(), .x_stride = cols, .y = y.data(), .y_row = rows};
+      const std::vector<Timing> timings =
+          time_in_turns(options.repeats,
+                        {[&] { dense->multiply(product, 0, 1); }, [&] { packed->multiply(product, 0, 1); }});
       const double operations = 2e-9 * static_cast<double>(n * rows * cols);
       table.add({"multiply", options.spec, shape.name, std::to_string(batch),
                  speed(operations, timings[1].median), speed(operations, timings[0].median),

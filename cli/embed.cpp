@@ -5,13 +5,15 @@
 #include "base/files/interrupt.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
+#include "cli/graph_inputs.h"
 #include "cli/output.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
-#include "encoder/encoder.h"
 #include "formats/npy/npy.h"
+#include "models/checkpoint_graph.h"
 #include "models/weight_source.h"
 #include "quant/checkpoint/checkpoint_run.h"
+#include "runtime/sentences/sentence_encoder.h"
 
 namespace crumb::cli {
 namespace {
@@ -67,7 +69,9 @@ void embed_verb(const EmbedOptions& options) {
   const std::vector<std::string> lines = lines_of(read_text_file(options.text, kMostTextBytes).take());
   check_utf8(options.text, lines);
   const auto source = models::open_weights(options.model);
-  const encoder::Encoder encoder = encoder::Encoder::load(*source);
+  const auto encoder = runtime::SentenceEncoder::load(
+      for_runtime(models::graph_of_weights(*source).graph),
+      [&](const std::string& path) { return source->file(path); }, source->describe());
   std::vector<float> vectors;
   const double start = now_seconds();
   {

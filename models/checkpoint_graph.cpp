@@ -50,6 +50,13 @@ const Architecture& architecture_of(const JsonFile& config) {
   return *found;
 }
 
+CheckpointGraph built(const WeightSource& source) {
+  ModelWeights weights(source);
+  const JsonFile config = config_of(weights);
+  graph::Graph graph = architecture_of(config).build(weights, config);
+  return {.graph = std::move(graph), .unused = weights.unused()};
+}
+
 }  // namespace
 
 bool is_checkpoint(const std::filesystem::path& path) {
@@ -62,13 +69,17 @@ bool is_checkpoint(const std::filesystem::path& path) {
 
 CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::string& name) {
   try {
-    const std::unique_ptr<WeightSource> opened = weights_of(source);
-    ModelWeights weights(*opened);
-    const JsonFile config = config_of(weights);
-    graph::Graph graph = architecture_of(config).build(weights, config);
-    return {.graph = std::move(graph), .unused = weights.unused()};
+    return built(*weights_of(source));
   } catch (const Error& error) {
     throw Error(name + ": " + error.what());
+  }
+}
+
+CheckpointGraph graph_of_weights(const WeightSource& source) {
+  try {
+    return built(source);
+  } catch (const Error& error) {
+    throw Error(source.describe() + ": " + error.what());
   }
 }
 

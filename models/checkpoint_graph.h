@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "models/weight_source.h"
 #include "quant/tensor_source.h"
 
 namespace crumb::models {
@@ -28,6 +29,9 @@ bool is_checkpoint(const std::filesystem::path& path);
 /// are named), a tensor that is missing or of another shape than config.json says, damaged bytes, a checkpoint that
 /// another tool quantized.
 CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::string& name);
+
+/// The same of what is open; messages begin with what it calls itself.
+CheckpointGraph graph_of_weights(const WeightSource& source);
 
 /// The same for a packed file, a folder or any other checkpoint.
 CheckpointGraph read_checkpoint_graph(const std::filesystem::path& path);

@@ -28,7 +28,6 @@ MAY_INCLUDE = {
     "analysis": ["graph", *NUMBERS],
     "models": ["graph", *NUMBERS],
     "runtime": ["text", "graph", *NUMBERS],
-    "encoder": ["runtime", "models", "text", "graph", *NUMBERS],
     "ptq": ["text", *GRAPHS],
     "eval": ["graph", *NUMBERS],
     "export": GRAPHS,
@@ -36,7 +35,7 @@ MAY_INCLUDE = {
     "qat": ["libtorch", *GRAPHS],
     "tasks": ["qat", "libtorch", *GRAPHS],
     "training": ["export", *TORCH, *GRAPHS],
-    "cli": ["training", "encoder", "runtime", "text", "ptq", "eval", "export", *TORCH, *GRAPHS],
+    "cli": ["training", "runtime", "text", "ptq", "eval", "export", *TORCH, *GRAPHS],
 }
 TORCH_FREE = [room for room in MAY_INCLUDE if room not in TORCH]
 MOST_SHARE = 0.25  # of the lines of all rooms together that one may hold

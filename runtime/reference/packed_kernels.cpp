@@ -1,5 +1,9 @@
 #include "runtime/reference/packed_kernels.h"
 
+#include <vector>
+
+#include "runtime/exact/products.h"
+
 namespace crumb::runtime::reference {
 
 void dequantize(const RowDecoder& weights, std::span<float> out) {
@@ -10,10 +14,10 @@ void dequantize(const RowDecoder& weights, std::span<float> out) {
 }
 
 void matrix_vector(const RowDecoder& weights, std::span<const float> x, std::span<float> y) {
-  for (uint64_t row = 0; row < weights.rows(); ++row) {
-    float sum = 0;
-    for (uint64_t col = 0; col < weights.cols(); ++col) sum += weights.value_ref(row, col) * x[col];
-    y[row] = sum;
+  std::vector<float> row(weights.cols());
+  for (uint64_t i = 0; i < weights.rows(); ++i) {
+    for (uint64_t col = 0; col < weights.cols(); ++col) row[col] = weights.value_ref(i, col);
+    y[i] = exact::dot_ref(x.data(), row.data(), row.size());
   }
 }
 

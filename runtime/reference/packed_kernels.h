@@ -2,7 +2,7 @@
 // kept for ever. Every faster kernel is tested against them.
 //
 // A weight is value(i, k) = (value of code - zero point) * scale, one float32 subtraction and product, as
-// docs/crumb_file.md defines it. Products add up in float32, in the order of k, one rounding a step.
+// docs/crumb_file.md defines it. Products add up as exact/products.h defines it.
 #pragma once
 
 #include <span>

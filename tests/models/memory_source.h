@@ -18,7 +18,6 @@
 #include "base/files/mapped_file.h"
 #include "formats/safetensors/safetensors.h"
 #include "models/weight_source.h"
-#include "runtime/linear.h"
 
 namespace crumb::testing {
 

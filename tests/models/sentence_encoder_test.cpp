@@ -1,4 +1,4 @@
-#include "encoder/encoder.h"
+#include "runtime/sentences/sentence_encoder.h"
 
 #include <doctest/doctest.h>
 
@@ -6,10 +6,12 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "tests/encoder/sources.h"
+#include "cli/graph_inputs.h"
+#include "models/checkpoint_graph.h"
+#include "tests/models/memory_source.h"
 #include "tests/support/testing.h"
 
-namespace crumb::encoder {
+namespace crumb::runtime {
 namespace {
 
 using testing::FolderSource;
@@ -81,9 +83,15 @@ MemorySource tiny_sentence_model(const std::string& mode, const std::string& mor
   return source;
 }
 
+SentenceEncoder load(const models::WeightSource& source) {
+  return SentenceEncoder::load(
+      cli::for_runtime(models::graph_of_weights(source).graph),
+      [&](const std::string& path) { return source.file(path); }, source.describe());
+}
+
 std::string load_error(const MemorySource& source) {
   try {
-    Encoder::load(source);
+    load(source);
   } catch (const Error& error) {
     return error.what();
   }
@@ -107,7 +115,7 @@ TEST_CASE("a tiny BERT gives what transformers gives, for every activation") {
   MemorySource source = tiny();
   const auto check = [&](const std::string& activation, const std::vector<float>& expected) {
     source.files["config.json"] = config_with(activation);
-    check_near(Encoder::load(source).embed({kText}), expected);
+    check_near(load(source).embed({kText}), expected);
   };
   check("gelu",
         {1.263502F, -0.2677182F, 0.4309027F, -0.2700599F, 0.2537576F, -0.7313964F, 0.4759679F, -0.4932343F});
@@ -119,7 +127,7 @@ TEST_CASE("a tiny BERT gives what transformers gives, for every activation") {
 
 TEST_CASE("every pooling mode, and normalisation") {
   const auto check = [](const std::string& mode, const std::vector<float>& expected) {
-    check_near(Encoder::load(tiny_sentence_model(mode)).embed({kText}), expected);
+    check_near(load(tiny_sentence_model(mode)).embed({kText}), expected);
   };
   check("cls", {2.751608F, -0.2146146F, 0.2344264F, -0.03838882F, 0.1349515F, -1.278688F, -0.1270451F,
                 -0.03942625F});
@@ -132,8 +140,8 @@ TEST_CASE("every pooling mode, and normalisation") {
   check("lasttoken", {0.03729193F, -0.3705705F, 0.4087167F, -0.692615F, -0.06664833F, -0.2454912F, 1.243198F,
                       -0.4469263F});
   const auto normalized = tiny_sentence_model("mean", R"(, {"type": "x.Normalize", "path": "2_Normalize"})");
-  check_near(Encoder::load(normalized).embed({kText}), {0.7299848F, -0.1546735F, 0.2489529F, -0.1560264F,
-                                                        0.1466078F, -0.4225623F, 0.2749892F, -0.2849648F});
+  check_near(load(normalized).embed({kText}), {0.7299848F, -0.1546735F, 0.2489529F, -0.1560264F, 0.1466078F,
+                                               -0.4225623F, 0.2749892F, -0.2849648F});
 }
 
 TEST_CASE("a dense module multiplies, adds its bias and activates") {
@@ -143,7 +151,7 @@ TEST_CASE("a dense module multiplies, adds its bias and activates") {
   check_error(source, "Dense module 2_Dense/ has its weights in a file of its own");
   source.tensors["2_Dense/linear.weight"] = {{1, 8}, {1, 0, 0, 0, 0, 0, 0, 0}};
   source.tensors["2_Dense/linear.bias"] = {{1}, {-1}};
-  const Encoder encoder = Encoder::load(source);
+  const SentenceEncoder encoder = load(source);
   CHECK(encoder.width() == 1);
   check_near(encoder.embed({kText}), {std::tanh(1.263502F - 1)});
 }
@@ -160,11 +168,11 @@ TEST_CASE("names may stand behind bert., and norms may be called gamma and beta"
       name.replace(at, 14, "LayerNorm.beta");
     renamed.tensors["bert." + name] = tensor;
   }
-  CHECK(Encoder::load(renamed).embed({kText}) == Encoder::load(plain).embed({kText}));
+  CHECK(load(renamed).embed({kText}) == load(plain).embed({kText}));
 }
 
 TEST_CASE("a line's vector depends on that line alone: not on threads, order or neighbours") {
-  const Encoder encoder = Encoder::load(tiny());
+  const SentenceEncoder encoder = load(tiny());
   std::vector<std::string> lines;
   for (int i = 0; i < 300; ++i) {
     std::string line;
@@ -185,7 +193,7 @@ TEST_CASE("a line's vector depends on that line alone: not on threads, order or 
 }
 
 TEST_CASE("progress counts up to all lines, and may end the work") {
-  const Encoder encoder = Encoder::load(tiny());
+  const SentenceEncoder encoder = load(tiny());
   const std::vector<std::string> lines(500, "red fox red fox red fox");
   size_t last = 0;
   encoder.embed(lines, 3, [&](size_t done, size_t total) {
@@ -200,13 +208,13 @@ TEST_CASE("progress counts up to all lines, and may end the work") {
 
 TEST_CASE("texts end at max_position_embeddings, and a default prompt comes first") {
   MemorySource source = tiny();
-  const Encoder encoder = Encoder::load(source);
+  const SentenceEncoder encoder = load(source);
   CHECK(encoder.tokenizer().max_length() == 10);
   CHECK(encoder.embed({"red red red red red red red red red red red"}) ==
         encoder.embed({"red red red red red red red red"}));
   source.files["config_sentence_transformers.json"] =
       R"({"prompts": {"q": "blue "}, "default_prompt_name": "q"})";
-  CHECK(Encoder::load(source).embed({"fox"}) == encoder.embed({"blue fox"}));
+  CHECK(load(source).embed({"fox"}) == encoder.embed({"blue fox"}));
 }
 
 TEST_CASE("what is missing or wrong is named") {
@@ -225,7 +233,7 @@ TEST_CASE("what is missing or wrong is named") {
   check_error(source, "no config.json");
   source = tiny();
   source.files["config.json"] = R"({"model_type": "distilbert"})";
-  check_error(source, "\"distilbert\"; supported is \"bert\"");
+  check_error(source, "found the architecture distilbert");
   source = tiny();
   source.files["config.json"] = config_with("silu");
   check_error(source, "hidden_act is \"silu\"");
@@ -245,7 +253,7 @@ TEST_CASE("what is missing or wrong is named") {
 TEST_CASE("the real model embeds as sentence-transformers does") {
   const auto folder = testing::minilm();
   if (!folder) return testing::skip("the MiniLM checkpoint is not installed");
-  const Encoder encoder = Encoder::load(FolderSource(*folder));
+  const SentenceEncoder encoder = load(FolderSource(*folder));
   CHECK(encoder.width() == 384);
   CHECK(encoder.tokenizer().max_length() == 256);
   std::string long_text;
@@ -263,4 +271,4 @@ TEST_CASE("the real model embeds as sentence-transformers does") {
 }
 
 }  // namespace
-}  // namespace crumb::encoder
+}  // namespace crumb::runtime
