@@ -43,7 +43,8 @@ void check_inputs(const graph::Graph& graph, const std::vector<Array>& inputs) {
 }
 
 Model::Model(graph::Graph graph, Computes how)
-    : graph_(how == Computes::kIntegers ? lower(std::move(graph)).graph : std::move(graph)), plan_(graph_) {
+    : graph_(how == Computes::kIntegers ? lower(std::move(graph)).graph : std::move(graph)),
+      plan_(graph_, how == Computes::kIntegers) {
   graph_.initializers.clear();
   graph_.quantized.clear();
 }

@@ -65,12 +65,18 @@ Array& Call::make(std::size_t i, ElementType type, Ints shape) {
   return outputs_[i] = Array(type, std::move(shape));
 }
 
-Array& Call::make_over(std::size_t i, std::size_t from, ElementType type, Ints shape) {
-  Array& input = inputs_[from];
-  const bool fits = carrier_of(type) == input.carrier() && shape == input.shape();
-  if (!fits || last_uses_[from] == 0 || !input.alone()) return make(i, type, std::move(shape));
-  return outputs_[i] = input.typed(type);
+bool Call::may_reuse(std::size_t from, ElementType type, const Ints& shape) const {
+  const Array& input = inputs_[from];
+  return carrier_of(type) == input.carrier() && shape == input.shape() && last_uses_[from] != 0 &&
+         input.alone();
 }
+
+Array& Call::make_over(std::size_t i, std::size_t from, ElementType type, Ints shape) {
+  if (!may_reuse(from, type, shape)) return make(i, type, std::move(shape));
+  return outputs_[i] = inputs_[from].typed(type);
+}
+
+Array Call::take(std::size_t i) { return last_uses_[i] != 0 ? std::move(inputs_[i]) : inputs_[i]; }
 
 void Call::give(std::size_t i, Array array) { outputs_[i] = std::move(array); }
 

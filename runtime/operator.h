@@ -49,6 +49,10 @@ class Call {
   /// The same, in the memory of input `from` where that fits and nobody wants it any more: element k of the output may
   /// depend on element k of that input alone.
   Array& make_over(std::size_t i, std::size_t from, ElementType type, Ints shape);
+  /// Whether that would be in the memory of the input.
+  bool may_reuse(std::size_t from, ElementType type, const Ints& shape) const;
+  /// Input i, which is gone then where nobody wants it any more.
+  Array take(std::size_t i);
   const Array& made(std::size_t i) const { return outputs_[i]; }
   /// Output i shares an array's elements.
   void give(std::size_t i, Array array);

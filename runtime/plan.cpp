@@ -5,6 +5,8 @@
 #include <set>
 
 #include "base/seconds.h"
+#include "runtime/fuse/fused_kernel.h"
+#include "runtime/fuse/regions.h"
 #include "runtime/meter.h"
 
 namespace crumb::runtime {
@@ -27,7 +29,7 @@ void check_type(const NodeFacts& facts, const OperatorRow& row) {
 
 }  // namespace
 
-Plan::Plan(const Graph& graph) {
+Plan::Plan(const Graph& graph, bool fuses) {
   std::map<std::string, std::size_t> slots;
   const auto slot_of = [&](const std::string& value) {
     if (value.empty()) return kNoSlot;
@@ -92,7 +94,37 @@ Plan::Plan(const Graph& graph) {
     outputs_.push_back(slot_of(output));
     want_values(outputs_.back());
   }
+  if (fuses) fuse(graph);
   find_last_uses();
+}
+
+void Plan::fuse(const Graph& graph) {
+  std::vector<bool> runs(graph.nodes.size());
+  std::vector<Step*> step_of(graph.nodes.size());
+  for (Step& step : steps_) {
+    runs[step.node] = true;
+    step_of[step.node] = &step;
+  }
+  std::vector<bool> taken(graph.nodes.size());
+  for (const std::vector<std::size_t>& region : regions_of(graph, runs)) {
+    std::vector<Node> nodes;
+    std::vector<Kernel> kernels;
+    std::map<std::string, std::size_t> slots;
+    for (const std::size_t i : region) {
+      Step& step = *step_of[i];
+      nodes.push_back(graph.nodes[i]);
+      kernels.push_back(step.kernel);
+      for (std::size_t k = 0; k < step.inputs.size(); ++k)
+        slots.emplace(nodes.back().inputs[k], step.inputs[k]);
+      taken[i] = i != region.back();
+    }
+    FusedKernel fused(std::move(nodes), std::move(kernels));
+    Step& step = *step_of[region.back()];
+    step.inputs.clear();
+    for (const std::string& value : fused.inputs()) step.inputs.push_back(slots.at(value));
+    step.kernel = std::move(fused);
+  }
+  std::erase_if(steps_, [&](const Step& step) { return taken[step.node]; });
 }
 
 void Plan::find_last_uses() {

@@ -21,7 +21,8 @@ class Plan {
  public:
   /// Throws one Error that names every node that cannot be computed, and why. What follows from constants alone is
   /// computed here, once.
-  explicit Plan(const graph::Graph& graph);
+  /// `fuses`: nodes that work element by element are one step where that makes the same (fuse/regions.h).
+  explicit Plan(const graph::Graph& graph, bool fuses = true);
 
   /// Inputs and outputs in the graph's order. Every value is dropped after its last use. Many threads may run one plan.
   /// Throws Stopped, which names the node, where the scope's meter says so.
@@ -42,6 +43,8 @@ class Plan {
     std::vector<std::size_t> dropped;  ///< slots that nobody wants after this step
   };
 
+  /// Makes one step of the steps of each region.
+  void fuse(const graph::Graph& graph);
   void find_last_uses();
   /// Whether a step of constants could be computed now, and its outputs are constants.
   bool fold(const graph::Node& node, const Step& step);

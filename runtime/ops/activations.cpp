@@ -134,7 +134,14 @@ Kernel softplus(const NodeFacts&) {
 
 Kernel swish(const NodeFacts& facts) {
   const float alpha = facts.float_or("alpha", 1);
-  return [alpha](Call& call) { each(call, [alpha](float x) { return x * exact::sigmoid_of(alpha * x); }); };
+  return [alpha](Call& call) {
+    in_pieces(call, [alpha](std::span<const float> x, std::span<float> y) {
+      std::vector<float> inner(x.size());
+      std::ranges::transform(x, inner.begin(), [alpha](float v) { return alpha * v; });
+      exact::apply(Function::kSigmoid, inner, inner);
+      for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] * inner[i];
+    });
+  };
 }
 
 /// 0.5 x (1 + erf(x / sqrt 2)), or with tanh(sqrt(2 / pi) (x + 0.044715 x^3)).

@@ -1,9 +1,9 @@
 #include "runtime/ops/held_matrix.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "base/threads/parallel.h"
+#include "runtime/ops/scratch.h"
 
 namespace crumb::runtime {
 namespace {
@@ -13,14 +13,6 @@ constexpr std::size_t kSmallWork = std::size_t{1} << 16;  // multiplications tha
 constexpr std::size_t kTile = 6;                          // rows that kernels take together
 
 }  // namespace
-
-float* Scratch::of(std::size_t count) {
-  constexpr std::size_t kAlignment = 64;
-  if (values_.size() < count + kAlignment) values_.resize(count + kAlignment);
-  void* at = values_.data();
-  std::size_t space = values_.size() * sizeof(float);
-  return static_cast<float*>(std::align(kAlignment, count * sizeof(float), at, space));
-}
 
 void turn(const float* x, std::size_t rows, std::size_t columns, float* made) {
   constexpr std::size_t kSquare = 16;

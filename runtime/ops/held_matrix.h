@@ -45,13 +45,4 @@ class HeldMatrix {
 /// The matrix [rows, columns] with its axes changed.
 void turn(const float* x, std::size_t rows, std::size_t columns, float* made);
 
-/// This thread's floats between two calls, at a multiple of 64 bytes.
-class Scratch {
- public:
-  float* of(std::size_t count);
-
- private:
-  std::vector<float> values_;
-};
-
 }  // namespace crumb::runtime

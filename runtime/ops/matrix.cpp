@@ -7,6 +7,7 @@
 #include "runtime/ops/families.h"
 #include "runtime/ops/held_matrix.h"
 #include "runtime/ops/movement.h"
+#include "runtime/ops/scratch.h"
 
 namespace crumb::runtime {
 namespace {

@@ -1,0 +1,254 @@
+#include "runtime/fuse/program.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+
+#include "base/threads/parallel.h"
+#include "runtime/exact/functions.h"
+#include "runtime/ops/movement.h"
+#include "runtime/ops/scratch.h"
+
+namespace crumb::runtime {
+namespace {
+
+constexpr std::size_t kBlock = 1024;                  // elements of a register
+constexpr std::size_t kGrain = std::size_t{1} << 14;  // elements that are worth a thread
+constexpr std::int64_t kBroadcasts = 7;  // the operator set from which operands broadcast by themselves
+
+struct Row {
+  std::string_view op;
+  Elementwise what;
+};
+constexpr std::array<Row, 15> kRows = {{
+    {"Add", Elementwise::kAdd},
+    {"Sub", Elementwise::kSubtract},
+    {"Mul", Elementwise::kMultiply},
+    {"Div", Elementwise::kDivide},
+    {"Relu", Elementwise::kRelu},
+    {"LeakyRelu", Elementwise::kLeakyRelu},
+    {"Neg", Elementwise::kNegate},
+    {"Abs", Elementwise::kAbsolute},
+    {"Reciprocal", Elementwise::kReciprocal},
+    {"Sqrt", Elementwise::kSquareRoot},
+    {"Exp", Elementwise::kExp},
+    {"Log", Elementwise::kLog},
+    {"Tanh", Elementwise::kTanh},
+    {"Sigmoid", Elementwise::kSigmoid},
+    {"Erf", Elementwise::kErf},
+}};
+
+bool takes_two(Elementwise what) { return what <= Elementwise::kDivide; }
+
+/// A register, or one number for all of a block.
+struct Source {
+  const float* values;
+  bool is_number;
+};
+
+template <class F>
+void binary(const Source& a, const Source& b, std::span<float> y, const F& f) {
+  const float *const p = a.values, *const q = b.values;
+  if (!a.is_number && !b.is_number) {
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = f(p[i], q[i]);
+  } else if (!a.is_number) {
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = f(p[i], *q);
+  } else if (!b.is_number) {
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = f(*p, q[i]);
+  } else {
+    std::ranges::fill(y, f(*p, *q));
+  }
+}
+
+template <class F>
+void unary(const Source& a, std::span<float> y, const F& f) {
+  if (a.is_number) {
+    std::ranges::fill(y, f(*a.values));
+  } else {
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = f(a.values[i]);
+  }
+}
+
+void function(exact::Function which, const Source& a, std::span<float> y) {
+  if (!a.is_number) return exact::apply(which, {a.values, y.size()}, y);
+  float made = 0;
+  exact::apply(which, {a.values, 1}, {&made, 1});
+  std::ranges::fill(y, made);
+}
+
+void compute(Elementwise what, float number, const Source& a, const Source& b, std::span<float> y) {
+  switch (what) {
+    case Elementwise::kAdd: return binary(a, b, y, std::plus<>());
+    case Elementwise::kSubtract: return binary(a, b, y, std::minus<>());
+    case Elementwise::kMultiply: return binary(a, b, y, std::multiplies<>());
+    case Elementwise::kDivide: return binary(a, b, y, std::divides<>());
+    case Elementwise::kRelu: return unary(a, y, [](float x) { return x < 0 ? 0.0F : x; });
+    case Elementwise::kLeakyRelu: return unary(a, y, [number](float x) { return x < 0 ? number * x : x; });
+    case Elementwise::kNegate: return unary(a, y, std::negate<>());
+    case Elementwise::kAbsolute: return unary(a, y, [](float x) { return std::fabs(x); });
+    case Elementwise::kReciprocal: return unary(a, y, [](float x) { return 1 / x; });
+    case Elementwise::kSquareRoot: return unary(a, y, [](float x) { return std::sqrt(x); });
+    case Elementwise::kExp: return function(exact::Function::kExp, a, y);
+    case Elementwise::kLog: return function(exact::Function::kLog, a, y);
+    case Elementwise::kTanh: return function(exact::Function::kTanh, a, y);
+    case Elementwise::kSigmoid: return function(exact::Function::kSigmoid, a, y);
+    case Elementwise::kErf: return function(exact::Function::kErf, a, y);
+  }
+}
+
+}  // namespace
+
+std::optional<Elementwise> elementwise_of(const graph::Node& node) {
+  if (node.domain != graph::kOnnxDomain) return std::nullopt;
+  const auto row = std::ranges::find(kRows, node.op, &Row::op);
+  if (row == kRows.end()) return std::nullopt;
+  const bool two = takes_two(row->what);
+  if (two && node.version < kBroadcasts) return std::nullopt;
+  const bool sound = node.inputs.size() == (two ? 2 : 1) && node.outputs.size() == 1 && node.has_input(0) &&
+                     node.has_output(0) && (!two || node.has_input(1));
+  return sound ? std::optional(row->what) : std::nullopt;
+}
+
+/// An input of the region.
+struct Program::Operand {
+  enum class Lies : std::uint8_t { kWhole, kRow, kNumber } lies;
+  const float* values;
+};
+
+Program::Program(std::span<const graph::Node> nodes) {
+  const auto made_by = [&](const std::string& value) {
+    return std::ranges::find(nodes, value, [](const graph::Node& node) { return node.outputs[0]; }) -
+           nodes.begin();
+  };
+  const auto count = static_cast<std::ptrdiff_t>(nodes.size());
+  for (const graph::Node& node : nodes) {
+    for (const std::string& value : node.inputs) {
+      if (made_by(value) == count && std::ranges::find(inputs_, value) == inputs_.end())
+        inputs_.push_back(value);
+    }
+  }
+  const auto place = [&](const std::string& value) -> std::size_t {
+    const auto input = std::ranges::find(inputs_, value);
+    if (input != inputs_.end()) return static_cast<std::size_t>(input - inputs_.begin());
+    return inputs_.size() + static_cast<std::size_t>(made_by(value));
+  };
+  for (const graph::Node& node : nodes) {
+    Instruction made{.what = *elementwise_of(node), .a = place(node.inputs[0])};
+    if (takes_two(made.what)) made.b = place(node.inputs[1]);
+    if (made.what == Elementwise::kLeakyRelu) made.number = node.float_or("alpha", 0.01F);
+    instructions_.push_back(made);
+  }
+}
+
+std::optional<std::vector<Program::Operand>> Program::operands_of(const Call& call, Ints& whole) {
+  std::size_t largest = 0;
+  for (std::size_t i = 0; i < call.inputs(); ++i) {
+    const Array& x = call.in(i);
+    if (x.type() != ElementType::kFloat) return std::nullopt;
+    const bool more = x.size() > call.in(largest).size() ||
+                      (x.size() == call.in(largest).size() && x.rank() > call.in(largest).rank());
+    if (more) largest = i;
+  }
+  whole = call.in(largest).shape();
+  std::vector<Operand> operands;
+  for (std::size_t i = 0; i < call.inputs(); ++i) {
+    const Array& x = call.in(i);
+    const float* const values = x.values<float>().data();
+    const bool is_row = x.rank() > 0 && !whole.empty() && x.dim(x.rank() - 1) == whole.back() &&
+                        static_cast<std::int64_t>(x.size()) == whole.back();
+    if (x.shape() == whole) {
+      operands.push_back({Operand::Lies::kWhole, values});
+    } else if (x.rank() <= static_cast<std::int64_t>(whole.size()) && x.size() == 1) {
+      operands.push_back({Operand::Lies::kNumber, values});
+    } else if (x.rank() <= static_cast<std::int64_t>(whole.size()) && is_row) {
+      operands.push_back({Operand::Lies::kRow, values});
+    } else {
+      return std::nullopt;
+    }
+  }
+  return operands;
+}
+
+/// The passes over a call's values: registers, and rows as often as they fit into a block.
+class Program::Blocks {
+ public:
+  Blocks(const Program& program, std::vector<Operand> operands, const Ints& whole, std::span<float> out)
+      : program_(program), operands_(std::move(operands)), out_(out) {
+    const bool has_rows =
+        std::ranges::any_of(operands_, [](const Operand& x) { return x.lies == Operand::Lies::kRow; });
+    if (!has_rows || out.empty()) return;
+    width_ = static_cast<std::size_t>(whole.back());
+    if (width_ >= kBlock) return;
+    block_ = kBlock / width_ * width_;
+    for (Operand& x : operands_) {
+      if (x.lies != Operand::Lies::kRow) continue;
+      std::vector<float>& repeated = repeated_.emplace_back();
+      for (std::size_t at = 0; at < block_; at += width_)
+        repeated.insert(repeated.end(), x.values, x.values + width_);
+      x.values = repeated.data();
+    }
+    width_ = block_;
+  }
+
+  std::size_t grain() const {
+    const std::size_t unit = width_ > 0 ? width_ : block_;  // pieces begin where rows do
+    return std::max<std::size_t>(kGrain / unit, 1) * unit;
+  }
+
+  void run(std::size_t begin, std::size_t end) const {
+    thread_local Scratch scratch;
+    float* const registers = scratch.of(program_.instructions_.size() * kBlock);
+    for (std::size_t at = begin; at < end;) {
+      const std::size_t column = width_ > 0 ? at % width_ : 0;
+      const std::size_t until = width_ > 0 ? std::min(end, at - column + width_) : end;
+      const std::size_t count = std::min(block_, until - at);
+      block(at, column, count, registers);
+      at += count;
+    }
+  }
+
+ private:
+  void block(std::size_t at, std::size_t column, std::size_t count, float* registers) const {
+    const std::size_t inputs = operands_.size(), instructions = program_.instructions_.size();
+    const auto source = [&](std::size_t place) -> Source {
+      if (place >= inputs) return {registers + (place - inputs) * kBlock, false};
+      const Operand& x = operands_[place];
+      switch (x.lies) {
+        case Operand::Lies::kWhole: return {x.values + at, false};
+        case Operand::Lies::kRow: return {x.values + column, false};
+        case Operand::Lies::kNumber: break;
+      }
+      return {x.values, true};
+    };
+    for (std::size_t i = 0; i < instructions; ++i) {
+      const Instruction& one = program_.instructions_[i];
+      float* const y = i + 1 == instructions ? out_.data() + at : registers + i * kBlock;
+      compute(one.what, one.number, source(one.a), source(one.b), {y, count});
+    }
+  }
+
+  const Program& program_;
+  std::vector<Operand> operands_;
+  std::span<float> out_;
+  std::size_t width_ = 0;  ///< after so many elements rows begin again; 0: there are none
+  std::size_t block_ = kBlock;
+  std::vector<std::vector<float>> repeated_;
+};
+
+bool Program::run(Call& call) const {
+  Ints whole;
+  auto operands = operands_of(call, whole);
+  if (!operands) return false;
+  std::size_t over = 0;  // whose memory the output takes, where it may
+  for (std::size_t i = call.inputs(); i-- > 0;) {
+    if (call.may_reuse(i, ElementType::kFloat, whole)) over = i;
+  }
+  const std::span<float> out = call.make_over(0, over, ElementType::kFloat, whole).writable<float>();
+  const Blocks blocks(*this, std::move(*operands), whole, out);
+  parallel_for(out.size(), blocks.grain(), call.threads(),
+               [&](std::size_t begin, std::size_t end) { blocks.run(begin, end); });
+  return true;
+}
+
+}  // namespace crumb::runtime

@@ -1,0 +1,152 @@
+// Nodes that are computed together have the bits of the nodes one by one, whatever their graph and shapes.
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "runtime/fuse/regions.h"
+#include "runtime/model.h"
+#include "tests/support/samples.h"
+
+using crumb::graph::ElementType;
+using crumb::graph::Graph;
+using crumb::graph::Node;
+using crumb::graph::Tensor;
+using crumb::runtime::Array;
+using crumb::runtime::Computes;
+using crumb::runtime::Ints;
+using crumb::runtime::Model;
+
+namespace {
+
+Node node(const std::string& op, const std::vector<std::string>& inputs, const std::string& output) {
+  return {.name = "n_" + output, .op = op, .version = 13, .inputs = inputs, .outputs = {output}};
+}
+
+/// A graph of elementwise nodes over inputs of shapes that broadcast, with its inputs.
+struct Drawn {
+  Graph graph;
+  std::vector<Array> inputs;
+
+  explicit Drawn(std::mt19937_64& engine) {
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(engine() % n); };
+    constexpr const char* kTwo[] = {"Add", "Sub", "Mul", "Div", "Max"};
+    constexpr const char* kOne[] = {"Relu", "LeakyRelu", "Neg",  "Abs", "Reciprocal", "Sqrt",
+                                    "Exp",  "Log",       "Tanh", "Erf", "Sigmoid",    "Softplus"};
+    Ints whole;
+    const std::size_t rank = below(4);
+    for (std::size_t i = 0; i < rank; ++i) {
+      const std::size_t size = below(16) == 0                   ? 0
+                               : i + 1 == rank && below(6) == 0 ? 1000 + below(100)
+                                                                : 1 + below(20);
+      whole.push_back(static_cast<std::int64_t>(size));
+    }
+    std::vector<std::string> values;
+    const auto add = [&](const Ints& shape, bool is_constant) {
+      std::size_t count = 1;
+      for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
+      const Tensor tensor = Tensor::floats(shape, crumb::testing::normal_values(count, engine()));
+      const std::string name = "v" + std::to_string(values.size());
+      if (is_constant) {
+        graph.initializers[name] = tensor;
+      } else {
+        graph.inputs.push_back(name);
+        inputs.push_back(Array::of(tensor));
+      }
+      values.push_back(name);
+    };
+    add(whole, false);
+    for (std::size_t i = below(5); i > 0; --i) {
+      Ints shape = whole;
+      switch (below(5)) {
+        case 0: shape = {}; break;
+        case 1:
+          if (!shape.empty()) shape = {shape.back()};
+          break;
+        case 2:
+          for (std::int64_t& size : shape) size = below(2) == 0 ? 1 : size;
+          break;
+        default: break;
+      }
+      add(shape, below(2) == 0);
+    }
+    for (std::size_t i = 2 + below(12); i > 0; --i) {
+      const std::string made = "v" + std::to_string(values.size());
+      const auto operand = [&] {
+        return values[values.size() - 1 - below(std::min<std::size_t>(values.size(), 4))];
+      };
+      if (below(2) == 0) {
+        graph.nodes.push_back(node(kTwo[below(std::size(kTwo))], {operand(), operand()}, made));
+      } else {
+        graph.nodes.push_back(node(kOne[below(std::size(kOne))], {operand()}, made));
+      }
+      values.push_back(made);
+    }
+    graph.outputs.push_back(values.back());
+    if (below(3) == 0) graph.outputs.push_back(values[values.size() - 2]);
+  }
+};
+
+std::vector<std::uint32_t> bits_of(const Array& array) {
+  std::vector<std::uint32_t> bits;
+  for (const float x : array.values<float>())
+    bits.push_back(x != x ? 0x7FC00000U : std::bit_cast<std::uint32_t>(x));
+  return bits;
+}
+
+}  // namespace
+
+TEST_CASE("fuse: drawn graphs have the bits of their nodes one by one, with any number of threads") {
+  std::mt19937_64 engine(11);
+  std::size_t fused = 0;
+  for (int round = 0; round < 2000; ++round) {
+    CAPTURE(round);
+    const Drawn drawn(engine);
+    fused +=
+        crumb::runtime::regions_of(drawn.graph, std::vector<bool>(drawn.graph.nodes.size(), true)).size();
+    const std::vector<Array> expected =
+        Model(drawn.graph, Computes::kFloats).run(drawn.inputs, {.threads = 1});
+    const Model model(drawn.graph);
+    for (const int threads : {1, 3}) {
+      const std::vector<Array> found = model.run(drawn.inputs, {.threads = threads});
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        REQUIRE(found[i].shape() == expected[i].shape());
+        REQUIRE(bits_of(found[i]) == bits_of(expected[i]));
+      }
+    }
+  }
+  CHECK(fused > 1000);
+}
+
+TEST_CASE("fuse: a region ends where somebody else takes a value, and where it is an output") {
+  Graph graph;
+  graph.inputs = {"x"};
+  graph.nodes = {node("Exp", {"x"}, "a"), node("Neg", {"a"}, "b"), node("Abs", {"b"}, "c"),
+                 node("Softmax", {"a"}, "d")};
+  graph.outputs = {"c", "d"};
+  const std::vector<bool> all(4, true);
+  CHECK(crumb::runtime::regions_of(graph, all) == std::vector<std::vector<std::size_t>>{{1, 2}});
+  graph.outputs = {"c", "b", "d"};
+  CHECK(crumb::runtime::regions_of(graph, all).empty());
+  // Both consumers are inside: x * sigmoid(x).
+  graph.nodes = {node("Exp", {"x"}, "a"), node("Sigmoid", {"a"}, "b"), node("Mul", {"a", "b"}, "c")};
+  graph.outputs = {"c"};
+  CHECK(crumb::runtime::regions_of(graph, {true, true, true}) ==
+        std::vector<std::vector<std::size_t>>{{0, 1, 2}});
+  CHECK(crumb::runtime::regions_of(graph, {false, true, true}) ==
+        std::vector<std::vector<std::size_t>>{{1, 2}});
+}
+
+TEST_CASE("fuse: an operand that does not broadcast is refused by its node's name") {
+  Graph graph;
+  graph.inputs = {"x", "y"};
+  graph.nodes = {node("Exp", {"x"}, "a"), node("Mul", {"a", "y"}, "b"), node("Neg", {"b"}, "c")};
+  graph.outputs = {"c"};
+  const auto floats = [](std::int64_t count) {
+    return Array::of(Tensor::floats({count}, std::vector<float>(static_cast<std::size_t>(count), 1)));
+  };
+  CHECK_THROWS_WITH_AS(Model(graph).run({floats(3), floats(2)}, {}), doctest::Contains("node 'n_b' (Mul)"),
+                       crumb::Error);
+}
