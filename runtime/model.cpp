@@ -42,8 +42,9 @@ void check_inputs(const graph::Graph& graph, const std::vector<Array>& inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) check_input(graph, graph.inputs[i], inputs[i], symbols);
 }
 
-Model::Model(graph::Graph graph, Computes how)
-    : graph_(how == Computes::kIntegers ? lower(std::move(graph)).graph : std::move(graph)), plan_(graph_) {
+Model::Model(graph::Graph graph, Computes how, const Substitutes& instead)
+    : graph_(how == Computes::kIntegers ? lower(std::move(graph)).graph : std::move(graph)),
+      plan_(graph_, instead) {
   graph_.initializers.clear();
   graph_.quantized.clear();
 }

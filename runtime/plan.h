@@ -19,9 +19,9 @@ struct RunOptions {
 
 class Plan {
  public:
-  /// Throws one Error that names every node that cannot be computed, and why. What follows from constants alone is
-  /// computed here, once.
-  explicit Plan(const graph::Graph& graph);
+  /// Throws one Error that names every node that cannot be computed, and why; and where no node makes a value of `instead`.
+  /// What follows from constants alone is computed here, once.
+  explicit Plan(const graph::Graph& graph, const Substitutes& instead = {});
 
   /// Inputs and outputs in the graph's order. Every value is dropped after its last use. Many threads may run one plan.
   /// Throws Stopped, which names the node, where the scope's meter says so.
