@@ -15,6 +15,7 @@
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/run_accumulator.h"
+#include "cli/runtime_registers.h"
 #include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "cli/verify_accumulator.h"
@@ -91,7 +92,7 @@ bool is_torchscript(const fs::path& path) {
 
 /// What only LibTorch's engine does.
 bool needs_libtorch(const RunOptions& options) {
-  return !options.accumulator.bits.empty() || options.device != "cpu" || is_torchscript(options.model);
+  return options.device != "cpu" || is_torchscript(options.model);
 }
 
 void check_engine(const RunOptions& options) {
@@ -99,12 +100,14 @@ void check_engine(const RunOptions& options) {
   if (is_torchscript(options.model))
     throw usage_error("--engine runtime: " + quote_text(options.model) +
                       " is a TorchScript archive, which LibTorch reads");
-  throw usage_error(std::string(options.accumulator.bits.empty() ? "--device" : "--accumulator") +
-                    " needs --engine libtorch");
+  throw usage_error("--device needs --engine libtorch");
 }
 
 /// On the runtime, which multiplies by codes.
-std::unique_ptr<graph::Executable> prepare_runtime(const Graph& graph, const RunOptions& options) {
+std::unique_ptr<graph::Executable> prepare_runtime(const Graph& graph,
+                                                   const analysis::AccumulatorSimulation* simulation,
+                                                   const RunOptions& options) {
+  if (simulation) return RuntimeRegisters(options.threads).prepare(for_runtime(graph), *simulation);
   return runtime::Engine(options.threads).prepare(for_runtime(graph));
 }
 
@@ -125,7 +128,7 @@ std::unique_ptr<graph::Executable> prepare(const Graph& graph,
   try {
     if (!may_choose && options.engine != "runtime") return prepare_libtorch(graph, simulation, options);
     try {
-      return prepare_runtime(graph, options);
+      return prepare_runtime(graph, simulation, options);
     } catch (const Error& error) {
       if (!may_choose) throw;
       Notes().say("executed on LibTorch: " + std::string(error.what()));

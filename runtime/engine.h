@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "graph/engine.h"
+#include "runtime/operator.h"
 
 namespace crumb::runtime {
 
@@ -16,6 +17,10 @@ class Engine final : public graph::Engine {
   /// Throws one Error that names every node that cannot be executed, and why. The executable may be run by many threads at
   /// once. Operators that are functions of others are expanded by the caller (graph/onnx/expand_functions.h).
   std::unique_ptr<graph::Executable> prepare(graph::Graph graph) const override;
+
+  /// The same, computing every value of the graph in floats as the graph says, but for those that have a substitute.
+  std::unique_ptr<graph::Executable> prepare_in_floats(graph::Graph graph,
+                                                       const Substitutes& instead = {}) const;
 
   bool knows(const graph::Node& node) const override;
 

@@ -42,9 +42,9 @@ void check_inputs(const graph::Graph& graph, const std::vector<Array>& inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) check_input(graph, graph.inputs[i], inputs[i], symbols);
 }
 
-Model::Model(graph::Graph graph, Computes how)
+Model::Model(graph::Graph graph, Computes how, const Substitutes& instead)
     : graph_(how == Computes::kIntegers ? lower(std::move(graph)).graph : std::move(graph)),
-      plan_(graph_, how == Computes::kIntegers) {
+      plan_(graph_, how == Computes::kIntegers, instead) {
   graph_.initializers.clear();
   graph_.quantized.clear();
 }

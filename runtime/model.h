@@ -19,8 +19,8 @@ enum class Computes : std::uint8_t {
 /// Never changed once it is made: many threads may run one.
 class Model {
  public:
-  /// Throws one Error that names every node that cannot be computed, and why.
-  explicit Model(graph::Graph graph, Computes how = Computes::kIntegers);
+  /// As Plan does. Precondition: values that something else makes are of a graph that computes in floats.
+  explicit Model(graph::Graph graph, Computes how = Computes::kIntegers, const Substitutes& instead = {});
 
   /// As it is computed, without its constants, which the plan has where it needs them.
   const graph::Graph& graph() const { return graph_; }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -97,6 +98,9 @@ struct NodeFacts {
   /// Throws Error with the node's name before the text.
   [[noreturn]] void fail(const std::string& text) const;
 };
+
+/// What makes some of a graph's values, by their names, in place of the kernels of the nodes that have them as output 0.
+using Substitutes = std::map<std::string, Kernel>;
 
 /// Gives what computes the node. Throws Error where the node asks for what there is no kernel for.
 using Maker = Kernel (*)(const NodeFacts& facts);

@@ -19,10 +19,10 @@ struct RunOptions {
 
 class Plan {
  public:
-  /// Throws one Error that names every node that cannot be computed, and why. What follows from constants alone is
-  /// computed here, once.
-  /// `fuses`: nodes that work element by element are one step where that makes the same (fuse/regions.h).
-  explicit Plan(const graph::Graph& graph, bool fuses = true);
+  /// Throws one Error that names every node that cannot be computed, and why; and where no node makes a value of `instead`.
+  /// What follows from constants alone is computed here, once. `fuses`: nodes that work element by element are one step
+  /// where that makes the same (fuse/regions.h).
+  explicit Plan(const graph::Graph& graph, bool fuses = true, const Substitutes& instead = {});
 
   /// Inputs and outputs in the graph's order. Every value is dropped after its last use. Many threads may run one plan.
   /// Throws Stopped, which names the node, where the scope's meter says so.

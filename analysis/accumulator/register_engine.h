@@ -1,4 +1,5 @@
-// Whole graphs with some of their products in simulated registers; libtorch/engine.h has one on ATen.
+// Whole graphs with some of their products in simulated registers: cli/runtime_registers.h has one on the runtime,
+// libtorch/engine.h one on ATen. What they put in place of the products' kernels is run_in_registers.h in both.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,8 @@
-"""crumb run --accumulator: wide registers compute what the network computes, narrow ones what NumPy counts; guarantees
-are seen to hold, and broken ones to fail."""
+"""crumb run --accumulator on both engines: wide registers compute what the network computes, narrow ones what NumPy
+counts; guarantees are seen to hold, and broken ones to fail."""
 
 import json
+import os
 
 import numpy as np
 import onnx
@@ -11,26 +12,35 @@ from onnx import helper as h
 from onnx import numpy_helper as nh
 from test_cli_verify_accumulator import KEY, QONNX, SCALES, bits_for, crumb_reader, network, quant, tampered, worst
 
-pytestmark = pytest.mark.usefixtures("engine")
-
 CHANNELS_LAST = "qonnx.custom_op.channels_last"
 
 
-@pytest.fixture
-def run(crumb, tmp_path):
-    """run(model, x, "--accumulator", 8) gives the output; with status=1 what is said."""
+@pytest.fixture(params=["runtime", "libtorch"])
+def run(request, crumb, tmp_path):
+    """run(model, x, "--accumulator", 8) gives the output; with status=1 what is said. The runtime has no LibTorch."""
 
-    def call(model, x, *flags, status=0):
+    def call(model, x, *flags, status=0, engine=request.param):
+        environment = dict(os.environ)
+        if engine == "libtorch":
+            request.getfixturevalue("engine")
+        else:
+            environment["CRUMB_ENGINE"] = str(tmp_path / "no_libtorch.so")
         np.save(tmp_path / "in.npy", x)
         out = tmp_path / "out.npy"
         out.unlink(missing_ok=True)
-        done = crumb("run", model, "--input", tmp_path / "in.npy", "--output", out, *flags, status=status)
+        done = crumb("run", model, "--input", tmp_path / "in.npy", "--output", out, "--engine", engine, *flags,
+                     status=status, env=environment)
         if status:
             assert not out.exists()
             return done.stderr
         return np.load(out)
 
     return call
+
+
+def without_registers(run, layer, path, x):
+    """The runtime computes channels-last convolutions in registers alone."""
+    return run(path, x, **({"engine": "libtorch"} if layer.get("domain") else {}))
 
 
 def needed(crumb, path, *flags):
@@ -99,9 +109,22 @@ def test_wide_registers_compute_the_layer(run, tmp_path, name, kind):
     layer, path = LAYERS[name], tmp_path / "layer.onnx"
     layer_model(path, layer, bias_scale=2**-7 if kind else None)
     x = np.random.default_rng(1).normal(size=layer["x"]).astype(np.float32)
-    plain, wide = run(path, x), run(path, x, "--accumulator", 40)
+    plain, wide = without_registers(run, layer, path, x), run(path, x, "--accumulator", 40)
     assert plain.shape == wide.shape and plain.dtype == wide.dtype
     assert (plain == wide).all()
+
+
+@pytest.mark.parametrize("name", [name for name in LAYERS if name not in ("gemm turned", "square")])
+def test_narrow_registers_wrap_the_exact_sums(run, tmp_path, name):
+    """Whatever the order of the terms; every result in its place. A bias of the node's own lies inside."""
+    layer, path = LAYERS[name], tmp_path / "layer.onnx"
+    layer_model(path, layer)
+    x = np.random.default_rng(6).normal(size=layer["x"]).astype(np.float32)
+    sums, bits = without_registers(run, layer, path, x) / 0.125, 5
+    assert (sums == np.rint(sums)).all()
+    wrapped = run(path, x, "--accumulator", bits, "--overflow", "wrap") / 0.125
+    assert (wrapped == (sums + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)).all()
+    assert (wrapped != sums).any()
 
 
 @pytest.mark.parametrize("name", [name for name, layer in LAYERS.items() if layer.get("domain", "") == ""])

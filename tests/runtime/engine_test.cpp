@@ -154,3 +154,35 @@ TEST_CASE("runtime: what operands do not fit is said with the node") {
   CHECK(says(refusal(sample(), {Tensor::ints({1}, std::vector<std::int64_t>{1})}),
              {"'n_b' (Sub)", "int64", "float"}));
 }
+
+TEST_CASE("runtime: substitutes make values in place of the nodes' kernels") {
+  Graph graph = sample();
+  graph.nodes[1].op = "NobodyKnowsIt";  // b; what has a substitute needs no kernel
+  const auto twice = [](crumb::runtime::Call& call) {
+    const auto from = call.floats(0);
+    const auto to = call.make(0, call.in(0).type(), call.in(0).shape()).writable<float>();
+    for (std::size_t i = 0; i < from.size(); ++i) to[i] = 2 * from[i];
+  };
+  const Tensor x = Tensor::floats({2}, std::vector<float>{3, -1});
+  std::vector<std::string> seen;
+  const auto executable = Engine(1).prepare_in_floats(graph, {{"b", twice}});
+  const auto show = [&](const std::string& name, const Tensor&) { seen.push_back(name); };
+  CHECK(executable->run({x})[0].to_floats() == std::vector<float>{21, 1});
+  CHECK(executable->run({x}, {.show = show, .wanted = {}})[0].to_floats() == std::vector<float>{21, 1});
+  CHECK(seen == std::vector<std::string>{"a", "b", "c", "y"});
+  const auto refusal_of = [&](const Graph& of, const crumb::runtime::Substitutes& instead) -> std::string {
+    try {
+      Engine(1).prepare_in_floats(of, instead);
+      return "";
+    } catch (const crumb::Error& error) {
+      return error.what();
+    }
+  };
+  CHECK(says(refusal_of(graph, {}), {"no kernel for node 'n_b' (NobodyKnowsIt)"}));
+  CHECK(says(refusal_of(sample(), {{"nobody", twice}}), {"no node makes"}));
+  Graph constant = sample();  // of constants alone: computed by every run
+  constant.nodes.insert(constant.nodes.begin(), node("Neg", {"two"}, {"four"}));
+  constant.nodes[2].inputs[1] = "four";
+  CHECK(Engine(1).prepare_in_floats(constant, {{"four", twice}})->run({x})[0].to_floats() ==
+        std::vector<float>{8, -1});
+}

@@ -120,16 +120,6 @@ Outputs quantized_conv(const Call& call, const at::Tensor& sums) {
   return requantized(call, to_int32(sums), factor, of_output(kYZero), call.type(kYZero));
 }
 
-at::Tensor centred_operand(const Call& call, std::size_t operand, std::size_t zero, bool is_convolution) {
-  const at::Tensor& values = call.tensor(operand);
-  if (!call.has(zero)) return values.to(at::kLong);
-  const bool is_first = operand == 0;
-  const at::Tensor beside =
-      is_convolution ? beside_channels(call, zero, values.dim(), is_first ? 1 : 0)
-                     : beside_matrix(call, zero, values.dim(), is_first ? Along::kRows : Along::kColumns);
-  return centred(values, beside, at::kLong);
-}
-
 Outputs qlinear_matmul(const Call& call) {
   const std::int64_t rank = std::max(call.tensor(kA).dim(), call.tensor(kB).dim());
   at::Tensor sums = matrix_product(call, kA, kB, beside_matrix(call, kAZero, rank, Along::kRows),

@@ -19,7 +19,4 @@ Outputs qlinear_conv(const Call& call);
 Outputs quantized_matmul(const Call& call, const at::Tensor& sums);
 Outputs quantized_conv(const Call& call, const at::Tensor& sums);
 
-/// An operand of any of them, less its zero point: int64, in its own layout.
-at::Tensor centred_operand(const Call& call, std::size_t operand, std::size_t zero, bool is_convolution);
-
 }  // namespace crumb::libtorch
