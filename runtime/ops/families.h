@@ -18,6 +18,7 @@ std::span<const OperatorRow> convolution_operators();    ///< Conv
 std::span<const OperatorRow> pooling_operators();        ///< MaxPool, AveragePool and the global ones
 std::span<const OperatorRow> reduction_operators();      ///< Reduce*, ArgMax
 std::span<const OperatorRow> normalization_operators();  ///< Batch, Layer, Instance, RMS
+std::span<const OperatorRow> attention_operators();      ///< Attention, RotaryEmbedding
 std::span<const OperatorRow> recurrent_operators();      ///< LSTM, GRU, RNN
 std::span<const OperatorRow> resize_operators();         ///< to the nearest element
 std::span<const OperatorRow> quantize_operators();       ///< QuantizeLinear, DequantizeLinear
@@ -31,6 +32,7 @@ inline constexpr Family kOperatorFamilies[] = {
     index_operators,       matrix_operators,        convolution_operators, pooling_operators,
     reduction_operators,   normalization_operators, recurrent_operators,   resize_operators,
     quantize_operators,    qonnx_operators,         integer_operators,     integer_convolution_operators,
+    attention_operators,
 };
 
 }  // namespace crumb::runtime
