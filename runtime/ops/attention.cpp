@@ -7,6 +7,7 @@
 #include "base/checked_size.h"
 #include "base/threads/parallel.h"
 #include "runtime/attention/cache.h"
+#include "runtime/meter.h"
 #include "runtime/ops/families.h"
 
 namespace crumb::runtime {
@@ -103,6 +104,8 @@ Kept kept(Call& call, const Heads& now, std::size_t i, std::size_t past, std::si
 Kept appended(Call& call, const Heads& now, std::size_t i, std::size_t past, std::size_t to) {
   const Array& before = call.in(past);
   check_past(call, now, i, past);
+  if (size_of(before.dim(2)) != call.cache()->length())
+    call.fail("its session has changed since the inputs were made");
   const auto rows = checked::narrow<std::int64_t>(checked::add(before.dim(2), now.rows));
   if (!rows) call.fail("there are too many keys");
   Kept made{{}, now};
@@ -175,7 +178,13 @@ void attend_to(Call& call, const AttentionFacts& facts) {
               .softcap = facts.softcap,
               .stage = static_cast<ScoreStage>(facts.stage)};
   if (KeyCache* const cache = call.cache()) {
-    cache->append({k.batch, k.heads, k.depth, v.depth}, k.rows, k.at, v.at);
+    try {
+      cache->append({k.batch, k.heads, k.depth, v.depth}, k.rows, k.at, v.at);
+    } catch (const Stopped&) {
+      throw;
+    } catch (const Error& error) {
+      call.fail(error.what());
+    }
     a.k = cache->keys();
     a.v = cache->values();
     a.finite = cache->finite();
