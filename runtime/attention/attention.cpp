@@ -19,19 +19,21 @@ constexpr std::size_t kMostRows = 64;                  // queries in a block
 constexpr std::size_t kWork = std::size_t{1} << 18;    // multiplications that are worth a thread
 constexpr std::size_t kLanes = exact::kPartialSums;
 
-/// Values by columns: element (b, g, c, j) at data[b * batch + g * head + c * column + j].
+/// Values by columns: element (b, g, c, j) at data[b * batch + g * head + c * column + j]. All of them are finite: of a key
+/// that has one which is not, zeros lie here.
 struct Columns {
   const float* data = nullptr;
   std::size_t batch = 0, head = 0, column = 0;
-  std::vector<char> finite;  ///< by [batch, kv_heads]
+  std::vector<std::vector<std::size_t>> odd;  ///< by [batch, kv_heads]: those keys
   std::shared_ptr<std::byte[]> memory;
 };
 
+bool is_finite(float x) { return std::fabs(x) <= std::numeric_limits<float>::max(); }
+
 bool all_finite(const float* x, std::size_t count) {
-  bool finite = true;
-  for (std::size_t i = 0; i < count; ++i)
-    finite = finite && std::fabs(x[i]) <= std::numeric_limits<float>::max();
-  return finite;
+  unsigned odd = 0;
+  for (std::size_t i = 0; i < count; ++i) odd |= is_finite(x[i]) ? 0u : 1u;
+  return odd == 0;
 }
 
 /// The values of one head, [keys, columns], turned.
@@ -47,27 +49,44 @@ void turn(const Attention& a, const float* from, float* to) {
   }
 }
 
-Columns columns_of(const Attention& a, int threads) {
-  Columns made;
-  const std::size_t groups = a.batch * a.kv_heads, size = a.keys * a.value_depth;
-  const std::size_t grain = std::max<std::size_t>(1, kWork / std::max<std::size_t>(size, 1));
-  made.finite.resize(groups);
-  if (a.v.row == 1) {
-    made = {a.v.data, a.v.batch, a.v.head, a.v.column, std::move(made.finite), nullptr};
-    for (std::size_t g = 0; g < groups; ++g) {
-      bool finite = true;
-      for (std::size_t c = 0; !a.finite && c < a.value_depth; ++c)
-        finite = finite && all_finite(a.v.at(g / a.kv_heads, g % a.kv_heads, 0) + c * a.v.column, a.keys);
-      made.finite[g] = a.finite ? a.finite[g] : finite ? 1 : 0;
-    }
-    return made;
+/// Zeros for the keys of one head, [columns, keys], that have a value which is not finite; these keys.
+std::vector<std::size_t> take_out_odd(const Attention& a, float* values) {
+  std::vector<std::size_t> odd;
+  if (all_finite(values, a.keys * a.value_depth)) return odd;
+  for (std::size_t j = 0; j < a.keys; ++j) {
+    bool finite = true;
+    for (std::size_t c = 0; c < a.value_depth; ++c) finite = finite && is_finite(values[c * a.keys + j]);
+    if (finite) continue;
+    odd.push_back(j);
+    for (std::size_t c = 0; c < a.value_depth; ++c) values[c * a.keys + j] = 0;
   }
+  return odd;
+}
+
+/// Whether the values lie by columns and are finite.
+bool are_usable(const Attention& a) {
+  bool usable = a.v.row == 1;
+  for (std::size_t g = 0; usable && g < a.batch * a.kv_heads; ++g) {
+    const float* const head = a.v.at(g / a.kv_heads, g % a.kv_heads, 0);
+    if (a.finite) usable = a.finite[g] != 0;
+    for (std::size_t c = 0; usable && !a.finite && c < a.value_depth; ++c)
+      usable = all_finite(head + c * a.v.column, a.keys);
+  }
+  return usable;
+}
+
+Columns columns_of(const Attention& a, int threads) {
+  const std::size_t groups = a.batch * a.kv_heads, size = a.keys * a.value_depth;
+  Columns made{a.v.data, a.v.batch, a.v.head, a.v.column, {}, nullptr};
+  made.odd.resize(groups);
+  if (are_usable(a)) return made;
   made.memory = metered_memory(groups * size * sizeof(float));
   auto* const to = reinterpret_cast<float*>(made.memory.get());
+  const std::size_t grain = std::max<std::size_t>(1, kWork / std::max<std::size_t>(size, 1));
   parallel_for(groups, grain, threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t g = begin; g < end; ++g) {
       turn(a, a.v.at(g / a.kv_heads, g % a.kv_heads, 0), to + g * size);
-      made.finite[g] = all_finite(to + g * size, size) ? 1 : 0;
+      made.odd[g] = take_out_odd(a, to + g * size);
     }
   });
   made.data = to;
@@ -218,31 +237,35 @@ class Block {
   }
 
   void add_up() {
-    made_.assign(rows_ * a_.value_depth, width_ == 0 ? kNan : 0.0F);
+    made_.assign(rows_ * a_.value_depth, kNan);
     if (width_ == 0) return;
-    const float* const values = values_.data + b_ * values_.batch + g_ * values_.head;
-    if (values_.finite[b_ * a_.kv_heads + g_] != 0) {
-      return exact::multiply({.rows = rows_,
-                              .columns = a_.value_depth,
-                              .terms = width_,
-                              .x = scores_.data(),
-                              .x_stride = width_,
-                              .w = values,
-                              .w_stride = values_.column,
-                              .y = made_.data(),
-                              .y_row = a_.value_depth},
-                             1);
+    exact::multiply({.rows = rows_,
+                     .columns = a_.value_depth,
+                     .terms = width_,
+                     .x = scores_.data(),
+                     .x_stride = width_,
+                     .w = values_.data + b_ * values_.batch + g_ * values_.head,
+                     .w_stride = values_.column,
+                     .y = made_.data(),
+                     .y_row = a_.value_depth},
+                    1);
+    const auto& odd = values_.odd[b_ * a_.kv_heads + g_];
+    for (std::size_t r = 0; r < rows_ && !odd.empty(); ++r) {
+      const float* const w = scores_.data() + r * width_;
+      const bool weighs = std::ranges::any_of(odd, [&](std::size_t j) { return j < width_ && w[j] != 0; });
+      if (weighs) add_up_odd(w, made_.data() + r * a_.value_depth);
     }
-    for (std::size_t r = 0; r < rows_; ++r) {  // infinity and NaN must not meet weights of zero
-      for (std::size_t c = 0; c < a_.value_depth; ++c) {
-        const float* const w = scores_.data() + r * width_;
-        float partial[kLanes] = {};
-        for (std::size_t j = 0; j < width_; ++j) {
-          if (w[j] != 0)
-            partial[j % kLanes] = std::fma(w[j], values[c * values_.column + j], partial[j % kLanes]);
-        }
-        made_[r * a_.value_depth + c] = exact::fold(partial);
+  }
+
+  /// With values that are not finite, which must not meet weights of zero.
+  void add_up_odd(const float* w, float* to) const {
+    for (std::size_t c = 0; c < a_.value_depth; ++c) {
+      float partial[kLanes] = {};
+      for (std::size_t j = 0; j < width_; ++j) {
+        const float v = a_.v.at(b_, g_, j)[c * a_.v.column];
+        if (w[j] != 0) partial[j % kLanes] = std::fma(w[j], v, partial[j % kLanes]);
       }
+      to[c] = exact::fold(partial);
     }
   }
 
@@ -267,7 +290,8 @@ void attend(const Attention& a, int threads) {
   const Columns values = columns_of(a, threads);
   const std::size_t step = std::clamp<std::size_t>(kScores / std::max<std::size_t>(a.keys, 1), 2, kMostRows);
   const std::size_t blocks = (rows - 1) / step + 1;
-  const std::size_t work = step * std::max<std::size_t>(a.keys, 1) * (a.depth + a.value_depth);
+  const std::size_t work =
+      std::min(step, rows) * std::max<std::size_t>(a.keys, 1) * (a.depth + a.value_depth);
   parallel_for(a.batch * a.kv_heads * blocks,
                std::max<std::size_t>(1, kWork / std::max<std::size_t>(work, 1)), threads,
                [&](std::size_t begin, std::size_t end) {

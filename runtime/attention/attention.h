@@ -82,8 +82,8 @@ inline float bias_of(const Attention& a, std::size_t b, std::size_t h, std::size
   return a.mask.allowed[at] ? 0 : kUnseen;
 }
 
-/// On up to so many threads (0: those that the machine has). Besides a turned copy of v, where v.row is not 1, it takes a
-/// few rows of scores for each thread. Throws Stopped where the scope's meter refuses the copy.
+/// On up to so many threads (0: those that the machine has). Besides a turned copy of v, where v.row is not 1 or v is not
+/// finite, it takes a few rows of scores for each thread. Throws Stopped where the scope's meter refuses the copy.
 void attend(const Attention& attention, int threads);
 
 }  // namespace crumb::runtime
