@@ -1,6 +1,7 @@
 """libcrumb.so and its examples, as somebody else builds and runs them."""
 
 import ctypes
+import hashlib
 import os
 import subprocess
 import sys
@@ -129,6 +130,16 @@ def test_a_decoder_runs_step_by_step_in_a_cache(library):
     decoder.call("crumb_cache_reset")
     assert len(decoder) == 0
     assert decoder.step(ids[1:, :5]).tobytes() == whole[1:, :5].tobytes()  # another batch
+
+
+@pytest.mark.parametrize("isa", ["portable", "avx2"])
+def test_a_decoder_has_the_same_bits_on_every_instruction_set(library, isa):
+    ids = words(2, 30)
+    expected = hashlib.sha256(Decoder(library).step(ids).tobytes()).hexdigest()
+    program = "import sys, hashlib; from test_library import *; d = Decoder(sys.argv[1]); ids = words(2, 30);" \
+              "print(hashlib.sha256(np.concatenate([d.step(ids[:, :9]), d.step(ids[:, 9:])], 1).tobytes()).hexdigest())"  # fmt: skip
+    environment = {**os.environ, "CRUMB_ISA": isa}
+    assert say(sys.executable, "-c", program, library, cwd=HERE, env=environment).split() == [expected]
 
 
 def test_a_cache_is_saved_and_goes_on_elsewhere(library):
