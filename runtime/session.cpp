@@ -202,9 +202,8 @@ Ints Session::first_shape(const Held& held, const std::vector<Array>& inputs) co
   return shape;
 }
 
-/// Precondition: there are places.
+/// Precondition: there are places, in a cache.
 Ints Session::shape_of(const Held& held) const {
-  if (!held.cache) return held.value.shape();
   const KeyCache::Sizes& sizes = held.cache->sizes();
   const auto size = [](std::size_t n) { return static_cast<std::int64_t>(n); };
   return {size(sizes.batch), size(sizes.heads), length_,
@@ -225,12 +224,13 @@ std::vector<Array> Session::complete(std::vector<Array> inputs) const {
   }
   const std::vector<Array> given = all;
   for (const Held& held : held_) {
-    Ints shape = length_ == 0 ? first_shape(held, given) : shape_of(held);
-    if (held.cache) {
-      all[held.input] = Array::elsewhere(held.type, std::move(shape));
-    } else {
-      all[held.input] = length_ == 0 ? Array(held.type, std::move(shape)) : held.value;
+    Array& past = all[held.input];
+    if (length_ > 0 && !held.cache) {
+      past = held.value;
+      continue;
     }
+    const Ints shape = length_ == 0 ? first_shape(held, given) : shape_of(held);
+    past = held.cache ? Array::elsewhere(held.type, shape) : Array(held.type, shape);
   }
   check_inputs(graph, all);
   return all;

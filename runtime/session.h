@@ -1,4 +1,4 @@
-// Runs of one model with values that live from run to run: keys and values of a decoder, state of any kind.
+// Runs of one model with values that live from run to run and grow along an axis: keys and values of a decoder.
 //
 // A tie says that output `present` of a run is input `past` of the next. Neither is given or handed out then. Where past and
 // present are those of an Attention node and nobody else reads their elements, its cache grows in place

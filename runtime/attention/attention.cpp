@@ -147,7 +147,7 @@ class Block {
       place(begin + r);
       const float* const from = made_.data() + r * a_.value_depth;
       float* const to = a_.y + b_ * a_.y_batch + h_ * a_.y_head + i_ * a_.y_row;
-      for (std::size_t c = 0; c < a_.value_depth; ++c) to[c] = from[c] == from[c] ? from[c] + 0.0F : kNan;
+      for (std::size_t c = 0; c < a_.value_depth; ++c) to[c] = std::isnan(from[c]) ? kNan : from[c] + 0.0F;
     }
   }
 

@@ -45,7 +45,7 @@ void attend_row(const Attention& a, std::size_t b, std::size_t h, std::size_t i)
       if (w[j] != 0) sum = std::fma(w[j], a.v.at(b, g, j)[c * a.v.column], sum);
     }
     const float sum = exact::fold(partial);
-    y[c] = a.keys == 0 || sum != sum ? std::numeric_limits<float>::quiet_NaN() : sum + 0.0F;
+    y[c] = a.keys == 0 || std::isnan(sum) ? std::numeric_limits<float>::quiet_NaN() : sum + 0.0F;
   }
 }
 

@@ -49,7 +49,8 @@ struct Run {
     crumb_tensor output;
     if (const crumb_status status = crumb_result(session, 0, &output); status != CRUMB_OK) return status;
     const auto* values = static_cast<const float*>(output.data);
-    if (logits) logits->insert(logits->end(), values, values + output.bytes / sizeof(float));
+    const std::size_t made = output.bytes / sizeof(float);
+    if (logits) logits->insert(logits->end(), values, values + made);
     return CRUMB_OK;
   }
 };
