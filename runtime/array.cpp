@@ -83,6 +83,16 @@ Array::Array(ElementType type, Ints shape)
   }
 }
 
+Array Array::elsewhere(ElementType type, Ints shape) {
+  Array made(type, Ints(1, 0));
+  made.memory_ = nullptr;
+  made.shape_ = std::move(shape);
+  const auto count = graph::count_elements(made.shape_);
+  if (!count.ok()) throw Error(count.failure().message);
+  made.size_ = static_cast<std::size_t>(count.value());
+  return made;
+}
+
 Array Array::of(ElementType type, const Ints& shape, std::span<const std::byte> stored) {
   if (!is_stored_as_carried(type) || carrier_of(type) == Carrier::kBool)
     return of(graph::Tensor(type, shape, {stored.begin(), stored.end()}));
@@ -121,6 +131,7 @@ Array Array::ints(const Ints& values) {
 }
 
 graph::Tensor Array::tensor() const {
+  if (is_elsewhere()) throw Error("the elements of " + text_of(*this) + " are kept in the session");
   std::vector<std::byte> stored;
   if (is_stored_as_carried(type_)) {
     stored.assign(data(), data() + bytes());

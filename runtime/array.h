@@ -55,10 +55,13 @@ class Array {
   /// Elements as the type stores them. Throws Error where the bytes are not as many as they should be.
   static Array of(ElementType type, const Ints& shape, std::span<const std::byte> stored);
   static Array ints(const Ints& values);  ///< int64, of one axis
+  /// One whose elements are kept by somebody else: it has a type and a shape. Throws Error as the constructor does.
+  static Array elsewhere(ElementType type, Ints shape);
   /// As the type stores them. Throws Error for floats of eight and of four bits.
   graph::Tensor tensor() const;
   bool is_stored_as_it_lies() const;  ///< data() is what tensor() would hold
 
+  bool is_elsewhere() const { return defined() && !memory_; }
   bool defined() const { return type_ != ElementType::kUnknown; }
   ElementType type() const { return type_; }
   Carrier carrier() const { return carrier_; }

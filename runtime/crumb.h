@@ -113,10 +113,11 @@ typedef struct crumb_tensor {
   size_t bytes; /* of data */
 } crumb_tensor;
 
-/* Inputs in the order of crumb_input(); they are copied. */
+/* Inputs in the order of crumb_input(), without those that the session's cache holds; they are copied. */
 CRUMB_API crumb_status crumb_run(crumb_session* session, const crumb_tensor* inputs, size_t count);
 
-/* An output of the last run, which must have succeeded. It lives until the session's next run or end. */
+/* An output of the last run, by its index among all outputs; the run must have succeeded, and the cache must not hold the
+ * output. It lives until the session's next run or end. */
 CRUMB_API crumb_status crumb_result(const crumb_session* session, size_t index, crumb_tensor* output);
 
 /* The run that goes on now ends with CRUMB_ERROR_CANCELLED as soon as the operator that it is at is done. From any thread;
@@ -126,6 +127,43 @@ CRUMB_API void crumb_cancel(crumb_session* session);
 /* Bytes that the values of the last run took at most at a time, and its work, as crumb_options count them. */
 CRUMB_API uint64_t crumb_peak_memory(const crumb_session* session);
 CRUMB_API uint64_t crumb_work(const crumb_session* session);
+
+/* A cache: values that live from run to run, as the keys and values of a language model do. A tie says that output `present`
+ * of a run is input `past` of the next; neither is given or handed out then. Before the first run the past has no places.
+ * Where past and present are those of an Attention node, and nobody else reads their elements, a run writes its own places
+ * alone, in memory that grows by doubling; otherwise what a run makes is kept as it is.
+ *
+ * Steps have the bits of the whole: a sequence that comes at once, or in any steps, gives the same numbers
+ * (docs/runtime.md). A run that fails leaves the places before it. The cache's memory counts for crumb_options.memory. */
+
+/* Ties what the network shows: past and present of its Attention nodes, and inputs and outputs of one type and rank whose
+ * names are alike but for past (past_key_values) and present (present_key_values) at their beginning. `ties` says how many
+ * that are, and may be null. A cache that the session has is replaced. No run may make it longer than `most` places; 0: as
+ * memory allows. */
+CRUMB_API crumb_status crumb_cache_open(crumb_session* session, uint64_t most, size_t* ties);
+
+/* One tie more, along axis 2 of values of four axes, or along another; what the cache has is forgotten. */
+CRUMB_API crumb_status crumb_cache_tie(crumb_session* session, const char* past, const char* present,
+                                       int64_t axis);
+
+/* Whether the cache holds input or output `index` of the network. */
+CRUMB_API int crumb_cache_holds_input(const crumb_session* session, size_t index);
+CRUMB_API int crumb_cache_holds_output(const crumb_session* session, size_t index);
+
+/* Places that the cache has, and bytes of memory. */
+CRUMB_API uint64_t crumb_cache_length(const crumb_session* session);
+CRUMB_API uint64_t crumb_cache_memory(const crumb_session* session);
+
+/* Keeps the first `length` places. */
+CRUMB_API crumb_status crumb_cache_truncate(crumb_session* session, uint64_t length);
+/* Keeps none; another batch may follow. */
+CRUMB_API crumb_status crumb_cache_reset(crumb_session* session);
+
+/* Everything that the cache holds, for crumb_cache_restore() of a session with the same ties, of the same network: types and
+ * sizes are compared, weights are not. The bytes live until the session's next crumb_cache_save() or end. */
+CRUMB_API crumb_status crumb_cache_save(crumb_session* session, const void** bytes, size_t* size);
+/* CRUMB_ERROR_INPUT where the bytes are damaged or of another network; the cache is as before then. */
+CRUMB_API crumb_status crumb_cache_restore(crumb_session* session, const void* bytes, size_t size);
 
 /* NOLINTEND(readability-identifier-naming) */
 

@@ -21,15 +21,23 @@
 
 namespace crumb::runtime {
 
+class KeyCache;
+
 /// One execution of a node: its inputs, and its outputs as they are made.
 class Call {
  public:
   Call(const graph::Node& node, std::span<Array> inputs, std::span<const char> last_uses,
-       std::span<Array> outputs, int threads)
-      : node_(node), inputs_(inputs), last_uses_(last_uses), outputs_(outputs), threads_(threads) {}
+       std::span<Array> outputs, int threads, KeyCache* cache = nullptr)
+      : node_(node),
+        inputs_(inputs),
+        last_uses_(last_uses),
+        outputs_(outputs),
+        threads_(threads),
+        cache_(cache) {}
 
   const graph::Node& node() const { return node_; }
   int threads() const { return threads_; }
+  KeyCache* cache() const { return cache_; }  ///< of an Attention node whose past a session keeps; or null
 
   std::size_t inputs() const { return inputs_.size(); }
   bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i].defined(); }
@@ -75,6 +83,7 @@ class Call {
   std::span<const char> last_uses_;
   std::span<Array> outputs_;
   int threads_;
+  KeyCache* cache_;
 };
 
 using Kernel = std::function<void(Call& call)>;

@@ -176,11 +176,11 @@ bool Plan::fold(const Node& node, const Step& step) {
 }
 
 std::vector<Array> Plan::computed(const Node& node, const Step& step, std::vector<Array> arguments,
-                                  int threads) {
+                                  int threads, KeyCache* cache) {
   std::vector<Array> made(step.outputs.size());
   std::vector<char> last = step.last;
   last.resize(arguments.size(), 0);
-  Call call(node, arguments, last, made, threads);
+  Call call(node, arguments, last, made, threads, cache);
   try {
     if (const auto& meter = MeterScope::current()) meter->check_cancelled();
     step.kernel(call);
@@ -213,11 +213,17 @@ std::vector<Array> Plan::run(const Graph& graph, std::vector<Array> inputs, cons
       }
     }
     const double start = options.timer ? now_seconds() : 0;
-    std::vector<Array> made = computed(node, step, std::move(arguments), options.threads);
+    KeyCache* cache = nullptr;
+    if (options.caches) {
+      const auto found = options.caches->find(step.node);
+      if (found != options.caches->end()) cache = found->second;
+    }
+    std::vector<Array> made = computed(node, step, std::move(arguments), options.threads, cache);
     if (options.timer) options.timer(node, now_seconds() - start);
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       if (step.outputs[i] == kNoSlot) continue;
-      if (options.watch.wants(node.outputs[i])) options.watch.show(node.outputs[i], made[i].tensor());
+      if (options.watch.wants(node.outputs[i]) && !made[i].is_elsewhere())
+        options.watch.show(node.outputs[i], made[i].tensor());
       values[step.outputs[i]] = std::move(made[i]);
     }
     for (const std::size_t slot : step.dropped) values[slot] = {};

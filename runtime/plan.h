@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct RunOptions {
   graph::Watch watch = {};
   /// Told of every step how long it took.
   std::function<void(const graph::Node& node, double seconds)> timer = {};
+  /// Of Attention nodes, by their index in the graph: what their past and present stand for (session.h).
+  const std::map<std::size_t, KeyCache*>* caches = nullptr;
 };
 
 class Plan {
@@ -50,7 +53,7 @@ class Plan {
   bool fold(const graph::Node& node, const Step& step);
   /// What a step makes; the arguments are gone then.
   static std::vector<Array> computed(const graph::Node& node, const Step& step, std::vector<Array> arguments,
-                                     int threads);
+                                     int threads, KeyCache* cache = nullptr);
 
   std::vector<Step> steps_;
   std::vector<Array> constants_;  ///< by slot; undefined for what runs make

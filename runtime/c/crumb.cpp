@@ -3,16 +3,19 @@
 #include "runtime/crumb.h"
 
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <new>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/checked_size.h"
 #include "base/files/text.h"
 #include "graph/packed/crumb_graph.h"
 #include "runtime/meter.h"
 #include "runtime/model.h"
+#include "runtime/session.h"
 
 namespace runtime = crumb::runtime;
 namespace graph = crumb::graph;
@@ -122,6 +125,9 @@ struct crumb_session {
   std::shared_ptr<const Opened> opened;
   crumb_options options;
   std::atomic<bool> cancelled{false};
+  std::optional<runtime::Session> cache;
+  uint64_t most_places = 0;
+  std::vector<std::byte> saved;
   std::vector<Result> results;
   uint64_t peak = 0, work = 0;
 };
@@ -149,6 +155,23 @@ graph::ElementType type_of(crumb_type type) {
   return *known;
 }
 
+runtime::Limits limits_of(const crumb_options& options) {
+  runtime::Limits limits;
+  if (options.memory > 0) limits.memory = options.memory;
+  if (options.work > 0) limits.work = options.work;
+  return limits;
+}
+
+/// Inputs that a run takes, by name.
+std::vector<std::string> names_given(const crumb_session& session) {
+  std::vector<std::string> names;
+  const auto& inputs = session.opened->inputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!session.cache || !session.cache->holds_input(i)) names.push_back(inputs[i].name);
+  }
+  return names;
+}
+
 runtime::Array array_of(const crumb_tensor& tensor, const std::string& name) {
   if ((tensor.rank > 0 && !tensor.shape) || (tensor.bytes > 0 && !tensor.data))
     throw crumb::Error("input " + crumb::quote_text(name) + ": a null pointer");
@@ -161,6 +184,18 @@ runtime::Array array_of(const crumb_tensor& tensor, const std::string& name) {
   } catch (const crumb::Error& error) {
     throw crumb::Error("input " + crumb::quote_text(name) + ": " + error.what());
   }
+}
+
+/// Calls work(cache) within the session's limits.
+template <class Work>
+crumb_status with_cache(crumb_session* session, crumb_status status, const Work& work) noexcept {
+  if (!session) return failed(CRUMB_ERROR_ARGUMENT, "a null pointer for a session");
+  if (!session->cache)
+    return failed(CRUMB_ERROR_ARGUMENT, "the session has no cache: crumb_cache_open() makes one");
+  return guarded(status, [&] {
+    const runtime::MeterScope scope(std::make_shared<runtime::Meter>(limits_of(session->options)));
+    work(*session->cache);
+  });
 }
 
 }  // namespace
@@ -229,23 +264,27 @@ crumb_status crumb_run(crumb_session* session, const crumb_tensor* inputs, size_
   const runtime::Model& model = session->opened->model;
   std::vector<runtime::Array> values;
   crumb_status status = guarded(CRUMB_ERROR_INPUT, [&] {
-    runtime::Limits limits;
-    if (session->options.memory > 0) limits.memory = session->options.memory;
-    if (session->options.work > 0) limits.work = session->options.work;
-    meter = std::make_shared<runtime::Meter>(limits, &session->cancelled);
+    meter = std::make_shared<runtime::Meter>(limits_of(session->options), &session->cancelled);
     const runtime::MeterScope scope(meter);
-    const auto& names = model.graph().inputs;
+    const std::vector<std::string> names = names_given(*session);
     for (size_t i = 0; i < count; ++i)
       values.push_back(array_of(inputs[i], i < names.size() ? names[i] : std::to_string(i)));
-    runtime::check_inputs(model.graph(), values);
+    if (session->cache) {
+      values = session->cache->complete(std::move(values));
+    } else {
+      runtime::check_inputs(model.graph(), values);
+    }
   });
   if (status == CRUMB_OK) {
     status = guarded(CRUMB_ERROR_RUN, [&] {
       const runtime::MeterScope scope(meter);
       std::vector<Result> results;
-      for (runtime::Array& made : model.run(std::move(values), {.threads = session->options.threads})) {
+      const runtime::RunOptions options{.threads = session->options.threads};
+      for (runtime::Array& made : session->cache ? session->cache->run_complete(std::move(values), options)
+                                                 : model.run(std::move(values), options)) {
         Result& result = results.emplace_back(Result{std::move(made), {}});
-        if (!result.array.is_stored_as_it_lies()) result.stored = result.array.tensor();
+        if (result.array.defined() && !result.array.is_stored_as_it_lies())
+          result.stored = result.array.tensor();
       }
       session->results = std::move(results);
     });
@@ -267,6 +306,8 @@ crumb_status crumb_result(const crumb_session* session, size_t index, crumb_tens
     });
   }
   const Result& result = session->results[index];
+  if (!result.array.defined())
+    return failed(CRUMB_ERROR_ARGUMENT, "crumb_result: the cache holds this output");
   const bool as_it_lies = result.array.is_stored_as_it_lies();
   *output = {static_cast<crumb_type>(graph::onnx_number(result.array.type())), result.array.shape().size(),
              result.array.shape().data(),
@@ -277,6 +318,76 @@ crumb_status crumb_result(const crumb_session* session, size_t index, crumb_tens
 
 void crumb_cancel(crumb_session* session) {
   if (session) session->cancelled = true;
+}
+
+crumb_status crumb_cache_open(crumb_session* session, uint64_t most, size_t* ties) {
+  if (!session) return failed(CRUMB_ERROR_ARGUMENT, "crumb_cache_open: a null pointer");
+  return guarded(CRUMB_ERROR_ARGUMENT, [&] {
+    const auto places = crumb::checked::narrow<std::int64_t>(most);
+    if (!places) throw crumb::Error("crumb_cache_open: " + std::to_string(most) + " places are too many");
+    const runtime::Model& model = session->opened->model;
+    runtime::Session made(model, runtime::find_ties(model.graph()), *places);
+    if (ties) *ties = made.ties().size();
+    session->cache.emplace(std::move(made));
+    session->most_places = most;
+    session->results.clear();
+  });
+}
+
+crumb_status crumb_cache_tie(crumb_session* session, const char* past, const char* present, int64_t axis) {
+  if (!session || !past || !present) return failed(CRUMB_ERROR_ARGUMENT, "crumb_cache_tie: a null pointer");
+  return guarded(CRUMB_ERROR_ARGUMENT, [&] {
+    std::vector<runtime::Tie> ties;
+    if (session->cache) ties = session->cache->ties();
+    ties.push_back({past, present, axis});
+    runtime::Session made(session->opened->model, std::move(ties),
+                          static_cast<std::int64_t>(session->most_places));
+    session->cache.emplace(std::move(made));
+    session->results.clear();
+  });
+}
+
+int crumb_cache_holds_input(const crumb_session* session, size_t index) {
+  return session && session->cache && session->cache->holds_input(index) ? 1 : 0;
+}
+
+int crumb_cache_holds_output(const crumb_session* session, size_t index) {
+  return session && session->cache && session->cache->holds_output(index) ? 1 : 0;
+}
+
+uint64_t crumb_cache_length(const crumb_session* session) {
+  return session && session->cache ? static_cast<uint64_t>(session->cache->length()) : 0;
+}
+
+uint64_t crumb_cache_memory(const crumb_session* session) {
+  return session && session->cache ? session->cache->bytes() : 0;
+}
+
+crumb_status crumb_cache_truncate(crumb_session* session, uint64_t length) {
+  return with_cache(session, CRUMB_ERROR_ARGUMENT, [&](runtime::Session& cache) {
+    const auto places = crumb::checked::narrow<std::int64_t>(length);
+    cache.truncate(places.value_or(std::numeric_limits<std::int64_t>::max()));
+  });
+}
+
+crumb_status crumb_cache_reset(crumb_session* session) {
+  return with_cache(session, CRUMB_ERROR_ARGUMENT, [](runtime::Session& cache) { cache.reset(); });
+}
+
+crumb_status crumb_cache_save(crumb_session* session, const void** bytes, size_t* size) {
+  if (!bytes || !size) return failed(CRUMB_ERROR_ARGUMENT, "crumb_cache_save: a null pointer");
+  return with_cache(session, CRUMB_ERROR_RUN, [&](runtime::Session& cache) {
+    session->saved = cache.save();
+    *bytes = session->saved.data();
+    *size = session->saved.size();
+  });
+}
+
+crumb_status crumb_cache_restore(crumb_session* session, const void* bytes, size_t size) {
+  if (!bytes) return failed(CRUMB_ERROR_ARGUMENT, "crumb_cache_restore: a null pointer");
+  return with_cache(session, CRUMB_ERROR_INPUT, [&](runtime::Session& cache) {
+    cache.restore({static_cast<const std::byte*>(bytes), size});
+  });
 }
 
 uint64_t crumb_peak_memory(const crumb_session* session) { return session ? session->peak : 0; }

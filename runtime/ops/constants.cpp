@@ -93,13 +93,25 @@ Kernel cast_operator(const NodeFacts& facts) {
   return [type = *type](Call& call) { call.give(0, cast(call.in(0), type)); };
 }
 
+Kernel cast_like(const NodeFacts& facts) {
+  if (facts.type(1) != ElementType::kUnknown && !is_made(facts.type(1)))
+    facts.fail("a change of type to " + std::string(graph::name_of(facts.type(1))) + " is not there");
+  return [](Call& call) {
+    const ElementType type = call.in(1).type();
+    if (!is_made(type))
+      call.fail("a change of type to " + std::string(graph::name_of(type)) + " is not there");
+    call.give(0, cast(call.in(0), type));
+  };
+}
+
 }  // namespace
 
 std::span<const OperatorRow> constant_operators() {
   static constexpr OperatorRow kRows[] = {
-      {"Constant", constant}, {"ConstantOfShape", constant_of_shape},
-      {"Shape", shape},       {"Size", size},
-      {"Range", range},       {"Cast", cast_operator},
+      {"Constant", constant},  {"ConstantOfShape", constant_of_shape},
+      {"Shape", shape},        {"Size", size},
+      {"Range", range},        {"Cast", cast_operator},
+      {"CastLike", cast_like},
   };
   return kRows;
 }

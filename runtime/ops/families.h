@@ -18,11 +18,14 @@ std::span<const OperatorRow> convolution_operators();    ///< Conv
 std::span<const OperatorRow> pooling_operators();        ///< MaxPool, AveragePool and the global ones
 std::span<const OperatorRow> reduction_operators();      ///< Reduce*, ArgMax
 std::span<const OperatorRow> normalization_operators();  ///< Batch, Layer, Instance, RMS
-std::span<const OperatorRow> recurrent_operators();      ///< LSTM, GRU, RNN
-std::span<const OperatorRow> resize_operators();         ///< to the nearest element
-std::span<const OperatorRow> quantize_operators();       ///< QuantizeLinear, DequantizeLinear
-std::span<const OperatorRow> qonnx_operators();          ///< QONNX's quantizers
-std::span<const OperatorRow> integer_operators();        ///< what lowering makes (lower/domain.h)
+std::span<const OperatorRow> along_axis_operators();     ///< CumSum, LpNormalization
+std::span<const OperatorRow> einsum_operators();
+std::span<const OperatorRow> attention_operators();  ///< Attention, RotaryEmbedding
+std::span<const OperatorRow> recurrent_operators();  ///< LSTM, GRU, RNN
+std::span<const OperatorRow> resize_operators();     ///< to the nearest element
+std::span<const OperatorRow> quantize_operators();   ///< QuantizeLinear, DequantizeLinear
+std::span<const OperatorRow> qonnx_operators();      ///< QONNX's quantizers
+std::span<const OperatorRow> integer_operators();    ///< what lowering makes (lower/domain.h)
 std::span<const OperatorRow> integer_convolution_operators();
 
 using Family = std::span<const OperatorRow> (*)();
@@ -31,6 +34,7 @@ inline constexpr Family kOperatorFamilies[] = {
     index_operators,       matrix_operators,        convolution_operators, pooling_operators,
     reduction_operators,   normalization_operators, recurrent_operators,   resize_operators,
     quantize_operators,    qonnx_operators,         integer_operators,     integer_convolution_operators,
+    attention_operators,   along_axis_operators,    einsum_operators,
 };
 
 }  // namespace crumb::runtime

@@ -8,10 +8,12 @@ The targets' own finds are kept in build-fuzz/corpus/ and are no part of the rep
 import io
 import json
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections import OrderedDict
 from pathlib import Path
 
@@ -402,11 +404,52 @@ def runtime():
             put("runtime", f"{number}.onnx", bytes)
 
 
+def attention():
+    """Attention and its kin, with a past; and sessions that were saved, of the network of session_fuzz.cpp."""
+    helper, kinds = onnx.helper, onnx.TensorProto
+
+    def network(name, nodes, inputs, outputs):
+        info = [helper.make_tensor_value_info(n, kind, shape) for n, (kind, shape) in inputs.items()]
+        graph = helper.make_graph(nodes, "g", info, [helper.make_empty_tensor_value_info(n) for n in outputs.split()])
+        model = helper.make_model(graph, ir_version=11, opset_imports=[helper.make_opsetid("", 24)])
+        put("runtime", name + ".onnx", model.SerializeToString(deterministic=True))
+
+    f, ints = kinds.FLOAT, kinds.INT64
+    past = {name: (f, ["b", 1, "p", 3]) for name in ("past_key", "past_value")}
+    packed = {"q": (f, ["b", 2, 6]), "k": (f, ["b", 2, 3]), "v": (f, ["b", 2, 3]), "m": (f, [2, "t"]), **past}
+    network("attention_packed", [
+        helper.make_node("Attention", [*packed], ["y", "present_key", "present_value"], q_num_heads=2, kv_num_heads=1, softcap=2.0),
+    ], packed, "y present_key present_value")  # fmt: skip
+    heads = {"q": (f, ["b", 2, 3, 2]), "k": (f, ["b", 1, 4, 2]), "v": (f, ["b", 1, 4, 5]), "m": (kinds.BOOL, ["b", 1, 1, 3]),
+             "n": (ints, ["b"])}  # fmt: skip
+    network("attention_heads", [
+        helper.make_node("Attention", ["q", "k", "v", "m", "", "", "n"], ["y", "", "", "s"], is_causal=1, qk_matmul_output_mode=3),
+    ], heads, "y s")  # fmt: skip
+    turned = {"x": (f, ["b", 2, 3, 6]), "c": (f, [16, 2]), "s": (f, [16, 2]), "i": (kinds.UINT8, ["b", 3])}
+    ids = helper.make_node("Cast", ["i"], ["ids"], to=ints)
+    zeros = helper.make_node("Sub", ["ids", "ids"], ["zero"])
+    turn = helper.make_node("RotaryEmbedding", ["x", "c", "s", "zero"], ["y"], rotary_embedding_dim=4, interleaved=1)
+    network("rotary", [ids, zeros, turn], turned, "y")
+    sums = [helper.make_node("Einsum", ["x", "w"], ["y"], equation="...ij,kj->...ki"),
+            helper.make_node("Constant", [], ["axis"], value_int=-1),
+            helper.make_node("CumSum", ["y", "axis"], ["z"], reverse=1), helper.make_node("LpNormalization", ["z"], ["o"], p=1)]  # fmt: skip
+    network("einsum", sums, {"x": (f, ["b", 2, 3]), "w": (f, [4, 3])}, "o")
+    for batch, places in ((1, 0), (1, 1), (2, 3), (1, 70)):
+        made = b"crumb-kv" + struct.pack("<IIQ", 1, 3, places)
+        for name, depth in (("past_key", 4), ("past_value", 3), ("past_x", 2)):
+            shape = (batch, 1, places, depth) if places else ()
+            elements = values(*shape).tobytes() if places else b""
+            made += struct.pack("<I", len(name)) + name.encode() + struct.pack(f"<II{len(shape)}q", 1, len(shape), *shape)
+            made += struct.pack("<Q", len(elements)) + elements
+        put("session", f"{batch}x{places}.bin", made + struct.pack("<I", zlib.crc32(made)))
+
+
 def main():
     binary = Path(sys.argv[1]).resolve()
     shutil.rmtree(CORPUS, ignore_errors=True)
     crumb(binary)
     runtime()
+    attention()
     safetensors()
     index()
     npy()

@@ -1,11 +1,13 @@
 // Networks from anywhere, opened and run under limits: they end, and give the same bits with one thread and with three, and
-// whether codes are computed as integers or not where no float lies between them.
+// whether codes are computed as integers or not where no float lies between them; so do two runs of a session that keeps what
+// their past and present are.
 #include <cmath>
 #include <cstring>
 
 #include "graph/onnx/wire/read_model.h"
 #include "runtime/meter.h"
 #include "runtime/model.h"
+#include "runtime/session.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/hostile_onnx.h"
 
@@ -55,6 +57,28 @@ Outcome outcome_of(const runtime::Model& model, int threads) {
   }
 }
 
+/// Two runs, the second with what the first left.
+Outcome session_outcome(const runtime::Model& model, const std::vector<runtime::Tie>& ties, int threads) {
+  Outcome all;
+  try {
+    runtime::Session session(model, ties);
+    for (int run = 0; run < 2; ++run) {
+      const runtime::MeterScope scope(std::make_shared<runtime::Meter>(kLimits));
+      std::vector<Array> inputs;
+      for (std::size_t i = 0; i < model.graph().inputs.size(); ++i) {
+        if (!session.holds_input(i)) inputs.push_back(input_of(model.graph(), model.graph().inputs[i]));
+      }
+      for (Array& made : session.run(std::move(inputs), {.threads = threads})) {
+        if (made.defined()) all.outputs.push_back(std::move(made));
+      }
+    }
+    return all;
+  } catch (const Error& error) {
+    require(error.what()[0] != '\0', "an error says why");
+    return {{}, true};
+  }
+}
+
 bool same(const Outcome& a, const Outcome& b) {
   if (a.ended != b.ended || a.outputs.size() != b.outputs.size()) return false;
   for (std::size_t i = 0; i < a.outputs.size(); ++i) {
@@ -74,6 +98,10 @@ void fuzz(std::span<const std::byte> input) {
     const runtime::Model model(std::move(graph));
     const Outcome one = outcome_of(model, 1);
     require(same(one, outcome_of(model, 3)), "threads change nothing");
+    const auto ties = runtime::find_ties(model.graph());
+    if (ties.empty()) return;
+    require(same(session_outcome(model, ties, 1), session_outcome(model, ties, 3)),
+            "threads change no session");
   } catch (const Error& error) {
     require(error.what()[0] != '\0', "an error says why");
   }

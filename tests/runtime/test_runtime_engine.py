@@ -87,7 +87,7 @@ def test_what_it_has_no_kernel_for_is_refused_by_name(crumb, tmp_path):
 def test_what_it_has_is_printed(crumb):
     listed = crumb("run", "--operators").stdout.split()
     assert listed == sorted(listed) and len(set(listed)) == len(listed) > 100
-    assert {"Conv", "MatMul", "Softmax", "qonnx.custom_op.general::Quant"} <= set(listed)
+    assert {"Attention", "Conv", "MatMul", "RotaryEmbedding", "Softmax", "qonnx.custom_op.general::Quant"} <= set(listed)
 
 
 @pytest.mark.parametrize("flags, word", [(("--accumulator", 16), "--accumulator"), (("--device", "cuda"), "--device")])

@@ -1,0 +1,62 @@
+#include "runtime/reference/attention.h"
+
+#include <cmath>
+#include <vector>
+
+#include "runtime/exact/functions.h"
+#include "runtime/exact/products.h"
+
+namespace crumb::runtime::reference {
+namespace {
+
+void attend_row(const Attention& a, std::size_t b, std::size_t h, std::size_t i) {
+  const std::size_t g = h / (a.heads / a.kv_heads);
+  std::vector<float> query(a.q.at(b, h, i), a.q.at(b, h, i) + a.depth), s(a.keys), w(a.keys);
+  float* const shown = a.scores ? a.scores + ((b * a.heads + h) * a.queries + i) * a.keys : nullptr;
+  const auto show = [&](ScoreStage stage, std::size_t j, float x) {
+    if (shown && a.stage == stage) shown[j] = x;
+  };
+  for (float& x : query) x *= a.scale;
+  float most = kUnseen;
+  for (std::size_t j = 0; j < a.keys; ++j) {
+    s[j] = exact::dot_ref(query.data(), a.k.at(b, g, j), a.depth);
+    show(ScoreStage::kProduct, j, s[j]);
+    if (a.softcap > 0) s[j] = a.softcap * exact::tanh_of(s[j] / a.softcap);
+    show(ScoreStage::kCapped, j, s[j]);
+    const float bias = bias_of(a, b, h, i, j);
+    if (bias == kUnseen || a.mask.added) s[j] = bias == kUnseen ? kUnseen : s[j] + bias;
+    show(ScoreStage::kMasked, j, s[j]);
+    most = s[j] > most ? s[j] : most;
+  }
+  for (std::size_t j = 0; j < a.keys; ++j) {
+    // Without a key that is seen: the difference of two infinities.
+    w[j] = s[j] == kUnseen && most != kUnseen ? 0 : exact::exp_of(s[j] - most);
+  }
+  const float all = exact::sum_of(a.keys, [&](std::size_t j) { return w[j]; });
+  for (std::size_t j = 0; j < a.keys; ++j) {
+    w[j] = w[j] / all;
+    show(ScoreStage::kWeights, j, w[j]);
+  }
+  float* const y = a.y + b * a.y_batch + h * a.y_head + i * a.y_row;
+  for (std::size_t c = 0; c < a.value_depth; ++c) {
+    float partial[exact::kPartialSums] = {};
+    for (std::size_t j = 0; j < a.keys; ++j) {
+      float& sum = partial[j % exact::kPartialSums];
+      if (w[j] != 0) sum = std::fma(w[j], a.v.at(b, g, j)[c * a.v.column], sum);
+    }
+    const float sum = exact::fold(partial);
+    y[c] = a.keys == 0 || std::isnan(sum) ? std::numeric_limits<float>::quiet_NaN() : sum + 0.0F;
+  }
+}
+
+}  // namespace
+
+void attend(const Attention& a) {
+  for (std::size_t b = 0; b < a.batch; ++b) {
+    for (std::size_t h = 0; h < a.heads; ++h) {
+      for (std::size_t i = 0; i < a.queries; ++i) attend_row(a, b, h, i);
+    }
+  }
+}
+
+}  // namespace crumb::runtime::reference
