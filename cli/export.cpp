@@ -6,6 +6,7 @@
 #include "base/files/output_file.h"
 #include "base/files/text.h"
 #include "cli/export_project.h"
+#include "cli/graph_inputs.h"
 #include "cli/opset_flag.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
@@ -147,9 +148,13 @@ void export_verb(const ExportOptions& options) {
                       " and --to " + std::string(kFinnProject));
   refuse_flags_of_other_forms(options, form);
   refuse_overwriting_inputs({options.input}, options.output);
-  if (std::filesystem::path(options.output).extension() != ".onnx") {
-    throw usage_error("the output " + quote_text(options.output) +
-                      ": the network is written as ONNX, give a name that ends in .onnx");
+  if (form == Form::kPacked && options.opset > 0)
+    throw usage_error("--opset is for ONNX files, found --to packed");
+  const bool is_packed = form == Form::kPacked;
+  if (const std::string ending = is_packed ? ".crumb" : ".onnx";
+      std::filesystem::path(options.output).extension() != ending) {
+    throw usage_error("the output " + quote_text(options.output) + ": the network is written as " +
+                      (is_packed ? "a packed file" : "ONNX") + ", give a name that ends in " + ending);
   }
   if (options.native_types && options.opset > 0 && options.opset < kNativeOpset) {
     throw usage_error("--native-types needs operator set " + std::to_string(kNativeOpset) +
@@ -167,7 +172,8 @@ void export_verb(const ExportOptions& options) {
     accumulators.emplace(options.accumulators);
   }
   std::vector<std::string> notes;
-  const graph::Graph graph = read_network(options, notes);
+  graph::Graph graph = read_network(options, notes);
+  if (is_packed) graph = for_runtime(std::move(graph));
   if (std::string note = note_of_shapes(graph); !note.empty()) notes.push_back(std::move(note));
   const exporting::WriteOptions write{.profile = exporting::qonnx_profile_named(options.profile),
                                       .opset = options.opset,
@@ -190,9 +196,10 @@ void export_verb(const ExportOptions& options) {
 CLI::App* add(CLI::App& app, const char* name, const char* what,
               const std::shared_ptr<ExportOptions>& options) {
   CLI::App* verb = app.add_subcommand(name, what);
-  verb->add_option("--to", options->to,
-                   "qonnx, qcdq (QuantizeLinear, Clip, DequantizeLinear) or float; export: hls4ml-project, "
-                   "finn-project")
+  verb->add_option(
+          "--to", options->to,
+          "qonnx, qcdq (QuantizeLinear, Clip, DequantizeLinear), float, or packed (.crumb, which libcrumb.so "
+          "runs); export: hls4ml-project, finn-project")
       ->required();
   verb->add_option("--profile", options->profile, "qonnx: whose rules are kept (qonnx, finn, hls4ml)");
   add_opset_flag(*verb, options->opset, "ONNX's operator set; else 13, or the least that will do");
@@ -229,7 +236,7 @@ void add_export(CLI::App& app) {
           "model", options->input,
           "The network: a graph (.onnx, .crumb), or a checkpoint of a known architecture (.crumb, folder)")
       ->required();
-  verb->add_option("-o,--output", options->output, "The file to write (.onnx), or a project's folder")
+  verb->add_option("-o,--output", options->output, "The file to write (.onnx, .crumb), or a project's folder")
       ->required();
   add_project_flags(*verb, options->project);
   verb->footer(
@@ -242,7 +249,7 @@ void add_convert(CLI::App& app) {
   auto options = std::make_shared<ExportOptions>();
   CLI::App* verb = add(app, "convert", "Rewrite an ONNX file between QONNX, QCDQ and float", options);
   verb->add_option("input", options->input, "The file to read (.onnx)")->required();
-  verb->add_option("output", options->output, "The file to write (.onnx)")->required();
+  verb->add_option("output", options->output, "The file to write (.onnx, .crumb)")->required();
   verb->footer("Example:\n  crumb convert TFC_2W2A.onnx tfc_qcdq.onnx --to qcdq");
 }
 

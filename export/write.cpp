@@ -13,9 +13,11 @@
 #include "export/read_back.h"
 #include "graph/certificate.h"
 #include "graph/facts/bind_shapes.h"
+#include "graph/facts/lift_quantized.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/read.h"
 #include "graph/onnx/write.h"
+#include "graph/packed/crumb_graph.h"
 #include "graph/passes/passes.h"
 #include "graph/qonnx/quantized_constants.h"
 
@@ -25,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kUsualOpset = 13;
-constexpr std::array<std::string_view, 3> kFormNames = {"qonnx", "qcdq", "float"};
+constexpr std::array<std::string_view, 4> kFormNames = {"qonnx", "qcdq", "float", "packed"};
 
 /// A report that counts the graph's quantizers, of constants and of others.
 WriteReport report_of(const Graph& graph, std::int64_t opset) {
@@ -157,6 +159,16 @@ WriteReport write_float(const Graph& graph, const fs::path& path, const WriteOpt
   return report;
 }
 
+/// As it is: constants that are kept as codes stay codes, and those that quantizers make become codes.
+WriteReport write_packed(const Graph& graph, const fs::path& path, const WriteOptions& options) {
+  Graph meant = graph::lift_quantized(graph);
+  if (!options.shapes.empty()) meant = graph::bind_shapes(std::move(meant), options.shapes);
+  graph::write_crumb_graph(meant, path, {.reads_back = true});
+  WriteReport report = report_of(meant, meant.opset());
+  report.weights += meant.quantized.size();
+  return report;
+}
+
 }  // namespace
 
 std::string_view name_of(Form form) { return kFormNames[static_cast<std::size_t>(form)]; }
@@ -165,12 +177,13 @@ Form form_named(std::string_view name) {
   const auto found = std::ranges::find(kFormNames, name);
   if (found == kFormNames.end()) {
     const std::vector<std::string_view> names(kFormNames.begin(), kFormNames.end());
-    throw usage_error(unknown_name("form", name, names) + " (qonnx, qcdq, float)");
+    throw usage_error(unknown_name("form", name, names) + " (qonnx, qcdq, float, packed)");
   }
   return static_cast<Form>(found - kFormNames.begin());
 }
 
 WriteReport write(const Graph& graph, Form form, const fs::path& path, const WriteOptions& options) {
+  if (form == Form::kPacked) return write_packed(graph, path, options);
   const Graph source = has_linear_quantizers(graph) ? from_qcdq(graph) : graph;
   if (form == Form::kQonnx) return write_qonnx(source, path, options);
   if (form == Form::kQcdq) return write_qcdq(source, path, options);

@@ -18,15 +18,16 @@
 namespace crumb::exporting {
 
 enum class Form : std::uint8_t {
-  kQonnx,  ///< QONNX's quantizers
-  kQcdq,   ///< QuantizeLinear, Clip, DequantizeLinear
-  kFloat,  ///< quantized values folded into float constants; quantizers of activations are left out
+  kQonnx,   ///< QONNX's quantizers
+  kQcdq,    ///< QuantizeLinear, Clip, DequantizeLinear
+  kFloat,   ///< quantized values folded into float constants; quantizers of activations are left out
+  kPacked,  ///< the graph in a packed file, weights as codes: what the runtime opens
 };
 
 /// The operator set that brought int4, uint4 and scales of blocks: what WriteOptions::native_types needs.
 inline constexpr std::int64_t kNativeOpset = 21;
 
-/// "qonnx", "qcdq", "float".
+/// "qonnx", "qcdq", "float", "packed".
 std::string_view name_of(Form form);
 
 /// Throws usage Error, which names the nearest one.

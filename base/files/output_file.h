@@ -54,6 +54,7 @@ class OutputFile {
 
   std::uint64_t size() const { return size_; }
   const std::filesystem::path& path() const { return target_; }
+  const std::filesystem::path& partial_path() const { return partial_; }  ///< where it lies until commit()
 
   /// Once, last. Afterwards nothing can be written.
   void commit();

@@ -160,7 +160,7 @@ void CrumbWriter::append_compressed(std::span<const std::byte> raw, Blob& blob) 
   }
 }
 
-uint64_t CrumbWriter::finish() {
+uint64_t CrumbWriter::finish(const std::function<void(const std::filesystem::path& written)>& check) {
   if (next_ != blobs_.size()) {
     throw Error(std::to_string(blobs_.size() - next_) + " planned parts were not written");
   }
@@ -170,6 +170,7 @@ uint64_t CrumbWriter::finish() {
   file_.write_at(0, write_crumb_preamble(header, file_.size()));
   file_.write_at(kCrumbPreamble, std::as_bytes(std::span(header)));
   const uint64_t size = file_.size();
+  if (check) check(file_.partial_path());
   file_.commit();
   return size;
 }

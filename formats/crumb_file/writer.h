@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -58,8 +59,9 @@ class CrumbWriter {
   /// What was written stays, for a run that continues it, when this one ends without finish().
   void keep_partial() { file_.keep_partial(); }
 
-  /// Writes the header and gives the file its name. Gives its size. Precondition: every part was written.
-  uint64_t finish();
+  /// Writes the header and gives the file its name. Gives its size. `check` gets the path of the whole file before that;
+  /// what it throws leaves no file. Precondition: every part was written.
+  uint64_t finish(const std::function<void(const std::filesystem::path& written)>& check = {});
 
  private:
   void append_compressed(std::span<const std::byte> raw, Blob& blob);

@@ -27,11 +27,13 @@ inline constexpr std::string_view kCrumbAxesPrefix = "crumb.axes:";
 inline constexpr std::uint64_t kLeastTensor = 1024;
 
 struct CrumbGraphOptions {
-  int zstd_level = 0;  ///< 0: nothing is compressed; at most kMostZstdLevel
+  int zstd_level = 0;       ///< 0: nothing is compressed; at most kMostZstdLevel
+  bool reads_back = false;  ///< before the file gets its name: it must hold the same graph
 };
 
 /// The same graph gives the same bytes. Throws Error where the graph is not sound or holds what ONNX has no word for (a
-/// node with an Opaque attribute), where the structure alone takes 2 GB, and where the file cannot be written.
+/// node with an Opaque attribute), where the structure alone takes 2 GB, where the file cannot be written, and where it
+/// reads back as another graph.
 void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
                        const CrumbGraphOptions& options = {});
 

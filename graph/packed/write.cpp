@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/files/text.h"
 #include "formats/crumb_file/writer.h"
 #include "graph/packed/crumb_graph.h"
 #include "quant/packed_tensor.h"
@@ -110,6 +111,28 @@ PackedTensor plan_of(const std::string& name, const Source& source) {
   return plan;
 }
 
+/// Throws Error where a file that was written does not hold what its parts say.
+void expect_read_back(const std::filesystem::path& written, const std::string& structure,
+                      const std::map<std::string, Source>& sources) {
+  const Graph found = graph_of(CrumbFile::open(written).take()).take("the file that was written");
+  const Splitter again(found);
+  if (onnx_bytes(again.structure()) != structure)
+    throw Error("the file that was written holds another structure than was meant");
+  const auto same = [](const Source& a, const Source& b) {
+    if (!a.codes || !b.codes) return a.kept && b.kept && *a.kept == *b.kept;
+    const QuantizedView x = a.codes->view(), y = b.codes->view();
+    return a.codes->spec == b.codes->spec && a.codes->shape == b.codes->shape &&
+           std::ranges::equal(x.codes, y.codes) && std::ranges::equal(x.scales, y.scales) &&
+           std::ranges::equal(x.zeros, y.zeros) && std::ranges::equal(x.codebook, y.codebook) &&
+           x.tensor_scale == y.tensor_scale;
+  };
+  for (const auto& [name, source] : sources) {
+    const auto there = again.sources().find(name);
+    if (there == again.sources().end() || !same(source, there->second))
+      throw Error("the file that was written holds another tensor " + quote_text(name) + " than was meant");
+  }
+}
+
 }  // namespace
 
 void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
@@ -128,7 +151,9 @@ void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
     }
   }
   writer.write(std::as_bytes(std::span(structure)));
-  writer.finish();
+  writer.finish([&](const std::filesystem::path& written) {
+    if (options.reads_back) expect_read_back(written, structure, parts.sources());
+  });
 }
 
 }  // namespace crumb::graph

@@ -74,6 +74,35 @@ def test_onnxruntime_runs_what_is_exported_for_it(crumb, check_agree, shared, tm
         check_agree(source, x, by_onnxruntime(out, x), want)
 
 
+@pytest.mark.parametrize("name", QUANTIZED + FLOAT)
+def test_a_packed_file_computes_what_its_network_does(crumb, shared, tmp_path, name):
+    source, packed = shared_model(shared, name), tmp_path / "packed.crumb"
+    done = crumb("export", source, "-o", packed, "--to", "packed")
+    assert "read back, all numbers are the same" in done.stdout
+    crumb("verify", packed)
+    np.save(tmp_path / "x.npy", sample(shared, source))
+    made = {}
+    for model in (source, packed):
+        crumb("run", model, "--engine", "runtime", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
+        made[model] = np.load(tmp_path / "y.npy").tobytes()
+    assert made[source] == made[packed]
+    # The same integers come out of it again.
+    for model in (source, packed):
+        crumb("export", model, "-o", tmp_path / f"{model.suffix[1:]}_again.onnx", "--to", "qonnx")
+    again = [sorted(map(repr, quantizers(tmp_path / f"{suffix}_again.onnx"))) for suffix in ("onnx", "crumb")]
+    assert again[0] == again[1] and bool(again[0]) == (name in QUANTIZED)
+
+
+def test_packed_files_are_crumb_files_and_have_no_operator_set(crumb, shared, tmp_path):
+    source = shared_model(shared, "mnist_conv_float")
+    said = crumb("export", source, "-o", tmp_path / "o.onnx", "--to", "packed", status=2).stderr
+    assert "a packed file, give a name that ends in .crumb" in said
+    said = crumb("export", source, "-o", tmp_path / "o.crumb", "--to", "qonnx", status=2).stderr
+    assert "ONNX, give a name that ends in .onnx" in said
+    assert "--opset" in crumb("export", source, "-o", tmp_path / "o.crumb", "--to", "packed", "--opset", "13", status=2).stderr
+    assert not list(tmp_path.iterdir())
+
+
 def quantizers(path):
     """(bits, signed, narrow, levels, scale) of every Quant of a constant, in order; of others without levels."""
     graph = onnx.load(path).graph

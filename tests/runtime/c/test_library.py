@@ -63,6 +63,35 @@ def test_the_command_gives_the_same_classes(library, crumb, tmp_path):
     assert (np.load(tmp_path / "y.npy").argmax(1) == rows[:, 0]).mean() >= 0.98
 
 
+def test_a_real_encoder_from_one_packed_file_has_the_bits_of_the_command(library, crumb, minilm, tmp_path):
+    packed, graph = tmp_path / "minilm.crumb", tmp_path / "graph.crumb"
+    crumb("quantize", minilm, "-o", packed, "--scheme", "W4A16")
+    crumb("export", packed, "-o", graph, "--to", "packed")
+    rng = np.random.default_rng(3)
+    arrays = [rng.integers(1000, 20000, (3, 17)), np.ones((3, 17), np.int64), np.zeros((3, 17), np.int64)]
+    arrays[1][1, 9:] = 0  # padding
+    wishes = []
+    for name, array in zip(("input_ids", "attention_mask", "token_type_ids"), arrays, strict=True):
+        np.save(tmp_path / f"{name}.npy", array)
+        wishes += ["--input", f"{name}={tmp_path / name}.npy"]
+    crumb("run", packed, *wishes, "--engine", "runtime", "--output-dir", tmp_path / "out")
+    expected = np.load(tmp_path / "out" / "sentence_embedding.npy")
+
+    lib = ctypes.CDLL(str(library))
+    model, session, made = ctypes.c_void_p(), ctypes.c_void_p(), Tensor()
+    tensors = (Tensor * 3)()
+    for tensor, array in zip(tensors, arrays, strict=True):
+        tensor.type, tensor.rank, tensor.shape = 7, 2, (ctypes.c_int64 * 2)(*array.shape)
+        tensor.data, tensor.bytes = array.ctypes.data, array.nbytes
+    assert lib.crumb_open(str(graph).encode(), ctypes.byref(model)) == 0
+    assert lib.crumb_session_open(model, None, ctypes.byref(session)) == 0
+    assert lib.crumb_run(session, tensors, ctypes.c_size_t(3)) == 0
+    assert lib.crumb_result(session, ctypes.c_size_t(1), ctypes.byref(made)) == 0
+    assert ctypes.string_at(made.data, made.bytes) == expected.tobytes()
+    lib.crumb_session_close(session)
+    lib.crumb_close(model)
+
+
 class Decoder:
     """The decoder beside this file, through ctypes: what a language model's caller does."""
 
