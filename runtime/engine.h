@@ -18,7 +18,8 @@ class Engine final : public graph::Engine {
   /// once. Operators that are functions of others are expanded by the caller (graph/onnx/expand_functions.h).
   std::unique_ptr<graph::Executable> prepare(graph::Graph graph) const override;
 
-  /// The same, computing every value of the graph in floats as the graph says, but for those that have a substitute.
+  /// The same, computing every value of the graph in floats as the graph says, but for those that have a substitute. By
+  /// many threads at once where substitutes may be.
   std::unique_ptr<graph::Executable> prepare_in_floats(graph::Graph graph,
                                                        const Substitutes& instead = {}) const;
 

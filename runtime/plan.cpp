@@ -55,7 +55,7 @@ Plan::Plan(const Graph& graph, bool fuses, const Substitutes& instead) {
     for (const std::string& input : node.inputs) step.inputs.push_back(slot_of(input));
     for (const std::string& output : node.outputs) step.outputs.push_back(slot_of(output));
     const auto substitute = node.outputs.empty() ? instead.end() : instead.find(node.outputs[0]);
-    const bool has_substitute = substitute != instead.end();
+    const bool has_substitute = step.has_substitute = substitute != instead.end();
     substituted += has_substitute ? 1 : 0;
     const OperatorRow* row = has_substitute ? nullptr : find_operator(node.op, node.domain);
     // What constants alone decide is a constant too; random numbers have no kernels.
@@ -110,7 +110,7 @@ void Plan::fuse(const Graph& graph) {
   std::vector<bool> runs(graph.nodes.size());
   std::vector<Step*> step_of(graph.nodes.size());
   for (Step& step : steps_) {
-    runs[step.node] = true;
+    runs[step.node] = !step.has_substitute;
     step_of[step.node] = &step;
   }
   std::vector<bool> taken(graph.nodes.size());

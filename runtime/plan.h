@@ -39,6 +39,7 @@ class Plan {
 
   struct Step {
     std::size_t node = 0;
+    bool has_substitute = false;  ///< and so it joins no region
     Kernel kernel;
     std::vector<std::size_t> inputs;  ///< slots; kNoSlot where left out
     std::vector<std::size_t> outputs;

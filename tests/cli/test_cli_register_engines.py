@@ -1,6 +1,7 @@
 """crumb run --accumulator on the runtime, without LibTorch, and on LibTorch's engine: the same numbers and the same words
 over drawn networks; certified widths hold, and each layer's witness needs every bit of its own."""
 
+import io
 import json
 import os
 
@@ -226,6 +227,31 @@ def test_certified_widths_hold_and_witnesses_need_them(crumb, run, tmp_path, see
             fired += code
             assert code == 0 or f"the accumulator has {row['bits_needed'] - 1}" in told
         assert fired
+
+
+def test_a_trained_network_s_certificates_hold_over_its_data(crumb, repo, run, tmp_path):
+    """Every digit of the data set; every layer's witness needs its width."""
+    path = repo / "examples/digits/digits_cnn.crumb"
+    rows = layers_of(crumb, path, "--witness", tmp_path / "worst")
+    data = pytest.importorskip("sklearn.datasets", reason="scikit-learn is not installed").load_digits()
+    x = data.images.astype(F)[:, None]
+    constrained = max(row["bits_certified"] for row in rows[1:-1])
+    assert constrained == 12
+    enough = max(row["bits_needed"] for row in rows)
+    for flags in (("--accumulator", constrained, "--constrained-only"), ("--accumulator", enough)):
+        code, told, written = run(path, x, *flags)
+        assert code == 0 and ": 0 of " in told
+        scores = np.load(io.BytesIO(written))
+        assert (scores.argmax(1) == data.target).mean() > 0.99
+    narrow = ("--accumulator", constrained - 3, "--constrained-only")
+    assert run(path, x, *narrow)[0] == 1
+    for row in rows:
+        witness = tmp_path / "worst" / (row["name"].replace("/", "_") + ".onnx")
+        x = np.load(witness.with_suffix(".npy"))
+        assert row["bits_certified"] == row["bits_needed"]
+        assert run(witness, x, "--accumulator", row["bits_certified"])[0] == 0
+        code, told, _ = run(witness, x, "--accumulator", row["bits_certified"] - 1)
+        assert code == 1 and f"layer '{row['name']}'" in told
 
 
 def test_the_runtime_is_taken_where_it_has_every_operator(crumb, run, tmp_path):

@@ -150,3 +150,24 @@ TEST_CASE("fuse: an operand that does not broadcast is refused by its node's nam
   CHECK_THROWS_WITH_AS(Model(graph).run({floats(3), floats(2)}, {}), doctest::Contains("node 'n_b' (Mul)"),
                        crumb::Error);
 }
+
+TEST_CASE("a node that has a substitute is computed by it, and not with its neighbours") {
+  Graph graph;
+  graph.inputs = {"x"};
+  graph.outputs = {"d"};
+  graph.nodes = {node("Add", {"x", "x"}, "a"), node("Neg", {"a"}, "b"), node("Mul", {"b", "x"}, "c"),
+                 node("Abs", {"c"}, "d")};
+  const auto as_it_is = [](crumb::runtime::Call& call) { call.give(0, call.in(0)); };
+  const Model model(graph, Computes::kIntegers, {{"b", as_it_is}, {"d", as_it_is}});
+  const Tensor x = Tensor::floats({2}, std::vector<float>{3, -1});
+  CHECK(model.run({Array::of(x)}, {})[0].tensor().to_floats() == std::vector<float>{18, 2});
+  Graph falls = graph;
+  falls.nodes[2].inputs[1] = "a";
+  falls.nodes[2].op = "Sub";
+  const Model both(falls, Computes::kIntegers, {{"b", [](crumb::runtime::Call& call) {
+                                                   auto& made =
+                                                       call.make(0, call.in(0).type(), call.in(0).shape());
+                                                   std::ranges::fill(made.writable<float>(), 1.0F);
+                                                 }}});
+  CHECK(both.run({Array::of(x)}, {})[0].tensor().to_floats() == std::vector<float>{5, 3});
+}
