@@ -1,11 +1,14 @@
 #include "cli/graph_inputs.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <optional>
 
+#include "base/error.h"
 #include "base/files/counted.h"
 #include "base/files/text.h"
+#include "base/text/nearest_name.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/facts/lift_quantized.h"
 #include "graph/onnx/array_files.h"
