@@ -5,7 +5,7 @@
 // of the operator set, and QONNX's.
 //
 // The promise `exact`: what a kernel makes depends on its inputs' values alone, not on threads, batch or instruction
-// set. Sums of floats are those of exact/sums.h, functions those of exact/functions.h.
+// set. Sums of floats are those of exact/products.h, functions those of exact/functions.h.
 #pragma once
 
 #include <functional>

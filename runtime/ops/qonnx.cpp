@@ -5,6 +5,7 @@
 
 #include "base/files/text.h"
 #include "graph/qonnx/quant_arithmetic.h"
+#include "runtime/ops/broadcast.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/movement.h"
 
@@ -44,8 +45,8 @@ void give_quantized(Call& call, Result<graph::Quantized> found) {
                     call.make(0, ElementType::kFloat, call.in(0).shape()).writable<float>().begin());
 }
 
-graph::QuantRounding rounding_of(const NodeFacts& facts) {
-  const std::string name = facts.text_or("rounding_mode", "ROUND");
+graph::QuantRounding rounding_of(const NodeFacts& facts, const char* otherwise = "ROUND") {
+  const std::string name = facts.text_or("rounding_mode", otherwise);
   const auto mode = graph::find_quant_rounding(name);
   if (!mode) facts.fail("rounding_mode is " + quote_text(name));
   return *mode;
@@ -67,6 +68,68 @@ Kernel quant(const NodeFacts& facts) {
 Kernel bipolar_quant(const NodeFacts&) {
   return [](Call& call) {
     give_quantized(call, graph::quantize_bipolar(operand(call, 0).view(), operand(call, 1).view()));
+  };
+}
+
+Kernel float_quant(const NodeFacts& facts) {
+  const graph::FloatFormat format{.has_inf = facts.int_or("has_inf", 0) != 0,
+                                  .has_nan = facts.int_or("has_nan", 0) != 0,
+                                  .saturates = facts.int_or("saturation", 1) != 0};
+  return [format, mode = rounding_of(facts)](Call& call) {
+    graph::FloatFormat own = format;
+    own.exponent_bits = operand(call, 2).number(call);
+    own.mantissa_bits = operand(call, 3).number(call);
+    own.exponent_bias = operand(call, 4).number(call);
+    if (call.has(5)) own.max_value = operand(call, 5).number(call);
+    give_quantized(call, graph::quantize_float(operand(call, 0).view(), operand(call, 1).view(), own, mode));
+  };
+}
+
+/// out[i] = f(x[i], p of i, q of i), where p and q broadcast to x; all of them float32.
+template <class F>
+void with_parameters(Call& call, std::size_t p, std::size_t q, const F& f) {
+  const auto x = call.floats(0), a = call.floats(p), b = call.floats(q);
+  const Ints whole = call.in(0).shape();
+  const Ints* shapes[] = {&whole, &call.in(p).shape(), &call.in(q).shape()};
+  if (broadcast_shape(call, shapes) != whole)
+    call.fail("its parameters do not broadcast to " + text_of(call.in(0)));
+  float* const out = call.make(0, ElementType::kFloat, whole).writable<float>().data();
+  for_broadcast(whole, shapes, [&](std::size_t to, const Places& at, const Places& step, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i)
+      out[to + i] = f(x[at[0] + i * step[0]], a[at[1] + i * step[1]], b[at[2] + i * step[2]]);
+  });
+}
+
+/// The bits of an integer that are kept: x / scale + zero to an integer, divided by 2^(bits less), rounded again. Version 2
+/// says by how much in the scale of its output, and clamps to the width of that.
+Kernel truncation(const NodeFacts& facts) {
+  const auto mode = rounding_of(facts, "FLOOR");
+  const auto cut = [mode](float x, float scale, float zero, float by) {
+    return std::nearbyint(x / scale + zero) / by;
+  };
+  const auto round = [mode](float x) { return static_cast<float>(graph::rounded(x, mode)); };
+  if (facts.version() < 2) {
+    return [=](Call& call) {
+      const double less = operand(call, 3).number(call) - operand(call, 4).number(call);
+      const auto by = static_cast<float>(std::exp2(less));
+      with_parameters(call, 1, 2, [&](float x, float scale, float zero) {
+        return (round(cut(x, scale, zero, by)) - zero) * scale;
+      });
+    };
+  }
+  graph::IntegerFormat format{.is_signed = facts.int_or("signed", 1) != 0,
+                              .narrow = facts.int_or("narrow", 0) != 0};
+  return [=](Call& call) {
+    graph::IntegerFormat own = format;
+    own.bits = operand(call, 5).number(call);
+    const auto low = static_cast<float>(own.lower()), high = static_cast<float>(own.upper());
+    const Operand scale = operand(call, 1);
+    const auto before = static_cast<float>(scale.number(call));
+    with_parameters(call, 4, 2, [&](float x, float after, float zero) {
+      const auto by = static_cast<float>(std::exp2(std::nearbyint(std::log2(double{after / before}))));
+      const float bounded = std::fmax(std::fmin(cut(x, before, zero, by), high), low);
+      return (round(bounded) - zero / by) * after;
+    });
   };
 }
 
@@ -116,6 +179,8 @@ std::span<const OperatorRow> qonnx_operators() {
       {"Quant", quant, Takes::kAll, kQonnxDomain},
       {"IntQuant", quant, Takes::kAll, kQonnxDomain},
       {"BipolarQuant", bipolar_quant, Takes::kAll, kQonnxDomain},
+      {"FloatQuant", float_quant, Takes::kAll, kQonnxDomain},
+      {"Trunc", truncation, Takes::kFloats, kQonnxDomain},
       {"MultiThreshold", multi_threshold, Takes::kFloats, kQonnxDomain},
   };
   return kRows;

@@ -44,6 +44,44 @@ def test_it_computes_what_the_graph_says(run, shared, check_computes, tmp_path, 
     check_computes(path, x, run(path, x, "--engine", "runtime"), tmp_path, KNOWN_TO.get(name, 1e-3))
 
 
+def quantizer_model(op, parameters, attributes, shape):
+    constants = [onnx.numpy_helper.from_array(np.array(value, np.float32), f"p{i}") for i, value in enumerate(parameters)]
+    names = ["x", *(constant.name for constant in constants)]
+    node = onnx.helper.make_node(op, names, ["y"], domain="qonnx.custom_op.general", **attributes)
+    value = lambda name: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)  # noqa: E731
+    opsets = [onnx.helper.make_opsetid("", 13), onnx.helper.make_opsetid("qonnx.custom_op.general", attributes and 1 or 2)]
+    graph = onnx.helper.make_graph([node], "g", [value("x")], [value("y")], constants)
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_quantizers_of_minifloats_and_truncations_have_libtorchs_bits(run, tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    modes = ["ROUND", "FLOOR", "CEIL", "UP", "DOWN", "HALF_UP", "HALF_DOWN"]
+    shape = [2, 5, 7]
+    scale = np.exp2(rng.integers(-6, 3, (1, 5, 1))) * (1 if seed % 2 else rng.uniform(0.5, 1.5, (1, 5, 1)))
+    mode = {"rounding_mode": modes[seed % len(modes)]}
+    if seed % 3 == 0:
+        exponent, mantissa = rng.integers(2, 6), rng.integers(0, 5)
+        bias = 2.0 ** (exponent - 1) - 1
+        parameters = [scale, exponent, mantissa, bias, rng.choice([np.inf, 1.5 * 2.0**bias])]
+        model = quantizer_model("FloatQuant", parameters, {**mode, "saturation": 1}, shape)
+    else:
+        parameters = [scale if seed % 3 == 1 else scale[0, 0, 0], rng.integers(-3, 4), 8, 8 - rng.integers(0, 5)]
+        model = quantizer_model("Trunc", parameters, mode, shape)
+        if seed % 3 == 2:  # version 2: the output's scale
+            steps = 2.0 ** rng.integers(0, 5)
+            parameters = [*parameters[:3], parameters[0] * steps, 8 - np.log2(steps)]
+            model = quantizer_model("Trunc", parameters, {**mode, "signed": int(rng.integers(0, 2)), "narrow": 0}, shape)
+            model.opset_import[1].version = 2
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    x = (rng.normal(size=shape) * scale * rng.choice([4, 60])).astype(np.float32)
+    x[0, 0, :3] = [0, np.float32(scale[0, 0, 0]) / 2, -np.float32(scale[0, 0, 0]) * 3 / 2]
+    expected = run(path, x, "--engine", "libtorch")
+    assert (run(path, x, "--engine", "runtime") + 0.0 == expected + 0.0).all() and len(np.unique(expected)) > 2
+
+
 def test_thresholds_give_the_digits_that_qonnx_gave(run, shared):
     folder = shared / "onnx"
     x = np.load(folder / "tfc_1w1a_multithreshold.input.npy")
@@ -87,10 +125,10 @@ def test_what_it_has_no_kernel_for_is_refused_by_name(crumb, tmp_path):
 def test_what_it_has_is_printed(crumb):
     listed = crumb("run", "--operators").stdout.split()
     assert listed == sorted(listed) and len(set(listed)) == len(listed) > 100
-    assert {"Attention", "Conv", "MatMul", "RotaryEmbedding", "Softmax", "qonnx.custom_op.general::Quant"} <= set(listed)
+    assert {"Attention", "Conv", "MatMul", "RotaryEmbedding", "Softmax", "qonnx.custom_op.general::FloatQuant"} <= set(listed)
 
 
-@pytest.mark.parametrize("flags, word", [(("--accumulator", 16), "--accumulator"), (("--device", "cuda"), "--device")])
+@pytest.mark.parametrize("flags, word", [(("--device", "cuda"), "--device")])
 def test_flags_that_need_libtorch_are_refused(crumb, shared, tmp_path, flags, word):
     path = shared / "onnx" / "mnist_conv_float.onnx"
     np.save(tmp_path / "x.npy", sample(path))

@@ -10,7 +10,6 @@
 #include "runtime/model.h"
 #include "tests/support/samples.h"
 
-using crumb::graph::ElementType;
 using crumb::graph::Graph;
 using crumb::graph::Node;
 using crumb::graph::Tensor;
