@@ -4,10 +4,6 @@
 
 #include "runtime/integer/byte_products.h"
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 namespace crumb::runtime::integer {
 
 std::optional<std::vector<std::int8_t>> byte_rows(std::span<const std::int16_t> weights, std::size_t rows) {
@@ -63,28 +59,6 @@ std::vector<std::int32_t> starts_of(std::span<const std::int8_t> rows, std::size
     starts[r] = static_cast<std::int32_t>(static_cast<std::uint32_t>(-sum * zero_less_offset));
   }
   return starts;
-}
-
-void interleave(const std::uint8_t* const rows[4], std::uint8_t offset, std::uint8_t* vector) {
-#if defined(__SSE2__)
-  const __m128i off = _mm_set1_epi8(static_cast<char>(offset));
-  const auto load = [&](std::size_t i) {
-    return _mm_sub_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[i])), off);
-  };
-  const __m128i a = load(0), b = load(1), c = load(2), d = load(3);
-  const __m128i low = _mm_unpacklo_epi8(a, b), high = _mm_unpackhi_epi8(a, b);
-  const __m128i low2 = _mm_unpacklo_epi8(c, d), high2 = _mm_unpackhi_epi8(c, d);
-  auto* const to = reinterpret_cast<__m128i*>(vector);
-  _mm_storeu_si128(to, _mm_unpacklo_epi16(low, low2));
-  _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(low, low2));
-  _mm_storeu_si128(to + 2, _mm_unpacklo_epi16(high, high2));
-  _mm_storeu_si128(to + 3, _mm_unpackhi_epi16(high, high2));
-#else
-  for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    for (std::size_t i = 0; i < kGroup; ++i)
-      vector[lane * kGroup + i] = static_cast<std::uint8_t>(rows[i][lane] - offset);
-  }
-#endif
 }
 
 }  // namespace crumb::runtime::integer

@@ -32,7 +32,4 @@ std::optional<Bytes> bytes_of(int least, int most, int zero);
 std::vector<std::int32_t> starts_of(std::span<const std::int8_t> rows, std::size_t groups,
                                     int zero_less_offset, std::size_t count);
 
-/// Sixteen bytes of each of four rows to a vector of sixteen columns, from every byte `offset` taken off.
-void interleave(const std::uint8_t* const rows[4], std::uint8_t offset, std::uint8_t* vector);
-
 }  // namespace crumb::runtime::integer

@@ -12,6 +12,7 @@
 #include "graph/window.h"
 #include "runtime/integer/byte_products.h"
 #include "runtime/integer/byte_weights.h"
+#include "runtime/integer/window_bytes.h"
 #include "runtime/ops/by_shape.h"
 #include "runtime/ops/integer_bytes.h"
 #include "runtime/ops/integer_sums.h"
@@ -24,12 +25,14 @@ using integer::kGroup;
 using integer::kLanes;
 using integer::kVectorBytes;
 
-constexpr std::size_t kPlaces = 64;                          // of a panel
-constexpr std::size_t kOutputsOfBlock = 24;                  // output channels whose sums are there at a time
-constexpr std::size_t kCopied = 16;                          // bytes that are copied at a time, wanted or not
-constexpr std::size_t kMostSample = std::size_t{1} << 40;    // bytes of a sample with its padding
-constexpr std::size_t kImageBytes = std::size_t{1} << 20;    // samples that lie side by side, more than one
-constexpr std::size_t kPlacesWanted = 16 * kPlaces;          // of samples that do
+constexpr std::size_t kPlaces = 64;                        // of a panel
+constexpr std::size_t kOutputsOfBlock = 24;                // output channels whose sums are there at a time
+constexpr std::size_t kCopied = 16;                        // bytes that are copied at a time, wanted or not
+constexpr std::size_t kMostSample = std::size_t{1} << 40;  // bytes of a sample with its padding
+constexpr std::size_t kImageBytes = std::size_t{1} << 20;  // samples that lie side by side, more than one
+constexpr std::size_t kPlacesWanted = 16 * kPlaces;        // of samples that do
+constexpr std::size_t kSlideAtOnce = std::size_t{1}
+                                     << 18;  // products that are worth a thread, one channel each
 constexpr std::size_t kLayOutAtOnce = std::size_t{1} << 18;  // bytes that are worth a thread
 
 /// What a convolution works out of its input's shape.
@@ -130,11 +133,12 @@ Layout layout_of(const Call& call, const Ints& weights, std::size_t groups, cons
   return g;
 }
 
-/// A channel of a sample, [sizes...], to where it lies with its padding.
-void lay_out(const Layout& g, const std::uint8_t* x, std::uint8_t padding, std::uint8_t* to) {
+/// A channel of a sample, [sizes...], to where it lies with its padding, every code less the offset.
+void lay_out(const Layout& g, const std::uint8_t* x, std::uint8_t padding, std::uint8_t offset,
+             std::uint8_t* to) {
   const graph::Window& w = g.window;
   const Last last = last_of(w);
-  std::fill_n(to, g.channel, padding);
+  std::fill_n(to, g.channel, static_cast<std::uint8_t>(padding - offset));
   const auto width = static_cast<std::size_t>(last.input);
   const std::int64_t rows = product_of(w.input, 0, last.outer);
   Ints place(last.outer, 0);
@@ -143,12 +147,13 @@ void lay_out(const Layout& g, const std::uint8_t* x, std::uint8_t padding, std::
     for (std::size_t i = 0; i < last.outer; ++i)
       at += static_cast<std::size_t>((place[i] + w.begin[i]) * g.steps[i]);
     if (g.phases == 1) {
-      std::memcpy(to + at + last.begin, x, width);
+      std::uint8_t* const row_to = to + at + last.begin;
+      for (std::size_t i = 0; i < width; ++i) row_to[i] = static_cast<std::uint8_t>(x[i] - offset);
     } else {
       auto column = static_cast<std::size_t>(last.begin);
       std::size_t phase = column % g.phases, index = column / g.phases;
       for (std::size_t i = 0; i < width; ++i) {
-        to[at + phase * g.phase + index] = x[i];
+        to[at + phase * g.phase + index] = static_cast<std::uint8_t>(x[i] - offset);
         if (++phase == g.phases) phase = 0, ++index;
       }
     }
@@ -167,8 +172,8 @@ struct Piece {
 /// Panels of samples that are laid out side by side.
 class Panels {
  public:
-  Panels(const Layout& layout, const std::uint8_t* image, std::uint8_t offset, std::size_t samples)
-      : g_(layout), image_(image), offset_(offset), places_(samples * layout.places) {}
+  Panels(const Layout& layout, const std::uint8_t* image, std::size_t samples)
+      : g_(layout), image_(image), places_(samples * layout.places) {}
 
   std::size_t count() const { return (places_ + kPlaces - 1) / kPlaces; }
   std::size_t places_of(std::size_t panel) const { return std::min(kPlaces, places_ - panel * kPlaces); }
@@ -179,7 +184,8 @@ class Panels {
   void pack(std::size_t panel, std::size_t shift, std::size_t begin, std::size_t end,
             std::uint8_t* to) const {
     const std::size_t vectors = integer::vectors_of(places_of(panel)), all = groups(g_);
-    const std::vector<Piece> pieces = pieces_of(panel);
+    Piece held[kPlaces];
+    const std::span<const Piece> pieces(held, pieces_of(panel, held));
     std::uint8_t staged[kGroup][kPlaces + kCopied] = {};
     for (std::size_t group = begin; group < end; ++group) {
       const std::uint8_t* rows[kGroup];
@@ -194,10 +200,7 @@ class Panels {
         }
         rows[i] = staged[i];
       }
-      for (std::size_t v = 0; v < vectors; ++v) {
-        integer::interleave(rows, offset_, to + (v * all + group) * kVectorBytes);
-        for (const std::uint8_t*& row : rows) row += kLanes;
-      }
+      integer::interleave(rows, vectors, to + group * kVectorBytes, all * kVectorBytes);
     }
   }
 
@@ -214,21 +217,21 @@ class Panels {
   }
 
  private:
-  std::vector<Piece> pieces_of(std::size_t panel) const {
-    std::vector<Piece> pieces;
+  /// Into `pieces`, which has room for one at each place; how many there are.
+  std::size_t pieces_of(std::size_t panel, Piece* pieces) const {
+    std::size_t made = 0;
     const std::size_t first = panel * kPlaces, count = places_of(panel);
-    for (std::size_t at = 0; at < count;) {
+    for (std::size_t at = 0; at < count; ++made) {
       const std::size_t row = (first + at) / g_.width, column = (first + at) % g_.width;
       const std::size_t size = std::min(count - at, g_.width - column);
-      pieces.push_back({at, size, row / g_.rows * g_.sample + g_.bases[row % g_.rows] + column});
+      pieces[made] = {at, size, row / g_.rows * g_.sample + g_.bases[row % g_.rows] + column};
       at += size;
     }
-    return pieces;
+    return made;
   }
 
   const Layout& g_;
   const std::uint8_t* image_;
-  std::uint8_t offset_;
   std::size_t places_;
 };
 
@@ -280,14 +283,42 @@ class ByteConvolution {
                    [&](std::size_t begin, std::size_t end) {
                      for (std::size_t i = begin; i < end; ++i)
                        lay_out(g, from + (n * g.channels + i) * plane, static_cast<std::uint8_t>(zero_),
-                               bytes.data() + i * g.channel);
+                               static_cast<std::uint8_t>(offset_), bytes.data() + i * g.channel);
                    });
-      const Panels panels(g, bytes.data(), static_cast<std::uint8_t>(offset_), samples);
-      multiply(g, panels, n, threads, made);
+      if (shape_[1] == 1 && groups_ > 1) {
+        slide(g, bytes.data(), n, samples, threads, made);
+      } else {
+        multiply(g, Panels(g, bytes.data(), samples), n, threads, made);
+      }
     }
   }
 
  private:
+  /// Groups of one channel: their windows slide over it, output row by output row.
+  void slide(const Layout& g, const std::uint8_t* image, std::size_t n, std::size_t samples, int threads,
+             Array& made) const {
+    const auto outputs = static_cast<std::size_t>(shape_[0]);
+    parallel_for(samples * outputs, std::max<std::size_t>(1, kSlideAtOnce / (g.places * g.terms.size())),
+                 threads, [&](std::size_t begin, std::size_t end) {
+                   std::vector<std::int32_t> sums(g.places + integer::kSlack);
+                   for (std::size_t i = begin; i < end; ++i) {
+                     const std::size_t output = i % outputs;
+                     const std::uint8_t* const channel =
+                         image + i / outputs * g.sample + output / own() * g.channel;
+                     for (std::size_t row = 0; row < g.rows; ++row) {
+                       integer::slide({.x = channel + g.bases[row],
+                                       .offsets = g.terms.data(),
+                                       .weights = weights_.values<std::int8_t>().data() + output * width_,
+                                       .terms = g.terms.size(),
+                                       .start = starts_[output]},
+                                      sums.data() + row * g.width, g.width);
+                     }
+                     finish_.put(integer::Channels::kOne, output, {sums.data(), g.places}, made,
+                                 (n * outputs + i) * g.places);
+                   }
+                 });
+  }
+
   std::size_t own() const { return static_cast<std::size_t>(shape_[0]) / groups_; }
 
   void multiply(const Layout& g, const Panels& panels, std::size_t n, int threads, Array& made) const {

@@ -171,17 +171,6 @@ TEST_CASE("codes and their padding as bytes") {
   CHECK(!bytes_of(0, 255, 256));
   const std::vector<std::int8_t> rows = {127, 127, 127, 127, -1, 0, 0, 0};
   CHECK(starts_of(rows, 1, 3, 4) == std::vector<std::int32_t>{-4 * 127 * 3, 3, 0, 0});
-  std::uint8_t bytes[4][kLanes], vector[kVectorBytes];
-  for (std::size_t i = 0; i < 4; ++i) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane)
-      bytes[i][lane] = static_cast<std::uint8_t>(100 * i + lane);
-  }
-  const std::uint8_t* const from[] = {bytes[0], bytes[1], bytes[2], bytes[3]};
-  interleave(from, 128, vector);
-  for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    for (std::size_t i = 0; i < 4; ++i)
-      CHECK(vector[lane * kGroup + i] == static_cast<std::uint8_t>(100 * i + lane - 128));
-  }
 }
 
 }  // namespace crumb::runtime::integer
