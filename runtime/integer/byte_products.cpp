@@ -78,6 +78,22 @@ Way way_of(std::span<const std::int8_t> rows, std::size_t groups, int most) {
   return {.kind = Way::Kind::kPairs, .span = span};
 }
 
+std::string registers_of(const Way& way, std::size_t groups, std::int64_t least, std::int64_t most) {
+  const std::string range = "[" + std::to_string(least) + ", " + std::to_string(most) + "]";
+  const bool fits = least >= -kMost16 && most <= kMost16;
+  switch (way.kind) {
+    case Way::Kind::kReference: return "int32, no vectors: sums in " + range;
+    case Way::Kind::kWords: return "int32, vpmaddwd: two products can pass 16 bits, sums in " + range;
+    case Way::Kind::kPairs: break;
+    case Way::Kind::kQuads:
+      return "int32, vpdpbusd" + std::string(fits ? " (16 bits would do, and be slower)" : "") +
+             ": sums in " + range;
+  }
+  if (way.is_all_in_16_bits(groups)) return "int16, vpmaddubsw: proven to hold every sum, in " + range;
+  return "int16 over " + std::to_string(kGroup * way.span) +
+         " terms, then int32, vpmaddubsw: proven to hold so many, sums in " + range;
+}
+
 void multiply_bytes(const Way& way, InVectors which, const ByteProducts& products) {
   switch (way.kind) {
     case Way::Kind::kReference: return multiply_bytes_ref(which, products);

@@ -62,6 +62,10 @@ std::size_t span_in_16_bits(std::span<const std::int8_t> rows, std::size_t group
 /// The fastest way that this processor has for such weights and codes.
 Way way_of(std::span<const std::int8_t> rows, std::size_t groups, int most);
 
+/// "int16, vpmaddubsw: sums are proven to stay in [-450, 450]", for people: how wide the registers are that sums of a way are
+/// added up in, and why. `least` and `most`: the sums, whatever the codes.
+std::string registers_of(const Way& way, std::size_t groups, std::int64_t least, std::int64_t most);
+
 /// By the definition; kept for ever.
 void multiply_bytes_ref(InVectors which, const ByteProducts& products);
 

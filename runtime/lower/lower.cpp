@@ -419,7 +419,7 @@ class Lowering {
     if (found.quantizer && chain.is_sound() && !pools_fall) {
       emit_thresholds(node, x, std::move(w), chain, found, least, most);
     } else if (Chain(factors, steps).is_sound()) {
-      emit_floats(node, x, w, factors, alpha, shift);
+      emit_floats(node, x, w, factors, alpha, shift, least, most);
     } else {
       return "its scales or what it adds are too large or too small";
     }
@@ -452,8 +452,9 @@ class Lowering {
     return true;
   }
 
-  /// The node without what lies behind it: on codes, of weights as a kernel takes them.
-  Node product_node(const Node& node, const Coded& x, const IntegerWeight& w) {
+  /// The node without what lies behind it: on codes, of weights as a kernel takes them. `least` and `most`: its sums.
+  Node product_node(const Node& node, const Coded& x, const IntegerWeight& w,
+                    const std::vector<std::int32_t>& least, const std::vector<std::int32_t>& most) {
     const bool convolves = node.is("Conv");
     Node made{.name = node.name,
               .op = convolves ? "Conv" : "MatMul",
@@ -469,6 +470,13 @@ class Lowering {
     const auto bytes = convolves ? integer::bytes_of(grid.low, grid.high, grid.zero)
                                  : std::optional(integer::bytes_of(grid.low, grid.high));
     const auto rows = integer::byte_rows(w.integers, w.outputs());
+    const std::int64_t down = least.empty() ? 0 : std::ranges::min(least),
+                       up = most.empty() ? 0 : std::ranges::max(most);
+    made.attributes["registers"] =
+        !bytes || !rows
+            ? "int32: a weight or a code takes more than a byte, sums in [" + std::to_string(down) + ", " +
+                  std::to_string(up) + "]"
+            : integer::registers_of(integer::way_of(*rows, groups, bytes->most), groups, down, up);
     Tensor weights;
     if (!bytes || !rows) {
       Ints shape = w.shape;
@@ -489,8 +497,9 @@ class Lowering {
   }
 
   void emit_floats(const Node& node, const Coded& x, const IntegerWeight& w, std::vector<double> factors,
-                   double alpha, std::vector<double> shift) {
-    Node made = product_node(node, x, w);
+                   double alpha, std::vector<double> shift, const std::vector<std::int32_t>& least,
+                   const std::vector<std::int32_t>& most) {
+    Node made = product_node(node, x, w, least, most);
     for (double& factor : factors) factor *= alpha;
     shift.resize(std::max<std::size_t>(shift.size(), 1), 0.0);
     if (shift.size() == 1) shift.resize(w.outputs(), shift[0]);
@@ -533,7 +542,7 @@ class Lowering {
                any_lines = std::ranges::any_of(magics, is_line);
     const Node& quantizer = from_.nodes[*found.quantizer];
     const bool is_linear = quantizer.is("QuantizeLinear");
-    Node made = product_node(node, x, w);
+    Node made = product_node(node, x, w, least, most);
     const auto channels = static_cast<std::int64_t>(outputs);
     made.inputs.insert(made.inputs.end(), {"", "", "", ""});
     if (!all_lines) {

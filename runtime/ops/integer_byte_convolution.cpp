@@ -133,6 +133,20 @@ Layout layout_of(const Call& call, const Ints& weights, std::size_t groups, cons
   return g;
 }
 
+/// Every step-th byte, less the offset.
+void copy_columns(const std::uint8_t* x, std::size_t step, std::size_t count, std::uint8_t offset,
+                  std::uint8_t* to) {
+  if (step == 1 && offset == 0) {
+    std::memcpy(to, x, count);
+  } else if (step == 1) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(x[i] - offset);
+  } else if (step == 2) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(x[2 * i] - offset);
+  } else {
+    for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(x[i * step] - offset);
+  }
+}
+
 /// A channel of a sample, [sizes...], to where it lies with its padding, every code less the offset.
 void lay_out(const Layout& g, const std::uint8_t* x, std::uint8_t padding, std::uint8_t offset,
              std::uint8_t* to) {
@@ -146,16 +160,12 @@ void lay_out(const Layout& g, const std::uint8_t* x, std::uint8_t padding, std::
     std::size_t at = 0;
     for (std::size_t i = 0; i < last.outer; ++i)
       at += static_cast<std::size_t>((place[i] + w.begin[i]) * g.steps[i]);
-    if (g.phases == 1) {
-      std::uint8_t* const row_to = to + at + last.begin;
-      for (std::size_t i = 0; i < width; ++i) row_to[i] = static_cast<std::uint8_t>(x[i] - offset);
-    } else {
-      auto column = static_cast<std::size_t>(last.begin);
-      std::size_t phase = column % g.phases, index = column / g.phases;
-      for (std::size_t i = 0; i < width; ++i) {
-        to[at + phase * g.phase + index] = static_cast<std::uint8_t>(x[i] - offset);
-        if (++phase == g.phases) phase = 0, ++index;
-      }
+    // Column by column of a phase: those of phase p are first, first + stride, ... of the input.
+    const auto begin = static_cast<std::size_t>(last.begin), phases = g.phases;
+    for (std::size_t first = 0; first < std::min(phases, width); ++first) {
+      const std::size_t column = begin + first;
+      copy_columns(x + first, phases, (width - first + phases - 1) / phases, offset,
+                   to + at + column % phases * g.phase + column / phases);
     }
     for (std::size_t i = last.outer; i-- > 0;) {
       if (++place[i] < w.input[i]) break;

@@ -98,6 +98,33 @@ std::vector<Reach> reaches_of(const graph::Window& w, std::size_t axis) {
   return reaches;
 }
 
+template <class T>
+void take_larger(T* to, const T* from, std::size_t count, std::size_t step) {
+  if (step == 1) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = to[i] < from[i] ? from[i] : to[i];
+  } else if (step == 2) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = to[i] < from[2 * i] ? from[2 * i] : to[i];
+  } else {
+    for (std::size_t i = 0; i < count; ++i) to[i] = to[i] < from[i * step] ? from[i * step] : to[i];
+  }
+}
+
+/// Windows of two by two, side by side.
+bool is_halving(const graph::Window& w) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (w.kernel[i] != 2 || w.strides[i] != 2 || w.dilations[i] != 1 || w.begin[i] != 0 ||
+        2 * w.output[i] > w.input[i])
+      return false;
+  }
+  return true;
+}
+
+template <class T>
+void halve_row(const T* upper, const T* lower, std::size_t count, T* to) {
+  for (std::size_t i = 0; i < count; ++i)
+    to[i] = std::max(std::max(upper[2 * i], upper[2 * i + 1]), std::max(lower[2 * i], lower[2 * i + 1]));
+}
+
 /// Maxima over the windows of planes of bytes with two axes: of rows first, which lie side by side, then of columns.
 template <class T>
 void max_of_planes(const Pool& pool, const T* x, T* to, int threads) {
@@ -106,18 +133,24 @@ void max_of_planes(const Pool& pool, const T* x, T* to, int threads) {
   const std::size_t plane = static_cast<std::size_t>(w.input[0]) * width;
   const std::vector<Reach> down = reaches_of(w, 0), across = reaches_of(w, 1);
   const auto stride = static_cast<std::size_t>(w.strides[1]);
+  const bool halves = is_halving(w);
   constexpr std::size_t kPlaneBytes = std::size_t{1} << 16;  // that are worth a thread
   parallel_for(pool.planes, kPlaneBytes / (plane + 1) + 1, threads, [&](std::size_t begin, std::size_t end) {
     std::vector<T> most(width);
     for (std::size_t p = begin; p < end; ++p) {
       T* made = to + p * columns * static_cast<std::size_t>(w.output[0]);
       for (std::int64_t row = 0; row < w.output[0]; ++row, made += columns) {
+        if (halves) {
+          const T* const upper = x + p * plane + static_cast<std::size_t>(2 * row) * width;
+          halve_row(upper, upper + width, columns, made);
+          continue;
+        }
         std::ranges::fill(most, std::numeric_limits<T>::lowest());
         for (const Reach& reach : down) {
           if (row < reach.begin || row >= reach.end) continue;
           const T* const values =
               x + p * plane + static_cast<std::size_t>(row * w.strides[0] + reach.from) * width;
-          for (std::size_t i = 0; i < width; ++i) most[i] = std::max(most[i], values[i]);
+          take_larger(most.data(), values, width, 1);
         }
         std::fill_n(made, columns, std::numeric_limits<T>::lowest());
         for (const Reach& reach : across) {
