@@ -43,11 +43,14 @@ struct Layout {
   std::size_t rows = 0, width = 0;  ///< of an output channel: places are rows * width
 
   // A sample as it is laid out: [channels, outer sizes..., phases, phase].
-  std::size_t sample = 0, channel = 0;  ///< bytes
-  std::size_t phases = 1, phase = 1;    ///< of a row, and columns of each
-  Ints sizes, steps;                    ///< of the outer axes, steps in bytes
-  std::vector<std::size_t> terms;       ///< where each term of a window lies, from the place of its output
-  std::vector<std::size_t> bases;       ///< where output rows begin
+  std::size_t sample = 0, channel = 0;     ///< bytes
+  std::size_t phases = 1, phase = 1;       ///< of a row, and columns of each
+  Ints steps;                              ///< of the outer axes, in bytes
+  bool has_padding = true;                 ///< or what is skipped
+  std::size_t input_width = 1, begin = 0;  ///< of the last axis
+  std::vector<std::size_t> input_rows;     ///< where rows of the input lie in a channel
+  std::vector<std::size_t> terms;          ///< where each term of a window lies, from the place of its output
+  std::vector<std::size_t> bases;          ///< where output rows begin
 };
 
 /// The window of axes that are there, one of size 1 behind them where there is none.
@@ -70,6 +73,23 @@ Last last_of(const graph::Window& w) {
           std::max(w.input[i] + w.begin[i], reach)};
 }
 
+/// Where rows lie, one behind the other: the sum of at(axis, place) over the outer axes of these sizes.
+template <class F>
+std::vector<std::size_t> rows_of(const Ints& sizes, std::size_t outer, const F& at) {
+  std::vector<std::size_t> rows;
+  Ints place(outer, 0);
+  for (std::int64_t left = product_of(sizes, 0, outer); left > 0; --left) {
+    std::int64_t row = 0;
+    for (std::size_t i = 0; i < outer; ++i) row += at(i, place[i]);
+    rows.push_back(static_cast<std::size_t>(row));
+    for (std::size_t i = outer; i-- > 0;) {
+      if (++place[i] < sizes[i]) break;
+      place[i] = 0;
+    }
+  }
+  return rows;
+}
+
 Layout layout_of(const Call& call, const Ints& weights, std::size_t groups, const Array& x) {
   const auto outputs = static_cast<std::size_t>(weights[0]), inputs = static_cast<std::size_t>(weights[1]);
   if (x.rank() != static_cast<std::int64_t>(weights.size()) || groups == 0 || outputs % groups != 0 ||
@@ -90,14 +110,12 @@ Layout layout_of(const Call& call, const Ints& weights, std::size_t groups, cons
   g.phases = static_cast<std::size_t>(last.stride);
   g.phase = (static_cast<std::size_t>(last.reach) + g.phases - 1) / g.phases;
   checked::Size size = checked::multiply(g.phases, g.phase);
-  g.sizes.resize(last.outer);
   g.steps.resize(last.outer);
   for (std::size_t i = last.outer; i-- > 0;) {
     const std::int64_t reach = w.output[i] > 0 ? (w.output[i] - 1) * w.strides[i] + w.extent(i) : 0;
-    g.sizes[i] = std::max(w.input[i] + w.begin[i], reach);
     if (!size || *size > kMostSample) break;
     g.steps[i] = static_cast<std::int64_t>(*size);
-    size = checked::multiply(*size, g.sizes[i]);
+    size = checked::multiply(*size, std::max(w.input[i] + w.begin[i], reach));
   }
   const checked::Size all = size ? checked::multiply(*size, g.channels) : size;
   if (!all || *all > kMostSample) call.fail("its padding takes too much");
@@ -120,16 +138,13 @@ Layout layout_of(const Call& call, const Ints& weights, std::size_t groups, cons
       }
     }
   }
-  Ints out(last.outer, 0);
-  for (std::size_t row = 0; row < g.rows; ++row) {
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < last.outer; ++i) at += out[i] * w.strides[i] * g.steps[i];
-    g.bases.push_back(static_cast<std::size_t>(at));
-    for (std::size_t i = last.outer; i-- > 0;) {
-      if (++out[i] < w.output[i]) break;
-      out[i] = 0;
-    }
-  }
+  g.bases = rows_of(w.output, last.outer,
+                    [&](std::size_t i, std::int64_t out) { return out * w.strides[i] * g.steps[i]; });
+  g.input_width = static_cast<std::size_t>(last.input);
+  g.begin = static_cast<std::size_t>(last.begin);
+  g.input_rows = rows_of(w.input, last.outer,
+                         [&](std::size_t i, std::int64_t in) { return (in + w.begin[i]) * g.steps[i]; });
+  g.has_padding = g.channel != g.input_rows.size() * g.input_width;
   return g;
 }
 
@@ -150,27 +165,16 @@ void copy_columns(const std::uint8_t* x, std::size_t step, std::size_t count, st
 /// A channel of a sample, [sizes...], to where it lies with its padding, every code less the offset.
 void lay_out(const Layout& g, const std::uint8_t* x, std::uint8_t padding, std::uint8_t offset,
              std::uint8_t* to) {
-  const graph::Window& w = g.window;
-  const Last last = last_of(w);
-  std::fill_n(to, g.channel, static_cast<std::uint8_t>(padding - offset));
-  const auto width = static_cast<std::size_t>(last.input);
-  const std::int64_t rows = product_of(w.input, 0, last.outer);
-  Ints place(last.outer, 0);
-  for (std::int64_t row = 0; row < rows && width > 0; ++row, x += width) {
-    std::size_t at = 0;
-    for (std::size_t i = 0; i < last.outer; ++i)
-      at += static_cast<std::size_t>((place[i] + w.begin[i]) * g.steps[i]);
-    // Column by column of a phase: those of phase p are first, first + stride, ... of the input.
-    const auto begin = static_cast<std::size_t>(last.begin), phases = g.phases;
+  if (g.has_padding) std::memset(to, static_cast<std::uint8_t>(padding - offset), g.channel);
+  const std::size_t width = g.input_width, phases = g.phases;
+  for (const std::size_t row : g.input_rows) {
+    // Column by column of a phase: those of phase p are first, first + phases, ... of the input.
     for (std::size_t first = 0; first < std::min(phases, width); ++first) {
-      const std::size_t column = begin + first;
+      const std::size_t column = g.begin + first;
       copy_columns(x + first, phases, (width - first + phases - 1) / phases, offset,
-                   to + at + column % phases * g.phase + column / phases);
+                   to + row + column % phases * g.phase + column / phases);
     }
-    for (std::size_t i = last.outer; i-- > 0;) {
-      if (++place[i] < w.input[i]) break;
-      place[i] = 0;
-    }
+    x += width;
   }
 }
 

@@ -52,7 +52,8 @@ TEST_CASE("maxima of bytes are those of floats") {
       strides.push_back(halves ? 2 : from(1, 3));
       dilations.push_back(halves ? 1 : from(1, 2));
     }
-    for (int i = 0; i < 4; ++i) pads.push_back(halves ? 0 : from(0, kernel[static_cast<std::size_t>(i % 2)] - 1));
+    for (int i = 0; i < 4; ++i)
+      pads.push_back(halves ? 0 : from(0, kernel[static_cast<std::size_t>(i % 2)] - 1));
     pool.attributes = {{"kernel_shape", kernel},
                        {"strides", strides},
                        {"dilations", dilations},

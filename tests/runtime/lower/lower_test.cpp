@@ -118,7 +118,8 @@ struct Drawn {
   std::string convolution(Draws& draw, const std::string& x, std::size_t axes, std::int64_t channels,
                           std::int64_t& outputs) {
     const std::int64_t groups = draw.one_in(3) ? channels : 1;
-    outputs = groups * (groups == 1 ? draw.from(1, std::max<std::int64_t>(most_outputs, 3)) : draw.from(1, 3));
+    outputs =
+        groups * (groups == 1 ? draw.from(1, std::max<std::int64_t>(most_outputs, 3)) : draw.from(1, 3));
     std::vector<std::int64_t> kernel{outputs, channels / groups}, strides, dilations, pads;
     for (std::size_t i = 0; i < axes; ++i) {
       kernel.push_back(draw.from(1, 3));
