@@ -178,9 +178,10 @@ void lay_out(const Layout& g, const std::uint8_t* x, std::uint8_t padding, std::
   }
 }
 
-/// Places side by side in memory, of one output row.
+/// Up to kCopied places of a panel that lie side by side in an output row.
 struct Piece {
-  std::size_t at = 0, size = 0, from = 0;
+  std::size_t at = 0, from = 0;
+  std::size_t row_left = 0;  ///< places of the row from there on
 };
 
 /// Panels of samples that are laid out side by side.
@@ -200,21 +201,24 @@ class Panels {
     const std::size_t vectors = integer::vectors_of(places_of(panel)), all = groups(g_);
     Piece held[kPlaces];
     const std::span<const Piece> pieces(held, pieces_of(panel, held));
-    std::uint8_t staged[kGroup][kPlaces + kCopied] = {};
-    for (std::size_t group = begin; group < end; ++group) {
-      const std::uint8_t* rows[kGroup];
-      for (std::size_t i = 0; i < kGroup; ++i) {
-        const std::size_t term = group * kGroup + i;
+    const bool in_one_row = pieces[0].row_left >= places_of(panel);
+    // Some groups at a time: what was just written in small pieces is slow to read in large ones.
+    constexpr std::size_t kTogether = 8;
+    std::uint8_t staged[kTogether * kGroup][kPlaces + kCopied] = {};
+    for (std::size_t first = begin; first < end; first += kTogether) {
+      const std::size_t behind = std::min(end, first + kTogether);
+      const std::uint8_t* rows[kTogether * kGroup];
+      for (std::size_t i = 0; i < (behind - first) * kGroup; ++i) {
+        const std::size_t term = first * kGroup + i;
         const std::uint8_t* const from = image_ + shift + g_.terms[term < g_.terms.size() ? term : 0];
-        rows[i] = from + pieces[0].from;
-        if (pieces.size() == 1) continue;
-        for (const Piece& piece : pieces) {
-          for (std::size_t at = 0; at < piece.size; at += kCopied)
-            std::memcpy(staged[i] + piece.at + at, from + piece.from + at, kCopied);
-        }
-        rows[i] = staged[i];
+        rows[i] = in_one_row ? from + pieces[0].from : staged[i];
+        if (in_one_row) continue;
+        for (const Piece& piece : pieces) std::memcpy(staged[i] + piece.at, from + piece.from, kCopied);
       }
-      integer::interleave(rows, vectors, to + group * kVectorBytes, all * kVectorBytes);
+      for (std::size_t group = first; group < behind; ++group) {
+        integer::interleave(rows + (group - first) * kGroup, vectors, to + group * kVectorBytes,
+                            all * kVectorBytes);
+      }
     }
   }
 
@@ -237,9 +241,9 @@ class Panels {
     const std::size_t first = panel * kPlaces, count = places_of(panel);
     for (std::size_t at = 0; at < count; ++made) {
       const std::size_t row = (first + at) / g_.width, column = (first + at) % g_.width;
-      const std::size_t size = std::min(count - at, g_.width - column);
-      pieces[made] = {at, size, row / g_.rows * g_.sample + g_.bases[row % g_.rows] + column};
-      at += size;
+      const std::size_t left = g_.width - column;
+      pieces[made] = {at, row / g_.rows * g_.sample + g_.bases[row % g_.rows] + column, left};
+      at += std::min(kCopied, left);
     }
     return made;
   }
