@@ -1,6 +1,7 @@
 #include "runtime/integer/byte_products.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "base/processor.h"
 
@@ -79,19 +80,31 @@ Way way_of(std::span<const std::int8_t> rows, std::size_t groups, int most) {
 }
 
 std::string registers_of(const Way& way, std::size_t groups, std::int64_t least, std::int64_t most) {
-  const std::string range = "[" + std::to_string(least) + ", " + std::to_string(most) + "]";
   const bool fits = least >= -kMost16 && most <= kMost16;
+  const char* text = nullptr;
   switch (way.kind) {
-    case Way::Kind::kReference: return "int32, no vectors: sums in " + range;
-    case Way::Kind::kWords: return "int32, vpmaddwd: two products can pass 16 bits, sums in " + range;
-    case Way::Kind::kPairs: break;
+    case Way::Kind::kReference: text = "int32, no vectors: sums"; break;
+    case Way::Kind::kWords: text = "int32, vpmaddwd: two products can pass 16 bits, sums"; break;
     case Way::Kind::kQuads:
-      return "int32, vpdpbusd" + std::string(fits ? " (16 bits would do, and be slower)" : "") +
-             ": sums in " + range;
+      text = fits ? "int32, vpdpbusd (16 bits would do, and be slower): sums" : "int32, vpdpbusd: sums";
+      break;
+    case Way::Kind::kPairs: text = "int16, vpmaddubsw: proven to hold every sum,"; break;
   }
-  if (way.is_all_in_16_bits(groups)) return "int16, vpmaddubsw: proven to hold every sum, in " + range;
-  return "int16 over " + std::to_string(kGroup * way.span) +
-         " terms, then int32, vpmaddubsw: proven to hold so many, sums in " + range;
+  char by_span[120];
+  if (way.kind == Way::Kind::kPairs && !way.is_all_in_16_bits(groups)) {
+    std::snprintf(by_span, sizeof by_span,
+                  "int16 over %zu terms, then int32, vpmaddubsw: proven to hold so many, sums",
+                  kGroup * way.span);
+    text = by_span;
+  }
+  return text + range_of(least, most);
+}
+
+std::string range_of(std::int64_t least, std::int64_t most) {
+  char made[64];
+  std::snprintf(made, sizeof made, " in [%lld, %lld]", static_cast<long long>(least),
+                static_cast<long long>(most));
+  return made;
 }
 
 void multiply_bytes(const Way& way, InVectors which, const ByteProducts& products) {

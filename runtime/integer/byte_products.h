@@ -66,6 +66,9 @@ Way way_of(std::span<const std::int8_t> rows, std::size_t groups, int most);
 /// added up in, and why. `least` and `most`: the sums, whatever the codes.
 std::string registers_of(const Way& way, std::size_t groups, std::int64_t least, std::int64_t most);
 
+/// " in [-450, 450]"
+std::string range_of(std::int64_t least, std::int64_t most);
+
 /// By the definition; kept for ever.
 void multiply_bytes_ref(InVectors which, const ByteProducts& products);
 

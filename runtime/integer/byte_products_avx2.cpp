@@ -130,13 +130,8 @@ void all_pairs(const ByteProducts& p, std::size_t span) {
   for (std::size_t v = 0; v < p.vectors; ++v) {
     std::size_t r = 0;
     for (; r + kTileRows <= p.rows; r += kTileRows) pairs_rows<kWhich, kTileRows>(p, r, v, span);
-    switch (p.rows - r) {
-      case 1: pairs_rows<kWhich, 1>(p, r, v, span); break;
-      case 2: pairs_rows<kWhich, 2>(p, r, v, span); break;
-      case 3: pairs_rows<kWhich, 3>(p, r, v, span); break;
-      case 4: pairs_rows<kWhich, 4>(p, r, v, span); break;
-      default: break;
-    }
+    for (; r + 2 <= p.rows; r += 2) pairs_rows<kWhich, 2>(p, r, v, span);
+    if (r < p.rows) pairs_rows<kWhich, 1>(p, r, v, span);
   }
 }
 
@@ -211,11 +206,11 @@ void all_words(const ByteProducts& p) {
       }
     }
     for (std::size_t v = 0; v < p.vectors; ++v) {
-      switch (count) {
-        case 1: words_tile<kWhich, 1>(p, words.data(), r, v); break;
-        case 2: words_tile<kWhich, 2>(p, words.data(), r, v); break;
-        default: words_tile<kWhich, kTileRows>(p, words.data(), r, v); break;
+      if (count == kTileRows) {
+        words_tile<kWhich, kTileRows>(p, words.data(), r, v);
+        continue;
       }
+      for (std::size_t i = 0; i < count; ++i) words_tile<kWhich, 1>(p, words.data() + i * width, r + i, v);
     }
   }
 }

@@ -57,26 +57,17 @@ template <InVectors kWhich, std::size_t N>
 void columns_of(const ByteProducts& p, std::size_t v) {
   std::size_t r = 0;
   for (; r + kTileRows <= p.rows; r += kTileRows) tile<kWhich, kTileRows, N>(p, r, v);
-  switch (p.rows - r) {
-    case 1: return tile<kWhich, 1, N>(p, r, v);
-    case 2: return tile<kWhich, 2, N>(p, r, v);
-    case 3: return tile<kWhich, 3, N>(p, r, v);
-    case 4: return tile<kWhich, 4, N>(p, r, v);
-    case 5: return tile<kWhich, 5, N>(p, r, v);
-    default: return;
-  }
+  if (r + 4 <= p.rows) tile<kWhich, 4, N>(p, r, v), r += 4;
+  if (r + 2 <= p.rows) tile<kWhich, 2, N>(p, r, v), r += 2;
+  if (r < p.rows) tile<kWhich, 1, N>(p, r, v);
 }
 
 template <InVectors kWhich>
 void all_columns(const ByteProducts& p) {
   std::size_t v = 0;
   for (; v + kTileVectors <= p.vectors; v += kTileVectors) columns_of<kWhich, kTileVectors>(p, v);
-  switch (p.vectors - v) {
-    case 1: return columns_of<kWhich, 1>(p, v);
-    case 2: return columns_of<kWhich, 2>(p, v);
-    case 3: return columns_of<kWhich, 3>(p, v);
-    default: return;
-  }
+  if (v + 2 <= p.vectors) columns_of<kWhich, 2>(p, v), v += 2;
+  if (v < p.vectors) columns_of<kWhich, 1>(p, v);
 }
 
 }  // namespace

@@ -473,10 +473,9 @@ class Lowering {
     const std::int64_t down = least.empty() ? 0 : std::ranges::min(least),
                        up = most.empty() ? 0 : std::ranges::max(most);
     made.attributes["registers"] =
-        !bytes || !rows
-            ? "int32: a weight or a code takes more than a byte, sums in [" + std::to_string(down) + ", " +
-                  std::to_string(up) + "]"
-            : integer::registers_of(integer::way_of(*rows, groups, bytes->most), groups, down, up);
+        bytes && rows
+            ? integer::registers_of(integer::way_of(*rows, groups, bytes->most), groups, down, up)
+            : "int32: a weight or a code takes more than a byte, sums" + integer::range_of(down, up);
     Tensor weights;
     if (!bytes || !rows) {
       Ints shape = w.shape;

@@ -1,7 +1,6 @@
 // Poolings over windows, and over all places.
 #include <algorithm>
 #include <limits>
-#include <type_traits>
 
 #include "base/threads/parallel.h"
 #include "graph/window.h"
@@ -167,6 +166,18 @@ void max_of_planes(const Pool& pool, const T* x, T* to, int threads) {
   });
 }
 
+/// Calls f.operator()<T>() for the types that MaxPool is defined for.
+template <class F>
+void with_pooled(const Call& call, const Array& x, const F& f) {
+  switch (x.carrier()) {
+    case Carrier::kFloat: return f.template operator()<float>();
+    case Carrier::kDouble: return f.template operator()<double>();
+    case Carrier::kInt8: return f.template operator()<std::int8_t>();
+    case Carrier::kUint8: return f.template operator()<std::uint8_t>();
+    default: call.fail("cannot take " + text_of(x));
+  }
+}
+
 Kernel max_pool(const NodeFacts& facts) {
   if (facts.node.has_output(1)) facts.fail("its second output, the places, is not there");
   return [known = std::make_shared<ByShape<Pool>>()](Call& call) {
@@ -176,10 +187,10 @@ Kernel max_pool(const NodeFacts& facts) {
     const auto plane = static_cast<std::size_t>(product_of(pool.window.input, 0, pool.window.axes()));
     const auto places = static_cast<std::size_t>(product_of(pool.window.output, 0, pool.window.axes()));
     Array& made = call.make(0, x.type(), pool.shape);
-    with_carrier(x.carrier(), [&]<class T>() {
+    with_pooled(call, x, [&]<class T>() {
       const T* const from = x.values<T>().data();
       T* const to = made.writable<T>().data();
-      if constexpr (sizeof(T) == 1 && !std::is_same_v<T, bool>) {
+      if constexpr (sizeof(T) == 1) {
         if (pool.window.axes() == 2)
           return max_of_planes(pool, from, to, made.size() < kFewMaxima ? 1 : call.threads());
       }
