@@ -5,7 +5,7 @@
 #include "runtime/integer/byte_products.h"
 #include "runtime/integer/window_bytes.h"
 
-#if defined(__SSE2__)
+#if defined(__x86_64__)
 #include <emmintrin.h>
 #endif
 
@@ -14,7 +14,7 @@ namespace crumb::runtime::integer {
 void interleave_portable(const std::uint8_t* const rows[4], std::size_t vectors, std::uint8_t* to,
                          std::size_t step) {
   for (std::size_t v = 0; v < vectors; ++v, to += step) {
-#if defined(__SSE2__)
+#if defined(__x86_64__)
     const auto load = [&](std::size_t i) {
       return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[i] + v * kLanes));
     };
