@@ -40,4 +40,13 @@ bool may_use(Isa isa) {
   return isa <= most && has(isa);
 }
 
+bool may_use_vnni() {
+#if defined(__x86_64__)
+  static const bool has_vnni = __builtin_cpu_supports("avx512vnni") != 0;
+  return has_vnni && may_use(Isa::kAvx512);
+#else
+  return false;
+#endif
+}
+
 }  // namespace crumb

@@ -16,4 +16,7 @@ enum class Isa : std::uint8_t {
 /// Throws Error where it is something else.
 bool may_use(Isa isa);
 
+/// The same of AVX-512 VNNI beside Isa::kAvx512: products of bytes that are added up four at a time.
+bool may_use_vnni();
+
 }  // namespace crumb

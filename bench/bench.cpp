@@ -1,6 +1,10 @@
 #include "bench/bench.h"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,6 +18,8 @@
 #include "base/files/text.h"
 #include "base/threads/parallel.h"
 #include "cli/output.h"
+
+extern char** environ;
 
 namespace crumb::bench {
 namespace {
@@ -147,6 +153,29 @@ void Table::print() const {
     all.push_back(row);
   }
   cli::print_json(all);
+}
+
+std::filesystem::path crumb_beside(const Options& options) {
+  if (!options.crumb.empty()) return options.crumb;
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "crumb";
+}
+
+void run(const std::vector<std::string>& arguments) {
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  pid_t child = 0;
+  const int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed) throw Error("cannot start " + quote_text(arguments[0]));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    throw Error(quote_text(arguments[0]) + " " + quote_text(arguments[1]) + " failed");
 }
 
 }  // namespace crumb::bench

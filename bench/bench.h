@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,7 +14,7 @@ struct Options {
   std::string input, crumb, python;
   std::vector<int> threads = {1, 2}, batch = {1, 64};
   int repeats = 9;
-  bool json = false;
+  bool json = false, made = false;
 };
 
 struct NamedShape {
@@ -51,6 +52,12 @@ std::vector<float> normal_values(size_t count);
 
 /// Copies with as many threads.
 void copy_bytes(const std::vector<float>& from, std::vector<float>& to, int threads);
+
+/// The crumb command that --crumb names, or the one beside this program.
+std::filesystem::path crumb_beside(const Options& options);
+
+/// Runs a program, whose standard output is nobody's. Throws Error where it fails.
+void run(const std::vector<std::string>& arguments);
 
 /// Rows of cells, printed as a table or, with --json, as an array of objects.
 class Table {

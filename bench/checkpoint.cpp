@@ -1,9 +1,5 @@
 // crumb-bench checkpoint: `crumb quantize` over a whole checkpoint, against reading its files once and against
 // copying them (read and write), all warm, in turns.
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -13,8 +9,6 @@
 #include "bench/bench.h"
 #include "bench/temporary_folder.h"
 #include "cli/output.h"
-
-extern char** environ;
 
 namespace crumb::bench {
 namespace {
@@ -50,30 +44,11 @@ void read_through(const fs::path& file, const fs::path* target) {
   }
 }
 
-void run(const std::vector<std::string>& arguments) {
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", 1, 0);  // 1: write only
-  pid_t child = 0;
-  const int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed) throw Error("cannot start " + quote_text(arguments[0]));
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0) {
-  }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw Error(quote_text(arguments[0]) + " quantize failed");
-}
-
 }  // namespace
 
 void checkpoint_bench(const Options& options) {
   if (options.input.empty()) throw usage_error("checkpoint: expected --input with a checkpoint");
-  const fs::path crumb = options.crumb.empty() ? fs::read_symlink("/proc/self/exe").parent_path() / "crumb"
-                                               : fs::path(options.crumb);
+  const fs::path crumb = crumb_beside(options);
   const std::vector<fs::path> files = files_of(options.input);
   double gigabytes = 0;
   for (const fs::path& file : files) gigabytes += static_cast<double>(fs::file_size(file)) / 1e9;

@@ -1,7 +1,8 @@
 // crumb-bench graph: executing graphs, against qonnx's executor, onnxruntime (float graphs as they are, quantized ones
 // as QCDQ) and the same network written with LibTorch's operators, in turns, with as many threads, all on the same
 // processors; of onnxruntime's time, what its call from Python takes is left out. crumb-bench runtime: the same of the
-// runtime, against Crumb's engine on LibTorch as well.
+// runtime, against Crumb's engine on LibTorch as well; with --made of networks that bench/make_networks.py makes, against
+// their floats on onnxruntime, too.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -143,6 +144,27 @@ class GraphBench {
                                      : options.python;
   }
 
+  const fs::path& folder() const { return folder_.path(); }
+  const std::string& python() const { return python_; }
+
+  /// A network of bench/make_networks.py as one scheme's integers, against its floats too.
+  void add_made(const std::string& name, const std::string& scheme, int threads) {
+    const fs::path floats = folder() / (name + ".onnx"), model = folder() / (name + "_" + scheme + ".onnx"),
+                   qcdq = folder() / (name + "_" + scheme + "_qcdq.onnx");
+    const Graph graph = graph::read_onnx(model);
+    const std::vector<Tensor> inputs = inputs_of(graph);
+    const Contender ours = in_process("crumb", std::make_shared<RuntimeJob>(graph, inputs, threads), threads);
+    std::vector<Contender> others;
+    const auto onnxruntime = [&](const std::string& what, const fs::path& path) {
+      others.push_back(in_python(
+          what, std::make_shared<GraphPeer>(python_, "onnxruntime", path, threads, inputs, folder_.path())));
+    };
+    onnxruntime("onnxruntime, float", floats);
+    onnxruntime("onnxruntime, QCDQ", qcdq);
+    others.push_back(in_process("crumb on LibTorch", make_graph_job(graph, inputs), threads));
+    time(name + ", " + scheme, threads, ours, others);
+  }
+
   void add(const fs::path& model, int threads) {
     const Graph graph = graph::read_onnx(model);
     const std::vector<Tensor> inputs = inputs_of(graph);
@@ -230,8 +252,32 @@ std::vector<fs::path> models_of(const fs::path& input) {
   return models;
 }
 
+/// The names of the networks that bench/make_networks.py has made in a folder.
+std::vector<std::string> make_networks(const Options& options, const std::string& python,
+                                       const fs::path& folder) {
+  const fs::path crumb = crumb_beside(options);
+  run({python, CRUMB_SOURCE_DIR "/bench/make_networks.py", crumb.string(), folder.string()});
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().stem().string();
+    if (name.ends_with("_w8a8")) names.push_back(name.substr(0, name.size() - 5));
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
 void bench_graphs(const Options& options, Ours ours) {
   GraphBench bench(options, ours);
+  if (options.made) {
+    const std::vector<std::string> names = make_networks(options, bench.python(), bench.folder());
+    for (const int threads : options.threads) {
+      pin_to(threads);
+      for (const std::string& name : names) {
+        for (const char* scheme : {"w8a8", "w4a4"}) bench.add_made(name, scheme, threads);
+      }
+    }
+    return bench.print();
+  }
   const std::vector<fs::path> models = models_of(
       options.input.empty() ? fs::path(CRUMB_SOURCE_DIR "/../shared/onnx") : fs::path(options.input));
   for (const int threads : options.threads) {

@@ -84,6 +84,10 @@ int main(int argc, char** argv) {
     verb->add_option("--input", options->input, "An ONNX file or a folder of them (../shared/onnx)");
     verb->add_option("--python", options->python, "The Python that has qonnx and onnxruntime");
   }
+  runtime->add_flag("--made", options->made,
+                    "Networks with random weights instead, as floats and W8A8 and W4A4");
+  runtime->add_option("--crumb", options->crumb,
+                      "The crumb command that quantizes them (that beside crumb-bench)");
   CLI::App* qat =
       add(app, "qat", "Training steps with hooks against float ones, fused against composed operators",
           qat_bench, options);

@@ -105,7 +105,7 @@ Json json_of(const Times& times, std::int64_t batch) {
 }
 
 struct StepTime {
-  std::string name, op;
+  std::string name, op, registers;  ///< those of integer products: how wide, and why
   double seconds = 0;
 };
 
@@ -118,7 +118,8 @@ std::vector<StepTime> step_times(const runtime::Model& model, const std::vector<
     model.run(inputs, {.threads = threads, .timer = [&](const graph::Node& node, double seconds) {
                          if (at == steps.size()) {
                            const bool lowered = node.domain == runtime::kRuntimeDomain;
-                           steps.push_back({node.name, lowered ? "integer " + node.op : node.op, 0});
+                           steps.push_back({node.name, lowered ? "integer " + node.op : node.op,
+                                            lowered ? node.text_or("registers", "") : "", 0});
                          }
                          steps[at++].seconds += seconds / static_cast<double>(runs);
                        }});
@@ -175,8 +176,11 @@ void bench_verb(const BenchOptions& options) {
               {"peak_memory", meter->peak()},
               {"work", meter->work()}};
     json["steps"] = Json::array();
-    for (const StepTime& step : steps)
-      json["steps"].push_back({{"node", step.name}, {"op", step.op}, {"mean_seconds", step.seconds}});
+    for (const StepTime& step : steps) {
+      Json of_step{{"node", step.name}, {"op", step.op}, {"mean_seconds", step.seconds}};
+      if (!step.registers.empty()) of_step["registers"] = step.registers;
+      json["steps"].push_back(std::move(of_step));
+    }
     if (other) json["libtorch"] = json_of(*other, batch);
     return print_json(json);
   }
@@ -195,9 +199,10 @@ void bench_verb(const BenchOptions& options) {
   const auto peak = static_cast<double>(meter->peak());
   std::cout << "values take " << (peak < 1e6 ? fixed(peak / 1e3, 1) + " kB" : megabytes(meter->peak()))
             << " at most at a time\n\n";
-  rows = {{"step", "operator", "time", "share"}};
+  rows = {{"step", "operator", "time", "share", "registers"}};
   for (const StepTime& step : steps)
-    rows.push_back({step.name, step.op, duration(step.seconds), fixed(100 * step.seconds / all, 1) + " %"});
+    rows.push_back({step.name, step.op, duration(step.seconds), fixed(100 * step.seconds / all, 1) + " %",
+                    step.registers});
   print_table(rows);
 }
 

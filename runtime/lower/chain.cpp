@@ -124,7 +124,7 @@ std::vector<std::int32_t> Chain::thresholds(std::size_t channel, std::int32_t le
                                             const Grid& grid) const {
   const std::int64_t direction = falls(channel) ? -1 : 1;
   std::vector<std::int32_t> made;
-  std::int64_t from = least;
+  std::int64_t from = least, width = 0;
   for (std::int32_t reached = 1; reached <= grid.steps(); ++reached) {
     const auto is_there = [&](std::int64_t sum) { return reaches(channel, direction * sum, grid, reached); };
     if (from > most || !is_there(most)) {
@@ -133,6 +133,16 @@ std::vector<std::int32_t> Chain::thresholds(std::size_t channel, std::int32_t le
       continue;
     }
     std::int64_t low = from, high = most;  // the first that is there lies in [low, high]
+    // Thresholds are evenly spread nearly everywhere: from where the next one should be in steps that double.
+    bool was_there = true;
+    for (std::int64_t probe = from + width, by = 1; low < high; by *= 2) {
+      probe = std::clamp(probe, low, high - 1);
+      const bool there = is_there(probe);
+      (there ? high : low) = there ? probe : probe + 1;
+      if (by > 1 && there != was_there) break;
+      was_there = there;
+      probe += there ? -by : by;
+    }
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;
       if (is_there(middle)) {
@@ -142,6 +152,7 @@ std::vector<std::int32_t> Chain::thresholds(std::size_t channel, std::int32_t le
       }
     }
     made.push_back(low == least ? kAlways : static_cast<std::int32_t>(low));
+    width = low - from;
     from = low;
   }
   return made;

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/integer/lines.h"
 #include "runtime/lower/expansion.h"
 
 namespace crumb::runtime {
@@ -46,8 +47,8 @@ struct Grid {
 };
 
 /// Thresholds of a channel that no sum reaches, that every sum reaches.
-inline constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
-inline constexpr std::int32_t kAlways = std::numeric_limits<std::int32_t>::min();
+using integer::kAlways;
+using integer::kNever;
 
 class Chain {
  public:

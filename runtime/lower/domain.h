@@ -3,12 +3,21 @@
 //   Codes    x -> codes          attributes scale, zero, low, high, bipolar, type: Grid (lower/chain.h), in float32 as QONNX's
 //                                Quant computes; NaN counts as the least code
 //   Values   codes -> floats     scale, zero: (code - zero) * scale
-//   Conv     codes, weights [outputs, inputs / group, kernel...] of int16, factors, shifts, thresholds -> floats or codes
-//   MatMul   codes [..., terms], weights [outputs, terms] of int16, factors, shifts, thresholds -> [..., outputs]
+//   Conv     codes, weights, factors, shifts, thresholds, lines -> floats or codes
+//   MatMul   codes [..., terms], weights, factors, shifts, thresholds, lines -> [..., outputs]
 //
-// Of a product: `zero` is the zero point of its codes; sums of (code - zero) * weight are exact in 32 bits. With thresholds
-// [outputs, steps] of int32 it gives codes of `type` by their number that the sum reaches, `low` more, or -1 and 1 where
-// `bipolar`. Without them it gives float32(sum * factor + shift) in float64, factors and shifts one for each output.
+// Weights of a product are int8 where they and the codes fit bytes (integer/byte_products.h), else int16:
+//
+//   Conv     int8 [outputs, terms, filled up with zeros to a multiple of 4], weight_shape [outputs, inputs / group,
+//            kernel...]; int16 of that shape
+//   MatMul   int8 in vectors, with attributes outputs and terms; int16 [outputs, terms]
+//
+// `zero` is the zero point of the codes, `least` and `most` bound them; sums of (code - zero) * weight are exact in 32 bits.
+// With `type` it gives codes of that type: `low` and the number of thresholds that the sum reaches, or -1 and 1 where
+// `bipolar`. Thresholds are int32 [outputs, steps]; lines, float64 [5, outputs], give that number for channels whose magic
+// number is not 0 (integer/lines.h), and where they do for all, there are no thresholds. Without `type` it gives
+// float32(sum * factor + shift) in float64, factors and shifts one for each output. `registers` says how wide the registers
+// are that sums are added up in, and why, for people.
 #pragma once
 
 #include <string_view>

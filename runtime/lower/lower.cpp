@@ -8,6 +8,8 @@
 
 #include "base/threads/parallel.h"
 #include "graph/operator_traits.h"
+#include "runtime/integer/byte_products.h"
+#include "runtime/integer/byte_weights.h"
 #include "runtime/lower/chain.h"
 #include "runtime/lower/domain.h"
 #include "runtime/lower/weights.h"
@@ -417,7 +419,7 @@ class Lowering {
     if (found.quantizer && chain.is_sound() && !pools_fall) {
       emit_thresholds(node, x, std::move(w), chain, found, least, most);
     } else if (Chain(factors, steps).is_sound()) {
-      emit_floats(node, x, w, factors, alpha, shift);
+      emit_floats(node, x, w, factors, alpha, shift, least, most);
     } else {
       return "its scales or what it adds are too large or too small";
     }
@@ -450,24 +452,53 @@ class Lowering {
     return true;
   }
 
-  /// The node without what lies behind it: on codes, of weights in rows.
-  Node product_node(const Node& node, const Coded& x, const IntegerWeight& w) {
+  /// The node without what lies behind it: on codes, of weights as a kernel takes them. `least` and `most`: its sums.
+  Node product_node(const Node& node, const Coded& x, const IntegerWeight& w,
+                    const std::vector<std::int32_t>& least, const std::vector<std::int32_t>& most) {
+    const bool convolves = node.is("Conv");
     Node made{.name = node.name,
-              .op = node.is("Conv") ? "Conv" : "MatMul",
+              .op = convolves ? "Conv" : "MatMul",
               .domain = std::string(kRuntimeDomain),
               .inputs = {x.codes},
               .metadata = node.metadata};
-    if (node.is("Conv")) made.attributes = node.attributes;
-    made.attributes["zero"] = std::int64_t{x.grid.zero};
-    Ints shape = w.shape;
-    if (!node.is("Conv")) shape = {shape[0], static_cast<std::int64_t>(w.terms())};
-    made.inputs.push_back(add(node.name + ".weights", tensor_of(ElementType::kInt16, shape, w.integers)));
+    if (convolves) made.attributes = node.attributes;
+    const Grid& grid = x.grid;
+    made.attributes["zero"] = std::int64_t{grid.zero};
+    made.attributes["least"] = std::int64_t{grid.low};
+    made.attributes["most"] = std::int64_t{grid.high};
+    const std::size_t groups = integer::groups_of(w.terms());
+    const auto bytes = convolves ? integer::bytes_of(grid.low, grid.high, grid.zero)
+                                 : std::optional(integer::bytes_of(grid.low, grid.high));
+    const auto rows = integer::byte_rows(w.integers, w.outputs());
+    const std::int64_t down = least.empty() ? 0 : std::ranges::min(least),
+                       up = most.empty() ? 0 : std::ranges::max(most);
+    made.attributes["registers"] =
+        bytes && rows
+            ? integer::registers_of(integer::way_of(*rows, groups, bytes->most), groups, down, up)
+            : "int32: a weight or a code takes more than a byte, sums" + integer::range_of(down, up);
+    Tensor weights;
+    if (!bytes || !rows) {
+      Ints shape = w.shape;
+      if (!convolves) shape = {shape[0], static_cast<std::int64_t>(w.terms())};
+      weights = tensor_of(ElementType::kInt16, std::move(shape), w.integers);
+    } else if (convolves) {
+      made.attributes["weight_shape"] = w.shape;
+      weights = tensor_of(ElementType::kInt8,
+                          {w.shape[0], static_cast<std::int64_t>(groups * integer::kGroup)}, *rows);
+    } else {
+      made.attributes["outputs"] = w.shape[0];
+      made.attributes["terms"] = static_cast<std::int64_t>(w.terms());
+      const auto vectors = integer::vectors_of_rows(*rows, groups);
+      weights = tensor_of(ElementType::kInt8, {std::ssize(vectors)}, vectors);
+    }
+    made.inputs.push_back(add(node.name + ".weights", std::move(weights)));
     return made;
   }
 
   void emit_floats(const Node& node, const Coded& x, const IntegerWeight& w, std::vector<double> factors,
-                   double alpha, std::vector<double> shift) {
-    Node made = product_node(node, x, w);
+                   double alpha, std::vector<double> shift, const std::vector<std::int32_t>& least,
+                   const std::vector<std::int32_t>& most) {
+    Node made = product_node(node, x, w, least, most);
     for (double& factor : factors) factor *= alpha;
     shift.resize(std::max<std::size_t>(shift.size(), 1), 0.0);
     if (shift.size() == 1) shift.resize(w.outputs(), shift[0]);
@@ -482,8 +513,10 @@ class Lowering {
                        const Found& found, std::vector<std::int32_t>& least,
                        std::vector<std::int32_t>& most) {
     const auto steps = static_cast<std::size_t>(found.grid.steps());
-    std::vector<std::int32_t> thresholds(w.outputs() * steps);
-    parallel_for(w.outputs(), 8, 0, [&](std::size_t begin, std::size_t end) {
+    const std::size_t outputs = w.outputs();
+    std::vector<std::int32_t> thresholds(outputs * steps);
+    std::vector<double> lines(5 * outputs, 0);
+    parallel_for(outputs, 8, 0, [&](std::size_t begin, std::size_t end) {
       for (std::size_t c = begin; c < end; ++c) {
         if (chain.falls(c)) {
           const std::int32_t low = least[c];
@@ -494,18 +527,30 @@ class Lowering {
             weight = static_cast<std::int16_t>(-weight);
           }
         }
-        std::ranges::copy(chain.thresholds(c, least[c], most[c], found.grid),
-                          thresholds.begin() + static_cast<std::ptrdiff_t>(c * steps));
+        const auto own = chain.thresholds(c, least[c], most[c], found.grid);
+        std::ranges::copy(own, thresholds.begin() + static_cast<std::ptrdiff_t>(c * steps));
+        const auto line = found.grid.bipolar ? std::nullopt : integer::line_of(own);
+        if (!line) continue;
+        const double numbers[] = {line->slope, line->offset, line->least, line->most, line->magic};
+        for (std::size_t i = 0; i < std::size(numbers); ++i) lines[i * outputs + c] = numbers[i];
       }
     });
+    const auto magics = std::span(lines).subspan(4 * outputs);
+    const auto is_line = [](double magic) { return magic != 0; };
+    const bool all_lines = std::ranges::all_of(magics, is_line),
+               any_lines = std::ranges::any_of(magics, is_line);
     const Node& quantizer = from_.nodes[*found.quantizer];
     const bool is_linear = quantizer.is("QuantizeLinear");
-    Node made = product_node(node, x, w);
-    made.inputs.insert(made.inputs.end(), {"", ""});
-    made.inputs.push_back(add(
-        node.name + ".thresholds",
-        tensor_of(ElementType::kInt32,
-                  {static_cast<std::int64_t>(w.outputs()), static_cast<std::int64_t>(steps)}, thresholds)));
+    Node made = product_node(node, x, w, least, most);
+    const auto channels = static_cast<std::int64_t>(outputs);
+    made.inputs.insert(made.inputs.end(), {"", "", "", ""});
+    if (!all_lines) {
+      made.inputs[4] =
+          add(node.name + ".thresholds",
+              tensor_of(ElementType::kInt32, {channels, static_cast<std::int64_t>(steps)}, thresholds));
+    }
+    if (any_lines)
+      made.inputs[5] = add(node.name + ".lines", tensor_of(ElementType::kDouble, {5, channels}, lines));
     const ElementType type = type_of(found.grid);
     made.attributes["low"] = std::int64_t{found.grid.low};
     made.attributes["bipolar"] = std::int64_t{found.grid.bipolar};

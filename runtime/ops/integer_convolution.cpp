@@ -1,4 +1,4 @@
-// Convolutions of codes and integer weights (lower/domain.h): windows as rows, and exact sums.
+// Convolutions of codes and weights of 16 bits (lower/domain.h): windows as rows, and exact sums.
 //
 // A sample is laid out once with its padding, as levels (codes less their zero point), channels last, so that a window is a few
 // runs of memory. Integer sums do not mind the order of their terms.
@@ -13,6 +13,7 @@
 #include "runtime/lower/domain.h"
 #include "runtime/ops/by_shape.h"
 #include "runtime/ops/families.h"
+#include "runtime/ops/integer_bytes.h"
 #include "runtime/ops/integer_sums.h"
 #include "runtime/ops/movement.h"
 
@@ -169,7 +170,7 @@ struct IntegerConvolution {
   }
 
   void run(Call& call, const Array& x, const Geometry& g) const {
-    Array& made = call.make(0, finish.type, g.shape);
+    Array& made = call.make(0, finish.type(), g.shape);
     if (made.size() == 0) return;
     const auto outputs = static_cast<std::size_t>(shape[0]), inputs = static_cast<std::size_t>(shape[1]);
     const std::size_t own = outputs / groups, places = g.places;
@@ -195,8 +196,11 @@ struct IntegerConvolution {
             gather_rows(g, levels.data() + group * inputs, first, count, width, rows.data());
             integer::multiply({count, own, width, rows.data(), weights.data() + group * own * width,
                                sums.data(), kRowsAtATime});
-            finish.put(group * own, own, sums.data(), count, made,
-                       (n * outputs + group * own) * places + first, places, 1);
+            for (std::size_t c = 0; c < own; ++c) {
+              finish.put(integer::Channels::kOne, group * own + c,
+                         std::span(sums).subspan(c * kRowsAtATime, count), made,
+                         (n * outputs + group * own + c) * places + first);
+            }
           }
         }
       });
@@ -207,12 +211,14 @@ struct IntegerConvolution {
 Kernel integer_convolution(const NodeFacts& facts) {
   const Array* w = facts.constant(1);
   if (!w) facts.fail("its weights are computed");
+  if (w->type() == ElementType::kInt8) return byte_convolution(facts);
+  if (w->type() != ElementType::kInt16 || w->rank() < 2) facts.fail("cannot take weights " + text_of(*w));
   auto layer = std::make_shared<const IntegerConvolution>(
       IntegerConvolution{.shape = w->shape(),
                          .groups = static_cast<std::size_t>(facts.int_or("group", 1)),
                          .zero = static_cast<int>(facts.int_or("zero", 0)),
                          .weights = window_rows(*w),
-                         .finish = Finish::of(facts)});
+                         .finish = Finish::of(facts, static_cast<std::size_t>(w->dim(0)))});
   return [layer = std::move(layer), known = std::make_shared<ByShape<Geometry>>()](Call& call) {
     const Array x = call.in(0);
     layer->run(call, x, *known->of(x.shape(), [&] { return layer->geometry(call, x); }));

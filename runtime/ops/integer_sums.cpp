@@ -1,48 +1,26 @@
 #include "runtime/ops/integer_sums.h"
 
 #include <algorithm>
-#include <type_traits>
-
-#include "runtime/lower/chain.h"
 
 namespace crumb::runtime {
 namespace {
 
-constexpr std::size_t kWork = std::size_t{1} << 18;  // multiplications that are worth a thread
+using integer::Channels;
+using integer::kAlways;
+using integer::kNever;
+
+constexpr std::size_t kWork = std::size_t{1} << 21;  // multiplications that are worth a thread
 constexpr std::size_t kFewSteps = 24;                // so many thresholds are compared one by one
+constexpr std::size_t kNumbers = 5;                  // of a line
 
-template <class T>
-std::vector<T> constant_values(const NodeFacts& facts, std::size_t i) {
+/// Input i, where the node has it; it must be a constant of this type and shape.
+Array constant_of(const NodeFacts& facts, std::size_t i, ElementType type, std::size_t count) {
+  if (i >= facts.node.inputs.size() || facts.node.inputs[i].empty()) return {};
   const Array* constant = facts.constant(i);
-  if (!constant) return {};
-  const auto all = constant->values<T>();
-  return {all.begin(), all.end()};
-}
-
-/// Writes element i to out[i * stride].
-void put_floats(const Finish& finish, std::size_t channel, std::span<const std::int32_t> sums, float* out,
-                std::size_t stride) {
-  const double factor = finish.factors[channel], shift = finish.shifts[channel];
-  for (std::size_t i = 0; i < sums.size(); ++i)
-    out[i * stride] = static_cast<float>(static_cast<double>(sums[i]) * factor + shift);
-}
-
-template <class T>
-void put_codes(const Finish& finish, std::size_t channel, std::span<const std::int32_t> sums, T* out,
-               std::size_t stride) {
-  std::int32_t reached[kRowsAtATime] = {};
-  const std::int32_t* const steps_of = finish.thresholds.data() + channel * finish.steps;
-  if (finish.steps <= kFewSteps) {
-    for (std::size_t t = 0; t < finish.steps; ++t) {
-      const std::int32_t threshold = steps_of[t];
-      for (std::size_t i = 0; i < sums.size(); ++i) reached[i] += sums[i] >= threshold ? 1 : 0;
-    }
-  } else {
-    const Guess guess = finish.guesses[channel];
-    for (std::size_t i = 0; i < sums.size(); ++i) reached[i] = guess.reached(sums[i], steps_of, finish.steps);
-  }
-  const std::int32_t by = finish.bipolar ? 2 : 1, from = finish.bipolar ? -1 : finish.low;
-  for (std::size_t i = 0; i < sums.size(); ++i) out[i * stride] = static_cast<T>(from + by * reached[i]);
+  if (!constant || constant->type() != type || constant->rank() < 1 || constant->size() % count != 0 ||
+      constant->size() == 0)
+    facts.fail("its input " + std::to_string(i) + " is none of a product of integers");
+  return *constant;
 }
 
 }  // namespace
@@ -71,37 +49,89 @@ std::int32_t Guess::reached(std::int32_t sum, const std::int32_t* thresholds, st
   return k;
 }
 
-Finish Finish::of(const NodeFacts& facts) {
-  Finish finish{.factors = constant_values<double>(facts, 2),
-                .shifts = constant_values<double>(facts, 3),
-                .thresholds = constant_values<std::int32_t>(facts, 4),
-                .low = static_cast<std::int32_t>(facts.int_or("low", 0)),
-                .bipolar = facts.int_or("bipolar", 0) != 0};
-  if (facts.constant(4)) {
-    finish.steps = static_cast<std::size_t>(facts.constant(4)->dim(1));
-    finish.type = codes_type(facts);
+Finish Finish::of(const NodeFacts& facts, std::size_t channels) {
+  const std::size_t count = std::max<std::size_t>(channels, 1);
+  Finish finish;
+  finish.low_ = static_cast<std::int32_t>(facts.int_or("low", 0));
+  finish.bipolar_ = facts.int_or("bipolar", 0) != 0;
+  finish.factors_ = constant_of(facts, 2, ElementType::kDouble, count);
+  finish.shifts_ = constant_of(facts, 3, ElementType::kDouble, count);
+  finish.thresholds_ = constant_of(facts, 4, ElementType::kInt32, count);
+  finish.of_lines_ = constant_of(facts, 5, ElementType::kDouble, count);
+  const bool makes_codes = facts.node.has("type");
+  const auto has_each = [&](const Array& array, std::size_t of_each) {
+    return array.defined() && array.size() == channels * of_each;
+  };
+  const bool is_sound =
+      channels == 0 || (makes_codes ? finish.thresholds_.defined() || has_each(finish.of_lines_, kNumbers)
+                                    : has_each(finish.factors_, 1) && has_each(finish.shifts_, 1));
+  if (!is_sound || (finish.of_lines_.defined() && !has_each(finish.of_lines_, kNumbers)))
+    facts.fail("it does not say what becomes of its sums");
+  if (!makes_codes) return finish;
+  finish.type_ = codes_type(facts);
+  if (carrier_of(finish.type_) != Carrier::kInt8 && carrier_of(finish.type_) != Carrier::kUint8)
+    facts.fail("its codes have no type of eight bits");
+  if (finish.of_lines_.defined()) {
+    const double* const numbers = finish.of_lines_.values<double>().data();
+    finish.lines_ = {numbers, numbers + channels, numbers + 2 * channels, numbers + 3 * channels,
+                     numbers + 4 * channels};
+    finish.all_lines_ = std::all_of(finish.lines_.magics, finish.lines_.magics + channels,
+                                    [](double magic) { return magic != 0; });
   }
-  for (std::size_t at = 0; finish.steps > kFewSteps && at < finish.thresholds.size(); at += finish.steps)
-    finish.guesses.push_back(Guess::of(std::span(finish.thresholds).subspan(at, finish.steps)));
+  if (!finish.thresholds_.defined()) {
+    if (!finish.all_lines_ && channels > 0) facts.fail("a channel has neither thresholds nor a line");
+    return finish;
+  }
+  finish.steps_ = finish.thresholds_.size() / count;
+  for (std::size_t c = 0; finish.steps_ > kFewSteps && c < channels; ++c)
+    finish.guesses_.push_back(
+        Guess::of(finish.thresholds_.values<std::int32_t>().subspan(c * finish.steps_, finish.steps_)));
   return finish;
 }
 
-void Finish::put(std::size_t first, std::size_t channels, const std::int32_t* sums, std::size_t rows,
-                 Array& made, std::size_t at, std::size_t channel_stride, std::size_t row_stride) const {
-  const auto each = [&]<class T>(T* out) {
-    for (std::size_t c = 0; c < channels; ++c) {
-      const std::span<const std::int32_t> own(sums + c * kRowsAtATime, rows);
-      T* const to = out + at + c * channel_stride;
-      if constexpr (std::is_same_v<T, float>) {
-        put_floats(*this, first + c, own, to, row_stride);
-      } else {
-        put_codes(*this, first + c, own, to, row_stride);
+void Finish::count_steps(std::size_t channel, std::span<const std::int32_t> sums, std::uint8_t* codes) const {
+  const std::int32_t* const steps_of = thresholds_.values<std::int32_t>().data() + channel * steps_;
+  const std::int32_t by = bipolar_ ? 2 : 1, from = bipolar_ ? -1 : low_;
+  constexpr std::size_t kPiece = 64;
+  for (std::size_t at = 0; at < sums.size(); at += kPiece) {
+    const auto own = sums.subspan(at, std::min(kPiece, sums.size() - at));
+    std::int32_t reached[kPiece] = {};
+    if (steps_ <= kFewSteps) {
+      for (std::size_t t = 0; t < steps_; ++t) {
+        const std::int32_t threshold = steps_of[t];
+        for (std::size_t i = 0; i < own.size(); ++i) reached[i] += own[i] >= threshold ? 1 : 0;
       }
+    } else {
+      const Guess guess = guesses_[channel];
+      for (std::size_t i = 0; i < own.size(); ++i) reached[i] = guess.reached(own[i], steps_of, steps_);
     }
-  };
-  if (type == ElementType::kFloat) return each(made.writable<float>().data());
-  if (made.carrier() == Carrier::kUint8) return each(made.writable<std::uint8_t>().data());
-  each(made.writable<std::int8_t>().data());
+    for (std::size_t i = 0; i < own.size(); ++i)
+      codes[at + i] = static_cast<std::uint8_t>(from + by * reached[i]);
+  }
+}
+
+void Finish::put_codes(Channels channels, std::size_t channel, std::span<const std::int32_t> sums,
+                       std::uint8_t* codes) const {
+  if (channels == Channels::kOne) {
+    if (!has_line(channel)) return count_steps(channel, sums, codes);
+    return integer::codes_by_lines(channels, lines_.from(channel), low_, sums.data(), sums.size(), codes);
+  }
+  if (lines_.magics)
+    integer::codes_by_lines(channels, lines_.from(channel), low_, sums.data(), sums.size(), codes);
+  for (std::size_t i = 0; !all_lines_ && i < sums.size(); ++i) {
+    if (!has_line(channel + i)) count_steps(channel + i, sums.subspan(i, 1), codes + i);
+  }
+}
+
+void Finish::put(Channels channels, std::size_t channel, std::span<const std::int32_t> sums, Array& made,
+                 std::size_t at) const {
+  if (sums.empty()) return;
+  if (type_ == ElementType::kFloat) {
+    return integer::floats_of(channels, factors_.values<double>().data() + channel,
+                              shifts_.values<double>().data() + channel, sums.data(), sums.size(),
+                              made.writable<float>().data() + at);
+  }
+  put_codes(channels, channel, sums, reinterpret_cast<std::uint8_t*>(made.writable_data()) + at);
 }
 
 int threads_for(const Call& call, std::size_t work) { return work <= kWork ? 1 : call.threads(); }

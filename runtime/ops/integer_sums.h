@@ -1,4 +1,4 @@
-// What becomes of integer sums: floats, or codes by thresholds (lower/domain.h).
+// What becomes of integer sums: floats, or codes by thresholds or lines (lower/domain.h).
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,12 @@
 #include <span>
 #include <vector>
 
+#include "runtime/integer/lines.h"
 #include "runtime/operator.h"
 
 namespace crumb::runtime {
 
-inline constexpr std::size_t kRowsAtATime =
-    64;  ///< of a product: sums that are there at a time, for each channel
+inline constexpr std::size_t kRowsAtATime = 64;  ///< of a product of 16 bits, whose sums are there at a time
 
 /// Calls f.operator()<T>() with the type that carries codes. Throws Error, which names the node, for others.
 template <class F>
@@ -34,22 +34,31 @@ struct Guess {
 };
 
 /// What becomes of the sums of each channel.
-struct Finish {
-  std::vector<double> factors, shifts;
-  std::vector<std::int32_t> thresholds;
-  std::vector<Guess> guesses;  ///< of many steps, one for each channel
-  std::size_t steps = 0;
-  std::int32_t low = 0;
-  bool bipolar = false;
-  ElementType type = ElementType::kFloat;
+class Finish {
+ public:
+  /// As a product's node with so many channels says. Throws Error where it says it wrongly.
+  static Finish of(const NodeFacts& facts, std::size_t channels);
 
-  /// As a product's node says.
-  static Finish of(const NodeFacts& facts);
+  ElementType type() const { return type_; }
 
-  /// Sums to where they belong: of channel first + c, `rows` of them from sums[c * kRowsAtATime] on, to elements
-  /// at + c * channel_stride + row * row_stride.
-  void put(std::size_t first, std::size_t channels, const std::int32_t* sums, std::size_t rows, Array& made,
-           std::size_t at, std::size_t channel_stride, std::size_t row_stride) const;
+  /// Sums to elements at, at + 1, ...: all of one channel, or of it and those behind it.
+  void put(integer::Channels channels, std::size_t channel, std::span<const std::int32_t> sums, Array& made,
+           std::size_t at) const;
+
+ private:
+  void put_codes(integer::Channels channels, std::size_t channel, std::span<const std::int32_t> sums,
+                 std::uint8_t* codes) const;
+  bool has_line(std::size_t channel) const { return lines_.magics && lines_.magics[channel] != 0; }
+  void count_steps(std::size_t channel, std::span<const std::int32_t> sums, std::uint8_t* codes) const;
+
+  ElementType type_ = ElementType::kFloat;
+  std::int32_t low_ = 0;
+  bool bipolar_ = false;
+  std::size_t steps_ = 0;
+  Array factors_, shifts_, thresholds_, of_lines_;  ///< the node's constants, shared
+  integer::Lines lines_;
+  bool all_lines_ = false;
+  std::vector<Guess> guesses_;  ///< of many steps, one for each channel
 };
 
 /// Threads for so many multiplications.

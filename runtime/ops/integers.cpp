@@ -6,6 +6,7 @@
 #include "runtime/integer/products.h"
 #include "runtime/lower/domain.h"
 #include "runtime/ops/families.h"
+#include "runtime/ops/integer_bytes.h"
 #include "runtime/ops/integer_sums.h"
 
 namespace crumb::runtime {
@@ -72,15 +73,17 @@ std::vector<std::int16_t> padded_rows(const std::int16_t* w, std::size_t rows, s
 Kernel integer_mat_mul(const NodeFacts& facts) {
   const Array* w = facts.constant(1);
   if (!w) facts.fail("its weights are computed");
+  if (w->type() == ElementType::kInt8) return byte_mat_mul(facts);
+  if (w->type() != ElementType::kInt16 || w->rank() != 2) facts.fail("cannot take weights " + text_of(*w));
   const auto outputs = static_cast<std::size_t>(w->dim(0)), terms = static_cast<std::size_t>(w->dim(1));
-  return [=, zero = static_cast<int>(facts.int_or("zero", 0)), finish = Finish::of(facts),
+  return [=, zero = static_cast<int>(facts.int_or("zero", 0)), finish = Finish::of(facts, outputs),
           weights = padded_rows(w->values<std::int16_t>().data(), outputs, terms)](Call& call) {
     const Array x = call.in(0);
     if (x.rank() < 1 || x.dim(x.rank() - 1) != static_cast<std::int64_t>(terms))
       call.fail("cannot multiply " + text_of(x) + " by rows of " + std::to_string(terms));
     Ints shape = x.shape();
     shape.back() = static_cast<std::int64_t>(outputs);
-    Array& made = call.make(0, finish.type, shape);
+    Array& made = call.make(0, finish.type(), shape);
     const std::size_t rows = terms == 0 ? made.size() / std::max<std::size_t>(outputs, 1) : x.size() / terms;
     if (made.size() == 0) return;
     call.spend({rows, outputs, terms});
@@ -98,9 +101,11 @@ Kernel integer_mat_mul(const NodeFacts& facts) {
                   levels[r * width + k] = static_cast<std::int16_t>(from[r * terms + k] - zero);
               }
             });
-            integer::multiply(
-                {count, outputs, width, levels.data(), weights.data(), sums.data(), kRowsAtATime});
-            finish.put(0, outputs, sums.data(), count, made, first * outputs, 1, outputs);
+            integer::multiply({outputs, count, width, weights.data(), levels.data(), sums.data(), outputs});
+            for (std::size_t r = 0; r < count; ++r) {
+              finish.put(integer::Channels::kEach, 0, std::span(sums).subspan(r * outputs, outputs), made,
+                         (first + r) * outputs);
+            }
           }
         });
   };

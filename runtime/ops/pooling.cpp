@@ -13,6 +13,8 @@
 namespace crumb::runtime {
 namespace {
 
+constexpr std::size_t kFewMaxima = std::size_t{1} << 17;  // not worth a thread
+
 struct Pool {
   graph::Window window;
   std::size_t planes;  ///< samples times channels
@@ -78,6 +80,104 @@ void for_windows(const graph::Window& w, const F& f) {
   }
 }
 
+/// The places of an axis whose window has tap k inside of the input: [begin, end); place p takes element p * stride + from.
+struct Reach {
+  std::int64_t begin = 0, end = 0, from = 0;
+};
+
+std::vector<Reach> reaches_of(const graph::Window& w, std::size_t axis) {
+  std::vector<Reach> reaches;
+  const std::int64_t stride = w.strides[axis];
+  for (std::int64_t k = 0; k < w.kernel[axis]; ++k) {
+    const std::int64_t from = k * w.dilations[axis] - w.begin[axis];
+    const std::int64_t begin = from < 0 ? (-from + stride - 1) / stride : 0;
+    const std::int64_t end = from < w.input[axis] ? (w.input[axis] - from - 1) / stride + 1 : 0;
+    reaches.push_back({begin, std::min(end, w.output[axis]), from});
+  }
+  return reaches;
+}
+
+template <class T>
+void take_larger(T* to, const T* from, std::size_t count, std::size_t step) {
+  if (step == 1) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = to[i] < from[i] ? from[i] : to[i];
+  } else if (step == 2) {
+    for (std::size_t i = 0; i < count; ++i) to[i] = to[i] < from[2 * i] ? from[2 * i] : to[i];
+  } else {
+    for (std::size_t i = 0; i < count; ++i) to[i] = to[i] < from[i * step] ? from[i * step] : to[i];
+  }
+}
+
+/// Windows of two by two, side by side.
+bool is_halving(const graph::Window& w) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (w.kernel[i] != 2 || w.strides[i] != 2 || w.dilations[i] != 1 || w.begin[i] != 0 ||
+        2 * w.output[i] > w.input[i])
+      return false;
+  }
+  return true;
+}
+
+template <class T>
+void halve_row(const T* upper, const T* lower, std::size_t count, T* to) {
+  for (std::size_t i = 0; i < count; ++i)
+    to[i] = std::max(std::max(upper[2 * i], upper[2 * i + 1]), std::max(lower[2 * i], lower[2 * i + 1]));
+}
+
+/// Maxima over the windows of planes of bytes with two axes: of rows first, which lie side by side, then of columns.
+template <class T>
+void max_of_planes(const Pool& pool, const T* x, T* to, int threads) {
+  const graph::Window& w = pool.window;
+  const auto width = static_cast<std::size_t>(w.input[1]), columns = static_cast<std::size_t>(w.output[1]);
+  const std::size_t plane = static_cast<std::size_t>(w.input[0]) * width;
+  const std::vector<Reach> down = reaches_of(w, 0), across = reaches_of(w, 1);
+  const auto stride = static_cast<std::size_t>(w.strides[1]);
+  const bool halves = is_halving(w);
+  constexpr std::size_t kPlaneBytes = std::size_t{1} << 16;  // that are worth a thread
+  parallel_for(pool.planes, kPlaneBytes / (plane + 1) + 1, threads, [&](std::size_t begin, std::size_t end) {
+    std::vector<T> most(width);
+    for (std::size_t p = begin; p < end; ++p) {
+      T* made = to + p * columns * static_cast<std::size_t>(w.output[0]);
+      for (std::int64_t row = 0; row < w.output[0]; ++row, made += columns) {
+        if (halves) {
+          const T* const upper = x + p * plane + static_cast<std::size_t>(2 * row) * width;
+          halve_row(upper, upper + width, columns, made);
+          continue;
+        }
+        std::ranges::fill(most, std::numeric_limits<T>::lowest());
+        for (const Reach& reach : down) {
+          if (row < reach.begin || row >= reach.end) continue;
+          const T* const values =
+              x + p * plane + static_cast<std::size_t>(row * w.strides[0] + reach.from) * width;
+          take_larger(most.data(), values, width, 1);
+        }
+        std::fill_n(made, columns, std::numeric_limits<T>::lowest());
+        for (const Reach& reach : across) {
+          if (reach.begin >= reach.end) continue;
+          const auto first = static_cast<std::size_t>(reach.begin),
+                     count = static_cast<std::size_t>(reach.end) - first;
+          const T* const values =
+              most.data() + static_cast<std::size_t>(reach.begin * w.strides[1] + reach.from);
+          for (std::size_t i = 0; i < count; ++i)
+            made[first + i] = std::max(made[first + i], values[i * stride]);
+        }
+      }
+    }
+  });
+}
+
+/// Calls f.operator()<T>() for the types that MaxPool is defined for.
+template <class F>
+void with_pooled(const Call& call, const Array& x, const F& f) {
+  switch (x.carrier()) {
+    case Carrier::kFloat: return f.template operator()<float>();
+    case Carrier::kDouble: return f.template operator()<double>();
+    case Carrier::kInt8: return f.template operator()<std::int8_t>();
+    case Carrier::kUint8: return f.template operator()<std::uint8_t>();
+    default: call.fail("cannot take " + text_of(x));
+  }
+}
+
 Kernel max_pool(const NodeFacts& facts) {
   if (facts.node.has_output(1)) facts.fail("its second output, the places, is not there");
   return [known = std::make_shared<ByShape<Pool>>()](Call& call) {
@@ -87,9 +187,13 @@ Kernel max_pool(const NodeFacts& facts) {
     const auto plane = static_cast<std::size_t>(product_of(pool.window.input, 0, pool.window.axes()));
     const auto places = static_cast<std::size_t>(product_of(pool.window.output, 0, pool.window.axes()));
     Array& made = call.make(0, x.type(), pool.shape);
-    with_carrier(x.carrier(), [&]<class T>() {
+    with_pooled(call, x, [&]<class T>() {
       const T* const from = x.values<T>().data();
       T* const to = made.writable<T>().data();
+      if constexpr (sizeof(T) == 1) {
+        if (pool.window.axes() == 2)
+          return max_of_planes(pool, from, to, made.size() < kFewMaxima ? 1 : call.threads());
+      }
       const T least = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
                                                            : std::numeric_limits<T>::lowest();
       for_windows(pool.window, [&](std::size_t place, const Ints& offsets, std::size_t) {

@@ -1,6 +1,7 @@
 """crumb bench: times of runs and of steps, of drawn inputs and of given ones."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -45,8 +46,25 @@ def test_the_text_has_the_table_of_steps(crumb):
     printed = crumb("bench", DIGITS, "--seconds", 0.05, "--threads", 2).stdout
     assert re.search(r"digits_cnn\.crumb: 2 threads, batch 1, \d+ runs, ready in [\d.]+ \wS?", printed, re.IGNORECASE)
     assert re.search(r"^values take [\d.]+ kB at most at a time$", printed, re.MULTILINE)
-    shares = [float(share) for share in re.findall(r"([\d.]+) %$", printed, re.MULTILINE)]
+    shares = [float(share) for share in re.findall(r" ([\d.]+) %(?: *$|  int)", printed, re.MULTILINE)]
     assert len(shares) == 10 and sum(shares) == pytest.approx(100, abs=1)
+
+
+def test_registers_of_integer_layers_are_told(crumb):
+    """The certificate's sums, and what the processor makes of them: 4-bit layers fit 16 bits, 8-bit ones do not."""
+    told = {}
+    for isa in ("portable", "avx2", "avx512"):
+        done = crumb("bench", DIGITS, "--seconds", 0.05, "--json", env={**os.environ, "CRUMB_ISA": isa})
+        steps = json.loads(done.stdout)["steps"]
+        told[isa] = [step["registers"] for step in steps if step["op"] in ("integer Conv", "integer MatMul")]
+        assert all("registers" not in step for step in steps if not step["op"].startswith("integer"))
+    sums = {isa: [re.search(r"\[-?\d+, -?\d+\]", text).group() for text in texts] for isa, texts in told.items()}
+    assert len(told["avx2"]) == 4 and sums["portable"] == sums["avx2"] == sums["avx512"]
+    assert all(text.startswith("int32, no vectors") for text in told["portable"])
+    if told["avx2"] == told["portable"]:
+        pytest.skip("this processor has no AVX2")
+    assert [text.split(",")[0].split(" ")[0] for text in told["avx2"]] == ["int32", "int16", "int16", "int32"]
+    assert all("proven" in text for text in told["avx2"][1:3])
 
 
 def test_against_libtorch(crumb):

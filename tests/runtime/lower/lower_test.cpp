@@ -67,18 +67,24 @@ std::string weight(NodeBuilder& builder, Draws& draw, const std::vector<std::int
 struct Drawn {
   NodeBuilder builder;
   std::vector<std::int64_t> shape;
+  std::int64_t most_outputs = 5;
 
-  explicit Drawn(Draws& draw) {
+  /// Large ones have panels of several rows, of parts of rows, of several samples, and channels of several blocks.
+  explicit Drawn(Draws& draw, bool large = false) {
     builder.graph.opsets[""] = 17;
-    const auto axes = static_cast<std::size_t>(draw.from(0, 3));
-    shape = {draw.from(1, 2), draw.from(1, 4)};
-    for (std::size_t i = 0; i < axes; ++i) shape.push_back(draw.from(3, axes == 3 ? 4 : 7));
+    const auto axes = static_cast<std::size_t>(draw.from(0, large ? 2 : 3));
+    shape = {draw.from(1, large ? 5 : 2), draw.from(1, large ? 24 : 4)};
+    most_outputs = large ? 60 : 5;
+    for (std::size_t i = 0; i < axes; ++i) {
+      const std::int64_t most = !large ? axes == 3 ? 4 : 7 : i + 1 < axes ? 20 : 140;
+      shape.push_back(draw.from(3, most));
+    }
     std::string x = builder.input("x", shape);
     builder.graph.values["x"].shape->at(0) = graph::Dim("n");
     std::int64_t channels = shape[1];
     for (std::int64_t layer = draw.from(1, 2); layer > 0; --layer) {
       x = quantized(builder, draw, x);
-      std::int64_t outputs = draw.from(1, 5);
+      std::int64_t outputs = draw.from(1, most_outputs);
       x = axes == 0 ? product(draw, x, channels, outputs) : convolution(draw, x, axes, channels, outputs);
       channels = outputs;
       x = chain(draw, x, axes, channels);
@@ -112,7 +118,8 @@ struct Drawn {
   std::string convolution(Draws& draw, const std::string& x, std::size_t axes, std::int64_t channels,
                           std::int64_t& outputs) {
     const std::int64_t groups = draw.one_in(3) ? channels : 1;
-    outputs = groups * draw.from(1, 3);
+    outputs =
+        groups * (groups == 1 ? draw.from(1, std::max<std::int64_t>(most_outputs, 3)) : draw.from(1, 3));
     std::vector<std::int64_t> kernel{outputs, channels / groups}, strides, dilations, pads;
     for (std::size_t i = 0; i < axes; ++i) {
       kernel.push_back(draw.from(1, 3));
@@ -191,6 +198,28 @@ TEST_CASE("integers give the bits of floats where these are exact") {
   CHECK(thresholds > layers / 3);
   CHECK(numbers > 100'000);
   CHECK(different.size() > 1000);
+}
+
+TEST_CASE("the same of large layers, on one and on several threads") {
+  Draws draw{std::mt19937_64(20261125)};
+  std::size_t numbers = 0;
+  for (int round = 0; round < 150; ++round) {
+    Drawn drawn(draw, true);
+    const graph::Graph& network = drawn.builder.graph;
+    const Array x = Array::of(draw.numbers(drawn.shape));
+    const std::vector<Array> exact = Model(network, Computes::kFloats).run({x}, {.threads = 1});
+    const Model model(network);
+    for (const int threads : {1, 4}) {
+      const std::vector<Array> found = model.run({x}, {.threads = threads});
+      REQUIRE(found[0].shape() == exact[0].shape());
+      const auto a = found[0].values<float>(), b = exact[0].values<float>();
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        if (a[i] != b[i]) FAIL(round << ": " << a[i] << " is not " << b[i]);
+      }
+    }
+    numbers += exact[0].size();
+  }
+  CHECK(numbers > 1'000'000);
 }
 
 TEST_CASE("layers that cannot be integers stay floats, and say why") {
