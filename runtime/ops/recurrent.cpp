@@ -356,22 +356,20 @@ class Recurrence {
   Ints lengths_, state_shape_, y_shape_;
 };
 
-template <std::size_t kGates>
-Kernel recurrent(const NodeFacts& facts) {
-  const std::vector<std::string> usual = kGates == 4   ? std::vector<std::string>{"sigmoid", "tanh", "tanh"}
-                                         : kGates == 3 ? std::vector<std::string>{"sigmoid", "tanh"}
-                                                       : std::vector<std::string>{"tanh"};
-  return [cell = cell_of(facts, kGates, kGates == 4 ? 2 : 1, usual)](Call& call) {
-    Recurrence(cell, call).run();
-  };
+/// `states`: that go from step to step; `usual`: activations.
+Kernel recurrent(const NodeFacts& facts, std::size_t gates, std::size_t states,
+                 const std::vector<std::string>& usual) {
+  return [cell = cell_of(facts, gates, states, usual)](Call& call) { Recurrence(cell, call).run(); };
 }
+Kernel lstm(const NodeFacts& facts) { return recurrent(facts, 4, 2, {"sigmoid", "tanh", "tanh"}); }
+Kernel gru(const NodeFacts& facts) { return recurrent(facts, 3, 1, {"sigmoid", "tanh"}); }
+Kernel rnn(const NodeFacts& facts) { return recurrent(facts, 1, 1, {"tanh"}); }
 
 }  // namespace
 
 std::span<const OperatorRow> recurrent_operators() {
-  static constexpr OperatorRow kRows[] = {{"LSTM", recurrent<4>, Takes::kFloats},
-                                          {"GRU", recurrent<3>, Takes::kFloats},
-                                          {"RNN", recurrent<1>, Takes::kFloats}};
+  static constexpr OperatorRow kRows[] = {
+      {"LSTM", lstm, Takes::kFloats}, {"GRU", gru, Takes::kFloats}, {"RNN", rnn, Takes::kFloats}};
   return kRows;
 }
 

@@ -25,8 +25,8 @@ def test_times_are_in_order_and_every_step_is_told(crumb):
     assert own["samples_per_second"] == pytest.approx(3 / own["median_seconds"])
     assert own["runs"] > 10 and found["ready_seconds"] > 0
     assert [step["op"] for step in found["steps"]] == [
-        "Sub", "Mul", "integer Codes", "integer Conv", "integer Conv", "MaxPool", "integer Conv", "MaxPool", "Flatten",
-        "integer MatMul"]  # fmt: skip
+        "Mul", "integer Codes", "integer Conv", "integer Conv", "MaxPool", "integer Conv", "MaxPool", "Flatten",
+        "integer MatMul"]  # fmt: skip; Sub is computed together with Mul
     assert 0 < sum(step["mean_seconds"] for step in found["steps"]) < 50 * own["median_seconds"]
     # What is counted grows with the batch, and is the same in every run.
     again, more = bench(crumb, DIGITS, "--batch", 3), bench(crumb, DIGITS, "--batch", 6)
@@ -47,7 +47,7 @@ def test_the_text_has_the_table_of_steps(crumb):
     assert re.search(r"digits_cnn\.crumb: 2 threads, batch 1, \d+ runs, ready in [\d.]+ \wS?", printed, re.IGNORECASE)
     assert re.search(r"^values take [\d.]+ kB at most at a time$", printed, re.MULTILINE)
     shares = [float(share) for share in re.findall(r" ([\d.]+) %(?: *$|  int)", printed, re.MULTILINE)]
-    assert len(shares) == 10 and sum(shares) == pytest.approx(100, abs=1)
+    assert len(shares) == 9 and sum(shares) == pytest.approx(100, abs=1)
 
 
 def test_registers_of_integer_layers_are_told(crumb):
