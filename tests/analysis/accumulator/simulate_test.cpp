@@ -362,6 +362,7 @@ TEST_CASE("computed weights count in their scale, times the unit of their grid")
   layer.unit = 0.5;
   const SimulatedLayer simulated(layer, 0, SimulatedRegister(20, OverflowMode::kCheck));
   CHECK(simulated.weight_codes(std::vector<double>{0.125, -1, 0.875}) == Ints{1, -8, 7});
+  CHECK(simulated.result_scale() == std::vector<double>{0.125});
   for (const double wrong : {0.0625, 1.0, -1.125})
     CHECK_THROWS_AS(simulated.weight_codes(std::vector<double>{wrong}), Error);
 }
