@@ -52,9 +52,7 @@ void DistortionSum::fill(DistortionLanes& lanes, uint64_t first_lane, const floa
     add_distortion_ref(reference + first, value + first, n, first_lane + first, lanes);
   };
   reference_part(0, lead);
-  if (whole > 0 && !loops().distortion(reference + lead, value + lead, whole, lanes)) {
-    reference_part(lead, whole);
-  }
+  if (!loops().distortion(reference + lead, value + lead, whole, lanes)) reference_part(lead, whole);
   reference_part(lead + whole, count - lead - whole);
 }
 

@@ -178,6 +178,7 @@ class Scratch:
         return found
 
     def near(self, file, room):
-        """Those in the room and in its tests. What other rooms compiled in of a header stays as it was."""
-        own = self.test_objects(room.tests)
-        return [obj for obj in self.dependents(file) if f".dir/{room.name}/" in obj or obj in own]
+        """Those in the room and in its tests, or all where neither includes a header. What other rooms compiled in of one
+        that they do include stays as it was."""
+        own, all_of_them = self.test_objects(room.tests), self.dependents(file)
+        return [obj for obj in all_of_them if f".dir/{room.name}/" in obj or obj in own] or all_of_them

@@ -233,18 +233,22 @@ TEST_CASE("loops: every variant equals the reference at every length") {
     for (const char* name :
          {"int4", "uint8", "int3h", "binary", "e2m1", "e4m3fnuz", "e3m0", "nf4", "palette7"}) {
       CAPTURE(name);
-      const CodeGrid grid =
-          grid_of(*crumb::find_number_format(name), crumb::find_number_format(name)->default_range());
+      const NumberFormat& f = *crumb::find_number_format(name);
+      const CodeGrid grid = grid_of(f, f.default_range());
       std::vector<size_t> lengths{100, 1023, 1024, 1025, 3000};
       for (size_t n = 0; n <= 70; ++n) lengths.push_back(n);
       for (const size_t n : lengths) {
         std::mt19937 engine(static_cast<uint32_t>(n));
         std::vector<float> x(n);
         for (float& v : x) v = static_cast<float>(engine()) * 0x1p-29F - 4;
-        const std::string found = fault(*loops, grid, x, 0.7F, 0);
-        if (!found.empty()) {
-          CAPTURE(n);
-          CHECK(found == "");
+        for (const float z : {0.0F, static_cast<float>(n % 7) - 3}) {
+          if (z != 0 && !f.has_zero_point()) continue;
+          const std::string found = fault(*loops, grid, x, 0.7F, z);
+          if (!found.empty()) {
+            CAPTURE(n);
+            CAPTURE_COPY(z);
+            CHECK(found == "");
+          }
         }
       }
     }

@@ -640,6 +640,18 @@ TEST_CASE("kmeans: more than a million values are binned and end near the sorted
   for (size_t i = 0; i < 4; ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(0.02));
 }
 
+TEST_CASE("kmeans: beyond a million values what lies in one of 2^18 bins counts as its mean") {
+  const float width = 0x1p-18F;
+  // The second of the bin is nearer to the next bin than to the first.
+  const std::vector<float> values{0, 0.5F + width / 8, 0.5F + width * 6 / 8, 0.5F + width * 9 / 8, 1};
+  const std::vector<float> expected{0, 0.5F + width * 7 / 16, 0.5F + width * 9 / 8, 1};
+  std::vector<float> x((size_t{1} << 20) + 5);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = values[i % values.size()];
+  x.resize(x.size() / 5 * 5);  // each as often
+  REQUIRE(crumb::CodebookSearch(x.size(), 2).walks() == 2);
+  CHECK(crumb::learn_codebook(x, 2) == expected);
+}
+
 TEST_CASE("zeros: scales and zero points of a block of zeros are zero") {
   const std::vector<float> zeros(64, 0.0F);
   for (const char* spec : {"int8:channel", "int4:group=8:scale=f32:search=mse", "uint4:tensor:zero=int",

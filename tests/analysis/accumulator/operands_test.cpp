@@ -360,5 +360,39 @@ TEST_CASE(
   CHECK(range_from(shifted, "MatMulInteger") == "");
 }
 
+TEST_CASE(
+    "squares of floats are no layer to simulate; a float weight's layer "
+    "is one that is not") {
+  Net net;
+  const std::string x = net.quant(net.input("x", {4, 3}), graph::Tensor::scalar(0.5F), 0, 3);
+  const std::string w = net.constant("w", graph::Tensor::floats({3, 1}, std::vector<float>{0.3F, 1, 2}));
+  net.graph.outputs = {net.node("MatMul", {x, net.weight({3, 2}, 0.5F)}), net.node("MatMul", {x, w}),
+                       net.node("ReduceSumSquare", {net.input("raw", {4, 3})})};
+  const AccumulatorSimulation made =
+      simulate_accumulators(graph::infer_shapes(net.graph), 32, OverflowMode::kCheck);
+  REQUIRE(made.products.size() == 1);
+  CHECK(made.products[0].output == net.graph.outputs[0]);
+  REQUIRE(made.skipped.size() == 1);
+  CHECK(made.skipped[0].op == "MatMul");
+}
+
+TEST_CASE("an equation's ellipsis may stand for no axis of a weight, or for some") {
+  for (const Ints& shape : {Ints{3, 2}, {4, 3, 2}, {5, 4, 3, 2}}) {
+    CAPTURE(shape.size());
+    Net net;
+    Ints rows = shape;
+    rows[shape.size() - 2] = 6;
+    rows[shape.size() - 1] = 3;
+    const std::string x = net.quant(net.input("x", rows), graph::Tensor::scalar(0.5F), 0, 3);
+    net.graph.outputs = {
+        net.node("Einsum", {x, net.weight(shape, 0.5F)}, {{"equation", std::string("...ij,...jk->...ik")}})};
+    const ProductLayers layers(graph::infer_shapes(net.graph));
+    REQUIRE(layers.size() == 1);
+    CHECK(layers.layer(0).failure() == "");
+    CHECK(layers.layer(0).length == 3);
+    CHECK(layers.layer(0).codes.size() == static_cast<std::size_t>(graph::count_elements(shape).take()));
+  }
+}
+
 }  // namespace
 }  // namespace crumb::analysis

@@ -362,6 +362,7 @@ TEST_CASE("computed weights count in their scale, times the unit of their grid")
   layer.unit = 0.5;
   const SimulatedLayer simulated(layer, 0, SimulatedRegister(20, OverflowMode::kCheck));
   CHECK(simulated.weight_codes(std::vector<double>{0.125, -1, 0.875}) == Ints{1, -8, 7});
+  CHECK(simulated.result_scale() == std::vector<double>{0.125});
   for (const double wrong : {0.0625, 1.0, -1.125})
     CHECK_THROWS_AS(simulated.weight_codes(std::vector<double>{wrong}), Error);
 }
@@ -411,9 +412,38 @@ TEST_CASE("layers that have no one sum of integers say why") {
   layer = sound;
   layer.input_scale.reset();
   CHECK(why_not_simulated(layer).find("scale of its input") != std::string::npos);
+  for (const double scale : {0.0, -0.5, -HUGE_VAL, HUGE_VAL, std::nan("")}) {
+    CAPTURE(scale);
+    layer.input_scale = scale;
+    CHECK(why_not_simulated(layer).find("scale of its input") != std::string::npos);
+  }
   layer = sound;
   layer.codes[4] = std::int64_t{1} << 60;
   CHECK(why_not_simulated(layer).find("63 bits") != std::string::npos);
+}
+
+TEST_CASE("codes of a computed weight may be set again and again, in tiles too") {
+  Random random{std::mt19937(16)};
+  for (const std::size_t tile : {0, 1, 3}) {
+    CAPTURE(tile);
+    ProductLayer layer = matrix_layer(random, 1, 7, false);
+    layer.codes.clear();
+    layer.weight_range = IntegerRange{-7, 7};
+    layer.term = IntegerRange{-56, 56};
+    SimulatedLayer again(layer, tile, {6, OverflowMode::kCheck});
+    for (int call = 0; call < 3; ++call) {
+      const Ints codes = random.ints(7 * 2, -7, 7), x = random.ints(7 * 3, -8, 7);
+      SimulatedLayer fresh(layer, tile, {6, OverflowMode::kCheck});
+      Ints sums(6), expected(6);
+      const std::int64_t before = again.report().additions;
+      fresh.set_codes(codes, {7, 2});
+      fresh.multiply(x, 0, 2, expected, 1);
+      again.set_codes(codes, {7, 2});
+      again.multiply(x, 0, 2, sums, 1);
+      CHECK(sums == expected);
+      CHECK(again.report().additions - before == fresh.report().additions);
+    }
+  }
 }
 
 }  // namespace

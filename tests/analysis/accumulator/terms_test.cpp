@@ -213,5 +213,33 @@ TEST_CASE("a transposed convolution's terms are those taps that meet in one resu
   }
 }
 
+TEST_CASE("operands of too few axes leave terms and channels open") {
+  for (const char* op : {"MatMul", "Gemm", "Conv", "ConvTranspose"}) {
+    const std::string name = op;
+    for (const std::size_t of_a : {0, 1, 2}) {
+      for (const std::size_t of_b : {0, 1, 2}) {
+        CAPTURE(name);
+        CAPTURE(of_a);
+        CAPTURE(of_b);
+        Net net;
+        net.input("a", Ints(of_a, 3));
+        net.input("b", Ints(of_b, 3));
+        net.node(op, {"a", "b"});
+        const graph::Node& node = net.graph.nodes.back();
+        const graph::ProductRule& rule = graph::traits_of(node).products[0];
+        const bool is_matrix = name == "MatMul" || name == "Gemm";
+        const auto terms = count_terms(net.graph, node, rule);
+        CHECK(terms.ok() == (is_matrix && (of_a > 0 || of_b > 0)));
+        if (terms.ok()) CHECK(terms.value() == 3);
+        if (!terms.ok()) CHECK(testing::says(terms.failure().message, {"how many terms"}));
+        const std::size_t needed = name == "ConvTranspose" ? 2 : 1;
+        const std::int64_t channels = is_matrix && of_b == 1 ? 1 : 3;
+        CHECK(count_channels(net.graph, node, rule) ==
+              (of_b >= needed ? std::optional(channels) : std::nullopt));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace crumb::analysis

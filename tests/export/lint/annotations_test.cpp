@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <random>
 
@@ -212,6 +213,16 @@ TEST_CASE(
   const auto resize = std::ranges::find(fixed.nodes, std::string("Resize"), &graph::Node::op);
   REQUIRE(resize != fixed.nodes.end());
   CHECK(resize->inputs.size() >= 2);
+}
+
+TEST_CASE("lint: profiles are bits of their own") {
+  unsigned all = 0;
+  for (const Profile profile : all_profiles()) {
+    const auto bit = static_cast<unsigned>(profile);
+    CHECK(std::has_single_bit(bit));
+    CHECK((all & bit) == 0);
+    all |= bit;
+  }
 }
 
 }  // namespace

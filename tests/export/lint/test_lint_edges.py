@@ -279,6 +279,8 @@ EDGES = [
     ("bitwidth-scalar", "qonnx", lambda: with_const(average(2), "out_scale", [2.0]), TAKEN, None),
     ("one-bit", "finn", lambda: bit(scale=1.0), "expected BipolarQuant", True),
     ("one-bit", "finn", lambda: bit(scale=1.5), "expected BipolarQuant", False),
+    ("one-bit", "finn", lambda: bit(scale=0.0), "expected BipolarQuant", False),
+    ("one-bit", "finn", lambda: bit(scale=-0.5), "expected BipolarQuant", False),
     ("one-bit", "finn", lambda: bit(zeropt=1.0), "expected BipolarQuant", False),
     ("one-bit", "finn", lambda: bit(signed=0), TAKEN, None),
     ("one-bit", "qonnx", bit, TAKEN, None),

@@ -83,6 +83,7 @@ TEST_CASE("thresholds: every float has its code, whatever the mode, scales, zero
     REQUIRE(found);
     REQUIRE(found->rows == quantizer.scales.size());
     CHECK(std::ranges::equal(found->scales, quantizer.scales));
+    CHECK(found->high == found->low + static_cast<float>(found->count()));
     for (std::size_t row = 0; row < found->rows; ++row) {
       const float scale = quantizer.scales[row];
       std::vector<float> values{0, -0.0F, INFINITY, -INFINITY, 3.4e38F, -3.4e38F, 1e-45F, -1e-45F};
@@ -122,6 +123,21 @@ TEST_CASE("thresholds: between steps the codes of multiples stay, with room on b
     const Thresholds theirs = finn_thresholds(exact);
     for (std::size_t i = 0; i < theirs.values.size(); ++i)
       CHECK(theirs.values[i] == (exact.low + static_cast<float>(i) + 0.5F) * quantizer.scales[0]);
+  }
+}
+
+TEST_CASE("thresholds: from 2^22 steps on they stay where they are") {
+  for (const int exponent : {-9, 0, 3}) {
+    for (const double steps : {0x1p21, 0x1p22 - 1, 0x1p22, 0x1p22 + 1, 0x1p23}) {
+      for (const double signed_steps : {steps, -steps}) {
+        CAPTURE(signed_steps);
+        const auto value = static_cast<float>(std::ldexp(signed_steps, exponent));
+        const Thresholds moved =
+            between_steps({.values = {value}, .rows = 1, .low = 0, .high = 1, .scales = {1}}, exponent);
+        const double half = steps < 0x1p22 ? 0.5 : 0;
+        CHECK(static_cast<double>(moved.values[0]) == std::ldexp(signed_steps - half, exponent));
+      }
+    }
   }
 }
 

@@ -76,11 +76,14 @@ TEST_CASE("linear parameters: any shapes that spread, and no others") {
 
     bool fits = spreads(of_scale, whole) && spreads(of_zero, whole);
     std::size_t axes = 0;
+    Ints shared;  // sizes of the axes along which nothing changes
     for (std::size_t back = 1; back <= whole.size(); ++back) {
       const auto size = [&](const Ints& shape) {
         return back > shape.size() ? 1 : shape[shape.size() - back];
       };
-      axes += size(of_scale) != 1 || size(of_zero) != 1;
+      const bool is_own = size(of_scale) != 1 || size(of_zero) != 1;
+      axes += is_own;
+      if (!is_own && whole[whole.size() - back] != 1) shared.push_back(whole[whole.size() - back]);
     }
     const std::int64_t opset = below(2) == 0 ? 13 : 21;
     CAPTURE(whole);
@@ -97,6 +100,11 @@ TEST_CASE("linear parameters: any shapes that spread, and no others") {
     REQUIRE(static_cast<std::int64_t>(form.scale.size()) == product(form.shape));
     REQUIRE(form.zero.size() == form.scale.size());
     CHECK((axes > 1) == (form.block > 0));
+    if (form.block > 0 && shared.empty()) CHECK(product(form.shape) == product(whole));
+    if (form.block > 0 && !shared.empty()) {  // no more scales than one block along one of them leaves
+      CHECK(std::ranges::any_of(
+          shared, [&](std::int64_t size) { return product(form.shape) * size == product(whole); }));
+    }
     ++found;
     blocked += form.block > 0;
     Ints place(whole.size(), 0);

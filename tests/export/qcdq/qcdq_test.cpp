@@ -112,5 +112,17 @@ TEST_CASE("to QCDQ: of the operator sets only QONNX's go, and only where nothing
   CHECK(back.opsets.contains("com.somebody"));
 }
 
+TEST_CASE("to QCDQ: what takes the place of a node without a name is called after its output") {
+  for (const bool is_named : {true, false}) {
+    Net net;
+    net.graph.outputs = {net.quant(net.input("x", {2, 3}), Tensor::scalar(0.5F), 0, 4)};
+    if (!is_named) net.graph.nodes.back().name.clear();
+    const std::string expected = is_named ? net.graph.nodes.back().name : net.graph.outputs[0];
+    const Graph made = to_qcdq(net.graph);
+    REQUIRE(!made.nodes.empty());
+    for (const Node& node : made.nodes) CHECK(node.name.starts_with(expected));
+  }
+}
+
 }  // namespace
 }  // namespace crumb::exporting
