@@ -2,10 +2,14 @@
 
 #include <onnx/shape_inference/implementation.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <string>
 
 #include "graph/onnx/schemas.h"
 #include "graph/onnx/shape_faults.h"
@@ -60,8 +64,48 @@ onnx::ModelProto question_of(const Graph& graph) {
   return model;
 }
 
+/// The named axes of a term of an Einsum's equation, "ij" or "i...j"; nothing where it is no term.
+std::optional<std::string> labels_of(std::string term, bool& has_ellipsis) {
+  const std::size_t dots = term.find("...");
+  has_ellipsis = dots != std::string::npos;
+  if (has_ellipsis) term.erase(dots, 3);
+  const bool named =
+      std::ranges::all_of(term, [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
+  return named ? std::optional(term) : std::nullopt;
+}
+
+/// Whether the library may infer the shape of an Einsum: it believes equations, takes every "..." for as many axes as the
+/// first one's, and reads beyond a shape where another has fewer.
+bool is_sound_einsum(const onnx::InferenceContext& context) {
+  const onnx::AttributeProto* equation = context.getAttribute("equation");
+  if (!equation) return false;
+  std::string text, known;
+  std::ranges::copy_if(equation->s(), std::back_inserter(text), [](char c) { return c != ' '; });
+  const std::size_t arrow = text.find("->");
+  const std::string operands = text.substr(0, arrow);
+  std::optional<std::ptrdiff_t> axes;  // of an ellipsis
+  bool has_ellipsis = false;
+  std::size_t input = 0;
+  for (std::size_t begin = 0; begin <= operands.size(); ++input) {
+    const std::size_t end = std::min(operands.find(',', begin), operands.size());
+    const auto labels = labels_of(operands.substr(begin, end - begin), has_ellipsis);
+    begin = end + 1;
+    if (!labels || input >= context.getNumInputs() || !onnx::hasInputShape(context, input)) return false;
+    known += *labels;
+    const auto left =
+        onnx::getInputShape(context, input).dim_size() - static_cast<std::ptrdiff_t>(labels->size());
+    if (has_ellipsis ? left < 0 || axes.value_or(left) != left : left != 0) return false;
+    if (has_ellipsis) axes = left;
+  }
+  if (input != context.getNumInputs()) return false;
+  if (arrow == std::string::npos) return true;
+  const auto made = labels_of(text.substr(arrow + 2), has_ellipsis);
+  return made && (!has_ellipsis || axes) &&
+         std::ranges::all_of(*made, [&](char c) { return known.find(c) != std::string::npos; });
+}
+
 /// ONNX's schemas. None follows the values of a vector that is longer than any shape: the library takes memory for each
-/// element of one, also where nothing is known of them.
+/// element of one, also where nothing is known of them. None infers what the library would read beyond its operands for.
 class BoundedSchemas : public onnx::ISchemaRegistry {
  public:
   // NOLINTNEXTLINE(google-default-arguments): as it is declared there
@@ -90,6 +134,13 @@ class BoundedSchemas : public onnx::ISchemaRegistry {
             if (is_long(context.getInputType(i))) return;
           propagate(context);
         });
+    if (schema.Name() == "Einsum" && schema.domain() == onnx::ONNX_DOMAIN) {
+      made.TypeAndShapeInferenceFunction(
+          [infer = schema.GetTypeAndShapeInferenceFunction()](onnx::InferenceContext& context) {
+            if (is_sound_einsum(context)) return infer(context);
+            onnx::propagateElemTypeFromInputToOutput(context, 0, 0);
+          });
+    }
     return made;
   }
 
