@@ -104,7 +104,7 @@ void with_parameters(Call& call, std::size_t p, std::size_t q, const F& f) {
 /// says by how much in the scale of its output, and clamps to the width of that.
 Kernel truncation(const NodeFacts& facts) {
   const auto mode = rounding_of(facts, "FLOOR");
-  const auto cut = [mode](float x, float scale, float zero, float by) {
+  const auto cut = [](float x, float scale, float zero, float by) {
     return std::nearbyint(x / scale + zero) / by;
   };
   const auto round = [mode](float x) { return static_cast<float>(graph::rounded(x, mode)); };
