@@ -25,13 +25,14 @@
 
 namespace crumb::runtime {
 
-/// Element (b, h, i, c) of all heads lies at data[b * batch + h * head + i * row + c * column].
+/// Element (b, h, i, c) of all heads lies at data[b * batch + h * head + i * row + c * column]; data may be null where there
+/// are no elements.
 struct HeadRows {
   const float* data = nullptr;
   std::size_t batch = 0, head = 0, row = 0, column = 1;
 
   const float* at(std::size_t b, std::size_t h, std::size_t i) const {
-    return data + b * batch + h * head + i * row;
+    return data ? data + b * batch + h * head + i * row : nullptr;
   }
 };
 
