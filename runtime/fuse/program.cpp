@@ -150,6 +150,7 @@ std::optional<std::vector<Program::Operand>> Program::operands_of(const Call& ca
                       (x.size() == call.in(largest).size() && x.rank() > call.in(largest).rank());
     if (more) largest = i;
   }
+  if (call.in(largest).size() == 0) return std::nullopt;  // [1, 0] and [3, 0] look alike below
   whole = call.in(largest).shape();
   std::vector<Operand> operands;
   for (std::size_t i = 0; i < call.inputs(); ++i) {
@@ -177,7 +178,7 @@ class Program::Blocks {
       : program_(program), operands_(std::move(operands)), out_(out) {
     const bool has_rows =
         std::ranges::any_of(operands_, [](const Operand& x) { return x.lies == Operand::Lies::kRow; });
-    if (!has_rows || out.empty()) return;
+    if (!has_rows) return;
     width_ = static_cast<std::size_t>(whole.back());
     if (width_ >= kBlock) return;
     block_ = kBlock / width_ * width_;

@@ -119,6 +119,20 @@ TEST_CASE("fuse: drawn graphs have the bits of their nodes one by one, with any 
   CHECK(fused > 1000);
 }
 
+TEST_CASE("fuse: shapes of nothing broadcast, too") {
+  Graph graph;
+  graph.inputs = {"x", "y"};
+  graph.nodes = {node("Exp", {"x"}, "a"), node("Mul", {"a", "y"}, "b")};
+  graph.outputs = {"b"};
+  const auto nothing = [](const Ints& shape) {
+    return Array::of(Tensor::floats(shape, std::vector<float>()));
+  };
+  const Model model(graph);
+  CHECK(model.run({nothing({1, 0}), nothing({3, 0})}, {})[0].shape() == Ints{3, 0});
+  CHECK(model.run({nothing({3, 0}), nothing({0})}, {})[0].shape() == Ints{3, 0});
+  CHECK(model.run({Array::of(Tensor::scalar(1.0F)), nothing({2, 0})}, {})[0].shape() == Ints{2, 0});
+}
+
 TEST_CASE("fuse: a region ends where somebody else takes a value, and where it is an output") {
   Graph graph;
   graph.inputs = {"x"};
