@@ -222,18 +222,18 @@ TEST_CASE("what is missing or wrong is named") {
   source.tensors.erase("encoder.layer.1.output.dense.bias");
   check_error(
       source,
-      "has no tensor encoder.layer.1.output.dense.bias, which its configuration asks for with shape [8]");
+      "has no tensor 'encoder.layer.1.output.dense.bias', which its configuration asks for with shape [8]");
   source = tiny();
   source.tensors["encoder.layer.0.intermediate.dense.weight"].shape = {8, 12};
   check_error(source,
-              "tensor encoder.layer.0.intermediate.dense.weight has shape [8, 12], its configuration asks "
+              "tensor 'encoder.layer.0.intermediate.dense.weight' has shape [8, 12], its configuration asks "
               "for [12, 8]");
   source = tiny();
   source.files.erase("config.json");
   check_error(source, "no config.json");
   source = tiny();
   source.files["config.json"] = R"({"model_type": "distilbert"})";
-  check_error(source, "found the architecture distilbert");
+  check_error(source, "found the architecture 'distilbert'");
   source = tiny();
   source.files["config.json"] = config_with("silu");
   check_error(source, "hidden_act is \"silu\"");
