@@ -44,7 +44,7 @@ void slide_portable(const Slide& window, std::int32_t* sums, std::size_t count) 
   std::fill_n(sums, count, window.start);
   for (std::size_t t = 0; t < window.terms; ++t) {
     const std::uint8_t* const from = window.x + window.offsets[t];
-    const auto weight = static_cast<std::int32_t>(window.weights[t]);
+    const std::int8_t weight = window.weights[t];
     for (std::size_t i = 0; i < count; ++i) sums[i] += weight * from[i];
   }
 }
