@@ -41,12 +41,6 @@ class OpenedWeights final : public WeightSource {
 
   std::vector<float> floats(std::string_view name) const override { return source_.floats(require(name)); }
 
-  std::optional<LoadedTensor> packed(std::string_view name) const override {
-    const PackedTensor* tensor = encoded(name);
-    if (!tensor) return std::nullopt;
-    return LoadedTensor::load(*source_.crumb(), *tensor).take(description_);
-  }
-
   std::optional<QuantizedTensor> codes(std::string_view name) const override {
     const PackedTensor* tensor = encoded(name);
     if (!tensor) return std::nullopt;

@@ -22,14 +22,11 @@ class WeightSource {
   virtual std::vector<std::string> names() const = 0;
   virtual bool has(std::string_view name) const = 0;
 
-  /// Of a tensor that the source has. These four throw Error, which names it, where it is missing or damaged.
+  /// Of a tensor that the source has. These three throw Error, which names it, where it is missing or damaged.
   virtual std::vector<size_t> shape(std::string_view name) const = 0;
 
   /// float32 values, dequantized where it is quantized, row-major.
   virtual std::vector<float> floats(std::string_view name) const = 0;
-
-  /// Its codes as they lie in the source, which must outlive them; nothing where it is not quantized.
-  virtual std::optional<LoadedTensor> packed(std::string_view name) const = 0;
 
   /// Its codes in memory of their own; nothing where it is not quantized.
   virtual std::optional<QuantizedTensor> codes(std::string_view name) const = 0;

@@ -68,6 +68,5 @@ void apply(Function function, std::span<const float> x, std::span<float> y) {
 
 float exp_of(float x) { return baseline::exp_one(x); }
 float tanh_of(float x) { return baseline::tanh_one(x); }
-float sigmoid_of(float x) { return baseline::sigmoid_one(x); }
 
 }  // namespace crumb::runtime::exact

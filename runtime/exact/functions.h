@@ -35,6 +35,5 @@ void apply_with(Isa isa, Function function, std::span<const float> x, std::span<
 /// One value at a time, as apply() computes it.
 float exp_of(float x);
 float tanh_of(float x);
-float sigmoid_of(float x);
 
 }  // namespace crumb::runtime::exact

@@ -39,7 +39,6 @@ class MemorySource : public models::WeightSource {
     return all;
   }
   std::vector<float> floats(std::string_view name) const override { return get(name).values; }
-  std::optional<LoadedTensor> packed(std::string_view) const override { return std::nullopt; }
   std::optional<QuantizedTensor> codes(std::string_view) const override { return std::nullopt; }
   std::optional<std::string> file(std::string_view path) const override {
     const auto entry = files.find(path);
