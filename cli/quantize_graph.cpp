@@ -81,9 +81,12 @@ void refuse_without_data(const QuantizeGraph& wish, const QuantPlan& plan) {
       quote_text(plan.edges[0].value));
 }
 
-void write_output(const QuantizeGraph& wish, const Target& target, const Graph& quantized, int zstd,
-                  Notes& notes) {
-  if (is_packed(wish.output)) return graph::write_crumb_graph(quantized, wish.output, {.zstd_level = zstd});
+void write_output(const QuantizeGraph& wish, const Target& target, const Graph& quantized,
+                  const Recipe& recipe, Notes& notes) {
+  if (is_packed(wish.output)) {
+    return graph::write_crumb_graph(quantized, wish.output,
+                                    {.zstd_level = recipe.zstd, .layout = recipe.layout});
+  }
   const exporting::WriteReport report = exporting::write(quantized, target.form, wish.output, target.options);
   for (const std::string& note : report.notes) notes.say(note);
 }
@@ -120,6 +123,9 @@ void quantize_graph(const QuantizeGraph& wish) {
   if (recipe.zstd > 0 && !is_packed(wish.output) && !wish.output.empty()) {
     throw usage_error("zstd compresses packed files, found " + quote_text(wish.output));
   }
+  if (recipe.layout != CodeLayout::kRows && !is_packed(wish.output) && !wish.output.empty()) {
+    throw usage_error("a layout is for the codes of packed files, found " + quote_text(wish.output));
+  }
   std::vector<fs::path> inputs = {wish.input};
   if (!wish.recipe.recipe.empty()) inputs.emplace_back(wish.recipe.recipe);
   for (const std::string& data : wish.flags.data) {
@@ -152,7 +158,7 @@ void quantize_graph(const QuantizeGraph& wish) {
       report.comparison =
           graph::compare(graph::infer_shapes(original), quantized, report.plan, *engine, data->batches());
     }
-    write_output(wish, target, quantized, recipe.zstd, notes);
+    write_output(wish, target, quantized, recipe, notes);
     report.seconds = now_seconds() - start;
   }
   for (const std::string& note : report.plan.notes) notes.say(note);

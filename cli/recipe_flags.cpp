@@ -95,6 +95,7 @@ void add_recipe_flags(CLI::App& verb, RecipeFlags& flags) {
                 "Quantize what matches GLOB with SPEC, be it a bias or a norm; or 'keep' it");
   add_field_flag(verb, "embeddings", flags.embeddings);
   add_field_flag(verb, "zstd", flags.zstd);
+  add_field_flag(verb, "layout", flags.layout);
   for (const auto& [key, member] : kGraphFlags) add_field_flag(verb, key, flags.*member);
 }
 
@@ -126,6 +127,7 @@ Recipe recipe_of(const RecipeFlags& flags) {
 
 void apply_flags(const RecipeFlags& flags, Recipe& recipe) {
   if (!flags.zstd.empty()) set_field("zstd", flags.zstd, recipe);
+  if (!flags.layout.empty()) set_field("layout", flags.layout, recipe);
   for (const auto& [key, member] : kGraphFlags) {
     if (!(flags.*member).empty()) set_field(key, flags.*member, recipe);
   }

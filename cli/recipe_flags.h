@@ -11,7 +11,7 @@
 namespace crumb::cli {
 
 struct RecipeFlags {
-  std::string scheme, recipe, weights, embeddings, zstd;
+  std::string scheme, recipe, weights, embeddings, zstd, layout;
   /// A scheme that is the base where none of --scheme and --recipe is given; --weights then changes its weights.
   std::string base;
   std::string activations, inputs, biases, batch_norm, average_pools;  ///< of a graph
@@ -35,7 +35,7 @@ void add_training_flags(CLI::App& verb, RecipeFlags& flags);
 /// Error(kUsage).
 Recipe recipe_of(const RecipeFlags& flags);
 
-/// Changes a recipe by the flags that may stand beside any: --zstd and --embeddings are its fields, --include,
+/// Changes a recipe by the flags that may stand beside any: --zstd, --layout and --embeddings are its fields, --include,
 /// --exclude and --set become rules, in this order, after its own. Throws Error(kUsage).
 void apply_flags(const RecipeFlags& flags, Recipe& recipe);
 

@@ -64,7 +64,7 @@ bool is_checkpoint(const std::filesystem::path& path) {
   if (!graph::is_crumb_file(path)) return false;
   const auto file = CrumbFile::open(path);
   return file.ok() &&
-         !graph::holds_graph(file.value().header());  // of a damaged one, its reader says what is wrong
+         !graph::holds_only_graph(file.value().header());  // of a damaged one, its reader says what is wrong
 }
 
 CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::string& name) {

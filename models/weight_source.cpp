@@ -74,9 +74,11 @@ class OpenedWeights final : public WeightSource {
     return *tensor;
   }
 
-  /// Null where it is not quantized.
+  /// Null where it is not quantized, or its codes are no levels that a scale multiplies.
   const PackedTensor* encoded(std::string_view name) const {
-    return source_.crumb() && !require(name).spec.empty() ? source_.crumb()->find(name) : nullptr;
+    if (!source_.crumb() || require(name).spec.empty()) return nullptr;
+    const PackedTensor* tensor = source_.crumb()->find(name);
+    return tensor && tensor->encoding && tensor->encoding->has_levels() ? tensor : nullptr;
   }
 
   std::optional<TensorSource> owned_;

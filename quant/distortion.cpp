@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr uint64_t kSegmentsAtATime = 1024;  // segments summed side by side before they add up in order
-constexpr uint64_t kGrain = 16;              // segments that a thread takes at a time
+constexpr uint64_t kSegmentsOfAThread = 16;              // segments that a thread takes at a time
 
 double absolute_error(float reference, float value) {
   if (reference == value || (std::isnan(reference) && std::isnan(value))) return 0;
@@ -76,7 +76,7 @@ void DistortionSum::add_pieces(std::span<const float> reference, int threads, co
     uint64_t taken = whole * kSegment;
     if (filled == 0 && whole > 0) {
       segments.assign(whole, {});
-      parallel_for(whole, kGrain, threads, [&](size_t begin, size_t end) {
+      parallel_for(whole, kSegmentsOfAThread, threads, [&](size_t begin, size_t end) {
         for (size_t s = begin; s < end; ++s) {
           const uint64_t first = done + s * kSegment;
           values_of(first, kSegment, [&](const float* y) { fill(segments[s], 0, x + first, y, kSegment); });

@@ -14,18 +14,12 @@
 namespace crumb {
 namespace {
 
-/// Looks at rows of packed codes that come in slices of any size, however long a row is.
-class CodesCheck {
+/// The codes that an encoding does not allow.
+class StrayCodes {
  public:
-  /// `what` begins messages; `item` is what one code is ("code", "zero point").
-  CodesCheck(const Encoding& encoding, uint64_t rows, uint64_t cols, std::string what, std::string item)
-      : number_(*encoding.number),
-        range_(encoding.range),
-        rows_(rows),
-        cols_(cols),
-        row_bytes_(packed_bytes(cols, number_.bits)),
-        what_(std::move(what)),
-        item_(std::move(item)) {
+  /// `what` begins messages.
+  StrayCodes(const Encoding& encoding, std::string what)
+      : number_(*encoding.number), range_(encoding.range), what_(std::move(what)) {
     const auto values = value_table(number_, std::vector<float>(size_t{1} << number_.bits));
     const size_t patterns = size_t{1} << number_.bits;
     for (size_t pattern = 0; pattern < patterns; ++pattern) {
@@ -33,18 +27,65 @@ class CodesCheck {
       const bool legal = code >= number_.least_code(range_) && code <= number_.greatest_code(range_) &&
                          std::isfinite(values[pattern]);
       stray_[pattern] = !legal;
-      any_stray_ = any_stray_ || !legal;
+      any_ = any_ || !legal;
     }
-    if (8 % number_.bits != 0) return;
+  }
+
+  bool any() const { return any_; }
+  bool has(uint8_t pattern) const { return stray_[pattern] != 0; }
+
+  /// "...: code -8 at row 3, column 5; int4 (narrow range) has codes from -7 to 7".
+  Failure failure(uint8_t pattern, const std::string& item, const std::string& place) const {
+    const std::string range = number_.grid == Grid::kMinifloat
+                                  ? " has no finite value for it"
+                                  : " (" + std::string(kRangeNames[static_cast<size_t>(range_)]) +
+                                        " range) has codes from " +
+                                        std::to_string(number_.least_code(range_)) + " to " +
+                                        std::to_string(number_.greatest_code(range_));
+    return {what_ + ": " + item + " " + std::to_string(number_.code_of(pattern)) + " at " + place + "; " +
+            std::string(number_.name) + range};
+  }
+
+ private:
+  const NumberFormat& number_;
+  Range range_;
+  std::string what_;
+  std::array<uint8_t, 256> stray_{};  ///< by pattern: 1 where the code may not occur
+  bool any_ = false;
+};
+
+Failure padding_failure(const std::string& what, uint64_t slot) {
+  return {what + ": the padding bits of slot " + std::to_string(slot) + " are not zero"};
+}
+
+std::string place_of(uint64_t row, uint64_t column) {
+  return "row " + std::to_string(row) + ", column " + std::to_string(column);
+}
+
+/// Looks at rows of packed codes that come in slices of any size, however long a row is.
+class CodesCheck {
+ public:
+  /// `what` begins messages; `item` is what one code is ("code", "zero point").
+  CodesCheck(const Encoding& encoding, uint64_t rows, uint64_t cols, std::string what, std::string item)
+      : bits_(encoding.number->bits),
+        strays_(encoding, what),
+        rows_(rows),
+        cols_(cols),
+        row_bytes_(packed_bytes(cols, bits_)),
+        what_(std::move(what)),
+        item_(std::move(item)) {
+    if (8 % bits_ != 0) return;
+    const size_t patterns = size_t{1} << bits_;
     for (size_t byte = 0; byte < stray_byte_.size(); ++byte) {
-      for (int at = 0; at < 8; at += number_.bits) stray_byte_[byte] |= stray_[(byte >> at) & (patterns - 1)];
+      for (int at = 0; at < 8; at += bits_)
+        stray_byte_[byte] |= strays_.has(static_cast<uint8_t>((byte >> at) & (patterns - 1)));
     }
   }
 
   Status take(std::span<const std::byte> slice) {
     while (!slice.empty() || !pending_.empty()) {
       const uint64_t wanted =
-          std::min<uint64_t>(kEights * static_cast<uint64_t>(number_.bits), row_bytes_ - at_);
+          std::min<uint64_t>(kEights * static_cast<uint64_t>(bits_), row_bytes_ - at_);
       std::span<const std::byte> piece = slice;
       if (!pending_.empty() || slice.size() < wanted) {
         const uint64_t missing = std::min<uint64_t>(wanted - pending_.size(), slice.size());
@@ -70,15 +111,15 @@ class CodesCheck {
   static constexpr uint64_t kEights = 512;  // codes looked at together, in eights: those are whole bytes
 
   Status check(std::span<const std::byte> bytes) const {
-    const auto bits = static_cast<uint64_t>(number_.bits);
+    const auto bits = static_cast<uint64_t>(bits_);
     const uint64_t first = at_ * 8 / bits;
     const uint64_t count = std::min(cols_ - first, bytes.size() * 8 / bits);
     if (has_stray(bytes, count)) {
       std::array<uint8_t, kEights * 8> codes;
       const std::span<uint8_t> some(codes.data(), count);
-      unpack_codes(reinterpret_cast<const uint8_t*>(bytes.data()), number_.bits, 0, some);
+      unpack_codes(reinterpret_cast<const uint8_t*>(bytes.data()), bits_, 0, some);
       for (size_t i = 0; i < some.size(); ++i) {
-        if (stray_[some[i]]) return stray(some[i], first + i);
+        if (strays_.has(some[i])) return stray(some[i], first + i);
       }
     }
     const uint64_t used = cols_ * bits % 8;
@@ -92,50 +133,99 @@ class CodesCheck {
 
   /// Whether one of `count` codes, or of the padding bits behind them, may be a stray one.
   bool has_stray(std::span<const std::byte> bytes, uint64_t count) const {
-    if (!any_stray_) return false;
-    uint8_t found = 0;
-    if (8 % number_.bits == 0) {  // without a branch for each, since almost all are legal
+    if (!strays_.any()) return false;
+    bool found = false;
+    if (8 % bits_ == 0) {  // without a branch for each, since almost all are legal
       for (const std::byte byte : bytes) found |= stray_byte_[std::to_integer<size_t>(byte)];
-      return found != 0;
+      return found;
     }
     std::array<uint8_t, kEights * 8> codes;
     const std::span<uint8_t> some(codes.data(), count);
-    unpack_codes(reinterpret_cast<const uint8_t*>(bytes.data()), number_.bits, 0, some);
-    for (const uint8_t code : some) found |= stray_[code];
-    return found != 0;
+    unpack_codes(reinterpret_cast<const uint8_t*>(bytes.data()), bits_, 0, some);
+    for (const uint8_t code : some) found |= strays_.has(code);
+    return found;
   }
 
   Failure stray(uint8_t pattern, uint64_t index) const {
-    const std::string place = rows_ > 1 || item_ == "code"
-                                  ? "row " + std::to_string(row_) + ", column " + std::to_string(index)
-                                  : "index " + std::to_string(index);
-    const std::string range = number_.grid == Grid::kMinifloat
-                                  ? " has no finite value for it"
-                                  : " (" + std::string(kRangeNames[static_cast<size_t>(range_)]) +
-                                        " range) has codes from " +
-                                        std::to_string(number_.least_code(range_)) + " to " +
-                                        std::to_string(number_.greatest_code(range_));
-    return {what_ + ": " + item_ + " " + std::to_string(number_.code_of(pattern)) + " at " + place + "; " +
-            std::string(number_.name) + range};
+    const bool is_code = rows_ > 1 || item_ == "code";
+    return strays_.failure(pattern, item_, is_code ? place_of(row_, index) : "index " + std::to_string(index));
   }
 
-  const NumberFormat& number_;
-  Range range_;
+  const int bits_;
+  const StrayCodes strays_;
   uint64_t rows_, cols_, row_bytes_;
   std::string what_, item_;
-  std::array<uint8_t, 256> stray_{};       ///< by pattern: 1 where the code may not occur
-  std::array<uint8_t, 256> stray_byte_{};  ///< by byte of whole codes: 1 where one of them may not occur
-  bool any_stray_ = false;
+  std::array<bool, 256> stray_byte_{};  ///< by byte of whole codes: whether one of them may not occur
   std::vector<std::byte> pending_;  ///< the beginning of a piece whose rest is in the next slice
   uint64_t row_ = 0;
   uint64_t at_ = 0;  ///< bytes of the row that were looked at
 };
 
-/// Looks at stored floats that come in slices: check(value, index) refuses one.
+/// Looks at codes in tiles that come in slices of any size.
+class TilesCheck {
+ public:
+  TilesCheck(const Encoding& encoding, const MatrixShape& matrix, std::string what)
+      : bits_(encoding.number->bits),
+        strays_(encoding, what),
+        matrix_(matrix),
+        across_((matrix.cols + kTileCols - 1) / kTileCols),
+        what_(std::move(what)) {}
+
+  Status take(std::span<const std::byte> slice) {
+    const uint64_t size = tile_bytes(bits_);
+    while (!slice.empty()) {
+      std::span<const std::byte> tile = slice.first(std::min<uint64_t>(size - pending_.size(), slice.size()));
+      slice = slice.subspan(tile.size());
+      if (!pending_.empty() || tile.size() < size) {
+        pending_.insert(pending_.end(), tile.begin(), tile.end());
+        if (pending_.size() < size) return {};
+        tile = pending_;
+      }
+      if (Status status = check(reinterpret_cast<const uint8_t*>(tile.data())); !status.ok()) return status;
+      pending_.clear();
+      ++tile_;
+    }
+    return {};
+  }
+
+ private:
+  Status check(const uint8_t* tile) const {
+    const uint64_t first_row = tile_ / across_ * kTileRows, first_col = tile_ % across_ * kTileCols;
+    const uint64_t rows = std::min(kTileRows, matrix_.rows - first_row);
+    const uint64_t cols = std::min(kTileCols, matrix_.cols - first_col);
+    if (!strays_.any() && rows == kTileRows && cols == kTileCols) return {};
+    std::array<uint8_t, kTileCols> codes;
+    for (uint64_t r = 0; r < kTileRows; ++r) {
+      unpack_tile_row(tile, bits_, r, codes);
+      for (uint64_t c = 0; c < kTileCols; ++c) {
+        if (r < rows && c < cols) {
+          if (strays_.has(codes[c]))
+            return strays_.failure(codes[c], "code", place_of(first_row + r, first_col + c));
+        } else if (codes[c] != 0) {
+          return Failure{what_ + ": the padding bits at " + place_of(first_row + r, first_col + c) +
+                         " are not zero; the matrix has " + std::to_string(matrix_.rows) + " rows and " +
+                         std::to_string(matrix_.cols) + " columns"};
+        }
+      }
+    }
+    return {};
+  }
+
+  const int bits_;
+  const StrayCodes strays_;
+  const MatrixShape matrix_;
+  const uint64_t across_;  ///< tiles side by side
+  const std::string what_;
+  std::vector<std::byte> pending_;  ///< the beginning of a tile whose rest is in the next slice
+  uint64_t tile_ = 0;
+};
+
+/// Looks at stored floats, one for each slot, that come in slices: check(value, block) refuses one.
 class FloatsCheck {
  public:
   using Check = std::function<Status(float, uint64_t)>;
-  FloatsCheck(ScaleFormat format, Check check) : format_(format), check_(std::move(check)) {}
+  FloatsCheck(ScaleFormat format, const EncodedLayout& layout, std::string what, Check check)
+      : format_(format), layout_(layout), what_(std::move(what)), check_(std::move(check)) {}
 
   Status take(std::span<const std::byte> slice) {
     const auto size = static_cast<size_t>(scale_format_row(format_).bytes);
@@ -144,7 +234,8 @@ class FloatsCheck {
       for (size_t i = 0; i < taken; ++i) pattern_ |= std::to_integer<uint32_t>(slice[i]) << (8 * have_++);
       slice = slice.subspan(taken);
       if (have_ < size) return {};
-      if (Status status = check_(decode_scale(format_, pattern_), index_++); !status.ok()) return status;
+      if (Status status = check_slot(); !status.ok()) return status;
+      ++slot_;
       pattern_ = 0;
       have_ = 0;
     }
@@ -152,9 +243,16 @@ class FloatsCheck {
   }
 
  private:
+  Status check_slot() const {
+    if (const auto block = layout_.block_of(slot_)) return check_(decode_scale(format_, pattern_), *block);
+    return pattern_ == 0 ? Status() : Status(padding_failure(what_, slot_));
+  }
+
   ScaleFormat format_;
+  const EncodedLayout& layout_;
+  std::string what_;
   Check check_;
-  uint64_t index_ = 0;
+  uint64_t slot_ = 0;
   uint32_t pattern_ = 0;
   size_t have_ = 0;
 };
@@ -185,12 +283,13 @@ Status check_codebook(const PackedTensor& tensor, const ReadPart& read) {
   return {};
 }
 
-Failure bad_scale(const std::string& what, float found) {
-  return {what + " is " + number_text(found) + ", expected a finite number that is not negative"};
+Failure bad_scale(const std::string& what, float found, bool is_signed) {
+  return {what + " is " + number_text(found) + ", expected a finite number" +
+          (is_signed ? "" : " that is not negative")};
 }
 
 /// The scales, alone and times the factors that make them effective.
-Status check_scales(const PackedTensor& tensor, const ReadPart& read) {
+Status check_scales(const PackedTensor& tensor, const EncodedLayout& layout, const ReadPart& read) {
   const Encoding& encoding = *tensor.encoding;
   float factor = 1;
   if (encoding.tensor_scale) {
@@ -198,25 +297,44 @@ Status check_scales(const PackedTensor& tensor, const ReadPart& read) {
     if (!found.ok()) return found.failure();
     factor = found.value().at(0);
     const std::string what = part_text(tensor, Part::kTensorScale) + ": it";
-    if (!std::isfinite(factor) || std::signbit(factor)) return bad_scale(what, factor);
+    if (!std::isfinite(factor) || std::signbit(factor)) return bad_scale(what, factor, false);
   }
   const std::string what = part_text(tensor, Part::kScales);
-  FloatsCheck check(encoding.scale, [&](float scale, uint64_t block) -> Status {
-    if (encoding.tensor_scale) scale *= factor;  // a scale_exponent is negative: it makes nothing infinite
-    if (std::isfinite(scale) && !std::signbit(scale)) return {};
-    return bad_scale(what + ": scale " + std::to_string(block), scale);
+  FloatsCheck check(encoding.scale, layout, what, [&](float scale, uint64_t block) -> Status {
+    if (encoding.scale_exponent != 0) scale *= std::ldexp(1.0F, encoding.scale_exponent);
+    const bool finite_before = std::isfinite(scale);
+    if (encoding.tensor_scale) scale *= factor;
+    if (finite_before && std::isfinite(scale) && (encoding.signed_scales || !std::signbit(scale))) return {};
+    return bad_scale(what + ": scale " + std::to_string(block), scale, encoding.signed_scales);
   });
   return read(Part::kScales, [&](std::span<const std::byte> slice) { return check.take(slice); });
+}
+
+/// That slots without a row have the code 0.
+Status check_zero_padding(const Encoding& encoding, const EncodedLayout& layout, const std::string& what,
+                          const ReadPart& read) {
+  const auto bits = static_cast<uint64_t>(encoding.number->bits);
+  uint64_t bit = 0;  // that comes next
+  return read(Part::kZeros, [&](std::span<const std::byte> slice) -> Status {
+    for (const std::byte byte : slice) {
+      for (int at = 0; at < 8; ++at, ++bit) {
+        if ((std::to_integer<int>(byte) >> at & 1) == 0 || bit / bits >= layout.slots) continue;
+        if (!layout.block_of(bit / bits)) return padding_failure(what, bit / bits);
+      }
+    }
+    return {};
+  });
 }
 
 Status check_zeros(const PackedTensor& tensor, const EncodedLayout& layout, const ReadPart& read) {
   const Encoding& encoding = *tensor.encoding;
   const std::string what = part_text(tensor, Part::kZeros);
   if (encoding.zero == ZeroPoint::kInteger) {
-    CodesCheck check(encoding, 1, layout.blocks(), what, "zero point");
-    return read(Part::kZeros, [&](std::span<const std::byte> slice) { return check.take(slice); });
+    CodesCheck check(encoding, 1, layout.slots, what, "zero point");
+    Status legal = read(Part::kZeros, [&](std::span<const std::byte> slice) { return check.take(slice); });
+    return legal.ok() && layout.slots_in_tiles ? check_zero_padding(encoding, layout, what, read) : legal;
   }
-  FloatsCheck check(zero_point_format(encoding.scale), [&](float zero, uint64_t block) -> Status {
+  FloatsCheck check(zero_point_format(encoding.scale), layout, what, [&](float zero, uint64_t block) -> Status {
     if (std::isfinite(zero)) return {};
     return Failure{what + ": zero point " + std::to_string(block) + " is " + number_text(zero) +
                    ", expected a finite number"};
@@ -232,11 +350,15 @@ Status check_encoded(const PackedTensor& tensor, const ReadPart& read) {
   if (tensor.part(Part::kCodebook)) {
     if (Status codebook = check_codebook(tensor, read); !codebook.ok()) return codebook;
   }
-  if (Status scales = check_scales(tensor, read); !scales.ok()) return scales;
+  if (Status scales = check_scales(tensor, layout.value(), read); !scales.ok()) return scales;
   if (tensor.part(Part::kZeros)) {
     if (Status zeros = check_zeros(tensor, layout.value(), read); !zeros.ok()) return zeros;
   }
   const auto [rows, cols] = layout.value().matrix;
+  if (tensor.encoding->codes == CodeLayout::kTiles) {
+    TilesCheck check(*tensor.encoding, layout.value().matrix, part_text(tensor, Part::kCodes));
+    return read(Part::kCodes, [&](std::span<const std::byte> slice) { return check.take(slice); });
+  }
   CodesCheck check(*tensor.encoding, rows, cols, part_text(tensor, Part::kCodes), "code");
   return read(Part::kCodes, [&](std::span<const std::byte> slice) { return check.take(slice); });
 }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "quant/code_layout.h"
 #include "quant/packed_check.h"
 
 namespace crumb {
@@ -42,17 +43,7 @@ Result<LoadedTensor> LoadedTensor::load(const CrumbFile& file, const PackedTenso
 Result<QuantizedTensor> copy_encoded(const CrumbFile& file, const PackedTensor& packed) {
   const Result<LoadedTensor> loaded = LoadedTensor::load(file, packed);
   if (!loaded.ok()) return loaded.failure();
-  const QuantizedView& view = loaded.value().view();
-  QuantizedTensor tensor;
-  tensor.spec = packed.spec;
-  tensor.shape = packed.shape;
-  tensor.encoding = view.encoding;
-  tensor.layout = view.layout;
-  tensor.codes.assign(view.codes.begin(), view.codes.end());
-  tensor.scales.assign(view.scales.begin(), view.scales.end());
-  tensor.zeros.assign(view.zeros.begin(), view.zeros.end());
-  tensor.codebook.assign(view.codebook.begin(), view.codebook.end());
-  tensor.tensor_scale = view.tensor_scale;
+  QuantizedTensor tensor = in_layout(loaded.value().view(), packed.spec, CodeLayout::kRows);
   file.release(*packed.part(Part::kCodes));
   return tensor;
 }
@@ -68,7 +59,8 @@ PackedTensor plan_encoded(std::string name, DType dtype, std::vector<uint64_t> s
   return plan;
 }
 
-void write_encoded(CrumbWriter& writer, const QuantizedTensor& tensor) {
+void write_encoded(CrumbWriter& writer, const QuantizedTensor& tensor, CodeLayout codes) {
+  if (codes != tensor.encoding.codes) return write_encoded(writer, in_layout(tensor.view(), "", codes), codes);
   writer.write(tensor.codes);
   write_after_codes(writer, tensor);
 }

@@ -29,17 +29,17 @@ class LoadedTensor {
   QuantizedView view_;
 };
 
-/// The tensor in memory of its own. Fails as load() does; preconditions as there.
+/// The tensor in memory of its own, in rows. Fails as load() does; preconditions as there.
 Result<QuantizedTensor> copy_encoded(const CrumbFile& file, const PackedTensor& tensor);
 
 /// What a plan needs to know of a tensor that will be encoded.
 PackedTensor plan_encoded(std::string name, DType dtype, std::vector<uint64_t> shape, std::string spec,
                           const Encoding& encoding);
 
-/// Writes an encoded tensor's parts; it must be the plan's next.
-void write_encoded(CrumbWriter& writer, const QuantizedTensor& tensor);
+/// Writes an encoded tensor's parts, laid out as the plan says; it must be the plan's next.
+void write_encoded(CrumbWriter& writer, const QuantizedTensor& tensor, CodeLayout codes = CodeLayout::kRows);
 
-/// The same without the codes, which were written.
+/// The same without the codes, which were written, as the tensor has them.
 void write_after_codes(CrumbWriter& writer, const QuantizedTensor& tensor);
 
 }  // namespace crumb

@@ -13,6 +13,8 @@ namespace crumb {
 namespace {
 
 constexpr std::string_view kKeys[] = {"scale", "search", "range", "zero", "round", "pad"};
+/// Of zero points that a quantizer finds; files may have another.
+constexpr std::span<const std::string_view> kZeroNames = std::span(kZeroPointNames).first<3>();
 constexpr std::string_view kGranularityNames[] = {"tensor", "channel", "group", "block", "token"};
 
 /// Parses one spec; keeps the whole text for messages.
@@ -86,7 +88,7 @@ class SpecParser {
     if (key == "search") return parse_search(value);
     if (key == "round") return parse_round(value);
     if (key == "range") spec_.range = static_cast<Range>(choice("range", value, kRangeNames));
-    if (key == "zero") spec_.zero = static_cast<ZeroPoint>(choice("zero point", value, kZeroPointNames));
+    if (key == "zero") spec_.zero = static_cast<ZeroPoint>(choice("zero point", value, kZeroNames));
     if (key == "pad") {
       static constexpr std::string_view kNames[] = {"off", "on"};
       spec_.pad = !has_value || choice("value of pad", value, kNames) == 1;
@@ -379,7 +381,7 @@ std::string spec_grammar() {
          joined(kRangeNames) +
          "\n"
          "  zero    the zero point of integers: " +
-         joined(kZeroPointNames) +
+         joined(kZeroNames) +
          "\n"
          "  round   " +
          joined(roundings) +

@@ -1,6 +1,7 @@
 #include "quant/quantized_tensor.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -20,6 +21,10 @@ uint32_t load_pattern(std::span<const std::byte> bytes, uint64_t index, ScaleFor
   return pattern;
 }
 
+void add_to(float* x, uint64_t count, float minimum) {
+  for (uint64_t i = 0; i < count; ++i) x[i] += minimum;
+}
+
 std::vector<float> floats_of(std::span<const std::byte> bytes) {
   std::vector<float> values(bytes.size() / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
@@ -34,7 +39,8 @@ RowDecoder::RowDecoder(const QuantizedView& view)
 
 float RowDecoder::scale(uint64_t block) const {
   const Encoding& encoding = view_.encoding;
-  float scale = decode_scale(encoding.scale, load_pattern(view_.scales, block, encoding.scale));
+  const uint64_t slot = view_.layout.slot(block);
+  float scale = decode_scale(encoding.scale, load_pattern(view_.scales, slot, encoding.scale));
   if (encoding.scale_exponent != 0) scale *= std::ldexp(1.0F, encoding.scale_exponent);
   if (encoding.tensor_scale) scale *= view_.tensor_scale;
   return scale;
@@ -43,19 +49,36 @@ float RowDecoder::scale(uint64_t block) const {
 float RowDecoder::zero_point(uint64_t block) const {
   const Encoding& encoding = view_.encoding;
   if (encoding.zero == ZeroPoint::kNone) return 0.0F;
-  if (encoding.zero == ZeroPoint::kFloat) {
+  const uint64_t slot = view_.layout.slot(block);
+  if (encoding.zero != ZeroPoint::kInteger) {
     const ScaleFormat format = zero_point_format(encoding.scale);
-    return decode_scale(format, load_pattern(view_.zeros, block, format));
+    return decode_scale(format, load_pattern(view_.zeros, slot, format));
   }
   uint8_t pattern = 0;
-  unpack_codes(reinterpret_cast<const uint8_t*>(view_.zeros.data()), encoding.number->bits, block,
+  unpack_codes(reinterpret_cast<const uint8_t*>(view_.zeros.data()), encoding.number->bits, slot,
                {&pattern, 1});
   return grid_.values[pattern];
 }
 
 void RowDecoder::codes(uint64_t row, uint64_t first, std::span<uint8_t> codes) const {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(view_.codes.data()) + row * view_.layout.row_bytes;
-  unpack_codes(bytes, view_.encoding.number->bits, first, codes);
+  const int bits = view_.encoding.number->bits;
+  const auto* bytes = reinterpret_cast<const uint8_t*>(view_.codes.data());
+  if (view_.encoding.codes == CodeLayout::kRows)
+    return unpack_codes(bytes + row * view_.layout.row_bytes, bits, first, codes);
+  bytes += row / kTileRows * view_.layout.row_bytes;
+  std::array<uint8_t, kTileCols> some;
+  while (!codes.empty()) {
+    const uint64_t at = first % kTileCols, count = std::min<uint64_t>(kTileCols - at, codes.size());
+    const uint8_t* const tile = bytes + first / kTileCols * tile_bytes(bits);
+    if (count == kTileCols) {
+      unpack_tile_row(tile, bits, row % kTileRows, codes.first<kTileCols>());
+    } else {
+      unpack_tile_row(tile, bits, row % kTileRows, some);
+      std::copy_n(some.begin() + static_cast<ptrdiff_t>(at), count, codes.begin());
+    }
+    codes = codes.subspan(count);
+    first += count;
+  }
 }
 
 void RowDecoder::values(uint64_t row, uint64_t first, std::span<float> out) const {
@@ -70,7 +93,10 @@ void RowDecoder::values(uint64_t row, uint64_t first, std::span<float> out) cons
       const uint64_t block = col / encoding.block_cols;
       const uint64_t run = std::min(count - i, (block + 1) * encoding.block_cols - col);
       const uint64_t index = blocks_before + block;
-      decode_loop()(grid_, buffer + i, run, scale(index), zero_point(index), out.data() + done + i);
+      float* const made = out.data() + done + i;
+      const bool is_minimum = encoding.zero == ZeroPoint::kMinimum;
+      decode_loop()(grid_, buffer + i, run, scale(index), is_minimum ? 0.0F : zero_point(index), made);
+      if (is_minimum) add_to(made, run, zero_point(index));
       i += run;
     }
     done += count;
@@ -91,9 +117,17 @@ float RowDecoder::value_ref(uint64_t row, uint64_t col) const {
   const Encoding& encoding = view_.encoding;
   const uint64_t block = row / encoding.block_rows * view_.layout.blocks_per_row + col / encoding.block_cols;
   uint8_t pattern = 0;
-  const auto* bytes = reinterpret_cast<const uint8_t*>(view_.codes.data()) + row * view_.layout.row_bytes;
-  unpack_codes_ref(bytes, encoding.number->bits, col, {&pattern, 1});
-  return decode_ref(grid_, pattern, scale(block), zero_point(block));
+  const auto* bytes = reinterpret_cast<const uint8_t*>(view_.codes.data());
+  const int bits = encoding.number->bits;
+  if (encoding.codes == CodeLayout::kRows) {
+    unpack_codes_ref(bytes + row * view_.layout.row_bytes, bits, col, {&pattern, 1});
+  } else {
+    bytes += row / kTileRows * view_.layout.row_bytes + col / kTileCols * tile_bytes(bits);
+    pattern = tile_code_ref(bytes, bits, row % kTileRows, col % kTileCols);
+  }
+  if (encoding.zero != ZeroPoint::kMinimum) return decode_ref(grid_, pattern, scale(block), zero_point(block));
+  const float product = decode_ref(grid_, pattern, scale(block), 0.0F);
+  return product + zero_point(block);
 }
 
 void decode_rows(const RowDecoder& decoder, uint64_t first_row, std::span<float> out, int threads) {

@@ -331,7 +331,8 @@ class Run {
 
 }  // namespace
 
-SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t wish) {
+SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t wish,
+                     CodeLayout codes) {
   const Encoding encoding = spec.encoding(shape);
   const EncodedLayout layout = encoded_layout(encoding, shape).take();
   const MatrixShape& matrix = layout.matrix;
@@ -343,6 +344,7 @@ SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uin
     unit = matrix.rows == 1 ? std::lcm(encoding.block_cols, kCodesUnit)
                             : std::min(encoding.block_rows, matrix.rows) * matrix.cols;
   }
+  if (codes == CodeLayout::kTiles) unit = std::lcm(unit, kTileRows * matrix.cols);
   unit = std::min(unit, matrix.size());
   return {std::min(std::max(wish / unit, uint64_t{1}) * unit, matrix.size()), unit};
 }

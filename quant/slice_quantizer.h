@@ -26,7 +26,9 @@ struct SliceSize {
       0;              ///< of a slice (the last may be smaller): `wish`, cut down to whole units, at least one
   uint64_t unit = 0;  ///< the smallest slice
 };
-SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t wish);
+/// For tiles, slices cut none in two.
+SliceSize slice_size(const QuantSpec& spec, std::span<const uint64_t> shape, uint64_t wish,
+                     CodeLayout codes = CodeLayout::kRows);
 
 /// What the work holds in memory for slices of this many values, besides the slice itself, at most, in bytes:
 /// scales, zero points, codes of a slice, codebook search.

@@ -1,12 +1,8 @@
 #include "formats/crumb_file/crumb_file.h"
 
-#define ZSTD_STATIC_LINKING_ONLY  // ZSTD_getFrameHeader
-#include <zstd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <numeric>
 
 #include "base/files/counted.h"
@@ -14,12 +10,11 @@
 #include "base/files/mapped_pages.h"
 #include "base/files/text.h"
 #include "formats/crumb_file/checksum.h"
+#include "formats/crumb_file/decompress.h"
 
 namespace crumb {
 namespace {
 
-constexpr int kMostWindowLog = 23;  // 8 MiB: what zstd's levels up to 19 need
-constexpr uint64_t kMostWindow = uint64_t{1} << kMostWindowLog;
 constexpr uint64_t kSlice = uint64_t{1} << 20;      // bytes looked at before their pages are given back
 constexpr uint64_t kLargeRaw = uint64_t{64} << 20;  // above this a size is proven before it is allocated
 
@@ -49,70 +44,6 @@ Status check_zeros(std::span<const std::byte> file, uint64_t begin, uint64_t end
   return {};
 }
 
-using Decoder = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
-
-/// A blob begins with the frame that this format allows: not a skippable one, nor of a zstd before 1.0, which the library
-/// would read, too; and no larger window, which it overlooks where the output is small.
-Status check_frame(std::span<const std::byte> stored, const std::string& what) {
-  ZSTD_frameHeader frame{};
-  const size_t missing = ZSTD_getFrameHeader(&frame, stored.data(), stored.size());
-  if (ZSTD_isError(missing))
-    return Failure{what + ": found no Zstandard frame at its begin: " + ZSTD_getErrorName(missing)};
-  if (missing != 0) return Failure{what + ": its compressed data ends early"};
-  if (frame.frameType != ZSTD_frame)
-    return Failure{what + ": found a skippable frame, expected one with contents"};
-  if (frame.windowSize > kMostWindow) {
-    return Failure{what + ": its frame has a window of " + byte_text(frame.windowSize) +
-                   ", expected at most " + std::to_string(kMostWindow)};
-  }
-  return {};
-}
-
-/// Decompresses a blob slice by slice; a sink's Failure ends it.
-Status decompress(std::span<const std::byte> stored, const Blob& blob, const std::string& what,
-                  const CrumbFile::Sink& sink) {
-  if (Status frame = check_frame(stored, what); !frame.ok()) return frame;
-  const Decoder decoder(ZSTD_createDCtx(), ZSTD_freeDCtx);
-  if (!decoder) throw std::bad_alloc();
-  ZSTD_DCtx_setParameter(decoder.get(), ZSTD_d_windowLogMax, kMostWindowLog);
-  std::vector<std::byte> buffer(ZSTD_DStreamOutSize());
-  ZSTD_inBuffer in{stored.data(), 0, 0};  // grows by slices that can be read
-  uint64_t total = 0;
-  size_t pending = 1;  // zero once a frame is complete
-  while (in.pos < stored.size() || pending != 0) {
-    if (in.pos == in.size && in.size < stored.size()) {
-      const auto slice = stored.subspan(in.size, std::min<uint64_t>(kSlice, stored.size() - in.size));
-      if (const Status there = check_readable(slice); !there.ok())
-        return Failure{what + ": " + there.failure().message};
-      in.size += slice.size();
-    }
-    ZSTD_outBuffer out{buffer.data(), buffer.size(), 0};
-    const size_t before = in.pos;
-    pending = ZSTD_decompressStream(decoder.get(), &out, &in);
-    if (ZSTD_isError(pending)) {
-      return Failure{what + ": zstd at byte " + std::to_string(in.pos) + " of " +
-                     std::to_string(stored.size()) + ": " + ZSTD_getErrorName(pending)};
-    }
-    total += out.pos;
-    if (total > blob.raw) {
-      return Failure{what + ": decompresses to more than the " + byte_text(blob.raw) +
-                     " that it should have"};
-    }
-    if (Status taken = sink({buffer.data(), out.pos}); !taken.ok()) return taken;
-    check_interrupt();
-    if (pending == 0 && in.pos < stored.size()) {
-      return Failure{what + ": " + follow_text(stored.size() - in.pos, "byte") + " its compressed data"};
-    }
-    if (in.pos == before && out.pos == 0 && pending != 0 && in.size == stored.size()) {
-      return Failure{what + ": its compressed data ends early"};
-    }
-  }
-  if (total != blob.raw) {
-    return Failure{what + ": decompresses to " + byte_text(total) + ", expected " + std::to_string(blob.raw)};
-  }
-  return {};
-}
-
 }  // namespace
 
 bool looks_like_crumb(std::span<const std::byte> start) {
@@ -120,13 +51,14 @@ bool looks_like_crumb(std::span<const std::byte> start) {
          std::memcmp(start.data(), kCrumbMagic.data(), kCrumbMagic.size()) == 0;
 }
 
-std::array<std::byte, kCrumbPreamble> write_crumb_preamble(std::string_view header, uint64_t file_size) {
+std::array<std::byte, kCrumbPreamble> write_crumb_preamble(std::string_view header, uint64_t file_size,
+                                                           uint32_t version) {
   std::array<std::byte, kCrumbPreamble> bytes{};
   const auto store = [&](size_t offset, auto value) {
     std::memcpy(bytes.data() + offset, &value, sizeof value);
   };
   std::memcpy(bytes.data(), kCrumbMagic.data(), kCrumbMagic.size());
-  store(8, kCrumbVersion);
+  store(8, version);
   store(16, static_cast<uint64_t>(header.size()));
   store(24, file_size);
   store(32, crc32_of(std::as_bytes(std::span(header))));
@@ -146,8 +78,8 @@ Result<CrumbHeader> parse_crumb(std::span<const std::byte> file) {
   const auto crc = load_at<uint32_t>(file, 36);
   const uint32_t found_crc = crc32_of(file.first(36));
   if (found_crc != crc) return checksum_failure("the preamble", found_crc, crc);
-  if (version != kCrumbVersion) {
-    return Failure{"format version " + std::to_string(version) + ", this program reads version " +
+  if (version == 0 || version > kCrumbVersion) {
+    return Failure{"format version " + std::to_string(version) + ", this program reads versions 1 to " +
                    std::to_string(kCrumbVersion)};
   }
   if (load_at<uint32_t>(file, 12) != 0) return Failure{"bytes 12 to 15 are not zero"};
@@ -169,7 +101,7 @@ Result<CrumbHeader> parse_crumb(std::span<const std::byte> file) {
   const uint32_t found_header_crc = crc32_of(text);
   if (found_header_crc != header_crc) return checksum_failure("the header", found_header_crc, header_crc);
   uint64_t end = kCrumbPreamble + header_size;
-  Result<CrumbHeader> header = parse_crumb_header(text, end, file_size);
+  Result<CrumbHeader> header = parse_crumb_header(text, end, file_size, version);
   if (!header.ok()) return header;
   // Sizes add up to the file's, so every blob lies inside it; what lies between them is padding.
   const auto check_gap = [&](const Blob& blob) {
@@ -221,31 +153,44 @@ const PackedFile* CrumbFile::find_file(std::string_view path) const {
   return found == header_.files.end() ? nullptr : &*found;
 }
 
-Status CrumbFile::read_slices(const Blob& blob, const std::string& what, const Sink& sink) const {
+Status CrumbFile::for_slices(const Blob& blob, const std::string& what, const Sink& sink) const {
   const std::span<const std::byte> bytes = stored(blob);
-  const auto for_slices = [&](const auto& visit) -> Status {
-    for (uint64_t done = 0; done < bytes.size(); done += kSlice) {
-      check_interrupt();
-      const auto slice = bytes.subspan(done, std::min<uint64_t>(kSlice, bytes.size() - done));
-      if (const Status there = check_readable(slice); !there.ok())
-        return Failure{what + ": " + there.failure().message};
-      if (Status visited = visit(slice); !visited.ok()) return visited;
-      release(slice);
-    }
-    return {};
-  };
+  for (uint64_t done = 0; done < bytes.size(); done += kSlice) {
+    check_interrupt();
+    const auto slice = bytes.subspan(done, std::min<uint64_t>(kSlice, bytes.size() - done));
+    if (const Status there = check_readable(slice); !there.ok())
+      return Failure{what + ": " + there.failure().message};
+    if (Status taken = sink(slice); !taken.ok()) return taken;
+    release(slice);
+  }
+  return {};
+}
+
+Status CrumbFile::read_slices(const Blob& blob, const std::string& what, const Sink& sink) const {
+  const Sink taken = sink ? sink : [](std::span<const std::byte>) { return Status(); };
+  const bool compressed = blob.codec == Codec::kZstd;
+  if (!compressed || blob.crc_stored) {
+    uint32_t crc = 0;
+    const Status summed = for_slices(blob, what, [&](std::span<const std::byte> slice) {
+      crc = crc32_of(slice, crc);
+      return Status();
+    });
+    if (!summed.ok()) return summed;
+    if (crc != blob.crc) return checksum_failure(what, crc, blob.crc);
+  }
+  if (!compressed) return sink ? for_slices(blob, what, sink) : Status();
+  // Where the sink does not like what it gets, the bytes may be others than were written, which says more.
   uint32_t crc = 0;
-  const Status summed = for_slices([&](std::span<const std::byte> slice) {
-    crc = crc32_of(slice, crc);
-    return Status();
+  Status liked;
+  const Status read = decompress(stored(blob), blob.raw, what, [&](std::span<const std::byte> slice) {
+    if (!blob.crc_stored) crc = crc32_of(slice, crc);
+    if (liked.ok()) liked = taken(slice);
+    return blob.crc_stored ? liked : Status();
   });
-  if (!summed.ok()) return summed;
-  if (crc != blob.crc) return checksum_failure(what, crc, blob.crc);
-  if (blob.codec == Codec::kNone) return sink ? for_slices(sink) : Status();
-  Status status = decompress(
-      bytes, blob, what, sink ? sink : [](std::span<const std::byte>) { return Status(); });
-  release(bytes);
-  return status;
+  release(blob);
+  if (!read.ok()) return read;
+  if (!blob.crc_stored && crc != blob.crc) return checksum_failure(what, crc, blob.crc);
+  return liked;
 }
 
 Status CrumbFile::check_blob(const Blob& blob, const std::string& what) const {
@@ -256,19 +201,25 @@ Result<BlobBytes> CrumbFile::load(const Blob& blob, const std::string& what) con
   const std::span<const std::byte> bytes = stored(blob);
   if (const Status there = check_readable(bytes); !there.ok())
     return Failure{what + ": " + there.failure().message};
-  if (const uint32_t crc = crc32_of(bytes); crc != blob.crc) return checksum_failure(what, crc, blob.crc);
+  if (blob.codec == Codec::kNone || blob.crc_stored) {
+    if (const uint32_t crc = crc32_of(bytes); crc != blob.crc) return checksum_failure(what, crc, blob.crc);
+  }
   if (blob.codec == Codec::kNone) return BlobBytes(bytes);
   if (blob.raw > kLargeRaw) {
-    const Status holds = decompress(bytes, blob, what, [](std::span<const std::byte>) { return Status(); });
+    const Status holds =
+        decompress(bytes, blob.raw, what, [](std::span<const std::byte>) { return Status(); });
     if (!holds.ok()) return holds.failure();
   }
   std::vector<std::byte> raw;
   raw.reserve(blob.raw);
-  const Status status = decompress(bytes, blob, what, [&](std::span<const std::byte> slice) {
+  const Status status = decompress(bytes, blob.raw, what, [&](std::span<const std::byte> slice) {
     raw.insert(raw.end(), slice.begin(), slice.end());
     return Status();
   });
   if (!status.ok()) return status.failure();
+  if (!blob.crc_stored) {
+    if (const uint32_t crc = crc32_of(raw); crc != blob.crc) return checksum_failure(what, crc, blob.crc);
+  }
   return BlobBytes(std::move(raw));
 }
 

@@ -1,7 +1,8 @@
-// The packed file (.crumb), version 1: docs/crumb_file.md says what every byte means; this is its reader.
+// The packed file (.crumb), version 2: docs/crumb_file.md says what every byte means; this is its reader, of version 1
+// too.
 //
 //   offset  0   8 bytes   magic: 89 43 52 55 4D 42 0D 0A ("\x89CRUMB\r\n")
-//   offset  8   u32       format version, 1
+//   offset  8   u32       format version, 2 (1 is read, too)
 //   offset 12   u32       zero
 //   offset 16   u64       length of the header in bytes
 //   offset 24   u64       length of the whole file in bytes
@@ -13,13 +14,12 @@
 //   is zero; the file ends with the last blob
 //
 // Integers are little-endian. Opening checks everything but the blobs' contents; load() and read_slices()
-// check those.
+// check those, when they are asked for.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +28,7 @@
 
 #include "base/error.h"
 #include "base/files/mapped_file.h"
+#include "formats/crumb_file/decompress.h"
 #include "formats/dtype.h"
 #include "formats/number/encoding.h"
 
@@ -36,7 +37,7 @@ namespace crumb {
 inline constexpr std::string_view kCrumbMagic =
     "\x89"
     "CRUMB\r\n";
-inline constexpr uint32_t kCrumbVersion = 1;
+inline constexpr uint32_t kCrumbVersion = 2;  ///< that is written; all from 1 on are read
 inline constexpr uint64_t kCrumbPreamble = 64;
 inline constexpr uint64_t kCrumbAlignment = 64;
 
@@ -57,7 +58,8 @@ struct Blob {
   uint64_t stored = 0;  ///< bytes in the file
   uint64_t raw = 0;     ///< bytes after decompression
   Codec codec = Codec::kNone;
-  uint32_t crc = 0;  ///< zlib's CRC-32 of the stored bytes
+  uint32_t crc = 0;         ///< zlib's CRC-32 of the raw bytes
+  bool crc_stored = false;  ///< of the stored bytes instead: version 1
 };
 
 /// The parts that a tensor can have: `data` alone (kept as it was) or the parts of an encoded tensor.
@@ -88,6 +90,7 @@ struct PackedFile {
 
 /// What the header says.
 struct CrumbHeader {
+  uint32_t version = kCrumbVersion;  ///< of the file
   std::string model;  ///< what kind of model this is: the architecture its configuration names, or ""
   std::vector<PackedTensor> tensors;
   std::vector<PackedFile> files;
@@ -102,17 +105,18 @@ Result<std::array<std::optional<uint64_t>, kPartNames.size()>> part_sizes(const 
 /// Failure says which name breaks which.
 Status check_crumb_names(const CrumbHeader& header);
 
-/// The header's JSON. Its length depends on names, shapes and specs only.
+/// The header's JSON, as its version has it. Its length depends on names, shapes and specs only.
 std::string write_crumb_header(const CrumbHeader& header);
 
-/// Reads the header back; checks names, shapes, encodings, sizes and that blobs follow one another, from
-/// `first_blob` to the file's end. A Failure names the tensor, what was found and what was expected. Takes at most
-/// eight times the header's length of memory.
+/// Reads the header of a file of that version back; checks names, shapes, encodings, sizes and that blobs follow one
+/// another, from `first_blob` to the file's end. A Failure names the tensor, what was found and what was expected. Takes
+/// at most eight times the header's length of memory.
 Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> json, uint64_t first_blob,
-                                       uint64_t file_size);
+                                       uint64_t file_size, uint32_t version = kCrumbVersion);
 
 /// The preamble's 64 bytes.
-std::array<std::byte, kCrumbPreamble> write_crumb_preamble(std::string_view header, uint64_t file_size);
+std::array<std::byte, kCrumbPreamble> write_crumb_preamble(std::string_view header, uint64_t file_size,
+                                                           uint32_t version = kCrumbVersion);
 
 /// Bytes of a blob: a view of the mapped file, or what was decompressed.
 class BlobBytes {
@@ -145,11 +149,12 @@ class CrumbFile {
   /// Checks the checksum and gives the raw bytes. `what` names the blob in messages ("tensor 'x': codes").
   Result<BlobBytes> load(const Blob& blob, const std::string& what) const;
 
-  using Sink = std::function<Status(std::span<const std::byte>)>;
+  using Sink = BlobSink;
 
-  /// Checks the checksum, then hands the raw bytes to the sink in slices, in order; a sink's Failure ends it.
-  /// A compressed blob must decompress to exactly its raw size. Takes a few megabytes of memory whatever the
-  /// blob's size and gives the pages it read back to the system. Throws Error(kInterrupted) when a person
+  /// Hands the raw bytes to the sink in slices, in order, and checks the checksum: before that where they lie as they
+  /// are, at the end where they are compressed, so what a sink made of them counts only once this succeeded. A sink's
+  /// Failure ends it. A compressed blob must decompress to exactly its raw size. Takes a few megabytes of memory
+  /// whatever the blob's size and gives the pages it read back to the system. Throws Error(kInterrupted) when a person
   /// asked to stop.
   Status read_slices(const Blob& blob, const std::string& what, const Sink& sink) const;
 
@@ -166,6 +171,8 @@ class CrumbFile {
   void release(const Blob& blob) const { release(stored(blob)); }
 
  private:
+  Status for_slices(const Blob& blob, const std::string& what, const Sink& sink) const;
+
   CrumbFile(std::optional<MappedFile> file, std::span<const std::byte> bytes, CrumbHeader header);
 
   void release(std::span<const std::byte> part) const {

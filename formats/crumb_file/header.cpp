@@ -27,21 +27,31 @@ std::string blob_json(const Blob& blob) {
   return text;
 }
 
-std::string encoding_json(const Encoding& e) {
+/// Whether scales may be negative, by Encoding::signed_scales.
+constexpr std::string_view kSignNames[] = {"plus", "any"};
+
+/// What a file may ask of a reader beyond what this one does (docs/crumb_file.md, "Features").
+constexpr std::string_view kUnreadFeatures[] = {"adapters", "outliers", "cache"};
+
+std::string encoding_json(const Encoding& e, uint32_t version) {
   std::string text = R"({"number":")" + std::string(e.number->name) + R"(","range":")" +
                      std::string(kRangeNames[static_cast<size_t>(e.range)]) + R"(","block":[)" +
                      std::to_string(e.block_rows) + "," + std::to_string(e.block_cols) + R"(],"scale":")" +
-                     std::string(scale_format_row(e.scale).name) + R"(","scale_exponent":)" +
-                     std::to_string(e.scale_exponent) + R"(,"zero":")" +
-                     std::string(kZeroPointNames[static_cast<size_t>(e.zero)]) + R"("})";
-  return text;
+                     std::string(scale_format_row(e.scale).name) + R"(",)";
+  if (version > 1) text += R"("sign":")" + std::string(kSignNames[e.signed_scales]) + R"(",)";
+  text += R"("scale_exponent":)" + std::to_string(e.scale_exponent) + R"(,"zero":")" +
+          std::string(kZeroPointNames[static_cast<size_t>(e.zero)]) + '"';
+  if (version > 1)
+    text += R"(,"layout":")" + std::string(kCodeLayoutNames[static_cast<size_t>(e.codes)]) + '"';
+  return text + "}";
 }
 
-std::string tensor_json(const PackedTensor& tensor) {
+std::string tensor_json(const PackedTensor& tensor, uint32_t version) {
   std::string text = R"({"name":)" + quoted(tensor.name) + R"(,"dtype":")" +
                      std::string(dtype_name(tensor.dtype)) + R"(","shape":)" + json(tensor.shape).dump();
   if (tensor.encoding) {
-    text += R"(,"spec":)" + quoted(tensor.spec) + R"(,"encoding":)" + encoding_json(*tensor.encoding);
+    text +=
+        R"(,"spec":)" + quoted(tensor.spec) + R"(,"encoding":)" + encoding_json(*tensor.encoding, version);
   }
   for (size_t part = 0; part < kPartNames.size(); ++part) {
     if (tensor.parts[part]) {
@@ -56,25 +66,41 @@ std::string tensor_json(const PackedTensor& tensor) {
 class HeaderReader {
  public:
   /// Room for as many tensors as so many bytes of JSON can name: growing would hold them twice.
-  explicit HeaderReader(uint64_t header_bytes) { header_.tensors.reserve(header_bytes / kLeastTensorText); }
+  HeaderReader(uint64_t header_bytes, uint32_t version) {
+    header_.version = version;
+    header_.tensors.reserve(header_bytes / kLeastTensorText);
+  }
 
   void element(std::string_view list, const json& entry) {
     if (list == "tensors") header_.tensors.push_back(tensor(entry));
     if (list == "files") header_.files.push_back(file(entry));
+    if (list == "features" && !is_first()) refuse_feature(entry);
   }
 
   CrumbHeader finish(const json& root) {
     require(root.is_object(), "the header", "is not a JSON object");
-    allow_keys(root, "the header", {"format", "model", "tensors", "files"});
+    allow_keys(root, "the header", {"format", "model", "tensors", "files", is_first() ? "files" : "features"});
     require(string_at(root, "the header", "format") == "crumb", "the header",
             "has a format other than \"crumb\"");
     header_.model = string_at(root, "the header", "model");
+    if (!is_first()) array_at(root, "the header", "features");
     array_at(root, "the header", "tensors");
     array_at(root, "the header", "files");
     return std::move(header_);
   }
 
  private:
+  bool is_first() const { return header_.version == 1; }
+
+  [[noreturn]] static void refuse_feature(const json& feature) {
+    require(feature.is_string(), "the header", "has a feature that is not a string");
+    const std::string name = feature.get<std::string>();
+    const bool defined = std::ranges::find(kUnreadFeatures, name) != std::end(kUnreadFeatures);
+    fail("the header", "asks for the feature " + quote_text(name) +
+                           (defined ? ", which this version of Crumb does not read (not yet)"
+                                    : ", which this version of Crumb does not know"));
+  }
+
   static constexpr uint64_t kLeastTensorText =
       std::string_view(R"({"name":"a","dtype":"U8","shape":[],"data":{"offset":9,"stored":1,"raw":1,)"
                        R"("codec":"none","crc32":"00000000"}},)")
@@ -127,7 +153,7 @@ class HeaderReader {
     fail(where, std::string("has an unknown ") + key + " " + quote_text(name));
   }
 
-  static PackedTensor tensor(const json& entry) {
+  PackedTensor tensor(const json& entry) const {
     PackedTensor tensor;
     tensor.name = string_at(entry, "a tensor", "name");
     const std::string where = "tensor " + quote_text(tensor.name);
@@ -143,6 +169,7 @@ class HeaderReader {
       tensor.encoding->tensor_scale = entry.contains("tensor_scale");
       require(is_floating(tensor.dtype), where, "is encoded but its dtype is " + dtype);
     }
+    const bool in_tiles = tensor.encoding && tensor.encoding->codes == CodeLayout::kTiles;
     allow_keys(
         entry, where,
         {"name", "dtype", "shape", tensor.encoding ? "spec" : "name", tensor.encoding ? "encoding" : "name",
@@ -154,25 +181,35 @@ class HeaderReader {
       const std::optional<uint64_t>& size = sizes.value()[part];
       require(entry.contains(key) == size.has_value(), where,
               size ? "has no \"" + key + "\"" : "has a part \"" + key + "\" that its encoding does not have");
-      if (size) tensor.parts[part] = blob(entry.at(key), where + ": " + key, size);
+      if (!size) continue;
+      const Blob& made = tensor.parts[part].emplace(blob(entry.at(key), where + ": " + key, size));
+      require(!in_tiles || made.codec == Codec::kNone, where + ": " + key,
+              "is compressed, which no part of a tensor in tiles is");
     }
     return tensor;
   }
 
-  static Encoding encoding(const json& entry, const std::string& where) {
+  Encoding encoding(const json& entry, const std::string& where) const {
     const std::string inside = where + ": encoding";
     Encoding e;
     const std::string name = string_at(entry, inside, "number");
     e.number = find_number_format(name);
     require(e.number && !e.number->scale_only, inside, "has an unknown number format " + quote_text(name));
-    allow_keys(entry, inside, {"number", "range", "block", "scale", "scale_exponent", "zero"});
+    allow_keys(entry, inside,
+               {"number", "range", "block", "scale", "scale_exponent", "zero", is_first() ? "zero" : "sign",
+                is_first() ? "zero" : "layout"});
     e.range = static_cast<Range>(choice(entry, inside, "range", kRangeNames));
     require(e.range == e.number->default_range() || e.number->has_range(), inside,
             "has a range that " + name + " does not have");
     std::vector<std::string_view> scale_names;
     for (const ScaleFormatRow& row : kScaleFormats) scale_names.push_back(row.name);
     e.scale = static_cast<ScaleFormat>(choice(entry, inside, "scale", scale_names));
-    e.zero = static_cast<ZeroPoint>(choice(entry, inside, "zero", kZeroPointNames));
+    const std::span<const std::string_view> zeros(kZeroPointNames);
+    e.zero = static_cast<ZeroPoint>(choice(entry, inside, "zero", is_first() ? zeros.first(3) : zeros));
+    if (!is_first()) {
+      e.signed_scales = choice(entry, inside, "sign", kSignNames) != 0;
+      e.codes = static_cast<CodeLayout>(choice(entry, inside, "layout", kCodeLayoutNames));
+    }
     require(e.zero == ZeroPoint::kNone || e.number->has_zero_point(), inside,
             "has a zero point, which " + name + " does not take");
     const json& exponent = at(entry, inside, "scale_exponent");
@@ -191,7 +228,7 @@ class HeaderReader {
     return e;
   }
 
-  static Blob blob(const json& entry, const std::string& where, std::optional<uint64_t> raw) {
+  Blob blob(const json& entry, const std::string& where, std::optional<uint64_t> raw) const {
     allow_keys(entry, where, {"offset", "stored", "raw", "codec", "crc32"});
     Blob blob;
     blob.offset = number(at(entry, where, "offset"), where, "offset");
@@ -202,6 +239,7 @@ class HeaderReader {
     require(crc.size() == 8 && crc.find_first_not_of("0123456789abcdef") == std::string::npos, where,
             "has a crc32 that is not eight lower-case hexadecimal digits: " + quote_text(crc));
     blob.crc = static_cast<uint32_t>(std::stoul(crc, nullptr, 16));
+    blob.crc_stored = is_first();
     require(!raw || blob.raw == *raw, where,
             "has " + std::to_string(blob.raw) + " raw bytes, but its shape and encoding need " +
                 std::to_string(raw.value_or(0)));
@@ -211,7 +249,7 @@ class HeaderReader {
     return blob;
   }
 
-  static PackedFile file(const json& entry) {
+  PackedFile file(const json& entry) const {
     PackedFile file;
     file.path = string_at(entry, "a file", "path");
     const std::string where = "file " + quote_text(file.path);
@@ -302,9 +340,10 @@ Result<std::array<std::optional<uint64_t>, kPartNames.size()>> part_sizes(const 
 }
 
 std::string write_crumb_header(const CrumbHeader& header) {
-  std::string text = R"({"format":"crumb","model":)" + quoted(header.model) + ",\n \"tensors\":[";
+  std::string text = R"({"format":"crumb","model":)" + quoted(header.model) +
+                     (header.version > 1 ? R"(,"features":[])" : "") + ",\n \"tensors\":[";
   for (size_t i = 0; i < header.tensors.size(); ++i)
-    text += (i ? ",\n  " : "\n  ") + tensor_json(header.tensors[i]);
+    text += (i ? ",\n  " : "\n  ") + tensor_json(header.tensors[i], header.version);
   text += "],\n \"files\":[";
   for (size_t i = 0; i < header.files.size(); ++i) {
     text += (i ? ",\n  " : "\n  ");
@@ -315,13 +354,13 @@ std::string write_crumb_header(const CrumbHeader& header) {
 }
 
 Result<CrumbHeader> parse_crumb_header(std::span<const std::byte> text, uint64_t first_blob,
-                                       uint64_t file_size) {
+                                       uint64_t file_size, uint32_t version) {
   // Elements are taken one by one, so this bounds the largest of them: as long as the whole header, for its names, and
   // room for what a tensor's parts need.
   const JsonLimits limits{.max_bytes = (uint64_t{1} << 20) + 2 * text.size(),
                           .max_token_bytes = text.size() + 1};
   try {
-    HeaderReader reader(text.size());
+    HeaderReader reader(text.size(), version);
     const Result<json> root = parse_bounded_json_lists(
         text, limits, [&](std::string_view list, const json& entry) { reader.element(list, entry); });
     if (!root.ok()) return Failure{"the header: " + root.failure().message};

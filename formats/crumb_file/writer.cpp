@@ -19,10 +19,11 @@ std::vector<Blob*> plan_blobs(CrumbHeader& header, Codec codec) {
   std::vector<Blob*> blobs;
   for (PackedTensor& tensor : header.tensors) {
     const auto sizes = part_sizes(tensor).take("tensor " + quote_text(tensor.name));
+    const bool in_tiles = tensor.encoding && tensor.encoding->codes == CodeLayout::kTiles;
     for (size_t part = 0; part < sizes.size(); ++part) {
       tensor.parts[part].reset();
       if (!sizes[part]) continue;
-      tensor.parts[part] = Blob{.raw = *sizes[part], .codec = codec};
+      tensor.parts[part] = Blob{.raw = *sizes[part], .codec = in_tiles ? Codec::kNone : codec};
       blobs.push_back(&*tensor.parts[part]);
     }
   }
@@ -48,6 +49,7 @@ void check_header_size(uint64_t header, uint64_t file) {
 
 CrumbHeader with_names_checked(CrumbHeader plan) {
   check_crumb_names(plan).take();
+  plan.version = kCrumbVersion;
   return plan;
 }
 
@@ -61,7 +63,6 @@ CrumbWriter::CrumbWriter(const std::filesystem::path& path, CrumbHeader plan, in
 }
 
 bool CrumbWriter::take_over(std::span<const Blob> recorded) {
-  constexpr uint64_t kPiece = uint64_t{4} << 20;
   if (recorded.size() > blobs_.size() - next_) return false;
   uint64_t end = end_;
   std::vector<std::byte> piece;
@@ -76,18 +77,34 @@ bool CrumbWriter::take_over(std::span<const Blob> recorded) {
         !checked::fits(blob.offset, blob.stored, file_.size()))
       return false;
     if (!is_zero(end, blob.offset)) return false;
-    uint32_t crc = 0;
-    for (uint64_t at = 0; at < blob.stored; at += piece.size()) {
-      piece.resize(std::min(kPiece, blob.stored - at));
-      file_.read_at(blob.offset + at, piece);
-      crc = crc32_of(piece, crc);
-    }
-    if (crc != blob.crc) return false;
+    if (!holds(blob)) return false;
     end = blob.offset + blob.stored;
   }
   for (const Blob& blob : recorded) *blobs_[next_++] = blob;
   end_ = end;
   return true;
+}
+
+/// Whether what lies in the file is what was written: its checksum. Takes as much memory as compressing it did.
+bool CrumbWriter::holds(const Blob& blob) {
+  constexpr uint64_t kPiece = uint64_t{4} << 20;
+  uint32_t crc = 0;
+  const auto add = [&](std::span<const std::byte> bytes) {
+    crc = crc32_of(bytes, crc);
+    return Status();
+  };
+  const uint64_t most = blob.codec == Codec::kZstd ? blob.stored : kPiece;
+  std::vector<std::byte> piece;
+  for (uint64_t at = 0; at < blob.stored; at += piece.size()) {
+    piece.resize(std::min(most, blob.stored - at));
+    file_.read_at(blob.offset + at, piece);
+    if (blob.codec == Codec::kNone) {
+      (void)add(piece);
+    } else if (!decompress(piece, blob.raw, "a part", add).ok()) {
+      return false;
+    }
+  }
+  return crc == blob.crc && (blob.codec == Codec::kNone ? blob.stored == blob.raw : blob.stored < blob.raw);
 }
 
 /// Drops what an earlier run left beyond what was taken over; keeps the header's place.
@@ -127,12 +144,12 @@ void CrumbWriter::end_part() {
                 " bytes, planned were " + std::to_string(blob.raw));
   }
   if (blob.codec == Codec::kZstd) {
-    append_compressed(waiting_, blob);
+    blob.crc = crc32_of(waiting_);
+    append_compressed(waiting_);
     if (file_.size() - blob.offset >= waiting_.size()) {  // nothing gained: store it as it is
       file_.shrink_to(blob.offset);
       blob.codec = Codec::kNone;
       file_.append(waiting_);
-      blob.crc = crc32_of(waiting_);
     }
     waiting_.clear();
   }
@@ -143,7 +160,7 @@ void CrumbWriter::end_part() {
   ++next_;
 }
 
-void CrumbWriter::append_compressed(std::span<const std::byte> raw, Blob& blob) {
+void CrumbWriter::append_compressed(std::span<const std::byte> raw) {
   const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> encoder(ZSTD_createCCtx(), ZSTD_freeCCtx);
   if (!encoder) throw std::bad_alloc();
   ZSTD_CCtx_setParameter(encoder.get(), ZSTD_c_compressionLevel, zstd_level_);
@@ -154,9 +171,7 @@ void CrumbWriter::append_compressed(std::span<const std::byte> raw, Blob& blob) 
     ZSTD_outBuffer out{buffer.data(), buffer.size(), 0};
     pending = ZSTD_compressStream2(encoder.get(), &out, &in, ZSTD_e_end);
     if (ZSTD_isError(pending)) throw Error(std::string("zstd: ") + ZSTD_getErrorName(pending));
-    const std::span<const std::byte> bytes(buffer.data(), out.pos);
-    blob.crc = crc32_of(bytes, blob.crc);
-    file_.append(bytes);
+    file_.append(std::span<const std::byte>(buffer.data(), out.pos));
   }
 }
 

@@ -64,7 +64,8 @@ class CrumbWriter {
   uint64_t finish(const std::function<void(const std::filesystem::path& written)>& check = {});
 
  private:
-  void append_compressed(std::span<const std::byte> raw, Blob& blob);
+  bool holds(const Blob& blob);
+  void append_compressed(std::span<const std::byte> raw);
   void begin_part();
   void cut_to_end();
 

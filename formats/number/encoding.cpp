@@ -33,20 +33,31 @@ Result<EncodedLayout> encoded_layout(const Encoding& encoding, std::span<const u
   EncodedLayout layout;
   layout.matrix = matrix.value();
   const auto [rows, cols] = layout.matrix;
-  layout.row_bytes = packed_bytes(cols, encoding.number->bits);
+  const bool in_tiles = encoding.codes == CodeLayout::kTiles;
+  const uint64_t code_rows = in_tiles ? ceil_div(rows, kTileRows) : rows;
+  const checked::Size row_bytes =
+      in_tiles ? checked::multiply(ceil_div(cols, kTileCols), tile_bytes(encoding.number->bits))
+               : checked::Size(packed_bytes(cols, encoding.number->bits));
   layout.block_rows = ceil_div(rows, encoding.block_rows);
   layout.blocks_per_row = ceil_div(cols, encoding.block_cols);
-  // No more blocks than elements.
-  const checked::Size codes = checked::multiply(rows, layout.row_bytes);
-  const checked::Size scales = checked::multiply(layout.blocks(), scale_format_row(encoding.scale).bytes);
+  layout.slots_in_tiles = in_tiles && encoding.block_rows == 1;
+  // No more blocks than elements, and no more slots than sixteen times as many: 2^62.
+  layout.slots =
+      layout.slots_in_tiles ? code_rows * kTileRows * layout.blocks_per_row : layout.blocks();
+  const checked::Size codes = checked::multiply(code_rows, row_bytes);
+  const checked::Size scales = checked::multiply(layout.slots, scale_format_row(encoding.scale).bytes);
   checked::Size zeros = 0;
   if (encoding.zero == ZeroPoint::kInteger) {
-    zeros = packed_bytes(layout.blocks(), encoding.number->bits);
-  } else if (encoding.zero == ZeroPoint::kFloat) {
-    zeros = checked::multiply(layout.blocks(), scale_format_row(zero_point_format(encoding.scale)).bytes);
+    if (const checked::Size bits = checked::multiply(layout.slots, encoding.number->bits))
+      zeros = *bits / 8 + (*bits % 8 != 0);
+    else
+      zeros = std::nullopt;
+  } else if (encoding.zero != ZeroPoint::kNone) {
+    zeros = checked::multiply(layout.slots, scale_format_row(zero_point_format(encoding.scale)).bytes);
   }
   if (!checked::add(checked::add(codes, scales), zeros))
     return Failure{"shape " + shape_text(shape) + " takes more bytes than 64 bits can count"};
+  layout.row_bytes = *row_bytes;
   layout.codes_bytes = *codes;
   layout.scales_bytes = *scales;
   layout.zeros_bytes = *zeros;

@@ -6,19 +6,23 @@
 // numbered row by row: block (i / block_rows, j / block_cols) has index (i / block_rows) * blocks_per_row + j
 // / block_cols. Every granularity is such a block: tensor = rows x cols, channel = 1 x cols, group=N = 1 x N.
 //
-//   codes       every row packed on its own (packing.h), rows * packed_bytes(cols, bits) bytes
-//   scales      one per block, in the scale format
-//   zeros       ZeroPoint::kInteger: one code per block in the number format's own bits, packed as a single
-//               row; ZeroPoint::kFloat: one float per block in zero_point_format(scale)
+//   codes       CodeLayout::kRows: every row packed on its own (packing.h), rows * packed_bytes(cols, bits) bytes;
+//               kTiles: tiles of 16 x 32 (tiles.h), row of tiles by row of tiles, zero bits beyond the matrix
+//   scales      one per slot, in the scale format; a block's slot is its number, but for tiles of blocks of one row,
+//               where the scales of 16 rows lie together (EncodedLayout::slot)
+//   zeros       ZeroPoint::kInteger: one code per slot in the number format's own bits, packed as a single
+//               row; kFloat, kMinimum: one float per slot in zero_point_format(scale)
 //   codebook    learned codebooks: 2^bits float32, ascending
 //   tensor_scale  one float32
 //
-//   value = (value of code - zero point) * effective scale
+//   value = (value of code - zero point) * effective scale, or with ZeroPoint::kMinimum
+//   value = value of code * effective scale + zero point
 //   effective scale = scale * 2^scale_exponent * tensor_scale (the last two only where present; one float32
 //   product each, in this order)
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,15 +30,20 @@
 #include "base/error.h"
 #include "formats/number/number_format.h"
 #include "formats/number/scale_format.h"
+#include "formats/number/tiles.h"
 
 namespace crumb {
 
-enum class ZeroPoint : uint8_t { kNone, kInteger, kFloat };
+enum class ZeroPoint : uint8_t { kNone, kInteger, kFloat, kMinimum };
 
 /// The names of the zero point kinds in specs and files, indexed by the enumerator.
-inline constexpr std::string_view kZeroPointNames[] = {"none", "int", "float"};
+inline constexpr std::string_view kZeroPointNames[] = {"none", "int", "float", "min"};
 /// Likewise for Range.
 inline constexpr std::string_view kRangeNames[] = {"narrow", "full"};
+
+/// How codes lie.
+enum class CodeLayout : uint8_t { kRows, kTiles };
+inline constexpr std::string_view kCodeLayoutNames[] = {"rows", "tiles"};
 
 struct Encoding {
   const NumberFormat* number = nullptr;
@@ -45,8 +54,14 @@ struct Encoding {
   ZeroPoint zero = ZeroPoint::kNone;
   uint64_t block_rows = 1;  ///< at least 1
   uint64_t block_cols = 1;  ///< at least 1
+  CodeLayout codes = CodeLayout::kRows;
+  bool signed_scales = false;  ///< scales may be negative
 
   bool operator==(const Encoding&) const = default;
+
+  /// Whether a value is a whole or half number, or another value of the grid, less a zero point, times a scale that is
+  /// not negative: what integer arithmetic, and the files of other tools, ask for.
+  bool has_levels() const { return zero != ZeroPoint::kMinimum && !signed_scales; }
 };
 
 /// The most elements of a tensor: times eight bits, and times a scale's bytes, they still fit 64 bits.
@@ -65,9 +80,11 @@ Result<MatrixShape> matrix_shape(std::span<const uint64_t> shape);
 /// Sizes in bytes of the parts of an encoded tensor, and the block counts behind them.
 struct EncodedLayout {
   MatrixShape matrix;
-  uint64_t row_bytes = 0;       ///< of one row of codes
+  uint64_t row_bytes = 0;       ///< of one row of codes, or one row of tiles
   uint64_t block_rows = 0;      ///< blocks from top to bottom
   uint64_t blocks_per_row = 0;  ///< blocks from left to right
+  uint64_t slots = 0;           ///< places for scales and zero points
+  bool slots_in_tiles = false;  ///< those of a tile's 16 rows lie together
   uint64_t codes_bytes = 0;
   uint64_t scales_bytes = 0;
   uint64_t zeros_bytes = 0;
@@ -75,6 +92,20 @@ struct EncodedLayout {
   uint64_t tensor_scale_bytes = 0;
 
   uint64_t blocks() const { return block_rows * blocks_per_row; }
+
+  /// Where the scale and the zero point of a block lie.
+  uint64_t slot(uint64_t block) const {
+    if (!slots_in_tiles) return block;
+    const uint64_t row = block / blocks_per_row, across = block % blocks_per_row;
+    return (row / kTileRows * blocks_per_row + across) * kTileRows + row % kTileRows;
+  }
+  /// Whose slot this is; nothing where it belongs to no row.
+  std::optional<uint64_t> block_of(uint64_t slot_index) const {
+    if (!slots_in_tiles) return slot_index;
+    const uint64_t tile = slot_index / kTileRows;
+    const uint64_t row = tile / blocks_per_row * kTileRows + slot_index % kTileRows;
+    return row < block_rows ? std::optional(row * blocks_per_row + tile % blocks_per_row) : std::nullopt;
+  }
   uint64_t total_bytes() const {
     return codes_bytes + scales_bytes + zeros_bytes + codebook_bytes + tensor_scale_bytes;
   }

@@ -28,6 +28,7 @@ inline constexpr std::uint64_t kLeastTensor = 1024;
 
 struct CrumbGraphOptions {
   int zstd_level = 0;       ///< 0: nothing is compressed; at most kMostZstdLevel
+  CodeLayout layout = CodeLayout::kRows;  ///< tiles: of what has at least kTileRows rows
   bool reads_back = false;  ///< before the file gets its name: it must hold the same graph
 };
 
@@ -37,8 +38,9 @@ struct CrumbGraphOptions {
 void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
                        const CrumbGraphOptions& options = {});
 
-/// Whether a packed file means to hold a graph.
+/// Whether a packed file means to hold a graph, and whether it holds nothing else: a checkpoint's file may have one, too.
 bool holds_graph(const CrumbHeader& header);
+bool holds_only_graph(const CrumbHeader& header);
 
 /// The graph of an opened packed file, as it was written: the codes are copied out of the file once, and checked. A
 /// Failure says which tensor or node is wrong; the file's name is not in it.

@@ -60,6 +60,7 @@ class Joiner {
       if (!file_.find(name))
         return wrong("it takes the tensor " + quote_text(name) + ", which the file does not hold");
     }
+    if (!holds_only_graph(file_.header())) return {};
     if (constants_.size() == file_.header().tensors.size()) return {};
     std::vector<std::string> known = constants_;
     std::ranges::sort(known);
@@ -98,11 +99,20 @@ class Joiner {
   Status add_codes(const PackedTensor& packed) {
     Result<QuantizedTensor> copied = copy_encoded(file_, packed);
     if (!copied.ok()) return copied.failure();
+    if (!packed.encoding->has_levels()) return add_values(copied.value(), packed.name);
     auto tensor = std::make_shared<QuantizedTensor>(copied.take());
     Ints axes(packed.shape.size());
     std::iota(axes.begin(), axes.end(), 0);
     graph_.quantized.emplace(packed.name,
                              QuantizedConstant{.tensor = std::move(tensor), .axes = std::move(axes)});
+    return {};
+  }
+
+  /// Of codes that stand for other values than arithmetic on integers and scales gives.
+  Status add_values(const QuantizedTensor& tensor, const std::string& name) {
+    std::vector<float> values(tensor.layout.matrix.size());
+    dequantize(tensor.view(), values);
+    graph_.initializers.emplace(name, Tensor::floats({tensor.shape.begin(), tensor.shape.end()}, values));
     return {};
   }
 
@@ -165,8 +175,12 @@ class Joiner {
 }  // namespace
 
 bool holds_graph(const CrumbHeader& header) {
-  return header.model == kCrumbGraphModel &&
+  return (header.version > 1 || header.model == kCrumbGraphModel) &&
          std::ranges::find(header.files, kCrumbGraphFile, &PackedFile::path) != header.files.end();
+}
+
+bool holds_only_graph(const CrumbHeader& header) {
+  return header.model == kCrumbGraphModel && holds_graph(header);
 }
 
 Result<Graph> graph_of(const CrumbFile& file) {

@@ -6,6 +6,7 @@
 #include "base/files/text.h"
 #include "formats/crumb_file/writer.h"
 #include "graph/packed/crumb_graph.h"
+#include "quant/code_layout.h"
 #include "quant/packed_tensor.h"
 
 namespace crumb::graph {
@@ -100,9 +101,11 @@ class Splitter {
   std::vector<Node> transposes_;
 };
 
-PackedTensor plan_of(const std::string& name, const Source& source) {
+PackedTensor plan_of(const std::string& name, const Source& source, CodeLayout layout) {
   if (source.codes) {
-    return plan_encoded(name, DType::kF32, source.codes->shape, source.codes->spec, source.codes->encoding);
+    Encoding encoding = source.codes->encoding;
+    encoding.codes = fits_tiles(source.codes->shape) ? layout : CodeLayout::kRows;
+    return plan_encoded(name, DType::kF32, source.codes->shape, source.codes->spec, encoding);
   }
   PackedTensor plan;
   plan.name = name;
@@ -140,12 +143,14 @@ void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
   const Splitter parts(graph);
   const std::string structure = onnx_bytes(parts.structure());
   CrumbHeader plan{.model = std::string(kCrumbGraphModel), .tensors = {}, .files = {}};
-  for (const auto& [name, source] : parts.sources()) plan.tensors.push_back(plan_of(name, source));
+  for (const auto& [name, source] : parts.sources())
+    plan.tensors.push_back(plan_of(name, source, options.layout));
   plan.files.push_back({std::string(kCrumbGraphFile), Blob{.raw = structure.size()}});
   CrumbWriter writer(path, std::move(plan), options.zstd_level);
   for (const auto& [name, source] : parts.sources()) {
     if (source.codes) {
-      write_encoded(writer, *source.codes);
+      const bool in_tiles = options.layout == CodeLayout::kTiles && fits_tiles(source.codes->shape);
+      write_encoded(writer, *source.codes, in_tiles ? CodeLayout::kTiles : CodeLayout::kRows);
     } else {
       writer.write(source.kept->bytes());
     }

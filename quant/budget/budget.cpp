@@ -138,11 +138,12 @@ class Chooser {
   }
 
   /// What a tensor takes in the file: its blobs, aligned, and its lines of the header.
-  uint64_t bytes_in_file(const TensorEntry& entry, const QuantSpec& spec) const {
+  uint64_t bytes_in_file(const PlannedTensor& planned, const QuantSpec& spec) const {
     CrumbHeader header;
     const size_t empty = write_crumb_header(header).size();
+    const TensorEntry& entry = *planned.entry;
     header.tensors.push_back(
-        plan_encoded(entry.name, entry.dtype, entry.shape, spec.to_string(), spec.encoding(entry.shape)));
+        plan_encoded(entry.name, entry.dtype, entry.shape, spec.to_string(), planned.encoding(spec)));
     place_uncompressed(header);
     uint64_t bytes = write_crumb_header(header).size() - empty;
     for (const auto& blob : header.tensors[0].parts) bytes += blob ? aligned(blob->raw) : 0;
@@ -154,7 +155,7 @@ class Chooser {
   /// is then lowered by as much as the file is too large.
   Assignment within_file() const {
     const auto items = options([&](size_t k, const MeasuredFormat& format) {
-      return bytes_in_file(*plan_[free_[k]].entry, format.spec);
+      return bytes_in_file(plan_[free_[k]], format.spec);
     });
     const uint64_t limit = request_.target.file_bytes;
     const std::vector<uint32_t> smallest = cheapest(items);

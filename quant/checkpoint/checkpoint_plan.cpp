@@ -6,6 +6,7 @@
 
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "quant/code_layout.h"
 #include "quant/recipe/name_pattern.h"
 
 namespace crumb {
@@ -33,6 +34,10 @@ class CheckpointPlanner {
     }
     for (const Rule& rule : recipe_.rules) apply(rule);
     check_shapes();
+    for (PlannedTensor& planned : plan_) {
+      if (planned.spec && planned.role == TensorRole::kWeight && fits_tiles(planned.entry->shape))
+        planned.codes = recipe_.layout;
+    }
     return std::move(plan_);
   }
 

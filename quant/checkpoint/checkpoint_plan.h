@@ -2,7 +2,8 @@
 // (quant/recipe/recipe.h) applied to the names, types and shapes of a checkpoint.
 //
 // By role first (formats/checkpoint/classify.h): linear and convolution weights get the recipe's `weights`,
-// embedding tables its `embeddings`, everything else stays. Then the rules, in order; later ones win.
+// embedding tables its `embeddings`, everything else stays. Then the rules, in order; later ones win. Tiles, where the
+// recipe wants them, are for weights of at least kTileRows rows: embedding tables are read row by row.
 #pragma once
 
 #include <string>
@@ -19,6 +20,14 @@ struct PlannedTensor {
   SpecOrKeep spec;
   std::string kept_because;  ///< empty where there is a spec
   TensorRole role = TensorRole::kKept;
+  CodeLayout codes = CodeLayout::kRows;  ///< how they will lie
+
+  /// Of the tensor in the file, with this spec. Precondition: it fits the shape.
+  Encoding encoding(const QuantSpec& with) const {
+    Encoding made = with.encoding(entry->shape);
+    made.codes = codes;
+    return made;
+  }
 };
 
 /// One entry a tensor, in the checkpoint's order. Throws Error(kUsage) for a pattern that reaches no tensor,

@@ -11,6 +11,7 @@
 #include "formats/crumb_file/checksum.h"
 #include "formats/crumb_file/writer.h"
 #include "quant/checkpoint/run_journal.h"
+#include "quant/code_layout.h"
 #include "quant/distortion.h"
 #include "quant/packed_tensor.h"
 #include "quant/slice_quantizer.h"
@@ -161,7 +162,9 @@ class CheckpointRun {
     EntryStream stream(reader, job, *planned.entry, options_.threads);
     DistortionSum distortion;
     const SliceSink sink = [&](std::span<const float> values, const QuantizedView& slice) {
-      const auto codes = std::make_shared<std::vector<std::byte>>(slice.codes.begin(), slice.codes.end());
+      const auto codes = std::make_shared<CodeBytes>(
+          planned.codes == CodeLayout::kTiles ? codes_in_tiles(slice, options_.threads)
+                                              : CodeBytes(slice.codes.begin(), slice.codes.end()));
       writes.post(codes->size(), [this, codes] { writer_.append(*codes); });
       add_slice(distortion, values, slice, options_.threads);
     };
@@ -172,6 +175,11 @@ class CheckpointRun {
                          .narrowed = planned.entry->dtype == DType::kF64}));
     stream.finish();
     tensor->codes = {};
+    if (planned.codes == CodeLayout::kTiles) {
+      BlockParts blocks = blocks_in_layout(tensor->view(), planned.codes);
+      tensor->scales = std::move(blocks.scales);
+      tensor->zeros = std::move(blocks.zeros);
+    }
     writes.post(tensor->scales.size() + tensor->zeros.size(), [this, tensor] {
       writer_.end_part();
       write_after_codes(writer_, *tensor);

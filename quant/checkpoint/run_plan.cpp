@@ -43,7 +43,7 @@ CrumbHeader packed_header(const Checkpoint& checkpoint, const std::vector<Planne
     const TensorEntry& entry = *planned.entry;
     if (planned.spec) {
       header.tensors.push_back(plan_encoded(entry.name, entry.dtype, entry.shape, planned.spec->to_string(),
-                                            planned.spec->encoding(entry.shape)));
+                                            planned.encoding(*planned.spec)));
     } else {
       PackedTensor kept;
       kept.name = entry.name;
@@ -73,7 +73,7 @@ Cut cut(const PlannedTensor& planned, uint64_t wish) {
     const uint64_t bytes = wish * kKeptSliceBytes / 24 * 24;  // whole elements of every type
     return {0, std::min(bytes, entry.bytes)};
   }
-  const SliceSize size = slice_size(*planned.spec, entry.shape, wish);
+  const SliceSize size = slice_size(*planned.spec, entry.shape, wish, planned.codes);
   if (size.values == 0) return {};
   const uint64_t all = entry.bytes * 8 / bits;
   uint64_t values = size.values;
@@ -105,8 +105,9 @@ uint64_t largest_part(const PackedTensor& packed) {
 uint64_t waiting_bytes(const PlannedTensor& planned) {
   if (!planned.spec) return 0;
   const EncodedLayout layout =
-      encoded_layout(planned.spec->encoding(planned.entry->shape), planned.entry->shape).take();
-  return layout.total_bytes() - layout.codes_bytes;
+      encoded_layout(planned.encoding(*planned.spec), planned.entry->shape).take();
+  const uint64_t blocks = layout.total_bytes() - layout.codes_bytes;
+  return planned.codes == CodeLayout::kRows ? blocks : 2 * blocks;  // in the order of the file, too
 }
 
 struct Need {

@@ -4,6 +4,7 @@
 //   weights: int4:group=128         # linear and convolution weights: a spec, or keep
 //   embeddings: int8:channel        # embedding tables: a spec, or keep
 //   zstd: off                       # compression of the packed file: off, or a level from 1 to 19
+//   layout: rows                    # how codes of weights lie in it: rows, or tiles
 //   rules:                          # later ones win
 //     - {match: {name: ["stem", "head"]}, weights: int8:channel}
 //     - {match: {name: "re:.*\\.(query|key)\\.weight", role: weight}, weights: int3:group=64}
@@ -109,6 +110,7 @@ struct Recipe {
   SpecOrKeep weights;
   SpecOrKeep embeddings = QuantSpec::parse("int8:channel");
   int zstd = 0;  ///< 0: off
+  CodeLayout layout = CodeLayout::kRows;
   std::vector<Rule> rules;
 
   SpecOrKeep activations = {};

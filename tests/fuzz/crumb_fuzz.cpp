@@ -7,6 +7,7 @@
 #include "base/checked_size.h"
 #include "formats/crumb_file/checksum.h"
 #include "formats/crumb_file/crumb_file.h"
+#include "quant/code_layout.h"
 #include "quant/packed_check.h"
 #include "quant/packed_tensor.h"
 #include "tests/fuzz/fuzz.h"
@@ -17,6 +18,9 @@ namespace {
 
 constexpr std::uint64_t kMostFile = 1 << 20;
 constexpr std::uint64_t kMostElements = 1 << 16;
+
+/// That the preamble says, where it is one that is read.
+std::uint32_t version_of(std::string_view file) { return file[8] == 1 ? 1 : kCrumbVersion; }
 
 std::uint64_t aligned(std::uint64_t offset) {
   return (offset + kCrumbAlignment - 1) / kCrumbAlignment * kCrumbAlignment;
@@ -57,14 +61,23 @@ std::string made_consistent(std::string_view input) {
   file += header;
   if (!blobs.empty()) file.resize(shift, '\0');
   file += blobs;
-  const auto preamble = write_crumb_preamble(header, file.size());
+  const auto preamble = write_crumb_preamble(header, file.size(), version_of(input));
   std::memcpy(file.data(), preamble.data(), preamble.size());
   return file;
 }
 
 /// The blob with the checksum of what lies there.
 Blob with_checksum(Blob blob, std::span<const std::byte> file) {
-  blob.crc = crc32_of(file.subspan(blob.offset, blob.stored));
+  const auto stored = file.subspan(blob.offset, blob.stored);
+  if (blob.crc_stored || blob.codec == Codec::kNone) {
+    blob.crc = crc32_of(stored);
+  } else if (blob.raw <= kMostFile) {
+    blob.crc = 0;
+    (void)is_ok(decompress(stored, blob.raw, "a blob", [&](std::span<const std::byte> slice) {
+      blob.crc = crc32_of(slice, blob.crc);
+      return Status();
+    }));
+  }
   return blob;
 }
 
@@ -91,6 +104,14 @@ void check_tensor(const CrumbFile& file, const PackedTensor& tensor) {
   if (!loaded.ok()) return;
   std::vector<float> values(size);
   dequantize(loaded.value().view(), values, 1);
+  if (!sound) return;
+  const QuantizedView& view = loaded.value().view();
+  for (const CodeLayout codes : {CodeLayout::kRows, CodeLayout::kTiles}) {
+    std::vector<float> again(size);
+    const QuantizedTensor other = in_layout(view, "", codes, 1);
+    dequantize(other.view(), again, 1);
+    require(std::memcmp(again.data(), values.data(), size * sizeof(float)) == 0, "layouts have the same values");
+  }
 }
 
 void check_consistent(std::span<const std::byte> bytes) {
@@ -101,8 +122,8 @@ void check_consistent(std::span<const std::byte> bytes) {
   std::memcpy(&first_blob, &bytes[16], sizeof first_blob);
   first_blob += kCrumbPreamble;
   const std::string printed = write_crumb_header(header);
-  const CrumbHeader again =
-      require_ok(parse_crumb_header(bytes_of(printed), first_blob, bytes.size()), "a printed header is read");
+  const CrumbHeader again = require_ok(
+      parse_crumb_header(bytes_of(printed), first_blob, bytes.size(), header.version), "a printed header is read");
   require(write_crumb_header(again) == printed, "a header prints back the same");
 
   const MemoryFile memory(bytes);

@@ -87,7 +87,20 @@ void fit_shape(Json& header, const Json& blob, Random& random) {
   }
 }
 
+/// Another of the words that an encoding knows, in place of one of its own.
+void change_word(Json& header, Random& random) {
+  if (!header.contains("tensors") || !header["tensors"].is_array() || header["tensors"].empty()) return;
+  Json& tensor = header["tensors"][random.below(header["tensors"].size())];
+  if (!tensor.is_object() || !tensor.contains("encoding") || !tensor["encoding"].is_object()) return;
+  static constexpr std::pair<const char*, const char*> kWords[] = {
+      {"layout", "tiles"}, {"layout", "rows"}, {"sign", "any"}, {"zero", "min"},
+      {"zero", "int"},     {"scale", "f32"},   {"scale", "f16"}};
+  const auto& [key, word] = random.pick(kWords);
+  tensor["encoding"][key] = word;
+}
+
 void change(Json& header, std::vector<Described>& blobs, std::uint64_t size, Random& random) {
+  if (random.one_in(3)) change_word(header, random);
   std::vector<Json*> numbers;
   find_numbers(header, numbers);
   for (std::uint64_t changes = random.below(4); changes-- > 0 && !numbers.empty();) {
@@ -183,7 +196,8 @@ std::string hostile_packed_file(std::string_view file, Random& random) {
         blob.content.size() <= made.size() - offset)
       made.replace(offset, blob.content.size(), blob.content);
   }
-  const auto preamble = write_crumb_preamble(text, made.size());
+  const std::uint32_t version = file[8] == 1 && !random.one_in(4) ? 1 : kCrumbVersion;
+  const auto preamble = write_crumb_preamble(text, made.size(), version);
   made.replace(0, preamble.size(), reinterpret_cast<const char*>(preamble.data()), preamble.size());
   return made;
 }

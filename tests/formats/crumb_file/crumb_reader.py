@@ -5,7 +5,8 @@
     tensors = crumb_reader.read("net.crumb", widen=False)  # kept tensors stay as they are: what a graph takes
     files = crumb_reader.read_files("minilm.crumb")  # path -> bytes
 
-Everything that the page says should be checked is checked; a file that fails is refused with a ValueError.
+Versions 1 and 2 are read. Everything that the page says should be checked is checked; a file that fails is refused with
+a ValueError.
 """
 
 import json
@@ -39,7 +40,9 @@ BLOB = {"offset": int, "stored": int, "raw": int, "codec": str, "crc32": str}
 ENCODING = {"number": str, "range": str, "block": [int], "scale": str, "scale_exponent": int, "zero": str}
 TENSOR = {"name": str, "dtype": str, "shape": [int], "spec": str, "encoding": ENCODING, **dict.fromkeys(PARTS, BLOB)}
 FILE = {"path": str, "data": BLOB}
-HEADER = {"format": str, "model": str, "tensors": [TENSOR], "files": [FILE]}
+HEADER = {"format": str, "model": str, "tensors": [TENSOR], "files": [FILE]}  # of version 1
+TENSOR_2 = {**TENSOR, "encoding": {**ENCODING, "sign": str, "layout": str}}
+HEADER_2 = {**HEADER, "features": [str], "tensors": [TENSOR_2]}
 OPTIONAL = {"header.tensors[]": {"spec", "encoding", *PARTS}}
 
 
@@ -57,18 +60,23 @@ def read_files(path):
 
 def read_header(path):
     """What the header says, as JSON's objects and lists."""
+    return _open(path)[2]
+
+
+def read_version(path):
+    """The version of the format that a packed file has."""
     return _open(path)[1]
 
 
 def _open(path):
     with open(path, "rb") as file:
         data = file.read()
-    end = _check_preamble(data)
-    return data, _parse_header(data[64:end]), end
+    version, end = _check_preamble(data)
+    return data, version, _parse_header(data[64:end], version), end
 
 
 def _read(path, widen=True):
-    data, header, end = _open(path)
+    data, version, header, end = _open(path)
     tensors, files = {}, {}
     where = "header"
     try:
@@ -77,14 +85,15 @@ def _read(path, widen=True):
             _check(entry["name"], "the name is empty")
             _check(entry["name"] not in tensors, "the name is there twice")
             parts = {}
-            for part, raw in _part_sizes(entry).items():
-                parts[part], end = _read_blob(data, entry[part], raw, end)
+            for part, raw in _part_sizes(entry, version).items():
+                _check(entry[part]["codec"] == "none" or not _in_tiles(entry), "a tensor in tiles is compressed")
+                parts[part], end = _read_blob(data, version, entry[part], raw, end)
             tensors[entry["name"]] = _kept(entry, parts, widen) if "data" in parts else _dequantize(entry, parts)
         for entry in header["files"]:
             where = f"file {entry['path']!r}"
             _check_path(entry["path"])
             _check(entry["path"] not in files, "the path is there twice")
-            files[entry["path"]], end = _read_blob(data, entry["data"], entry["data"]["raw"], end)
+            files[entry["path"]], end = _read_blob(data, version, entry["data"], entry["data"]["raw"], end)
     except (ValueError, MemoryError, OverflowError) as error:
         raise ValueError(f"{where}: {error}") from error
     _check(end == len(data), f"the file has {len(data)} bytes, but its last blob ends at {end}")
@@ -104,14 +113,14 @@ def _check(condition, message):
 
 
 def _check_preamble(data):
-    """Checks the 64 bytes at the start and the header's checksum; gives the offset where the header ends."""
+    """Checks the 64 bytes at the start and the header's checksum; gives the version and where the header ends."""
 
     def number(offset, size):
         return int.from_bytes(data[offset : offset + size], "little")
 
     _check(data[:8] == MAGIC, "not a packed file: the magic is wrong")
     _check(len(data) >= 64, "the preamble is cut off")
-    _check(number(8, 4) == 1, f"version {number(8, 4)} of the format is unknown")
+    _check(number(8, 4) in (1, 2), f"version {number(8, 4)} of the format is unknown")
     _check(number(36, 4) == zlib.crc32(data[:36]), "the checksum of the preamble is wrong")
     _check(number(12, 4) == 0 and number(40, 24) == 0, "reserved bytes of the preamble are not zero")
     _check(number(24, 8) == len(data), f"the file has {len(data)} bytes, but its preamble says {number(24, 8)}")
@@ -119,10 +128,10 @@ def _check_preamble(data):
     _check(end <= len(data), "the header ends beyond the file")
     _check(end - 64 <= (6 << 20) + len(data) // 16, "the header is too long for the file")
     _check(number(32, 4) == zlib.crc32(data[64:end]), "the checksum of the header is wrong")
-    return end
+    return number(8, 4), end
 
 
-def _parse_header(text):
+def _parse_header(text, version):
     def without_duplicates(pairs):
         _check(len(dict(pairs)) == len(pairs), "duplicate keys")
         return dict(pairs)
@@ -135,7 +144,11 @@ def _parse_header(text):
         header = json.loads(text.decode("utf-8"), object_pairs_hook=without_duplicates, parse_int=integer)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the header is not JSON: {error}") from error
-    _check_types(header, HEADER, "header")
+    if version == 2 and type(header) is dict:  # first: with a feature the header may have other keys
+        features = header.get("features", [])
+        _check_types(features, [str], "header.features")
+        _check(not features, f"the features {', '.join(features)} are unknown to this reader")
+    _check_types(header, HEADER if version == 1 else HEADER_2, "header")
     _check(header["format"] == "crumb", "the header's format is not crumb")
     return header
 
@@ -164,19 +177,20 @@ def _check_path(path):
     _check(not re.search(r"[\\:\x00-\x1f\x7f-\x9f]", path), "the path has a character that paths must not have")
 
 
-def _read_blob(data, blob, raw, end):
+def _read_blob(data, version, blob, raw, end):
     """The `raw` bytes of a blob, and where it ends; `end` is where the one before it (or the header) ended."""
     offset, stored = blob["offset"], blob["stored"]
     _check(blob["raw"] == raw, f"a blob of {blob['raw']} bytes where {raw} are needed")
     _check(offset == -(-end // 64) * 64, f"a blob begins at {offset}, not at the next multiple of 64 after {end}")
     _check(0 <= stored <= len(data) - offset, "a blob ends beyond the file")
     _check(not any(data[end:offset]), "padding before a blob is not zero")
-    content = data[offset : offset + stored]
-    _check(blob["crc32"] == f"{zlib.crc32(content):08x}", "the checksum of a blob is wrong")
+    content = before = data[offset : offset + stored]
     _check(blob["codec"] in ("none", "zstd"), f"the codec {blob['codec']!r} is unknown")
     if blob["codec"] == "zstd":
         content = _decompress(content, raw)
     _check(len(content) == raw, f"a blob holds {len(content)} bytes, not {raw}")
+    checksum = zlib.crc32(before if version == 1 else content)
+    _check(blob["crc32"] == f"{checksum:08x}", "the checksum of a blob is wrong")
     return content, offset + stored
 
 
@@ -209,7 +223,11 @@ def _matrix(shape):
     return (1, math.prod(shape)) if len(shape) < 2 else (shape[0], math.prod(shape[1:]))
 
 
-def _part_sizes(entry):
+def _in_tiles(entry):
+    return entry.get("encoding", {}).get("layout") == "tiles"
+
+
+def _part_sizes(entry, version):
     """The parts that a tensor needs, in the order of their blobs, with their sizes; checks that it has just these."""
     dtype, shape, encoding = entry["dtype"], entry["shape"], entry.get("encoding")
     _check(dtype in OTHERS or dtype in FLOATS, f"the dtype {dtype!r} is unknown")
@@ -225,15 +243,23 @@ def _part_sizes(entry):
         _check(bits, f"the number format {encoding['number']!r} is unknown")
         _check(len(encoding["block"]) == 2 and min(encoding["block"]) > 0, "a block is two positive numbers")
         _check(scale in SCALES, f"the scale format {scale!r} is unknown")
-        _check(encoding["zero"] in ("none", "int", "float"), f"the zero points {encoding['zero']!r} are unknown")
+        _check(encoding.get("sign", "plus") in ("plus", "any"), f"the sign {encoding.get('sign')!r} is unknown")
+        _check(encoding.get("layout", "rows") in ("rows", "tiles"), f"the layout {encoding.get('layout')!r} is unknown")
+        zeros = ("none", "int", "float", "min")[: 3 if version == 1 else 4]
+        _check(encoding["zero"] in zeros, f"the zero points {encoding['zero']!r} are unknown")
         integer = re.fullmatch(r"u?int\d", encoding["number"])
         _check(integer or encoding["zero"] == "none", f"zero points of {encoding['number']}")
-        blocks = -(-rows // encoding["block"][0]) * -(-cols // encoding["block"][1])
-        sizes = {"codes": rows * -(-cols * bits // 8), "scales": blocks * BITS[SCALES[scale]] // 8}
+        codes = rows * -(-cols * bits // 8)
+        down, across = -(-rows // encoding["block"][0]), -(-cols // encoding["block"][1])
+        if _in_tiles(entry):
+            codes = -(-rows // 16) * -(-cols // 32) * 64 * bits
+            down = -(-rows // 16) * 16 if encoding["block"][0] == 1 else down
+        slots = down * across
+        sizes = {"codes": codes, "scales": slots * BITS[SCALES[scale]] // 8}
         if encoding["zero"] == "int":
-            sizes["zeros"] = -(-blocks * bits // 8)
-        if encoding["zero"] == "float":
-            sizes["zeros"] = blocks * BITS[_zero_kind(scale)] // 8
+            sizes["zeros"] = -(-slots * bits // 8)
+        if encoding["zero"] in ("float", "min"):
+            sizes["zeros"] = slots * BITS[_zero_kind(scale)] // 8
         if encoding["number"].startswith("palette"):
             sizes["codebook"] = 4 << bits
         if "tensor_scale" in entry:
@@ -258,19 +284,22 @@ def _dequantize(entry, parts):
     (rows, cols), encoding = _matrix(entry["shape"]), entry["encoding"]
     bits, block_rows, block_cols = BITS[encoding["number"]], *encoding["block"]
     values = _code_values(encoding["number"], encoding["range"], _floats(parts.get("codebook", b""), "f32"))
-    v = values[_unpack(parts["codes"], rows, cols, bits)]
-    s = _floats(parts["scales"], SCALES[encoding["scale"]])
+    v = values[(_unpack_tiles if _in_tiles(entry) else _unpack)(parts["codes"], rows, cols, bits)]
+    s = _block_floats(entry, parts["scales"], SCALES[encoding["scale"]])
     if encoding["scale"] == "e8m0":
         s[np.isnan(s)] = 0
     t = _floats(parts.get("tensor_scale", b""), "f32")
     z = np.zeros(len(s), np.float32)
     if encoding["zero"] == "int":
-        z = values[_unpack(parts["zeros"], 1, len(s), bits)[0]]
-    elif encoding["zero"] == "float":
-        z = _floats(parts["zeros"], _zero_kind(encoding["scale"]))
+        slots = 8 * len(parts["scales"]) // BITS[SCALES[encoding["scale"]]]
+        z = values[_of_blocks(entry, _unpack(parts["zeros"], 1, slots, bits)[0])]
+    elif encoding["zero"] != "none":
+        z = _block_floats(entry, parts["zeros"], _zero_kind(encoding["scale"]))
     _check(np.isfinite(v).all(), "a code is out of range")
     _check(np.isfinite(z).all(), "a zero point is out of range")
-    _check(all(np.isfinite(x).all() and not np.signbit(x).any() for x in (s, t)), "a scale is out of range")
+    signed = encoding.get("sign") == "any" and encoding["scale"] in ("f32", "f16", "bf16")
+    _check(all(np.isfinite(x).all() for x in (s, t)), "a scale is not finite")
+    _check(not np.signbit(t).any() and (signed or not np.signbit(s).any()), "a scale has a sign")
 
     if encoding["scale_exponent"] != 0:
         s = np.ldexp(s.astype(np.float64), encoding["scale_exponent"]).astype(np.float32)
@@ -280,11 +309,44 @@ def _dequantize(entry, parts):
     block_rows, block_cols = min(block_rows, rows + 1), min(block_cols, cols + 1)  # they may exceed what numpy counts
     across = -(-cols // block_cols)
     block = (np.arange(rows) // block_rows)[:, None] * across + np.arange(cols) // block_cols
-    return ((v - z[block]) * s[block]).reshape(entry["shape"])
+    s, z = s[block], z[block]
+    return (v * s + z if encoding["zero"] == "min" else (v - z) * s).reshape(entry["shape"])
 
 
 def _zero_kind(scale):
     return scale if scale in ("f16", "bf16") else "f32"
+
+
+def _block_floats(entry, data, kind):
+    slots = np.frombuffer(data, f"<u{BITS[kind] // 8}")
+    return _floats(_of_blocks(entry, slots).tobytes(), kind)
+
+
+def _of_blocks(entry, slots):
+    """What a list of slots holds for each block, in the order of the blocks."""
+    (rows, cols), (block_rows, block_cols) = _matrix(entry["shape"]), entry["encoding"]["block"]
+    if not _in_tiles(entry) or block_rows > 1:
+        return slots
+    across = max(-(-cols // block_cols), 1)
+    slots = slots.reshape(-1, across, 16).swapaxes(1, 2).reshape(-1, across)
+    _check(not slots[rows:].any(), "slots of no row are not zero")
+    return slots[:rows].ravel()
+
+
+def _unpack_tiles(data, rows, cols, bits):
+    """The codes of a matrix that lies in tiles."""
+    down, across = -(-rows // 16), -(-cols // 32)
+    tiles = np.frombuffer(data, np.uint8).reshape(down, across, 64 * bits)
+    codes = np.zeros((down, 16, across, 32), np.uint8)
+    low = 0  # the bits of the fields before this one
+    for width in (width for width in (8, 4, 2, 1) if bits & width):
+        lines = tiles[:, :, 64 * low : 64 * (low + width)].reshape(down, across, width, 16, 1, 4)  # lines, rows, p, c
+        fields = lines >> (width * np.arange(8 // width, dtype=np.uint8))[:, None] & (1 << width) - 1
+        codes |= fields.transpose(0, 3, 1, 2, 4, 5).reshape(codes.shape) << low
+        low += width
+    codes = codes.reshape(16 * down, 32 * across)
+    _check(not codes[rows:].any() and not codes[:, cols:].any(), "a tile has codes beyond the matrix")
+    return codes[:rows, :cols]
 
 
 def _unpack(data, rows, cols, bits):

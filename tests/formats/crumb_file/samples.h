@@ -78,8 +78,9 @@ inline std::string write_sample(const std::filesystem::path& path, const std::ve
 }
 
 /// Preamble and header around what follows the header, checksums and lengths right.
-inline std::string with_header(std::string_view header, std::string_view rest) {
-  const auto preamble = write_crumb_preamble(header, kCrumbPreamble + header.size() + rest.size());
+inline std::string with_header(std::string_view header, std::string_view rest,
+                               uint32_t version = kCrumbVersion) {
+  const auto preamble = write_crumb_preamble(header, kCrumbPreamble + header.size() + rest.size(), version);
   std::string file(reinterpret_cast<const char*>(preamble.data()), preamble.size());
   return file.append(header).append(rest);
 }
@@ -90,8 +91,22 @@ inline std::string_view header_of(std::string_view file) {
   return file.substr(kCrumbPreamble, length);
 }
 
+/// The CRC-32 of what a blob's stored bytes stand for, as far as they do.
+inline uint32_t raw_crc(const Json& blob, std::string_view stored) {
+  if (!blob.contains("codec") || blob["codec"] != "zstd") return crc32_of(bytes_of(stored));
+  uint32_t crc = 0;
+  const bool known = blob.contains("raw") && blob["raw"].is_number_unsigned();
+  const uint64_t raw = known ? blob["raw"].get<uint64_t>() : 0;
+  (void)decompress(bytes_of(stored), raw, "a blob", [&](std::span<const std::byte> slice) {
+    crc = crc32_of(slice, crc);
+    return Status();
+  }).ok();
+  return crc;
+}
+
 /// A packed file taken apart: its header, and the blobs in the file's order.
 struct Taken {
+  uint32_t version = kCrumbVersion;
   Json header;
   std::vector<std::string> blobs;
 
@@ -114,6 +129,7 @@ struct Taken {
   }
 
   explicit Taken(std::string_view file) : header(Json::parse(header_of(file))) {
+    std::memcpy(&version, file.data() + 8, sizeof version);
     for (const Json* blob : descriptions(header)) {
       blobs.emplace_back(file.substr((*blob)["offset"].get<uint64_t>(), (*blob)["stored"].get<uint64_t>()));
     }
@@ -143,7 +159,8 @@ struct Taken {
         Json& blob = *all[i];
         const uint64_t offset = (end + 63) / 64 * 64;
         char crc[16];
-        std::snprintf(crc, sizeof crc, "%08x", crc32_of(bytes_of(blobs[i])));
+        std::snprintf(crc, sizeof crc, "%08x",
+                      version == 1 ? crc32_of(bytes_of(blobs[i])) : raw_crc(blob, blobs[i]));
         blob["offset"] = offset;
         blob["stored"] = blobs[i].size();
         if (blob.contains("codec") && blob["codec"] == "none") blob["raw"] = blobs[i].size();
@@ -159,7 +176,7 @@ struct Taken {
       rest.resize((begin + rest.size() + 63) / 64 * 64 - begin, '\0');
       rest += blobs[i];
     }
-    return with_header(text, rest);
+    return with_header(text, rest, version);
   }
 };
 

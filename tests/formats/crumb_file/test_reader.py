@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import zstandard
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import crumb_reader  # noqa: E402
-from crumb_builder import Part, bf16, compressed, framed, layout, parts_of, seal, tensor  # noqa: E402
+from crumb_builder import SIGNED, Part, bf16, compressed, framed, layout, parts_of, seal, tensor  # noqa: E402
 
 KINDS = {"F32": "float32", "BOOL": "bool", "C64": "complex64"}
 for _bits in (8, 16, 32, 64):
@@ -147,6 +148,7 @@ def check_specs(crumb, folder, specs, tensors):
         entries = split(packed)[0]["tensors"]
         assert {entry["name"] for entry in entries if "encoding" not in entry} == {"ids"}
         assert_same(crumb_reader.read(packed), read_safetensors(back))
+    assert {entry["encoding"]["layout"] for entry in entries if "encoding" in entry} == {"rows"}
     assert any(entry["codes"]["codec"] == "zstd" for entry in entries if "codes" in entry)
     assert (folder / "off.safetensors").read_bytes() == (folder / "3.safetensors").read_bytes()
 
@@ -159,6 +161,45 @@ def test_formats_are_complete(formats):
 @pytest.mark.parametrize("name", NUMBERS + BLOCK_FORMATS)
 def test_reads_as_crumb_does(crumb, tmp_path, name):
     check_specs(crumb, tmp_path, specs_of(name), float_tensors(len(name)))
+
+
+def layout_specs_of(name):
+    """Blocks of one row and of more, and of the zero points each kind."""
+    if name.startswith(("mx", "nv")):
+        return [f"{name}:pad"]
+    zeros = [":zero=int", ":zero=float:scale=bf16"] if name in INT_FORMATS else []
+    ranges = [":range=full:zero=int", ":range=narrow:zero=int"] if name in INT_FORMATS and name != "uint1" else []
+    return [f"{name}:{g}" for g in GRANULARITIES] + [f"{name}:{g}{z}" for g in GRANULARITIES[1:] for z in [*zeros, *ranges]]
+
+
+@pytest.mark.parametrize("name", NUMBERS + BLOCK_FORMATS)
+def test_tiles_have_the_values_of_rows(crumb, tmp_path, name):
+    """`crumb quantize --layout tiles` writes what the page calls tiles, and the same values as without it."""
+    rng = np.random.default_rng(len(name))
+    checkpoint, rules = {}, []
+    for i, spec in enumerate(layout_specs_of(name)):
+        for shape in ((7,), (3, 5), (16, 32), (17, 33), (40, 70), (2, 3, 4, 5), (0, 4)):
+            values = rng.standard_normal(shape).astype("<f4") + (0.5 if "zero=" in spec else 0)
+            checkpoint[f"{i:03}.{'x'.join(map(str, shape))}"] = ("F32", shape, values.astype("<f4").tobytes())
+        rules += ["--set", f"{i:03}.*={spec}"]
+    checkpoint["ids"] = ("I64", (64, 64), bytes(8 * 64 * 64))
+    write_safetensors(tmp_path / "in.safetensors", checkpoint)
+    values = {}
+    for lies in (None, "rows", "tiles"):
+        packed, back = tmp_path / f"{lies}.crumb", tmp_path / f"{lies}.safetensors"
+        option = [] if lies is None else ["--layout", lies]
+        crumb("quantize", tmp_path / "in.safetensors", "-o", packed, "--weights", "int8", "--zstd", "3", *option, *rules)
+        crumb("verify", packed)
+        crumb("dequantize", packed, "-o", back)
+        entries = {entry["name"]: entry for entry in split(packed)[0]["tensors"]}
+        assert entries.pop("ids")["data"]["codec"] == "zstd"
+        assert {entry["encoding"]["layout"] for entry in entries.values()} == {lies or "rows"}
+        if lies == "tiles":
+            assert {entry[part]["codec"] for entry in entries.values() for part in set(entry) & set(crumb_reader.PARTS)} == {"none"}
+        assert_same(crumb_reader.read(packed), read_safetensors(back))
+        values[lies] = back.read_bytes()
+    assert values["tiles"] == values["rows"] == values[None]
+    assert (tmp_path / "None.crumb").read_bytes() == (tmp_path / "rows.crumb").read_bytes()
 
 
 # --- Kept tensors and files -------------------------------------------------------------------------------------------
@@ -208,7 +249,7 @@ def test_kept_tensors_and_files(crumb, tmp_path):
         crumb("dequantize", packed, "-o", back)
         crumb("verify", packed)
         header = split(packed)[0]
-        assert header["model"] == "BertModel"
+        assert header["model"] == "BertModel" and header["features"] == [] and crumb_reader.read_version(packed) == 2
         ours = crumb_reader.read_files(packed)
         assert {name: ours[name] for name in files} == files
         tensors, theirs = crumb_reader.read(packed), read_safetensors(back)
@@ -228,6 +269,7 @@ def test_fixture(crumb, repo, tmp_path, name):
     folder = repo / "tests/fixtures/crumb"
     packed, expected = folder / f"{name}.crumb", read_safetensors(folder / "v1.safetensors")
     header = split(packed)[0]
+    assert crumb_reader.read_version(packed) == 1
     encodings = [entry["encoding"] for entry in header["tensors"] if "encoding" in entry]
     numbers, scales = ({encoding[what] for encoding in encodings} for what in ("number", "scale"))
     assert numbers <= set(NUMBERS) and len(numbers) == 59  # as many as there were then
@@ -247,21 +289,25 @@ def test_fixture(crumb, repo, tmp_path, name):
 # --- Files made by hand -----------------------------------------------------------------------------------------------
 
 
-def by_hand_tensors(number):
+def by_hand_tensors(number, version, lies):
     small = {"tensor_scale": 2.7e-3}
-    for zero in ("none", "int", "float") if number in INT_FORMATS else ("none",):
+    zeros = ("none", "int", "float", *(["min"] if version == 2 else [])) if number in INT_FORMATS else ("none",)
+    for zero in zeros:
         for scale in SCALES:
             for exponent, tensor_scale in (0, {}), (3, {}), (-6, small), (-120, {}), (120, small):
-                for shape, block in ((3, 67), (1, 5)), ((6, 3, 5), (4, 8)), ((300,), (1, 1)):
+                for shape, block in ((3, 67), (1, 5)), ((18, 3, 5), (4, 8)), ((300,), (1, 1)):
+                    sign = "any" if version == 2 and exponent in (3, -6) and scale in SIGNED else "plus"
                     name = f"{zero}.{scale}.{exponent}.{len(shape)}"
-                    yield tensor(name, shape, number, zero, scale, block, exponent, **tensor_scale)
+                    yield tensor(name, shape, number, zero, scale, block, exponent, sign=sign, layout=lies, **tensor_scale)
 
 
+@pytest.mark.parametrize("version, lies", [(1, "rows"), (2, "rows"), (2, "tiles")])
 @pytest.mark.parametrize("number", NUMBERS)
-def test_reads_files_made_by_hand(crumb, tmp_path, number):
+def test_reads_files_made_by_hand(crumb, tmp_path, number, version, lies):
     """Every code with every scale, whether a quantizer writes it or not; values overflow here, scales underflow."""
     packed = tmp_path / "hand.crumb"
-    packed.write_bytes(layout({"format": "crumb", "model": "", "tensors": list(by_hand_tensors(number)), "files": []}))
+    tensors = list(by_hand_tensors(number, version, lies))
+    packed.write_bytes(layout({"format": "crumb", "model": "", "tensors": tensors, "files": []}, version=version))
     crumb("verify", packed)
     crumb("dequantize", packed, "-o", tmp_path / "back.safetensors")
     assert_same(crumb_reader.read(packed), read_safetensors(tmp_path / "back.safetensors"))
@@ -285,6 +331,8 @@ def good_header():
             {"name": "kept", "dtype": "F32", "shape": [6, 64], "data": compressed(content)},
             {"name": "scalar", "dtype": "I64", "shape": [], "data": Part(bytes(8))},
             {"name": "empty", "dtype": "F32", "shape": [0, 4], "data": Part(b"")},
+            tensor("tiles", (17, 40), "int5", "int", "f16", (1, 32), kind="narrow", layout="tiles"),
+            tensor("tall", (17, 40), "uint4", "min", "f32", (4, 8), sign="any", layout="tiles"),
             tensor("last", (3, 16), "int4"),
         ],
         "files": [
@@ -427,7 +475,7 @@ DAMAGES = {
     "magic": raw_bytes(0, b"\x88"),
     "magic as text": raw_bytes(6, b"\n\n"),
     "version 0": preamble(version=0),
-    "version 2": preamble(version=2),
+    "version 3": preamble(version=3),
     "reserved at 12": preamble(reserved=1),
     "reserved at 40": preamble(tail=b"\x01" + bytes(23)),
     "reserved at 63": preamble(tail=bytes(23) + b"\x01"),
@@ -450,17 +498,18 @@ DAMAGES = {
     "header empty": lambda: seal(b"", b""),
     "header no object": lambda: seal(b"[]", b""),
     "header null": lambda: seal(b"null", b""),
-    "header not UTF-8": lambda: seal(b'{"format":"crumb","model":"\xff","tensors":[],"files":[]}', b""),
-    "header then more": lambda: seal(b'{"format":"crumb","model":"","tensors":[],"files":[]}{}', b""),
+    "header not UTF-8": lambda: seal(b'{"format":"crumb","model":"\xff","tensors":[],"files":[],"features":[]}', b""),
+    "header then more": lambda: seal(b'{"format":"crumb","model":"","tensors":[],"files":[],"features":[]}{}', b""),
     "header nested deep": lambda: seal(b'{"format":"crumb","model":"","tensors":' + b"[" * 200000, b""),
     "header with a huge number": lambda: seal(b'{"format":1' + b"0" * 100000 + b"}", b""),
-    "no tensors": lambda: seal(b'{"format":"crumb","model":"","files":[]}', b""),
-    "no files": lambda: seal(b'{"format":"crumb","model":"","tensors":[]}', b""),
-    "no model": lambda: seal(b'{"format":"crumb","tensors":[],"files":[]}', b""),
-    "no format": lambda: seal(b'{"model":"","tensors":[],"files":[]}', b""),
+    "no tensors": lambda: seal(b'{"format":"crumb","model":"","files":[],"features":[]}', b""),
+    "no files": lambda: seal(b'{"format":"crumb","model":"","tensors":[],"features":[]}', b""),
+    "no features": lambda: seal(b'{"format":"crumb","model":"","tensors":[],"files":[]}', b""),
+    "no model": lambda: seal(b'{"format":"crumb","tensors":[],"files":[],"features":[]}', b""),
+    "no format": lambda: seal(b'{"model":"","tensors":[],"files":[],"features":[]}', b""),
     "other format": text('"crumb"', '"crumbs"'),
-    "tensors as an object": lambda: seal(b'{"format":"crumb","model":"","tensors":{},"files":[]}', b""),
-    "padding after the header": lambda: seal(b'{"format":"crumb","model":"","tensors":[],"files":[]}', bytes(11)),
+    "tensors as an object": lambda: seal(b'{"format":"crumb","model":"","tensors":{},"files":[],"features":[]}', b""),
+    "padding after the header": lambda: seal(b'{"format":"crumb","model":"","tensors":[],"files":[],"features":[]}', bytes(11)),
     "unknown key at the top": text('"model"', '"version":1,"model"'),
     "unknown key in a tensor": text('"dtype"', '"note":"","dtype"'),
     "unknown key in an encoding": text('"range"', '"order":"C","range"'),
@@ -493,6 +542,9 @@ DAMAGES = {
     "data of a quantized tensor": before(with_part("int", "data", Part(bytes(740)))),
     "codes of a kept tensor": before(with_part("kept", "codes", Part(bytes(10)))),
     "codebook of an int": before(with_part("int", "codebook", Part(bytes(64)))),
+    "no sign": before(setting("int", "encoding.sign", None)),
+    "no layout": before(setting("int", "encoding.layout", None)),
+    "no zeros of min": before(setting("tall", "zeros", None)),
     "no scale_exponent": before(setting("int", "encoding.scale_exponent", None)),
     # encodings
     "unknown number": before(setting("int", "encoding.number", "int9")),
@@ -505,6 +557,11 @@ DAMAGES = {
     "palette with the narrow range": before(setting("palette", "encoding.range", "narrow")),
     "unknown scale": before(setting("int", "encoding.scale", "f8")),
     "unknown zero": before(setting("int", "encoding.zero", "half")),
+    "unknown sign": before(setting("int", "encoding.sign", "minus")),
+    "unknown layout": before(setting("int", "encoding.layout", "columns")),
+    "rows that lie in tiles": before(setting("int", "encoding.layout", "tiles")),
+    "tiles that lie in rows": before(setting("tiles", "encoding.layout", "rows")),
+    "min of a palette": before(setting("palette", "encoding.zero", "min")),
     "scale_exponent as text": before(setting("int", "encoding.scale_exponent", "0")),
     "scales that overflow": before(setting("int", "encoding.scale_exponent", 1000)),
     "scale_exponent beyond 64 bits": before(setting("int", "encoding.scale_exponent", 1 << 70)),
@@ -518,6 +575,11 @@ DAMAGES = {
     "shape smaller": before(setting("int", "shape", [5, 36])),
     "shape negative": before(setting("kept", "shape", [-6, -64])),
     "shape transposed": before(setting("int", "shape", [37, 5])),
+    "tiles of 2^64 elements": before(big([1 << 32, 1 << 32], layout="tiles")),
+    "tiles of 2^58 rows": before(big([1 << 58], layout="tiles")),
+    "tiles of 2^58 rows, one column": before(big([1 << 58, 1], layout="tiles", number="int8", block=(1, 16))),
+    "tiles of 2^58 columns": before(big([1, 1 << 58], layout="tiles", number="int8")),
+    "tiles of 2^58 rows and scales": before(big([1 << 58, 1], (1, 1), layout="tiles", scale="f32")),
     "shape of 2^64 elements": before(big([1 << 32, 1 << 32])),
     "shape that wraps to 16": before(big([(1 << 60) + 1, 16])),
     "shape beyond 64 bits": before(big([1 << 64, 16])),
@@ -556,6 +618,10 @@ DAMAGES = {
     "checksum as a number": after(setting("int", "codes.crc32", 0)),
     "flipped bit in the first blob": raw_bytes(64 + (1 << 14), b"\xff"),
     "padding of a blob": raw_bytes(64 + (1 << 14) + 5 * 19, b"\x01"),
+    "checksum of stored bytes": after(lambda h: by_name(h, "kept")["data"].update(crc32=f"{zlib.crc32(by_name(h, 'kept')['data'].content):08x}")),
+    "frame of other bytes": before(stored("kept", "data", lambda x: compressed(bytes(1536)).content)),
+    "a frame in tiles": before(lambda h: by_name(h, "tiles").update(codes=compressed(by_name(h, "tiles")["codes"].content))),
+    "a frame of scales in tiles": before(lambda h: by_name(h, "tall").update(scales=compressed(by_name(h, "tall")["scales"].content))),
     "unknown codec": before(with_part("int", "codes", Part(bytes(95), codec="lz4"))),
     "codec none for a frame": after(setting("kept", "data.codec", "none")),
     "codec zstd for plain bytes": after(setting("int", "codes.codec", "zstd")),
@@ -566,14 +632,14 @@ DAMAGES = {
     "bytes after the frame": before(stored("kept", "data", lambda x: x + b"\0")),
     "an empty frame after it": before(stored("kept", "data", lambda x: x + compressed(b"").content)),
     "a skippable frame first": before(stored("kept", "data", lambda x: b"\x50\x2a\x4d\x18\0\0\0\0" + x)),
-    "frame with less": before(kept([1024], framed(compressed(bytes(4000)).content, 4096))),
-    "frame with more": before(kept([1024], framed(compressed(bytes(5000)).content, 4096))),
-    "frame with less, size unsaid": lambda: file_of(kept([BOMB], framed(zeros_frame(1 << 20), 4 * BOMB))),
-    "bomb": lambda: file_of(kept([1024], framed(zeros_frame(BOMB), 4096))),
-    "bomb that says its size": lambda: file_of(kept([1024], framed(compressed(bytes(1 << 26)).content, 4096))),
-    "bomb in a file": before(lambda h: h["files"].append({"path": "new", "data": framed(zeros_frame(BOMB), 4096)})),
-    "frame of 2^60 bytes": lambda: file_of(kept([1 << 58], framed(zeros_frame(1 << 20), 1 << 60))),
-    "frame with a window of 16 MiB": lambda: file_of(kept([1024], framed(zeros_frame(4096, 24), 4096))),
+    "frame with less": before(kept([1024], framed(compressed(bytes(4000)).content, bytes(4000), 4096))),
+    "frame with more": before(kept([1024], framed(compressed(bytes(5000)).content, bytes(5000), 4096))),
+    "frame with less, size unsaid": lambda: file_of(kept([BOMB], framed(zeros_frame(1 << 20), bytes(1 << 20), 4 * BOMB))),
+    "bomb": lambda: file_of(kept([1024], framed(zeros_frame(BOMB), bytes(BOMB), 4096))),
+    "bomb that says its size": lambda: file_of(kept([1024], framed(compressed(bytes(1 << 26)).content, bytes(1 << 26), 4096))),
+    "bomb in a file": before(lambda h: h["files"].append({"path": "new", "data": framed(zeros_frame(BOMB), bytes(BOMB), 4096)})),
+    "frame of 2^60 bytes": lambda: file_of(kept([1 << 58], framed(zeros_frame(1 << 20), bytes(1 << 20), 1 << 60))),
+    "frame with a window of 16 MiB": lambda: file_of(kept([1024], framed(zeros_frame(4096, 24), bytes(4096)))),
     # what the blobs hold
     "code out of the narrow range": before(setting_bytes("int", "codes", 0, b"\x88")),
     "code out of ternary": before(setting_bytes("ternary", "codes", 0, b"\x02")),
@@ -581,6 +647,14 @@ DAMAGES = {
     "zero point out of the narrow range": before(setting_bytes("int", "zeros", 0, b"\x88")),
     "bits after a row": before(setting_bytes("int", "codes", 18, b"\x10")),
     "bits after the zero points": before(setting_bytes("int", "zeros", 7, b"\x10")),
+    "code out of the narrow range in tiles": before(both(setting_bytes("tiles", "codes", 0, b"\0"), setting_bytes("tiles", "codes", 256, b"\x03"))),
+    "code beyond the columns of tiles": before(setting_bytes("tiles", "codes", 320 + 64 * 1, b"\x01")),
+    "code beyond the rows of tiles": before(setting_bytes("tall", "codes", -1, b"\x10")),
+    "scale beyond the rows of tiles": before(setting_bytes("tiles", "scales", -1, b"\x01")),
+    "zero point beyond the rows of tiles": before(setting_bytes("tiles", "zeros", -1, b"\x01")),
+    "zero point out of the narrow range in tiles": before(setting_bytes("tiles", "zeros", 0, b"\x10")),
+    "min infinite": before(setting_bytes("tall", "zeros", 0, b"\x00\x00\x80\xff")),
+    "scale -infinite, sign any": before(setting_bytes("tall", "scales", 0, b"\x00\x00\x80\xff")),
     "scale NaN": before(setting_bytes("int", "scales", 0, b"\x01\x7c")),
     "scale infinite": before(setting_bytes("int", "scales", 0, b"\x00\x7c")),
     "scale negative": before(setting_bytes("int", "scales", 0, b"\x00\xbc")),
@@ -608,7 +682,7 @@ def baseline(crumb_bin, tmp_path_factory):
     """A file without damage is fine; the address space that `crumb verify` needs for it."""
     path = tmp_path_factory.mktemp("good") / "good.crumb"
     path.write_bytes(file_of())
-    assert len(crumb_reader.read(path)) == 9 and len(crumb_reader.read_files(path)) == 2
+    assert len(crumb_reader.read(path)) == 11 and len(crumb_reader.read_files(path)) == 2
     for mebibytes in range(8, 4096, 8):
         code, _, err, _ = run_within(mebibytes << 20, crumb_bin, "verify", path)
         if code == 0:
@@ -635,7 +709,7 @@ def test_refuses(crumb_bin, tmp_path, baseline, damage):
 @pytest.mark.parametrize("before, after", [(b"", b"\0"), (b"", b"\0garbage"), (b"\xef\xbb\xbf", b"")])
 def test_refuses_bytes_that_are_not_json_around_the_header(crumb, tmp_path, before, after):
     path = tmp_path / "bad.crumb"
-    path.write_bytes(seal(before + b'{"format":"crumb","model":"","tensors":[],"files":[]}' + after, b""))
+    path.write_bytes(seal(before + b'{"format":"crumb","model":"","features":[],"tensors":[],"files":[]}' + after, b""))
     with pytest.raises(ValueError):
         crumb_reader.read(path)
     crumb("verify", path, status=1)

@@ -1,0 +1,121 @@
+#include "quant/code_layout.h"
+
+#include <cstring>
+
+#include "base/threads/parallel.h"
+#include "formats/number/packing.h"
+
+namespace crumb {
+namespace {
+
+EncodedLayout layout_for(const QuantizedView& tensor, CodeLayout codes) {
+  Encoding encoding = tensor.encoding;
+  encoding.codes = codes;
+  return encoded_layout(encoding, tensor.shape).take();
+}
+
+/// One item of `size` bytes for each block, from slot to slot.
+std::vector<std::byte> moved(std::span<const std::byte> from, const EncodedLayout& source,
+                             const EncodedLayout& target, size_t size) {
+  std::vector<std::byte> made(target.slots * size);
+  for (uint64_t block = 0; block < source.blocks(); ++block)
+    std::memcpy(&made[target.slot(block) * size], &from[source.slot(block) * size], size);
+  return made;
+}
+
+std::vector<std::byte> moved_codes(std::span<const std::byte> from, const EncodedLayout& source,
+                                   const EncodedLayout& target, int bits) {
+  std::vector<uint8_t> there(source.slots), moved(target.slots);
+  unpack_codes(reinterpret_cast<const uint8_t*>(from.data()), bits, 0, there);
+  for (uint64_t block = 0; block < source.blocks(); ++block)
+    moved[target.slot(block)] = there[source.slot(block)];
+  std::vector<std::byte> made(target.zeros_bytes);
+  pack_codes(moved, bits, reinterpret_cast<uint8_t*>(made.data()));
+  return made;
+}
+
+CodeBytes codes_in_rows(const QuantizedView& tensor, const EncodedLayout& target, int threads) {
+  const RowDecoder decoder(tensor);
+  const int bits = tensor.encoding.number->bits;
+  CodeBytes made(target.codes_bytes);
+  const uint64_t grain = std::max<uint64_t>(1, 65536 / std::max<uint64_t>(1, decoder.cols()));
+  parallel_for(decoder.rows(), grain, threads, [&](size_t begin, size_t end) {
+    std::vector<uint8_t> codes(decoder.cols());
+    for (size_t row = begin; row < end; ++row) {
+      decoder.codes(row, 0, codes);
+      pack_codes(codes, bits, reinterpret_cast<uint8_t*>(made.data()) + row * target.row_bytes);
+    }
+  });
+  return made;
+}
+
+}  // namespace
+
+bool fits_tiles(std::span<const uint64_t> shape) {
+  const Result<MatrixShape> matrix = matrix_shape(shape);
+  return matrix.ok() && matrix.value().rows >= kTileRows && matrix.value().cols >= kTileCols / 2;
+}
+
+CodeBytes codes_in_tiles(const QuantizedView& rows, int threads) {
+  const RowDecoder decoder(rows);
+  const EncodedLayout target = layout_for(rows, CodeLayout::kTiles);
+  const int bits = rows.encoding.number->bits;
+  CodeBytes made(target.codes_bytes);
+  const uint64_t tile_rows = (decoder.rows() + kTileRows - 1) / kTileRows;
+  const uint64_t across = (decoder.cols() + kTileCols - 1) / kTileCols;
+  const uint64_t grain = std::max<uint64_t>(1, 128 / std::max<uint64_t>(1, across));
+  parallel_for(tile_rows, grain, threads, [&](size_t begin, size_t end) {
+    std::vector<uint8_t> codes(kTileRows * across * kTileCols);
+    std::array<uint8_t, kTileRows * kTileCols> tile;
+    for (size_t at = begin; at < end; ++at) {
+      std::ranges::fill(codes, uint8_t{0});
+      const uint64_t count = std::min(kTileRows, decoder.rows() - at * kTileRows);
+      for (uint64_t r = 0; r < count; ++r)
+        decoder.codes(at * kTileRows + r, 0,
+                      std::span(codes).subspan(r * across * kTileCols, decoder.cols()));
+      for (uint64_t c = 0; c < across; ++c) {
+        for (uint64_t r = 0; r < kTileRows; ++r)
+          std::memcpy(&tile[r * kTileCols], &codes[(r * across + c) * kTileCols], kTileCols);
+        pack_tile(tile, bits,
+                  reinterpret_cast<uint8_t*>(made.data()) + at * target.row_bytes + c * tile_bytes(bits));
+      }
+    }
+  });
+  return made;
+}
+
+BlockParts blocks_in_layout(const QuantizedView& tensor, CodeLayout codes) {
+  const Encoding& encoding = tensor.encoding;
+  const EncodedLayout target = layout_for(tensor, codes);
+  const auto bytes_of = [](ScaleFormat format) { return static_cast<size_t>(scale_format_row(format).bytes); };
+  BlockParts made{.scales = moved(tensor.scales, tensor.layout, target, bytes_of(encoding.scale)), .zeros = {}};
+  if (encoding.zero == ZeroPoint::kInteger) {
+    made.zeros = moved_codes(tensor.zeros, tensor.layout, target, encoding.number->bits);
+  } else if (encoding.zero != ZeroPoint::kNone) {
+    made.zeros = moved(tensor.zeros, tensor.layout, target, bytes_of(zero_point_format(encoding.scale)));
+  }
+  return made;
+}
+
+QuantizedTensor in_layout(const QuantizedView& tensor, std::string spec, CodeLayout codes, int threads) {
+  QuantizedTensor made;
+  made.spec = std::move(spec);
+  made.shape.assign(tensor.shape.begin(), tensor.shape.end());
+  made.encoding = tensor.encoding;
+  made.encoding.codes = codes;
+  made.layout = layout_for(tensor, codes);
+  if (codes == tensor.encoding.codes) {
+    made.codes.assign(tensor.codes.begin(), tensor.codes.end());
+  } else {
+    made.codes = codes == CodeLayout::kTiles ? codes_in_tiles(tensor, threads)
+                                             : codes_in_rows(tensor, made.layout, threads);
+  }
+  BlockParts blocks = blocks_in_layout(tensor, codes);
+  made.scales = std::move(blocks.scales);
+  made.zeros = std::move(blocks.zeros);
+  made.codebook.assign(tensor.codebook.begin(), tensor.codebook.end());
+  made.tensor_scale = tensor.tensor_scale;
+  return made;
+}
+
+}  // namespace crumb
