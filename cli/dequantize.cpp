@@ -16,7 +16,9 @@
 #include "cli/verb.h"
 #include "formats/safetensors/safetensors.h"
 #include "formats/safetensors/sharded_writer.h"
+#include "graph/packed/crumb_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
+#include "quant/checkpoint/run_plan.h"
 #include "quant/packed_stream.h"
 #include "quant/tensor_source.h"
 
@@ -60,6 +62,13 @@ void write_tensors(Writer& writer, const CrumbFile& file, const fs::path& folder
   writer.commit();
 }
 
+/// The files that a model's folder has: not the graph of a checkpoint, which takes the packed file's tensors.
+std::vector<PackedFile> folder_files(const CrumbFile& file) {
+  std::vector<PackedFile> files = file.header().files;
+  if (!graph::holds_only_graph(file.header())) std::erase_if(files, [](const PackedFile& entry) { return entry.path == kStructurePath; });
+  return files;
+}
+
 /// Configuration, tokenizer and what else makes the folder a model. What this run made goes again when it ends without
 /// keep().
 class ModelFiles {
@@ -73,7 +82,7 @@ class ModelFiles {
   }
 
   void write() {
-    for (const PackedFile& entry : file_.header().files) {
+    for (const PackedFile& entry : folder_files(file_)) {
       const fs::path path = folder_ / entry.path;
       make_folders(fs::path(entry.path).parent_path());
       std::error_code ignored;
@@ -112,7 +121,7 @@ class ModelFiles {
 
 /// A model's own file must not pose as one of its tensor files, or stand where one of them will.
 void refuse_posing_files(const CrumbFile& file) {
-  for (const PackedFile& entry : file.header().files) {
+  for (const PackedFile& entry : folder_files(file)) {
     const std::string_view top = std::string_view(entry.path).substr(0, entry.path.find('/'));
     for (const char* end : {".safetensors", ".safetensors.index.json", ".partial"}) {
       if (top.ends_with(end))
@@ -197,11 +206,11 @@ void write_folder(const DequantizeOptions& options, uint64_t shard_bytes, const 
   ShardPlan plan = plan_shards(std::move(tensors), shard_bytes);
   const size_t shards = plan.shards.size();
   refuse_posing_files(file);
-  for (const PackedFile& entry : file.header().files)  // small; before anything is written
+  for (const PackedFile& entry : folder_files(file))  // small; before anything is written
     file.check_blob(entry.blob, "file " + quote_text(entry.path)).take(quote_text(options.input));
   refuse_overwriting_inputs({options.input}, folder / kSafetensorsIndex);
   for (const std::string& name : plan.files()) refuse_overwriting_inputs({options.input}, folder / name);
-  for (const PackedFile& entry : file.header().files)
+  for (const PackedFile& entry : folder_files(file))
     refuse_overwriting_inputs({options.input}, folder / entry.path);
   refuse_foreign_folder(folder, plan.files(), file);
   note_large_tensors(plan, shard_bytes, options.shard);

@@ -10,7 +10,7 @@
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "formats/npy/npy.h"
-#include "models/checkpoint_graph.h"
+#include "models/read_graph.h"
 #include "models/weight_source.h"
 #include "quant/checkpoint/checkpoint_run.h"
 #include "runtime/sentences/sentence_encoder.h"
@@ -70,7 +70,7 @@ void embed_verb(const EmbedOptions& options) {
   check_utf8(options.text, lines);
   const auto source = models::open_weights(options.model);
   const auto encoder = runtime::SentenceEncoder::load(
-      for_runtime(models::graph_of_weights(*source).graph),
+      for_runtime(models::read_graph(options.model)),
       [&](const std::string& path) { return source->file(path); }, source->describe());
   std::vector<float> vectors;
   const double start = now_seconds();

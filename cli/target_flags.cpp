@@ -9,6 +9,7 @@
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
 #include "formats/crumb_file/checksum.h"
+#include "models/checkpoint_structure.h"
 
 namespace crumb::cli {
 namespace {
@@ -68,6 +69,11 @@ std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe)
   return wish;
 }
 
+std::string stored_structure(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan) {
+  Result<std::string> structure = models::structure_of(checkpoint, plan);
+  return structure.ok() ? structure.take() : std::string();
+}
+
 BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint& checkpoint, uint64_t memory,
                     int threads) {
   std::optional<Progress> progress;
@@ -79,6 +85,7 @@ BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint
     apply_flags(flags, recipe);
     return recipe;
   };
+  request.structure = [&](const std::vector<PlannedTensor>& plan) { return stored_structure(checkpoint, plan); };
   request.measure = {.memory = memory, .threads = threads, .progress = {}};
   request.measure.progress = [&](const MeasureProgress& done) {
     if (!progress) progress.emplace("measuring", "tensors", done.all_tensors, done.all_bytes);

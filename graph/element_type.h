@@ -98,4 +98,12 @@ constexpr std::optional<ElementType> element_type_of(std::int64_t onnx_number) {
   return static_cast<ElementType>(onnx_number);
 }
 
+/// The type of tensors of this dtype; nothing where ONNX has none.
+constexpr std::optional<ElementType> element_type_of(DType dtype) {
+  for (const ElementTypeInfo& row : kElementTypes) {
+    if (row.dtype == dtype) return row.type;
+  }
+  return {};
+}
+
 }  // namespace crumb::graph

@@ -1,5 +1,6 @@
 #include "models/read_graph.h"
 
+#include "base/files/text.h"
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
 #include "models/checkpoint_graph.h"
@@ -7,8 +8,11 @@
 namespace crumb::models {
 
 graph::Graph read_graph(const std::filesystem::path& path) {
-  if (is_checkpoint(path)) return read_checkpoint_graph(path).graph;
-  return graph::is_crumb_file(path) ? graph::read_crumb_graph(path) : graph::read_onnx(path);
+  if (graph::is_crumb_file(path)) {
+    const CrumbFile file = CrumbFile::open(path).take();
+    if (graph::holds_graph(file.header())) return graph::graph_of(file).take(quote_text(path.string()));
+  }
+  return is_checkpoint(path) ? read_checkpoint_graph(path).graph : graph::read_onnx(path);
 }
 
 }  // namespace crumb::models

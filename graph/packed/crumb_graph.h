@@ -32,6 +32,10 @@ struct CrumbGraphOptions {
   bool reads_back = false;  ///< before the file gets its name: it must hold the same graph
 };
 
+/// The graph with its large constants as inputs behind its own, as graph.onnx has it; of constants kept as codes, only the
+/// shapes are looked at.
+Graph structure_of(const Graph& graph);
+
 /// The same graph gives the same bytes. Throws Error where the graph is not sound or holds what ONNX has no word for (a
 /// node with an Opaque attribute), where the structure alone takes 2 GB, where the file cannot be written, and where it
 /// reads back as another graph.

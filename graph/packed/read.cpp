@@ -16,11 +16,6 @@ using Ints = std::vector<std::int64_t>;
 
 Failure wrong(const std::string& what) { return {std::string(kCrumbGraphFile) + ": " + what}; }
 
-std::optional<ElementType> element_type_of(DType dtype) {
-  const auto row = std::ranges::find(kElementTypes, std::optional(dtype), &ElementTypeInfo::dtype);
-  return row == kElementTypes.end() ? std::nullopt : std::optional(row->type);
-}
-
 /// Puts the tensors of a packed file into the graph whose structure it holds.
 class Joiner {
  public:
@@ -60,13 +55,32 @@ class Joiner {
       if (!file_.find(name))
         return wrong("it takes the tensor " + quote_text(name) + ", which the file does not hold");
     }
-    if (!holds_only_graph(file_.header())) return {};
+    if (!holds_only_graph(file_.header())) return check_others();
     if (constants_.size() == file_.header().tensors.size()) return {};
     std::vector<std::string> known = constants_;
     std::ranges::sort(known);
     for (const PackedTensor& tensor : file_.header().tensors) {
       if (!std::ranges::binary_search(known, tensor.name)) {
         return wrong("it has no input for the tensor " + quote_text(tensor.name));
+      }
+    }
+    return {};
+  }
+
+  /// Of a checkpoint's file: tensors that are no inputs have names that mean nothing else in the graph.
+  Status check_others() const {
+    const auto meant = [&](const std::string& name) {
+      return file_.find(name) != nullptr && std::ranges::find(constants_, name) == constants_.end();
+    };
+    const auto taken = [](const std::string& name) {
+      return wrong("the value " + quote_text(name) + " is called like a tensor that it does not take");
+    };
+    for (const auto& [name, tensor] : graph_.initializers) {
+      if (meant(name)) return taken(name);
+    }
+    for (const Node& node : graph_.nodes) {
+      for (const std::string& name : node.outputs) {
+        if (meant(name)) return taken(name);
       }
     }
     return {};

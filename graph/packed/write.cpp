@@ -138,6 +138,8 @@ void expect_read_back(const std::filesystem::path& written, const std::string& s
 
 }  // namespace
 
+Graph structure_of(const Graph& graph) { return Splitter(graph).structure(); }
+
 void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
                        const CrumbGraphOptions& options) {
   const Splitter parts(graph);

@@ -185,7 +185,9 @@ class Chooser {
   }
 
   uint64_t file_size(const Recipe& recipe) const {
-    return plan_run(checkpoint_, plan_checkpoint(checkpoint_, recipe), recipe).output_bytes;
+    const std::vector<PlannedTensor> plan = plan_checkpoint(checkpoint_, recipe);
+    const std::string structure = request_.structure ? request_.structure(plan) : "";
+    return plan_run(checkpoint_, plan, recipe, 0, 0, 0, structure).output_bytes;
   }
 
   /// The recipe whose plan is this choice: the specs used most stand for all, rules name the other tensors.

@@ -10,6 +10,7 @@
 
 #include "formats/checkpoint/checkpoint.h"
 #include "quant/budget/measure.h"
+#include "quant/checkpoint/checkpoint_plan.h"
 #include "quant/recipe/recipe.h"
 #include "quant/recipe/target.h"
 
@@ -22,6 +23,8 @@ struct BudgetRequest {
   /// whose spec is one of the two is free to be chosen for; the others keep their spec.
   std::function<Recipe(const QuantSpec& weights, const QuantSpec& embeddings)> recipe;
   MeasureOptions measure;
+  /// What the file stores as its graph, given the plan (RunPlan::structure); none: nothing.
+  std::function<std::string(const std::vector<PlannedTensor>&)> structure;
 };
 
 struct BudgetChoice {

@@ -85,8 +85,13 @@ class CheckpointRun {
   CheckpointReport go() {
     read_quantize_write();
     for (const PackedFile& file : run_.header.files) {
-      const ModelFile* from = checkpoint_.find_file(file.path);
-      writer_.write(file.path == kRecipePath ? std::as_bytes(std::span(run_.recipe)) : from->bytes);
+      if (file.path == kRecipePath) {
+        writer_.write(std::as_bytes(std::span(run_.recipe)));
+      } else if (file.path == kStructurePath) {
+        writer_.write(std::as_bytes(std::span(run_.structure)));
+      } else {
+        writer_.write(checkpoint_.find_file(file.path)->bytes);
+      }
     }
     progress(plan_.size());
     report_.output_bytes = writer_.finish();

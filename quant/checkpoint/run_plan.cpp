@@ -36,7 +36,7 @@ std::string architecture(const Checkpoint& checkpoint) {
 }
 
 CrumbHeader packed_header(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
-                          const std::string& recipe) {
+                          const std::string& recipe, const std::string& structure) {
   CrumbHeader header;
   header.model = architecture(checkpoint);
   for (const PlannedTensor& planned : plan) {
@@ -53,8 +53,11 @@ CrumbHeader packed_header(const Checkpoint& checkpoint, const std::vector<Planne
     }
   }
   for (const ModelFile& file : checkpoint.files()) {
-    if (file.path != kRecipePath) header.files.push_back({file.path, Blob{.raw = file.bytes.size()}});
+    if (file.path != kRecipePath && file.path != kStructurePath)
+      header.files.push_back({file.path, Blob{.raw = file.bytes.size()}});
   }
+  if (!structure.empty())
+    header.files.push_back({std::string(kStructurePath), Blob{.raw = structure.size()}});
   header.files.push_back({std::string(kRecipePath), Blob{.raw = recipe.size()}});
   std::ranges::sort(header.files, {}, &PackedFile::path);
   return header;
@@ -162,10 +165,11 @@ std::string mega_text(uint64_t bytes) { return std::to_string((bytes + kMega - 1
 }  // namespace
 
 RunPlan plan_run(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan, const Recipe& recipe,
-                 uint64_t memory, int threads, uint64_t base) {
+                 uint64_t memory, int threads, uint64_t base, std::string structure) {
   RunPlan run;
   run.recipe = to_yaml(recipe);
-  run.header = packed_header(checkpoint, plan, run.recipe);
+  run.structure = std::move(structure);
+  run.header = packed_header(checkpoint, plan, run.recipe, run.structure);
   run.output_bytes = place_uncompressed(run.header);
 
   uint64_t limit = memory;

@@ -12,7 +12,7 @@ import crumb_reader
 import numpy as np
 import zstandard
 
-SIGNED = ("f32", "f16", "bf16")  # formats of scales that may be negative
+SIGNED = ("f32", "f16", "bf16", "e4m3")  # formats of scales that may be negative
 
 
 def bf16(values):

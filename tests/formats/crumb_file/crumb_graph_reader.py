@@ -14,9 +14,10 @@ AXES = "crumb.axes:"
 
 
 def read(path):
-    """The structure, the names of the network's own inputs, and the tensors as those inputs take them."""
+    """The structure, the names of the network's own inputs, and the tensors as the other inputs take them."""
     header, files, tensors = crumb_reader.read_header(path), crumb_reader.read_files(path), crumb_reader.read(path, widen=False)
-    _check(header["model"] == "graph" and "graph.onnx" in files, "no graph")
+    whole = header["model"] == "graph"  # and no checkpoint as well
+    _check("graph.onnx" in files and (whole or crumb_reader.read_version(path) == 2), "no graph")
     try:
         model = onnx.load_from_string(files["graph.onnx"])
     except Exception as error:
@@ -24,10 +25,10 @@ def read(path):
     _check(model.HasField("graph") and not model.training_info, "no graph, or graphs for training")
     graph = model.graph
     _check_constants(graph)
-    own = _own_inputs(model, {entry["name"]: entry for entry in header["tensors"]})
+    own, constants = _inputs(model, {entry["name"]: entry for entry in header["tensors"]}, whole)
     _check_values(graph)
     _check_axes(graph, {entry["name"]: entry for entry in header["tensors"]})
-    return model, own, tensors
+    return model, own, {name: tensors[name] for name in constants}
 
 
 def _check(condition, message):
@@ -48,7 +49,7 @@ def _check_constants(graph):
         _check(len(set(names)) == len(names), "an attribute is there twice")
 
 
-def _own_inputs(model, entries):
+def _inputs(model, entries, whole):
     keys = [entry.key for entry in model.metadata_props]
     _check(len(set(keys)) == len(keys), "an entry of the metadata is there twice")
     _check("crumb.inputs" in keys, "the metadata have no crumb.inputs")
@@ -58,7 +59,11 @@ def _own_inputs(model, entries):
     _check(re.fullmatch("[0-9]+", text) and int(text) <= len(inputs), f"crumb.inputs is {text!r}")
     own, constants = inputs[: int(text)], inputs[int(text) :]
     _check(not {x.name for x in own} & entries.keys(), "a tensor is an input of the network's own")
-    _check({x.name for x in constants} == entries.keys(), "inputs and tensors have other names")
+    _check({x.name for x in constants} <= entries.keys(), "an input is no tensor")
+    _check(not whole or len(constants) == len(entries), "a tensor is no input")
+    others = entries.keys() - {x.name for x in constants}
+    made = initializers | {output for node in model.graph.node for output in node.output}
+    _check(not others & made, "a value is called like a tensor that is no input")
     for value in constants:
         entry, kind = entries[value.name], value.type.tensor_type
         wanted = T.FLOAT if "encoding" in entry else TYPES.get(entry["dtype"])
@@ -66,7 +71,7 @@ def _own_inputs(model, entries):
         _check(kind.HasField("shape"), f"{value.name} is of any shape")
         dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim]
         _check(dims == entry["shape"], f"{value.name} is of another shape")
-    return [x.name for x in own]
+    return [x.name for x in own], [x.name for x in constants]
 
 
 def _check_values(graph):

@@ -297,7 +297,7 @@ def _dequantize(entry, parts):
         z = _block_floats(entry, parts["zeros"], _zero_kind(encoding["scale"]))
     _check(np.isfinite(v).all(), "a code is out of range")
     _check(np.isfinite(z).all(), "a zero point is out of range")
-    signed = encoding.get("sign") == "any" and encoding["scale"] in ("f32", "f16", "bf16")
+    signed = encoding.get("sign") == "any"
     _check(all(np.isfinite(x).all() for x in (s, t)), "a scale is not finite")
     _check(not np.signbit(t).any() and (signed or not np.signbit(s).any()), "a scale has a sign")
 

@@ -22,7 +22,10 @@ WORDS = {  # by key: words that are right for some tensor, and wrong ones
     "number": [*crumb_reader.NUMBERS, "int1", "int9", "uint0", "e8m0", "e0m3", "e9m0", "palette0", "palette9", "INT4"],
     "range": ["full", "narrow", "wide", ""],
     "scale": [*crumb_reader.SCALES, "f64", "e4m3fn", ""],
-    "zero": ["none", "int", "float", "half"],
+    "zero": ["none", "int", "float", "min", "half"],
+    "sign": ["plus", "any", "minus", ""],
+    "layout": ["rows", "tiles", "columns", ""],
+    "features": ["adapters", "outliers", "cache", "new", ""],
     "codec": ["none", "zstd", "zlib", ""],
     "format": ["crumb", "Crumb"],
     "model": ["", "BertModel", "graph", "\0", "é" * 1000],
@@ -41,6 +44,8 @@ TEXT = [b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b"0", b"-", b"-0", b"1e
 
 
 def some_shape(rng):
+    if rng.random() < 0.15:
+        return rng.choice([[16, 32], [17, 33], [40, 70], [33, 5], [2, 100]])
     shape = [rng.choice([1, 1, 2, 3, 5, 8, 17]) for _ in range(rng.choice([0, 1, 1, 2, 2, 2, 3, 4]))]
     if shape and rng.random() < 0.1:
         shape[rng.randrange(len(shape))] = 0
@@ -54,13 +59,16 @@ def some_block(rng):
     return size(), size()
 
 
-def some_tensor(rng, name):
+def some_tensor(rng, name, version):
     if rng.random() < 0.6:
         number = rng.choice(sorted(crumb_reader.NUMBERS))
         integer = re.fullmatch(r"u?int\d", number)
         keys = {"tensor_scale": rng.choice([0.0, 0.5, 2.7e-3, 1.0, 1e-30])} if rng.random() < 0.3 else {}
-        entry = tensor(name, some_shape(rng), number, rng.choice(["none", "int", "float"]) if integer else "none",
-                       rng.choice(sorted(crumb_reader.SCALES)), some_block(rng), rng.choice([0, 0, 0, 1, -1, -126, 20]),
+        if version == 2:
+            keys |= {"sign": rng.choice(["plus", "plus", "any"]), "layout": rng.choice(["rows", "tiles"])}
+        zeros = ["none", "int", "float", "min"][: 2 + version] if integer else ["none"]
+        entry = tensor(name, some_shape(rng), number, rng.choice(zeros), rng.choice(sorted(crumb_reader.SCALES)),
+                       some_block(rng), rng.choice([0, 0, 0, 1, -1, -126, 20]),
                        rng.choice(["narrow", "full"]) if integer and number != "uint1" else None, **keys)  # fmt: skip
         entry["dtype"] = rng.choice(sorted(crumb_reader.FLOATS))
         return entry
@@ -76,16 +84,22 @@ def some_tensor(rng, name):
     return {"name": name, "dtype": dtype, "shape": shape, "data": compressed(content) if rng.random() < 0.3 else Part(content)}
 
 
-def sound_header(rng):
+def in_tiles(entry):
+    return entry.get("encoding", {}).get("layout") == "tiles"
+
+
+def sound_header(rng, version):
     paths = rng.sample(["config.json", "a/b", "a-", "a/c/d", "vocab.txt", "é", "\xa0", "1_Pooling/config.json"], rng.randrange(4))
     header = {"format": "crumb", "model": rng.choice(["", "BertModel", "\x7f\0"]),
-              "tensors": [some_tensor(rng, f"w{i}") for i in range(rng.randrange(4))],
+              "tensors": [some_tensor(rng, f"w{i}", version) for i in range(rng.randrange(4))],
               "files": [{"path": path, "data": Part(rng.randbytes(rng.choice([0, 1, 64, 100])))} for path in paths]}  # fmt: skip
-    for part in parts_of(header):
-        if "codec" not in part and rng.random() < 0.1:
-            frame = compressed(part.content)
-            part.content = frame.content
-            part.update(frame)
+    if version == 2:
+        header["features"] = []
+    for entry in header["tensors"] + header["files"]:
+        share = 0.01 if in_tiles(entry) else 0.1  # of compressed parts, which tiles must not have
+        for part in [part for part in crumb_reader.PARTS if part in entry]:
+            if "codec" not in entry[part] and rng.random() < share:
+                entry[part] = compressed(entry[part].content)
     if rng.random() < 0.2:
         header = dict(reversed(header.items()))  # keys in another order
     return header
@@ -112,13 +126,14 @@ def change_a_value(rng, header):
     elif kind < 0.16:
         holder[key] = rng.choice([None, True, 1.5, 1e400, "", [], {}, 7, "F32", [0, 1 << 58, 1 << 58], [1] * 65])
     elif kind < 0.2 and isinstance(holder, dict):
-        holder[rng.choice(["note", "zeros", "codebook", "data", "spec", "tensor_scale", "encoding"])] = value
+        holder[rng.choice(["note", "zeros", "codebook", "data", "spec", "tensor_scale", "encoding", "sign", "layout", "features",
+                           "outlier_places", "adapters"])] = value
     elif isinstance(value, int) and not isinstance(value, bool):
         holder[key] = rng.choice([*HOSTILE, value + 1, value - 1, value + 64, value + (1 << 32), value + (1 << 64), 2 * value])
     elif isinstance(value, str):
         holder[key] = rng.choice(WORDS.get(key, [""]))
     elif isinstance(value, list):
-        rng.choice([lambda: value.append(rng.choice(HOSTILE)), value.reverse, value.clear,
+        rng.choice([lambda: value.append(rng.choice(WORDS.get(key, HOSTILE))), value.reverse, value.clear,
                     lambda: value.extend(value)])()  # fmt: skip
 
 
@@ -126,6 +141,10 @@ def change_a_blob(rng, header):
     """Bytes of a part whose checksum follows; of a frame its head and its length only, since decoders need not agree
     on the rest."""
     parts = [part for part in parts_of(header) if len(part.content) > 0]
+    in_a_tile = {id(entry[part]) for entry in header["tensors"] if in_tiles(entry) for part in crumb_reader.PARTS if part in entry}
+    tiles = [part for part in parts if id(part) in in_a_tile]
+    if tiles and rng.random() < 0.5:
+        parts = tiles
     if not parts:
         return
     part = rng.choice(parts)
@@ -148,9 +167,17 @@ def change_a_blob(rng, header):
             if content[4] >> 6 in (1, 2, 3) and content[4] & 0x20 and content[4] & 7 == 0:
                 content = content[:4] + head + bytes([rng.choice([80, 103, 104, 105, 112, 168])]) + content[5 : 5 + known] + content[5 + known :]
     else:
+        held = [at for at, byte in enumerate(content) if byte]  # a tile of a small matrix is zeros for the most part
         for _ in range(rng.choice([1, 1, 1, 4])):
-            content[rng.randrange(len(content))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+            at = rng.choice(held) if held and rng.random() < 0.5 else rng.randrange(len(content))
+            content[at] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
     part.content = bytes(content)
+
+
+def called(version, content):
+    """A file that says that it is of another version."""
+    start = content[:8] + version.to_bytes(4, "little") + content[12:36]
+    return start + zlib.crc32(start).to_bytes(4, "little") + content[40:]
 
 
 def change_text(rng, text):
@@ -172,25 +199,28 @@ def change_text(rng, text):
 
 def draw(rng):
     """A file, and what was done to it."""
-    header = sound_header(rng)
+    version = rng.choice([1, 2, 2])
+    header = sound_header(rng, version)
     kind = rng.random()
     if kind < 0.3:
-        return layout(header, size=512)
+        return layout(header, size=512, version=version)
     if kind < 0.5:
         for _ in range(rng.choice([1, 1, 2])):
             change_a_blob(rng, header)
-        return layout(header, size=512)
+        return layout(header, size=512, version=version)
     if kind < 0.65:
         try:
             change_a_value(rng, header)
-            return layout(header, size=512)
+            return layout(header, size=512, version=version)
         except (AttributeError, TypeError, KeyError):  # no header that can be laid out
-            return layout(sound_header(rng), size=512)
+            return layout(sound_header(rng, version), size=512, version=version)
     if kind < 0.85:
-        return layout(header, edit_placed=lambda placed: change_a_value(rng, placed))
+        return layout(header, edit_placed=lambda placed: change_a_value(rng, placed), version=version)
     if kind < 0.95:
-        return layout(header, edit_text=lambda text: change_text(rng, text), encoding="latin1")
-    content = bytearray(layout(header, size=512))
+        return layout(header, edit_text=lambda text: change_text(rng, text), encoding="latin1", version=version)
+    content = bytearray(layout(header, size=512, version=version))
+    if kind < 0.96:  # of another version
+        return called(rng.choice([0, 1, 2, 3]), bytes(content))
     at = rng.randrange(len(content))
     content[at] ^= 1 << rng.randrange(8)
     return bytes(content[: rng.choice([len(content), len(content), at])])

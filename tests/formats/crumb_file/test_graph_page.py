@@ -36,15 +36,20 @@ def kept(name, shape, dtype="F32", content=None):
     return {"name": name, "dtype": dtype, "shape": shape, "data": Part(bytes(np.prod(shape) * bits // 8) if content is None else content)}
 
 
-def packed(model, tensors=None):
+def packed(model, tensors=None, files=(), name="graph", version=2):
     tensors = [tensor("w", (3, 16), "int4", block=(1, 16)), kept("b", [3])] if tensors is None else tensors
     content = model if isinstance(model, bytes) else model.SerializeToString()
-    files = [{"path": "graph.onnx", "data": Part(content)}]
-    return layout({"format": "crumb", "model": "graph", "tensors": tensors, "files": files})
+    files = [{"path": path, "data": Part(data)} for path, data in {"graph.onnx": content, **dict(files)}.items()]
+    return layout({"format": "crumb", "model": name, "tensors": tensors, "files": files}, version=version)
 
 
 def of(edit):
-    return lambda: packed(network(edit))
+    return lambda **options: packed(network(edit), **options)
+
+
+def beside(*more, edit=lambda model: None):
+    """The network with more tensors than it takes."""
+    return lambda **options: packed(network(edit), [tensor("w", (3, 16), "int4", block=(1, 16)), kept("b", [3]), *more], **options)
 
 
 def inputs(*entries):
@@ -122,8 +127,8 @@ SOUND = {
     "an empty input": node("Clip", ["x", "", ""], ["t"]),
 }  # fmt: skip
 REFUSED = {
-    "no ModelProto": lambda: packed(b"\xff\xff\xff"),
-    "an empty one": lambda: packed(b""),
+    "no ModelProto": lambda **options: packed(b"\xff\xff\xff", **options),
+    "an empty one": lambda **options: packed(b"", **options),
     "graphs for training": of(training),
     "external data": of(external),
     "a sparse initializer": of(sparse),
@@ -140,12 +145,10 @@ REFUSED = {
     "an input made again": node("Relu", ["product"], ["x"]),
     "a tensor made again": node("Relu", ["product"], ["w"]),
     "two initializers of a name": initializer("c", "c"),
-    "an initializer of a tensor's name": initializer("b"),
     "two inputs of a name": of(lambda model: model.graph.input.append(model.graph.input[1])),
     "an attribute twice": of(lambda model: model.graph.node[0].attribute.append(model.graph.node[0].attribute[0])),
-    "a tensor that no input takes": lambda: packed(network(), [tensor("w", (3, 16), "int4", block=(1, 16)), kept("b", [3]), kept("c", [1])]),
-    "an input that is no tensor": lambda: packed(network(), [tensor("w", (3, 16), "int4", block=(1, 16))]),
-    "a tensor of the network's own input": lambda: packed(network(), [tensor("w", (3, 16), "int4", block=(1, 16)), kept("b", [3]), kept("x", [2, 16])]),
+    "an input that is no tensor": lambda **options: packed(network(), [tensor("w", (3, 16), "int4", block=(1, 16))], **options),
+    "a tensor of the network's own input": lambda **options: beside(kept("x", [2, 16]))(**options),
     "another type": typed("b", T.FLOAT16, [3]),
     "another shape": typed("b", T.FLOAT, [1, 3]),
     "another shape of codes": typed("w", T.FLOAT, [16, 3]),
@@ -157,12 +160,25 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("wanted, cases", [("sound", SOUND), ("refused", REFUSED)])
-def test_both_readers_agree_with_the_page(crumb, tmp_path, wanted, cases):
+# What depends on whether the file is a checkpoint as well: sound in a file whose model is another than "graph", and in one
+# whose model is that.
+CHECKPOINT = {
+    "a tensor that no input takes": (True, lambda **options: beside(kept("c", [1]))(**options)),
+    "an encoded tensor that no input takes": (True, lambda **options: beside(tensor("c", (17, 40), "int4", layout="tiles"))(**options)),
+    "a tensor that has the name of a value": (False, lambda **options: beside(kept("product", [1]))(**options)),
+    "an initializer of a tensor's name": (False, initializer("b")),
+    "a tensor of a type that ONNX lacks": (True, lambda **options: beside(kept("c", [8], "F6_E2M3"))(**options)),
+    "a tensor that no input takes, and an input that is no tensor": (False, lambda **options: packed(network(), [
+        tensor("w", (3, 16), "int4", block=(1, 16)), kept("c", [3])], **options)),
+    "a tensor in place of crumb.inputs": (False, lambda **options: beside(kept("c", [1]), edit=lambda model: model.metadata_props.pop(0))(**options)),
+}  # fmt: skip
+
+
+def assert_agreed(crumb, path, cases, wanted):
+    """`crumb verify` and the page's reader say of the files what is wanted."""
     wrong = []
-    path = tmp_path / "net.crumb"
-    for name, make in cases.items():
-        path.write_bytes(make())
+    for name, content in cases:
+        path.write_bytes(content)
         done = crumb("verify", path, status=None)
         ours = {0: "sound", 1: "refused"}.get(done.returncode, f"exit code {done.returncode}")
         try:
@@ -173,6 +189,47 @@ def test_both_readers_agree_with_the_page(crumb, tmp_path, wanted, cases):
         if (ours, page) != (wanted, wanted):
             wrong.append((name, ours, page, done.stderr[:300]))
     assert not wrong, wrong
+
+
+@pytest.mark.parametrize("version, model", [(2, "graph"), (2, "BertModel"), (2, ""), (1, "graph")])
+@pytest.mark.parametrize("wanted, cases", [("sound", SOUND), ("refused", REFUSED)])
+def test_both_readers_agree_with_the_page(crumb, tmp_path, wanted, cases, version, model):
+    made = [(name, make(version=version, name=model)) for name, make in cases.items()]
+    assert_agreed(crumb, tmp_path / "net.crumb", made, wanted)
+
+
+@pytest.mark.parametrize("version, model", [(2, "graph"), (2, "BertModel"), (2, ""), (1, "graph")])
+def test_a_checkpoint_may_have_tensors_that_its_graph_does_not_take(crumb, tmp_path, version, model):
+    for name, (beside_a_checkpoint, make) in CHECKPOINT.items():
+        if version == 2 or "encoded" not in name:
+            sound = beside_a_checkpoint and model != "graph"
+            assert_agreed(crumb, tmp_path / "net.crumb", [(name, make(version=version, name=model))], "sound" if sound else "refused")
+
+
+def test_a_checkpoint_has_other_files(crumb, tmp_path):
+    content = packed(network(), files=[("config.json", b"{}"), ("vocab.txt", b"a")], name="BertModel")
+    assert_agreed(crumb, tmp_path / "net.crumb", [("config.json", content)], "sound")
+
+
+def test_the_constants_of_a_checkpoint_are_what_its_graph_takes(tmp_path):
+    path = tmp_path / "net.crumb"
+    path.write_bytes(beside(kept("c", [1]))(name="BertModel"))
+    _, own, tensors = crumb_graph_reader.read(path)
+    assert own == ["x"] and sorted(tensors) == ["b", "w"]
+
+
+@pytest.mark.parametrize("model", ["BertModel", ""])
+def test_only_a_graph_of_version_1_is_one(crumb, tmp_path, model):
+    """There, `graph.onnx` beside another model is a file like any other, whatever it holds."""
+    path = tmp_path / "net.crumb"
+    for make in (SOUND["as it is"], REFUSED["an empty one"], REFUSED["a cycle"], REFUSED["another type"], beside(kept("c", [1]))):
+        path.write_bytes(make(version=1, name=model))
+        crumb("verify", path)
+        assert "graph.onnx" in crumb_reader.read_files(path) and "b" in crumb_reader.read(path)
+        with pytest.raises(ValueError, match="no graph"):
+            crumb_graph_reader.read(path)
+        path.write_bytes(make(version=1, name="graph"))
+        crumb("verify", path, status=0 if make is SOUND["as it is"] else 1)
 
 
 @pytest.mark.parametrize("dtype", [*crumb_graph_reader.TYPES, "F6_E2M3", "F6_E3M2"])

@@ -193,9 +193,14 @@ def test_tiles_have_the_values_of_rows(crumb, tmp_path, name):
         crumb("dequantize", packed, "-o", back)
         entries = {entry["name"]: entry for entry in split(packed)[0]["tensors"]}
         assert entries.pop("ids")["data"]["codec"] == "zstd"
-        assert {entry["encoding"]["layout"] for entry in entries.values()} == {lies or "rows"}
-        if lies == "tiles":
-            assert {entry[part]["codec"] for entry in entries.values() for part in set(entry) & set(crumb_reader.PARTS)} == {"none"}
+        for entry in entries.values():
+            in_tiles = entry["encoding"]["layout"] == "tiles"
+            if lies != "tiles":
+                assert not in_tiles
+            elif min(crumb_reader._matrix(entry["shape"])) >= 16:  # whether smaller ones are worth it is the writer's choice
+                assert in_tiles, entry["name"]
+            if in_tiles:
+                assert {entry[part]["codec"] for part in set(entry) & set(crumb_reader.PARTS)} == {"none"}
         assert_same(crumb_reader.read(packed), read_safetensors(back))
         values[lies] = back.read_bytes()
     assert values["tiles"] == values["rows"] == values[None]
@@ -376,7 +381,8 @@ def setting_bytes(name, part, at, value):
     def edit(header):
         blob = by_name(header, name)[part]
         content = bytearray(blob.content)
-        content[at : at + len(value)] = value
+        start = at % len(content)
+        content[start : start + len(value)] = value
         blob.content = bytes(content)
 
     return edit
