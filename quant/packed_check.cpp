@@ -345,6 +345,11 @@ Status check_zeros(const PackedTensor& tensor, const EncodedLayout& layout, cons
 }  // namespace
 
 Status check_encoded(const PackedTensor& tensor, const ReadPart& read) {
+  Status blocks = check_blocks(tensor, read);
+  return blocks.ok() ? check_codes(tensor, read) : blocks;
+}
+
+Status check_blocks(const PackedTensor& tensor, const ReadPart& read) {
   const Result<EncodedLayout> layout = encoded_layout(*tensor.encoding, tensor.shape);
   if (!layout.ok()) return layout.failure();
   if (tensor.part(Part::kCodebook)) {
@@ -354,6 +359,12 @@ Status check_encoded(const PackedTensor& tensor, const ReadPart& read) {
   if (tensor.part(Part::kZeros)) {
     if (Status zeros = check_zeros(tensor, layout.value(), read); !zeros.ok()) return zeros;
   }
+  return {};
+}
+
+Status check_codes(const PackedTensor& tensor, const ReadPart& read) {
+  const Result<EncodedLayout> layout = encoded_layout(*tensor.encoding, tensor.shape);
+  if (!layout.ok()) return layout.failure();
   const auto [rows, cols] = layout.value().matrix;
   if (tensor.encoding->codes == CodeLayout::kTiles) {
     TilesCheck check(*tensor.encoding, layout.value().matrix, part_text(tensor, Part::kCodes));

@@ -15,6 +15,10 @@ using ReadPart = std::function<Status(Part, const CrumbFile::Sink&)>;
 /// names the tensor, where, what was found and expected. Takes a few megabytes of memory whatever the sizes.
 Status check_encoded(const PackedTensor& tensor, const ReadPart& read);
 
+/// The two halves of it: all parts but the codes; the codes.
+Status check_blocks(const PackedTensor& tensor, const ReadPart& read);
+Status check_codes(const PackedTensor& tensor, const ReadPart& read);
+
 /// The same of a tensor's parts as they lie in the file, checksums included.
 Status check_encoded(const CrumbFile& file, const PackedTensor& tensor);
 

@@ -1,7 +1,10 @@
 #include "quant/packed_tensor.h"
 
 #include <cstring>
+#include <mutex>
+#include <utility>
 
+#include "base/files/text.h"
 #include "quant/code_layout.h"
 #include "quant/packed_check.h"
 
@@ -48,6 +51,64 @@ Result<QuantizedTensor> copy_encoded(const CrumbFile& file, const PackedTensor& 
   return tensor;
 }
 
+namespace {
+
+/// Of a tensor that is not compressed.
+class MappedCodes final : public LentCodes {
+ public:
+  MappedCodes(std::shared_ptr<const CrumbFile> file, const PackedTensor& tensor)
+      : file_(std::move(file)), tensor_(tensor) {}
+
+  std::span<const std::byte> bytes() const override { return file_->stored(*tensor_.part(Part::kCodes)); }
+
+  void check() const override {
+    std::call_once(once_, [&] {
+      const std::string path = file_->path().string();
+      check_codes(tensor_, [&](Part part, const CrumbFile::Sink& sink) {
+        return file_->read_slices(*tensor_.part(part), part_text(tensor_, part), sink);
+      }).take(path.empty() ? "" : quote_text(path));
+    });
+  }
+
+ private:
+  const std::shared_ptr<const CrumbFile> file_;
+  const PackedTensor& tensor_;  ///< the file's
+  mutable std::once_flag once_;
+};
+
+}  // namespace
+
+Result<QuantizedTensor> lend_encoded(const std::shared_ptr<const CrumbFile>& file, const PackedTensor& packed) {
+  if (packed.part(Part::kCodes)->codec != Codec::kNone) return copy_encoded(*file, packed);
+  const ReadPart read = [&](Part part, const CrumbFile::Sink& sink) {
+    return file->read_slices(*packed.part(part), part_text(packed, part), sink);
+  };
+  if (const Status sound = check_blocks(packed, read); !sound.ok()) return sound.failure();
+  QuantizedTensor tensor;
+  tensor.spec = packed.spec;
+  tensor.shape = packed.shape;
+  tensor.encoding = *packed.encoding;
+  tensor.layout = encoded_layout(tensor.encoding, tensor.shape).take();
+  const auto copied = [&](Part part) -> Result<std::vector<std::byte>> {
+    if (!packed.part(part)) return std::vector<std::byte>();
+    const Result<BlobBytes> bytes = file->load(*packed.part(part), part_text(packed, part));
+    if (!bytes.ok()) return bytes.failure();
+    return std::vector<std::byte>(bytes.value().bytes().begin(), bytes.value().bytes().end());
+  };
+  const std::pair<Part, std::vector<std::byte>*> parts[] = {
+      {Part::kScales, &tensor.scales}, {Part::kZeros, &tensor.zeros}, {Part::kCodebook, &tensor.codebook}};
+  for (const auto& [part, to] : parts) {
+    Result<std::vector<std::byte>> bytes = copied(part);
+    if (!bytes.ok()) return bytes.failure();
+    *to = bytes.take();
+  }
+  const Result<std::vector<std::byte>> scale = copied(Part::kTensorScale);
+  if (!scale.ok()) return scale.failure();
+  if (!scale.value().empty()) std::memcpy(&tensor.tensor_scale, scale.value().data(), sizeof(float));
+  tensor.lent = std::make_shared<const MappedCodes>(file, packed);
+  return tensor;
+}
+
 PackedTensor plan_encoded(std::string name, DType dtype, std::vector<uint64_t> shape, std::string spec,
                           const Encoding& encoding) {
   PackedTensor plan;
@@ -61,7 +122,7 @@ PackedTensor plan_encoded(std::string name, DType dtype, std::vector<uint64_t> s
 
 void write_encoded(CrumbWriter& writer, const QuantizedTensor& tensor, CodeLayout codes) {
   if (codes != tensor.encoding.codes) return write_encoded(writer, in_layout(tensor.view(), "", codes), codes);
-  writer.write(tensor.codes);
+  writer.write(tensor.view().codes);
   write_after_codes(writer, tensor);
 }
 

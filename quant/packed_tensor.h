@@ -32,6 +32,10 @@ class LoadedTensor {
 /// The tensor in memory of its own, in rows. Fails as load() does; preconditions as there.
 Result<QuantizedTensor> copy_encoded(const CrumbFile& file, const PackedTensor& tensor);
 
+/// The tensor with its codes where they lie in the file, in the file's layout, not looked at yet (LentCodes); other parts
+/// are checked and copied. Compressed codes are copied as copy_encoded() does. Fails as that.
+Result<QuantizedTensor> lend_encoded(const std::shared_ptr<const CrumbFile>& file, const PackedTensor& tensor);
+
 /// What a plan needs to know of a tensor that will be encoded.
 PackedTensor plan_encoded(std::string name, DType dtype, std::vector<uint64_t> shape, std::string spec,
                           const Encoding& encoding);

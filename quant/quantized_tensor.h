@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,20 +27,41 @@ struct QuantizedView {
   float tensor_scale = 1.0F;  ///< 1 where the encoding has none
 };
 
+/// Codes in memory that somebody else owns, a mapped file's: they are looked at when they are first used. Thread-safe.
+class LentCodes {
+ public:
+  virtual ~LentCodes() = default;
+  virtual std::span<const std::byte> bytes() const = 0;
+  /// Throws Error, which names tensor and place, where they are not what was written; looks once.
+  virtual void check() const = 0;
+};
+
 struct QuantizedTensor {
   std::string spec;  ///< the canonical line of the QuantSpec that made it
   std::vector<uint64_t> shape;
   Encoding encoding;
   EncodedLayout layout;
-  CodeBytes codes;
+  CodeBytes codes;                        ///< empty where they are lent
+  std::shared_ptr<const LentCodes> lent;  ///< null where they are its own
   std::vector<std::byte> scales;
   std::vector<std::byte> zeros;
   std::vector<std::byte> codebook;
   float tensor_scale = 1.0F;
   uint64_t saturated_scales = 0;  ///< scales that their format could not hold
 
+  /// The tensor's bytes. Throws as check_codes() does.
   QuantizedView view() const {
-    return {shape, encoding, layout, codes, scales, zeros, codebook, tensor_scale};
+    check_codes();
+    return unchecked_view();
+  }
+
+  /// For those who call check_codes() before they use a code. Any bits decode to something.
+  QuantizedView unchecked_view() const {
+    const std::span<const std::byte> bytes = lent ? lent->bytes() : std::span<const std::byte>(codes);
+    return {shape, encoding, layout, bytes, scales, zeros, codebook, tensor_scale};
+  }
+  void check_codes() const {
+    if (lent) lent->check();
   }
 };
 

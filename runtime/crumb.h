@@ -70,7 +70,9 @@ CRUMB_API const char* crumb_version(void);
 /* Why this thread's last call failed; "" before the first. Stays until the thread's next call that can fail. */
 CRUMB_API const char* crumb_error(void);
 
-/* Reads a network. The file is read once, and may be changed or removed after the call; so may the bytes. */
+/* Opens a network. A file is mapped: it may be removed or replaced after the call, but its bytes must not change while
+   the model or a session of it lives. Weights are looked at when they are first used, so a damaged one is an error of
+   the run that uses it. Bytes in memory are copied, and checked whole. */
 CRUMB_API crumb_status crumb_open(const char* path, crumb_model** model);
 CRUMB_API crumb_status crumb_open_memory(const void* bytes, size_t size, crumb_model** model);
 

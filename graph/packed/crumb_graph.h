@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string_view>
 
 #include "base/error.h"
@@ -49,6 +50,9 @@ bool holds_only_graph(const CrumbHeader& header);
 /// The graph of an opened packed file, as it was written: the codes are copied out of the file once, and checked. A
 /// Failure says which tensor or node is wrong; the file's name is not in it.
 Result<Graph> graph_of(const CrumbFile& file);
+
+/// The same with the codes where they lie, each tensor's looked at when it is first used; the graph keeps the file open.
+Result<Graph> graph_on(std::shared_ptr<const CrumbFile> file);
 
 /// A packed file that holds a graph. Throws Error, which names the file.
 Graph read_crumb_graph(const std::filesystem::path& path);

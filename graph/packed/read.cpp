@@ -19,7 +19,9 @@ Failure wrong(const std::string& what) { return {std::string(kCrumbGraphFile) + 
 /// Puts the tensors of a packed file into the graph whose structure it holds.
 class Joiner {
  public:
-  Joiner(const CrumbFile& file, Graph structure) : file_(file), graph_(std::move(structure)) {}
+  /// `lender`: the same file, where codes stay in it; null where they are copied.
+  Joiner(const CrumbFile& file, std::shared_ptr<const CrumbFile> lender, Graph structure)
+      : file_(file), lender_(std::move(lender)), graph_(std::move(structure)) {}
 
   Result<Graph> run() && {
     if (Status split = split_inputs(); !split.ok()) return split.failure();
@@ -111,7 +113,8 @@ class Joiner {
   }
 
   Status add_codes(const PackedTensor& packed) {
-    Result<QuantizedTensor> copied = copy_encoded(file_, packed);
+    const bool lent = lender_ && packed.encoding->has_levels();
+    Result<QuantizedTensor> copied = lent ? lend_encoded(lender_, packed) : copy_encoded(file_, packed);
     if (!copied.ok()) return copied.failure();
     if (!packed.encoding->has_levels()) return add_values(copied.value(), packed.name);
     auto tensor = std::make_shared<QuantizedTensor>(copied.take());
@@ -182,6 +185,7 @@ class Joiner {
   }
 
   const CrumbFile& file_;
+  const std::shared_ptr<const CrumbFile> lender_;
   Graph graph_;
   std::vector<std::string> constants_;  ///< names of tensors, in the model's order
 };
@@ -197,7 +201,9 @@ bool holds_only_graph(const CrumbHeader& header) {
   return header.model == kCrumbGraphModel && holds_graph(header);
 }
 
-Result<Graph> graph_of(const CrumbFile& file) {
+namespace {
+
+Result<Graph> joined(const CrumbFile& file, std::shared_ptr<const CrumbFile> lender) {
   if (!holds_graph(file.header())) {
     return Failure{"found the tensors of a checkpoint" +
                    (file.header().model.empty() ? "" : " (" + printable(file.header().model) + ")") +
@@ -207,11 +213,18 @@ Result<Graph> graph_of(const CrumbFile& file) {
       file.load(file.find_file(kCrumbGraphFile)->blob, "file " + quote_text(kCrumbGraphFile));
   if (!bytes.ok()) return bytes.failure();
   try {
-    return Joiner(file, read_model(bytes.value().bytes(), {})).run();  // it keeps nothing outside
+    // A structure keeps nothing outside.
+    return Joiner(file, std::move(lender), read_model(bytes.value().bytes(), {})).run();
   } catch (const Error& error) {
     return wrong(error.what());
   }
 }
+
+}  // namespace
+
+Result<Graph> graph_of(const CrumbFile& file) { return joined(file, nullptr); }
+
+Result<Graph> graph_on(std::shared_ptr<const CrumbFile> file) { return joined(*file, file); }
 
 Graph read_crumb_graph(const fs::path& path) {
   const CrumbFile file = CrumbFile::open(path).take();

@@ -137,8 +137,9 @@ namespace {
 crumb_status open_file(crumb::Result<crumb::CrumbFile> file, crumb_model** model) {
   graph::Graph network;
   const crumb_status read = guarded(CRUMB_ERROR_FILE, [&] {
-    const crumb::CrumbFile opened = file.take();
-    network = graph::graph_of(opened).take(crumb::quote_text(opened.path().string()));
+    const auto opened = std::make_shared<const crumb::CrumbFile>(file.take());
+    const std::string path = crumb::quote_text(opened->path().string());
+    network = (opened->path().empty() ? graph::graph_of(*opened) : graph::graph_on(opened)).take(path);
   });
   if (read != CRUMB_OK) return read;
   return guarded(CRUMB_ERROR_UNSUPPORTED, [&] {

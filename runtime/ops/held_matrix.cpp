@@ -53,7 +53,7 @@ std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::si
 
 void HeldMatrix::hold(const graph::QuantizedConstant& constant) {
   tensor_ = constant.tensor;
-  decoder_.emplace(tensor_->view());
+  decoder_.emplace(tensor_->unchecked_view());
 }
 
 void HeldMatrix::hold(const Array& values, MatrixAxes axes) {
@@ -75,6 +75,7 @@ void HeldMatrix::multiply(exact::Products product, std::size_t at, int threads) 
 }
 
 void HeldMatrix::multiply_packed(const exact::Products& product, int threads) const {
+  tensor_->check_codes();
   const auto in_tiles = [](std::size_t rows) { return (rows + kTile - 1) / kTile * kTile; };
   const std::size_t terms = std::max<std::size_t>(terms_, 1);
   const std::size_t panel_rows = in_tiles(kPanel / terms + 1);

@@ -2,7 +2,9 @@
 
 import ctypes
 import hashlib
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,33 +65,85 @@ def test_the_command_gives_the_same_classes(library, crumb, tmp_path):
     assert (np.load(tmp_path / "y.npy").argmax(1) == rows[:, 0]).mean() >= 0.98
 
 
-def test_a_real_encoder_from_one_packed_file_has_the_bits_of_the_command(library, crumb, minilm, tmp_path):
-    packed, graph = tmp_path / "minilm.crumb", tmp_path / "graph.crumb"
-    crumb("quantize", minilm, "-o", packed, "--scheme", "W4A16")
-    crumb("export", packed, "-o", graph, "--to", "packed")
+class Loaded:
+    """A model that is open, with one session."""
+
+    def __init__(self, library, path):
+        self.lib = ctypes.CDLL(str(library))
+        self.lib.crumb_error.restype = ctypes.c_char_p
+        self.model, self.session = ctypes.c_void_p(), ctypes.c_void_p()
+        self.check(self.lib.crumb_open(str(path).encode(), ctypes.byref(self.model)))
+        self.check(self.lib.crumb_session_open(self.model, None, ctypes.byref(self.session)))
+
+    def check(self, status):
+        if status != 0:
+            raise RuntimeError(f"{status}: {self.lib.crumb_error().decode()}")
+
+    def run(self, arrays, result):
+        """The bytes of one result; `arrays` are int64."""
+        made, tensors = Tensor(), (Tensor * len(arrays))()
+        for tensor, array in zip(tensors, arrays, strict=True):
+            tensor.type, tensor.rank, tensor.shape = 7, array.ndim, (ctypes.c_int64 * array.ndim)(*array.shape)
+            tensor.data, tensor.bytes = array.ctypes.data, array.nbytes
+        self.check(self.lib.crumb_run(self.session, tensors, ctypes.c_size_t(len(arrays))))
+        self.check(self.lib.crumb_result(self.session, ctypes.c_size_t(result), ctypes.byref(made)))
+        return ctypes.string_at(made.data, made.bytes)
+
+    def __del__(self):
+        self.lib.crumb_session_close(self.session)
+        self.lib.crumb_close(self.model)
+
+
+def token_arrays():
     rng = np.random.default_rng(3)
     arrays = [rng.integers(1000, 20000, (3, 17)), np.ones((3, 17), np.int64), np.zeros((3, 17), np.int64)]
     arrays[1][1, 9:] = 0  # padding
-    wishes = []
+    return arrays
+
+
+@pytest.mark.parametrize("how", ["--layout rows", "--layout tiles", "--zstd 3", "--exclude *.layer.0.*", "float16"])
+def test_a_real_encoder_from_one_packed_file_has_the_bits_of_the_command(library, crumb, minilm, tmp_path, how):
+    """The file that `crumb quantize` writes holds the network's graph: the library knows no architecture. Its bits are those
+    of the graph that the command builds from the configuration, too."""
+    packed, graph = tmp_path / "minilm.crumb", tmp_path / "graph.crumb"
+    model = as_float16(minilm, tmp_path / "half") if how == "float16" else minilm
+    crumb("quantize", model, "-o", packed, "--scheme", "W4A16", *([] if how == "float16" else how.split()))
+    crumb("export", packed, "-o", graph, "--to", "packed")
+    arrays, wishes = token_arrays(), []
     for name, array in zip(("input_ids", "attention_mask", "token_type_ids"), arrays, strict=True):
         np.save(tmp_path / f"{name}.npy", array)
         wishes += ["--input", f"{name}={tmp_path / name}.npy"]
     crumb("run", packed, *wishes, "--engine", "runtime", "--output-dir", tmp_path / "out")
-    expected = np.load(tmp_path / "out" / "sentence_embedding.npy")
+    expected = np.load(tmp_path / "out" / "sentence_embedding.npy").tobytes()
+    for path in (packed, graph):
+        assert Loaded(library, path).run(arrays, 1) == expected, path
 
-    lib = ctypes.CDLL(str(library))
-    model, session, made = ctypes.c_void_p(), ctypes.c_void_p(), Tensor()
-    tensors = (Tensor * 3)()
-    for tensor, array in zip(tensors, arrays, strict=True):
-        tensor.type, tensor.rank, tensor.shape = 7, 2, (ctypes.c_int64 * 2)(*array.shape)
-        tensor.data, tensor.bytes = array.ctypes.data, array.nbytes
-    assert lib.crumb_open(str(graph).encode(), ctypes.byref(model)) == 0
-    assert lib.crumb_session_open(model, None, ctypes.byref(session)) == 0
-    assert lib.crumb_run(session, tensors, ctypes.c_size_t(3)) == 0
-    assert lib.crumb_result(session, ctypes.c_size_t(1), ctypes.byref(made)) == 0
-    assert ctypes.string_at(made.data, made.bytes) == expected.tobytes()
-    lib.crumb_session_close(session)
-    lib.crumb_close(model)
+
+def as_float16(model, folder):
+    """The checkpoint with its tensors as float16."""
+    from safetensors.numpy import load_file, save_file
+
+    shutil.copytree(model, folder, ignore=shutil.ignore_patterns("*.safetensors", "*.bin"))
+    tensors = load_file(model / "model.safetensors")
+    save_file({name: t.astype(np.float16) if t.dtype == np.float32 else t for name, t in tensors.items()},
+              folder / "model.safetensors")  # fmt: skip
+    return folder
+
+
+def test_a_damaged_weight_is_found_when_it_is_used(library, crumb, minilm, tmp_path):
+    """Opening looks at the header, scales and the graph; codes are looked at by the run that uses them."""
+    packed = tmp_path / "minilm.crumb"
+    crumb("quantize", minilm, "-o", packed, "--scheme", "W4A16", "--layout", "tiles")
+    content = bytearray(packed.read_bytes())
+    header = json.loads(content[64 : 64 + int.from_bytes(content[16:24], "little")])
+    codes = next(t for t in header["tensors"] if t["name"].endswith("layer.3.output.dense.weight"))["codes"]
+    content[codes["offset"] + codes["stored"] // 2] ^= 1
+    packed.write_bytes(content)
+    model = Loaded(library, packed)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="layer.3.output.dense.weight.*codes.*damaged"):
+            model.run(token_arrays(), 1)
+    assert "damaged" in crumb("verify", packed, status=1).stderr
 
 
 class Decoder:
