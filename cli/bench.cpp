@@ -11,6 +11,7 @@
 #include "base/seconds.h"
 #include "base/text/fixed.h"
 #include "base/threads/parallel.h"
+#include "cli/fast_flag.h"
 #include "cli/graph_inputs.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
@@ -34,7 +35,7 @@ struct BenchOptions {
   std::int64_t batch = 1;
   int threads = 0;
   double seconds = 2;
-  bool json = false;
+  bool json = false, fast = false;
 };
 
 /// Numbers to compute with, the same in every run: halves and thirds of small integers.
@@ -111,11 +112,11 @@ struct StepTime {
 
 /// Means over some runs, in the order of the steps.
 std::vector<StepTime> step_times(const runtime::Model& model, const std::vector<runtime::Array>& inputs,
-                                 int threads, std::size_t runs) {
+                                 int threads, runtime::Promise promise, std::size_t runs) {
   std::vector<StepTime> steps;
   for (std::size_t i = 0; i < runs; ++i) {
     std::size_t at = 0;
-    model.run(inputs, {.threads = threads, .timer = [&](const graph::Node& node, double seconds) {
+    model.run(inputs, {.threads = threads, .promise = promise, .timer = [&](const graph::Node& node, double seconds) {
                          if (at == steps.size()) {
                            const bool lowered = node.domain == runtime::kRuntimeDomain;
                            steps.push_back({node.name, lowered ? "integer " + node.op : node.op,
@@ -150,15 +151,16 @@ void bench_verb(const BenchOptions& options) {
   std::vector<runtime::Array> arrays;
   for (const Tensor& input : inputs) arrays.push_back(runtime::Array::of(input));
   const int threads = options.threads == 0 ? default_threads() : options.threads;
+  const runtime::Promise promise = promise_of(options.fast);
   const auto meter = std::make_shared<runtime::Meter>(runtime::Limits());
   Times own;
   {
     const runtime::MeterScope scope(meter);
-    model->run(arrays, {.threads = threads});
+    model->run(arrays, {.threads = threads, .promise = promise});
   }
-  own = timed(options.seconds, [&] { model->run(arrays, {.threads = threads}); });
+  own = timed(options.seconds, [&] { model->run(arrays, {.threads = threads, .promise = promise}); });
   const std::size_t sampled = std::clamp<std::size_t>(static_cast<std::size_t>(0.5 / own.at(0.5)), 1, 200);
-  const std::vector<StepTime> steps = step_times(*model, arrays, threads, sampled);
+  const std::vector<StepTime> steps = step_times(*model, arrays, threads, promise, sampled);
   std::optional<Times> other;
   if (!options.against.empty()) {
     open_engine_device().use("cpu", threads);
@@ -220,6 +222,7 @@ void add_bench(CLI::App& app) {
   verb->add_option("--seconds", options->seconds, "How long to run (2)");
   verb->add_option("--against", options->against, "Time this, too: libtorch")
       ->check(CLI::IsMember({"libtorch"}));
+  add_fast_flag(*verb, options->fast);
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->footer("Example:\n  crumb bench examples/digits/digits_cnn.crumb --threads 1 --against libtorch");
   verb->callback([options] { bench_verb(*options); });

@@ -5,6 +5,7 @@
 #include "base/files/interrupt.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
+#include "cli/fast_flag.h"
 #include "cli/graph_inputs.h"
 #include "cli/output.h"
 #include "cli/threads_flag.h"
@@ -21,6 +22,7 @@ namespace {
 struct EmbedOptions {
   std::string model, text, output;
   int threads = 0;
+  bool fast = false;
 };
 
 constexpr uint64_t kMostTextBytes = uint64_t{4} << 30;
@@ -76,10 +78,11 @@ void embed_verb(const EmbedOptions& options) {
   const double start = now_seconds();
   {
     Progress progress("embedding", "lines", lines.size(), 0);
-    vectors = encoder.embed(lines, options.threads, [&](size_t done, size_t) {
+    const auto done_so_far = [&](size_t done, size_t) {
       check_interrupt();
       progress.update(done, 0);
-    });
+    };
+    vectors = encoder.embed(lines, options.threads, done_so_far, promise_of(options.fast));
   }
   const double seconds = now_seconds() - start;
   write_npy(options.output, vectors, lines.size(), encoder.width());
@@ -97,6 +100,7 @@ void add_embed(CLI::App& app) {
   verb->add_option("-o,--output", options->output, "The .npy file to write: float32 [lines, width]")
       ->required();
   add_threads_flag(*verb, options->threads, "Threads (those the machine has); never changes the result");
+  add_fast_flag(*verb, options->fast);
   verb->footer("Example:\n  crumb embed minilm.crumb --text examples/sentences.txt -o vectors.npy");
   verb->callback([options] { embed_verb(*options); });
 }

@@ -10,6 +10,7 @@
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "cli/fast_flag.h"
 #include "cli/graph_inputs.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
@@ -40,7 +41,7 @@ constexpr std::int64_t kLargeBatch = 64;
 struct RunOptions {
   std::string model, output, output_dir, device = "cpu", engine = "auto";
   std::vector<std::string> inputs;
-  bool all_tensors = false, json = false, operators = false;
+  bool all_tensors = false, json = false, operators = false, fast = false;
   int threads = 0;
   RunAccumulatorOptions accumulator;
 };
@@ -96,6 +97,8 @@ bool needs_libtorch(const RunOptions& options) {
 }
 
 void check_engine(const RunOptions& options) {
+  if (options.fast && (options.engine == "libtorch" || needs_libtorch(options) || options.all_tensors))
+    throw usage_error("--fast is for Crumb's own kernels (--engine runtime), and --all-tensors shows what others make");
   if (options.engine != "runtime" || !needs_libtorch(options)) return;
   if (is_torchscript(options.model))
     throw usage_error("--engine runtime: " + quote_text(options.model) +
@@ -108,7 +111,7 @@ std::unique_ptr<graph::Executable> prepare_runtime(const Graph& graph,
                                                    const analysis::AccumulatorSimulation* simulation,
                                                    const RunOptions& options) {
   if (simulation) return RuntimeRegisters(options.threads).prepare(for_runtime(graph), *simulation);
-  return runtime::Engine(options.threads).prepare(for_runtime(graph));
+  return runtime::Engine(options.threads, promise_of(options.fast)).prepare(for_runtime(graph));
 }
 
 /// On LibTorch, which multiplies by what codes stand for.
@@ -125,6 +128,7 @@ std::unique_ptr<graph::Executable> prepare(const Graph& graph,
                                            const RunOptions& options) {
   // Every value that a node makes is there in floats.
   const bool may_choose = options.engine == "auto" && !needs_libtorch(options) && !options.all_tensors;
+  if (options.fast) return prepare_runtime(graph, simulation, options);
   try {
     if (!may_choose && options.engine != "runtime") return prepare_libtorch(graph, simulation, options);
     try {
@@ -247,6 +251,7 @@ void add_run(CLI::App& app) {
                    "machine; libtorch; or auto: "
                    "the runtime where it has every operator (auto)")
       ->check(CLI::IsMember({"auto", "runtime", "libtorch"}));
+  add_fast_flag(*verb, options->fast);
   verb->add_flag("--operators", options->operators,
                  "Print the operators that the runtime has, and do nothing else");
   verb->add_option("--device", options->device, "cpu, cuda, cuda:1, ...");

@@ -98,7 +98,14 @@ typedef struct crumb_options {
   int threads;     /* 0: those that the machine has */
   uint64_t memory; /* bytes of values at a time; 0: 16 GiB */
   uint64_t work;   /* elements made and products added up in a run; 0: 2^46 */
+  int promise;     /* CRUMB_EXACT or CRUMB_FAST */
 } crumb_options;
+
+enum {
+  CRUMB_EXACT = 0, /* sums of float32 in one order: the numbers that the network says */
+  CRUMB_FAST = 1   /* what a matrix of packed weights takes in becomes bytes, one scale a row: several times faster, and
+                      off by at most half a step of that scale for each term */
+};
 
 /* `options` may be null, which is all zeros. */
 CRUMB_API crumb_status crumb_session_open(const crumb_model* model, const crumb_options* options,

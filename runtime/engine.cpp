@@ -7,8 +7,8 @@ namespace {
 
 class RuntimeExecutable final : public graph::Executable {
  public:
-  RuntimeExecutable(graph::Graph graph, int threads)
-      : graph_(std::move(graph)), model_(graph_), threads_(threads) {}
+  RuntimeExecutable(graph::Graph graph, int threads, Promise promise)
+      : graph_(std::move(graph)), model_(graph_), threads_(threads), promise_(promise) {}
   RuntimeExecutable(graph::Graph graph, const Substitutes& instead, int threads)
       : model_(std::move(graph), Computes::kFloats, instead), in_floats_(true), threads_(threads) {}
 
@@ -21,7 +21,7 @@ class RuntimeExecutable final : public graph::Executable {
     if (wants_floats && !watched_) watched_ = std::make_unique<const Model>(graph_, Computes::kFloats);
     const Model& model = wants_floats ? *watched_ : model_;
     std::vector<graph::Tensor> outputs;
-    for (const Array& output : model.run(std::move(values), {.threads = threads_, .watch = watch}))
+    for (const Array& output : model.run(std::move(values), {.threads = threads_, .promise = promise_, .watch = watch}))
       outputs.push_back(output.tensor());
     return outputs;
   }
@@ -32,12 +32,13 @@ class RuntimeExecutable final : public graph::Executable {
   bool in_floats_ = false;
   mutable std::unique_ptr<const Model> watched_;
   int threads_;
+  Promise promise_ = Promise::kExact;
 };
 
 }  // namespace
 
 std::unique_ptr<graph::Executable> Engine::prepare(graph::Graph graph) const {
-  return std::make_unique<RuntimeExecutable>(std::move(graph), threads_);
+  return std::make_unique<RuntimeExecutable>(std::move(graph), threads_, promise_);
 }
 
 std::unique_ptr<graph::Executable> Engine::prepare_in_floats(graph::Graph graph,

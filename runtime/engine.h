@@ -1,5 +1,5 @@
 // Graphs executed without LibTorch: graph::Engine on the kernels of this room. `exact`: the same bits whatever the threads,
-// the batch and the instruction set.
+// the batch and the instruction set; `fast` is for those who ask.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace crumb::runtime {
 class Engine final : public graph::Engine {
  public:
   /// threads: 0 for those that the machine has.
-  explicit Engine(int threads = 0) : threads_(threads) {}
+  explicit Engine(int threads = 0, Promise promise = Promise::kExact) : threads_(threads), promise_(promise) {}
 
   /// Throws one Error that names every node that cannot be executed, and why. The executable may be run by many threads at
   /// once. Operators that are functions of others are expanded by the caller (graph/onnx/expand_functions.h).
@@ -27,6 +27,7 @@ class Engine final : public graph::Engine {
 
  private:
   int threads_;
+  Promise promise_;
 };
 
 }  // namespace crumb::runtime

@@ -23,20 +23,26 @@ namespace crumb::runtime {
 
 class KeyCache;
 
+/// kFast: activations of matrices that are kept as codes become bytes (fast/fast_matrix.h has the bound). Here, too, threads,
+/// batch and instruction set change no bit.
+enum class Promise : std::uint8_t { kExact, kFast };
+
 /// One execution of a node: its inputs, and its outputs as they are made.
 class Call {
  public:
   Call(const graph::Node& node, std::span<Array> inputs, std::span<const char> last_uses,
-       std::span<Array> outputs, int threads, KeyCache* cache = nullptr)
+       std::span<Array> outputs, int threads, KeyCache* cache = nullptr, Promise promise = Promise::kExact)
       : node_(node),
         inputs_(inputs),
         last_uses_(last_uses),
         outputs_(outputs),
         threads_(threads),
-        cache_(cache) {}
+        cache_(cache),
+        promise_(promise) {}
 
   const graph::Node& node() const { return node_; }
   int threads() const { return threads_; }
+  Promise promise() const { return promise_; }
   KeyCache* cache() const { return cache_; }  ///< of an Attention node whose past a session keeps; or null
 
   std::size_t inputs() const { return inputs_.size(); }
@@ -84,6 +90,7 @@ class Call {
   std::span<Array> outputs_;
   int threads_;
   KeyCache* cache_;
+  Promise promise_;
 };
 
 using Kernel = std::function<void(Call& call)>;

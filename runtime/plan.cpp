@@ -163,7 +163,7 @@ bool Plan::fold(const Node& node, const Step& step) {
     taken += arguments[i].bytes();
   }
   try {
-    made = computed(node, step, std::move(arguments), 0);
+    made = computed(node, step, std::move(arguments), {});
   } catch (const Error&) {
     return false;  // running it says what is wrong
   }
@@ -176,11 +176,11 @@ bool Plan::fold(const Node& node, const Step& step) {
 }
 
 std::vector<Array> Plan::computed(const Node& node, const Step& step, std::vector<Array> arguments,
-                                  int threads, KeyCache* cache) {
+                                  const RunOptions& options, KeyCache* cache) {
   std::vector<Array> made(step.outputs.size());
   std::vector<char> last = step.last;
   last.resize(arguments.size(), 0);
-  Call call(node, arguments, last, made, threads, cache);
+  Call call(node, arguments, last, made, options.threads, cache, options.promise);
   try {
     if (const auto& meter = MeterScope::current()) meter->check_cancelled();
     step.kernel(call);
@@ -218,7 +218,7 @@ std::vector<Array> Plan::run(const Graph& graph, std::vector<Array> inputs, cons
       const auto found = options.caches->find(step.node);
       if (found != options.caches->end()) cache = found->second;
     }
-    std::vector<Array> made = computed(node, step, std::move(arguments), options.threads, cache);
+    std::vector<Array> made = computed(node, step, std::move(arguments), options, cache);
     if (options.timer) options.timer(node, now_seconds() - start);
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       if (step.outputs[i] == kNoSlot) continue;

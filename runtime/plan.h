@@ -13,6 +13,7 @@ namespace crumb::runtime {
 
 struct RunOptions {
   int threads = 0;  ///< 0: those that the machine has
+  Promise promise = Promise::kExact;
   graph::Watch watch = {};
   /// Told of every step how long it took.
   std::function<void(const graph::Node& node, double seconds)> timer = {};
@@ -54,7 +55,7 @@ class Plan {
   bool fold(const graph::Node& node, const Step& step);
   /// What a step makes; the arguments are gone then.
   static std::vector<Array> computed(const graph::Node& node, const Step& step, std::vector<Array> arguments,
-                                     int threads, KeyCache* cache = nullptr);
+                                     const RunOptions& options, KeyCache* cache = nullptr);
 
   std::vector<Step> steps_;
   std::vector<Array> constants_;  ///< by slot; undefined for what runs make

@@ -247,6 +247,8 @@ crumb_status crumb_session_open(const crumb_model* model, const crumb_options* o
   const crumb_options wanted = options ? *options : crumb_options{};
   if (wanted.threads < 0)
     return failed(CRUMB_ERROR_ARGUMENT, "crumb_session_open: a negative number of threads");
+  if (wanted.promise != CRUMB_EXACT && wanted.promise != CRUMB_FAST)
+    return failed(CRUMB_ERROR_ARGUMENT, "crumb_session_open: a promise that is none");
   return guarded(CRUMB_ERROR_ARGUMENT, [&] {
     auto made = std::make_unique<crumb_session>();
     made->opened = model->opened;
@@ -280,7 +282,9 @@ crumb_status crumb_run(crumb_session* session, const crumb_tensor* inputs, size_
     status = guarded(CRUMB_ERROR_RUN, [&] {
       const runtime::MeterScope scope(meter);
       std::vector<Result> results;
-      const runtime::RunOptions options{.threads = session->options.threads};
+      const bool fast = session->options.promise == CRUMB_FAST;
+      const runtime::RunOptions options{.threads = session->options.threads,
+                                        .promise = fast ? runtime::Promise::kFast : runtime::Promise::kExact};
       for (runtime::Array& made : session->cache ? session->cache->run_complete(std::move(values), options)
                                                  : model.run(std::move(values), options)) {
         Result& result = results.emplace_back(Result{std::move(made), {}});

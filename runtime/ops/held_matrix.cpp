@@ -54,6 +54,7 @@ std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::si
 void HeldMatrix::hold(const graph::QuantizedConstant& constant) {
   tensor_ = constant.tensor;
   decoder_.emplace(tensor_->unchecked_view());
+  fast_ = FastMatrix::of(tensor_);
 }
 
 void HeldMatrix::hold(const Array& values, MatrixAxes axes) {
@@ -66,9 +67,10 @@ void HeldMatrix::hold(const Array& values, MatrixAxes axes) {
     turn(from + at, terms_, outputs_, to + at);
 }
 
-void HeldMatrix::multiply(exact::Products product, std::size_t at, int threads) const {
+void HeldMatrix::multiply(exact::Products product, std::size_t at, int threads, Promise promise) const {
   product.columns = outputs_;
   product.terms = product.w_stride = terms_;
+  if (fast_ && promise == Promise::kFast && fast_->multiply(product, threads)) return;
   if (tensor_) return multiply_packed(product, threads);
   product.w = rows_.values<float>().data() + at * outputs_ * terms_;
   exact::multiply(product, threads);

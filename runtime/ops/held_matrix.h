@@ -1,5 +1,6 @@
 // The constant operand of a product, by its rows: one for each output. Codes stay packed; what they stand for is decoded a
-// few rows at a time, while a batch passes over them. Products have the same bits either way (exact/products.h).
+// few rows at a time, while a batch passes over them. Products have the same bits either way (exact/products.h); those of codes
+// by the promise `fast` have others (fast/fast_matrix.h).
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,7 @@
 
 #include "quant/quantized_tensor.h"
 #include "runtime/exact/products.h"
+#include "runtime/fast/fast_matrix.h"
 #include "runtime/operator.h"
 
 namespace crumb::runtime {
@@ -26,8 +28,9 @@ class HeldMatrix {
   std::size_t outputs() const { return outputs_; }
   std::size_t terms() const { return terms_; }
 
-  /// By matrix `at` of the axes before the last two. Sets what a product says of w; columns and terms are the matrix's.
-  void multiply(exact::Products product, std::size_t at, int threads) const;
+  /// By matrix `at` of the axes before the last two, as `promise` says. Sets what a product says of w; columns and terms
+  /// are the matrix's.
+  void multiply(exact::Products product, std::size_t at, int threads, Promise promise = Promise::kExact) const;
 
  private:
   HeldMatrix() = default;
@@ -40,6 +43,7 @@ class HeldMatrix {
   Array rows_;  ///< floats; undefined where the tensor is there
   std::shared_ptr<const QuantizedTensor> tensor_;
   std::optional<RowDecoder> decoder_;  ///< of the tensor
+  std::shared_ptr<const FastMatrix> fast_;  ///< of the tensor; null where its values are not for it
 };
 
 /// The matrix [rows, columns] with its axes changed.

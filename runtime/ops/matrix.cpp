@@ -45,7 +45,7 @@ Kernel mat_mul(const NodeFacts& facts) {
     // Matrix `at` of the second operand, whose product is one of `side_by_side`.
     const auto multiply = [&](exact::Products one, std::size_t at, bool side_by_side) {
       const int threads = side_by_side ? 1 : call.threads();
-      if (held) return held->multiply(one, at, threads);
+      if (held) return held->multiply(one, at, threads, call.promise());
       one.w = w.data() + at * k * n;
       if (n == 1) return exact::multiply(one, threads);
       thread_local Scratch scratch;
@@ -114,7 +114,7 @@ Kernel gemm(const NodeFacts& facts) {
                                   .y = out,
                                   .y_row = n};
     if (held) {
-      held->multiply(product, 0, call.threads());
+      held->multiply(product, 0, call.threads(), call.promise());
     } else {
       exact::multiply(product, call.threads());
     }

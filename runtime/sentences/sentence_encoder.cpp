@@ -117,7 +117,7 @@ SentenceEncoder SentenceEncoder::load(graph::Graph graph, const ModelText& text,
 }
 
 std::vector<float> SentenceEncoder::embed(const std::vector<std::string>& lines, int threads,
-                                          const Progress& progress) const {
+                                          const Progress& progress, Promise promise) const {
   constexpr std::size_t kLinesPerPiece = 64;
   std::vector<Ids> ids(lines.size());
   parallel_for(lines.size(), kLinesPerPiece, threads, [&](std::size_t begin, std::size_t end) {
@@ -133,7 +133,7 @@ std::vector<float> SentenceEncoder::embed(const std::vector<std::string>& lines,
   parallel_for(batches.size(), 1, threads, [&](std::size_t begin, std::size_t) {
     check_interrupt();
     const Batch& batch = batches[begin];
-    const std::vector<Array> made = model_.run(inputs_of(ids, batch), {.threads = 1});
+    const std::vector<Array> made = model_.run(inputs_of(ids, batch), {.threads = 1, .promise = promise});
     const std::span<const float> values = made[output_].values<float>();
     const std::size_t stride = values.size() / batch.size();
     for (std::size_t i = 0; i < batch.size(); ++i) {

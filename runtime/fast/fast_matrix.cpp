@@ -1,0 +1,264 @@
+#include "runtime/fast/fast_matrix.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/processor.h"
+#include "base/threads/parallel.h"
+#include "formats/number/tiles.h"
+
+namespace crumb::runtime {
+namespace {
+
+using integer::kGroup;
+using integer::kLanes;
+using integer::kVectorBytes;
+static_assert(kLanes == kTileRows && kTileCols % kGroup == 0);
+
+constexpr int kMostCode = 127;     // of x, by magnitude
+constexpr int kOffset = 128;       // what makes it a byte without a sign
+constexpr int kMostLevel = 127, kLeastLevel = -128;
+constexpr std::uint64_t kMostTerms = 65536;  // of a block: their sums fit 32 bits
+constexpr float kLeast = 0x1p-100F;
+constexpr std::size_t kRowsAtATime = 128;
+
+/// Rows of x as bytes: row 0 is all ones, so that its products are the sums of the weights; the others are q + 128.
+/// Places behind the terms are zeros.
+struct ByteRows {
+  std::size_t stride = 0;
+  std::vector<std::uint8_t> bytes;
+  std::vector<float> scales;  ///< of row i + 1
+};
+
+/// False where a row is not for bytes.
+bool to_bytes(const exact::Products& p, int threads, ByteRows& made) {
+  made.stride = integer::groups_of(p.terms) * kGroup;
+  made.bytes.assign((p.rows + 1) * made.stride, 0);
+  made.scales.assign(p.rows, 0);
+  std::fill_n(made.bytes.begin(), p.terms, std::uint8_t{1});
+  std::vector<char> refused(p.rows, 0);
+  parallel_for(p.rows, 1 + 65536 / std::max<std::size_t>(p.terms, 1), threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t r = begin; r < end; ++r) {
+      const float* const x = p.x + r * p.x_stride;
+      std::uint32_t most = 0;  // magnitudes order as their bits do, NaN above all
+      for (std::size_t k = 0; k < p.terms; ++k) most = std::max(most, std::bit_cast<std::uint32_t>(x[k]) & 0x7FFFFFFFU);
+      const float absmax = std::bit_cast<float>(most);
+      refused[r] = most >= 0x7F800000U || (most != 0 && absmax < kLeast);
+      if (refused[r]) continue;
+      const float inverse = most == 0 ? 0.0F : static_cast<float>(kMostCode) / absmax;
+      made.scales[r] = absmax / static_cast<float>(kMostCode);
+      std::uint8_t* const to = made.bytes.data() + (r + 1) * made.stride;
+      for (std::size_t k = 0; k < p.terms; ++k) {
+        // Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even.
+        const float rounded = (x[k] * inverse + 0x1.8p23F) - 0x1.8p23F;
+        to[k] = static_cast<std::uint8_t>(static_cast<int>(rounded) + kOffset);
+      }
+    }
+  });
+  return std::ranges::count(refused, 0) == std::ssize(refused);
+}
+
+/// The integers behind the values of codes, and their unit; false where they are none of seven bits.
+bool find_levels(const CodeGrid& grid, int bits, std::array<std::int8_t, 256>& levels, float& unit) {
+  const std::size_t count = std::size_t{1} << bits;
+  for (unit = 1; unit >= 0x1p-8F; unit /= 2) {
+    bool whole = true;
+    for (std::size_t code = 0; code < count; ++code) {
+      const float value = grid.values[code];
+      const float level = std::isfinite(value) ? value / unit : 0;
+      if (level > kMostLevel || level < kLeastLevel) return false;
+      whole = whole && level == std::trunc(level);
+      levels[code] = static_cast<std::int8_t>(level);
+    }
+    if (whole) return true;
+  }
+  return false;
+}
+
+/// 64 codes, a byte each, to levels.
+void to_levels(const std::array<std::int8_t, 256>& levels, std::byte* codes) {
+  auto* const bytes = reinterpret_cast<std::uint8_t*>(codes);
+  for (std::size_t i = 0; i < kVectorBytes; ++i) bytes[i] = static_cast<std::uint8_t>(levels[bytes[i]]);
+}
+
+/// The same where levels are the codes, in two's complement of `bits` bits, or without a sign.
+void sign_extend(int bits, std::byte* codes) {
+  const std::uint64_t sign = 0x0101010101010101U << (bits - 1);
+  for (std::size_t i = 0; i < kVectorBytes; i += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, codes + i, 8);
+    // (u ^ s) - s in each byte: the highest bits are kept out of the subtraction, so that nothing is borrowed.
+    constexpr std::uint64_t kHigh = 0x8080808080808080U;
+    const std::uint64_t u = word ^ sign;
+    word = ((u | kHigh) - (sign & ~kHigh)) ^ ((u ^ ~sign) & kHigh);
+    std::memcpy(codes + i, &word, 8);
+  }
+}
+
+/// The codes of a tile as eight vectors of 16 rows by 4 columns: a line of the tile is a vector of fields for each of its
+/// planes.
+void unpack_tile(const std::byte* tile, int bits, std::byte* vectors) {
+  std::memset(vectors, 0, kTileCols / kGroup * kVectorBytes);
+  int shift = 0;
+  for (const int width : tile_fields(bits)) {
+    if (width == 0) break;
+    const std::uint64_t low = 0x0101010101010101U * ((1U << width) - 1);
+    std::byte* to = vectors;
+    for (int line = 0; line < width; ++line, tile += kTileLine) {
+      for (int plane = 0; plane < 8; plane += width, to += kVectorBytes) {
+        for (std::size_t i = 0; i < kVectorBytes; i += 8) {
+          std::uint64_t word, made;
+          std::memcpy(&word, tile + i, 8);
+          std::memcpy(&made, to + i, 8);
+          made |= ((word >> plane) & low) << shift;
+          std::memcpy(to + i, &made, 8);
+        }
+      }
+    }
+    shift += width;
+  }
+}
+
+integer::Way way_for(int most_level) {
+  using Kind = integer::Way::Kind;
+  if (may_use_vnni()) return {.kind = Kind::kQuads};
+  if (!may_use(Isa::kAvx2)) return {.kind = Kind::kReference};
+  const int pair = 2 * (kMostCode + kOffset) * most_level;
+  constexpr int kMost16 = 32767;
+  if (pair > kMost16) return {.kind = Kind::kWords};
+  return {.kind = Kind::kPairs, .span = static_cast<std::size_t>(kMost16 / std::max(pair, 1))};
+}
+
+}  // namespace
+
+/// Sixteen rows of weights.
+struct FastMatrix::Panel {
+  std::vector<std::byte> vectors;  ///< groups of terms, 64 bytes each
+  std::vector<float> scales;       ///< blocks of a row, 16 each
+  std::vector<std::int32_t> sums;
+  std::vector<float> made;
+  std::vector<std::uint8_t> codes;
+};
+
+FastMatrix::FastMatrix(std::shared_ptr<const QuantizedTensor> tensor)
+    : tensor_(std::move(tensor)), decoder_(tensor_->unchecked_view()) {}
+
+std::shared_ptr<const FastMatrix> FastMatrix::of(std::shared_ptr<const QuantizedTensor> tensor) {
+  const Encoding& e = tensor->encoding;
+  const MatrixShape& matrix = tensor->layout.matrix;
+  if (!e.has_levels() || e.zero == ZeroPoint::kFloat || matrix.size() == 0) return nullptr;
+  if (e.block_cols < matrix.cols && e.block_cols % kGroup != 0) return nullptr;
+  if (std::min(e.block_cols, matrix.cols) > kMostTerms) return nullptr;
+  std::shared_ptr<FastMatrix> made(new FastMatrix(tensor));
+  if (!find_levels(made->decoder_.grid(), e.number->bits, made->levels_, made->unit_)) return nullptr;
+  made->has_zeros_ = e.zero == ZeroPoint::kInteger;
+  const auto [least, most] = std::ranges::minmax(made->levels_);
+  const int widest = made->has_zeros_ ? most - least : std::max<int>(most, -least);
+  if (made->has_zeros_ && widest > kMostLevel) return nullptr;
+  made->way_ = way_for(widest);
+  return made;
+}
+
+void FastMatrix::decode(std::size_t tile, Panel& panel) const {
+  const Encoding& e = tensor_->encoding;
+  const int bits = e.number->bits;
+  const std::size_t rows = std::min<std::size_t>(kLanes, decoder_.rows() - tile * kLanes), cols = decoder_.cols();
+  const std::size_t across = (cols + kTileCols - 1) / kTileCols;
+  panel.vectors.resize(across * kTileCols / kGroup * kVectorBytes);
+  if (e.codes == CodeLayout::kTiles) {
+    const std::byte* const from =
+        tensor_->unchecked_view().codes.data() + tile * tensor_->layout.row_bytes;
+    for (std::size_t c = 0; c < across; ++c)
+      unpack_tile(from + c * tile_bytes(bits), bits, panel.vectors.data() + c * kTileCols / kGroup * kVectorBytes);
+  } else {
+    std::ranges::fill(panel.vectors, std::byte{0});
+    panel.codes.resize(across * kTileCols);
+    for (std::size_t r = 0; r < rows; ++r) {
+      decoder_.codes(tile * kLanes + r, 0, std::span(panel.codes).first(cols));
+      for (std::size_t k = 0; k < cols; k += kGroup)
+        std::memcpy(&panel.vectors[k / kGroup * kVectorBytes + r * kGroup], &panel.codes[k], kGroup);
+    }
+  }
+  const bool as_codes = e.number->grid == Grid::kInteger && unit_ == 1;
+  for (std::size_t at = 0; at < panel.vectors.size(); at += kVectorBytes) {
+    if (!as_codes) {
+      to_levels(levels_, &panel.vectors[at]);
+    } else if (e.number->is_signed && bits < 8) {
+      sign_extend(bits, &panel.vectors[at]);
+    }
+  }
+  const std::uint64_t blocks = tensor_->layout.blocks_per_row;
+  panel.scales.assign(blocks * kLanes, 0);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::uint64_t b = 0; b < blocks; ++b) {
+      const std::uint64_t block = (tile * kLanes + r) / e.block_rows * blocks + b;
+      panel.scales[b * kLanes + r] = decoder_.scale(block) * unit_;
+      if (!has_zeros_) continue;
+      const auto zero = static_cast<std::int8_t>(decoder_.zero_point(block) / unit_);
+      const std::size_t end = std::min<std::uint64_t>((b + 1) * e.block_cols, cols);
+      for (std::size_t k = b * e.block_cols; k < end; ++k) {
+        std::byte& level = panel.vectors[k / kGroup * kVectorBytes + r * kGroup + k % kGroup];
+        level = static_cast<std::byte>(static_cast<std::int8_t>(level) - zero);
+      }
+    }
+  }
+}
+
+bool FastMatrix::multiply(const exact::Products& p, int threads) const {
+  tensor_->check_codes();
+  ByteRows x;
+  if (!to_bytes(p, threads, x)) return false;
+  const Encoding& e = tensor_->encoding;
+  const std::size_t outputs = decoder_.rows(), cols = decoder_.cols(), blocks = tensor_->layout.blocks_per_row;
+  static constexpr std::int32_t kNoStart[kLanes] = {};
+  const std::size_t tiles = (outputs + kLanes - 1) / kLanes;
+  const std::size_t grain = 1 + 65536 / ((p.rows + 4) * kLanes * std::max<std::size_t>(cols, 1));
+  parallel_for(tiles, grain, threads, [&](std::size_t begin, std::size_t end) {
+    thread_local Panel panel;
+    panel.sums.resize((kRowsAtATime + 1) * kLanes);
+    panel.made.resize(kRowsAtATime * kLanes);
+    for (std::size_t tile = begin; tile < end; ++tile) {
+      decode(tile, panel);
+      for (std::size_t first = 0; first < p.rows; first += kRowsAtATime) {
+        const std::size_t rows = std::min(kRowsAtATime, p.rows - first);
+        std::fill_n(panel.made.begin(), rows * kLanes, 0.0F);
+        for (std::size_t b = 0; b < blocks; ++b) {
+          const std::size_t k = b * e.block_cols, terms = std::min<std::uint64_t>(e.block_cols, cols - k);
+          integer::ByteProducts part{.rows = 1,
+                                     .vectors = 1,
+                                     .groups = integer::groups_of(terms),
+                                     .row = reinterpret_cast<const std::byte*>(x.bytes.data()) + k,
+                                     .row_stride = x.stride,
+                                     .vector = panel.vectors.data() + k / kGroup * kVectorBytes,
+                                     .start = kNoStart,
+                                     .y = panel.sums.data(),
+                                     .y_stride = kLanes};
+          integer::multiply_bytes(way_, integer::InVectors::kWeights, part);
+          part.rows = rows;
+          part.row += (first + 1) * x.stride;
+          part.y += kLanes;
+          integer::multiply_bytes(way_, integer::InVectors::kWeights, part);
+          const float* const scales = panel.scales.data() + b * kLanes;
+          for (std::size_t r = 0; r < rows; ++r) {
+            for (std::size_t lane = 0; lane < kLanes; ++lane) {
+              const std::int32_t sum = panel.sums[(r + 1) * kLanes + lane] - kOffset * panel.sums[lane];
+              panel.made[r * kLanes + lane] += static_cast<float>(sum) * scales[lane];
+            }
+          }
+        }
+        const std::size_t lanes = std::min(kLanes, outputs - tile * kLanes);
+        for (std::size_t r = 0; r < rows; ++r) {
+          float* const y = p.y + (first + r) * p.y_row + tile * kLanes * p.y_column;
+          for (std::size_t lane = 0; lane < lanes; ++lane)
+            y[lane * p.y_column] = panel.made[r * kLanes + lane] * x.scales[first + r];
+        }
+      }
+    }
+  });
+  return true;
+}
+
+}  // namespace crumb::runtime
