@@ -25,6 +25,8 @@ REPO = Path(__file__).resolve().parents[2]
 CORPUS = Path(__file__).resolve().parent / "corpus"
 sys.path.insert(0, str(REPO / "tests/formats/crumb_file"))
 sys.path.insert(0, str(REPO / "tests/runtime"))
+import crumb_builder  # noqa: E402
+import crumb_reader  # noqa: E402
 import test_integers  # noqa: E402
 import test_reader  # noqa: E402
 
@@ -60,18 +62,33 @@ def crumb(binary):
         "mxint8:pad",
     ]  # fmt: skip
     for spec in specs:
-        for zstd in ("off", "19"):
+        for how, shape in (("", (2, 16)), ("zstd", (2, 512)), ("tiles", (16, 16))):  # less is not compressed, or in tiles
             with tempfile.TemporaryDirectory() as folder:
                 folder = Path(folder)
-                shape = (2, 16) if zstd == "off" else (2, 512)  # less is not compressed
                 test_reader.write_safetensors(folder / "model.safetensors", {"a.weight": f32(*shape), "a.bias": f32(5)})
                 (folder / "config.json").write_text("{}\n")
                 out = folder / "out.crumb"
-                command = [binary, "quantize", folder, "-o", out, "--weights", spec, "--zstd", zstd]
+                flags = {"": [], "zstd": ["--zstd", "19"], "tiles": ["--layout", "tiles"]}[how]
+                command = [binary, "quantize", folder, "-o", out, "--weights", spec, *flags]
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-                name = spec.replace(":", "_").replace("=", "_") + ("" if zstd == "off" else "_zstd")
+                name = spec.replace(":", "_").replace("=", "_") + (how and "_" + how)
                 put("crumb", name + ".crumb", out.read_bytes())
+                if how != "tiles":
+                    put("crumb", name + "_1.crumb", as_version_1(out))
     put("crumb", "wrapping.crumb", wrapping_packed_file())
+
+
+def as_version_1(path):
+    """The same file as it was written before there were layouts."""
+    data = path.read_bytes()
+    header = json.loads(data[64 : 64 + int.from_bytes(data[16:24], "little")])
+    del header["features"]
+    for entry in header["tensors"] + header["files"]:
+        for part in set(crumb_reader.PARTS) & set(entry):
+            blob = entry[part]
+            content = data[blob["offset"] : blob["offset"] + blob["stored"]]
+            entry[part] = crumb_builder.Part(content, raw=blob["raw"], codec=blob["codec"])
+    return crumb_builder.layout(header, version=1, size=1 << 9)
 
 
 def wrapping_packed_file():
@@ -81,7 +98,7 @@ def wrapping_packed_file():
     files = [f'{{"path":"{path}","data":{{{place}"codec":"none","crc32":"00000000"}}}}' for path, place in zip(paths, at)]
     text = '{"format":"crumb","model":"graph","tensors":[],"files":[\n' + ",\n".join(files) + "]}\n"
     assert len(text) <= 768 - 64
-    return test_reader.seal(text.ljust(768 - 64).encode(), b"")
+    return test_reader.seal(text.ljust(768 - 64).encode(), b"", version=1)
 
 
 def safetensors():

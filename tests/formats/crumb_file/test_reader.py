@@ -268,13 +268,13 @@ def test_kept_tensors_and_files(crumb, tmp_path):
 # --- Files of the past ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["v1", "v1_zstd"])
+@pytest.mark.parametrize("name", ["v1", "v1_zstd", "v2", "v2_zstd", "v2_tiles"])
 def test_fixture(crumb, repo, tmp_path, name):
-    """Files of version 1 stay readable; fixtures/crumb/make.py says what they hold."""
+    """Files of every version stay readable; fixtures/crumb/make.py says what they hold."""
     folder = repo / "tests/fixtures/crumb"
-    packed, expected = folder / f"{name}.crumb", read_safetensors(folder / "v1.safetensors")
+    packed, expected = folder / f"{name}.crumb", read_safetensors(folder / f"{name[:2]}.safetensors")
     header = split(packed)[0]
-    assert crumb_reader.read_version(packed) == 1
+    assert crumb_reader.read_version(packed) == int(name[1])
     encodings = [entry["encoding"] for entry in header["tensors"] if "encoding" in entry]
     numbers, scales = ({encoding[what] for encoding in encodings} for what in ("number", "scale"))
     assert numbers <= set(NUMBERS) and len(numbers) == 59  # as many as there were then
@@ -282,12 +282,24 @@ def test_fixture(crumb, repo, tmp_path, name):
     assert {encoding["zero"] for encoding in encodings} == {"none", "int", "float"}
     assert any("tensor_scale" in entry for entry in header["tensors"])
     assert any(encoding["scale_exponent"] for encoding in encodings)
-    assert {part["codec"] for part in parts_of(header)} == {"zstd" if name == "v1_zstd" else "none"}
+    codecs = {"v1_zstd": {"zstd"}, "v2_zstd": {"zstd", "none"}, "v2_tiles": {"zstd", "none"}}.get(name, {"none"})
+    assert {part["codec"] for part in parts_of(header)} == codecs
+    if name[1] == "2":
+        assert any(encoding["layout"] == "tiles" for encoding in encodings) == (name == "v2_tiles")
     assert_same(crumb_reader.read(packed), expected)
     files = crumb_reader.read_files(packed)
     assert json.loads(files["config.json"])["hidden_size"] == 16 and files["vocab.txt"].startswith(b"[PAD]\n")
     crumb("verify", packed)
     crumb("dequantize", packed, "-o", tmp_path / "back.safetensors")
+    assert read_safetensors(tmp_path / "back.safetensors") == expected
+
+
+def test_fixture_by_hand(crumb, repo, tmp_path):
+    """Signed scales and minima, in rows and in tiles."""
+    folder = repo / "tests/fixtures/crumb"
+    expected = read_safetensors(folder / "v2_by_hand.safetensors")
+    assert_same(crumb_reader.read(folder / "v2_by_hand.crumb"), expected)
+    crumb("dequantize", folder / "v2_by_hand.crumb", "-o", tmp_path / "back.safetensors")
     assert read_safetensors(tmp_path / "back.safetensors") == expected
 
 
