@@ -1,10 +1,12 @@
 """A packed model answers as the same model dequantized to float: the same integers in the file and in the runtime."""
 
 import json
+import os
 import shutil
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper, save
 
 SPECS = [
     "int8:channel",
@@ -53,3 +55,58 @@ def test_the_packed_file_is_all_that_is_needed(crumb, minilm, tmp_path):
     crumb("embed", minilm, "--text", text, "-o", tmp_path / "float.npy")
     agreement = json.loads(crumb("agree", tmp_path / "float.npy", vectors, "--json").stdout)
     assert agreement["least_cosine"] > 0.99
+
+
+@pytest.fixture(scope="module")
+def sentences(repo, tmp_path_factory):
+    text = tmp_path_factory.mktemp("text") / "sentences.txt"
+    text.write_bytes(b"\n".join((repo / "examples" / "sentences.txt").read_bytes().splitlines()[::5]))
+    return text
+
+
+@pytest.mark.parametrize("spec", ["int4:group=128", "int8:channel", "mxfp4", "uint4:group=64:zero=int", "int2h:group=32"])
+def test_fast_embeddings_are_near_and_the_same_everywhere(crumb, minilm, sentences, tmp_path, spec):
+    """Layouts, threads and instruction sets change no bit of what --fast gives, and it is another result than exact's."""
+    made = {}
+    for layout in ("rows", "tiles"):
+        packed = tmp_path / f"{layout}.crumb"
+        crumb("quantize", minilm, "-o", packed, "--weights", spec, "--layout", layout)
+        for name, flags, env in (("exact", [], {}), ("fast", ["--fast"], {}), ("one", ["--fast", "--threads", "1"], {}),
+                                 ("avx2", ["--fast"], {"CRUMB_ISA": "avx2"})):  # fmt: skip
+            crumb("embed", packed, "--text", sentences, "-o", tmp_path / f"{layout} {name}.npy", *flags, env=os.environ | env)
+            made[layout, name] = np.load(tmp_path / f"{layout} {name}.npy")
+    for (layout, name), vectors in made.items():
+        assert np.array_equal(vectors, made["rows", "exact" if name == "exact" else "fast"]), (layout, name)
+    cosines = (made["rows", "exact"] * made["rows", "fast"]).sum(1)
+    assert 0.97 < cosines.min() and cosines.max() < 1 - 1e-7
+
+
+def test_fast_is_refused_where_others_compute(crumb, minilm, sentences, tmp_path):
+    packed = tmp_path / "m.crumb"
+    crumb("quantize", minilm, "-o", packed, "--scheme", "W8A16")
+    for flags in (["--engine", "libtorch"], ["--all-tensors"]):
+        done = crumb("run", packed, "--fast", *flags, "--output-dir", tmp_path / "out", status=2)
+        assert "--fast" in done.stderr
+
+
+def test_a_layout_is_for_packed_files(crumb, tmp_path):
+    """Of a graph, too: the same values in either layout; an ONNX file has none."""
+    onnx = tmp_path / "net.onnx"
+    weight = numpy_helper.from_array(np.random.default_rng(0).standard_normal((40, 70)).astype("f"), "w")
+    net = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "net",
+                            [helper.make_tensor_value_info("x", 1, ["n", 40])],
+                            [helper.make_tensor_value_info("y", 1, ["n", 70])], [weight])  # fmt: skip
+    save(helper.make_model(net, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), onnx)
+    outputs = {}
+    for layout in ("rows", "tiles"):
+        packed = tmp_path / f"{layout}.crumb"
+        done = crumb("quantize", onnx, "-o", packed, "--weights", "int4:channel", "--layout", layout, status=None)
+        assert done.returncode == 0, done.stderr
+        crumb("verify", packed)
+        crumb("dequantize", packed, "-o", tmp_path / f"{layout}.safetensors")
+        outputs[layout] = (tmp_path / f"{layout}.safetensors").read_bytes()
+    assert outputs["rows"] == outputs["tiles"]
+    done = crumb("quantize", onnx, "-o", tmp_path / "x.onnx", "--weights", "int4:channel", "--layout", "tiles", status=2)
+    assert "layout" in done.stderr
+    done = crumb("quantize", onnx, "-o", tmp_path / "x.crumb", "--weights", "int4:channel", "--layout", "columns", status=2)
+    assert "rows or tiles" in done.stderr
