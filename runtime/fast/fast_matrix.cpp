@@ -23,7 +23,7 @@ constexpr int kOffset = 128;       // what makes it a byte without a sign
 constexpr int kMostLevel = 127, kLeastLevel = -128;
 constexpr std::uint64_t kMostTerms = 65536;  // of a block: their sums fit 32 bits
 constexpr float kLeast = 0x1p-100F;
-constexpr std::size_t kRowsAtATime = 128;
+constexpr std::size_t kRowsAtATime = 128, kTilesAtATime = 4;  // what the kernels take together
 
 /// Rows of x as bytes: row 0 is all ones, so that its products are the sums of the weights; the others are q + 128.
 /// Places behind the terms are zeros.
@@ -134,10 +134,10 @@ integer::Way way_for(int most_level) {
 
 }  // namespace
 
-/// Sixteen rows of weights.
+/// A few times sixteen rows of weights.
 struct FastMatrix::Panel {
-  std::vector<std::byte> vectors;  ///< groups of terms, 64 bytes each
-  std::vector<float> scales;       ///< blocks of a row, 16 each
+  std::vector<std::byte> vectors;  ///< of each tile, groups of terms, 64 bytes each
+  std::vector<float> scales;       ///< of each tile, blocks of a row, 16 each
   std::vector<std::int32_t> sums;
   std::vector<float> made;
   std::vector<std::uint8_t> codes;
@@ -162,45 +162,48 @@ std::shared_ptr<const FastMatrix> FastMatrix::of(std::shared_ptr<const Quantized
   return made;
 }
 
-void FastMatrix::decode(std::size_t tile, Panel& panel) const {
+/// The tile becomes the panel's tile `place`.
+void FastMatrix::decode(std::size_t tile, std::size_t place, Panel& panel) const {
   const Encoding& e = tensor_->encoding;
   const int bits = e.number->bits;
   const std::size_t rows = std::min<std::size_t>(kLanes, decoder_.rows() - tile * kLanes), cols = decoder_.cols();
   const std::size_t across = (cols + kTileCols - 1) / kTileCols;
-  panel.vectors.resize(across * kTileCols / kGroup * kVectorBytes);
+  const std::span<std::byte> vectors =
+      std::span(panel.vectors).subspan(place * bytes_of_tile(), bytes_of_tile());
   if (e.codes == CodeLayout::kTiles) {
     const std::byte* const from =
         tensor_->unchecked_view().codes.data() + tile * tensor_->layout.row_bytes;
     for (std::size_t c = 0; c < across; ++c)
-      unpack_tile(from + c * tile_bytes(bits), bits, panel.vectors.data() + c * kTileCols / kGroup * kVectorBytes);
+      unpack_tile(from + c * tile_bytes(bits), bits, vectors.data() + c * kTileCols / kGroup * kVectorBytes);
   } else {
-    std::ranges::fill(panel.vectors, std::byte{0});
+    std::ranges::fill(vectors, std::byte{0});
     panel.codes.resize(across * kTileCols);
     for (std::size_t r = 0; r < rows; ++r) {
       decoder_.codes(tile * kLanes + r, 0, std::span(panel.codes).first(cols));
       for (std::size_t k = 0; k < cols; k += kGroup)
-        std::memcpy(&panel.vectors[k / kGroup * kVectorBytes + r * kGroup], &panel.codes[k], kGroup);
+        std::memcpy(&vectors[k / kGroup * kVectorBytes + r * kGroup], &panel.codes[k], kGroup);
     }
   }
   const bool as_codes = e.number->grid == Grid::kInteger && unit_ == 1;
-  for (std::size_t at = 0; at < panel.vectors.size(); at += kVectorBytes) {
+  for (std::size_t at = 0; at < vectors.size(); at += kVectorBytes) {
     if (!as_codes) {
-      to_levels(levels_, &panel.vectors[at]);
+      to_levels(levels_, &vectors[at]);
     } else if (e.number->is_signed && bits < 8) {
-      sign_extend(bits, &panel.vectors[at]);
+      sign_extend(bits, &vectors[at]);
     }
   }
   const std::uint64_t blocks = tensor_->layout.blocks_per_row;
-  panel.scales.assign(blocks * kLanes, 0);
+  const std::span<float> scales = std::span(panel.scales).subspan(place * blocks * kLanes, blocks * kLanes);
+  std::ranges::fill(scales, 0.0F);
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::uint64_t b = 0; b < blocks; ++b) {
       const std::uint64_t block = (tile * kLanes + r) / e.block_rows * blocks + b;
-      panel.scales[b * kLanes + r] = decoder_.scale(block) * unit_;
+      scales[b * kLanes + r] = decoder_.scale(block) * unit_;
       if (!has_zeros_) continue;
       const auto zero = static_cast<std::int8_t>(decoder_.zero_point(block) / unit_);
       const std::size_t end = std::min<std::uint64_t>((b + 1) * e.block_cols, cols);
       for (std::size_t k = b * e.block_cols; k < end; ++k) {
-        std::byte& level = panel.vectors[k / kGroup * kVectorBytes + r * kGroup + k % kGroup];
+        std::byte& level = vectors[k / kGroup * kVectorBytes + r * kGroup + k % kGroup];
         level = static_cast<std::byte>(static_cast<std::int8_t>(level) - zero);
       }
     }
@@ -211,54 +214,70 @@ bool FastMatrix::multiply(const exact::Products& p, int threads) const {
   tensor_->check_codes();
   ByteRows x;
   if (!to_bytes(p, threads, x)) return false;
-  const Encoding& e = tensor_->encoding;
-  const std::size_t outputs = decoder_.rows(), cols = decoder_.cols(), blocks = tensor_->layout.blocks_per_row;
-  static constexpr std::int32_t kNoStart[kLanes] = {};
-  const std::size_t tiles = (outputs + kLanes - 1) / kLanes;
-  const std::size_t grain = 1 + 65536 / ((p.rows + 4) * kLanes * std::max<std::size_t>(cols, 1));
-  parallel_for(tiles, grain, threads, [&](std::size_t begin, std::size_t end) {
+  const std::size_t outputs = decoder_.rows(), tiles = (outputs + kLanes - 1) / kLanes;
+  // Few tiles at a time where there are many threads for them.
+  const std::size_t workers = static_cast<std::size_t>(threads > 0 ? threads : default_threads());
+  const std::size_t together = std::clamp<std::size_t>(tiles / workers, 1, kTilesAtATime);
+  const std::size_t work = (p.rows + 4) * kLanes * together * std::max<std::size_t>(p.terms, 1);
+  parallel_for((tiles + together - 1) / together, 1 + 65536 / work, threads, [&](std::size_t begin, std::size_t end) {
     thread_local Panel panel;
-    panel.sums.resize((kRowsAtATime + 1) * kLanes);
-    panel.made.resize(kRowsAtATime * kLanes);
-    for (std::size_t tile = begin; tile < end; ++tile) {
-      decode(tile, panel);
+    panel.vectors.resize(together * bytes_of_tile());
+    panel.scales.resize(together * tensor_->layout.blocks_per_row * kLanes);
+    panel.sums.resize((kRowsAtATime + 1) * together * kLanes);
+    panel.made.resize(kRowsAtATime * together * kLanes);
+    for (std::size_t at = begin; at < end; ++at) {
+      const std::size_t first_tile = at * together, count = std::min(together, tiles - first_tile);
+      for (std::size_t t = 0; t < count; ++t) decode(first_tile + t, t, panel);
       for (std::size_t first = 0; first < p.rows; first += kRowsAtATime) {
         const std::size_t rows = std::min(kRowsAtATime, p.rows - first);
-        std::fill_n(panel.made.begin(), rows * kLanes, 0.0F);
-        for (std::size_t b = 0; b < blocks; ++b) {
-          const std::size_t k = b * e.block_cols, terms = std::min<std::uint64_t>(e.block_cols, cols - k);
-          integer::ByteProducts part{.rows = 1,
-                                     .vectors = 1,
-                                     .groups = integer::groups_of(terms),
-                                     .row = reinterpret_cast<const std::byte*>(x.bytes.data()) + k,
-                                     .row_stride = x.stride,
-                                     .vector = panel.vectors.data() + k / kGroup * kVectorBytes,
-                                     .start = kNoStart,
-                                     .y = panel.sums.data(),
-                                     .y_stride = kLanes};
-          integer::multiply_bytes(way_, integer::InVectors::kWeights, part);
-          part.rows = rows;
-          part.row += (first + 1) * x.stride;
-          part.y += kLanes;
-          integer::multiply_bytes(way_, integer::InVectors::kWeights, part);
-          const float* const scales = panel.scales.data() + b * kLanes;
-          for (std::size_t r = 0; r < rows; ++r) {
-            for (std::size_t lane = 0; lane < kLanes; ++lane) {
-              const std::int32_t sum = panel.sums[(r + 1) * kLanes + lane] - kOffset * panel.sums[lane];
-              panel.made[r * kLanes + lane] += static_cast<float>(sum) * scales[lane];
-            }
-          }
-        }
-        const std::size_t lanes = std::min(kLanes, outputs - tile * kLanes);
+        multiply_panel(x.bytes.data(), x.stride, first, rows, count, panel);
+        const std::size_t lanes = std::min(count * kLanes, outputs - first_tile * kLanes);
         for (std::size_t r = 0; r < rows; ++r) {
-          float* const y = p.y + (first + r) * p.y_row + tile * kLanes * p.y_column;
+          float* const y = p.y + (first + r) * p.y_row + first_tile * kLanes * p.y_column;
           for (std::size_t lane = 0; lane < lanes; ++lane)
-            y[lane * p.y_column] = panel.made[r * kLanes + lane] * x.scales[first + r];
+            y[lane * p.y_column] = panel.made[r * count * kLanes + lane] * x.scales[first + r];
         }
       }
     }
   });
   return true;
+}
+
+/// panel.made [rows, count * 16]: the sums over blocks of scale * the sum of q * level.
+void FastMatrix::multiply_panel(const std::uint8_t* x, std::size_t stride, std::size_t first, std::size_t rows,
+                                std::size_t count, Panel& panel) const {
+  const Encoding& e = tensor_->encoding;
+  const std::size_t blocks = tensor_->layout.blocks_per_row, width = count * kLanes;
+  static constexpr std::int32_t kNoStart[kTilesAtATime * kLanes] = {};
+  std::fill_n(panel.made.begin(), rows * width, 0.0F);
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const std::size_t k = b * e.block_cols, terms = std::min<std::uint64_t>(e.block_cols, decoder_.cols() - k);
+    integer::ByteProducts part{.rows = 1,
+                               .vectors = count,
+                               .groups = integer::groups_of(terms),
+                               .row = reinterpret_cast<const std::byte*>(x) + k,
+                               .row_stride = stride,
+                               .vector = panel.vectors.data() + k / kGroup * kVectorBytes,
+                               .vector_stride = bytes_of_tile(),
+                               .start = kNoStart,
+                               .y = panel.sums.data(),
+                               .y_stride = width};
+    integer::multiply_bytes(way_, integer::InVectors::kWeights, part);
+    part.rows = rows;
+    part.row += (first + 1) * stride;
+    part.y += width;
+    integer::multiply_bytes(way_, integer::InVectors::kWeights, part);
+    for (std::size_t t = 0; t < count; ++t) {
+      const float* const scales = panel.scales.data() + (t * blocks + b) * kLanes;
+      const std::int32_t* const weights = panel.sums.data() + t * kLanes;  // their sums
+      for (std::size_t r = 0; r < rows; ++r) {
+        const std::int32_t* const sums = panel.sums.data() + (r + 1) * width + t * kLanes;
+        float* const made = panel.made.data() + r * width + t * kLanes;
+        for (std::size_t lane = 0; lane < kLanes; ++lane)
+          made[lane] += static_cast<float>(sums[lane] - kOffset * weights[lane]) * scales[lane];
+      }
+    }
+  }
 }
 
 }  // namespace crumb::runtime

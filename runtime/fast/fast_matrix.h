@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -32,7 +33,13 @@ class FastMatrix {
  private:
   explicit FastMatrix(std::shared_ptr<const QuantizedTensor> tensor);
   struct Panel;
-  void decode(std::size_t tile, Panel& panel) const;
+  void decode(std::size_t tile, std::size_t place, Panel& panel) const;
+  void multiply_panel(const std::uint8_t* x, std::size_t stride, std::size_t first, std::size_t rows,
+                      std::size_t count, Panel& panel) const;
+  /// Of a panel: whole tiles of codes.
+  std::size_t bytes_of_tile() const {
+    return (decoder_.cols() + kTileCols - 1) / kTileCols * kTileCols * kTileRows;
+  }
 
   std::shared_ptr<const QuantizedTensor> tensor_;
   RowDecoder decoder_;

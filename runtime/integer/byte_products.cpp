@@ -19,7 +19,7 @@ void by_definition(const ByteProducts& p, bool starts_by_row) {
       for (std::size_t lane = 0; lane < kLanes; ++lane)
         sums[lane] = static_cast<std::uint32_t>(p.start[starts_by_row ? r : v * kLanes + lane]);
       for (std::size_t g = 0; g < p.groups; ++g) {
-        const Vector* const vector = vectors + (v * p.groups + g) * kVectorBytes;
+        const Vector* const vector = vectors + v * p.vector_step() + g * kVectorBytes;
         for (std::size_t lane = 0; lane < kLanes; ++lane) {
           std::int32_t sum = 0;
           for (std::size_t i = 0; i < kGroup; ++i) sum += row[g * kGroup + i] * vector[lane * kGroup + i];

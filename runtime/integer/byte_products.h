@@ -34,10 +34,13 @@ struct ByteProducts {
   std::size_t groups = 0;
   const std::byte* row = nullptr;       ///< std::uint8_t of codes, std::int8_t of weights
   std::size_t row_stride = 0;           ///< bytes
-  const std::byte* vector = nullptr;    ///< one after the other, each of `groups` times 64 bytes
+  const std::byte* vector = nullptr;    ///< of `groups` times 64 bytes each
+  std::size_t vector_stride = 0;        ///< bytes from one to the next; 0: one after the other
   const std::int32_t* start = nullptr;  ///< one for each output of the weights: row, or lane of all vectors
   std::int32_t* y = nullptr;
   std::size_t y_stride = 0;
+
+  std::size_t vector_step() const { return vector_stride > 0 ? vector_stride : groups * kVectorBytes; }
 };
 
 /// How products are computed: an instruction set, and the width of the registers that sums are added up in.

@@ -65,7 +65,7 @@ CRUMB_AVX2 void pairs_tile(const ByteProducts& p, std::size_t r, std::size_t v, 
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < M; ++i) sums[i][0] = sums[i][1] = _mm256_setzero_si256();
     const std::byte* row = p.row + r * p.row_stride + begin * kGroup;
-    const std::byte* vector = p.vector + (v * p.groups + begin) * kVectorBytes;
+    const std::byte* vector = p.vector + v * p.vector_step() + begin * kVectorBytes;
     for (std::size_t g = begin; g < end; ++g, row += kGroup, vector += kVectorBytes) {
       const __m256i low = load_half(vector), high = load_half(vector + kHalfBytes);
 #pragma GCC unroll 8
@@ -99,7 +99,7 @@ CRUMB_AVX2 void single_pairs_tile(const ByteProducts& p, std::size_t r, std::siz
     for (std::size_t h = 0; h < 2; ++h) sums[i][h] = start_of<kWhich>(p, r + i, v * kLanes + h * kHalfLanes);
   }
   const std::byte* row = p.row + r * p.row_stride;
-  const std::byte* vector = p.vector + v * p.groups * kVectorBytes;
+  const std::byte* vector = p.vector + v * p.vector_step();
   for (std::size_t g = 0; g < p.groups; ++g, row += kGroup, vector += kVectorBytes) {
     const __m256i low = load_half(vector), high = load_half(vector + kHalfBytes);
 #pragma GCC unroll 8
@@ -160,7 +160,7 @@ CRUMB_AVX2 void words_tile(const ByteProducts& p, const std::int16_t* words, std
 #pragma GCC unroll 8
     for (std::size_t q = 0; q < kQuarters; ++q) sums[i][q] = _mm256_setzero_si256();
   }
-  const std::byte* vector = p.vector + v * p.groups * kVectorBytes;
+  const std::byte* vector = p.vector + v * p.vector_step();
   const std::size_t width = p.groups * kGroup;
   for (std::size_t g = 0; g < p.groups; ++g, words += kGroup, vector += kVectorBytes) {
     __m256i four[M];

@@ -27,8 +27,8 @@ CRUMB_VNNI void tile(const ByteProducts& p, std::size_t r, std::size_t v) {
     }
   }
   const std::byte* row = p.row + r * p.row_stride;
-  const std::byte* vector = p.vector + v * p.groups * kVectorBytes;
-  const std::size_t step = p.groups * kVectorBytes;
+  const std::byte* vector = p.vector + v * p.vector_step();
+  const std::size_t step = p.vector_step();
   for (std::size_t g = 0; g < p.groups; ++g, row += kGroup, vector += kVectorBytes) {
     __m512i columns[N];
 #pragma GCC unroll 8
