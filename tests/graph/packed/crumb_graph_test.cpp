@@ -292,11 +292,15 @@ TEST_CASE("packed graph: a structure that does not fit the tensors is refused by
   // A checkpoint's file may hold its graph as well, and tensors that the graph does not take.
   const auto of_checkpoint = [](CrumbHeader& header) { header.model = "BertModel"; };
   CHECK(refusal_of_structure([](Graph&) {}, of_checkpoint) == "");
-  const auto without_table = [](Graph& g) {
-    std::erase(g.inputs, "table");
-    g.initializers["table"] = Tensor::floats({2, 7}, std::vector<float>(14));
+  const auto table_called = [](const std::string& name) {
+    return [=](Graph& g) {
+      std::erase(g.inputs, "table");
+      g.initializers[name] = Tensor::floats({2, 7}, std::vector<float>(14));
+      for (Node& node : g.nodes) std::ranges::replace(node.inputs, "table", name);
+    };
   };
-  CHECK(refusal_of_structure(without_table, of_checkpoint) == "");
+  CHECK(refusal_of_structure(table_called("other"), of_checkpoint) == "");
+  CHECK(says(refusal_of_structure(table_called("table"), of_checkpoint), {"'table'", "called like a tensor"}));
   CHECK(says(
       refusal_of_structure([](Graph&) {}, [](CrumbHeader& header) { header.files[0].path = "config.json"; }),
       {"checkpoint", "graph.onnx"}));
