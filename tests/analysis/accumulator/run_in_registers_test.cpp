@@ -259,6 +259,34 @@ TEST_CASE("convolutions in registers: channels and groups that do not fit, and r
   CHECK(refused({4, 2, 3}, 1, {0, 2, 5}) == "");
 }
 
+TEST_CASE("bits in registers are 0 and 1, of any type, and nothing near them") {
+  for (const float number : {0.0F, 1.0F, 0.5F, -1.0F, 2.0F, 0x1p60F, std::nanf("")}) {
+    for (const bool in_weight : {false, true}) {
+      CAPTURE(number);
+      const Node node{.name = "it",
+                      .op = "XnorPopcountMatMul",
+                      .domain = std::string(graph::kQonnxDomain),
+                      .version = 1,
+                      .inputs = {"x", "w"},
+                      .outputs = {"y"}};
+      ProductLayer layer = layer_of(node, {2, 1}, 1, {1, 1});
+      layer.input_range = IntegerRange{0, 1};
+      SimulatedLayer simulated(layer, 0, kWide);
+      const Tensor plain = floats({1, 2}, {1, 0}),
+                   other = Tensor::floats({1, 2}, std::vector<float>{1, number});
+      const auto column = [](const Tensor& row) { return row.reshaped({2, 1}); };
+      const std::vector<Tensor> inputs{in_weight ? plain : other, column(in_weight ? other : plain)};
+      const bool is_bit = number == 0 || number == 1;
+      const std::string said = refusal([&] {
+        const Tensor y = run_in_registers(simulated, node, inputs);
+        CHECK(y.to_floats() == std::vector<float>{number == 0 ? 2.0F : 1.0F});
+      });
+      CHECK(said.empty() == is_bit);
+      if (!is_bit) CHECK(says(said, {"takes bits, 0 and 1, found other numbers"}));
+    }
+  }
+}
+
 TEST_CASE("the Add behind a bias in the registers passes the sum on, in its own shape") {
   Node add = node_of("Add");
   const Tensor sum = Tensor::floats({2, 1}, std::vector<float>{3, 4});
