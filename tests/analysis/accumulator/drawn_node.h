@@ -122,7 +122,7 @@ struct DrawnNode {
     const auto axes = static_cast<std::size_t>(draw(1, 2));
     Ints image, kernel, strides, dilations, pads(2 * axes);
     for (std::size_t i = 0; i < axes; ++i) {
-      kernel.push_back(draw(1, 3));
+      kernel.push_back(draw(1, is_transposed ? 5 : 3));
       strides.push_back(draw(1, 3));
       dilations.push_back(draw(1, 2));
       image.push_back((kernel[i] - 1) * dilations[i] + draw(1, 4));
