@@ -498,6 +498,15 @@ TEST_CASE("lint: a constant of as many axes as the data, and more") {
         if (found.empty()) continue;
         CHECK(found[0].fixable == it.fixable);
         CHECK(says(found[0].message, {graph::text_of(std::span(it.constant)).c_str()}));
+        const Node made = fixed(net, Profile::kHls4ml, op);
+        const Graph after = fix(graph::infer_shapes(net.graph), Profile::kHls4ml);
+        for (std::size_t i = 0; i < 2; ++i) {
+          const Tensor* constant = constant_input(after, made, i);
+          if (constant == nullptr) continue;
+          CHECK(constant->size() == static_cast<std::int64_t>(count));
+          if (it.fixable) CHECK(constant->rank() + 1 == it.data.size());
+          if (!it.fixable) CHECK(constant->shape() == it.constant);
+        }
       }
     }
   }

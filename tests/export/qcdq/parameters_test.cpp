@@ -21,14 +21,15 @@ using Axes = std::vector<std::int64_t>;
 
 /// A node of these scales 1, 2, 3, ... and zero points 0, 1, 2, ...; what is found of it.
 Result<LinearParameters> read(const Axes& scales, std::map<std::string, graph::Attribute> attributes,
-                              const std::optional<Shape>& data) {
+                              const std::optional<Shape>& data, bool is_constant = false) {
   graph::NodeBuilder net;
+  if (is_constant) net.constant("x", Tensor::scalar(1.0F));
   std::vector<float> values(static_cast<std::size_t>(graph::count_elements(scales).take()));
   std::iota(values.begin(), values.end(), 1.0F);
   Axes zeros(values.size());
   std::iota(zeros.begin(), zeros.end(), 0);
   net.node("QuantizeLinear",
-           {net.input("x", {1}), net.constant("s", Tensor::floats(scales, values)),
+           {is_constant ? "x" : net.input("x", {1}), net.constant("s", Tensor::floats(scales, values)),
             net.constant("z", integers(ElementType::kInt8, scales, zeros))},
            std::move(attributes));
   return parameters_of(net.graph, net.graph.nodes[0], data);
@@ -114,6 +115,35 @@ TEST_CASE("parameters of QuantizeLinear: shapes that are open or not known, and 
   CHECK_FALSE(read({2, 1}, blocks, {}).ok());
   CHECK_FALSE(read({2}, blocks, known).ok());
   CHECK_FALSE(read({2, 1}, {{"block_size", std::int64_t{-1}}}, known).ok());
+}
+
+TEST_CASE(
+    "parameters of QuantizeLinear: scales of blocks that QONNX would need one by one, up to 2^24 of them") {
+  const auto found = [](std::int64_t rows, std::int64_t columns, std::int64_t block, bool is_constant) {
+    return read({rows, (columns + block - 1) / block}, {{"block_size", block}}, Shape{rows, columns},
+                is_constant)
+        .ok();
+  };
+  constexpr std::int64_t kMany = 1 << 22;
+  for (const bool is_constant : {false, true}) {
+    CHECK(found(2, 2 * kMany, kMany, is_constant));  // 2^24
+    CHECK(found(3, 2 * kMany, kMany, is_constant) ==
+          is_constant);  // more: of a constant that is there anyway
+    CHECK(found(2, 2 * kMany + 1, kMany, is_constant) == is_constant);
+    CHECK(found(3, 2 * kMany, 2 * kMany, is_constant));  // one block: a scale for each row
+  }
+  CHECK_FALSE(
+      read({1, 2}, {{"block_size", std::int64_t{1} << 62}}, Shape{4, std::int64_t{1} << 62}, true).ok());
+  const auto scales = [](const Axes& shape) {
+    graph::ConstantValue made{.shape = shape, .values = {}};
+    for (std::int64_t i = 0; i < graph::count_elements(shape).take(); ++i)
+      made.values.push_back(static_cast<double>(i + 1));
+    return made;
+  };
+  const graph::ConstantValue zero{.shape = {}, .values = {0}};
+  CHECK(linear_parameters(scales({2, 2, 1, 1}), zero, Shape{2, 2, 16, 3}, 21).ok());
+  CHECK_FALSE(linear_parameters(scales({2, 2, 1, 1}), zero, Shape{2, 2, 2 * kMany, 3}, 21).ok());
+  CHECK(linear_parameters(scales({2, 2, 1, 1}), zero, Shape{2, 2, 1, 2 * kMany}, 21).ok());
 }
 
 TEST_CASE("parameters of QuantizeLinear: numbers that QONNX's quantizers do not have") {
