@@ -512,6 +512,28 @@ TEST_CASE("lint: a constant of as many axes as the data, and more") {
   }
 }
 
+TEST_CASE("fix: of two constants with an axis for the batch, the one whose axes are longer than 1 stays") {
+  for (const Ints& longer : {Ints{2, 1, 3}, Ints{1, 2, 3}, Ints{2, 2, 3}, Ints{2, 3}}) {
+    CAPTURE(longer);
+    graph::NodeBuilder net;
+    const auto count = static_cast<std::size_t>(graph::count_elements(longer).take());
+    const std::string c = net.constant("c", Tensor::floats(longer, std::vector<float>(count, 2))),
+                      d = net.constant("d", Tensor::floats({1, 1, 3}, std::vector<float>(3, 2)));
+    net.graph.outputs = {net.node("Add", {net.input("x", {1, 3}), c}),
+                         net.node("Mul", {net.input("y", {1, 3}), d})};
+    const Graph made = fix(graph::infer_shapes(net.graph), Profile::kHls4ml);
+    const auto constant_of = [&](std::string_view op) {
+      const auto found = std::ranges::find(made.nodes, op, &Node::op);
+      REQUIRE(found != made.nodes.end());
+      const Tensor* constant = constant_input(made, *found, 1);
+      REQUIRE(constant != nullptr);
+      return constant->shape();
+    };
+    CHECK(constant_of("Add") == longer);
+    CHECK(constant_of("Mul") == Ints{3});
+  }
+}
+
 TEST_CASE("lint: what cannot be worked out is said, and left as it is") {
   const auto conv = [](const std::function<void(graph::NodeBuilder&)>& change) {
     graph::NodeBuilder net;
