@@ -610,6 +610,7 @@ TEST_CASE("lint: what cannot be worked out is said, and left as it is") {
       const Tensor* target = constant_input(fixed, reshape, 1);
       REQUIRE((target != nullptr) == (inputs == 2 && is_known));
       if (target != nullptr) CHECK(target->to_ints() == Ints{2, 3});
+      CHECK_FALSE(reshape.has("allowzero"));  // no size is 0
     }
   }
   // No output either.
