@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kUsualOpset = 13;
-constexpr std::array<std::string_view, 4> kFormNames = {"qonnx", "qcdq", "float", "packed"};
+constexpr auto kFormNames = std::to_array<std::string_view>({"qonnx", "qcdq", "float", "packed"});
 
 /// A report that counts the graph's quantizers, of constants and of others.
 WriteReport report_of(const Graph& graph, std::int64_t opset) {
@@ -88,7 +88,7 @@ Graph prepared(const Graph& graph, const WriteOptions& options) {
 /// In the least operator set that can say all, among those that brought types for quantized tensors. Throws what
 /// to_qcdq() says of the first where there is none.
 Graph least_qcdq(const Graph& source, QcdqOptions options, QcdqReport& report) {
-  constexpr std::array<std::int64_t, 4> kLater = {19, 21, 23, 25};
+  constexpr auto kLater = std::to_array<std::int64_t>({19, 21, 23, 25});
   Result<Graph> first = find_qcdq(source, options, report);
   if (first.ok()) return first.take();
   for (const std::int64_t opset : kLater) {

@@ -251,6 +251,8 @@ void ProductLayers::Data::take_computed(const Product& product, ProductLayer& la
   layer.kind = rule.terms == graph::Terms::kConvolution  ? ProductLayer::Kind::kConvolution
                : rule.terms == graph::Terms::kTransposed ? ProductLayer::Kind::kTransposed
                                                          : ProductLayer::Kind::kMatrix;
+  if (layer.kind != ProductLayer::Kind::kMatrix)
+    layer.groups = std::max<std::int64_t>(1, node.int_or("group", 1));
   // All results are alike but for their bias: a channel for each number of that.
   layer.channels = 1;
   const std::string own = node.has_input(rule.bias) ? node.inputs[rule.bias] : added_behind(product);

@@ -42,13 +42,14 @@ RegisterSums convolve_in_registers(const RegisterCall& call) {
   const Integers x = channels_first(call.codes_of(0, false));
   const WindowSteps steps = steps_of(call, x.shape);
   const Sizes& w = layer.weight_shape();
-  const std::int64_t inputs = layer.kind() == ProductLayer::Kind::kTransposed
-                                  ? w[0] * w[1]
-                                  : w[1] * std::max<std::int64_t>(1, call.node.int_or("group", 1));
+  const std::int64_t groups = std::max<std::int64_t>(1, call.node.int_or("group", 1)),
+                     inputs = layer.kind() == ProductLayer::Kind::kTransposed ? w[0] * w[1] : w[1] * groups;
   if (x.shape[1] != inputs)
     call.fail("the input has " + std::to_string(x.shape[1]) + " channels, expected " +
               std::to_string(inputs));
   const auto channels = static_cast<std::int64_t>(layer.channels());
+  if (channels % groups != 0)
+    call.fail(std::to_string(channels) + " channels are no " + std::to_string(groups) + " equal groups");
   RegisterSums made{{{x.shape[0], channels}, {}}, {{1, channels}, layer.result_scale()}};
   made.sums.shape.insert(made.sums.shape.end(), steps.output.begin(), steps.output.end());
   made.scale.shape.resize(made.sums.rank(), 1);

@@ -95,8 +95,8 @@ std::string type_of(const Thresholds& thresholds) {
   return (is_signed ? "INT" : "UINT") + std::to_string(bits);
 }
 
-/// The quantizer becomes a MultiThreshold and a Mul by its scale. A Relu before it goes, where no threshold lies below
-/// zero.
+/// The quantizer becomes a MultiThreshold and a Mul by its scale. A Relu before it goes where codes begin with 0: zero has
+/// that one, so that no threshold lies at or below it.
 void write(Graph& graph, const Links& links, std::size_t i, const Thresholds& thresholds) {
   const Node quantizer = graph.nodes[i];
   const std::string output = quantizer.outputs[0];
@@ -114,8 +114,7 @@ void write(Graph& graph, const Links& links, std::size_t i, const Thresholds& th
                                         static_cast<std::int64_t>(thresholds.count())};
   std::string data = quantizer.inputs[kData];
   const std::size_t before = links.producer(data);
-  if (thresholds.low == 0 && thresholds.values[0] > 0 && before != Links::kNone &&
-      graph.nodes[before].is("Relu"))
+  if (thresholds.low == 0 && before != Links::kNone && graph.nodes[before].is("Relu"))
     data = graph.nodes[before].inputs[0];
   counts.inputs = {data, graph::add_constant(graph, quantizer.name + "_thresholds",
                                              Tensor::floats(shape, thresholds.values))};

@@ -21,55 +21,53 @@ bool is_one_of(const std::array<std::string_view, N>& names, std::string_view na
   return std::ranges::find(names, name) != names.end();
 }
 
-constexpr std::array<std::string_view, 3> kControlFlow = {"If", "Loop", "Scan"};
-constexpr std::array<std::string_view, 3> kChannelsLast = {"Conv", "MaxPool", "BatchNormalization"};
-constexpr std::array<std::string_view, 2> kMoreOfQonnx = {"DebugMarker", "GenericPartition"};
-constexpr std::array<std::string_view, 11> kQuantizedOfOnnx = {
-    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear",
-    "QLinearConv",    "QLinearMatMul",    "ConvInteger",
-    "MatMulInteger",  "QLinearAdd",       "QLinearConcat",
-    "QGemm",          "QLinearLeakyRelu"};
-constexpr std::array<std::string_view, 5> kDomainsOfOnnxruntime = {
-    "", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc"};
+constexpr auto kControlFlow = std::to_array<std::string_view>({"If", "Loop", "Scan"});
+constexpr auto kChannelsLast = std::to_array<std::string_view>({"Conv", "MaxPool", "BatchNormalization"});
+constexpr auto kMoreOfQonnx = std::to_array<std::string_view>({"DebugMarker", "GenericPartition"});
+constexpr auto kQuantizedOfOnnx = std::to_array<std::string_view>(
+    {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul",
+     "ConvInteger", "MatMulInteger", "QLinearAdd", "QLinearConcat", "QGemm", "QLinearLeakyRelu"});
+constexpr auto kDomainsOfOnnxruntime = std::to_array<std::string_view>(
+    {"", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc"});
 /// What hls4ml's parser has a handler for; other rules speak of Gemm and the average pools.
-constexpr std::array<std::string_view, 34> kOfHls4ml = {"Conv",
-                                                        "MatMul",
-                                                        "Gemm",
-                                                        "Relu",
-                                                        "Tanh",
-                                                        "Sigmoid",
-                                                        "LeakyRelu",
-                                                        "Elu",
-                                                        "Selu",
-                                                        "PRelu",
-                                                        "Softmax",
-                                                        "Softsign",
-                                                        "Softplus",
-                                                        "ThresholdedRelu",
-                                                        "Add",
-                                                        "Sub",
-                                                        "Mul",
-                                                        "Div",
-                                                        "Sum",
-                                                        "Max",
-                                                        "Min",
-                                                        "Concat",
-                                                        "Transpose",
-                                                        "MaxPool",
-                                                        "Reshape",
-                                                        "Flatten",
-                                                        "BatchNormalization",
-                                                        "AveragePool",
-                                                        "Resize",
-                                                        "Pad",
-                                                        "Dropout",
-                                                        "Identity",
-                                                        "GlobalAveragePool",
-                                                        "GlobalMaxPool"};
+constexpr auto kOfHls4ml = std::to_array<std::string_view>({"Conv",
+                                                            "MatMul",
+                                                            "Gemm",
+                                                            "Relu",
+                                                            "Tanh",
+                                                            "Sigmoid",
+                                                            "LeakyRelu",
+                                                            "Elu",
+                                                            "Selu",
+                                                            "PRelu",
+                                                            "Softmax",
+                                                            "Softsign",
+                                                            "Softplus",
+                                                            "ThresholdedRelu",
+                                                            "Add",
+                                                            "Sub",
+                                                            "Mul",
+                                                            "Div",
+                                                            "Sum",
+                                                            "Max",
+                                                            "Min",
+                                                            "Concat",
+                                                            "Transpose",
+                                                            "MaxPool",
+                                                            "Reshape",
+                                                            "Flatten",
+                                                            "BatchNormalization",
+                                                            "AveragePool",
+                                                            "Resize",
+                                                            "Pad",
+                                                            "Dropout",
+                                                            "Identity",
+                                                            "GlobalAveragePool",
+                                                            "GlobalMaxPool"});
 
 /// What finn-plus takes in and has no hardware layer for (step_convert_to_hw), so that its build ends later.
-constexpr std::array<std::string_view, 9> kUnmappedByFinn = {
-    "Pad", "Clip", "LeakyRelu", "PRelu", "Elu", "HardSigmoid", "ThresholdedRelu", "Softplus", "Softsign"};
+constexpr auto kUnmappedByFinn = std::to_array<std::string_view>(
+    {"Pad", "Clip", "LeakyRelu", "PRelu", "Elu", "HardSigmoid", "ThresholdedRelu", "Softplus", "Softsign"});
 
 /// Why the profile's tool does not take the operator; empty where it does.
 std::string refusal(const Subject& subject, const Node& node) {

@@ -24,21 +24,21 @@ constexpr std::string_view kReserved = "input";  // of layers, by hls4ml
 
 /// What an input's variable cannot be called in the C++ that hls4ml writes: words of the language, its own types, the
 /// project.
-constexpr std::array<std::string_view, 95> kTaken = {
-    "alignas",     "alignof",  "and",        "and_eq",    "asm",       "auto",         "bitand",
-    "bitor",       "bool",     "break",      "case",      "catch",     "char",         "char16_t",
-    "char32_t",    "char8_t",  "class",      "co_await",  "co_return", "co_yield",     "compl",
-    "concept",     "const",    "const_cast", "consteval", "constexpr", "constinit",    "continue",
-    "decltype",    "default",  "delete",     "do",        "double",    "dynamic_cast", "else",
-    "enum",        "explicit", "export",     "extern",    "false",     "float",        "for",
-    "friend",      "goto",     "if",         "inline",    "int",       "long",         "mutable",
-    "namespace",   "new",      "noexcept",   "not",       "not_eq",    "nullptr",      "operator",
-    "or",          "or_eq",    "private",    "protected", "public",    "register",     "reinterpret_cast",
-    "requires",    "return",   "short",      "signed",    "sizeof",    "static",       "static_assert",
-    "static_cast", "struct",   "switch",     "template",  "this",      "thread_local", "throw",
-    "true",        "try",      "typedef",    "typeid",    "typename",  "union",        "unsigned",
-    "using",       "virtual",  "void",       "volatile",  "wchar_t",   "while",        "xor",
-    "xor_eq",      "input_t",  "result_t",   "myproject"};
+constexpr auto kTaken = std::to_array<std::string_view>(
+    {"alignas",     "alignof",  "and",        "and_eq",    "asm",       "auto",         "bitand",
+     "bitor",       "bool",     "break",      "case",      "catch",     "char",         "char16_t",
+     "char32_t",    "char8_t",  "class",      "co_await",  "co_return", "co_yield",     "compl",
+     "concept",     "const",    "const_cast", "consteval", "constexpr", "constinit",    "continue",
+     "decltype",    "default",  "delete",     "do",        "double",    "dynamic_cast", "else",
+     "enum",        "explicit", "export",     "extern",    "false",     "float",        "for",
+     "friend",      "goto",     "if",         "inline",    "int",       "long",         "mutable",
+     "namespace",   "new",      "noexcept",   "not",       "not_eq",    "nullptr",      "operator",
+     "or",          "or_eq",    "private",    "protected", "public",    "register",     "reinterpret_cast",
+     "requires",    "return",   "short",      "signed",    "sizeof",    "static",       "static_assert",
+     "static_cast", "struct",   "switch",     "template",  "this",      "thread_local", "throw",
+     "true",        "try",      "typedef",    "typeid",    "typename",  "union",        "unsigned",
+     "using",       "virtual",  "void",       "volatile",  "wchar_t",   "while",        "xor",
+     "xor_eq",      "input_t",  "result_t",   "myproject"});
 
 /// Letters, digits and underscores, and no digit first.
 bool is_word(std::string_view name) {

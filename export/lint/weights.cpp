@@ -10,10 +10,10 @@
 namespace crumb::exporting::checks {
 namespace {
 
-constexpr std::array<std::string_view, 8> kTakenByFinn = {"Mul",    "Div",           "Conv", "MatMul",
-                                                          "Gather", "ConvTranspose", "Add",  "Sub"};
-constexpr std::array<std::string_view, 9> kTakenByHls4ml = {
-    "Mul", "Div", "Conv", "MatMul", "Add", "Sub", "BatchNormalization", "PRelu", "Sum"};
+constexpr auto kTakenByFinn = std::to_array<std::string_view>(
+    {"Mul", "Div", "Conv", "MatMul", "Gather", "ConvTranspose", "Add", "Sub"});
+constexpr auto kTakenByHls4ml = std::to_array<std::string_view>(
+    {"Mul", "Div", "Conv", "MatMul", "Add", "Sub", "BatchNormalization", "PRelu", "Sum"});
 
 std::string shape_text(const std::vector<std::int64_t>& shape) { return graph::text_of(std::span(shape)); }
 

@@ -4,12 +4,16 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "graph/facts/lift_quantized.h"
+#include "graph/qonnx/quantized_constants.h"
 #include "tests/graph/node_builder.h"
 
 namespace crumb::exporting {
@@ -116,6 +120,131 @@ TEST_CASE("read back: without an order, each is like one of the others") {
   CHECK_THROWS_AS(expect_same(meant, found, true), Error);
   found[0] = found[1];  // twice the same: one of those that were meant is gone
   CHECK_THROWS_AS(expect_same(meant, found, false), Error);
+}
+
+using Dims = std::vector<std::int64_t>;
+
+/// A marked graph of one quantizer of a constant; `scale` 1 keeps whole numbers.
+Graph constant_of(const Dims& shape, const std::vector<float>& values, float bits = 8) {
+  graph::NodeBuilder net;
+  net.quant(net.constant("w", Tensor::floats(shape, values)), Tensor::scalar(1.0F), 0, bits);
+  return marked(net.graph);
+}
+
+bool are_same(const Graph& before, const Graph& after) {
+  try {
+    expect_same_constants(before, after);
+    return true;
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("its values are not those of") != std::string::npos);
+    return false;
+  }
+}
+
+std::vector<float> counted(std::int64_t count) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<float>(i));
+  return values;
+}
+
+TEST_CASE(
+    "read back: a constant may be laid out in another order of axes, or of a matrix's rows, and no other") {
+  const std::vector<float> six = counted(6);
+  const Graph before = constant_of({2, 3}, six);
+  CHECK(are_same(before, before));
+  CHECK(are_same(before, constant_of({3, 2}, {0, 3, 1, 4, 2, 5})));  // transposed
+  CHECK(are_same(before, constant_of({2, 3}, {3, 4, 5, 0, 1, 2})));  // rows
+  CHECK(are_same(before, constant_of({3, 2}, {2, 5, 0, 3, 1, 4})));  // transposed, and then rows
+  CHECK(are_same(before, constant_of({6}, six)));                    // another number of axes
+  CHECK(are_same(before, constant_of({1, 2, 3}, six)));
+  CHECK_FALSE(are_same(before, constant_of({3, 2}, six)));
+  CHECK_FALSE(are_same(before, constant_of({2, 3}, {0, 1, 2, 3, 4, 6})));
+  CHECK_FALSE(are_same(before, constant_of({2, 3}, {1, 0, 2, 3, 4, 5})));
+  CHECK_FALSE(are_same(before, constant_of({6}, {1, 0, 2, 3, 4, 5})));
+  CHECK_FALSE(are_same(before, constant_of({2, 2}, {0, 1, 2, 3})));
+  CHECK_FALSE(are_same(before, constant_of({2, 4}, {0, 1, 2, 3, 4, 5, 0, 0})));
+  // Rows of three axes are not looked for; of as many as six axes every order is, of seven none.
+  CHECK_FALSE(are_same(constant_of({2, 1, 3}, six), constant_of({2, 1, 3}, {3, 4, 5, 0, 1, 2})));
+  for (const std::size_t rank : {3u, 5u, 6u, 7u}) {
+    Dims shape(rank, 1), turned(rank, 1);
+    shape[0] = turned[rank - 1] = 2;
+    shape[rank - 1] = turned[0] = 3;
+    CHECK(are_same(constant_of(shape, six), constant_of(turned, {0, 3, 1, 4, 2, 5})) == (rank <= 6));
+  }
+  // Numbers that are none are the same as such.
+  const float nan = std::nanf("");
+  CHECK(are_same(constant_of({2}, {nan, 1}), constant_of({2}, {nan, 1})));
+  CHECK_FALSE(are_same(constant_of({2}, {nan, 1}), constant_of({2}, {1, nan})));
+  CHECK_FALSE(are_same(constant_of({2}, {nan, 1}), constant_of({2}, {0, 1})));
+}
+
+TEST_CASE("read back: marks tell which constant is which, and go again") {
+  graph::NodeBuilder net;
+  const std::string v = net.constant("v", Tensor::floats({2}, std::vector<float>{1, 2})),
+                    w = net.constant("w", Tensor::floats({2}, std::vector<float>{3, 4}));
+  net.quant(v, Tensor::scalar(1.0F), 0, 8);
+  net.quant(w, Tensor::scalar(1.0F), 0, 8);
+  net.quant(net.input("x", {2}), Tensor::scalar(1.0F), 0, 8);
+  net.node("Relu", {"x"});
+  const Graph before = marked(net.graph);
+  for (std::size_t i = 0; i < 4; ++i)
+    CHECK(before.nodes[i].attributes.size() == net.graph.nodes[i].attributes.size() + (i < 3 ? 1 : 0));
+  const Graph plain = unmarked(before);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(plain.nodes[i].attributes == net.graph.nodes[i].attributes);
+
+  const auto changed = [&](const std::function<void(Graph&)>& change) {
+    Graph after = before;
+    change(after);
+    return are_same(before, after);
+  };
+  CHECK(changed([](Graph&) {}));
+  CHECK(changed([](Graph& graph) { std::swap(graph.nodes[0], graph.nodes[1]); }));
+  CHECK_FALSE(changed([](Graph& graph) { std::swap(graph.nodes[0].inputs, graph.nodes[1].inputs); }));
+  CHECK_FALSE(changed([](Graph& graph) { graph.nodes[1].inputs[0] = "v"; }));
+  CHECK_FALSE(changed([](Graph& graph) { graph.nodes[0].inputs[0] = "x"; }));  // no constant any more
+  CHECK(changed([](Graph& graph) { graph.nodes[2].inputs[0] = "v"; }));        // what was none before
+  CHECK(changed([](Graph& graph) {  // what has no mark, or is no quantizer, is not looked at
+    graph = unmarked(std::move(graph));
+    graph.nodes[0].inputs[0] = "w";
+  }));
+  CHECK(changed([](Graph& graph) { graph.nodes.erase(graph.nodes.begin()); }));
+}
+
+TEST_CASE("read back: constants kept as codes have their codes and values in the lowered graph") {
+  graph::NodeBuilder net;
+  const std::string w = net.constant("w", Tensor::floats({2, 3}, std::vector<float>{1, 2, 3, -1, 0, 2}));
+  const std::string y = net.quant(w, Tensor::floats({2, 1}, std::vector<float>{1, 0.5F}), 0, 4, true, true);
+  net.graph.outputs = {net.node("MatMul", {net.input("x", {1, 2}), y})};
+  const Graph kept = graph::lift_quantized(net.graph);
+  REQUIRE(kept.quantized.size() == 1);
+  const Graph lowered = graph::lower_quantized(kept);
+  CHECK_NOTHROW(expect_same_codes(kept, lowered));
+  const auto quantizer = std::ranges::find(lowered.nodes, std::string("Quant"), &graph::Node::op);
+  REQUIRE(quantizer != lowered.nodes.end());
+  const auto said_of = [&](std::size_t input, const std::function<void(std::vector<float>&)>& change) {
+    Graph wrong = lowered;
+    Tensor& tensor = wrong.initializers.at(quantizer->inputs[input]);
+    std::vector<float> values = tensor.to_floats();
+    change(values);
+    tensor = Tensor::floats(tensor.shape(), values);
+    try {
+      expect_same_codes(kept, wrong);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(said_of(0, [](auto&) {}) == "");
+  CHECK(tells(said_of(0, [](auto& values) { values[1] = 3; }), "values: element 1 is 3, expected 2"));
+  CHECK(tells(said_of(0, [](auto& values) { values[5] = 1; }), "values: element 5 is 1, expected 2"));
+  CHECK(
+      tells(said_of(1, [](auto& values) { values[1] = 0.25F; }), "values: element 5"));  // 7 quarters at most
+  // The same values out of other codes.
+  CHECK(tells(said_of(1, [](auto& values) { values[0] = 0.5F; }), "codes: element 0 is 2, expected 1"));
+  Graph without = lowered;
+  without.nodes.clear();
+  CHECK_THROWS_WITH_AS(expect_same_codes(kept, without), doctest::Contains("its value cannot be computed"),
+                       Error);
 }
 
 }  // namespace

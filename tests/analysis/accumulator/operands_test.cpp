@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 #include <tuple>
@@ -391,6 +392,93 @@ TEST_CASE("an equation's ellipsis may stand for no axis of a weight, or for some
     CHECK(layers.layer(0).failure() == "");
     CHECK(layers.layer(0).length == 3);
     CHECK(layers.layer(0).codes.size() == static_cast<std::size_t>(graph::count_elements(shape).take()));
+  }
+}
+
+TEST_CASE("a zero point of a half makes an input's unit half a step, and its step half the scale") {
+  for (const float zero : {0.0F, 1.0F, 0.5F, -1.5F}) {
+    for (const float scale : {0.5F, 4.0F}) {
+      CAPTURE(zero);
+      CAPTURE(scale);
+      Net net;
+      const std::string x = net.quant(net.input("x", {4, 3}), graph::Tensor::scalar(scale), zero, 3);
+      net.graph.outputs = {net.node("MatMul", {x, net.weight({3, 2}, 0.25F)})};
+      const AccumulatorRow row = only_row(net);
+      const bool is_half = std::trunc(zero) != zero;
+      const double unit = is_half ? 0.5 : 1;
+      REQUIRE(row.input_step);
+      CHECK(*row.input_step == static_cast<double>(scale) * unit);
+      CHECK(row.input == IntegerRange{static_cast<std::int64_t>((-4 - static_cast<double>(zero)) / unit),
+                                      static_cast<std::int64_t>((3 - static_cast<double>(zero)) / unit)});
+    }
+  }
+}
+
+TEST_CASE("inputs and zero points of up to 52 bits and a sign are counted, in units, whichever end is far") {
+  struct Case {
+    float bits;
+    bool is_signed;
+    float zero;
+    bool is_known;
+  };
+  for (const Case& it : {Case{53, true, 0, true}, Case{54, true, 0, false}, Case{52, false, 0, true},
+                         Case{53, false, 0, false}, Case{52, true, 0.5F, false}, Case{51, true, 0.5F, true},
+                         Case{51, false, 0.5F, true}, Case{52, false, 0.5F, false}}) {
+    for (const bool is_negated : {false, true}) {
+      CAPTURE(it.bits);
+      CAPTURE(it.is_signed);
+      CAPTURE(it.zero);
+      CAPTURE(is_negated);
+      Net net;
+      std::string x =
+          net.quant(net.input("x", {4, 1}), graph::Tensor::scalar(1.0F), it.zero, it.bits, it.is_signed);
+      if (is_negated) x = net.node("Neg", {x});
+      net.graph.outputs = {net.node("MatMul", {x, net.weight({1, 1}, 0.25F)})};
+      const AccumulatorRow row = only_row(net);
+      CHECK(row.input.has_value() == it.is_known);
+      if (!it.is_known) CHECK(says(row.reason, {"more than 52 bits wide"}));
+    }
+  }
+}
+
+TEST_CASE("zero points of an integer operator: constants, computed ones, and those that are not known") {
+  enum class Zero { kNone, kOne, kSeveral, kEmpty, kOfOther, kComputed };
+  for (const Zero kind :
+       {Zero::kNone, Zero::kOne, Zero::kSeveral, Zero::kEmpty, Zero::kOfOther, Zero::kComputed}) {
+    CAPTURE(static_cast<int>(kind));
+    Net net;
+    const auto bytes = [](const Ints& shape, std::vector<std::byte> values) {
+      return graph::Tensor(graph::ElementType::kUint8, shape, std::move(values));
+    };
+    net.input("x", {2, 2});
+    net.graph.values["x"].type = graph::ElementType::kUint8;
+    std::vector<std::string> inputs{"x", net.constant("w", bytes({2, 1}, {std::byte{1}, std::byte{2}}))};
+    if (kind == Zero::kOne) inputs.push_back(net.constant("z", bytes({}, {std::byte{7}})));
+    if (kind == Zero::kSeveral) inputs.push_back(net.constant("z", bytes({2}, {std::byte{9}, std::byte{3}})));
+    if (kind == Zero::kEmpty) inputs.push_back(net.constant("z", bytes({0}, {})));
+    if (kind == Zero::kOfOther)  // a constant that nobody here computes
+      inputs.push_back(net.node("Unheard", {net.constant("c", bytes({}, {std::byte{7}}))}, {}, "made.up"));
+    if (kind == Zero::kComputed) {
+      net.input("z", {});
+      net.graph.values["z"].type = graph::ElementType::kUint8;
+      inputs.emplace_back("z");
+    }
+    net.graph.outputs = {net.node("MatMulInteger", inputs)};
+    net.graph.opsets["made.up"] = 1;
+    const AccumulatorReport report = check_accumulators(net.graph);
+    const auto found = std::ranges::find(report.layers, std::string("MatMulInteger"), &AccumulatorRow::op);
+    REQUIRE(found != report.layers.end());
+    const auto range = [&]() -> std::optional<IntegerRange> {
+      switch (kind) {
+        case Zero::kNone: return IntegerRange{0, 255};
+        case Zero::kOne: return IntegerRange{-7, 248};
+        case Zero::kSeveral: return IntegerRange{-9, 252};
+        case Zero::kComputed: return IntegerRange{-255, 255};
+        default: return {};
+      }
+    }();
+    CHECK(found->input == range);
+    if (!range) CHECK(says(found->reason, {"the zero point", "is not known"}));
   }
 }
 

@@ -227,6 +227,66 @@ TEST_CASE("what does not fit a node in registers is said") {
              {"layer 'it' (MatMul), output channel 1", "a sum reaches 32"}));
 }
 
+TEST_CASE("convolutions in registers: channels and groups that do not fit, and results of no channels") {
+  const auto refused = [](const Numbers& kernel, std::int64_t groups, const Numbers& image) {
+    const Node node = node_of("Conv", {{"group", groups}});
+    const std::int64_t codes = kernel[0] * kernel[1] * kernel[2];
+    ProductLayer layer = layer_of(node, kernel, static_cast<std::size_t>(kernel[0]),
+                                  Numbers(static_cast<std::size_t>(codes), 1));
+    layer.kind = ProductLayer::Kind::kConvolution;
+    layer.length = static_cast<std::size_t>(kernel[1] * kernel[2]);
+    layer.groups = std::max<std::int64_t>(1, groups);
+    SimulatedLayer simulated(layer, 0, kWide);
+    std::int64_t elements = 1;
+    for (const std::int64_t size : image) elements *= size;
+    const std::vector<Tensor> inputs{floats(image, Numbers(static_cast<std::size_t>(elements), 2)),
+                                     floats(kernel, Numbers(static_cast<std::size_t>(codes), 1))};
+    return refusal([&] {
+      const Tensor y = run_in_registers(simulated, node, inputs);
+      CHECK(y.shape() == Numbers{image[0], kernel[0], image[2] - kernel[2] + 1});
+      for (const float one : y.to_floats()) CHECK(one == static_cast<float>(2 * kernel[1] * kernel[2]));
+    });
+  };
+  CHECK(refused({4, 2, 3}, 1, {2, 2, 5}) == "");
+  CHECK(refused({4, 2, 3}, 2, {2, 4, 5}) == "");
+  CHECK(refused({4, 2, 3}, 4, {1, 8, 5}) == "");
+  CHECK(refused({4, 2, 3}, 0, {1, 2, 5}) == "");  // none is one
+  CHECK(says(refused({3, 2, 3}, 2, {1, 4, 5}), {"3 channels are no 2 equal groups"}));
+  CHECK(says(refused({4, 2, 3}, 2, {1, 2, 5}), {"the input has 2 channels, expected 4"}));
+  CHECK(says(refused({4, 2, 3}, 1, {1, 2, 5, 5}), {"cannot convolve shape [1, 2, 5, 5] by a kernel of [3]"}));
+  CHECK(says(refused({4, 2, 3}, 1, {1, 2}), {"cannot convolve shape [1, 2]"}));
+  CHECK(refused({0, 2, 3}, 1, {1, 2, 5}) == "");
+  CHECK(refused({4, 2, 3}, 1, {0, 2, 5}) == "");
+}
+
+TEST_CASE("bits in registers are 0 and 1, of any type, and nothing near them") {
+  for (const float number : {0.0F, 1.0F, 0.5F, -1.0F, 2.0F, 0x1p60F, std::nanf("")}) {
+    for (const bool in_weight : {false, true}) {
+      CAPTURE(number);
+      const Node node{.name = "it",
+                      .op = "XnorPopcountMatMul",
+                      .domain = std::string(graph::kQonnxDomain),
+                      .version = 1,
+                      .inputs = {"x", "w"},
+                      .outputs = {"y"}};
+      ProductLayer layer = layer_of(node, {2, 1}, 1, {1, 1});
+      layer.input_range = IntegerRange{0, 1};
+      SimulatedLayer simulated(layer, 0, kWide);
+      const Tensor plain = floats({1, 2}, {1, 0}),
+                   other = Tensor::floats({1, 2}, std::vector<float>{1, number});
+      const auto column = [](const Tensor& row) { return row.reshaped({2, 1}); };
+      const std::vector<Tensor> inputs{in_weight ? plain : other, column(in_weight ? other : plain)};
+      const bool is_bit = number == 0 || number == 1;
+      const std::string said = refusal([&] {
+        const Tensor y = run_in_registers(simulated, node, inputs);
+        CHECK(y.to_floats() == std::vector<float>{number == 0 ? 2.0F : 1.0F});
+      });
+      CHECK(said.empty() == is_bit);
+      if (!is_bit) CHECK(says(said, {"takes bits, 0 and 1, found other numbers"}));
+    }
+  }
+}
+
 TEST_CASE("the Add behind a bias in the registers passes the sum on, in its own shape") {
   Node add = node_of("Add");
   const Tensor sum = Tensor::floats({2, 1}, std::vector<float>{3, 4});

@@ -116,6 +116,12 @@ def shared_data():
     return net
 
 
+def conv_scale(scale):
+    net = conv()
+    net.const("Quant_in_scale", scale)
+    return net
+
+
 def relu_before(**attributes):
     return quantizer(**attributes)
 
@@ -208,6 +214,63 @@ def qdq_of(kind, version):
         [setattr(v.type.tensor_type, "elem_type", kind) for v in model.graph.value_info if v.name == "Quantize_0_out"],
     ]
     return net
+
+
+def domain_alone(domain, node="Relu_0"):
+    """A node's domain, without an import of it."""
+
+    def change(model):
+        next(n for n in model.graph.node if n.name == node).domain = domain
+
+    return changed(dense(), change)
+
+
+def first_domain(domain):
+    def change(model):
+        model.opset_import[0].domain = domain
+
+    return changed(dense(), change)
+
+
+def with_initializer(kind, net=None, is_output=True):
+    """One more initializer of two elements that are 0, an output or taken by nobody."""
+
+    def change(model):
+        model.graph.initializer.append(helper.make_tensor("more", kind, [2], [0, 0]))
+        if is_output:
+            model.graph.output.append(helper.make_tensor_value_info("more", kind, [2]))
+
+    return changed(net or dense(), change)
+
+
+def without_info(name):
+    def change(model):
+        infos = model.graph.value_info
+        infos.remove(next(info for info in infos if info.name == name))
+
+    return changed(dense(), change)
+
+
+def constant(**value):
+    """A Constant node whose value goes into an operator that nobody knows."""
+
+    def change(model):
+        model.graph.node.append(helper.make_node("Constant", [], ["made"], name="Constant_1", **value))
+        model.graph.node.append(helper.make_node("Hash", ["made"], ["hash"], name="Hash_0", domain="made.up"))
+        model.opset_import.append(helper.make_opsetid("made.up", 1))
+        model.graph.output.append(helper.make_tensor_value_info("hash", TensorProto.FLOAT, [1]))
+
+    return changed(dense(), change)
+
+
+def swapped(at):
+    def change(model):
+        nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in model.graph.node]
+        nodes[at], nodes[at + 1] = nodes[at + 1], nodes[at]
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
+
+    return changed(dense(), change)
 
 
 # rule, profile, model, what the message says (TAKEN: the rule says nothing), and whether it can be fixed (None: any)
@@ -385,6 +448,37 @@ EDGES = [
     ("operator", "hls4ml", lambda: conv("hls4ml"), TAKEN, None),
     ("operator", "finn", lambda: qdq(), "FINN has no QuantizeLinear", False),
     ("operator", "hls4ml", lambda: average(), "hls4ml's parser has no operator 'Trunc'", False),
+    ("domain-import", "qonnx", lambda: domain_alone("ai.onnx"), TAKEN, None),
+    ("domain-import", "qonnx", lambda: domain_alone("made.up"), "its domain 'made.up' is not imported", True),
+    ("domain-import", "qonnx", dense, TAKEN, None),
+    ("opset-order", "qonnx", lambda: first_domain("ai.onnx"), TAKEN, None),
+    ("opset-order", "qonnx", dense, TAKEN, None),
+    ("legacy-domain", "qonnx", lambda: domain_alone("ai.onnx", "Quant_out"), "expected 'qonnx.custom_op.general'", True),
+    ("legacy-domain", "qonnx", lambda: domain_alone("ai.onnx"), TAKEN, None),
+    ("legacy-domain", "qonnx", lambda: domain_alone("made.up", "Quant_out"), TAKEN, None),
+    ("ir-version", "finn", lambda: with_initializer(TensorProto.UINT4, dense(ir=11)), "found 11", False),
+    ("ir-version", "finn", lambda: with_initializer(TensorProto.INT4, dense(ir=11)), "found 11", False),
+    ("ir-version", "finn", lambda: with_initializer(TensorProto.FLOAT8E5M2FNUZ, dense(ir=11)), "found 11", True),
+    ("ir-version", "finn", lambda: with_initializer(TensorProto.INT16, dense(ir=11)), "found 11", True),
+    ("ir-version", "qonnx", lambda: with_initializer(TensorProto.INT4, dense(ir=14)), "found 14", True),
+    ("unused-initializer", "hls4ml", lambda: with_initializer(TensorProto.FLOAT), TAKEN, None),
+    ("unused-initializer", "hls4ml", lambda: with_initializer(TensorProto.FLOAT, is_output=False), "no node takes this", True),
+    ("unused-initializer", "qonnx", lambda: with_initializer(TensorProto.FLOAT, is_output=False), TAKEN, None),
+    ("value-info", "qonnx", lambda: stated("Relu_0_out", [1, 4]), "the file states float [1, 4], expected float [1, 3]", True),
+    ("value-info", "qonnx", lambda: without_info("Relu_0_out"), "does not state its type and shape: float [1, 3]", True),
+    ("value-info", "qonnx", lambda: without_info("bias"), TAKEN, None),
+    ("value-info", "hls4ml", lambda: without_info("bias"), "does not state its type and shape: float [3]", True),
+    ("constant-node", "qonnx", lambda: constant(value_float=1.0), "a Constant node makes 'made'", True),
+    ("constant-node", "qonnx", lambda: constant(value_string="a"), "a Constant node makes 'made'", False),
+    ("node-order", "qonnx", lambda: swapped(1), "it stands before the node that makes its input 'Quant_w_out'", True),
+    ("node-order", "qonnx", lambda: swapped(0), TAKEN, None),
+    ("node-order", "qonnx", dense, TAKEN, None),
+    ("parameter-axes", "qonnx", lambda: conv_scale([[[0.5]], [[0.25]]]), "scale has shape [2, 1, 1], expected 4 axes", True),
+    ("parameter-axes", "qonnx", lambda: conv_scale([[[0.5]]]), TAKEN, None),
+    ("unsigned-narrow", "hls4ml", lambda: quantizer(narrow=None), TAKEN, None),
+    ("unsigned-narrow", "hls4ml", lambda: quantizer(narrow=1, signed=None), TAKEN, None),
+    ("unsigned-narrow", "hls4ml", lambda: quantizer(narrow=1), "it is unsigned and narrow", False),
+    ("unsigned-narrow", "hls4ml", lambda: quantizer(narrow=2), "it is unsigned and narrow", False),
     # Annotations.
     ("annotation-type", "qonnx", lambda: annotated("Quant_out_out", "finn_datatype", "FLOAT32"), TAKEN, None),
     ("annotation-type", "qonnx", lambda: annotated("bias", "finn_datatype", "INT8"), "it holds 0.5", True),

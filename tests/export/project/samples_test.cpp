@@ -79,11 +79,11 @@ TEST_CASE("samples: every channel's sum goes as far as its codes and the input's
   for (int round = 0; round < 120; ++round) {
     Convolution c{.groups = draw(1, 3), .in = draw(1, 3), .out = draw(1, 2)};
     c.channels_last = round % 3 == 0;
-    const bool is_plain = round % 5 == 0;  // no attributes
+    const bool is_plain = round % 5 == 0;
     if (is_plain) c.groups = 1;
     for (std::size_t axis = 0; axis < 2; ++axis) {
       c.kernel.push_back(draw(1, 3));
-      c.strides.push_back(is_plain ? 1 : draw(1, 3));
+      c.strides.push_back(is_plain && round % 2 == 0 ? 1 : draw(1, 3));
       c.dilations.push_back(is_plain ? 1 : draw(1, 2));
       c.size.push_back(c.dilations[axis] * (c.kernel[axis] - 1) + 1 + c.strides[axis] +
                        draw(0, 3));  // a window fits
@@ -98,10 +98,12 @@ TEST_CASE("samples: every channel's sum goes as far as its codes and the input's
                                                          : Ints{1, c.groups * c.in, c.size[0], c.size[1]});
     const std::string taken = net.quant(x, Tensor::scalar(0.5F), 0, 4, round % 2 == 0);
     const std::string w = net.quant(net.constant("w", c.weights()), Tensor::scalar(1.0F), 0, 4);
-    std::map<std::string, graph::Attribute> attributes;
-    if (!is_plain)
-      attributes = {
-          {"group", c.groups}, {"strides", c.strides}, {"dilations", c.dilations}, {"pads", c.pads}};
+    std::map<std::string, graph::Attribute> attributes{
+        {"group", c.groups}, {"strides", c.strides}, {"dilations", c.dilations}, {"pads", c.pads}};
+    if (c.groups == 1 && draw(0, 1) == 0) attributes.erase("group");
+    if (c.strides == Ints{1, 1} && draw(0, 1) == 0) attributes.erase("strides");
+    if (c.dilations == Ints{1, 1} && draw(0, 1) == 0) attributes.erase("dilations");
+    if (c.pads == Ints(4, 0) && draw(0, 1) == 0) attributes.erase("pads");
     net.graph.outputs = {net.node("Conv", {taken, w}, attributes,
                                   c.channels_last ? graph::kChannelsLastDomain : graph::kOnnxDomain)};
     const double low = round % 2 == 0 ? -4 : 0, high = round % 2 == 0 ? 3.5 : 7.5;
@@ -309,6 +311,51 @@ TEST_CASE("samples: given ones are followed by others of the same type and shape
   }
   CHECK_THROWS_AS(followed_by(floats({}, 0), floats({}, 0)), Error);
   CHECK_THROWS_AS(followed_by(floats({2, 5, 3}, 0), floats({2, 4, 3}, 0)), Error);
+}
+
+TEST_CASE("samples: what a node of unknown shape makes, and what is behind it, is driven by none") {
+  for (const bool is_known : {true, false}) {
+    graph::NodeBuilder net;
+    const std::string x = net.quant(net.input("x", {1, 2}), Tensor::scalar(0.5F), 0, 4);
+    const std::string w =
+        net.quant(net.constant("w", Tensor::floats({2, 2}, std::vector<float>{1, 2, -3, 4})),
+                  Tensor::scalar(1.0F), 0, 4);
+    const std::string moved = net.node("Reshape", {x, net.constant("to", Tensor::ints({2}, Ints{1, 2}))});
+    net.graph.outputs = {net.node("MatMul", {moved, w})};
+    graph::Graph graph = graph::infer_shapes(net.graph);
+    CHECK(driven(sample_inputs(graph, {{"x", kSpan}}).at(0), 2).size() == 4);
+    if (is_known) graph.values[moved].shape = graph::Shape{graph::Dim("n"), 2};
+    if (!is_known) graph.values[moved].shape.reset();
+    CHECK(driven(sample_inputs(graph, {{"x", kSpan}}).at(0), 2).empty());
+    graph.values.erase(moved);
+    CHECK(driven(sample_inputs(graph, {{"x", kSpan}}).at(0), 2).empty());
+  }
+}
+
+TEST_CASE(
+    "samples: of a layer of many channels the first 32 are driven; what has code 0 stays nearest to 0") {
+  for (const std::int64_t channels : {31, 32, 33, 40}) {
+    for (const auto& [low, high, still] :
+         {std::tuple(-4.0, 3.5, 0.0F), {2.0, 3.5, 2.0F}, {-4.0, -1.0, -1.0F}}) {
+      graph::NodeBuilder net;
+      const std::string x = net.quant(net.input("x", {1, 3}), Tensor::scalar(0.5F), 0, 4);
+      std::vector<float> codes(static_cast<std::size_t>(3 * channels), 0);  // [3, channels]
+      for (std::int64_t c = 0; c < channels; ++c) {
+        codes[static_cast<std::size_t>(c)] = 3;
+        codes[static_cast<std::size_t>(2 * channels + c)] = -2;
+      }
+      const std::string w =
+          net.quant(net.constant("w", Tensor::floats({3, channels}, codes)), Tensor::scalar(1.0F), 0, 4);
+      net.graph.outputs = {net.node("MatMul", {x, w})};
+      const InputSpan span{.low = low, .high = high, .step = 0.5, .is_quantized_first = true};
+      const auto found = driven(sample_inputs(graph::infer_shapes(net.graph), {{"x", span}}).at(0), 3);
+      REQUIRE(found.size() == static_cast<std::size_t>(2 * std::min<std::int64_t>(channels, 32)));
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        const auto least = static_cast<float>(low), most = static_cast<float>(high);
+        CHECK(found[i] == (i % 2 == 0 ? std::vector{most, still, least} : std::vector{least, still, most}));
+      }
+    }
+  }
 }
 
 }  // namespace

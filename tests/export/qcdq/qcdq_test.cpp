@@ -1,6 +1,7 @@
 // What of QuantizeLinear, Clip, Cast and DequantizeLinear is one quantizer, and what of the file is kept.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "export/qcdq/from_qcdq.h"
@@ -121,6 +122,23 @@ TEST_CASE("to QCDQ: what takes the place of a node without a name is called afte
     const Graph made = to_qcdq(net.graph);
     REQUIRE(!made.nodes.empty());
     for (const Node& node : made.nodes) CHECK(node.name.starts_with(expected));
+  }
+}
+
+TEST_CASE("to QCDQ: names that are taken get the next number") {
+  for (const int taken : {0, 1, 2, 3}) {
+    Net net;
+    const std::string x = net.input("x", {2, 3});
+    net.graph.outputs = {net.quant(x, Tensor::scalar(0.5F), 0, 4)};
+    net.graph.nodes.back().name = "q";
+    for (int i = 0; i < taken; ++i)
+      net.graph.outputs.push_back(net.node(
+          "Add",
+          {x, net.constant("q_scale" + (i == 0 ? "" : "_" + std::to_string(i)), Tensor::scalar(1.0F))}));
+    const Graph made = to_qcdq(net.graph);
+    const auto quantize = std::ranges::find(made.nodes, std::string("QuantizeLinear"), &Node::op);
+    REQUIRE(quantize != made.nodes.end());
+    CHECK(quantize->inputs.at(1) == "q_scale" + (taken == 0 ? "" : "_" + std::to_string(taken)));
   }
 }
 
