@@ -116,14 +116,15 @@ std::vector<StepTime> step_times(const runtime::Model& model, const std::vector<
   std::vector<StepTime> steps;
   for (std::size_t i = 0; i < runs; ++i) {
     std::size_t at = 0;
-    model.run(inputs, {.threads = threads, .promise = promise, .timer = [&](const graph::Node& node, double seconds) {
-                         if (at == steps.size()) {
-                           const bool lowered = node.domain == runtime::kRuntimeDomain;
-                           steps.push_back({node.name, lowered ? "integer " + node.op : node.op,
-                                            lowered ? node.text_or("registers", "") : "", 0});
-                         }
-                         steps[at++].seconds += seconds / static_cast<double>(runs);
-                       }});
+    model.run(inputs,
+              {.threads = threads, .promise = promise, .timer = [&](const graph::Node& node, double seconds) {
+                 if (at == steps.size()) {
+                   const bool lowered = node.domain == runtime::kRuntimeDomain;
+                   steps.push_back({node.name, lowered ? "integer " + node.op : node.op,
+                                    lowered ? node.text_or("registers", "") : "", 0});
+                 }
+                 steps[at++].seconds += seconds / static_cast<double>(runs);
+               }});
   }
   return steps;
 }

@@ -65,7 +65,8 @@ void write_tensors(Writer& writer, const CrumbFile& file, const fs::path& folder
 /// The files that a model's folder has: not the graph of a checkpoint, which takes the packed file's tensors.
 std::vector<PackedFile> folder_files(const CrumbFile& file) {
   std::vector<PackedFile> files = file.header().files;
-  if (!graph::holds_only_graph(file.header())) std::erase_if(files, [](const PackedFile& entry) { return entry.path == kStructurePath; });
+  if (!graph::holds_only_graph(file.header()))
+    std::erase_if(files, [](const PackedFile& entry) { return entry.path == kStructurePath; });
   return files;
 }
 

@@ -255,8 +255,8 @@ void quantize_verb(const QuantizeOptions& options) {
     recipe = budget->recipe;
   }
   const std::vector<PlannedTensor> plan = plan_checkpoint(checkpoint, recipe);
-  const RunPlan run = plan_run(checkpoint, plan, recipe, memory, options.threads, base,
-                               stored_structure(checkpoint, plan));
+  const RunPlan run =
+      plan_run(checkpoint, plan, recipe, memory, options.threads, base, stored_structure(checkpoint, plan));
   Outcome outcome;
   if (options.dry_run) {
     outcome = {.report = foresee_report(checkpoint, plan, run),

@@ -98,7 +98,8 @@ bool needs_libtorch(const RunOptions& options) {
 
 void check_engine(const RunOptions& options) {
   if (options.fast && (options.engine == "libtorch" || needs_libtorch(options) || options.all_tensors))
-    throw usage_error("--fast is for Crumb's own kernels (--engine runtime), and --all-tensors shows what others make");
+    throw usage_error(
+        "--fast is for Crumb's own kernels (--engine runtime), and --all-tensors shows what others make");
   if (options.engine != "runtime" || !needs_libtorch(options)) return;
   if (is_torchscript(options.model))
     throw usage_error("--engine runtime: " + quote_text(options.model) +

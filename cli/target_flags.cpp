@@ -85,7 +85,9 @@ BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint
     apply_flags(flags, recipe);
     return recipe;
   };
-  request.structure = [&](const std::vector<PlannedTensor>& plan) { return stored_structure(checkpoint, plan); };
+  request.structure = [&](const std::vector<PlannedTensor>& plan) {
+    return stored_structure(checkpoint, plan);
+  };
   request.measure = {.memory = memory, .threads = threads, .progress = {}};
   request.measure.progress = [&](const MeasureProgress& done) {
     if (!progress) progress.emplace("measuring", "tensors", done.all_tensors, done.all_bytes);

@@ -15,7 +15,8 @@ namespace {
 /// A checkpoint's tensors by name and shape: each is a constant whose values nobody asks for.
 class DeclaredWeights final : public WeightSource {
  public:
-  DeclaredWeights(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan) : checkpoint_(checkpoint) {
+  DeclaredWeights(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan)
+      : checkpoint_(checkpoint) {
     for (const PlannedTensor& planned : plan) by_name_.emplace(planned.entry->name, planned.entry);
   }
 

@@ -87,8 +87,11 @@ CodeBytes codes_in_tiles(const QuantizedView& rows, int threads) {
 BlockParts blocks_in_layout(const QuantizedView& tensor, CodeLayout codes) {
   const Encoding& encoding = tensor.encoding;
   const EncodedLayout target = layout_for(tensor, codes);
-  const auto bytes_of = [](ScaleFormat format) { return static_cast<size_t>(scale_format_row(format).bytes); };
-  BlockParts made{.scales = moved(tensor.scales, tensor.layout, target, bytes_of(encoding.scale)), .zeros = {}};
+  const auto bytes_of = [](ScaleFormat format) {
+    return static_cast<size_t>(scale_format_row(format).bytes);
+  };
+  BlockParts made{.scales = moved(tensor.scales, tensor.layout, target, bytes_of(encoding.scale)),
+                  .zeros = {}};
   if (encoding.zero == ZeroPoint::kInteger) {
     made.zeros = moved_codes(tensor.zeros, tensor.layout, target, encoding.number->bits);
   } else if (encoding.zero != ZeroPoint::kNone) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr uint64_t kSegmentsAtATime = 1024;  // segments summed side by side before they add up in order
-constexpr uint64_t kSegmentsOfAThread = 16;              // segments that a thread takes at a time
+constexpr uint64_t kSegmentsOfAThread = 16;  // segments that a thread takes at a time
 
 double absolute_error(float reference, float value) {
   if (reference == value || (std::isnan(reference) && std::isnan(value))) return 0;

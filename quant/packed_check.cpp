@@ -84,8 +84,7 @@ class CodesCheck {
 
   Status take(std::span<const std::byte> slice) {
     while (!slice.empty() || !pending_.empty()) {
-      const uint64_t wanted =
-          std::min<uint64_t>(kEights * static_cast<uint64_t>(bits_), row_bytes_ - at_);
+      const uint64_t wanted = std::min<uint64_t>(kEights * static_cast<uint64_t>(bits_), row_bytes_ - at_);
       std::span<const std::byte> piece = slice;
       if (!pending_.empty() || slice.size() < wanted) {
         const uint64_t missing = std::min<uint64_t>(wanted - pending_.size(), slice.size());
@@ -148,7 +147,8 @@ class CodesCheck {
 
   Failure stray(uint8_t pattern, uint64_t index) const {
     const bool is_code = rows_ > 1 || item_ == "code";
-    return strays_.failure(pattern, item_, is_code ? place_of(row_, index) : "index " + std::to_string(index));
+    return strays_.failure(pattern, item_,
+                           is_code ? place_of(row_, index) : "index " + std::to_string(index));
   }
 
   const int bits_;
@@ -156,7 +156,7 @@ class CodesCheck {
   uint64_t rows_, cols_, row_bytes_;
   std::string what_, item_;
   std::array<bool, 256> stray_byte_{};  ///< by byte of whole codes: whether one of them may not occur
-  std::vector<std::byte> pending_;  ///< the beginning of a piece whose rest is in the next slice
+  std::vector<std::byte> pending_;      ///< the beginning of a piece whose rest is in the next slice
   uint64_t row_ = 0;
   uint64_t at_ = 0;  ///< bytes of the row that were looked at
 };
@@ -334,11 +334,12 @@ Status check_zeros(const PackedTensor& tensor, const EncodedLayout& layout, cons
     Status legal = read(Part::kZeros, [&](std::span<const std::byte> slice) { return check.take(slice); });
     return legal.ok() && layout.slots_in_tiles ? check_zero_padding(encoding, layout, what, read) : legal;
   }
-  FloatsCheck check(zero_point_format(encoding.scale), layout, what, [&](float zero, uint64_t block) -> Status {
-    if (std::isfinite(zero)) return {};
-    return Failure{what + ": zero point " + std::to_string(block) + " is " + number_text(zero) +
-                   ", expected a finite number"};
-  });
+  FloatsCheck check(zero_point_format(encoding.scale), layout, what,
+                    [&](float zero, uint64_t block) -> Status {
+                      if (std::isfinite(zero)) return {};
+                      return Failure{what + ": zero point " + std::to_string(block) + " is " +
+                                     number_text(zero) + ", expected a finite number"};
+                    });
   return read(Part::kZeros, [&](std::span<const std::byte> slice) { return check.take(slice); });
 }
 

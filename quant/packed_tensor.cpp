@@ -78,7 +78,8 @@ class MappedCodes final : public LentCodes {
 
 }  // namespace
 
-Result<QuantizedTensor> lend_encoded(const std::shared_ptr<const CrumbFile>& file, const PackedTensor& packed) {
+Result<QuantizedTensor> lend_encoded(const std::shared_ptr<const CrumbFile>& file,
+                                     const PackedTensor& packed) {
   if (packed.part(Part::kCodes)->codec != Codec::kNone) return copy_encoded(*file, packed);
   const ReadPart read = [&](Part part, const CrumbFile::Sink& sink) {
     return file->read_slices(*packed.part(part), part_text(packed, part), sink);
@@ -121,7 +122,8 @@ PackedTensor plan_encoded(std::string name, DType dtype, std::vector<uint64_t> s
 }
 
 void write_encoded(CrumbWriter& writer, const QuantizedTensor& tensor, CodeLayout codes) {
-  if (codes != tensor.encoding.codes) return write_encoded(writer, in_layout(tensor.view(), "", codes), codes);
+  if (codes != tensor.encoding.codes)
+    return write_encoded(writer, in_layout(tensor.view(), "", codes), codes);
   writer.write(tensor.view().codes);
   write_after_codes(writer, tensor);
 }

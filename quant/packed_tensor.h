@@ -34,7 +34,8 @@ Result<QuantizedTensor> copy_encoded(const CrumbFile& file, const PackedTensor& 
 
 /// The tensor with its codes where they lie in the file, in the file's layout, not looked at yet (LentCodes); other parts
 /// are checked and copied. Compressed codes are copied as copy_encoded() does. Fails as that.
-Result<QuantizedTensor> lend_encoded(const std::shared_ptr<const CrumbFile>& file, const PackedTensor& tensor);
+Result<QuantizedTensor> lend_encoded(const std::shared_ptr<const CrumbFile>& file,
+                                     const PackedTensor& tensor);
 
 /// What a plan needs to know of a tensor that will be encoded.
 PackedTensor plan_encoded(std::string name, DType dtype, std::vector<uint64_t> shape, std::string spec,

@@ -125,7 +125,8 @@ float RowDecoder::value_ref(uint64_t row, uint64_t col) const {
     bytes += row / kTileRows * view_.layout.row_bytes + col / kTileCols * tile_bytes(bits);
     pattern = tile_code_ref(bytes, bits, row % kTileRows, col % kTileCols);
   }
-  if (encoding.zero != ZeroPoint::kMinimum) return decode_ref(grid_, pattern, scale(block), zero_point(block));
+  if (encoding.zero != ZeroPoint::kMinimum)
+    return decode_ref(grid_, pattern, scale(block), zero_point(block));
   const float product = decode_ref(grid_, pattern, scale(block), 0.0F);
   return product + zero_point(block);
 }

@@ -103,7 +103,8 @@ typedef struct crumb_options {
 
 enum {
   CRUMB_EXACT = 0, /* sums of float32 in one order: the numbers that the network says */
-  CRUMB_FAST = 1   /* what a matrix of packed weights takes in becomes bytes, one scale a row: several times faster, and
+  CRUMB_FAST =
+      1 /* what a matrix of packed weights takes in becomes bytes, one scale a row: several times faster, and
                       off by at most half a step of that scale for each term */
 };
 

@@ -21,7 +21,8 @@ class RuntimeExecutable final : public graph::Executable {
     if (wants_floats && !watched_) watched_ = std::make_unique<const Model>(graph_, Computes::kFloats);
     const Model& model = wants_floats ? *watched_ : model_;
     std::vector<graph::Tensor> outputs;
-    for (const Array& output : model.run(std::move(values), {.threads = threads_, .promise = promise_, .watch = watch}))
+    for (const Array& output :
+         model.run(std::move(values), {.threads = threads_, .promise = promise_, .watch = watch}))
       outputs.push_back(output.tensor());
     return outputs;
   }

@@ -12,7 +12,8 @@ namespace crumb::runtime {
 class Engine final : public graph::Engine {
  public:
   /// threads: 0 for those that the machine has.
-  explicit Engine(int threads = 0, Promise promise = Promise::kExact) : threads_(threads), promise_(promise) {}
+  explicit Engine(int threads = 0, Promise promise = Promise::kExact)
+      : threads_(threads), promise_(promise) {}
 
   /// Throws one Error that names every node that cannot be executed, and why. The executable may be run by many threads at
   /// once. Operators that are functions of others are expanded by the caller (graph/onnx/expand_functions.h).

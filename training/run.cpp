@@ -195,7 +195,8 @@ Json train_into(const TrainRun& run, tasks::Trainer& trainer) {
   write_weights(run.folder / "float.safetensors", outcome);
   write_text_file(run.folder / "log.jsonl", log_text(outcome));
   const fs::path packed = run.folder / "model.crumb", onnx = run.folder / "model.onnx";
-  graph::write_crumb_graph(outcome.quantized, packed, {.zstd_level = outcome.recipe.zstd, .layout = outcome.recipe.layout});
+  graph::write_crumb_graph(outcome.quantized, packed,
+                           {.zstd_level = outcome.recipe.zstd, .layout = outcome.recipe.layout});
   fs::remove(onnx, error);
   const std::string unsaid = graph::constants_without_quantizer(outcome.quantized);
   if (unsaid.empty())

@@ -41,7 +41,8 @@ Status check_frame(std::span<const std::byte> stored, const std::string& what) {
 
 }  // namespace
 
-Status decompress(std::span<const std::byte> stored, uint64_t raw, const std::string& what, const BlobSink& sink) {
+Status decompress(std::span<const std::byte> stored, uint64_t raw, const std::string& what,
+                  const BlobSink& sink) {
   if (Status frame = check_frame(stored, what); !frame.ok()) return frame;
   const Decoder decoder(ZSTD_createDCtx(), ZSTD_freeDCtx);
   if (!decoder) throw std::bad_alloc();
@@ -66,8 +67,7 @@ Status decompress(std::span<const std::byte> stored, uint64_t raw, const std::st
     }
     total += out.pos;
     if (total > raw) {
-      return Failure{what + ": decompresses to more than the " + byte_text(raw) +
-                     " that it should have"};
+      return Failure{what + ": decompresses to more than the " + byte_text(raw) + " that it should have"};
     }
     if (Status taken = sink({buffer.data(), out.pos}); !taken.ok()) return taken;
     check_interrupt();

@@ -79,7 +79,8 @@ class HeaderReader {
 
   CrumbHeader finish(const json& root) {
     require(root.is_object(), "the header", "is not a JSON object");
-    allow_keys(root, "the header", {"format", "model", "tensors", "files", is_first() ? "files" : "features"});
+    allow_keys(root, "the header",
+               {"format", "model", "tensors", "files", is_first() ? "files" : "features"});
     require(string_at(root, "the header", "format") == "crumb", "the header",
             "has a format other than \"crumb\"");
     header_.model = string_at(root, "the header", "model");

@@ -42,8 +42,7 @@ Result<EncodedLayout> encoded_layout(const Encoding& encoding, std::span<const u
   layout.blocks_per_row = ceil_div(cols, encoding.block_cols);
   layout.slots_in_tiles = in_tiles && encoding.block_rows == 1;
   // No more blocks than elements, and no more slots than sixteen times as many: 2^62.
-  layout.slots =
-      layout.slots_in_tiles ? code_rows * kTileRows * layout.blocks_per_row : layout.blocks();
+  layout.slots = layout.slots_in_tiles ? code_rows * kTileRows * layout.blocks_per_row : layout.blocks();
   const checked::Size codes = checked::multiply(code_rows, row_bytes);
   const checked::Size scales = checked::multiply(layout.slots, scale_format_row(encoding.scale).bytes);
   checked::Size zeros = 0;

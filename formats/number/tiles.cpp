@@ -22,8 +22,8 @@ void for_planes(int bits, const Visit& visit) {
     const uint64_t columns = kTileCols / static_cast<uint64_t>(width);  // of a line
     for (int l = 0; l < width; ++l, ++line) {
       for (int plane = 0; plane < 8 / width; ++plane) {
-        visit(width, shift, line,
-              plane, static_cast<uint64_t>(l) * columns + kTogether * static_cast<uint64_t>(plane));
+        visit(width, shift, line, plane,
+              static_cast<uint64_t>(l) * columns + kTogether * static_cast<uint64_t>(plane));
       }
     }
     shift += width;

@@ -28,9 +28,9 @@ inline constexpr std::string_view kCrumbAxesPrefix = "crumb.axes:";
 inline constexpr std::uint64_t kLeastTensor = 1024;
 
 struct CrumbGraphOptions {
-  int zstd_level = 0;       ///< 0: nothing is compressed; at most kMostZstdLevel
+  int zstd_level = 0;                     ///< 0: nothing is compressed; at most kMostZstdLevel
   CodeLayout layout = CodeLayout::kRows;  ///< tiles: of what has at least kTileRows rows
-  bool reads_back = false;  ///< before the file gets its name: it must hold the same graph
+  bool reads_back = false;                ///< before the file gets its name: it must hold the same graph
 };
 
 /// The graph with its large constants as inputs behind its own, as graph.onnx has it; of constants kept as codes, only the

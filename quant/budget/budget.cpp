@@ -154,9 +154,8 @@ class Chooser {
   /// choice is made. So the first budget leaves out all that may vary, which makes its bound hold, and
   /// is then lowered by as much as the file is too large.
   Assignment within_file() const {
-    const auto items = options([&](size_t k, const MeasuredFormat& format) {
-      return bytes_in_file(plan_[free_[k]], format.spec);
-    });
+    const auto items = options(
+        [&](size_t k, const MeasuredFormat& format) { return bytes_in_file(plan_[free_[k]], format.spec); });
     const uint64_t limit = request_.target.file_bytes;
     const std::vector<uint32_t> smallest = cheapest(items);
     const Recipe least_recipe = recipe_of(smallest);

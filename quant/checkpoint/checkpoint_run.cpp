@@ -167,9 +167,9 @@ class CheckpointRun {
     EntryStream stream(reader, job, *planned.entry, options_.threads);
     DistortionSum distortion;
     const SliceSink sink = [&](std::span<const float> values, const QuantizedView& slice) {
-      const auto codes = std::make_shared<CodeBytes>(
-          planned.codes == CodeLayout::kTiles ? codes_in_tiles(slice, options_.threads)
-                                              : CodeBytes(slice.codes.begin(), slice.codes.end()));
+      const auto codes = std::make_shared<CodeBytes>(planned.codes == CodeLayout::kTiles
+                                                         ? codes_in_tiles(slice, options_.threads)
+                                                         : CodeBytes(slice.codes.begin(), slice.codes.end()));
       writes.post(codes->size(), [this, codes] { writer_.append(*codes); });
       add_slice(distortion, values, slice, options_.threads);
     };

@@ -107,8 +107,7 @@ uint64_t largest_part(const PackedTensor& packed) {
 /// Scales and the like of one tensor wait to be written while the next is quantized.
 uint64_t waiting_bytes(const PlannedTensor& planned) {
   if (!planned.spec) return 0;
-  const EncodedLayout layout =
-      encoded_layout(planned.encoding(*planned.spec), planned.entry->shape).take();
+  const EncodedLayout layout = encoded_layout(planned.encoding(*planned.spec), planned.entry->shape).take();
   const uint64_t blocks = layout.total_bytes() - layout.codes_bytes;
   return planned.codes == CodeLayout::kRows ? blocks : 2 * blocks;  // in the order of the file, too
 }

@@ -33,7 +33,6 @@ inline constexpr std::string_view kStructurePath = "graph.onnx";
 /// behind, which this run uses again; 0 for all of it. structure: RunPlan's. Throws Error(kUsage) where that is too
 /// little, naming the least.
 RunPlan plan_run(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan, const Recipe& recipe,
-                 uint64_t memory = 0, int threads = 0, uint64_t base = 0,
-                 std::string structure = {});
+                 uint64_t memory = 0, int threads = 0, uint64_t base = 0, std::string structure = {});
 
 }  // namespace crumb

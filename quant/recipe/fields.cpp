@@ -36,7 +36,8 @@ int parse_zstd(const std::string& text) {
 
 CodeLayout parse_layout(const std::string& text) {
   const auto found = std::ranges::find(kCodeLayoutNames, text);
-  if (found == std::end(kCodeLayoutNames)) throw usage_error("expected rows or tiles, found " + quote_text(text));
+  if (found == std::end(kCodeLayoutNames))
+    throw usage_error("expected rows or tiles, found " + quote_text(text));
   return static_cast<CodeLayout>(found - std::begin(kCodeLayoutNames));
 }
 
@@ -108,13 +109,12 @@ const Field<Recipe> kRecipeFields[] = {
        return Values{recipe.zstd == 0 ? std::string("off") : std::to_string(recipe.zstd)};
      }},
     {{"layout", FieldKind::kScalar, "rows or tiles",
-      "How codes of weights lie in the packed file: in rows, or in tiles that kernels read as they lie, never "
+      "How codes of weights lie in the packed file: in rows, or in tiles that kernels read as they lie, "
+      "never "
       "compressed (rows)",
       "tiles", "--layout"},
      [](Recipe& recipe, const Values& values) { recipe.layout = parse_layout(values[0]); },
-     [](const Recipe& recipe) {
-       return recipe.layout == CodeLayout::kRows ? Values{} : Values{"tiles"};
-     }},
+     [](const Recipe& recipe) { return recipe.layout == CodeLayout::kRows ? Values{} : Values{"tiles"}; }},
     {{"rules", FieldKind::kRules, "a list of rules", "What differs from the above, by name; later rules win",
       "[{match: {name: \"lm_head\"}, skip: true}]", "--include --exclude --set"}},
     {{"activations", FieldKind::kScalar, "SPEC or keep",

@@ -18,8 +18,8 @@ using integer::kLanes;
 using integer::kVectorBytes;
 static_assert(kLanes == kTileRows && kTileCols % kGroup == 0);
 
-constexpr int kMostCode = 127;     // of x, by magnitude
-constexpr int kOffset = 128;       // what makes it a byte without a sign
+constexpr int kMostCode = 127;  // of x, by magnitude
+constexpr int kOffset = 128;    // what makes it a byte without a sign
 constexpr int kMostLevel = 127, kLeastLevel = -128;
 constexpr std::uint64_t kMostTerms = 65536;  // of a block: their sums fit 32 bits
 constexpr float kLeast = 0x1p-100F;
@@ -40,24 +40,26 @@ bool to_bytes(const exact::Products& p, int threads, ByteRows& made) {
   made.scales.assign(p.rows, 0);
   std::fill_n(made.bytes.begin(), p.terms, std::uint8_t{1});
   std::vector<char> refused(p.rows, 0);
-  parallel_for(p.rows, 1 + 65536 / std::max<std::size_t>(p.terms, 1), threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t r = begin; r < end; ++r) {
-      const float* const x = p.x + r * p.x_stride;
-      std::uint32_t most = 0;  // magnitudes order as their bits do, NaN above all
-      for (std::size_t k = 0; k < p.terms; ++k) most = std::max(most, std::bit_cast<std::uint32_t>(x[k]) & 0x7FFFFFFFU);
-      const float absmax = std::bit_cast<float>(most);
-      refused[r] = most >= 0x7F800000U || (most != 0 && absmax < kLeast);
-      if (refused[r]) continue;
-      const float inverse = most == 0 ? 0.0F : static_cast<float>(kMostCode) / absmax;
-      made.scales[r] = absmax / static_cast<float>(kMostCode);
-      std::uint8_t* const to = made.bytes.data() + (r + 1) * made.stride;
-      for (std::size_t k = 0; k < p.terms; ++k) {
-        // Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even.
-        const float rounded = (x[k] * inverse + 0x1.8p23F) - 0x1.8p23F;
-        to[k] = static_cast<std::uint8_t>(static_cast<int>(rounded) + kOffset);
-      }
-    }
-  });
+  parallel_for(p.rows, 1 + 65536 / std::max<std::size_t>(p.terms, 1), threads,
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t r = begin; r < end; ++r) {
+                   const float* const x = p.x + r * p.x_stride;
+                   std::uint32_t most = 0;  // magnitudes order as their bits do, NaN above all
+                   for (std::size_t k = 0; k < p.terms; ++k)
+                     most = std::max(most, std::bit_cast<std::uint32_t>(x[k]) & 0x7FFFFFFFU);
+                   const float absmax = std::bit_cast<float>(most);
+                   refused[r] = most >= 0x7F800000U || (most != 0 && absmax < kLeast);
+                   if (refused[r]) continue;
+                   const float inverse = most == 0 ? 0.0F : static_cast<float>(kMostCode) / absmax;
+                   made.scales[r] = absmax / static_cast<float>(kMostCode);
+                   std::uint8_t* const to = made.bytes.data() + (r + 1) * made.stride;
+                   for (std::size_t k = 0; k < p.terms; ++k) {
+                     // Adding and taking away 1.5 * 2^23 rounds to the nearest integer, ties to even.
+                     const float rounded = (x[k] * inverse + 0x1.8p23F) - 0x1.8p23F;
+                     to[k] = static_cast<std::uint8_t>(static_cast<int>(rounded) + kOffset);
+                   }
+                 }
+               });
   return std::ranges::count(refused, 0) == std::ssize(refused);
 }
 
@@ -166,13 +168,13 @@ std::shared_ptr<const FastMatrix> FastMatrix::of(std::shared_ptr<const Quantized
 void FastMatrix::decode(std::size_t tile, std::size_t place, Panel& panel) const {
   const Encoding& e = tensor_->encoding;
   const int bits = e.number->bits;
-  const std::size_t rows = std::min<std::size_t>(kLanes, decoder_.rows() - tile * kLanes), cols = decoder_.cols();
+  const std::size_t rows = std::min<std::size_t>(kLanes, decoder_.rows() - tile * kLanes),
+                    cols = decoder_.cols();
   const std::size_t across = (cols + kTileCols - 1) / kTileCols;
   const std::span<std::byte> vectors =
       std::span(panel.vectors).subspan(place * bytes_of_tile(), bytes_of_tile());
   if (e.codes == CodeLayout::kTiles) {
-    const std::byte* const from =
-        tensor_->unchecked_view().codes.data() + tile * tensor_->layout.row_bytes;
+    const std::byte* const from = tensor_->unchecked_view().codes.data() + tile * tensor_->layout.row_bytes;
     for (std::size_t c = 0; c < across; ++c)
       unpack_tile(from + c * tile_bytes(bits), bits, vectors.data() + c * kTileCols / kGroup * kVectorBytes);
   } else {
@@ -219,39 +221,41 @@ bool FastMatrix::multiply(const exact::Products& p, int threads) const {
   const std::size_t workers = static_cast<std::size_t>(threads > 0 ? threads : default_threads());
   const std::size_t together = std::clamp<std::size_t>(tiles / workers, 1, kTilesAtATime);
   const std::size_t work = (p.rows + 4) * kLanes * together * std::max<std::size_t>(p.terms, 1);
-  parallel_for((tiles + together - 1) / together, 1 + 65536 / work, threads, [&](std::size_t begin, std::size_t end) {
-    thread_local Panel panel;
-    panel.vectors.resize(together * bytes_of_tile());
-    panel.scales.resize(together * tensor_->layout.blocks_per_row * kLanes);
-    panel.sums.resize((kRowsAtATime + 1) * together * kLanes);
-    panel.made.resize(kRowsAtATime * together * kLanes);
-    for (std::size_t at = begin; at < end; ++at) {
-      const std::size_t first_tile = at * together, count = std::min(together, tiles - first_tile);
-      for (std::size_t t = 0; t < count; ++t) decode(first_tile + t, t, panel);
-      for (std::size_t first = 0; first < p.rows; first += kRowsAtATime) {
-        const std::size_t rows = std::min(kRowsAtATime, p.rows - first);
-        multiply_panel(x.bytes.data(), x.stride, first, rows, count, panel);
-        const std::size_t lanes = std::min(count * kLanes, outputs - first_tile * kLanes);
-        for (std::size_t r = 0; r < rows; ++r) {
-          float* const y = p.y + (first + r) * p.y_row + first_tile * kLanes * p.y_column;
-          for (std::size_t lane = 0; lane < lanes; ++lane)
-            y[lane * p.y_column] = panel.made[r * count * kLanes + lane] * x.scales[first + r];
+  parallel_for(
+      (tiles + together - 1) / together, 1 + 65536 / work, threads, [&](std::size_t begin, std::size_t end) {
+        thread_local Panel panel;
+        panel.vectors.resize(together * bytes_of_tile());
+        panel.scales.resize(together * tensor_->layout.blocks_per_row * kLanes);
+        panel.sums.resize((kRowsAtATime + 1) * together * kLanes);
+        panel.made.resize(kRowsAtATime * together * kLanes);
+        for (std::size_t at = begin; at < end; ++at) {
+          const std::size_t first_tile = at * together, count = std::min(together, tiles - first_tile);
+          for (std::size_t t = 0; t < count; ++t) decode(first_tile + t, t, panel);
+          for (std::size_t first = 0; first < p.rows; first += kRowsAtATime) {
+            const std::size_t rows = std::min(kRowsAtATime, p.rows - first);
+            multiply_panel(x.bytes.data(), x.stride, first, rows, count, panel);
+            const std::size_t lanes = std::min(count * kLanes, outputs - first_tile * kLanes);
+            for (std::size_t r = 0; r < rows; ++r) {
+              float* const y = p.y + (first + r) * p.y_row + first_tile * kLanes * p.y_column;
+              for (std::size_t lane = 0; lane < lanes; ++lane)
+                y[lane * p.y_column] = panel.made[r * count * kLanes + lane] * x.scales[first + r];
+            }
+          }
         }
-      }
-    }
-  });
+      });
   return true;
 }
 
 /// panel.made [rows, count * 16]: the sums over blocks of scale * the sum of q * level.
-void FastMatrix::multiply_panel(const std::uint8_t* x, std::size_t stride, std::size_t first, std::size_t rows,
-                                std::size_t count, Panel& panel) const {
+void FastMatrix::multiply_panel(const std::uint8_t* x, std::size_t stride, std::size_t first,
+                                std::size_t rows, std::size_t count, Panel& panel) const {
   const Encoding& e = tensor_->encoding;
   const std::size_t blocks = tensor_->layout.blocks_per_row, width = count * kLanes;
   static constexpr std::int32_t kNoStart[kTilesAtATime * kLanes] = {};
   std::fill_n(panel.made.begin(), rows * width, 0.0F);
   for (std::size_t b = 0; b < blocks; ++b) {
-    const std::size_t k = b * e.block_cols, terms = std::min<std::uint64_t>(e.block_cols, decoder_.cols() - k);
+    const std::size_t k = b * e.block_cols,
+                      terms = std::min<std::uint64_t>(e.block_cols, decoder_.cols() - k);
     integer::ByteProducts part{.rows = 1,
                                .vectors = count,
                                .groups = integer::groups_of(terms),

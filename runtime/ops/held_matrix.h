@@ -30,7 +30,8 @@ class HeldMatrix {
 
   /// By matrix `at` of the axes before the last two, as `promise` says. Sets what a product says of w; columns and terms
   /// are the matrix's.
-  void multiply(exact::Products product, std::size_t at, int threads, Promise promise = Promise::kExact) const;
+  void multiply(exact::Products product, std::size_t at, int threads,
+                Promise promise = Promise::kExact) const;
 
  private:
   HeldMatrix() = default;
@@ -42,7 +43,7 @@ class HeldMatrix {
   std::size_t outputs_ = 0, terms_ = 0;
   Array rows_;  ///< floats; undefined where the tensor is there
   std::shared_ptr<const QuantizedTensor> tensor_;
-  std::optional<RowDecoder> decoder_;  ///< of the tensor
+  std::optional<RowDecoder> decoder_;       ///< of the tensor
   std::shared_ptr<const FastMatrix> fast_;  ///< of the tensor; null where its values are not for it
 };
 

@@ -35,8 +35,8 @@ class SentenceEncoder {
   /// [lines.size(), width()], in the order of the lines, on up to `threads` threads (0: as many as the machine has). A
   /// line's vector depends on that line alone, bit for bit. Takes, for each thread, memory for the states of about 2048
   /// tokens beside the result.
-  std::vector<float> embed(const std::vector<std::string>& lines, int threads = 0, const Progress& progress = {},
-                           Promise promise = Promise::kExact) const;
+  std::vector<float> embed(const std::vector<std::string>& lines, int threads = 0,
+                           const Progress& progress = {}, Promise promise = Promise::kExact) const;
 
  private:
   SentenceEncoder(Model model, text::Tokenizer tokenizer, std::string prompt);

@@ -110,7 +110,8 @@ void check_tensor(const CrumbFile& file, const PackedTensor& tensor) {
     std::vector<float> again(size);
     const QuantizedTensor other = in_layout(view, "", codes, 1);
     dequantize(other.view(), again, 1);
-    require(std::memcmp(again.data(), values.data(), size * sizeof(float)) == 0, "layouts have the same values");
+    require(std::memcmp(again.data(), values.data(), size * sizeof(float)) == 0,
+            "layouts have the same values");
   }
 }
 
@@ -122,8 +123,9 @@ void check_consistent(std::span<const std::byte> bytes) {
   std::memcpy(&first_blob, &bytes[16], sizeof first_blob);
   first_blob += kCrumbPreamble;
   const std::string printed = write_crumb_header(header);
-  const CrumbHeader again = require_ok(
-      parse_crumb_header(bytes_of(printed), first_blob, bytes.size(), header.version), "a printed header is read");
+  const CrumbHeader again =
+      require_ok(parse_crumb_header(bytes_of(printed), first_blob, bytes.size(), header.version),
+                 "a printed header is read");
   require(write_crumb_header(again) == printed, "a header prints back the same");
 
   const MemoryFile memory(bytes);

@@ -28,7 +28,8 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-const char* const kEndings[] = {":tensor", ":channel", ":group=7:pad", ":group=32:pad:scale=bf16", ":block=3x8:pad"};
+const char* const kEndings[] = {":tensor", ":channel", ":group=7:pad", ":group=32:pad:scale=bf16",
+                                ":block=3x8:pad"};
 
 TEST_CASE("layouts: every format and granularity has the same values in rows and in tiles, and goes back") {
   std::mt19937 engine(2);
@@ -102,11 +103,13 @@ TEST_CASE("layouts: minima are added to the rounded product, under scales of any
     const RowDecoder decoder(rows.view());
     const std::vector<float> values = values_of(rows.view());
     for (uint64_t i = 0; i < values.size(); ++i) {
-      const uint64_t row = i / shape[1], col = i % shape[1], block = row * rows.layout.blocks_per_row + col / 32;
+      const uint64_t row = i / shape[1], col = i % shape[1],
+                     block = row * rows.layout.blocks_per_row + col / 32;
       const auto byte = std::to_integer<unsigned>(rows.codes[row * rows.layout.row_bytes + col / 2]);
       const auto q = static_cast<float>(col % 2 ? byte >> 4 : byte & 15);
       const float product = q * decoder.scale(block);
-      CHECK(std::bit_cast<uint32_t>(values[i]) == std::bit_cast<uint32_t>(product + decoder.zero_point(block)));
+      CHECK(std::bit_cast<uint32_t>(values[i]) ==
+            std::bit_cast<uint32_t>(product + decoder.zero_point(block)));
     }
     const QuantizedTensor tiles = in_layout(rows.view(), "", CodeLayout::kTiles, 1);
     CHECK(same_bits(values, values_of(tiles.view())));
@@ -130,7 +133,8 @@ TEST_CASE("layouts: what is written in tiles is read in rows, through a file") {
       const CrumbFile file = CrumbFile::open(path).take();
       check_packed_file(file).take();
       CHECK(file.header().tensors[0].encoding == encoding);
-      CHECK((codes == CodeLayout::kRows || file.header().tensors[0].part(Part::kCodes)->codec == Codec::kNone));
+      CHECK(
+          (codes == CodeLayout::kRows || file.header().tensors[0].part(Part::kCodes)->codec == Codec::kNone));
       const QuantizedTensor read = copy_encoded(file, file.header().tensors[0]).take();
       CHECK(read.codes == rows.codes);
       CHECK(read.scales == rows.scales);

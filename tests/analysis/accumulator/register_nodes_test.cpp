@@ -15,7 +15,7 @@ namespace crumb::analysis {
 namespace {
 
 using Ints = std::vector<std::int64_t>;
-using S = std::string;
+using Text = std::string;
 using graph::ElementType;
 using graph::Tensor;
 
@@ -76,7 +76,7 @@ TEST_CASE(
       {"integers", &DrawnNode::integers}};
   for (const auto& [name, make] : kinds) {
     for (unsigned seed = 0; seed < 250; ++seed) {
-      CAPTURE_COPY(S(name));
+      CAPTURE_COPY(Text(name));
       CAPTURE(seed);
       DrawnNode drawn(seed);
       (drawn.*make)();
@@ -158,7 +158,7 @@ TEST_CASE("witnesses, executed, give the sums that they are there for") {
 TEST_CASE("a weight of strided windows has a part for each phase, and one of strides 1 has none") {
   for (const auto& strides : {Ints{1, 1}, Ints{2, 1}, Ints{1, 3}, Ints{2, 2}}) {
     Net net;
-    const S x = net.quant(net.input("x", {1, 2, 4, 4}), Tensor::scalar(0.5F), 0, 4);
+    const Text x = net.quant(net.input("x", {1, 2, 4, 4}), Tensor::scalar(0.5F), 0, 4);
     net.graph.outputs = {
         net.node("ConvTranspose", {x, net.weight({2, 1, 3, 3}, 0.25F)}, {{"strides", strides}})};
     const ProductLayer layer = ProductLayers(graph::infer_shapes(net.graph)).layer(0);

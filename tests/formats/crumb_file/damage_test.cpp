@@ -538,7 +538,8 @@ TEST_CASE("packed file, hostile: headers made to cost memory or stack") {
           (i ? "," : "") + ("{\"name\":\"" + std::to_string(i)) +
           R"(","dtype":"U8","shape":[0],"data":{"offset":@@@@@@@@,"stored":0,"raw":0,"codec":"none","crc32":"00000000"}})";
     }
-    std::string text = R"({"format":"crumb","model":"","features":[],"tensors":[)" + list + R"(],"files":[]})";
+    std::string text =
+        R"({"format":"crumb","model":"","features":[],"tensors":[)" + list + R"(],"files":[]})";
     std::string offset = std::to_string((kCrumbPreamble + text.size() + 63) / 64 * 64);
     offset.insert(0, 8 - offset.size(), ' ');
     for (size_t at = 0; (at = text.find("@@@@@@@@", at)) != std::string::npos;) text.replace(at, 8, offset);

@@ -16,8 +16,7 @@ struct Place {
   int bit;
 };
 Place place_of(int bits, uint64_t r, uint64_t column, int bit) {
-  static constexpr int kWidths[9][3] = {{},     {1},    {2},    {2, 1}, {4},
-                                        {4, 1}, {4, 2}, {4, 2, 1}, {8}};
+  static constexpr int kWidths[9][3] = {{}, {1}, {2}, {2, 1}, {4}, {4, 1}, {4, 2}, {4, 2, 1}, {8}};
   uint64_t begin = 0;
   for (const int w : kWidths[bits]) {
     REQUIRE(w > 0);

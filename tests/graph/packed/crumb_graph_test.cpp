@@ -300,7 +300,8 @@ TEST_CASE("packed graph: a structure that does not fit the tensors is refused by
     };
   };
   CHECK(refusal_of_structure(table_called("other"), of_checkpoint) == "");
-  CHECK(says(refusal_of_structure(table_called("table"), of_checkpoint), {"'table'", "called like a tensor"}));
+  CHECK(
+      says(refusal_of_structure(table_called("table"), of_checkpoint), {"'table'", "called like a tensor"}));
   CHECK(says(
       refusal_of_structure([](Graph&) {}, [](CrumbHeader& header) { header.files[0].path = "config.json"; }),
       {"checkpoint", "graph.onnx"}));

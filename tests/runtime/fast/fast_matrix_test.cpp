@@ -14,8 +14,8 @@
 namespace crumb::runtime {
 namespace {
 
-std::shared_ptr<const QuantizedTensor> quantized(const std::string& spec, std::size_t outputs, std::size_t terms,
-                                                 CodeLayout codes, std::uint64_t seed) {
+std::shared_ptr<const QuantizedTensor> quantized(const std::string& spec, std::size_t outputs,
+                                                 std::size_t terms, CodeLayout codes, std::uint64_t seed) {
   const std::vector<std::uint64_t> shape{outputs, terms};
   const std::vector<float> w = testing::normal_values(outputs * terms, seed);
   const QuantizedTensor rows = quantize(QuantSpec::parse(spec), w, shape, {.threads = 1});
@@ -35,9 +35,10 @@ float one_by_definition(const RowDecoder& decoder, const QuantizedTensor& w, std
   for (std::size_t b = 0; b < w.layout.blocks_per_row; ++b) {
     const std::uint64_t block = row / w.encoding.block_rows * w.layout.blocks_per_row + b;
     std::int64_t sum = 0;
-    for (std::size_t k = b * w.encoding.block_cols; k < std::min<std::uint64_t>(cols, (b + 1) * w.encoding.block_cols);
-         ++k) {
-      const double level = (static_cast<double>(decoder.grid().values[codes[k]]) - decoder.zero_point(block)) / unit;
+    for (std::size_t k = b * w.encoding.block_cols;
+         k < std::min<std::uint64_t>(cols, (b + 1) * w.encoding.block_cols); ++k) {
+      const double level =
+          (static_cast<double>(decoder.grid().values[codes[k]]) - decoder.zero_point(block)) / unit;
       REQUIRE(level == std::trunc(level));
       sum += static_cast<std::int64_t>(std::nearbyint(x[k] * inverse)) * static_cast<std::int64_t>(level);
     }
@@ -50,22 +51,37 @@ struct Spec {
   const char* text;
   float unit;
 };
-constexpr Spec kSpecs[] = {{"int8:channel", 1},       {"int8:group=32:range=full", 1}, {"int4:group=32", 1},
-                           {"int4:tensor", 1},        {"int3:group=64:pad", 1},        {"int2:channel", 1},
-                           {"int2h:group=32", 0.5F},  {"int4h:group=16:pad", 0.5F},    {"uint4:group=32:zero=int", 1},
-                           {"uint6:channel:zero=int", 1}, {"int5:group=8:pad:zero=int", 1}, {"ternary", 1},
-                           {"binary:group=32", 1},    {"mxfp4:pad", 0.5F},             {"nvfp4:pad", 0.5F},
-                           {"e2m3:channel", 0.125F},  {"int7:block=3x12:pad", 1},      {"uint1:channel", 1},
+constexpr Spec kSpecs[] = {{"int8:channel", 1},
+                           {"int8:group=32:range=full", 1},
+                           {"int4:group=32", 1},
+                           {"int4:tensor", 1},
+                           {"int3:group=64:pad", 1},
+                           {"int2:channel", 1},
+                           {"int2h:group=32", 0.5F},
+                           {"int4h:group=16:pad", 0.5F},
+                           {"uint4:group=32:zero=int", 1},
+                           {"uint6:channel:zero=int", 1},
+                           {"int5:group=8:pad:zero=int", 1},
+                           {"ternary", 1},
+                           {"binary:group=32", 1},
+                           {"mxfp4:pad", 0.5F},
+                           {"nvfp4:pad", 0.5F},
+                           {"e2m3:channel", 0.125F},
+                           {"int7:block=3x12:pad", 1},
+                           {"uint1:channel", 1},
                            {"uint7:group=20:pad", 1}};
 
-TEST_CASE("fast products: by the definition, bit for bit, within the bound, of rows and tiles, threads and strides") {
+TEST_CASE(
+    "fast products: by the definition, bit for bit, within the bound, of rows and tiles, threads and "
+    "strides") {
   std::mt19937 engine(5);
   for (int round = 0; round < (testing::slow() ? 4000 : 400); ++round) {
     const Spec& spec = kSpecs[static_cast<std::size_t>(round) % std::size(kSpecs)];
     CAPTURE(spec.text);
     const std::size_t outputs = 1 + engine() % 50;
-    const std::size_t terms = (std::string(spec.text).find("pad") == std::string::npos ? 64 * (1 + engine() % 3)
-                                                                                       : 1 + engine() % 200);
+    const std::size_t terms =
+        (std::string(spec.text).find("pad") == std::string::npos ? 64 * (1 + engine() % 3)
+                                                                 : 1 + engine() % 200);
     const std::size_t rows = round % 7 == 0 ? 120 + engine() % 30 : engine() % 6;
     const CodeLayout codes = round % 2 == 0 ? CodeLayout::kRows : CodeLayout::kTiles;
     const auto w = quantized(spec.text, outputs, terms, codes, engine());
@@ -74,11 +90,18 @@ TEST_CASE("fast products: by the definition, bit for bit, within the bound, of r
     const std::size_t stride = terms + engine() % 3;
     std::vector<float> x = testing::normal_values(rows * stride + 1, engine());
     if (rows > 1) std::fill_n(x.begin(), terms, 0.0F);
-    if (rows > 2) for (std::size_t k = 0; k < terms; ++k) x[2 * stride + k] *= 1e20F;
+    if (rows > 2)
+      for (std::size_t k = 0; k < terms; ++k) x[2 * stride + k] *= 1e20F;
     const bool turned = engine() % 2 == 0;
     std::vector<float> y(rows * outputs, -1), again(y);
-    exact::Products p{.rows = rows, .columns = outputs, .terms = terms, .x = x.data(), .x_stride = stride,
-                      .y = y.data(), .y_row = turned ? 1 : outputs, .y_column = turned ? rows : 1};
+    exact::Products p{.rows = rows,
+                      .columns = outputs,
+                      .terms = terms,
+                      .x = x.data(),
+                      .x_stride = stride,
+                      .y = y.data(),
+                      .y_row = turned ? 1 : outputs,
+                      .y_column = turned ? rows : 1};
     REQUIRE(matrix->multiply(p, 1));
     p.y = again.data();
     REQUIRE(matrix->multiply(p, 3));
@@ -99,7 +122,8 @@ TEST_CASE("fast products: by the definition, bit for bit, within the bound, of r
           product += static_cast<double>(from[k]) * values[n * terms + k];
           weights += std::abs(values[n * terms + k]);
         }
-        const double bound = s / 2 * weights + (static_cast<double>(w->layout.blocks_per_row) + 4) * 0x1p-23 * 127.5 * s * weights;
+        const double bound = s / 2 * weights + (static_cast<double>(w->layout.blocks_per_row) + 4) * 0x1p-23 *
+                                                   127.5 * s * weights;
         REQUIRE(std::abs(made - product) <= bound);
       }
     }
@@ -111,13 +135,22 @@ TEST_CASE("fast products: extremes of both sides do not pass 32 bits") {
     const std::vector<float> w(3 * terms, -1.0F), x(terms, 1.0F);
     for (const char* spec : {"int8:channel:range=full", "uint7:channel:zero=int"}) {
       const std::uint64_t shape[] = {3, terms};
-      const auto tensor = std::make_shared<const QuantizedTensor>(quantize(QuantSpec::parse(spec), w, shape, {.threads = 1}));
+      const auto tensor =
+          std::make_shared<const QuantizedTensor>(quantize(QuantSpec::parse(spec), w, shape, {.threads = 1}));
       const auto matrix = FastMatrix::of(tensor);
       REQUIRE(matrix != nullptr);
       std::vector<float> y(3), values(3 * terms);
-      REQUIRE(matrix->multiply({.rows = 1, .columns = 3, .terms = terms, .x = x.data(), .x_stride = terms, .y = y.data(), .y_row = 3}, 1));
+      REQUIRE(matrix->multiply({.rows = 1,
+                                .columns = 3,
+                                .terms = terms,
+                                .x = x.data(),
+                                .x_stride = terms,
+                                .y = y.data(),
+                                .y_row = 3},
+                               1));
       dequantize(tensor->view(), values, 1);
-      for (const float sum : y) CHECK(sum == doctest::Approx(values[0] * static_cast<double>(terms)).epsilon(1e-5));
+      for (const float sum : y)
+        CHECK(sum == doctest::Approx(values[0] * static_cast<double>(terms)).epsilon(1e-5));
     }
   }
 }
@@ -126,13 +159,17 @@ TEST_CASE("fast products: what bytes cannot stand for is left to others") {
   const auto w = quantized("int4:group=32", 16, 64, CodeLayout::kTiles, 1);
   const auto matrix = FastMatrix::of(w);
   REQUIRE(matrix != nullptr);
-  for (const float odd : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 1e-38F}) {
+  for (const float odd :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 1e-38F}) {
     std::vector<float> x(2 * 64, 0.0F), y(2 * 16, 7.0F);
     x[64 + 5] = odd;
-    CHECK_FALSE(matrix->multiply({.rows = 2, .columns = 16, .terms = 64, .x = x.data(), .x_stride = 64, .y = y.data(), .y_row = 16}, 1));
+    CHECK_FALSE(matrix->multiply(
+        {.rows = 2, .columns = 16, .terms = 64, .x = x.data(), .x_stride = 64, .y = y.data(), .y_row = 16},
+        1));
     CHECK(y == std::vector<float>(2 * 16, 7.0F));
   }
-  for (const char* spec : {"uint4:group=32:zero=float", "nf4:group=32", "palette4:tensor", "e5m2:channel", "int4:group=6:pad", "int8:channel:zero=int", "uint8:channel"}) {
+  for (const char* spec : {"uint4:group=32:zero=float", "nf4:group=32", "palette4:tensor", "e5m2:channel",
+                           "int4:group=6:pad", "int8:channel:zero=int", "uint8:channel"}) {
     CAPTURE(spec);
     CHECK(FastMatrix::of(quantized(spec, 4, 64, CodeLayout::kRows, 2)) == nullptr);
   }
