@@ -301,9 +301,9 @@ TEST_CASE("lint: groups are one, or one for each channel, which for FINN has one
        {std::tuple{1, 4, 2}, {1, 4, 1}, {2, 4, 1}, {4, 4, 1}, {2, 4, 2}, {2, 2, 1}, {2, 2, 2}}) {
     for (const Profile profile : {Profile::kFinn, Profile::kHls4ml}) {
       for (const std::size_t axes : {1u, 2u, 3u}) {
-        CAPTURE(groups);
-        CAPTURE(outputs);
-        CAPTURE(each);
+        CAPTURE_COPY(groups);
+        CAPTURE_COPY(outputs);
+        CAPTURE_COPY(each);
         CAPTURE(axes);
         graph::NodeBuilder net;
         Ints image{1, groups * each}, kernel{outputs, each};
@@ -371,7 +371,7 @@ TEST_CASE("lint: operator sets that QuantizeLinear's and Clip's types need") {
                                                                 {kFloat4E2M1, 23}}) {
     for (const char* op : {"QuantizeLinear", "DequantizeLinear"}) {
       for (const std::int64_t version : {needed - 1, needed, needed + 1}) {
-        CAPTURE(static_cast<int>(type));
+        CAPTURE_COPY(static_cast<int>(type));
         CAPTURE(version);
         graph::NodeBuilder net;
         const bool makes = std::string(op) == "QuantizeLinear";
@@ -411,7 +411,7 @@ TEST_CASE("lint: QONNX's version and Trunc's inputs, in all combinations") {
   };
   for (const auto& [truncs, wanted] : all) {
     for (std::size_t version = 1; version <= 3; ++version) {
-      CAPTURE(truncs);
+      CAPTURE_COPY(truncs);
       CAPTURE(version);
       graph::NodeBuilder net;
       net.graph.opsets[std::string(kQonnxDomain)] = static_cast<std::int64_t>(version);
