@@ -133,8 +133,19 @@ void print_runtime(const runtime::Lowered& lowered) {
             << lowered.thresholds.size() << " of them by thresholds";
   if (!lowered.floats.empty()) std::cout << "; " << lowered.floats.size() << " in floats";
   std::cout << "\n";
-  for (const auto& [node, why] : lowered.floats)
-    std::cout << "  " << printable(node) << " in floats: " << printable(why) << "\n";
+  // Layers whose reason is the same are one line from kMostNamed on.
+  constexpr std::size_t kMostNamed = 8;
+  std::map<std::string, std::size_t> reasons;
+  for (const auto& [node, why] : lowered.floats) ++reasons[why];
+  for (const auto& [node, why] : lowered.floats) {
+    std::size_t& left = reasons[why];
+    if (left == 0) continue;
+    const bool alone = left <= kMostNamed;
+    std::cout << "  " << printable(node);
+    if (!alone) std::cout << " and " << left - 1 << " others";
+    std::cout << " in floats: " << printable(why) << "\n";
+    left = alone ? left : 0;
+  }
 }
 
 void print_graph(const Described& described) {
