@@ -52,7 +52,7 @@ bool holds_only_graph(const CrumbHeader& header);
 Result<Graph> graph_of(const CrumbFile& file);
 
 /// The same with the codes where they lie, each tensor's looked at when it is first used; the graph keeps the file open.
-Result<Graph> graph_on(std::shared_ptr<const CrumbFile> file);
+Result<Graph> graph_on(const std::shared_ptr<const CrumbFile>& file);
 
 /// A packed file that holds a graph. Throws Error, which names the file.
 Graph read_crumb_graph(const std::filesystem::path& path);

@@ -224,7 +224,7 @@ Result<Graph> joined(const CrumbFile& file, std::shared_ptr<const CrumbFile> len
 
 Result<Graph> graph_of(const CrumbFile& file) { return joined(file, nullptr); }
 
-Result<Graph> graph_on(std::shared_ptr<const CrumbFile> file) { return joined(*file, file); }
+Result<Graph> graph_on(const std::shared_ptr<const CrumbFile>& file) { return joined(*file, file); }
 
 Graph read_crumb_graph(const fs::path& path) {
   const CrumbFile file = CrumbFile::open(path).take();

@@ -148,7 +148,7 @@ struct FastMatrix::Panel {
 FastMatrix::FastMatrix(std::shared_ptr<const QuantizedTensor> tensor)
     : tensor_(std::move(tensor)), decoder_(tensor_->unchecked_view()) {}
 
-std::shared_ptr<const FastMatrix> FastMatrix::of(std::shared_ptr<const QuantizedTensor> tensor) {
+std::shared_ptr<const FastMatrix> FastMatrix::of(const std::shared_ptr<const QuantizedTensor>& tensor) {
   const Encoding& e = tensor->encoding;
   const MatrixShape& matrix = tensor->layout.matrix;
   if (!e.has_levels() || e.zero == ZeroPoint::kFloat || matrix.size() == 0) return nullptr;

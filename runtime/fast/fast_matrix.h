@@ -24,7 +24,7 @@ class FastMatrix {
  public:
   /// Null where its values are no integers of seven bits, times a power of two, times one scale for whole fours of a row's
   /// terms: float zero points, minima, codebooks, wide floats, blocks of other sizes. It shares the tensor.
-  static std::shared_ptr<const FastMatrix> of(std::shared_ptr<const QuantizedTensor> tensor);
+  static std::shared_ptr<const FastMatrix> of(const std::shared_ptr<const QuantizedTensor>& tensor);
 
   /// y = x * w^T; what the products say of w does not count. False, and nothing is done, where a row of x is not for bytes:
   /// it holds infinities or NaN, or no number as large as 2^-100 but others than zero.
