@@ -676,6 +676,15 @@ class Lowering {
 
 }  // namespace
 
-Lowered lower(Graph graph) { return Lowering(std::move(graph)).run(); }
+Lowered lower(Graph graph) {
+  // A node without its first input or output is hardly one that a network has: such a graph is left as it is, and what
+  // computes it says what is wrong.
+  const auto is_usual = [](const Node& node) {
+    return node.has_output(0) && (node.has_input(0) || node.is("Constant"));
+  };
+  if (!std::ranges::all_of(graph.nodes, is_usual))
+    return {.graph = std::move(graph), .integers = {}, .thresholds = {}, .floats = {}};
+  return Lowering(std::move(graph)).run();
+}
 
 }  // namespace crumb::runtime
