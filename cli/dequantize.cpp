@@ -18,7 +18,6 @@
 #include "formats/safetensors/sharded_writer.h"
 #include "graph/packed/crumb_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
-#include "quant/checkpoint/run_plan.h"
 #include "quant/packed_stream.h"
 #include "quant/tensor_source.h"
 
@@ -66,7 +65,7 @@ void write_tensors(Writer& writer, const CrumbFile& file, const fs::path& folder
 std::vector<PackedFile> folder_files(const CrumbFile& file) {
   std::vector<PackedFile> files = file.header().files;
   if (!graph::holds_only_graph(file.header()))
-    std::erase_if(files, [](const PackedFile& entry) { return entry.path == kStructurePath; });
+    std::erase_if(files, [](const PackedFile& entry) { return entry.path == kCrumbGraphFile; });
   return files;
 }
 

@@ -376,9 +376,13 @@ Status check_codes(const PackedTensor& tensor, const ReadPart& read) {
 }
 
 Status check_encoded(const CrumbFile& file, const PackedTensor& tensor) {
-  return check_encoded(tensor, [&](Part part, const CrumbFile::Sink& sink) {
+  return check_encoded(tensor, parts_of(file, tensor));
+}
+
+ReadPart parts_of(const CrumbFile& file, const PackedTensor& tensor) {
+  return [&](Part part, const CrumbFile::Sink& sink) {
     return file.read_slices(*tensor.part(part), part_text(tensor, part), sink);
-  });
+  };
 }
 
 Status check_packed_file(const CrumbFile& file) {

@@ -10,6 +10,9 @@ namespace crumb {
 /// Gives a part's raw bytes to a sink in slices of any size, in order; ends with the sink's Failure, or its own.
 using ReadPart = std::function<Status(Part, const CrumbFile::Sink&)>;
 
+/// Those of a tensor as they lie in the file, checksums included. Both must outlive it.
+ReadPart parts_of(const CrumbFile& file, const PackedTensor& tensor);
+
 /// What the checksums of an encoded tensor do not tell: codes that the quantizer may emit (none that stands for inf or
 /// NaN), finite scales that are not negative, zero points in range, an ascending codebook, zero padding bits. A Failure
 /// names the tensor, where, what was found and expected. Takes a few megabytes of memory whatever the sizes.

@@ -64,9 +64,7 @@ class MappedCodes final : public LentCodes {
   void check() const override {
     std::call_once(once_, [&] {
       const std::string path = file_->path().string();
-      check_codes(tensor_, [&](Part part, const CrumbFile::Sink& sink) {
-        return file_->read_slices(*tensor_.part(part), part_text(tensor_, part), sink);
-      }).take(path.empty() ? "" : quote_text(path));
+      check_codes(tensor_, parts_of(*file_, tensor_)).take(path.empty() ? "" : quote_text(path));
     });
   }
 
@@ -81,10 +79,7 @@ class MappedCodes final : public LentCodes {
 Result<QuantizedTensor> lend_encoded(const std::shared_ptr<const CrumbFile>& file,
                                      const PackedTensor& packed) {
   if (packed.part(Part::kCodes)->codec != Codec::kNone) return copy_encoded(*file, packed);
-  const ReadPart read = [&](Part part, const CrumbFile::Sink& sink) {
-    return file->read_slices(*packed.part(part), part_text(packed, part), sink);
-  };
-  if (const Status sound = check_blocks(packed, read); !sound.ok()) return sound.failure();
+  if (const Status sound = check_blocks(packed, parts_of(*file, packed)); !sound.ok()) return sound.failure();
   QuantizedTensor tensor;
   tensor.spec = packed.spec;
   tensor.shape = packed.shape;

@@ -45,6 +45,8 @@ inline constexpr uint64_t kCrumbAlignment = 64;
 /// little enough that parsing it stays within the file's size plus 64 MB.
 constexpr uint64_t most_crumb_header(uint64_t file_size) { return (uint64_t{6} << 20) + file_size / 16; }
 inline constexpr size_t kCrumbMostAxes = 64;
+/// The path of the network's graph, in files that hold one.
+inline constexpr std::string_view kCrumbGraphFile = "graph.onnx";
 
 /// Whether a file that begins with these bytes means to be a packed file.
 bool looks_like_crumb(std::span<const std::byte> start);

@@ -17,10 +17,9 @@
 
 namespace crumb::graph {
 
-/// What the header says for `model`, the path of the structure, and the entry of its metadata that holds the number of
+/// What the header says for `model`, and the entry of the structure's metadata that holds the number of
 /// the graph's own inputs.
 inline constexpr std::string_view kCrumbGraphModel = "graph";
-inline constexpr std::string_view kCrumbGraphFile = "graph.onnx";
 inline constexpr std::string_view kCrumbInputsKey = "crumb.inputs";
 inline constexpr std::string_view kCrumbAxesPrefix = "crumb.axes:";
 

@@ -101,10 +101,14 @@ class Splitter {
   std::vector<Node> transposes_;
 };
 
+CodeLayout layout_of(const QuantizedTensor& tensor, CodeLayout wish) {
+  return fits_tiles(tensor.shape) ? wish : CodeLayout::kRows;
+}
+
 PackedTensor plan_of(const std::string& name, const Source& source, CodeLayout layout) {
   if (source.codes) {
     Encoding encoding = source.codes->encoding;
-    encoding.codes = fits_tiles(source.codes->shape) ? layout : CodeLayout::kRows;
+    encoding.codes = layout_of(*source.codes, layout);
     return plan_encoded(name, DType::kF32, source.codes->shape, source.codes->spec, encoding);
   }
   PackedTensor plan;
@@ -151,8 +155,7 @@ void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
   CrumbWriter writer(path, std::move(plan), options.zstd_level);
   for (const auto& [name, source] : parts.sources()) {
     if (source.codes) {
-      const bool in_tiles = options.layout == CodeLayout::kTiles && fits_tiles(source.codes->shape);
-      write_encoded(writer, *source.codes, in_tiles ? CodeLayout::kTiles : CodeLayout::kRows);
+      write_encoded(writer, *source.codes, layout_of(*source.codes, options.layout));
     } else {
       writer.write(source.kept->bytes());
     }

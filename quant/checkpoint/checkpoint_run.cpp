@@ -87,7 +87,7 @@ class CheckpointRun {
     for (const PackedFile& file : run_.header.files) {
       if (file.path == kRecipePath) {
         writer_.write(std::as_bytes(std::span(run_.recipe)));
-      } else if (file.path == kStructurePath) {
+      } else if (file.path == kCrumbGraphFile) {
         writer_.write(std::as_bytes(std::span(run_.structure)));
       } else {
         writer_.write(checkpoint_.find_file(file.path)->bytes);

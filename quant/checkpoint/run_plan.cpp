@@ -53,11 +53,11 @@ CrumbHeader packed_header(const Checkpoint& checkpoint, const std::vector<Planne
     }
   }
   for (const ModelFile& file : checkpoint.files()) {
-    if (file.path != kRecipePath && file.path != kStructurePath)
+    if (file.path != kRecipePath && file.path != kCrumbGraphFile)
       header.files.push_back({file.path, Blob{.raw = file.bytes.size()}});
   }
   if (!structure.empty())
-    header.files.push_back({std::string(kStructurePath), Blob{.raw = structure.size()}});
+    header.files.push_back({std::string(kCrumbGraphFile), Blob{.raw = structure.size()}});
   header.files.push_back({std::string(kRecipePath), Blob{.raw = recipe.size()}});
   std::ranges::sort(header.files, {}, &PackedFile::path);
   return header;

@@ -15,7 +15,7 @@ namespace crumb {
 struct RunPlan {
   CrumbHeader header;              ///< blobs placed as if nothing were compressed
   std::string recipe;              ///< resolved, as YAML; the file kRecipePath of the packed file
-  std::string structure;           ///< the file kStructurePath; empty: there is none
+  std::string structure;           ///< the file kCrumbGraphFile; empty: there is none
   uint64_t output_bytes = 0;       ///< of the packed file; with zstd an upper bound
   std::vector<SliceJob> jobs;      ///< one a tensor, in the plan's order
   std::vector<uint64_t> slices;    ///< values of a slice, one a tensor; 0 for those that are kept
@@ -25,8 +25,6 @@ struct RunPlan {
 
 /// Under this name a packed file holds the recipe that made it.
 inline constexpr std::string_view kRecipePath = "crumb_recipe.yaml";
-/// And under this one the graph that its configuration means.
-inline constexpr std::string_view kStructurePath = "graph.onnx";
 
 /// memory: what the process may hold resident at most, in bytes; 0 for twice the largest tensor plus 200 MB.
 /// threads: as in RunOptions. base: the process's baseline_bytes() without what earlier work of the same kind left
