@@ -62,7 +62,7 @@ Ints Call::ints(std::size_t i) const {
 }
 
 Array& Call::make(std::size_t i, ElementType type, Ints shape) {
-  return outputs_[i] = Array(type, std::move(shape));
+  return output(i) = Array(type, std::move(shape));
 }
 
 bool Call::may_reuse(std::size_t from, ElementType type, const Ints& shape) const {
@@ -73,12 +73,12 @@ bool Call::may_reuse(std::size_t from, ElementType type, const Ints& shape) cons
 
 Array& Call::make_over(std::size_t i, std::size_t from, ElementType type, Ints shape) {
   if (!may_reuse(from, type, shape)) return make(i, type, std::move(shape));
-  return outputs_[i] = inputs_[from].typed(type);
+  return output(i) = inputs_[from].typed(type);
 }
 
 Array Call::take(std::size_t i) { return last_uses_[i] != 0 ? std::move(inputs_[i]) : inputs_[i]; }
 
-void Call::give(std::size_t i, Array array) { outputs_[i] = std::move(array); }
+void Call::give(std::size_t i, Array array) { output(i) = std::move(array); }
 
 std::int64_t Call::usual_axis(std::int64_t axis, std::int64_t rank) const {
   if (axis < -rank || axis >= rank) {

@@ -59,7 +59,7 @@ class Call {
 
   std::size_t outputs() const { return outputs_.size(); }  ///< that the node names
   bool wants(std::size_t i) const { return node_.has_output(i); }
-  /// Output i, not set to anything. May be called for outputs that nobody wants.
+  /// Output i, not set to anything. May be called for outputs that nobody wants, and that the node does not name.
   Array& make(std::size_t i, ElementType type, Ints shape);
   /// The same, in the memory of input `from` where that fits and nobody wants it any more: element k of the output may
   /// depend on element k of that input alone.
@@ -83,11 +83,13 @@ class Call {
 
  private:
   void expect(std::size_t i, Carrier carrier) const;
+  Array& output(std::size_t i) { return i < outputs_.size() ? outputs_[i] : unnamed_[i]; }
 
   const graph::Node& node_;
   std::span<Array> inputs_;
   std::span<const char> last_uses_;
   std::span<Array> outputs_;
+  std::map<std::size_t, Array> unnamed_;  ///< those that the node does not name
   int threads_;
   KeyCache* cache_;
   Promise promise_;

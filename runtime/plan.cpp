@@ -84,6 +84,7 @@ Plan::Plan(const Graph& graph, bool fuses, const Substitutes& instead) {
       if (has_substitute) {
         step.kernel = substitute->second;
       } else if (row) {
+        if (node.outputs.empty()) facts.fail("expected an output, found none");
         check_type(facts, *row);
         step.kernel = kernel_of(*row, facts);
       }

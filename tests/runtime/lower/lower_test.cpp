@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <map>
 #include <random>
@@ -262,6 +263,56 @@ TEST_CASE("values that others take, too, stay where they are") {
     CHECK(std::ranges::equal(found[i].values<float>(), exact[i].values<float>()));
   }
   CHECK(lower(builder.graph).thresholds.empty());
+}
+
+TEST_CASE(
+    "lowering: an operator with too few inputs or outputs, behind codes, is an error or runs; nothing ends") {
+  Draws draws{std::mt19937_64(11)};
+  const std::string known[] = {"q", "x", "w", ""};
+  for (const OperatorRow& row : all_operators()) {
+    for (int round = 0; round < 24; ++round) {
+      graph::Graph graph{
+          .inputs = {"x"}, .outputs = {"q"}, .opsets = {{"", 20}, {std::string(graph::kQonnxDomain), 1}}};
+      graph.values["x"] = {.type = ElementType::kFloat, .shape = graph::Shape{2, 4}};
+      for (const auto& [name, value] : {std::pair{"one", 1.0F}, {"zero", 0.0F}, {"four", 4.0F}})
+        graph.initializers[name] = Tensor::scalar(value);
+      graph.initializers["w"] = draws.numbers({4, 4});
+      graph.nodes.push_back({.name = "quant",
+                             .op = "Quant",
+                             .domain = std::string(graph::kQonnxDomain),
+                             .inputs = {"x", "one", "zero", "four"},
+                             .outputs = {"q"}});
+      graph::Node node{.name = "node",
+                       .op = std::string(row.op),
+                       .domain = std::string(row.domain),
+                       .version = row.domain.empty() ? 20 : 1};
+      for (std::int64_t i = draws.from(0, 3); i > 0; --i) node.inputs.push_back(known[draws.from(0, 3)]);
+      for (std::int64_t i = draws.from(0, 2); i > 0; --i)
+        node.outputs.push_back(draws.one_in(3) ? "" : "y" + std::to_string(i));
+      for (const std::string& made : node.outputs)
+        if (!made.empty()) graph.outputs.push_back(made);
+      graph.nodes.push_back(std::move(node));
+      try {
+        Model(graph).run({Array::of(draws.numbers({2, 4}))}, {.threads = 1});
+      } catch (const Error& error) {
+        CHECK(error.what()[0] != 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("an output that the node leaves out at its end is made nowhere: TopK without places") {
+  for (const bool named : {false, true}) {
+    graph::Graph graph{.inputs = {"x"}, .outputs = {"y"}, .opsets = {{"", 20}}};
+    graph.values["x"] = {.type = ElementType::kFloat, .shape = graph::Shape{1, 4}};
+    graph.initializers["k"] = Tensor::ints({1}, std::array<std::int64_t, 1>{2});
+    graph.nodes.push_back(
+        {.name = "top", .op = "TopK", .version = 20, .inputs = {"x", "k"}, .outputs = {"y"}});
+    if (named) graph.nodes[0].outputs.emplace_back("places");
+    const std::vector<Array> made = Model(graph).run(
+        {Array::of(Tensor::floats({1, 4}, std::array{3.0F, 9.0F, 1.0F, 7.0F}))}, {.threads = 1});
+    CHECK(made[0].tensor() == Tensor::floats({1, 2}, std::array{9.0F, 7.0F}));
+  }
 }
 
 }  // namespace
