@@ -280,7 +280,10 @@ Kernel of_float32(const NodeFacts&) {
 }
 
 Kernel negation(const NodeFacts&) {
-  return [](Call& call) { unary<bool>(call, [](bool x) { return !x; }); };
+  return [](Call& call) {
+    call.values<bool>(0, Carrier::kBool);  // other types have no negation
+    unary<bool>(call, [](bool x) { return !x; });
+  };
 }
 
 template <class F>

@@ -13,6 +13,7 @@
 #include "runtime/integer/byte_products.h"
 #include "runtime/integer/byte_weights.h"
 #include "runtime/integer/window_bytes.h"
+#include "runtime/meter.h"
 #include "runtime/ops/by_shape.h"
 #include "runtime/ops/integer_bytes.h"
 #include "runtime/ops/integer_sums.h"
@@ -122,8 +123,15 @@ Layout layout_of(const Call& call, const Ints& weights, std::size_t groups, cons
   g.channel = *size;
   g.sample = *all;
 
-  // Terms in the order of the weights: channel, then tap.
+  // The tables behind are as long as padding says: they must fit the memory that a run has.
   const std::int64_t taps = product_of(w.kernel, 0, w.axes());
+  const checked::Size places =
+      checked::add(checked::add(g.rows, product_of(w.input, 0, last.outer)), checked::multiply(inputs, taps));
+  const checked::Size table_bytes = checked::multiply(places, sizeof(std::size_t));
+  if (!table_bytes) call.fail("its padding takes too much");
+  metered_memory(*table_bytes);
+
+  // Terms in the order of the weights: channel, then tap.
   for (std::size_t c = 0; c < inputs; ++c) {
     Ints k(w.axes(), 0);
     for (std::int64_t tap = 0; tap < taps; ++tap) {
