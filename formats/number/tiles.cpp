@@ -47,6 +47,22 @@ void pack_tile(std::span<const uint8_t, kTileRows * kTileCols> codes, int bits, 
   }
 }
 
+void unpack_tile(const uint8_t* tile, int bits, uint8_t* vectors) {
+  std::memset(vectors, 0, kTileRows * kTileCols);
+  for_planes(bits, [&](int width, int shift, uint64_t line, int plane, uint64_t col) {
+    const uint64_t low = low_bits(width) * 0x100000001ULL;
+    const uint8_t* const from = tile + line * kTileLine;
+    uint8_t* const to = vectors + col / kTogether * kTileLine;
+    for (uint64_t i = 0; i < kTileLine; i += sizeof(uint64_t)) {
+      uint64_t word, made;
+      std::memcpy(&word, from + i, sizeof word);
+      std::memcpy(&made, to + i, sizeof made);
+      made |= ((word >> (width * plane)) & low) << shift;
+      std::memcpy(to + i, &made, sizeof made);
+    }
+  });
+}
+
 void unpack_tile_row(const uint8_t* tile, int bits, uint64_t row, std::span<uint8_t, kTileCols> codes) {
   std::array<uint32_t, kTileCols / kTogether> fours{};
   for_planes(bits, [&](int width, int shift, uint64_t line, int plane, uint64_t col) {

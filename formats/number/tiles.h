@@ -31,6 +31,10 @@ constexpr std::array<int, 3> tile_fields(int bits) {
 /// Packs 16 rows of 32 codes, row-major, each below 2^bits, into tile_bytes(bits) bytes.
 void pack_tile(std::span<const uint8_t, kTileRows * kTileCols> codes, int bits, uint8_t* tile);
 
+/// The codes of a tile, a byte each, as kernels multiply them: eight vectors of 64 bytes, of which vector g has the code of
+/// row r, column 4 g + c in byte 4 r + c.
+void unpack_tile(const uint8_t* tile, int bits, uint8_t* vectors);
+
 /// The 32 codes of a row of a tile.
 void unpack_tile_row(const uint8_t* tile, int bits, uint64_t row, std::span<uint8_t, kTileCols> codes);
 

@@ -100,30 +100,6 @@ void sign_extend(int bits, std::byte* codes) {
   }
 }
 
-/// The codes of a tile as eight vectors of 16 rows by 4 columns: a line of the tile is a vector of fields for each of its
-/// planes.
-void unpack_tile(const std::byte* tile, int bits, std::byte* vectors) {
-  std::memset(vectors, 0, kTileCols / kGroup * kVectorBytes);
-  int shift = 0;
-  for (const int width : tile_fields(bits)) {
-    if (width == 0) break;
-    const std::uint64_t low = 0x0101010101010101U * ((1U << width) - 1);
-    std::byte* to = vectors;
-    for (int line = 0; line < width; ++line, tile += kTileLine) {
-      for (int plane = 0; plane < 8; plane += width, to += kVectorBytes) {
-        for (std::size_t i = 0; i < kVectorBytes; i += 8) {
-          std::uint64_t word, made;
-          std::memcpy(&word, tile + i, 8);
-          std::memcpy(&made, to + i, 8);
-          made |= ((word >> plane) & low) << shift;
-          std::memcpy(to + i, &made, 8);
-        }
-      }
-    }
-    shift += width;
-  }
-}
-
 integer::Way way_for(int most_level) {
   using Kind = integer::Way::Kind;
   if (may_use_vnni()) return {.kind = Kind::kQuads};
@@ -174,9 +150,11 @@ void FastMatrix::decode(std::size_t tile, std::size_t place, Panel& panel) const
   const std::span<std::byte> vectors =
       std::span(panel.vectors).subspan(place * bytes_of_tile(), bytes_of_tile());
   if (e.codes == CodeLayout::kTiles) {
-    const std::byte* const from = tensor_->unchecked_view().codes.data() + tile * tensor_->layout.row_bytes;
+    const auto* const from = reinterpret_cast<const std::uint8_t*>(tensor_->unchecked_view().codes.data()) +
+                             tile * tensor_->layout.row_bytes;
+    auto* const to = reinterpret_cast<std::uint8_t*>(vectors.data());
     for (std::size_t c = 0; c < across; ++c)
-      unpack_tile(from + c * tile_bytes(bits), bits, vectors.data() + c * kTileCols / kGroup * kVectorBytes);
+      unpack_tile(from + c * tile_bytes(bits), bits, to + c * kTileRows * kTileCols);
   } else {
     std::ranges::fill(vectors, std::byte{0});
     panel.codes.resize(across * kTileCols);

@@ -61,11 +61,14 @@ TEST_CASE("tiles: random codes come back, from any bits") {
     for (uint8_t& code : codes) code = static_cast<uint8_t>(engine() & ((1U << bits) - 1));
     std::vector<uint8_t> tile(tile_bytes(bits));
     pack_tile(codes, bits, tile.data());
+    std::array<uint8_t, kTileRows * kTileCols> vectors;
+    unpack_tile(tile.data(), bits, vectors.data());
     for (uint64_t r = 0; r < kTileRows; ++r) {
       std::array<uint8_t, kTileCols> row;
       unpack_tile_row(tile.data(), bits, r, row);
       for (uint64_t c = 0; c < kTileCols; ++c) {
         REQUIRE(row[c] == codes[r * kTileCols + c]);
+        REQUIRE(vectors[c / 4 * 64 + 4 * r + c % 4] == row[c]);
         REQUIRE(tile_code_ref(tile.data(), bits, r, c) == row[c]);
       }
     }
