@@ -11,6 +11,7 @@
 #include "base/files/text.h"
 #include "base/processor.h"
 #include "base/text/nearest_name.h"
+#include "base/threads/parallel.h"
 #include "cli/verb.h"
 
 namespace crumb::cli {
@@ -109,7 +110,9 @@ int run(const std::vector<std::string>& arguments) {
   app.footer("Each verb explains itself: crumb VERB --help");
   add_verbs(app);
   try {
-    may_use(Isa::kPortable);  // a $CRUMB_ISA that is no instruction set is said before anything is done
+    // A $CRUMB_ISA or $CRUMB_THREADS that means nothing is said before anything is done.
+    may_use(Isa::kPortable);
+    default_threads();
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     if (!arguments.empty() && arguments[0] == "help") {  // crumb help [VERB]
       reversed.pop_back();

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
+
+#include "base/error.h"
+#include "base/files/text.h"
 
 namespace crumb {
 namespace {
@@ -109,9 +116,27 @@ class Pool {
   bool stop_ = false;
 };
 
+constexpr int kMostThreads = 4096;
+
+int threads_wanted() {
+  const char* wanted = std::getenv("CRUMB_THREADS");
+  if (!wanted || !*wanted) return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const std::string_view text = wanted;
+  int count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error == std::errc() && end == text.data() + text.size() && count >= 1 && count <= kMostThreads)
+    return count;
+  throw Error("CRUMB_THREADS: expected a number from 1 to " + std::to_string(kMostThreads) + ", found " +
+                  quote_text(text),
+              ErrorKind::kUsage);
+}
+
 }  // namespace
 
-int default_threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+int default_threads() {
+  static const int threads = threads_wanted();
+  return threads;
+}
 
 void parallel_for(size_t count, size_t grain, int threads, const std::function<void(size_t, size_t)>& body) {
   if (count == 0) return;

@@ -6,7 +6,8 @@
 
 namespace crumb {
 
-/// The threads to use when a caller says 0: those the machine has.
+/// The threads to use when a caller says 0: as many as $CRUMB_THREADS says, else those the machine has. The variable is read
+/// once. Throws Error where it is no number from 1 to 4096.
 int default_threads();
 
 /// Calls body(begin, end) for pieces that cover [0, count), at most `grain` long, on up to `threads` threads
