@@ -1,25 +1,21 @@
 #include "runtime/lower/lower.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "base/threads/parallel.h"
-#include "graph/operator_traits.h"
 #include "runtime/integer/byte_products.h"
 #include "runtime/integer/byte_weights.h"
-#include "runtime/lower/chain.h"
 #include "runtime/lower/domain.h"
-#include "runtime/lower/weights.h"
+#include "runtime/lower/follow.h"
 
 namespace crumb::runtime {
 namespace {
 
 using graph::ElementType;
 using graph::Graph;
-using graph::Links;
 using graph::Node;
 using graph::Tensor;
 using Ints = std::vector<std::int64_t>;
@@ -35,27 +31,15 @@ struct Coded {
   bool has_floats = false;  ///< the value itself is there as well
 };
 
-/// Codes of a quantizer: their type, where eight bits hold them.
-ElementType type_of(const Grid& grid) {
-  if (grid.bipolar || (grid.low >= -128 && grid.high <= 127 && grid.low < 0)) return ElementType::kInt8;
-  return grid.low >= 0 && grid.high <= 255 ? ElementType::kUint8 : ElementType::kUnknown;
-}
-
 template <class T>
 Tensor tensor_of(ElementType type, Ints shape, const std::vector<T>& values) {
   const auto bytes = std::as_bytes(std::span(values));
   return {type, std::move(shape), {bytes.begin(), bytes.end()}};
 }
 
-/// Operators that give some of their input's elements, wherever they lie: what they do to values they do to codes.
-bool moves_codes(const Node& node) {
-  if (node.domain != graph::kOnnxDomain || node.has_output(1)) return false;
-  return graph::is_any(node, graph::trait::kReshapes) || node.is("Transpose") || node.is("MaxPool");
-}
-
 class Lowering {
  public:
-  explicit Lowering(Graph graph) : from_(std::move(graph)), links_(from_), done_(from_.nodes.size(), false) {
+  explicit Lowering(Graph graph) : from_(std::move(graph)), known_(from_), done_(from_.nodes.size(), false) {
     for (const auto& [name, known] : from_.values) names_.insert(name);
     for (const auto& [name, tensor] : from_.initializers) names_.insert(name);
     for (const auto& [name, tensor] : from_.quantized) names_.insert(name);
@@ -77,33 +61,16 @@ class Lowering {
   }
 
  private:
-  /// Where the channels of a product's output lie.
-  struct Channels {
-    std::size_t count = 0;
-    std::size_t behind = 0;           ///< axes behind theirs
-    std::optional<std::size_t> rank;  ///< of the value
-  };
-
-  /// The rest of a chain: nodes that become part of a product, and what ends it.
-  struct Found {
-    std::vector<ChainStep> steps;
-    std::vector<std::size_t> nodes;  ///< absorbed
-    std::vector<std::size_t> moves;  ///< to be done with the codes
-    std::optional<std::size_t> quantizer;
-    Grid grid;
-    std::string value;  ///< what comes out
-  };
-
   void lower_node(std::size_t i) {
     const Node& node = from_.nodes[i];
-    if (const auto grid = quantizer_of(node); grid && !constant(node.inputs[0]))
+    if (const auto grid = known_.quantizer_of(node); grid && !known_.constant(node.inputs[0]))
       return emit_codes(node, *grid);
-    if (const auto grid = dequantizer_of(node)) {
+    if (const auto grid = known_.dequantizer_of(node)) {
       coded_[node.outputs[0]] = {.codes = node.inputs[0], .grid = *grid, .type = type_of(*grid)};
       return;
     }
     const bool multiplies = node.is("Conv") || node.is("MatMul") || node.is("Gemm");
-    if (multiplies && node.inputs.size() >= 2 && is_coded_weight(node.inputs[1])) {
+    if (multiplies && node.inputs.size() >= 2 && known_.is_coded_weight(node.inputs[1])) {
       const std::string why = lower_product(i);
       if (why.empty()) return;
       made_.floats.emplace_back(node.name, why);
@@ -113,269 +80,12 @@ class Lowering {
     made_.graph.nodes.push_back(node);
   }
 
-  // What is known of constants.
-
-  /// The DequantizeLinear of constants that makes a value, or null.
-  const Node* dequantized(const std::string& value) const {
-    const std::size_t producer = links_.producer(value);
-    if (producer == Links::kNone) return nullptr;
-    const Node& node = from_.nodes[producer];
-    const bool is_it = node.is("DequantizeLinear") && node.int_or("block_size", 0) == 0 &&
-                       constant(node.inputs[0]) && constant(node.inputs[1]) &&
-                       (!node.has_input(2) || constant(node.inputs[2]));
-    return is_it ? &node : nullptr;
-  }
-
-  bool is_coded_weight(const std::string& value) const {
-    return from_.quantized.contains(value) || dequantized(value);
-  }
-
-  /// The shape of such a weight.
-  Ints weight_shape(const std::string& value) const {
-    const auto kept = from_.quantized.find(value);
-    return kept != from_.quantized.end() ? kept->second.shape()
-                                         : constant(dequantized(value)->inputs[0])->shape();
-  }
-
-  Result<IntegerWeight> weight_of(const std::string& value, std::size_t output_axis) const {
-    const auto kept = from_.quantized.find(value);
-    if (kept != from_.quantized.end()) return integer_weight(kept->second, output_axis);
-    const Node& node = *dequantized(value);
-    const Tensor &codes = *constant(node.inputs[0]), &scales = *constant(node.inputs[1]);
-    const std::int64_t stated = node.int_or("axis", 1), rank = codes.rank();
-    if (scales.size() != 1 && (stated < 0 ? stated + rank : stated) != static_cast<std::int64_t>(output_axis))
-      return Failure{"the scales of its weights follow another axis than its output channels"};
-    return integer_weight(codes, scales, node.has_input(2) ? constant(node.inputs[2]) : nullptr, output_axis);
-  }
-
-  const Tensor* constant(const std::string& value) const {
-    if (const Tensor* initializer = from_.constant(value)) return initializer;
-    const std::size_t producer = links_.producer(value);
-    if (producer == Links::kNone || !from_.nodes[producer].is("Constant")) return nullptr;
-    const auto found = computed_.find(value);
-    if (found != computed_.end()) return &found->second;
-    const auto made = graph::constant_of(from_.nodes[producer]);
-    return made ? &computed_.emplace(value, *made).first->second : nullptr;
-  }
-
-  std::optional<double> number(const Node& node, std::size_t i) const {
-    if (!node.has_input(i)) return std::nullopt;
-    const Tensor* tensor = constant(node.inputs[i]);
-    if (!tensor || tensor->size() != 1 || tensor->type() == ElementType::kDouble) return std::nullopt;
-    return tensor->to_floats()[0];
-  }
-
-  /// A whole number of at most 16 bits.
-  std::optional<std::int32_t> integer(const Node& node, std::size_t i) const {
-    const auto found = number(node, i);
-    if (!found || std::fabs(*found) > 32767 || std::trunc(*found) != *found) return std::nullopt;
-    return static_cast<std::int32_t>(*found);
-  }
-
-  /// QONNX's quantizers with one scale, of up to eight bits, to the nearest; a QuantizeLinear to eight bits.
-  std::optional<Grid> quantizer_of(const Node& node) const {
-    if (node.outputs.size() != 1 || node.inputs.size() < 2) return std::nullopt;
-    const auto scale = number(node, 1);
-    if (!scale || !(*scale > 0x1p-100) || !(*scale < 0x1p100)) return std::nullopt;
-    if (node.is("BipolarQuant", graph::kQonnxDomain))
-      return Grid{.scale = *scale, .low = -1, .high = 1, .bipolar = true};
-    if (!node.is("Quant", graph::kQonnxDomain) && !node.is("IntQuant", graph::kQonnxDomain))
-      return std::nullopt;
-    const auto zero = integer(node, 2), bits = integer(node, 3);
-    const std::string rounding = node.text_or("rounding_mode", "ROUND");
-    if (!zero || !bits || *bits < 1 || *bits > 8 || (rounding != "ROUND" && rounding != "HALF_EVEN"))
-      return std::nullopt;
-    const bool is_signed = node.int_or("signed", 1) != 0, narrow = node.int_or("narrow", 0) != 0;
-    if (is_signed && *bits == 1) {
-      if (*zero != 0) return std::nullopt;
-      return Grid{.scale = *scale, .low = -1, .high = 1, .bipolar = true};
-    }
-    const std::int32_t all = 1 << (*bits - (is_signed ? 1 : 0));
-    Grid grid{.scale = *scale, .zero = *zero};
-    grid.low = is_signed ? -all + (narrow ? 1 : 0) : 0;
-    grid.high = all - 1 - (!is_signed && narrow ? 1 : 0);
-    const bool fits = grid.low < grid.high && grid.zero >= -255 && grid.zero <= 255;
-    return fits && type_of(grid) != ElementType::kUnknown ? std::optional(grid) : std::nullopt;
-  }
-
-  /// Codes that the file itself computes with: integers of eight bits, with one scale.
-  std::optional<Grid> dequantizer_of(const Node& node) const {
-    if (!node.is("DequantizeLinear") || node.int_or("block_size", 0) != 0 || constant(node.inputs[0]))
-      return std::nullopt;
-    return linear_grid(node, type_of_value(node.inputs[0]));
-  }
-
-  std::optional<Grid> linear_grid(const Node& node, ElementType type) const {
-    const auto scale = number(node, 1);
-    if (!scale || !(*scale > 0x1p-100) || !(*scale < 0x1p100)) return std::nullopt;
-    const Tensor* of_scale = constant(node.inputs[1]);
-    if (of_scale->type() != ElementType::kFloat) return std::nullopt;
-    if (type == ElementType::kUnknown && node.has_input(2) && constant(node.inputs[2]))
-      type = constant(node.inputs[2])->type();
-    if (type != ElementType::kInt8 && type != ElementType::kUint8) return std::nullopt;
-    const auto zero = node.has_input(2) ? integer(node, 2) : 0;
-    if (!zero) return std::nullopt;
-    const bool is_signed = type == ElementType::kInt8;
-    return Grid{.scale = *scale,
-                .zero = *zero,
-                .low = is_signed ? -128 : 0,
-                .high = is_signed ? 127 : 255,
-                .ties_with_zero = false};
-  }
-
-  ElementType type_of_value(const std::string& value) const {
-    const graph::Value* known = from_.find(value);
-    return known ? known->type : ElementType::kUnknown;
-  }
-
-  // Chains.
-
-  /// A constant operand of an operation on a product's outputs, as one number or one for each channel.
-  std::optional<std::vector<double>> operand(const std::string& value, const Channels& channels) const {
-    const Tensor* tensor = constant(value);
-    if (!tensor || tensor->type() != ElementType::kFloat) return std::nullopt;
-    const std::vector<float> floats = tensor->to_floats();
-    const Ints& shape = tensor->shape();
-    if (shape.size() > channels.rank.value_or(1)) return std::nullopt;  // the value would get more axes
-    if (floats.size() != 1) {
-      if (floats.size() != channels.count || shape.size() <= channels.behind ||
-          shape[shape.size() - 1 - channels.behind] != static_cast<std::int64_t>(channels.count))
-        return std::nullopt;
-    }
-    return std::vector<double>(floats.begin(), floats.end());
-  }
-
-  /// The only node that takes a value, and takes it once.
-  std::optional<std::size_t> only_consumer(const std::string& value) const {
-    const auto consumers = links_.consumers(value);
-    if (consumers.size() != 1 || links_.is_output(value)) return std::nullopt;
-    return consumers[0];
-  }
-
-  /// A clip's limit, where the node has it.
-  static double limit(double x) {
-    return std::fabs(x) >= 0x1p64 ? std::copysign(std::numeric_limits<double>::infinity(), x) : x;
-  }
-
-  std::optional<ChainStep> clip_of(const Node& node) const {
-    ChainStep step{.kind = Kind::kClip, .numbers = {0}};
-    if (node.version < 11) {
-      step.low = limit(node.float_or("min", -INFINITY));
-      step.high = limit(node.float_or("max", INFINITY));
-      return step;
-    }
-    for (const std::size_t i : {1u, 2u}) {
-      if (!node.has_input(i)) continue;
-      const auto found = number(node, i);
-      if (!found) return std::nullopt;
-      (i == 1 ? step.low : step.high) = limit(*found);
-    }
-    return step;
-  }
-
-  /// The steps of one node whose input is `value`; nothing where it is none of a chain.
-  std::optional<std::vector<ChainStep>> steps_of(const Node& node, const std::string& value,
-                                                 const Channels& channels) const {
-    const auto one = [](ChainStep step) { return std::vector<ChainStep>{std::move(step)}; };
-    if (node.domain != graph::kOnnxDomain || node.has_output(1)) return std::nullopt;
-    if (node.op == "Relu") return one({.kind = Kind::kClip, .numbers = {0}, .low = 0});
-    if (node.op == "Identity") return std::vector<ChainStep>();
-    if (node.op == "LeakyRelu")
-      return one({.kind = Kind::kLeaky, .numbers = {node.float_or("alpha", 0.01F)}});
-    if (node.op == "Clip") {
-      const auto clip = clip_of(node);
-      return clip ? std::optional(one(*clip)) : std::nullopt;
-    }
-    if (node.op == "BatchNormalization") return batch_norm_of(node, channels);
-    const bool commutes = node.op == "Add" || node.op == "Mul";
-    if ((!commutes && node.op != "Sub" && node.op != "Div") || node.inputs.size() != 2 || node.version < 7)
-      return std::nullopt;
-    const std::size_t place = node.inputs[0] == value ? 0 : 1;
-    const auto other = operand(node.inputs[1 - place], channels);
-    if (!other || (place == 1 && node.op == "Div")) return std::nullopt;
-    if (node.op == "Mul") return one({.kind = Kind::kMultiply, .numbers = *other});
-    if (node.op == "Div") return one({.kind = Kind::kDivide, .numbers = *other});
-    std::vector<double> added = *other;
-    if (node.op == "Sub" && place == 0) std::ranges::for_each(added, [](double& x) { x = -x; });
-    std::vector<ChainStep> steps;
-    if (node.op == "Sub" && place == 1) steps.push_back({.kind = Kind::kMultiply, .numbers = {-1}});
-    steps.push_back({.kind = Kind::kAdd, .numbers = std::move(added)});
-    return steps;
-  }
-
-  /// (x - mean) * factor + bias, the factor rounded to float32 as it is in float.
-  std::optional<std::vector<ChainStep>> batch_norm_of(const Node& node, const Channels& channels) const {
-    const bool is_channel_axis = channels.rank == channels.behind + 2;
-    if (!is_channel_axis || node.inputs.size() != 5 || node.int_or("training_mode", 0) != 0 ||
-        node.int_or("spatial", 1) == 0)
-      return std::nullopt;
-    std::vector<double> of[4];
-    for (std::size_t i = 0; i < 4; ++i) {
-      const auto found = operand(node.inputs[i + 1], {.count = channels.count});
-      if (!found || found->size() != channels.count) return std::nullopt;
-      of[i] = *found;
-    }
-    const float epsilon = node.float_or("epsilon", 1e-5F);
-    std::vector<double> factors(channels.count), means(channels.count);
-    for (std::size_t c = 0; c < channels.count; ++c) {
-      factors[c] = static_cast<float>(of[0][c]) / std::sqrt(static_cast<float>(of[3][c]) + epsilon);
-      means[c] = -of[2][c];
-    }
-    return std::vector<ChainStep>{{.kind = Kind::kAdd, .numbers = means},
-                                  {.kind = Kind::kMultiply, .numbers = factors},
-                                  {.kind = Kind::kAdd, .numbers = of[1]}};
-  }
-
-  /// Follows the value of a product as far as a quantizer.
-  Found follow(const std::string& value, Channels channels) const {
-    Found found{.value = value};
-    bool moved = false;  // channels may lie elsewhere now, and elements of several may be compared
-    for (std::optional<std::size_t> next = only_consumer(value); next; next = only_consumer(found.value)) {
-      const Node& node = from_.nodes[*next];
-      if (node.inputs.empty() || node.outputs.empty()) break;
-      if (node.inputs[0] == found.value) {
-        if (node.is("QuantizeLinear") && node.int_or("block_size", 0) == 0 &&
-            node.int_or("output_dtype", 0) == 0 && node.has_input(2)) {
-          if (const auto grid = linear_grid(node, ElementType::kUnknown)) {
-            found.quantizer = next;
-            found.grid = *grid;
-            return found;
-          }
-          break;
-        }
-        if (const auto grid = quantizer_of(node)) {
-          found.quantizer = next;
-          found.grid = *grid;
-          return found;
-        }
-      }
-      if (moves_codes(node) && node.inputs[0] == found.value && !node.is("Identity")) {
-        moved = true;
-        channels.rank = from_.rank_of(node.outputs[0]);
-        found.moves.push_back(*next);
-        found.value = node.outputs[0];
-        continue;
-      }
-      const auto steps = steps_of(node, found.value, channels);
-      if (!steps) break;
-      const auto is_simple = [&](const ChainStep& step) {
-        const bool scales = step.kind == Kind::kMultiply || step.kind == Kind::kDivide;
-        return step.numbers.size() == 1 && (!scales || step.numbers[0] > 0);
-      };
-      if (moved && !std::ranges::all_of(*steps, is_simple)) break;
-      found.steps.insert(found.steps.end(), steps->begin(), steps->end());
-      found.nodes.push_back(*next);
-      found.value = node.outputs[0];
-    }
-    return found;
-  }
-
   // Products.
 
   /// Of a constant that is added to the product by the node itself; empty where there is none.
   std::optional<std::vector<double>> own_bias(const Node& node, std::size_t channels) const {
     if (!node.has_input(2)) return std::vector<double>();
-    return operand(node.inputs[2], {.count = channels, .rank = 2});
+    return operand(known_, node.inputs[2], {.count = channels, .rank = 2});
   }
 
   /// Empty, or why the node stays as it is.
@@ -385,11 +95,11 @@ class Lowering {
     if (input == coded_.end()) return "its input is no quantizer's with one scale and up to eight bits";
     const Coded& x = input->second;
     const bool convolves = node.is("Conv"), is_gemm = node.is("Gemm");
-    const std::size_t rank = weight_shape(node.inputs[1]).size();
+    const std::size_t rank = known_.weight_shape(node.inputs[1]).size();
     if (!convolves && rank != 2) return "its weight has " + std::to_string(rank) + " axes";
     if (is_gemm && node.int_or("transA", 0) != 0) return "it transposes its input";
     const std::size_t output_axis = convolves || (is_gemm && node.int_or("transB", 0) != 0) ? 0 : rank - 1;
-    auto weight = weight_of(node.inputs[1], output_axis);
+    auto weight = known_.weight_of(node.inputs[1], output_axis);
     if (!weight.ok()) return weight.failure().message;
     IntegerWeight& w = weight.value();
     const auto bias = own_bias(node, w.outputs());
@@ -407,8 +117,8 @@ class Lowering {
 
     std::vector<std::int32_t> least, most;
     if (!bounds(w, x.grid, least, most)) return "its sums pass 32 bits";
-    const Found found =
-        follow(node.outputs[0],
+    const FollowedChain found =
+        follow(known_, node.outputs[0],
                {.count = w.outputs(),
                 .behind = convolves ? rank - 2 : 0,
                 .rank = convolves || is_gemm ? std::optional(rank) : from_.rank_of(node.outputs[0])});
@@ -510,7 +220,7 @@ class Lowering {
   }
 
   void emit_thresholds(const Node& node, const Coded& x, IntegerWeight w, const Chain& chain,
-                       const Found& found, std::vector<std::int32_t>& least,
+                       const FollowedChain& found, std::vector<std::int32_t>& least,
                        std::vector<std::int32_t>& most) {
     const auto steps = static_cast<std::size_t>(found.grid.steps());
     const std::size_t outputs = w.outputs();
@@ -666,11 +376,10 @@ class Lowering {
   }
 
   const Graph from_;
-  const Links links_;
+  const Known known_;
   std::vector<bool> done_;
   Lowered made_;
   std::map<std::string, Coded> coded_;
-  mutable std::map<std::string, Tensor> computed_;
   std::set<std::string, std::less<>> names_;  ///< of values
 };
 
