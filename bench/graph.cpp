@@ -2,7 +2,7 @@
 // as QCDQ) and the same network written with LibTorch's operators, in turns, with as many threads, all on the same
 // processors; of onnxruntime's time, what its call from Python takes is left out. crumb-bench runtime: the same of the
 // runtime, against Crumb's engine on LibTorch as well; with --made of networks that bench/make_networks.py makes, against
-// their floats on onnxruntime, too.
+// their floats on onnxruntime, too, and small ones against qonnx.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -20,7 +20,7 @@
 #include "cli/graph_inputs.h"
 #include "cli/output.h"
 #include "graph/onnx/read.h"
-#include "runtime/engine.h"
+#include "runtime/model.h"
 
 namespace crumb::bench {
 namespace {
@@ -66,6 +66,10 @@ std::vector<Tensor> inputs_of(const Graph& graph) {
       sizes.push_back(dim.known() ? dim.size : 1);
       count *= sizes.back();
     }
+    if (graph.find(name)->type != graph::ElementType::kFloat) {
+      inputs.push_back(cli::drawn_input(graph, name, sizes));
+      continue;
+    }
     std::vector<float> values(static_cast<std::size_t>(count));
     std::ranges::generate(values, [&] { return uniform(random); });
     inputs.push_back(Tensor::floats(sizes, values));
@@ -73,16 +77,10 @@ std::vector<Tensor> inputs_of(const Graph& graph) {
   return inputs;
 }
 
-/// The graph on the runtime, as `crumb run` does it.
-class RuntimeJob final : public GraphJob {
- public:
-  RuntimeJob(const Graph& graph, std::vector<Tensor> inputs, int threads)
-      : network_(runtime::Engine(threads).prepare(cli::for_runtime(graph))), inputs_(std::move(inputs)) {}
-  Tensor run() override { return network_->run(inputs_)[0]; }
-
- private:
-  std::unique_ptr<graph::Executable> network_;
-  std::vector<Tensor> inputs_;
+struct MadeNetwork {
+  std::string name, scheme;
+  bool has_weights_alone() const { return scheme.ends_with("a16"); }  ///< in codes: there is `fast` for it
+  bool is_small() const { return name.starts_with("digits"); }
 };
 
 enum class Ours : std::uint8_t { kLibTorch, kRuntime };
@@ -99,6 +97,27 @@ Contender in_process(const std::string& name, const std::shared_ptr<GraphJob>& j
     return now_seconds() - start;
   };
   return contender;
+}
+
+/// On the runtime, its inputs made once and its values in an arena, as sessions of libcrumb.so have them.
+Contender on_runtime(const std::string& name, const Graph& graph, const std::vector<Tensor>& inputs,
+                     int threads, runtime::Promise promise = runtime::Promise::kExact) {
+  struct Job {
+    explicit Job(Graph network) : model(std::move(network)) {}
+    runtime::Model model;
+    std::vector<runtime::Array> inputs;
+    runtime::Arena arena;
+  };
+  const auto job = std::make_shared<Job>(cli::for_runtime(graph));
+  for (const Tensor& input : inputs) job->inputs.push_back(runtime::Array::of(input));
+  const auto run_once = [job, threads, promise] {
+    return job->model.run(job->inputs, {.threads = threads, .promise = promise, .arena = &job->arena});
+  };
+  return {name, "", run_once()[0].tensor(), [run_once](int times) {
+            const double start = now_seconds();
+            for (int i = 0; i < times; ++i) run_once();
+            return now_seconds() - start;
+          }};
 }
 
 Contender in_python(const std::string& name, const std::shared_ptr<GraphPeer>& peer) {
@@ -148,38 +167,44 @@ class GraphBench {
   const std::string& python() const { return python_; }
 
   /// A network of bench/make_networks.py as one scheme's integers, against its floats too.
-  void add_made(const std::string& name, const std::string& scheme, int threads) {
-    const fs::path floats = folder() / (name + ".onnx"), model = folder() / (name + "_" + scheme + ".onnx"),
-                   qcdq = folder() / (name + "_" + scheme + "_qcdq.onnx");
+  void add_made(const MadeNetwork& network, int threads) {
+    const std::string quantized = network.name + "_" + network.scheme;
+    const fs::path floats = folder() / (network.name + ".onnx"), model = folder() / (quantized + ".onnx"),
+                   qcdq = folder() / (quantized + "_qcdq.onnx");
     const Graph graph = graph::read_onnx(model);
     const std::vector<Tensor> inputs = inputs_of(graph);
-    const Contender ours = in_process("crumb", std::make_shared<RuntimeJob>(graph, inputs, threads), threads);
     std::vector<Contender> others;
-    const auto onnxruntime = [&](const std::string& what, const fs::path& path) {
-      others.push_back(in_python(
-          what, std::make_shared<GraphPeer>(python_, "onnxruntime", path, threads, inputs, folder_.path())));
+    const auto python = [&](const std::string& what, const std::string& kind, const fs::path& path) {
+      others.push_back(
+          in_python(what, std::make_shared<GraphPeer>(python_, kind, path, threads, inputs, folder_.path())));
     };
-    onnxruntime("onnxruntime, float", floats);
-    onnxruntime("onnxruntime, QCDQ", qcdq);
+    python("onnxruntime, float", "onnxruntime", floats);
+    python("onnxruntime, QCDQ", "onnxruntime", qcdq);
+    if (network.is_small()) python("qonnx", "qonnx", model);
     others.push_back(in_process("crumb on LibTorch", make_graph_job(graph, inputs), threads));
-    time(name + ", " + scheme, threads, ours, others);
+    const std::string name = network.name + ", " + network.scheme;
+    time(name, threads, on_runtime("crumb", graph, inputs, threads), others);
+    if (network.has_weights_alone()) {
+      time(name + ", fast", threads,
+           on_runtime("crumb, fast", graph, inputs, threads, runtime::Promise::kFast), others);
+    }
   }
 
   void add(const fs::path& model, int threads) {
     const Graph graph = graph::read_onnx(model);
     const std::vector<Tensor> inputs = inputs_of(graph);
-    const bool on_runtime = ours_ == Ours::kRuntime;
-    std::shared_ptr<GraphJob> job;
+    const bool is_runtime = ours_ == Ours::kRuntime;
+    std::shared_ptr<GraphJob> on_libtorch = make_graph_job(graph, inputs);
+    Contender ours;
     try {
-      if (on_runtime) job = std::make_shared<RuntimeJob>(graph, inputs, threads);
+      ours = is_runtime ? on_runtime("crumb", graph, inputs, threads)
+                        : in_process("crumb", on_libtorch, threads);
     } catch (const Error& error) {
       std::fprintf(stderr, "skipped: %s: %s\n", model.c_str(), error.what());
       return;
     }
-    std::shared_ptr<GraphJob> on_libtorch = make_graph_job(graph, inputs);
-    const Contender ours = in_process("crumb", on_runtime ? job : on_libtorch, threads);
     std::vector<Contender> others;
-    if (on_runtime) others.push_back(in_process("crumb on LibTorch", on_libtorch, threads));
+    if (is_runtime) others.push_back(in_process("crumb on LibTorch", on_libtorch, threads));
     const auto python = [&](const std::string& name, const std::string& kind) {
       others.push_back(in_python(
           name, std::make_shared<GraphPeer>(python_, kind, model, threads, inputs, folder_.path())));
@@ -190,9 +215,9 @@ class GraphBench {
     } else {
       python("onnxruntime", "onnxruntime");
     }
-    if (!on_runtime)
+    if (!is_runtime)
       others.push_back(in_process("LibTorch", make_torch_graph_job(graph, inputs, true), threads));
-    if (!on_runtime && is_quantized(graph)) {
+    if (!is_runtime && is_quantized(graph)) {
       others.push_back(in_process("LibTorch, not quantizing activations",
                                   make_torch_graph_job(graph, inputs, false), threads));
     }
@@ -252,29 +277,32 @@ std::vector<fs::path> models_of(const fs::path& input) {
   return models;
 }
 
-/// The names of the networks that bench/make_networks.py has made in a folder.
-std::vector<std::string> make_networks(const Options& options, const std::string& python,
+/// What bench/make_networks.py has made in a folder.
+std::vector<MadeNetwork> make_networks(const Options& options, const std::string& python,
                                        const fs::path& folder) {
   const fs::path crumb = crumb_beside(options);
   run({python, CRUMB_SOURCE_DIR "/bench/make_networks.py", crumb.string(), folder.string()});
-  std::vector<std::string> names;
+  std::vector<MadeNetwork> networks;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().stem().string();
-    if (name.ends_with("_w8a8")) names.push_back(name.substr(0, name.size() - 5));
+    for (const std::string scheme : {"w8a8", "w4a4", "w4a16"}) {
+      if (name.ends_with("_" + scheme))
+        networks.push_back({name.substr(0, name.size() - scheme.size() - 1), scheme});
+    }
   }
-  std::ranges::sort(names);
-  return names;
+  std::ranges::sort(networks, {}, [](const MadeNetwork& network) {
+    return std::pair(network.name, network.has_weights_alone() ? "" : network.scheme);
+  });
+  return networks;
 }
 
 void bench_graphs(const Options& options, Ours ours) {
   GraphBench bench(options, ours);
   if (options.made) {
-    const std::vector<std::string> names = make_networks(options, bench.python(), bench.folder());
+    const std::vector<MadeNetwork> networks = make_networks(options, bench.python(), bench.folder());
     for (const int threads : options.threads) {
       pin_to(threads);
-      for (const std::string& name : names) {
-        for (const char* scheme : {"w8a8", "w4a4"}) bench.add_made(name, scheme, threads);
-      }
+      for (const MadeNetwork& network : networks) bench.add_made(network, threads);
     }
     return bench.print();
   }

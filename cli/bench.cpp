@@ -10,11 +10,13 @@
 #include "base/files/text.h"
 #include "base/seconds.h"
 #include "base/text/fixed.h"
+#include "base/text/nearest_name.h"
 #include "base/threads/parallel.h"
 #include "cli/fast_flag.h"
 #include "cli/graph_inputs.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
+#include "cli/shape_flags.h"
 #include "cli/verb.h"
 #include "graph/engine.h"
 #include "graph/engine_device.h"
@@ -31,42 +33,46 @@ using graph::Tensor;
 
 struct BenchOptions {
   std::string model, against;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, shapes;
   std::int64_t batch = 1;
   int threads = 0;
   double seconds = 2;
   bool json = false, fast = false;
 };
 
-/// Numbers to compute with, the same in every run: halves and thirds of small integers.
-Tensor drawn(const Graph& graph, const std::string& name, std::int64_t batch) {
+/// The shape of an input that is drawn: what the graph leaves open is as the options say.
+std::vector<std::int64_t> drawn_shape(const Graph& graph, const std::string& name,
+                                      const BenchOptions& options,
+                                      const std::map<std::string, std::vector<std::int64_t>>& shapes) {
+  if (const auto given = shapes.find(name); given != shapes.end()) return given->second;
   const graph::Value* value = graph.find(name);
-  if (!value || !value->shape || value->type == graph::ElementType::kUnknown)
-    throw usage_error("input " + quote_text(name) + ": its type or shape is not known; give --input " + name +
-                      "=FILE.npy");
+  const std::string wish = "; give --shape " + name + "=... or --input " + name + "=FILE.npy";
+  if (!value || !value->shape)
+    throw usage_error("input " + quote_text(name) + ": its shape is not known" + wish);
   std::vector<std::int64_t> shape;
   for (std::size_t i = 0; i < value->shape->size(); ++i) {
     const graph::Dim& dim = (*value->shape)[i];
     if (!dim.known() && i > 0)
       throw usage_error("input " + quote_text(name) + ": its shape is " + graph::text_of(*value->shape) +
-                        "; give --input " + name + "=FILE.npy");
-    if (i == 0 && dim.known() && batch != 1 && dim.size != batch)
-      throw usage_error("--batch " + std::to_string(batch) + ": input " + quote_text(name) + " takes " +
-                        std::to_string(dim.size));
-    shape.push_back(dim.known() ? dim.size : batch);
+                        wish);
+    if (i == 0 && dim.known() && options.batch != 1 && dim.size != options.batch)
+      throw usage_error("--batch " + std::to_string(options.batch) + ": input " + quote_text(name) +
+                        " takes " + std::to_string(dim.size));
+    shape.push_back(dim.known() ? dim.size : options.batch);
   }
-  const auto count = static_cast<std::size_t>(graph::count_elements(shape).take("input " + quote_text(name)));
-  std::vector<float> numbers(count);
-  for (std::size_t i = 0; i < count; ++i)
-    numbers[i] = (static_cast<float>(i * 2654435761u % 33) - 16) / (i % 2 == 0 ? 2.0F : 3.0F);
-  const Tensor floats = Tensor::floats(shape, numbers);
-  if (value->type == graph::ElementType::kFloat) return floats;
-  if (!graph::is_integer(value->type) && value->type != graph::ElementType::kBool)
-    throw usage_error("input " + quote_text(name) + " holds " + std::string(graph::name_of(value->type)) +
-                      "; give --input " + name + "=FILE.npy");
-  // Integers: zeros and ones, which are indices nearly everywhere.
-  const auto bytes = graph::packed_bytes(value->type, static_cast<std::int64_t>(count)).take();
-  return {value->type, shape, std::vector<std::byte>(bytes)};
+  return shape;
+}
+
+std::vector<Tensor> drawn_inputs(const Graph& graph, const BenchOptions& options) {
+  const auto shapes = read_shapes(options.shapes);
+  for (const auto& [name, shape] : shapes) {
+    if (std::ranges::find(graph.inputs, name) == graph.inputs.end())
+      throw usage_error("--shape: " + unknown_name("input", name, graph.inputs));
+  }
+  std::vector<Tensor> inputs;
+  for (const std::string& name : graph.inputs)
+    inputs.push_back(drawn_input(graph, name, drawn_shape(graph, name, options, shapes)));
+  return inputs;
 }
 
 struct Times {
@@ -112,19 +118,19 @@ struct StepTime {
 
 /// Means over some runs, in the order of the steps.
 std::vector<StepTime> step_times(const runtime::Model& model, const std::vector<runtime::Array>& inputs,
-                                 int threads, runtime::Promise promise, std::size_t runs) {
+                                 runtime::RunOptions options, std::size_t runs) {
   std::vector<StepTime> steps;
   for (std::size_t i = 0; i < runs; ++i) {
     std::size_t at = 0;
-    model.run(inputs,
-              {.threads = threads, .promise = promise, .timer = [&](const graph::Node& node, double seconds) {
-                 if (at == steps.size()) {
-                   const bool lowered = node.domain == runtime::kRuntimeDomain;
-                   steps.push_back({node.name, lowered ? "integer " + node.op : node.op,
-                                    lowered ? node.text_or("registers", "") : "", 0});
-                 }
-                 steps[at++].seconds += seconds / static_cast<double>(runs);
-               }});
+    options.timer = [&](const graph::Node& node, double seconds) {
+      if (at == steps.size()) {
+        const bool lowered = node.domain == runtime::kRuntimeDomain;
+        steps.push_back({node.name, lowered ? "integer " + node.op : node.op,
+                         lowered ? node.text_or("registers", "") : "", 0});
+      }
+      steps[at++].seconds += seconds / static_cast<double>(runs);
+    };
+    model.run(inputs, options);
   }
   return steps;
 }
@@ -133,13 +139,9 @@ void bench_verb(const BenchOptions& options) {
   if (options.batch < 1)
     throw usage_error("--batch " + std::to_string(options.batch) + ": expected 1 or more");
   if (!(options.seconds > 0)) throw usage_error("--seconds: expected more than 0");
-  const Graph graph = models::read_graph(options.model);
-  std::vector<Tensor> inputs;
-  if (options.inputs.empty()) {
-    for (const std::string& name : graph.inputs) inputs.push_back(drawn(graph, name, options.batch));
-  } else {
-    inputs = read_inputs(graph, options.inputs);
-  }
+  const Graph graph = models::open_graph(options.model);
+  const std::vector<Tensor> inputs =
+      options.inputs.empty() ? drawn_inputs(graph, options) : read_inputs(graph, options.inputs);
   const std::int64_t batch = inputs.empty() || inputs[0].shape().empty() ? 1 : inputs[0].shape()[0];
   const double start = now_seconds();
   std::unique_ptr<const runtime::Model> model;
@@ -152,16 +154,17 @@ void bench_verb(const BenchOptions& options) {
   std::vector<runtime::Array> arrays;
   for (const Tensor& input : inputs) arrays.push_back(runtime::Array::of(input));
   const int threads = options.threads == 0 ? default_threads() : options.threads;
-  const runtime::Promise promise = promise_of(options.fast);
+  runtime::Arena arena;
+  const runtime::RunOptions run{.threads = threads, .promise = promise_of(options.fast), .arena = &arena};
   const auto meter = std::make_shared<runtime::Meter>(runtime::Limits());
   Times own;
   {
     const runtime::MeterScope scope(meter);
-    model->run(arrays, {.threads = threads, .promise = promise});
+    model->run(arrays, run);
   }
-  own = timed(options.seconds, [&] { model->run(arrays, {.threads = threads, .promise = promise}); });
+  own = timed(options.seconds, [&] { model->run(arrays, run); });
   const std::size_t sampled = std::clamp<std::size_t>(static_cast<std::size_t>(0.5 / own.at(0.5)), 1, 200);
-  const std::vector<StepTime> steps = step_times(*model, arrays, threads, promise, sampled);
+  const std::vector<StepTime> steps = step_times(*model, arrays, run, sampled);
   std::optional<Times> other;
   if (!options.against.empty()) {
     open_engine_device().use("cpu", threads);
@@ -177,6 +180,7 @@ void bench_verb(const BenchOptions& options) {
               {"ready_seconds", ready},
               {"runtime", json_of(own, batch)},
               {"peak_memory", meter->peak()},
+              {"arena", arena.bytes()},
               {"work", meter->work()}};
     json["steps"] = Json::array();
     for (const StepTime& step : steps) {
@@ -199,9 +203,8 @@ void bench_verb(const BenchOptions& options) {
   if (other) row("libtorch", *other);
   print_table(rows);
   if (other) std::cout << "libtorch takes " << fixed(other->at(0.5) / own.at(0.5), 2) << " times as long\n";
-  const auto peak = static_cast<double>(meter->peak());
-  std::cout << "values take " << (peak < 1e6 ? fixed(peak / 1e3, 1) + " kB" : megabytes(meter->peak()))
-            << " at most at a time\n\n";
+  std::cout << "values take " << short_bytes(meter->peak()) << " at most at a time, their arena "
+            << short_bytes(arena.bytes()) << "\n\n";
   rows = {{"step", "operator", "time", "share", "registers"}};
   for (const StepTime& step : steps)
     rows.push_back({step.name, step.op, duration(step.seconds), fixed(100 * step.seconds / all, 1) + " %",
@@ -217,7 +220,10 @@ void add_bench(CLI::App& app) {
       app.add_subcommand("bench", "How long a graph takes on the runtime, and each of its steps");
   verb->add_option("model", options->model, "The graph (.onnx, .crumb)")->required();
   verb->add_option("--input", options->inputs, "[NAME=]FILE.npy, once for each input (drawn numbers)");
-  verb->add_option("--batch", options->batch, "Samples of drawn inputs (1)");
+  CLI::Option* const inputs = verb->get_option("--input");
+  verb->add_option("--batch", options->batch, "Samples of drawn inputs (1)")->excludes(inputs);
+  verb->add_option("--shape", options->shapes, "NAME=8x128, the shape of a drawn input, once for each")
+      ->excludes(inputs);
   verb->add_option("--threads", options->threads, "Threads (default: those the machine has)")
       ->check(CLI::NonNegativeNumber);
   verb->add_option("--seconds", options->seconds, "How long to run (2)");

@@ -72,7 +72,7 @@ void embed_verb(const EmbedOptions& options) {
   check_utf8(options.text, lines);
   const auto source = models::open_weights(options.model);
   const auto encoder = runtime::SentenceEncoder::load(
-      for_runtime(models::read_graph(options.model)),
+      for_runtime(models::open_graph(options.model)),
       [&](const std::string& path) { return source->file(path); }, source->describe());
   std::vector<float> vectors;
   const double start = now_seconds();

@@ -15,12 +15,24 @@
 #include "graph/onnx/expand_functions.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/qonnx/quantized_constants.h"
+#include "runtime/array.h"
 #include "runtime/engine.h"
 
 namespace crumb::cli {
 
 using graph::Graph;
 using graph::Tensor;
+
+namespace {
+
+/// Precondition: a type of integers or booleans.
+Tensor ones(graph::ElementType type, const std::vector<std::int64_t>& shape) {
+  runtime::Array made(type, shape);
+  runtime::with_carrier(made.carrier(), [&]<class T>() { std::ranges::fill(made.writable<T>(), T{1}); });
+  return made.tensor();
+}
+
+}  // namespace
 
 std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::string>& wishes) {
   std::map<std::string, Tensor> found;
@@ -56,6 +68,20 @@ std::vector<Tensor> read_inputs(const Graph& graph, const std::vector<std::strin
                       count_text(graph.inputs.size(), "input") + ", and all are given");
   }
   return inputs;
+}
+
+Tensor drawn_input(const Graph& graph, const std::string& name, const std::vector<std::int64_t>& shape) {
+  const graph::Value* value = graph.find(name);
+  const graph::ElementType type = value ? value->type : graph::ElementType::kUnknown;
+  const auto count = static_cast<std::size_t>(graph::count_elements(shape).take("input " + quote_text(name)));
+  if (graph::is_integer(type) || type == graph::ElementType::kBool) return ones(type, shape);
+  if (type != graph::ElementType::kFloat)
+    throw usage_error("input " + quote_text(name) + " holds " + std::string(graph::name_of(type)) +
+                      "; give --input " + name + "=FILE.npy");
+  std::vector<float> numbers(count);
+  for (std::size_t i = 0; i < count; ++i)
+    numbers[i] = (static_cast<float>(i * 2654435761u % 33) - 16) / (i % 2 == 0 ? 2.0F : 3.0F);
+  return Tensor::floats(shape, numbers);
 }
 
 Graph for_runtime(Graph graph) {

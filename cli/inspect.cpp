@@ -22,7 +22,7 @@ namespace {
 struct InspectOptions {
   std::string file, key, svg;
   std::vector<std::string> shapes;
-  bool tensors = false, tensors_only = false, json = false;
+  bool tensors = false, tensors_only = false, json = false, memory = false;
 };
 
 Json tensors_json(const TensorSource& source) {
@@ -62,7 +62,7 @@ std::optional<std::string> fault_of(const TensorSource& source) {
 /// picture or shapes are asked for.
 std::optional<graph::Graph> network_of(const InspectOptions& options, const TensorSource& source,
                                        bool is_sound) {
-  const bool is_wanted = !options.svg.empty() || !options.shapes.empty();
+  const bool is_wanted = !options.svg.empty() || !options.shapes.empty() || options.memory;
   const std::string name = quote_text(options.file);
   if (!options.tensors_only) {
     if (source.crumb() && graph::holds_graph(source.crumb()->header())) {
@@ -74,7 +74,8 @@ std::optional<graph::Graph> network_of(const InspectOptions& options, const Tens
   }
   if (is_wanted) {
     throw usage_error(
-        "--svg and --shape are for graphs (.onnx, .crumb) and checkpoints of a known architecture (.crumb, "
+        "--svg, --shape and --memory are for graphs (.onnx, .crumb) and checkpoints of a known architecture "
+        "(.crumb, "
         "folder); " +
         name + " is read as tensors");
   }
@@ -87,12 +88,14 @@ void inspect_verb(const InspectOptions& options) {
                           .svg = options.svg,
                           .shapes = options.shapes,
                           .tensors = options.tensors,
-                          .json = options.json});
+                          .json = options.json,
+                          .memory = options.memory});
   }
   const TensorSource source = TensorSource::open(options.file, options.key);
   const std::optional<std::string> fault = fault_of(source);
   std::optional<graph::Graph> network = network_of(options, source, !fault);
-  const InspectGraph as_graph{.file = options.file, .svg = options.svg, .shapes = options.shapes};
+  const InspectGraph as_graph{
+      .file = options.file, .svg = options.svg, .shapes = options.shapes, .memory = options.memory};
   if (source.checkpoint()) note_skipped(source.checkpoint()->skipped());
   if (options.json) {
     Json json;
@@ -147,8 +150,11 @@ void add_inspect(CLI::App& app) {
   verb->add_flag("--tensors-only", options->tensors_only, "Take a graph for a checkpoint: its tensors alone");
   verb->add_option("--svg", options->svg, "Draw a graph into this file");
   verb->add_option("--shape", options->shapes, kShapeHelp);
+  verb->add_flag("--memory", options->memory,
+                 "Say what a run of the graph takes, too, and where each value lies");
   verb->footer(
-      "Examples:\n  crumb inspect minilm.crumb --tensors\n  crumb inspect TFC_2W2A.onnx --svg tfc.svg");
+      "Examples:\n  crumb inspect minilm.crumb --tensors\n  crumb inspect TFC_2W2A.onnx --svg tfc.svg\n"
+      "  crumb inspect minilm.crumb --memory --shape input_ids=8x128");
   verb->callback([options] { inspect_verb(*options); });
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <optional>
 
 #include "analysis/draw/picture.h"
 #include "analysis/draw/svg.h"
@@ -11,6 +12,7 @@
 #include "base/files/counted.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
+#include "cli/inspect_memory.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
 #include "graph/facts/bind_shapes.h"
@@ -33,6 +35,7 @@ using graph::Value;
 struct Described {
   Graph graph;
   runtime::Lowered lowered;  ///< without its graph
+  std::optional<runtime::MemoryUse> memory;
   std::map<std::string, graph::ValueType> types;
   std::uint64_t file_bytes = 0;
 };
@@ -105,6 +108,7 @@ Json graph_json(const Described& described, const std::string& svg) {
   json["runtime"]["floats"] = Json::array();
   for (const auto& [node, why] : described.lowered.floats)
     json["runtime"]["floats"].push_back({{"node", node}, {"reason", why}});
+  if (described.memory) json["memory"] = memory_json(*described.memory);
   if (!svg.empty()) json["svg"] = svg;
   return json;
 }
@@ -165,6 +169,7 @@ void print_graph(const Described& described) {
   std::cout << "\n";
   print_runtime(described.lowered);
   std::cout << "\n" << analysis::draw_text(analysis::picture_of(graph));
+  if (described.memory) print_memory(*described.memory);
 }
 
 void print_file(const InspectGraph& options, const Described& described) {
@@ -186,12 +191,15 @@ void write_svg(const InspectGraph& options, const Graph& graph) {
 
 Described describe(Graph graph, const InspectGraph& options) {
   const auto shapes = read_shapes(options.shapes);
+  std::optional<runtime::MemoryUse> memory;
+  if (options.memory) memory = memory_of(graph, shapes);
   Described described{.graph = shapes.empty() ? graph::resolve_shapes(std::move(graph))
                                               : graph::bind_shapes(std::move(graph), shapes)};
   const graph::ConstantValues constants(described.graph);
   described.types = graph::infer_data_types(described.graph, constants, graph::TypeRules::kExact);
   described.lowered = runtime::lower(graph::lift_quantized(described.graph));
   described.lowered.graph = {};
+  described.memory = std::move(memory);
   return described;
 }
 

@@ -14,6 +14,7 @@ struct InspectGraph {
   std::string svg;  ///< a picture is written here
   std::vector<std::string> shapes;
   bool tensors = false, json = false;
+  bool memory = false;  ///< of a run, too
 };
 
 /// Whether the file is to be shown as a graph: an .onnx file.

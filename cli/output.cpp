@@ -39,6 +39,11 @@ void print_json(const Json& json) {
 
 std::string megabytes(uint64_t bytes) { return fixed(static_cast<double>(bytes) / 1e6, 2) + " MB"; }
 
+std::string short_bytes(uint64_t bytes) {
+  if (bytes < 1'000) return std::to_string(bytes) + " bytes";
+  return bytes < 1'000'000 ? fixed(static_cast<double>(bytes) / 1e3, 1) + " kB" : megabytes(bytes);
+}
+
 void print_table(std::vector<std::vector<std::string>> rows) {
   for (auto& row : rows)
     for (std::string& cell : row) cell = printable(cell);

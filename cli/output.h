@@ -24,6 +24,7 @@ void print_json(const Json& json);
 
 /// "90.87 MB"; MB = 10^6 bytes.
 std::string megabytes(uint64_t bytes);
+std::string short_bytes(uint64_t bytes);  ///< "40 bytes", "61.4 kB", "90.87 MB"
 
 /// Rows of cells under a head, columns aligned: numbers to the right, words to the left. Whatever cells hold,
 /// nothing in them steers a terminal.

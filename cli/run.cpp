@@ -170,7 +170,7 @@ analysis::AccumulatorSimulation simulated(const Graph& graph, const RunOptions& 
 Loaded load(const RunOptions& options) {
   if (!is_torchscript(options.model)) {
     const bool simulates = !options.accumulator.bits.empty();
-    Graph graph = models::read_graph(options.model);
+    Graph graph = simulates ? models::read_graph(options.model) : models::open_graph(options.model);
     Notes notes;
     note_shapes(graph, notes);
     if (simulates) graph = in_qonnx(graph);

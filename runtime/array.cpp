@@ -72,14 +72,14 @@ Array::Array(ElementType type, Ints shape)
   const auto count = graph::count_elements(shape_);
   if (!count.ok()) throw Error(count.failure().message);
   size_ = static_cast<std::size_t>(count.value());
+  const auto what = [&] { return "a value of type " + text_of(*this); };
   const checked::Size bytes = checked::multiply(size_, bytes_of(carrier_));
-  const std::string what = "a value of type " + text_of(*this);
-  if (!bytes) throw Error(what + " is too large");
+  if (!bytes) throw Error(what() + " is too large");
   if (const auto& meter = MeterScope::current()) meter->spend(size_);
   try {
     memory_ = metered_memory(*bytes);
   } catch (const std::bad_alloc&) {
-    throw Error("there is no memory for " + what);
+    throw Error("there is no memory for " + what());
   }
 }
 

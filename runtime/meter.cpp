@@ -1,16 +1,14 @@
 #include "runtime/meter.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "base/checked_size.h"
 #include "base/files/text.h"
+#include "runtime/memory/arena.h"
 
 namespace crumb::runtime {
 namespace {
-
-constexpr std::align_val_t kAlignment{64};
 
 std::shared_ptr<Meter>& meter_of_thread() {
   thread_local std::shared_ptr<Meter> meter;
@@ -18,10 +16,11 @@ std::shared_ptr<Meter>& meter_of_thread() {
 }
 
 struct GiveBack {
+  Piece piece;
   std::shared_ptr<Meter> meter;
   std::size_t bytes;
-  void operator()(std::byte* memory) const {
-    ::operator delete[](memory, kAlignment);
+  void operator()(std::byte*) const {
+    piece.give_back();
     if (meter) meter->give(bytes);
   }
 };
@@ -63,14 +62,17 @@ const std::shared_ptr<Meter>& MeterScope::current() { return meter_of_thread(); 
 std::shared_ptr<std::byte[]> metered_memory(std::size_t bytes) {
   const std::shared_ptr<Meter>& meter = MeterScope::current();
   if (meter) meter->take(bytes);
-  std::byte* memory = nullptr;
+  Piece piece;
   try {
-    memory = static_cast<std::byte*>(::operator new[](std::max<std::size_t>(bytes, 1), kAlignment));
+    Arena* const arena = Arena::current();
+    piece = arena ? arena->take(bytes) : Piece::of_heap(bytes);
   } catch (...) {
     if (meter) meter->give(bytes);
     throw;
   }
-  return {memory, GiveBack{meter, bytes}};  // which is called, too, where there is no memory for the counter
+  std::byte* const memory = piece.memory;
+  // GiveBack is called, too, where there is no memory for the counter.
+  return {memory, GiveBack{std::move(piece), meter, bytes}};
 }
 
 }  // namespace crumb::runtime

@@ -46,6 +46,7 @@ class Meter {
   void spend(std::uint64_t work);
   void check_cancelled() const;
 
+  const Limits& limits() const { return limits_; }
   std::uint64_t peak() const { return peak_; }  ///< bytes
   std::uint64_t work() const { return work_; }
 
@@ -70,7 +71,8 @@ class MeterScope {
   std::shared_ptr<Meter> before_;
 };
 
-/// Bytes at multiples of 64, counted by the scope's meter until they are given back. Throws Stopped, and std::bad_alloc.
+/// Bytes at multiples of 64, of this thread's arena or of the heap, counted by the scope's meter until they are given back.
+/// Throws Stopped, and std::bad_alloc.
 std::shared_ptr<std::byte[]> metered_memory(std::size_t bytes);
 
 }  // namespace crumb::runtime

@@ -25,6 +25,9 @@ class Model {
   /// As it is computed, without its constants, which the plan has where it needs them.
   const graph::Graph& graph() const { return graph_; }
 
+  std::size_t steps() const { return plan_.steps(); }  ///< of a run
+  const graph::Node& node_of(std::size_t step) const { return graph_.nodes[plan_.node_of(step)]; }
+
   /// Inputs and outputs in the graph's order. Throws Error, which names the input, where the number of inputs, a type or a
   /// shape is none that the graph takes; as Plan::run does.
   std::vector<Array> run(std::vector<Array> inputs, const RunOptions& options) const;

@@ -1,5 +1,6 @@
 #include "runtime/operator.h"
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -35,7 +36,8 @@ Kernel widened(Kernel kernel) {
     }
     if (!any) return inputs.clear(), kernel(call);
     const std::vector<char> last(inputs.size(), 0);
-    Call wide(call.node(), inputs, last, made, call.threads());
+    const std::vector<Array*> pointers = pointers_to(inputs);
+    Call wide(call.node(), pointers, last, made, call.threads());
     kernel(wide);
     const ElementType type = call.in(0).type();
     if (is_narrow(carrier_of(type)) && made[0].type() == ElementType::kInt64) made[0] = cast(made[0], type);
@@ -45,9 +47,15 @@ Kernel widened(Kernel kernel) {
 
 }  // namespace
 
+std::vector<Array*> pointers_to(std::span<Array> arrays) {
+  std::vector<Array*> pointers(arrays.size());
+  std::ranges::transform(arrays, pointers.begin(), [](Array& array) { return &array; });
+  return pointers;
+}
+
 const Array& Call::in(std::size_t i) const {
   if (!has(i)) fail("input " + std::to_string(i) + " is missing");
-  return inputs_[i];
+  return *inputs_[i];
 }
 
 void Call::expect(std::size_t i, Carrier carrier) const {
@@ -66,17 +74,20 @@ Array& Call::make(std::size_t i, ElementType type, Ints shape) {
 }
 
 bool Call::may_reuse(std::size_t from, ElementType type, const Ints& shape) const {
-  const Array& input = inputs_[from];
+  const Array& input = *inputs_[from];
   return carrier_of(type) == input.carrier() && shape == input.shape() && last_uses_[from] != 0 &&
          input.alone();
 }
 
 Array& Call::make_over(std::size_t i, std::size_t from, ElementType type, Ints shape) {
   if (!may_reuse(from, type, shape)) return make(i, type, std::move(shape));
-  return output(i) = inputs_[from].typed(type);
+  return output(i) = inputs_[from]->typed(type);
 }
 
-Array Call::take(std::size_t i) { return last_uses_[i] != 0 ? std::move(inputs_[i]) : inputs_[i]; }
+Array Call::take(std::size_t i) {
+  if (last_uses_[i] != 0) return std::move(*inputs_[i]);
+  return *inputs_[i];
+}
 
 void Call::give(std::size_t i, Array array) { output(i) = std::move(array); }
 

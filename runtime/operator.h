@@ -30,7 +30,9 @@ enum class Promise : std::uint8_t { kExact, kFast };
 /// One execution of a node: its inputs, and its outputs as they are made.
 class Call {
  public:
-  Call(const graph::Node& node, std::span<Array> inputs, std::span<const char> last_uses,
+  /// inputs: null where they are left out. Those that `last_uses` says are this call's to take or to write over; the others
+  /// stay as they are.
+  Call(const graph::Node& node, std::span<Array* const> inputs, std::span<const char> last_uses,
        std::span<Array> outputs, int threads, KeyCache* cache = nullptr, Promise promise = Promise::kExact)
       : node_(node),
         inputs_(inputs),
@@ -46,13 +48,13 @@ class Call {
   KeyCache* cache() const { return cache_; }  ///< of an Attention node whose past a session keeps; or null
 
   std::size_t inputs() const { return inputs_.size(); }
-  bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i].defined(); }
+  bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i] && inputs_[i]->defined(); }
   const Array& in(std::size_t i) const;  ///< throws Error where it is left out
   /// Of a carrier that the operator computes with. Throws Error where it is another.
   template <class T>
   std::span<const T> values(std::size_t i, Carrier carrier) const {
     expect(i, carrier);
-    return inputs_[i].values<T>();
+    return inputs_[i]->values<T>();
   }
   std::span<const float> floats(std::size_t i) const { return values<float>(i, Carrier::kFloat); }
   Ints ints(std::size_t i) const;  ///< an input's numbers
@@ -86,7 +88,7 @@ class Call {
   Array& output(std::size_t i) { return i < outputs_.size() ? outputs_[i] : unnamed_[i]; }
 
   const graph::Node& node_;
-  std::span<Array> inputs_;
+  std::span<Array* const> inputs_;
   std::span<const char> last_uses_;
   std::span<Array> outputs_;
   std::map<std::size_t, Array> unnamed_;  ///< those that the node does not name
@@ -96,6 +98,9 @@ class Call {
 };
 
 using Kernel = std::function<void(Call& call)>;
+
+/// As a Call takes them.
+std::vector<Array*> pointers_to(std::span<Array> arrays);
 
 /// A node, and what is known of its inputs before anything runs.
 struct NodeFacts {

@@ -27,6 +27,13 @@ void check_type(const NodeFacts& facts, const OperatorRow& row) {
     throw Error(graph::text_of(facts.node) + " of " + std::string(graph::name_of(type)));
 }
 
+/// What is shared was rounded when it was made.
+void round(std::vector<Array>& made) {
+  for (Array& array : made) {
+    if (array.alone()) array.round();
+  }
+}
+
 }  // namespace
 
 Plan::Plan(const Graph& graph, bool fuses, const Substitutes& instead) {
@@ -53,6 +60,7 @@ Plan::Plan(const Graph& graph, bool fuses, const Substitutes& instead) {
     Step step{.node = i};
     NodeFacts facts{.node = node, .constants = {}, .types = {}};
     for (const std::string& input : node.inputs) step.inputs.push_back(slot_of(input));
+    step.last.assign(step.inputs.size(), 0);
     for (const std::string& output : node.outputs) step.outputs.push_back(slot_of(output));
     const auto substitute = node.outputs.empty() ? instead.end() : instead.find(node.outputs[0]);
     const bool has_substitute = step.has_substitute = substitute != instead.end();
@@ -145,26 +153,30 @@ void Plan::find_last_uses() {
     step->last.assign(step->inputs.size(), 0);
     for (std::size_t i = step->inputs.size(); i-- > 0;) {
       const std::size_t slot = step->inputs[i];
-      if (slot == kNoSlot || !wanted.insert(slot).second) continue;
-      step->last[i] = 1;
+      if (slot == kNoSlot || constants_[slot].defined() || !wanted.insert(slot).second) continue;
+      // What a node takes twice it may not write over as one of the two.
+      step->last[i] = static_cast<char>(std::ranges::count(step->inputs, slot) == 1);
       step->dropped.push_back(slot);
     }
   }
+  for (const Step& step : steps_) wanted.insert(step.inputs.begin(), step.inputs.end());
   for (std::size_t slot = 0; slot < constants_.size(); ++slot) {
     if (!wanted.contains(slot)) constants_[slot] = {};
   }
 }
 
 bool Plan::fold(const Node& node, const Step& step) {
-  std::vector<Array> arguments(step.inputs.size()), made;
+  std::vector<Array*> arguments(step.inputs.size());
+  std::vector<Array> made;
   std::size_t taken = 0, bytes = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (step.inputs[i] == kNoSlot) continue;
-    arguments[i] = constants_[step.inputs[i]];
-    taken += arguments[i].bytes();
+    arguments[i] = &constants_[step.inputs[i]];
+    taken += arguments[i]->bytes();
   }
   try {
-    made = computed(node, step, std::move(arguments), {});
+    made = computed(node, step, arguments, {});
+    round(made);
   } catch (const Error&) {
     return false;  // running it says what is wrong
   }
@@ -176,61 +188,59 @@ bool Plan::fold(const Node& node, const Step& step) {
   return true;
 }
 
-std::vector<Array> Plan::computed(const Node& node, const Step& step, std::vector<Array> arguments,
+std::vector<Array> Plan::computed(const Node& node, const Step& step, std::span<Array* const> arguments,
                                   const RunOptions& options, KeyCache* cache) {
   std::vector<Array> made(step.outputs.size());
-  std::vector<char> last = step.last;
-  last.resize(arguments.size(), 0);
-  Call call(node, arguments, last, made, options.threads, cache, options.promise);
+  Call call(node, arguments, step.last, made, options.threads, cache, options.promise);
   try {
     if (const auto& meter = MeterScope::current()) meter->check_cancelled();
     step.kernel(call);
   } catch (const Stopped& stopped) {
     throw Stopped(stopped.reason(), graph::text_of(node) + ": " + stopped.what());
   }
-  arguments.clear();
   for (std::size_t i = 0; i < made.size(); ++i) {
-    if (step.outputs[i] == kNoSlot) continue;
-    if (!made[i].defined())
+    if (step.outputs[i] != kNoSlot && !made[i].defined())
       throw Error(graph::text_of(node) + " does not make its output " + std::to_string(i));
-    if (made[i].alone()) made[i].round();  // what is shared was rounded when it was made
   }
   return made;
 }
 
 std::vector<Array> Plan::run(const Graph& graph, std::vector<Array> inputs, const RunOptions& options) const {
-  std::vector<Array> values = constants_;
+  std::vector<Array> values(constants_.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) values[inputs_[i]] = std::move(inputs[i]);
+  // Nobody writes into a constant: it is never a step's to take.
+  const auto at = [&](std::size_t slot) {
+    return values[slot].defined() ? &values[slot] : const_cast<Array*>(&constants_[slot]);
+  };
+  ArenaScope memory(options.arena);
+  std::vector<Array*> arguments;
   for (const Step& step : steps_) {
+    if (options.arena) options.arena->enter(static_cast<std::size_t>(&step - steps_.data()));
     const Node& node = graph.nodes[step.node];
-    std::vector<Array> arguments(step.inputs.size());
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      if (step.inputs[i] == kNoSlot) continue;
-      Array& value = values[step.inputs[i]];
-      if (step.last[i] != 0) {
-        arguments[i] = std::move(value);
-      } else {
-        arguments[i] = value;
-      }
-    }
+    arguments.clear();
+    for (const std::size_t slot : step.inputs) arguments.push_back(slot == kNoSlot ? nullptr : at(slot));
     const double start = options.timer ? now_seconds() : 0;
     KeyCache* cache = nullptr;
     if (options.caches) {
       const auto found = options.caches->find(step.node);
       if (found != options.caches->end()) cache = found->second;
     }
-    std::vector<Array> made = computed(node, step, std::move(arguments), options, cache);
+    std::vector<Array> made = computed(node, step, arguments, options, cache);
+    for (const std::size_t slot : step.dropped) values[slot] = {};
+    round(made);
     if (options.timer) options.timer(node, now_seconds() - start);
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-      if (step.outputs[i] == kNoSlot) continue;
+      const std::size_t slot = step.outputs[i];
+      if (slot == kNoSlot) continue;
+      if (options.arena) options.arena->note_output(i, made[i].data());
       if (options.watch.wants(node.outputs[i]) && !made[i].is_elsewhere())
         options.watch.show(node.outputs[i], made[i].tensor());
-      values[step.outputs[i]] = std::move(made[i]);
+      if (std::ranges::find(step.dropped, slot) == step.dropped.end()) values[slot] = std::move(made[i]);
     }
-    for (const std::size_t slot : step.dropped) values[slot] = {};
   }
   std::vector<Array> outputs;
-  for (const std::size_t slot : outputs_) outputs.push_back(values[slot]);
+  for (const std::size_t slot : outputs_) outputs.push_back(*at(slot));
+  memory.finish();
   return outputs;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/engine.h"
+#include "runtime/memory/arena.h"
 #include "runtime/operator.h"
 
 namespace crumb::runtime {
@@ -19,6 +20,8 @@ struct RunOptions {
   std::function<void(const graph::Node& node, double seconds)> timer = {};
   /// Of Attention nodes, by their index in the graph: what their past and present stand for (session.h).
   const std::map<std::size_t, KeyCache*>* caches = nullptr;
+  /// Where the run's values lie; null: on the heap. One run at a time may have it.
+  Arena* arena = nullptr;
 };
 
 class Plan {
@@ -34,6 +37,8 @@ class Plan {
                          const RunOptions& options) const;
 
   std::size_t steps() const { return steps_.size(); }
+  /// The index of the node that a step computes; of nodes that are one step, the last.
+  std::size_t node_of(std::size_t step) const { return steps_[step].node; }
 
  private:
   static constexpr std::size_t kNoSlot = ~std::size_t{0};
@@ -53,9 +58,10 @@ class Plan {
   void find_last_uses();
   /// Whether a step of constants could be computed now, and its outputs are constants.
   bool fold(const graph::Node& node, const Step& step);
-  /// What a step makes; the arguments are gone then.
-  static std::vector<Array> computed(const graph::Node& node, const Step& step, std::vector<Array> arguments,
-                                     const RunOptions& options, KeyCache* cache = nullptr);
+  /// What a step makes, not rounded yet; the arguments that are its own may be gone then.
+  static std::vector<Array> computed(const graph::Node& node, const Step& step,
+                                     std::span<Array* const> arguments, const RunOptions& options,
+                                     KeyCache* cache = nullptr);
 
   std::vector<Step> steps_;
   std::vector<Array> constants_;  ///< by slot; undefined for what runs make

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/checked_size.h"
+#include "runtime/memory/arena.h"
 #include "runtime/meter.h"
 
 namespace crumb::runtime {
@@ -48,6 +49,7 @@ void KeyCache::move_to(std::size_t capacity) {
   std::shared_ptr<std::byte[]> new_keys, new_values;
   try {
     const MeterScope uncounted(nullptr);  // it outlives the run that makes it
+    const ArenaScope on_heap(nullptr);
     new_keys = metered_memory(*keys);
     new_values = metered_memory(*values);
   } catch (const std::bad_alloc&) {

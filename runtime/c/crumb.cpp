@@ -125,6 +125,7 @@ struct crumb_session {
   std::shared_ptr<const Opened> opened;
   crumb_options options;
   std::atomic<bool> cancelled{false};
+  runtime::Arena arena;
   std::optional<runtime::Session> cache;
   uint64_t most_places = 0;
   std::vector<std::byte> saved;
@@ -284,7 +285,8 @@ crumb_status crumb_run(crumb_session* session, const crumb_tensor* inputs, size_
       std::vector<Result> results;
       const bool fast = session->options.promise == CRUMB_FAST;
       const runtime::RunOptions options{.threads = session->options.threads,
-                                        .promise = fast ? runtime::Promise::kFast : runtime::Promise::kExact};
+                                        .promise = fast ? runtime::Promise::kFast : runtime::Promise::kExact,
+                                        .arena = &session->arena};
       for (runtime::Array& made : session->cache ? session->cache->run_complete(std::move(values), options)
                                                  : model.run(std::move(values), options)) {
         Result& result = results.emplace_back(Result{std::move(made), {}});

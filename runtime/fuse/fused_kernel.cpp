@@ -25,16 +25,18 @@ FusedKernel::FusedKernel(std::vector<graph::Node> nodes, std::vector<Kernel> ker
 void FusedKernel::operator()(Call& call) const {
   if (program_.run(call)) return;
   std::vector<Array> values;
+  values.reserve(call.inputs() + parts_.size());  // which keeps what is pointed to in its place
   for (std::size_t i = 0; i < call.inputs(); ++i) values.push_back(call.take(i));
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const Part& part = parts_[i];
-    std::vector<Array> arguments, made(1);
-    for (std::size_t k = 0; k < part.inputs.size(); ++k) {
-      Array& value = values[part.inputs[k]];
-      arguments.push_back(part.last[k] != 0 ? std::move(value) : value);
-    }
+    std::vector<Array> made(1);
+    std::vector<Array*> arguments;
+    for (const std::size_t value : part.inputs) arguments.push_back(&values[value]);
     Call one(nodes_[i], arguments, part.last, made, call.threads());
     kernels_[i](one);
+    for (std::size_t k = 0; k < part.inputs.size(); ++k) {
+      if (part.last[k] != 0) values[part.inputs[k]] = {};
+    }
     if (made[0].alone()) made[0].round();
     values.push_back(std::move(made[0]));
   }

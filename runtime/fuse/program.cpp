@@ -7,6 +7,8 @@
 
 #include "base/threads/parallel.h"
 #include "runtime/exact/functions.h"
+#include "runtime/lower/domain.h"
+#include "runtime/ops/code_scale.h"
 #include "runtime/ops/movement.h"
 #include "runtime/ops/scratch.h"
 
@@ -20,8 +22,9 @@ constexpr std::int64_t kBroadcasts = 7;  // the operator set from which operands
 struct Row {
   std::string_view op;
   Elementwise what;
+  std::string_view domain = graph::kOnnxDomain;
 };
-constexpr std::array<Row, 15> kRows = {{
+constexpr std::array<Row, 17> kRows = {{
     {"Add", Elementwise::kAdd},
     {"Sub", Elementwise::kSubtract},
     {"Mul", Elementwise::kMultiply},
@@ -37,6 +40,8 @@ constexpr std::array<Row, 15> kRows = {{
     {"Tanh", Elementwise::kTanh},
     {"Sigmoid", Elementwise::kSigmoid},
     {"Erf", Elementwise::kErf},
+    {"Codes", Elementwise::kToCodes, kRuntimeDomain},
+    {"Values", Elementwise::kOfCodes, kRuntimeDomain},
 }};
 
 bool takes_two(Elementwise what) { return what <= Elementwise::kDivide; }
@@ -94,17 +99,20 @@ void compute(Elementwise what, float number, const Source& a, const Source& b, s
     case Elementwise::kTanh: return function(exact::Function::kTanh, a, y);
     case Elementwise::kSigmoid: return function(exact::Function::kSigmoid, a, y);
     case Elementwise::kErf: return function(exact::Function::kErf, a, y);
+    case Elementwise::kToCodes:
+    case Elementwise::kOfCodes: break;  // they are no floats to floats
   }
 }
 
 }  // namespace
 
 std::optional<Elementwise> elementwise_of(const graph::Node& node) {
-  if (node.domain != graph::kOnnxDomain) return std::nullopt;
-  const auto row = std::ranges::find(kRows, node.op, &Row::op);
+  const auto row = std::ranges::find_if(
+      kRows, [&](const Row& one) { return node.op == one.op && node.domain == one.domain; });
   if (row == kRows.end()) return std::nullopt;
   const bool two = takes_two(row->what);
   if (two && node.version < kBroadcasts) return std::nullopt;
+  if (row->what == Elementwise::kToCodes && !is_byte(codes_type(node))) return std::nullopt;
   const bool sound = node.inputs.size() == (two ? 2 : 1) && node.outputs.size() == 1 && node.has_input(0) &&
                      node.has_output(0) && (!two || node.has_input(1));
   return sound ? std::optional(row->what) : std::nullopt;
@@ -114,6 +122,8 @@ std::optional<Elementwise> elementwise_of(const graph::Node& node) {
 struct Program::Operand {
   enum class Lies : std::uint8_t { kWhole, kRow, kNumber } lies;
   const float* values;
+  const std::uint8_t* codes = nullptr;  ///< instead, kWhole
+  bool is_signed = false;
 };
 
 Program::Program(std::span<const graph::Node> nodes) {
@@ -137,15 +147,26 @@ Program::Program(std::span<const graph::Node> nodes) {
     Instruction made{.what = *elementwise_of(node), .a = place(node.inputs[0])};
     if (takes_two(made.what)) made.b = place(node.inputs[1]);
     if (made.what == Elementwise::kLeakyRelu) made.number = node.float_or("alpha", 0.01F);
+    if (!makes_floats(made.what) || !takes_floats(made.what)) made.codes = code_scale_of(node);
+    if (!makes_floats(made.what)) type_ = codes_type(node);
     instructions_.push_back(made);
   }
+  are_codes_.resize(inputs_.size());
+  std::vector<bool> are_floats(inputs_.size());
+  for (const Instruction& one : instructions_) {
+    for (const std::size_t operand : {one.a, takes_two(one.what) ? one.b : one.a}) {
+      if (operand < inputs_.size()) (takes_floats(one.what) ? are_floats : are_codes_)[operand] = true;
+    }
+  }
+  for (std::size_t i = 0; i < inputs_.size(); ++i) is_clear_ = is_clear_ && !(are_codes_[i] && are_floats[i]);
 }
 
-std::optional<std::vector<Program::Operand>> Program::operands_of(const Call& call, Ints& whole) {
+std::optional<std::vector<Program::Operand>> Program::operands_of(const Call& call, Ints& whole) const {
+  if (!is_clear_) return std::nullopt;
   std::size_t largest = 0;
   for (std::size_t i = 0; i < call.inputs(); ++i) {
     const Array& x = call.in(i);
-    if (x.type() != ElementType::kFloat) return std::nullopt;
+    if (are_codes_[i] ? !is_byte(x.type()) : x.type() != ElementType::kFloat) return std::nullopt;
     const bool more = x.size() > call.in(largest).size() ||
                       (x.size() == call.in(largest).size() && x.rank() > call.in(largest).rank());
     if (more) largest = i;
@@ -155,6 +176,14 @@ std::optional<std::vector<Program::Operand>> Program::operands_of(const Call& ca
   std::vector<Operand> operands;
   for (std::size_t i = 0; i < call.inputs(); ++i) {
     const Array& x = call.in(i);
+    if (are_codes_[i]) {
+      if (x.shape() != whole) return std::nullopt;
+      operands.push_back({.lies = Operand::Lies::kWhole,
+                          .values = nullptr,
+                          .codes = reinterpret_cast<const std::uint8_t*>(x.data()),
+                          .is_signed = x.carrier() == Carrier::kInt8});
+      continue;
+    }
     const float* const values = x.values<float>().data();
     const bool is_row = x.rank() > 0 && !whole.empty() && x.dim(x.rank() - 1) == whole.back() &&
                         static_cast<std::int64_t>(x.size()) == whole.back();
@@ -174,7 +203,8 @@ std::optional<std::vector<Program::Operand>> Program::operands_of(const Call& ca
 /// The passes over a call's values: registers, and rows as often as they fit into a block.
 class Program::Blocks {
  public:
-  Blocks(const Program& program, std::vector<Operand> operands, const Ints& whole, std::span<float> out)
+  /// `out`: floats, or codes where the program makes those.
+  Blocks(const Program& program, std::vector<Operand> operands, const Ints& whole, std::byte* out)
       : program_(program), operands_(std::move(operands)), out_(out) {
     const bool has_rows =
         std::ranges::any_of(operands_, [](const Operand& x) { return x.lies == Operand::Lies::kRow; });
@@ -215,6 +245,7 @@ class Program::Blocks {
     const auto source = [&](std::size_t place) -> Source {
       if (place >= inputs) return {registers + (place - inputs) * kBlock, false};
       const Operand& x = operands_[place];
+      if (x.codes) return {nullptr, true};  // of an instruction that takes one operand only
       switch (x.lies) {
         case Operand::Lies::kWhole: return {x.values + at, false};
         case Operand::Lies::kRow: return {x.values + column, false};
@@ -224,14 +255,31 @@ class Program::Blocks {
     };
     for (std::size_t i = 0; i < instructions; ++i) {
       const Instruction& one = program_.instructions_[i];
-      float* const y = i + 1 == instructions ? out_.data() + at : registers + i * kBlock;
+      if (one.what == Elementwise::kToCodes) {
+        to_codes(one.codes, source(one.a), count, reinterpret_cast<std::uint8_t*>(out_) + at);
+        continue;
+      }
+      float* const y = i + 1 == instructions ? reinterpret_cast<float*>(out_) + at : registers + i * kBlock;
+      if (one.what == Elementwise::kOfCodes) {
+        integer::CodeScale by = one.codes;
+        by.is_signed = operands_[one.a].is_signed;
+        integer::values_of(by, operands_[one.a].codes + at, count, y);
+        continue;
+      }
       compute(one.what, one.number, source(one.a), source(one.b), {y, count});
     }
   }
 
+  static void to_codes(const integer::CodeScale& by, const Source& x, std::size_t count,
+                       std::uint8_t* codes) {
+    if (!x.is_number) return integer::codes_of(by, x.values, count, codes);
+    integer::codes_of(by, x.values, 1, codes);
+    std::fill_n(codes, count, *codes);
+  }
+
   const Program& program_;
   std::vector<Operand> operands_;
-  std::span<float> out_;
+  std::byte* out_;
   std::size_t width_ = 0;  ///< after so many elements rows begin again; 0: there are none
   std::size_t block_ = kBlock;
   std::vector<std::vector<float>> repeated_;
@@ -243,11 +291,11 @@ bool Program::run(Call& call) const {
   if (!operands) return false;
   std::size_t over = 0;  // whose memory the output takes, where it may
   for (std::size_t i = call.inputs(); i-- > 0;) {
-    if (call.may_reuse(i, ElementType::kFloat, whole)) over = i;
+    if (call.may_reuse(i, type_, whole)) over = i;
   }
-  const std::span<float> out = call.make_over(0, over, ElementType::kFloat, whole).writable<float>();
-  const Blocks blocks(*this, std::move(*operands), whole, out);
-  parallel_for(out.size(), blocks.grain(), call.threads(),
+  Array& made = call.make_over(0, over, type_, whole);
+  const Blocks blocks(*this, std::move(*operands), whole, made.writable_data());
+  parallel_for(made.size(), blocks.grain(), call.threads(),
                [&](std::size_t begin, std::size_t end) { blocks.run(begin, end); });
   return true;
 }

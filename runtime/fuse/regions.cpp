@@ -32,9 +32,11 @@ class Finder {
   bool grow(std::vector<std::size_t>& region) {
     const std::size_t before = region.size();
     for (std::size_t at = 0; at < region.size(); ++at) {
+      if (!takes_floats(*elementwise_of(graph_.nodes[region[at]]))) continue;
       for (const std::string& value : graph_.nodes[region[at]].inputs) {
         const std::size_t producer = value.empty() ? graph::Links::kNone : links_.producer(value);
         if (producer == graph::Links::kNone || !free_[producer] || links_.is_output(value)) continue;
+        if (!makes_floats(*elementwise_of(graph_.nodes[producer]))) continue;
         const auto inside = [&](std::size_t node) { return std::ranges::find(region, node) != region.end(); };
         if (!std::ranges::all_of(links_.consumers(value), inside)) continue;
         free_[producer] = false;

@@ -64,7 +64,8 @@ template <template <class> class F>
 Array made_of(const Call& call, const Array& a, const Array& b) {
   Array pair[] = {a, b}, made[1];
   const char last[] = {0, 0};
-  Call step(call.node(), pair, last, made, call.threads());
+  const std::vector<Array*> pointers = pointers_to(pair);
+  Call step(call.node(), pointers, last, made, call.threads());
   arithmetic_run<F>(step);
   made[0].round();
   return made[0];

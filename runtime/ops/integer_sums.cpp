@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/ops/code_scale.h"
+
 namespace crumb::runtime {
 namespace {
 
@@ -24,10 +26,6 @@ Array constant_of(const NodeFacts& facts, std::size_t i, ElementType type, std::
 }
 
 }  // namespace
-
-ElementType codes_type(const NodeFacts& facts) {
-  return graph::element_type_of(facts.int_or("type", 0)).value_or(ElementType::kUnknown);
-}
 
 Guess Guess::of(std::span<const std::int32_t> thresholds) {
   const auto is_real = [](std::int32_t t) { return t != kAlways && t != kNever; };
@@ -68,9 +66,8 @@ Finish Finish::of(const NodeFacts& facts, std::size_t channels) {
   if (!is_sound || (finish.of_lines_.defined() && !has_each(finish.of_lines_, kNumbers)))
     facts.fail("it does not say what becomes of its sums");
   if (!makes_codes) return finish;
-  finish.type_ = codes_type(facts);
-  if (carrier_of(finish.type_) != Carrier::kInt8 && carrier_of(finish.type_) != Carrier::kUint8)
-    facts.fail("its codes have no type of eight bits");
+  finish.type_ = codes_type(facts.node);
+  if (!is_byte(finish.type_)) facts.fail("its codes have no type of eight bits");
   if (finish.of_lines_.defined()) {
     const double* const numbers = finish.of_lines_.values<double>().data();
     finish.lines_ = {numbers, numbers + channels, numbers + 2 * channels, numbers + 3 * channels,

@@ -21,9 +21,6 @@ void with_codes(const Call& call, const Array& array, const F& f) {
   call.fail("cannot take " + text_of(array) + " as codes");
 }
 
-/// The type of the codes that a node makes.
-ElementType codes_type(const NodeFacts& facts);
-
 /// Where among many thresholds a sum lies: they are evenly spread nearly everywhere, so a line comes close.
 struct Guess {
   float at = 0, from = 0, slope = 0;

@@ -1,10 +1,10 @@
 // Quantizers to codes and back, and matrix products of codes and integer weights (lower/domain.h).
 #include <algorithm>
-#include <cmath>
 
 #include "base/threads/parallel.h"
 #include "runtime/integer/products.h"
 #include "runtime/lower/domain.h"
+#include "runtime/ops/code_scale.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/integer_bytes.h"
 #include "runtime/ops/integer_sums.h"
@@ -12,52 +12,31 @@
 namespace crumb::runtime {
 namespace {
 
-/// The nearest integer, ties to even. Precondition: |x| <= 2^22.
-float nearest(float x) {
-  constexpr float kMagic = 0x1.8p23F;
-  return (x + kMagic) - kMagic;
-}
+constexpr std::size_t kCodesAtATime = std::size_t{1} << 14;  // which are worth a thread
 
 Kernel codes(const NodeFacts& facts) {
-  const float scale = facts.float_or("scale", 1), zero = static_cast<float>(facts.int_or("zero", 0));
-  const float low = static_cast<float>(facts.int_or("low", 0)),
-              high = static_cast<float>(facts.int_or("high", 0));
-  const bool bipolar = facts.int_or("bipolar", 0) != 0;
-  return [=, type = codes_type(facts)](Call& call) {
+  const ElementType type = codes_type(facts.node);
+  if (!is_byte(type)) facts.fail("its codes have no type of eight bits");
+  return [type, by = code_scale_of(facts.node)](Call& call) {
     const auto x = call.floats(0);
     Array& made = call.make(0, type, call.in(0).shape());
-    const auto fill = [&]<class T>() {
-      const auto to = made.writable<T>();
-      if (bipolar) {
-        std::ranges::transform(x, to.begin(),
-                               [&](float v) { return static_cast<T>(v / scale + zero >= 0 ? 1 : -1); });
-        return;
-      }
-      std::ranges::transform(x, to.begin(), [&](float v) {
-        float u = v / scale + zero;
-        u = u > low ? u : low;
-        u = u < high ? u : high;
-        return static_cast<T>(static_cast<int>(nearest(u)));
-      });
-    };
-    if (made.carrier() == Carrier::kUint8) {
-      fill.operator()<std::uint8_t>();
-    } else {
-      fill.operator()<std::int8_t>();
-    }
+    auto* const to = reinterpret_cast<std::uint8_t*>(made.writable_data());
+    parallel_for(x.size(), kCodesAtATime, call.threads(), [&](std::size_t begin, std::size_t end) {
+      integer::codes_of(by, x.data() + begin, end - begin, to + begin);
+    });
   };
 }
 
 Kernel values(const NodeFacts& facts) {
-  const float scale = facts.float_or("scale", 1);
-  const auto zero = static_cast<int>(facts.int_or("zero", 0));
-  return [=](Call& call) {
+  return [of_node = code_scale_of(facts.node)](Call& call) {
     const Array& x = call.in(0);
+    with_codes(call, x, []<class T>() {});
+    integer::CodeScale by = of_node;
+    by.is_signed = x.carrier() == Carrier::kInt8;
     const auto to = call.make(0, ElementType::kFloat, x.shape()).writable<float>();
-    with_codes(call, x, [&]<class T>() {
-      std::ranges::transform(x.values<T>(), to.begin(), [&](T code) {
-        return static_cast<float>(static_cast<int>(code) - zero) * scale;
-      });
+    const auto* const from = reinterpret_cast<const std::uint8_t*>(x.data());
+    parallel_for(to.size(), kCodesAtATime, call.threads(), [&](std::size_t begin, std::size_t end) {
+      integer::values_of(by, from + begin, end - begin, to.data() + begin);
     });
   };
 }

@@ -1,12 +1,16 @@
 // QuantizeLinear to integers, DequantizeLinear: scales for the whole tensor, along an axis, or for blocks of it.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
+#include "base/threads/parallel.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/movement.h"
 
 namespace crumb::runtime {
 namespace {
+
+constexpr std::size_t kScaledAtATime = std::size_t{1} << 14;  // which are worth a thread
 
 /// For each element of an array, the scale that it has: elements share one in runs.
 struct ScaleIndex {
@@ -40,6 +44,24 @@ ScaleIndex index_of(const Call& call, const Array& x, const Array& scale, std::i
   if (block < 0 || scale.shape() != expected)
     call.fail("its scale is " + text_of(scale) + ", expected " + graph::text_of(expected));
   return index;
+}
+
+constexpr std::size_t kBlock = 512;  // elements that are floats at a time
+
+/// Calls f(first, count) for blocks that cover so many elements; f may be called by several threads.
+void for_blocks(const Call& call, std::size_t count, const std::function<void(std::size_t, std::size_t)>& f) {
+  parallel_for(count, kScaledAtATime, call.threads(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t at = begin; at < end; at += kBlock) f(at, std::min(kBlock, end - at));
+  });
+}
+
+/// The nearest integer, ties to even, of numbers up to kFar; beyond, and of NaN, one that every type's bounds cut off as they
+/// would the number.
+float nearest(float x) {
+  constexpr float kFar = 0x1p20F, kMagic = 0x1.8p23F;
+  x = x > -kFar ? x : -kFar;
+  x = x < kFar ? x : kFar;
+  return (x + kMagic) - kMagic;
 }
 
 /// The numbers of a zero point; 0 for each scale where there is none.
@@ -83,14 +105,22 @@ Kernel quantize_linear(const NodeFacts& facts) {
     const auto values = call.floats(0), scales = call.floats(1);
     const Bounds bounds = bounds_of(type);
     Array& made = call.make(0, type, x.shape());
-    with_carrier(made.carrier(), [&]<class T>() {
-      const auto to = made.writable<T>();
-      for (std::size_t i = 0; i < to.size(); ++i) {
-        const std::size_t at = index(i);
-        float q = std::nearbyint(values[i] / scales[at]) + zeros[at];
+    for_blocks(call, made.size(), [&](std::size_t first, std::size_t count) {
+      float codes[kBlock];
+      const auto code = [&](std::size_t i, std::size_t at) {
+        float q = nearest(values[i] / scales[at]) + zeros[at];
         q = q > bounds.low ? q : bounds.low;
-        to[i] = static_cast<T>(q < bounds.high ? q : bounds.high);
+        return q < bounds.high ? q : bounds.high;
+      };
+      if (index.one) {
+        for (std::size_t i = 0; i < count; ++i) codes[i] = code(first + i, 0);
+      } else {
+        for (std::size_t i = 0; i < count; ++i) codes[i] = code(first + i, index(first + i));
       }
+      with_carrier(made.carrier(), [&]<class T>() {
+        T* const to = made.writable<T>().data() + first;
+        for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<T>(codes[i]);
+      });
     });
   };
 }
@@ -103,12 +133,20 @@ Kernel dequantize_linear(const NodeFacts& facts) {
     const std::vector<float> zeros = zeros_of(call, scale);
     const auto scales = call.floats(1);
     const ElementType type = scale.type();
-    with_carrier(x.carrier(), [&]<class T>() {
-      const auto values = x.values<T>();
-      const auto to = call.make(0, type, x.shape()).template writable<float>();
-      for (std::size_t i = 0; i < to.size(); ++i) {
-        const std::size_t at = index(i);
-        to[i] = (static_cast<float>(values[i]) - zeros[at]) * scales[at];
+    const auto made = call.make(0, type, x.shape()).writable<float>();
+    for_blocks(call, made.size(), [&](std::size_t first, std::size_t count) {
+      const auto to = made.subspan(first, count);
+      with_carrier(x.carrier(), [&]<class T>() {
+        const T* const from = x.values<T>().data() + first;
+        for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+      });
+      if (index.one) {
+        for (float& v : to) v = (v - zeros[0]) * scales[0];
+      } else {
+        for (std::size_t i = 0; i < count; ++i) {
+          const std::size_t at = index(first + i);
+          to[i] = (to[i] - zeros[at]) * scales[at];
+        }
       }
     });
   };

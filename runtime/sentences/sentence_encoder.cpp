@@ -128,12 +128,15 @@ std::vector<float> SentenceEncoder::embed(const std::vector<std::string>& lines,
 
   const std::vector<Batch> batches = make_batches(ids, threads);
   std::vector<float> out(lines.size() * width_);
+  ArenaPool arenas;
   std::mutex progress_mutex;
   std::size_t done = 0;
   parallel_for(batches.size(), 1, threads, [&](std::size_t begin, std::size_t) {
     check_interrupt();
     const Batch& batch = batches[begin];
-    const std::vector<Array> made = model_.run(inputs_of(ids, batch), {.threads = 1, .promise = promise});
+    const ArenaPool::Lease lease(arenas);
+    const std::vector<Array> made =
+        model_.run(inputs_of(ids, batch), {.threads = 1, .promise = promise, .arena = lease.arena()});
     const std::span<const float> values = made[output_].values<float>();
     const std::size_t stride = values.size() / batch.size();
     for (std::size_t i = 0; i < batch.size(); ++i) {

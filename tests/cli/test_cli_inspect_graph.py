@@ -3,7 +3,9 @@
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -93,6 +95,53 @@ def test_json(crumb, shared):
     assert len(found["nodes"]) == 31 and len(found["tensors"]) == 49
     quantized = [n["outputs"][0]["data_type"] for n in found["nodes"] if n["op"] == "Quant"]
     assert quantized == ["INT2"] * 8
+
+
+DIGITS = Path(__file__).parents[2] / "examples/digits/digits_cnn.crumb"
+
+
+def memory(crumb, model, *arguments):
+    found = json.loads(crumb("inspect", model, "--memory", "--json", *arguments).stdout)
+    return found.get("memory") or found["graph"]["memory"]
+
+
+def most_at_a_time(values, steps):
+    """What lies in the arena, by its definition; 64 bytes are the least that a value takes up."""
+    return max(
+        sum(-(-v["bytes"] // 64) * 64 for v in values if v["offset"] is not None and v["first_step"] <= s <= v["last_step"])
+        for s in range(steps)
+    )
+
+
+@pytest.mark.parametrize("name", [DIGITS, "TFC_1W1A", "TFC_2W2A", "espcn_subpixel_quant", "residual_block_clean", "sdp_float"])
+def test_memory_of_a_run(crumb, shared, name):
+    found = memory(crumb, name if isinstance(name, Path) else model_file(shared, name))
+    values, steps = found["values"], found["steps"]
+    assert found["most_at_a_time"] == most_at_a_time(values, steps) <= found["arena"]
+    assert found["one_after_the_other"] == sum(v["bytes"] for v in values)
+    assert found["outliving"] == sum(v["bytes"] for v in values if v["offset"] is None) > 0
+    inside = [v for v in values if v["offset"] is not None]
+    for i, a in enumerate(inside):
+        assert a["offset"] % 64 == 0 and a["offset"] + a["bytes"] <= found["arena"] and a["last_step"] < steps
+        for b in inside[:i]:
+            meet = a["first_step"] <= b["last_step"] and b["first_step"] <= a["last_step"]
+            apart = a["offset"] + a["bytes"] <= b["offset"] or b["offset"] + b["bytes"] <= a["offset"]
+            assert apart or not meet, (a, b)
+
+
+def test_memory_grows_with_the_shape_and_is_what_bench_counts(crumb):
+    one, four = memory(crumb, DIGITS), memory(crumb, DIGITS, "--shape", "input=4x1x8x8")
+    assert 3 * one["arena"] < four["arena"] <= 4 * one["arena"]
+    counted = json.loads(crumb("bench", DIGITS, "--batch", 4, "--seconds", 0.05, "--json").stdout)
+    assert counted["arena"] == four["arena"]
+    text = crumb("inspect", DIGITS, "--memory").stdout
+    assert re.search(r"memory of a run, beside the file: \d+ steps; .* in an arena of [\d.]+ kB and outputs of 40 bytes", text)
+    assert re.search(r"^\S+ +40 +\d+ +\d+ +output$", text, re.MULTILINE)  # ten floats
+
+
+def test_memory_is_for_graphs(crumb, tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((4, 4), np.float32))
+    assert "--memory" in crumb("inspect", tmp_path / "x.npy", "--memory", status=2).stderr
 
 
 def test_tensors_only_shows_a_checkpoint(crumb, shared):

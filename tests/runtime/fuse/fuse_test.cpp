@@ -2,14 +2,17 @@
 #include <doctest/doctest.h>
 
 #include <bit>
+#include <cmath>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "runtime/fuse/regions.h"
+#include "runtime/lower/domain.h"
 #include "runtime/model.h"
 #include "tests/support/samples.h"
 
+using crumb::graph::ElementType;
 using crumb::graph::Graph;
 using crumb::graph::Node;
 using crumb::graph::Tensor;
@@ -24,10 +27,38 @@ Node node(const std::string& op, const std::vector<std::string>& inputs, const s
   return {.name = "n_" + output, .op = op, .version = 13, .inputs = inputs, .outputs = {output}};
 }
 
+Node code_node(std::mt19937_64& engine, const char* op, const std::string& input, const std::string& output) {
+  Node made = node(op, {input}, output);
+  made.domain = crumb::runtime::kRuntimeDomain;
+  const bool is_signed = engine() % 2 == 0, bipolar = is_signed && engine() % 4 == 0;
+  const std::int64_t low = is_signed ? -static_cast<std::int64_t>(engine() % 129) : 0;
+  made.attributes["scale"] =
+      std::ldexp(1.0F + static_cast<float>(engine() % 100) / 100, static_cast<int>(engine() % 12) - 8);
+  made.attributes["zero"] = static_cast<std::int64_t>(engine() % 255) - 127;
+  made.attributes["low"] = bipolar ? -1 : low;
+  made.attributes["high"] = bipolar ? 1 : low + static_cast<std::int64_t>(engine() % 128);
+  made.attributes["bipolar"] = std::int64_t{bipolar};
+  made.attributes["type"] =
+      std::int64_t{crumb::graph::onnx_number(is_signed ? ElementType::kInt8 : ElementType::kUint8)};
+  return made;
+}
+
 /// A graph of elementwise nodes over inputs of shapes that broadcast, with its inputs.
 struct Drawn {
   Graph graph;
   std::vector<Array> inputs;
+
+  /// Codes as an input, and their values.
+  void add_of_codes(std::mt19937_64& engine, const Ints& shape, std::vector<std::string>& values) {
+    const bool is_signed = engine() % 2 == 0;
+    Array codes(is_signed ? ElementType::kInt8 : ElementType::kUint8, shape);
+    for (std::size_t i = 0; i < codes.size(); ++i)
+      codes.writable_data()[i] = static_cast<std::byte>(engine());
+    graph.inputs.push_back("codes");
+    inputs.push_back(codes);
+    graph.nodes.push_back(code_node(engine, "Values", "codes", "v" + std::to_string(values.size())));
+    values.push_back(graph.nodes.back().outputs[0]);
+  }
 
   explicit Drawn(std::mt19937_64& engine) {
     const auto below = [&](std::size_t n) { return static_cast<std::size_t>(engine() % n); };
@@ -57,6 +88,8 @@ struct Drawn {
       values.push_back(name);
     };
     add(whole, false);
+    if (below(2) == 0)
+      add_of_codes(engine, below(8) == 0 && !whole.empty() ? Ints{whole.back()} : whole, values);
     for (std::size_t i = below(5); i > 0; --i) {
       Ints shape = whole;
       switch (below(5)) {
@@ -83,6 +116,11 @@ struct Drawn {
       }
       values.push_back(made);
     }
+    if (below(2) == 0) {
+      const std::string made = "v" + std::to_string(values.size());
+      graph.nodes.push_back(code_node(engine, "Codes", values.back(), made));
+      values.push_back(made);
+    }
     graph.outputs.push_back(values.back());
     if (below(3) == 0) graph.outputs.push_back(values[values.size() - 2]);
   }
@@ -90,6 +128,11 @@ struct Drawn {
 
 std::vector<std::uint32_t> bits_of(const Array& array) {
   std::vector<std::uint32_t> bits;
+  if (array.type() != ElementType::kFloat) {
+    for (std::size_t i = 0; i < array.size(); ++i)
+      bits.push_back(std::to_integer<std::uint32_t>(array.data()[i]));
+    return bits;
+  }
   for (const float x : array.values<float>())
     bits.push_back(x != x ? 0x7FC00000U : std::bit_cast<std::uint32_t>(x));
   return bits;
@@ -112,11 +155,29 @@ TEST_CASE("fuse: drawn graphs have the bits of their nodes one by one, with any 
       const std::vector<Array> found = model.run(drawn.inputs, {.threads = threads});
       for (std::size_t i = 0; i < expected.size(); ++i) {
         REQUIRE(found[i].shape() == expected[i].shape());
+        REQUIRE(found[i].type() == expected[i].type());
         REQUIRE(bits_of(found[i]) == bits_of(expected[i]));
       }
     }
   }
   CHECK(fused > 1000);
+}
+
+TEST_CASE(
+    "fuse: codes that a node of the region would have to make, and bytes taken as codes and as numbers") {
+  std::mt19937_64 engine(12);
+  Array x(ElementType::kInt8, {3});
+  std::ranges::copy(std::vector<std::int8_t>{-1, 0, 100}, x.writable<std::int8_t>().begin());
+  Graph graph;
+  graph.inputs = {"x"};
+  graph.nodes = {node("Abs", {"x"}, "a"), code_node(engine, "Values", "a", "b"), node("Neg", {"b"}, "y")};
+  graph.outputs = {"y"};
+  const auto expected = Model(graph, Computes::kFloats).run({x}, {});
+  CHECK(bits_of(Model(graph).run({x}, {})[0]) == bits_of(expected[0]));
+  graph.nodes = {code_node(engine, "Values", "x", "a"), node("Neg", {"a"}, "b"),
+                 node("Mul", {"b", "x"}, "y")};
+  CHECK_THROWS_AS(Model(graph, Computes::kFloats).run({x}, {}), crumb::Error);
+  CHECK_THROWS_AS(Model(graph).run({x}, {}), crumb::Error);
 }
 
 TEST_CASE("fuse: shapes of nothing broadcast, too") {
