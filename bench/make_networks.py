@@ -126,7 +126,7 @@ def minilm(crumb, folder):
         np.save(folder / f"{name}.npy", values)
         data += ["--data", f"{name}={folder / name}.npy"]
     quantize(crumb, path, "w8a8", "--scheme", "W8A8", *data)
-    quantize(crumb, path, "w4a16", "--weights", "int4:group=32")
+    quantize(crumb, path, "w4a16", "--scheme", "W4A16")
     return path.stem
 
 

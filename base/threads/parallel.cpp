@@ -140,14 +140,16 @@ int default_threads() {
 
 void parallel_for(size_t count, size_t grain, int threads, const std::function<void(size_t, size_t)>& body) {
   if (count == 0) return;
-  Loop loop(count, std::max<size_t>(grain, 1), body);
-  const size_t most = static_cast<size_t>(threads > 0 ? threads : default_threads());
-  const size_t workers = std::min(loop.pieces(), most);
+  grain = std::max<size_t>(grain, 1);
+  const size_t pieces = (count - 1) / grain + 1;
+  const size_t workers =
+      pieces == 1 ? 1 : std::min(pieces, static_cast<size_t>(threads > 0 ? threads : default_threads()));
   if (workers == 1) {
-    loop.work();
-  } else {
-    Pool::instance().run(loop, workers - 1);
+    for (size_t piece = 0; piece < pieces; ++piece) body(piece * grain, std::min(count, (piece + 1) * grain));
+    return;
   }
+  Loop loop(count, grain, body);
+  Pool::instance().run(loop, workers - 1);
   loop.rethrow();
 }
 

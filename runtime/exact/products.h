@@ -51,7 +51,11 @@ inline float fold(float* partial) {
 template <class F>
 float sum_of(std::size_t terms, const F& f) {
   float partial[kPartialSums] = {};
-  for (std::size_t k = 0; k < terms; ++k) partial[k % kPartialSums] += f(k);
+  std::size_t k = 0;
+  for (; k + kPartialSums <= terms; k += kPartialSums) {
+    for (std::size_t i = 0; i < kPartialSums; ++i) partial[i] += f(k + i);
+  }
+  for (std::size_t i = 0; k + i < terms; ++i) partial[i] += f(k + i);
   return fold(partial);
 }
 

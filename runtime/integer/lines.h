@@ -56,7 +56,7 @@ void codes_by_lines(Channels channels, const Lines& lines, std::int32_t low, con
 void floats_of(Channels channels, const double* factors, const double* shifts, const std::int32_t* sums,
                std::size_t count, float* values);
 
-/// On any processor, and with AVX2: those that the two above choose from. Precondition: may_use(Isa::kAvx2).
+/// On any processor, with AVX2 and with AVX-512: those that the two above choose from. Precondition: may_use() the set.
 void codes_by_lines_portable(Channels channels, const Lines& lines, std::int32_t low,
                              const std::int32_t* sums, std::size_t count, std::uint8_t* codes);
 void floats_of_portable(Channels channels, const double* factors, const double* shifts,
@@ -65,5 +65,9 @@ void codes_by_lines_avx2(Channels channels, const Lines& lines, std::int32_t low
                          std::size_t count, std::uint8_t* codes);
 void floats_of_avx2(Channels channels, const double* factors, const double* shifts, const std::int32_t* sums,
                     std::size_t count, float* values);
+void codes_by_lines_avx512(Channels channels, const Lines& lines, std::int32_t low, const std::int32_t* sums,
+                           std::size_t count, std::uint8_t* codes);
+void floats_of_avx512(Channels channels, const double* factors, const double* shifts,
+                      const std::int32_t* sums, std::size_t count, float* values);
 
 }  // namespace crumb::runtime::integer

@@ -10,13 +10,17 @@ namespace crumb::runtime::integer {
 
 void codes_by_lines(Channels channels, const Lines& lines, std::int32_t low, const std::int32_t* sums,
                     std::size_t count, std::uint8_t* codes) {
-  static const auto loop = may_use(Isa::kAvx2) ? codes_by_lines_avx2 : codes_by_lines_portable;
+  static const auto loop = may_use(Isa::kAvx512) ? codes_by_lines_avx512
+                           : may_use(Isa::kAvx2) ? codes_by_lines_avx2
+                                                 : codes_by_lines_portable;
   loop(channels, lines, low, sums, count, codes);
 }
 
 void floats_of(Channels channels, const double* factors, const double* shifts, const std::int32_t* sums,
                std::size_t count, float* values) {
-  static const auto loop = may_use(Isa::kAvx2) ? floats_of_avx2 : floats_of_portable;
+  static const auto loop = may_use(Isa::kAvx512) ? floats_of_avx512
+                           : may_use(Isa::kAvx2) ? floats_of_avx2
+                                                 : floats_of_portable;
   loop(channels, factors, shifts, sums, count, values);
 }
 

@@ -206,31 +206,53 @@ struct SoftmaxRows {
   std::size_t outer, width, step;
 };
 
-/// e^(x - max) / sum of them, or its logarithm x - max - log(sum).
+/// NaN is none of them; -infinity where there are no others.
+float greatest_of(std::span<const float> row) {
+  constexpr std::size_t kTogether = 16;
+  float most[kTogether];
+  std::ranges::fill(most, -std::numeric_limits<float>::infinity());
+  std::size_t k = 0;
+  for (; k + kTogether <= row.size(); k += kTogether) {
+    for (std::size_t i = 0; i < kTogether; ++i) most[i] = row[k + i] > most[i] ? row[k + i] : most[i];
+  }
+  for (std::size_t i = 0; k + i < row.size(); ++i) most[i] = row[k + i] > most[i] ? row[k + i] : most[i];
+  return std::ranges::max(most);
+}
+
+/// e^(x - max) / sum of them, or its logarithm x - max - log(sum). `powers`: room for a row.
+void softmax_row(std::span<float> row, std::span<float> powers, bool is_log) {
+  const float most = greatest_of(row);
+  for (float& v : row) v -= most;
+  exact::apply(Function::kExp, row, powers);
+  const float sum = exact::sum_of(row.size(), [&](std::size_t i) { return powers[i]; });
+  if (is_log) {
+    float log = sum;
+    exact::apply(Function::kLog, {&sum, 1}, {&log, 1});
+    for (float& v : row) v -= log;
+  } else {
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = powers[i] / sum;
+  }
+}
+
 void softmax(Call& call, const SoftmaxRows& rows, bool is_log) {
   const auto x = call.floats(0);
   const auto y = call.make_over(0, 0, call.in(0).type(), call.in(0).shape()).writable<float>();
-  const std::size_t count = rows.outer * rows.step;
-  parallel_for(count, std::max<std::size_t>(1, kGrain / std::max<std::size_t>(rows.width, 1)), call.threads(),
+  const std::size_t count = rows.outer * rows.step, width = rows.width;
+  parallel_for(count, std::max<std::size_t>(1, kGrain / std::max<std::size_t>(width, 1)), call.threads(),
                [&](std::size_t begin, std::size_t end) {
-                 std::vector<float> row(rows.width), powers(rows.width);
+                 std::vector<float> apart(width), powers(width);
                  for (std::size_t r = begin; r < end; ++r) {
-                   const std::size_t first = r / rows.step * rows.width * rows.step + r % rows.step;
-                   float most = -std::numeric_limits<float>::infinity();
-                   for (std::size_t i = 0; i < rows.width; ++i) {
-                     row[i] = x[first + i * rows.step];
-                     most = row[i] > most ? row[i] : most;
+                   const std::size_t first = r / rows.step * width * rows.step + r % rows.step;
+                   if (rows.step == 1) {
+                     const std::span<float> row = y.subspan(first, width);
+                     if (row.data() != x.data() + first)
+                       std::ranges::copy(x.subspan(first, width), row.begin());
+                     softmax_row(row, powers, is_log);
+                     continue;
                    }
-                   for (float& v : row) v -= most;
-                   exact::apply(Function::kExp, row, powers);
-                   const float sum = exact::sum_of(rows.width, [&](std::size_t i) { return powers[i]; });
-                   if (is_log) {
-                     float log = sum;
-                     exact::apply(Function::kLog, {&sum, 1}, {&log, 1});
-                     for (std::size_t i = 0; i < rows.width; ++i) y[first + i * rows.step] = row[i] - log;
-                   } else {
-                     for (std::size_t i = 0; i < rows.width; ++i) y[first + i * rows.step] = powers[i] / sum;
-                   }
+                   for (std::size_t i = 0; i < width; ++i) apart[i] = x[first + i * rows.step];
+                   softmax_row(apart, powers, is_log);
+                   for (std::size_t i = 0; i < width; ++i) y[first + i * rows.step] = apart[i];
                  }
                });
 }

@@ -45,12 +45,12 @@ struct Outcome {
   bool ended = false;  ///< by an Error
 };
 
-Outcome outcome_of(const runtime::Model& model, int threads) {
+Outcome outcome_of(const runtime::Model& model, int threads, runtime::Arena* arena = nullptr) {
   try {
     const runtime::MeterScope scope(std::make_shared<runtime::Meter>(kLimits));
     std::vector<Array> inputs;
     for (const std::string& name : model.graph().inputs) inputs.push_back(input_of(model.graph(), name));
-    return {model.run(std::move(inputs), {.threads = threads}), false};
+    return {model.run(std::move(inputs), {.threads = threads, .arena = arena}), false};
   } catch (const Error& error) {
     require(error.what()[0] != '\0', "an error says why");
     return {{}, true};
@@ -98,6 +98,9 @@ void fuzz(std::span<const std::byte> input) {
     const runtime::Model model(std::move(graph));
     const Outcome one = outcome_of(model, 1);
     require(same(one, outcome_of(model, 3)), "threads change nothing");
+    runtime::Arena arena;
+    for (int run = 0; run < 3; ++run)
+      require(same(one, outcome_of(model, 1, &arena)), "runs in an arena have the bits of others");
     const auto ties = runtime::find_ties(model.graph());
     if (ties.empty()) return;
     require(same(session_outcome(model, ties, 1), session_outcome(model, ties, 3)),

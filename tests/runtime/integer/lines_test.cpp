@@ -131,6 +131,7 @@ TEST_CASE("codes and floats of vectors are those of the definition, on every pro
       check(codes_by_lines, floats_of);
       check(codes_by_lines_portable, floats_of_portable);
       if (may_use(Isa::kAvx2)) check(codes_by_lines_avx2, floats_of_avx2);
+      if (may_use(Isa::kAvx512)) check(codes_by_lines_avx512, floats_of_avx512);
     }
   }
 }
