@@ -40,21 +40,38 @@ struct BenchOptions {
   bool json = false, fast = false;
 };
 
+using Shapes = std::map<std::string, std::vector<std::int64_t>>;
+
+/// Sizes that the shapes given say of the graph's symbols.
+std::map<std::string, std::int64_t> symbols_in(const Graph& graph, const Shapes& shapes) {
+  std::map<std::string, std::int64_t> sizes;
+  for (const auto& [name, shape] : shapes) {
+    const auto stated = graph.shape_of(name);
+    for (std::size_t i = 0; stated && stated->size() == shape.size() && i < shape.size(); ++i) {
+      if (!(*stated)[i].symbol.empty()) sizes.emplace((*stated)[i].symbol, shape[i]);
+    }
+  }
+  return sizes;
+}
+
 /// The shape of an input that is drawn: what the graph leaves open is as the options say.
 std::vector<std::int64_t> drawn_shape(const Graph& graph, const std::string& name,
-                                      const BenchOptions& options,
-                                      const std::map<std::string, std::vector<std::int64_t>>& shapes) {
+                                      const BenchOptions& options, const Shapes& shapes) {
   if (const auto given = shapes.find(name); given != shapes.end()) return given->second;
-  const graph::Value* value = graph.find(name);
   const std::string wish = "; give --shape " + name + "=... or --input " + name + "=FILE.npy";
-  if (!value || !value->shape)
-    throw usage_error("input " + quote_text(name) + ": its shape is not known" + wish);
+  const auto stated = graph.shape_of(name);
+  if (!stated) throw usage_error("input " + quote_text(name) + ": its shape is not known" + wish);
+  const auto symbols = symbols_in(graph, shapes);
   std::vector<std::int64_t> shape;
-  for (std::size_t i = 0; i < value->shape->size(); ++i) {
-    const graph::Dim& dim = (*value->shape)[i];
+  for (std::size_t i = 0; i < stated->size(); ++i) {
+    const graph::Dim& dim = (*stated)[i];
+    const auto symbol = symbols.find(dim.symbol);
+    if (!dim.known() && symbol != symbols.end()) {
+      shape.push_back(symbol->second);
+      continue;
+    }
     if (!dim.known() && i > 0)
-      throw usage_error("input " + quote_text(name) + ": its shape is " + graph::text_of(*value->shape) +
-                        wish);
+      throw usage_error("input " + quote_text(name) + ": its shape is " + graph::text_of(*stated) + wish);
     if (i == 0 && dim.known() && options.batch != 1 && dim.size != options.batch)
       throw usage_error("--batch " + std::to_string(options.batch) + ": input " + quote_text(name) +
                         " takes " + std::to_string(dim.size));
@@ -222,7 +239,8 @@ void add_bench(CLI::App& app) {
   verb->add_option("--input", options->inputs, "[NAME=]FILE.npy, once for each input (drawn numbers)");
   CLI::Option* const inputs = verb->get_option("--input");
   verb->add_option("--batch", options->batch, "Samples of drawn inputs (1)")->excludes(inputs);
-  verb->add_option("--shape", options->shapes, "NAME=8x128, the shape of a drawn input, once for each")
+  verb->add_option("--shape", options->shapes,
+                   "NAME=8x128, the shape of a drawn input; others that share its open sizes follow")
       ->excludes(inputs);
   verb->add_option("--threads", options->threads, "Threads (default: those the machine has)")
       ->check(CLI::NonNegativeNumber);

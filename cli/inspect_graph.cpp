@@ -192,7 +192,13 @@ void write_svg(const InspectGraph& options, const Graph& graph) {
 Described describe(Graph graph, const InspectGraph& options) {
   const auto shapes = read_shapes(options.shapes);
   std::optional<runtime::MemoryUse> memory;
-  if (options.memory) memory = memory_of(graph, shapes);
+  if (options.memory) {
+    try {
+      memory = memory_of(graph, shapes);
+    } catch (const Error& error) {
+      throw Error(quote_text(options.file) + ": --memory: " + error.what(), error.kind());
+    }
+  }
   Described described{.graph = shapes.empty() ? graph::resolve_shapes(std::move(graph))
                                               : graph::bind_shapes(std::move(graph), shapes)};
   const graph::ConstantValues constants(described.graph);

@@ -28,8 +28,7 @@ MemoryUse memory_of(const graph::Graph& graph,
   for (const std::string& name : bound.inputs) {
     const auto shape = bound.shape_of(name);
     if (!shape)
-      throw usage_error("--memory: input " + quote_text(name) + " has no shape; give --shape " + name +
-                        "=...");
+      throw usage_error("input " + quote_text(name) + " has no shape; give --shape " + name + "=...");
     std::vector<std::int64_t> sizes;
     for (const graph::Dim& dim : *shape) sizes.push_back(dim.size);
     inputs.push_back(runtime::Array::of(drawn_input(bound, name, sizes)));

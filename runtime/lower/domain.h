@@ -5,6 +5,8 @@
 //   Values   codes -> floats     scale, zero: (code - zero) * scale
 //   Conv     codes, weights, factors, shifts, thresholds, lines -> floats or codes
 //   MatMul   codes [..., terms], weights, factors, shifts, thresholds, lines -> [..., outputs]
+//   Products codes [..., rows, terms], codes [..., terms, columns], factor -> floats [..., rows, columns]; axes before the last
+//            two broadcast
 //
 // Weights of a product are int8 where they and the codes fit bytes (integer/byte_products.h), else int16:
 //
@@ -18,6 +20,8 @@
 // number is not 0 (integer/lines.h), and where they do for all, there are no thresholds. Without `type` it gives
 // float32(sum * factor + shift) in float64, factors and shifts one for each output. `registers` says how wide the registers
 // are that sums are added up in, and why, for people.
+// Products' second codes are bytes with a sign when their zero point, `other_zero`, is taken off; `factor` is float64 [1], and
+// an element is float32(sum * factor), the sum exact.
 #pragma once
 
 #include <string_view>

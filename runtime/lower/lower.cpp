@@ -1,6 +1,7 @@
 #include "runtime/lower/lower.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -75,6 +76,7 @@ class Lowering {
       if (why.empty()) return;
       made_.floats.emplace_back(node.name, why);
     }
+    if (node.is("MatMul") && lower_products(node)) return;
     if (moves_codes(node) && coded_.contains(node.inputs[0])) return emit_move(node);
     for (const std::string& input : node.inputs) need_floats(input);
     made_.graph.nodes.push_back(node);
@@ -135,6 +137,36 @@ class Lowering {
     }
     made_.integers.push_back(node.name);
     return "";
+  }
+
+  /// A product of two matrices of codes, which its sums leave as floats. False where it is none.
+  bool lower_products(const Node& node) {
+    if (node.inputs.size() != 2) return false;
+    const auto x = coded_.find(node.inputs[0]), w = coded_.find(node.inputs[1]);
+    if (x == coded_.end() || w == coded_.end()) return false;
+    const Grid &a = x->second.grid, &b = w->second.grid;
+    const bool are_matrices =
+        from_.rank_of(node.inputs[0]).value_or(0) >= 2 && from_.rank_of(node.inputs[1]).value_or(0) >= 2;
+    const bool are_bytes = b.low - b.zero >= -128 && b.high - b.zero <= 127 && std::abs(a.zero) <= 255;
+    if (!are_matrices || !are_bytes || x->second.type == ElementType::kUnknown ||
+        w->second.type == ElementType::kUnknown)
+      return false;
+    Node made{.name = node.name,
+              .op = "Products",
+              .domain = std::string(kRuntimeDomain),
+              .inputs = {x->second.codes, w->second.codes},
+              .outputs = node.outputs,
+              .attributes = {{"zero", std::int64_t{a.zero}},
+                             {"least", std::int64_t{a.low}},
+                             {"most", std::int64_t{a.high}},
+                             {"other_zero", std::int64_t{b.zero}},
+                             {"registers", "int32: codes times codes, sums of bytes"}},
+              .metadata = node.metadata};
+    made.inputs.push_back(add(node.name + ".factor",
+                              tensor_of(ElementType::kDouble, {1}, std::vector<double>{a.scale * b.scale})));
+    made_.graph.nodes.push_back(std::move(made));
+    made_.integers.push_back(node.name);
+    return true;
   }
 
   static bool falls_anywhere(const Chain& chain) {

@@ -97,6 +97,7 @@ std::span<const OperatorRow> integer_operators() {
       {"Codes", codes, Takes::kFloats, kRuntimeDomain},
       {"Values", values, Takes::kAll, kRuntimeDomain},
       {"MatMul", integer_mat_mul, Takes::kAll, kRuntimeDomain},
+      {"Products", code_products, Takes::kAll, kRuntimeDomain},
   };
   return kRows;
 }

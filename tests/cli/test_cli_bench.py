@@ -43,8 +43,8 @@ def test_given_inputs_say_their_batch(crumb, tmp_path):
 
 
 def test_shapes_of_drawn_inputs(crumb, tmp_path):
-    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.INT64, ["batch", "tokens"]) for name in "xy"]
-    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "g", ends[:1], ends[1:])
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.INT64, ["batch", "tokens"]) for name in "xwy"]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", ends[:2], ends[2:])
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     assert "--shape x=" in crumb("bench", path, status=2).stderr
@@ -52,6 +52,7 @@ def test_shapes_of_drawn_inputs(crumb, tmp_path):
     assert "'z'" in crumb("bench", path, "--shape", "z=3x7", status=2).stderr.replace('"', "'")
     np.save(tmp_path / "x.npy", np.zeros((2, 2), np.int64))
     crumb("bench", path, "--shape", "x=2x2", "--input", tmp_path / "x.npy", status=2)
+    assert "[2, 7]" in crumb("bench", path, "--shape", "x=3x7", "--shape", "w=2x7", status=1).stderr
 
 
 def test_the_text_has_the_table_of_steps(crumb):
