@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -46,9 +47,9 @@ class Loop {
     if (error_) std::rethrow_exception(error_);
   }
 
-  // Under the pool's mutex:
-  size_t wanted = 0;  ///< threads that may still join
-  size_t inside = 0;  ///< threads that have joined
+  // Changed under the pool's mutex:
+  size_t wanted = 0;               ///< threads that may still join
+  std::atomic<size_t> inside = 0;  ///< threads that have joined
   std::condition_variable left;
 
  private:
@@ -60,6 +61,23 @@ class Loop {
   std::exception_ptr error_;
   std::mutex error_mutex_;
 };
+
+/// Waits for what another thread is about to do, for as long as waking a thread would take; false where it did not come.
+template <class Done>
+bool comes_soon(const Done& done) {
+  constexpr std::chrono::microseconds kSoon(50);
+  constexpr int kLooks = 32;  // between two looks at the clock
+  const auto end = std::chrono::steady_clock::now() + kSoon;
+  do {
+    for (int i = 0; i < kLooks; ++i) {
+      if (done()) return true;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
 
 /// Threads that last, since a new one costs as much as a small loop. A loop's caller never waits for a thread
 /// to come, only for those that have come: loops within loops and loops side by side cannot block each other.
@@ -76,11 +94,17 @@ class Pool {
       while (threads_.size() < helpers) threads_.emplace_back([this] { help(); });
       loop.wanted = helpers;
       waiting_.push_back(&loop);
+      is_waiting_ = true;
     }
     for (size_t i = 0; i < helpers; ++i) changed_.notify_one();
     loop.work();
-    std::unique_lock lock(mutex_);
-    std::erase(waiting_, &loop);
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase(waiting_, &loop);
+      is_waiting_ = !waiting_.empty();
+    }
+    comes_soon([&] { return loop.inside == 0; });
+    std::unique_lock lock(mutex_);  // whoever left last has let go of the loop then
     loop.left.wait(lock, [&] { return loop.inside == 0; });
   }
 
@@ -102,17 +126,32 @@ class Pool {
       Loop& loop = *waiting_.front();
       ++loop.inside;
       if (--loop.wanted == 0) waiting_.pop_front();
+      is_waiting_ = !waiting_.empty();
       lock.unlock();
       loop.work();
       lock.lock();
       if (--loop.inside == 0) loop.left.notify_one();
+      stay_awake(lock);
     }
+  }
+
+  /// Loops often follow each other. As many threads wait for the next as have a processor beside the caller's.
+  void stay_awake(std::unique_lock<std::mutex>& lock) {
+    if (awake_ + 1 >= processors_) return;
+    ++awake_;
+    lock.unlock();
+    comes_soon([&] { return is_waiting_.load(std::memory_order_relaxed); });
+    lock.lock();
+    --awake_;
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Loop*> waiting_;
   std::vector<std::thread> threads_;
+  std::atomic<bool> is_waiting_ = false;  ///< some loop; changed under the mutex
+  size_t awake_ = 0;                      ///< threads that have no loop and do not sleep
+  const size_t processors_ = std::max(1u, std::thread::hardware_concurrency());
   bool stop_ = false;
 };
 

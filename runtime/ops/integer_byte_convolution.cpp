@@ -32,6 +32,8 @@ constexpr std::size_t kCopied = 16;                        // bytes that are cop
 constexpr std::size_t kMostSample = std::size_t{1} << 40;  // bytes of a sample with its padding
 constexpr std::size_t kImageBytes = std::size_t{1} << 20;  // samples that lie side by side, more than one
 constexpr std::size_t kPlacesWanted = 16 * kPlaces;        // of samples that do
+constexpr std::size_t kSlideCost =
+    16;  // products of a panel that take as long as one of a window that slides
 constexpr std::size_t kSlideAtOnce = std::size_t{1}
                                      << 18;  // products that are worth a thread, one channel each
 constexpr std::size_t kLayOutAtOnce = std::size_t{1} << 18;  // bytes that are worth a thread
@@ -292,7 +294,8 @@ class ByteConvolution {
     Array& made = call.make(0, finish_.type(), g.shape);
     if (made.size() == 0) return;
     call.spend({made.size(), g.terms.size()});
-    const int threads = threads_for(call, made.size() * g.terms.size());
+    const bool slides = shape_[1] == 1 && groups_ > 1;
+    const int threads = threads_for(call, made.size() * g.terms.size() * (slides ? kSlideCost : 1));
     const std::size_t wanted =
         std::min((kPlacesWanted + g.places - 1) / g.places,
                  std::max<std::size_t>(1, kImageBytes / std::max<std::size_t>(g.sample, 1)));
@@ -311,7 +314,7 @@ class ByteConvolution {
                        lay_out(g, from + (n * g.channels + i) * plane, static_cast<std::uint8_t>(zero_),
                                static_cast<std::uint8_t>(offset_), bytes.data() + i * g.channel);
                    });
-      if (shape_[1] == 1 && groups_ > 1) {
+      if (slides) {
         slide(g, bytes.data(), n, samples, threads, made);
       } else {
         multiply(g, Panels(g, bytes.data(), samples), n, threads, made);
