@@ -149,8 +149,10 @@ Piece Arena::take(std::size_t bytes) {
 
 void Arena::note_output(std::size_t output, const std::byte* data) {
   if (fits_) return;  // the plan has it
-  for (std::size_t i = block_->count; i-- > 0 && block_->taken[i].step == step_;) {
-    if (block_->taken[i].memory == data) block_->taken[i].output = output;
+  for (std::size_t i = block_->count; i > 0; --i) {
+    TakenPiece& taken = block_->taken[i - 1];
+    if (taken.step != step_) return;
+    if (taken.memory == data) taken.output = output;
   }
 }
 

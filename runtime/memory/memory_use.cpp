@@ -14,16 +14,15 @@ MemoryUse memory_use(const Model& model, std::vector<Array> inputs, RunOptions o
   const std::vector<Array> outputs = model.run(std::move(inputs), options);
   MemoryUse use{.values = {}, .steps = model.steps(), .block = arena.bytes()};
   std::vector<Lifetime> in_block;
-  for (Arena::Place& place : arena.places()) {
+  for (const Arena::Place& place : arena.places()) {
     if (place.outlives) {
       use.outliving += place.bytes;
     } else {
       in_block.push_back({.bytes = place.bytes, .first = place.first, .last = place.last});
     }
     const graph::Node& node = model.node_of(place.first);
-    use.values.push_back({.name = place.output ? node.outputs[*place.output] : "",
-                          .node = node.name,
-                          .place = std::move(place)});
+    use.values.push_back(
+        {.name = place.output ? node.outputs[*place.output] : "", .node = node.name, .place = place});
   }
   use.most_at_a_time = most_bytes_at_a_time(in_block);
   return use;
