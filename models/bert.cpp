@@ -10,10 +10,13 @@
 namespace crumb::models {
 namespace {
 
+constexpr std::int64_t kOpset = 17;  // LayerNormalization
+
 class BertBuilder {
  public:
   BertBuilder(ModelWeights& weights, const BertConfig& config)
-      : build_(weights), config_(config), prefix_(prefix_of(weights)) {}
+
+      : build_(weights, kOpset), config_(config), prefix_(prefix_of(weights)) {}
 
   graph::Graph run() && {
     const graph::Shape tokens{graph::Dim("batch"), graph::Dim("sequence")};

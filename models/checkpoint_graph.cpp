@@ -1,31 +1,27 @@
 #include "models/checkpoint_graph.h"
 
-#include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "base/files/text.h"
+#include "formats/checkpoint/decoder_config.h"
 #include "formats/checkpoint/sentence_modules.h"
 #include "graph/packed/crumb_graph.h"
 #include "models/bert.h"
+#include "models/decoder.h"
 #include "models/model_weights.h"
 
 namespace crumb::models {
 namespace {
 
-struct Architecture {
-  std::string_view model_type;  ///< in config.json
-  graph::Graph (*build)(ModelWeights& weights, const JsonFile& config);
-};
+using Build = graph::Graph (*)(ModelWeights& weights, const JsonFile& config);
 
-constexpr std::array<Architecture, 1> kArchitectures = {{{"bert", build_bert}}};
-
-std::string known() {
-  std::string text;
-  for (const Architecture& one : kArchitectures)
-    text += (text.empty() ? "" : ", ") + std::string(one.model_type);
-  return text;
+/// Of a model_type; null where none is known.
+Build builder_of(std::string_view model_type) {
+  if (model_type == "bert") return build_bert;
+  return DecoderConfig::knows(model_type) ? build_decoder : nullptr;
 }
+
+std::string known() { return "bert, " + DecoderConfig::known(); }
 
 JsonFile config_of(const ModelWeights& weights) {
   const std::string path =
@@ -39,21 +35,21 @@ JsonFile config_of(const ModelWeights& weights) {
   return {path, *text};
 }
 
-const Architecture& architecture_of(const JsonFile& config) {
+Build architecture_of(const JsonFile& config) {
   const auto type = config.string("model_type");
   if (!type) throw config.error("it has no \"model_type\"; known are: " + known());
-  const auto found = std::ranges::find(kArchitectures, *type, &Architecture::model_type);
-  if (found == kArchitectures.end()) {
+  const Build build = builder_of(*type);
+  if (!build) {
     throw config.error("found the architecture " + quote_text(*type) +
                        ", which cannot be written as a graph; known are: " + known());
   }
-  return *found;
+  return build;
 }
 
 CheckpointGraph built(const WeightSource& source) {
   ModelWeights weights(source);
   const JsonFile config = config_of(weights);
-  graph::Graph graph = architecture_of(config).build(weights, config);
+  graph::Graph graph = architecture_of(config)(weights, config);
   return {.graph = std::move(graph), .unused = weights.unused()};
 }
 

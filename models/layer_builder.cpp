@@ -6,14 +6,9 @@
 #include "graph/edit.h"
 
 namespace crumb::models {
-namespace {
 
-constexpr std::int64_t kOpset = 17;  // LayerNormalization
-
-}  // namespace
-
-LayerBuilder::LayerBuilder(ModelWeights& weights) : weights_(weights) {
-  graph_.opsets[std::string(graph::kOnnxDomain)] = kOpset;
+LayerBuilder::LayerBuilder(ModelWeights& weights, std::int64_t opset) : weights_(weights), opset_(opset) {
+  graph_.opsets[std::string(graph::kOnnxDomain)] = opset;
 }
 
 void LayerBuilder::input(const std::string& name, const graph::Value& value) {
@@ -27,9 +22,13 @@ void LayerBuilder::output(const std::string& value, const std::string& name, con
     std::ranges::replace(node.inputs, value, name);
     std::ranges::replace(node.outputs, value, name);
   }
-  graph_.outputs.push_back(name);
   names_.insert(name);
-  graph_.values[name] = {.type = graph::ElementType::kFloat, .shape = shape};
+  output_of(name, shape);
+}
+
+void LayerBuilder::output_of(const std::string& value, const graph::Shape& shape) {
+  graph_.outputs.push_back(value);
+  graph_.values[value] = {.type = graph::ElementType::kFloat, .shape = shape};
 }
 
 std::string LayerBuilder::unused(const std::string& wish) {
@@ -46,11 +45,24 @@ std::string LayerBuilder::node(const std::string& op, const std::string& name,
   const std::string output = unused(name);
   graph_.nodes.push_back({.name = output,
                           .op = op,
-                          .version = kOpset,
+                          .version = opset_,
                           .inputs = inputs,
                           .outputs = {output},
                           .attributes = attributes});
   return output;
+}
+
+void LayerBuilder::node_of_outputs(const std::string& op, const std::string& name,
+                                   const std::vector<std::string>& inputs,
+                                   const std::vector<std::string>& outputs,
+                                   const std::map<std::string, graph::Attribute>& attributes) {
+  graph_.nodes.push_back({.name = unused(name),
+                          .op = op,
+                          .version = opset_,
+                          .inputs = inputs,
+                          .outputs = outputs,
+                          .attributes = attributes});
+  names_.insert(outputs.begin(), outputs.end());
 }
 
 std::string LayerBuilder::constant(const std::string& wish, const graph::Tensor& tensor) {
@@ -70,6 +82,10 @@ std::string LayerBuilder::scalar(const std::string& wish, std::int64_t value) {
 
 std::string LayerBuilder::ints(const std::string& wish, const std::vector<std::int64_t>& values) {
   return constant(wish, graph::Tensor::ints({static_cast<std::int64_t>(values.size())}, values));
+}
+
+std::string LayerBuilder::row(const std::string& wish, const std::vector<float>& values) {
+  return constant(wish, graph::Tensor::floats({static_cast<std::int64_t>(values.size())}, values));
 }
 
 void LayerBuilder::add_weight(const std::string& name, const std::vector<size_t>& shape,
@@ -102,6 +118,13 @@ std::string LayerBuilder::layer_norm(const std::string& name, const std::string&
               {{"axis", std::int64_t{-1}}, {"epsilon", epsilon}});
 }
 
+std::string LayerBuilder::rms_norm(const std::string& name, const std::string& x, size_t width, float epsilon,
+                                   bool plus_one) {
+  std::string scale = weight(name + ".weight", {width});
+  if (plus_one) scale = node("Add", name + ".scale", {scale, floats("one", 1)});
+  return node("RMSNormalization", name, {x, scale}, {{"axis", std::int64_t{-1}}, {"epsilon", epsilon}});
+}
+
 std::string LayerBuilder::gelu(const std::string& name, const std::string& x) {
   constexpr float kInverseRoot = static_cast<float>(1 / std::numbers::sqrt2);
   const std::string scaled = node("Mul", name + ".scaled", {x, floats("one_by_root_two", kInverseRoot)});
@@ -125,9 +148,15 @@ std::string LayerBuilder::gelu_tanh(const std::string& name, const std::string& 
 }
 
 std::string LayerBuilder::activation(Activation activation, const std::string& name, const std::string& x) {
+  const bool is_operator = opset_ >= 24;
   switch (activation) {
-    case Activation::kGelu: return gelu(name, x);
-    case Activation::kGeluTanh: return gelu_tanh(name, x);
+    case Activation::kGelu: return is_operator ? node("Gelu", name, {x}) : gelu(name, x);
+    case Activation::kGeluTanh:
+      return is_operator ? node("Gelu", name, {x}, {{"approximate", std::string("tanh")}})
+                         : gelu_tanh(name, x);
+    case Activation::kSilu:
+      return is_operator ? node("Swish", name, {x})
+                         : node("Mul", name, {x, node("Sigmoid", name + ".sigmoid", {x})});
     case Activation::kRelu: return node("Relu", name, {x});
     case Activation::kTanh: return node("Tanh", name, {x});
     case Activation::kIdentity: break;

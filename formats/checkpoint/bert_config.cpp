@@ -16,13 +16,6 @@ void check_architecture(const JsonFile& file) {
 
 }  // namespace
 
-std::optional<Activation> parse_activation(std::string_view name) {
-  if (name == "gelu") return Activation::kGelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return Activation::kGeluTanh;
-  if (name == "relu") return Activation::kRelu;
-  return std::nullopt;
-}
-
 BertConfig BertConfig::parse(const JsonFile& file) {
   check_architecture(file);
   BertConfig config;
@@ -44,7 +37,7 @@ BertConfig BertConfig::parse(const JsonFile& file) {
   const auto activation = parse_activation(name);
   if (!activation) {
     throw file.error("hidden_act is \"" + name +
-                     "\"; supported are gelu, gelu_new, gelu_pytorch_tanh and relu");
+                     "\"; supported are gelu, gelu_new, gelu_pytorch_tanh, relu and silu");
   }
   config.activation = *activation;
   return config;

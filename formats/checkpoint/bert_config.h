@@ -2,18 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
-#include <string_view>
 
 #include "base/json/json_file.h"
+#include "formats/checkpoint/activation.h"
 
 namespace crumb {
-
-/// GELU is x * Phi(x); its tanh form x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
-enum class Activation { kGelu, kGeluTanh, kRelu, kTanh, kIdentity };
-
-/// From "hidden_act" of a Hugging Face configuration: gelu, gelu_new, gelu_pytorch_tanh, relu.
-std::optional<Activation> parse_activation(std::string_view name);
 
 struct BertConfig {
   size_t hidden_size = 0;

@@ -166,6 +166,40 @@ void max_of_planes(const Pool& pool, const T* x, T* to, int threads) {
   });
 }
 
+/// Maxima of floats over the windows of planes with two axes, one tap after the other in the order of the window, so that of
+/// zeros and of NaN the first counts.
+template <class T>
+void max_by_taps(const Pool& pool, const T* x, T* to, int threads) {
+  const graph::Window& w = pool.window;
+  const auto width = static_cast<std::size_t>(w.input[1]), columns = static_cast<std::size_t>(w.output[1]);
+  const std::size_t plane = static_cast<std::size_t>(w.input[0]) * width;
+  const std::vector<Reach> down = reaches_of(w, 0), across = reaches_of(w, 1);
+  const auto stride = static_cast<std::size_t>(w.strides[1]);
+  const auto take = [&](T* made, const T* values, const Reach& reach) {
+    const T* const from = values + (reach.begin * w.strides[1] + reach.from);
+    for (auto i = reach.begin; i < reach.end; ++i) {
+      T& most = made[i];
+      most = larger_of(most, from[static_cast<std::size_t>(i - reach.begin) * stride]);
+    }
+  };
+  parallel_for(pool.planes, kFewMaxima / (plane * across.size() + 1) + 1, threads,
+               [&](std::size_t begin, std::size_t end) {
+                 for (std::size_t p = begin; p < end; ++p) {
+                   T* made = to + p * columns * static_cast<std::size_t>(w.output[0]);
+                   for (std::int64_t row = 0; row < w.output[0]; ++row, made += columns) {
+                     std::fill_n(made, columns, -std::numeric_limits<T>::infinity());
+                     for (const Reach& tap : down) {
+                       if (row < tap.begin || row >= tap.end) continue;
+                       const auto from = static_cast<std::size_t>(row * w.strides[0] + tap.from);
+                       for (const Reach& reach : across) {
+                         if (reach.begin < reach.end) take(made, x + p * plane + from * width, reach);
+                       }
+                     }
+                   }
+                 }
+               });
+}
+
 /// Calls f.operator()<T>() for the types that MaxPool is defined for.
 template <class F>
 void with_pooled(const Call& call, const Array& x, const F& f) {
@@ -190,9 +224,10 @@ Kernel max_pool(const NodeFacts& facts) {
     with_pooled(call, x, [&]<class T>() {
       const T* const from = x.values<T>().data();
       T* const to = made.writable<T>().data();
-      if constexpr (sizeof(T) == 1) {
-        if (pool.window.axes() == 2)
-          return max_of_planes(pool, from, to, made.size() < kFewMaxima ? 1 : call.threads());
+      if (pool.window.axes() == 2) {
+        const int threads = made.size() < kFewMaxima ? 1 : call.threads();
+        if constexpr (sizeof(T) == 1) return max_of_planes(pool, from, to, threads);
+        if constexpr (sizeof(T) > 1) return max_by_taps(pool, from, to, threads);
       }
       const T least = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
                                                            : std::numeric_limits<T>::lowest();

@@ -5,6 +5,7 @@
 
 #include "runtime/exact/functions.h"
 #include "runtime/exact/products.h"
+#include "runtime/reference/packed_kernels.h"
 
 namespace crumb::runtime::reference {
 namespace {
@@ -49,7 +50,25 @@ void attend_row(const Attention& a, std::size_t b, std::size_t h, std::size_t i)
   }
 }
 
+/// The values of one cache, and where its heads' rows lie in them.
+HeadRows decoded(const Attention& a, std::span<const RowDecoder> heads, std::size_t depth,
+                 std::vector<float>& values) {
+  const std::size_t head = a.keys * depth;
+  values.resize(heads.size() * head);
+  for (std::size_t g = 0; g < heads.size(); ++g)
+    dequantize(heads[g], std::span(values).subspan(g * head, head));
+  return {values.data(), a.kv_heads * head, head, depth, 1};
+}
+
 }  // namespace
+
+void attend(const Attention& a, std::span<const RowDecoder> keys, std::span<const RowDecoder> values) {
+  std::vector<float> k, v;
+  Attention floats = a;
+  floats.k = decoded(a, keys, a.depth, k);
+  floats.v = decoded(a, values, a.value_depth, v);
+  attend(floats);
+}
 
 void attend(const Attention& a) {
   for (std::size_t b = 0; b < a.batch; ++b) {

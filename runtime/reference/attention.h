@@ -2,10 +2,18 @@
 // bit for bit.
 #pragma once
 
+#include <span>
+
+#include "quant/quantized_tensor.h"
 #include "runtime/attention/attention.h"
 
 namespace crumb::runtime::reference {
 
 void attend(const Attention& attention);
+
+/// The same with keys and values that a cache holds as codes: row j of keys[b * kv_heads + g] is what HeadRows calls
+/// (b, g, j), of `depth` columns, and of values likewise, of value_depth columns. attention.k and attention.v are not
+/// looked at. Precondition: as many decoders as sequences have key-value heads, each of attention.keys rows.
+void attend(const Attention& attention, std::span<const RowDecoder> keys, std::span<const RowDecoder> values);
 
 }  // namespace crumb::runtime::reference

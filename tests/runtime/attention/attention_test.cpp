@@ -11,7 +11,9 @@
 #include <random>
 #include <vector>
 
+#include "quant/quantizer.h"
 #include "runtime/reference/attention.h"
+#include "tests/support/specs.h"
 
 using crumb::runtime::Attention;
 using crumb::runtime::HeadRows;
@@ -189,6 +191,47 @@ TEST_CASE("attention: every way has the bits of the definition") {
       for (std::size_t i = 0; i < found.size(); ++i)
         REQUIRE((found[i] == scores[i] || (drawn.scores[i] != drawn.scores[i])));
     }
+  }
+}
+
+TEST_CASE("attention: a cache of codes has the bits of its values, for every format, granularity and scale") {
+  std::mt19937_64 engine(23);
+  const auto specs = crumb::testing::all_specs();
+  for (std::size_t round = 0; round < specs.size(); ++round) {
+    CAPTURE(specs[round]);
+    Drawn drawn(engine);
+    Attention& a = drawn.a;
+    a.value_depth += a.value_depth == 0 ? 1 : 0;
+    const std::size_t heads = a.batch * a.kv_heads;
+    std::vector<crumb::QuantizedTensor> tensors;
+    // What the cache holds, and its values as attend() takes them.
+    const auto coded = [&](std::size_t depth, std::vector<float>& values, HeadRows& rows) {
+      std::vector<crumb::RowDecoder> decoders;
+      values.resize(heads * a.keys * depth);
+      rows = {values.data(), a.kv_heads * a.keys * depth, a.keys * depth, depth, 1};
+      for (std::size_t g = 0; g < heads; ++g) {
+        std::normal_distribution<float> normal;
+        std::vector<float> drawn_values(a.keys * depth);
+        for (float& x : drawn_values) x = normal(engine);
+        tensors.push_back(crumb::quantize(crumb::QuantSpec::parse(specs[round]), drawn_values,
+                                          std::vector<std::uint64_t>{a.keys, depth}));
+        decoders.emplace_back(tensors.back().view());
+        decoders.back().flat_values(0, std::span(values).subspan(g * a.keys * depth, a.keys * depth));
+      }
+      return decoders;
+    };
+    tensors.reserve(2 * heads);  // decoders look into them
+    const auto keys = coded(a.depth, drawn.k, a.k), values = coded(a.value_depth, drawn.v, a.v);
+    drawn.y.assign(a.batch * a.heads * a.queries * a.value_depth, 7.0F);
+    a.y_row = a.value_depth;
+    a.y_head = a.queries * a.value_depth;
+    a.y_batch = a.heads * a.y_head;
+    drawn.wants_scores = false;
+    drawn.run([](const Attention& floats) { attend(floats, 1); });
+    const auto expected = bits_of(drawn.y);
+    a.k = a.v = {};
+    drawn.run([&](const Attention& codes) { crumb::runtime::reference::attend(codes, keys, values); });
+    REQUIRE(bits_of(drawn.y) == expected);
   }
 }
 

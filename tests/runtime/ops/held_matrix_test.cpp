@@ -11,27 +11,10 @@
 #include "quant/quantizer.h"
 #include "runtime/reference/packed_kernels.h"
 #include "tests/support/samples.h"
+#include "tests/support/specs.h"
 
 namespace crumb::runtime {
 namespace {
-
-/// Specs over every number format and block format, granularity, scale format and zero point kind.
-std::vector<std::string> all_specs() {
-  std::vector<std::string> specs;
-  for (const NumberFormat& format : number_formats()) {
-    if (format.scale_only) continue;
-    const std::string name(format.name);
-    for (const char* granularity : {":tensor", ":channel", ":group=8:pad", ":block=2x5:pad"}) {
-      for (const ScaleFormatRow& scale : kScaleFormats) {
-        specs.push_back(name + granularity + ":scale=" + std::string(scale.name));
-      }
-    }
-    if (!format.has_zero_point()) continue;
-    for (const char* zero : {":group=8:pad:zero=int", ":channel:zero=float"}) specs.push_back(name + zero);
-  }
-  for (const BlockFormat& format : kBlockFormats) specs.push_back(std::string(format.name) + ":pad");
-  return specs;
-}
 
 /// y of shape [batch, outputs].
 std::vector<float> product(const HeldMatrix& matrix, const std::vector<float>& x, std::size_t batch,
@@ -54,7 +37,7 @@ TEST_CASE("codes that stay packed have the reference's bits, for every format, g
   constexpr std::size_t kRows = 5, kCols = 37, kBatch = 3;
   const std::vector<float> w = testing::normal_values(kRows * kCols, 1);
   const std::vector<float> x = testing::normal_values(kBatch * kCols, 2);
-  for (const std::string& text : all_specs()) {
+  for (const std::string& text : testing::all_specs()) {
     CAPTURE(text);
     const auto tensor = std::make_shared<const QuantizedTensor>(
         quantize(QuantSpec::parse(text), w, std::vector<std::uint64_t>{kRows, kCols}));

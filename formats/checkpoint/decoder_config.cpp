@@ -1,0 +1,369 @@
+#include "formats/checkpoint/decoder_config.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+namespace crumb {
+namespace {
+
+enum class Has : std::uint8_t { kNever, kAlways, kWhereAsked };
+enum class Windows : std::uint8_t { kNone, kEverywhere, kQwen, kGemma2, kGemma3, kSmolLm };
+
+/// What its "model_type" says of a family, as transformers' classes have it (5.23).
+struct Family {
+  std::string_view model_type;
+  double theta = 10000, epsilon = 1e-6;
+  std::size_t kv_heads = 0;      ///< where the file does not say; 0: as many as heads
+  std::size_t head_size = 0;     ///< likewise; 0: hidden_size / heads
+  std::size_t window = 0;        ///< likewise
+  std::size_t positions = 2048;  ///< likewise
+  bool tied = false;             ///< likewise
+  Has qkv_bias = Has::kWhereAsked, output_bias = Has::kWhereAsked;  ///< "attention_bias"
+  Has mlp_bias = Has::kNever;                                       ///< "mlp_bias"
+  QueryNorm query_norm = QueryNorm::kNone;
+  Windows windows = Windows::kNone;
+  bool gemma =
+      false;  ///< norms plus one, behind as well; scaled embeddings; its names of activation and scale
+  bool norm_before = true;  ///< else behind alone
+  bool fused = false;
+  bool partial = false;  ///< partial_rotary_factor counts
+};
+
+constexpr std::array<Family, 9> kFamilies = {{
+    {.model_type = "gemma2",
+     .kv_heads = 4,
+     .head_size = 256,
+     .window = 4096,
+     .positions = 8192,
+     .tied = true,
+     .windows = Windows::kGemma2,
+     .gemma = true},
+    {.model_type = "gemma3_text",
+     .theta = 1000000,
+     .kv_heads = 4,
+     .head_size = 256,
+     .window = 4096,
+     .positions = 131072,
+     .tied = true,
+     .query_norm = QueryNorm::kByHead,
+     .windows = Windows::kGemma3,
+     .gemma = true},
+    {.model_type = "llama", .mlp_bias = Has::kWhereAsked},
+    {.model_type = "mistral",
+     .kv_heads = 8,
+     .window = 4096,
+     .positions = 131072,
+     .qkv_bias = Has::kNever,
+     .output_bias = Has::kNever,
+     .windows = Windows::kEverywhere},
+    {.model_type = "olmo2", .epsilon = 1e-5, .query_norm = QueryNorm::kAllHeads, .norm_before = false},
+    {.model_type = "phi3",
+     .epsilon = 1e-5,
+     .positions = 4096,
+     .qkv_bias = Has::kNever,
+     .output_bias = Has::kNever,
+     .windows = Windows::kEverywhere,
+     .fused = true,
+     .partial = true},
+    {.model_type = "qwen2",
+     .kv_heads = 32,
+     .window = 4096,
+     .positions = 32768,
+     .qkv_bias = Has::kAlways,
+     .output_bias = Has::kNever,
+     .windows = Windows::kQwen},
+    {.model_type = "qwen3",
+     .kv_heads = 32,
+     .head_size = 128,
+     .window = 4096,
+     .positions = 32768,
+     .query_norm = QueryNorm::kByHead,
+     .windows = Windows::kQwen},
+    {.model_type = "smollm3",
+     .theta = 2000000,
+     .kv_heads = 4,
+     .positions = 32768,
+     .tied = true,
+     .mlp_bias = Has::kWhereAsked,
+     .windows = Windows::kSmolLm},
+}};
+
+const Family* family_of(std::string_view model_type) {
+  const auto* const found = std::ranges::find(kFamilies, model_type, &Family::model_type);
+  return found == kFamilies.end() ? nullptr : found;
+}
+
+bool is_null(const JsonFile& file, const char* key) {
+  const auto found = file.root().find(key);
+  return found != file.root().end() && found->is_null();
+}
+
+/// An object of the file that is not empty; null where there is none.
+const nlohmann::json* object_of(const JsonFile& file, const char* key) {
+  const auto found = file.root().find(key);
+  if (found == file.root().end() || found->is_null()) return nullptr;
+  if (!found->is_object()) throw file.error("\"" + std::string(key) + "\" must be an object");
+  return found->empty() ? nullptr : &*found;
+}
+
+class DecoderParser {
+ public:
+  DecoderParser(const JsonFile& file, const Family& family) : file_(file), family_(family) {}
+
+  DecoderConfig parse() {
+    refuse_what_differs();
+    made_.model_type = family_.model_type;
+    sizes();
+    norms();
+    biases();
+    scales();
+    activation();
+    rotations();
+    layers();
+    made_.fused = family_.fused;
+    made_.tied = file_.boolean("tie_word_embeddings").value_or(family_.tied);
+    return std::move(made_);
+  }
+
+ private:
+  void refuse_what_differs() const {
+    if (file_.boolean("use_bidirectional_attention").value_or(false))
+      throw file_.error(
+          "use_bidirectional_attention is true; supported are decoders, which see what came before");
+    if (file_.boolean("is_encoder_decoder").value_or(false))
+      throw file_.error("is_encoder_decoder is true; supported are decoders alone");
+    if (family_.partial) return;
+    const double part = file_.number("partial_rotary_factor").value_or(1);
+    if (part != 1)
+      throw file_.error("partial_rotary_factor is not 1, which " + name() + " has no meaning for");
+  }
+
+  std::string name() const { return std::string(family_.model_type); }
+
+  void sizes() {
+    made_.hidden_size = file_.required_count("hidden_size", 1);
+    made_.inner_size = file_.required_count("intermediate_size", 1);
+    made_.vocab_size = file_.required_count("vocab_size", 1);
+    made_.heads = file_.required_count("num_attention_heads", 1);
+    made_.layers.resize(file_.required_count("num_hidden_layers", 0));
+    made_.max_positions = file_.count("max_position_embeddings", 1).value_or(family_.positions);
+    const std::size_t usual =
+        family_.kv_heads == 0 || is_null(file_, "num_key_value_heads") ? made_.heads : family_.kv_heads;
+    made_.kv_heads = file_.count("num_key_value_heads", 1).value_or(usual);
+    if (made_.heads % made_.kv_heads != 0)
+      throw file_.error("num_attention_heads " + std::to_string(made_.heads) +
+                        " is no multiple of num_key_value_heads " + std::to_string(made_.kv_heads));
+    if (const auto given = file_.count("head_dim", 1)) {
+      made_.head_size = *given;
+    } else if (family_.head_size != 0 && !is_null(file_, "head_dim")) {
+      made_.head_size = family_.head_size;
+    } else if (made_.hidden_size % made_.heads == 0) {
+      made_.head_size = made_.hidden_size / made_.heads;
+    } else {
+      throw file_.error("hidden_size " + std::to_string(made_.hidden_size) +
+                        " is no multiple of num_attention_heads " + std::to_string(made_.heads));
+    }
+  }
+
+  void norms() {
+    const double epsilon = file_.number("rms_norm_eps").value_or(family_.epsilon);
+    if (!(epsilon >= 0 && epsilon < 1)) throw file_.error("rms_norm_eps must lie in [0, 1)");
+    made_.norm_epsilon = static_cast<float>(epsilon);
+    made_.norm_plus_one = family_.gemma;
+    made_.norm_before = family_.norm_before;
+    made_.norm_after = family_.gemma || !family_.norm_before;
+    made_.query_norm = family_.query_norm;
+  }
+
+  bool has(Has bias, const char* key) const {
+    return bias == Has::kAlways || (bias == Has::kWhereAsked && file_.boolean(key).value_or(false));
+  }
+
+  void biases() {
+    made_.qkv_bias = has(family_.qkv_bias, "attention_bias");
+    made_.output_bias = has(family_.output_bias, "attention_bias");
+    made_.mlp_bias = has(family_.mlp_bias, "mlp_bias");
+  }
+
+  float cap(const char* key, float usual) const {
+    if (is_null(file_, key)) return 0;
+    const double value = file_.number(key).value_or(usual);
+    if (!(value >= 0) || !std::isfinite(value))
+      throw file_.error("\"" + std::string(key) + "\" must not be below 0");
+    return static_cast<float>(value);
+  }
+
+  void scales() {
+    double width = static_cast<double>(made_.head_size);
+    if (family_.gemma) {
+      width = file_.number("query_pre_attn_scalar").value_or(256);
+      if (!(width > 0) || !std::isfinite(width)) throw file_.error("query_pre_attn_scalar must be above 0");
+      made_.embedding_scale = std::sqrt(static_cast<float>(made_.hidden_size));
+      const bool second = family_.windows == Windows::kGemma2;
+      made_.attention_cap = second ? cap("attn_logit_softcapping", 50) : 0;
+      made_.logits_cap = cap("final_logit_softcapping", second ? 30 : 0);
+    }
+    made_.attention_scale = static_cast<float>(1 / std::sqrt(width));
+  }
+
+  void activation() {
+    const char* const key = family_.gemma ? "hidden_activation" : "hidden_act";
+    const std::string found = file_.string(key).value_or(family_.gemma ? "gelu_pytorch_tanh" : "silu");
+    const auto known = parse_activation(found);
+    if (!known)
+      throw file_.error("\"" + std::string(key) + "\" is \"" + found +
+                        "\"; supported are gelu, gelu_new, gelu_pytorch_tanh, relu and silu");
+    made_.activation = *known;
+  }
+
+  void rotations() {
+    const nlohmann::json* scaling = object_of(file_, "rope_scaling");
+    if (!scaling) scaling = object_of(file_, "rope_parameters");
+    made_.rotary_size = made_.head_size;
+    if (family_.partial) {
+      double part = file_.number("partial_rotary_factor").value_or(1);
+      if (scaling && scaling->contains("partial_rotary_factor") &&
+          scaling->at("partial_rotary_factor").is_number())
+        part = scaling->at("partial_rotary_factor").get<double>();
+      if (!(part > 0 && part <= 1)) throw file_.error("partial_rotary_factor must lie in (0, 1]");
+      made_.rotary_size = static_cast<std::size_t>(static_cast<double>(made_.head_size) * part);
+    }
+    if (made_.rotary_size % 2 != 0 || made_.rotary_size == 0)
+      throw file_.error("positions turn " + std::to_string(made_.rotary_size) +
+                        " elements of a head, expected an even number");
+    const RotationDefaults usual{
+        .theta = family_.theta, .size = made_.rotary_size, .max_positions = made_.max_positions};
+    if (family_.windows == Windows::kGemma3) {
+      gemma3_rotations(scaling, usual);
+    } else {
+      const bool nested =
+          scaling && (scaling->contains("full_attention") || scaling->contains("sliding_attention"));
+      if (nested)
+        throw file_.error("its rope_parameters go by kinds of layers, which " + name() + " does not have");
+      made_.rotations = {family_.fused ? phi3_rotation(scaling, usual)
+                                       : parse_rotation(file_, scaling, usual)};
+    }
+  }
+
+  /// Its own default of original_max_position_embeddings is stronger than what stands in the scaling.
+  Rotation phi3_rotation(const nlohmann::json* scaling, const RotationDefaults& usual) const {
+    constexpr const char* kKey = "original_max_position_embeddings";
+    nlohmann::json root = file_.root();
+    if (!file_.has(kKey)) root[kKey] = 4096;
+    nlohmann::json own = scaling ? *scaling : nlohmann::json::object();
+    for (const char* key : {"type", "rope_type"}) {
+      if (own.contains(key) && own[key] == "yarn") own[key] = "longrope";
+    }
+    return parse_rotation(JsonFile(file_.name(), root.dump()), &own, usual);
+  }
+
+  /// Of full layers, then of sliding ones: these with a theta of their own, and without the scaling of the file's old form.
+  void gemma3_rotations(const nlohmann::json* scaling, const RotationDefaults& usual) {
+    const nlohmann::json *full = scaling, *sliding = nullptr;
+    const bool nested =
+        scaling && (scaling->contains("full_attention") || scaling->contains("sliding_attention"));
+    if (nested) {
+      const auto part = [&](const char* key) {
+        const auto found = scaling->find(key);
+        return found == scaling->end() || !found->is_object() ? nullptr : &*found;
+      };
+      full = part("full_attention");
+      sliding = part("sliding_attention");
+    } else if (scaling && !file_.has("rope_scaling")) {
+      throw file_.error(
+          "its rope_parameters do not go by kinds of layers (full_attention, sliding_attention)");
+    }
+    nlohmann::json local = sliding ? *sliding : nlohmann::json::object();
+    if (!local.contains("rope_theta"))
+      local["rope_theta"] = file_.number("rope_local_base_freq").value_or(10000);
+    made_.rotations = {parse_rotation(file_, full, usual), parse_rotation(file_, &local, usual)};
+  }
+
+  /// By "layer_types"; nothing where the file has none.
+  std::optional<std::vector<bool>> sliding_by_types() const {
+    const auto found = file_.root().find("layer_types");
+    if (found == file_.root().end() || found->is_null()) return std::nullopt;
+    if (!found->is_array() || found->size() != made_.layers.size())
+      throw file_.error("\"layer_types\" must be a list of " + std::to_string(made_.layers.size()) +
+                        " names");
+    std::vector<bool> sliding;
+    for (const auto& type : *found) {
+      const bool slides = type == "sliding_attention";
+      if (!slides && type != "full_attention")
+        throw file_.error("\"layer_types\" has " +
+                          type.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) +
+                          "; supported are full_attention and sliding_attention");
+      sliding.push_back(slides);
+    }
+    return sliding;
+  }
+
+  bool slides(std::size_t layer, const std::optional<std::vector<bool>>& types) const {
+    switch (family_.windows) {
+      case Windows::kNone: return false;
+      case Windows::kEverywhere: return true;
+      case Windows::kQwen:
+        if (!file_.boolean("use_sliding_window").value_or(false)) return false;
+        return types ? (*types)[layer] : layer >= file_.count("max_window_layers").value_or(28);
+      case Windows::kGemma2: return types ? (*types)[layer] : layer % 2 == 0;
+      case Windows::kGemma3: {
+        const std::size_t pattern = file_.count("sliding_window_pattern", 1).value_or(6);
+        return types ? (*types)[layer] : (layer + 1) % pattern != 0;
+      }
+      case Windows::kSmolLm:
+        return types ? (*types)[layer] : file_.boolean("use_sliding_window").value_or(false) && !turns(layer);
+    }
+    return false;
+  }
+
+  /// Whether a layer has positions. The file's name for it says the opposite of what it means.
+  bool turns(std::size_t layer) const {
+    if (family_.windows != Windows::kSmolLm) return true;
+    const auto found = file_.root().find("no_rope_layers");
+    if (found == file_.root().end() || found->is_null()) {
+      const std::size_t interval = file_.count("no_rope_layer_interval", 1).value_or(4);
+      return (layer + 1) % interval != 0;
+    }
+    if (!found->is_array() || found->size() != made_.layers.size() || !(*found)[layer].is_number_integer())
+      throw file_.error("\"no_rope_layers\" must be a list of " + std::to_string(made_.layers.size()) +
+                        " numbers, 0 or 1");
+    return (*found)[layer].get<int>() != 0;
+  }
+
+  void layers() {
+    const bool none = is_null(file_, "sliding_window");
+    const std::size_t window = none ? 0 : file_.count("sliding_window", 1).value_or(family_.window);
+    const auto types = sliding_by_types();
+    for (std::size_t i = 0; i < made_.layers.size(); ++i) {
+      DecoderLayer& layer = made_.layers[i];
+      const bool is_sliding = slides(i, types);
+      if (is_sliding) layer.window = window;
+      if (turns(i)) layer.rotation = is_sliding ? made_.rotations.size() - 1 : 0;
+    }
+  }
+
+  const JsonFile& file_;
+  const Family& family_;
+  DecoderConfig made_;
+};
+
+}  // namespace
+
+bool DecoderConfig::knows(std::string_view model_type) { return family_of(model_type) != nullptr; }
+
+std::string DecoderConfig::known() {
+  std::string text;
+  for (const Family& family : kFamilies) text += (text.empty() ? "" : ", ") + std::string(family.model_type);
+  return text;
+}
+
+DecoderConfig DecoderConfig::parse(const JsonFile& file) {
+  const std::string type = file.string("model_type").value_or("");
+  const Family* const family = family_of(type);
+  if (!family) throw file.error("the architecture is \"" + type + "\"; supported are " + known());
+  return DecoderParser(file, *family).parse();
+}
+
+}  // namespace crumb

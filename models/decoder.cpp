@@ -1,0 +1,286 @@
+#include "models/decoder.h"
+
+#include <map>
+#include <optional>
+
+#include "formats/checkpoint/decoder_config.h"
+#include "models/layer_builder.h"
+
+namespace crumb::models {
+namespace {
+
+using graph::Dim;
+using graph::ElementType;
+
+constexpr std::int64_t kDecoderOpset = 24;  // Attention, RMSNormalization, RotaryEmbedding, Swish
+
+std::int64_t number(size_t n) { return static_cast<std::int64_t>(n); }
+
+class DecoderBuilder {
+ public:
+  DecoderBuilder(ModelWeights& weights, DecoderConfig config)
+      : build_(weights, kDecoderOpset), config_(std::move(config)) {}
+
+  graph::Graph run() && {
+    inputs();
+    places();
+    turns();
+    std::string x = embeddings();
+    for (size_t i = 0; i < config_.layers.size(); ++i) x = layer(i, x);
+    head(norm("model.norm", x, config_.hidden_size));
+    for (size_t i = 0; i < config_.layers.size(); ++i) {
+      for (const char* part : {"key", "value"})
+        build_.output_of(cache("present.", i, part), cache_shape("total"));
+    }
+    return build_.take();
+  }
+
+ private:
+  static std::string cache(const char* kind, size_t layer, const char* part) {
+    return kind + std::to_string(layer) + "." + part;
+  }
+
+  graph::Shape cache_shape(const char* places) const {
+    return {Dim("batch"), Dim(number(config_.kv_heads)), Dim(places), Dim(number(config_.head_size))};
+  }
+
+  void inputs() {
+    const auto ids = [&](const char* name, const char* places) {
+      build_.input(name, {.type = ElementType::kInt64, .shape = graph::Shape{Dim("batch"), Dim(places)}});
+    };
+    ids("input_ids", "sequence");
+    ids("attention_mask", "total");
+    ids("position_ids", "sequence");
+    for (size_t i = 0; i < config_.layers.size(); ++i) {
+      for (const char* part : {"key", "value"})
+        build_.input(cache("past_key_values.", i, part),
+                     {.type = ElementType::kFloat, .shape = cache_shape("past")});
+    }
+  }
+
+  /// How many there are of axis 1.
+  std::string places_of(const char* input, const std::string& name) {
+    const std::string shape = build_.node("Shape", name + ".shape", {input});
+    return build_.node("Gather", name, {shape, build_.scalar("axis_1", 1)});
+  }
+
+  /// Of keys [1, total], of queries [sequence, 1], and which keys are tokens [batch, 1, 1, total].
+  void places() {
+    const std::string total = places_of("attention_mask", "total_places");
+    const std::string sequence = places_of("input_ids", "new_places");
+    const std::string past = build_.node("Sub", "past_places", {total, sequence});
+    const std::string one = build_.scalar("step_1", 1);
+    keys_ = build_.node("Range", "places", {build_.scalar("place_0", 0), total, one});
+    const std::string queries = build_.node("Range", "places_of_queries", {past, total, one});
+    queries_ =
+        build_.node("Unsqueeze", "places_of_queries.column", {queries, build_.ints("column_axis", {1})});
+    const std::string tokens =
+        build_.node("Cast", "attention_mask.tokens", {"attention_mask"},
+                    {{"to", static_cast<std::int64_t>(graph::onnx_number(ElementType::kBool))}});
+    tokens_ = build_.node("Unsqueeze", "attention_mask.wide", {tokens, build_.ints("head_axes", {1, 2})});
+  }
+
+  /// Which keys a query sees, [batch, 1, sequence, total]; one for each window that there is.
+  const std::string& mask(size_t window) {
+    const auto found = masks_.find(window);
+    if (found != masks_.end()) return found->second;
+    const std::string name = window == 0 ? "mask" : "mask_of_" + std::to_string(window);
+    std::string seen = build_.node("LessOrEqual", name + ".before", {keys_, queries_});
+    if (window > 0) {
+      const std::string end =
+          build_.node("Sub", name + ".end", {queries_, build_.scalar("window", number(window))});
+      seen =
+          build_.node("And", name + ".window", {seen, build_.node("Greater", name + ".near", {keys_, end})});
+    }
+    const std::string valid = build_.node("And", name + ".valid", {seen, tokens_});
+    const std::string own = build_.node("Equal", name + ".own", {keys_, queries_});
+    return masks_[window] = build_.node("Or", name, {valid, own});
+  }
+
+  /// Cosines and sines [batch, sequence, rotary_size / 2] of each rotation.
+  void turns() {
+    if (config_.layers.empty()) return;
+    const std::string positions =
+        build_.node("Cast", "positions", {"position_ids"},
+                    {{"to", static_cast<std::int64_t>(graph::onnx_number(ElementType::kFloat))}});
+    const std::string column =
+        build_.node("Unsqueeze", "positions.column", {positions, build_.ints("last_axis", {2})});
+    for (size_t i = 0; i < config_.rotations.size(); ++i) {
+      const std::string name = i == 0 ? "rotation" : "rotation_" + std::to_string(i);
+      const Rotation& rotation = config_.rotations[i];
+      const std::string angles = build_.node("Mul", name + ".angles", {column, frequencies(name, rotation)});
+      const auto table = [&](const char* op, const char* part) {
+        const std::string made = build_.node(op, name + part, {angles});
+        if (rotation.factor == 1) return made;
+        return build_.node("Mul", name + part + ".scaled",
+                           {made, build_.floats("rotation_factor", rotation.factor)});
+      };
+      std::string cosine = table("Cos", ".cos");
+      tables_.push_back({std::move(cosine), table("Sin", ".sin")});
+    }
+  }
+
+  std::string frequencies(const std::string& name, const Rotation& rotation) {
+    const std::string usual = build_.row(name + ".frequencies", rotation.frequencies);
+    if (rotation.long_frequencies.empty()) return usual;
+    const std::string last =
+        build_.node("ReduceMax", name + ".last", {"position_ids"}, {{"keepdims", std::int64_t{0}}});
+    const std::string is_long = build_.node("GreaterOrEqual", name + ".is_long",
+                                            {last, build_.scalar("longest", number(rotation.switch_at))});
+    return build_.node("Where", name + ".frequencies_now",
+                       {is_long, build_.row(name + ".long_frequencies", rotation.long_frequencies), usual});
+  }
+
+  std::string embeddings() {
+    const std::string table = build_.weight(kEmbedding, {config_.vocab_size, config_.hidden_size});
+    const std::string rows = build_.node("Gather", "model.embed_tokens", {table, "input_ids"});
+    if (config_.embedding_scale == 1) return rows;
+    return build_.node("Mul", "model.embed_tokens.scaled",
+                       {rows, build_.floats("embedding_scale", config_.embedding_scale)});
+  }
+
+  std::string norm(const std::string& name, const std::string& x, size_t width) {
+    return build_.rms_norm(name, x, width, config_.norm_epsilon, config_.norm_plus_one);
+  }
+
+  struct Projected {
+    std::string q, k, v;
+  };
+
+  Projected project(const std::string& name, const std::string& x) {
+    const size_t width = config_.hidden_size, own = config_.heads * config_.head_size,
+                 shared = config_.kv_heads * config_.head_size;
+    if (!config_.fused) {
+      const auto part = [&](const char* which, size_t out) {
+        return build_.linear(name + which, x, width, out, config_.qkv_bias);
+      };
+      Projected made{part("q_proj", own), part("k_proj", shared), part("v_proj", shared)};
+      return made;
+    }
+    const std::string all = build_.linear(name + "qkv_proj", x, width, own + 2 * shared, config_.qkv_bias);
+    const Projected made{name + "q", name + "k", name + "v"};
+    build_.node_of_outputs("Split", name + "split",
+                           {all, build_.ints("qkv_sizes", {number(own), number(shared), number(shared)})},
+                           {made.q, made.k, made.v}, {{"axis", std::int64_t{-1}}});
+    return made;
+  }
+
+  /// Queries or keys, [batch, sequence, heads * head_size], normalized and turned.
+  std::string placed(const std::string& name, std::string x, size_t heads, const DecoderLayer& layer) {
+    if (config_.query_norm == QueryNorm::kAllHeads) {
+      x = norm(name + "_norm", x, heads * config_.head_size);
+    } else if (config_.query_norm == QueryNorm::kByHead) {
+      const std::string split =
+          build_.node("Reshape", name + "_split",
+                      {x, build_.ints("split_shape", {0, 0, number(heads), number(config_.head_size)})});
+      const std::string rows = norm(name + "_norm", split, config_.head_size);
+      x = build_.node("Reshape", name + "_joined",
+                      {rows, build_.ints("joined_shape", {0, 0, number(heads * config_.head_size)})});
+    }
+    if (!layer.rotation) return x;
+    std::map<std::string, graph::Attribute> how{{"num_heads", number(heads)}};
+    if (config_.rotary_size != config_.head_size) how["rotary_embedding_dim"] = number(config_.rotary_size);
+    const Table& table = tables_[*layer.rotation];
+    return build_.node("RotaryEmbedding", name + "_turned", {x, table.cosine, table.sine}, how);
+  }
+
+  std::string attention(size_t i, const std::string& name, const std::string& x) {
+    const DecoderLayer& layer = config_.layers[i];
+    const Projected made = project(name, x);
+    const std::string q = placed(name + "q", made.q, config_.heads, layer);
+    const std::string k = placed(name + "k", made.k, config_.kv_heads, layer);
+    std::map<std::string, graph::Attribute> how{{"q_num_heads", number(config_.heads)},
+                                                {"kv_num_heads", number(config_.kv_heads)},
+                                                {"scale", config_.attention_scale}};
+    if (config_.attention_cap > 0) how["softcap"] = config_.attention_cap;
+    const std::string out = name + "context";
+    build_.node_of_outputs("Attention", name + "attention",
+                           {q, k, made.v, mask(layer.window), cache("past_key_values.", i, "key"),
+                            cache("past_key_values.", i, "value")},
+                           {out, cache("present.", i, "key"), cache("present.", i, "value")}, how);
+    return build_.linear(name + "o_proj", out, config_.heads * config_.head_size, config_.hidden_size,
+                         config_.output_bias);
+  }
+
+  std::string mlp(const std::string& name, const std::string& x) {
+    const size_t width = config_.hidden_size, inner = config_.inner_size;
+    std::string gate, up;
+    if (config_.fused) {
+      const std::string both = build_.linear(name + "gate_up_proj", x, width, 2 * inner, config_.mlp_bias);
+      gate = name + "gate";
+      up = name + "up";
+      build_.node_of_outputs("Split", name + "split",
+                             {both, build_.ints("gate_up_sizes", {number(inner), number(inner)})}, {gate, up},
+                             {{"axis", std::int64_t{-1}}});
+    } else {
+      gate = build_.linear(name + "gate_proj", x, width, inner, config_.mlp_bias);
+      up = build_.linear(name + "up_proj", x, width, inner, config_.mlp_bias);
+    }
+    const std::string active = build_.activation(config_.activation, name + "act_fn", gate);
+    const std::string product = build_.node("Mul", name + "product", {active, up});
+    return build_.linear(name + "down_proj", product, inner, width, config_.mlp_bias);
+  }
+
+  std::string layer(size_t i, const std::string& x) {
+    const std::string name = "model.layers." + std::to_string(i) + ".";
+    const size_t width = config_.hidden_size;
+    const auto in = [&](const char* which, const std::string& value) {
+      return config_.norm_before ? norm(name + which, value, width) : value;
+    };
+    const auto out = [&](const char* which, const std::string& value) {
+      return config_.norm_after ? norm(name + which, value, width) : value;
+    };
+    // The norm behind attention has the name that others give to the one before the MLP.
+    const char* const before_mlp =
+        config_.norm_after ? "pre_feedforward_layernorm" : "post_attention_layernorm";
+    const std::string seen = attention(i, name + "self_attn.", in("input_layernorm", x));
+    const std::string attended =
+        build_.node("Add", name + "self_attn.residual", {x, out("post_attention_layernorm", seen)});
+    const std::string made = mlp(name + "mlp.", in(before_mlp, attended));
+    return build_.node("Add", name + "mlp.residual", {attended, out("post_feedforward_layernorm", made)});
+  }
+
+  void head(const std::string& x) {
+    const auto width = number(config_.hidden_size), vocabulary = number(config_.vocab_size);
+    std::string logits;
+    if (config_.tied) {
+      const std::string rows =
+          build_.node("Reshape", "lm_head.rows", {x, build_.ints("rows_shape", {-1, width})});
+      const std::string products =
+          build_.node("Gemm", "lm_head", {rows, kEmbedding}, {{"transB", std::int64_t{1}}});
+      const std::string shape = build_.node("Shape", "lm_head.ids_shape", {"input_ids"});
+      const std::string all =
+          build_.node("Concat", "lm_head.shape", {shape, build_.ints("vocabulary", {vocabulary})},
+                      {{"axis", std::int64_t{0}}});
+      logits = build_.node("Reshape", "lm_head.logits", {products, all});
+    } else {
+      logits = build_.linear("lm_head", x, config_.hidden_size, config_.vocab_size, false);
+    }
+    if (config_.logits_cap > 0) {
+      const std::string cap = build_.floats("logits_cap", config_.logits_cap);
+      const std::string part = build_.node("Div", "lm_head.part", {logits, cap});
+      logits = build_.node("Mul", "lm_head.capped", {build_.node("Tanh", "lm_head.tanh", {part}), cap});
+    }
+    build_.output(logits, "logits", {Dim("batch"), Dim("sequence"), Dim(vocabulary)});
+  }
+
+  static constexpr const char* kEmbedding = "model.embed_tokens.weight";
+
+  struct Table {
+    std::string cosine, sine;
+  };
+
+  LayerBuilder build_;
+  DecoderConfig config_;
+  std::string keys_, queries_, tokens_;
+  std::map<size_t, std::string> masks_;  ///< by window
+  std::vector<Table> tables_;            ///< by rotation
+};
+
+}  // namespace
+
+graph::Graph build_decoder(ModelWeights& weights, const JsonFile& config) {
+  return DecoderBuilder(weights, DecoderConfig::parse(config)).run();
+}
+
+}  // namespace crumb::models

@@ -1,0 +1,26 @@
+// Decoders of the Llama kind (formats/checkpoint/decoder_config.h) as a graph, one for prompts and for steps.
+//
+// Inputs, int64 but for the last, L being a layer:
+//   input_ids [batch, sequence]
+//   attention_mask [batch, total]   1 for places of tokens and 0 for padding, those of the past first
+//   position_ids [batch, sequence]
+//   past_key_values.L.key, past_key_values.L.value   float32 [batch, kv_heads, past, head_size], total = past + sequence
+// Outputs:
+//   logits [batch, sequence, vocab_size]
+//   present.L.key, present.L.value   [batch, kv_heads, total, head_size]: the past with the new places behind it
+//
+// A query sees places, not positions: those before it that are tokens, of which a window takes the nearest, and always its
+// own, so that rows of padding are finite. Keys are kept as they turned. Operator set 24; the mask is one of true and false.
+// Matrices have the axes [in, out]; an embedding that is the head, too, stays one tensor, which a Gemm takes as it lies.
+#pragma once
+
+#include "base/json/json_file.h"
+#include "graph/graph.h"
+#include "models/model_weights.h"
+
+namespace crumb::models {
+
+/// Tensor names are those of transformers' ...ForCausalLM. Throws Error as DecoderConfig::parse and ModelWeights::add do.
+graph::Graph build_decoder(ModelWeights& weights, const JsonFile& config);
+
+}  // namespace crumb::models
