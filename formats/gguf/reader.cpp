@@ -49,7 +49,7 @@ Result<std::uint64_t> read_count(GgufCursor& cursor, const std::string& what, st
 /// Whether so many things of at least `least` bytes can follow.
 Status check_room(const GgufCursor& cursor, std::uint64_t count, std::uint64_t least, std::string_view what) {
   if (count * least <= cursor.left()) return {};
-  return Failure{"the header claims " + count_text(count, what) + ", but " + byte_text(cursor.left()) +
+  return Failure{"the header claims " + std::to_string(count) + " " + std::string(what) + ", but " + byte_text(cursor.left()) +
                  " of the file are left for them, and each takes " + std::to_string(least) + " or more"};
 }
 
@@ -210,7 +210,7 @@ Result<GgufHeader> parse_gguf(std::span<const std::byte> file) {
   const Result<std::uint64_t> entries = read_count(cursor, "metadata entries", kGgufMostEntries);
   if (!entries.ok()) return entries.failure();
 
-  if (Status room = check_room(cursor, entries.value(), kLeastEntry, "metadata entry"); !room.ok())
+  if (Status room = check_room(cursor, entries.value(), kLeastEntry, "metadata entries"); !room.ok())
     return room.failure();
   header.metadata.reserve(entries.value());
   for (std::uint64_t i = 0; i < entries.value(); ++i) {
@@ -223,7 +223,7 @@ Result<GgufHeader> parse_gguf(std::span<const std::byte> file) {
   if (!alignment.ok()) return alignment.failure();
   header.alignment = alignment.value();
 
-  if (Status room = check_room(cursor, tensors.value(), kLeastTensor, "tensor"); !room.ok()) return room.failure();
+  if (Status room = check_room(cursor, tensors.value(), kLeastTensor, "tensors"); !room.ok()) return room.failure();
   header.tensors.reserve(tensors.value());
   for (std::uint64_t i = 0; i < tensors.value(); ++i) {
     Result<GgufTensor> tensor = read_tensor(cursor);
