@@ -13,9 +13,9 @@ namespace crumb {
 
 /// How the bytes of a storage are coded in the file.
 enum class StorageCoding : std::uint8_t {
-  kPlain,    ///< as they are
-  kDeflate,  ///< a raw deflate stream (RFC 1951)
-  kVarints,  ///< a run of protobuf varints, one per element, of which the low dtype_bits are the element
+  kPlain,       ///< as they are
+  kDeflate,     ///< a raw deflate stream (RFC 1951)
+  kVarints,     ///< a run of protobuf varints, one per element, of which the low dtype_bits are the element
   kGgmlBlocks,  ///< blocks of TensorPlace::blocks, which decode to F32, wherever one begins
 };
 

@@ -15,7 +15,7 @@ namespace crumb {
 
 struct FileListing {
   TensorListing listing;
-  std::string_view kind;  ///< "safetensors", "pytorch", "npy", "npz", "onnx", "gguf"
+  std::string_view kind;             ///< "safetensors", "pytorch", "npy", "npz", "onnx", "gguf"
   std::vector<MadeFile> files = {};  ///< a model's other files, made from the same file
 };
 

@@ -231,7 +231,8 @@ Status TensorReader::read_elements(std::uint64_t element, std::span<std::byte> o
     return file_->read(place.offset + *begin, out);
   }
   const GgmlType& type = *place.blocks;
-  const std::uint64_t piece = std::max<std::uint64_t>(1, kInputPiece / type.block_bytes) * type.block_elements;
+  const std::uint64_t piece =
+      std::max<std::uint64_t>(1, kInputPiece / type.block_bytes) * type.block_elements;
   std::vector<float> values;
   while (!out.empty()) {
     const std::uint64_t skip = element % type.block_elements;

@@ -83,7 +83,8 @@ std::string_view layer_number(std::string_view name) {
   if (!name.starts_with(kLayer)) return {};
   const std::string_view number = name.substr(kLayer.size(), name.find('.', kLayer.size()) - kLayer.size());
   if (number.size() > 6 || (number.size() > 1 && number.front() == '0')) return {};
-  return std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; }) ? number : std::string_view();
+  return std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; }) ? number
+                                                                                  : std::string_view();
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ constexpr std::array<float, 16> kUneven = {-127, -104, -83, -65, -49, -35, -22, 
 /// Twice the OCP e2m1 values.
 constexpr std::array<float, 16> kDoubledE2M1 = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-void look_up(float d, const std::byte* codes, unsigned count, const std::array<float, 16>& table, float* out) {
+void look_up(float d, const std::byte* codes, unsigned count, const std::array<float, 16>& table,
+             float* out) {
   for (unsigned i = 0; i < count; ++i) out[i] = d * table[nibble(codes, i, count / 2)];
 }
 
@@ -50,7 +51,8 @@ void decode_iq4_xs(const std::byte* block, float* out) {
   for (unsigned group = 0; group < 8; ++group) {
     const unsigned low = (u8(block + 4 + group / 2) >> (4 * (group % 2))) & 15u;
     const auto scale = static_cast<int>(low | ((high >> (2 * group)) & 3u) << 4) - 32;
-    look_up(d * static_cast<float>(scale), block + 8 + std::size_t{16} * group, 32, kUneven, out + 32 * group);
+    look_up(d * static_cast<float>(scale), block + 8 + std::size_t{16} * group, 32, kUneven,
+            out + 32 * group);
   }
 }
 
@@ -60,7 +62,8 @@ void decode_mxfp4(const std::byte* block, float* out) {
 
 void decode_nvfp4(const std::byte* block, float* out) {
   for (unsigned group = 0; group < 4; ++group)
-    look_up(half_e4m3(u8(block + group)), block + 4 + std::size_t{8} * group, 16, kDoubledE2M1, out + 16 * group);
+    look_up(half_e4m3(u8(block + group)), block + 4 + std::size_t{8} * group, 16, kDoubledE2M1,
+            out + 16 * group);
 }
 
 }  // namespace crumb::ggml

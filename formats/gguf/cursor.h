@@ -33,8 +33,9 @@ class GgufCursor {
   /// The next so many bytes.
   Result<std::span<const std::byte>> take(std::uint64_t count, std::string_view what) {
     if (!checked::fits(at_, count, bytes_.size()))
-      return Failure{"the file ends inside its header: " + std::string(what) + " at byte " + std::to_string(at_) +
-                     " takes " + byte_text(count) + ", but " + std::to_string(left()) + " are left"};
+      return Failure{"the file ends inside its header: " + std::string(what) + " at byte " +
+                     std::to_string(at_) + " takes " + byte_text(count) + ", but " + std::to_string(left()) +
+                     " are left"};
     const std::span<const std::byte> part = bytes_.subspan(at_, count);
     at_ += count;
     return part;

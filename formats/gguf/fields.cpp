@@ -14,7 +14,9 @@ std::optional<T> GgufFields::look_up(const std::string& key, Result<T> (*read)(c
   return std::nullopt;
 }
 
-std::optional<std::uint64_t> GgufFields::natural(const std::string& key) { return look_up(key, gguf_natural); }
+std::optional<std::uint64_t> GgufFields::natural(const std::string& key) {
+  return look_up(key, gguf_natural);
+}
 std::optional<double> GgufFields::number(const std::string& key) { return look_up(key, gguf_number); }
 std::optional<bool> GgufFields::flag(const std::string& key) { return look_up(key, gguf_bool); }
 std::optional<std::string_view> GgufFields::text(const std::string& key) { return look_up(key, gguf_text); }

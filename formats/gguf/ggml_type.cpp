@@ -67,7 +67,8 @@ static_assert(std::ranges::all_of(kTypes, [](const GgmlType& type) {
 
 }  // namespace
 
-void decode_ggml(const GgmlType& type, std::span<const std::byte> blocks, std::uint64_t begin, std::span<float> out) {
+void decode_ggml(const GgmlType& type, std::span<const std::byte> blocks, std::uint64_t begin,
+                 std::span<float> out) {
   if (type.plain) return widen_to_float(*type.plain, blocks, begin, out);
   std::array<float, ggml::kLarge> values;
   const std::byte* block = blocks.data() + begin / type.block_elements * type.block_bytes;

@@ -22,19 +22,20 @@ namespace crumb {
 using GgmlDecode = void (*)(const std::byte* block, float* out);
 
 struct GgmlType {
-  std::uint32_t number;      ///< in the file
-  std::string_view name;     ///< as ggml and the `gguf` package spell it
-  unsigned block_elements;   ///< 1: plain numbers
+  std::uint32_t number;     ///< in the file
+  std::string_view name;    ///< as ggml and the `gguf` package spell it
+  unsigned block_elements;  ///< 1: plain numbers
   unsigned block_bytes;
   std::optional<DType> plain;  ///< the same as a plain type; none where blocks are decoded
-  GgmlDecode decode;         ///< null of plain types, and where Crumb does not decode the type
+  GgmlDecode decode;           ///< null of plain types, and where Crumb does not decode the type
 
   bool is_decoded() const { return plain || decode != nullptr; }
 };
 
 /// Decodes elements [begin, begin + out.size()) of a run of blocks, all of which `blocks` holds. Preconditions: Crumb
 /// decodes the type, and the range lies inside.
-void decode_ggml(const GgmlType& type, std::span<const std::byte> blocks, std::uint64_t begin, std::span<float> out);
+void decode_ggml(const GgmlType& type, std::span<const std::byte> blocks, std::uint64_t begin,
+                 std::span<float> out);
 
 /// In the order of their numbers. Types that Crumb does not decode have a row too, to be refused by name.
 std::span<const GgmlType> ggml_types();

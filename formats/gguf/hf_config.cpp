@@ -51,7 +51,8 @@ void put_rope(Json& config, GgufFields& fields, const std::string& prefix, const
   const std::string key = prefix + "rope.scaling.type";
   const std::optional<std::string_view> type = fields.text(key);
   if (!type || *type == "none") return;
-  if (*type != "linear") return fields.refuse(key, "it is '" + std::string(*type) + "', expected 'none' or 'linear'");
+  if (*type != "linear")
+    return fields.refuse(key, "it is '" + std::string(*type) + "', expected 'none' or 'linear'");
   config["rope_scaling"] = {{"rope_type", "linear"},
                             {"factor", shortest(fields.number(prefix + "rope.scaling.factor").value_or(1))}};
 }
@@ -64,7 +65,8 @@ std::uint64_t gguf_head_size(GgufFields& fields, const std::string& architecture
   return heads == 0 ? 0 : fields.needed(architecture + ".embedding_length") / heads;
 }
 
-std::string make_config(GgufFields& fields, const GgufArchitecture& architecture, const GgufTensorFacts& facts) {
+std::string make_config(GgufFields& fields, const GgufArchitecture& architecture,
+                        const GgufTensorFacts& facts) {
   const std::string prefix(std::string(architecture.name) + ".");
   const std::uint64_t hidden = fields.needed(prefix + "embedding_length");
   const std::uint64_t layers = fields.needed(prefix + "block_count");
@@ -93,7 +95,8 @@ std::string make_config(GgufFields& fields, const GgufArchitecture& architecture
     config["hidden_act"] = "silu";
   if (facts.has_attention_bias && architecture.name != "qwen2") config["attention_bias"] = true;
   if (architecture.name == "phi3") {
-    if (const auto turned = fields.natural(prefix + "rope.dimension_count"); turned && *turned < head && head != 0)
+    if (const auto turned = fields.natural(prefix + "rope.dimension_count");
+        turned && *turned < head && head != 0)
       config["partial_rotary_factor"] = static_cast<double>(*turned) / static_cast<double>(head);
     put_natural(config, "original_max_position_embeddings",
                 fields.natural(prefix + "rope.scaling.original_context_length"));

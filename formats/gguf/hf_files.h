@@ -23,7 +23,8 @@ struct GgufTensorFacts {
 std::uint64_t gguf_head_size(GgufFields& fields, const std::string& architecture);
 
 /// config.json. What is wrong is left in fields.status().
-std::string make_config(GgufFields& fields, const GgufArchitecture& architecture, const GgufTensorFacts& facts);
+std::string make_config(GgufFields& fields, const GgufArchitecture& architecture,
+                        const GgufTensorFacts& facts);
 
 /// generation_config.json.
 std::string make_generation_config(GgufFields& fields);

@@ -22,7 +22,14 @@ constexpr std::uint64_t kMostMerges = std::uint64_t{1} << 21;
 constexpr std::uint64_t kLongestToken = 1024;
 constexpr std::uint64_t kMostText = std::uint64_t{60} << 20;
 
-enum TokenType : std::uint32_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnusedToken = 5, kByte = 6 };
+enum TokenType : std::uint32_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnusedToken = 5,
+  kByte = 6
+};
 
 struct Vocabulary {
   std::vector<std::string_view> tokens;
@@ -77,7 +84,9 @@ Result<Vocabulary> read_vocabulary(const GgufHeader& header) {
   const auto read = [&](const char* key, GgufValueType type, auto sink) -> Status {
     const GgufValue* array = header.find(key);
     if (array == nullptr) return {};
-    const auto fail = [&](const std::string& why) { return Failure{"metadata " + quote_text(key) + ": " + why}; };
+    const auto fail = [&](const std::string& why) {
+      return Failure{"metadata " + quote_text(key) + ": " + why};
+    };
     if (array->count > kMostTokens) return fail("more than " + std::to_string(kMostTokens) + " elements");
     const Status done = gguf_for_each(*array, type, sink);
     if (!done.ok()) return fail(done.failure().message);
@@ -169,18 +178,21 @@ std::vector<std::pair<std::string_view, std::string_view>> merges_by_score(const
          cut += utf8_character(token.substr(cut))) {
       const auto left = normal(token.substr(0, cut)), right = normal(token.substr(cut));
       if (left == ids.end() || right == ids.end()) continue;
-      merges.push_back({vocabulary.scores[i], characters_of(left->first), characters_of(right->first), left->second,
-                        right->second});
+      merges.push_back({vocabulary.scores[i], characters_of(left->first), characters_of(right->first),
+                        left->second, right->second});
     }
-    std::sort(merges.begin() + static_cast<std::ptrdiff_t>(first), merges.end(),
-              [](const Merge& a, const Merge& b) { return std::tie(a.left, a.right) < std::tie(b.left, b.right); });
+    std::sort(
+        merges.begin() + static_cast<std::ptrdiff_t>(first), merges.end(),
+        [](const Merge& a, const Merge& b) { return std::tie(a.left, a.right) < std::tie(b.left, b.right); });
   }
   std::ranges::stable_sort(merges, [](const Merge& a, const Merge& b) {
-    return std::tie(a.score, a.left_length, a.right_length) > std::tie(b.score, b.left_length, b.right_length);
+    return std::tie(a.score, a.left_length, a.right_length) >
+           std::tie(b.score, b.left_length, b.right_length);
   });
   std::vector<std::pair<std::string_view, std::string_view>> pairs;
   pairs.reserve(merges.size());
-  for (const Merge& merge : merges) pairs.emplace_back(vocabulary.tokens[merge.left], vocabulary.tokens[merge.right]);
+  for (const Merge& merge : merges)
+    pairs.emplace_back(vocabulary.tokens[merge.left], vocabulary.tokens[merge.right]);
   return pairs;
 }
 
@@ -189,7 +201,9 @@ Result<std::vector<std::pair<std::string_view, std::string_view>>> merges_in_fil
   constexpr const char* kKey = "tokenizer.ggml.merges";
   std::vector<std::pair<std::string_view, std::string_view>> pairs;
   const GgufValue* array = header.find(kKey);
-  const auto fail = [](const std::string& why) { return Failure{"metadata " + quote_text(kKey) + ": " + why}; };
+  const auto fail = [](const std::string& why) {
+    return Failure{"metadata " + quote_text(kKey) + ": " + why};
+  };
   if (array == nullptr) return fail("it is missing");
   if (array->count > kMostMerges || array->bytes.size() > kMostText / 2) return fail("it is too long");
   const Status done = gguf_for_each(*array, GgufValueType::kText, [&](const GgufValue& value) -> Status {
@@ -286,14 +300,16 @@ Result<std::string> byte_level_tokenizer(const GgufHeader& header, const Vocabul
   if (!fields.status().ok()) return fields.status().failure();
   const auto* pre = std::ranges::find(kPreTokenizers, name, &PreTokenizer::name);
   if (pre == kPreTokenizers.end())
-    return Failure{"its splitting into words, " + quote_text(name) + " (metadata 'tokenizer.ggml.pre'), is not known"};
+    return Failure{"its splitting into words, " + quote_text(name) +
+                   " (metadata 'tokenizer.ggml.pre'), is not known"};
   const auto merges = merges_in_file(header);
   if (!merges.ok()) return merges.failure();
   const Result<Around> around = tokens_around(header, vocabulary, pre->adds_bos);
   if (!around.ok()) return around.failure();
   Json words = byte_level(pre->split.empty());
   if (pre->digits)
-    words = sequence("pretokenizers", Json::array({{{"type", "Digits"}, {"individual_digits", true}}, words}));
+    words =
+        sequence("pretokenizers", Json::array({{{"type", "Digits"}, {"individual_digits", true}}, words}));
   if (!pre->split.empty())
     words = sequence("pretokenizers",
                      Json::array({split_by({{"Regex", std::string(pre->split)}}, "Isolated"), words}));
@@ -316,13 +332,15 @@ Result<std::string> sentencepiece_tokenizer(const GgufHeader& header, const Voca
   Json normalizer = replace(" ", "\u2581");
   Json decoder = Json::array({replace("\u2581", " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
   if (prefix) {
-    normalizer = sequence("normalizers", Json::array({{{"type", "Prepend"}, {"prepend", "\u2581"}}, normalizer}));
+    normalizer =
+        sequence("normalizers", Json::array({{{"type", "Prepend"}, {"prepend", "\u2581"}}, normalizer}));
     decoder.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   }
-  return tokenizer_text(head_of(vocabulary, normalizer, nullptr, post_processor(around.value(), vocabulary, nullptr),
-                                sequence("decoders", decoder)),
-                        bpe_model(std::string(vocabulary.tokens[unknown]), true, true, false), vocabulary,
-                        merges_by_score(vocabulary, ids.value()));
+  return tokenizer_text(
+      head_of(vocabulary, normalizer, nullptr, post_processor(around.value(), vocabulary, nullptr),
+              sequence("decoders", decoder)),
+      bpe_model(std::string(vocabulary.tokens[unknown]), true, true, false), vocabulary,
+      merges_by_score(vocabulary, ids.value()));
 }
 
 }  // namespace
@@ -338,7 +356,8 @@ Result<std::string> make_tokenizer(const GgufHeader& header) {
   if (const Result<TokenIds> ids = ids_of(vocabulary.value()); !ids.ok()) return ids.failure();
   Result<std::string> text = model == "gpt2" ? byte_level_tokenizer(header, vocabulary.value())
                                              : sentencepiece_tokenizer(header, vocabulary.value());
-  if (text.ok() && text.value().size() > kMostText) return Failure{"it takes " + byte_text(text.value().size())};
+  if (text.ok() && text.value().size() > kMostText)
+    return Failure{"it takes " + byte_text(text.value().size())};
   return text;
 }
 
@@ -347,11 +366,13 @@ Result<std::string> make_tokenizer_config(const GgufHeader& header) {
   const Result<Vocabulary> vocabulary = read_vocabulary(header);
   if (!vocabulary.ok()) return vocabulary.failure();
   Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
-  for (const auto& [name, key] : {std::pair("bos_token", "bos_token_id"), std::pair("eos_token", "eos_token_id"),
-                                  std::pair("unk_token", "unknown_token_id"), std::pair("pad_token", "padding_token_id")}) {
+  for (const auto& [name, key] :
+       {std::pair("bos_token", "bos_token_id"), std::pair("eos_token", "eos_token_id"),
+        std::pair("unk_token", "unknown_token_id"), std::pair("pad_token", "padding_token_id")}) {
     const std::string full = std::string("tokenizer.ggml.") + key;
     const std::optional<std::uint64_t> id = fields.natural(full);
-    if (id && *id >= vocabulary.value().tokens.size()) fields.refuse(full, std::to_string(*id) + " is no token");
+    if (id && *id >= vocabulary.value().tokens.size())
+      fields.refuse(full, std::to_string(*id) + " is no token");
     if (id && fields.status().ok()) config[name] = vocabulary.value().tokens[*id];
   }
   for (const char* name : {"add_bos_token", "add_eos_token"})

@@ -43,31 +43,37 @@ void take_one_off(StoredTensor& tensor, const GgufTensor& source) {
 }
 
 /// Why Crumb cannot present the file as a Hugging Face checkpoint; empty where it can.
-std::string unknown_part(const GgufHeader& header, const GgufArchitecture* architecture, std::string_view name) {
-  if (architecture == nullptr) return "the architecture is " + quote_text(name) + ", which Crumb does not know";
+std::string unknown_part(const GgufHeader& header, const GgufArchitecture* architecture,
+                         std::string_view name) {
+  if (architecture == nullptr)
+    return "the architecture is " + quote_text(name) + ", which Crumb does not know";
   for (const GgufTensor& tensor : header.tensors) {
     if (tensor.name == kRopeFactors || hugging_face_name(*architecture, tensor.name)) continue;
-    return "the architecture " + quote_text(name) + " has no tensor " + quote_text(tensor.name) + " that Crumb knows";
+    return "the architecture " + quote_text(name) + " has no tensor " + quote_text(tensor.name) +
+           " that Crumb knows";
   }
   return {};
 }
 
 class ModelMaker {
  public:
-  ModelMaker(std::span<const std::byte> file, const GgufHeader& header) : file_(file), header_(header), fields_(header) {}
+  ModelMaker(std::span<const std::byte> file, const GgufHeader& header)
+      : file_(file), header_(header), fields_(header) {}
 
   Result<GgufModel> make() {
     const std::optional<std::string_view> name = fields_.text("general.architecture");
     if (const auto parts = fields_.natural("split.count"); parts && *parts > 1)
-      return Failure{"this is one part of a model in " + std::to_string(*parts) +
-                     " files (metadata 'split.count'), expected the whole model: join them with llama-gguf-split"};
+      return Failure{
+          "this is one part of a model in " + std::to_string(*parts) +
+          " files (metadata 'split.count'), expected the whole model: join them with llama-gguf-split"};
     for (const GgufTensor& tensor : header_.tensors)
       if (!tensor.type->is_decoded())
-        return Failure{"tensor " + quote_text(tensor.name) + " has the type " + std::string(tensor.type->name) +
-                       ", which is not read"};
+        return Failure{"tensor " + quote_text(tensor.name) + " has the type " +
+                       std::string(tensor.type->name) + ", which is not read"};
     architecture_ = name ? find_gguf_architecture(*name) : nullptr;
     if (std::string why = unknown_part(header_, architecture_, name.value_or("")); !why.empty()) {
-      for (const GgufTensor& tensor : header_.tensors) model_.listing.tensors.push_back(stored(tensor, tensor.name));
+      for (const GgufTensor& tensor : header_.tensors)
+        model_.listing.tensors.push_back(stored(tensor, tensor.name));
       model_.listing.skipped.push_back({"configuration", why + ": tensors keep their GGUF names"});
     } else {
       add_tensors();
@@ -79,7 +85,9 @@ class ModelMaker {
   }
 
  private:
-  std::string key(std::string_view name) const { return std::string(architecture_->name) + "." + std::string(name); }
+  std::string key(std::string_view name) const {
+    return std::string(architecture_->name) + "." + std::string(name);
+  }
 
   void add_tensors() {
     const std::uint64_t heads = fields_.needed(key("attention.head_count"));
@@ -95,7 +103,8 @@ class ModelMaker {
       if (architecture_->interleaves_heads && part.starts_with("attn_k.")) interleave(made, shared);
       if (architecture_->adds_one_to_norms && tensor.name.ends_with("norm.weight") && is_floating(made.dtype))
         take_one_off(made, tensor);
-      if (tensor.name == "token_embd.weight" && !tensor.shape.empty()) facts_.vocabulary = tensor.shape.front();
+      if (tensor.name == "token_embd.weight" && !tensor.shape.empty())
+        facts_.vocabulary = tensor.shape.front();
       facts_.has_output = facts_.has_output || tensor.name == "output.weight";
       facts_.has_attention_bias = facts_.has_attention_bias || part == "attn_q.bias";
       model_.listing.tensors.push_back(std::move(made));
@@ -113,10 +122,12 @@ class ModelMaker {
   void find_rope(const GgufTensor& tensor) {
     const std::uint64_t head = gguf_head_size(fields_, std::string(architecture_->name));
     const std::uint64_t count = tensor.bytes / sizeof(float);
-    const auto fail = [&](const std::string& why) { refuse("tensor " + quote_text(tensor.name) + ": " + why); };
+    const auto fail = [&](const std::string& why) {
+      refuse("tensor " + quote_text(tensor.name) + ": " + why);
+    };
     if (tensor.type->plain != DType::kF32 || count != head / 2 || count == 0 || count > 4096)
-      return fail("it is " + std::string(tensor.type->name) + " " + shape_text(tensor.shape) + ", expected F32 [" +
-                  std::to_string(head / 2) + "]");
+      return fail("it is " + std::string(tensor.type->name) + " " + shape_text(tensor.shape) +
+                  ", expected F32 [" + std::to_string(head / 2) + "]");
     std::vector<float> factors(count);
     widen_to_float(DType::kF32, file_.subspan(tensor.offset, tensor.bytes), factors);
     if (std::ranges::all_of(factors, [](float factor) { return factor == 1; })) return;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kMagic = "GGUF";
 constexpr unsigned kMostSizes = 4;
-constexpr std::uint64_t kLeastEntry = 8 + 4 + 1;        // a key's length, a type, a number
+constexpr std::uint64_t kLeastEntry = 8 + 4 + 1;       // a key's length, a type, a number
 constexpr std::uint64_t kLeastTensor = 8 + 4 + 4 + 8;  // a name's length, no sizes, type, offset
 
 std::string_view text_of(std::span<const std::byte> bytes) {
@@ -31,8 +31,8 @@ Result<std::string_view> read_name(GgufCursor& cursor, const std::string& what) 
   const std::string subject = what + " at byte " + std::to_string(begin);
   if (name.empty()) return Failure{subject + " is empty"};
   if (name.size() > kGgufLongestName)
-    return Failure{subject + " has " + byte_text(name.size()) + ", at most " + std::to_string(kGgufLongestName) +
-                   " are read"};
+    return Failure{subject + " has " + byte_text(name.size()) + ", at most " +
+                   std::to_string(kGgufLongestName) + " are read"};
   if (!is_utf8(name)) return Failure{subject + " is " + quote_text(name) + ", expected UTF-8"};
   return name;
 }
@@ -49,8 +49,9 @@ Result<std::uint64_t> read_count(GgufCursor& cursor, const std::string& what, st
 /// Whether so many things of at least `least` bytes can follow.
 Status check_room(const GgufCursor& cursor, std::uint64_t count, std::uint64_t least, std::string_view what) {
   if (count * least <= cursor.left()) return {};
-  return Failure{"the header claims " + std::to_string(count) + " " + std::string(what) + ", but " + byte_text(cursor.left()) +
-                 " of the file are left for them, and each takes " + std::to_string(least) + " or more"};
+  return Failure{"the header claims " + std::to_string(count) + " " + std::string(what) + ", but " +
+                 byte_text(cursor.left()) + " of the file are left for them, and each takes " +
+                 std::to_string(least) + " or more"};
 }
 
 Result<GgufEntry> read_entry(GgufCursor& cursor) {
@@ -108,7 +109,8 @@ Result<GgufTensor> read_tensor(GgufCursor& cursor) {
   if (!offset.ok()) return fail(offset.failure().message);
   tensor.type = find_ggml_type(type.value());
   if (tensor.type == nullptr)
-    return fail("its type is number " + std::to_string(type.value()) + ", which is no ggml type that Crumb knows");
+    return fail("its type is number " + std::to_string(type.value()) +
+                ", which is no ggml type that Crumb knows");
   tensor.offset = offset.value();
   const Result<std::uint64_t> bytes = data_bytes(*tensor.type, tensor.shape);
   if (!bytes.ok()) return fail(bytes.failure().message);
@@ -150,8 +152,9 @@ Status place_tensors(GgufHeader& header, std::uint64_t file_size) {
     if (!end) return fail(tensor, "its data end beyond 2^64 bytes");
     if (tensor.bytes > 0 && *end > file_size)
       return fail(tensor, "its data, " + byte_text(tensor.bytes) + " from byte " + std::to_string(*begin) +
-                              " on, end " + byte_text(*end - file_size) + " behind the end of the file, which holds " +
-                              byte_text(file_size) + ": it is cut short or damaged");
+                              " on, end " + byte_text(*end - file_size) +
+                              " behind the end of the file, which holds " + byte_text(file_size) +
+                              ": it is cut short or damaged");
     tensor.offset = tensor.bytes > 0 ? *begin : header.data_offset <= file_size ? header.data_offset : 0;
   }
   const auto& tensors = header.tensors;
@@ -160,7 +163,8 @@ Status place_tensors(GgufHeader& header, std::uint64_t file_size) {
     if (tensors[order[i - 1]].name == tensors[order[i]].name)
       return Failure{"tensor " + quote_text(tensors[order[i]].name) + " occurs twice"};
   std::ranges::sort(order, [&](auto a, auto b) {
-    return std::tie(tensors[a].offset, tensors[a].bytes, a) < std::tie(tensors[b].offset, tensors[b].bytes, b);
+    return std::tie(tensors[a].offset, tensors[a].bytes, a) <
+           std::tie(tensors[b].offset, tensors[b].bytes, b);
   });
   const GgufTensor* before = nullptr;
   for (const std::uint32_t index : order) {
@@ -223,7 +227,8 @@ Result<GgufHeader> parse_gguf(std::span<const std::byte> file) {
   if (!alignment.ok()) return alignment.failure();
   header.alignment = alignment.value();
 
-  if (Status room = check_room(cursor, tensors.value(), kLeastTensor, "tensors"); !room.ok()) return room.failure();
+  if (Status room = check_room(cursor, tensors.value(), kLeastTensor, "tensors"); !room.ok())
+    return room.failure();
   header.tensors.reserve(tensors.value());
   for (std::uint64_t i = 0; i < tensors.value(); ++i) {
     Result<GgufTensor> tensor = read_tensor(cursor);

@@ -18,8 +18,8 @@ namespace crumb {
 
 struct Llama3Scaling {
   double factor = 1;
-  double low = 1;   ///< low_freq_factor
-  double high = 4;  ///< high_freq_factor
+  double low = 1;                ///< low_freq_factor
+  double high = 4;               ///< high_freq_factor
   std::uint64_t context = 8192;  ///< original_max_position_embeddings
 };
 

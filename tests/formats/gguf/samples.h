@@ -32,7 +32,8 @@ struct GgufSampleTensor {
   std::string data;
 };
 
-inline std::string gguf_file(const std::vector<GgufSampleEntry>& entries, const std::vector<GgufSampleTensor>& tensors) {
+inline std::string gguf_file(const std::vector<GgufSampleEntry>& entries,
+                             const std::vector<GgufSampleTensor>& tensors) {
   std::string file = "GGUF" + little<std::uint32_t>(3) + little<std::uint64_t>(tensors.size()) +
                      little<std::uint64_t>(entries.size());
   for (const auto& entry : entries) file += gguf_text_bytes(entry.key) + little(entry.type) + entry.value;
