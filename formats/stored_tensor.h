@@ -13,10 +13,13 @@ namespace crumb {
 
 /// How the bytes of a storage are coded in the file.
 enum class StorageCoding : std::uint8_t {
-  kPlain,    ///< as they are
-  kDeflate,  ///< a raw deflate stream (RFC 1951)
-  kVarints,  ///< a run of protobuf varints, one per element, of which the low dtype_bits are the element
+  kPlain,       ///< as they are
+  kDeflate,     ///< a raw deflate stream (RFC 1951)
+  kVarints,     ///< a run of protobuf varints, one per element, of which the low dtype_bits are the element
+  kGgmlBlocks,  ///< blocks of TensorPlace::blocks, which decode to F32, wherever one begins
 };
+
+struct GgmlType;  // formats/gguf/ggml_type.h
 
 /// Where a tensor's elements lie. A storage is a run of elements of one type; a tensor is a view of it:
 /// element (i, j, ...) is number first + i * strides[0] + j * strides[1] + ... of the storage. Readers check
@@ -31,6 +34,15 @@ struct TensorPlace {
   std::vector<std::uint64_t> strides;  ///< in elements, one an axis; empty: row-major without gaps
   std::uint64_t skip = 0;              ///< bytes of the decoded storage before its element 0 (an .npy header)
   std::optional<std::uint32_t> crc;    ///< zlib's CRC-32 of the decoded storage, where it may be relied on
+
+  // What GGUF does to a model's tensors. Only of storages that are kPlain or kGgmlBlocks, row-major, without first, skip
+  // and crc.
+  const GgmlType* blocks = nullptr;  ///< of kGgmlBlocks
+  /// Rows come in groups of this many (an even number, which divides theirs), and the two halves of a group are stored
+  /// interleaved: rows b and n/2 + b of a group are its stored rows 2b and 2b + 1. 0: rows are stored in order. A row is
+  /// an element of a vector, else the innermost axis.
+  std::uint64_t interleaved_rows = 0;
+  float added = 0;  ///< to every element of an F32 tensor that was decoded
 };
 
 struct StoredTensor {

@@ -5,7 +5,8 @@
 //     *.safetensors there is, else pytorch_model.bin, else pytorch_model.bin.index.json with its shards, else
 //     the only file of a kind below;
 //   an index, which stands for its folder;
-//   one file: safetensors, PyTorch (.pt, .pth, .bin), NumPy (.npy, .npz), ONNX (its initializers).
+//   one file: safetensors, PyTorch (.pt, .pth, .bin), NumPy (.npy, .npz), ONNX (its initializers), GGUF (with the
+//     configuration and tokenizer that its metadata describe: formats/gguf/model.h).
 // Only the tensors are needed: configuration, tokenizer and the index's total_size are optional. What a file
 // is, its first bytes say, not its name alone. The tensor of an .npy file is named after the file's stem.
 //
@@ -84,13 +85,13 @@ class Checkpoint {
   /// The files that tensors lie in.
   const std::vector<InputFile>& tensor_files() const { return tensor_files_; }
 
-  /// What was opened: "folder", "safetensors", "pytorch", "npy", "npz", "onnx".
+  /// What was opened: "folder", "safetensors", "pytorch", "npy", "npz", "onnx", "gguf".
   std::string_view kind() const { return kind_; }
 
   /// The sum of the tensor files' sizes.
   std::uint64_t input_bytes() const;
 
-  /// What makes the model complete beside its tensors, sorted by path. Empty for a single file.
+  /// What makes the model complete beside its tensors, sorted by path. Empty for a single file but GGUF.
   const std::vector<ModelFile>& files() const { return files_; }
 
   /// What else the folder holds: files and folders (with '/' at the end) that are neither read nor carried along,
@@ -117,6 +118,7 @@ class Checkpoint {
   std::vector<InputFile> tensor_files_;
   std::vector<SkippedEntry> skipped_;
   std::vector<MappedFile> side_files_;
+  std::vector<std::vector<std::byte>> made_files_;  ///< what files_ of a GGUF file view
   std::vector<TensorEntry> tensors_;
   std::vector<ModelFile> files_;
   std::vector<std::string> not_carried_;

@@ -16,7 +16,7 @@ DetectedFile detect_model_file(std::span<const std::byte> start, std::string_vie
   if (text.starts_with("PK\x03\x04") || text.starts_with("PK\x05\x06"))
     return {ModelFileKind::kZip, "a zip archive"};
   if (text.starts_with("\x93NUMPY")) return {ModelFileKind::kNpy, "a NumPy array (.npy)"};
-  if (text.starts_with("GGUF")) return {ModelFileKind::kOther, "a GGUF file, which is not yet supported"};
+  if (text.starts_with("GGUF")) return {ModelFileKind::kGguf, "a GGUF file"};
   if (text.starts_with("\x89HDF\r\n")) return {ModelFileKind::kOther, "an HDF5 file, which is not supported"};
   if (looks_like_old_torch(start))
     return {

@@ -14,6 +14,7 @@ enum class ModelFileKind {
   kNpy,
   kNpz,
   kOnnx,
+  kGguf,
   kZip,    ///< PyTorch or NumPy: its members tell
   kJson,   ///< begins with '{': perhaps an index
   kOther,  ///< known, and not readable as a checkpoint
@@ -22,7 +23,7 @@ enum class ModelFileKind {
 
 struct DetectedFile {
   ModelFileKind kind = ModelFileKind::kUnknown;
-  std::string what;  ///< for people: "a GGUF file"
+  std::string what;  ///< for people: "an HDF5 file"
 };
 
 /// start is the first bytes of the file (32 are enough), extension its lower-case ".pt", which decides only

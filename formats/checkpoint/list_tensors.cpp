@@ -5,6 +5,7 @@
 #include "base/files/text.h"
 #include "base/text/ascii_case.h"
 #include "formats/checkpoint/detect.h"
+#include "formats/gguf/model.h"
 #include "formats/npy/npz.h"
 #include "formats/onnx/onnx_weights.h"
 #include "formats/safetensors/safetensors.h"
@@ -74,6 +75,7 @@ Result<FileListing> list_tensors(const MappedFile& file, const std::string& key,
   const std::string stem = file.path().stem().string();
   Result<TensorListing> listing = TensorListing{};
   std::string_view kind;
+  std::vector<MadeFile> files;
   switch (detected.kind) {
     case ModelFileKind::kSafetensors:
       kind = "safetensors";
@@ -95,6 +97,14 @@ Result<FileListing> list_tensors(const MappedFile& file, const std::string& key,
       kind = "onnx";
       listing = list_onnx_weights(bytes);
       break;
+    case ModelFileKind::kGguf: {
+      kind = "gguf";
+      Result<GgufModel> model = read_gguf_model(bytes);
+      if (!model.ok()) return failed(model.failure());
+      listing = std::move(model.value().listing);
+      files = std::move(model.value().files);
+      break;
+    }
     case ModelFileKind::kZip:
     case ModelFileKind::kJson:
     case ModelFileKind::kOther:
@@ -108,7 +118,7 @@ Result<FileListing> list_tensors(const MappedFile& file, const std::string& key,
   for (StoredTensor& tensor : listing.value().tensors) {
     if (tensor.name.empty()) tensor.name = stem;  // a file that is one tensor
   }
-  return FileListing{std::move(listing.value()), kind};
+  return FileListing{std::move(listing.value()), kind, std::move(files)};
 }
 
 }  // namespace crumb

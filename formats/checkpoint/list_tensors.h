@@ -4,16 +4,19 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/files/mapped_file.h"
+#include "formats/gguf/model.h"
 #include "formats/stored_tensor.h"
 
 namespace crumb {
 
 struct FileListing {
   TensorListing listing;
-  std::string_view kind;  ///< "safetensors", "pytorch", "npy", "npz", "onnx"
+  std::string_view kind;             ///< "safetensors", "pytorch", "npy", "npz", "onnx", "gguf"
+  std::vector<MadeFile> files = {};  ///< a model's other files, made from the same file
 };
 
 /// Tells the kind by the file's bytes (its extension only where they leave it open) and lists its tensors,
@@ -24,7 +27,7 @@ Result<FileListing> list_tensors(const MappedFile& file, const std::string& key,
 
 /// What list_tensors can read, for messages.
 inline constexpr std::string_view kTensorFiles =
-    "a .safetensors file, a PyTorch file (.pt, .pth, .bin), .npy, .npz or .onnx";
+    "a .safetensors file, a PyTorch file (.pt, .pth, .bin), .npy, .npz, .onnx or .gguf";
 
 /// "expected a Hugging Face folder, ...": every input that a checkpoint may be, and what the caller takes besides, where
 /// that is not empty ("a packed file (.crumb)").

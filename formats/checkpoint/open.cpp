@@ -171,7 +171,18 @@ class CheckpointOpener {
       checkpoint_.tensors_.push_back({std::move(tensor), bytes.value(), input});
     }
     for (SkippedEntry& skipped : listing.skipped) checkpoint_.skipped_.push_back(std::move(skipped));
-    return {};
+    return add_made_files(file.path(), listed.value().files);
+  }
+
+  /// Of a single file that describes its model. Of one in a folder the folder's own files count.
+  Status add_made_files(const fs::path& path, const std::vector<MadeFile>& files) {
+    if (files.empty() || checkpoint_.kind_ == "folder") return {};
+    for (const MadeFile& file : files) {
+      const std::span<const std::byte> text = std::as_bytes(std::span(file.text));
+      checkpoint_.made_files_.emplace_back(text.begin(), text.end());
+      checkpoint_.files_.push_back({file.path, checkpoint_.made_files_.back()});
+    }
+    return read_config(path);
   }
 
   Result<std::size_t> add_input(const fs::path& path) {

@@ -8,6 +8,7 @@
 
 #include "base/checked_size.h"
 #include "base/files/text.h"
+#include "formats/gguf/ggml_type.h"
 
 namespace crumb {
 namespace {
@@ -24,6 +25,17 @@ void swap_bytes(std::span<std::byte> bytes, std::size_t size) {
   for (std::size_t at = 0; at + size <= bytes.size(); at += size)
     std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(at),
                  bytes.begin() + static_cast<std::ptrdiff_t>(at + size));
+}
+
+/// Whether elements are found where they lie, not read in the storage's order.
+bool is_found_by_rows(const TensorPlace& place) {
+  return place.coding == StorageCoding::kGgmlBlocks || place.interleaved_rows != 0 || place.added != 0;
+}
+
+/// The stored row that a tensor's row is (TensorPlace::interleaved_rows).
+std::uint64_t stored_row(std::uint64_t row, std::uint64_t group) {
+  const std::uint64_t in_group = row % group, half = group / 2;
+  return row - in_group + (in_group < half ? 2 * in_group : 2 * (in_group - half) + 1);
 }
 
 /// The size of what is swapped in big-endian files: C64 is two numbers.
@@ -124,6 +136,7 @@ Status TensorReader::decode(std::span<std::byte> out) {
     case StorageCoding::kPlain: done = file_->read(place.offset + decoded_, out); break;
     case StorageCoding::kDeflate: done = inflate(out); break;
     case StorageCoding::kVarints: done = read_varints(out); break;
+    case StorageCoding::kGgmlBlocks: return damaged("its blocks are no stream");  // read_rows
   }
   if (!done.ok()) return done;
   decoded_ += out.size();
@@ -208,9 +221,68 @@ Status TensorReader::read_in_order(std::span<std::byte> out) {
   return {};
 }
 
+/// Elements of the storage, from any on.
+Status TensorReader::read_elements(std::uint64_t element, std::span<std::byte> out) {
+  const TensorPlace& place = tensor_->place;
+  const std::size_t size = dtype_bits(tensor_->dtype) / 8;
+  if (place.coding != StorageCoding::kGgmlBlocks) {
+    const checked::Size begin = checked::multiply(element, size);
+    if (!checked::fits(begin, out.size(), place.stored)) return damaged("its storage is too small");
+    return file_->read(place.offset + *begin, out);
+  }
+  const GgmlType& type = *place.blocks;
+  const std::uint64_t piece =
+      std::max<std::uint64_t>(1, kInputPiece / type.block_bytes) * type.block_elements;
+  std::vector<float> values;
+  while (!out.empty()) {
+    const std::uint64_t skip = element % type.block_elements;
+    const std::uint64_t count = std::min<std::uint64_t>(out.size() / sizeof(float), piece - skip);
+    const std::uint64_t blocks = (skip + count + type.block_elements - 1) / type.block_elements;
+    const checked::Size begin = checked::multiply(element / type.block_elements, type.block_bytes);
+    input_.resize(blocks * type.block_bytes);
+    if (!checked::fits(begin, input_.size(), place.stored)) return damaged("its storage is too small");
+    if (Status read = file_->read(place.offset + *begin, input_); !read.ok()) return read;
+    values.resize(count);
+    decode_ggml(type, input_, skip, values);
+    std::memcpy(out.data(), values.data(), count * sizeof(float));
+    out = out.subspan(count * sizeof(float));
+    element += count;
+  }
+  return {};
+}
+
+/// The next bytes of a tensor whose elements are found where they lie.
+Status TensorReader::read_rows(std::span<std::byte> out) {
+  const TensorPlace& place = tensor_->place;
+  const std::size_t size = dtype_bits(tensor_->dtype) / 8;
+  const std::uint64_t row = tensor_->shape.size() < 2 ? 1 : tensor_->shape.back();
+  std::uint64_t element = position_ / size;
+  for (std::span<std::byte> rest = out; !rest.empty();) {
+    std::uint64_t count = rest.size() / size, from = element;
+    if (place.interleaved_rows != 0) {
+      from = stored_row(element / row, place.interleaved_rows) * row + element % row;
+      count = std::min(count, row - element % row);
+    }
+    if (Status done = read_elements(from, rest.first(count * size)); !done.ok()) return done;
+    rest = rest.subspan(count * size);
+    element += count;
+  }
+  if (place.added == 0) return {};
+  for (std::size_t at = 0; at + sizeof(float) <= out.size(); at += sizeof(float)) {
+    float value;
+    std::memcpy(&value, out.data() + at, sizeof value);
+    value += place.added;
+    std::memcpy(out.data() + at, &value, sizeof value);
+  }
+  return {};
+}
+
 Status TensorReader::read(std::span<std::byte> out) {
   if (out.empty()) return {};
-  const Status done = tensor_->place.strides.empty() ? read_in_order(out) : gather(out);
+  const bool by_rows = is_found_by_rows(tensor_->place);
+  const Status done = by_rows                          ? read_rows(out)
+                      : tensor_->place.strides.empty() ? read_in_order(out)
+                                                       : gather(out);
   if (done.ok()) position_ += out.size();
   return done;
 }

@@ -16,7 +16,8 @@
 namespace crumb {
 
 /// Reads a tensor front to back, little-endian and row-major, as often as wanted. Plain row-major storages
-/// are read where they lie, coded ones are decoded on the way; only a view with gaps or another order holds
+/// are read where they lie, coded ones are decoded on the way; blocks and rows in another order are found where they
+/// are; only a view with gaps or another order holds
 /// its storage in memory, resident_bytes() of it, from the first read on.
 class TensorReader {
  public:
@@ -44,6 +45,8 @@ class TensorReader {
   Status read_in_order(std::span<std::byte> out);
   Status load_storage();
   Status gather(std::span<std::byte> out);
+  Status read_rows(std::span<std::byte> out);
+  Status read_elements(std::uint64_t element, std::span<std::byte> out);
 
   const InputFile* file_;
   const StoredTensor* tensor_;

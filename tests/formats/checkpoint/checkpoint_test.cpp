@@ -183,7 +183,7 @@ TEST_CASE("what is no checkpoint is named for what it is") {
   put(dir.path() / "m.npz", "PK\x03\x04zip");
   CHECK(says(why(dir.path() / "m.npz"), {"m.npz", "zip archive", "cut short"}));
   put(dir.path() / "m.gguf", "GGUF\3");
-  CHECK(says(why(dir.path() / "m.gguf"), {"GGUF", "not yet supported"}));
+  CHECK(says(why(dir.path() / "m.gguf"), {"m.gguf", "the version", "left"}));
   put(dir.path() / "m.txt", "hello");
   CHECK(says(why(dir.path() / "m.txt"), {"unknown kind", "expected"}));
   put(dir.path() / "config.json", "{}");

@@ -1,0 +1,120 @@
+#include "formats/gguf/architecture.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+namespace crumb {
+namespace {
+
+constexpr std::array<GgufArchitecture, 8> kArchitectures = {{
+    {"llama", "llama", "LlamaForCausalLM", true, false, false},
+    {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false, false},
+    {"qwen3", "qwen3", "Qwen3ForCausalLM", false, false, false},
+    {"gemma2", "gemma2", "Gemma2ForCausalLM", false, true, true},
+    {"gemma3", "gemma3_text", "Gemma3ForCausalLM", false, true, true},
+    {"phi3", "phi3", "Phi3ForCausalLM", false, false, false},
+    {"olmo2", "olmo2", "Olmo2ForCausalLM", false, false, false},
+    {"smollm3", "smollm3", "SmolLM3ForCausalLM", true, false, false},
+}};
+
+constexpr std::array<GgufLayerName, 2> kOutside = {{
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm"},
+}};
+
+/// Of every architecture, unless its own table below says otherwise.
+constexpr std::array<GgufLayerName, 9> kCommon = {{
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"attn_norm", "input_layernorm"},
+    {"ffn_norm", "post_attention_layernorm"},
+}};
+
+constexpr std::array<GgufLayerName, 2> kQwen3 = {{
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+}};
+
+constexpr std::array<GgufLayerName, 5> kGemma = {{
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+}};
+
+constexpr std::array<GgufLayerName, 2> kPhi3 = {{
+    {"attn_qkv", "self_attn.qkv_proj"},
+    {"ffn_up", "mlp.gate_up_proj"},
+}};
+
+constexpr std::array<GgufLayerName, 6> kOlmo2 = {{
+    {"attn_norm", ""},  // norms stand behind, not before
+    {"ffn_norm", ""},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+}};
+
+std::span<const GgufLayerName> own_names(const GgufArchitecture& architecture) {
+  if (architecture.is_gemma) return kGemma;
+  if (architecture.name == "qwen3") return kQwen3;
+  if (architecture.name == "phi3") return kPhi3;
+  if (architecture.name == "olmo2") return kOlmo2;
+  return {};
+}
+
+std::optional<std::string_view> find_name(std::span<const GgufLayerName> names, std::string_view gguf) {
+  const auto found = std::ranges::find(names, gguf, &GgufLayerName::gguf);
+  return found == names.end() ? std::nullopt : std::optional(found->hf);
+}
+
+constexpr std::string_view kLayer = "blk.";
+
+/// The layer's number, without a sign or needless zeros; empty where it is none.
+std::string_view layer_number(std::string_view name) {
+  if (!name.starts_with(kLayer)) return {};
+  const std::string_view number = name.substr(kLayer.size(), name.find('.', kLayer.size()) - kLayer.size());
+  if (number.size() > 6 || (number.size() > 1 && number.front() == '0')) return {};
+  return std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; }) ? number
+                                                                                  : std::string_view();
+}
+
+}  // namespace
+
+const GgufArchitecture* find_gguf_architecture(std::string_view name) {
+  const auto found = std::ranges::find(kArchitectures, name, &GgufArchitecture::name);
+  return found == kArchitectures.end() ? nullptr : &*found;
+}
+
+std::string_view name_in_layer(std::string_view name) {
+  const std::string_view number = layer_number(name);
+  return number.empty() ? name : name.substr(std::min(name.size(), kLayer.size() + number.size() + 1));
+}
+
+std::optional<std::string> hugging_face_name(const GgufArchitecture& architecture, std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const std::string_view end = name.substr(dot);
+  if (end != ".weight" && end != ".bias") return std::nullopt;
+  const std::string_view stem = name.substr(0, dot);
+  if (stem == "output" && end == ".weight") return "lm_head.weight";
+  if (const auto outside = find_name(kOutside, stem)) return std::string(*outside).append(end);
+
+  const std::string_view number = layer_number(stem);
+  if (number.empty()) return std::nullopt;
+  const std::string_view part = name_in_layer(stem);
+  std::optional<std::string_view> found = find_name(own_names(architecture), part);
+  if (!found) found = find_name(kCommon, part);
+  if (!found || found->empty()) return std::nullopt;
+  return "model.layers." + std::string(number) + "." + std::string(*found) + std::string(end);
+}
+
+}  // namespace crumb

@@ -1,0 +1,39 @@
+// The language models whose GGUF files Crumb presents as the Hugging Face checkpoints that they came from: how their
+// tensors are called there, and what llama.cpp's conversion did to them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace crumb {
+
+/// What stands in a tensor's place in a layer.
+struct GgufLayerName {
+  std::string_view gguf;  ///< "attn_q", behind "blk.N."
+  std::string_view hf;    ///< "self_attn.q_proj", behind "model.layers.N."
+};
+
+struct GgufArchitecture {
+  std::string_view name;        ///< general.architecture
+  std::string_view model_type;  ///< of transformers
+  std::string_view class_name;  ///< of transformers
+  /// The rows of q and k, weights and biases, lie interleaved within each head (TensorPlace::interleaved_rows): rotary
+  /// positions turn neighbours there, and elements half a head apart in transformers.
+  bool interleaves_heads = false;
+  bool adds_one_to_norms = false;  ///< norms are stored as one plus the weight
+  bool is_gemma = false;           ///< configuration keys and defaults
+};
+
+/// Null where Crumb does not know the architecture.
+const GgufArchitecture* find_gguf_architecture(std::string_view name);
+
+/// A tensor's name in transformers ("model.layers.3.mlp.up_proj.weight"), nothing where the architecture has no such
+/// tensor.
+std::optional<std::string> hugging_face_name(const GgufArchitecture& architecture, std::string_view name);
+
+/// "attn_q.weight" of "blk.3.attn_q.weight"; the name itself of a tensor outside of layers.
+std::string_view name_in_layer(std::string_view name);
+
+}  // namespace crumb

@@ -1,0 +1,385 @@
+// tokenizer.json and tokenizer_config.json from tokenizer.ggml.*.
+//
+// model "gpt2" is byte-level BPE, with the splitting of words that tokenizer.ggml.pre names; "llama" is SentencePiece's
+// BPE with byte fallback, whose merges are found from the scores: every way to cut a normal token into two normal tokens,
+// the highest score first, of equal ones the longer left part, then the longer right part.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "base/files/text.h"
+#include "formats/gguf/hf_files.h"
+
+namespace crumb {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMostMerges = std::uint64_t{1} << 21;
+constexpr std::uint64_t kLongestToken = 1024;
+constexpr std::uint64_t kMostText = std::uint64_t{60} << 20;
+
+enum TokenType : std::uint32_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnusedToken = 5,
+  kByte = 6
+};
+
+struct Vocabulary {
+  std::vector<std::string_view> tokens;
+  std::vector<std::uint32_t> types;
+  std::vector<float> scores;
+  std::uint64_t bytes = 0;
+};
+
+/// How a byte-level BPE splits text into words.
+struct PreTokenizer {
+  std::string_view name;   ///< tokenizer.ggml.pre
+  std::string_view split;  ///< a regular expression; empty: GPT-2's own
+  bool digits = false;     ///< every digit alone, before GPT-2's
+  bool nfc = false;
+  bool ignore_merges = false;  ///< a word that is a token is that token
+  bool adds_bos = false;       ///< unless add_bos_token says otherwise
+};
+
+constexpr std::string_view kThreeDigits =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kOneDigit =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+constexpr std::array<PreTokenizer, 9> kPreTokenizers = {{
+    {"gpt-2", ""},
+    {"olmo", ""},
+    {"smollm", "", true},
+    {"llama-bpe", kThreeDigits, false, false, true, true},
+    {"llama3", kThreeDigits, false, false, true, true},
+    {"llama-v3", kThreeDigits, false, false, true, true},
+    {"smaug-bpe", kThreeDigits},
+    {"dbrx", kThreeDigits},
+    {"qwen2", kOneDigit, false, true},
+}};
+
+Json byte_level(bool regex) {
+  return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", regex}};
+}
+
+Json split_by(Json pattern, const char* behavior) {
+  return {{"type", "Split"}, {"pattern", std::move(pattern)}, {"behavior", behavior}, {"invert", false}};
+}
+
+Json replace(const char* what, const char* by) {
+  return {{"type", "Replace"}, {"pattern", {{"String", what}}}, {"content", by}};
+}
+
+Json sequence(const char* member, Json parts) { return {{"type", "Sequence"}, {member, std::move(parts)}}; }
+
+Result<Vocabulary> read_vocabulary(const GgufHeader& header) {
+  Vocabulary made;
+  const auto read = [&](const char* key, GgufValueType type, auto sink) -> Status {
+    const GgufValue* array = header.find(key);
+    if (array == nullptr) return {};
+    const auto fail = [&](const std::string& why) {
+      return Failure{"metadata " + quote_text(key) + ": " + why};
+    };
+    if (array->count > kMostTokens) return fail("more than " + std::to_string(kMostTokens) + " elements");
+    const Status done = gguf_for_each(*array, type, sink);
+    if (!done.ok()) return fail(done.failure().message);
+    if (array->count != made.tokens.size())
+      return fail("it has " + std::to_string(array->count) + " elements, expected one for each of " +
+                  std::to_string(made.tokens.size()) + " tokens");
+    return {};
+  };
+  Status done = read("tokenizer.ggml.tokens", GgufValueType::kText, [&](const GgufValue& value) -> Status {
+    const Result<std::string_view> token = gguf_text(value);
+    if (!token.ok()) return token.failure();
+    if (token.value().size() > kLongestToken) return Failure{"a token of " + byte_text(token.value().size())};
+    made.bytes += token.value().size();
+    made.tokens.push_back(token.value());
+    return {};
+  });
+  if (!done.ok()) return done.failure();
+  if (made.tokens.empty()) return Failure{"the file holds no tokens (metadata 'tokenizer.ggml.tokens')"};
+  if (made.bytes > kMostText / 4) return Failure{"its tokens have " + byte_text(made.bytes)};
+  done = read("tokenizer.ggml.token_type", GgufValueType::kI32, [&](const GgufValue& value) -> Status {
+    const Result<std::uint64_t> type = gguf_natural(value);
+    if (!type.ok()) return type.failure();
+    made.types.push_back(static_cast<std::uint32_t>(std::min<std::uint64_t>(type.value(), kByte + 1)));
+    return {};
+  });
+  if (!done.ok()) return done.failure();
+  made.types.resize(made.tokens.size(), kNormal);
+  done = read("tokenizer.ggml.scores", GgufValueType::kF32, [&](const GgufValue& value) -> Status {
+    const double score = gguf_number(value).value();
+    if (std::isnan(score)) return Failure{"a score is no number"};
+    made.scores.push_back(static_cast<float>(score));
+    return {};
+  });
+  if (!done.ok()) return done.failure();
+  return made;
+}
+
+using TokenIds = std::unordered_map<std::string_view, std::uint32_t>;
+
+Result<TokenIds> ids_of(const Vocabulary& vocabulary) {
+  TokenIds ids(vocabulary.tokens.size());
+  for (std::uint32_t i = 0; i < vocabulary.tokens.size(); ++i)
+    if (!ids.emplace(vocabulary.tokens[i], i).second)
+      return Failure{"the token " + quote_text(vocabulary.tokens[i]) + " occurs twice"};
+  return ids;
+}
+
+std::string quoted(std::string_view text) { return Json(text).dump(); }
+
+Json added_tokens(const Vocabulary& vocabulary) {
+  Json added = Json::array();
+  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    const std::uint32_t type = vocabulary.types[i];
+    if (type != kControl && type != kUserDefined && type != kUnknown) continue;
+    added.push_back({{"id", i},
+                     {"content", vocabulary.tokens[i]},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", type != kUserDefined}});
+  }
+  return added;
+}
+
+std::uint64_t characters_of(std::string_view text) {
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }));
+}
+
+/// Pairs of token texts, the first to be merged first.
+std::vector<std::pair<std::string_view, std::string_view>> merges_by_score(const Vocabulary& vocabulary,
+                                                                           const TokenIds& ids) {
+  struct Merge {
+    float score;
+    std::uint64_t left_length, right_length;
+    std::uint32_t left, right;
+  };
+  std::vector<Merge> merges;
+  const auto normal = [&](std::string_view text) {
+    const auto found = ids.find(text);
+    return found != ids.end() && vocabulary.types[found->second] == kNormal ? found : ids.end();
+  };
+  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    const std::string_view token = vocabulary.tokens[i];
+    if (vocabulary.types[i] != kNormal) continue;
+    const std::size_t first = merges.size();
+    for (std::size_t cut = utf8_character(token); cut > 0 && cut < token.size();
+         cut += utf8_character(token.substr(cut))) {
+      const auto left = normal(token.substr(0, cut)), right = normal(token.substr(cut));
+      if (left == ids.end() || right == ids.end()) continue;
+      merges.push_back({vocabulary.scores[i], characters_of(left->first), characters_of(right->first),
+                        left->second, right->second});
+    }
+    std::sort(
+        merges.begin() + static_cast<std::ptrdiff_t>(first), merges.end(),
+        [](const Merge& a, const Merge& b) { return std::tie(a.left, a.right) < std::tie(b.left, b.right); });
+  }
+  std::ranges::stable_sort(merges, [](const Merge& a, const Merge& b) {
+    return std::tie(a.score, a.left_length, a.right_length) >
+           std::tie(b.score, b.left_length, b.right_length);
+  });
+  std::vector<std::pair<std::string_view, std::string_view>> pairs;
+  pairs.reserve(merges.size());
+  for (const Merge& merge : merges)
+    pairs.emplace_back(vocabulary.tokens[merge.left], vocabulary.tokens[merge.right]);
+  return pairs;
+}
+
+/// What stands in the file, "left right": a token of a byte-level vocabulary has no space.
+Result<std::vector<std::pair<std::string_view, std::string_view>>> merges_in_file(const GgufHeader& header) {
+  constexpr const char* kKey = "tokenizer.ggml.merges";
+  std::vector<std::pair<std::string_view, std::string_view>> pairs;
+  const GgufValue* array = header.find(kKey);
+  const auto fail = [](const std::string& why) {
+    return Failure{"metadata " + quote_text(kKey) + ": " + why};
+  };
+  if (array == nullptr) return fail("it is missing");
+  if (array->count > kMostMerges || array->bytes.size() > kMostText / 2) return fail("it is too long");
+  const Status done = gguf_for_each(*array, GgufValueType::kText, [&](const GgufValue& value) -> Status {
+    const Result<std::string_view> text = gguf_text(value);
+    if (!text.ok()) return text.failure();
+    const std::size_t space = text.value().find(' ', 1);
+    if (space == std::string_view::npos) return Failure{quote_text(text.value()) + " is no pair"};
+    pairs.emplace_back(text.value().substr(0, space), text.value().substr(space + 1));
+    return {};
+  });
+  if (!done.ok()) return fail(done.failure().message);
+  return pairs;
+}
+
+/// A token's text before or behind the sequence, or nothing.
+struct Around {
+  std::optional<std::uint64_t> bos, eos;
+};
+
+Result<Around> tokens_around(const GgufHeader& header, const Vocabulary& vocabulary, bool adds_bos) {
+  GgufFields fields(header);
+  Around around;
+  if (fields.flag("tokenizer.ggml.add_bos_token").value_or(adds_bos))
+    around.bos = fields.natural("tokenizer.ggml.bos_token_id");
+  if (fields.flag("tokenizer.ggml.add_eos_token").value_or(false))
+    around.eos = fields.natural("tokenizer.ggml.eos_token_id");
+  for (const auto& id : {around.bos, around.eos})
+    if (id && *id >= vocabulary.tokens.size()) fields.refuse("tokenizer.ggml.bos_token_id", "it is no token");
+  if (!fields.status().ok()) return fields.status().failure();
+  return around;
+}
+
+Json post_processor(const Around& around, const Vocabulary& vocabulary, Json otherwise) {
+  if (!around.bos && !around.eos) return otherwise;
+  Json single = Json::array(), pair = Json::array(), special = Json::object();
+  const auto put = [&](Json& list, const std::optional<std::uint64_t>& id, int type) {
+    if (!id) return;
+    const std::string text(vocabulary.tokens[*id]);
+    list.push_back({{"SpecialToken", {{"id", text}, {"type_id", type}}}});
+    special[text] = {{"id", text}, {"ids", {*id}}, {"tokens", {text}}};
+  };
+  const auto put_all = [&](Json& list, const char* name, int type) {
+    put(list, around.bos, type);
+    list.push_back({{"Sequence", {{"id", name}, {"type_id", type}}}});
+    put(list, around.eos, type);
+  };
+  put_all(single, "A", 0);
+  put_all(pair, "A", 0);
+  put_all(pair, "B", 1);
+  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", special}};
+}
+
+/// The whole file: vocabulary and merges are long, the rest is not.
+std::string tokenizer_text(Json head, const Json& model, const Vocabulary& vocabulary,
+                           const std::vector<std::pair<std::string_view, std::string_view>>& merges) {
+  std::string text = head.dump();
+  text.pop_back();
+  std::string model_text = model.dump();
+  model_text.pop_back();
+  text += ",\"model\":" + model_text + ",\"vocab\":{";
+  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i)
+    text += (i == 0 ? "" : ",") + quoted(vocabulary.tokens[i]) + ":" + std::to_string(i);
+  text += "},\"merges\":[";
+  for (std::size_t i = 0; i < merges.size(); ++i)
+    text += (i == 0 ? "[" : ",[") + quoted(merges[i].first) + "," + quoted(merges[i].second) + "]";
+  return text + "]}}\n";
+}
+
+Json bpe_model(const Json& unknown, bool fuse, bool bytes, bool ignore_merges) {
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", unknown},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", fuse},
+          {"byte_fallback", bytes},
+          {"ignore_merges", ignore_merges}};
+}
+
+Json head_of(const Vocabulary& vocabulary, Json normalizer, Json pre, Json post, Json decoder) {
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", added_tokens(vocabulary)},
+          {"normalizer", std::move(normalizer)},
+          {"pre_tokenizer", std::move(pre)},
+          {"post_processor", std::move(post)},
+          {"decoder", std::move(decoder)}};
+}
+
+Result<std::string> byte_level_tokenizer(const GgufHeader& header, const Vocabulary& vocabulary) {
+  GgufFields fields(header);
+  const std::string name(fields.text("tokenizer.ggml.pre").value_or("default"));
+  if (!fields.status().ok()) return fields.status().failure();
+  const auto* pre = std::ranges::find(kPreTokenizers, name, &PreTokenizer::name);
+  if (pre == kPreTokenizers.end())
+    return Failure{"its splitting into words, " + quote_text(name) +
+                   " (metadata 'tokenizer.ggml.pre'), is not known"};
+  const auto merges = merges_in_file(header);
+  if (!merges.ok()) return merges.failure();
+  const Result<Around> around = tokens_around(header, vocabulary, pre->adds_bos);
+  if (!around.ok()) return around.failure();
+  Json words = byte_level(pre->split.empty());
+  if (pre->digits)
+    words =
+        sequence("pretokenizers", Json::array({{{"type", "Digits"}, {"individual_digits", true}}, words}));
+  if (!pre->split.empty())
+    words = sequence("pretokenizers",
+                     Json::array({split_by({{"Regex", std::string(pre->split)}}, "Isolated"), words}));
+  return tokenizer_text(head_of(vocabulary, pre->nfc ? Json{{"type", "NFC"}} : Json(nullptr), words,
+                                post_processor(around.value(), vocabulary, nullptr), byte_level(true)),
+                        bpe_model(nullptr, false, false, pre->ignore_merges), vocabulary, merges.value());
+}
+
+Result<std::string> sentencepiece_tokenizer(const GgufHeader& header, const Vocabulary& vocabulary) {
+  if (vocabulary.scores.empty()) return Failure{"metadata 'tokenizer.ggml.scores': it is missing"};
+  const Result<TokenIds> ids = ids_of(vocabulary);
+  if (!ids.ok()) return ids.failure();
+  const Result<Around> around = tokens_around(header, vocabulary, true);
+  if (!around.ok()) return around.failure();
+  GgufFields fields(header);
+  const bool prefix = fields.flag("tokenizer.ggml.add_space_prefix").value_or(true);
+  const std::uint64_t unknown = fields.natural("tokenizer.ggml.unknown_token_id").value_or(0);
+  if (unknown >= vocabulary.tokens.size()) fields.refuse("tokenizer.ggml.unknown_token_id", "it is no token");
+  if (!fields.status().ok()) return fields.status().failure();
+  Json normalizer = replace(" ", "\u2581");
+  Json decoder = Json::array({replace("\u2581", " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
+  if (prefix) {
+    normalizer =
+        sequence("normalizers", Json::array({{{"type", "Prepend"}, {"prepend", "\u2581"}}, normalizer}));
+    decoder.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  }
+  return tokenizer_text(
+      head_of(vocabulary, normalizer, nullptr, post_processor(around.value(), vocabulary, nullptr),
+              sequence("decoders", decoder)),
+      bpe_model(std::string(vocabulary.tokens[unknown]), true, true, false), vocabulary,
+      merges_by_score(vocabulary, ids.value()));
+}
+
+}  // namespace
+
+Result<std::string> make_tokenizer(const GgufHeader& header) {
+  GgufFields fields(header);
+  const std::string model(fields.text("tokenizer.ggml.model").value_or("none"));
+  if (!fields.status().ok()) return fields.status().failure();
+  if (model != "gpt2" && model != "llama")
+    return Failure{"its kind, " + quote_text(model) + " (metadata 'tokenizer.ggml.model'), is not known"};
+  const Result<Vocabulary> vocabulary = read_vocabulary(header);
+  if (!vocabulary.ok()) return vocabulary.failure();
+  if (const Result<TokenIds> ids = ids_of(vocabulary.value()); !ids.ok()) return ids.failure();
+  Result<std::string> text = model == "gpt2" ? byte_level_tokenizer(header, vocabulary.value())
+                                             : sentencepiece_tokenizer(header, vocabulary.value());
+  if (text.ok() && text.value().size() > kMostText)
+    return Failure{"it takes " + byte_text(text.value().size())};
+  return text;
+}
+
+Result<std::string> make_tokenizer_config(const GgufHeader& header) {
+  GgufFields fields(header);
+  const Result<Vocabulary> vocabulary = read_vocabulary(header);
+  if (!vocabulary.ok()) return vocabulary.failure();
+  Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"clean_up_tokenization_spaces", false}};
+  for (const auto& [name, key] :
+       {std::pair("bos_token", "bos_token_id"), std::pair("eos_token", "eos_token_id"),
+        std::pair("unk_token", "unknown_token_id"), std::pair("pad_token", "padding_token_id")}) {
+    const std::string full = std::string("tokenizer.ggml.") + key;
+    const std::optional<std::uint64_t> id = fields.natural(full);
+    if (id && *id >= vocabulary.value().tokens.size())
+      fields.refuse(full, std::to_string(*id) + " is no token");
+    if (id && fields.status().ok()) config[name] = vocabulary.value().tokens[*id];
+  }
+  for (const char* name : {"add_bos_token", "add_eos_token"})
+    if (const auto adds = fields.flag(std::string("tokenizer.ggml.") + name)) config[name] = *adds;
+  if (const auto chat = fields.text("tokenizer.chat_template")) config["chat_template"] = *chat;
+  if (!fields.status().ok()) return fields.status().failure();
+  return config.dump(2) + "\n";
+}
+
+}  // namespace crumb

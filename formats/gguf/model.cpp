@@ -1,0 +1,173 @@
+#include "formats/gguf/model.h"
+
+#include <algorithm>
+
+#include "base/checked_size.h"
+#include "base/files/text.h"
+#include "formats/gguf/architecture.h"
+#include "formats/gguf/fields.h"
+#include "formats/gguf/gguf.h"
+#include "formats/gguf/hf_files.h"
+
+namespace crumb {
+namespace {
+
+constexpr std::string_view kRopeFactors = "rope_freqs.weight";
+
+StoredTensor stored(const GgufTensor& tensor, std::string name) {
+  StoredTensor made;
+  made.name = std::move(name);
+  made.shape = tensor.shape;
+  made.place.offset = tensor.offset;
+  made.place.stored = tensor.bytes;
+  made.place.decoded = tensor.bytes;
+  if (tensor.type->plain) {
+    made.dtype = *tensor.type->plain;
+    return made;
+  }
+  made.dtype = DType::kF32;
+  made.place.coding = StorageCoding::kGgmlBlocks;
+  made.place.blocks = tensor.type;
+  made.place.decoded = tensor.bytes / tensor.type->block_bytes * tensor.type->block_elements * sizeof(float);
+  return made;
+}
+
+/// A norm of float16 or bfloat16 becomes F32 before one is taken off.
+void take_one_off(StoredTensor& tensor, const GgufTensor& source) {
+  tensor.place.added = -1;
+  if (tensor.dtype == DType::kF32) return;
+  tensor.dtype = DType::kF32;
+  tensor.place.coding = StorageCoding::kGgmlBlocks;
+  tensor.place.blocks = source.type;
+  tensor.place.decoded = source.bytes / source.type->block_bytes * sizeof(float);
+}
+
+/// Why Crumb cannot present the file as a Hugging Face checkpoint; empty where it can.
+std::string unknown_part(const GgufHeader& header, const GgufArchitecture* architecture,
+                         std::string_view name) {
+  if (architecture == nullptr)
+    return "the architecture is " + quote_text(name) + ", which Crumb does not know";
+  for (const GgufTensor& tensor : header.tensors) {
+    if (tensor.name == kRopeFactors || hugging_face_name(*architecture, tensor.name)) continue;
+    return "the architecture " + quote_text(name) + " has no tensor " + quote_text(tensor.name) +
+           " that Crumb knows";
+  }
+  return {};
+}
+
+class ModelMaker {
+ public:
+  ModelMaker(std::span<const std::byte> file, const GgufHeader& header)
+      : file_(file), header_(header), fields_(header) {}
+
+  Result<GgufModel> make() {
+    const std::optional<std::string_view> name = fields_.text("general.architecture");
+    if (const auto parts = fields_.natural("split.count"); parts && *parts > 1)
+      return Failure{
+          "this is one part of a model in " + std::to_string(*parts) +
+          " files (metadata 'split.count'), expected the whole model: join them with llama-gguf-split"};
+    for (const GgufTensor& tensor : header_.tensors)
+      if (!tensor.type->is_decoded())
+        return Failure{"tensor " + quote_text(tensor.name) + " has the type " +
+                       std::string(tensor.type->name) + ", which is not read"};
+    architecture_ = name ? find_gguf_architecture(*name) : nullptr;
+    if (std::string why = unknown_part(header_, architecture_, name.value_or("")); !why.empty()) {
+      for (const GgufTensor& tensor : header_.tensors)
+        model_.listing.tensors.push_back(stored(tensor, tensor.name));
+      model_.listing.skipped.push_back({"configuration", why + ": tensors keep their GGUF names"});
+    } else {
+      add_tensors();
+      if (fields_.status().ok()) add_files();
+    }
+    if (!fields_.status().ok()) return fields_.status().failure();
+    if (!failure_.ok()) return failure_.failure();
+    return std::move(model_);
+  }
+
+ private:
+  std::string key(std::string_view name) const {
+    return std::string(architecture_->name) + "." + std::string(name);
+  }
+
+  void add_tensors() {
+    const std::uint64_t heads = fields_.needed(key("attention.head_count"));
+    const std::uint64_t shared = fields_.natural(key("attention.head_count_kv")).value_or(heads);
+    for (const GgufTensor& tensor : header_.tensors) {
+      if (tensor.name == kRopeFactors) {
+        find_rope(tensor);
+        continue;
+      }
+      StoredTensor made = stored(tensor, *hugging_face_name(*architecture_, tensor.name));
+      const std::string_view part = name_in_layer(tensor.name);
+      if (architecture_->interleaves_heads && part.starts_with("attn_q.")) interleave(made, heads);
+      if (architecture_->interleaves_heads && part.starts_with("attn_k.")) interleave(made, shared);
+      if (architecture_->adds_one_to_norms && tensor.name.ends_with("norm.weight") && is_floating(made.dtype))
+        take_one_off(made, tensor);
+      if (tensor.name == "token_embd.weight" && !tensor.shape.empty())
+        facts_.vocabulary = tensor.shape.front();
+      facts_.has_output = facts_.has_output || tensor.name == "output.weight";
+      facts_.has_attention_bias = facts_.has_attention_bias || part == "attn_q.bias";
+      model_.listing.tensors.push_back(std::move(made));
+    }
+  }
+
+  void interleave(StoredTensor& tensor, std::uint64_t heads) {
+    const std::uint64_t rows = tensor.shape.empty() ? 0 : tensor.shape.front();
+    if (heads == 0 || rows % heads != 0 || rows / heads % 2 != 0 || tensor.shape.size() > 2)
+      return refuse("tensor " + quote_text(tensor.name) + ": its shape is " + shape_text(tensor.shape) +
+                    ", expected rows for " + std::to_string(heads) + " heads of an even size");
+    if (rows != 0) tensor.place.interleaved_rows = rows / heads;
+  }
+
+  void find_rope(const GgufTensor& tensor) {
+    const std::uint64_t head = gguf_head_size(fields_, std::string(architecture_->name));
+    const std::uint64_t count = tensor.bytes / sizeof(float);
+    const auto fail = [&](const std::string& why) {
+      refuse("tensor " + quote_text(tensor.name) + ": " + why);
+    };
+    if (tensor.type->plain != DType::kF32 || count != head / 2 || count == 0 || count > 4096)
+      return fail("it is " + std::string(tensor.type->name) + " " + shape_text(tensor.shape) +
+                  ", expected F32 [" + std::to_string(head / 2) + "]");
+    std::vector<float> factors(count);
+    widen_to_float(DType::kF32, file_.subspan(tensor.offset, tensor.bytes), factors);
+    if (std::ranges::all_of(factors, [](float factor) { return factor == 1; })) return;
+    facts_.rope = find_llama3_scaling(factors, fields_.number(key("rope.freq_base")).value_or(1e4));
+    if (!facts_.rope) fail("its factors are not those of Llama 3's scaling of rotary positions");
+  }
+
+  void refuse(std::string why) {
+    if (failure_.ok()) failure_ = Failure{std::move(why)};
+  }
+
+  void add_files() {
+    model_.files.push_back({"config.json", make_config(fields_, *architecture_, facts_)});
+    model_.files.push_back({"generation_config.json", make_generation_config(fields_)});
+    Result<std::string> tokenizer = make_tokenizer(header_);
+    Result<std::string> config = make_tokenizer_config(header_);
+    if (!tokenizer.ok() || !config.ok()) {
+      model_.listing.skipped.push_back(
+          {"tokenizer", (tokenizer.ok() ? config.failure() : tokenizer.failure()).message});
+      return;
+    }
+    model_.files.push_back({"tokenizer.json", std::move(tokenizer.value())});
+    model_.files.push_back({"tokenizer_config.json", std::move(config.value())});
+  }
+
+  std::span<const std::byte> file_;
+  const GgufHeader& header_;
+  GgufFields fields_;
+  const GgufArchitecture* architecture_ = nullptr;
+  GgufTensorFacts facts_;
+  GgufModel model_;
+  Status failure_;
+};
+
+}  // namespace
+
+Result<GgufModel> read_gguf_model(std::span<const std::byte> file) {
+  const Result<GgufHeader> header = parse_gguf(file);
+  if (!header.ok()) return header.failure();
+  return ModelMaker(file, header.value()).make();
+}
+
+}  // namespace crumb
