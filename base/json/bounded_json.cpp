@@ -143,7 +143,7 @@ class BoundedBuilder : public nlohmann::json_sax<json> {
   json* member_ = nullptr;
   std::vector<std::string> keys_;  ///< of each open object, the key whose value is being read
   std::string path_;               ///< of what is streamed
-  std::size_t streaming_ = 0;      ///< how many are open when what is streamed is the innermost; 0: nothing is
+  std::size_t streaming_ = 0;  ///< how many are open when what is streamed is the innermost; 0: nothing is
   std::uint64_t spent_ = 0;
   std::uint64_t spent_before_ = 0;  ///< before the elements of what is streamed
   std::string why_;
@@ -228,7 +228,9 @@ Result<json> parse_bounded_json(std::span<const std::byte> bytes, const JsonLimi
 
 Result<json> parse_bounded_json_lists(std::span<const std::byte> bytes, const JsonLimits& limits,
                                       JsonElementSink sink) {
-  const auto is_of_root = [](std::string_view, std::size_t keys, bool is_list) { return keys == 1 && is_list; };
+  const auto is_of_root = [](std::string_view, std::size_t keys, bool is_list) {
+    return keys == 1 && is_list;
+  };
   const auto hand_on = [&](std::string_view key, std::string_view, const json& value) { sink(key, value); };
   return parse(bytes, limits, BoundedBuilder(limits, is_of_root, hand_on));
 }

@@ -56,7 +56,8 @@ class Pattern::Code {
           data_(own(pcre2_match_data_create(1, nullptr))),
           context_(own(pcre2_match_context_create(nullptr))) {
       const std::size_t steps = kMatchSteps + kStepsPerByte * text.size();
-      pcre2_set_match_limit(context_.get(), static_cast<std::uint32_t>(std::min<std::size_t>(steps, 2'000'000'000)));
+      pcre2_set_match_limit(context_.get(),
+                            static_cast<std::uint32_t>(std::min<std::size_t>(steps, 2'000'000'000)));
       pcre2_set_depth_limit(context_.get(), kMostDepth);
       pcre2_set_heap_limit(context_.get(), kMostHeapKib);
       if (!code.jit_) return;
@@ -66,9 +67,8 @@ class Pattern::Code {
 
     /// The next match from a byte on; false where there is none.
     bool find(std::size_t from, const std::string& expression) {
-      const int found =
-          pcre2_match(code_.code_.get(), reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), from,
-                      PCRE2_NO_UTF_CHECK, data_.get(), context_.get());
+      const int found = pcre2_match(code_.code_.get(), reinterpret_cast<PCRE2_SPTR>(text_.data()),
+                                    text_.size(), from, PCRE2_NO_UTF_CHECK, data_.get(), context_.get());
       if (found == PCRE2_ERROR_NOMATCH) return false;
       if (found < 0) {
         throw Error("the regular expression " + quote_text(expression) + " takes too much on a text of " +
@@ -99,7 +99,8 @@ Result<Pattern> Pattern::regex(std::string_view expression) {
   const auto fail = [&](const std::string& why) {
     return Failure{"the regular expression " + quote_text(expression) + ": " + why};
   };
-  if (expression.size() > kLongestExpression) return fail("it is longer than " + byte_text(kLongestExpression));
+  if (expression.size() > kLongestExpression)
+    return fail("it is longer than " + byte_text(kLongestExpression));
   const Result<std::string> translated = translate_regex(expression);
   if (!translated.ok()) return fail(translated.failure().message);
   const std::string& text = translated.value();
@@ -132,7 +133,8 @@ std::vector<Stretch> Pattern::split(std::string_view text) const {
   };
   if (text.empty()) return stretches;
   if (!code_) {
-    for (std::size_t at = 0; (at = text.find(literal_, at)) != std::string_view::npos; at += literal_.size()) {
+    for (std::size_t at = 0; (at = text.find(literal_, at)) != std::string_view::npos;
+         at += literal_.size()) {
       add(at, at + literal_.size());
     }
   } else {

@@ -43,7 +43,7 @@ class Pattern {
   class Code;
   Pattern() = default;
 
-  std::string literal_;              // where there is no code
+  std::string literal_;  // where there is no code
   std::shared_ptr<const Code> code_;
   std::string expression_;  // for messages
 };

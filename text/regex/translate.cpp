@@ -149,7 +149,8 @@ class Translator {
   /// Behind a brace: a quantifier, or the brace itself.
   void interval() {
     std::size_t end = 0;
-    while (end < rest_.size() && (std::isdigit(static_cast<unsigned char>(rest_[end])) || rest_[end] == ',')) ++end;
+    while (end < rest_.size() && (std::isdigit(static_cast<unsigned char>(rest_[end])) || rest_[end] == ','))
+      ++end;
     const std::string_view inside = rest_.substr(0, end);
     const auto commas = std::ranges::count(inside, ',');
     if (end == rest_.size() || rest_[end] != '}' || inside.empty() || inside == "," || commas > 1) return;
@@ -211,7 +212,8 @@ class Translator {
 
   void property(char letter) {
     const std::size_t end = rest_.find('}');
-    if (!take("{") || end == std::string_view::npos) return refuse(std::string("\\") + letter + " without {...}");
+    if (!take("{") || end == std::string_view::npos)
+      return refuse(std::string("\\") + letter + " without {...}");
     std::string_view name = rest_.substr(0, end - 1);
     rest_.remove_prefix(end);
     bool negated = letter == 'P';
@@ -221,9 +223,11 @@ class Translator {
     }
     std::string plain;
     for (const char c : name) {
-      if (c != ' ' && c != '_' && c != '-') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      if (c != ' ' && c != '_' && c != '-')
+        plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     }
-    const auto named = std::ranges::find(kPropertyNames, plain, &std::pair<std::string_view, std::string_view>::first);
+    const auto named =
+        std::ranges::find(kPropertyNames, plain, &std::pair<std::string_view, std::string_view>::first);
     if (plain.empty() || !std::ranges::all_of(plain, [](unsigned char c) { return std::isalnum(c); })) {
       why_ = "it names the property " + quote_text(name) + ", which is none";
       return;
@@ -241,7 +245,8 @@ class Translator {
 
   void code_point(std::size_t digits) {
     const std::string_view code = rest_.substr(0, digits);
-    if (code.size() < digits || !std::ranges::all_of(code, [](unsigned char c) { return std::isxdigit(c); })) {
+    if (code.size() < digits ||
+        !std::ranges::all_of(code, [](unsigned char c) { return std::isxdigit(c); })) {
       why_ = "\\u or \\x is not followed by a code point";
       return;
     }
