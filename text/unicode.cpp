@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <memory>
 
+#include "base/error.h"
 #include "base/utf8.h"
 #include "text/unicode_later.h"
 
@@ -78,6 +81,29 @@ bool is_cjk(char32_t c) {
 }
 
 bool is_nonspacing_mark(char32_t c) { return category(c) == UTF8PROC_CATEGORY_MN; }
+
+bool is_mark(char32_t c) {
+  return between(utf8proc_category(static_cast<utf8proc_int32_t>(c)), UTF8PROC_CATEGORY_MN,
+                 UTF8PROC_CATEGORY_ME);
+}
+
+bool is_numeric(char32_t c) {
+  return between(utf8proc_category(static_cast<utf8proc_int32_t>(c)), UTF8PROC_CATEGORY_ND,
+                 UTF8PROC_CATEGORY_NO);
+}
+
+std::string normal_form(std::string_view text, Form form) {
+  int options = UTF8PROC_STABLE;
+  options |= form == Form::kNfc || form == Form::kNfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+  if (form == Form::kNfkc || form == Form::kNfkd) options |= UTF8PROC_COMPAT;
+  utf8proc_uint8_t* made = nullptr;
+  const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                 static_cast<utf8proc_ssize_t>(text.size()), &made,
+                                 static_cast<utf8proc_option_t>(options));
+  if (size < 0) throw Error(std::string("Unicode normal form: ") + utf8proc_errmsg(size));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(made, std::free);
+  return std::string(reinterpret_cast<const char*>(made), static_cast<std::size_t>(size));
+}
 
 bool is_word(char32_t c) {
   const auto kind = utf8proc_category(static_cast<utf8proc_int32_t>(c));

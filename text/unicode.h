@@ -26,11 +26,18 @@ bool is_punctuation(char32_t c);
 bool is_cjk(char32_t c);
 /// Category Mn.
 bool is_nonspacing_mark(char32_t c);
+/// Categories M* and N*.
+bool is_mark(char32_t c);
+bool is_numeric(char32_t c);
 /// What \w matches: what is Alphabetic, marks, decimal and letter numbers, connectors, joiners.
 bool is_word(char32_t c);
 
 /// Canonical decomposition, marks in canonical order.
 std::u32string nfd(std::u32string_view text);
+
+enum class Form { kNfc, kNfd, kNfkc, kNfkd };
+/// Precondition: the text is UTF-8.
+std::string normal_form(std::string_view text, Form form);
 
 /// Each code point's full lower-case mapping, without regard to its neighbours (so no final sigma).
 std::u32string lowercase(std::u32string_view text);

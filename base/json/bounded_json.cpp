@@ -1,5 +1,6 @@
 #include "base/json/bounded_json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -17,9 +18,12 @@ using nlohmann::json;
 /// Builds the document while the parser walks, and stops it when it costs too much.
 class BoundedBuilder : public nlohmann::json_sax<json> {
  public:
+  /// Whether the elements of a list or an object go to the sink: by its path and how many keys that has.
+  using Streams = std::function<bool(std::string_view path, std::size_t keys, bool is_list)>;
+
   /// Without a sink everything is kept.
-  explicit BoundedBuilder(const JsonLimits& limits, JsonElementSink sink = {})
-      : limits_(limits), sink_(std::move(sink)) {}
+  explicit BoundedBuilder(const JsonLimits& limits, Streams streams = {}, JsonMemberSink sink = {})
+      : limits_(limits), streams_(std::move(streams)), sink_(std::move(sink)) {}
 
   bool null() override { return leaf(json(nullptr)); }
   bool boolean(bool value) override { return leaf(json(value)); }
@@ -42,7 +46,7 @@ class BoundedBuilder : public nlohmann::json_sax<json> {
     auto [slot, is_new] = open_.back()->get_ref<json::object_t&>().emplace(name, nullptr);
     if (!is_new) return refuse("the key " + quote_text(name) + " occurs twice in one object");
     member_ = &slot->second;
-    if (open_.size() == 1) root_member_ = name;
+    if (sink_ && streaming_ == 0) keys_.back() = name;
     return true;
   }
 
@@ -83,13 +87,20 @@ class BoundedBuilder : public nlohmann::json_sax<json> {
 
   bool leaf(json&& value) { return place(std::move(value)) != nullptr && hand_over(); }
 
-  /// After a value: where it is an element of a list that the root object holds, the sink takes it.
+  /// After a value: where it is an element of what is streamed, the sink takes it.
   bool hand_over() {
-    if (!sink_ || open_.size() != 2 || !open_.front()->is_object() || !open_.back()->is_array()) return true;
-    auto& list = open_.back()->get_ref<json::array_t&>();
-    sink_(root_member_, list.back());
-    list.pop_back();
-    spent_ = spent_before_list_;
+    if (streaming_ == 0 || open_.size() != streaming_) return true;
+    json& container = *open_.back();
+    if (container.is_array()) {
+      auto& list = container.get_ref<json::array_t&>();
+      sink_(path_, {}, list.back());
+      list.pop_back();
+    } else {
+      auto& object = container.get_ref<json::object_t&>();
+      sink_(path_, object.begin()->first, object.begin()->second);
+      object.clear();
+    }
+    spent_ = spent_before_;
     return true;
   }
 
@@ -100,23 +111,41 @@ class BoundedBuilder : public nlohmann::json_sax<json> {
     json* placed = place(std::move(container));
     if (placed == nullptr) return false;
     open_.push_back(placed);
-    if (open_.size() == 2) spent_before_list_ = spent_;
+    if (sink_ && streaming_ == 0) start_stream(*placed);
     return true;
   }
 
+  /// Where what was opened is to be streamed: it lies in objects only, whose keys are its path.
+  void start_stream(const json& container) {
+    keys_.resize(open_.size());
+    path_.clear();
+    for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
+      if (!open_[i]->is_object()) return;
+      path_ += (i ? "." : "") + keys_[i];
+    }
+    if (open_.size() < 2 || !streams_(path_, open_.size() - 1, container.is_array())) return;
+    streaming_ = open_.size();
+    spent_before_ = spent_;
+  }
+
   bool close() {
+    if (open_.size() == streaming_) streaming_ = 0;
     open_.pop_back();
+    if (sink_ && streaming_ == 0) keys_.resize(open_.size());
     return hand_over();
   }
 
   JsonLimits limits_;
-  JsonElementSink sink_;
+  Streams streams_;
+  JsonMemberSink sink_;
   json root_;
   std::vector<json*> open_;
   json* member_ = nullptr;
-  std::string root_member_;  ///< the key of the root object that is being read
+  std::vector<std::string> keys_;  ///< of each open object, the key whose value is being read
+  std::string path_;               ///< of what is streamed
+  std::size_t streaming_ = 0;  ///< how many are open when what is streamed is the innermost; 0: nothing is
   std::uint64_t spent_ = 0;
-  std::uint64_t spent_before_list_ = 0;  ///< before the elements of the list that the root object holds
+  std::uint64_t spent_before_ = 0;  ///< before the elements of what is streamed
   std::string why_;
 };
 
@@ -199,7 +228,20 @@ Result<json> parse_bounded_json(std::span<const std::byte> bytes, const JsonLimi
 
 Result<json> parse_bounded_json_lists(std::span<const std::byte> bytes, const JsonLimits& limits,
                                       JsonElementSink sink) {
-  return parse(bytes, limits, BoundedBuilder(limits, std::move(sink)));
+  const auto is_of_root = [](std::string_view, std::size_t keys, bool is_list) {
+    return keys == 1 && is_list;
+  };
+  const auto hand_on = [&](std::string_view key, std::string_view, const json& value) { sink(key, value); };
+  return parse(bytes, limits, BoundedBuilder(limits, is_of_root, hand_on));
+}
+
+Result<json> parse_bounded_json_members(std::span<const std::byte> bytes, const JsonLimits& limits,
+                                        std::span<const std::string_view> paths, JsonMemberSink sink) {
+  const auto is_named = [paths](std::string_view path, std::size_t keys, bool) {
+    const auto dots = static_cast<std::size_t>(std::ranges::count(path, '.'));
+    return dots + 1 == keys && std::ranges::find(paths, path) != paths.end();
+  };
+  return parse(bytes, limits, BoundedBuilder(limits, is_named, std::move(sink)));
 }
 
 Result<json> read_bounded_json(const std::string& path, const JsonLimits& limits) {

@@ -36,6 +36,17 @@ using JsonElementSink = std::function<void(std::string_view key, const nlohmann:
 Result<nlohmann::json> parse_bounded_json_lists(std::span<const std::byte> bytes, const JsonLimits& limits,
                                                 JsonElementSink sink);
 
+/// Takes an element of a list (whose key is empty) or a member of an object that lies at a path.
+using JsonMemberSink =
+    std::function<void(std::string_view path, std::string_view key, const nlohmann::json& value)>;
+
+/// As above, for the lists and objects at the given paths ("model.vocab": the member vocab of the root's member model),
+/// wherever they stand; they come back empty. Keys of such objects are not compared with each other: that is the
+/// sink's business.
+Result<nlohmann::json> parse_bounded_json_members(std::span<const std::byte> bytes, const JsonLimits& limits,
+                                                  std::span<const std::string_view> paths,
+                                                  JsonMemberSink sink);
+
 /// As parse_bounded_json for a file, whose path then stands before the message.
 Result<nlohmann::json> read_bounded_json(const std::string& path, const JsonLimits& limits = {});
 

@@ -1,0 +1,49 @@
+// The steps of a tokenizer.json around its model, each read from its description. What is none of these is refused by
+// its name and place.
+//
+//   normalizers       Sequence Prepend Replace NFC NFD NFKC NFKD Lowercase StripAccents Strip ByteLevel BertNormalizer
+//   pre-tokenizers    Sequence ByteLevel Split Digits Metaspace Punctuation Whitespace WhitespaceSplit BertPreTokenizer
+//   post-processors   Sequence TemplateProcessing RobertaProcessing BertProcessing ByteLevel
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "text/pipeline/json_place.h"
+#include "text/regex/pattern.h"
+#include "text/wordpiece.h"
+
+namespace crumb::text {
+
+using Normalizer = std::function<std::string(std::string)>;
+
+/// A part of the text that the model sees alone.
+struct Part {
+  std::string text;
+  bool first = false;  ///< it begins where the whole text began
+};
+using PreTokenizer = std::function<std::vector<Part>(std::vector<Part>)>;
+
+/// What stands around a text's ids.
+struct Frame {
+  std::vector<TokenId> before, after;
+};
+
+Normalizer read_normalizer(const JsonPlace& place);
+PreTokenizer read_pre_tokenizer(const JsonPlace& place);
+Frame read_frame(const JsonPlace& place);
+
+/// {"String": ...} or {"Regex": ...}.
+Pattern read_pattern(const JsonPlace& place);
+
+/// Metaspace's settings, which its pre-tokenizer and its decoder share.
+struct Metaspace {
+  enum class Prepend { kAlways, kFirst, kNever };
+  std::string replacement = "\xE2\x96\x81";
+  Prepend prepend = Prepend::kAlways;
+  bool split = true;
+  static Metaspace read(const JsonPlace& place);
+};
+
+}  // namespace crumb::text

@@ -1,0 +1,51 @@
+// Regular expressions of tokenizers, which are written for Oniguruma (Ruby's syntax) and need look-ahead. They run on
+// PCRE2, with what the two understand differently translated (translate.h) or refused by name.
+//
+// Patterns come with a model's files, so they are hostile: the steps that one match may take are bounded (kMatchSteps,
+// and kStepsPerByte for each byte of the text), and so are its memory and depth. A match past that is an Error.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace crumb::text {
+
+/// A stretch of a text: what the pattern matched, or what lies between matches.
+struct Stretch {
+  std::size_t begin = 0, end = 0;
+  bool is_match = false;
+};
+
+class Pattern {
+ public:
+  static constexpr std::size_t kMatchSteps = 100'000;
+  static constexpr std::size_t kStepsPerByte = 16;
+
+  /// A regular expression, or a Failure that says what of it is wrong or not supported.
+  static Result<Pattern> regex(std::string_view expression);
+  /// The text itself.
+  static Result<Pattern> literal(std::string_view text);
+
+  /// The text cut into matches and what lies between them, from left to right, in the manner of Oniguruma's bindings:
+  /// the next search begins where a match ended, and an empty match is none right behind another match. Precondition:
+  /// the text is UTF-8. Throws Error where a limit is passed. Thread-safe.
+  std::vector<Stretch> split(std::string_view text) const;
+
+  /// The text with every match replaced.
+  std::string replace(std::string_view text, std::string_view by) const;
+
+ private:
+  class Code;
+  Pattern() = default;
+
+  std::string literal_;  // where there is no code
+  std::shared_ptr<const Code> code_;
+  std::string expression_;  // for messages
+};
+
+}  // namespace crumb::text

@@ -1,0 +1,46 @@
+// Unigram: of all ways to cover a text with tokens, that of the greatest sum of scores (in double precision). A character
+// that no token covers alone is unknown, at the least score less 10; unknown ones in a row are one token, or the tokens
+// of their bytes.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "text/subword/token_table.h"
+
+namespace crumb::text {
+
+class Unigram {
+ public:
+  struct Options {
+    std::optional<std::size_t> unknown;  ///< an index into the vocabulary
+    bool byte_fallback = false;
+  };
+  /// Tokens and scores; an index is an id.
+  static Result<Unigram> make(const std::vector<std::pair<std::string, double>>& vocabulary, Options options);
+
+  /// Appends the ids of a text. Throws Error where a character is unknown and nothing stands for it.
+  void encode(std::string_view text, std::vector<TokenId>& ids) const;
+
+  const TokenTable& tokens() const { return tokens_; }
+
+ private:
+  void add(std::string_view part, std::vector<TokenId>& ids) const;
+
+  TokenTable tokens_;
+  Options options_;
+  struct Entry {
+    std::string token;
+    TokenId id;
+    double score;
+  };
+  std::vector<Entry> sorted_;                  // by token
+  std::array<std::size_t, 257> first_byte_{};  // where tokens of a first byte begin
+  double unknown_score_ = 0;
+};
+
+}  // namespace crumb::text
