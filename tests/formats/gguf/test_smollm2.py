@@ -1,0 +1,133 @@
+"""A published language model: SmolLM2-135M-Instruct as GGUF, Q4_1, Q8_0 and F32."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+gguf = pytest.importorskip("gguf")
+HEADS = {"q": 9, "k": 3}
+PARTS = {
+    "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm", "token_embd": "model.embed_tokens", "output_norm": "model.norm",
+}  # fmt: skip
+
+
+def hugging_face_name(name):
+    if not name.startswith("blk."):
+        stem, end = name.split(".")
+        return f"{PARTS[stem]}.{end}"
+    _, layer, stem, end = name.split(".")
+    return f"model.layers.{layer}.{PARTS[stem]}.{end}"
+
+
+def in_order(rows, heads):
+    size = len(rows) // heads
+    return rows.reshape(heads, size // 2, 2, -1).swapaxes(1, 2).reshape(rows.shape)
+
+
+def tensors_of(path):
+    """What the `gguf` package reads, as the checkpoint has it."""
+    found = {}
+    for tensor in gguf.GGUFReader(path).tensors:
+        values = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+        part = tensor.name.split(".")[-2]
+        if part in ("attn_q", "attn_k"):
+            values = in_order(values, HEADS[part[-1]])
+        found[hugging_face_name(tensor.name)] = np.ascontiguousarray(values)
+    return found
+
+
+@pytest.fixture(scope="module")
+def made(crumb, smollm2, tmp_path_factory):
+    """The model as a packed file, its report, and the folder that comes of the packed file."""
+    folder = tmp_path_factory.mktemp("smollm2")
+    packed = folder / "m.crumb"
+    report = json.loads(crumb("quantize", smollm2, "-o", packed, "--weights", "int4:group=32", "--json").stdout)
+    crumb("dequantize", packed, "-o", folder / "hf", "--shard", "1GB")
+    yield packed, report, folder / "hf"
+    shutil.rmtree(folder)
+
+
+def test_values_are_those_of_the_package(crumb, smollm2, tmp_path):
+    save_file = pytest.importorskip("safetensors.numpy").save_file
+    expected = tensors_of(smollm2)
+    assert len(expected) == 272
+    save_file(expected, tmp_path / "m.safetensors")
+    rows = json.loads(crumb("compare", tmp_path / "m.safetensors", smollm2, "--json").stdout)["tensors"]
+    (tmp_path / "m.safetensors").unlink()
+    assert {row["name"] for row in rows} == set(expected)
+    assert all(row["exact_fraction"] == 1 for row in rows)
+
+
+def test_it_is_listed(crumb, smollm2):
+    report = json.loads(crumb("inspect", smollm2, "--json").stdout)
+    assert (report["kind"], len(report["tensors"])) == ("gguf", 272)
+    assert "skipped" not in report
+    embedding = next(row for row in report["tensors"] if row["name"] == "model.embed_tokens.weight")
+    assert (embedding["shape"], embedding["dtype"]) == ([49152, 576], "F32")
+
+
+def test_it_is_quantized_in_little_memory(made):
+    _, report, _ = made
+    specs = [row["spec"] for row in report["tensors"]]
+    assert specs.count("int4:group=32") == 210
+    assert report["peak_rss_bytes"] < 2 * 49152 * 576 * 4 + (200 << 20)
+
+
+def test_the_memory_can_be_said(crumb, smollm2, tmp_path):
+    command = ["quantize", smollm2, "-o", tmp_path / "m.crumb", "--weights", "int4:group=32", "--json"]
+    report = json.loads(crumb(*command, "--memory", "150MB").stdout)
+    assert report["peak_rss_bytes"] <= 150_000_000
+
+
+def test_the_configuration_is_the_models(made):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.AutoConfig.from_pretrained(made[2])
+    expected = {
+        "model_type": "llama", "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30, "num_attention_heads": 9,
+        "num_key_value_heads": 3, "head_dim": 64, "rms_norm_eps": 1e-5, "max_position_embeddings": 8192, "hidden_act": "silu",
+        "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": True, "vocab_size": 49152, "bos_token_id": 1,
+        "eos_token_id": 2, "pad_token_id": 2,
+    }  # fmt: skip
+    assert {key: getattr(config, key) for key in expected} == expected
+    assert config.rope_parameters["rope_theta"] == 100000
+    assert config.rope_parameters["rope_type"] == "default"
+
+
+def test_the_tokenizer_gives_the_models_ids(made):
+    tokenizers = pytest.importorskip("tokenizers")
+    tokenizer = tokenizers.Tokenizer.from_file(str(made[2] / "tokenizer.json"))
+    assert tokenizer.encode("The capital of France is").ids == [504, 3575, 282, 4649, 314]
+    assert tokenizer.encode("a  5").ids == [81, 256, 37]
+    assert tokenizer.encode("<|im_start|>user\nHi<|im_end|>").ids[0] == 1
+    golden = np.load(Path(__file__).resolve().parents[2] / "fixtures/smollm2_valid_ids.npy").tolist()
+    text = tokenizer.decode(golden, skip_special_tokens=False)
+    assert tokenizer.encode(text).ids == golden
+
+
+def test_transformers_reads_the_tokenizer(made):
+    transformers = pytest.importorskip("transformers")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(made[2])
+    assert tokenizer("a  5").input_ids == [81, 256, 37]
+    assert (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id) == (1, 2, 2)
+    chat = tokenizer.apply_chat_template([{"role": "user", "content": "Hi"}], tokenize=False, add_generation_prompt=True)
+    system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+    assert chat == (
+        f"<|im_start|>system\n{system}<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_the_model_answers(made):
+    """Quantized, it still knows; so the folder's tensors are where transformers looks for them."""
+    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
+    model, loaded = transformers.AutoModelForCausalLM.from_pretrained(made[2], output_loading_info=True)
+    assert not loaded["missing_keys"] and not loaded["unexpected_keys"]
+    with torch.no_grad():
+        logits = model(torch.tensor([[504, 3575, 282, 4649, 314]])).logits[0, -1]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(made[2])
+    assert tokenizer.decode(int(logits.argmax())) == " Paris"
