@@ -1,7 +1,7 @@
 """Tiny random decoders of every family that models/ builds, made by transformers, and what transformers makes of them.
 
 Weights, gains of norms and biases are drawn so that nothing in a configuration is without effect, and scaled so that
-logits have a standard deviation of 3.5.
+logits have a standard deviation of 3.5 (before a soft cap).
 """
 
 import dataclasses
@@ -65,8 +65,8 @@ FAMILIES = {
     "qwen2-tied": Family("qwen2", {"tie_word_embeddings": True}, ({"rope_theta": 9000.0},)),
     "qwen3": Family("qwen3", {"head_dim": 16, "attention_bias": True}, ({"rms_norm_eps": 0.1},)),
     "gemma2": Family("gemma2", {"head_dim": 10, "sliding_window": 7, "query_pre_attn_scalar": 7, "attn_logit_softcapping": 2.0,
-                                "final_logit_softcapping": 9.0},
-                     ({"attn_logit_softcapping": None}, {"final_logit_softcapping": 10.0}, {"query_pre_attn_scalar": 10},
+                                "final_logit_softcapping": 12.0},
+                     ({"attn_logit_softcapping": None}, {"final_logit_softcapping": 13.0}, {"query_pre_attn_scalar": 10},
                       {"sliding_window": 6}, {"hidden_activation": "gelu"})),
     "gemma3": Family("gemma3_text", {"head_dim": 12, "sliding_window": 5, "num_hidden_layers": 6, "query_pre_attn_scalar": 12,
                                      "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
@@ -91,22 +91,21 @@ def model_of(family: Family, seed=0):
     config._attn_implementation = "eager"
     torch.manual_seed(seed)
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval().float()
-    plus_one = family.model_type.startswith("gemma")
+    plus_one = float(family.model_type.startswith("gemma"))
     with torch.no_grad():
         for name, values in model.named_parameters():
             if "norm" in name:
-                values.copy_((0.0 if plus_one else 1.0) + 0.3 * torch.randn_like(values))
+                values.copy_(1 - plus_one + 0.3 * torch.randn_like(values))
             elif values.dim() == 1:
                 values.copy_(0.3 * torch.randn_like(values))
             else:
                 gain = 2.0 if any(part in name for part in ("q_proj", "k_proj", "qkv_proj")) else 1.0
                 values.copy_(gain * torch.randn_like(values) / values.shape[1] ** 0.5)
         model.tie_weights()
-        cap = getattr(config, "final_logit_softcapping", None)
-        spread = reference(model, tokens()[:1])[0].std()
-        if not cap:
-            gains = model.model.norm.weight
-            gains.copy_((gains + plus_one) * (3.5 / float(spread)) - plus_one)
+        cap, config.final_logit_softcapping = getattr(config, "final_logit_softcapping", None), None
+        gains = model.model.norm.weight
+        gains.copy_((gains + plus_one) * (3.5 / float(reference(model, tokens()).std())) - plus_one)
+        config.final_logit_softcapping = cap
     return model
 
 
