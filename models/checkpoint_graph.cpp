@@ -1,10 +1,13 @@
 #include "models/checkpoint_graph.h"
 
+#include <array>
 #include <string_view>
 
+#include "base/files/input_file.h"
 #include "base/files/text.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "formats/checkpoint/sentence_modules.h"
+#include "formats/gguf/gguf.h"
 #include "graph/packed/crumb_graph.h"
 #include "models/bert.h"
 #include "models/decoder.h"
@@ -53,10 +56,17 @@ CheckpointGraph built(const WeightSource& source) {
   return {.graph = std::move(graph), .unused = weights.unused()};
 }
 
+bool is_gguf_file(const std::filesystem::path& path) {
+  const auto file = InputFile::open(path);
+  std::array<std::byte, 4> start{};
+  return file.ok() && file.value().read(0, start).ok() && looks_like_gguf(start);
+}
+
 }  // namespace
 
 bool is_checkpoint(const std::filesystem::path& path) {
   if (std::error_code none; std::filesystem::is_directory(path, none)) return true;
+  if (is_gguf_file(path)) return true;
   if (!graph::is_crumb_file(path)) return false;
   const auto file = CrumbFile::open(path);
   return file.ok() &&

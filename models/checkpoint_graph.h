@@ -22,7 +22,8 @@ struct CheckpointGraph {
   std::vector<std::string> unused;  ///< tensors that no output depends on: a pooler, heads for other tasks
 };
 
-/// Whether a path is for read_checkpoint_graph: a folder, or a packed file that is more than a graph.
+/// Whether a path is for read_checkpoint_graph: a folder, a GGUF file, or a packed file that is more than a
+/// graph.
 bool is_checkpoint(const std::filesystem::path& path);
 
 /// Each tensor is read once. Throws Error, which begins with `name`: an architecture that is not known (the known ones

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 
+import gguf
 import numpy as np
 import onnx
 import pytest
@@ -60,6 +61,16 @@ def test_a_program_that_knows_nothing_of_it_dies_of_the_signal(cutter, tmp_path)
     assert cut(cutter, tmp_path / "x", sys.executable, "-c", read).returncode == -signal.SIGBUS
 
 
+def write_gguf(path, tensors):
+    writer = gguf.GGUFWriter(path, "some")
+    for name, array in tensors.items():
+        writer.add_tensor(name, array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 @pytest.mark.parametrize(
     "victim, command",
     [
@@ -70,6 +81,8 @@ def test_a_program_that_knows_nothing_of_it_dies_of_the_signal(cutter, tmp_path)
         ("m.safetensors", "quantize m.safetensors -o made --weights int4:channel"),
         ("r.yaml", "quantize m.safetensors -o made --recipe r.yaml"),
         ("m.npz", "inspect m.npz"),
+        ("m.gguf", "inspect m.gguf"),
+        ("m.gguf", "dequantize m.gguf -o made"),
         ("m.onnx", "inspect m.onnx"),
         ("m.onnx", "cost m.onnx"),
     ],
@@ -78,6 +91,7 @@ def test_a_file_that_is_cut_while_it_is_mapped_is_an_error(crumb, crumb_bin, cut
     values = {"a.weight": np.arange(4096, dtype=np.float32).reshape(64, 64)}
     save_file(values, tmp_path / "m.safetensors")
     np.savez(tmp_path / "m.npz", **values)
+    write_gguf(tmp_path / "m.gguf", values)
     (tmp_path / "r.yaml").write_text("version: 1\n")
     crumb("quantize", tmp_path / "m.safetensors", "-o", tmp_path / "m.crumb", "--weights", "int8")
     x, y = (helper.make_tensor_value_info(name, 1, [2]) for name in "xy")

@@ -200,3 +200,27 @@ def test_bfloat16_is_read_from_every_kind_that_has_it(crumb, tmp_path):
         crumb("quantize", path, "-o", tmp_path / "o.crumb", "--weights", "int4:group=32:search=mse", "--tensors-only")
         found.append(packed(tmp_path / "o.crumb"))
     assert all(other == found[0] for other in found)
+
+
+def test_gguf_gives_the_same_codes(crumb, tmp_path):
+    gguf = pytest.importorskip("gguf")
+    held = {"flags", "bytes", "none.weight"}  # GGUF has no such types, and its writer no empty tensors
+    kept = {name: array for name, array in arrays().items() if name not in held and array.ndim in range(1, 5)}
+    assert len(kept) >= 5
+    source = write_safetensors(tmp_path / "m.safetensors", kept)
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "some")
+    for name, array in kept.items():
+        writer.add_tensor(name, array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    for name, options in RECIPES.items():
+        found = []
+        for path in (source, tmp_path / "m.gguf"):
+            crumb("quantize", path, "-o", tmp_path / "o.crumb", *options)
+            found.append(packed(tmp_path / "o.crumb"))
+        assert set(found[0]) == set(kept)
+        assert found[0] == found[1], name
+    report = json.loads(crumb("compare", tmp_path / "m.gguf", tmp_path / "o.crumb", "--json").stdout)
+    assert len(report["tensors"]) == len(kept)

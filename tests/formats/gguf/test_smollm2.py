@@ -52,15 +52,25 @@ def made(crumb, smollm2, tmp_path_factory):
     shutil.rmtree(folder)
 
 
-def test_values_are_those_of_the_package(crumb, smollm2, tmp_path):
-    save_file = pytest.importorskip("safetensors.numpy").save_file
+@pytest.fixture(scope="module")
+def folder(crumb, smollm2, tmp_path_factory):
+    """The Hugging Face folder that the file was made from."""
+    folder = tmp_path_factory.mktemp("smollm2") / "float"
+    crumb("dequantize", smollm2, "-o", folder)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_values_are_those_of_the_package(crumb, smollm2, folder):
+    load_file = pytest.importorskip("safetensors.numpy").load_file
     expected = tensors_of(smollm2)
+    got = load_file(folder / "model.safetensors")
     assert len(expected) == 272
-    save_file(expected, tmp_path / "m.safetensors")
-    rows = json.loads(crumb("compare", tmp_path / "m.safetensors", smollm2, "--json").stdout)["tensors"]
-    (tmp_path / "m.safetensors").unlink()
-    assert {row["name"] for row in rows} == set(expected)
-    assert all(row["exact_fraction"] == 1 for row in rows)
+    assert set(got) == set(expected)
+    for name, values in expected.items():
+        assert np.array_equal(got[name], values), name
+    rows = json.loads(crumb("compare", folder, smollm2, "--json").stdout)["tensors"]
+    assert len(rows) == 272 and all(row["exact_fraction"] == 1 for row in rows)
 
 
 def test_it_is_listed(crumb, smollm2):
@@ -121,13 +131,17 @@ def test_transformers_reads_the_tokenizer(made):
     )
 
 
-def test_the_model_answers(made):
-    """Quantized, it still knows; so the folder's tensors are where transformers looks for them."""
+def test_transformers_runs_the_model(folder):
     transformers = pytest.importorskip("transformers")
     torch = pytest.importorskip("torch")
-    model, loaded = transformers.AutoModelForCausalLM.from_pretrained(made[2], output_loading_info=True)
+    model, loaded = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
     assert not loaded["missing_keys"] and not loaded["unexpected_keys"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     with torch.no_grad():
-        logits = model(torch.tensor([[504, 3575, 282, 4649, 314]])).logits[0, -1]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(made[2])
+        logits = model(**tokenizer("The capital of France is", return_tensors="pt")).logits[0, -1]
     assert tokenizer.decode(int(logits.argmax())) == " Paris"
+
+
+def test_the_packed_file_holds_the_same_files(made, folder):
+    for name in ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"):
+        assert (made[2] / name).read_bytes() == (folder / name).read_bytes()
