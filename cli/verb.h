@@ -17,6 +17,8 @@ void add_compare(CLI::App& app);
 void add_formats(CLI::App& app);
 void add_recipe(CLI::App& app);
 void add_embed(CLI::App& app);
+void add_tokenize(CLI::App& app);
+void add_detokenize(CLI::App& app);
 void add_agree(CLI::App& app);
 void add_run(CLI::App& app);
 void add_bench(CLI::App& app);

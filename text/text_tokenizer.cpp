@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <utility>
 #include <variant>
 
 #include "base/json/bounded_json.h"
 #include "base/json/json_file.h"
+#include "text/pipeline/decoders.h"
 #include "text/pipeline/steps.h"
+#include "text/stream_decoder.h"
 #include "text/subword/bpe.h"
 #include "text/subword/unigram.h"
 #include "text/unicode.h"
@@ -20,8 +23,10 @@ struct TextTokenizer::Parts {
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   Frame frame;
+  Decoder decoder;
   AddedTokens raw, normalized;
   std::map<TokenId, std::string> added;
+  std::set<std::string> special;  // texts, as `tokenizers` tells special tokens from others
   std::optional<TokenId> bos, eos;
 
   const TokenTable& tokens() const {
@@ -117,7 +122,8 @@ TextTokenizer TextTokenizer::load(const ReadFile& read, const std::string& path)
   auto parts = std::make_shared<Parts>(Parts{.model = make_model(place.at("model"), std::move(lists)),
                                              .normalizer = read_normalizer(place.at("normalizer")),
                                              .pre_tokenizer = read_pre_tokenizer(place.at("pre_tokenizer")),
-                                             .frame = read_frame(place.at("post_processor"))});
+                                             .frame = read_frame(place.at("post_processor")),
+                                             .decoder = read_decoder(place.at("decoder"))});
   std::vector<AddedToken> raw, normalized;
   for (const JsonPlace& object :
        place.at("added_tokens").is_null() ? std::vector<JsonPlace>() : place.list("added_tokens")) {
@@ -127,7 +133,9 @@ TextTokenizer TextTokenizer::load(const ReadFile& read, const std::string& path)
     token.single_word = object.boolean("single_word", false);
     token.lstrip = object.boolean("lstrip", false);
     token.rstrip = object.boolean("rstrip", false);
-    token.normalized = object.boolean("normalized", !object.boolean("special", false));
+    const bool special = object.boolean("special", false);
+    token.normalized = object.boolean("normalized", !special);
+    if (special) parts->special.insert(content);
     parts->added[token.id] = content;
     if (token.normalized) token.content = unicode::decode(parts->normalizer(content));
     (token.normalized ? normalized : raw).push_back(std::move(token));
@@ -165,7 +173,9 @@ std::vector<TokenId> TextTokenizer::encode(std::string_view text, bool add_speci
       continue;
     }
     const bool first = piece.text.data() == characters.data();
-    const std::u32string normal = unicode::decode(parts.normalizer(unicode::encode(piece.text)));
+    const std::string normalized = parts.normalizer(unicode::encode(piece.text));
+    check_text_length(normalized.size());
+    const std::u32string normal = unicode::decode(normalized);
     for (const TextPiece& part : split_added_tokens(normal, parts.normalized)) {
       if (part.token) {
         ids.push_back(*part.token);
@@ -179,6 +189,22 @@ std::vector<TokenId> TextTokenizer::encode(std::string_view text, bool add_speci
   }
   if (add_special) ids.insert(ids.end(), parts.frame.after.begin(), parts.frame.after.end());
   return ids;
+}
+
+std::string TextTokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
+  StreamDecoder stream(*this, skip_special);
+  std::string text;
+  for (const TokenId id : ids) text += stream.push(id);
+  return text + stream.finish();
+}
+
+std::unique_ptr<TokenSink> TextTokenizer::decoder(std::unique_ptr<TokenSink> last) const {
+  return parts_->decoder(std::move(last));
+}
+
+bool TextTokenizer::is_special(TokenId id) const {
+  const std::string* const token = piece(id);
+  return token != nullptr && parts_->special.contains(*token);
 }
 
 const std::string* TextTokenizer::piece(TokenId id) const {

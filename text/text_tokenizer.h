@@ -1,9 +1,10 @@
 // Tokenizers as a Hugging Face tokenizer.json describes them (BPE and Unigram; what is read of the steps around them is
-// in pipeline/steps.h), equal to the `tokenizers` library.
+// in pipeline/steps.h and pipeline/decoders.h), equal to the `tokenizers` library.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "text/tokenizer.h"
 
 namespace crumb::text {
+
+class TokenSink;
 
 class TextTokenizer {
  public:
@@ -20,8 +23,15 @@ class TextTokenizer {
   static TextTokenizer load(const ReadFile& read, const std::string& path = "");
 
   /// Ill-formed UTF-8 counts as U+FFFD. Special tokens in the text are tokens. Throws Error where a regular expression of
-  /// the file passes its limits. Thread-safe.
+  /// the file passes its limits, or where the text becomes longer than kLongestText (regex/pattern.h). Thread-safe.
   std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
+
+  /// The text of some ids, whose parts are what StreamDecoder gives one by one. Ids without a token stand for nothing, as
+  /// special tokens do where they are skipped. Throws Error as encode() does. Thread-safe.
+  std::string decode(std::span<const TokenId> ids, bool skip_special = true) const;
+
+  /// Whether it is one of the file's special tokens.
+  bool is_special(TokenId id) const;
 
   /// Null where there is no such token.
   const std::string* piece(TokenId id) const;
@@ -30,8 +40,11 @@ class TextTokenizer {
   TokenId largest_id() const;
 
  private:
+  friend class StreamDecoder;
   struct Parts;
   TextTokenizer() = default;
+  std::unique_ptr<TokenSink> decoder(std::unique_ptr<TokenSink> last) const;
+
   std::shared_ptr<const Parts> parts_;
 };
 

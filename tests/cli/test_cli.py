@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sample_checkpoints import normal, small_tensors, write_folder, write_safetensors
 
-VERBS = """quantize inspect verify dequantize compare formats recipe embed agree run bench lint cost passes export convert
+VERBS = """quantize inspect verify dequantize compare formats recipe embed tokenize detokenize agree run bench lint cost passes export convert
 train""".split()
 
 
@@ -126,6 +126,10 @@ WRONG = [
     ["formats", "--values"],
     ["formats", "W4A16"],
     ["embed", "{in}", "-o", "{out}"],
+    ["tokenize", "{in}"],
+    ["tokenize", "{in}", "--text", "x", "--ids", "--pieces"],
+    ["detokenize", "{in}"],
+    ["detokenize", "{in}", "--ids", "1", "--file", "x"],
     ["agree", "{in}"],
     ["inspect", "{in}", "-j"],
 ]
@@ -177,6 +181,9 @@ def wrong_kinds(folder, packed, tmp_path):
     yield ["embed", packed, "--text", text, "-o", out], ["model_type"]
     yield ["embed", folder, "--text", nothing, "-o", out], ["No such file"]
     yield ["embed", folder, "--text", folder, "-o", out], ["folder"]
+    yield ["tokenize", folder, "--text", text], ["tokenizer.json"]
+    yield ["tokenize", packed, "--text", text], ["tokenizer.json"]
+    yield ["detokenize", nothing, "--ids", "1"], ["No such file"]
     yield ["agree", array, folder], ["folder"]
     yield ["agree", array, text], ["t.txt"]
 

@@ -31,7 +31,10 @@ Normalizer read_sequence(const JsonPlace& place) {
   std::vector<Normalizer> steps;
   for (const JsonPlace& step : place.list("normalizers")) steps.push_back(read_normalizer(step));
   return [steps](std::string text) {
-    for (const Normalizer& step : steps) text = step(std::move(text));
+    for (const Normalizer& step : steps) {
+      text = step(std::move(text));
+      check_text_length(text.size());
+    }
     return text;
   };
 }

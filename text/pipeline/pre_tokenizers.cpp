@@ -169,7 +169,8 @@ PreTokenizer read_whitespace() {
 Metaspace Metaspace::read(const JsonPlace& place) {
   Metaspace meta;
   meta.replacement = place.optional_string("replacement").value_or(meta.replacement);
-  if (meta.replacement.empty()) throw place.error("its replacement is empty");
+  if (meta.replacement.empty() || utf8_character(meta.replacement) != meta.replacement.size())
+    throw place.error("its replacement is not one character");
   const std::string scheme = place.optional_string("prepend_scheme").value_or("always");
   if (scheme != "always" && scheme != "first" && scheme != "never")
     throw place.refuse("the prepend_scheme " + scheme);

@@ -25,6 +25,17 @@ std::string pcre_message(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
+}  // namespace
+
+void check_text_length(std::size_t bytes) {
+  if (bytes > kLongestText) {
+    throw Error("the tokenizer makes more than " + byte_text(kLongestText) +
+                " of the text: only shorter ones are supported");
+  }
+}
+
+namespace pcre {
+
 struct FreePcre {
   void operator()(pcre2_code* code) const { pcre2_code_free(code); }
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
@@ -41,11 +52,20 @@ Owned<T> own(T* made) {
   return Owned<T>(made);
 }
 
-}  // namespace
+/// A regular expression, compiled.
+struct Compiled {
+  explicit Compiled(pcre2_code* made)
+      : code(made), jit(made && pcre2_jit_compile(made, PCRE2_JIT_COMPLETE) == 0) {}
+  Owned<pcre2_code> code;
+  bool jit;
+};
+
+}  // namespace pcre
 
 class Pattern::Code {
  public:
-  explicit Code(pcre2_code* code) : code_(code) { jit_ = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0; }
+  /// `anchored` matches only where it is asked.
+  Code(pcre2_code* anywhere, pcre2_code* anchored) : anywhere_(anywhere), anchored_(anchored) {}
 
   /// Searches one text from left to right.
   class Search {
@@ -53,22 +73,49 @@ class Pattern::Code {
     Search(const Code& code, std::string_view text)
         : code_(code),
           text_(text),
-          data_(own(pcre2_match_data_create(1, nullptr))),
-          context_(own(pcre2_match_context_create(nullptr))) {
-      const std::size_t steps = kMatchSteps + kStepsPerByte * text.size();
-      pcre2_set_match_limit(context_.get(),
-                            static_cast<std::uint32_t>(std::min<std::size_t>(steps, 2'000'000'000)));
+          data_(pcre::own(pcre2_match_data_create(1, nullptr))),
+          context_(pcre::own(pcre2_match_context_create(nullptr))),
+          left_(kMatchSteps + kStepsPerByte * text.size()) {
       pcre2_set_depth_limit(context_.get(), kMostDepth);
       pcre2_set_heap_limit(context_.get(), kMostHeapKib);
-      if (!code.jit_) return;
+      if (!code.anywhere_.jit && !code.anchored_.jit) return;
       stack_.reset(pcre2_jit_stack_create(32 * 1024, kJitStack, nullptr));
       if (stack_) pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
     }
 
-    /// The next match from a byte on; false where there is none.
+    /// The next match from a byte on; false where there is none. Machine code counts steps anew at every place, so what
+    /// takes more than the free ones at one is looked for place by place.
     bool find(std::size_t from, const std::string& expression) {
-      const int found = pcre2_match(code_.code_.get(), reinterpret_cast<PCRE2_SPTR>(text_.data()),
-                                    text_.size(), from, PCRE2_NO_UTF_CHECK, data_.get(), context_.get());
+      const int found = match(code_.anywhere_, from, kFreeSteps);
+      if (found != PCRE2_ERROR_MATCHLIMIT) return take(found, expression);
+      for (std::size_t at = from; at <= text_.size();) {
+        if (take(match_at(at), expression)) return true;
+        at += at < text_.size() ? first_character(text_.substr(at)).length : 1;
+      }
+      return false;
+    }
+
+    std::size_t begin = 0, end = 0;
+
+   private:
+    int match(const pcre::Compiled& compiled, std::size_t from, std::size_t steps) {
+      pcre2_set_match_limit(context_.get(), static_cast<std::uint32_t>(steps));
+      return pcre2_match(compiled.code.get(), reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), from,
+                         PCRE2_NO_UTF_CHECK, data_.get(), context_.get());
+    }
+
+    int match_at(std::size_t at) {
+      constexpr std::size_t kMost = 2'000'000'000;
+      int found = match(code_.anchored_, at, kFreeSteps);
+      for (std::size_t steps = 16 * kFreeSteps; found == PCRE2_ERROR_MATCHLIMIT && left_ > 0; steps *= 16) {
+        steps = std::min({steps, left_, kMost});
+        found = match(code_.anchored_, at, steps);
+        left_ -= steps;
+      }
+      return found;
+    }
+
+    bool take(int found, const std::string& expression) {
       if (found == PCRE2_ERROR_NOMATCH) return false;
       if (found < 0) {
         throw Error("the regular expression " + quote_text(expression) + " takes too much on a text of " +
@@ -80,19 +127,16 @@ class Pattern::Code {
       return true;
     }
 
-    std::size_t begin = 0, end = 0;
-
-   private:
     const Code& code_;
     std::string_view text_;
-    Owned<pcre2_match_data> data_;
-    Owned<pcre2_match_context> context_;
-    Owned<pcre2_jit_stack> stack_;
+    pcre::Owned<pcre2_match_data> data_;
+    pcre::Owned<pcre2_match_context> context_;
+    pcre::Owned<pcre2_jit_stack> stack_;
+    std::size_t left_;  // steps beyond the free ones
   };
 
  private:
-  Owned<pcre2_code> code_;
-  bool jit_ = false;
+  pcre::Compiled anywhere_, anchored_;
 };
 
 Result<Pattern> Pattern::regex(std::string_view expression) {
@@ -106,12 +150,17 @@ Result<Pattern> Pattern::regex(std::string_view expression) {
   const std::string& text = translated.value();
   int code = 0;
   PCRE2_SIZE at = 0;
-  pcre2_code* const compiled =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &at, nullptr);
-  if (compiled == nullptr) return fail(pcre_message(code));
+  const auto compile = [&](std::uint32_t more) {
+    constexpr std::uint32_t kFlags = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+    return pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), kFlags | more, &code, &at,
+                         nullptr);
+  };
+  pcre::Owned<pcre2_code> anywhere(compile(0));
+  if (!anywhere) return fail(pcre_message(code));
+  pcre::Owned<pcre2_code> anchored(compile(PCRE2_ANCHORED));
+  if (!anchored) return fail(pcre_message(code));
   Pattern pattern;
-  pattern.code_ = std::make_shared<Code>(compiled);
+  pattern.code_ = std::make_shared<Code>(anywhere.release(), anchored.release());
   pattern.expression_ = expression;
   return pattern;
 }
@@ -157,6 +206,7 @@ std::string Pattern::replace(std::string_view text, std::string_view by) const {
   std::string out;
   for (const Stretch& stretch : split(text)) {
     out += stretch.is_match ? by : text.substr(stretch.begin, stretch.end - stretch.begin);
+    check_text_length(out.size());
   }
   return out;
 }

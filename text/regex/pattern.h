@@ -1,8 +1,9 @@
 // Regular expressions of tokenizers, which are written for Oniguruma (Ruby's syntax) and need look-ahead. They run on
 // PCRE2, with what the two understand differently translated (translate.h) or refused by name.
 //
-// Patterns come with a model's files, so they are hostile: the steps that one match may take are bounded (kMatchSteps,
-// and kStepsPerByte for each byte of the text), and so are its memory and depth. A match past that is an Error.
+// Patterns come with a model's files, so they are hostile: the steps that a match may take are bounded, and so are its
+// memory and depth. At each place of a text kFreeSteps are free; matches that take more have kMatchSteps in all, and
+// kStepsPerByte for each byte of the text. What needs more is an Error.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +22,17 @@ struct Stretch {
   bool is_match = false;
 };
 
+/// What a tokenizer's steps may make of a text: descriptions in a few words can make a text grow without end.
+constexpr std::size_t kLongestText = std::size_t{64} << 20;
+
+/// Throws Error where a text has more bytes.
+void check_text_length(std::size_t bytes);
+
 class Pattern {
  public:
-  static constexpr std::size_t kMatchSteps = 100'000;
-  static constexpr std::size_t kStepsPerByte = 16;
+  static constexpr std::size_t kFreeSteps = 1'000;
+  static constexpr std::size_t kMatchSteps = 2'000'000;
+  static constexpr std::size_t kStepsPerByte = 64;
 
   /// A regular expression, or a Failure that says what of it is wrong or not supported.
   static Result<Pattern> regex(std::string_view expression);
@@ -36,7 +44,7 @@ class Pattern {
   /// the text is UTF-8. Throws Error where a limit is passed. Thread-safe.
   std::vector<Stretch> split(std::string_view text) const;
 
-  /// The text with every match replaced.
+  /// The text with every match replaced. Throws Error as split() does, and where it becomes longer than kLongestText.
   std::string replace(std::string_view text, std::string_view by) const;
 
  private:

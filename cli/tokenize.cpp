@@ -1,0 +1,186 @@
+// crumb tokenize and crumb detokenize: text to token ids and back.
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "formats/checkpoint/checkpoint.h"
+#include "models/weight_source.h"
+#include "text/text_tokenizer.h"
+
+namespace crumb::cli {
+namespace {
+
+struct TokenizeOptions {
+  std::string model, text, ids;
+  bool as_ids = false, pieces = false, json = false, lines = false, special = false;
+};
+
+constexpr uint64_t kMostInputBytes = uint64_t{1} << 30;
+
+/// Of a folder, or of the file itself; nothing where there is none.
+std::optional<std::string> file_beside(const std::filesystem::path& folder, std::string_view name) {
+  const std::filesystem::path path = folder / name;
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  return read_text_file(path, Checkpoint::kMaxModelFile).take();
+}
+
+/// A tokenizer.json (and what lies beside it), a folder that has one, or any model that carries one.
+text::TextTokenizer open_tokenizer(const std::string& model) {
+  const std::filesystem::path path(model);
+  const bool is_file = path.extension() == ".json" && std::filesystem::is_regular_file(path);
+  try {
+    if (is_file) {
+      return text::TextTokenizer::load([&](std::string_view name) {
+        return name == "tokenizer.json"
+                   ? std::optional(read_text_file(path, Checkpoint::kMaxModelFile).take())
+                   : file_beside(path.parent_path(), name);
+      });
+    }
+    if (std::filesystem::exists(path / "tokenizer.json"))
+      return text::TextTokenizer::load([&](std::string_view name) { return file_beside(path, name); });
+  } catch (const Error& error) {
+    throw Error(quote_text(model) + ": " + error.what());
+  }
+  const auto source = models::open_weights(model);
+  try {
+    return text::TextTokenizer::load([&](std::string_view name) { return source->file(name); });
+  } catch (const Error& error) {
+    throw Error(source->describe() + ": " + error.what());
+  }
+}
+
+std::string read_input(const std::string& path) {
+  if (path != "-") return read_text_file(path, kMostInputBytes).take();
+  std::string text;
+  std::array<char, 65536> part{};
+  do {
+    std::cin.read(part.data(), part.size());
+    text.append(part.data(), static_cast<std::size_t>(std::cin.gcount()));
+    if (text.size() > kMostInputBytes)
+      throw Error("standard input is longer than " + byte_text(kMostInputBytes));
+  } while (std::cin);
+  return text;
+}
+
+/// The whole, or its lines; a last line without an end counts.
+std::vector<std::string> texts_of(std::string text, bool lines) {
+  if (!lines) return {std::move(text)};
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    out.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+void print_tokens(const text::TextTokenizer& tokenizer, const std::vector<text::TokenId>& ids, bool pieces) {
+  const char* separator = "";
+  for (const text::TokenId id : ids) {
+    const std::string* const piece = tokenizer.piece(id);
+    std::cout << separator << (pieces ? quote_text(piece ? *piece : "") : std::to_string(id));
+    separator = " ";
+  }
+  std::cout << '\n';
+}
+
+void tokenize_verb(const TokenizeOptions& options) {
+  const text::TextTokenizer tokenizer = open_tokenizer(options.model);
+  Json texts = Json::array();
+  for (const std::string& text : texts_of(read_input(options.text), options.lines)) {
+    const std::vector<text::TokenId> ids = tokenizer.encode(text, options.special);
+    if (!options.json) {
+      print_tokens(tokenizer, ids, options.pieces);
+      continue;
+    }
+    Json entry = {{"ids", ids}, {"pieces", Json::array()}};
+    for (const text::TokenId id : ids) {
+      const std::string* const piece = tokenizer.piece(id);
+      entry["pieces"].push_back(piece ? Json(*piece) : Json());
+    }
+    texts.push_back(std::move(entry));
+  }
+  if (options.json) print_json({{"texts", std::move(texts)}});
+}
+
+std::vector<text::TokenId> ids_of(std::string_view text, const text::TextTokenizer& tokenizer) {
+  constexpr std::string_view kBetween = " \t\r\n,";
+  std::vector<text::TokenId> ids;
+  for (std::size_t at = 0; (at = text.find_first_not_of(kBetween, at)) != std::string_view::npos;) {
+    const std::string_view word = text.substr(at, text.find_first_of(kBetween, at) - at);
+    at += word.size();
+    text::TokenId id = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+    if (error != std::errc() || end != word.data() + word.size())
+      throw usage_error("found " + quote_text(word) + " among the ids, expected whole numbers");
+    if (tokenizer.piece(id) == nullptr)
+      throw usage_error("there is no token " + std::to_string(id) + ": ids go up to " +
+                        std::to_string(tokenizer.largest_id()));
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+void detokenize_verb(const TokenizeOptions& options) {
+  const text::TextTokenizer tokenizer = open_tokenizer(options.model);
+  const std::string input = options.text.empty() ? options.ids : read_input(options.text);
+  Json texts = Json::array();
+  for (const std::string& line : texts_of(input, options.lines)) {
+    const std::string text = tokenizer.decode(ids_of(line, tokenizer), !options.special);
+    if (options.json) {
+      texts.push_back(text);
+    } else {
+      std::cout << text << '\n';
+    }
+  }
+  if (options.json) print_json({{"texts", std::move(texts)}});
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& app) {
+  auto options = std::make_shared<TokenizeOptions>();
+  options->special = true;
+  CLI::App* verb = app.add_subcommand("tokenize", "Print the tokens of a text");
+  verb->add_option("model", options->model,
+                   "A tokenizer.json, or a folder, checkpoint or packed file with one")
+      ->required();
+  verb->add_option("--text", options->text, "The text: a file in UTF-8, or - for standard input")->required();
+  verb->add_flag("--lines", options->lines, "Each line is a text; otherwise the whole file is one");
+  CLI::Option* ids = verb->add_flag("--ids", options->as_ids, "Print ids (the default)");
+  verb->add_flag("--pieces", options->pieces, "Print tokens as the vocabulary has them, quoted")
+      ->excludes(ids);
+  verb->add_flag("!--no-special", options->special,
+                 "Without the tokens that the tokenizer puts around a text");
+  verb->add_flag("--json", options->json, "Print ids and tokens as JSON");
+  verb->footer("Example:\n  crumb tokenize model.gguf --text prompt.txt");
+  verb->callback([options] { tokenize_verb(*options); });
+}
+
+void add_detokenize(CLI::App& app) {
+  auto options = std::make_shared<TokenizeOptions>();
+  CLI::App* verb = app.add_subcommand("detokenize", "Print the text of token ids");
+  verb->add_option("model", options->model,
+                   "A tokenizer.json, or a folder, checkpoint or packed file with one")
+      ->required();
+  CLI::Option* ids = verb->add_option("--ids", options->ids, "The ids, with spaces or commas between them");
+  CLI::Option* file =
+      verb->add_option("--file", options->text, "A file with the ids, or - for standard input")
+          ->excludes(ids);
+  verb->add_flag("--lines", options->lines, "Each line is a text; otherwise all ids are one");
+  verb->add_flag("--special", options->special, "Print special tokens too");
+  verb->add_flag("--json", options->json, "Print as JSON");
+  verb->footer("Example:\n  crumb detokenize model.gguf --ids \"464 2068 7586\"");
+  verb->callback([options, ids, file] {
+    if (ids->empty() && file->empty()) throw usage_error("detokenize needs --ids or --file");
+    detokenize_verb(*options);
+  });
+}
+
+}  // namespace crumb::cli
