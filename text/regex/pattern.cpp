@@ -54,10 +54,10 @@ Owned<T> own(T* made) {
 
 /// A regular expression, compiled.
 struct Compiled {
-  explicit Compiled(pcre2_code* made)
-      : code(made), jit(made && pcre2_jit_compile(made, PCRE2_JIT_COMPLETE) == 0) {}
+  explicit Compiled(pcre2_code* made) : code(made) {
+    pcre2_jit_compile(made, PCRE2_JIT_COMPLETE);  // where it fails, matches are interpreted
+  }
   Owned<pcre2_code> code;
-  bool jit;
 };
 
 }  // namespace pcre
@@ -78,9 +78,6 @@ class Pattern::Code {
           left_(kMatchSteps + kStepsPerByte * text.size()) {
       pcre2_set_depth_limit(context_.get(), kMostDepth);
       pcre2_set_heap_limit(context_.get(), kMostHeapKib);
-      if (!code.anywhere_.jit && !code.anchored_.jit) return;
-      stack_.reset(pcre2_jit_stack_create(32 * 1024, kJitStack, nullptr));
-      if (stack_) pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
     }
 
     /// The next match from a byte on; false where there is none. Machine code counts steps anew at every place, so what
@@ -100,8 +97,15 @@ class Pattern::Code {
    private:
     int match(const pcre::Compiled& compiled, std::size_t from, std::size_t steps) {
       pcre2_set_match_limit(context_.get(), static_cast<std::uint32_t>(steps));
-      return pcre2_match(compiled.code.get(), reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), from,
-                         PCRE2_NO_UTF_CHECK, data_.get(), context_.get());
+      const auto run = [&] {
+        return pcre2_match(compiled.code.get(), reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(),
+                           from, PCRE2_NO_UTF_CHECK, data_.get(), context_.get());
+      };
+      const int found = run();
+      if (found != PCRE2_ERROR_JIT_STACKLIMIT || stack_) return found;
+      stack_.reset(pcre2_jit_stack_create(32 * 1024, kJitStack, nullptr));  // what most do without
+      if (stack_) pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
+      return stack_ ? run() : found;
     }
 
     int match_at(std::size_t at) {
