@@ -18,17 +18,25 @@ decltype(auto) with_width(const Array& array, const F& f) {
   }
 }
 
-/// Elements behind one place of each axis.
+/// Throws Error where the product of two sizes passes 64 bits: of an array that is there none does, of one that is still to
+/// be made any may.
+inline std::int64_t product_of(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) throw Error("a shape has more than 2^63 elements");
+  return product;
+}
+
+/// Elements behind one place of each axis. Throws as product_of() does.
 inline Ints strides_of(const Ints& shape) {
   Ints strides(shape.size(), 1);
-  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = product_of(strides[i], shape[i]);
   return strides;
 }
 
-/// The product of the sizes of axes [begin, end).
+/// The product of the sizes of axes [begin, end). Throws as product_of() does.
 inline std::int64_t product_of(const Ints& shape, std::size_t begin, std::size_t end) {
   std::int64_t product = 1;
-  for (std::size_t i = begin; i < end; ++i) product *= shape[i];
+  for (std::size_t i = begin; i < end; ++i) product = product_of(product, shape[i]);
   return product;
 }
 
