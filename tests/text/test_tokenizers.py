@@ -126,6 +126,11 @@ def test_a_tokenizer_that_makes_too_much_of_a_text_is_refused(crumb, tmp_path):
     said = crumb("tokenize", tmp_path, "--text", "-", stdin=None, input="a", status=1, timeout=30).stderr
     assert "makes more than 67108864 bytes" in said
     assert "makes more than" in crumb("detokenize", tmp_path, "--ids", "0", status=1, timeout=30).stderr
+    level = {"type": "ByteLevel", "use_regex": False}
+    whole = {"model": model, "pre_tokenizer": {"type": "Sequence", "pretokenizers": [level] * 40}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(whole))
+    said = crumb("tokenize", tmp_path, "--text", "-", stdin=None, input="é", status=1, timeout=60).stderr
+    assert "makes more than 67108864 bytes" in said
 
 
 def test_special_tokens_around_a_text(crumb, trained):

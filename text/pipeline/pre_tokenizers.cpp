@@ -100,7 +100,12 @@ Cut cut_pattern(Pattern pattern, bool invert = false) {
 
 PreTokenizer in_order(std::vector<PreTokenizer> steps) {
   return [steps = std::move(steps)](std::vector<Part> parts) {
-    for (const PreTokenizer& step : steps) parts = step(std::move(parts));
+    for (const PreTokenizer& step : steps) {
+      parts = step(std::move(parts));
+      std::size_t bytes = 0;
+      for (const Part& part : parts) bytes += part.text.size();
+      check_text_length(bytes);
+    }
     return parts;
   };
 }
