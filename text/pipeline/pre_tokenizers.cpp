@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/files/text.h"
 #include "base/utf8.h"
 #include "text/pipeline/byte_level.h"
 #include "text/pipeline/steps.h"
