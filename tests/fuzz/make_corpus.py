@@ -411,6 +411,55 @@ def tokenizer():
     seed("bytes", "", vocab, "", "", "", b"\xff\xf0\x9f\x98 \xed\xa0\x80 \xc3 a\0b \xe2\x80\x8d\xef\xbf\xbd")
 
 
+def tokenizer_json():
+    """Tokenizers of decoders: one for each model, with the steps that models of its kind have."""
+
+    def seed(name, whole, config, text):
+        parts = [json.dumps(whole, ensure_ascii=False), json.dumps(config) if config else "", text]
+        put("tokenizer_json", name, "\x1e".join(parts))
+
+    text = "The fox's  12345 <s> é 中\U0001f600\n\nx=1;"
+    tokens = [*"aehotTfx12345'sĠĊéä¸Ń;=", "th", "he", "the", "Ġf", "ox", "Ġfox", "12"]
+    merges = [["t", "h"], ["th", "e"], ["h", "e"], ["Ġ", "f"], ["o", "x"], ["Ġf", "ox"], ["1", "2"]]
+    model = {"type": "BPE", "vocab": {token: i for i, token in enumerate(tokens)}, "merges": merges}
+    added = [{"id": 40, "content": "<s>", "special": True}, {"id": 41, "content": "=1", "lstrip": True, "normalized": True}]
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    seed("gpt2", {"model": model, "pre_tokenizer": level, "decoder": level, "added_tokens": added}, None, text)
+    regex = r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    split = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
+    template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}],
+                "special_tokens": {"<s>": {"id": "<s>", "ids": [40]}}}  # fmt: skip
+    seed("llama3", {
+        "model": {**model, "ignore_merges": True}, "normalizer": {"type": "NFC"}, "added_tokens": added,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, {**level, "use_regex": False}]},
+        "post_processor": {"type": "Sequence", "processors": [level, template]}, "decoder": level,
+    }, {"bos_token": {"content": "<s>"}, "add_bos_token": True, "eos_token": "=1", "add_eos_token": False}, text)  # fmt: skip
+    pieces = ["<unk>", *"▁thefox", "▁t", "he", "▁the", "<0xE4>", "<0xB8>", "<0xAD>", "<0x0A>"]
+    spaces = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
+    seed("llama2", {
+        "model": {"type": "BPE", "vocab": {token: i for i, token in enumerate(pieces)}, "merges": ["▁ t", "h e", "▁t he"],
+                  "byte_fallback": True, "unk_token": "<unk>", "fuse_unk": True},
+        "normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
+        "decoder": {"type": "Sequence", "decoders": [
+            spaces, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+    }, None, "the 中 thé\n")  # fmt: skip
+    meta = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": True}
+    seed("unigram", {
+        "model": {"type": "Unigram", "unk_id": 0, "vocab": [[piece, -0.5 * i] for i, piece in enumerate(pieces)]},
+        "normalizer": {"type": "Sequence", "normalizers": [{"type": "NFKC"}, {"type": "Lowercase"}, {"type": "Strip"}]},
+        "pre_tokenizer": meta, "decoder": meta, "added_tokens": added,
+    }, None, text)  # fmt: skip
+    words = {"type": "BPE", "vocab": {"a": 0, "b</w>": 1, "ab</w>": 2, "?": 3}, "merges": ["a b</w>"], "unk_token": "?",
+             "end_of_word_suffix": "</w>"}  # fmt: skip
+    steps = [{"type": "Digits", "individual_digits": True}, {"type": "Punctuation", "behavior": "Contiguous"}, {"type": "Whitespace"}]
+    seed("words", {
+        "model": words, "normalizer": {"type": "BertNormalizer"}, "decoder": {"type": "BPEDecoder", "suffix": "</w>"},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
+        "post_processor": {"type": "RobertaProcessing", "cls": ["a", 0], "sep": ["?", 3]},
+    }, None, "Ab a1b, ab!")  # fmt: skip
+
+
 def runtime():
     """Small networks that the runtime computes with integers."""
     for number in range(40):
@@ -473,6 +522,7 @@ def main():
     npz()
     spec()
     tokenizer()
+    tokenizer_json()
     torch_files()
     onnx_files()
     graphs()
