@@ -9,7 +9,7 @@ LINES = ["".join(random.Random(i).choices(A, k=random.Random(-i - 1).randint(0, 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")  # fmt: skip
 QWEN2 = LLAMA3.replace("{1,3}", "")
-KINDS = ["gpt2", "smollm", "llama3", "qwen2", "llama2", "unigram_always", "unigram_first", "unigram_never", "words"]
+KINDS = ["gpt2", "smollm", "llama3", "qwen2", "llama2", "gemma", "unigram_always", "unigram_first", "unigram_never", "words"]
 
 
 def untrained(kind):
@@ -32,10 +32,15 @@ def untrained(kind):
         return tokenizer, trainers.BpeTrainer(
             vocab_size=500, special_tokens=["<s>"], initial_alphabet=alphabet, show_progress=False
         )
-    if kind == "llama2":
+    if kind in ("llama2", "gemma"):
         tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
-        tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-        steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        tokenizer.normalizer = normalizers.Replace(" ", "▁")
+        steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+        if kind == "llama2":
+            tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), tokenizer.normalizer])
+            steps.append(decoders.Strip(" ", 1, 0))
+        else:
+            tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
         tokenizer.decoder = decoders.Sequence(steps)
         special = ["<unk>", "<s>", *(f"<0x{i:02X}>" for i in range(256))]
         return tokenizer, trainers.BpeTrainer(
