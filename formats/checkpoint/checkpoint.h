@@ -6,7 +6,8 @@
 //     the only file of a kind below;
 //   an index, which stands for its folder;
 //   one file: safetensors, PyTorch (.pt, .pth, .bin), NumPy (.npy, .npz), ONNX (its initializers), GGUF (with the
-//     configuration and tokenizer that its metadata describe: formats/gguf/model.h).
+//     configuration and tokenizer that its metadata describe, unless its folder is opened and has its own:
+//     formats/gguf/model.h).
 // Only the tensors are needed: configuration, tokenizer and the index's total_size are optional. What a file
 // is, its first bytes say, not its name alone. The tensor of an .npy file is named after the file's stem.
 //
@@ -118,7 +119,7 @@ class Checkpoint {
   std::vector<InputFile> tensor_files_;
   std::vector<SkippedEntry> skipped_;
   std::vector<MappedFile> side_files_;
-  std::vector<std::vector<std::byte>> made_files_;  ///< what files_ of a GGUF file view
+  std::vector<std::vector<std::byte>> made_files_;  ///< what those of files_ view that a GGUF file describes
   std::vector<TensorEntry> tensors_;
   std::vector<ModelFile> files_;
   std::vector<std::string> not_carried_;

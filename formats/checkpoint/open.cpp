@@ -134,7 +134,8 @@ class CheckpointOpener {
 
   /// Whether a name is that of a tensor file other than safetensors.
   static bool is_tensor_name(const std::string& name) {
-    constexpr std::array<std::string_view, 6> kExtensions = {".bin", ".pt", ".pth", ".ckpt", ".npz", ".onnx"};
+    constexpr std::array<std::string_view, 7> kExtensions = {".bin", ".pt",   ".pth", ".ckpt",
+                                                             ".npz", ".onnx", ".gguf"};
     const std::string extension = lower_extension(name);
     return std::ranges::find(kExtensions, extension) != kExtensions.end() &&
            std::ranges::find(kNoModels, name) == kNoModels.end();
@@ -171,18 +172,27 @@ class CheckpointOpener {
       checkpoint_.tensors_.push_back({std::move(tensor), bytes.value(), input});
     }
     for (SkippedEntry& skipped : listing.skipped) checkpoint_.skipped_.push_back(std::move(skipped));
-    return add_made_files(file.path(), listed.value().files);
+    return add_made_files(file.path(), std::move(listed.value().files));
   }
 
-  /// Of a single file that describes its model. Of one in a folder the folder's own files count.
-  Status add_made_files(const fs::path& path, const std::vector<MadeFile>& files) {
-    if (files.empty() || checkpoint_.kind_ == "folder") return {};
-    for (const MadeFile& file : files) {
+  /// Of a file that describes its model. Those of a folder wait until its own are known.
+  Status add_made_files(const fs::path& path, std::vector<MadeFile> files) {
+    made_ = std::move(files);
+    if (made_.empty() || checkpoint_.kind_ == "folder") return {};
+    take_made_files();
+    return read_config(path);
+  }
+
+  /// Those that no file is there for.
+  void take_made_files() {
+    for (const MadeFile& file : std::exchange(made_, {})) {
+      if (checkpoint_.find_file(file.path) != nullptr) continue;
       const std::span<const std::byte> text = std::as_bytes(std::span(file.text));
       checkpoint_.made_files_.emplace_back(text.begin(), text.end());
-      checkpoint_.files_.push_back({file.path, checkpoint_.made_files_.back()});
+      const ModelFile made{file.path, checkpoint_.made_files_.back()};
+      auto& all = checkpoint_.files_;
+      all.insert(std::ranges::upper_bound(all, made.path, {}, &ModelFile::path), made);
     }
-    return read_config(path);
   }
 
   Result<std::size_t> add_input(const fs::path& path) {
@@ -251,6 +261,7 @@ class CheckpointOpener {
       checkpoint_.files_.push_back({name, file.value().bytes()});
       checkpoint_.side_files_.push_back(std::move(file.value()));
     }
+    take_made_files();
     checkpoint_.not_carried_ = files_but(folder, noted_);
     return read_config(folder);
   }
@@ -347,6 +358,7 @@ class CheckpointOpener {
   std::string key_, also_;
   Checkpoint checkpoint_;
   std::vector<fs::path> noted_;  ///< the inputs under the names by which they were found
+  std::vector<MadeFile> made_;
   std::string index_name_;
   std::vector<std::pair<std::string, std::size_t>> index_;  ///< tensor, and the file that must hold it
 };
