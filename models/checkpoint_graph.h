@@ -1,10 +1,11 @@
 // The network of a checkpoint as a graph: what config.json says, with the tensors that the checkpoint holds.
 //
-// Known are encoders of the BERT family (Devlin et al. 2018), with the sentence-transformers modules behind them. Inputs
-// are input_ids, attention_mask and token_type_ids, int64 [batch, sequence], both sizes open; outputs are
-// last_hidden_state, float32 [batch, sequence, hidden_size], and where the checkpoint has a modules.json
-// sentence_embedding, float32 [batch, width]. Operator set 17. Weights have the checkpoint's names, and nodes those of its
-// layers; matrices of linear layers have the axes [in, out] that MatMul wants. Quantized tensors stay codes.
+// Known are encoders of the BERT family (Devlin et al. 2018), with the sentence-transformers modules behind them, and
+// decoders of the Llama kind (models/decoder.h). An encoder's inputs are input_ids, attention_mask and token_type_ids, int64
+// [batch, sequence], both sizes open; its outputs last_hidden_state, float32 [batch, sequence, hidden_size], and where the
+// checkpoint has a modules.json sentence_embedding, float32 [batch, width]; operator set 17. Weights have the checkpoint's
+// names, and nodes those of its layers; matrices of linear layers have the axes [in, out] that MatMul wants. Quantized
+// tensors stay codes.
 #pragma once
 
 #include <filesystem>
