@@ -17,6 +17,7 @@ import zlib
 from collections import OrderedDict
 from pathlib import Path
 
+import gguf
 import numpy as np
 import onnx
 import torch
@@ -510,6 +511,57 @@ def attention():
         put("session", f"{batch}x{places}.bin", made + struct.pack("<I", zlib.crc32(made)))
 
 
+def gguf_file(architecture, entries, tensors):
+    """entries are the writer's own calls by name, tensors {name: array, or (type, rows of bytes)}."""
+    with tempfile.TemporaryDirectory() as folder:
+        writer = gguf.GGUFWriter(Path(folder) / "m.gguf", architecture)
+        for name, value in entries.items():
+            getattr(writer, f"add_{name}")(value)
+        for name, value in tensors.items():
+            if isinstance(value, tuple):
+                writer.add_tensor(name, value[1], raw_dtype=value[0])
+            else:
+                writer.add_tensor(name, value)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return (Path(folder) / "m.gguf").read_bytes()
+
+
+def gguf_files():
+    """A file of every type of blocks, a model of every architecture, both kinds of tokenizer."""
+    types = gguf.GGMLQuantizationType
+    for kind in types:
+        elements, size = gguf.GGML_QUANT_SIZES[kind]
+        if elements > 1 and kind not in (types.Q8_1, types.Q8_K) and not kind.name.startswith(("IQ1", "IQ2", "IQ3")):
+            blocks = (np.arange(2 * size, dtype=np.uint32) * 37 % 251).astype(np.uint8).reshape(2, size)
+            put("gguf", kind.name, gguf_file("odd", {}, {"t": (kind, blocks)}))
+    plain = ("<f4", "<f2", "<f8", "|i1", "<i2", "<i4", "<i8")
+    put("gguf", "plain", gguf_file("odd", {}, {kind[1:]: values(2, 3, dtype=kind) for kind in plain}))
+    sizes = {"context_length": 8, "embedding_length": 4, "block_count": 1, "feed_forward_length": 4, "head_count": 2,
+             "head_count_kv": 1, "key_length": 2, "layer_norm_rms_eps": 1e-5, "rope_freq_base": 1e4}  # fmt: skip
+    layer = {"token_embd.weight": values(3, 4), "output_norm.weight": values(4), "blk.0.attn_norm.weight": values(4),
+             "blk.0.attn_q.weight": values(4, 4), "blk.0.attn_k.weight": values(2, 4),
+             "blk.0.attn_q.bias": values(4)}  # fmt: skip
+    for name in ("llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "olmo2", "smollm3"):
+        tensors = {key: value for key, value in layer.items() if name not in ("olmo2", "phi3") or "blk" not in key}
+        put("gguf", name, gguf_file(name, sizes, tensors))
+    half = {"output.weight": values(3, 4, dtype="<f2"), "blk.0.post_ffw_norm.weight": values(4, dtype="<f2")}
+    put("gguf", "gemma2_half", gguf_file("gemma2", sizes, layer | half))
+    wide = {"token_embd.weight": values(3, 4), "rope_freqs.weight": np.array([1, 2.5, 8, 8], "<f4")}
+    put("gguf", "rope", gguf_file("llama", sizes | {"key_length": 8, "rope_scaling_orig_ctx_len": 16}, wide))
+    byte_level = {"tokenizer_model": "gpt2", "tokenizer_pre": "smollm", "token_list": ["<s>", "a", "b", "ab"],
+                  "token_types": [3, 1, 1, 1], "token_merges": ["a b"], "bos_token_id": 0, "add_bos_token": True,
+                  "chat_template": "{{ x }}"}  # fmt: skip
+    put("gguf", "byte_level", gguf_file("llama", sizes | byte_level, layer))
+    pieces = {"tokenizer_model": "llama", "token_list": ["<unk>", "<0x41>", "\u2581", "a", "\u2581a"],
+              "token_scores": [0.0, 0.0, -1.0, -2.0, -0.5], "token_types": [2, 6, 1, 1, 1], "unk_token_id": 0,
+              "add_space_prefix": True}  # fmt: skip
+    put("gguf", "pieces", gguf_file("llama", sizes | pieces, layer))
+    put("gguf", "nested", gguf_file("odd", {"tags": ["x", "yz"], "custom_alignment": 64}, {"t": values(2)}))
+
+
 def main():
     binary = Path(sys.argv[1]).resolve()
     shutil.rmtree(CORPUS, ignore_errors=True)
@@ -525,6 +577,7 @@ def main():
     tokenizer_json()
     torch_files()
     onnx_files()
+    gguf_files()
     graphs()
     recipe()
 
