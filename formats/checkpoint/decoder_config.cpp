@@ -108,6 +108,9 @@ const nlohmann::json* object_of(const JsonFile& file, const char* key) {
   return found->empty() ? nullptr : &*found;
 }
 
+/// What is laid out before a tensor is looked at has bounds, far beyond those of any model.
+constexpr std::size_t kMostLayers = 1 << 14, kMostOfHead = 1 << 16;
+
 class DecoderParser {
  public:
   DecoderParser(const JsonFile& file, const Family& family) : file_(file), family_(family) {}
@@ -142,12 +145,19 @@ class DecoderParser {
 
   std::string name() const { return std::string(family_.model_type); }
 
+  std::size_t at_most(std::size_t most, const char* key, std::size_t value) const {
+    if (value <= most) return value;
+    throw file_.error(std::string(key) + " is " + std::to_string(value) + ", expected at most " +
+                      std::to_string(most));
+  }
+
   void sizes() {
     made_.hidden_size = file_.required_count("hidden_size", 1);
     made_.inner_size = file_.required_count("intermediate_size", 1);
     made_.vocab_size = file_.required_count("vocab_size", 1);
     made_.heads = file_.required_count("num_attention_heads", 1);
-    made_.layers.resize(file_.required_count("num_hidden_layers", 0));
+    made_.layers.resize(
+        at_most(kMostLayers, "num_hidden_layers", file_.required_count("num_hidden_layers", 0)));
     made_.max_positions = file_.count("max_position_embeddings", 1).value_or(family_.positions);
     const std::size_t usual =
         family_.kv_heads == 0 || is_null(file_, "num_key_value_heads") ? made_.heads : family_.kv_heads;
@@ -165,6 +175,7 @@ class DecoderParser {
       throw file_.error("hidden_size " + std::to_string(made_.hidden_size) +
                         " is no multiple of num_attention_heads " + std::to_string(made_.heads));
     }
+    at_most(kMostOfHead, "head_dim", made_.head_size);
   }
 
   void norms() {

@@ -89,11 +89,11 @@ def test_a_converted_model_is_the_model_again(crumb, tmp_path, name):
     assert np.abs(logits(again) - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
-def writer_of(path, architecture="llama"):
+def writer_of(path, architecture="llama", layers=1):
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_context_length(64)
     writer.add_embedding_length(8)
-    writer.add_block_count(1)
+    writer.add_block_count(layers)
     writer.add_feed_forward_length(8)
     writer.add_head_count(2)
     writer.add_layer_norm_rms_eps(1e-5)
@@ -149,6 +149,15 @@ def test_factors_that_are_no_scaling_are_refused(crumb, tmp_path):
     finish(writer)
     done = crumb("inspect", tmp_path / "m.gguf", status=1)
     assert "'rope_freqs.weight': its factors are not those of Llama 3's scaling" in done.stderr
+
+
+def test_layers_without_end_are_refused(crumb, tmp_path):
+    """Found by fuzzing: what a configuration says is laid out before a tensor is missed."""
+    writer = writer_of(tmp_path / "m.gguf", layers=2**31 - 1)
+    writer.add_tensor("token_embd.weight", np.zeros((4, 8), np.float32))
+    finish(writer)
+    done = crumb("export", tmp_path / "m.gguf", "-o", tmp_path / "m.onnx", "--to", "float", status=1)
+    assert "num_hidden_layers is 2147483647, expected at most 16384" in done.stderr
 
 
 def test_an_unknown_architecture_keeps_its_names(crumb, tmp_path):
