@@ -75,7 +75,15 @@ Array::Array(ElementType type, Ints shape)
   const auto what = [&] { return "a value of type " + text_of(*this); };
   const checked::Size bytes = checked::multiply(size_, bytes_of(carrier_));
   if (!bytes) throw Error(what() + " is too large");
-  if (const auto& meter = MeterScope::current()) meter->spend(size_);
+  if (const auto& meter = MeterScope::current()) {
+    std::uint64_t work = size_;
+    if (size_ == 0) {  // who fills it may walk its other axes all the same
+      Ints others = shape_;
+      std::erase(others, 0);
+      work = static_cast<std::uint64_t>(graph::count_elements(others).value());
+    }
+    meter->spend(work);
+  }
   try {
     memory_ = metered_memory(*bytes);
   } catch (const std::bad_alloc&) {

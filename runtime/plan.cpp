@@ -188,12 +188,27 @@ bool Plan::fold(const Node& node, const Step& step) {
   return true;
 }
 
+namespace {
+
+/// An array without elements may have other sizes of up to 2^62, which a kernel's loops walk.
+void spend_on_empty(const Call& call, const Array* array) {
+  if (!array || !array->defined() || array->size() > 0) return;
+  std::vector<std::size_t> sizes;
+  for (const std::int64_t size : array->shape()) {
+    if (size != 0) sizes.push_back(static_cast<std::size_t>(size));
+  }
+  call.spend(sizes);
+}
+
+}  // namespace
+
 std::vector<Array> Plan::computed(const Node& node, const Step& step, std::span<Array* const> arguments,
                                   const RunOptions& options, KeyCache* cache) {
   std::vector<Array> made(step.outputs.size());
   Call call(node, arguments, step.last, made, options.threads, cache, options.promise);
   try {
     if (const auto& meter = MeterScope::current()) meter->check_cancelled();
+    for (const Array* argument : arguments) spend_on_empty(call, argument);
     step.kernel(call);
   } catch (const Stopped& stopped) {
     throw Stopped(stopped.reason(), graph::text_of(node) + ": " + stopped.what());
