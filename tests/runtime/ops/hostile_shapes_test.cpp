@@ -2,6 +2,7 @@
 // operator ends, by an output or an Error, within its limits. (Sanitizers see to the arithmetic.)
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <map>
 #include <memory>
 #include <random>
@@ -45,6 +46,7 @@ class Drawer {
     static constexpr ElementType kTypes[] = {ElementType::kFloat, ElementType::kFloat, ElementType::kInt64,
                                              ElementType::kUint8, ElementType::kBool};
     Array made(kTypes[below(std::size(kTypes))], shape);
+    if (made.bytes() > 0) std::memset(made.writable_data(), 1, made.bytes());
     if (made.carrier() == Carrier::kInt64) {
       for (std::int64_t& x : made.writable<std::int64_t>()) x = kNumbers[below(std::size(kNumbers))];
     } else if (made.carrier() == Carrier::kFloat) {
