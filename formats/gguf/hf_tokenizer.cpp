@@ -257,7 +257,7 @@ Json post_processor(const Around& around, const Vocabulary& vocabulary, Json oth
 }
 
 /// The whole file: vocabulary and merges are long, the rest is not.
-std::string tokenizer_text(Json head, const Json& model, const Vocabulary& vocabulary,
+std::string tokenizer_text(const Json& head, const Json& model, const Vocabulary& vocabulary,
                            const std::vector<std::pair<std::string_view, std::string_view>>& merges) {
   std::string text = head.dump();
   text.pop_back();

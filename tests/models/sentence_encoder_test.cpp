@@ -235,8 +235,8 @@ TEST_CASE("what is missing or wrong is named") {
   source.files["config.json"] = R"({"model_type": "distilbert"})";
   check_error(source, "found the architecture 'distilbert'");
   source = tiny();
-  source.files["config.json"] = config_with("silu");
-  check_error(source, "hidden_act is \"silu\"");
+  source.files["config.json"] = config_with("mish");
+  check_error(source, "hidden_act is \"mish\"");
   source = tiny();
   source.files["vocab.txt"] += "one\ntoo many\n";
   check_error(source, "go up to 13");

@@ -8,7 +8,7 @@
 namespace crumb::text {
 namespace {
 
-Normalizer of_characters(std::function<std::u32string(std::u32string)> change) {
+Normalizer of_characters(const std::function<std::u32string(std::u32string)>& change) {
   return [change](const std::string& text) { return unicode::encode(change(unicode::decode(text))); };
 }
 
@@ -55,8 +55,9 @@ Normalizer read_normalizer(const JsonPlace& place) {
   const std::string type = place.string("type");
   if (type == "Sequence") return read_sequence(place);
   if (type == "Prepend") {
-    return
-        [prefix = place.string("prepend")](std::string text) { return text.empty() ? text : prefix + text; };
+    return [prefix = place.string("prepend")](const std::string& text) {
+      return text.empty() ? text : prefix + text;
+    };
   }
   if (type == "Replace") {
     return [pattern = read_pattern(place.at("pattern")),

@@ -59,7 +59,7 @@ std::vector<Stretch> arrange(std::vector<Stretch> stretches, Behavior behavior) 
   return out;
 }
 
-PreTokenizer split_by(Cut cut, Behavior behavior) {
+PreTokenizer split_by(const Cut& cut, Behavior behavior) {
   return [cut, behavior](const std::vector<Part>& parts) {
     std::vector<Part> out;
     for (const Part& part : parts) {
@@ -73,7 +73,7 @@ PreTokenizer split_by(Cut cut, Behavior behavior) {
 }
 
 /// Every character that `is` holds for is a match of its own.
-Cut cut_characters(std::function<bool(char32_t)> is) {
+Cut cut_characters(const std::function<bool(char32_t)>& is) {
   return [is](std::string_view text) {
     std::vector<Stretch> out;
     std::size_t covered = 0;

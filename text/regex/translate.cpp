@@ -117,7 +117,7 @@ class Translator {
 
   void inside_class() {
     if (rest_.starts_with("[:")) return refuse("a POSIX bracket [:...:]");
-    if (rest_.starts_with("[")) return refuse("a class inside a class");
+    if (rest_.starts_with('[')) return refuse("a class inside a class");
     if (rest_.starts_with("&&")) return refuse("&& in a class");
     const char c = take();
     if (c == ']') in_class_ = false;
@@ -125,7 +125,7 @@ class Translator {
   }
 
   void group() {
-    if (rest_.starts_with("*")) return refuse("(*");
+    if (rest_.starts_with('*')) return refuse("(*");
     if (!take("?")) return;
     out_ += '?';
     for (const std::string_view form : {"=", "!", "<=", "<!", ">", ":"}) {
@@ -158,8 +158,8 @@ class Translator {
     out_ += inside;
     rest_.remove_prefix(end);
     out_ += take();
-    if (rest_.starts_with("+")) return refuse("{...}+");
-    if (commas == 0 && rest_.starts_with("?")) return refuse("{n}?");
+    if (rest_.starts_with('+')) return refuse("{...}+");
+    if (commas == 0 && rest_.starts_with('?')) return refuse("{n}?");
   }
 
   void escape() {
