@@ -24,8 +24,8 @@ struct Family {
   Has mlp_bias = Has::kNever;                                       ///< "mlp_bias"
   QueryNorm query_norm = QueryNorm::kNone;
   Windows windows = Windows::kNone;
-  bool gemma =
-      false;  ///< norms plus one, behind as well; scaled embeddings; its names of activation and scale
+  /// Norms plus one, behind as well; scaled embeddings; its names of activation and scale.
+  bool gemma = false;
   bool norm_before = true;  ///< else behind alone
   bool fused = false;
   bool partial = false;  ///< partial_rotary_factor counts

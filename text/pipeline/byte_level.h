@@ -2,7 +2,6 @@
 // are U+0100 and on, in their order.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
