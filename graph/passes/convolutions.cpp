@@ -7,6 +7,7 @@
 #include "graph/edit.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/scaled_constant.h"
 
 namespace crumb::graph {
 namespace {
@@ -26,18 +27,6 @@ std::optional<std::size_t> output_axis(const Graph& graph, const Node& node) {
   if (node.is("Gemm")) return node.int_or("transB", 0) != 0 ? 0 : 1;
   if (node.is("MatMul")) return 1;
   return {};
-}
-
-/// weight * factor, one factor for each index of the axis.
-Tensor scaled(const Tensor& weight, std::size_t axis, const std::vector<double>& factors) {
-  std::vector<float> values = weight.to_floats();
-  std::size_t inner = 1;
-  for (std::size_t i = axis + 1; i < weight.shape().size(); ++i)
-    inner *= static_cast<std::size_t>(weight.shape()[i]);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>(values[i] * factors[i / inner % factors.size()]);
-  }
-  return Tensor::floats(weight.shape(), values);
 }
 
 struct Affine {
@@ -105,8 +94,8 @@ bool fold(Graph& graph, const Links& links, std::vector<std::size_t>& now, std::
     bias[c] = static_cast<float>(beta * bias[c] * affine->factor[c] + affine->shift[c]);
   }
   const auto count = static_cast<std::int64_t>(channels);
-  const std::string folded =
-      add_constant(graph, graph.nodes[source].inputs[1] + "_folded", scaled(weight, *axis, affine->factor));
+  const std::string folded = add_constant(graph, graph.nodes[source].inputs[1] + "_folded",
+                                          scaled_along(weight, *axis, affine->factor));
   const std::string shift = add_constant(graph, norm.inputs[2] + "_folded", Tensor::floats({count}, bias));
   Node& node = graph.nodes[source];
   node.inputs[1] = folded;

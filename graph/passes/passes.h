@@ -5,7 +5,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/engine.h"
 #include "graph/graph.h"
@@ -27,6 +29,18 @@ Graph fold_known(Graph graph);
 /// BatchNormalization in inference, behind a Conv, ConvTranspose, Gemm or MatMul whose weight is a constant that
 /// nobody else uses, goes into weight and bias.
 Graph fold_batch_norm(Graph graph);
+
+/// What a pass says of a node that it is for.
+struct PassRemark {
+  std::string node;
+  std::vector<std::string> changed;  ///< constants that took what the node had
+  std::string stays;                 ///< why the node stays as it is; empty where it changed
+};
+
+/// The gain of a RMSNormalization or LayerNormalization goes into the constant matrices behind it and becomes ones; the bias
+/// of the latter into theirs where all have one, else it is divided by the gain (fold_norms.h says which norms can). Constants
+/// keep their names where nobody else takes them. One remark for each norm.
+Graph fold_norms(Graph graph, std::vector<PassRemark>* remarks = nullptr);
 
 /// Gemm becomes MatMul and Add: a constant is transposed and scaled, anything else gets its Transpose and Mul.
 Graph gemm_to_matmul(Graph graph);
@@ -72,6 +86,8 @@ struct Pass {
   std::string_view what;                            ///< one line
   Graph (*run)(Graph graph, const Engine* engine);  ///< an engine is given where `needs_engine`
   bool needs_engine = false;
+  /// The same with what it says of nodes; null where it says nothing.
+  Graph (*run_and_tell)(Graph graph, std::vector<PassRemark>* remarks) = nullptr;
 };
 std::span<const Pass> all_passes();
 

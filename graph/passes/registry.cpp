@@ -18,6 +18,8 @@ Graph expanded(Graph graph, const Engine* engine) { return expand_functions(std:
 
 Graph folded(Graph graph, const Engine* engine) { return fold_constants(std::move(graph), *engine); }
 
+Graph norms_folded(Graph graph, const Engine*) { return fold_norms(std::move(graph)); }
+
 template <int Target>
 Graph at_opset(Graph graph, const Engine*) {
   return with_opset(std::move(graph), Target);
@@ -35,6 +37,7 @@ constexpr Pass kPasses[] = {
     {"fold-constants", "compute what depends on constants only; quantizers stay", folded, true},
     {"plain-constants", "Constant nodes become initializers", plain<plain_constants>},
     {"fold-batch-norm", "batch normalization into the weights before it", plain<fold_batch_norm>},
+    {"fold-norms", "gains of norms into the matrices behind them", norms_folded, false, fold_norms},
     {"gemm-to-matmul", "Gemm becomes MatMul and Add", plain<gemm_to_matmul>},
     {"matmul-to-gemm", "MatMul and Add become Gemm", plain<matmul_to_gemm>},
     {"extract-conv-bias", "the bias of a convolution becomes an Add", plain<extract_conv_bias>},

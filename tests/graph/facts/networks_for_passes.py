@@ -20,6 +20,15 @@ def dense(b):
     return b.node("Add", [b.node("MatMul", [x, w]), bias])
 
 
+def norm(b):
+    """A gain for the matrix behind it, and a bias for the bias."""
+    if b.opset < 17:
+        return dense(b)
+    x = b.node("LayerNormalization", [b.quantized([2, 3]), b.constant([2, -0.5, 3]), b.constant([1, 0, -1])])
+    product = b.node("MatMul", [x, b.constant(b.rng.integers(-2, 3, (3, 4)))])
+    return b.node("Add", [product, b.constant(b.rng.integers(-2, 3, 4))]) if b.chance(0.5) else product
+
+
 def convolution(b):
     x = b.quantized(b.spatial(4))
     channels = b.inputs[next(reversed(b.inputs))][1]
@@ -111,5 +120,5 @@ def quantized_between(b):
                   rounding_mode="ROUND")  # fmt: skip
 
 
-NETWORKS = [batch_norm, dense, convolution, layout, layout, layout, transposes, constants, identities, recurrent,
+NETWORKS = [batch_norm, norm, dense, convolution, layout, layout, layout, transposes, constants, identities, recurrent,
             functions, quantized_between]  # fmt: skip

@@ -50,6 +50,14 @@ def at_outputs(b, claims, path):
     return {name: claims[makers[output]] for name, output in b.heads.items() if makers[output] in claims}
 
 
+def differs(made, written):
+    """In nodes, inputs, or constants that have their names."""
+    if [*made.node] != [*written.node] or [*made.input] != [*written.input]:
+        return True
+    constants = {one.name: one for one in written.initializer}
+    return any(one != constants.get(one.name, one) for one in made.initializer)
+
+
 def known_of(claims):
     return {name for name, claim in claims.items() if claim["input"] is not None}
 
@@ -70,7 +78,7 @@ class Passes:
                 assert name.startswith("opset"), name  # a set that cannot say an attribute
                 continue
             made = onnx.load(after).graph
-            if [*made.node] != [*written.node] or [*made.input] != [*written.input]:
+            if differs(made, written):
                 self.changed.add(name)
             claims = at_outputs(b, claims_of(self.crumb, after), after)
             Tally().check(b, claims, runs)
@@ -83,7 +91,7 @@ class Passes:
 def test_no_pass_makes_a_false_claim(crumb, tmp_path):
     passes = Passes(crumb, passes_of(crumb, with_engine=False))
     path = tmp_path / "m.onnx"
-    for seed in range(60 if SLOW else 2):
+    for seed in range(60) if SLOW else (0, 3):  # the latter has layer normalization
         b = networks(seed, "raw" if seed % 2 else "qcdq")
         onnx.save(b.model(), path)
         runtime = Runtime(b.model(), list(b.heads.values()))
@@ -111,7 +119,7 @@ def test_no_pass_makes_a_false_claim_by_the_engine_s_word(crumb, engine, tmp_pat
         passes.names += passes_of(crumb, with_engine=False)
     path = tmp_path / "m.onnx"
     for seed in range(20 if SLOW else 1):
-        b = networks(500 + seed, form)
+        b = networks(501 + seed, form)
         onnx.save(b.model(), path)
         executor = OfEngine(crumb, path, list(b.heads.values()))
         passes.check(b, path, [executor.run(x) for x in extremes(b)])
