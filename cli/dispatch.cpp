@@ -92,6 +92,8 @@ void add_verbs(CLI::App& app) {
   add_formats(app);
   add_recipe(app);
   add_embed(app);
+  add_generate(app);
+  add_perplexity(app);
   add_tokenize(app);
   add_detokenize(app);
   add_agree(app);

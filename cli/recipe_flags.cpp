@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/files/text.h"
+#include "cli/not_empty.h"
 #include "quant/recipe/fields.h"
 
 namespace crumb::cli {
@@ -22,11 +23,6 @@ constexpr std::pair<std::string_view, std::string RecipeFlags::*> kTrainingFlags
     {"scales", &RecipeFlags::scales},
     {"prune", &RecipeFlags::prune},
     {"learned_bits", &RecipeFlags::learned_bits}};
-
-/// An empty value would pass for a flag that was not given.
-std::string not_empty(const std::string& value) {
-  return value.empty() ? "found nothing, expected a value" : "";
-}
 
 /// A flag that stands for rules.
 void add_rule_flag(CLI::App& verb, const std::string& flag, std::vector<std::string>& values,

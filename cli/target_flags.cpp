@@ -8,15 +8,12 @@
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
+#include "cli/not_empty.h"
 #include "formats/crumb_file/checksum.h"
 #include "models/checkpoint_structure.h"
 
 namespace crumb::cli {
 namespace {
-
-std::string not_empty(const std::string& value) {
-  return value.empty() ? "found nothing, expected a value" : "";
-}
 
 /// A recipe under the line by which it is known again, unless a person changes it: for which output it is, and
 /// the checksum of what follows.

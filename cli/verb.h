@@ -17,6 +17,8 @@ void add_compare(CLI::App& app);
 void add_formats(CLI::App& app);
 void add_recipe(CLI::App& app);
 void add_embed(CLI::App& app);
+void add_generate(CLI::App& app);
+void add_perplexity(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_detokenize(CLI::App& app);
 void add_agree(CLI::App& app);

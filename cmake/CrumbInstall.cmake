@@ -15,7 +15,7 @@ endif()
 
 set(_rooms base formats quant text graph analysis models runtime export)
 list(TRANSFORM _rooms PREPEND crumb_ OUTPUT_VARIABLE _libraries)
-install(TARGETS ${_libraries} crumb_ir crumb_sentences EXPORT crumbTargets)
+install(TARGETS ${_libraries} crumb_ir crumb_language EXPORT crumbTargets)
 if(TARGET crumb_qat)
   list(APPEND _rooms libtorch qat)
   install(TARGETS crumb_libtorch crumb_qat EXPORT crumbTorchTargets)

@@ -248,7 +248,7 @@ class DecoderBuilder {
           build_.node("Reshape", "lm_head.rows", {x, build_.ints("rows_shape", {-1, width})});
       const std::string products =
           build_.node("Gemm", "lm_head", {rows, kEmbedding}, {{"transB", std::int64_t{1}}});
-      const std::string shape = build_.node("Shape", "lm_head.ids_shape", {"input_ids"});
+      const std::string shape = build_.node("Shape", "lm_head.places", {x}, {{"end", std::int64_t{2}}});
       const std::string all =
           build_.node("Concat", "lm_head.shape", {shape, build_.ints("vocabulary", {vocabulary})},
                       {{"axis", std::int64_t{0}}});

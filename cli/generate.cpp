@@ -1,0 +1,115 @@
+// crumb generate: a language model's answer to a prompt.
+#include "runtime/language/generate.h"
+
+#include <sys/resource.h>
+
+#include <iostream>
+
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "cli/fast_flag.h"
+#include "cli/language_model.h"
+#include "cli/output.h"
+#include "cli/threads_flag.h"
+#include "cli/verb.h"
+
+namespace crumb::cli {
+namespace {
+
+using runtime::Answer;
+using runtime::LanguageModel;
+using text::TokenId;
+
+constexpr std::uint64_t kMostPromptBytes = std::uint64_t{64} << 20;
+
+struct GenerateFlags {
+  std::string model, prompt, prompt_file;
+  runtime::GenerateOptions options;
+  std::size_t context = 0;
+  int threads = 0;
+  bool fast = false, json = false;
+};
+
+std::string prompt_of(const GenerateFlags& flags) {
+  return flags.prompt_file.empty() ? flags.prompt
+                                   : read_text_file(flags.prompt_file, kMostPromptBytes).take();
+}
+
+double rate(std::size_t tokens, double seconds) {
+  return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+}
+
+/// Of this process, so far.
+std::uint64_t peak_memory() {
+  constexpr std::uint64_t kKibibyte = 1024;
+  rusage use{};
+  ::getrusage(RUSAGE_SELF, &use);
+  return static_cast<std::uint64_t>(use.ru_maxrss) * kKibibyte;
+}
+
+Json json_of(const Answer& answer) {
+  // The answer's first token is chosen by the prompt's logits: the others take a run each.
+  const std::size_t runs = answer.ids.empty() ? 0 : answer.ids.size() - 1;
+  return {{"text", answer.text},
+          {"ids", answer.ids},
+          {"prompt_tokens", answer.prompt_tokens},
+          {"prompt_tokens_per_second", json_number(rate(answer.prompt_tokens, answer.prompt_seconds))},
+          {"tokens_per_second", json_number(rate(runs, answer.answer_seconds))},
+          {"peak_rss_bytes", peak_memory()},
+          {"stopped_by", runtime::name_of(answer.stopped_by)}};
+}
+
+void generate_verb(const GenerateFlags& flags) {
+  if (flags.prompt.empty() == flags.prompt_file.empty())
+    throw usage_error("give either --prompt TEXT or --prompt-file FILE");
+  const std::string prompt = prompt_of(flags);
+  const LanguageModel model = open_language_model(flags.model);
+  runtime::Decoding decoding(
+      model, {.threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context});
+  const auto show = [&](std::string_view text) {
+    if (!flags.json) std::cout << text << std::flush;
+  };
+  const Answer answer =
+      runtime::generate(model, decoding, model.tokenizer().encode(prompt), flags.options, show);
+  if (flags.json) return print_json(json_of(answer));
+  std::cout << "\n";
+}
+
+void add_sampling_flags(CLI::App& verb, runtime::Sampling& sampling) {
+  verb.add_option("--temperature", sampling.temperature,
+                  "Divides logits before one is drawn; 0 takes the most probable token (0)");
+  verb.add_option("--top-k", sampling.top_k, "Draw among so many of the most probable tokens; 0: all (0)");
+  verb.add_option("--top-p", sampling.top_p,
+                  "Draw among the most probable tokens that have this probability together (1)");
+  verb.add_option(
+      "--min-p", sampling.min_p,
+      "Draw among tokens that have at least this share of the most probable one's probability (0)");
+  verb.add_option("--repeat-penalty", sampling.repeat_penalty,
+                  "Divides the logits of tokens that are there already (1)");
+  verb.add_option("--seed", sampling.seed, "Of what is drawn (0)");
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app) {
+  auto flags = std::make_shared<GenerateFlags>();
+  CLI::App* verb = app.add_subcommand("generate", "Let a language model go on with a text");
+  verb->add_option("model", flags->model, "A Hugging Face folder, a GGUF file or a packed file")->required();
+  verb->add_option("--prompt", flags->prompt, "The text to go on with");
+  verb->add_option("--prompt-file", flags->prompt_file, "A file with that text, in UTF-8");
+  verb->add_option("--tokens", flags->options.tokens, "Tokens of the answer, at most (128)");
+  add_sampling_flags(*verb, flags->options.sampling);
+  verb->add_option("--stop", flags->options.stops,
+                   "A text that ends the answer, and is no part of it; once for each");
+  verb->add_option("--context", flags->context,
+                   "Tokens of prompt and answer, at most (as many as the model has positions)");
+  verb->add_flag("--shift", flags->options.shift,
+                 "A full context loses its oldest half; otherwise it is an error");
+  add_threads_flag(*verb, flags->threads, "Threads (those the machine has); never changes the answer");
+  add_fast_flag(*verb, flags->fast);
+  verb->add_flag("--json", flags->json, "Print text, ids, speeds and memory as JSON, at the end");
+  verb->footer("Example:\n  crumb generate model4.crumb --prompt \"The capital of France is\" --tokens 20");
+  verb->callback([flags] { generate_verb(*flags); });
+}
+
+}  // namespace crumb::cli

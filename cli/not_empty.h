@@ -1,0 +1,12 @@
+// A check of flags: an empty value would pass for a flag that was not given.
+#pragma once
+
+#include <string>
+
+namespace crumb::cli {
+
+inline std::string not_empty(const std::string& value) {
+  return value.empty() ? "found nothing, expected a value" : "";
+}
+
+}  // namespace crumb::cli

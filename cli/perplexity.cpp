@@ -1,0 +1,191 @@
+// crumb perplexity: how well a language model foretells a text, and how far it is from its float baseline.
+#include "eval/perplexity.h"
+
+#include <iostream>
+#include <memory>
+
+#include "base/files/counted.h"
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "cli/fast_flag.h"
+#include "cli/language_model.h"
+#include "cli/output.h"
+#include "cli/threads_flag.h"
+#include "cli/verb.h"
+#include "runtime/language/decoding.h"
+
+namespace crumb::cli {
+namespace {
+
+using runtime::Decoding;
+using runtime::LanguageModel;
+using text::TokenId;
+
+constexpr std::uint64_t kMostTextBytes = std::uint64_t{1} << 30;
+
+struct PerplexityFlags {
+  std::string model, text, baseline, score = "all";
+  std::size_t context = 1024, stride = 0, tokens = 0;
+  int threads = 0;
+  bool fast = false, json = false;
+};
+
+class DecodingLogits final : public eval::LogitsSource {
+ public:
+  DecodingLogits(const LanguageModel& model, const runtime::DecodingOptions& options)
+      : model_(model), decoding_(model, options) {}
+
+  void begin(std::span<const std::int32_t> window, std::size_t first) override {
+    decoding_.truncate(0);
+    ahead_ = {};
+    rest_ = window.subspan(first);
+    // One that is longer than this turns by other frequencies from its first place on.
+    if (model_.switch_at() > 0 && window.size() > model_.switch_at()) {
+      ahead_ = decoding_.feed(window, rest_.size());
+      rest_ = {};
+    } else if (first > 0) {
+      decoding_.feed(window.first(first));
+    }
+  }
+
+  std::span<const float> next(std::size_t count) override {
+    if (!ahead_.empty()) {
+      const std::span<const float> rows = ahead_.first(count * model_.vocabulary());
+      ahead_ = ahead_.subspan(rows.size());
+      return rows;
+    }
+    const auto ids = rest_.first(count);
+    rest_ = rest_.subspan(count);
+    return decoding_.feed(ids, count);
+  }
+
+ private:
+  const LanguageModel& model_;
+  Decoding decoding_;
+  std::span<const std::int32_t> rest_;
+  std::span<const float> ahead_;
+};
+
+std::vector<TokenId> ids_of(const LanguageModel& model, const std::string& text, std::size_t most) {
+  std::vector<TokenId> ids = model.tokenizer().encode(text, false);
+  if (model.first_token()) ids.insert(ids.begin(), *model.first_token());
+  if (most > 0 && ids.size() > most) ids.resize(most);
+  return ids;
+}
+
+/// Logits of two models are of the same tokens, or mean nothing.
+void check_baseline(const LanguageModel& model, const LanguageModel& baseline, const std::string& text,
+                    const std::vector<TokenId>& ids, std::size_t most) {
+  if (model.vocabulary() != baseline.vocabulary())
+    throw Error("the model has " + std::to_string(model.vocabulary()) + " logits, and the baseline " +
+                std::to_string(baseline.vocabulary()));
+  if (ids_of(baseline, text, most) != ids)
+    throw Error("the baseline's tokenizer cuts the text into other tokens than the model's");
+}
+
+Json json_of(const eval::Perplexity& made) {
+  Json json = {{"perplexity", json_number(made.perplexity)},
+               {"standard_error", json_number(made.standard_error)},
+               {"tokens", made.targets},
+               {"windows", made.windows},
+               {"nll", json_number(made.nll.value)}};
+  if (!made.against) return json;
+  const eval::Divergence& against = *made.against;
+  json["baseline_perplexity"] = json_number(against.baseline_perplexity);
+  json["kl_mean"] = json_number(against.kl.value);
+  json["kl_mean_standard_error"] = json_number(against.kl.standard_error);
+  json["kl_median"] = json_number(against.kl_median);
+  json["kl_p90"] = json_number(against.kl_p90);
+  json["kl_p99"] = json_number(against.kl_p99);
+  json["kl_p999"] = json_number(against.kl_p999);
+  json["kl_largest"] = json_number(against.kl_largest);
+  json["same_top1"] = json_number(against.same_top1.value);
+  json["same_top1_standard_error"] = json_number(against.same_top1.standard_error);
+  json["nll_added"] = json_number(against.nll_added.value);
+  json["nll_added_standard_error"] = json_number(against.nll_added.standard_error);
+  return json;
+}
+
+void print(const eval::Perplexity& made, const PerplexityFlags& flags) {
+  std::cout << "perplexity     " << fixed(made.perplexity, 4) << " +/- " << fixed(made.standard_error, 4)
+            << "  (" << count_text(made.targets, "token")
+            << (flags.score == "half" ? ", the second half" : "") << " of "
+            << count_text(made.windows, "window") << " of " << flags.context << ")\n";
+  if (!made.against) return;
+  constexpr double kOf95Percent = 1.96;
+  const eval::Divergence& against = *made.against;
+  const double added = against.nll_added.value, reach = kOf95Percent * against.nll_added.standard_error;
+  std::cout << "baseline       " << fixed(against.baseline_perplexity, 4)
+            << "; its log-likelihood a token is " << fixed(std::abs(added), 4)
+            << (added < 0 ? " lower" : " higher") << " (95 %: " << fixed(added - reach, 4) << " to "
+            << fixed(added + reach, 4) << ")\n"
+            << "KL divergence  " << fixed(against.kl.value, 5) << " +/- "
+            << fixed(against.kl.standard_error, 5) << " nats; median " << fixed(against.kl_median, 5)
+            << ", 90 % " << fixed(against.kl_p90, 5) << ", 99 % " << fixed(against.kl_p99, 5) << ", 99.9 % "
+            << fixed(against.kl_p999, 5) << ", largest " << fixed(against.kl_largest, 5) << "\n"
+            << "first choice   the same for " << fixed(100 * against.same_top1.value, 2) << " % +/- "
+            << fixed(100 * against.same_top1.standard_error, 2) << "\n";
+}
+
+void perplexity_verb(const PerplexityFlags& flags) {
+  const std::string text = read_text_file(flags.text, kMostTextBytes).take();
+  const LanguageModel model = open_language_model(flags.model);
+  const std::vector<TokenId> ids = ids_of(model, text, flags.tokens);
+  eval::PerplexityOptions options{.context = flags.context,
+                                  .stride = flags.stride,
+                                  .score = flags.score == "half" ? eval::Score::kHalf : eval::Score::kAll,
+                                  .first_token = model.first_token(),
+                                  .threads = flags.threads};
+  const std::size_t targets = eval::count_targets(ids.size(), options);
+  std::optional<LanguageModel> baseline;
+  if (!flags.baseline.empty()) {
+    baseline.emplace(open_language_model(flags.baseline));
+    check_baseline(model, *baseline, text, ids, flags.tokens);
+  }
+  const runtime::DecodingOptions how{
+      .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
+  DecodingLogits logits(model, how);
+  std::optional<DecodingLogits> baseline_logits;
+  if (baseline)
+    baseline_logits.emplace(*baseline,
+                            runtime::DecodingOptions{.threads = flags.threads, .context = flags.context});
+  std::optional<Progress> progress(std::in_place, "scoring", "tokens", targets, 0);
+  options.progress = [&](std::size_t done, std::size_t) { progress->update(done, 0); };
+  const eval::Perplexity made =
+      eval::measure_perplexity(ids, logits, baseline_logits ? &*baseline_logits : nullptr, options);
+  progress.reset();
+  flags.json ? print_json(json_of(made)) : print(made, flags);
+}
+
+}  // namespace
+
+void add_perplexity(CLI::App& app) {
+  auto flags = std::make_shared<PerplexityFlags>();
+  CLI::App* verb = app.add_subcommand("perplexity", "Measure how well a language model foretells a text");
+  verb->add_option("model", flags->model, "A Hugging Face folder, a GGUF file or a packed file")->required();
+  verb->add_option("--text", flags->text, "The text: a file in UTF-8")->required();
+  verb->add_option("--baseline", flags->baseline,
+                   "Another model of the same tokens, the float one: print how far the model is from it");
+  verb->add_option("--context", flags->context, "Tokens of a window (1024)")->check(CLI::PositiveNumber);
+  verb->add_option("--stride", flags->stride,
+                   "Tokens between the beginnings of windows (as many as a window has)")
+      ->check(CLI::PositiveNumber);
+  verb->add_option(
+          "--score", flags->score,
+          "Which tokens of a window count: all, or half: those of its second half, as llama-perplexity "
+          "counts (all)")
+      ->check(CLI::IsMember({"all", "half"}));
+  verb->add_option("--tokens", flags->tokens, "Tokens of the text, from its beginning (all)")
+      ->check(CLI::PositiveNumber);
+  add_threads_flag(*verb, flags->threads, "Threads (those the machine has); never changes the result");
+  add_fast_flag(*verb, flags->fast);
+  verb->add_flag("--json", flags->json, "Print as JSON");
+  verb->footer(
+      "Tokens behind the last whole window are left out. Where the tokenizer puts a token in front of every "
+      "text, each\n"
+      "window begins with it.\n\nExample:\n"
+      "  crumb perplexity model4.crumb --text valid.txt --baseline model.gguf --tokens 16384");
+  verb->callback([flags] { perplexity_verb(*flags); });
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,181 @@
+#include "eval/perplexity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/error.h"
+#include "base/threads/parallel.h"
+
+namespace crumb::eval {
+namespace {
+
+/// Places that are scored together: logits of so many, of two models, are in memory.
+constexpr std::size_t kPiece = 64;
+
+/// Where windows begin, and which of their places are scored: place i foretells token i + 1.
+struct Windows {
+  std::size_t context = 0, stride = 0, count = 0;
+  Score score = Score::kAll;
+
+  std::size_t first_place(std::size_t window) const {
+    const std::size_t own = score == Score::kHalf ? context / 2 : 0;
+    // The window before has scored up to its end, which lies context - stride behind this one's beginning.
+    return window == 0 ? own : std::max(own, context - stride - (stride < context ? 1 : 0));
+  }
+  std::size_t places(std::size_t window) const {
+    return context - 1 - std::min(first_place(window), context - 1);
+  }
+  std::size_t targets() const { return places(0) + (count - 1) * (count > 1 ? places(1) : 0); }
+};
+
+Windows windows_of(std::size_t ids, const PerplexityOptions& options) {
+  const std::size_t context = options.context, stride = options.stride == 0 ? context : options.stride;
+  if (context < 2)
+    throw Error("a context of " + std::to_string(context) + " tokens has no targets", ErrorKind::kUsage);
+  if (stride > context)
+    throw Error("a stride of " + std::to_string(stride) + " leaves out tokens between windows of " +
+                    std::to_string(context),
+                ErrorKind::kUsage);
+  if (ids < context)
+    throw Error("the text has " + std::to_string(ids) + " tokens, and a window takes " +
+                    std::to_string(context) + ": give a longer text or a smaller context",
+                ErrorKind::kUsage);
+  const Windows windows{
+      .context = context, .stride = stride, .count = 1 + (ids - context) / stride, .score = options.score};
+  if (windows.targets() == 0)
+    throw Error("a context of " + std::to_string(context) + " tokens has no targets in its second half",
+                ErrorKind::kUsage);
+  return windows;
+}
+
+/// Logits as what log softmax takes off: value(i) - log_sum.
+struct Row {
+  std::span<const float> logits;
+  double log_sum = 0;
+  std::size_t largest = 0;
+
+  explicit Row(std::span<const float> of) : logits(of) {
+    float most = logits[0];
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      if (std::isnan(logits[i])) throw Error("the logit of token " + std::to_string(i) + " is not a number");
+      if (logits[i] > most) {
+        most = logits[i];
+        largest = i;
+      }
+    }
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - most);
+    log_sum = most + std::log(sum);
+  }
+
+  double log_probability(std::size_t id) const { return logits[id] - log_sum; }
+};
+
+double divergence(const Row& from, const Row& to) {
+  double sum = 0;
+  for (std::size_t i = 0; i < from.logits.size(); ++i) {
+    const double log_p = from.log_probability(i), p = std::exp(log_p);
+    if (p > 0) sum += p * (log_p - to.log_probability(i));
+  }
+  return std::max(sum, 0.0);  // what rounding makes negative
+}
+
+Mean mean_of(std::span<const double> values) {
+  const auto count = static_cast<double>(values.size());
+  double sum = 0, squares = 0;
+  for (const double value : values) sum += value;
+  const double mean = sum / count;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return {mean, values.size() > 1 ? std::sqrt(squares / (count - 1) / count) : 0};
+}
+
+/// Between the two nearest, as numpy's default has it. Precondition: sorted.
+double quantile(std::span<const double> values, double share) {
+  const double at = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const double next = values[std::min(below + 1, values.size() - 1)];
+  return values[below] + (next - values[below]) * (at - static_cast<double>(below));
+}
+
+struct Scores {
+  std::vector<double> nll, baseline_nll, kl;
+  std::vector<double> same;
+};
+
+/// Of `count` targets, the ids behind the places of the rows.
+void score_rows(std::span<const std::int32_t> targets, std::span<const float> model,
+                std::span<const float> baseline, int threads, Scores& scores) {
+  const std::size_t count = targets.size(), vocabulary = model.size() / count, at = scores.nll.size();
+  scores.nll.resize(at + count);
+  if (!baseline.empty()) {
+    if (baseline.size() != model.size())
+      throw Error("the model has " + std::to_string(vocabulary) + " logits, and the baseline " +
+                  std::to_string(baseline.size() / count));
+    for (auto* values : {&scores.baseline_nll, &scores.kl, &scores.same}) values->resize(at + count);
+  }
+  parallel_for(count, 1, threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const Row row(model.subspan(i * vocabulary, vocabulary));
+      const auto target = static_cast<std::size_t>(targets[i]);
+      scores.nll[at + i] = -row.log_probability(target);
+      if (baseline.empty()) continue;
+      const Row other(baseline.subspan(i * vocabulary, vocabulary));
+      scores.baseline_nll[at + i] = -other.log_probability(target);
+      scores.kl[at + i] = divergence(other, row);
+      scores.same[at + i] = other.largest == row.largest ? 1 : 0;
+    }
+  });
+}
+
+Divergence divergence_of(Scores& scores) {
+  Divergence made{.kl = mean_of(scores.kl), .same_top1 = mean_of(scores.same)};
+  std::ranges::sort(scores.kl);
+  made.kl_median = quantile(scores.kl, 0.5);
+  made.kl_p90 = quantile(scores.kl, 0.9);
+  made.kl_p99 = quantile(scores.kl, 0.99);
+  made.kl_p999 = quantile(scores.kl, 0.999);
+  made.kl_largest = scores.kl.back();
+  made.baseline_perplexity = std::exp(mean_of(scores.baseline_nll).value);
+  for (std::size_t i = 0; i < scores.nll.size(); ++i)
+    scores.baseline_nll[i] = scores.nll[i] - scores.baseline_nll[i];
+  made.nll_added = mean_of(scores.baseline_nll);
+  return made;
+}
+
+}  // namespace
+
+std::size_t count_targets(std::size_t ids, const PerplexityOptions& options) {
+  return windows_of(ids, options).targets();
+}
+
+Perplexity measure_perplexity(std::span<const std::int32_t> ids, LogitsSource& model, LogitsSource* baseline,
+                              const PerplexityOptions& options) {
+  const Windows windows = windows_of(ids.size(), options);
+  Scores scores;
+  std::vector<std::int32_t> window;
+  for (std::size_t w = 0; w < windows.count; ++w) {
+    const auto tokens = ids.subspan(w * windows.stride, windows.context);
+    window.assign(tokens.begin(), tokens.end() - 1);
+    if (options.first_token) window[0] = *options.first_token;
+    std::size_t place = windows.first_place(w);
+    if (windows.places(w) == 0) continue;
+    model.begin(window, place);
+    if (baseline) baseline->begin(window, place);
+    while (place < window.size()) {
+      const std::size_t count = std::min(kPiece, window.size() - place);
+      const std::span<const float> rows = model.next(count);
+      score_rows(tokens.subspan(place + 1, count), rows,
+                 baseline ? baseline->next(count) : std::span<const float>(), options.threads, scores);
+      place += count;
+      if (options.progress) options.progress(scores.nll.size(), windows.targets());
+    }
+  }
+  Perplexity made{.windows = windows.count, .targets = scores.nll.size(), .nll = mean_of(scores.nll)};
+  made.perplexity = std::exp(made.nll.value);
+  made.standard_error = made.perplexity * made.nll.standard_error;
+  if (baseline) made.against = divergence_of(scores);
+  return made;
+}
+
+}  // namespace crumb::eval

@@ -1,0 +1,141 @@
+#include "runtime/language/decoding.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/files/interrupt.h"
+
+namespace crumb::runtime {
+namespace {
+
+using text::TokenId;
+
+/// Tokens that run together: enough to decode each weight seldom, few enough for what they make to stay in caches.
+constexpr std::size_t kPiece = 256;
+
+std::size_t context_of(const LanguageModel& model, const DecodingOptions& options) {
+  if (options.context == 0) return model.positions();
+  if (options.context > model.positions())
+    throw Error("a context of " + std::to_string(options.context) + " tokens: the model has " +
+                    std::to_string(model.positions()) + " positions",
+                ErrorKind::kUsage);
+  return options.context;
+}
+
+Array rows_of_ints(const Ints& shape, std::int64_t first, std::int64_t step) {
+  Array made(ElementType::kInt64, shape);
+  for (std::int64_t& value : made.writable<std::int64_t>()) {
+    value = first;
+    first += step;
+  }
+  return made;
+}
+
+}  // namespace
+
+Decoding::Decoding(const LanguageModel& model, const DecodingOptions& options)
+    : model_(&model),
+      options_(options),
+      context_(context_of(model, options)),
+      session_(model.model(), model.ties(), static_cast<std::int64_t>(context_)) {}
+
+std::span<const float> Decoding::feed(std::span<const TokenId> ids, std::size_t kept) {
+  const std::size_t before = ids_.size(), after = before + ids.size();
+  if (after > context_)
+    throw Error("the context is full: " + std::to_string(before) + " tokens and " +
+                std::to_string(ids.size()) + " more are over its " + std::to_string(context_));
+  logits_.clear();
+  ids_.insert(ids_.end(), ids.begin(), ids.end());
+  const bool turns = turns_otherwise(after) && !turns_otherwise(places());
+  if (turns) session_.truncate(0);
+  try {
+    run_behind(turns ? after : kPiece, kept);
+  } catch (...) {
+    ids_.resize(before);
+    session_.truncate(turns ? 0 : static_cast<std::int64_t>(std::min(before, places())));
+    throw;
+  }
+  return logits_;
+}
+
+void Decoding::run_behind(std::size_t piece, std::size_t kept) {
+  const std::size_t silent = ids_.size() - kept;
+  for (std::size_t at = places(); at < ids_.size(); at = places()) {
+    check_interrupt();
+    const std::size_t end = std::min(at + piece, ids_.size());
+    run(std::span(ids_).subspan(at, end - at), end > silent ? end - std::max(at, silent) : 0);
+  }
+}
+
+void Decoding::run(std::span<const TokenId> ids, std::size_t kept) {
+  const auto count = static_cast<std::int64_t>(ids.size()), past = session_.length();
+  std::vector<Array> inputs;
+  for (const LanguageModel::Input input : model_->inputs()) {
+    switch (input) {
+      case LanguageModel::Input::kIds: {
+        Array& made = inputs.emplace_back(ElementType::kInt64, Ints{1, count});
+        std::ranges::copy(ids, made.writable<std::int64_t>().begin());
+        break;
+      }
+      case LanguageModel::Input::kMask: inputs.push_back(rows_of_ints({1, past + count}, 1, 0)); break;
+      case LanguageModel::Input::kPositions: inputs.push_back(rows_of_ints({1, count}, past, 1)); break;
+      case LanguageModel::Input::kLogitPlaces: {
+        const auto rows = static_cast<std::int64_t>(std::max<std::size_t>(kept, 1));
+        inputs.push_back(rows_of_ints({rows}, count - rows, 1));
+        break;
+      }
+    }
+  }
+  const RunOptions how{.threads = options_.threads, .promise = options_.promise, .arena = &arena_};
+  const std::vector<Array> made = session_.run(std::move(inputs), how);
+  const std::span<const float> rows = made[model_->logits()].values<float>();
+  const std::span<const float> last = rows.last(kept * model_->vocabulary());
+  logits_.insert(logits_.end(), last.begin(), last.end());
+}
+
+void Decoding::truncate(std::size_t length) {
+  const bool turns = turns_otherwise(places()) && !turns_otherwise(length);
+  session_.truncate(turns ? 0 : static_cast<std::int64_t>(std::min(length, places())));
+  ids_.resize(length);
+}
+
+std::vector<std::byte> Decoding::save() const {
+  const std::vector<std::byte> places = session_.save();
+  const std::uint64_t count = ids_.size();
+  std::vector<std::byte> bytes(sizeof count + count * sizeof(TokenId) + places.size());
+  std::byte* at = bytes.data();
+  const auto put = [&](const void* from, std::size_t size) {
+    if (size > 0) std::memcpy(at, from, size);
+    at += size;
+  };
+  put(&count, sizeof count);
+  put(ids_.data(), count * sizeof(TokenId));
+  put(places.data(), places.size());
+  return bytes;
+}
+
+void Decoding::restore(std::span<const std::byte> bytes) {
+  std::uint64_t count = 0;
+  const bool has_count = bytes.size() >= sizeof count;
+  if (has_count) std::memcpy(&count, bytes.data(), sizeof count);
+  const std::size_t rest = has_count ? bytes.size() - sizeof count : 0;
+  if (!has_count || count > rest / sizeof(TokenId)) throw Error("a saved cache: its ids are cut short");
+  std::vector<TokenId> ids(count);
+  if (count > 0) std::memcpy(ids.data(), bytes.data() + sizeof count, count * sizeof(TokenId));
+  for (const TokenId id : ids) {
+    if (id < 0 || static_cast<std::size_t>(id) >= model_->vocabulary())
+      throw Error("a saved cache: the model has no token " + std::to_string(id));
+  }
+  Session session(model_->model(), model_->ties(), static_cast<std::int64_t>(context_));
+  session.restore(bytes.subspan(sizeof count + count * sizeof(TokenId)));
+  const auto length = static_cast<std::uint64_t>(session.length());
+  if (length > count)
+    throw Error("a saved cache: it has " + std::to_string(count) + " ids and " + std::to_string(length) +
+                " places");
+  session_ = std::move(session);
+  ids_ = std::move(ids);
+}
+
+}  // namespace crumb::runtime

@@ -1,0 +1,56 @@
+// A language model: a decoder's graph, and its checkpoint's tokenizer and configuration.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/model.h"
+#include "runtime/session.h"
+#include "text/text_tokenizer.h"
+
+namespace crumb::runtime {
+
+class LanguageModel {
+ public:
+  /// `graph`: with the inputs input_ids, attention_mask and position_ids (models/decoder.h), what is tied (session.h), and the
+  /// output logits; in operators that the runtime has. `read`: the files beside its tensors; `name`: whose they are, for
+  /// messages. Throws Error where the graph is another, where a file is missing or damaged, where the tokenizer has ids
+  /// without logits, and as Model does.
+  static LanguageModel load(graph::Graph graph, const text::ReadFile& read, const std::string& name);
+
+  const Model& model() const { return model_; }
+  const std::vector<Tie>& ties() const { return ties_; }
+  const text::TextTokenizer& tokenizer() const { return tokenizer_; }
+  std::size_t vocabulary() const { return vocabulary_; }  ///< logits of a place
+  std::size_t positions() const { return positions_; }    ///< max_position_embeddings
+  /// Sequences that are longer compute all their places with other frequencies (Phi-3's longrope); 0: there are none.
+  std::size_t switch_at() const { return switch_at_; }
+  /// What ends an answer: eos_token_id of generation_config.json, else of config.json, else the tokenizer's.
+  const std::vector<text::TokenId>& end_tokens() const { return end_tokens_; }
+  /// What the tokenizer puts in front of every text, if it does.
+  std::optional<text::TokenId> first_token() const { return first_token_; }
+
+  /// What the graph's inputs stand for, by their place among those that are not tied.
+  enum class Input : std::uint8_t { kIds, kMask, kPositions, kLogitPlaces };
+  const std::vector<Input>& inputs() const { return inputs_; }
+  std::size_t logits() const { return logits_; }  ///< of the graph's outputs
+  bool keeps_places() const { return keeps_places_; }
+
+ private:
+  LanguageModel(graph::Graph graph, text::TextTokenizer tokenizer);
+
+  Model model_;
+  std::vector<Tie> ties_;
+  text::TextTokenizer tokenizer_;
+  std::vector<Input> inputs_;
+  std::size_t logits_ = 0, vocabulary_ = 0, positions_ = 0, switch_at_ = 0;
+  bool keeps_places_ = false;
+  std::vector<text::TokenId> end_tokens_;
+  std::optional<text::TokenId> first_token_;
+};
+
+}  // namespace crumb::runtime
