@@ -139,6 +139,80 @@ std::u32string nfd(std::u32string_view text) {
   return out;
 }
 
+char32_t to_upper(char32_t c) {
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+}
+char32_t to_title(char32_t c) {
+  return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
+}
+
+Case letter_case(char32_t c) {
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_LL: return Case::kLower;
+    case UTF8PROC_CATEGORY_LU: return Case::kUpper;
+    case UTF8PROC_CATEGORY_LT: return Case::kTitle;
+    default: break;
+  }
+  // The properties Other_Lowercase and Other_Uppercase.
+  if (between(c, 0x2160, 0x216F) || between(c, 0x24B6, 0x24CF) || between(c, 0x1F130, 0x1F149) ||
+      between(c, 0x1F150, 0x1F169) || between(c, 0x1F170, 0x1F189))
+    return Case::kUpper;
+  const bool lower = c == 0xAA || c == 0xBA || between(c, 0x2B0, 0x2B8) || between(c, 0x2C0, 0x2C1) ||
+                     between(c, 0x2E0, 0x2E4) || c == 0x345 || c == 0x37A || between(c, 0x1D2C, 0x1D6A) ||
+                     c == 0x1D78 || between(c, 0x1D9B, 0x1DBF) || c == 0x2071 || c == 0x207F ||
+                     between(c, 0x2090, 0x209C) || between(c, 0x2170, 0x217F) || between(c, 0x24D0, 0x24E9) ||
+                     between(c, 0x2C7C, 0x2C7D) || between(c, 0xA69C, 0xA69D) || c == 0xA770 ||
+                     between(c, 0xA7F8, 0xA7F9) || between(c, 0xAB5C, 0xAB5F) || c == 0x10780 ||
+                     between(c, 0x10783, 0x10785) || between(c, 0x10787, 0x107B0) ||
+                     between(c, 0x107B2, 0x107BA);
+  return lower ? Case::kLower : Case::kNone;
+}
+
+bool is_case_ignorable(char32_t c) {
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_SK: return true;
+    default: break;
+  }
+  switch (c) {  // what joins the letters of a word (Word_Break MidLetter, MidNumLet and Single_Quote)
+    case '\'':
+    case '.':
+    case ':':
+    case 0xB7:
+    case 0x387:
+    case 0x55F:
+    case 0x5F4:
+    case 0x2018:
+    case 0x2019:
+    case 0x2024:
+    case 0x2027:
+    case 0xFE13:
+    case 0xFE52:
+    case 0xFE55:
+    case 0xFF07:
+    case 0xFF0E:
+    case 0xFF1A: return true;
+    default: return false;
+  }
+}
+
+bool is_printable(char32_t c) {
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP: return false;
+    case UTF8PROC_CATEGORY_ZS: return c == ' ';
+    default: return true;
+  }
+}
+
 std::u32string lowercase(std::u32string_view text) {
   std::u32string out;
   out.reserve(text.size());

@@ -39,6 +39,17 @@ enum class Form { kNfc, kNfd, kNfkc, kNfkd };
 /// Precondition: the text is UTF-8.
 std::string normal_form(std::string_view text, Form form);
 
+/// Of one letter, where that is one letter.
+char32_t to_upper(char32_t c);
+char32_t to_title(char32_t c);
+
+enum class Case { kNone, kLower, kUpper, kTitle };
+Case letter_case(char32_t c);
+/// What stands between the letters of a word for the rule of the final sigma (the property Case_Ignorable).
+bool is_case_ignorable(char32_t c);
+/// What Python's repr() writes as it is.
+bool is_printable(char32_t c);
+
 /// Each code point's full lower-case mapping, without regard to its neighbours (so no final sigma).
 std::u32string lowercase(std::u32string_view text);
 
