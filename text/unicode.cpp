@@ -2,7 +2,6 @@
 
 #include <utf8proc.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <memory>
@@ -92,10 +91,12 @@ bool is_numeric(char32_t c) {
                  UTF8PROC_CATEGORY_NO);
 }
 
-std::string normal_form(std::string_view text, Form form) {
-  int options = UTF8PROC_STABLE;
-  options |= form == Form::kNfc || form == Form::kNfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
-  if (form == Form::kNfkc || form == Form::kNfkd) options |= UTF8PROC_COMPAT;
+namespace {
+
+/// U+11938, and the two that it decomposes to since Unicode 13: the tables of `tokenizers` are older and hold none of it.
+constexpr std::string_view kNewer = "\xF0\x91\xA4\xB8", kNewerParts = "\xF0\x91\xA4\xB5\xF0\x91\xA4\xB0";
+
+std::string mapped(std::string_view text, int options) {
   utf8proc_uint8_t* made = nullptr;
   const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
                                  static_cast<utf8proc_ssize_t>(text.size()), &made,
@@ -103,6 +104,25 @@ std::string normal_form(std::string_view text, Form form) {
   if (size < 0) throw Error(std::string("Unicode normal form: ") + utf8proc_errmsg(size));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(made, std::free);
   return std::string(reinterpret_cast<const char*>(made), static_cast<std::size_t>(size));
+}
+
+}  // namespace
+
+std::string normal_form(std::string_view text, Form form) {
+  int options = UTF8PROC_STABLE;
+  options |= form == Form::kNfc || form == Form::kNfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+  if (form == Form::kNfkc || form == Form::kNfkd) options |= UTF8PROC_COMPAT;
+  std::string made;
+  for (;;) {  // no mark is ordered across it: it is a starter
+    const std::size_t end = text.find(kNewer);
+    const std::size_t piece = made.size();
+    made += mapped(text.substr(0, end), options);
+    for (std::size_t at = made.find(kNewer, piece); at != std::string::npos; at = made.find(kNewer, at))
+      made.replace(at, kNewer.size(), kNewerParts);
+    if (end == std::string_view::npos) return made;
+    made += kNewer;
+    text.remove_prefix(end + kNewer.size());
+  }
 }
 
 bool is_word(char32_t c) {
@@ -113,31 +133,7 @@ bool is_word(char32_t c) {
          kind == UTF8PROC_CATEGORY_PC || c == 0x200C || c == 0x200D || lettered_symbol;
 }
 
-std::u32string nfd(std::u32string_view text) {
-  std::u32string out;
-  out.reserve(text.size());
-  std::array<utf8proc_int32_t, 8> parts{};  // the longest canonical decomposition has 4
-  for (const char32_t c : text) {
-    int boundary = 0;
-    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(), parts.size(),
-                                               UTF8PROC_DECOMPOSE, &boundary);
-    if (count <= 0 || c == 0x11938) {  // U+11938 came after the tables of `tokenizers`
-      out.push_back(c);
-      continue;
-    }
-    for (utf8proc_ssize_t i = 0; i < count; ++i) out.push_back(static_cast<char32_t>(parts[i]));
-  }
-  const auto combining = [](char32_t c) {
-    return utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
-  };
-  for (auto run = out.begin(); run != out.end();) {
-    run = std::find_if(run, out.end(), [&](char32_t c) { return combining(c) != 0; });
-    const auto end = std::find_if(run, out.end(), [&](char32_t c) { return combining(c) == 0; });
-    std::stable_sort(run, end, [&](char32_t a, char32_t b) { return combining(a) < combining(b); });
-    run = end;
-  }
-  return out;
-}
+std::u32string nfd(std::u32string_view text) { return decode(normal_form(encode(text), Form::kNfd)); }
 
 char32_t to_upper(char32_t c) {
   return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));

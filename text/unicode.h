@@ -32,12 +32,12 @@ bool is_numeric(char32_t c);
 /// What \w matches: what is Alphabetic, marks, decimal and letter numbers, connectors, joiners.
 bool is_word(char32_t c);
 
-/// Canonical decomposition, marks in canonical order.
-std::u32string nfd(std::u32string_view text);
-
 enum class Form { kNfc, kNfd, kNfkc, kNfkd };
 /// Precondition: the text is UTF-8.
 std::string normal_form(std::string_view text, Form form);
+
+/// The same of code points, none of them a surrogate: canonical decomposition, marks in canonical order.
+std::u32string nfd(std::u32string_view text);
 
 /// Of one letter, where that is one letter.
 char32_t to_upper(char32_t c);

@@ -40,6 +40,20 @@ TEST_CASE("decomposition puts marks in canonical order") {
   CHECK(nfd(U"ﬁ") == U"ﬁ");  // a compatibility decomposition, not a canonical one
 }
 
+TEST_CASE("what came after the tables of `tokenizers` is neither decomposed nor composed, in any form") {
+  const std::string newer = "\U00011938", parts = "\U00011935\U00011930";
+  for (const Form form : {Form::kNfc, Form::kNfd, Form::kNfkc, Form::kNfkd}) {
+    const bool composes = form == Form::kNfc || form == Form::kNfkc;
+    const std::string accented = composes ? "\u00E9" : "e\u0301";
+    CHECK(normal_form(newer, form) == newer);
+    CHECK(normal_form(parts, form) == parts);
+    CHECK(normal_form("\u00E9" + parts + newer + "e\u0301" + parts, form) ==
+          accented + parts + newer + accented + parts);
+    CHECK(normal_form(newer + newer, form) == newer + newer);
+    CHECK(normal_form("", form) == "");
+  }
+}
+
 TEST_CASE("lower case is full, and knows no context") { CHECK(lowercase(U"ÀΣİẞ") == U"àσi\u0307ß"); }
 
 TEST_CASE("the ranges of later characters are sorted and apart") {
