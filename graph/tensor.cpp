@@ -45,6 +45,12 @@ Result<std::int64_t> count_elements(std::span<const std::int64_t> shape) {
   return empty ? 0 : *elements;
 }
 
+std::int64_t count_around_zeros(std::span<const std::int64_t> shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size == 0 ? 1 : size;
+  return count;
+}
+
 Result<std::uint64_t> packed_bytes(ElementType type, std::int64_t elements) {
   if (info(type).bits == 0) {
     return Failure{"tensors of type " + std::string(name_of(type)) + " hold no numbers"};

@@ -53,6 +53,10 @@ class Tensor {
 /// Elements of a shape; a Failure where a size is negative or the product does not fit.
 Result<std::int64_t> count_elements(std::span<const std::int64_t> shape);
 
+/// The product of the sizes that are not 0: what loops over the axes of a tensor without elements may walk.
+/// Precondition: count_elements takes the shape.
+std::int64_t count_around_zeros(std::span<const std::int64_t> shape);
+
 /// Bytes that so many elements take: whole bytes, rounded up for types below one.
 Result<std::uint64_t> packed_bytes(ElementType type, std::int64_t elements);
 

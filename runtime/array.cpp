@@ -76,13 +76,8 @@ Array::Array(ElementType type, Ints shape)
   const checked::Size bytes = checked::multiply(size_, bytes_of(carrier_));
   if (!bytes) throw Error(what() + " is too large");
   if (const auto& meter = MeterScope::current()) {
-    std::uint64_t work = size_;
-    if (size_ == 0) {  // who fills it may walk its other axes all the same
-      Ints others = shape_;
-      std::erase(others, 0);
-      work = static_cast<std::uint64_t>(graph::count_elements(others).value());
-    }
-    meter->spend(work);
+    // Who fills one without elements may walk its other axes all the same.
+    meter->spend(size_ > 0 ? size_ : static_cast<std::uint64_t>(graph::count_around_zeros(shape_)));
   }
   try {
     memory_ = metered_memory(*bytes);

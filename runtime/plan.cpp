@@ -193,11 +193,7 @@ namespace {
 /// An array without elements may have other sizes of up to 2^62, which a kernel's loops walk.
 void spend_on_empty(const Call& call, const Array* array) {
   if (!array || !array->defined() || array->size() > 0) return;
-  std::vector<std::size_t> sizes;
-  for (const std::int64_t size : array->shape()) {
-    if (size != 0) sizes.push_back(static_cast<std::size_t>(size));
-  }
-  call.spend(sizes);
+  call.spend({static_cast<std::size_t>(graph::count_around_zeros(array->shape()))});
 }
 
 }  // namespace

@@ -97,6 +97,34 @@ std::vector<Reach> reaches_of(const graph::Window& w, std::size_t axis) {
   return reaches;
 }
 
+/// Windows over planes with two axes.
+struct PlaneWindows {
+  const graph::Window& window;
+  std::size_t width, columns;  ///< of the input's rows, of the output's
+  std::size_t plane, made;     ///< elements of a plane of the input, of the output
+  std::size_t stride;          ///< along a row
+  std::vector<Reach> down, across;
+
+  explicit PlaneWindows(const graph::Window& w)
+      : window(w),
+        width(static_cast<std::size_t>(w.input[1])),
+        columns(static_cast<std::size_t>(w.output[1])),
+        plane(static_cast<std::size_t>(w.input[0]) * width),
+        made(static_cast<std::size_t>(w.output[0]) * columns),
+        stride(static_cast<std::size_t>(w.strides[1])),
+        down(reaches_of(w, 0)),
+        across(reaches_of(w, 1)) {}
+
+  /// Whether a row of the output has the tap inside.
+  static bool has(const Reach& tap, std::int64_t row) { return row >= tap.begin && row < tap.end; }
+  /// Where the tap's row of the input begins, in a plane.
+  std::size_t row_of(const Reach& tap, std::int64_t row) const {
+    return static_cast<std::size_t>(row * window.strides[0] + tap.from) * width;
+  }
+  /// Where in a row the tap's first element lies, which is for place tap.begin.
+  std::int64_t first_of(const Reach& tap) const { return tap.begin * window.strides[1] + tap.from; }
+};
+
 template <class T>
 void take_larger(T* to, const T* from, std::size_t count, std::size_t step) {
   if (step == 1) {
@@ -127,73 +155,60 @@ void halve_row(const T* upper, const T* lower, std::size_t count, T* to) {
 /// Maxima over the windows of planes of bytes with two axes: of rows first, which lie side by side, then of columns.
 template <class T>
 void max_of_planes(const Pool& pool, const T* x, T* to, int threads) {
-  const graph::Window& w = pool.window;
-  const auto width = static_cast<std::size_t>(w.input[1]), columns = static_cast<std::size_t>(w.output[1]);
-  const std::size_t plane = static_cast<std::size_t>(w.input[0]) * width;
-  const std::vector<Reach> down = reaches_of(w, 0), across = reaches_of(w, 1);
-  const auto stride = static_cast<std::size_t>(w.strides[1]);
-  const bool halves = is_halving(w);
+  const PlaneWindows w(pool.window);
+  const bool halves = is_halving(pool.window);
   constexpr std::size_t kPlaneBytes = std::size_t{1} << 16;  // that are worth a thread
-  parallel_for(pool.planes, kPlaneBytes / (plane + 1) + 1, threads, [&](std::size_t begin, std::size_t end) {
-    std::vector<T> most(width);
-    for (std::size_t p = begin; p < end; ++p) {
-      T* made = to + p * columns * static_cast<std::size_t>(w.output[0]);
-      for (std::int64_t row = 0; row < w.output[0]; ++row, made += columns) {
-        if (halves) {
-          const T* const upper = x + p * plane + static_cast<std::size_t>(2 * row) * width;
-          halve_row(upper, upper + width, columns, made);
-          continue;
-        }
-        std::ranges::fill(most, std::numeric_limits<T>::lowest());
-        for (const Reach& reach : down) {
-          if (row < reach.begin || row >= reach.end) continue;
-          const T* const values =
-              x + p * plane + static_cast<std::size_t>(row * w.strides[0] + reach.from) * width;
-          take_larger(most.data(), values, width, 1);
-        }
-        std::fill_n(made, columns, std::numeric_limits<T>::lowest());
-        for (const Reach& reach : across) {
-          if (reach.begin >= reach.end) continue;
-          const auto first = static_cast<std::size_t>(reach.begin),
-                     count = static_cast<std::size_t>(reach.end) - first;
-          const T* const values =
-              most.data() + static_cast<std::size_t>(reach.begin * w.strides[1] + reach.from);
-          for (std::size_t i = 0; i < count; ++i)
-            made[first + i] = std::max(made[first + i], values[i * stride]);
-        }
-      }
-    }
-  });
+  parallel_for(pool.planes, kPlaneBytes / (w.plane + 1) + 1, threads,
+               [&](std::size_t begin, std::size_t end) {
+                 std::vector<T> most(w.width);
+                 for (std::size_t p = begin; p < end; ++p) {
+                   const T* const plane = x + p * w.plane;
+                   T* made = to + p * w.made;
+                   for (std::int64_t row = 0; row < pool.window.output[0]; ++row, made += w.columns) {
+                     if (halves) {
+                       const T* const upper = plane + static_cast<std::size_t>(2 * row) * w.width;
+                       halve_row(upper, upper + w.width, w.columns, made);
+                       continue;
+                     }
+                     std::ranges::fill(most, std::numeric_limits<T>::lowest());
+                     for (const Reach& tap : w.down)
+                       if (w.has(tap, row)) take_larger(most.data(), plane + w.row_of(tap, row), w.width, 1);
+                     std::fill_n(made, w.columns, std::numeric_limits<T>::lowest());
+                     for (const Reach& tap : w.across) {
+                       if (tap.begin >= tap.end) continue;
+                       const auto first = static_cast<std::size_t>(tap.begin),
+                                  count = static_cast<std::size_t>(tap.end) - first;
+                       const T* const values = most.data() + w.first_of(tap);
+                       for (std::size_t i = 0; i < count; ++i)
+                         made[first + i] = std::max(made[first + i], values[i * w.stride]);
+                     }
+                   }
+                 }
+               });
 }
 
 /// Maxima of floats over the windows of planes with two axes, one tap after the other in the order of the window, so that of
 /// zeros and of NaN the first counts.
 template <class T>
 void max_by_taps(const Pool& pool, const T* x, T* to, int threads) {
-  const graph::Window& w = pool.window;
-  const auto width = static_cast<std::size_t>(w.input[1]), columns = static_cast<std::size_t>(w.output[1]);
-  const std::size_t plane = static_cast<std::size_t>(w.input[0]) * width;
-  const std::vector<Reach> down = reaches_of(w, 0), across = reaches_of(w, 1);
-  const auto stride = static_cast<std::size_t>(w.strides[1]);
-  const auto take = [&](T* made, const T* values, const Reach& reach) {
-    const T* const from = values + (reach.begin * w.strides[1] + reach.from);
-    for (auto i = reach.begin; i < reach.end; ++i) {
+  const PlaneWindows w(pool.window);
+  const auto take = [&](T* made, const T* row, const Reach& tap) {
+    const T* const from = row + w.first_of(tap);
+    for (auto i = tap.begin; i < tap.end; ++i) {
       T& most = made[i];
-      most = larger_of(most, from[static_cast<std::size_t>(i - reach.begin) * stride]);
+      most = larger_of(most, from[static_cast<std::size_t>(i - tap.begin) * w.stride]);
     }
   };
-  parallel_for(pool.planes, kFewMaxima / (plane * across.size() + 1) + 1, threads,
+  parallel_for(pool.planes, kFewMaxima / (w.plane * w.across.size() + 1) + 1, threads,
                [&](std::size_t begin, std::size_t end) {
                  for (std::size_t p = begin; p < end; ++p) {
-                   T* made = to + p * columns * static_cast<std::size_t>(w.output[0]);
-                   for (std::int64_t row = 0; row < w.output[0]; ++row, made += columns) {
-                     std::fill_n(made, columns, -std::numeric_limits<T>::infinity());
-                     for (const Reach& tap : down) {
-                       if (row < tap.begin || row >= tap.end) continue;
-                       const auto from = static_cast<std::size_t>(row * w.strides[0] + tap.from);
-                       for (const Reach& reach : across) {
-                         if (reach.begin < reach.end) take(made, x + p * plane + from * width, reach);
-                       }
+                   T* made = to + p * w.made;
+                   for (std::int64_t row = 0; row < pool.window.output[0]; ++row, made += w.columns) {
+                     std::fill_n(made, w.columns, -std::numeric_limits<T>::infinity());
+                     for (const Reach& down : w.down) {
+                       if (!w.has(down, row)) continue;
+                       for (const Reach& tap : w.across)
+                         if (tap.begin < tap.end) take(made, x + p * w.plane + w.row_of(down, row), tap);
                      }
                    }
                  }
