@@ -9,9 +9,12 @@ namespace {
 
 constexpr double kTolerance = 2e-5;  // relative; the tensor was computed in float32
 
+double frequency(double theta, std::size_t i, std::size_t count) {
+  return std::pow(theta, -static_cast<double>(i) / static_cast<double>(count));
+}
+
 double turns_in_context(const Llama3Scaling& scaling, double theta, std::size_t i, std::size_t count) {
-  const double frequency = std::pow(theta, -static_cast<double>(i) / static_cast<double>(count));
-  return static_cast<double>(scaling.context) * frequency / (2 * std::numbers::pi);
+  return static_cast<double>(scaling.context) * frequency(theta, i, count) / (2 * std::numbers::pi);
 }
 
 bool makes(const Llama3Scaling& scaling, double theta, std::span<const float> factors) {
@@ -35,11 +38,8 @@ double tidy(double value) {
 std::vector<double> llama3_factors(const Llama3Scaling& scaling, double theta, std::size_t count) {
   std::vector<double> factors(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const double turns = turns_in_context(scaling, theta, i, count);
-    const double smooth = (turns - scaling.low) / (scaling.high - scaling.low);
-    factors[i] = turns > scaling.high  ? 1
-                 : turns < scaling.low ? scaling.factor
-                                       : 1 / ((1 - smooth) / scaling.factor + smooth);
+    const double kept = share_kept(scaling, 2 * std::numbers::pi / frequency(theta, i, count));
+    factors[i] = kept == 1 ? 1 : kept == 0 ? scaling.factor : 1 / ((1 - kept) / scaling.factor + kept);
   }
   return factors;
 }
