@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "formats/llama3_scaling.h"
+
 namespace crumb {
 namespace {
 
@@ -59,26 +61,24 @@ class RotationParser {
   }
 
   /// The file's own, the scaling's, or as many as the network has.
-  double original_positions() const {
+  std::size_t original_places() const {
     constexpr const char* kKey = "original_max_position_embeddings";
     const auto own = file_.count(kKey, 1);
-    return static_cast<double>(own ? *own : scaling_.count(kKey, 1).value_or(defaults_.max_positions));
+    return own ? *own : scaling_.count(kKey, 1).value_or(defaults_.max_positions);
   }
+  double original_positions() const { return static_cast<double>(original_places()); }
 
   Rotation llama3() const {
-    const double factor = positive("factor"), low = positive("low_freq_factor"),
-                 high = positive("high_freq_factor"), places = original_positions();
-    if (!(low < high)) throw scaling_.error("low_freq_factor must be below high_freq_factor");
+    const Llama3Scaling scaling{.factor = positive("factor"),
+                                .low = positive("low_freq_factor"),
+                                .high = positive("high_freq_factor"),
+                                .context = original_places()};
+    if (!(scaling.low < scaling.high)) throw scaling_.error("low_freq_factor must be below high_freq_factor");
     Rotation made{.frequencies = plain(), .long_frequencies = {}};
     for (float& f : made.frequencies) {
-      const double wave = 2 * std::numbers::pi / static_cast<double>(f);
-      const float slow = f / static_cast<float>(factor);
-      if (wave > places / low) {
-        f = slow;
-      } else if (wave >= places / high) {
-        const auto part = static_cast<float>((places / wave - low) / (high - low));
-        f = (1 - part) * slow + part * f;
-      }
+      const auto kept =
+          static_cast<float>(share_kept(scaling, 2 * std::numbers::pi / static_cast<double>(f)));
+      f = (1 - kept) * (f / static_cast<float>(scaling.factor)) + kept * f;
     }
     return made;
   }
