@@ -11,14 +11,17 @@
 #include "cli/verb.h"
 #include "formats/checkpoint/checkpoint.h"
 #include "models/weight_source.h"
+#include "text/chat/chat_template.h"
+#include "text/chat/messages.h"
 #include "text/text_tokenizer.h"
 
 namespace crumb::cli {
 namespace {
 
 struct TokenizeOptions {
-  std::string model, text, ids;
-  bool as_ids = false, pieces = false, json = false, lines = false, special = false;
+  std::string model, text, ids, chat;
+  bool as_ids = false, pieces = false, json = false, lines = false, special = false, prompt = true,
+       rendered = false;
 };
 
 constexpr uint64_t kMostInputBytes = uint64_t{1} << 30;
@@ -30,28 +33,51 @@ std::optional<std::string> file_beside(const std::filesystem::path& folder, std:
   return read_text_file(path, Checkpoint::kMaxModelFile).take();
 }
 
+/// Where the files of a tokenizer are.
+struct ModelFiles {
+  std::string name;  // for messages
+  text::ReadFile read;
+};
+
 /// A tokenizer.json (and what lies beside it), a folder that has one, or any model that carries one.
-text::TextTokenizer open_tokenizer(const std::string& model) {
+ModelFiles files_of(const std::string& model) {
   const std::filesystem::path path(model);
-  const bool is_file = path.extension() == ".json" && std::filesystem::is_regular_file(path);
-  try {
-    if (is_file) {
-      return text::TextTokenizer::load([&](std::string_view name) {
-        return name == "tokenizer.json"
-                   ? std::optional(read_text_file(path, Checkpoint::kMaxModelFile).take())
-                   : file_beside(path.parent_path(), name);
-      });
-    }
-    if (std::filesystem::exists(path / "tokenizer.json"))
-      return text::TextTokenizer::load([&](std::string_view name) { return file_beside(path, name); });
-  } catch (const Error& error) {
-    throw Error(quote_text(model) + ": " + error.what());
+  const bool is_sentencepiece = path.extension() == ".model";
+  if ((path.extension() == ".json" || is_sentencepiece) && std::filesystem::is_regular_file(path)) {
+    return {quote_text(model), [=](std::string_view name) -> std::optional<std::string> {
+              if (name == "tokenizer.json" && is_sentencepiece) return std::nullopt;
+              if (name == (is_sentencepiece ? "tokenizer.model" : "tokenizer.json"))
+                return read_text_file(path, Checkpoint::kMaxModelFile).take();
+              return file_beside(path.parent_path(), name);
+            }};
   }
-  const auto source = models::open_weights(model);
+  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
+    if (std::filesystem::exists(path / name))
+      return {quote_text(model), [path](std::string_view file) { return file_beside(path, file); }};
+  }
+  const std::shared_ptr source = models::open_weights(model);
+  return {source->describe(), [source](std::string_view name) { return source->file(name); }};
+}
+
+text::TextTokenizer open_tokenizer(const ModelFiles& files) {
   try {
-    return text::TextTokenizer::load([&](std::string_view name) { return source->file(name); });
+    return text::TextTokenizer::load(files.read);
   } catch (const Error& error) {
-    throw Error(source->describe() + ": " + error.what());
+    throw Error(files.name + ": " + error.what());
+  }
+}
+
+/// The conversation's text, as the model's chat template has it.
+std::string rendered_chat(const ModelFiles& files, const TokenizeOptions& options) {
+  const nlohmann::ordered_json messages =
+      text::parse_messages(read_text_file(options.chat, kMostInputBytes).take(), quote_text(options.chat));
+  try {
+    const auto chat = text::load_chat_template(files.read);
+    if (!chat)
+      throw Error("it has no chat template: neither chat_template.jinja nor one in tokenizer_config.json");
+    return chat->render(messages, {.add_generation_prompt = options.prompt});
+  } catch (const Error& error) {
+    throw Error(files.name + ": " + error.what());
   }
 }
 
@@ -91,10 +117,19 @@ void print_tokens(const text::TextTokenizer& tokenizer, const std::vector<text::
 }
 
 void tokenize_verb(const TokenizeOptions& options) {
-  const text::TextTokenizer tokenizer = open_tokenizer(options.model);
+  const ModelFiles files = files_of(options.model);
+  const bool is_chat = !options.chat.empty();
+  const std::vector<std::string> inputs = is_chat ? std::vector{rendered_chat(files, options)}
+                                                  : texts_of(read_input(options.text), options.lines);
+  if (options.rendered) {
+    std::cout << inputs[0];
+    return;
+  }
+  const text::TextTokenizer tokenizer = open_tokenizer(files);
   Json texts = Json::array();
-  for (const std::string& text : texts_of(read_input(options.text), options.lines)) {
-    const std::vector<text::TokenId> ids = tokenizer.encode(text, options.special);
+  for (const std::string& text : inputs) {
+    // A template writes all the special tokens that it wants.
+    const std::vector<text::TokenId> ids = tokenizer.encode(text, options.special && !is_chat);
     if (!options.json) {
       print_tokens(tokenizer, ids, options.pieces);
       continue;
@@ -128,7 +163,7 @@ std::vector<text::TokenId> ids_of(std::string_view text, const text::TextTokeniz
 }
 
 void detokenize_verb(const TokenizeOptions& options) {
-  const text::TextTokenizer tokenizer = open_tokenizer(options.model);
+  const text::TextTokenizer tokenizer = open_tokenizer(files_of(options.model));
   const std::string input = options.text.empty() ? options.ids : read_input(options.text);
   Json texts = Json::array();
   for (const std::string& line : texts_of(input, options.lines)) {
@@ -149,25 +184,44 @@ void add_tokenize(CLI::App& app) {
   options->special = true;
   CLI::App* verb = app.add_subcommand("tokenize", "Print the tokens of a text");
   verb->add_option("model", options->model,
-                   "A tokenizer.json, or a folder, checkpoint or packed file with one")
+                   "A tokenizer.json or SentencePiece model, or a folder, checkpoint or packed file with one")
       ->required();
-  verb->add_option("--text", options->text, "The text: a file in UTF-8, or - for standard input")->required();
-  verb->add_flag("--lines", options->lines, "Each line is a text; otherwise the whole file is one");
+  CLI::Option* text =
+      verb->add_option("--text", options->text, "The text: a file in UTF-8, or - for standard input");
+  CLI::Option* lines =
+      verb->add_flag("--lines", options->lines, "Each line is a text; otherwise the whole file is one");
+  CLI::Option* chat =
+      verb->add_option(
+              "--chat", options->chat,
+              "A conversation, which the model's chat template makes a text: a JSON list of {\"role\", "
+              "\"content\"}")
+          ->excludes(text)
+          ->excludes(lines);
+  verb->add_flag("!--no-generation-prompt", options->prompt,
+                 "With --chat: without the beginning of the model's answer")
+      ->needs(chat);
   CLI::Option* ids = verb->add_flag("--ids", options->as_ids, "Print ids (the default)");
   verb->add_flag("--pieces", options->pieces, "Print tokens as the vocabulary has them, quoted")
       ->excludes(ids);
   verb->add_flag("!--no-special", options->special,
                  "Without the tokens that the tokenizer puts around a text");
-  verb->add_flag("--json", options->json, "Print ids and tokens as JSON");
+  CLI::Option* json = verb->add_flag("--json", options->json, "Print ids and tokens as JSON");
+  verb->add_flag("--rendered", options->rendered, "With --chat: print the text, and nothing else")
+      ->needs(chat)
+      ->excludes(json)
+      ->excludes(ids);
   verb->footer("Example:\n  crumb tokenize model.gguf --text prompt.txt");
-  verb->callback([options] { tokenize_verb(*options); });
+  verb->callback([options] {
+    if (options->text.empty() && options->chat.empty()) throw usage_error("tokenize needs --text or --chat");
+    tokenize_verb(*options);
+  });
 }
 
 void add_detokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
   CLI::App* verb = app.add_subcommand("detokenize", "Print the text of token ids");
   verb->add_option("model", options->model,
-                   "A tokenizer.json, or a folder, checkpoint or packed file with one")
+                   "A tokenizer.json or SentencePiece model, or a folder, checkpoint or packed file with one")
       ->required();
   CLI::Option* ids = verb->add_option("--ids", options->ids, "The ids, with spaces or commas between them");
   CLI::Option* file =

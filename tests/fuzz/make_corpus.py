@@ -26,6 +26,8 @@ REPO = Path(__file__).resolve().parents[2]
 CORPUS = Path(__file__).resolve().parent / "corpus"
 sys.path.insert(0, str(REPO / "tests/formats/crumb_file"))
 sys.path.insert(0, str(REPO / "tests/runtime"))
+sys.path.insert(0, str(REPO / "tests/text"))
+import chat_programs  # noqa: E402
 import crumb_builder  # noqa: E402
 import crumb_reader  # noqa: E402
 import test_integers  # noqa: E402
@@ -461,6 +463,25 @@ def tokenizer_json():
     }, None, "Ab a1b, ab!")  # fmt: skip
 
 
+def chat_template():
+    """Drawn templates, short ones, and one like a model's, with conversations."""
+
+    def seed(name, template, messages):
+        put("chat_template", name, template + "\x1e" + json.dumps(messages, ensure_ascii=False, separators=(",", ":")))
+
+    for number in range(150):
+        case = chat_programs.case(number)
+        if len(case["template"].encode()) < 1000:
+            seed(f"{number:03}", case["template"], case["messages"])
+    calls = [{"function": {"name": "f", "arguments": {"a": 1.5, "b": [None, True]}}}]
+    seed("tools", """{%- if messages[0].role == 'system' %}{{- '<s>' + messages[0].content|trim }}{% endif -%}
+{% for message in messages[::-1] %}{% set i = (messages|length - 1) - loop.index0 %}
+  {%- if message.tool_calls is defined %}{% for c in message.tool_calls %}{{ c.function|tojson(indent=2) }}{% endfor %}
+  {%- elif '</t>' in message.content %}{{ message.content.split('</t>')[-1].lstrip('\\n') ~ i }}{% endif %}
+{%- endfor %}{% if add_generation_prompt %}{{ strftime_now('%Y') }}{% endif %}""",
+         [{"role": "system", "content": " s "}, {"role": "user", "content": "a</t>\nb"}, {"role": "assistant", "tool_calls": calls}])  # fmt: skip
+
+
 def runtime():
     """Small networks that the runtime computes with integers."""
     for number in range(40):
@@ -575,6 +596,7 @@ def main():
     spec()
     tokenizer()
     tokenizer_json()
+    chat_template()
     torch_files()
     onnx_files()
     gguf_files()

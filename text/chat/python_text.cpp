@@ -187,7 +187,7 @@ std::string title(std::string_view text) {
 bool is_lower(std::string_view text) { return all_cased_are(text, Case::kLower); }
 bool is_upper(std::string_view text) { return all_cased_are(text, Case::kUpper); }
 
-std::string quoted(std::string_view text) {
+std::string repr_text(std::string_view text) {
   const bool has_single = text.find('\'') != std::string_view::npos;
   const char mark = has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
   std::string out(1, mark);

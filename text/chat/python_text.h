@@ -35,7 +35,7 @@ bool is_lower(std::string_view text);
 bool is_upper(std::string_view text);
 
 /// As repr() writes it.
-std::string quoted(std::string_view text);
+std::string repr_text(std::string_view text);
 std::string float_text(double value);
 
 }  // namespace crumb::text::chat

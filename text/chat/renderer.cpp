@@ -152,13 +152,16 @@ Renderer::Flow Renderer::run_loop(const Node& node, Scope& scope) {
   Loop loop;
   loop.items = loop_items(node, scope);
   const Node& body = *node.parts[3];
+  bool any_ended = false;  // an iteration that was cut short does not count as one
   for (; loop.index < loop.items.size(); ++loop.index) {
     Scope inside = enter(body.scope, &scope);
     *inside.find(kLoopSymbol) = Value::loop(&loop);
     assign(*node.parts[0], loop.items[loop.index], inside);
-    if (run(body, inside) == Flow::kBreak) break;
+    const Flow flow = run(body, inside);
+    any_ended |= flow == Flow::kOn;
+    if (flow == Flow::kBreak) break;
   }
-  if (!loop.items.empty() || !node.parts[4]) return Flow::kOn;
+  if (any_ended || !node.parts[4]) return Flow::kOn;
   Scope inside = enter(node.parts[4]->scope, &scope);
   return run(*node.parts[4], inside);
 }

@@ -109,13 +109,14 @@ class Lexer {
   }
 
   void skip_comment() {
+    const std::size_t begin = at_;  // one that begins where the template ends is none
     while (at_ < source_.size()) {
       const std::size_t mark = std::min(source_.find_first_of("#-+", at_), source_.size());
       move(mark - at_);
       if (takes_end("#}", true)) return;
       if (at_ < source_.size()) move(1);
     }
-    throw Trouble("a comment has no end");
+    if (at_ != begin) throw Trouble("a comment has no end");
   }
 
   bool takes_raw() {
@@ -155,7 +156,7 @@ class Lexer {
       line_begins_ = now;
       return;
     }
-    throw Trouble("the block 'raw' has no end");
+    if (begin != source_.size()) throw Trouble("the block 'raw' has no end");
   }
 
   void read_tag(bool is_block) {

@@ -233,7 +233,7 @@ std::string repr(const Value& value, Meter& meter) {
     case Kind::kFloat: return float_text(value.as_real());
     case Kind::kString: {
       meter.spend_text(4 * value.as_text().size());
-      const std::string text = quoted(value.as_text());
+      const std::string text = repr_text(value.as_text());
       return value.is_safe() ? "Markup(" + text + ")" : text;
     }
     case Kind::kList: return enclosed("[", value, "]", meter);
