@@ -5,6 +5,7 @@
 
 #include "base/files/output_file.h"
 #include "base/files/text.h"
+#include "cli/export_folder.h"
 #include "cli/export_project.h"
 #include "cli/graph_inputs.h"
 #include "cli/opset_flag.h"
@@ -28,7 +29,7 @@ using exporting::Form;
 using exporting::kNativeOpset;
 
 struct ExportOptions {
-  std::string input, output, accumulators, to, profile = "qonnx";
+  std::string input, output, accumulators, to, shard, profile = "qonnx";
   std::vector<std::string> shapes, ranges;
   ProjectFlags project;
   std::int64_t opset = 0;
@@ -106,9 +107,29 @@ graph::Graph read_network(const ExportOptions& options, std::vector<std::string>
   return std::move(read.graph);
 }
 
+/// Whether a flag is given that only a form of exporting::Form takes; --allow-approximate aside.
+bool has_flags_of_forms(const ExportOptions& options) {
+  return options.weights_as_float || options.native_types || options.allow_arithmetic ||
+         options.integer_view || !options.accumulators.empty() || options.profile != "qonnx";
+}
+
+void export_folder(const ExportOptions& options) {
+  if (has_flags_of_forms(options) || !options.shapes.empty() || !options.ranges.empty() ||
+      options.opset > 0 || (options.allow_approximate && options.to == kHuggingFaceFolder)) {
+    throw usage_error("--to " + options.to + " takes --shard and --json" +
+                      (options.to == kHuggingFaceFolder ? "" : ", and --allow-approximate"));
+  }
+  refuse_flags_of_other_projects(options.project, options.to);
+  write_export_folder({.input = options.input,
+                       .output = options.output,
+                       .to = options.to,
+                       .shard = options.shard,
+                       .allow_approximate = options.allow_approximate,
+                       .json = options.json});
+}
+
 void export_project(const ExportOptions& options) {
-  if (options.weights_as_float || options.native_types || options.allow_arithmetic || options.integer_view ||
-      options.allow_approximate || !options.accumulators.empty() || options.profile != "qonnx") {
+  if (has_flags_of_forms(options) || options.allow_approximate) {
     throw usage_error("--to " + options.to +
                       " takes --shape, --input-range, --opset and the flags of a project");
   }
@@ -141,6 +162,10 @@ void export_project(const ExportOptions& options) {
 }
 
 void export_verb(const ExportOptions& options) {
+  if (is_folder_form(options.to)) return export_folder(options);
+  if (!options.shard.empty())
+    throw usage_error("--shard is for --to " + std::string(kHuggingFaceFolder) + " and --to " +
+                      std::string(kCompressedTensors) + ", found --to " + options.to);
   if (options.to == kHls4mlProject || options.to == kFinnProject) return export_project(options);
   const Form form = exporting::form_named(options.to);
   if (!options.ranges.empty() && options.accumulators.empty())
@@ -199,7 +224,8 @@ CLI::App* add(CLI::App& app, const char* name, const char* what,
   verb->add_option(
           "--to", options->to,
           "qonnx, qcdq (QuantizeLinear, Clip, DequantizeLinear), float, or packed (.crumb, which libcrumb.so "
-          "runs); export: hls4ml-project, finn-project")
+          "runs); export: hf (a Hugging Face folder of floats), compressed-tensors (one of codes), "
+          "hls4ml-project, finn-project")
       ->required();
   verb->add_option("--profile", options->profile, "qonnx: whose rules are kept (qonnx, finn, hls4ml)");
   add_opset_flag(*verb, options->opset, "ONNX's operator set; else 13, or the least that will do");
@@ -209,7 +235,7 @@ CLI::App* add(CLI::App& app, const char* name, const char* what,
   verb->add_flag(
       "--allow-approximate", options->allow_approximate,
       "qonnx: write also what the profile's tool computes nearly the same (hls4ml: scales that are no "
-      "powers of two), and say so");
+      "powers of two), and say so; compressed-tensors: nvfp4");
   verb->add_option("--accumulator-config", options->accumulators,
                    "qonnx: write the types that each layer needs, as hls4ml's configuration (JSON)");
   verb->add_option("--input-range", options->ranges,
@@ -236,8 +262,13 @@ void add_export(CLI::App& app) {
           "model", options->input,
           "The network: a graph (.onnx, .crumb), or a checkpoint of a known architecture (.crumb, folder)")
       ->required();
-  verb->add_option("-o,--output", options->output, "The file to write (.onnx, .crumb), or a project's folder")
+  verb->add_option("-o,--output", options->output, "The file to write (.onnx, .crumb), or a folder")
       ->required();
+  verb->add_option(
+          "--shard", options->shard,
+          "hf, compressed-tensors: tensor files of at most this size (2GB, 500MiB; a tensor is never "
+          "cut), else 5GB")
+      ->type_name("SIZE");
   add_project_flags(*verb, options->project);
   verb->footer(
       "The file is read back before it gets its name: every quantizer's integers must be those that were "

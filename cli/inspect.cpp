@@ -96,7 +96,7 @@ void inspect_verb(const InspectOptions& options) {
   std::optional<graph::Graph> network = network_of(options, source, !fault);
   const InspectGraph as_graph{
       .file = options.file, .svg = options.svg, .shapes = options.shapes, .memory = options.memory};
-  if (source.checkpoint()) note_skipped(source.checkpoint()->skipped());
+  if (source.checkpoint()) note_checkpoint(*source.checkpoint());
   if (options.json) {
     Json json;
     json["kind"] = source.kind();
@@ -106,6 +106,8 @@ void inspect_verb(const InspectOptions& options) {
     json["tensors"] = tensors_json(source);
     if (source.checkpoint() && !source.checkpoint()->skipped().empty())
       json["skipped"] = skipped_json(source.checkpoint()->skipped());
+    if (source.checkpoint() && source.checkpoint()->dequantized())
+      json["dequantized"] = *source.checkpoint()->dequantized();
     if (network) inspect_network(as_graph, *std::move(network), &json["graph"]);
     return print_json(json);
   }

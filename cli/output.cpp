@@ -68,8 +68,11 @@ void print_table(std::vector<std::vector<std::string>> rows) {
   }
 }
 
-void note_skipped(const std::vector<SkippedEntry>& skipped) {
+void note_checkpoint(const Checkpoint& checkpoint) {
   constexpr size_t kMostListed = 20;
+  const std::vector<SkippedEntry>& skipped = checkpoint.skipped();
+  if (checkpoint.dequantized())
+    std::fprintf(stderr, "note: read as what %s\n", printable(*checkpoint.dequantized()).c_str());
   for (size_t i = 0; i < std::min(skipped.size(), kMostListed); ++i) {
     std::fprintf(stderr, "note: left out %s: %s\n", quote_text(skipped[i].name).c_str(),
                  skipped[i].what.c_str());

@@ -42,10 +42,11 @@ struct Outcome {
   bool foreseen = false;     ///< dry run: nothing that depends on the data is known
   bool upper_bound = false;  ///< bytes are at most these, because zstd will make them fewer
   double seconds = 0;
-  uint64_t peak_bytes = 0;             ///< of resident memory
-  std::optional<BudgetChoice> budget;  ///< with --target: what was chosen, and measured for it
-  std::vector<SkippedEntry> skipped;   ///< what the source's files hold beside tensors
-  std::vector<std::string> notes;      ///< what else was said on stderr
+  uint64_t peak_bytes = 0;                 ///< of resident memory
+  std::optional<BudgetChoice> budget;      ///< with --target: what was chosen, and measured for it
+  std::optional<std::string> dequantized;  ///< Checkpoint::dequantized()
+  std::vector<SkippedEntry> skipped;       ///< what the source's files hold beside tensors
+  std::vector<std::string> notes;          ///< what else was said on stderr
 
   /// Whether errors of a tensor are known.
   bool measured(const TensorReport& tensor) const {
@@ -81,6 +82,7 @@ Json report_json(const QuantizeOptions& options, const Outcome& outcome) {
     json["tensors"].push_back(std::move(row));
   }
   json["skipped"] = skipped_json(outcome.skipped);
+  if (outcome.dequantized) json["dequantized"] = *outcome.dequantized;
   json["notes"] = outcome.notes;
   if (outcome.budget) add_json(*outcome.budget, options.target.target, json);
   return json;
@@ -245,7 +247,7 @@ void quantize_verb(const QuantizeOptions& options) {
   refuse_packed(options.input);
   const Checkpoint checkpoint = Checkpoint::open(options.input, {.key = options.key}).take();
   Notes notes;
-  note_skipped(checkpoint.skipped());
+  note_checkpoint(checkpoint);
   note_folder(checkpoint, notes);
   if (!options.output.empty()) refuse_outputs(options, checkpoint);
   std::optional<BudgetChoice> budget;
@@ -276,6 +278,7 @@ void quantize_verb(const QuantizeOptions& options) {
   if (budget) note_unused(*wish, *budget, outcome.report, notes);
   outcome.budget = std::move(budget);
   outcome.skipped = checkpoint.skipped();
+  outcome.dequantized = checkpoint.dequantized();
   outcome.notes = notes.all();
   if (options.json) return print_json(report_json(options, outcome));
   print_report(options, outcome);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,9 +18,11 @@ enum class StorageCoding : std::uint8_t {
   kDeflate,     ///< a raw deflate stream (RFC 1951)
   kVarints,     ///< a run of protobuf varints, one per element, of which the low dtype_bits are the element
   kGgmlBlocks,  ///< blocks of TensorPlace::blocks, which decode to F32, wherever one begins
+  kComputed,    ///< of no storage: TensorPlace::computed gives the values of a matrix
 };
 
-struct GgmlType;  // formats/gguf/ggml_type.h
+struct GgmlType;       // formats/gguf/ggml_type.h
+class ComputedMatrix;  // formats/computed_matrix.h
 
 /// Where a tensor's elements lie. A storage is a run of elements of one type; a tensor is a view of it:
 /// element (i, j, ...) is number first + i * strides[0] + j * strides[1] + ... of the storage. Readers check
@@ -43,6 +46,10 @@ struct TensorPlace {
   /// an element of a vector, else the innermost axis.
   std::uint64_t interleaved_rows = 0;
   float added = 0;  ///< to every element of an F32 tensor that was decoded
+
+  /// Of kComputed, a matrix of F32, F16 or BF16, whose values it gives are of that type. `stored` is then what its parts
+  /// take, and nothing else of the above counts.
+  std::shared_ptr<const ComputedMatrix> computed;
 };
 
 struct StoredTensor {

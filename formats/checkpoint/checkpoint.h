@@ -5,6 +5,8 @@
 //     *.safetensors there is, else pytorch_model.bin, else pytorch_model.bin.index.json with its shards, else
 //     the only file of a kind below;
 //   an index, which stands for its folder;
+//   such a folder whose weights compressed-tensors, GPTQ or AWQ quantized, as the values that they stand for
+//     (formats/checkpoint/quantized/dequantized_model.h);
 //   one file: safetensors, PyTorch (.pt, .pth, .bin), NumPy (.npy, .npz), ONNX (its initializers), GGUF (with the
 //     configuration and tokenizer that its metadata describe, unless its folder is opened and has its own:
 //     formats/gguf/model.h).
@@ -108,8 +110,13 @@ class Checkpoint {
   /// Every file that was read, canonical: an output must be none of them.
   const std::vector<std::filesystem::path>& input_paths() const { return input_paths_; }
 
-  /// Why this counts as already quantized: "config.json has quantization_config (gptq)".
+  /// Why this counts as already quantized, and why it is not read as what it stands for: "config.json has
+  /// quantization_config (quant_method 'hqq'): ...". Tensors are then as they are stored.
   const std::optional<std::string>& quantized() const { return quantized_; }
+
+  /// Which tool quantized it, of one that is read as the checkpoint in floating point that it stands for
+  /// (formats/checkpoint/quantized): tensors, types and config() are that one's. Nothing for others.
+  const std::optional<std::string>& dequantized() const { return dequantized_; }
 
  private:
   friend class CheckpointOpener;
@@ -125,7 +132,7 @@ class Checkpoint {
   std::vector<std::string> not_carried_;
   std::vector<std::filesystem::path> input_paths_;
   std::unique_ptr<nlohmann::json> config_;
-  std::optional<std::string> quantized_;
+  std::optional<std::string> quantized_, dequantized_;
 };
 
 }  // namespace crumb

@@ -10,6 +10,7 @@
 #include "formats/checkpoint/detect.h"
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/checkpoint/model_files.h"
+#include "formats/checkpoint/quantized/dequantized_model.h"
 #include "formats/checkpoint/shard_index.h"
 #include "formats/onnx/external_data.h"
 
@@ -23,6 +24,8 @@ namespace {
 /// What a folder's tensors lie in, in the order of preference; of each, an index after the file itself.
 constexpr std::array<const char*, 2> kModelNames = {"model.safetensors", "pytorch_model.bin"};
 constexpr const char* kIndexEnd = ".index.json";
+/// Of config.json.
+constexpr std::array<const char*, 2> kQuantizationKeys = {"quantization_config", "compression_config"};
 /// What trainers leave beside a model.
 constexpr std::array<const char*, 4> kNoModels = {"training_args.bin", "optimizer.bin", "optimizer.pt",
                                                   "scheduler.pt"};
@@ -61,9 +64,13 @@ class CheckpointOpener {
     if (const Status unique = sort_tensors(); !unique.ok()) return unique.failure();
     if (const Status placed = check_index(); !placed.ok()) return placed.failure();
     checkpoint_.quantized_ = find_quantization();
+    if (checkpoint_.quantized_) {
+      if (const Status read = dequantize(); !read.ok()) return read.failure();
+    }
     if (checkpoint_.quantized_ && options.refuse_quantized)
       return Failure{quote_text(path_.native()) + " is already quantized: " + *checkpoint_.quantized_ +
-                     "; expected a checkpoint in floating point"};
+                     "; expected a checkpoint in floating point, or one of " +
+                     std::string(kReadQuantizations)};
     return std::move(checkpoint_);
   }
 
@@ -327,9 +334,68 @@ class CheckpointOpener {
     return names.empty() ? "" : "; beside tensors it holds " + list_text(names);
   }
 
+  /// Takes the checkpoint for the one in floating point that it stands for. What cannot be read so stays as it is, and
+  /// quantized_ says why.
+  Status dequantize() {
+    json stored;
+    const json* config = nullptr;
+    if (checkpoint_.config_ != nullptr) {
+      for (const char* key : kQuantizationKeys)
+        if (const auto found = checkpoint_.config_->find(key);
+            config == nullptr && found != checkpoint_.config_->end())
+          config = found->is_null() ? nullptr : &*found;
+    }
+    if (config == nullptr) {
+      const Result<json> own = read_gptq_config();
+      if (!own.ok()) return own.failure();
+      stored = own.value();
+      if (stored.is_null()) return {};
+      config = &stored;
+    }
+    Result<DequantizedModel> model =
+        dequantized_model(*config, checkpoint_.tensors_, checkpoint_.tensor_files_);
+    if (!model.ok()) {
+      *checkpoint_.quantized_ += ": " + model.failure().message;
+      return {};
+    }
+    checkpoint_.tensors_ = std::move(model.value().tensors);
+    for (SkippedEntry& skipped : model.value().skipped) checkpoint_.skipped_.push_back(std::move(skipped));
+    checkpoint_.dequantized_ = std::move(model.value().what);
+    checkpoint_.quantized_.reset();
+    forget_quantization();
+    return sort_tensors();
+  }
+
+  /// quantize_config.json, in which older tools for GPTQ keep what others have in config.json; null where there is none.
+  Result<json> read_gptq_config() {
+    std::error_code ignored;
+    const fs::path path =
+        (fs::is_directory(path_, ignored) ? path_ : path_.parent_path()) / "quantize_config.json";
+    if (checkpoint_.kind_ != "folder" || !is_present(path)) return json();
+    Result<json> config = read_bounded_json(path.string());
+    if (!config.ok()) return config;
+    if (!config.value().is_object()) return Failure{quote_text(path.native()) + ": expected a JSON object"};
+    note_input(path);
+    if (!config.value().contains("quant_method")) config.value()["quant_method"] = "gptq";
+    return config;
+  }
+
+  /// The configuration of the model in floating point.
+  void forget_quantization() {
+    if (checkpoint_.config_ == nullptr) return;
+    std::size_t erased = 0;
+    for (const char* key : kQuantizationKeys) erased += checkpoint_.config_->erase(key);
+    if (erased == 0) return;
+    const std::string text = checkpoint_.config_->dump(2) + "\n";
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
+    const std::vector<std::byte>& kept = checkpoint_.made_files_.emplace_back(bytes.begin(), bytes.end());
+    for (ModelFile& file : checkpoint_.files_)
+      if (file.path == "config.json") file.bytes = kept;
+  }
+
   std::optional<std::string> find_quantization() const {
     if (checkpoint_.config_ != nullptr) {
-      for (const char* key : {"quantization_config", "compression_config"}) {
+      for (const char* key : kQuantizationKeys) {
         const auto found = checkpoint_.config_->find(key);
         if (found == checkpoint_.config_->end() || found->is_null()) continue;
         const auto method = found->is_object() ? found->find("quant_method") : found->end();

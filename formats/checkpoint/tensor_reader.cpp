@@ -9,11 +9,14 @@
 #include "base/checked_size.h"
 #include "base/files/text.h"
 #include "formats/gguf/ggml_type.h"
+#include "formats/half.h"
 
 namespace crumb {
 namespace {
 
 constexpr std::size_t kInputPiece = std::size_t{64} << 10;
+constexpr std::uint64_t kTileElements = std::uint64_t{1} << 20;
+constexpr std::uint64_t kWidestTiledRow = std::uint64_t{1} << 17;
 
 std::uint32_t add_crc(std::uint32_t crc, std::span<const std::byte> bytes) {
   return static_cast<std::uint32_t>(
@@ -32,6 +35,34 @@ bool is_found_by_rows(const TensorPlace& place) {
   return place.coding == StorageCoding::kGgmlBlocks || place.interleaved_rows != 0 || place.added != 0;
 }
 
+/// The tile of a computed matrix that holds an element: whole rows, as long as they are not very long.
+MatrixTile tile_at(const StoredTensor& tensor, std::uint64_t row, std::uint64_t col) {
+  constexpr std::uint64_t kStep = ComputedMatrix::kTileStep;
+  const std::uint64_t rows = tensor.shape[0], cols = tensor.shape[1];
+  if (cols > kWidestTiledRow) {
+    const std::uint64_t first = col - col % kTileElements;
+    return {row, 1, first, std::min(kTileElements, cols - first)};
+  }
+  const std::uint64_t count =
+      std::max(kStep, kTileElements / std::max<std::uint64_t>(cols, 1) / kStep * kStep);
+  const std::uint64_t first = row - row % count;
+  return {first, std::min(count, rows - first), 0, cols};
+}
+
+/// Floats as elements of a type that holds them.
+void narrow_elements(DType dtype, std::span<const float> values, std::byte* out) {
+  for (const float value : values) {
+    if (dtype == DType::kF32) {
+      std::memcpy(out, &value, sizeof value);
+      out += sizeof value;
+      continue;
+    }
+    const std::uint16_t half = dtype == DType::kF16 ? float_to_f16(value) : float_to_bf16(value);
+    std::memcpy(out, &half, sizeof half);
+    out += sizeof half;
+  }
+}
+
 /// The stored row that a tensor's row is (TensorPlace::interleaved_rows).
 std::uint64_t stored_row(std::uint64_t row, std::uint64_t group) {
   const std::uint64_t in_group = row % group, half = group / 2;
@@ -48,6 +79,11 @@ TensorReader::TensorReader(const InputFile& file, const StoredTensor& tensor)
 
 std::uint64_t TensorReader::resident_bytes(const StoredTensor& tensor) {
   if (!tensor.place.strides.empty()) return tensor.place.decoded;
+  if (tensor.place.coding == StorageCoding::kComputed) {
+    // A tile's elements, values, codes, and at the worst a scale, a zero point and a group for each.
+    const MatrixTile tile = tensor.shape.size() == 2 ? tile_at(tensor, 0, 0) : MatrixTile();
+    return tile.size() * 24 + kInputPiece * 32;
+  }
   return tensor.place.coding == StorageCoding::kPlain ? 0 : 4 * kInputPiece;
 }
 
@@ -136,7 +172,8 @@ Status TensorReader::decode(std::span<std::byte> out) {
     case StorageCoding::kPlain: done = file_->read(place.offset + decoded_, out); break;
     case StorageCoding::kDeflate: done = inflate(out); break;
     case StorageCoding::kVarints: done = read_varints(out); break;
-    case StorageCoding::kGgmlBlocks: return damaged("its blocks are no stream");  // read_rows
+    case StorageCoding::kGgmlBlocks:
+    case StorageCoding::kComputed: return damaged("it is no stream");  // read_rows, read_computed
   }
   if (!done.ok()) return done;
   decoded_ += out.size();
@@ -277,8 +314,46 @@ Status TensorReader::read_rows(std::span<std::byte> out) {
   return {};
 }
 
+/// Makes the tile that holds an element the current one.
+Status TensorReader::compute_tile(std::uint64_t row, std::uint64_t col) {
+  tile_ = tile_at(*tensor_, row, col);
+  std::vector<float> values(tile_.size());
+  if (const Status done = tensor_->place.computed->read(tile_, values); !done.ok()) {
+    tile_ = {};
+    return damaged(done.failure().message);
+  }
+  storage_.resize(tile_.size() * (dtype_bits(tensor_->dtype) / 8));
+  narrow_elements(tensor_->dtype, values, storage_.data());
+  return {};
+}
+
+/// The next bytes of a matrix that is computed.
+Status TensorReader::read_computed(std::span<std::byte> out) {
+  const std::size_t size = dtype_bits(tensor_->dtype) / 8;
+  const std::uint64_t cols = tensor_->shape[1];
+  std::uint64_t element = position_ / size;
+  while (!out.empty()) {
+    const std::uint64_t row = element / cols, col = element % cols;
+    if (!tile_.holds(row, col)) {
+      if (const Status done = compute_tile(row, col); !done.ok()) return done;
+    }
+    const std::uint64_t at = (row - tile_.row) * tile_.cols + (col - tile_.col);
+    // Tiles of several rows hold whole ones, which lie one behind the other.
+    const std::uint64_t count = std::min<std::uint64_t>(out.size() / size, tile_.size() - at);
+    std::memcpy(out.data(), storage_.data() + at * size, count * size);
+    out = out.subspan(count * size);
+    element += count;
+  }
+  return {};
+}
+
 Status TensorReader::read(std::span<std::byte> out) {
   if (out.empty()) return {};
+  if (tensor_->place.coding == StorageCoding::kComputed) {
+    const Status done = read_computed(out);
+    if (done.ok()) position_ += out.size();
+    return done;
+  }
   const bool by_rows = is_found_by_rows(tensor_->place);
   const Status done = by_rows                          ? read_rows(out)
                       : tensor_->place.strides.empty() ? read_in_order(out)

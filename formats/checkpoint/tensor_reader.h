@@ -11,13 +11,14 @@
 #include "base/error.h"
 #include "base/files/inflate.h"
 #include "base/files/input_file.h"
+#include "formats/computed_matrix.h"
 #include "formats/stored_tensor.h"
 
 namespace crumb {
 
 /// Reads a tensor front to back, little-endian and row-major, as often as wanted. Plain row-major storages
 /// are read where they lie, coded ones are decoded on the way; blocks and rows in another order are found where they
-/// are; only a view with gaps or another order holds
+/// are, matrices that are computed come a tile at a time; only a view with gaps or another order holds
 /// its storage in memory, resident_bytes() of it, from the first read on.
 class TensorReader {
  public:
@@ -47,6 +48,8 @@ class TensorReader {
   Status gather(std::span<std::byte> out);
   Status read_rows(std::span<std::byte> out);
   Status read_elements(std::uint64_t element, std::span<std::byte> out);
+  Status read_computed(std::span<std::byte> out);
+  Status compute_tile(std::uint64_t row, std::uint64_t col);
 
   const InputFile* file_;
   const StoredTensor* tensor_;
@@ -56,7 +59,9 @@ class TensorReader {
   std::uint32_t crc_ = 0;
   std::vector<std::byte> input_;  ///< coded bytes that wait
   std::optional<Inflater> inflater_;
-  std::vector<std::byte> storage_;  ///< of a view that is not row-major
+  std::vector<std::byte>
+      storage_;  ///< of a view that is not row-major; of a computed matrix, the tile's elements
+  MatrixTile tile_;
 };
 
 }  // namespace crumb

@@ -583,6 +583,41 @@ def gguf_files():
     put("gguf", "nested", gguf_file("odd", {"tags": ["x", "yz"], "custom_alignment": 64}, {"t": values(2)}))
 
 
+def quantized():
+    """A configuration, a list of tensors, and the bytes of small numbers: parted as quantized_fuzz.cpp has it."""
+
+    def seed(name, config, tensors, data=b""):
+        listed = [[tensor, dtype, shape] for tensor, (dtype, *shape) in tensors.items()]
+        parts = (json.dumps(config, separators=(",", ":")).encode(), json.dumps(listed, separators=(",", ":")).encode(), data)
+        put("quantized", name, b"\x1e".join(parts))
+
+    def ct(form, **weights):
+        groups = {"g": {"targets": ["Linear"], "weights": weights}}
+        return {"quant_method": "compressed-tensors", "format": form, "config_groups": groups}
+
+    shape = (4).to_bytes(8, "little") + (40).to_bytes(8, "little")
+    packed = {"a.weight_shape": ("I64", 2), "a.weight_packed": ("I32", 4, 5), "a.weight_scale": ("F16", 4, 5),
+              "a.weight_zero_point": ("I32", 1, 5), "n": ("F32", 3)}  # fmt: skip
+    seed("packed", ct("pack-quantized", num_bits=4, strategy="group", group_size=8, symmetric=False), packed, shape)
+    three = {"a.weight_shape": ("I64", 2), "a.weight_packed": ("I32", 4, 4), "a.weight_scale": ("F32", 1),
+             "a.weight_g_idx": ("I32", 40)}  # fmt: skip
+    seed("three", ct("pack-quantized", num_bits=3, strategy="tensor"), three, shape + bytes(200))
+    block = {"a.weight": ("I8", 5, 7), "a.weight_scale": ("BF16", 2, 3), "a.input_scale": ("F32", 1)}
+    seed("block", ct("int-quantized", num_bits=8, strategy="block", block_structure=[3, 3]), block)
+    seed("fp8", ct("float-quantized", num_bits=8, type="float", strategy="channel"),
+         {"a.weight": ("F8_E4M3", 3, 5), "a.weight_scale": ("F32", 3, 1)})  # fmt: skip
+    seed("nvfp4", ct("nvfp4-pack-quantized", num_bits=4, type="float", strategy="tensor_group", group_size=16),
+         {"a.weight_packed": ("U8", 3, 16), "a.weight_scale": ("F8_E4M3", 3, 2), "a.weight_global_scale": ("F32", 1)})  # fmt: skip
+    seed("mxfp6", ct("mxfp6-pack-quantized", num_bits=6, type="float", strategy="group", group_size=32),
+         {"a.weight_packed": ("U8", 3, 24), "a.weight_scale": ("U8", 3, 1)})  # fmt: skip
+    gptq = {"a.qweight": ("I32", 4, 32), "a.qzeros": ("I32", 2, 4), "a.scales": ("F16", 2, 32), "a.g_idx": ("I32", 32)}
+    seed("gptq", {"quant_method": "gptq", "bits": 4, "group_size": 16}, gptq, b"\1" * 640 + bytes(256))
+    del gptq["a.g_idx"]
+    seed("gptq_v2", {"quant_method": "gptq", "bits": 4, "group_size": 16, "checkpoint_format": "gptq_v2"}, gptq)
+    seed("awq", {"quant_method": "awq", "bits": 4, "group_size": 16},
+         {"a.qweight": ("I32", 32, 2), "a.qzeros": ("I32", 2, 2), "a.scales": ("F16", 2, 16)})  # fmt: skip
+
+
 def main():
     binary = Path(sys.argv[1]).resolve()
     shutil.rmtree(CORPUS, ignore_errors=True)
@@ -600,6 +635,7 @@ def main():
     torch_files()
     onnx_files()
     gguf_files()
+    quantized()
     graphs()
     recipe()
 

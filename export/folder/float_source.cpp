@@ -1,23 +1,23 @@
-#include "cli/float_source.h"
+#include "export/folder/float_source.h"
 
 #include <algorithm>
 
-#include "base/files/mapped_file.h"
 #include "base/files/text.h"
+#include "formats/checkpoint/quantized/dequantized_model.h"
 #include "graph/packed/crumb_graph.h"
 #include "quant/packed_stream.h"
 
-namespace crumb::cli {
+namespace crumb::exporting {
 namespace {
 
 constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;
 
-void read_values(ValueStream& stream, const FloatSource::Sink& sink) {
+void read_floats(ValueStream& stream, const FloatSource::Sink& sink) {
   for (auto x = stream.next(kStreamPiece); !x.empty(); x = stream.next(kStreamPiece)) sink(std::as_bytes(x));
 }
 
 /// The bytes of a checkpoint's tensor as they are, of a type of whole bytes.
-void read_plain(const Checkpoint& checkpoint, const TensorEntry& entry, const FloatSource::Sink& sink) {
+void read_as_stored(const Checkpoint& checkpoint, const TensorEntry& entry, const FloatSource::Sink& sink) {
   TensorReader reader = checkpoint.reader(entry);
   std::vector<std::byte> piece;
   for (std::uint64_t left = entry.bytes; left > 0; left -= piece.size()) {
@@ -29,25 +29,32 @@ void read_plain(const Checkpoint& checkpoint, const TensorEntry& entry, const Fl
 
 }  // namespace
 
-FloatSource::FloatSource(const std::filesystem::path& path)
-    : path_(quote_text(path.string())), source_(TensorSource::open(path)) {
+FloatSource::FloatSource(const std::filesystem::path& path, FloatTypes types)
+    : path_(quote_text(path.string())), types_(types), source_(TensorSource::open(path)) {
   if (const CrumbFile* packed = source_.crumb()) {
     const bool is_graph = graph::holds_only_graph(packed->header());
     for (const PackedFile& file : packed->header().files)
       if (is_graph || file.path != kCrumbGraphFile) files_.push_back(file.path);
-  } else if (source_.kind() == "gguf") {
+  } else if (source_.kind() == "gguf" || source_.checkpoint()->dequantized()) {
     for (const ModelFile& file : source_.checkpoint()->files()) files_.push_back(file.path);
   } else {
+    const std::optional<std::string>& why = source_.checkpoint()->quantized();
     throw Error(path_ + " is no packed file: found a " + std::string(source_.kind()) +
-                ", expected a .crumb file (or a .gguf file)");
+                (why ? " (" + *why + ")" : "") +
+                ", expected a .crumb file (or a .gguf file, or a folder of " +
+                std::string(kReadQuantizations) + ")");
   }
 }
 
 std::vector<TensorDescription> FloatSource::tensors() const {
   std::vector<TensorDescription> tensors;
   for (const SourceTensor& tensor : source_.tensors())
-    tensors.push_back({tensor.name, is_floating(tensor.dtype) ? DType::kF32 : tensor.dtype, tensor.shape});
+    tensors.push_back({tensor.name, widens(tensor.dtype) ? DType::kF32 : tensor.dtype, tensor.shape});
   return tensors;
+}
+
+bool FloatSource::widens(DType dtype) const {
+  return is_floating(dtype) && (is_packed() || types_ == FloatTypes::kFloat32);
 }
 
 void FloatSource::read_tensor(std::string_view name, const std::filesystem::path& scratch, int threads,
@@ -55,12 +62,12 @@ void FloatSource::read_tensor(std::string_view name, const std::filesystem::path
   const CrumbFile* packed = source_.crumb();
   const SourceTensor& found = *source_.find(name);
   if (packed == nullptr) {
-    if (is_floating(found.dtype)) return read_values(*source_.stream(found, threads), sink);
-    return read_plain(*source_.checkpoint(), *source_.checkpoint()->find(name), sink);
+    if (widens(found.dtype)) return read_floats(*source_.stream(found, threads), sink);
+    return read_as_stored(*source_.checkpoint(), *source_.checkpoint()->find(name), sink);
   }
   const PackedTensor& tensor = *packed->find(name);
   if (is_floating(tensor.dtype))
-    return read_values(*open_packed_stream(*packed, tensor, scratch, threads), sink);
+    return read_floats(*open_packed_stream(*packed, tensor, scratch, threads), sink);
   packed
       ->read_slices(*tensor.part(Part::kData), part_text(tensor, Part::kData),
                     [&](std::span<const std::byte> slice) {
@@ -68,10 +75,6 @@ void FloatSource::read_tensor(std::string_view name, const std::filesystem::path
                       return Status();
                     })
       .take(path_);
-}
-
-bool FloatSource::has_file(std::string_view path) const {
-  return std::ranges::find(files_, path) != files_.end();
 }
 
 void FloatSource::read_file(const std::string& path, const Sink& sink) const {
@@ -87,16 +90,4 @@ void FloatSource::read_file(const std::string& path, const Sink& sink) const {
       .take(path_);
 }
 
-bool FloatSource::is_same_file(const std::string& path, const std::filesystem::path& other) const {
-  const Result<MappedFile> file = MappedFile::open(other);
-  if (!file.ok()) return false;
-  std::span<const std::byte> left = file.value().bytes();
-  bool same = true;
-  read_file(path, [&](std::span<const std::byte> slice) {
-    same = same && slice.size() <= left.size() && std::ranges::equal(slice, left.first(slice.size()));
-    left = left.subspan(std::min(left.size(), slice.size()));
-  });
-  return same && left.empty();
-}
-
-}  // namespace crumb::cli
+}  // namespace crumb::exporting

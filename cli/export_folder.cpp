@@ -1,0 +1,102 @@
+#include "cli/export_folder.h"
+
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/files/counted.h"
+#include "base/files/text.h"
+#include "cli/folder_output.h"
+#include "cli/output.h"
+#include "export/compressed_tensors/content.h"
+#include "export/folder/float_source.h"
+#include "export/folder/same_values.h"
+#include "formats/safetensors/sharded_writer.h"
+
+namespace crumb::cli {
+namespace {
+
+using exporting::FolderReport;
+
+struct Written {
+  FolderReport folder;
+  std::vector<std::string> notes;
+  std::optional<std::size_t> matrices;  ///< quantized ones
+  bool is_same = false;                 ///< read back, every number is what was meant
+};
+
+void print_folder(const ExportFolderRequest& request, const Written& written) {
+  if (request.json) {
+    Json json = {{"output", request.output},
+                 {"to", request.to},
+                 {"tensors", written.folder.tensors},
+                 {"files", written.folder.files}};
+    if (written.matrices) json["quantized"] = *written.matrices;
+    json["notes"] = written.notes;
+    return print_json(json);
+  }
+  for (const std::string& note : written.notes) std::cerr << "note: " << printable(note) << "\n";
+  std::cout << request.output << "  " << request.to << ", " << count_text(written.folder.tensors, "tensor")
+            << " in " << count_text(written.folder.files, "file");
+  if (written.matrices)
+    std::cout << ", " << count_text(*written.matrices, "quantized matrix", "quantized matrices");
+  std::cout << (written.is_same ? "; read back, all numbers are the same" : "") << "\n";
+}
+
+FolderReport write(const ExportFolderRequest& request, const exporting::FolderContent& content) {
+  return write_folder_with_notes(content, request.output,
+                                 {.shard_bytes = shard_bytes_of(request.shard, "--shard"),
+                                  .input = request.input,
+                                  .metadata = {{"format", "pt"}, {"writer", "crumb export"}}},
+                                 "exporting", request.shard);
+}
+
+Written write_floats(const ExportFolderRequest& request) {
+  const exporting::FloatSource source(request.input);
+  if (const Checkpoint* checkpoint = source.source().checkpoint()) note_checkpoint(*checkpoint);
+  return {.folder = write(request, source)};
+}
+
+/// Without it nobody takes the folder for a model.
+void spoil_folder(const std::string& folder) {
+  std::error_code ignored;
+  for (const std::string_view file : {kSafetensorsIndex, std::string_view("model.safetensors")})
+    std::filesystem::remove(std::filesystem::path(folder) / file, ignored);
+}
+
+Written write_compressed(const ExportFolderRequest& request) {
+  const TensorSource source = TensorSource::open(request.input);
+  if (source.crumb() == nullptr)
+    throw Error(quote_text(request.input) + " is a " + std::string(source.kind()) +
+                ", expected a packed file (.crumb): crumb quantize makes one");
+  const exporting::compressed_tensors::Content content(*source.crumb(), request.allow_approximate);
+  Written written{
+      .folder = write(request, content), .notes = content.notes(), .matrices = content.quantized()};
+  const exporting::ValueDifference difference = exporting::compare_folder(source, request.output);
+  written.is_same = difference.count == 0;
+  if (written.is_same) return written;
+  if (!content.is_approximate()) {
+    spoil_folder(request.output);
+    throw Error("read back, " + count_text(difference.count, "number") + " of " + quote_text(request.output) +
+                " differ from what was meant, the first in tensor " + quote_text(difference.tensor) +
+                "; please report it");
+  }
+  written.notes.push_back(count_text(difference.count, "number") + " differ, by at most " +
+                          fixed(100 * difference.largest, 3) + " %");
+  return written;
+}
+
+}  // namespace
+
+bool is_folder_form(std::string_view form) {
+  return form == kHuggingFaceFolder || form == kCompressedTensors;
+}
+
+void write_export_folder(ExportFolderRequest request) {
+  if (request.shard.empty()) request.shard = kUsualShard;
+  print_folder(request, request.to == kCompressedTensors ? write_compressed(request) : write_floats(request));
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,24 @@
+// crumb export --to hf and compressed-tensors: a Hugging Face folder out of a packed file.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace crumb::cli {
+
+// Forms of --to.
+inline constexpr std::string_view kHuggingFaceFolder = "hf", kCompressedTensors = "compressed-tensors";
+
+bool is_folder_form(std::string_view form);
+
+struct ExportFolderRequest {
+  std::string input, output, to;
+  std::string shard;  ///< as --shard says it; empty: 5GB
+  bool allow_approximate = false;
+  bool json = false;
+};
+
+/// Writes the folder and prints what it is. Throws Error.
+void write_export_folder(ExportFolderRequest request);
+
+}  // namespace crumb::cli

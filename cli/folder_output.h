@@ -1,0 +1,23 @@
+// What verbs that write a model's folder have in common: the size of its files, and what is said of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "export/folder/model_folder.h"
+
+namespace crumb::cli {
+
+/// As Hugging Face has it.
+inline constexpr const char* kUsualShard = "5GB";
+
+/// What a flag says ("2GB", "500MiB"); 0 where it is empty. Throws usage Error, which names the flag.
+std::uint64_t shard_bytes_of(const std::string& size, const std::string& flag);
+
+/// exporting::write_folder with progress on stderr (`doing`: "dequantizing"), behind a note of tensors larger than
+/// `limit`, which is the size as it was given.
+exporting::FolderReport write_folder_with_notes(const exporting::FolderContent& content,
+                                                const std::string& folder, exporting::FolderOptions options,
+                                                const std::string& doing, const std::string& limit);
+
+}  // namespace crumb::cli

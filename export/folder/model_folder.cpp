@@ -1,0 +1,164 @@
+#include "export/folder/model_folder.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/files/interrupt.h"
+#include "base/files/mapped_file.h"
+#include "base/files/output_file.h"
+#include "base/files/text.h"
+#include "formats/safetensors/sharded_writer.h"
+#include "quant/checkpoint/checkpoint_run.h"
+
+namespace crumb::exporting {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Configuration, tokenizer and what else makes the folder a model. What this run made goes again when it ends without
+/// keep().
+class ModelFiles {
+ public:
+  ModelFiles(const FolderContent& content, fs::path folder) : content_(content), folder_(std::move(folder)) {}
+  ModelFiles(const ModelFiles&) = delete;
+  ModelFiles& operator=(const ModelFiles&) = delete;
+  ~ModelFiles() {
+    std::error_code ignored;
+    for (auto path = made_.rbegin(); path != made_.rend(); ++path) fs::remove(*path, ignored);
+  }
+
+  void write() {
+    for (const std::string& name : content_.files()) {
+      const fs::path path = folder_ / name;
+      make_folders(fs::path(name).parent_path());
+      std::error_code ignored;
+      const bool is_new = !fs::exists(path, ignored);  // one that is there is the same
+      OutputFile out(path);
+      content_.read_file(name, [&](std::span<const std::byte> slice) { out.append(slice); });
+      out.commit();
+      if (is_new) made_.push_back(path);
+    }
+  }
+
+  void keep() { made_.clear(); }
+
+ private:
+  void make_folders(const fs::path& inside) {
+    fs::path path = folder_;
+    for (const fs::path& step : inside) {
+      path /= step;
+      std::error_code error;
+      const bool is_new = fs::create_directory(path, error);
+      if (error) throw Error("cannot make the folder " + quote_text(path.native()) + ": " + error.message());
+      if (is_new) made_.push_back(path);
+    }
+  }
+
+  const FolderContent& content_;
+  fs::path folder_;
+  std::vector<fs::path> made_;
+};
+
+/// A model's own file must not pose as one of its tensor files, or stand where one of them will.
+void refuse_posing_files(const FolderContent& content) {
+  for (const std::string& path : content.files()) {
+    const std::string_view top = std::string_view(path).substr(0, path.find('/'));
+    for (const char* end : {".safetensors", ".safetensors.index.json", ".partial"}) {
+      if (top.ends_with(end))
+        throw Error("the packed file holds a file " + quote_text(path) +
+                    ", which would mix with the tensor files that are written");
+    }
+  }
+}
+
+/// Whether a tensor file in the output folder was written by a run with this metadata.
+bool is_own_tensor_file(const fs::path& path, const std::map<std::string, std::string>& metadata) {
+  const Result<MappedFile> file = MappedFile::open(path);
+  if (!file.ok()) return false;
+  const Result<SafetensorsHeader> header = parse_safetensors(file.value().bytes());
+  return header.ok() && header.value().metadata == metadata;
+}
+
+/// Whether a file that exists holds the same, byte for byte.
+bool is_same_file(const FolderContent& content, const std::string& path, const fs::path& other) {
+  const Result<MappedFile> file = MappedFile::open(other);
+  if (!file.ok()) return false;
+  std::span<const std::byte> left = file.value().bytes();
+  bool same = true;
+  content.read_file(path, [&](std::span<const std::byte> slice) {
+    same = same && slice.size() <= left.size() && std::ranges::equal(slice, left.first(slice.size()));
+    left = left.subspan(std::min(left.size(), slice.size()));
+  });
+  return same && left.empty();
+}
+
+void refuse_foreign_folder(const fs::path& folder, const std::vector<std::string>& own,
+                           const FolderContent& content, const FolderOptions& options) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().lexically_relative(folder).generic_string();
+    std::error_code ignored;
+    if (it->is_directory(ignored)) continue;
+    const std::string whole = name.ends_with(".partial") ? name.substr(0, name.rfind('.')) : name;
+    const bool is_file = std::ranges::find(content.files(), whole) != content.files().end();
+    const bool tensors = std::ranges::find(own, whole) != own.end();
+    if ((tensors || is_file) && whole != name) continue;  // of a run that was killed
+    if (tensors && (name == kSafetensorsIndex || is_own_tensor_file(it->path(), options.metadata))) continue;
+    if (is_file && is_same_file(content, whole, it->path())) continue;
+    throw Error("cannot write into " + quote_text(folder.string()) + ": it holds " + quote_text(name) +
+                ", which is not what an earlier run of this command left there, and the two would be mixed; "
+                "remove it or choose another folder");
+  }
+  if (error) throw Error("cannot read the folder " + quote_text(folder.string()) + ": " + error.message());
+}
+
+FolderReport report_of(const ShardPlan& plan, std::uint64_t shard_bytes) {
+  FolderReport report{.files = plan.shards.size()};
+  for (const Shard& shard : plan.shards) {
+    report.tensors += shard.tensors.size();
+    for (const TensorDescription& tensor : shard.tensors) {
+      const std::uint64_t bytes = tensor_byte_size(tensor.dtype, tensor.shape).take();
+      if (bytes <= shard_bytes) continue;
+      ++report.large;
+      if (bytes <= report.largest_bytes) continue;
+      report.largest = tensor.name;
+      report.largest_bytes = bytes;
+    }
+  }
+  return report;
+}
+
+}  // namespace
+
+FolderReport plan_folder(const FolderContent& content, const FolderOptions& options) {
+  return report_of(plan_shards(content.tensors(), options.shard_bytes), options.shard_bytes);
+}
+
+FolderReport write_folder(const FolderContent& content, const fs::path& folder,
+                          const FolderOptions& options) {
+  ShardPlan plan = plan_shards(content.tensors(), options.shard_bytes);
+  const FolderReport report = report_of(plan, options.shard_bytes);
+  refuse_posing_files(content);
+  for (const std::string& file : content.files())  // small; before anything is written
+    content.read_file(file, [](std::span<const std::byte>) {});
+  refuse_overwriting_inputs({options.input}, folder / kSafetensorsIndex);
+  for (const std::string& name : plan.files()) refuse_overwriting_inputs({options.input}, folder / name);
+  for (const std::string& file : content.files()) refuse_overwriting_inputs({options.input}, folder / file);
+  refuse_foreign_folder(folder, plan.files(), content, options);
+  ShardedSafetensorsWriter writer(folder, std::move(plan), options.metadata);
+  ModelFiles files(content, folder);
+  std::size_t done = 0;
+  for (const TensorDescription& tensor : writer.tensors()) {
+    check_interrupt();
+    content.read_tensor(tensor.name, folder, options.threads,
+                        [&](std::span<const std::byte> bytes) { writer.write(tensor.name, bytes); });
+    if (options.progress) options.progress(++done, report.tensors);
+  }
+  files.write();
+  writer.commit();
+  files.keep();
+  return report;
+}
+
+}  // namespace crumb::exporting

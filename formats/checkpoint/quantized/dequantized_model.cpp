@@ -1,0 +1,145 @@
+#include "formats/checkpoint/quantized/dequantized_model.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/files/text.h"
+#include "formats/checkpoint/quantized/schemes.h"
+
+namespace crumb {
+namespace {
+
+using quantized::Decoding;
+using quantized::Method;
+using quantized::Module;
+
+bool contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// The last part of a tensor's name, and what is before its dot.
+std::pair<std::string_view, std::string_view> parted(const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string::npos) return {"", name};
+  return {std::string_view(name).substr(0, dot), std::string_view(name).substr(dot + 1)};
+}
+
+Result<std::unique_ptr<Method>> method_of(const nlohmann::json& config) {
+  if (!config.is_object()) return Failure{"its configuration of the quantization is no JSON object"};
+  const Result<std::string> name = quantized::text_of(config, "quant_method", "");
+  if (!name.ok()) return name.failure();
+  if (name.value() == "compressed-tensors") return quantized::compressed_tensors_method(config);
+  if (name.value() == "gptq") return quantized::gptq_method(config);
+  if (name.value() == "awq") return quantized::awq_method(config);
+  return Failure{(name.value().empty() ? "it has no quant_method"
+                                       : "quant_method " + quote_text(name.value()) + " is not read") +
+                 "; read are " + std::string(kReadQuantizations)};
+}
+
+class ModelMaker {
+ public:
+  ModelMaker(const Method& method, const std::vector<TensorEntry>& tensors,
+             const std::vector<InputFile>& files)
+      : method_(method), tensors_(tensors), files_(files) {
+    for (const InputFile& file : files) shared_.push_back(std::make_shared<const InputFile>(file));
+  }
+
+  Result<DequantizedModel> make() {
+    find_modules();
+    for (const TensorEntry& tensor : tensors_) {
+      const auto [module, part] = parted(tensor.name);
+      const bool is_quantized = modules_.contains(std::string(module));
+      if (is_quantized && contains(method_.reading().taken, part)) continue;
+      if (contains(method_.reading().others, part)) {
+        model_.skipped.push_back({tensor.name, "of a quantizer of activations, which is left out"});
+      } else if (contains(method_.reading().taken, part) && part != "weight") {
+        return quantized::tensor_failure(tensor.name, "there are no codes that it belongs to");
+      } else {
+        model_.tensors.push_back(tensor);
+      }
+    }
+    for (const auto& [name, module] : modules_)
+      if (Status added = add(module); !added.ok()) return added.failure();
+    if (modules_.empty()) return Failure{"it holds no tensors of " + method_.reading().method};
+    describe();
+    return std::move(model_);
+  }
+
+ private:
+  void find_modules() {
+    for (const TensorEntry& tensor : tensors_) {
+      const auto [module, part] = parted(tensor.name);
+      if (!contains(method_.reading().taken, part)) continue;
+      Module& found = modules_[std::string(module)];
+      found.name = module;
+      found.tensors.emplace(part, &tensor);
+    }
+    std::erase_if(modules_, [&](const auto& entry) {
+      return std::ranges::none_of(method_.reading().codes, [&](const std::string& part) {
+        // A weight is quantized where it has a scale.
+        const Module& module = entry.second;
+        return module.find(part) != nullptr && (part != "weight" || module.find("weight_scale") != nullptr);
+      });
+    });
+  }
+
+  QuantizedPart part(const Module& module, const std::string& name) const {
+    if (name.empty()) return {};
+    const TensorEntry& tensor = *module.find(name);
+    return {shared_[tensor.input], tensor.place.offset};
+  }
+
+  Status add(const Module& module) {
+    const Result<Decoding> decoding = method_.decode(module, files_);
+    if (!decoding.ok()) return decoding.failure();
+    const QuantizedLayout& layout = decoding.value().layout;
+    TensorEntry made;
+    made.name = module.name.empty() ? "weight" : module.name + ".weight";
+    made.dtype = layout.result;
+    made.shape = {layout.rows, layout.cols};
+    const Result<std::uint64_t> bytes = tensor_byte_size(made.dtype, made.shape);
+    if (!bytes.ok()) return quantized::tensor_failure(made.name, bytes.failure().message);
+    made.bytes = bytes.value();
+    const TensorEntry& codes = *module.find(decoding.value().codes);
+    made.input = codes.input;
+    for (const auto& [name, stored] : module.tensors) made.place.stored += stored->bytes;
+    made.place.offset = codes.place.offset;
+    made.place.decoded = made.bytes;
+    made.place.coding = StorageCoding::kComputed;
+    made.place.computed = make_quantized_matrix(layout, {.codes = part(module, decoding.value().codes),
+                                                         .scales = part(module, decoding.value().scales),
+                                                         .zeros = part(module, decoding.value().zeros),
+                                                         .index = part(module, decoding.value().index),
+                                                         .global = part(module, decoding.value().global)});
+    results_.insert(std::string(dtype_name(layout.result)));
+    model_.tensors.push_back(std::move(made));
+    return {};
+  }
+
+  void describe() {
+    std::string types;
+    for (const std::string& type : results_) types += (types.empty() ? "" : " and ") + type;
+    model_.what = method_.reading().method + " computes of " + std::to_string(modules_.size()) +
+                  (modules_.size() == 1 ? " quantized matrix" : " quantized matrices") + ", in " + types;
+  }
+
+  const Method& method_;
+  const std::vector<TensorEntry>& tensors_;
+  const std::vector<InputFile>& files_;
+  std::vector<std::shared_ptr<const InputFile>> shared_;
+  std::map<std::string, Module> modules_;
+  std::set<std::string> results_;
+  DequantizedModel model_;
+};
+
+}  // namespace
+
+Result<DequantizedModel> dequantized_model(const nlohmann::json& config, std::vector<TensorEntry> tensors,
+                                           const std::vector<InputFile>& files) {
+  const Result<std::unique_ptr<Method>> method = method_of(config);
+  if (!method.ok()) return method.failure();
+  return ModelMaker(*method.value(), tensors, files).make();
+}
+
+}  // namespace crumb

@@ -1,0 +1,35 @@
+// A tensor that no storage holds: a matrix whose values are computed from several, as in checkpoints that others quantized
+// (formats/checkpoint/quantized). formats/checkpoint/tensor_reader.h reads it like any other, a tile at a time.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/error.h"
+
+namespace crumb {
+
+/// A part of a matrix.
+struct MatrixTile {
+  std::uint64_t row = 0, rows = 0;
+  std::uint64_t col = 0, cols = 0;
+
+  std::uint64_t size() const { return rows * cols; }
+  bool holds(std::uint64_t r, std::uint64_t c) const {
+    return r >= row && r - row < rows && c >= col && c - col < cols;
+  }
+};
+
+/// Thread-safe.
+class ComputedMatrix {
+ public:
+  virtual ~ComputedMatrix() = default;
+
+  /// The tile's values, row-major: out.size() is tile.size(). Tiles begin at multiples of kTileStep, and lie inside. A
+  /// Failure says what was wrong with the bytes.
+  virtual Status read(const MatrixTile& tile, std::span<float> out) const = 0;
+
+  static constexpr std::uint64_t kTileStep = 32;
+};
+
+}  // namespace crumb
