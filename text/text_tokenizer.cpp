@@ -2,24 +2,31 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
 #include <variant>
 
+#include "base/files/text.h"
 #include "base/json/bounded_json.h"
 #include "base/json/json_file.h"
 #include "text/pipeline/decoders.h"
 #include "text/pipeline/steps.h"
+#include "text/sentencepiece/model_file.h"
 #include "text/stream_decoder.h"
 #include "text/subword/bpe.h"
 #include "text/subword/unigram.h"
+#include "text/subword/words.h"
 #include "text/unicode.h"
 
 namespace crumb::text {
 
+using SubwordModel = std::variant<Bpe, Unigram, Words>;
+
 struct TextTokenizer::Parts {
-  std::variant<Bpe, Unigram> model;
+  SubwordModel model;
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   Frame frame;
@@ -28,6 +35,22 @@ struct TextTokenizer::Parts {
   std::map<TokenId, std::string> added;
   std::set<std::string> special;  // texts, as `tokenizers` tells special tokens from others
   std::optional<TokenId> bos, eos;
+
+  /// A token as added_tokens has it. One that is there already is described anew where `replaces` says so.
+  void add_token(const JsonPlace& object, TokenId id, bool replaces, std::vector<AddedToken>& tokens) {
+    const std::string content = object.string("content");
+    if (content.empty()) return;
+    AddedToken token{.content = unicode::decode(content), .id = id};
+    token.single_word = object.boolean("single_word", false);
+    token.lstrip = object.boolean("lstrip", false);
+    token.rstrip = object.boolean("rstrip", false);
+    const bool is_special = object.boolean("special", false);
+    token.normalized = object.boolean("normalized", !is_special);
+    if (is_special) special.insert(content);
+    added[id] = content;
+    if (replaces) std::erase_if(tokens, [id](const AddedToken& other) { return other.id == id; });
+    tokens.push_back(std::move(token));
+  }
 
   const TokenTable& tokens() const {
     return std::visit([](const auto& m) -> const TokenTable& { return m.tokens(); }, model);
@@ -44,7 +67,7 @@ namespace {
 
 /// The long lists of a tokenizer.json, which are not kept as JSON.
 struct ModelLists {
-  TokenTable tokens;                                   // BPE's vocabulary
+  TokenTable tokens;                                   // BPE's vocabulary, and WordPiece's
   std::vector<std::pair<std::string, double>> scored;  // Unigram's
   std::vector<std::pair<std::string, std::string>> merges;
 
@@ -72,12 +95,21 @@ struct ModelLists {
   }
 };
 
-std::variant<Bpe, Unigram> make_model(const JsonPlace& place, ModelLists lists) {
+SubwordModel make_model(const JsonPlace& place, ModelLists lists) {
   const std::string type = place.optional_string("type").value_or("BPE");
   const auto take = [&](auto result) {
     if (!result.ok()) throw place.error(result.failure().message);
     return std::move(result.value());
   };
+  if (type == "WordPiece") {
+    WordPiece::Options options;
+    options.unknown_token = place.optional_string("unk_token").value_or(options.unknown_token);
+    options.continuing_prefix =
+        place.optional_string("continuing_subword_prefix").value_or(options.continuing_prefix);
+    if (!place.at("max_input_chars_per_word").is_null())
+      options.max_chars_per_word = place.count("max_input_chars_per_word");
+    return take(Words::make(std::move(lists.tokens), std::move(options)));
+  }
   if (type == "Unigram") {
     Unigram::Options options;
     if (!place.at("unk_id").is_null()) options.unknown = place.count("unk_id");
@@ -97,6 +129,42 @@ std::variant<Bpe, Unigram> make_model(const JsonPlace& place, ModelLists lists) 
   return take(Bpe::make(std::move(lists.tokens), lists.merges, std::move(options)));
 }
 
+constexpr const char* kMarkedSpace = "\xE2\x96\x81";
+
+/// Pieces that stand for nothing in a text (special ones, bytes) are in the vocabulary, but never found in a text.
+SubwordModel model_of_sentencepiece(const SentencePieceModel& model, const std::string& name) {
+  using Type = SentencePieceModel::Type;
+  if (model.kind == SentencePieceModel::Kind::kUnigram) {
+    std::vector<std::pair<std::string, double>> scored;
+    for (const SentencePieceModel::Piece& piece : model.pieces) {
+      const bool found = piece.type == Type::kNormal || piece.type == Type::kUserDefined;
+      scored.emplace_back(piece.text, found ? static_cast<double>(piece.score) : -INFINITY);
+    }
+    return Unigram::make(scored, {.unknown = static_cast<std::size_t>(model.unknown),
+                                  .byte_fallback = model.byte_fallback,
+                                  .single_precision = true})
+        .take(name);
+  }
+  TokenTable table;
+  for (std::size_t i = 0; i < model.pieces.size(); ++i)
+    table.add(model.pieces[i].text, static_cast<TokenId>(i));
+  Bpe::Options options;
+  options.unknown = model.pieces[static_cast<std::size_t>(model.unknown)].text;
+  options.fuse_unknown = true;
+  options.byte_fallback = model.byte_fallback;
+  return Bpe::make(std::move(table), model.merges(), std::move(options)).take(name);
+}
+
+Decoder decoder_of_sentencepiece(const SentencePieceModel& model) {
+  using Json = nlohmann::json;
+  Json steps = {{{"type", "Replace"}, {"pattern", {{"String", kMarkedSpace}}}, {"content", " "}}};
+  if (model.byte_fallback) steps.push_back({{"type", "ByteFallback"}});
+  steps.push_back({{"type", "Fuse"}});
+  if (model.adds_prefix) steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  const Json decoder = {{"type", "Sequence"}, {"decoders", steps}};
+  return read_decoder({decoder, "decoder"});
+}
+
 /// The text of a special token, which files write as a string or as an object.
 std::optional<std::string> special_text(const JsonPlace& config, const char* key) {
   const JsonPlace place = config.at(key);
@@ -107,37 +175,23 @@ std::optional<std::string> special_text(const JsonPlace& config, const char* key
 }  // namespace
 
 TextTokenizer TextTokenizer::load(const ReadFile& read, const std::string& path) {
+  constexpr std::array<const char*, 5> kModels = {
+      "tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "sentencepiece.model", "spm.model"};
   const std::string folder = path.empty() || path.ends_with('/') ? path : path + "/";
-  const std::string name = folder + "tokenizer.json";
-  const auto text = read(name);
-  if (!text) throw Error("there is no " + name);
-  ModelLists lists;
-  constexpr std::array<std::string_view, 2> kLong = {"model.vocab", "model.merges"};
-  const auto sink = [&](std::string_view at, std::string_view key, const nlohmann::json& value) {
-    lists.take(name, at, key, value);
-  };
-  const nlohmann::json root =
-      parse_bounded_json_members(std::as_bytes(std::span(*text)), {}, kLong, sink).take(name);
-  const JsonPlace place(root, name + ": tokenizer");
-  auto parts = std::make_shared<Parts>(Parts{.model = make_model(place.at("model"), std::move(lists)),
-                                             .normalizer = read_normalizer(place.at("normalizer")),
-                                             .pre_tokenizer = read_pre_tokenizer(place.at("pre_tokenizer")),
-                                             .frame = read_frame(place.at("post_processor")),
-                                             .decoder = read_decoder(place.at("decoder"))});
+  std::shared_ptr<Parts> parts;
+  std::vector<AddedToken> tokens;
+  if (const auto text = read(folder + "tokenizer.json")) {
+    parts = parts_of_json(folder + "tokenizer.json", *text, tokens);
+  } else {
+    for (const char* name : kModels) {
+      const auto file = parts ? std::nullopt : read(folder + name);
+      if (file) parts = parts_of_sentencepiece(read, folder, name, *file, tokens);
+    }
+    if (!parts) throw Error("there is no " + folder + "tokenizer.json, and no SentencePiece model");
+  }
   std::vector<AddedToken> raw, normalized;
-  for (const JsonPlace& object :
-       place.at("added_tokens").is_null() ? std::vector<JsonPlace>() : place.list("added_tokens")) {
-    const std::string content = object.string("content");
-    if (content.empty()) continue;
-    AddedToken token{.content = unicode::decode(content), .id = object.at("id").id()};
-    token.single_word = object.boolean("single_word", false);
-    token.lstrip = object.boolean("lstrip", false);
-    token.rstrip = object.boolean("rstrip", false);
-    const bool special = object.boolean("special", false);
-    token.normalized = object.boolean("normalized", !special);
-    if (special) parts->special.insert(content);
-    parts->added[token.id] = content;
-    if (token.normalized) token.content = unicode::decode(parts->normalizer(content));
+  for (AddedToken& token : tokens) {
+    if (token.normalized) token.content = unicode::decode(parts->normalizer(unicode::encode(token.content)));
     (token.normalized ? normalized : raw).push_back(std::move(token));
   }
   parts->raw = AddedTokens(std::move(raw));
@@ -145,12 +199,12 @@ TextTokenizer TextTokenizer::load(const ReadFile& read, const std::string& path)
   if (const auto config_text = read(folder + "tokenizer_config.json")) {
     const JsonFile file(folder + "tokenizer_config.json", *config_text);
     const JsonPlace config(file.root(), file.name());
-    const auto find = [&](const char* key) {
+    const auto find = [&](const char* key, const std::optional<TokenId>& otherwise) {
       const auto token = special_text(config, key);
-      return token ? parts->find(*token) : std::nullopt;
+      return token ? parts->find(*token) : otherwise;
     };
-    parts->bos = find("bos_token");
-    parts->eos = find("eos_token");
+    parts->bos = find("bos_token", parts->bos);
+    parts->eos = find("eos_token", parts->eos);
     if (file.has("add_bos_token") || file.has("add_eos_token")) {
       parts->frame = {};
       if (parts->bos && config.boolean("add_bos_token", false)) parts->frame.before = {*parts->bos};
@@ -160,6 +214,84 @@ TextTokenizer TextTokenizer::load(const ReadFile& read, const std::string& path)
   TextTokenizer tokenizer;
   tokenizer.parts_ = std::move(parts);
   return tokenizer;
+}
+
+std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_json(const std::string& name,
+                                                                   const std::string& text,
+                                                                   std::vector<AddedToken>& tokens) {
+  ModelLists lists;
+  constexpr std::array<std::string_view, 2> kLong = {"model.vocab", "model.merges"};
+  const auto sink = [&](std::string_view at, std::string_view key, const nlohmann::json& value) {
+    lists.take(name, at, key, value);
+  };
+  const nlohmann::json root =
+      parse_bounded_json_members(std::as_bytes(std::span(text)), {}, kLong, sink).take(name);
+  const JsonPlace place(root, name + ": tokenizer");
+  auto parts = std::make_shared<Parts>(Parts{.model = make_model(place.at("model"), std::move(lists)),
+                                             .normalizer = read_normalizer(place.at("normalizer")),
+                                             .pre_tokenizer = read_pre_tokenizer(place.at("pre_tokenizer")),
+                                             .frame = read_frame(place.at("post_processor")),
+                                             .decoder = read_decoder(place.at("decoder"))});
+  if (!place.at("added_tokens").is_null()) {
+    for (const JsonPlace& object : place.list("added_tokens"))
+      parts->add_token(object, object.at("id").id(), false, tokens);
+  }
+  return parts;
+}
+
+std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_sentencepiece(const ReadFile& read,
+                                                                            const std::string& folder,
+                                                                            const std::string& file,
+                                                                            const std::string& bytes,
+                                                                            std::vector<AddedToken>& tokens) {
+  const std::string name = folder + file;
+  auto model = std::make_shared<SentencePieceModel>(SentencePieceModel::parse(bytes).take(name));
+  using Type = SentencePieceModel::Type;
+  auto parts = std::make_shared<Parts>(Parts{.model = model_of_sentencepiece(*model, name)});
+  parts->decoder = decoder_of_sentencepiece(*model);
+  for (std::size_t i = 0; i < model->pieces.size(); ++i) {
+    const SentencePieceModel::Piece& piece = model->pieces[i];
+    const bool special = piece.type == Type::kControl || piece.type == Type::kUnknown;
+    if (!special && piece.type != Type::kUserDefined) continue;
+    const auto id = static_cast<TokenId>(i);
+    parts->added[id] = piece.text;
+    if (special) parts->special.insert(piece.text);
+    tokens.push_back({.content = unicode::decode(piece.text), .id = id});
+  }
+  const auto in_range = [&](TokenId id) {
+    return id >= 0 && static_cast<std::size_t>(id) < model->pieces.size() ? std::optional(id) : std::nullopt;
+  };
+  parts->bos = in_range(model->bos);
+  parts->eos = in_range(model->eos);
+  // Tokens that were added behind the model's own.
+  if (const auto text = read(folder + "added_tokens.json")) {
+    const JsonFile added(folder + "added_tokens.json", *text);
+    for (const auto& [content, id] : added.root().items()) {
+      const nlohmann::json object = {{"content", content}};
+      parts->add_token({object, added.name()}, JsonPlace(id, added.name() + ": " + content).id(), false,
+                       tokens);
+    }
+  }
+  if (const auto text = read(folder + "tokenizer_config.json")) {
+    const JsonFile config(folder + "tokenizer_config.json", *text);
+    const JsonPlace decoder = JsonPlace(config.root(), config.name()).at("added_tokens_decoder");
+    const nlohmann::json none = nlohmann::json::object();
+    const nlohmann::json& listed = decoder.is_null() ? none : decoder.value();
+    if (!listed.is_object()) throw decoder.error("expected a JSON object");
+    for (const auto& [id, object] : listed.items()) {
+      TokenId number = -1;
+      std::from_chars(id.data(), id.data() + id.size(), number);
+      if (number < 0) throw decoder.error("the key " + quote_text(id) + " is no id");
+      parts->add_token({object, config.name() + ": added_tokens_decoder." + id}, number, true, tokens);
+    }
+  }
+  parts->normalizer = [model](const std::string& text) { return model->normalize(text); };
+  parts->pre_tokenizer = [model](std::vector<Part> words) {
+    for (Part& word : words)
+      if (word.first && model->adds_prefix) word.text.insert(0, model->marks_spaces ? kMarkedSpace : " ");
+    return words;
+  };
+  return parts;
 }
 
 std::vector<TokenId> TextTokenizer::encode(std::string_view text, bool add_special) const {

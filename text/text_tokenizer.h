@@ -1,5 +1,6 @@
-// Tokenizers as a Hugging Face tokenizer.json describes them (BPE and Unigram; what is read of the steps around them is
-// in pipeline/steps.h and pipeline/decoders.h), equal to the `tokenizers` library.
+// Tokenizers as a Hugging Face tokenizer.json describes them (BPE, Unigram and WordPiece; what is read of the steps around
+// them is in pipeline/steps.h and pipeline/decoders.h), equal to the `tokenizers` library; and as a SentencePiece model
+// does, equal to SentencePiece but for special tokens, which are tokens wherever they stand in a text.
 #pragma once
 
 #include <memory>
@@ -18,8 +19,11 @@ class TokenSink;
 class TextTokenizer {
  public:
   /// Reads tokenizer.json in the folder `path` ("" for the top), and of tokenizer_config.json beside it add_bos_token and
-  /// add_eos_token, which replace what the file puts around a text, as `transformers` has it. Truncation and padding are
-  /// the caller's. Throws Error that names the file, the place and what is not supported.
+  /// add_eos_token, which replace what the file puts around a text, as `transformers` has it. Where there is no
+  /// tokenizer.json: a SentencePiece model (tokenizer.model, spiece.model, sentencepiece.bpe.model, sentencepiece.model or
+  /// spm.model), with the tokens of added_tokens.json and of added_tokens_decoder in tokenizer_config.json; it puts nothing
+  /// around a text by itself. Truncation and padding are the caller's. Throws Error that names the file, the place and what
+  /// is not supported.
   static TextTokenizer load(const ReadFile& read, const std::string& path = "");
 
   /// Ill-formed UTF-8 counts as U+FFFD. Special tokens in the text are tokens. Throws Error where a regular expression of
@@ -43,6 +47,11 @@ class TextTokenizer {
   friend class StreamDecoder;
   struct Parts;
   TextTokenizer() = default;
+  static std::shared_ptr<Parts> parts_of_json(const std::string& name, const std::string& text,
+                                              std::vector<AddedToken>& tokens);
+  static std::shared_ptr<Parts> parts_of_sentencepiece(const ReadFile& read, const std::string& folder,
+                                                       const std::string& file, const std::string& bytes,
+                                                       std::vector<AddedToken>& tokens);
   std::unique_ptr<TokenSink> decoder(std::unique_ptr<TokenSink> last) const;
 
   std::shared_ptr<const Parts> parts_;

@@ -5,6 +5,7 @@
 The targets' own finds are kept in build-fuzz/corpus/ and are no part of the repository.
 """
 
+import base64
 import io
 import json
 import shutil
@@ -461,6 +462,42 @@ def tokenizer_json():
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
         "post_processor": {"type": "RobertaProcessing", "cls": ["a", 0], "sep": ["?", 3]},
     }, None, "Ab a1b, ab!")  # fmt: skip
+    # A trie that knows "T" alone, which becomes "t".
+    units = [0] * 512
+    units[0] = 256 << 10  # to 256 ^ "T"
+    units[256 ^ 0x54] = (0x54 << 0) | 0x100 | ((256 ^ 0x54 ^ 300) << 10)
+    units[300] = 0x80000000
+    table = struct.pack("<I512I", 2048, *units) + b"t\0"
+    seed("wordpiece", {
+        "model": {"type": "WordPiece", "vocab": {token: i for i, token in enumerate(["[UNK]", "the", "fox", "##s", "'", "x", "##=", "12"])}},
+        "normalizer": {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(table).decode()},
+        "pre_tokenizer": {"type": "BertPreTokenizer"}, "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+    }, None, text)  # fmt: skip
+
+
+def sentencepiece():
+    """Models of both kinds, with small tables of characters."""
+    import sentencepiece as spm
+
+    def seed(name, text, rules=None, **settings):
+        made = io.BytesIO()
+        with tempfile.NamedTemporaryFile("w", suffix=".tsv") as table:
+            if rules:
+                table.write("".join(f"{old}\t{new}\n" for old, new in rules))
+                table.flush()
+                settings["normalization_rule_tsv"] = table.name
+            else:
+                settings["normalization_rule_name"] = "identity"
+            lines = ["the quick fox", "fox's  the\u00e9 12 345", "x=1; the fox"] * 5
+            spm.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=made, minloglevel=2, num_threads=1, **settings)
+        put("sentencepiece", name, made.getvalue() + b"\x1e" + text.encode())
+
+    text = "The fox's  12345 <s> \u00e9 \u4e2d\U0001f600\n\nx=1;"
+    seed("unigram", text, model_type="unigram", vocab_size=40, hard_vocab_limit=False)
+    seed("bpe", text, model_type="bpe", vocab_size=60, user_defined_symbols=["x=", "<s2>"], remove_extra_whitespaces=False)
+    seed("bytes", text, model_type="bpe", vocab_size=300, byte_fallback=True, add_dummy_prefix=False)
+    seed("rules", text + " \ufb01", [("FB01", "66 69"), ("E9", "65"), ("54", "74"), ("31 32", "")], model_type="unigram",
+         vocab_size=40, hard_vocab_limit=False)  # fmt: skip
 
 
 def chat_template():
@@ -583,10 +620,7 @@ def gguf_files():
     put("gguf", "nested", gguf_file("odd", {"tags": ["x", "yz"], "custom_alignment": 64}, {"t": values(2)}))
 
 
-def quantized():
-    """A configuration, a list of tensors, and the bytes of small numbers: parted as quantized_fuzz.cpp has it."""
-
-    def seed(name, config, tensors, data=b""):
+def seed(name, config, tensors, data=b""):
         listed = [[tensor, dtype, shape] for tensor, (dtype, *shape) in tensors.items()]
         parts = (json.dumps(config, separators=(",", ":")).encode(), json.dumps(listed, separators=(",", ":")).encode(), data)
         put("quantized", name, b"\x1e".join(parts))
@@ -631,11 +665,11 @@ def main():
     spec()
     tokenizer()
     tokenizer_json()
+    sentencepiece()
     chat_template()
     torch_files()
     onnx_files()
     gguf_files()
-    quantized()
     graphs()
     recipe()
 

@@ -9,7 +9,24 @@ LINES = ["".join(random.Random(i).choices(A, k=random.Random(-i - 1).randint(0, 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")  # fmt: skip
 QWEN2 = LLAMA3.replace("{1,3}", "")
-KINDS = ["gpt2", "smollm", "llama3", "qwen2", "llama2", "gemma", "unigram_always", "unigram_first", "unigram_never", "words"]
+KINDS = ["gpt2", "smollm", "llama3", "qwen2", "llama2", "gemma", "unigram_always", "unigram_first", "unigram_never", "words",
+         "wordpiece", "precompiled"]  # fmt: skip
+
+
+def charsmap():
+    """SentencePiece's table of characters nmt_nfkc_cf, as its models carry it."""
+    import io
+
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+
+    made = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a b c"] * 9), model_writer=made, vocab_size=8, model_type="bpe", normalization_rule_name="nmt_nfkc_cf", minloglevel=2
+    )
+    model = sentencepiece_model_pb2.ModelProto()
+    model.ParseFromString(made.getvalue())
+    return model.normalizer_spec.precompiled_charsmap
 
 
 def untrained(kind):
@@ -54,9 +71,17 @@ def untrained(kind):
         return tokenizer, trainers.BpeTrainer(
             vocab_size=200, special_tokens=["<unk>", "<s>"], end_of_word_suffix="</w>", show_progress=False
         )
+    if kind == "wordpiece":
+        tokenizer = Tokenizer(models.WordPiece(unk_token="<unk>", max_input_chars_per_word=20))
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.decoder = decoders.WordPiece()
+        return tokenizer, trainers.WordPieceTrainer(
+            vocab_size=150, limit_alphabet=40, special_tokens=["<unk>", "<s>"], show_progress=False
+        )
     tokenizer = Tokenizer(models.Unigram())
-    scheme = kind.removeprefix("unigram_")
-    tokenizer.normalizer = normalizers.NFKC()
+    scheme = kind.removeprefix("unigram_") if kind != "precompiled" else "always"
+    tokenizer.normalizer = normalizers.Precompiled(charsmap()) if kind == "precompiled" else normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
     tokenizer.decoder = decoders.Metaspace(prepend_scheme=scheme)
     return tokenizer, trainers.UnigramTrainer(

@@ -103,9 +103,12 @@ def test_what_is_not_supported_is_refused_by_its_name_and_place(crumb, tmp_path)
     model = {"type": "BPE", "vocab": {"a": 0}, "merges": []}
     cases = [
         ({"decoder": {"type": "CTC"}}, "tokenizer.decoder: the decoder CTC is not supported"),
-        ({"decoder": {"type": "Sequence", "decoders": [{"type": "WordPiece"}]}}, "decoder.decoders[0]: the decoder WordPiece"),
+        ({"decoder": {"type": "Sequence", "decoders": [{"type": "Other"}]}}, "decoder.decoders[0]: the decoder Other is not supported"),
         ({"decoder": {"type": "Strip", "content": "ab", "start": 1, "stop": 0}}, "its content is not one character"),
-        ({"normalizer": {"type": "Precompiled"}}, "tokenizer.normalizer: the normalizer Precompiled is not supported"),
+        ({"normalizer": {"type": "Nmt"}}, "tokenizer.normalizer: the normalizer Nmt is not supported"),
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAA"}}, "precompiled_charsmap is not in base64"),
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "/////w=="}}, "the trie of a table of characters takes"),
+        ({"model": {"type": "WordPiece", "vocab": {"a": 0}}}, "unk_token '[UNK]' is not in the vocabulary"),
         ({"pre_tokenizer": {"type": "UnicodeScripts"}}, "the pre-tokenizer UnicodeScripts is not supported"),
         ({"post_processor": {"type": "Other"}}, "the post-processor Other is not supported"),
         ({"model": {"type": "WordLevel", "vocab": {}}}, "the model WordLevel is not supported"),
@@ -160,6 +163,19 @@ def test_tokenizers_inside_of_models(crumb, tmp_path):
     assert crumb("tokenize", packed, "--text", "-", stdin=None, input="the fox's 12345").stdout == said
     assert crumb("detokenize", packed, "--ids", said).stdout == "the fox's 12345\n"
     assert "tokenizer.json" in crumb("tokenize", folder / "model.safetensors", "--text", "-", status=1).stderr
+
+
+def test_the_tokenizer_of_a_sentence_encoder(crumb, minilm):
+    from tokenizers import Tokenizer
+
+    theirs = Tokenizer.from_file(str(minilm / "tokenizer.json"))
+    theirs.no_truncation()
+    theirs.no_padding()
+    ours = printed(crumb, "tokenize", minilm, "--text", "-", "--lines", text="\n".join(LINES) + "\n")
+    expected = [theirs.encode(line) for line in LINES]
+    assert [made["ids"] for made in ours] == [made.ids for made in expected]
+    lists = [made.ids for made in expected]
+    assert decoded(crumb, minilm, lists) == [theirs.decode(ids) for ids in lists]
 
 
 def test_the_tokenizer_of_a_gguf_file(crumb, smollm2):

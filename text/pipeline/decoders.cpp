@@ -1,6 +1,7 @@
 #include "text/pipeline/decoders.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string>
 #include <utility>
@@ -278,6 +279,45 @@ class WordEnds : public TokenStage {
   std::optional<std::string> held_;
 };
 
+/// WordPiece's tokens: a space before each but the first and those that go on, and none before punctuation.
+class Pieces : public TokenStage {
+ public:
+  Pieces(Next next, std::string prefix, bool cleans_up)
+      : TokenStage(std::move(next)), prefix_(std::move(prefix)), cleans_up_(cleans_up) {}
+
+ protected:
+  void take(std::string token) override {
+    if (!std::exchange(is_first_, false))
+      token = token.starts_with(prefix_) ? token.substr(prefix_.size()) : " " + token;
+    if (cleans_up_) clean(token);
+    put(token);
+  }
+
+ private:
+  static void clean(std::string& token) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kChanges = {
+        {{" .", "."},
+         {" ?", "?"},
+         {" !", "!"},
+         {" ,", ","},
+         {" ' ", "'"},
+         {" n't", "n't"},
+         {" 'm", "'m"},
+         {" do not", " don't"},
+         {" 's", "'s"},
+         {" 've", "'ve"},
+         {" 're", "'re"}}};
+    for (const auto& [what, by] : kChanges) {
+      for (std::size_t at = 0; (at = token.find(what, at)) != std::string::npos; at += by.size())
+        token.replace(at, what.size(), by);
+    }
+  }
+
+  std::string prefix_;
+  bool cleans_up_;
+  bool is_first_ = true;
+};
+
 template <class T, class... Options>
 Decoder stage(const Options&... options) {
   return [=](Next next) { return std::make_unique<T>(std::move(next), options...); };
@@ -327,6 +367,8 @@ Decoder read_decoder(const JsonPlace& place) {
     if (suffix.empty()) throw place.error("its suffix is empty");
     return stage<WordEnds>(suffix);
   }
+  if (type == "WordPiece")
+    return stage<Pieces>(place.optional_string("prefix").value_or("##"), place.boolean("cleanup", true));
   throw place.refuse("the decoder " + type);
 }
 

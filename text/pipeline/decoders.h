@@ -1,7 +1,7 @@
 // Tokens back to text: the decoders of a tokenizer.json, each a stage through which tokens pass one by one. A stage holds
 // back what later tokens may still change, and nothing else; the text of all ids is what has come out when it is finished.
 //
-//   Sequence Fuse ByteLevel Metaspace ByteFallback Replace Strip BPEDecoder
+//   Sequence Fuse ByteLevel Metaspace ByteFallback Replace Strip BPEDecoder WordPiece
 //
 // Without a decoder tokens are words, with a space between them. What is none of these is refused by its name and place.
 #pragma once

@@ -2,6 +2,7 @@
 
 #include "text/normalizer.h"
 #include "text/pipeline/byte_level.h"
+#include "text/pipeline/chars_map.h"
 #include "text/pipeline/steps.h"
 #include "text/unicode.h"
 
@@ -25,6 +26,16 @@ Normalizer read_bert(const JsonPlace& place) {
   options.lowercase = place.boolean("lowercase", true);
   options.strip_accents = place.boolean("strip_accents", options.lowercase);
   return of_characters([options](const std::u32string& text) { return normalize(text, options); });
+}
+
+Normalizer read_precompiled(const JsonPlace& place) {
+  const auto bytes = from_base64(place.string("precompiled_charsmap"));
+  if (!bytes) throw place.error("precompiled_charsmap is not in base64");
+  auto characters = CharsMap::parse(*bytes);
+  if (!characters.ok()) throw place.error(characters.failure().message);
+  return [table = std::make_shared<const CharsMap>(std::move(characters.value()))](const std::string& text) {
+    return table->by_graphemes(text);
+  };
 }
 
 Normalizer read_sequence(const JsonPlace& place) {
@@ -81,6 +92,7 @@ Normalizer read_normalizer(const JsonPlace& place) {
   }
   if (type == "ByteLevel") return [](const std::string& text) { return bytes_to_characters(text); };
   if (type == "BertNormalizer") return read_bert(place);
+  if (type == "Precompiled") return read_precompiled(place);
   throw place.refuse("the normalizer " + type);
 }
 

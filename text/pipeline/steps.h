@@ -2,6 +2,7 @@
 // its name and place.
 //
 //   normalizers       Sequence Prepend Replace NFC NFD NFKC NFKD Lowercase StripAccents Strip ByteLevel BertNormalizer
+//                     Precompiled
 //   pre-tokenizers    Sequence ByteLevel Split Digits Metaspace Punctuation Whitespace WhitespaceSplit BertPreTokenizer
 //   post-processors   Sequence TemplateProcessing RobertaProcessing BertProcessing ByteLevel
 #pragma once

@@ -37,6 +37,12 @@ class TokenTable {
     return entry == tokens_.end() ? nullptr : entry->second;
   }
 
+  /// visit(token, id), in no order.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const auto& [token, id] : ids_) visit(token, id);
+  }
+
   std::size_t size() const { return ids_.size(); }
   /// -1 for an empty table.
   TokenId largest_id() const { return largest_; }

@@ -23,13 +23,15 @@ Result<Unigram> Unigram::make(const std::vector<std::pair<std::string, double>>&
   double least = INFINITY;
   for (std::size_t id = 0; id < vocabulary.size(); ++id) {
     made.tokens_.add(vocabulary[id].first, static_cast<TokenId>(id));
-    least = std::min(least, vocabulary[id].second);
+    if (std::isfinite(vocabulary[id].second)) least = std::min(least, vocabulary[id].second);
   }
   made.unknown_score_ = least - kUnknownPenalty;
+  if (options.single_precision) made.unknown_score_ = static_cast<float>(made.unknown_score_);
   for (std::size_t id = 0; id < vocabulary.size(); ++id) {
     const auto& [token, score] = vocabulary[id];
     const auto own = static_cast<TokenId>(id);
-    if (!token.empty() && made.tokens_.find(token) == own) made.sorted_.push_back({token, own, score});
+    if (!token.empty() && std::isfinite(score) && made.tokens_.find(token) == own)
+      made.sorted_.push_back({token, own, score});
   }
   std::ranges::sort(made.sorted_, {}, &Entry::token);
   for (std::size_t i = 0, byte = 0; byte < 257; ++byte) {
@@ -64,7 +66,8 @@ void Unigram::encode(std::string_view text, std::vector<TokenId>& ids) const {
   };
   std::vector<Node> best(text.size() + 1);
   const auto offer = [&](std::size_t begin, std::size_t end, double score, bool unknown) {
-    const double sum = score + best[begin].score;
+    double sum = score + best[begin].score;
+    if (options_.single_precision) sum = static_cast<float>(sum);
     if (best[end].begin == kNowhere || sum > best[end].score) best[end] = {sum, begin, unknown};
   };
   for (std::size_t at = 0; at < text.size();) {

@@ -1,6 +1,6 @@
-// Unigram: of all ways to cover a text with tokens, that of the greatest sum of scores (in double precision). A character
-// that no token covers alone is unknown, at the least score less 10; unknown ones in a row are one token, or the tokens
-// of their bytes.
+// Unigram: of all ways to cover a text with tokens, that of the greatest sum of scores. A character that no token covers
+// alone is unknown, at the least score less 10; unknown ones in a row are one token, or the tokens of their bytes. Sums are
+// in double precision, as `tokenizers` has it.
 #pragma once
 
 #include <array>
@@ -19,8 +19,10 @@ class Unigram {
   struct Options {
     std::optional<std::size_t> unknown;  ///< an index into the vocabulary
     bool byte_fallback = false;
+    bool single_precision =
+        false;  ///< sums of scores as SentencePiece rounds them, which decides between equal ones
   };
-  /// Tokens and scores; an index is an id.
+  /// Tokens and scores; an index is an id. A token whose score is minus infinity is never found in a text.
   static Result<Unigram> make(const std::vector<std::pair<std::string, double>>& vocabulary, Options options);
 
   /// Appends the ids of a text. Throws Error where a character is unknown and nothing stands for it.
