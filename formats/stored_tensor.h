@@ -41,6 +41,7 @@ struct TensorPlace {
   // What GGUF does to a model's tensors. Only of storages that are kPlain or kGgmlBlocks, row-major, without first, skip
   // and crc.
   const GgmlType* blocks = nullptr;  ///< of kGgmlBlocks
+  float block_scale = 1;             ///< of NVFP4: by it the scale of every block is multiplied first
   /// Rows come in groups of this many (an even number, which divides theirs), and the two halves of a group are stored
   /// interleaved: rows b and n/2 + b of a group are its stored rows 2b and 2b + 1. 0: rows are stored in order. A row is
   /// an element of a vector, else the innermost axis.

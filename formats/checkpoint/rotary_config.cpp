@@ -21,6 +21,13 @@ class RotationParser {
   }
 
   Rotation parse() {
+    Rotation made = by_type();
+    made.theta = theta_;
+    return made;
+  }
+
+ private:
+  Rotation by_type() const {
     const std::string type =
         scaling_.string("rope_type").value_or(scaling_.string("type").value_or("default"));
     if (type == "default") return {.frequencies = plain(), .long_frequencies = {}};
@@ -32,7 +39,6 @@ class RotationParser {
                          "\"; supported are default, linear, llama3, yarn and longrope");
   }
 
- private:
   std::size_t count() const { return defaults_.size / 2; }
 
   /// theta^(2 k / size), float32.

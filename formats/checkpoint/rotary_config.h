@@ -26,6 +26,7 @@ struct Rotation {
   std::vector<float> long_frequencies;  ///< of longrope; else empty
   std::size_t switch_at = 0;            ///< longer sequences take long_frequencies
   float factor = 1;
+  double theta = 0;  ///< rope_theta
 
   bool operator==(const Rotation&) const = default;
 };

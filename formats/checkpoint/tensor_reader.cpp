@@ -280,7 +280,7 @@ Status TensorReader::read_elements(std::uint64_t element, std::span<std::byte> o
     if (!checked::fits(begin, input_.size(), place.stored)) return damaged("its storage is too small");
     if (Status read = file_->read(place.offset + *begin, input_); !read.ok()) return read;
     values.resize(count);
-    decode_ggml(type, input_, skip, values);
+    decode_ggml(type, input_, skip, values, place.block_scale);
     std::memcpy(out.data(), values.data(), count * sizeof(float));
     out = out.subspan(count * sizeof(float));
     element += count;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
+#include <utility>
 
 namespace crumb {
 namespace {
@@ -71,26 +71,53 @@ std::span<const GgufLayerName> own_names(const GgufArchitecture& architecture) {
   return {};
 }
 
+/// By a transformers name; one that an own name stands before does not count.
+std::optional<std::string_view> find_gguf_name(const GgufArchitecture& architecture, std::string_view hf) {
+  const std::span<const GgufLayerName> own = own_names(architecture);
+  for (const GgufLayerName& name : own)
+    if (name.hf == hf) return name.gguf;
+  for (const GgufLayerName& name : kCommon)
+    if (name.hf == hf && std::ranges::find(own, name.gguf, &GgufLayerName::gguf) == own.end())
+      return name.gguf;
+  return std::nullopt;
+}
+
 std::optional<std::string_view> find_name(std::span<const GgufLayerName> names, std::string_view gguf) {
   const auto found = std::ranges::find(names, gguf, &GgufLayerName::gguf);
   return found == names.end() ? std::nullopt : std::optional(found->hf);
 }
 
-constexpr std::string_view kLayer = "blk.";
+constexpr std::string_view kLayer = "blk.", kHfLayer = "model.layers.";
 
-/// The layer's number, without a sign or needless zeros; empty where it is none.
-std::string_view layer_number(std::string_view name) {
-  if (!name.starts_with(kLayer)) return {};
-  const std::string_view number = name.substr(kLayer.size(), name.find('.', kLayer.size()) - kLayer.size());
+/// The number behind `before`, without a sign or needless zeros; empty where it is none.
+std::string_view layer_number(std::string_view name, std::string_view before = kLayer) {
+  if (!name.starts_with(before)) return {};
+  const std::string_view number = name.substr(before.size(), name.find('.', before.size()) - before.size());
   if (number.size() > 6 || (number.size() > 1 && number.front() == '0')) return {};
   return std::ranges::all_of(number, [](char c) { return c >= '0' && c <= '9'; }) ? number
                                                                                   : std::string_view();
 }
 
+/// The name, and ".weight" or ".bias" at its end; nothing where it ends in another way.
+std::pair<std::string_view, std::string_view> cut_name(std::string_view name) {
+  const std::size_t dot = std::min(name.rfind('.'), name.size());
+  const std::string_view end = name.substr(dot);
+  return end == ".weight" || end == ".bias" ? std::pair(name.substr(0, dot), end)
+                                            : std::pair(name, std::string_view());
+}
+
 }  // namespace
+
+std::span<const GgufArchitecture> gguf_architectures() { return kArchitectures; }
 
 const GgufArchitecture* find_gguf_architecture(std::string_view name) {
   const auto found = std::ranges::find(kArchitectures, name, &GgufArchitecture::name);
+  return found == kArchitectures.end() ? nullptr : &*found;
+}
+
+const GgufArchitecture* find_gguf_architecture_of(std::string_view model_type) {
+  if (model_type == "mistral") model_type = "llama";
+  const auto found = std::ranges::find(kArchitectures, model_type, &GgufArchitecture::model_type);
   return found == kArchitectures.end() ? nullptr : &*found;
 }
 
@@ -100,11 +127,8 @@ std::string_view name_in_layer(std::string_view name) {
 }
 
 std::optional<std::string> hugging_face_name(const GgufArchitecture& architecture, std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos) return std::nullopt;
-  const std::string_view end = name.substr(dot);
-  if (end != ".weight" && end != ".bias") return std::nullopt;
-  const std::string_view stem = name.substr(0, dot);
+  const auto [stem, end] = cut_name(name);
+  if (end.empty()) return std::nullopt;
   if (stem == "output" && end == ".weight") return "lm_head.weight";
   if (const auto outside = find_name(kOutside, stem)) return std::string(*outside).append(end);
 
@@ -115,6 +139,25 @@ std::optional<std::string> hugging_face_name(const GgufArchitecture& architectur
   if (!found) found = find_name(kCommon, part);
   if (!found || found->empty()) return std::nullopt;
   return "model.layers." + std::string(number) + "." + std::string(*found) + std::string(end);
+}
+
+std::optional<std::string> gguf_scale_name(std::string_view name) {
+  const auto [stem, end] = cut_name(name);
+  if (end != ".weight" || (layer_number(stem).empty() && stem != "output")) return std::nullopt;
+  return std::string(stem) + ".scale";
+}
+
+std::optional<std::string> gguf_name(const GgufArchitecture& architecture, std::string_view name) {
+  const auto [stem, end] = cut_name(name);
+  if (end.empty()) return std::nullopt;
+  if (name == "lm_head.weight") return "output.weight";
+  for (const GgufLayerName& outside : kOutside)
+    if (outside.hf == stem) return std::string(outside.gguf).append(end);
+  const std::string_view number = layer_number(stem, kHfLayer);
+  if (number.empty() || stem.size() <= kHfLayer.size() + number.size()) return std::nullopt;
+  const auto found = find_gguf_name(architecture, stem.substr(kHfLayer.size() + number.size() + 1));
+  if (!found) return std::nullopt;
+  return std::string(kLayer) + std::string(number) + "." + std::string(*found) + std::string(end);
 }
 
 }  // namespace crumb

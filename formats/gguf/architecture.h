@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -26,12 +27,25 @@ struct GgufArchitecture {
   bool is_gemma = false;           ///< configuration keys and defaults
 };
 
+std::span<const GgufArchitecture> gguf_architectures();
+
 /// Null where Crumb does not know the architecture.
 const GgufArchitecture* find_gguf_architecture(std::string_view name);
+
+/// That of a "model_type" of transformers: its own row, or the one of a model whose layers are the same. Null where
+/// there is none.
+const GgufArchitecture* find_gguf_architecture_of(std::string_view model_type);
 
 /// A tensor's name in transformers ("model.layers.3.mlp.up_proj.weight"), nothing where the architecture has no such
 /// tensor.
 std::optional<std::string> hugging_face_name(const GgufArchitecture& architecture, std::string_view name);
+
+/// The other way round: "blk.3.ffn_up.weight".
+std::optional<std::string> gguf_name(const GgufArchitecture& architecture, std::string_view name);
+
+/// The tensor that holds the scale of an NVFP4 tensor: "blk.3.ffn_up.scale" of "blk.3.ffn_up.weight". Nothing where
+/// llama.cpp looks for none: embeddings.
+std::optional<std::string> gguf_scale_name(std::string_view name);
 
 /// "attn_q.weight" of "blk.3.attn_q.weight"; the name itself of a tensor outside of layers.
 std::string_view name_in_layer(std::string_view name);

@@ -51,5 +51,6 @@ void decode_iq4_nl(const std::byte* block, float* out);
 void decode_iq4_xs(const std::byte* block, float* out);
 void decode_mxfp4(const std::byte* block, float* out);
 void decode_nvfp4(const std::byte* block, float* out);
+void decode_scaled_nvfp4(const std::byte* block, float scale, float* out);
 
 }  // namespace crumb::ggml

@@ -66,4 +66,12 @@ void decode_nvfp4(const std::byte* block, float* out) {
             out + 16 * group);
 }
 
+void decode_scaled_nvfp4(const std::byte* block, float scale, float* out) {
+  for (unsigned group = 0; group < 4; ++group) {
+    const float d = 2 * half_e4m3(u8(block + group)) * scale;
+    for (unsigned i = 0; i < 16; ++i)
+      out[16 * group + i] = d * (0.5F * kDoubledE2M1[nibble(block + 4 + std::size_t{8} * group, i, 8)]);
+  }
+}
+
 }  // namespace crumb::ggml

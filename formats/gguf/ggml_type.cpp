@@ -68,13 +68,16 @@ static_assert(std::ranges::all_of(kTypes, [](const GgmlType& type) {
 }  // namespace
 
 void decode_ggml(const GgmlType& type, std::span<const std::byte> blocks, std::uint64_t begin,
-                 std::span<float> out) {
+                 std::span<float> out, float scale) {
   if (type.plain) return widen_to_float(*type.plain, blocks, begin, out);
   std::array<float, ggml::kLarge> values;
   const std::byte* block = blocks.data() + begin / type.block_elements * type.block_bytes;
   std::size_t from = begin % type.block_elements;
   for (std::size_t at = 0; at < out.size(); from = 0, block += type.block_bytes) {
-    type.decode(block, values.data());
+    if (scale == 1)
+      type.decode(block, values.data());
+    else
+      ggml::decode_scaled_nvfp4(block, scale, values.data());
     const std::size_t count = std::min<std::size_t>(type.block_elements - from, out.size() - at);
     std::copy_n(values.data() + from, count, out.data() + at);
     at += count;

@@ -32,10 +32,11 @@ struct GgmlType {
   bool is_decoded() const { return plain || decode != nullptr; }
 };
 
-/// Decodes elements [begin, begin + out.size()) of a run of blocks, all of which `blocks` holds. Preconditions: Crumb
-/// decodes the type, and the range lies inside.
+/// Decodes elements [begin, begin + out.size()) of a run of blocks, all of which `blocks` holds. `scale` is 1, or that of an
+/// NVFP4 tensor: with it a value is that of the code times (the block's scale times `scale`), as a packed file has it.
+/// Preconditions: Crumb decodes the type, and the range lies inside.
 void decode_ggml(const GgmlType& type, std::span<const std::byte> blocks, std::uint64_t begin,
-                 std::span<float> out);
+                 std::span<float> out, float scale = 1);
 
 /// In the order of their numbers. Types that Crumb does not decode have a row too, to be refused by name.
 std::span<const GgmlType> ggml_types();

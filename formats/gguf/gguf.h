@@ -93,6 +93,10 @@ bool looks_like_gguf(std::span<const std::byte> start);
 /// decode is listed. Time is linear in the header's bytes, memory does not grow with arrays.
 Result<GgufHeader> parse_gguf(std::span<const std::byte> file);
 
+/// The bytes of a tensor's data. A Failure, which ends a sentence about the tensor, where a row is not whole blocks or the
+/// size overflows.
+Result<std::uint64_t> gguf_tensor_bytes(const GgmlType& type, std::span<const std::uint64_t> shape);
+
 // Values as numbers and texts. Each is a Failure, which names the key's type and what was expected, where the value is of
 // another kind or does not fit.
 

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/files/counted.h"
+#include "formats/gguf/config_keys.h"
 #include "formats/gguf/hf_files.h"
 
 namespace crumb {
@@ -24,22 +26,23 @@ void put_number(Json& config, const char* name, const std::optional<double>& val
   if (value) config[name] = shortest(*value);
 }
 
-void put_gemma(Json& config, GgufFields& fields, const GgufArchitecture& architecture, std::uint64_t head,
-               std::uint64_t hidden, std::uint64_t heads, std::uint64_t layers) {
-  const std::string prefix(std::string(architecture.name) + ".");
+template <class T>
+void put_unless_there(Json& config, const char* name, T value) {
+  if (!config.contains(name)) config[name] = value;
+}
+
+void put_gemma(Json& config, const GgufArchitecture& architecture, std::uint64_t head, std::uint64_t hidden,
+               std::uint64_t heads) {
   config["hidden_activation"] = "gelu_pytorch_tanh";
   // The 27B models alone scale by another width than the head's.
   const std::uint64_t largest = architecture.name == "gemma2" ? 46 : 62;
-  config["query_pre_attn_scalar"] = layers == largest && heads != 0 ? hidden / heads : head;
-  put_number(config, "attn_logit_softcapping", fields.number(prefix + "attn_logit_softcapping"));
-  put_number(config, "final_logit_softcapping", fields.number(prefix + "final_logit_softcapping"));
-  if (architecture.name == "gemma3")
-    config["rope_local_base_freq"] = shortest(fields.number(prefix + "rope.freq_base_swa").value_or(10000));
+  const bool is_largest = config["num_hidden_layers"] == largest && heads != 0;
+  config["query_pre_attn_scalar"] = is_largest ? hidden / heads : head;
+  if (architecture.name == "gemma3") put_unless_there(config, "rope_local_base_freq", 1e4);
 }
 
-void put_rope(Json& config, GgufFields& fields, const std::string& prefix, const GgufTensorFacts& facts,
-              double theta) {
-  config["rope_theta"] = theta;
+void put_rope_scaling(Json& config, GgufFields& fields, const std::string& prefix,
+                      const GgufTensorFacts& facts) {
   if (facts.rope) {
     config["rope_scaling"] = {{"rope_type", "llama3"},
                               {"factor", facts.rope->factor},
@@ -68,38 +71,36 @@ std::uint64_t gguf_head_size(GgufFields& fields, const std::string& architecture
 std::string make_config(GgufFields& fields, const GgufArchitecture& architecture,
                         const GgufTensorFacts& facts) {
   const std::string prefix(std::string(architecture.name) + ".");
-  const std::uint64_t hidden = fields.needed(prefix + "embedding_length");
-  const std::uint64_t layers = fields.needed(prefix + "block_count");
-  const std::uint64_t heads = fields.needed(prefix + "attention.head_count");
-  const std::uint64_t head = gguf_head_size(fields, std::string(architecture.name));
-  const bool is_gemma3 = architecture.name == "gemma3";
   Json config = {{"architectures", {std::string(architecture.class_name)}},
                  {"model_type", std::string(architecture.model_type)},
-                 {"hidden_size", hidden},
-                 {"intermediate_size", fields.needed(prefix + "feed_forward_length")},
-                 {"num_hidden_layers", layers},
-                 {"num_attention_heads", heads},
-                 {"num_key_value_heads", fields.natural(prefix + "attention.head_count_kv").value_or(heads)},
-                 {"head_dim", head},
-                 {"max_position_embeddings", fields.needed(prefix + "context_length")},
                  {"vocab_size", facts.vocabulary},
                  {"tie_word_embeddings", !facts.has_output},
                  {"torch_dtype", "float32"}};
-  put_number(config, "rms_norm_eps", fields.number(prefix + "attention.layer_norm_rms_epsilon"));
-  put_rope(config, fields, prefix, facts,
-           shortest(fields.number(prefix + "rope.freq_base").value_or(is_gemma3 ? 1e6 : 1e4)));
-  put_natural(config, "sliding_window", fields.natural(prefix + "attention.sliding_window"));
+  for (const GgufConfigKey& key : kGgufConfigKeys) {
+    if (!key.is_of(architecture.name)) continue;
+    const std::string name = prefix + key.gguf;
+    switch (key.kind) {
+      case GgufConfigKey::Kind::kNeeded: config[key.hf] = fields.needed(name); break;
+      case GgufConfigKey::Kind::kNatural: put_natural(config, key.hf, fields.natural(name)); break;
+      case GgufConfigKey::Kind::kNumber: put_number(config, key.hf, fields.number(name)); break;
+    }
+  }
+  const std::uint64_t hidden = config["hidden_size"], heads = config["num_attention_heads"];
+  const std::uint64_t head = gguf_head_size(fields, std::string(architecture.name));
+  config["head_dim"] = head;
+  put_unless_there(config, "num_key_value_heads", heads);
+  put_unless_there(config, "rope_theta", architecture.name == "gemma3" ? 1e6 : 1e4);
+  put_rope_scaling(config, fields, prefix, facts);
   if (architecture.is_gemma)
-    put_gemma(config, fields, architecture, head, hidden, heads, layers);
+    put_gemma(config, architecture, head, hidden, heads);
   else
     config["hidden_act"] = "silu";
   if (facts.has_attention_bias && architecture.name != "qwen2") config["attention_bias"] = true;
+  if (facts.has_mlp_bias) config["mlp_bias"] = true;
   if (architecture.name == "phi3") {
     if (const auto turned = fields.natural(prefix + "rope.dimension_count");
         turned && *turned < head && head != 0)
       config["partial_rotary_factor"] = static_cast<double>(*turned) / static_cast<double>(head);
-    put_natural(config, "original_max_position_embeddings",
-                fields.natural(prefix + "rope.scaling.original_context_length"));
   }
   put_natural(config, "bos_token_id", fields.natural("tokenizer.ggml.bos_token_id"));
   put_natural(config, "eos_token_id", fields.natural("tokenizer.ggml.eos_token_id"));
@@ -112,10 +113,13 @@ std::string make_config(GgufFields& fields, const GgufArchitecture& architecture
 std::string make_generation_config(GgufFields& fields) {
   Json config = Json::object();
   put_natural(config, "bos_token_id", fields.natural("tokenizer.ggml.bos_token_id"));
-  const auto end = fields.natural("tokenizer.ggml.eos_token_id");
-  const auto turn = fields.natural("tokenizer.ggml.eot_token_id");
-  put_natural(config, "eos_token_id", end ? end : turn);
-  if (end && turn && *end != *turn) config["eos_token_id"] = {*end, *turn};
+  std::vector<std::uint64_t> ends;
+  for (const char* key : kGgufEndTokens) {
+    const auto end = fields.natural(key);
+    if (end && std::ranges::find(ends, *end) == ends.end()) ends.push_back(*end);
+  }
+  if (ends.size() == 1) config["eos_token_id"] = ends[0];
+  if (ends.size() > 1) config["eos_token_id"] = ends;
   put_natural(config, "pad_token_id", fields.natural("tokenizer.ggml.padding_token_id"));
   return config.dump(2) + "\n";
 }

@@ -16,6 +16,7 @@ struct GgufTensorFacts {
   std::uint64_t vocabulary = 0;  ///< rows of token_embd
   bool has_output = false;       ///< a matrix of its own before the logits
   bool has_attention_bias = false;
+  bool has_mlp_bias = false;
   std::optional<Llama3Scaling> rope;
 };
 

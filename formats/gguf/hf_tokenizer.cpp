@@ -1,16 +1,15 @@
 // tokenizer.json and tokenizer_config.json from tokenizer.ggml.*.
 //
 // model "gpt2" is byte-level BPE, with the splitting of words that tokenizer.ggml.pre names; "llama" is SentencePiece's
-// BPE with byte fallback, whose merges are found from the scores: every way to cut a normal token into two normal tokens,
-// the highest score first, of equal ones the longer left part, then the longer right part.
+// BPE with byte fallback, whose merges are found from the scores (vocabulary.h).
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <unordered_map>
 
 #include "base/files/text.h"
 #include "formats/gguf/hf_files.h"
+#include "formats/gguf/pre_tokenizer.h"
+#include "formats/gguf/vocabulary.h"
 
 namespace crumb {
 namespace {
@@ -22,62 +21,9 @@ constexpr std::uint64_t kMostMerges = std::uint64_t{1} << 21;
 constexpr std::uint64_t kLongestToken = 1024;
 constexpr std::uint64_t kMostText = std::uint64_t{60} << 20;
 
-enum TokenType : std::uint32_t {
-  kNormal = 1,
-  kUnknown = 2,
-  kControl = 3,
-  kUserDefined = 4,
-  kUnusedToken = 5,
-  kByte = 6
-};
-
-struct Vocabulary {
-  std::vector<std::string_view> tokens;
-  std::vector<std::uint32_t> types;
-  std::vector<float> scores;
-  std::uint64_t bytes = 0;
-};
-
-/// How a byte-level BPE splits text into words.
-struct PreTokenizer {
-  std::string_view name;   ///< tokenizer.ggml.pre
-  std::string_view split;  ///< a regular expression; empty: GPT-2's own
-  bool digits = false;     ///< every digit alone, before GPT-2's
-  bool nfc = false;
-  bool ignore_merges = false;  ///< a word that is a token is that token
-  bool adds_bos = false;       ///< unless add_bos_token says otherwise
-};
-
-constexpr std::string_view kThreeDigits =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kOneDigit =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-constexpr std::array<PreTokenizer, 9> kPreTokenizers = {{
-    {"gpt-2", ""},
-    {"olmo", ""},
-    {"smollm", "", true},
-    {"llama-bpe", kThreeDigits, false, false, true, true},
-    {"llama3", kThreeDigits, false, false, true, true},
-    {"llama-v3", kThreeDigits, false, false, true, true},
-    {"smaug-bpe", kThreeDigits},
-    {"dbrx", kThreeDigits},
-    {"qwen2", kOneDigit, false, true},
-}};
-
-Json byte_level(bool regex) {
-  return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", regex}};
-}
-
-Json split_by(Json pattern, const char* behavior) {
-  return {{"type", "Split"}, {"pattern", std::move(pattern)}, {"behavior", behavior}, {"invert", false}};
-}
-
 Json replace(const char* what, const char* by) {
   return {{"type", "Replace"}, {"pattern", {{"String", what}}}, {"content", by}};
 }
-
-Json sequence(const char* member, Json parts) { return {{"type", "Sequence"}, {member, std::move(parts)}}; }
 
 Result<Vocabulary> read_vocabulary(const GgufHeader& header) {
   Vocabulary made;
@@ -109,11 +55,12 @@ Result<Vocabulary> read_vocabulary(const GgufHeader& header) {
   done = read("tokenizer.ggml.token_type", GgufValueType::kI32, [&](const GgufValue& value) -> Status {
     const Result<std::uint64_t> type = gguf_natural(value);
     if (!type.ok()) return type.failure();
-    made.types.push_back(static_cast<std::uint32_t>(std::min<std::uint64_t>(type.value(), kByte + 1)));
+    made.types.push_back(static_cast<TokenType>(
+        std::min<std::uint64_t>(type.value(), static_cast<unsigned>(TokenType::kOther))));
     return {};
   });
   if (!done.ok()) return done.failure();
-  made.types.resize(made.tokens.size(), kNormal);
+  made.types.resize(made.tokens.size(), TokenType::kNormal);
   done = read("tokenizer.ggml.scores", GgufValueType::kF32, [&](const GgufValue& value) -> Status {
     const double score = gguf_number(value).value();
     if (std::isnan(score)) return Failure{"a score is no number"};
@@ -123,8 +70,6 @@ Result<Vocabulary> read_vocabulary(const GgufHeader& header) {
   if (!done.ok()) return done.failure();
   return made;
 }
-
-using TokenIds = std::unordered_map<std::string_view, std::uint32_t>;
 
 Result<TokenIds> ids_of(const Vocabulary& vocabulary) {
   TokenIds ids(vocabulary.tokens.size());
@@ -139,67 +84,24 @@ std::string quoted(std::string_view text) { return Json(text).dump(); }
 Json added_tokens(const Vocabulary& vocabulary) {
   Json added = Json::array();
   for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
-    const std::uint32_t type = vocabulary.types[i];
-    if (type != kControl && type != kUserDefined && type != kUnknown) continue;
+    const TokenType type = vocabulary.types[i];
+    if (type != TokenType::kControl && type != TokenType::kUserDefined && type != TokenType::kUnknown)
+      continue;
     added.push_back({{"id", i},
                      {"content", vocabulary.tokens[i]},
                      {"single_word", false},
                      {"lstrip", false},
                      {"rstrip", false},
                      {"normalized", false},
-                     {"special", type != kUserDefined}});
+                     {"special", type != TokenType::kUserDefined}});
   }
   return added;
 }
 
-std::uint64_t characters_of(std::string_view text) {
-  return static_cast<std::uint64_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }));
-}
-
-/// Pairs of token texts, the first to be merged first.
-std::vector<std::pair<std::string_view, std::string_view>> merges_by_score(const Vocabulary& vocabulary,
-                                                                           const TokenIds& ids) {
-  struct Merge {
-    float score;
-    std::uint64_t left_length, right_length;
-    std::uint32_t left, right;
-  };
-  std::vector<Merge> merges;
-  const auto normal = [&](std::string_view text) {
-    const auto found = ids.find(text);
-    return found != ids.end() && vocabulary.types[found->second] == kNormal ? found : ids.end();
-  };
-  for (std::size_t i = 0; i < vocabulary.tokens.size(); ++i) {
-    const std::string_view token = vocabulary.tokens[i];
-    if (vocabulary.types[i] != kNormal) continue;
-    const std::size_t first = merges.size();
-    for (std::size_t cut = utf8_character(token); cut > 0 && cut < token.size();
-         cut += utf8_character(token.substr(cut))) {
-      const auto left = normal(token.substr(0, cut)), right = normal(token.substr(cut));
-      if (left == ids.end() || right == ids.end()) continue;
-      merges.push_back({vocabulary.scores[i], characters_of(left->first), characters_of(right->first),
-                        left->second, right->second});
-    }
-    std::sort(
-        merges.begin() + static_cast<std::ptrdiff_t>(first), merges.end(),
-        [](const Merge& a, const Merge& b) { return std::tie(a.left, a.right) < std::tie(b.left, b.right); });
-  }
-  std::ranges::stable_sort(merges, [](const Merge& a, const Merge& b) {
-    return std::tie(a.score, a.left_length, a.right_length) >
-           std::tie(b.score, b.left_length, b.right_length);
-  });
-  std::vector<std::pair<std::string_view, std::string_view>> pairs;
-  pairs.reserve(merges.size());
-  for (const Merge& merge : merges)
-    pairs.emplace_back(vocabulary.tokens[merge.left], vocabulary.tokens[merge.right]);
-  return pairs;
-}
-
 /// What stands in the file, "left right": a token of a byte-level vocabulary has no space.
-Result<std::vector<std::pair<std::string_view, std::string_view>>> merges_in_file(const GgufHeader& header) {
+Result<TokenPairs> merges_in_file(const GgufHeader& header) {
   constexpr const char* kKey = "tokenizer.ggml.merges";
-  std::vector<std::pair<std::string_view, std::string_view>> pairs;
+  TokenPairs pairs;
   const GgufValue* array = header.find(kKey);
   const auto fail = [](const std::string& why) {
     return Failure{"metadata " + quote_text(kKey) + ": " + why};
@@ -258,7 +160,7 @@ Json post_processor(const Around& around, const Vocabulary& vocabulary, Json oth
 
 /// The whole file: vocabulary and merges are long, the rest is not.
 std::string tokenizer_text(const Json& head, const Json& model, const Vocabulary& vocabulary,
-                           const std::vector<std::pair<std::string_view, std::string_view>>& merges) {
+                           const TokenPairs& merges) {
   std::string text = head.dump();
   text.pop_back();
   std::string model_text = model.dump();
@@ -298,23 +200,16 @@ Result<std::string> byte_level_tokenizer(const GgufHeader& header, const Vocabul
   GgufFields fields(header);
   const std::string name(fields.text("tokenizer.ggml.pre").value_or("default"));
   if (!fields.status().ok()) return fields.status().failure();
-  const auto* pre = std::ranges::find(kPreTokenizers, name, &PreTokenizer::name);
-  if (pre == kPreTokenizers.end())
+  const PreTokenizer* pre = find_pre_tokenizer(name);
+  if (pre == nullptr)
     return Failure{"its splitting into words, " + quote_text(name) +
                    " (metadata 'tokenizer.ggml.pre'), is not known"};
   const auto merges = merges_in_file(header);
   if (!merges.ok()) return merges.failure();
   const Result<Around> around = tokens_around(header, vocabulary, pre->adds_bos);
   if (!around.ok()) return around.failure();
-  Json words = byte_level(pre->split.empty());
-  if (pre->digits)
-    words =
-        sequence("pretokenizers", Json::array({{{"type", "Digits"}, {"individual_digits", true}}, words}));
-  if (!pre->split.empty())
-    words = sequence("pretokenizers",
-                     Json::array({split_by({{"Regex", std::string(pre->split)}}, "Isolated"), words}));
-  return tokenizer_text(head_of(vocabulary, pre->nfc ? Json{{"type", "NFC"}} : Json(nullptr), words,
-                                post_processor(around.value(), vocabulary, nullptr), byte_level(true)),
+  return tokenizer_text(head_of(vocabulary, normalizer_of(*pre), words_of(*pre),
+                                post_processor(around.value(), vocabulary, nullptr), byte_level_step(true)),
                         bpe_model(nullptr, false, false, pre->ignore_merges), vocabulary, merges.value());
 }
 
@@ -333,12 +228,12 @@ Result<std::string> sentencepiece_tokenizer(const GgufHeader& header, const Voca
   Json decoder = Json::array({replace("\u2581", " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
   if (prefix) {
     normalizer =
-        sequence("normalizers", Json::array({{{"type", "Prepend"}, {"prepend", "\u2581"}}, normalizer}));
+        sequence_of("normalizers", Json::array({{{"type", "Prepend"}, {"prepend", "\u2581"}}, normalizer}));
     decoder.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   }
   return tokenizer_text(
       head_of(vocabulary, normalizer, nullptr, post_processor(around.value(), vocabulary, nullptr),
-              sequence("decoders", decoder)),
+              sequence_of("decoders", decoder)),
       bpe_model(std::string(vocabulary.tokens[unknown]), true, true, false), vocabulary,
       merges_by_score(vocabulary, ids.value()));
 }

@@ -1,6 +1,9 @@
 #include "formats/gguf/model.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
 
 #include "base/checked_size.h"
 #include "base/files/text.h"
@@ -42,13 +45,26 @@ void take_one_off(StoredTensor& tensor, const GgufTensor& source) {
   tensor.place.decoded = source.bytes / source.type->block_bytes * sizeof(float);
 }
 
+/// The tensors that hold the scales of others, by their names.
+std::map<std::string, const GgufTensor*> scale_tensors(const GgufHeader& header) {
+  std::map<std::string, const GgufTensor*> scales;
+  for (const GgufTensor& tensor : header.tensors)
+    if (tensor.type->name == "NVFP4")
+      if (const auto name = gguf_scale_name(tensor.name)) scales.emplace(*name, nullptr);
+  for (const GgufTensor& tensor : header.tensors)
+    if (const auto found = scales.find(tensor.name); found != scales.end()) found->second = &tensor;
+  return scales;
+}
+
 /// Why Crumb cannot present the file as a Hugging Face checkpoint; empty where it can.
 std::string unknown_part(const GgufHeader& header, const GgufArchitecture* architecture,
-                         std::string_view name) {
+                         std::string_view name, const std::map<std::string, const GgufTensor*>& scales) {
   if (architecture == nullptr)
     return "the architecture is " + quote_text(name) + ", which Crumb does not know";
   for (const GgufTensor& tensor : header.tensors) {
-    if (tensor.name == kRopeFactors || hugging_face_name(*architecture, tensor.name)) continue;
+    if (tensor.name == kRopeFactors || scales.contains(tensor.name) ||
+        hugging_face_name(*architecture, tensor.name))
+      continue;
     return "the architecture " + quote_text(name) + " has no tensor " + quote_text(tensor.name) +
            " that Crumb knows";
   }
@@ -71,7 +87,7 @@ class ModelMaker {
         return Failure{"tensor " + quote_text(tensor.name) + " has the type " +
                        std::string(tensor.type->name) + ", which is not read"};
     architecture_ = name ? find_gguf_architecture(*name) : nullptr;
-    if (std::string why = unknown_part(header_, architecture_, name.value_or("")); !why.empty()) {
+    if (std::string why = unknown_part(header_, architecture_, name.value_or(""), scales_); !why.empty()) {
       for (const GgufTensor& tensor : header_.tensors)
         model_.listing.tensors.push_back(stored(tensor, tensor.name));
       model_.listing.skipped.push_back({"configuration", why + ": tensors keep their GGUF names"});
@@ -97,7 +113,9 @@ class ModelMaker {
         find_rope(tensor);
         continue;
       }
+      if (scales_.contains(tensor.name)) continue;
       StoredTensor made = stored(tensor, *hugging_face_name(*architecture_, tensor.name));
+      if (tensor.type->name == "NVFP4") find_scale(tensor, made);
       const std::string_view part = name_in_layer(tensor.name);
       if (architecture_->interleaves_heads && part.starts_with("attn_q.")) interleave(made, heads);
       if (architecture_->interleaves_heads && part.starts_with("attn_k.")) interleave(made, shared);
@@ -107,6 +125,7 @@ class ModelMaker {
         facts_.vocabulary = tensor.shape.front();
       facts_.has_output = facts_.has_output || tensor.name == "output.weight";
       facts_.has_attention_bias = facts_.has_attention_bias || part == "attn_q.bias";
+      facts_.has_mlp_bias = facts_.has_mlp_bias || part == "ffn_up.bias";
       model_.listing.tensors.push_back(std::move(made));
     }
   }
@@ -117,6 +136,20 @@ class ModelMaker {
       return refuse("tensor " + quote_text(tensor.name) + ": its shape is " + shape_text(tensor.shape) +
                     ", expected rows for " + std::to_string(heads) + " heads of an even size");
     if (rows != 0) tensor.place.interleaved_rows = rows / heads;
+  }
+
+  void find_scale(const GgufTensor& tensor, StoredTensor& made) {
+    const auto name = gguf_scale_name(tensor.name);
+    const auto found = name ? scales_.find(*name) : scales_.end();
+    if (found == scales_.end() || found->second == nullptr) return;
+    const GgufTensor& scale = *found->second;
+    std::array<float, 1> value{};
+    if (scale.type->plain == DType::kF32 && scale.bytes == sizeof(float))
+      widen_to_float(DType::kF32, file_.subspan(scale.offset, scale.bytes), value);
+    if (!(value[0] >= 0) || !std::isfinite(value[0]))
+      refuse("tensor " + quote_text(scale.name) + ": it is " + std::string(scale.type->name) + " " +
+             shape_text(scale.shape) + ", expected one F32 number of 0 or more");
+    made.place.block_scale = value[0];
   }
 
   void find_rope(const GgufTensor& tensor) {
@@ -156,6 +189,7 @@ class ModelMaker {
   std::span<const std::byte> file_;
   const GgufHeader& header_;
   GgufFields fields_;
+  std::map<std::string, const GgufTensor*> scales_ = scale_tensors(header_);
   const GgufArchitecture* architecture_ = nullptr;
   GgufTensorFacts facts_;
   GgufModel model_;

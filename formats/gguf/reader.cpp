@@ -69,21 +69,6 @@ Result<GgufEntry> read_entry(GgufCursor& cursor) {
   return GgufEntry{key.value(), value.value()};
 }
 
-/// Bytes of a tensor's data, from its sizes and type. The Failure ends a sentence about the tensor.
-Result<std::uint64_t> data_bytes(const GgmlType& type, std::span<const std::uint64_t> shape) {
-  const Result<std::uint64_t> count = element_count(shape);
-  if (!count.ok()) return count;
-  const std::uint64_t row = shape.empty() ? 1 : shape.back();
-  if (row % type.block_elements != 0)
-    return Failure{"its innermost axis has " + std::to_string(row) + " elements, expected a multiple of " +
-                   std::to_string(type.block_elements) + ", the block of " + std::string(type.name)};
-  const checked::Size bytes = checked::multiply(count.value() / type.block_elements, type.block_bytes);
-  if (!bytes || *bytes > INT64_MAX || count.value() > INT64_MAX / sizeof(double))
-    return Failure{"the shape " + shape_text(shape) + " of " + std::string(type.name) +
-                   " takes more bytes than a file can hold"};
-  return *bytes;
-}
-
 /// `offset` is from the start of the data until place_tensors.
 Result<GgufTensor> read_tensor(GgufCursor& cursor) {
   const Result<std::string_view> name = read_name(cursor, "a tensor's name");
@@ -112,7 +97,7 @@ Result<GgufTensor> read_tensor(GgufCursor& cursor) {
     return fail("its type is number " + std::to_string(type.value()) +
                 ", which is no ggml type that Crumb knows");
   tensor.offset = offset.value();
-  const Result<std::uint64_t> bytes = data_bytes(*tensor.type, tensor.shape);
+  const Result<std::uint64_t> bytes = gguf_tensor_bytes(*tensor.type, tensor.shape);
   if (!bytes.ok()) return fail(bytes.failure().message);
   tensor.bytes = bytes.value();
   return tensor;
@@ -195,6 +180,20 @@ Result<std::uint32_t> read_version(GgufCursor& cursor) {
 }
 
 }  // namespace
+
+Result<std::uint64_t> gguf_tensor_bytes(const GgmlType& type, std::span<const std::uint64_t> shape) {
+  const Result<std::uint64_t> count = element_count(shape);
+  if (!count.ok()) return count;
+  const std::uint64_t row = shape.empty() ? 1 : shape.back();
+  if (row % type.block_elements != 0)
+    return Failure{"its innermost axis has " + std::to_string(row) + " elements, expected a multiple of " +
+                   std::to_string(type.block_elements) + ", the block of " + std::string(type.name)};
+  const checked::Size bytes = checked::multiply(count.value() / type.block_elements, type.block_bytes);
+  if (!bytes || *bytes > INT64_MAX || count.value() > INT64_MAX / sizeof(double))
+    return Failure{"the shape " + shape_text(shape) + " of " + std::string(type.name) +
+                   " takes more bytes than a file can hold"};
+  return *bytes;
+}
 
 const GgufValue* GgufHeader::find(std::string_view key) const {
   const auto found = std::ranges::lower_bound(metadata, key, {}, &GgufEntry::key);
