@@ -25,8 +25,8 @@ class ComputedMatrix {
  public:
   virtual ~ComputedMatrix() = default;
 
-  /// The tile's values, row-major: out.size() is tile.size(). Tiles begin at multiples of kTileStep, and lie inside. A
-  /// Failure says what was wrong with the bytes.
+  /// The tile's values, row-major: out.size() is tile.size(). Tiles lie inside, and begin at columns that
+  /// are multiples of kTileStep, where they have several rows at such rows too. A Failure says what was wrong with the bytes.
   virtual Status read(const MatrixTile& tile, std::span<float> out) const = 0;
 
   static constexpr std::uint64_t kTileStep = 32;
