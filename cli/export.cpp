@@ -6,6 +6,7 @@
 #include "base/files/output_file.h"
 #include "base/files/text.h"
 #include "cli/export_folder.h"
+#include "cli/export_gguf.h"
 #include "cli/export_project.h"
 #include "cli/graph_inputs.h"
 #include "cli/opset_flag.h"
@@ -128,6 +129,26 @@ void export_folder(const ExportOptions& options) {
                        .json = options.json});
 }
 
+void export_gguf(const ExportOptions& options) {
+  if (has_flags_of_forms(options) || options.allow_approximate || !options.shapes.empty() ||
+      !options.ranges.empty() || options.opset > 0 || !options.shard.empty())
+    throw usage_error("--to " + options.to + " takes --json alone");
+  refuse_flags_of_other_projects(options.project, options.to);
+  write_export_gguf(options.input, options.output, options.json);
+}
+
+/// Without --to: the names of the files say what is meant.
+void convert_between_files(const ExportOptions& options) {
+  if (!is_between_gguf_and_packed(options.input, options.output))
+    throw usage_error(
+        "--to is missing: without it convert goes from .gguf to .crumb and from .crumb to .gguf, found " +
+        quote_text(options.input) + " and " + quote_text(options.output));
+  if (has_flags_of_forms(options) || options.allow_approximate || !options.shapes.empty() ||
+      !options.ranges.empty() || options.opset > 0)
+    throw usage_error("between GGUF and packed files convert takes --json alone");
+  convert_gguf(options.input, options.output, options.json);
+}
+
 void export_project(const ExportOptions& options) {
   if (has_flags_of_forms(options) || options.allow_approximate) {
     throw usage_error("--to " + options.to +
@@ -162,7 +183,9 @@ void export_project(const ExportOptions& options) {
 }
 
 void export_verb(const ExportOptions& options) {
+  if (options.to.empty()) return convert_between_files(options);
   if (is_folder_form(options.to)) return export_folder(options);
+  if (options.to == kGgufForm) return export_gguf(options);
   if (!options.shard.empty())
     throw usage_error("--shard is for --to " + std::string(kHuggingFaceFolder) + " and --to " +
                       std::string(kCompressedTensors) + ", found --to " + options.to);
@@ -224,9 +247,9 @@ CLI::App* add(CLI::App& app, const char* name, const char* what,
   verb->add_option(
           "--to", options->to,
           "qonnx, qcdq (QuantizeLinear, Clip, DequantizeLinear), float, or packed (.crumb, which libcrumb.so "
-          "runs); export: hf (a Hugging Face folder of floats), compressed-tensors (one of codes), "
-          "hls4ml-project, finn-project")
-      ->required();
+          "runs); export: gguf (llama.cpp), hf (a Hugging Face folder of floats), compressed-tensors (one of "
+          "codes), hls4ml-project, finn-project")
+      ->required(std::string_view(name) == "export");
   verb->add_option("--profile", options->profile, "qonnx: whose rules are kept (qonnx, finn, hls4ml)");
   add_opset_flag(*verb, options->opset, "ONNX's operator set; else 13, or the least that will do");
   verb->add_option("--shape", options->shapes, kShapeHelp);
@@ -264,10 +287,9 @@ void add_export(CLI::App& app) {
       ->required();
   verb->add_option("-o,--output", options->output, "The file to write (.onnx, .crumb), or a folder")
       ->required();
-  verb->add_option(
-          "--shard", options->shard,
-          "hf, compressed-tensors: tensor files of at most this size (2GB, 500MiB; a tensor is never "
-          "cut), else 5GB")
+  verb->add_option("--shard", options->shard,
+                   "hf, compressed-tensors: tensor files of at most this size (2GB, 500MiB; a tensor is "
+                   "never cut), else 5GB")
       ->type_name("SIZE");
   add_project_flags(*verb, options->project);
   verb->footer(
@@ -278,10 +300,16 @@ void add_export(CLI::App& app) {
 
 void add_convert(CLI::App& app) {
   auto options = std::make_shared<ExportOptions>();
-  CLI::App* verb = add(app, "convert", "Rewrite an ONNX file between QONNX, QCDQ and float", options);
-  verb->add_option("input", options->input, "The file to read (.onnx)")->required();
-  verb->add_option("output", options->output, "The file to write (.onnx, .crumb)")->required();
-  verb->footer("Example:\n  crumb convert TFC_2W2A.onnx tfc_qcdq.onnx --to qcdq");
+  CLI::App* verb =
+      add(app, "convert",
+          "Rewrite an ONNX file between QONNX, QCDQ and float, or GGUF as packed file and back", options);
+  verb->add_option("input", options->input, "The file to read (.onnx, .gguf, .crumb)")->required();
+  verb->add_option("output", options->output, "The file to write (.onnx, .crumb, .gguf)")->required();
+  verb->footer(
+      "Between GGUF and packed files, which need no --to, codes and scales stay as they are.\n\n"
+      "Examples:\n  crumb convert TFC_2W2A.onnx tfc_qcdq.onnx --to qcdq\n"
+      "  crumb convert SmolLM2-135M-Instruct.Q4_1.gguf smollm2.crumb\n"
+      "  crumb convert smollm2.crumb smollm2.gguf");
 }
 
 }  // namespace crumb::cli

@@ -1,0 +1,175 @@
+#include "export/gguf/network.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/files/counted.h"
+#include "base/files/text.h"
+#include "formats/gguf/gguf_metadata.h"
+#include "formats/gguf/rope_scaling.h"
+
+namespace crumb::exporting {
+namespace {
+
+using NetworkJson = nlohmann::json;
+
+constexpr float kFrequencyTolerance = 1e-4F;  // relative; the factors are float32 and found again from them
+
+std::string text_of_bytes(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::size_t widest_window(const DecoderConfig& config) {
+  std::size_t widest = 0;
+  for (const DecoderLayer& layer : config.layers) widest = std::max(widest, layer.window);
+  return widest;
+}
+
+/// The scaling of rotary positions in the file, of full layers where it goes by kinds of them; null where there is none.
+NetworkJson scaling_in(const NetworkJson& root) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const auto found = root.find(key);
+    if (found == root.end() || !found->is_object() || found->empty()) continue;
+    const auto full = found->find("full_attention");
+    return full != found->end() ? *full : *found;
+  }
+  return nullptr;
+}
+
+/// The configuration with all that config_metadata() asks for, as the decoder has it.
+NetworkJson spelled_out(const NetworkJson& root, const DecoderConfig& config) {
+  NetworkJson made = {{"hidden_size", config.hidden_size},
+                      {"intermediate_size", config.inner_size},
+                      {"num_hidden_layers", config.layers.size()},
+                      {"num_attention_heads", config.heads},
+                      {"num_key_value_heads", config.kv_heads},
+                      {"head_dim", config.head_size},
+                      {"max_position_embeddings", config.max_positions},
+                      {"rms_norm_eps", config.norm_epsilon},
+                      {"rope_theta", config.rotations.front().theta},
+                      {"rope_local_base_freq", config.rotations.back().theta},
+                      {"rotary_size", config.rotary_size},
+                      {"vocab_size", config.vocab_size},
+                      {"rope_scaling", scaling_in(root)}};
+  if (const std::size_t window = widest_window(config); window != 0) made["sliding_window"] = window;
+  if (config.attention_cap != 0) made["attn_logit_softcapping"] = config.attention_cap;
+  if (config.logits_cap != 0) made["final_logit_softcapping"] = config.logits_cap;
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  if (root.contains(kOriginal)) made[kOriginal] = root[kOriginal];
+  return made;
+}
+
+std::string known_to_both() {
+  std::string text = "mistral";
+  for (const GgufArchitecture& architecture : gguf_architectures())
+    text += ", " + std::string(architecture.model_type);
+  return text;
+}
+
+template <class T>
+void expect_equal(const char* what, const T& meant, const T& found) {
+  if (meant == found) return;
+  const auto number = [](const T& value) {
+    if constexpr (std::is_floating_point_v<T>)
+      return number_text(value);
+    else
+      return std::to_string(static_cast<long long>(value));
+  };
+  throw Error("GGUF has no word for its " + std::string(what) + ": it is " + number(meant) +
+              ", and llama.cpp would take " + number(found));
+}
+
+bool near(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::ranges::equal(
+      a, b, [](float x, float y) { return std::abs(x - y) <= kFrequencyTolerance * std::abs(x); });
+}
+
+/// "sees a window of 5", for messages.
+std::string layer_text(const DecoderLayer& layer, const DecoderConfig& config) {
+  std::string text = layer.window == 0 ? "sees all" : "sees a window of " + std::to_string(layer.window);
+  if (!layer.rotation) return text + " and has no positions";
+  return text + " and turns by theta " + number_text(config.rotations[*layer.rotation].theta);
+}
+
+}  // namespace
+
+std::string file_text(const TensorSource& source, const std::string& path) {
+  if (const CrumbFile* packed = source.crumb()) {
+    const PackedFile* file = packed->find_file(path);
+    if (file == nullptr) return "";
+    return text_of_bytes(packed->load(file->blob, "file " + quote_text(path)).take().bytes());
+  }
+  const ModelFile* file = source.checkpoint()->find_file(path);
+  return file == nullptr ? "" : text_of_bytes(file->bytes);
+}
+
+GgufNetwork read_network_for_gguf(const TensorSource& source) {
+  const std::string text = file_text(source, "config.json");
+  if (text.empty())
+    throw Error("it holds no config.json, so nothing says which network this is; GGUF is for decoders (" +
+                known_to_both() + ")");
+  const JsonFile file("config.json", text);
+  const std::string type = file.string("model_type").value_or("");
+  GgufNetwork made;
+  made.architecture = find_gguf_architecture_of(type);
+  if (made.architecture == nullptr || !DecoderConfig::knows(type))
+    throw Error("config.json: the architecture is " + quote_text(type) + "; to GGUF go " + known_to_both());
+  made.config = DecoderConfig::parse(file);
+  const NetworkJson whole = spelled_out(file.root(), made.config);
+  made.metadata = config_metadata(*made.architecture, whole).take();
+  if (const auto scaling = find_llama3_parameters(whole).take())
+    for (const double factor :
+         llama3_factors(*scaling, made.config.rotations.front().theta, made.config.rotary_size / 2))
+      made.rope_factors.push_back(static_cast<float>(factor));
+
+  const std::string tokenizer = file_text(source, "tokenizer.json"),
+                    settings = file_text(source, "tokenizer_config.json"),
+                    generation = file_text(source, "generation_config.json"),
+                    chat = file_text(source, "chat_template.jinja");
+  std::vector<GgufPair> words = tokenizer_metadata({.tokenizer = tokenizer,
+                                                    .tokenizer_config = settings,
+                                                    .generation_config = generation,
+                                                    .chat_template = chat},
+                                                   file.root(), made.config.vocab_size, made.notes)
+                                    .take();
+  if (tokenizer.empty()) made.notes.push_back("there is no tokenizer.json: the file will have no tokenizer");
+  std::ranges::move(words, std::back_inserter(made.metadata));
+  return made;
+}
+
+void expect_same_decoder(const DecoderConfig& meant, const DecoderConfig& found) {
+  expect_equal("hidden size", meant.hidden_size, found.hidden_size);
+  expect_equal("feed-forward size", meant.inner_size, found.inner_size);
+  expect_equal("vocabulary", meant.vocab_size, found.vocab_size);
+  expect_equal("context length", meant.max_positions, found.max_positions);
+  expect_equal("number of heads", meant.heads, found.heads);
+  expect_equal("number of key-value heads", meant.kv_heads, found.kv_heads);
+  expect_equal("size of a head", meant.head_size, found.head_size);
+  expect_equal("elements of a head that turn", meant.rotary_size, found.rotary_size);
+  expect_equal("number of layers", meant.layers.size(), found.layers.size());
+  expect_equal("activation", static_cast<int>(meant.activation), static_cast<int>(found.activation));
+  expect_equal("epsilon of norms", meant.norm_epsilon, found.norm_epsilon);
+  expect_equal("biases of q, k and v", meant.qkv_bias, found.qkv_bias);
+  expect_equal("bias behind attention", meant.output_bias, found.output_bias);
+  expect_equal("biases of the feed-forward network", meant.mlp_bias, found.mlp_bias);
+  expect_equal("tying of embeddings", meant.tied, found.tied);
+  expect_equal("scale of attention", meant.attention_scale, found.attention_scale);
+  expect_equal("cap of attention scores", meant.attention_cap, found.attention_cap);
+  expect_equal("cap of logits", meant.logits_cap, found.logits_cap);
+  for (std::size_t i = 0; i < meant.layers.size(); ++i) {
+    const DecoderLayer &a = meant.layers[i], &b = found.layers[i];
+    const auto rotation = [](const DecoderConfig& config, const DecoderLayer& layer) {
+      return layer.rotation ? config.rotations[*layer.rotation] : Rotation{};
+    };
+    const Rotation left = rotation(meant, a), right = rotation(found, b);
+    if (a.window != b.window || a.rotation.has_value() != b.rotation.has_value() ||
+        static_cast<float>(left.theta) != static_cast<float>(right.theta))
+      throw Error("GGUF has no word for its layer " + std::to_string(i) + ": it " + layer_text(a, meant) +
+                  ", and llama.cpp's " + layer_text(b, found));
+    if (!near(left.frequencies, right.frequencies) || !near(left.long_frequencies, right.long_frequencies) ||
+        left.factor != right.factor)
+      throw Error("GGUF does not give back the rotary frequencies of its layer " + std::to_string(i));
+  }
+}
+
+}  // namespace crumb::exporting

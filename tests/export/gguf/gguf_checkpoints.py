@@ -1,0 +1,57 @@
+"""Tiny checkpoints of every architecture that goes to GGUF, with rows that its blocks divide."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import torch
+import transformers
+
+MODELS = Path(__file__).resolve().parents[2] / "models"
+spec = importlib.util.spec_from_file_location("tiny_decoders", MODELS / "tiny_decoders.py")
+tiny_decoders = sys.modules["tiny_decoders"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tiny_decoders)
+
+SIZES = {
+    "vocab_size": 288,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "bos_token_id": 256,
+    "eos_token_id": 257,
+    "pad_token_id": 258,
+}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64}  # fmt: skip
+FAMILIES = {
+    "llama": ("llama", {"rope_theta": 500.0}),
+    "llama-tied": ("llama", {"tie_word_embeddings": True, "num_key_value_heads": 1}),
+    "llama-biases": ("llama", {"head_dim": 32, "attention_bias": True, "mlp_bias": True}),
+    "llama3": ("llama", {"head_dim": 32, "rope_scaling": LLAMA3, "rope_theta": 10000.0}),
+    "llama-linear": ("llama", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}),
+    "mistral": ("mistral", {"sliding_window": None, "head_dim": 16}),
+    "qwen2": ("qwen2", {"tie_word_embeddings": True}),
+    "qwen3": ("qwen3", {"head_dim": 128}),
+    "gemma2": ("gemma2", {"head_dim": 32, "sliding_window": 7, "query_pre_attn_scalar": 32, "attn_logit_softcapping": 3.0,
+                          "final_logit_softcapping": 12.0}),
+    "gemma3": ("gemma3_text", {"head_dim": 32, "sliding_window": 5, "num_hidden_layers": 6, "query_pre_attn_scalar": 32}),
+    "phi3": ("phi3", {"original_max_position_embeddings": 128, "partial_rotary_factor": 0.5, "sliding_window": None}),
+    "olmo2": ("olmo2", {"num_key_value_heads": 4}),
+    "smollm3": ("smollm3", {"num_hidden_layers": 4, "no_rope_layers": [1, 1, 1, 0]}),
+}  # fmt: skip
+# The decoder of tiny_decoders.py that is drawn as one of another name here.
+ALIKE = {"llama-tied": "llama_tied", "llama-biases": "llama_tied", "llama-linear": "llama"}
+
+
+def make_folder(folder, name, **sizes):
+    """A model of random weights with sharp logits, in which nothing is without effect, and a tokenizer."""
+    model_type, changes = FAMILIES[name]
+    config = transformers.AutoConfig.for_model(model_type, **{**SIZES, **changes, **sizes})
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval().float()
+    tiny_decoders.draw(model, ALIKE.get(name, name))
+    model.save_pretrained(folder)
+    tiny_decoders.write_tokenizer(folder)
+    return folder

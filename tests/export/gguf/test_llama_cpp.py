@@ -1,0 +1,123 @@
+"""llama.cpp itself loads what `crumb export --to gguf` writes, and computes the model that was meant: its own tool compares
+its logits with those of transformers on the same weights.
+
+Matrices of codes meet activations of 8 bits in llama.cpp, which costs SmolLM2 a KL divergence of about .003."""
+
+import os
+import re
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+transformers = pytest.importorskip("transformers")
+torch = pytest.importorskip("torch")
+from gguf_checkpoints import FAMILIES, make_folder  # noqa: E402
+
+pytestmark = pytest.mark.slow
+GOLDEN = Path(__file__).resolve().parents[2] / "fixtures" / "smollm2_valid_ids.npy"
+
+
+@pytest.fixture(scope="module")
+def tool():
+    """tool("llama-tokenize", arguments...): what it prints on both channels."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    cache = Path(os.environ.get("CRUMB_CACHE", caches / "crumb"))
+    folder = Path(os.environ.get("CRUMB_LLAMA_CPP", cache / "llama.cpp" / "bin"))
+    if not (folder / "llama-perplexity").is_file():
+        pytest.skip("llama.cpp is not there: scripts/setup slow-tests")
+
+    def run(name, *arguments, **keywords):
+        command = [folder / name, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, stdin=subprocess.DEVNULL, **keywords)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout + done.stderr
+
+    return run
+
+
+def write_base(path, ids, logits, context):
+    """Logits as llama-perplexity keeps them (tools/perplexity/perplexity.cpp): of the second half of each window the
+    logarithms of probabilities, within 16 of the greatest, in 16 bits."""
+    chunks, vocabulary = len(ids) // context, logits.shape[-1]
+    with open(path, "wb") as file:
+        file.write(b"_logits_" + struct.pack("<Iii", context, vocabulary, chunks))
+        file.write(ids[: chunks * context].astype("<i4").tobytes())
+        for chunk in range(chunks):
+            for row in logits[chunk, context // 2 : -1].astype(np.float32):
+                least = max(row.min(), row.max() - np.float32(16))
+                total = np.log(np.exp(row.astype(np.float64) - row.max()).sum())
+                scale = np.float32((row.max() - least) / np.float32(65535))
+                file.write(struct.pack("<ff", scale, least - row.max() - total))
+                file.write(np.rint((np.maximum(row, least) - least) / scale).astype("<u2").tobytes())
+                file.write(b"\0\0" * (vocabulary % 2))
+
+
+def logits_of(folder, ids, context):
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+    windows = torch.from_numpy(ids[: len(ids) // context * context].astype(np.int64)).reshape(-1, context)
+    with torch.no_grad():
+        return np.stack([model(window[None], use_cache=False).logits[0].numpy() for window in windows])
+
+
+def divergence(tool, model, base, context, threads):
+    for _ in range(5):  # it may end before its last lines are out
+        said = tool("llama-perplexity", "-m", model, "--kl-divergence", "--kl-divergence-base", base, "-c", context, "-b",
+                    context, "-t", threads, "-ngl", 0)  # fmt: skip
+        if found := re.search(r"Mean +KLD: +(-?[\d.]+)", said):
+            return float(found[1])
+    raise AssertionError(said[-2000:])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("weights,bound", [("", 2e-6), ("int8:group=32", 3e-3), ("int4:group=32", 3e-3)])
+def test_every_architecture_is_the_same_network(crumb, tool, tmp_path, name, weights, bound):
+    make_folder(tmp_path / "model", name)
+    ids = np.random.default_rng(2).integers(0, 256, 256)
+    options = ["--weights", weights] if weights else ["--weights", "int8:channel", "--exclude", "*"]
+    crumb("quantize", tmp_path / "model", "-o", tmp_path / "m.crumb", "--embeddings", "keep", *options)
+    crumb("export", tmp_path / "m.crumb", "-o", tmp_path / "m.gguf", "--to", "gguf")
+    crumb("dequantize", tmp_path / "m.crumb", "-o", tmp_path / "twin", "--shard", "1GB")
+    logits = logits_of(tmp_path / "twin", ids, 64)
+    assert logits.std() > 2
+    write_base(tmp_path / "base", ids, logits, 64)
+    assert abs(divergence(tool, tmp_path / "m.gguf", tmp_path / "base", 64, 1)) < bound
+
+
+@pytest.mark.parametrize(
+    "weights,least,bound",
+    [("", -1e-5, 3e-4), ("int8:group=32", 1e-5, 6e-3), ("int4:group=32", 1e-5, 8e-3), ("mxfp4", 1e-5, 8e-3)],
+)
+def test_a_published_model_is_the_same(crumb, tool, smollm2, tmp_path, weights, least, bound):
+    context = 1024
+    ids = np.load(GOLDEN)[: 2 * context]
+    options = ["--weights", weights] if weights else ["--weights", "int8:channel", "--exclude", "*"]
+    crumb("quantize", smollm2, "-o", tmp_path / "m.crumb", "--embeddings", "keep", *options)
+    crumb("export", tmp_path / "m.crumb", "-o", tmp_path / "m.gguf", "--to", "gguf")
+    crumb("dequantize", tmp_path / "m.crumb", "-o", tmp_path / "twin", "--shard", "1GB")
+    write_base(tmp_path / "base", ids, logits_of(tmp_path / "twin", ids, context), context)
+    found = divergence(tool, tmp_path / "m.gguf", tmp_path / "base", context, 2)
+    assert least < found < bound
+
+
+def test_llama_cpp_splits_text_as_we_do(crumb, tool, smollm2, tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    crumb("dequantize", smollm2, "-o", tmp_path / "model")
+    tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "model" / "tokenizer.json"))
+    ids = np.load(GOLDEN).tolist()
+    text = tokenizer.decode(ids, skip_special_tokens=False) + "\nçà 12 345 日本語 🙂 <|im_start|>user\tx  y\n\n"
+    (tmp_path / "text").write_text(text, encoding="utf-8")
+    crumb("export", smollm2, "-o", tmp_path / "m.gguf", "--to", "gguf")
+    said = tool("llama-tokenize", "-m", tmp_path / "m.gguf", "-f", tmp_path / "text", "--ids", "--log-disable")
+    found = [int(number) for number in re.search(r"\[([\d, ]+)\]", said)[1].split(",")]
+    assert found == tokenizer.encode(text).ids
+
+
+def test_llama_cpp_answers(crumb, tool, smollm2, tmp_path):
+    crumb("quantize", smollm2, "-o", tmp_path / "m.crumb", "--weights", "int8:group=32", "--embeddings", "int8:group=32")
+    crumb("export", tmp_path / "m.crumb", "-o", tmp_path / "m.gguf", "--to", "gguf")
+    said = tool("llama-completion", "-m", tmp_path / "m.gguf", "-p", "The capital of France is", "-n", 4, "--temp", 0,
+                "-no-cnv", "-t", 2)  # fmt: skip
+    assert "Paris" in said
