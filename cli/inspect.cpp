@@ -14,6 +14,7 @@
 #include "graph/packed/crumb_graph.h"
 #include "models/checkpoint_graph.h"
 #include "quant/packed_check.h"
+#include "quant/quantizer.h"
 #include "quant/tensor_source.h"
 
 namespace crumb::cli {
@@ -22,7 +23,7 @@ namespace {
 struct InspectOptions {
   std::string file, key, svg;
   std::vector<std::string> shapes;
-  bool tensors = false, tensors_only = false, json = false, memory = false;
+  bool tensors = false, tensors_only = false, json = false, memory = false, graph = false;
 };
 
 Json tensors_json(const TensorSource& source) {
@@ -33,6 +34,7 @@ Json tensors_json(const TensorSource& source) {
     row["shape"] = tensor.shape;
     row["dtype"] = dtype_name(tensor.dtype);
     row["spec"] = tensor.spec.empty() ? Json(nullptr) : Json(tensor.spec);
+    row["stored_as"] = tensor.stored_as;
     row["bytes"] = tensor.bytes;
     tensors.push_back(std::move(row));
   }
@@ -40,12 +42,61 @@ Json tensors_json(const TensorSource& source) {
 }
 
 void print_tensors(const TensorSource& source) {
-  std::vector<std::vector<std::string>> rows{{"tensor", "shape", "dtype", "spec", "bytes"}};
+  std::vector<std::vector<std::string>> rows{{"tensor", "shape", "dtype", "stored as", "bytes"}};
   for (const SourceTensor& tensor : source.tensors()) {
     rows.push_back({tensor.name, shape_text(tensor.shape), std::string(dtype_name(tensor.dtype)),
-                    tensor.spec.empty() ? "-" : tensor.spec, std::to_string(tensor.bytes)});
+                    tensor.stored_as, std::to_string(tensor.bytes)});
   }
   std::cout << "\n";
+  print_table(rows);
+}
+
+/// Of tensors that are stored alike.
+struct Sum {
+  size_t tensors = 0;
+  uint64_t bytes = 0, raw = 0, weights = 0;
+
+  void add(const SourceTensor& tensor) {
+    ++tensors;
+    bytes += tensor.bytes;
+    raw += tensor.raw;
+    weights += element_count(tensor.shape).take("tensor " + quote_text(tensor.name));
+  }
+  double bits() const { return bits_per_weight(raw, weights); }
+};
+
+/// By how they are stored, and all of them.
+std::pair<std::map<std::string, Sum>, Sum> sums_of(const TensorSource& source) {
+  std::map<std::string, Sum> by_kind;
+  Sum all;
+  for (const SourceTensor& tensor : source.tensors()) {
+    by_kind[tensor.stored_as].add(tensor);
+    all.add(tensor);
+  }
+  return {std::move(by_kind), all};
+}
+
+Json sums_json(const TensorSource& source) {
+  Json rows = Json::array();
+  for (const auto& [kind, sum] : sums_of(source).first) {
+    rows.push_back({{"stored_as", kind},
+                    {"tensors", sum.tensors},
+                    {"weights", sum.weights},
+                    {"bytes", sum.bytes},
+                    {"bits_per_weight", sum.bits()}});
+  }
+  return rows;
+}
+
+void print_sums(const TensorSource& source) {
+  const auto [by_kind, all] = sums_of(source);
+  std::vector<std::vector<std::string>> rows{{"stored as", "tensors", "weights", "bytes", "bits per weight"}};
+  const auto add = [&](const std::string& kind, const Sum& sum) {
+    rows.push_back({kind, std::to_string(sum.tensors), std::to_string(sum.weights), std::to_string(sum.bytes),
+                    fixed(sum.bits(), 3)});
+  };
+  for (const auto& [kind, sum] : by_kind) add(kind, sum);
+  if (by_kind.size() > 1) add("all", all);
   print_table(rows);
 }
 
@@ -58,14 +109,15 @@ std::optional<std::string> fault_of(const TensorSource& source) {
   return graph.ok() ? std::nullopt : std::optional(graph.failure().message);
 }
 
-/// The graph that is shown behind the tensors: one that the file holds and that is sound; that of a checkpoint where a
-/// picture or shapes are asked for.
+/// The graph that is shown behind the tensors: what the file is, where that is sound; that of a checkpoint where it is
+/// asked for.
 std::optional<graph::Graph> network_of(const InspectOptions& options, const TensorSource& source,
                                        bool is_sound) {
-  const bool is_wanted = !options.svg.empty() || !options.shapes.empty() || options.memory;
+  const bool is_wanted = options.graph || !options.svg.empty() || !options.shapes.empty() || options.memory;
   const std::string name = quote_text(options.file);
   if (!options.tensors_only) {
-    if (source.crumb() && graph::holds_graph(source.crumb()->header())) {
+    const bool has_graph = source.crumb() && graph::holds_graph(source.crumb()->header());
+    if (has_graph && (is_wanted || graph::holds_only_graph(source.crumb()->header()))) {
       if (!is_sound && !is_wanted) return {};
       return graph::graph_of(*source.crumb()).take(name);
     }
@@ -74,9 +126,8 @@ std::optional<graph::Graph> network_of(const InspectOptions& options, const Tens
   }
   if (is_wanted) {
     throw usage_error(
-        "--svg, --shape and --memory are for graphs (.onnx, .crumb) and checkpoints of a known architecture "
-        "(.crumb, "
-        "folder); " +
+        "--graph, --svg, --shape and --memory are for graphs (.onnx, .crumb) and checkpoints of a known "
+        "architecture (.crumb, .gguf, folder); " +
         name + " is read as tensors");
   }
   return {};
@@ -93,9 +144,12 @@ void inspect_verb(const InspectOptions& options) {
   }
   const TensorSource source = TensorSource::open(options.file, options.key);
   const std::optional<std::string> fault = fault_of(source);
-  std::optional<graph::Graph> network = network_of(options, source, !fault);
-  const InspectGraph as_graph{
-      .file = options.file, .svg = options.svg, .shapes = options.shapes, .memory = options.memory};
+  const std::optional<graph::Graph> network = network_of(options, source, !fault);
+  const InspectGraph as_graph{.file = options.file,
+                              .svg = options.svg,
+                              .shapes = options.shapes,
+                              .json = options.json,
+                              .memory = options.memory};
   if (source.checkpoint()) note_checkpoint(*source.checkpoint());
   if (options.json) {
     Json json;
@@ -103,12 +157,14 @@ void inspect_verb(const InspectOptions& options) {
     json["bytes"] = source.bytes();
     if (source.crumb()) json["sound"] = !fault;
     if (fault) json["fault"] = printable(*fault);
+    json["stored"] = sums_json(source);
+    json["bits_per_weight"] = sums_of(source).second.bits();
     json["tensors"] = tensors_json(source);
     if (source.checkpoint() && !source.checkpoint()->skipped().empty())
       json["skipped"] = skipped_json(source.checkpoint()->skipped());
     if (source.checkpoint() && source.checkpoint()->dequantized())
       json["dequantized"] = *source.checkpoint()->dequantized();
-    if (network) inspect_network(as_graph, *std::move(network), &json["graph"]);
+    if (network) json["graph"] = inspect_network(as_graph, *network);
     return print_json(json);
   }
   std::cout << options.file << ": " << source.kind() << ", " << megabytes(source.bytes()) << ", "
@@ -121,23 +177,9 @@ void inspect_verb(const InspectOptions& options) {
   } else if (source.checkpoint()->quantized()) {
     std::cout << "already quantized by another tool: " << *source.checkpoint()->quantized() << "\n";
   }
-  struct Sum {
-    size_t tensors = 0;
-    uint64_t bytes = 0;
-  };
-  std::map<std::string, Sum> by_kind;
-  for (const SourceTensor& tensor : source.tensors()) {
-    Sum& sum = by_kind[tensor.spec.empty() ? std::string(dtype_name(tensor.dtype)) : tensor.spec];
-    ++sum.tensors;
-    sum.bytes += tensor.bytes;
-  }
-  std::vector<std::vector<std::string>> rows{{"stored as", "tensors", "bytes"}};
-  for (const auto& [kind, sum] : by_kind) {
-    rows.push_back({kind, std::to_string(sum.tensors), std::to_string(sum.bytes)});
-  }
-  print_table(rows);
+  print_sums(source);
   if (options.tensors) print_tensors(source);
-  if (network) inspect_network(as_graph, *std::move(network), nullptr);
+  if (network) inspect_network(as_graph, *network);
 }
 
 }  // namespace
@@ -150,6 +192,7 @@ void add_inspect(CLI::App& app) {
   verb->add_flag("--tensors", options->tensors, "List every tensor");
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->add_flag("--tensors-only", options->tensors_only, "Take a graph for a checkpoint: its tensors alone");
+  verb->add_flag("--graph", options->graph, "Draw the graph of a checkpoint, too");
   verb->add_option("--svg", options->svg, "Draw a graph into this file");
   verb->add_option("--shape", options->shapes, kShapeHelp);
   verb->add_flag("--memory", options->memory,

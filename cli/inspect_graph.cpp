@@ -189,7 +189,9 @@ void write_svg(const InspectGraph& options, const Graph& graph) {
                                                   fs::path(options.file).filename().string()));
 }
 
-Described describe(Graph graph, const InspectGraph& options) {
+/// Types are for JSON alone: they look at every number of every constant. What the runtime does follows from constants as
+/// they are kept.
+Described describe(const Graph& graph, const InspectGraph& options) {
   const auto shapes = read_shapes(options.shapes);
   std::optional<runtime::MemoryUse> memory;
   if (options.memory) {
@@ -199,11 +201,16 @@ Described describe(Graph graph, const InspectGraph& options) {
       throw Error(quote_text(options.file) + ": --memory: " + error.what(), error.kind());
     }
   }
-  Described described{.graph = shapes.empty() ? graph::resolve_shapes(std::move(graph))
-                                              : graph::bind_shapes(std::move(graph), shapes)};
-  const graph::ConstantValues constants(described.graph);
-  described.types = graph::infer_data_types(described.graph, constants, graph::TypeRules::kExact);
-  described.lowered = runtime::lower(graph::lift_quantized(described.graph));
+  const auto with_shapes = [&](Graph bare) {
+    return shapes.empty() ? graph::resolve_shapes(std::move(bare))
+                          : graph::bind_shapes(std::move(bare), shapes);
+  };
+  Described described{.graph = with_shapes(graph::lower_or_fold_quantized(graph))};
+  if (options.json)
+    described.types = graph::infer_data_types(described.graph, graph::ConstantValues(described.graph),
+                                              graph::TypeRules::kExact);
+  described.lowered =
+      runtime::lower(graph::lift_quantized(graph.quantized.empty() ? described.graph : with_shapes(graph)));
   described.lowered.graph = {};
   described.memory = std::move(memory);
   return described;
@@ -224,15 +231,13 @@ void inspect_graph(const InspectGraph& options) {
   options.json ? print_graph_json(described, options.svg) : print_file(options, described);
 }
 
-void inspect_network(const InspectGraph& options, Graph graph, Json* json) {
-  const Described described = describe(graph::lower_or_fold_quantized(std::move(graph)), options);
+Json inspect_network(const InspectGraph& options, const Graph& graph) {
+  const Described described = describe(graph, options);
   if (!options.svg.empty()) write_svg(options, described.graph);
-  if (json) {
-    *json = graph_json(described, options.svg);
-  } else {
-    std::cout << "\n";
-    print_graph(described);
-  }
+  if (options.json) return graph_json(described, options.svg);
+  std::cout << "\n";
+  print_graph(described);
+  return {};
 }
 
 }  // namespace crumb::cli

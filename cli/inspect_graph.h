@@ -23,8 +23,8 @@ bool is_graph_file(const std::string& file);
 /// Throws Error.
 void inspect_graph(const InspectGraph& options);
 
-/// The graph of a packed file or a checkpoint, drawn with its constants as the quantizers they come from: printed, as
-/// an object without the tensors where `json` is set, and drawn into options.svg. Throws Error.
-void inspect_network(const InspectGraph& options, graph::Graph graph, Json* json);
+/// The graph of a packed file or a checkpoint, drawn with its constants as the quantizers they come from: printed, or with
+/// options.json given back as an object without the tensors, and drawn into options.svg. Throws Error.
+Json inspect_network(const InspectGraph& options, const graph::Graph& graph);
 
 }  // namespace crumb::cli

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/files/text.h"
+#include "formats/gguf/ggml_type.h"
 #include "quant/packed_stream.h"
 
 namespace crumb {
@@ -18,6 +19,29 @@ bool is_crumb(const std::filesystem::path& path) {
   std::array<char, 8> start{};
   file.read(start.data(), start.size());
   return file.gcount() == 8 && looks_like_crumb(std::as_bytes(std::span(start)));
+}
+
+SourceTensor source_tensor(const PackedTensor& tensor) {
+  SourceTensor made{.name = tensor.name,
+                    .dtype = tensor.dtype,
+                    .shape = tensor.shape,
+                    .spec = tensor.spec,
+                    .bytes = tensor.stored_bytes(),
+                    .stored_as = tensor.spec.empty() ? std::string(dtype_name(tensor.dtype)) : tensor.spec};
+  for (const std::optional<Blob>& part : tensor.parts) made.raw += part ? part->raw : 0;
+  return made;
+}
+
+SourceTensor source_tensor(const TensorEntry& tensor) {
+  const GgmlType* const blocks =
+      tensor.place.coding == StorageCoding::kGgmlBlocks ? tensor.place.blocks : nullptr;
+  const uint64_t bytes = blocks ? tensor.place.stored : tensor.bytes;
+  return {.name = tensor.name,
+          .dtype = tensor.dtype,
+          .shape = tensor.shape,
+          .bytes = bytes,
+          .stored_as = std::string(blocks ? blocks->name : dtype_name(tensor.dtype)),
+          .raw = bytes};
 }
 
 /// The values of a checkpoint's tensor.
@@ -70,19 +94,16 @@ TensorSource TensorSource::open(const std::filesystem::path& path, const std::st
   TensorSource source;
   if (is_crumb(path)) {
     source.crumb_ = CrumbFile::open(path).take();
-    for (const PackedTensor& tensor : source.crumb_->header().tensors) {
-      source.tensors_.push_back(
-          {tensor.name, tensor.dtype, tensor.shape, tensor.spec, tensor.stored_bytes()});
-    }
+    for (const PackedTensor& tensor : source.crumb_->header().tensors)
+      source.tensors_.push_back(source_tensor(tensor));
     std::ranges::sort(source.tensors_, {}, &SourceTensor::name);
     return source;
   }
   source.checkpoint_ =
       Checkpoint::open(path, {.refuse_quantized = false, .key = key, .also = "a packed file (.crumb)"})
           .take();
-  for (const TensorEntry& tensor : source.checkpoint_->tensors()) {
-    source.tensors_.push_back({tensor.name, tensor.dtype, tensor.shape, "", tensor.bytes});
-  }
+  for (const TensorEntry& tensor : source.checkpoint_->tensors())
+    source.tensors_.push_back(source_tensor(tensor));
   return source;
 }
 

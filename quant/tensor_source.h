@@ -20,8 +20,10 @@ struct SourceTensor {
   std::string name;
   DType dtype = DType::kF32;  ///< of the tensor as it was published
   std::vector<uint64_t> shape;
-  std::string spec;    ///< empty: not quantized
-  uint64_t bytes = 0;  ///< stored
+  std::string spec;       ///< empty: not quantized by Crumb
+  uint64_t bytes = 0;     ///< stored
+  std::string stored_as;  ///< the spec, the type of GGUF's blocks, or the dtype
+  uint64_t raw = 0;       ///< bytes stored, before compression
 };
 
 /// An opened source. Move-only; reading is thread-safe.

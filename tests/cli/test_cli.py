@@ -205,18 +205,32 @@ def test_a_file_may_be_called_like_a_verb(crumb, folder, tmp_path):
 # --- What the verbs print ---------------------------------------------------------------------------------------------
 
 
+def sums(tensors):
+    """What inspect says of tensors that are stored alike."""
+    found = {}
+    for row in tensors:
+        of = found.setdefault(row["stored_as"], {"tensors": 0, "weights": 0, "bytes": 0})
+        of["tensors"] += 1
+        of["weights"] += int(np.prod(row["shape"]))
+        of["bytes"] += row["bytes"]
+    return [{"stored_as": kind, **of, "bits_per_weight": 8 * of["bytes"] / of["weights"] if of["weights"] else 0}
+            for kind, of in sorted(found.items())]  # fmt: skip
+
+
 def test_inspect_tells_kind_size_and_tensors(crumb, folder, packed):
     found = json.loads(crumb("inspect", folder, "--json").stdout)
-    assert list(found) == ["kind", "bytes", "tensors"]
+    assert list(found) == ["kind", "bytes", "stored", "bits_per_weight", "tensors"]
     assert found["kind"] == "folder" and found["bytes"] == (folder / "model.safetensors").stat().st_size
     assert [row["name"] for row in found["tensors"]] == sorted(small_tensors())
     for row in found["tensors"]:
-        assert list(row) == ["name", "shape", "dtype", "spec", "bytes"] and row["spec"] is None
+        assert list(row) == ["name", "shape", "dtype", "spec", "stored_as", "bytes"]
+        assert row["spec"] is None and row["stored_as"] == row["dtype"]
         array = np.asarray(small_tensors()[row["name"]])
         assert row["shape"] == list(array.shape) and row["bytes"] == array.nbytes
 
     single = json.loads(crumb("inspect", folder / "model.safetensors", "--json").stdout)
     assert single["kind"] == "safetensors" and single["tensors"] == found["tensors"]
+    assert single["stored"] == found["stored"] == sums(found["tensors"])
 
     found = json.loads(crumb("inspect", packed, "--json").stdout)
     assert found["kind"] == "crumb" and found["bytes"] == packed.stat().st_size
@@ -225,10 +239,17 @@ def test_inspect_tells_kind_size_and_tensors(crumb, folder, packed):
     assert rows["encoder.layer.0.key.weight"]["bytes"] == 64 * (64 + 2 * 2)
     assert rows["encoder.layer.1.query.weight"]["dtype"] == "F16"
     assert rows["embeddings.position_ids"]["spec"] is None
+    assert found["stored"] == sums(found["tensors"])
+    assert next(row for row in found["stored"] if row["stored_as"] == "int4:group=64")["bits_per_weight"] == 4.25
 
     text = crumb("inspect", packed, "--tensors").stdout
     assert "TestModel" in text and "vocab.txt" in text and "encoder.layer.0.key.weight" in text
-    assert "encoder.layer.0.key.weight" not in crumb("inspect", packed).stdout
+    text = crumb("inspect", packed).stdout
+    assert "encoder.layer.0.key.weight" not in text
+    total = [row for row in text.split("\n") if row.startswith("all ")]
+    weights = sum(row["weights"] for row in found["stored"])
+    assert total[0].split()[1:] == [str(len(rows)), str(weights), str(sum(row["bytes"] for row in found["stored"])),
+                                    f"{found['bits_per_weight']:.3f}"]  # fmt: skip
 
 
 def test_verify_says_that_a_file_is_sound(crumb, packed):

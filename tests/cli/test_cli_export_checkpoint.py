@@ -409,8 +409,11 @@ def test_a_damaged_packed_file_is_refused(crumb, tmp_path):
 def test_inspect_draws_a_checkpoint_where_it_is_asked_for(crumb, tmp_path):
     small_model(tmp_path / "model")
     crumb("quantize", tmp_path / "model", "-o", tmp_path / "m.crumb", "--weights", "int4:channel")
-    assert "LayerNormalization" not in crumb("inspect", tmp_path / "model").stdout
-    assert "LayerNormalization" in crumb("inspect", tmp_path / "m.crumb").stdout  # the file holds its graph
+    for model in ("model", "m.crumb"):  # the latter holds its graph
+        assert "LayerNormalization" not in crumb("inspect", tmp_path / model).stdout
+        assert "graph" not in json.loads(crumb("inspect", tmp_path / model, "--json").stdout)
+        assert "LayerNormalization" in crumb("inspect", tmp_path / model, "--graph").stdout
+        assert "LayerNormalization" in json.loads(crumb("inspect", tmp_path / model, "--graph", "--json").stdout)["graph"]["operators"]
     for model, quantizers in [("model", False), ("m.crumb", True)]:
         done = crumb("inspect", tmp_path / model, "--svg", tmp_path / "m.svg", "--shape", "input_ids=1x8")
         assert "LayerNormalization" in done.stdout and ("Quant" in done.stdout) == quantizers

@@ -155,7 +155,7 @@ def test_tensors_only_shows_a_checkpoint(crumb, shared):
     path = model_file(shared, "TFC_2W2A")
     found = json.loads(crumb("inspect", path, "--tensors-only", "--json").stdout)
     assert found["kind"] != "onnx graph" and found["tensors"]
-    assert crumb("inspect", path, "--tensors-only", "--svg", "x.svg", status=2).stderr.startswith("crumb: --svg")
+    assert crumb("inspect", path, "--tensors-only", "--svg", "x.svg", status=2).stderr.startswith("crumb: --graph, --svg")
     assert "tensor" in crumb("inspect", path, "--tensors").stdout
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,19 @@ def test_it_is_listed(crumb, smollm2):
     assert (report["kind"], len(report["tensors"])) == ("gguf", 272)
     assert "skipped" not in report
     embedding = next(row for row in report["tensors"] if row["name"] == "model.embed_tokens.weight")
-    assert (embedding["shape"], embedding["dtype"]) == ([49152, 576], "F32")
+    assert (embedding["shape"], embedding["dtype"], embedding["stored_as"]) == ([49152, 576], "F32", "Q8_0")
+    assert embedding["spec"] is None and embedding["bytes"] == 49152 * 576 // 32 * 34
+    found = {row["stored_as"]: (row["tensors"], row["weights"], row["bits_per_weight"]) for row in report["stored"]}
+    assert found == {"F32": (61, 61 * 576, 32), "Q4_1": (210, 106_168_320, 5), "Q8_0": (1, 49152 * 576, 8.5)}
+    bits = 61 * 576 * 32 + 106_168_320 * 5 + 49152 * 576 * 8.5
+    assert report["bits_per_weight"] == pytest.approx(bits / 134_515_008, rel=1e-12)
+
+
+def test_a_packed_one_is_looked_at_quickly(crumb, made):
+    start = time.monotonic()
+    text = crumb("inspect", made[0]).stdout
+    assert time.monotonic() - start < 5  # 0.5 s on a machine of its own; it took 17 s to draw what nobody asked for
+    assert len(text.split("\n")) < 20 and "int4:group=32" in text and "operators:" not in text
 
 
 def test_it_is_quantized_in_little_memory(made):
