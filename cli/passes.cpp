@@ -1,20 +1,25 @@
 // crumb passes: what rewrites graphs, and doing it.
 #include "graph/passes/passes.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 
+#include "base/files/counted.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
+#include "cli/passes_folder.h"
 #include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "graph/facts/lift_quantized.h"
 #include "graph/onnx/write.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
+#include "models/checkpoint_graph.h"
 #include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
@@ -22,9 +27,12 @@ namespace crumb::cli {
 namespace {
 
 using graph::Pass;
+using graph::PassRemark;
+
+constexpr const char* kFoldNorms = "fold-norms";
 
 struct PassesOptions {
-  std::string file, output;
+  std::string file, output, shard;
   std::vector<std::string> names;
   bool json = false;
 };
@@ -63,27 +71,105 @@ void write_graph(graph::Graph graph, const std::filesystem::path& output) {
   graph::write_crumb_graph(graph::lift_quantized(std::move(graph)), output);
 }
 
-void passes_verb(const PassesOptions& options) {
-  if (options.file.empty()) return list(options.json);
-  if (options.output.empty() || options.names.empty()) {
-    throw usage_error("give --output OUT.onnx and the passes: crumb passes IN.onnx -o OUT.onnx tidy");
+void print_remarks(const std::vector<PassRemark>& remarks) {
+  std::size_t done = 0, changed = 0;
+  std::vector<std::string> reasons;  // in the order of the first of each
+  std::map<std::string, std::vector<std::string>> stays;
+  for (const PassRemark& remark : remarks) {
+    done += remark.stays.empty();
+    changed += remark.changed.size();
+    if (remark.stays.empty()) continue;
+    if (!stays.contains(remark.stays)) reasons.push_back(remark.stays);
+    stays[remark.stays].push_back(remark.node);
   }
-  refuse_overwriting_inputs({options.file}, options.output);
-  const auto passes = chosen(options.names);
+  std::cout << "  " << done << " of " << count_text(remarks.size(), "norm") << " folded, into "
+            << count_text(changed, "matrix", "matrices") << "\n";
+  for (const std::string& reason : reasons) {
+    const std::vector<std::string>& nodes = stays[reason];
+    std::cout << "  stays: " << printable(nodes[0]);
+    if (nodes.size() > 1) std::cout << " and " << count_text(nodes.size() - 1, "other");
+    std::cout << ": " << printable(reason) << "\n";
+  }
+}
+
+void put_remarks(Json& row, const std::vector<PassRemark>& remarks) {
+  row["folded"] = Json::array();
+  row["stays"] = Json::array();
+  for (const PassRemark& remark : remarks) {
+    if (remark.stays.empty())
+      row["folded"].push_back({{"node", remark.node}, {"into", remark.changed}});
+    else
+      row["stays"].push_back({{"node", remark.node}, {"reason", remark.stays}});
+  }
+}
+
+/// A checkpoint that becomes a checkpoint again, in a folder.
+void write_checkpoint(const PassesOptions& options) {
+  if (!std::ranges::all_of(options.names, [](const std::string& name) { return name == kFoldNorms; }))
+    throw usage_error(quote_text(options.output) +
+                      ": a folder is what fold-norms alone writes; the other passes make graphs: give -o "
+                      "OUT.onnx or OUT.crumb");
+  const FoldedFolder made = fold_norms_into_folder(options.file, options.output, options.shard);
+  if (options.json) {
+    Json row{{"name", kFoldNorms}};
+    put_remarks(row, made.remarks);
+    return print_json({{"output", options.output},
+                       {"tensors", made.report.tensors},
+                       {"files", made.report.files},
+                       {"passes", Json::array({std::move(row)})}});
+  }
+  std::cout << kFoldNorms << "\n";
+  print_remarks(made.remarks);
+  std::cout << options.output << ": " << count_text(made.report.tensors, "tensor") << " in "
+            << count_text(made.report.files, "file") << "\n";
+}
+
+void write_graph_of(const PassesOptions& options, const std::vector<const Pass*>& passes) {
   graph::Graph graph = graph::lower_or_fold_quantized(models::read_graph(options.file));
   Notes notes;
   note_shapes(graph, notes);
   Json rows = Json::array();
   for (const Pass* pass : passes) {
     const std::size_t before = graph.nodes.size();
-    graph = pass->run(std::move(graph), pass->needs_engine ? &open_engine() : nullptr);
+    std::vector<PassRemark> remarks;
+    graph = pass->run_and_tell ? pass->run_and_tell(std::move(graph), &remarks)
+                               : pass->run(std::move(graph), pass->needs_engine ? &open_engine() : nullptr);
     rows.push_back({{"name", pass->name}, {"nodes_before", before}, {"nodes_after", graph.nodes.size()}});
-    if (!options.json)
-      std::cout << pass->name << ": " << before << " -> " << graph.nodes.size() << " nodes\n";
+    if (pass->run_and_tell) put_remarks(rows.back(), remarks);
+    if (options.json) continue;
+    std::cout << pass->name << ": " << before << " -> " << graph.nodes.size() << " nodes\n";
+    if (pass->run_and_tell) print_remarks(remarks);
   }
   write_graph(std::move(graph), options.output);
   if (options.json)
     print_json({{"output", options.output}, {"passes", std::move(rows)}, {"notes", notes.all()}});
+}
+
+/// The file is the first word, or the last where the first names a pass and no file.
+void find_file(PassesOptions& options) {
+  std::error_code error;
+  if (options.names.empty() || !graph::find_pass(options.file) ||
+      std::filesystem::exists(options.file, error))
+    return;
+  options.names.insert(options.names.begin(), options.file);
+  options.file = options.names.back();
+  options.names.pop_back();
+}
+
+void passes_verb(PassesOptions options) {
+  if (options.file.empty()) return list(options.json);
+  find_file(options);
+  if (options.output.empty() || options.names.empty()) {
+    throw usage_error("give --output OUT.onnx and the passes: crumb passes IN.onnx -o OUT.onnx tidy");
+  }
+  refuse_overwriting_inputs({options.file}, options.output);
+  const auto passes = chosen(options.names);
+  const std::filesystem::path end = std::filesystem::path(options.output).extension();
+  if (end != ".onnx" && end != ".crumb" && models::is_checkpoint(options.file))
+    return write_checkpoint(options);
+  if (!options.shard.empty())
+    throw usage_error("--shard is for folders that fold-norms writes of a checkpoint");
+  write_graph_of(options, passes);
 }
 
 }  // namespace
@@ -91,14 +177,22 @@ void passes_verb(const PassesOptions& options) {
 void add_passes(CLI::App& app) {
   auto options = std::make_shared<PassesOptions>();
   CLI::App* verb = app.add_subcommand("passes", "List what rewrites graphs, or rewrite one");
-  verb->add_option("file", options->file, "The graph (.onnx or .crumb); without one, all passes are listed");
+  verb->add_option("file", options->file,
+                   "The graph (.onnx or .crumb) or the checkpoint (folder, .gguf, .crumb); "
+                   "without one, all passes are listed");
   verb->add_option("passes", options->names, "Passes, applied in this order");
-  verb->add_option("-o,--output", options->output, "The new graph (.onnx; .crumb packs it)");
+  verb->add_option(
+      "-o,--output", options->output,
+      "The new graph (.onnx; .crumb packs it), or with fold-norms of a checkpoint a model folder");
+  verb->add_option("--shard", options->shard,
+                   "Of a folder: safetensors files of at most this size (5GB, as Hugging Face has it)")
+      ->type_name("SIZE");
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->footer(
       "Passes change how a graph is written and not what it computes.\n\nExamples:\n"
       "  crumb passes net.onnx -o clean.onnx remove-identities fold-batch-norm readable-names\n"
-      "  crumb passes TFC_2W2A.onnx -o tfc.crumb tidy");
+      "  crumb passes TFC_2W2A.onnx -o tfc.crumb tidy\n"
+      "  crumb passes SmolLM2-135M-Instruct.Q4_1.gguf -o smollm2 fold-norms");
   verb->callback([options] { passes_verb(*options); });
 }
 

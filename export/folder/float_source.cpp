@@ -35,7 +35,8 @@ FloatSource::FloatSource(const std::filesystem::path& path, FloatTypes types)
     const bool is_graph = graph::holds_only_graph(packed->header());
     for (const PackedFile& file : packed->header().files)
       if (is_graph || file.path != kCrumbGraphFile) files_.push_back(file.path);
-  } else if (source_.kind() == "gguf" || source_.checkpoint()->dequantized()) {
+  } else if (types == FloatTypes::kAsStored || source_.kind() == "gguf" ||
+             source_.checkpoint()->dequantized()) {
     for (const ModelFile& file : source_.checkpoint()->files()) files_.push_back(file.path);
   } else {
     const std::optional<std::string>& why = source_.checkpoint()->quantized();

@@ -1,0 +1,84 @@
+#include "cli/passes_folder.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/files/text.h"
+#include "cli/folder_output.h"
+#include "cli/output.h"
+#include "export/folder/float_source.h"
+#include "models/folded_norms.h"
+
+namespace crumb::cli {
+namespace {
+
+constexpr const char* kConfig = "config.json";
+
+/// A checkpoint but for the tensors that change.
+class FoldedContent final : public exporting::FolderContent {
+ public:
+  FoldedContent(const exporting::FloatSource& source, const models::FoldedNorms& folded)
+      : source_(source), folded_(folded) {}
+
+  std::vector<TensorDescription> tensors() const override {
+    std::vector<TensorDescription> tensors = source_.tensors();
+    for (TensorDescription& tensor : tensors)
+      tensor.dtype = folded_.changes(tensor.name).value_or(tensor.dtype);
+    return tensors;
+  }
+
+  void read_tensor(std::string_view name, const std::filesystem::path& scratch, int threads,
+                   const Sink& sink) const override {
+    if (folded_.changes(name)) return folded_.read(name, sink);
+    source_.read_tensor(name, scratch, threads, sink);
+  }
+
+  const std::vector<std::string>& files() const override { return source_.files(); }
+
+  void read_file(const std::string& path, const Sink& sink) const override {
+    if (path != kConfig || !folded_.is_wider()) return source_.read_file(path, sink);
+    std::string text;
+    source_.read_file(path, [&](std::span<const std::byte> slice) {
+      text.append(reinterpret_cast<const char*>(slice.data()), slice.size());
+    });
+    const std::string made = with_float32(text);
+    sink(std::as_bytes(std::span(made)));
+  }
+
+ private:
+  /// Under the name that it has, or the older one where it has none.
+  static std::string with_float32(const std::string& config) {
+    Json json = Json::parse(config);
+    bool found = false;
+    for (const char* key : {"dtype", "torch_dtype"}) {
+      if (!json.contains(key)) continue;
+      json[key] = "float32";
+      found = true;
+    }
+    if (!found) json["torch_dtype"] = "float32";
+    return json.dump(2) + "\n";
+  }
+
+  const exporting::FloatSource& source_;
+  const models::FoldedNorms& folded_;
+};
+
+}  // namespace
+
+FoldedFolder fold_norms_into_folder(const std::string& input, const std::string& folder,
+                                    const std::string& shard) {
+  const std::string size = shard.empty() ? kUsualShard : shard;
+  const std::uint64_t shard_bytes = shard_bytes_of(size, "--shard");
+  const exporting::FloatSource source(input, exporting::FloatTypes::kAsStored);
+  if (const Checkpoint* checkpoint = source.source().checkpoint()) note_checkpoint(*checkpoint);
+  const models::FoldedNorms folded(source.source(), quote_text(input));
+  FoldedFolder made{.remarks = folded.remarks(), .report = {}};
+  made.report =
+      write_folder_with_notes(FoldedContent(source, folded), folder,
+                              {.shard_bytes = shard_bytes,
+                               .input = input,
+                               .metadata = {{"format", "pt"}, {"writer", "crumb passes fold-norms"}}},
+                              "folding norms", size);
+  return made;
+}
+
+}  // namespace crumb::cli
