@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 BITS = {
     "BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
@@ -98,3 +99,16 @@ def digest(path: Path) -> dict:
     """The contents of a file, or of every file under a folder."""
     files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
     return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+def write_gguf(path: Path, tensors: dict) -> Path:
+    """{name: numpy array} as a GGUF file of an architecture that nobody knows."""
+    gguf = pytest.importorskip("gguf")
+    writer = gguf.GGUFWriter(path, "some")
+    for name, array in tensors.items():
+        writer.add_tensor(name, array)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path

@@ -10,12 +10,12 @@ import signal
 import subprocess
 import sys
 
-import gguf
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 from safetensors.numpy import save_file
+from sample_checkpoints import write_gguf
 
 CUTTER = r"""
 #define _GNU_SOURCE
@@ -59,16 +59,6 @@ def test_a_program_that_knows_nothing_of_it_dies_of_the_signal(cutter, tmp_path)
     (tmp_path / "x").write_bytes(bytes(10))
     read = "import mmap; file = open('x'); print(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)[0])"
     assert cut(cutter, tmp_path / "x", sys.executable, "-c", read).returncode == -signal.SIGBUS
-
-
-def write_gguf(path, tensors):
-    writer = gguf.GGUFWriter(path, "some")
-    for name, array in tensors.items():
-        writer.add_tensor(name, array)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from sample_checkpoints import normal, small_tensors, write_folder, write_safetensors, write_shards
+from sample_checkpoints import normal, small_tensors, write_folder, write_gguf, write_safetensors, write_shards
 
 RECIPES = {
     "int4": ["--weights", "int4:group=32:pad:search=mse", "--embeddings", "int8:channel"],
@@ -203,18 +203,12 @@ def test_bfloat16_is_read_from_every_kind_that_has_it(crumb, tmp_path):
 
 
 def test_gguf_gives_the_same_codes(crumb, tmp_path):
-    gguf = pytest.importorskip("gguf")
+    pytest.importorskip("gguf")
     held = {"flags", "bytes", "none.weight"}  # GGUF has no such types, and its writer no empty tensors
     kept = {name: array for name, array in arrays().items() if name not in held and array.ndim in range(1, 5)}
     assert len(kept) >= 5
     source = write_safetensors(tmp_path / "m.safetensors", kept)
-    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "some")
-    for name, array in kept.items():
-        writer.add_tensor(name, array)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_gguf(tmp_path / "m.gguf", kept)
     for name, options in RECIPES.items():
         found = []
         for path in (source, tmp_path / "m.gguf"):
