@@ -91,7 +91,7 @@ class Passes:
 def test_no_pass_makes_a_false_claim(crumb, tmp_path):
     passes = Passes(crumb, passes_of(crumb, with_engine=False))
     path = tmp_path / "m.onnx"
-    for seed in range(60) if SLOW else (0, 3):  # the latter has layer normalization
+    for seed in range(60) if SLOW else (1, 4):  # the latter has layer normalization
         b = networks(seed, "raw" if seed % 2 else "qcdq")
         onnx.save(b.model(), path)
         runtime = Runtime(b.model(), list(b.heads.values()))
