@@ -4,6 +4,7 @@ import json
 import os
 import random
 import subprocess
+import unicodedata
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
@@ -158,6 +159,26 @@ def test_hostile_templates_end(rendered):
         assert words in answer.get("error", "" if "text" in answer else "?"), (answer, words)
     few = one("{% for a in range(9000) %}{{ a }}{% endfor %}", steps=1000)
     assert steps in rendered([few])[0]["error"] and "text" in rendered([{**few, "steps": 10**6}])[0]
+
+
+def test_every_letter_has_the_case_that_python_gives_it(rendered):
+    """But for letters whose upper case is several, of which only those of Latin are known, and what Unicode got later."""
+    several = [chr(c) for c in range(0x1F200) if not 0xD800 <= c < 0xE000 and len(chr(c).upper()) > 1]
+    known = "ßﬀﬁﬂﬃﬄﬅﬆ"
+    letters = [chr(c) for c in range(0x1F200) if unicodedata.category(chr(c)) not in ("Lo", "Cn", "Cs", "Co")]
+    letters = [c for c in letters if c not in several or c in known]
+    show = "{% for c in messages[0].content %}{{ [c|upper, c|lower, c.capitalize(), c.islower(), c.isupper(), c.isspace()] }}\n{% endfor %}"
+    parts = ["".join(letters[i : i + 2000]) for i in range(0, len(letters), 2000)]
+    answers = rendered([one(show, [{"role": "user", "content": part}]) for part in parts])
+    for part, answer in zip(parts, answers):
+        wanted = [[c.upper(), c.lower(), c.capitalize(), c.islower(), c.isupper(), c.isspace()] for c in part]
+        assert answer["text"].split("\n")[:-1] == [str(row) for row in wanted]
+    refused = [one("{{ messages[0].content|upper }}", [{"role": "user", "content": c}]) for c in several if c not in known]
+    assert all("is not supported" in answer["error"] for answer in rendered(refused))
+    words = ["ΣΑΣ ΑΣ' ΑΣΑ Σ", "ǆ Ǆword", "Straße ﬁn", "x'Y İI"]
+    show = "{{ messages[0].content|lower }}|{{ messages[0].content.title() }}|{{ messages[0].content.capitalize() }}"
+    for word, answer in zip(words, rendered([one(show, [{"role": "user", "content": word}]) for word in words])):
+        assert answer["text"] == "|".join([word.lower(), word.title(), word.capitalize()])
 
 
 def test_time(rendered):

@@ -1,8 +1,10 @@
 #include "text/chat/python_text.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
 
 #include "base/utf8.h"
 #include "text/chat/trouble.h"
@@ -39,11 +41,11 @@ std::string_view long_upper_case(char32_t c) {
   constexpr std::array<std::string_view, 7> kLigatures = {"FF", "FI", "FL", "FFI", "FFL", "ST", "ST"};
   if (c == 0xDF) return "SS";
   if (c >= 0xFB00 && c <= 0xFB06) return kLigatures[c - 0xFB00];
-  const bool greek =
-      c >= 0x1F50 && c <= 0x1FFC &&
-      (c <= 0x1F56 ? c % 2 == 0
-                   : c >= 0x1F80 && (c <= 0x1FAF || c % 16 == 12 || c % 16 == 2 || c % 16 == 3 ||
-                                     c % 16 == 4 || c % 16 == 6 || c % 16 == 7));
+  const auto ends_in = [c](std::initializer_list<char32_t> ends) {
+    return std::ranges::find(ends, c % 16) != ends.end();
+  };
+  const bool greek = (c >= 0x1F50 && c <= 0x1F56 && c % 2 == 0) || (c >= 0x1F80 && c <= 0x1FAF) ||
+                     (c >= 0x1FB0 && c <= 0x1FFC && c != 0x1FEC && ends_in({2, 3, 4, 6, 7, 12}));
   if (greek || c == 0x149 || c == 0x1F0 || c == 0x390 || c == 0x3B0 || c == 0x587 ||
       (c >= 0x1E96 && c <= 0x1E9A) || (c >= 0xFB13 && c <= 0xFB17)) {
     std::string letter;
