@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/files/text.h"
 #include "graph/strided_index.h"
 #include "quant/quantizer.h"
 
@@ -54,6 +55,9 @@ std::vector<std::int64_t> axes_with_output(std::size_t rank, std::size_t output_
 
 QuantizedConstant quantize_constant(const QuantSpec& spec, const Tensor& value, std::size_t output_axis,
                                     const std::string& name, int threads) {
+  if (spec.zero == ZeroPoint::kMinimum)
+    throw Error("constant " + quote_text(name) +
+                ": zero=min is for checkpoints; a graph's constants are (q - z) * s, say zero=float");
   QuantizedConstant result{.tensor = {}, .axes = axes_with_output(value.shape().size(), output_axis)};
   const std::vector<std::int64_t> order = inverse(result.axes);
   std::vector<float> values = value.to_floats();

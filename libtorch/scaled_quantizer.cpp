@@ -59,6 +59,9 @@ ScaledQuantizer::ScaledQuantizer(const QuantSpec& spec, std::span<const uint64_t
       grid_(make_code_grid(*spec.number, spec.range, spec.round, codebook_or_zeros(*spec.number, codebook))),
       band_(grid_),
       fused_(has_fused_loops(grid_)) {
+  if (spec.zero == ZeroPoint::kMinimum)
+    throw Error("fake_quantize: " + spec.to_string() +
+                " has a minimum, which is not learned; say zero=float");
   check_numbers("scale", scales.scales, layout_.blocks(), true, spec, shape);
   if (spec.zero != ZeroPoint::kNone) {
     check_numbers("zero point", scales.zeros, layout_.blocks(), false, spec, shape);

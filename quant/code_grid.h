@@ -9,6 +9,8 @@
 //   minifloat     nearest to x / s, ties to the even mantissa, saturating
 //   codebook      nearest to x / s, ties to the lower code: the number of k with x / s > (c[k] + c[k+1]) / 2
 //   decode        (value(code) - z) * s
+// With ZeroPoint::kMinimum, m in place of z: q = clamp(round((x - m) / s), lo, hi), decode value(code) * s + m, every step
+// rounded.
 #pragma once
 
 #include <array>

@@ -11,6 +11,7 @@
 #include "formats/dtype.h"
 #include "formats/number/packing.h"
 #include "formats/number/scale_format.h"
+#include "quant/above_minimum.h"
 #include "quant/loops/loops.h"
 
 namespace crumb {
@@ -53,7 +54,7 @@ void store_zeros(const QuantSpec& spec, std::span<const float> zeros, QuantizedT
         (zero == std::trunc(zero) && zero >= static_cast<float>(spec.number->least_code(spec.range)) &&
          zero <= static_cast<float>(spec.number->greatest_code(spec.range)));
     if (!std::isfinite(zero) || !whole ||
-        (spec.zero == ZeroPoint::kFloat && decode_scale(format, encode_float(format, zero)) != zero)) {
+        (spec.zero != ZeroPoint::kInteger && decode_scale(format, encode_float(format, zero)) != zero)) {
       refuse(spec, "the zero point of block " + std::to_string(block) + " is " + number_text(zero) +
                        ", which its format does not hold");
     }
@@ -112,7 +113,9 @@ QuantizedTensor quantize_with_scales(const QuantSpec& spec, std::span<const floa
         const float* x = values.data() + row * columns + col;
         const float s = given.scales[block], z = given.zeros.empty() ? 0.0F : given.zeros[block];
         if (loops().absmax_bits(x, count) >= kInfinityBits) finite = false;
-        if (s > 0) {
+        if (spec.zero == ZeroPoint::kMinimum) {
+          encode_above_minimum(grid, {x, count}, s, z, row * columns + col, codes.data() + col);
+        } else if (s > 0) {
           loops().encode(grid, x, count, s, z, row * columns + col, codes.data() + col);
         } else {
           std::memset(codes.data() + col, grid.zero_pattern(z), count);

@@ -9,8 +9,8 @@
 
 namespace crumb {
 
-/// One effective scale per block, in the order of formats/number/encoding.h, and one zero point per block where the
-/// spec has them (else none).
+/// One effective scale per block, in the order of formats/number/encoding.h, and one zero point (or minimum) per block where
+/// the spec has them (else none).
 struct GivenScales {
   std::span<const float> scales;
   std::span<const float> zeros = {};

@@ -13,8 +13,6 @@ namespace crumb {
 namespace {
 
 constexpr std::string_view kKeys[] = {"scale", "search", "range", "zero", "round", "pad"};
-/// Of zero points that a quantizer finds; files may have another.
-constexpr std::span<const std::string_view> kZeroNames = std::span(kZeroPointNames).first<3>();
 constexpr std::string_view kGranularityNames[] = {"tensor", "channel", "group", "block", "token"};
 
 /// Parses one spec; keeps the whole text for messages.
@@ -88,7 +86,7 @@ class SpecParser {
     if (key == "search") return parse_search(value);
     if (key == "round") return parse_round(value);
     if (key == "range") spec_.range = static_cast<Range>(choice("range", value, kRangeNames));
-    if (key == "zero") spec_.zero = static_cast<ZeroPoint>(choice("zero point", value, kZeroNames));
+    if (key == "zero") spec_.zero = static_cast<ZeroPoint>(choice("zero point", value, kZeroPointNames));
     if (key == "pad") {
       static constexpr std::string_view kNames[] = {"off", "on"};
       spec_.pad = !has_value || choice("value of pad", value, kNames) == 1;
@@ -196,6 +194,7 @@ class SpecParser {
     if (spec_.zero != ZeroPoint::kNone && (spec_.block_format || !number.has_zero_point())) {
       fail(name + " takes no zero point, found zero=" + std::string(kZeroPointNames[int(spec_.zero)]));
     }
+    if (spec_.zero == ZeroPoint::kMinimum) finish_minimum(name);
     if (spec_.round != RoundingMode{} && !number.has_rounding()) {
       fail(name +
            " takes the nearest value, found round=" + std::string(rounding_name(spec_.round.rounding)));
@@ -213,6 +212,13 @@ class SpecParser {
            name);
     }
     for_activations_ ? finish_activations(name) : finish_weights();
+  }
+
+  void finish_minimum(const std::string& name) const {
+    if (spec_.number->is_signed) fail("zero=min is for unsigned integers, found " + name);
+    if (for_activations_) fail("zero=min is for weights");
+    if (spec_.search == Search::kHqo || spec_.search == Search::kLsq)
+      fail("zero=min can be searched by absmax, percentile or mse, found search=" + search_name());
   }
 
   void finish_weights() const {
@@ -266,6 +272,9 @@ class SpecParser {
   bool scale_seen_ = false;
 };
 
+/// Of schemes that are specs too: layouts of GGUF's types.
+constexpr std::string_view kGgufPrefix = "gguf:";
+
 constexpr Scheme kSchemes[] = {
     {"W8A16", "int8:channel", "8-bit integers, one scale per output channel"},
     {"W4A16", "int4:group=128", "4-bit integers in groups of 128"},
@@ -288,11 +297,24 @@ constexpr Scheme kSchemes[] = {
     {"finn", "int8:channel:scale=e8m0:search=mse",
      "8 bits with powers of two, one for each output channel, as FINN builds it exactly, for graphs",
      "uint8:tensor:scale=e8m0:search=mse", 32},
+    {"gguf:q8_0", "int8:group=32", "what llama.cpp's Q8_0 holds, rounded to nearest"},
+    {"gguf:q5_1", "uint5:group=32:zero=min", "Q5_1: 5 bits and a minimum"},
+    {"gguf:q5_0", "int5:group=32", "Q5_0: 5 bits"},
+    {"gguf:q4_1", "uint4:group=32:zero=min", "Q4_1: 4 bits and a minimum"},
+    {"gguf:q4_0", "int4:group=32", "Q4_0: 4 bits"},
+    {"gguf:mxfp4", "mxfp4", "MXFP4"},
+    {"gguf:nvfp4", "nvfp4", "NVFP4"},
+    {"gguf:q2_0", "int2:group=64:search=mse", "Q2_0: -1, 0, 1 in groups of 64"},
+    {"gguf:tq2_0", "ternary:group=256:search=mse", "TQ2_0: -1, 0, 1 in groups of 256"},
+    {"gguf:q1_0", "binary:group=128", "Q1_0: -1, 1 in groups of 128"},
 };
 
 }  // namespace
 
-QuantSpec QuantSpec::parse(std::string_view text) { return SpecParser(text).parse(); }
+QuantSpec QuantSpec::parse(std::string_view text) {
+  if (text.starts_with(kGgufPrefix)) text = find_scheme(text).spec;
+  return SpecParser(text).parse();
+}
 
 QuantSpec QuantSpec::parse_activations(std::string_view text) { return SpecParser(text, true).parse(); }
 
@@ -381,7 +403,7 @@ std::string spec_grammar() {
          joined(kRangeNames) +
          "\n"
          "  zero    the zero point of integers: " +
-         joined(kZeroNames) +
+         joined(kZeroPointNames) +
          "\n"
          "  round   " +
          joined(roundings) +

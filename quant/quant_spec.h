@@ -7,7 +7,7 @@
 //   search  absmax percentile=P mse hqo lsq kmeans ema   how a scale is found (absmax; kmeans for palettes;
 //           ema, for activations only, is the moving average over batches of what absmax takes)
 //   range   narrow full              which codes of an integer grid are used (signed: narrow, unsigned: full)
-//   zero    none int float           the zero point (none)
+//   zero    none int float min       the zero point (none); min: unsigned integers have a minimum instead, value = q * s + m
 //   round   half_even half_up half_down ceil floor up down stochastic=SEED   (half_even)
 //   pad     on off                   whether a last, smaller group is allowed where the size does not divide
 //                                    (off; a bare `pad` means on)
@@ -60,7 +60,8 @@ struct QuantSpec {
   /// Whether scales are found as values come, one for each run along the last axis.
   bool is_dynamic() const { return granularity == Granularity::kToken; }
 
-  /// Throws Error(kUsage) naming the part that is wrong and the nearest valid name.
+  /// Throws Error(kUsage) naming the part that is wrong and the nearest valid name. A scheme that begins with "gguf:" is a
+  /// spec, too.
   static QuantSpec parse(std::string_view text);
   /// The same for activations.
   static QuantSpec parse_activations(std::string_view text);

@@ -151,7 +151,9 @@ float ScaleSearch::ideal_scale(const Extent& extent) const {
 
 ScaleSearch::Extent ScaleSearch::extent(const BlockValues& block, float absmax) const {
   const bool with_zero = spec_.zero != ZeroPoint::kNone;
+  const bool with_minimum = spec_.zero == ZeroPoint::kMinimum;
   Extent extent{.most = absmax};
+  if (with_minimum) extent = {.low = absmax, .high = -absmax, .most = absmax};
   if (with_zero) {
     for_runs(block, [&](const float* x, uint64_t n, uint64_t) {
       for (uint64_t i = 0; i < n; ++i) {
@@ -165,8 +167,12 @@ ScaleSearch::Extent ScaleSearch::extent(const BlockValues& block, float absmax) 
     if (const float most = percentile_of(block, true, spec_.percentile); most > 0) extent.most = most;
     return extent;
   }
-  const float high = std::max(percentile_of(block, false, spec_.percentile), 0.0F);
-  const float low = std::min(percentile_of(block, false, 100 - spec_.percentile), 0.0F);
+  float high = percentile_of(block, false, spec_.percentile);
+  float low = percentile_of(block, false, 100 - spec_.percentile);
+  if (!with_minimum) {
+    high = std::max(high, 0.0F);
+    low = std::min(low, 0.0F);
+  }
   if (high > low) {
     extent.high = high;
     extent.low = low;
@@ -178,7 +184,7 @@ void ScaleSearch::set_zero(BlockFit& fit, float ideal_zero) const {
   if (spec_.zero == ZeroPoint::kInteger) {
     fit.zero = std::clamp(std::nearbyint(ideal_zero), grid_.lo, grid_.hi);
     fit.zero_pattern = spec_.number->bits_of(static_cast<int>(fit.zero));
-  } else if (spec_.zero == ZeroPoint::kFloat) {
+  } else if (spec_.zero != ZeroPoint::kNone) {
     const ScaleFormat format = zero_point_format(spec_.scale);
     fit.zero_pattern = encode_float(format, ideal_zero);
     fit.zero = decode_scale(format, fit.zero_pattern);
@@ -193,7 +199,10 @@ BlockFit ScaleSearch::store(float ideal, const Extent& extent) const {
   const StoredScale stored = encode_scale(spec_.scale, bounded);
   BlockFit fit{.scale_pattern = stored.pattern, .saturated = stored.saturated || bounded != ideal};
   fit.scale = effective(stored.pattern);
-  if (spec_.zero != ZeroPoint::kNone && fit.scale > 0) set_zero(fit, grid_.lo - extent.low / fit.scale);
+  if (spec_.zero == ZeroPoint::kMinimum)
+    set_zero(fit, extent.low);
+  else if (spec_.zero != ZeroPoint::kNone && fit.scale > 0)
+    set_zero(fit, grid_.lo - extent.low / fit.scale);
   return fit;
 }
 
@@ -263,6 +272,34 @@ BlockFit ScaleSearch::search_mse_in_stream(const BlockValues& block, const Exten
     previous = candidate.scale_pattern;
     if (const double e = error(block, candidate, unit); e < least) {
       least = e;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+BlockFit ScaleSearch::search_mse_with_minimum(const BlockValues& block, const Extent& extent,
+                                              float unit) const {
+  const float ideal = ideal_scale(extent), middle = extent.low / 2 + extent.high / 2;
+  BlockFit best;
+  double least = std::numeric_limits<double>::infinity();
+  std::array<float, kErrorRun> shifted;
+  for (size_t i = 0; i < kMseSteps; ++i) {
+    check_interrupt();
+    const float factor = mse_factor(i);
+    Extent shrunk = extent;
+    if (i > 0) shrunk.low = middle - (middle - extent.low) * factor;
+    const BlockFit candidate = store(ideal * factor, shrunk);
+    double sum = 0;
+    for_runs(block, [&](const float* x, uint64_t n, uint64_t index) {
+      for (uint64_t done = 0; done < n; done += kErrorRun) {
+        const uint64_t count = std::min<uint64_t>(kErrorRun, n - done);
+        for (uint64_t k = 0; k < count; ++k) shifted[k] = x[done + k] - candidate.zero;
+        sum += loops().squared_error(grid_, shifted.data(), count, candidate.scale, 0, unit, index + done);
+      }
+    });
+    if (sum < least || i == 0) {
+      least = sum;
       best = candidate;
     }
   }
@@ -408,6 +445,14 @@ BlockFit ScaleSearch::fit(const BlockValues& block) const {
   }
   const auto absmax = std::bit_cast<float>(bits);
   const Extent range = extent(block, absmax);
+  if (spec_.zero == ZeroPoint::kMinimum) {
+    if (range.low == range.high) {
+      BlockFit constant{.scale_pattern = encode_scale(spec_.scale, 0.0F).pattern};
+      set_zero(constant, range.low);
+      return constant;
+    }
+    if (spec_.search == Search::kMse) return search_mse_with_minimum(block, range, unit_of(absmax));
+  }
   if (spec_.search == Search::kMse) return search_mse(block, range, unit_of(absmax));
   const BlockFit start = store(ideal_scale(range), range);
   if (!(start.scale > 0)) return start;

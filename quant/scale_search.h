@@ -1,12 +1,14 @@
 // Finding the scale and zero point of one block: the values of a tensor that share them.
 //
 //   absmax      ideal = max|x| / largest value of the grid. With a zero point: (max - min) / (hi - lo), where
-//               the range is widened to include 0, and z = lo - min / s
+//               the range is widened to include 0, and z = lo - min / s. With zero=min: (max - min) / (hi - lo)
+//               without the widening, and min itself; a block of one value gets scale 0
 //   percentile  the same with the value at 1-based sorted position floor(P/100 * n + 0.5) of |x| in place of
 //               the maximum; with a zero point, positions of P and 100 - P of x. Where that is 0, the maximum
 //   mse         the best of 36 factors 0.30, 0.32, ..., 1.00 of the absmax ideal, by the squared error of the
 //               values as stored, ties to the larger factor. Where scales are powers of two (e8m0), the nearest
 //               to the absmax ideal may clip a third of the range: the least that clips nothing is tried as well
+//               With zero=min the range shrinks around its middle
 //   lsq         alternating least squares: codes for s, then s = sum(x v) / sum(v^2) over the codes' values
 //               v, until the codes stay; kept when better than absmax
 //   hqo         half-quadratic splitting (HQQ): s = median((x - shrink(x - x_q)) / v) with
@@ -46,7 +48,7 @@ struct BlockFit {
   uint32_t scale_pattern = 0;
   uint32_t zero_pattern = 0;  ///< a code's pattern or a float's, as the encoding's zero point kind says
   float scale = 0;            ///< effective; 0 for an all-zero block
-  float zero = 0;
+  float zero = 0;             ///< or the minimum
   bool saturated = false;
   bool finite = true;  ///< false: the block holds an inf or NaN, and nothing else is set
 };
@@ -80,6 +82,7 @@ class ScaleSearch {
   double error(const BlockValues& block, const BlockFit& fit, float unit) const;
   double stream_error(const BlockValues& block, const BlockFit& fit, float unit) const;
   BlockFit search_mse(const BlockValues& block, const Extent& extent, float unit) const;
+  BlockFit search_mse_with_minimum(const BlockValues& block, const Extent& extent, float unit) const;
   BlockFit search_mse_in_stream(const BlockValues& block, const Extent& extent, float unit) const;
   BlockFit search_lsq(const BlockValues& block, const BlockFit& start, float unit) const;
   BlockFit search_hqo(const BlockValues& block, const BlockFit& start) const;

@@ -11,6 +11,7 @@
 #include "base/threads/parallel.h"
 #include "formats/dtype.h"
 #include "formats/number/packing.h"
+#include "quant/above_minimum.h"
 #include "quant/codebook_search.h"
 #include "quant/loops/loops.h"
 #include "quant/scale_search.h"
@@ -193,10 +194,14 @@ class Run {
   void encode_rows(const Slice& slice, uint64_t begin, uint64_t end, uint64_t row_bytes) {
     thread_local std::vector<uint8_t> codes;
     codes.resize(slice.cols);
+    const bool has_minimum = spec_.zero == ZeroPoint::kMinimum;
     for (uint64_t row = begin; row < end; ++row) {
       const float* x = slice.data + row * slice.cols;
       for_segments(slice, row, [&](const BlockFit& fit, uint64_t col, uint64_t count) {
-        if (fit.scale > 0) {
+        if (has_minimum) {
+          encode_above_minimum(grid_, {x + col, count}, fit.scale, fit.zero,
+                               slice.index + row * slice.cols + col, codes.data() + col);
+        } else if (fit.scale > 0) {
           loops().encode(grid_, x + col, count, fit.scale, fit.zero, slice.index + row * slice.cols + col,
                          codes.data() + col);
         } else {
@@ -252,7 +257,7 @@ class Run {
     QuantizedView view{shape, encoding_, layout, codes_, {}, {}, out_.codebook, out_.tensor_scale};
     view.scales = std::span(out_.scales).subspan(slice.first_block * scale_bytes(), layout.scales_bytes);
     std::vector<std::byte> zeros;
-    if (encoding_.zero == ZeroPoint::kFloat) {
+    if (has_float_zeros()) {
       view.zeros = std::span(out_.zeros).subspan(slice.first_block * zero_bytes(), layout.zeros_bytes);
     } else if (encoding_.zero == ZeroPoint::kInteger) {
       zeros.resize(layout.zeros_bytes);
@@ -294,6 +299,10 @@ class Run {
     std::memcpy(out_.codebook.data(), codebook.data(), out_.codebook.size());
   }
 
+  bool has_float_zeros() const {
+    return spec_.zero == ZeroPoint::kFloat || spec_.zero == ZeroPoint::kMinimum;
+  }
+
   size_t scale_bytes() const { return static_cast<size_t>(scale_format_row(encoding_.scale).bytes); }
   size_t zero_bytes() const {
     return static_cast<size_t>(scale_format_row(zero_point_format(encoding_.scale)).bytes);
@@ -305,7 +314,7 @@ class Run {
       std::memcpy(out_.scales.data() + stored_ * scale_bytes(), &fit.scale_pattern, scale_bytes());
       out_.saturated_scales += fit.saturated;
       if (spec_.zero == ZeroPoint::kInteger) zero_codes_.push_back(static_cast<uint8_t>(fit.zero_pattern));
-      if (spec_.zero == ZeroPoint::kFloat)
+      if (has_float_zeros())
         std::memcpy(out_.zeros.data() + stored_ * zero_bytes(), &fit.zero_pattern, zero_bytes());
       ++stored_;
     }

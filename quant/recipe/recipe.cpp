@@ -37,6 +37,8 @@ Recipe preset_recipe(std::string_view scheme) {
   const std::string_view activations = find_scheme(scheme).activations;
   if (!activations.empty()) recipe.activations = QuantSpec::parse_activations(activations);
   recipe.bias_bits = find_scheme(scheme).bias_bits;
+  // What llama.cpp looks up in: float16 scales, as those of the weights.
+  if (find_scheme(scheme).name.starts_with("gguf:")) recipe.embeddings = QuantSpec::parse("gguf:q8_0");
   // FINN's average pools are sums of integers without their lower bits.
   if (find_scheme(scheme).name == "finn") recipe.average_pools = Recipe::AveragePools::kTruncate;
   return recipe;

@@ -110,7 +110,7 @@ TEST_CASE("spec: the canonical line reads back as the same spec") {
     text += pick({"", "", ":search=absmax", ":search=percentile", ":search=percentile=97.25", ":search=mse",
                   ":search=hqo", ":search=lsq", ":search=kmeans"});
     text += pick({"", "", ":range=narrow", ":range=full"});
-    text += pick({"", "", ":zero=none", ":zero=int", ":zero=float"});
+    text += pick({"", "", ":zero=none", ":zero=int", ":zero=float", ":zero=min"});
     text += pick({"", "", ":round=half_even", ":round=half_up", ":round=down", ":round=stochastic=12"});
     text += pick({"", "", ":pad", ":pad=on", ":pad=off"});
     if (!refusal(text).empty()) continue;
@@ -195,6 +195,8 @@ TEST_CASE("spec: what is wrong is named, with what would be right") {
       {"int4:zero", {"'zero'", "zero=int"}},
       {"int2h:zero=int", {"int2h", "zero=int"}},
       {"e4m3fn:zero=float", {"e4m3fn", "zero=float"}},
+      {"int4:zero=min", {"int4", "zero=min is for unsigned integers"}},
+      {"uint4:zero=min:search=hqo", {"absmax, percentile or mse", "search=hqo"}},
       {"ternary:zero=int", {"ternary", "zero=int"}},
       {"binary:zero=int", {"binary", "zero=int"}},
       {"int4:round=halfeven", {"rounding 'halfeven'", "did you mean 'half_even'"}},

@@ -95,8 +95,8 @@ const std::vector<Shape> kShapes = {{},     {0},      {1},       {5},          {
 std::vector<std::string> specs() {
   std::vector<std::string> specs;
   const std::string formats[] = {
-      "int4",    "int8", "int3", "uint5:zero=int", "uint2:zero=float", "int2h",    "binary",
-      "ternary", "nf4",  "e2m1", "e4m3",           "palette3",         "palette8", "uint1"};
+      "int4",    "int8", "int3", "uint4:zero=min", "uint5:zero=int", "uint2:zero=float", "int2h", "binary",
+      "ternary", "nf4",  "e2m1", "e4m3",           "palette3",       "palette8",         "uint1"};
   const std::string blocks[] = {"tensor",       "channel",        "group=32:pad",
                                 "group=10:pad", "block=4x16:pad", "block=16x3:pad"};
   const std::string options[] = {"",

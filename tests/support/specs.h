@@ -21,6 +21,7 @@ inline std::vector<std::string> all_specs() {
     }
     if (!format.has_zero_point()) continue;
     for (const char* zero : {":group=8:pad:zero=int", ":channel:zero=float"}) specs.push_back(name + zero);
+    if (!format.is_signed) specs.push_back(name + ":group=8:pad:zero=min");
   }
   for (const BlockFormat& format : kBlockFormats) specs.push_back(std::string(format.name) + ":pad");
   return specs;
