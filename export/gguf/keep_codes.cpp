@@ -204,8 +204,10 @@ class GgufPacker {
         if (!found.stray_scale) {
           Meaning meaning = meaning_of(rows.codes(), found, entry.place.block_scale);
           ++report_.specs[meaning.spec];
-          return plan_encoded(entry.name, entry.dtype, entry.shape, meaning.spec,
-                              meanings_.emplace(entry.name, std::move(meaning)).first->second.encoding);
+          PackedTensor made =
+              plan_encoded(entry.name, entry.dtype, entry.shape, meaning.spec, meaning.encoding);
+          meanings_.emplace(entry.name, std::move(meaning));
+          return made;
         }
       }
       ++widened_[std::string(entry.place.blocks->name)];

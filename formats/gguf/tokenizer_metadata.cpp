@@ -105,6 +105,7 @@ class TokenizerMaker {
     constexpr std::array<std::string_view, 2> kLong = {"model.vocab", "model.merges"};
     const auto sink = [&](std::string_view path, std::string_view key, const TextJson& value) {
       if (path == "model.vocab") {
+        if (value.is_array()) return;  // of a Unigram model, which is refused
         if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= rows_)
           throw CannotHold{"tokenizer.json: token " + quote_text(key) +
                            " has no number below the embedding's " + std::to_string(rows_) + " rows"};
@@ -159,19 +160,22 @@ class TokenizerMaker {
       notes_.push_back(count_text(trimming_, "added token") +
                        " may be trimmed or stand as whole words alone, which GGUF does not say");
     for (std::size_t i = 0; i < tokens_.size(); ++i)
-      if (types_[i] == TokenType::kUnused) tokens_[i] = "[PAD" + std::to_string(i) + "]";
+      if (types_[i] == TokenType::kUnused) tokens_[i] = unused_name(i);
     std::set<std::string_view> seen;
     for (const std::string& token : tokens_)
       if (!seen.insert(token).second)
         throw CannotHold{"tokenizer.json: the token " + quote_text(token) + " has two numbers"};
   }
 
+  /// What llama.cpp's converter calls the token of a row that the tokenizer has no token for.
+  static std::string unused_name(std::size_t id) { return "[PAD" + std::to_string(id) + "]"; }
+
   void place(std::uint32_t id, const std::string& token, TokenType type) {
     if (types_[id] != TokenType::kUnused && tokens_[id] != token)
       throw CannotHold{"tokenizer.json: the tokens " + quote_text(tokens_[id]) + " and " + quote_text(token) +
                        " have the number " + std::to_string(id) + " both"};
     tokens_[id] = token;
-    types_[id] = type;
+    types_[id] = token == unused_name(id) ? TokenType::kUnused : type;
   }
 
   std::vector<std::int32_t> types() const {
