@@ -37,9 +37,11 @@ def random_blocks(kind, shape, seed):
     elif kind.name == "NVFP4":
         blocks[..., :4] = generator.integers(0, 0x7F, (*blocks.shape[:2], 4))
     elif kind.name == "TQ2_0":
-        blocks[..., 64:] = scales[..., :1].view(np.uint8)
+        codes = generator.integers(0, 3, (*blocks.shape[:2], 64, 4), dtype=np.uint8)
+        blocks[..., :64] = (codes << np.array([0, 2, 4, 6], np.uint8)).sum(-1, dtype=np.uint8)
+        blocks[..., 64:] = scales[..., :1].copy().view(np.uint8)
     else:
-        both = 2 if kind.name.endswith("_1") else 1
+        both = 2 if kind.name.endswith(("_1", "_K")) else 1
         blocks[..., : 2 * both] = scales[..., :both].copy().view(np.uint8)
     return blocks.reshape(shape[0], -1)
 
@@ -95,9 +97,7 @@ def test_codes_and_scales_go_there_and_back(crumb, float_file, tmp_path, name):
     before, after = data_of(tmp_path / "a.gguf"), data_of(tmp_path / "c.gguf")
     assert set(before) == set(after)
     for tensor, (type_name, data) in before.items():
-        assert after[tensor][0] == type_name or name == "TQ2_0"
-        if name == "TQ2_0" and tensor in blocks:  # codes of 2 are no ternary ones
-            continue
+        assert after[tensor][0] == type_name
         assert np.array_equal(after[tensor][1], data), tensor
     fields = {key: field.contents() for key, field in gguf.GGUFReader(tmp_path / "a.gguf").fields.items()}
     again = {key: field.contents() for key, field in gguf.GGUFReader(tmp_path / "c.gguf").fields.items()}
@@ -139,13 +139,19 @@ def test_a_packed_file_goes_there_and_back(crumb, tmp_path, spec):
 
 
 def test_what_has_no_codes_becomes_float(crumb, float_file, tmp_path):
-    kind = gguf.GGMLQuantizationType["Q8_0"]
-    rewrite(float_file, tmp_path / "a.gguf", kind)
-    reader = gguf.GGUFReader(tmp_path / "a.gguf")
-    assert reader.tensors
-    done = crumb("convert", tmp_path / "a.gguf", tmp_path / "a.onnx", status=2)
+    kind = gguf.GGMLQuantizationType["Q4_K"]
+    blocks = rewrite(float_file, tmp_path / "a.gguf", kind)
+    done = crumb("convert", tmp_path / "a.gguf", tmp_path / "b.crumb")
+    assert "7 tensors of Q4_K become float32" in done.stderr
+    crumb("dequantize", tmp_path / "b.crumb", "-o", tmp_path / "b.safetensors")
+    got = safetensors_numpy.load_file(tmp_path / "b.safetensors")["model.layers.0.mlp.up_proj.weight"]
+    assert np.array_equal(got, gguf.quants.dequantize(blocks["blk.0.ffn_up.weight"], kind))
+
+
+def test_names_and_flags(crumb, float_file, tmp_path):
+    done = crumb("convert", float_file, tmp_path / "a.onnx", status=2)
     assert "--to is missing" in done.stderr
-    done = crumb("convert", tmp_path / "a.gguf", tmp_path / "b.crumb", "--opset", "21", status=2)
+    done = crumb("convert", float_file, tmp_path / "b.crumb", "--opset", "21", status=2)
     assert "takes --json alone" in done.stderr
 
 

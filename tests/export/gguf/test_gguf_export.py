@@ -127,8 +127,8 @@ def test_the_package_reads_the_same_numbers(crumb, folder_of, tmp_path, weights,
     crumb("dequantize", out, "-o", tmp_path / "again.safetensors")
     again = safetensors_numpy.load_file(tmp_path / "again.safetensors")
     assert all(np.array_equal(again[name], values) for name, values in floats.items())
-    if kind not in gguf.GGMLQuantizationType.__members__:
-        return  # newer than the package
+    if kind in ("Q1_0", "Q2_0"):
+        return  # newer than what the package decodes
     tensors = read(out)
     assert tensors["blk.0.ffn_down.weight"].tensor_type.name == kind
     for name, own, size in [
