@@ -269,3 +269,15 @@ def test_flags_and_names(crumb, folder_of, tmp_path):
     assert "ends in .gguf" in done.stderr
     done = crumb("export", folder_of("llama"), "-o", tmp_path / "m.gguf", "--to", "gguf", "--opset", "21", status=2)
     assert "--to gguf takes --json alone" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "mxfp4", "nvfp4", "q2_0", "tq2_0", "q1_0"])
+def test_presets_name_layouts_that_fit(crumb, folder_of, tmp_path, name):
+    folder = folder_of("llama", hidden_size=256, intermediate_size=512, num_hidden_layers=1, head_dim=64)
+    crumb("quantize", folder, "-o", tmp_path / "m.crumb", "--scheme", f"gguf:{name}")
+    report = json.loads(crumb("export", tmp_path / "m.crumb", "-o", tmp_path / "m.gguf", "--to", "gguf", "--json").stdout)
+    embedding = {"Q8_0": 1} if name != "q8_0" else {}
+    assert {kind: count for kind, count in report["types"].items() if kind != "F32"} == {**embedding, name.upper(): 8 + (name == "q8_0")}
+    crumb("quantize", folder, "-o", tmp_path / "n.crumb", "--weights", f"gguf:{name}", "--embeddings", "gguf:q8_0")
+    rows = json.loads(crumb("compare", tmp_path / "m.crumb", tmp_path / "n.crumb", "--json").stdout)["tensors"]
+    assert rows and all(row["exact_fraction"] == 1 for row in rows)
