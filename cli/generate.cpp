@@ -6,7 +6,9 @@
 #include <iostream>
 
 #include "base/files/mapped_file.h"
+#include "base/files/output_file.h"
 #include "base/files/text.h"
+#include "cli/conversation.h"
 #include "cli/fast_flag.h"
 #include "cli/language_model.h"
 #include "cli/output.h"
@@ -23,11 +25,11 @@ using text::TokenId;
 constexpr std::uint64_t kMostPromptBytes = std::uint64_t{64} << 20;
 
 struct GenerateFlags {
-  std::string model, prompt, prompt_file;
+  std::string model, prompt, prompt_file, system, kv_cache, save_cache, load_cache;
   runtime::GenerateOptions options;
   std::size_t context = 0;
   int threads = 0;
-  bool fast = false, json = false;
+  bool chat = false, fast = false, json = false;
 };
 
 std::string prompt_of(const GenerateFlags& flags) {
@@ -59,20 +61,61 @@ Json json_of(const Answer& answer) {
           {"stopped_by", runtime::name_of(answer.stopped_by)}};
 }
 
-void generate_verb(const GenerateFlags& flags) {
-  if (flags.prompt.empty() == flags.prompt_file.empty())
+/// "saved cache 'x'": what begins messages about it.
+std::string name_of_cache(const std::string& path) { return "--load-cache " + quote_text(path); }
+
+void load_cache(const std::string& path, runtime::Decoding& decoding) {
+  const MappedFile file = MappedFile::open(path).take();
+  try {
+    decoding.restore(file.bytes());
+  } catch (const Error& error) {
+    throw Error(name_of_cache(path) + ": " + error.what());
+  }
+}
+
+void save_cache(const std::string& path, const runtime::Decoding& decoding) {
+  const std::vector<std::byte> bytes = decoding.save();
+  OutputFile file(path);
+  file.append(bytes);
+  file.commit();
+}
+
+void check_flags(const GenerateFlags& flags) {
+  const bool has_prompt = !flags.prompt.empty() || !flags.prompt_file.empty();
+  if (!flags.prompt.empty() && !flags.prompt_file.empty())
     throw usage_error("give either --prompt TEXT or --prompt-file FILE");
+  if (!has_prompt && !flags.chat)
+    throw usage_error("give --prompt TEXT or --prompt-file FILE, or --chat for a conversation");
+  if (!has_prompt && flags.json)
+    throw usage_error("--json prints one answer: give --prompt or --prompt-file");
+  if (!flags.system.empty() && !flags.chat) throw usage_error("--system is for --chat");
+}
+
+Answer answer_once(const LanguageModel& model, runtime::Decoding& decoding, const GenerateFlags& flags) {
   const std::string prompt = prompt_of(flags);
-  const LanguageModel model = open_language_model(flags.model);
-  runtime::Decoding decoding(
-      model, {.threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context});
   const auto show = [&](std::string_view text) {
     if (!flags.json) std::cout << text << std::flush;
   };
-  const Answer answer =
-      runtime::generate(model, decoding, model.tokenizer().encode(prompt), flags.options, show);
-  if (flags.json) return print_json(json_of(answer));
-  std::cout << "\n";
+  if (flags.chat) return Conversation(model, decoding, flags.system).say(prompt, flags.options, show);
+  return runtime::generate(model, decoding, model.tokenizer().encode(prompt), flags.options, show);
+}
+
+void generate_verb(const GenerateFlags& flags) {
+  check_flags(flags);
+  const LanguageModel model = open_language_model(flags.model, flags.kv_cache);
+  runtime::Decoding decoding(
+      model, {.threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context});
+  if (!flags.load_cache.empty()) load_cache(flags.load_cache, decoding);
+  if (flags.prompt.empty() && flags.prompt_file.empty()) {
+    Conversation(model, decoding, flags.system).run(flags.options);
+    if (!flags.save_cache.empty()) save_cache(flags.save_cache, decoding);
+    return;
+  }
+  const Answer answer = answer_once(model, decoding, flags);
+  flags.json ? print_json(json_of(answer)) : void(std::cout << "\n");
+  if (answer.stopped_by == runtime::StoppedBy::kInterrupt)
+    throw Error("interrupted", ErrorKind::kInterrupted);
+  if (!flags.save_cache.empty()) save_cache(flags.save_cache, decoding);
 }
 
 void add_sampling_flags(CLI::App& verb, runtime::Sampling& sampling) {
@@ -97,6 +140,10 @@ void add_generate(CLI::App& app) {
   verb->add_option("model", flags->model, "A Hugging Face folder, a GGUF file or a packed file")->required();
   verb->add_option("--prompt", flags->prompt, "The text to go on with");
   verb->add_option("--prompt-file", flags->prompt_file, "A file with that text, in UTF-8");
+  verb->add_flag("--chat", flags->chat,
+                 "The text is what a person says, as the model's chat template has it; without a text, a "
+                 "conversation: a turn for each line of standard input");
+  verb->add_option("--system", flags->system, "With --chat: what the model is told before");
   verb->add_option("--tokens", flags->options.tokens, "Tokens of the answer, at most (128)");
   add_sampling_flags(*verb, flags->options.sampling);
   verb->add_option("--stop", flags->options.stops,
@@ -105,10 +152,19 @@ void add_generate(CLI::App& app) {
                    "Tokens of prompt and answer, at most (as many as the model has positions)");
   verb->add_flag("--shift", flags->options.shift,
                  "A full context loses its oldest half; otherwise it is an error");
+  verb->add_option("--save-cache", flags->save_cache,
+                   "Write keys and values of all that was said, for --load-cache");
+  verb->add_option(
+      "--load-cache", flags->load_cache,
+      "What a run of the same model saved: what its text and this one begin with alike is not run again");
+  add_kv_cache_flag(*verb, flags->kv_cache);
   add_threads_flag(*verb, flags->threads, "Threads (those the machine has); never changes the answer");
   add_fast_flag(*verb, flags->fast);
   verb->add_flag("--json", flags->json, "Print text, ids, speeds and memory as JSON, at the end");
-  verb->footer("Example:\n  crumb generate model4.crumb --prompt \"The capital of France is\" --tokens 20");
+  verb->footer(
+      "Ctrl-C ends an answer; a conversation goes on then.\n\nExamples:\n"
+      "  crumb generate model4.crumb --prompt \"The capital of France is\" --tokens 20\n"
+      "  crumb generate model4.crumb --chat --prompt \"What is the capital of France?\"");
   verb->callback([flags] { generate_verb(*flags); });
 }
 

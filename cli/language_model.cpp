@@ -1,15 +1,42 @@
 #include "cli/language_model.h"
 
 #include "cli/graph_inputs.h"
+#include "cli/not_empty.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/quantize/key_cache.h"
 #include "models/read_graph.h"
 #include "models/weight_source.h"
+#include "quant/recipe/recipe.h"
 
 namespace crumb::cli {
 
-runtime::LanguageModel open_language_model(const std::string& path) {
+namespace {
+
+graph::Graph graph_of(const std::string& path, const std::string& kv_cache) {
+  graph::Graph graph = models::open_graph(path);
+  if (kv_cache.empty()) return graph;
+  try {
+    const SpecOrKeep spec = parse_cache_or_keep(kv_cache);
+    return spec ? graph::with_quantized_cache(graph::infer_shapes(std::move(graph)), *spec) : graph;
+  } catch (const Error& error) {
+    throw Error("--kv-cache " + kv_cache + ": " + error.what(), error.kind());
+  }
+}
+
+}  // namespace
+
+void add_kv_cache_flag(CLI::App& verb, std::string& kv_cache) {
+  verb.add_option(
+          "--kv-cache", kv_cache,
+          "Keep keys and values as codes: int8, int4, e4m3fn, ..., one scale for each token and head, or "
+          "int4:group=32 for groups of a head (as the file says)")
+      ->check(not_empty);
+}
+
+runtime::LanguageModel open_language_model(const std::string& path, const std::string& kv_cache) {
   const auto files = models::open_weights(path);
   return runtime::LanguageModel::load(
-      for_runtime(models::open_graph(path)), [&](std::string_view file) { return files->file(file); },
+      for_runtime(graph_of(path, kv_cache)), [&](std::string_view file) { return files->file(file); },
       files->describe());
 }
 

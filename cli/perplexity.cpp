@@ -24,7 +24,8 @@ using text::TokenId;
 constexpr std::uint64_t kMostTextBytes = std::uint64_t{1} << 30;
 
 struct PerplexityFlags {
-  std::string model, text, baseline, score = "all";
+  std::vector<std::string> models;
+  std::string text, baseline, kv_cache, score = "all";
   std::size_t context = 1024, stride = 0, tokens = 0;
   int threads = 0;
   bool fast = false, json = false;
@@ -73,14 +74,14 @@ std::vector<TokenId> ids_of(const LanguageModel& model, const std::string& text,
   return ids;
 }
 
-/// Logits of two models are of the same tokens, or mean nothing.
-void check_baseline(const LanguageModel& model, const LanguageModel& baseline, const std::string& text,
-                    const std::vector<TokenId>& ids, std::size_t most) {
-  if (model.vocabulary() != baseline.vocabulary())
-    throw Error("the model has " + std::to_string(model.vocabulary()) + " logits, and the baseline " +
-                std::to_string(baseline.vocabulary()));
-  if (ids_of(baseline, text, most) != ids)
-    throw Error("the baseline's tokenizer cuts the text into other tokens than the model's");
+/// Logits of two models are of the same tokens, or mean nothing beside each other.
+void check_alike(const LanguageModel& model, const LanguageModel& other, const std::string& name,
+                 const std::string& text, const std::vector<TokenId>& ids, std::size_t most) {
+  if (model.vocabulary() != other.vocabulary())
+    throw Error("the model has " + std::to_string(model.vocabulary()) + " logits, and " + name + " " +
+                std::to_string(other.vocabulary()));
+  if (ids_of(other, text, most) != ids)
+    throw Error("the tokenizer of " + name + " cuts the text into other tokens than the model's");
 }
 
 Json json_of(const eval::Perplexity& made) {
@@ -127,34 +128,61 @@ void print(const eval::Perplexity& made, const PerplexityFlags& flags) {
             << fixed(100 * against.same_top1.standard_error, 2) << "\n";
 }
 
+/// A model and one sequence of it.
+struct Measured {
+  Measured(const std::string& path, const std::string& kv_cache, const runtime::DecodingOptions& how)
+      : name(path), model(open_language_model(path, kv_cache)), logits(model, how) {}
+
+  std::string name;
+  LanguageModel model;
+  DecodingLogits logits;
+};
+
 void perplexity_verb(const PerplexityFlags& flags) {
   const std::string text = read_text_file(flags.text, kMostTextBytes).take();
-  const LanguageModel model = open_language_model(flags.model);
-  const std::vector<TokenId> ids = ids_of(model, text, flags.tokens);
+  const runtime::DecodingOptions how{
+      .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
+  std::vector<std::unique_ptr<Measured>> models;
+  for (const std::string& path : flags.models)
+    models.push_back(std::make_unique<Measured>(path, flags.kv_cache, how));
+  const LanguageModel& first = models[0]->model;
+  const std::vector<TokenId> ids = ids_of(first, text, flags.tokens);
   eval::PerplexityOptions options{.context = flags.context,
                                   .stride = flags.stride,
                                   .score = flags.score == "half" ? eval::Score::kHalf : eval::Score::kAll,
-                                  .first_token = model.first_token(),
+                                  .first_token = first.first_token(),
                                   .threads = flags.threads};
   const std::size_t targets = eval::count_targets(ids.size(), options);
-  std::optional<LanguageModel> baseline;
-  if (!flags.baseline.empty()) {
-    baseline.emplace(open_language_model(flags.baseline));
-    check_baseline(model, *baseline, text, ids, flags.tokens);
+  std::vector<eval::LogitsSource*> sources;
+  for (const auto& measured : models) {
+    if (&measured->model != &first)
+      check_alike(first, measured->model, quote_text(measured->name), text, ids, flags.tokens);
+    sources.push_back(&measured->logits);
   }
-  const runtime::DecodingOptions how{
-      .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
-  DecodingLogits logits(model, how);
-  std::optional<DecodingLogits> baseline_logits;
-  if (baseline)
-    baseline_logits.emplace(*baseline,
-                            runtime::DecodingOptions{.threads = flags.threads, .context = flags.context});
+  std::unique_ptr<Measured> baseline;
+  if (!flags.baseline.empty()) {
+    baseline = std::make_unique<Measured>(
+        flags.baseline, "", runtime::DecodingOptions{.threads = flags.threads, .context = flags.context});
+    check_alike(first, baseline->model, "the baseline", text, ids, flags.tokens);
+  }
   std::optional<Progress> progress(std::in_place, "scoring", "tokens", targets, 0);
   options.progress = [&](std::size_t done, std::size_t) { progress->update(done, 0); };
-  const eval::Perplexity made =
-      eval::measure_perplexity(ids, logits, baseline_logits ? &*baseline_logits : nullptr, options);
+  const std::vector<eval::Perplexity> made =
+      eval::measure_perplexity(ids, sources, baseline ? &baseline->logits : nullptr, options);
   progress.reset();
-  flags.json ? print_json(json_of(made)) : print(made, flags);
+  if (flags.json && made.size() == 1) return print_json(json_of(made[0]));
+  Json all = Json::array();
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (flags.json) {
+      Json one = {{"model", models[i]->name}};
+      one.update(json_of(made[i]));
+      all.push_back(std::move(one));
+      continue;
+    }
+    if (made.size() > 1) std::cout << (i > 0 ? "\n" : "") << models[i]->name << "\n";
+    print(made[i], flags);
+  }
+  if (flags.json) print_json({{"models", std::move(all)}});
 }
 
 }  // namespace
@@ -162,7 +190,9 @@ void perplexity_verb(const PerplexityFlags& flags) {
 void add_perplexity(CLI::App& app) {
   auto flags = std::make_shared<PerplexityFlags>();
   CLI::App* verb = app.add_subcommand("perplexity", "Measure how well a language model foretells a text");
-  verb->add_option("model", flags->model, "A Hugging Face folder, a GGUF file or a packed file")->required();
+  verb->add_option("model", flags->models,
+                   "A Hugging Face folder, a GGUF file or a packed file; several are measured side by side")
+      ->required();
   verb->add_option("--text", flags->text, "The text: a file in UTF-8")->required();
   verb->add_option("--baseline", flags->baseline,
                    "Another model of the same tokens, the float one: print how far the model is from it");
@@ -177,6 +207,7 @@ void add_perplexity(CLI::App& app) {
       ->check(CLI::IsMember({"all", "half"}));
   verb->add_option("--tokens", flags->tokens, "Tokens of the text, from its beginning (all)")
       ->check(CLI::PositiveNumber);
+  add_kv_cache_flag(*verb, flags->kv_cache);
   add_threads_flag(*verb, flags->threads, "Threads (those the machine has); never changes the result");
   add_fast_flag(*verb, flags->fast);
   verb->add_flag("--json", flags->json, "Print as JSON");

@@ -257,8 +257,8 @@ void quantize_verb(const QuantizeOptions& options) {
     recipe = budget->recipe;
   }
   const std::vector<PlannedTensor> plan = plan_checkpoint(checkpoint, recipe);
-  const RunPlan run =
-      plan_run(checkpoint, plan, recipe, memory, options.threads, base, stored_structure(checkpoint, plan));
+  const RunPlan run = plan_run(checkpoint, plan, recipe, memory, options.threads, base,
+                               stored_structure(checkpoint, plan, recipe.kv_cache));
   Outcome outcome;
   if (options.dry_run) {
     outcome = {.report = foresee_report(checkpoint, plan, run),

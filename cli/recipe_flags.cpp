@@ -15,7 +15,8 @@ constexpr std::pair<std::string_view, std::string RecipeFlags::*> kGraphFlags[] 
     {"inputs", &RecipeFlags::inputs},
     {"biases", &RecipeFlags::biases},
     {"batch_norm", &RecipeFlags::batch_norm},
-    {"average_pools", &RecipeFlags::average_pools}};
+    {"average_pools", &RecipeFlags::average_pools},
+    {"kv_cache", &RecipeFlags::kv_cache}};
 
 /// Fields that only say something of training.
 constexpr std::pair<std::string_view, std::string RecipeFlags::*> kTrainingFlags[] = {

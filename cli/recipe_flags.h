@@ -15,6 +15,7 @@ struct RecipeFlags {
   /// A scheme that is the base where none of --scheme and --recipe is given; --weights then changes its weights.
   std::string base;
   std::string activations, inputs, biases, batch_norm, average_pools;  ///< of a graph
+  std::string kv_cache;                                                ///< of a decoder
   std::string accumulator, scales, prune, learned_bits;                ///< of training
   std::vector<std::string> include, exclude, set;
 

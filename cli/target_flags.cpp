@@ -66,8 +66,11 @@ std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe)
   return wish;
 }
 
-std::string stored_structure(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan) {
-  Result<std::string> structure = models::structure_of(checkpoint, plan);
+std::string stored_structure(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
+                             const SpecOrKeep& kv_cache) {
+  Result<std::string> structure = models::structure_of(checkpoint, plan, kv_cache);
+  if (!structure.ok() && kv_cache)
+    throw usage_error("kv_cache: " + kv_cache->to_string() + ": " + structure.failure().message);
   return structure.ok() ? structure.take() : std::string();
 }
 
@@ -82,8 +85,9 @@ BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint
     apply_flags(flags, recipe);
     return recipe;
   };
+  const SpecOrKeep kv_cache = flags.kv_cache.empty() ? SpecOrKeep() : parse_cache_or_keep(flags.kv_cache);
   request.structure = [&](const std::vector<PlannedTensor>& plan) {
-    return stored_structure(checkpoint, plan);
+    return stored_structure(checkpoint, plan, kv_cache);
   };
   request.measure = {.memory = memory, .threads = threads, .progress = {}};
   request.measure.progress = [&](const MeasureProgress& done) {

@@ -29,8 +29,10 @@ struct Wish {
 /// What the flags say; nothing without --target. Throws Error(kUsage), also for flags that exclude each other.
 std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe);
 
-/// The graph that the packed file stores; "" where models/ builds none of this checkpoint.
-std::string stored_structure(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan);
+/// The graph that the packed file stores; "" where models/ builds none of this checkpoint. Throws Error where a cache is to be
+/// quantized and there is none.
+std::string stored_structure(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
+                             const SpecOrKeep& kv_cache);
 
 /// Measures and chooses, with progress and notes on stderr. --include, --exclude, --embeddings, --set and --zstd
 /// hold.

@@ -149,10 +149,11 @@ std::size_t count_targets(std::size_t ids, const PerplexityOptions& options) {
   return windows_of(ids, options).targets();
 }
 
-Perplexity measure_perplexity(std::span<const std::int32_t> ids, LogitsSource& model, LogitsSource* baseline,
-                              const PerplexityOptions& options) {
+std::vector<Perplexity> measure_perplexity(std::span<const std::int32_t> ids,
+                                           std::span<LogitsSource* const> models, LogitsSource* baseline,
+                                           const PerplexityOptions& options) {
   const Windows windows = windows_of(ids.size(), options);
-  Scores scores;
+  std::vector<Scores> scores(models.size());
   std::vector<std::int32_t> window;
   for (std::size_t w = 0; w < windows.count; ++w) {
     const auto tokens = ids.subspan(w * windows.stride, windows.context);
@@ -160,21 +161,26 @@ Perplexity measure_perplexity(std::span<const std::int32_t> ids, LogitsSource& m
     if (options.first_token) window[0] = *options.first_token;
     std::size_t place = windows.first_place(w);
     if (windows.places(w) == 0) continue;
-    model.begin(window, place);
+    for (LogitsSource* const model : models) model->begin(window, place);
     if (baseline) baseline->begin(window, place);
     while (place < window.size()) {
       const std::size_t count = std::min(kPiece, window.size() - place);
-      const std::span<const float> rows = model.next(count);
-      score_rows(tokens.subspan(place + 1, count), rows,
-                 baseline ? baseline->next(count) : std::span<const float>(), options.threads, scores);
+      const std::span<const float> expected = baseline ? baseline->next(count) : std::span<const float>();
+      for (std::size_t m = 0; m < models.size(); ++m)
+        score_rows(tokens.subspan(place + 1, count), models[m]->next(count), expected, options.threads,
+                   scores[m]);
       place += count;
-      if (options.progress) options.progress(scores.nll.size(), windows.targets());
+      if (options.progress) options.progress(scores[0].nll.size(), windows.targets());
     }
   }
-  Perplexity made{.windows = windows.count, .targets = scores.nll.size(), .nll = mean_of(scores.nll)};
-  made.perplexity = std::exp(made.nll.value);
-  made.standard_error = made.perplexity * made.nll.standard_error;
-  if (baseline) made.against = divergence_of(scores);
+  std::vector<Perplexity> made;
+  for (Scores& of_model : scores) {
+    Perplexity& one = made.emplace_back(
+        Perplexity{.windows = windows.count, .targets = of_model.nll.size(), .nll = mean_of(of_model.nll)});
+    one.perplexity = std::exp(one.nll.value);
+    one.standard_error = one.perplexity * one.nll.standard_error;
+    if (baseline) one.against = divergence_of(of_model);
+  }
   return made;
 }
 

@@ -64,10 +64,19 @@ struct Perplexity {
   std::optional<Divergence> against;
 };
 
-/// Memory: 16 bytes a target beside a window's and what the sources have. Throws Error(kUsage) where the text is shorter than
-/// a window or the options make no sense; Error where a logit is NaN.
-Perplexity measure_perplexity(std::span<const std::int32_t> ids, LogitsSource& model, LogitsSource* baseline,
-                              const PerplexityOptions& options);
+/// Of each model in turn, window by window, so that the baseline is run once for all of them. Memory: 32 bytes a target and
+/// model beside a window's and what the sources have. Throws Error(kUsage) where the text is shorter than a window or the
+/// options make no sense; Error where a logit is NaN, and where models have not as many logits as the baseline.
+std::vector<Perplexity> measure_perplexity(std::span<const std::int32_t> ids,
+                                           std::span<LogitsSource* const> models, LogitsSource* baseline,
+                                           const PerplexityOptions& options);
+
+/// Of one.
+inline Perplexity measure_perplexity(std::span<const std::int32_t> ids, LogitsSource& model,
+                                     LogitsSource* baseline, const PerplexityOptions& options) {
+  LogitsSource* const models[] = {&model};
+  return measure_perplexity(ids, models, baseline, options)[0];
+}
 
 /// Targets that it will score. Throws as measure_perplexity does.
 std::size_t count_targets(std::size_t ids, const PerplexityOptions& options);

@@ -5,8 +5,10 @@
 #include <memory>
 #include <string_view>
 
+#include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/write.h"
 #include "graph/packed/crumb_graph.h"
+#include "graph/quantize/key_cache.h"
 #include "models/checkpoint_graph.h"
 
 namespace crumb::models {
@@ -82,9 +84,13 @@ graph::Graph declared_graph(const Checkpoint& checkpoint, const std::vector<Plan
 
 }  // namespace
 
-Result<std::string> structure_of(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan) {
+Result<std::string> structure_of(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,
+                                 const SpecOrKeep& kv_cache) {
   try {
-    return graph::onnx_bytes(declared_graph(checkpoint, plan));
+    graph::Graph structure = declared_graph(checkpoint, plan);
+    if (kv_cache)
+      structure = graph::with_quantized_cache(graph::infer_shapes(std::move(structure)), *kv_cache);
+    return graph::onnx_bytes(structure);
   } catch (const Error& error) {
     return Failure{error.what()};
   }

@@ -15,11 +15,13 @@ namespace {
 constexpr std::string_view kKeys[] = {"scale", "search", "range", "zero", "round", "pad"};
 constexpr std::string_view kGranularityNames[] = {"tensor", "channel", "group", "block", "token"};
 
+/// What a spec is for.
+enum class Use : std::uint8_t { kWeights, kActivations, kCache };
+
 /// Parses one spec; keeps the whole text for messages.
 class SpecParser {
  public:
-  explicit SpecParser(std::string_view text, bool for_activations = false)
-      : text_(text), for_activations_(for_activations) {}
+  SpecParser(std::string_view text, Use use) : text_(text), use_(use) {}
 
   QuantSpec parse() {
     if (text_.size() > 256) fail("a spec has at most 256 characters, found " + std::to_string(text_.size()));
@@ -57,7 +59,8 @@ class SpecParser {
                         : unknown_name("number format", name, names));
     }
     spec_.range = spec_.number->default_range();
-    if (for_activations_) spec_.granularity = Granularity::kTensor;
+    if (use_ == Use::kActivations) spec_.granularity = Granularity::kTensor;
+    if (use_ == Use::kCache) spec_.granularity = Granularity::kToken;
     if (spec_.block_format) {
       spec_.granularity = Granularity::kGroup;
       spec_.block_cols = spec_.block_format->block;
@@ -186,7 +189,8 @@ class SpecParser {
   void finish() {
     const NumberFormat& number = *spec_.number;
     const std::string name(spec_.block_format ? spec_.block_format->name : number.name);
-    if (!scale_seen_ && !spec_.block_format && spec_.block_cols > 0) spec_.scale = ScaleFormat::kF16;
+    const bool has_short_scales = spec_.block_cols > 0 && use_ != Use::kCache;
+    if (!scale_seen_ && !spec_.block_format && has_short_scales) spec_.scale = ScaleFormat::kF16;
     if (seen("range") && (spec_.block_format || !number.has_range()) &&
         spec_.range != number.default_range()) {
       fail(name + " has one range only, found range=" + std::string(kRangeNames[int(spec_.range)]));
@@ -211,12 +215,16 @@ class SpecParser {
       fail("search=" + search_name() + " is for integer, half-integer, binary and minifloat grids, found " +
            name);
     }
-    for_activations_ ? finish_activations(name) : finish_weights();
+    switch (use_) {
+      case Use::kWeights: return finish_weights();
+      case Use::kActivations: return finish_activations(name);
+      case Use::kCache: return finish_cache(name);
+    }
   }
 
   void finish_minimum(const std::string& name) const {
     if (spec_.number->is_signed) fail("zero=min is for unsigned integers, found " + name);
-    if (for_activations_) fail("zero=min is for weights");
+    if (use_ != Use::kWeights) fail("zero=min is for weights");
     if (spec_.search == Search::kHqo || spec_.search == Search::kLsq)
       fail("zero=min can be searched by absmax, percentile or mse, found search=" + search_name());
   }
@@ -246,6 +254,18 @@ class SpecParser {
     if (spec_.is_dynamic()) finish_tokens(name);
   }
 
+  /// What a quantizer of keys and values can say.
+  void finish_cache(const std::string& name) const {
+    const bool is_group = spec_.granularity == Granularity::kGroup && !spec_.block_format;
+    if (spec_.granularity != Granularity::kToken && !is_group)
+      fail("a cache has a scale for each token and head, or for groups of a head, found '" +
+           std::string(kGranularityNames[static_cast<size_t>(spec_.granularity)]) + "'");
+    if (spec_.pad) fail("'pad' is not for caches: groups divide the size of a head");
+    if (!spec_.number->is_signed) fail("keys and values have signs, and " + name + " has none");
+    if (spec_.round.rounding == Rounding::kStochastic) fail("a cache cannot be rounded at random");
+    finish_tokens(name);
+  }
+
   void finish_tokens(const std::string& name) const {
     const Grid grid = spec_.number->grid;
     if (grid != Grid::kInteger && grid != Grid::kMinifloat) {
@@ -264,7 +284,7 @@ class SpecParser {
   std::string search_name() const { return std::string(kSearchNames[static_cast<size_t>(spec_.search)]); }
 
   std::string_view text_;
-  bool for_activations_;
+  Use use_;
   QuantSpec spec_;
   std::vector<std::string_view> seen_;
   bool rest_remains_ = false;
@@ -313,10 +333,14 @@ constexpr Scheme kSchemes[] = {
 
 QuantSpec QuantSpec::parse(std::string_view text) {
   if (text.starts_with(kGgufPrefix)) text = find_scheme(text).spec;
-  return SpecParser(text).parse();
+  return SpecParser(text, Use::kWeights).parse();
 }
 
-QuantSpec QuantSpec::parse_activations(std::string_view text) { return SpecParser(text, true).parse(); }
+QuantSpec QuantSpec::parse_activations(std::string_view text) {
+  return SpecParser(text, Use::kActivations).parse();
+}
+
+QuantSpec QuantSpec::parse_cache(std::string_view text) { return SpecParser(text, Use::kCache).parse(); }
 
 std::string QuantSpec::to_string() const {
   std::string text(block_format ? block_format->name : number->name);

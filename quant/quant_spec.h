@@ -18,6 +18,9 @@
 // Activations take the same line with one scale for the whole tensor, which is their default: integers,
 // half-integers, binary and minifloats, searched by absmax, percentile, mse or ema. Or with `token` one scale for each
 // run along the last axis, from its largest magnitude as the values come: integers and minifloats without a zero point.
+//
+// Caches of keys and values take the same line with `token`, their default, one scale for each token and key-value head, or
+// `group=N`, one for each N numbers of a head; scales as those of tokens, formats with a sign.
 #pragma once
 
 #include <cstdint>
@@ -65,6 +68,8 @@ struct QuantSpec {
   static QuantSpec parse(std::string_view text);
   /// The same for activations.
   static QuantSpec parse_activations(std::string_view text);
+  /// The same for keys and values that a decoder keeps.
+  static QuantSpec parse_cache(std::string_view text);
 
   /// The canonical line: what parse() needs to give this spec again, defaults left out.
   std::string to_string() const;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/threads/parallel.h"
+#include "formats/half.h"
 #include "formats/number/packing.h"
 #include "quant/loops/loops.h"
 
@@ -46,6 +47,21 @@ float RowDecoder::scale(uint64_t block) const {
   return scale;
 }
 
+void RowDecoder::scales(uint64_t first, std::span<float> out) const {
+  const Encoding& encoding = view_.encoding;
+  if (encoding.scale != ScaleFormat::kF16 || encoding.scale_exponent != 0 || encoding.tensor_scale) {
+    for (uint64_t i = 0; i < out.size(); ++i) out[i] = scale(first + i);
+    return;
+  }
+  const uint64_t step = view_.layout.slots_in_tiles ? kTileRows : 1;
+  const std::byte* const from = view_.scales.data() + view_.layout.slot(first) * sizeof(uint16_t);
+  for (uint64_t i = 0; i < out.size(); ++i) {
+    uint16_t half = 0;
+    std::memcpy(&half, from + i * step * sizeof half, sizeof half);
+    out[i] = f16_to_float(half);
+  }
+}
+
 float RowDecoder::zero_point(uint64_t block) const {
   const Encoding& encoding = view_.encoding;
   if (encoding.zero == ZeroPoint::kNone) return 0.0F;
@@ -84,19 +100,26 @@ void RowDecoder::codes(uint64_t row, uint64_t first, std::span<uint8_t> codes) c
 void RowDecoder::values(uint64_t row, uint64_t first, std::span<float> out) const {
   const Encoding& encoding = view_.encoding;
   const uint64_t blocks_before = row / encoding.block_rows * view_.layout.blocks_per_row;
+  const bool is_minimum = encoding.zero == ZeroPoint::kMinimum;
+  const bool has_zero = encoding.zero != ZeroPoint::kNone;
+  const DecodeLoop decode = decode_loop();
   uint8_t buffer[kChunk];
+  float factors[kChunk];
   for (uint64_t done = 0; done < out.size();) {
     const uint64_t count = std::min<uint64_t>(out.size() - done, kChunk);
     codes(row, first + done, {buffer, count});
+    const uint64_t first_block = (first + done) / encoding.block_cols;
+    const uint64_t last_block = (first + done + count - 1) / encoding.block_cols;
+    scales(blocks_before + first_block, {factors, last_block - first_block + 1});
     for (uint64_t i = 0; i < count;) {
       const uint64_t col = first + done + i;
       const uint64_t block = col / encoding.block_cols;
       const uint64_t run = std::min(count - i, (block + 1) * encoding.block_cols - col);
       const uint64_t index = blocks_before + block;
       float* const made = out.data() + done + i;
-      const bool is_minimum = encoding.zero == ZeroPoint::kMinimum;
-      decode_loop()(grid_, buffer + i, run, scale(index), is_minimum ? 0.0F : zero_point(index), made);
-      if (is_minimum) add_to(made, run, zero_point(index));
+      const float zero = has_zero ? zero_point(index) : 0.0F;
+      decode(grid_, buffer + i, run, factors[block - first_block], is_minimum ? 0.0F : zero, made);
+      if (is_minimum) add_to(made, run, zero);
       i += run;
     }
     done += count;

@@ -78,6 +78,8 @@ class RowDecoder {
   /// The factor between code values and weights of a block, and its zero point.
   float scale(uint64_t block) const;
   float zero_point(uint64_t block) const;
+  /// The factors of blocks [first, first + out.size()), which are of one row of blocks: scale() of each.
+  void scales(uint64_t first, std::span<float> out) const;
 
   /// The bit patterns of columns [first, first + codes.size()) of a row.
   void codes(uint64_t row, uint64_t first, std::span<uint8_t> codes) const;

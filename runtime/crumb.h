@@ -175,6 +175,89 @@ CRUMB_API crumb_status crumb_cache_save(crumb_session* session, const void** byt
 /* CRUMB_ERROR_INPUT where the bytes are damaged or of another network; the cache is as before then. */
 CRUMB_API crumb_status crumb_cache_restore(crumb_session* session, const void* bytes, size_t size);
 
+/* --- Language models ---------------------------------------------------------------------------------------------------
+ *
+ *   crumb_language* language;      a decoder with its tokenizer and chat template: what `crumb quantize` makes of one. Never
+ *                                  changes, serves any number of decodings and threads
+ *   crumb_decoding* decoding;      one sequence of tokens, with keys and values of its places
+ *
+ * Texts are UTF-8, of so many bytes, and need no 0 at their end; what is ill-formed counts as U+FFFD. */
+typedef struct crumb_language crumb_language;
+typedef struct crumb_decoding crumb_decoding;
+
+/* As crumb_open(). CRUMB_ERROR_FILE where the file is no language model's, too. */
+CRUMB_API crumb_status crumb_language_open(const char* path, crumb_language** language);
+/* Decodings of it may live on. Null is nothing. */
+CRUMB_API void crumb_language_close(crumb_language* language);
+
+CRUMB_API size_t crumb_vocabulary(const crumb_language* language); /* ids are below */
+CRUMB_API size_t crumb_positions(const crumb_language* language);  /* the longest sequence */
+
+/* Text to ids and back, and a conversation as the model's chat template has it: a JSON list of {"role", "content"}, with the
+ * beginning of an answer behind it. What is made, `count` ids or bytes, is written where there is room for all of it
+ * (capacity); otherwise nothing is, and the call succeeds: a first one with null and 0 tells the size.
+ * special: with the tokens that the tokenizer puts around a text (encode), which a template has written itself; with special
+ * tokens as they are spelled (decode). */
+CRUMB_API crumb_status crumb_encode(const crumb_language* language, const char* text, size_t bytes,
+                                    int special, int32_t* ids, size_t capacity, size_t* count);
+CRUMB_API crumb_status crumb_decode(const crumb_language* language, const int32_t* ids, size_t id_count,
+                                    int special, char* text, size_t capacity, size_t* count);
+CRUMB_API crumb_status crumb_render_chat(const crumb_language* language, const char* messages, size_t bytes,
+                                         char* text, size_t capacity, size_t* count);
+
+/* `options` may be null. context: most tokens of the sequence; 0: crumb_positions(). */
+CRUMB_API crumb_status crumb_decoding_open(const crumb_language* language, const crumb_options* options,
+                                           uint64_t context, crumb_decoding** decoding);
+CRUMB_API void crumb_decoding_close(crumb_decoding* decoding);
+
+/* How an answer is chosen; all zeros is the most probable token each time, 128 of them at most. The order of what is applied
+ * is transformers': repeat_penalty, temperature, top_k, top_p, min_p. */
+typedef struct crumb_generation {
+  size_t tokens;         /* 0: 128 */
+  double temperature;    /* 0: nothing is drawn */
+  size_t top_k;          /* 0: all */
+  double top_p;          /* 0: 1, which is all */
+  double min_p;          /* 0: all */
+  double repeat_penalty; /* 0: 1, which is none */
+  uint64_t seed;
+  const char* const* stops; /* texts that end an answer, each with a 0 at its end */
+  size_t stop_count;
+  int shift; /* not 0: a full context loses its oldest half; otherwise it is CRUMB_ERROR_RUN */
+} crumb_generation;
+
+enum { CRUMB_STOPPED_END = 0, CRUMB_STOPPED_STOP = 1, CRUMB_STOPPED_TOKENS = 2, CRUMB_STOPPED_INTERRUPT = 3 };
+
+typedef struct crumb_answer {
+  const char* text;
+  size_t bytes;
+  const int32_t* ids; /* the token that ends an answer is none of them */
+  size_t count;
+  int stopped_by;
+  size_t prompt_tokens; /* that were run: those before were there */
+  double prompt_seconds, answer_seconds;
+} crumb_answer;
+
+/* Called with text as it comes, whole characters; not 0 ends the answer, as crumb_decoding_cancel() does. */
+typedef int (*crumb_show)(const char* text, size_t bytes, void* user);
+
+/* Answers `prompt`, which is everything so far: of what the decoding has, tokens that both begin with are not run again.
+ * `generation` and `show` may be null. The answer lives until the decoding's next call or end. An answer that is ended before
+ * its first token is CRUMB_ERROR_CANCELLED; a sequence that does not fit, CRUMB_ERROR_RUN. */
+CRUMB_API crumb_status crumb_generate(crumb_decoding* decoding, const int32_t* prompt, size_t count,
+                                      const crumb_generation* generation, crumb_show show, void* user,
+                                      crumb_answer* answer);
+
+/* From any thread. */
+CRUMB_API void crumb_decoding_cancel(crumb_decoding* decoding);
+
+/* Puts tokens behind those that are there, and gives the logits of the last `kept` of them, [kept, crumb_vocabulary()], which
+ * live until the decoding's next call or end. 1 <= kept <= count. */
+CRUMB_API crumb_status crumb_feed(crumb_decoding* decoding, const int32_t* ids, size_t count, size_t kept,
+                                  const float** logits);
+CRUMB_API uint64_t crumb_decoding_length(const crumb_decoding* decoding);
+CRUMB_API crumb_status crumb_decoding_truncate(crumb_decoding* decoding,
+                                               uint64_t length); /* keeps the first */
+
 /* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "graph/graph.h"
+#include "runtime/attention/cache_codes.h"
 #include "runtime/plan.h"
 
 namespace crumb::runtime {
@@ -25,6 +27,12 @@ class Model {
   /// As it is computed, without its constants, which the plan has where it needs them.
   const graph::Graph& graph() const { return graph_; }
 
+  /// Of an Attention node that keeps what a quantizer makes, by its index.
+  CacheCodes cache_codes(std::size_t node) const {
+    const auto found = cache_codes_.find(node);
+    return found == cache_codes_.end() ? CacheCodes{} : found->second;
+  }
+
   std::size_t steps() const { return plan_.steps(); }  ///< of a run
   const graph::Node& node_of(std::size_t step) const { return graph_.nodes[plan_.node_of(step)]; }
 
@@ -35,6 +43,7 @@ class Model {
  private:
   graph::Graph graph_;
   Plan plan_;
+  std::map<std::size_t, CacheCodes> cache_codes_;
 };
 
 /// Throws Error where the inputs are none that the graph takes; says which, what was expected and what was found.

@@ -156,7 +156,7 @@ void Session::find_caches() {
                           carrier_of(values->type) == Carrier::kFloat;
     if (!is_alone) continue;
     keys->cache_index = values->cache_index = caches_.size();
-    caches_.push_back(std::make_unique<KeyCache>(most_places_));
+    caches_.push_back(std::make_unique<KeyCache>(most_places_, model_->cache_codes(i)));
     keys->cache = values->cache = caches_.back().get();
     values->is_value = true;
     by_node_[i] = caches_.back().get();
@@ -368,8 +368,11 @@ void Session::restore(std::span<const std::byte> bytes) {
     check_restored(held_[i], arrays[i], sizes);
   }
   std::vector<std::unique_ptr<KeyCache>> caches;
+  std::vector<std::size_t> nodes;  // in the order in which caches were made
+  for (const auto& [node, cache] : by_node_) nodes.push_back(node);
   for (std::size_t c = 0; c < caches_.size(); ++c) {
-    KeyCache& cache = *caches.emplace_back(std::make_unique<KeyCache>(most_places_));
+    KeyCache& cache =
+        *caches.emplace_back(std::make_unique<KeyCache>(most_places_, model_->cache_codes(nodes[c])));
     if (length == 0) continue;
     const Array *keys = nullptr, *values = nullptr;
     for (std::size_t i = 0; i < held_.size(); ++i) {

@@ -10,6 +10,7 @@
 #include "graph/datatypes.h"
 #include "graph/edit.h"
 #include "graph/qonnx/quantizer_nodes.h"
+#include "graph/quantize/key_cache.h"
 #include "graph/quantize/statistics.h"
 
 namespace crumb::graph {
@@ -227,6 +228,7 @@ Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options) {
   for (const PlannedEdge& edge : plan.edges) quantize_edge(graph, plan, edge);
   quantize_biases(graph, plan);
   graph = sorted(std::move(graph));
+  if (plan.kv_cache) graph = with_quantized_cache(std::move(graph), *plan.kv_cache);
   drop_unused(graph);
   return graph;
 }

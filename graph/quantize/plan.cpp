@@ -184,6 +184,7 @@ QuantPlan plan_quantizers(const Graph& graph, const Recipe& recipe, const PlanOp
     }
     BiasPlanner(graph, links, constants, recipe, plan).run();
   }
+  plan.kv_cache = recipe.kv_cache;
   note_left(graph, constants, plan);
   return plan;
 }

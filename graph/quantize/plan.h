@@ -80,6 +80,7 @@ struct QuantPlan {
   std::vector<PlannedConstant> constants;  ///< by name
   std::vector<PlannedEdge> edges;          ///< as the graph computes them
   std::vector<PlannedBias> biases;
+  SpecOrKeep kv_cache;             ///< of every attention that keeps keys and values (key_cache.h)
   std::vector<std::string> notes;  ///< what a person should know
 
   bool needs_calibration() const;  ///< an edge that wants a constant scale has none yet

@@ -95,11 +95,14 @@ const std::vector<const Loops*>& supported() {
 const Loops& loops() { return *supported().back(); }
 
 DecodeLoop decode_loop() {
+  static const DecodeLoop fastest = [] {
 #if defined(__x86_64__)
-  if (may_use(Isa::kAvx512)) return avx512::decode;
-  if (may_use(Isa::kAvx2)) return avx2::decode;
+    if (may_use(Isa::kAvx512)) return avx512::decode;
+    if (may_use(Isa::kAvx2)) return avx2::decode;
 #endif
-  return baseline::decode;
+    return baseline::decode;
+  }();
+  return fastest;
 }
 
 std::span<const Loops* const> all_loops() { return supported(); }

@@ -153,6 +153,12 @@ const Field<Recipe> kRecipeFields[] = {
      [](const Recipe& recipe) {
        return recipe.average_pools == Recipe::AveragePools::kQuantize ? Values{} : Values{"truncate"};
      }},
+    {{"kv_cache", FieldKind::kScalar, "SPEC or keep",
+      "Of a decoder: the spec of the keys and values that it keeps, one scale for each token and head or for "
+      "groups of a head, or 'keep' (keep)",
+      "int8", "--kv-cache"},
+     [](Recipe& recipe, const Values& values) { recipe.kv_cache = parse_cache_or_keep(values[0]); },
+     [](const Recipe& recipe) { return recipe.kv_cache ? Values{recipe.kv_cache->to_string()} : Values{}; }},
     {{"accumulator", FieldKind::kGoal, "BITS:METHOD[:tile=N] or none",
       "For training: the register of every layer between the first and the last, by a2q or a2q_plus (none)",
       "16:a2q_plus", "--accumulator"},

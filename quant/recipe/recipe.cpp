@@ -29,6 +29,12 @@ SpecOrKeep parse_activations_or_keep(std::string_view text) {
   return QuantSpec::parse_activations(text);
 }
 
+SpecOrKeep parse_cache_or_keep(std::string_view text) {
+  if (text == "keep") return std::nullopt;
+  check_printable(text, "int8");
+  return QuantSpec::parse_cache(text);
+}
+
 std::string to_string(const SpecOrKeep& spec) { return spec ? spec->to_string() : "keep"; }
 
 Recipe preset_recipe(std::string_view scheme) {

@@ -17,6 +17,7 @@
 //   biases: int32                   # at scale_in * scale_weight, or keep
 //   batch_norm: fold                # or keep
 //   average_pools: quantize         # what they give, or truncate: whole sums without their lower bits
+//   kv_cache: int8                  # keys and values that a decoder keeps (checkpoints of decoders, too), or keep
 //   rules:
 //     - {match: {op: Conv, depthwise: true}, weights: int8, activations: uint8}
 //
@@ -61,6 +62,9 @@ SpecOrKeep parse_spec_or_keep(std::string_view text);
 
 /// The same for activations.
 SpecOrKeep parse_activations_or_keep(std::string_view text);
+
+/// The same for caches of keys and values.
+SpecOrKeep parse_cache_or_keep(std::string_view text);
 
 /// The canonical spec, or "keep".
 std::string to_string(const SpecOrKeep& spec);
@@ -118,6 +122,7 @@ struct Recipe {
   int bias_bits = 0;                      ///< 0: biases stay
   BatchNorm batch_norm = BatchNorm::kFold;
   AveragePools average_pools = AveragePools::kQuantize;
+  SpecOrKeep kv_cache = {};
 
   std::optional<AccumulatorGoal> accumulator = {};
   WeightScales scales = WeightScales::kLearned;

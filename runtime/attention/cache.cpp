@@ -16,16 +16,14 @@ constexpr std::size_t kLeast = 64;  // places
 
 std::size_t size_of(std::int64_t size) { return static_cast<std::size_t>(size); }
 
-float* floats(const std::shared_ptr<std::byte[]>& memory) { return reinterpret_cast<float*>(memory.get()); }
-
 }  // namespace
 
 void KeyCache::count(const std::shared_ptr<Meter>& meter) {
   uncount();
   if (!meter) return;
-  meter->take(bytes_);
+  meter->take(bytes());
   meter_ = meter;
-  counted_ = bytes_;
+  counted_ = bytes();
 }
 
 void KeyCache::uncount() {
@@ -36,40 +34,18 @@ void KeyCache::uncount() {
 
 /// Into memory for so many places, which are not fewer than those that are committed.
 void KeyCache::move_to(std::size_t capacity) {
-  const std::size_t heads = sizes_.batch * sizes_.heads;
-  const checked::Size keys = checked::multiply(
-      checked::multiply(checked::multiply(checked::multiply(sizes_.batch, sizes_.heads), capacity),
-                        sizes_.depth),
-      sizeof(float));
-  const checked::Size values = checked::multiply(
-      checked::multiply(checked::multiply(heads, capacity), sizes_.value_depth), sizeof(float));
-  const checked::Size all = checked::add(keys, values);
+  const checked::Size all = checked::add(keys_.bytes_for(capacity), values_.bytes_for(capacity));
   if (!all) throw Error("a cache of " + std::to_string(capacity) + " places is too large");
   if (meter_) meter_->take(*all);
-  std::shared_ptr<std::byte[]> new_keys, new_values;
   try {
-    const MeterScope uncounted(nullptr);  // it outlives the run that makes it
-    const ArenaScope on_heap(nullptr);
-    new_keys = metered_memory(*keys);
-    new_values = metered_memory(*values);
+    keys_.move_to(capacity, length_);
+    values_.move_to(capacity, length_);
   } catch (const std::bad_alloc&) {
     if (meter_) meter_->give(*all);
     throw Error("there is no memory for a cache of " + std::to_string(capacity) + " places");
   }
-  for (std::size_t h = 0; length_ > 0 && h < heads; ++h) {
-    const float* const k = floats(keys_) + h * capacity_ * sizes_.depth;
-    std::copy(k, k + length_ * sizes_.depth, floats(new_keys) + h * capacity * sizes_.depth);
-  }
-  for (std::size_t c = 0; length_ > 0 && c < heads * sizes_.value_depth; ++c) {
-    const float* const v = floats(values_) + c * capacity_;
-    std::copy(v, v + length_, floats(new_values) + c * capacity);
-  }
-  keys_ = std::move(new_keys);
-  values_ = std::move(new_values);
   if (meter_) meter_->give(counted_);
   counted_ = meter_ ? *all : 0;
-  bytes_ = *all;
-  capacity_ = capacity;
 }
 
 void KeyCache::make_room(const Sizes& sizes, std::size_t rows) {
@@ -80,14 +56,15 @@ void KeyCache::make_room(const Sizes& sizes, std::size_t rows) {
   }
   if (!(sizes == sizes_)) {  // nothing is there yet
     if (meter_) meter_->give(std::exchange(counted_, 0));
-    keys_ = values_ = nullptr;
-    bytes_ = capacity_ = 0;
     sizes_ = sizes;
+    keys_.begin(sizes.batch * sizes.heads, sizes.depth, codes_.keys);
+    values_.begin(sizes.batch * sizes.heads, sizes.value_depth, codes_.values);
   }
   if (length_ == 0) finite_.assign(sizes.batch * sizes.heads, 1);
   const std::size_t least = size_of(*needed);
-  if (least <= capacity_) return;
-  const std::size_t wish = std::max({kLeast, least, least / 2 > capacity_ ? 0 : capacity_ * 2});
+  const std::size_t capacity = std::min(keys_.capacity(), values_.capacity());
+  if (least <= capacity) return;
+  const std::size_t wish = std::max({kLeast, least, least / 2 > capacity ? 0 : capacity * 2});
   try {
     move_to(most_ > 0 ? std::min(wish, most_) : wish);
   } catch (const Error&) {  // over a limit that what is needed may be within
@@ -100,23 +77,42 @@ void KeyCache::append(const Sizes& sizes, std::size_t rows, const HeadRows& keys
   make_room(sizes, rows);
   for (std::size_t b = 0; b < sizes.batch; ++b) {
     for (std::size_t h = 0; h < sizes.heads; ++h) {
-      const std::size_t head = b * sizes.heads + h;
-      bool finite = finite_[head] != 0;
-      float* const k = floats(keys_) + (head * capacity_ + length_) * sizes.depth;
-      float* const v = floats(values_) + head * sizes.value_depth * capacity_ + length_;
-      for (std::size_t i = 0; i < rows; ++i) {
-        const float* const key = keys.at(b, h, i);
-        std::copy(key, key + sizes.depth, k + i * sizes.depth);
+      bool finite = finite_[b * sizes.heads + h] != 0;
+      for (std::size_t i = 0; i < rows && finite; ++i) {
         const float* const value = values.at(b, h, i);
-        for (std::size_t c = 0; c < sizes.value_depth; ++c) {
-          v[c * capacity_ + i] = value[c];
-          finite = finite && std::isfinite(value[c]);
-        }
+        finite = std::all_of(value, value + sizes.value_depth, [](float x) { return std::isfinite(x); });
       }
-      finite_[head] = finite ? 1 : 0;
+      finite_[b * sizes.heads + h] = finite ? 1 : 0;
     }
   }
+  put(keys_, rows, keys);
+  put(values_, rows, values);
   appended_ = rows;
+}
+
+void KeyCache::put(CachedRows& rows, std::size_t count, const HeadRows& from) {
+  for (std::size_t head = 0; head < sizes_.batch * sizes_.heads; ++head) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (rows.put(head, length_ + i, from.at(head / sizes_.heads, head % sizes_.heads, i))) continue;
+      uncode(rows);
+      return put(rows, count, from);
+    }
+  }
+}
+
+void KeyCache::uncode(CachedRows& rows) {
+  CachedRows plain(rows);
+  try {
+    plain.uncode(length_);
+  } catch (const std::bad_alloc&) {
+    throw Error("there is no memory for a cache of " + std::to_string(rows.capacity()) + " places");
+  }
+  const std::uint64_t more = plain.bytes() - rows.bytes();
+  if (meter_) {
+    meter_->take(more);
+    counted_ += more;
+  }
+  rows = std::move(plain);
 }
 
 void KeyCache::commit() { length_ += std::exchange(appended_, 0); }
@@ -127,36 +123,12 @@ void KeyCache::truncate(std::size_t length) {
   appended_ = 0;
 }
 
-HeadRows KeyCache::keys() const {
-  return {floats(keys_), sizes_.heads * capacity_ * sizes_.depth, capacity_ * sizes_.depth, sizes_.depth, 1};
-}
-
-HeadRows KeyCache::values() const {
-  const std::size_t head = sizes_.value_depth * capacity_;
-  return {floats(values_), sizes_.heads * head, head, 1, capacity_};
-}
-
-Array KeyCache::keys_array(ElementType type) const {
+Array KeyCache::array_of(const CachedRows& rows, std::size_t depth, ElementType type) const {
   const auto size = [](std::size_t n) { return static_cast<std::int64_t>(n); };
-  Array made(type, {size(sizes_.batch), size(sizes_.heads), size(length_), size(sizes_.depth)});
+  Array made(type, {size(sizes_.batch), size(sizes_.heads), size(length_), size(depth)});
   float* to = made.writable<float>().data();
-  for (std::size_t b = 0; b < sizes_.batch; ++b) {
-    for (std::size_t h = 0; h < sizes_.heads; ++h)
-      to = std::copy(keys().at(b, h, 0), keys().at(b, h, length_), to);
-  }
-  return made;
-}
-
-Array KeyCache::values_array(ElementType type) const {
-  const auto size = [](std::size_t n) { return static_cast<std::int64_t>(n); };
-  Array made(type, {size(sizes_.batch), size(sizes_.heads), size(length_), size(sizes_.value_depth)});
-  float* to = made.writable<float>().data();
-  for (std::size_t b = 0; b < sizes_.batch; ++b) {
-    for (std::size_t h = 0; h < sizes_.heads; ++h) {
-      for (std::size_t i = 0; i < length_; ++i) {
-        for (std::size_t c = 0; c < sizes_.value_depth; ++c) *to++ = values().at(b, h, i)[c * capacity_];
-      }
-    }
+  for (std::size_t head = 0; head < sizes_.batch * sizes_.heads; ++head) {
+    for (std::size_t i = 0; i < length_; ++i, to += depth) rows.get(head, i, to);
   }
   return made;
 }

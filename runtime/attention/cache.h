@@ -1,8 +1,10 @@
 // Keys and values of the places before, kept from run to run for one Attention node.
 //
 // Keys lie as [batch, heads, capacity, depth], values turned as [batch, heads, value_depth, capacity], so that both
-// products of attend() read them where they lie, and a step writes its own places alone. Capacity doubles when it is full.
-// What a run appends counts once it is committed: a run that fails leaves the places before it.
+// products of attend() read them where they lie, and a step writes its own places alone. What a quantizer made lies as codes
+// (coded_rows.h), of which each run decodes a layer at a time; where something comes that is no codes after all, they become
+// floats. Capacity doubles when it is full. What a run appends counts once it is committed: a run that fails leaves the
+// places before it.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +13,8 @@
 
 #include "runtime/array.h"
 #include "runtime/attention/attention.h"
+#include "runtime/attention/cache_codes.h"
+#include "runtime/attention/cached_rows.h"
 
 namespace crumb::runtime {
 
@@ -24,14 +28,15 @@ class KeyCache {
   };
 
   /// At most so many places; 0: as many as memory has.
-  explicit KeyCache(std::int64_t most_places = 0) : most_(static_cast<std::size_t>(most_places)) {}
+  explicit KeyCache(std::int64_t most_places = 0, CacheCodes codes = {})
+      : most_(static_cast<std::size_t>(most_places)), codes_(codes) {}
   KeyCache(const KeyCache&) = delete;
   KeyCache& operator=(const KeyCache&) = delete;
   ~KeyCache() { uncount(); }
 
   std::size_t length() const { return length_; }
   const Sizes& sizes() const { return sizes_; }  ///< of the places that are there
-  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t bytes() const { return keys_.bytes() + values_.bytes(); }
 
   /// From here to uncount() the memory is the meter's, too. Throws Stopped; may be called again.
   void count(const std::shared_ptr<Meter>& meter);
@@ -44,24 +49,32 @@ class KeyCache {
   void forget();  ///< the same, where it is not to be
 
   /// Committed and appended places, for attend().
-  HeadRows keys() const;
-  HeadRows values() const;
+  CachedRows::Reading keys(int threads) const {
+    return keys_.read(sizes_.heads, length_ + appended_, threads);
+  }
+  CachedRows::Reading values(int threads) const {
+    return values_.read(sizes_.heads, length_ + appended_, threads);
+  }
   const char* finite() const { return finite_.data(); }
 
   void truncate(std::size_t length);  ///< precondition: length <= length()
   /// As [batch, heads, length, depth], of the type.
-  Array keys_array(ElementType type) const;
-  Array values_array(ElementType type) const;
+  Array keys_array(ElementType type) const { return array_of(keys_, sizes_.depth, type); }
+  Array values_array(ElementType type) const { return array_of(values_, sizes_.value_depth, type); }
 
  private:
   void make_room(const Sizes& sizes, std::size_t rows);
   void move_to(std::size_t capacity);
+  void put(CachedRows& rows, std::size_t count, const HeadRows& from);
+  void uncode(CachedRows& rows);
+  Array array_of(const CachedRows& rows, std::size_t depth, ElementType type) const;
 
-  std::size_t most_ = 0, length_ = 0, appended_ = 0, capacity_ = 0;
+  std::size_t most_ = 0, length_ = 0, appended_ = 0;
+  CacheCodes codes_;
   Sizes sizes_;
-  std::shared_ptr<std::byte[]> keys_, values_;
+  CachedRows keys_{false}, values_{true};
   std::vector<char> finite_;  ///< by [batch, heads]: every value that was ever here
-  std::uint64_t bytes_ = 0, counted_ = 0;
+  std::uint64_t counted_ = 0;
   std::shared_ptr<Meter> meter_;
 };
 

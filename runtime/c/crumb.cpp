@@ -1,11 +1,7 @@
-// crumb.h on the runtime's own classes: exceptions become statuses here, and nowhere else.
-#define CRUMB_API __attribute__((visibility("default")))
-#include "runtime/crumb.h"
-
+// crumb.h on the runtime's own classes, but for what takes texts (language.cpp).
 #include <atomic>
 #include <limits>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,12 +9,18 @@
 #include "base/checked_size.h"
 #include "base/files/text.h"
 #include "graph/packed/crumb_graph.h"
+#include "runtime/c/status.h"
 #include "runtime/meter.h"
 #include "runtime/model.h"
 #include "runtime/session.h"
 
 namespace runtime = crumb::runtime;
 namespace graph = crumb::graph;
+
+using runtime::c::failed;
+using runtime::c::guarded;
+using runtime::c::last_error;
+using runtime::c::limits_of;
 
 namespace {
 
@@ -65,38 +67,6 @@ struct Opened {
   runtime::Model model;
   std::vector<Described> inputs, outputs;
 };
-
-std::string& last_error() {
-  thread_local std::string text;
-  return text;
-}
-
-crumb_status failed(crumb_status status, const char* why) noexcept {
-  try {
-    last_error() = why;
-  } catch (...) {
-    last_error().clear();
-  }
-  return status;
-}
-
-/// Calls work(), whose Errors mean `status`.
-template <class Work>
-crumb_status guarded(crumb_status status, const Work& work) noexcept {
-  try {
-    work();
-    return CRUMB_OK;
-  } catch (const runtime::Stopped& stopped) {
-    const bool cancelled = stopped.reason() == runtime::StopReason::kCancelled;
-    return failed(cancelled ? CRUMB_ERROR_CANCELLED : CRUMB_ERROR_LIMIT, stopped.what());
-  } catch (const crumb::Error& error) {
-    return failed(status, error.what());
-  } catch (const std::bad_alloc&) {
-    return failed(CRUMB_ERROR_MEMORY, "there is not enough memory");
-  } catch (const std::exception& error) {
-    return failed(CRUMB_ERROR_RUN, error.what());
-  }
-}
 
 crumb_status describe(const std::vector<Described>& values, size_t index, crumb_value* value) noexcept {
   if (!value || index >= values.size()) {
@@ -155,13 +125,6 @@ graph::ElementType type_of(crumb_type type) {
   if (!known)
     throw crumb::Error("there is no element type of number " + std::to_string(static_cast<int>(type)));
   return *known;
-}
-
-runtime::Limits limits_of(const crumb_options& options) {
-  runtime::Limits limits;
-  if (options.memory > 0) limits.memory = options.memory;
-  if (options.work > 0) limits.work = options.work;
-  return limits;
 }
 
 /// Inputs that a run takes, by name.
@@ -246,10 +209,8 @@ crumb_status crumb_session_open(const crumb_model* model, const crumb_options* o
                                 crumb_session** session) {
   if (!model || !session) return failed(CRUMB_ERROR_ARGUMENT, "crumb_session_open: a null pointer");
   const crumb_options wanted = options ? *options : crumb_options{};
-  if (wanted.threads < 0)
-    return failed(CRUMB_ERROR_ARGUMENT, "crumb_session_open: a negative number of threads");
-  if (wanted.promise != CRUMB_EXACT && wanted.promise != CRUMB_FAST)
-    return failed(CRUMB_ERROR_ARGUMENT, "crumb_session_open: a promise that is none");
+  if (const crumb_status status = runtime::c::check_options(wanted, "crumb_session_open"); status != CRUMB_OK)
+    return status;
   return guarded(CRUMB_ERROR_ARGUMENT, [&] {
     auto made = std::make_unique<crumb_session>();
     made->opened = model->opened;

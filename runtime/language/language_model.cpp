@@ -88,10 +88,22 @@ LanguageModel LanguageModel::load(graph::Graph graph, const text::ReadFile& read
                                without = made.tokenizer_.encode("a", false);
     if (!with.empty() && (without.empty() || with.front() != without.front()))
       made.first_token_ = with.front();
+    try {
+      made.chat_template_ = text::load_chat_template(read);
+      made.no_chat_template_ =
+          name + " has no chat template: neither chat_template.jinja nor one in tokenizer_config.json";
+    } catch (const Error& error) {
+      made.no_chat_template_ = name + ": " + error.what();
+    }
     return made;
   } catch (const Error& error) {
     throw Error(name + ": " + error.what(), error.kind());
   }
+}
+
+const text::ChatTemplate& LanguageModel::chat_template() const {
+  if (!chat_template_) throw Error(no_chat_template_);
+  return *chat_template_;
 }
 
 }  // namespace crumb::runtime

@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "runtime/model.h"
 #include "runtime/session.h"
+#include "text/chat/chat_template.h"
 #include "text/text_tokenizer.h"
 
 namespace crumb::runtime {
@@ -29,6 +30,8 @@ class LanguageModel {
   std::size_t positions() const { return positions_; }    ///< max_position_embeddings
   /// Sequences that are longer compute all their places with other frequencies (Phi-3's longrope); 0: there are none.
   std::size_t switch_at() const { return switch_at_; }
+  /// Throws Error where the model has none, or one that cannot be read.
+  const text::ChatTemplate& chat_template() const;
   /// What ends an answer: eos_token_id of generation_config.json, else of config.json, else the tokenizer's.
   const std::vector<text::TokenId>& end_tokens() const { return end_tokens_; }
   /// What the tokenizer puts in front of every text, if it does.
@@ -51,6 +54,8 @@ class LanguageModel {
   bool keeps_places_ = false;
   std::vector<text::TokenId> end_tokens_;
   std::optional<text::TokenId> first_token_;
+  std::optional<text::ChatTemplate> chat_template_;
+  std::string no_chat_template_;  ///< why there is none
 };
 
 }  // namespace crumb::runtime

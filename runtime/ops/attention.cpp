@@ -177,6 +177,7 @@ void attend_to(Call& call, const AttentionFacts& facts) {
               .scale = facts.scale.value_or(1.0F / std::sqrt(static_cast<float>(q.depth))),
               .softcap = facts.softcap,
               .stage = static_cast<ScoreStage>(facts.stage)};
+  CachedRows::Reading cached_keys, cached_values;
   if (KeyCache* const cache = call.cache()) {
     try {
       cache->append({k.batch, k.heads, k.depth, v.depth}, k.rows, k.at, v.at);
@@ -185,8 +186,10 @@ void attend_to(Call& call, const AttentionFacts& facts) {
     } catch (const Error& error) {
       call.fail(error.what());
     }
-    a.k = cache->keys();
-    a.v = cache->values();
+    cached_keys = cache->keys(call.threads());
+    cached_values = cache->values(call.threads());
+    a.k = cached_keys.rows;
+    a.v = cached_values.rows;
     a.finite = cache->finite();
   }
   if (call.has(3)) a.mask = mask_of(call, a);

@@ -1,0 +1,75 @@
+#include "cli/conversation.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <iostream>
+
+#include "base/files/interrupt.h"
+
+namespace crumb::cli {
+namespace {
+
+/// While it lives, Ctrl-C sets the flag however often it comes, and ends a wait for input.
+class LastingInterrupt {
+ public:
+  LastingInterrupt() {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { interrupt_requested() = true; };
+    ::sigaction(SIGINT, &action, &before_);
+  }
+  LastingInterrupt(const LastingInterrupt&) = delete;
+  LastingInterrupt& operator=(const LastingInterrupt&) = delete;
+  ~LastingInterrupt() { ::sigaction(SIGINT, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ = {};
+};
+
+}  // namespace
+
+Conversation::Conversation(const runtime::LanguageModel& model, runtime::Decoding& decoding,
+                           const std::string& system)
+    : model_(model), decoding_(decoding) {
+  (void)model_.chat_template();
+  if (!system.empty()) messages_.push_back({"system", system});
+}
+
+runtime::Answer Conversation::say(const std::string& text, const runtime::GenerateOptions& options,
+                                  const std::function<void(std::string_view)>& show) {
+  messages_.push_back({"user", text});
+  try {
+    const std::string prompt = model_.chat_template().render(messages_, {.add_generation_prompt = true});
+    // A template writes all the special tokens that it wants.
+    runtime::Answer answer =
+        runtime::generate(model_, decoding_, model_.tokenizer().encode(prompt, false), options, show);
+    messages_.push_back({"assistant", answer.text});
+    return answer;
+  } catch (...) {
+    messages_.pop_back();  // as if it had not been said
+    throw;
+  }
+}
+
+void Conversation::run(const runtime::GenerateOptions& options) {
+  const bool is_terminal = ::isatty(STDIN_FILENO) == 1;
+  const LastingInterrupt interrupt;
+  const auto show = [](std::string_view text) { std::cout << text << std::flush; };
+  std::string line;
+  while (true) {
+    if (is_terminal) std::cout << "> " << std::flush;
+    if (!std::getline(std::cin, line)) break;
+    if (line.empty()) continue;
+    try {
+      (void)say(line, options, show);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInterrupted) throw;
+    }
+    interrupt_requested() = false;
+    std::cout << "\n";
+  }
+  if (is_terminal) std::cout << "\n";
+  interrupt_requested() = false;
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,18 @@
+// Keys and values that a decoder keeps as codes (KIVI, Liu et al. 2024, arXiv:2402.02750; one scale for each token and head as
+// KVQuant's ablations and llama.cpp's caches have it).
+#pragma once
+
+#include "graph/graph.h"
+#include "quant/quant_spec.h"
+
+namespace crumb::graph {
+
+/// Puts a quantizer in front of keys and values of every Attention node that has past and present: behind what turns keys by
+/// their positions, so that what attention reads, the places of this run too, is what a cache of codes holds, and steps have
+/// the bits of the whole. Scales are found as values come, for each token and key-value head, or for each group of
+/// spec.block_cols numbers of a head. Throws Error: no such node, one whose heads or whose size of a head nobody says, a
+/// group that does not divide it, keys or values that are quantized already.
+/// Precondition: the spec is one of QuantSpec::parse_cache.
+Graph with_quantized_cache(Graph graph, const QuantSpec& spec);
+
+}  // namespace crumb::graph

@@ -1,0 +1,58 @@
+// One half of a cache: the keys, or the values, of all heads, as floats or as codes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/checked_size.h"
+#include "runtime/attention/attention.h"
+#include "runtime/attention/coded_rows.h"
+
+namespace crumb::runtime {
+
+class CachedRows {
+ public:
+  /// turned: floats lie as [head, depth, capacity], else as [head, capacity, depth]. Codes lie as [head, capacity, row].
+  explicit CachedRows(bool turned) : turned_(turned) {}
+
+  /// Forgets everything. Codes are taken where they fit the depth.
+  void begin(std::size_t heads, std::size_t depth, const std::optional<RowCodes>& codes);
+  bool is_coded() const { return coder_.has_value(); }
+
+  /// Bytes that so many places take.
+  checked::Size bytes_for(std::size_t capacity) const;
+  std::uint64_t bytes() const { return bytes_; }  ///< of memory
+  /// Keeps the first `length` places. Throws std::bad_alloc, and has changed nothing then. Precondition: bytes_for has some.
+  void move_to(std::size_t capacity, std::size_t length);
+  /// Makes floats of codes. The same.
+  void uncode(std::size_t length);
+  std::size_t capacity() const { return capacity_; }
+
+  /// A row of `depth` numbers. False where it is none that codes stand for; nothing may be put there then.
+  bool put(std::size_t head, std::size_t place, const float* row);
+  void get(std::size_t head, std::size_t place, float* row) const;
+
+  /// The first `length` places for attend(): where they lie, or decoded into memory of the scope's meter.
+  struct Reading {
+    HeadRows rows;
+    std::shared_ptr<std::byte[]> memory;
+  };
+  /// Heads of one sequence.
+  Reading read(std::size_t heads, std::size_t length, int threads) const;
+
+ private:
+  std::size_t row_bytes() const;
+  float* floats() const { return reinterpret_cast<float*>(rows_.get()); }
+  std::uint8_t* codes(std::size_t head, std::size_t place) const;
+  float* scales(std::size_t head, std::size_t place) const;
+
+  bool turned_;
+  std::size_t heads_ = 0, depth_ = 0, capacity_ = 0;
+  std::optional<RowCoder> coder_;
+  std::shared_ptr<std::byte[]> rows_, scales_;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace crumb::runtime
