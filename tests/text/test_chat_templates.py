@@ -269,7 +269,8 @@ def test_smollm2(crumb, smollm2, tmp_path):
     text = f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\nThe capital of France is<|im_end|>\n<|im_start|>assistant\n"
     assert crumb("tokenize", smollm2, "--chat", messages, "--rendered").stdout == text
     ids = [int(word) for word in crumb("tokenize", smollm2, "--chat", messages).stdout.split()]
-    assert ids[0] == ids[-3] == 1 and ids.count(2) == 2  # <|im_start|>, <|im_end|>
+    assert ids[0] == 1 and ids.count(1) == 3 and ids.count(2) == 2  # <|im_start|>, <|im_end|>
+    assert crumb("detokenize", smollm2, "--special", "--ids", " ".join(map(str, ids))).stdout == text + "\n"
     assert [504, 3575, 282, 4649, 314] == ids[ids.index(504) :][:5]
     write(tmp_path, [{"role": "system", "content": "S"}, {"role": "user", "content": ""}])
     said = crumb("tokenize", smollm2, "--chat", messages, "--rendered", "--no-generation-prompt").stdout
