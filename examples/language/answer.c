@@ -4,11 +4,10 @@
  *   cc -std=c11 examples/language/answer.c -I runtime -L build -lcrumb -Wl,-rpath,$PWD/build -o answer
  *   ./answer smollm2.crumb '[{"role": "user", "content": "What is the capital of France?"}]' 64
  */
+#include <crumb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "crumb.h"
 
 static int failed(const char* what) {
   fprintf(stderr, "%s: %s\n", what, crumb_error());
@@ -32,10 +31,13 @@ int main(int count, char** arguments) {
   /* The conversation as the model's chat template has it, and its ids: sizes first, then what they are for. */
   const char* const messages = arguments[2];
   size_t bytes = 0, ids_count = 0;
-  if (crumb_render_chat(language, messages, strlen(messages), NULL, 0, &bytes)) return failed("cannot read the messages");
+  if (crumb_render_chat(language, messages, strlen(messages), NULL, 0, &bytes))
+    return failed("cannot read the messages");
   char* const text = malloc(bytes + 1);
-  if (!text || crumb_render_chat(language, messages, strlen(messages), text, bytes, &bytes)) return failed("messages");
-  if (crumb_encode(language, text, bytes, 0, NULL, 0, &ids_count)) return failed("cannot cut the text into tokens");
+  if (!text || crumb_render_chat(language, messages, strlen(messages), text, bytes, &bytes))
+    return failed("messages");
+  if (crumb_encode(language, text, bytes, 0, NULL, 0, &ids_count))
+    return failed("cannot cut the text into tokens");
   int32_t* const ids = malloc(ids_count * sizeof(int32_t) + 1);
   if (!ids || crumb_encode(language, text, bytes, 0, ids, ids_count, &ids_count)) return failed("tokens");
 
