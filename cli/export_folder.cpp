@@ -96,6 +96,7 @@ bool is_folder_form(std::string_view form) {
 
 void write_export_folder(ExportFolderRequest request) {
   if (request.shard.empty()) request.shard = kUsualShard;
+  shard_bytes_of(request.shard, "--shard");  // what is wrong with a flag is said before files are opened
   print_folder(request, request.to == kCompressedTensors ? write_compressed(request) : write_floats(request));
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/error.h"
 
@@ -30,6 +31,9 @@ class ComputedMatrix {
   virtual Status read(const MatrixTile& tile, std::span<float> out) const = 0;
 
   static constexpr std::uint64_t kTileStep = 32;
+
+  /// For people: "int4:group=32", "e4m3fn".
+  virtual std::string stored_as() const = 0;
 };
 
 }  // namespace crumb

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/files/text.h"
+#include "formats/computed_matrix.h"
 #include "formats/gguf/ggml_type.h"
 #include "quant/packed_stream.h"
 
@@ -35,12 +36,15 @@ SourceTensor source_tensor(const PackedTensor& tensor) {
 SourceTensor source_tensor(const TensorEntry& tensor) {
   const GgmlType* const blocks =
       tensor.place.coding == StorageCoding::kGgmlBlocks ? tensor.place.blocks : nullptr;
-  const uint64_t bytes = blocks ? tensor.place.stored : tensor.bytes;
+  const ComputedMatrix* const computed =
+      tensor.place.coding == StorageCoding::kComputed ? tensor.place.computed.get() : nullptr;
+  const uint64_t bytes = blocks || computed ? tensor.place.stored : tensor.bytes;
   return {.name = tensor.name,
           .dtype = tensor.dtype,
           .shape = tensor.shape,
           .bytes = bytes,
-          .stored_as = std::string(blocks ? blocks->name : dtype_name(tensor.dtype)),
+          .stored_as = computed ? computed->stored_as()
+                                : std::string(blocks ? blocks->name : dtype_name(tensor.dtype)),
           .raw = bytes};
 }
 

@@ -22,7 +22,7 @@ struct SourceTensor {
   std::vector<uint64_t> shape;
   std::string spec;       ///< empty: not quantized by Crumb
   uint64_t bytes = 0;     ///< stored
-  std::string stored_as;  ///< the spec, the type of GGUF's blocks, or the dtype
+  std::string stored_as;  ///< the spec, the type of GGUF's blocks, the codes of others, or the dtype
   uint64_t raw = 0;       ///< bytes stored, before compression
 };
 

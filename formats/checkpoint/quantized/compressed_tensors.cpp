@@ -1,6 +1,7 @@
 // compressed-tensors: config_groups say the schemes, shapes and types which of them a layer has.
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -37,10 +38,12 @@ struct Scheme {
 std::uint64_t old_words(std::uint64_t count, unsigned bits) { return (count + 32 / bits - 1) / (32 / bits); }
 
 /// Whether a version is before 0.17; nothing where it is not said.
-std::optional<bool> is_old(const std::string& version) {
+std::optional<bool> is_old(std::string_view version) {
   unsigned major = 0, minor = 0;
-  if (std::sscanf(version.c_str(), "%u.%u", &major, &minor) != 2)
-    return std::nullopt;  // NOLINT(cert-err34-c)
+  const char* const end = version.data() + version.size();
+  const auto first = std::from_chars(version.data(), end, major);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '.') return std::nullopt;
+  if (std::from_chars(first.ptr + 1, end, minor).ec != std::errc()) return std::nullopt;
   return major == 0 && minor < 17;
 }
 
@@ -110,7 +113,7 @@ class CompressedTensors final : public Method {
       if (std::ranges::find(formats, scheme.format) == formats.end()) formats.push_back(scheme.format);
     reading_.method = "compressed-tensors (";
     for (std::size_t i = 0; i < formats.size(); ++i) reading_.method += (i > 0 ? ", " : "") + formats[i];
-    reading_.method += ")";
+    reading_.method += ')';
     reading_.codes = {"weight_packed", "weight"};
     reading_.taken = {"weight_packed",     "weight",       "weight_scale",       "weight_shape",
                       "weight_zero_point", "weight_g_idx", "weight_global_scale"};

@@ -135,7 +135,8 @@ class ModelMaker {
 
 }  // namespace
 
-Result<DequantizedModel> dequantized_model(const nlohmann::json& config, std::vector<TensorEntry> tensors,
+Result<DequantizedModel> dequantized_model(const nlohmann::json& config,
+                                           const std::vector<TensorEntry>& tensors,
                                            const std::vector<InputFile>& files) {
   const Result<std::unique_ptr<Method>> method = method_of(config);
   if (!method.ok()) return method.failure();

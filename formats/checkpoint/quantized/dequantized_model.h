@@ -30,7 +30,8 @@ struct DequantizedModel {
 /// `config` is quantization_config of config.json, or quantize_config.json; `files` are what the tensors' `input` counts. A
 /// Failure names what is not read (method, format, version, number of bits, ...), or the tensor that is missing, of another
 /// type or shape than the others ask for, or in two ways readable.
-Result<DequantizedModel> dequantized_model(const nlohmann::json& config, std::vector<TensorEntry> tensors,
+Result<DequantizedModel> dequantized_model(const nlohmann::json& config,
+                                           const std::vector<TensorEntry>& tensors,
                                            const std::vector<InputFile>& files);
 
 /// What dequantized_model() reads, for messages.

@@ -46,6 +46,19 @@ std::array<float, 256> values_of(CodeMeaning meaning, unsigned bits) {
   return values;
 }
 
+/// As number formats are called, but for the bits of integers.
+std::string name_of(CodeMeaning meaning) {
+  switch (meaning) {
+    case CodeMeaning::kUnsigned: return "uint";
+    case CodeMeaning::kE2M1: return "e2m1";
+    case CodeMeaning::kE2M3: return "e2m3";
+    case CodeMeaning::kE4M3: return "e4m3fn";
+    case CodeMeaning::kOffset:
+    case CodeMeaning::kSigned: break;
+  }
+  return "int";
+}
+
 float narrow_to(DType type, float value) {
   if (type == DType::kF16) return f16_to_float(float_to_f16(value));
   if (type == DType::kBF16) return bf16_to_float(float_to_bf16(value));
@@ -99,6 +112,17 @@ class QuantizedMatrix final : public ComputedMatrix {
  public:
   QuantizedMatrix(const QuantizedLayout& layout, const QuantizedParts& parts)
       : layout_(layout), parts_(parts), values_(values_of(layout.meaning, layout.bits)) {}
+
+  std::string stored_as() const override {
+    std::string text = name_of(layout_.meaning);
+    if (layout_.meaning <= CodeMeaning::kSigned) text += std::to_string(layout_.bits);
+    if (layout_.scale_rows > 1 && layout_.groups > 1)
+      return text + ":block=" + std::to_string(layout_.scale_rows) + "x" + std::to_string(layout_.group);
+    if (layout_.groups <= 1) return text + (layout_.scale_rows > 1 ? ":tensor" : ":channel");
+    return text + ":group=" +
+           std::to_string(layout_.has_index ? (layout_.cols + layout_.groups - 1) / layout_.groups
+                                            : layout_.group);
+  }
 
   Status read(const MatrixTile& tile, std::span<float> out) const override {
     if (tile.size() == 0) return {};

@@ -71,6 +71,24 @@ TEST_CASE("published words") {
   CHECK(codes_of(awq, {0xfa81e970}) == std::vector<float>{0, 1, 7, 8, 9, 10, 14, 15});
 }
 
+TEST_CASE("what a matrix is stored as") {
+  QuantizedLayout layout{.rows = 64, .cols = 128, .bits = 4, .row_bytes = 64, .group = 32, .groups = 4};
+  const auto text = [&] { return make_quantized_matrix(layout, {})->stored_as(); };
+  CHECK(text() == "int4:group=32");
+  layout.meaning = CodeMeaning::kUnsigned;
+  layout.has_index = true;
+  layout.group = 1;
+  CHECK(text() == "uint4:group=32");
+  layout = {.rows = 64, .cols = 128, .bits = 8, .meaning = CodeMeaning::kE4M3, .group = 128};
+  CHECK(text() == "e4m3fn:channel");
+  layout.scale_rows = 64;
+  CHECK(text() == "e4m3fn:tensor");
+  layout.scale_rows = 16;
+  layout.group = 32;
+  layout.groups = 4;
+  CHECK(text() == "e4m3fn:block=16x32");
+}
+
 TEST_CASE("any tile is a part of the whole") {
   std::mt19937 random(3);
   const auto below = [&](std::uint64_t n) { return n == 0 ? 0 : random() % n; };
