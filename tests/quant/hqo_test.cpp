@@ -1,17 +1,22 @@
 // Half-quadratic splitting of a scale, step by step in plain code: the shrunken error, the median of the quotients, and
-// when it ends. Its zero points are in scale_search_test.cpp.
+// when it ends; and its zero points.
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "quant/distortion.h"
+#include "quant/quantizer.h"
 #include "quant/scale_search.h"
 #include "tests/quant/quantized_oracle.h"
 #include "tests/support/capture_copy.h"
 
+using crumb::QuantizedTensor;
 using crumb::QuantSpec;
+using crumb::testing::normal_values;
 
 namespace {
 
@@ -20,6 +25,17 @@ float target_of(float x, float error, float beta) {
   const float size = std::fabs(error);
   if (size == 0) return x;
   return x - std::copysign(std::max(size - std::pow(size, 0.7F - 1) / beta, 0.0F), error);
+}
+
+QuantizedTensor quantized_by(const std::string& text, const std::vector<float>& x,
+                             const std::vector<std::uint64_t>& shape) {
+  return crumb::quantize(QuantSpec::parse(text), x, shape, {.threads = 1});
+}
+
+/// The stored pattern of block `b`'s scale.
+std::uint32_t scale_pattern(const QuantizedTensor& t, std::uint64_t b) {
+  const auto bytes = static_cast<std::uint64_t>(crumb::scale_format_row(t.encoding.scale).bytes);
+  return crumb::testing::read_word(t.scales, b, bytes);
 }
 
 }  // namespace
@@ -65,4 +81,63 @@ TEST_CASE("hqo: scales are those of the published steps, bit for bit") {
   }
   CHECK(moved > 30);
   CHECK(longest == 1000);
+}
+
+TEST_CASE("hqo: moves scales by less than their format's step, and lowers the mean |error|") {
+  std::vector<float> x = normal_values(512, 31);
+  x[3] = 5;
+  int moved = 0;
+  double before = 0, after = 0;
+  const auto add = [&](const std::string& text, double& sum) {
+    const QuantizedTensor t = quantized_by(text, x, {8, 64});
+    std::vector<float> y(x.size());
+    crumb::dequantize(t.view(), y, 1);
+    sum += crumb::distortion(x, y, 1).mean_abs_error;
+    return t;
+  };
+  for (const char* format : {"int3", "int4", "e2m1"}) {
+    const QuantizedTensor plain = add(std::string(format) + ":group=64", before);
+    const QuantizedTensor searched = add(std::string(format) + ":group=64:search=hqo", after);
+    for (uint64_t b = 0; b < 8; ++b) moved += scale_pattern(plain, b) != scale_pattern(searched, b);
+  }
+  CHECK(moved > 12);
+  CHECK(after < before);
+}
+
+TEST_CASE("hqo: zero points are those of the published steps") {
+  for (const char* format : {"uint2", "int3", "uint4"}) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      CAPTURE_COPY(format);
+      CAPTURE_COPY(seed);
+      std::vector<float> x = normal_values(48, seed);
+      for (float& v : x) v = v * v * (seed % 2 == 0 ? 1.0F : -0.25F) + 0.5F;
+      const std::string text = std::string(format) + ":tensor:zero=float";
+      const QuantizedTensor start = quantized_by(text, x, {x.size()});
+      const crumb::NumberFormat& number = *start.encoding.number;
+      const auto low = static_cast<float>(number.least_code(start.encoding.range));
+      const auto high = static_cast<float>(number.greatest_code(start.encoding.range));
+      const float scale = crumb::RowDecoder(start.view()).scale(0);
+      float zero = std::bit_cast<float>(crumb::testing::read_word(start.zeros, 0, 4)), best = zero;
+      double beta = 1, least = HUGE_VAL;
+      for (int step = 0; step < 1000; ++step, beta *= 1.01) {
+        double absolute = 0, zeros = 0;
+        for (const float v : x) {
+          const float q = std::clamp(std::nearbyint(v / scale + zero), low, high);
+          const float error = v - (q - zero) * scale, size = std::fabs(error);
+          const float shrunk =
+              size == 0 ? 0 : std::max(size - 1 / std::sqrt(size) / static_cast<float>(beta), 0.0F);
+          absolute += size;
+          zeros += static_cast<double>(q) -
+                   static_cast<double>(v - std::copysign(shrunk, error)) / static_cast<double>(scale);
+        }
+        if (absolute >= least) break;
+        least = absolute;
+        best = zero;
+        zero = static_cast<float>(zeros / static_cast<double>(x.size()));
+      }
+      const QuantizedTensor found = quantized_by(text + ":search=hqo", x, {x.size()});
+      CHECK(crumb::RowDecoder(found.view()).scale(0) == scale);
+      CHECK(std::bit_cast<float>(crumb::testing::read_word(found.zeros, 0, 4)) == best);
+    }
+  }
 }

@@ -10,6 +10,7 @@
 #include "export/lint/lint.h"
 #include "graph/datatypes.h"
 #include "graph/qonnx/quant_arithmetic.h"
+#include "tests/export/lint/findings.h"
 #include "tests/graph/node_builder.h"
 #include "tests/support/samples.h"
 
@@ -21,12 +22,6 @@ using graph::Graph;
 using graph::Tensor;
 
 using crumb::testing::says;
-
-std::vector<Finding> findings_of(const Graph& graph, Profile profile, std::string_view rule) {
-  std::vector<Finding> all = lint(graph, profile);
-  std::erase_if(all, [&](const Finding& one) { return one.rule != rule; });
-  return all;
-}
 
 TEST_CASE("lint: an annotation is wrong where some code's value is none of the type's, and only there") {
   std::mt19937 engine(4);
@@ -59,7 +54,7 @@ TEST_CASE("lint: an annotation is wrong where some code's value is none of the t
     CAPTURE(scale);
     CAPTURE(is_signed);
     CAPTURE(narrow);
-    CHECK(findings_of(net.graph, Profile::kQonnx, "annotation-type").empty() == holds);
+    CHECK(of_rule(net.graph, Profile::kQonnx, "annotation-type").empty() == holds);
     ++(holds ? right : wrong);
   }
   CHECK(right > 200);
@@ -182,7 +177,7 @@ TEST_CASE("lint: what a quantizer makes by default, and of one bit or of many") 
     net.graph.values[y] = {.type = graph::ElementType::kFloat, .shape = graph::Shape{{1}, {3}}};
     net.graph.values[y].annotations["finn_datatype"] = type;
     net.graph.outputs = {y};
-    return findings_of(net.graph, Profile::kQonnx, "annotation-type").empty();
+    return of_rule(net.graph, Profile::kQonnx, "annotation-type").empty();
   };
   const std::int64_t zero = 0, one = 1;
   CHECK(is_taken(2, "INT2", {}));           // -2 to 1
@@ -203,7 +198,7 @@ TEST_CASE(
   net.graph.outputs = {net.node(
       "MatMul",
       {net.input("x", {1, 5, 3}), net.constant("w", Tensor::floats({3, 2}, std::vector<float>(6, 1)))})};
-  const auto found = findings_of(net.graph, Profile::kHls4ml, "operator");
+  const auto found = of_rule(net.graph, Profile::kHls4ml, "operator");
   REQUIRE(found.size() == 1);
   CHECK(says(found[0].message, {"two axes, found 3"}));
 
@@ -223,6 +218,35 @@ TEST_CASE("lint: profiles are bits of their own") {
     CHECK((all & bit) == 0);
     all |= bit;
   }
+}
+
+TEST_CASE(
+    "lint: an annotation is held against the quantizer through what moves elements, and through nothing "
+    "else") {
+  const auto said = [](std::string_view domain, const char* op, float bits, const char* type) {
+    graph::NodeBuilder net;
+    std::string y = net.quant(net.input("x", {1, 3}), Tensor::scalar(0.5F), 0, bits);
+    if (*op != '\0')
+      y = net.node(op, {y, net.constant("to", Tensor::ints({2}, std::vector<std::int64_t>{1, 3}))}, {},
+                   domain);
+    net.graph.values[y] = {.type = graph::ElementType::kFloat, .shape = graph::Shape{{1}, {3}}};
+    net.graph.values[y].annotations["finn_datatype"] = type;
+    net.graph.outputs = {y};
+    const auto found = of_rule(net.graph, Profile::kQonnx, "annotation-type");
+    return found.empty() ? std::string() : found[0].message;
+  };
+  const char* const made = "expected an integer type on integers only";
+  CHECK(says(said("", "", 4, "INT4"), {made}));
+  CHECK(says(said("", "Reshape", 4, "INT4"), {made}));
+  CHECK(says(said("", "Flatten", 4, "INT4"), {made}));
+  CHECK(said("made.up", "Reshape", 4, "INT4").find(made) == std::string::npos);
+  CHECK(said("", "Erf", 4, "INT4").find(made) == std::string::npos);
+  // Up to the widest there is.
+  CHECK(says(said("", "", 512, "INT4"), {made}));
+  CHECK(said("", "", 513, "INT4").find(made) == std::string::npos);
+
+  CHECK(said("", "", 0.5F, "INT4").find(made) == std::string::npos);
+  CHECK(says(said("", "", 1, "INT4"), {made}));
 }
 
 }  // namespace
