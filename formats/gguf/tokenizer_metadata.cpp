@@ -217,7 +217,7 @@ class TokenizerMaker {
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       if (tokens_[i] == unknown && !unknown.empty()) types_[i] = TokenType::kUnknown;
       const bool is_byte =
-          tokens_[i].size() == 6 && tokens_[i].starts_with("<0x") && tokens_[i].ends_with(">");
+          tokens_[i].size() == 6 && tokens_[i].starts_with("<0x") && tokens_[i].ends_with('>');
       if (is_byte && types_[i] == TokenType::kNormal) types_[i] = TokenType::kByte;
     }
     put("ggml.scores", scores());
