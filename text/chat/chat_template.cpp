@@ -107,7 +107,7 @@ std::optional<std::string> template_in(const JsonFile& config) {
 
 }  // namespace
 
-ChatTemplate ChatTemplate::parse(std::string_view text, std::string where, Tokens tokens) {
+ChatTemplate ChatTemplate::parse(std::string_view text, const std::string& where, Tokens tokens) {
   unsigned line = 1;
   if (text.size() > kLongestTemplate) throw Error(where + ": a chat template of " + byte_text(text.size()));
   try {

@@ -55,7 +55,7 @@ class ChatTemplate {
   };
 
   /// `where` begins messages. Throws Error that says what is wrong or not supported, and the line.
-  static ChatTemplate parse(std::string_view text, std::string where, Tokens tokens = {});
+  static ChatTemplate parse(std::string_view text, const std::string& where, Tokens tokens = {});
 
   /// Throws Error where the template refuses the conversation, fails, or takes too many steps, and where there is no
   /// message. Thread-safe.

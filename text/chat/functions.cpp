@@ -116,9 +116,9 @@ Value filter_map(const Call& call) {
     const auto named = call.bind({"attribute", "default"});
     if (!named[0]) throw Trouble("map needs a filter or an attribute");
     for (const Value& item : elements(call.input, call.meter)) {
-      Value value = attribute_path(item, *named[0], call.meter);
+      const Value value = attribute_path(item, *named[0], call.meter);
       const bool stands_in = value.is(Kind::kUndefined) && named[1] && !named[1]->is(Kind::kNone);
-      out.push_back(stands_in ? *named[1] : std::move(value));
+      out.push_back(stands_in ? *named[1] : value);
     }
     return iterator(std::move(out));
   }

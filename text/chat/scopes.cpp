@@ -50,7 +50,7 @@ class Visitor {
   void visit(const Node* node) {
     if (node == nullptr) return;
     switch (node->kind) {
-      case NodeKind::kName: symbols_->load(node->symbol); return;
+      case NodeKind::kName:
       case NodeKind::kSetAttribute: symbols_->load(node->symbol); return;
       case NodeKind::kFor: return visit(node->parts[1].get());
       case NodeKind::kMacro: symbols_->store(node->symbol); return;
