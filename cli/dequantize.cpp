@@ -1,4 +1,4 @@
-// crumb dequantize: a packed file, or a GGUF file, becomes float safetensors again.
+// crumb dequantize: a packed file, a GGUF file, or a folder that another tool quantized becomes float safetensors again.
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -72,11 +72,15 @@ void dequantize_verb(DequantizeOptions options) {
 
 void add_dequantize(CLI::App& app) {
   auto options = std::make_shared<DequantizeOptions>();
-  CLI::App* verb = app.add_subcommand("dequantize", "Turn a packed file, or GGUF, into float safetensors");
-  verb->add_option("input", options->input, "The packed file, or a .gguf file")->required();
+  CLI::App* verb = app.add_subcommand(
+      "dequantize", "Turn codes into floats: a packed file, GGUF, or what others quantized");
+  verb->add_option(
+          "input", options->input,
+          "The packed file, a .gguf file, or a folder that compressed-tensors, GPTQ or AWQ quantized")
+      ->required();
   verb->add_option("-o,--output", options->output,
-                   "The safetensors file to write; with --shard, and of a .gguf file without that ending, "
-                   "the folder")
+                   "The safetensors file to write; with --shard, and where the input is no packed file and "
+                   "the name ends otherwise, the folder")
       ->required();
   verb->add_option("--shard", options->shard,
                    "Write a model folder with safetensors files of at most this size (2GB, 500MiB; a tensor "
@@ -91,7 +95,8 @@ void add_dequantize(CLI::App& app) {
       "hold what an earlier such run left. The index comes last: without it the folder is not complete.\n\n"
       "Examples:\n  crumb dequantize minilm.crumb -o minilm.safetensors\n"
       "  crumb dequantize minilm.crumb -o minilm-float --shard 2GB\n"
-      "  crumb dequantize SmolLM2-135M-Instruct.Q4_1.gguf -o smollm2");
+      "  crumb dequantize SmolLM2-135M-Instruct.Q4_1.gguf -o smollm2\n"
+      "  crumb dequantize Llama-3-8B-AWQ -o llama-float");
   verb->callback([options] { dequantize_verb(*options); });
 }
 
