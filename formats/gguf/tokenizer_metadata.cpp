@@ -247,17 +247,30 @@ class TokenizerMaker {
     return adds;
   }
 
-  /// A token's score is the less the later its first merge: then the merges follow from the scores again.
+  /// By the tokens that merges make: the number of those that come before in the order of scores. Merges of a token follow
+  /// each other, but for tokens of one score, whose merges are among each other.
+  std::map<std::string, std::size_t> ranks() const {
+    std::map<std::string, std::size_t> last, rank;
+    for (std::size_t i = 0; i < merges_.size(); ++i) last[merges_[i].first + merges_[i].second] = i;
+    std::size_t group = 0, end = 0;
+    for (std::size_t i = 0; i < merges_.size(); ++i) {
+      const std::string token = merges_[i].first + merges_[i].second;
+      if (i > end) ++group;
+      end = std::max(end, last[token]);
+      rank[token] = group;
+    }
+    return rank;
+  }
+
+  /// The less the later a token is made: then the merges follow from the scores again.
   std::vector<float> scores() const {
-    std::map<std::string, std::size_t> first;
-    for (std::size_t i = 0; i < merges_.size(); ++i)
-      first.try_emplace(merges_[i].first + merges_[i].second, i);
+    const std::map<std::string, std::size_t> rank = ranks();
     Vocabulary vocabulary;
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       vocabulary.tokens.push_back(tokens_[i]);
       vocabulary.types.push_back(types_[i]);
-      const auto found = first.find(tokens_[i]);
-      vocabulary.scores.push_back(-static_cast<float>(found == first.end() ? merges_.size() : found->second));
+      const auto found = rank.find(tokens_[i]);
+      vocabulary.scores.push_back(-static_cast<float>(found == rank.end() ? merges_.size() : found->second));
     }
     TokenIds ids;
     for (std::uint32_t i = 0; i < tokens_.size(); ++i) ids.emplace(tokens_[i], i);

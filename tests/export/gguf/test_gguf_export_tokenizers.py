@@ -1,5 +1,6 @@
 """Tokenizers that go to GGUF and come back: the same tokenizer.json, whatever kind; what GGUF cannot say is refused."""
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -163,3 +164,25 @@ def test_what_gguf_cannot_say_is_refused(crumb, tmp_path):
     assert "has no number below the embedding's 100 rows" in refused("rows", byte_level("gpt-2"), rows=100)
 
     assert "its merges do not follow from scores of its tokens" in refused("merges", edited(pieces(tmp_path, True), swap_far))
+
+
+@pytest.mark.parametrize(
+    "name", ["llama-spm", "phi-3", pytest.param("qwen2", marks=pytest.mark.slow), pytest.param("llama-bpe", marks=pytest.mark.slow)]
+)
+def test_published_vocabularies_come_back(crumb, tmp_path, name):
+    """Those that llama.cpp is tested by; tokens of one score among them, whose merges lie among each other."""
+    path = Path(__file__).resolve().parents[2] / "formats" / "gguf" / "test_ggml_vocabularies.py"
+    spec = importlib.util.spec_from_file_location("ggml_vocabularies", path)
+    vocabularies = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(vocabularies)
+    source = vocabularies.FOLDER / f"ggml-vocab-{name}.gguf"
+    if not source.is_file():
+        pytest.skip("llama.cpp's vocabularies are not there: scripts/setup tests")
+    vocabularies.with_a_tensor(source, tmp_path / "a.gguf")
+    crumb("dequantize", tmp_path / "a.gguf", "-o", tmp_path / "model")
+    again = round_trip(crumb, tmp_path / "model", tmp_path)
+    before = json.loads((tmp_path / "model" / "tokenizer.json").read_text())
+    assert again["model"] == before["model"]
+    assert {key: again[key] for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")} == {
+        key: before[key] for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+    }
