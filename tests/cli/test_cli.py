@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sample_checkpoints import normal, small_tensors, write_folder, write_safetensors
 
-VERBS = """quantize inspect verify dequantize compare formats recipe embed tokenize detokenize agree run bench lint cost passes export convert
+VERBS = """quantize inspect verify dequantize compare formats recipe embed generate perplexity tokenize detokenize agree run bench lint cost passes export convert
 train""".split()
 
 
