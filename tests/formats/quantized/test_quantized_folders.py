@@ -220,3 +220,14 @@ def test_an_index_that_leaves_its_groups_is_an_error(crumb, tmp_path):
         done = crumb("dequantize", folder, "-o", tmp_path / "out", status=1)
         assert all(word in done.stderr for word in ("'a.weight'", "column 7", f"group {value}")), done.stderr
         assert not (tmp_path / "out" / "model.safetensors").exists()
+
+
+def test_quantizers_of_activations_and_caches_are_left_out_and_named(crumb, tmp_path):
+    extra = {"a.input_scale": torch.ones(1), "a.input_zero_point": torch.zeros(1, dtype=torch.int8), "b.attn.k_scale": torch.ones(1)}
+    folder = drawn.write(tmp_path / "in", PACKED | extra, ct(kv_cache_scheme={"num_bits": 8, "type": "float"}))
+    done = crumb("dequantize", folder, "-o", tmp_path / "out")
+    assert load_file(tmp_path / "out" / "model.safetensors").keys() == {"a.weight"}
+    for name in extra:
+        assert f"left out '{name}': of a quantizer of activations" in done.stderr
+    skipped = json.loads(crumb("inspect", folder, "--json").stdout)["skipped"]
+    assert {entry["name"] for entry in skipped} == set(extra)
