@@ -39,15 +39,24 @@ runtime::Answer Conversation::say(const std::string& text, const runtime::Genera
                                   const std::function<void(std::string_view)>& show) {
   messages_.push_back({"user", text});
   try {
-    const std::string prompt = model_.chat_template().render(messages_, {.add_generation_prompt = true});
-    // A template writes all the special tokens that it wants.
-    runtime::Answer answer =
-        runtime::generate(model_, decoding_, model_.tokenizer().encode(prompt, false), options, show);
+    runtime::Answer answer = runtime::generate(model_, decoding_, prompt(options.shift), options, show);
     messages_.push_back({"assistant", answer.text});
     return answer;
   } catch (...) {
     messages_.pop_back();  // as if it had not been said
     throw;
+  }
+}
+
+std::vector<text::TokenId> Conversation::prompt(bool shift) {
+  while (true) {
+    const std::string text = model_.chat_template().render(messages_, {.add_generation_prompt = true});
+    // A template writes all the special tokens that it wants.
+    std::vector<text::TokenId> ids = model_.tokenizer().encode(text, false);
+    const std::size_t first = messages_[0].role == "system" ? 1 : 0;
+    if (!shift || ids.size() < decoding_.context() || messages_.size() < first + 3) return ids;
+    const auto oldest = messages_.begin() + static_cast<std::ptrdiff_t>(first);
+    messages_.erase(oldest, oldest + 2);  // a turn: what was said, and the answer
   }
 }
 

@@ -22,6 +22,9 @@ class Conversation {
   void run(const runtime::GenerateOptions& options);
 
  private:
+  /// All that was said, for the model to answer; where that leaves no room in the context and it may, without the oldest turns.
+  std::vector<text::TokenId> prompt(bool shift);
+
   const runtime::LanguageModel& model_;
   runtime::Decoding& decoding_;
   std::vector<text::ChatMessage> messages_;

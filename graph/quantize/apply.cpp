@@ -7,6 +7,7 @@
 
 #include "base/files/text.h"
 #include "base/text/ascii_case.h"
+#include "formats/number/token_scale.h"
 #include "graph/datatypes.h"
 #include "graph/edit.h"
 #include "graph/qonnx/quantizer_nodes.h"
@@ -157,9 +158,7 @@ std::string add_token_scale(Graph& graph, const PlannedEdge& edge, const std::st
   const std::string least = add_constant(graph, wish + "_least", Tensor::scalar(kLeast));
   const std::string bounded = add("_absmax_above_0", "Max", {most, least});
   const NumberFormat& number = *edge.spec.number;
-  const float greatest = number.grid == Grid::kMinifloat
-                             ? number.largest_value(edge.spec.range)
-                             : static_cast<float>(number.greatest_code(edge.spec.range));
+  const float greatest = token_greatest(number, edge.spec.range);
   const std::string divisor = add_constant(graph, wish + "_greatest", Tensor::scalar(greatest));
   return add("_scale", "Div", {bounded, divisor});
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "formats/number/token_scale.h"
+
 namespace crumb::runtime {
 namespace {
 
@@ -16,7 +18,7 @@ RowCoder::RowCoder(const RowCodes& codes, std::size_t depth)
       group_(codes.group > 0 ? codes.group : depth),
       bits_(bits_in_memory(codes.number->bits)),
       code_bytes_((depth * bits_ + 7) / 8),
-      greatest_(codes.number->largest_value(codes.range)),
+      greatest_(token_greatest(*codes.number, codes.range)),
       table_(value_table(*codes.number)) {
   const std::size_t patterns = std::size_t{1} << codes.number->bits;
   for (std::size_t bits = 0; bits < patterns; ++bits) {

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "formats/number/token_scale.h"
 #include "runtime/attention/cache.h"
 
 namespace {
@@ -35,7 +36,7 @@ std::vector<RowCodes> row_codes() {
 /// What a quantizer with the scale of the largest magnitude gives.
 std::vector<float> quantized(const RowCodes& codes, std::size_t group, std::vector<float> row) {
   const std::array<float, 256> table = crumb::value_table(*codes.number);
-  const float greatest = codes.number->largest_value(codes.range);
+  const float greatest = crumb::token_greatest(*codes.number, codes.range);
   for (std::size_t first = 0; first < row.size(); first += group) {
     float most = 0;
     for (std::size_t c = first; c < first + group; ++c) most = std::max(most, std::fabs(row[c]));

@@ -1,0 +1,104 @@
+"""`crumb generate --chat`: turns from a pipe, and on a terminal, where Ctrl-C ends an answer and not the program."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+tiny = pytest.importorskip("tiny_decoders")
+TEMPLATE = "{% for m in messages %}{{ m.role[0] }}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}a{% endif %}"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("conversation")
+    tiny.make("llama", path)
+    (path / "chat_template.jinja").write_text(TEMPLATE)
+    config = json.loads((path / "config.json").read_text())
+    config["eos_token_id"] = 259  # hardly ever chosen: answers go on
+    (path / "config.json").write_text(json.dumps(config))
+    return path
+
+
+def test_turns_from_a_pipe_are_those_of_whole_conversations(crumb, folder):
+    how = ["--tokens", 6, "--chat"]
+    said = crumb("generate", folder, *how, input="Hi\n\nAnd?\n", stdin=None).stdout
+    first = json.loads(crumb("generate", folder, *how, "--prompt", "Hi", "--json").stdout)["text"]
+    whole = f"uHi\na{first}\nuAnd?\na"  # what the template makes of it
+    second = json.loads(crumb("generate", folder, "--tokens", 6, "--prompt", whole, "--json").stdout)["text"]
+    assert said == f"{first}\n{second}\n"
+    told = crumb("generate", folder, *how, "--system", "Be brief", "--prompt", "Hi", "--json").stdout
+    as_text = crumb("generate", folder, "--tokens", 6, "--prompt", "sBe brief\nuHi\na", "--json").stdout
+    assert json.loads(told)["ids"] == json.loads(as_text)["ids"]
+
+
+class Terminal:
+    def __init__(self, *command):
+        self.main, other = pty.openpty()
+        self.process = subprocess.Popen([str(part) for part in command], stdin=other, stdout=other, stderr=other, start_new_session=True)
+        os.close(other)
+        self.seen = b""
+
+    def say(self, text):
+        os.write(self.main, text)
+
+    def wait_for(self, condition, seconds=60):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if condition(self.seen):
+                return
+            if select.select([self.main], [], [], 0.2)[0]:
+                try:
+                    self.seen += os.read(self.main, 65536)
+                except OSError:  # the other end is closed
+                    break
+        assert condition(self.seen), self.seen[-500:]
+
+
+def test_ctrl_c_ends_an_answer_and_the_conversation_goes_on(crumb_bin, folder):
+    terminal = Terminal(crumb_bin, "generate", folder, "--chat", "--tokens", 10_000_000, "--shift")
+    try:
+        terminal.wait_for(lambda seen: seen.endswith(b"> "))
+        terminal.say(b"Hi\n")
+        terminal.wait_for(lambda seen: len(seen) > 300)  # it answers
+        for _ in range(2):
+            before = len(terminal.seen)
+            terminal.process.send_signal(signal.SIGINT)
+            terminal.wait_for(lambda seen, before=before: seen[before:].endswith(b"\n> ") or seen.endswith(b"\r\n> "))
+            assert terminal.process.poll() is None
+            before = len(terminal.seen)
+            terminal.say(b"More\n")
+            terminal.wait_for(lambda seen, before=before: len(seen) > before + 300)
+        terminal.process.send_signal(signal.SIGINT)
+        before = len(terminal.seen)
+        terminal.wait_for(lambda seen: seen.endswith(b"\r\n> "))
+        terminal.process.send_signal(signal.SIGINT)  # at the prompt it ends the program
+        terminal.wait_for(lambda seen: terminal.process.poll() is not None)
+        assert terminal.process.returncode == 0
+    finally:
+        terminal.process.kill()
+        os.close(terminal.main)
+
+
+def test_one_answer_that_is_interrupted_says_so(crumb_bin, folder):
+    command = [crumb_bin, "generate", folder, "--prompt", "Hi", "--tokens", "10000000", "--shift"]
+    process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.read(200)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and b"interrupted" in said
+
+
+def test_a_model_without_a_template_is_named(crumb, folder, tmp_path):
+    for file in ("config.json", "tokenizer.json", "model.safetensors"):
+        (tmp_path / file).write_bytes((folder / file).read_bytes())
+    refused = crumb("generate", tmp_path, "--chat", "--prompt", "Hi", status=1)
+    assert "no chat template" in refused.stderr
+    assert "--system is for --chat" in crumb("generate", tmp_path, "--prompt", "a", "--system", "b", status=2).stderr
