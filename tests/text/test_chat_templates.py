@@ -92,13 +92,13 @@ def test_templates_of_published_models(rendered, part):
 
 
 def test_drawn_templates(rendered):
-    assert check(rendered, [chat_programs.case(seed) for seed in range(400)], may_refuse=0.1) > 150
+    assert check(rendered, [chat_programs.case(seed) for seed in range(200)], may_refuse=0.1) > 75
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_many_drawn_templates(rendered, part):
-    check(rendered, [chat_programs.case(seed) for seed in range(850 * part + 400, 850 * part + 1250)], may_refuse=0.1)
+    check(rendered, [chat_programs.case(seed) for seed in range(850 * part + 200, 850 * part + 1050)], may_refuse=0.1)
 
 
 def one(template, messages=(), **more):
@@ -155,8 +155,9 @@ def test_hostile_templates_end(rendered):
         "{{ range(200000)|length }}": "a range of more than 100000 numbers",
         "{{ 'a' }}" * 100: "",
     }
-    for answer, words in zip(rendered([one(template) for template in cases]), cases.values()):
+    for answer, words in zip(rendered([one(template, steps=10**6) for template in cases]), cases.values()):
         assert words in answer.get("error", "" if "text" in answer else "?"), (answer, words)
+    assert steps in rendered([one("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}")])[0]["error"]
     few = one("{% for a in range(9000) %}{{ a }}{% endfor %}", steps=1000)
     assert steps in rendered([few])[0]["error"] and "text" in rendered([{**few, "steps": 10**6}])[0]
 
