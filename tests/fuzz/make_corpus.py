@@ -620,7 +620,10 @@ def gguf_files():
     put("gguf", "nested", gguf_file("odd", {"tags": ["x", "yz"], "custom_alignment": 64}, {"t": values(2)}))
 
 
-def seed(name, config, tensors, data=b""):
+def quantized():
+    """A configuration, a list of tensors, and the bytes of small numbers: parted as quantized_fuzz.cpp has it."""
+
+    def seed(name, config, tensors, data=b""):
         listed = [[tensor, dtype, shape] for tensor, (dtype, *shape) in tensors.items()]
         parts = (json.dumps(config, separators=(",", ":")).encode(), json.dumps(listed, separators=(",", ":")).encode(), data)
         put("quantized", name, b"\x1e".join(parts))
@@ -670,6 +673,7 @@ def main():
     torch_files()
     onnx_files()
     gguf_files()
+    quantized()
     graphs()
     recipe()
 
