@@ -190,9 +190,9 @@ Outcome run_outcome(const QuantizeOptions& options, const Checkpoint& checkpoint
                     const std::vector<PlannedTensor>& plan, const RunPlan& run) {
   Outcome outcome;
   RunOptions wanted{.threads = options.threads, .resume = options.resume, .version = CRUMB_VERSION};
-  std::uint64_t bytes = 0;  // as they are read: blocks of another tool's codes are floats then
-  for (const PlannedTensor& tensor : plan) bytes += tensor.entry->bytes;
-  Progress progress("quantizing", "tensors", plan.size(), bytes);
+  std::uint64_t all = 0;  // bytes as they are read: blocks of another tool's codes are floats then
+  for (const PlannedTensor& tensor : plan) all += tensor.entry->bytes;
+  Progress progress("quantizing", "tensors", plan.size(), all);
   wanted.progress = [&](size_t tensors, uint64_t bytes) { progress.update(tensors, bytes); };
   wanted.continuing = [&](size_t tensors) {
     if (tensors > 0) {

@@ -95,12 +95,12 @@ CachedRows::Reading CachedRows::read(std::size_t heads, std::size_t length, int 
     return {data, heads * head, head, depth_, 1};
   };
   if (!coder_) return {laid(floats(), capacity_), nullptr};
-  constexpr std::size_t kWork = std::size_t{1} << 15;  // numbers that are worth a thread
+  constexpr std::size_t kNumbers = std::size_t{1} << 15;  // numbers that are worth a thread
   const auto memory = metered_memory(heads_ * length * depth_ * sizeof(float));
   auto* const out = reinterpret_cast<float*>(memory.get());
   const std::size_t step = turned_ ? length : 1, row = turned_ ? 1 : depth_;
-  parallel_for(heads_ * length, std::max<std::size_t>(1, kWork / std::max<std::size_t>(depth_, 1)), threads,
-               [&](std::size_t begin, std::size_t end) {
+  parallel_for(heads_ * length, std::max<std::size_t>(1, kNumbers / std::max<std::size_t>(depth_, 1)),
+               threads, [&](std::size_t begin, std::size_t end) {
                  for (std::size_t r = begin; r < end; ++r) {
                    const std::size_t head = r / length, i = r % length;
                    coder_->decode(codes(head, i), scales(head, i), out + head * length * depth_ + i * row,

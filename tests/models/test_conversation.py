@@ -80,8 +80,7 @@ def test_ctrl_c_ends_an_answer_and_the_conversation_goes_on(crumb_bin, folder):
         before = len(terminal.seen)
         terminal.wait_for(lambda seen: seen.endswith(b"\r\n> "))
         terminal.process.send_signal(signal.SIGINT)  # at the prompt it ends the program
-        terminal.wait_for(lambda seen: terminal.process.poll() is not None)
-        assert terminal.process.returncode == 0
+        assert terminal.process.wait(timeout=60) == 0
     finally:
         terminal.process.kill()
         os.close(terminal.main)

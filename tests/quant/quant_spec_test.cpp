@@ -336,9 +336,35 @@ TEST_CASE("spec: long and odd strings are refused briefly and never crash") {
   }
 }
 
+TEST_CASE("spec: of caches, a scale for each token and head or for groups of a head") {
+  for (const char* taken :
+       {"int8", "int4:token", "int2", "e4m3fn", "int4:group=32", "e2m1:group=16", "int5:range=full"}) {
+    CAPTURE(taken);
+    const QuantSpec spec = QuantSpec::parse_cache(taken);
+    CHECK(spec.scale == ScaleFormat::kF32);
+    CHECK(QuantSpec::parse_cache(spec.to_string()) == spec);
+  }
+  CHECK(QuantSpec::parse_cache("int8").to_string() == "int8:token");
+  const std::pair<const char*, const char*> refused[] = {{"uint8", "have signs"},
+                                                         {"int8:channel", "'channel'"},
+                                                         {"int8:block=2x2", "'block'"},
+                                                         {"mxfp4", "token and head"},
+                                                         {"nf4", "nf4"},
+                                                         {"int8:search=mse", "search=mse"},
+                                                         {"int8:zero=int", "zero point"},
+                                                         {"int4:group=32:scale=f16", "scale=f16"},
+                                                         {"int8:group=32:pad", "'pad'"},
+                                                         {"int8:round=stochastic", "random"},
+                                                         {"int2h", "integers and minifloats, found int2h"}};
+  for (const auto& [text, part] : refused) {
+    const std::string message = refusal(text, QuantSpec::parse_cache);
+    CAPTURE(message);
+    CHECK(message.find(part) != std::string::npos);
+  }
+}
+
 TEST_CASE("spec: misfits say which size does not divide what") {
-  using Shape = std::vector<uint64_t>;
-  const auto misfit = [](const char* text, const Shape& shape) {
+  const auto misfit = [](const char* text, const std::vector<uint64_t>& shape) {
     return QuantSpec::parse(text).misfit(shape).value_or("");
   };
   for (const char* part : {"32", "100 columns", "[7, 100]"}) {

@@ -9,25 +9,25 @@
 namespace crumb::text {
 
 nlohmann::ordered_json parse_messages(std::string_view json, const std::string& name) {
-  using Json = nlohmann::ordered_json;
+  using OrderedJson = nlohmann::ordered_json;
   constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   constexpr unsigned kMostDepth = 64;
   const auto fail = [&name](const std::string& why) { return Error(name + ": " + why); };
   if (json.size() > kMostBytes) throw fail("a conversation of " + byte_text(json.size()));
   check_json_tokens(std::as_bytes(std::span(json)), kMostBytes, kMostDepth).take(name);
-  Json parsed;
+  OrderedJson parsed;
   try {
-    parsed = Json::parse(json);
-  } catch (const Json::parse_error& error) {
+    parsed = OrderedJson::parse(json);
+  } catch (const OrderedJson::parse_error& error) {
     throw fail(json_error_text(error.byte, error.what()));
-  } catch (const Json::exception& error) {
+  } catch (const OrderedJson::exception& error) {
     throw fail(printable(error.what()));
   }
-  Json messages = parsed.is_object() && parsed.contains("messages") ? parsed["messages"] : parsed;
+  OrderedJson messages = parsed.is_object() && parsed.contains("messages") ? parsed["messages"] : parsed;
   if (!messages.is_array()) throw fail("expected a list of messages");
   if (messages.empty()) throw fail("there is no message");
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    const Json& message = messages[i];
+    const OrderedJson& message = messages[i];
     if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
       throw fail("message " + std::to_string(i) + ": expected an object with a \"role\"");
   }
