@@ -20,8 +20,7 @@ void check(bool fits, const char* name, double value, const char* expected) {
 void penalize(std::vector<float>& logits, std::span<const TokenId> before, double penalty) {
   std::vector<TokenId> ids(before.begin(), before.end());
   std::ranges::sort(ids);
-  const auto repeated = std::ranges::unique(ids);
-  ids.erase(repeated.begin(), repeated.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   const auto factor = static_cast<float>(penalty);
   for (const TokenId id : ids) {
     float& logit = logits[static_cast<std::size_t>(id)];

@@ -94,10 +94,11 @@ TEST_CASE("sampler: draws from what the options leave, as often as probabilities
       REQUIRE(id == again.choose(logits, before));
       ++counts[id];
     }
-    for (const auto& [id, count] : counts) CHECK_MESSAGE(expected.contains(id), "token ", id);
-    for (const auto& [id, p] : expected) {
+    for (const auto& entry : counts) CHECK_MESSAGE(expected.contains(entry.first), "token ", entry.first);
+    for (const auto& entry : expected) {
+      const double p = entry.second;
       // Five deviations of a binomial count, and one for rounding.
-      CHECK(std::abs(counts[id] - kDraws * p) <= 5 * std::sqrt(kDraws * p * (1 - p)) + 1);
+      CHECK(std::abs(counts[entry.first] - kDraws * p) <= 5 * std::sqrt(kDraws * p * (1 - p)) + 1);
     }
   }
 }
