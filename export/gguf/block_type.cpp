@@ -49,7 +49,9 @@ std::optional<Levels> levels_of(const QuantizedView& tensor) {
   std::vector<int> levels;
   for (const float value : values) levels.push_back(static_cast<int>(std::ldexp(value, made.doublings)));
   const auto [least, greatest] = std::ranges::minmax(levels);
-  made.has_others = std::ranges::any_of(levels, [&](int x) { return x != least && x != greatest; });
+  made.has_others = std::ranges::any_of(levels, [least = least, greatest = greatest](int x) {
+    return x != least && x != greatest;  // copies: clang 14 captures no bindings
+  });
   int low = 0, high = 0;  // of zero points
   if (tensor.encoding.zero == ZeroPoint::kInteger) {
     for (std::uint64_t block = 0; block < tensor.layout.blocks(); ++block) {
