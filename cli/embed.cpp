@@ -7,6 +7,7 @@
 #include "base/files/text.h"
 #include "cli/fast_flag.h"
 #include "cli/graph_inputs.h"
+#include "cli/model_inputs.h"
 #include "cli/output.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
@@ -56,18 +57,10 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Every file that embedding reads.
-std::vector<std::filesystem::path> inputs_of(const EmbedOptions& options) {
-  std::vector<std::filesystem::path> inputs{options.model, options.text};
-  if (const Result<Checkpoint> checkpoint = Checkpoint::open(options.model); checkpoint.ok()) {
-    const std::vector<std::filesystem::path>& paths = checkpoint.value().input_paths();
-    inputs.insert(inputs.end(), paths.begin(), paths.end());
-  }
-  return inputs;
-}
-
 void embed_verb(const EmbedOptions& options) {
-  refuse_overwriting_inputs(inputs_of(options), options.output);
+  std::vector<std::filesystem::path> inputs = model_inputs(options.model);
+  inputs.emplace_back(options.text);
+  refuse_overwriting_inputs(inputs, options.output);
   const std::vector<std::string> lines = lines_of(read_text_file(options.text, kMostTextBytes).take());
   check_utf8(options.text, lines);
   const auto source = models::open_weights(options.model);

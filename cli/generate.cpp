@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include <filesystem>
 #include <iostream>
 
 #include "base/files/mapped_file.h"
@@ -11,9 +12,11 @@
 #include "cli/conversation.h"
 #include "cli/fast_flag.h"
 #include "cli/language_model.h"
+#include "cli/model_inputs.h"
 #include "cli/output.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {
@@ -49,7 +52,7 @@ std::uint64_t peak_memory() {
   return static_cast<std::uint64_t>(use.ru_maxrss) * kKibibyte;
 }
 
-Json json_of(const Answer& answer) {
+Json json_of(const Answer& answer, const runtime::Decoding& decoding) {
   // The answer's first token is chosen by the prompt's logits: the others take a run each.
   const std::size_t runs = answer.ids.empty() ? 0 : answer.ids.size() - 1;
   return {{"text", answer.text},
@@ -57,19 +60,17 @@ Json json_of(const Answer& answer) {
           {"prompt_tokens", answer.prompt_tokens},
           {"prompt_tokens_per_second", json_number(rate(answer.prompt_tokens, answer.prompt_seconds))},
           {"tokens_per_second", json_number(rate(runs, answer.answer_seconds))},
+          {"cache_bytes", decoding.bytes()},
           {"peak_rss_bytes", peak_memory()},
           {"stopped_by", runtime::name_of(answer.stopped_by)}};
 }
-
-/// "saved cache 'x'": what begins messages about it.
-std::string name_of_cache(const std::string& path) { return "--load-cache " + quote_text(path); }
 
 void load_cache(const std::string& path, runtime::Decoding& decoding) {
   const MappedFile file = MappedFile::open(path).take();
   try {
     decoding.restore(file.bytes());
   } catch (const Error& error) {
-    throw Error(name_of_cache(path) + ": " + error.what());
+    throw Error("--load-cache " + quote_text(path) + ": " + error.what());
   }
 }
 
@@ -89,6 +90,10 @@ void check_flags(const GenerateFlags& flags) {
   if (!has_prompt && flags.json)
     throw usage_error("--json prints one answer: give --prompt or --prompt-file");
   if (!flags.system.empty() && !flags.chat) throw usage_error("--system is for --chat");
+  if (flags.save_cache.empty()) return;
+  std::vector<std::filesystem::path> inputs = model_inputs(flags.model);
+  if (!flags.prompt_file.empty()) inputs.emplace_back(flags.prompt_file);
+  refuse_overwriting_inputs(inputs, flags.save_cache);  // the cache that was loaded may be
 }
 
 Answer answer_once(const LanguageModel& model, runtime::Decoding& decoding, const GenerateFlags& flags) {
@@ -112,7 +117,7 @@ void generate_verb(const GenerateFlags& flags) {
     return;
   }
   const Answer answer = answer_once(model, decoding, flags);
-  flags.json ? print_json(json_of(answer)) : void(std::cout << "\n");
+  flags.json ? print_json(json_of(answer, decoding)) : void(std::cout << "\n");
   if (answer.stopped_by == runtime::StoppedBy::kInterrupt)
     throw Error("interrupted", ErrorKind::kInterrupted);
   if (!flags.save_cache.empty()) save_cache(flags.save_cache, decoding);

@@ -1,6 +1,7 @@
 #include "runtime/model.h"
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/files/counted.h"
@@ -45,10 +46,11 @@ void check_inputs(const graph::Graph& graph, const std::vector<Array>& inputs) {
 Model::Model(graph::Graph graph, Computes how, const Substitutes& instead)
     : graph_(how == Computes::kIntegers ? lower(std::move(graph)).graph : std::move(graph)),
       plan_(graph_, how == Computes::kIntegers, instead) {
-  const graph::Links links(graph_);
+  std::optional<graph::Links> links;  // most networks have no attention, and need none
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (graph_.nodes[i].is("Attention"))
-      cache_codes_[i] = runtime::cache_codes(graph_, links, graph_.nodes[i]);
+    if (!graph_.nodes[i].is("Attention")) continue;
+    if (!links) links.emplace(graph_);
+    cache_codes_[i] = runtime::cache_codes(graph_, *links, graph_.nodes[i]);
   }
   graph_.initializers.clear();
   graph_.quantized.clear();

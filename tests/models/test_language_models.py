@@ -216,6 +216,30 @@ def test_both_engines_keep_the_same_codes(crumb, folder_of, tmp_path):
     assert (steps > 0.01).mean() < 0.01
 
 
+@pytest.mark.parametrize(("spec", "bits"), [("int8", 8), ("int8:range=full", 8), ("int6:range=full", 8), ("int4", 4),
+    ("int4:range=full", 4), ("int3:range=full", 4), ("int2", 2), ("e4m3fn", 8), ("e5m2", 8), ("e2m1", 4), ("e3m2", 8),
+    ("int8:group=4", 8), ("int4:group=4:range=full", 4)])  # fmt: skip
+def test_what_quantizers_make_stays_codes_in_memory(crumb, folder_of, spec, bits):
+    """The cache finds the scales again by itself; it would keep floats where it could not."""
+    folder, how = folder_of("llama3"), ["--prompt", PROMPT * 4, "--tokens", 8]  # heads of 16
+    floats = generate(crumb, folder, *how)["cache_bytes"]
+    groups = 4 if "group" in spec else 1
+    assert generate(crumb, folder, *how, "--kv-cache", spec)["cache_bytes"] == floats * (bits * 16 / 8 + 4 * groups) / (4 * 16)
+
+
+def test_a_saved_cache_never_takes_the_place_of_what_is_read(crumb, folder_of, tmp_path):
+    folder, packed, prompt = folder_of("llama"), tmp_path / "q.crumb", tmp_path / "prompt.txt"
+    crumb("quantize", folder, "-o", packed, "--weights", "int8")
+    prompt.write_text(PROMPT)
+    for model, target in ((packed, packed), (packed, prompt), (folder, folder / "model.safetensors"), (folder, folder / "config.json")):
+        before = target.read_bytes()
+        crumb("generate", model, "--prompt-file", prompt, "--tokens", 2, "--save-cache", target, status=2)
+        assert target.read_bytes() == before
+    for _ in range(2):  # its own place it may take
+        crumb("generate", packed, "--prompt-file", prompt, "--tokens", 2, "--save-cache", tmp_path / "c",
+              *(["--load-cache", tmp_path / "c"] if (tmp_path / "c").exists() else []))  # fmt: skip
+
+
 def test_caches_that_cannot_be_are_refused(crumb, folder_of, minilm, tmp_path):
     folder = folder_of("llama")
     for spec, says in (("uint8", "have signs"), ("int8:group=5", "do not divide"), ("int8:channel", "token and head"),
