@@ -25,6 +25,21 @@ Status expect_shape(const Module& module, std::string_view part, const TensorEnt
                         "its shape is " + shape_text(tensor.shape) + ", expected " + shape_text(expected));
 }
 
+/// What both formats have of a matrix.
+struct Operands {
+  const TensorEntry *codes, *zeros, *scales;
+};
+
+Result<Operands> operands_of(const Module& module) {
+  const auto codes = needed(module, "qweight", kWords, 2);
+  if (!codes.ok()) return codes.failure();
+  const auto zeros = needed(module, "qzeros", kWords, 2);
+  if (!zeros.ok()) return zeros.failure();
+  const auto scales = needed(module, "scales", kScales, 2);
+  if (!scales.ok()) return scales.failure();
+  return Operands{codes.value(), zeros.value(), scales.value()};
+}
+
 std::string groups_text(std::int64_t group) {
   return group > 0 ? "groups of " + std::to_string(group) : "a group a row";
 }
@@ -55,40 +70,34 @@ class Gptq final : public Method {
   const Reading& reading() const override { return reading_; }
 
   Result<Decoding> decode(const Module& module, const std::vector<InputFile>&) const override {
-    const auto codes = needed(module, "qweight", kWords, 2);
-    if (!codes.ok()) return codes.failure();
-    const auto zeros = needed(module, "qzeros", kWords, 2);
-    if (!zeros.ok()) return zeros.failure();
-    const auto scales = needed(module, "scales", kScales, 2);
-    if (!scales.ok()) return scales.failure();
+    const Result<Operands> found = operands_of(module);
+    if (!found.ok()) return found.failure();
+    const auto& [codes, zeros, scales] = found.value();
     QuantizedLayout layout;
     layout.codes = CodePlacement::kColumns;
     layout.meaning = CodeMeaning::kUnsigned;
     layout.zeros = first_version_ ? ZeroPlacement::kGptq1 : ZeroPlacement::kGptq2;
-    layout.rows = codes.value()->shape[1];
-    layout.groups = scales.value()->shape[0];
+    layout.rows = codes->shape[1];
+    layout.groups = scales->shape[0];
     // [G, N] scales and [G, N * bits / 32] zero points: the bits.
-    const auto bits = exact_quotient(checked::multiply(zeros.value()->shape[1], 32), layout.rows);
+    const auto bits = exact_quotient(checked::multiply(zeros->shape[1], 32), layout.rows);
     if (!bits || (*bits != 2 && *bits != 3 && *bits != 4 && *bits != 8))
-      return tensor_failure(module.name + ".qzeros", "it is " + found_text(*zeros.value()) + " beside " +
+      return tensor_failure(module.name + ".qzeros", "it is " + found_text(*zeros) + " beside " +
                                                          std::to_string(layout.rows) +
                                                          " outputs, expected words for 2, 3, 4 or 8 bits");
     layout.bits = static_cast<unsigned>(*bits);
-    const auto cols = exact_quotient(checked::multiply(codes.value()->shape[0], 32), *bits);
+    const auto cols = exact_quotient(checked::multiply(codes->shape[0], 32), *bits);
     if (!cols)
-      return tensor_failure(module.name + ".qweight", "it is " + found_text(*codes.value()) +
-                                                          ", expected whole rows of " +
-                                                          std::to_string(*bits) + "-bit codes");
+      return tensor_failure(
+          module.name + ".qweight",
+          "it is " + found_text(*codes) + ", expected whole rows of " + std::to_string(*bits) + "-bit codes");
     layout.cols = *cols;
     layout.row_bytes = layout.rows * 4;
-    if (Status fits = expect_shape(module, "scales", *scales.value(), {layout.groups, layout.rows});
-        !fits.ok())
+    if (Status fits = expect_shape(module, "scales", *scales, {layout.groups, layout.rows}); !fits.ok())
       return fits.failure();
-    if (Status fits =
-            expect_shape(module, "qzeros", *zeros.value(), {layout.groups, zeros.value()->shape[1]});
-        !fits.ok())
+    if (Status fits = expect_shape(module, "qzeros", *zeros, {layout.groups, zeros->shape[1]}); !fits.ok())
       return fits.failure();
-    layout.scale = layout.result = scales.value()->dtype;
+    layout.scale = layout.result = scales->dtype;
     layout.scale_columns = true;
     Decoding decoding{.codes = "qweight", .scales = "scales", .zeros = "qzeros"};
     if (module.find("g_idx") != nullptr) {
@@ -126,31 +135,25 @@ class Awq final : public Method {
   const Reading& reading() const override { return reading_; }
 
   Result<Decoding> decode(const Module& module, const std::vector<InputFile>&) const override {
-    const auto codes = needed(module, "qweight", kWords, 2);
-    if (!codes.ok()) return codes.failure();
-    const auto zeros = needed(module, "qzeros", kWords, 2);
-    if (!zeros.ok()) return zeros.failure();
-    const auto scales = needed(module, "scales", kScales, 2);
-    if (!scales.ok()) return scales.failure();
+    const Result<Operands> found = operands_of(module);
+    if (!found.ok()) return found.failure();
+    const auto& [codes, zeros, scales] = found.value();
     QuantizedLayout layout;
     layout.bits = 4;
     layout.codes = CodePlacement::kAwq;
     layout.meaning = CodeMeaning::kUnsigned;
     layout.zeros = ZeroPlacement::kAwq;
-    layout.cols = codes.value()->shape[0];
-    layout.groups = scales.value()->shape[0];
-    const auto rows = checked::multiply(codes.value()->shape[1], 8);
+    layout.cols = codes->shape[0];
+    layout.groups = scales->shape[0];
+    const auto rows = checked::multiply(codes->shape[1], 8);
     if (!rows) return tensor_failure(module.name + ".qweight", "its shape overflows");
     layout.rows = *rows;
-    layout.row_bytes = codes.value()->shape[1] * 4;
-    if (Status fits = expect_shape(module, "scales", *scales.value(), {layout.groups, layout.rows});
-        !fits.ok())
+    layout.row_bytes = codes->shape[1] * 4;
+    if (Status fits = expect_shape(module, "scales", *scales, {layout.groups, layout.rows}); !fits.ok())
       return fits.failure();
-    if (Status fits =
-            expect_shape(module, "qzeros", *zeros.value(), {layout.groups, codes.value()->shape[1]});
-        !fits.ok())
+    if (Status fits = expect_shape(module, "qzeros", *zeros, {layout.groups, codes->shape[1]}); !fits.ok())
       return fits.failure();
-    layout.scale = layout.result = scales.value()->dtype;
+    layout.scale = layout.result = scales->dtype;
     layout.scale_columns = true;
     const Result<std::uint64_t> size = group_size(module, group_, layout.cols, layout.groups);
     if (!size.ok()) return size.failure();
