@@ -67,6 +67,25 @@ constexpr bool fits(Operand offset, Operand length, Operand size) {
          *length.size() <= *size.size() - *offset.size();
 }
 
+/// A number of 64 bits with its sign, or nothing: the exact result is no such. For values (an integer of a template's
+/// language), where negative ones are as good as others.
+using Integer = std::optional<std::int64_t>;
+
+constexpr Integer add_signed(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? Integer() : Integer(sum);
+}
+
+constexpr Integer subtract_signed(std::int64_t a, std::int64_t b) {
+  std::int64_t difference = 0;
+  return __builtin_sub_overflow(a, b, &difference) ? Integer() : Integer(difference);
+}
+
+constexpr Integer multiply_signed(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? Integer() : Integer(product);
+}
+
 /// The number as a T, or nothing where T does not hold it.
 template <std::integral T>
 constexpr std::optional<T> narrow(Operand number) {

@@ -45,6 +45,25 @@ TEST_CASE("checked sizes: sums and products are exact or nothing") {
   CHECK(checked::product(std::span<const std::uint64_t>()) == 1);
 }
 
+TEST_CASE("checked sizes: integers with a sign are exact or nothing") {
+  using Signed = __int128;
+  std::vector<std::int64_t> all;
+  for (const std::uint64_t number : numbers())
+    for (const std::uint64_t one : {number, ~number, ~number + 1})
+      all.push_back(static_cast<std::int64_t>(one));
+  const auto within = [](Signed exact) {
+    const auto low = static_cast<std::int64_t>(exact);
+    return exact == low ? checked::Integer(low) : checked::Integer();
+  };
+  for (const std::int64_t a : all) {
+    for (const std::int64_t b : all) {
+      REQUIRE(checked::add_signed(a, b) == within(Signed{a} + b));
+      REQUIRE(checked::subtract_signed(a, b) == within(Signed{a} - b));
+      REQUIRE(checked::multiply_signed(a, b) == within(Signed{a} * b));
+    }
+  }
+}
+
 TEST_CASE("checked sizes: a range lies in another, or it does not") {
   std::vector<std::uint64_t> all = numbers();
   std::shuffle(all.begin(), all.end(), std::mt19937_64(2));

@@ -88,7 +88,12 @@ def test_dry_run_bytes_are_those_of_every_recipe_on_minilm(crumb_bin, minilm, tm
     names = recipes(crumb_bin)
     assert len(names) >= 8
     for name in names:
-        foreseen, done, _ = both(crumb_bin, minilm, tmp_path / "o.crumb", "--scheme", name)
+        how = ["--scheme", name]
+        text = subprocess.run([crumb_bin, "recipe", name], capture_output=True, text=True, check=True).stdout
+        if re.search("^weights: .*group=256", text, re.MULTILINE):  # MiniLM has rows of 384 numbers
+            how = ["--recipe", tmp_path / "padded.yaml"]
+            how[1].write_text(text.replace("group=256", "group=256:pad"))
+        foreseen, done, _ = both(crumb_bin, minilm, tmp_path / "o.crumb", *how)
         compare_reports(foreseen, done, exact=True)
 
 

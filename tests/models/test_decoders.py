@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from decoder_runs import DecoderRun
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -28,40 +29,10 @@ def made(tmp_path_factory):
     return make
 
 
-class Decoder:
-    """A checkpoint's graph, executed by `crumb run`."""
-
-    def __init__(self, crumb, folder, work, engine="runtime"):
-        self.crumb, self.work, self.engine = crumb, work, engine
-        self.model = work / "graph.onnx"
-        crumb("export", folder, "-o", self.model, "--to", "float")
-        config = json.loads((folder / "config.json").read_text())
-        heads = config["num_attention_heads"]
-        depth = config.get("head_dim") or config["hidden_size"] // heads
-        self.cache = [(f"{n}.{part}", config["num_key_value_heads"], depth)
-                      for n in range(config["num_hidden_layers"]) for part in ("key", "value")]  # fmt: skip
-
-    def inputs(self, ids, mask=None, positions=None, past=None):
-        before = 0 if past is None else next(iter(past.values())).shape[2]
-        given = {
-            "input_ids": ids,
-            "attention_mask": np.ones((ids.shape[0], before + ids.shape[1]), np.int64) if mask is None else mask,
-            "position_ids": before + np.tile(np.arange(ids.shape[1]), (ids.shape[0], 1)) if positions is None else positions,
-        }
-        for name, heads, depth in self.cache:
-            empty = np.zeros((ids.shape[0], heads, 0, depth), np.float32)
-            given[f"past_key_values.{name}"] = empty if past is None else past[name]
-        return given
-
-    def __call__(self, *given, **named):
-        """Logits and present."""
-        flags = []
-        for name, values in self.inputs(*given, **named).items():
-            np.save(self.work / f"{name}.npy", values)
-            flags += ["--input", f"{name}={self.work / name}.npy"]
-        out = self.work / "out"
-        self.crumb("run", self.model, *flags, "--output-dir", out, "--engine", self.engine)
-        return np.load(out / "logits.npy"), {name: np.load(out / f"present.{name}.npy") for name, _, _ in self.cache}
+def exported(crumb, folder, work, engine="runtime"):
+    """The checkpoint's graph as an ONNX file, to be run."""
+    crumb("export", folder, "-o", work / "graph.onnx", "--to", "float")
+    return DecoderRun(crumb, work / "graph.onnx", folder, work, engine)
 
 
 def largest(a, b):
@@ -74,7 +45,7 @@ def test_logits_are_those_of_transformers(request, crumb, made, tmp_path, name, 
     if kind == "libtorch":
         request.getfixturevalue("engine")
     folder, expected = made(name)
-    run = Decoder(crumb, folder, tmp_path, kind)
+    run = exported(crumb, folder, tmp_path, kind)
     assert largest(run(expected.ids[None])[0][0], expected.prefill) <= BOUND
     assert largest(run(expected.ids[None, : tiny.PREFIX])[0][0], expected.prefix) <= BOUND
     for side in ("left", "right"):
@@ -87,7 +58,7 @@ def test_logits_are_those_of_transformers(request, crumb, made, tmp_path, name, 
 @pytest.mark.parametrize("name", tiny.CONFIGS)
 def test_steps_have_the_bits_of_the_whole(crumb, made, tmp_path, name):
     folder, expected = made(name)
-    run, ids, start = Decoder(crumb, folder, tmp_path), expected.ids[None], int(expected.steps_from)
+    run, ids, start = exported(crumb, folder, tmp_path), expected.ids[None], int(expected.steps_from)
     whole = run(ids)[0]
     rows, past = [], None
     for begin, end in ((0, start), (start, start + 2), (start + 2, start + 3), (start + 3, tiny.LENGTH)):
@@ -101,7 +72,7 @@ def test_steps_have_the_bits_of_the_whole(crumb, made, tmp_path, name):
 def test_what_is_exported_runs_in_onnxruntime(crumb, made, tmp_path, name):
     onnxruntime = pytest.importorskip("onnxruntime")
     folder, expected = made(name)
-    run = Decoder(crumb, folder, tmp_path)
+    run = exported(crumb, folder, tmp_path)
     session = onnxruntime.InferenceSession(str(run.model), providers=["CPUExecutionProvider"])
     assert largest(session.run(["logits"], run.inputs(expected.ids[None]))[0][0], expected.prefill) <= BOUND
 
@@ -112,7 +83,7 @@ def test_edits_are_computed_as_transformers_computes_them(crumb, made, tmp_path,
     other = tiny.edited(folder, variant, tmp_path / "edited")
     if "ministral" in variant.name:
         pytest.skip("transformers makes another architecture of it, which is not known here")
-    logits = Decoder(crumb, other, tmp_path)(original.ids[None])[0][0]
+    logits = exported(crumb, other, tmp_path)(original.ids[None])[0][0]
     assert largest(logits, tiny.prefill(tiny.load(other), original.ids)) <= BOUND
     assert (largest(logits, original.prefill) > 1e-2) == variant.moves
 
@@ -122,7 +93,7 @@ def test_todays_spelling_of_the_configuration_says_the_same(crumb, made, tmp_pat
         folder, expected = made(name)
         other = tiny.edited(folder, tiny.Variant("as it is"), tmp_path / name)
         (other / "config.json").write_bytes((folder / "config_new.json").read_bytes())
-        assert largest(Decoder(crumb, other, other)(expected.ids[None])[0][0], expected.prefill) <= BOUND
+        assert largest(exported(crumb, other, other)(expected.ids[None])[0][0], expected.prefill) <= BOUND
 
 
 @pytest.mark.parametrize(

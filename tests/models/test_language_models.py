@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from decoder_runs import DecoderRun
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -159,21 +160,11 @@ def test_caches_of_codes_hold_what_attention_reads(crumb, folder_of, tmp_path, s
     text.write_text("How quickly daft jumping zebras vex!!")
     crumb("quantize", folder, "-o", packed, "--weights", "keep", "--embeddings", "keep", "--kv-cache", spec)
     ids = np.array([text_ids(folder, text.read_text())], np.int64)
-    inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "position_ids": np.arange(ids.shape[1])[None]}
-    config = json.loads((folder / "config.json").read_text())
-    depth = config["hidden_size"] // config["num_attention_heads"]
-    for layer in range(config["num_hidden_layers"]):
-        for part in ("key", "value"):
-            inputs[f"past_key_values.{layer}.{part}"] = np.zeros((1, config["num_key_value_heads"], 0, depth), np.float32)
-    flags = []
-    for name, values in inputs.items():
-        np.save(tmp_path / f"{name}.npy", values)
-        flags += ["--input", f"{name}={tmp_path / name}.npy"]
-    crumb("run", packed, *flags, "--output-dir", tmp_path / "out", "--engine", "runtime")
-    logits = np.load(tmp_path / "out" / "logits.npy")[0].astype(np.float64)
+    depth = json.loads((folder / "config.json").read_text())["hidden_size"] // 4
+    logits, present = DecoderRun(crumb, packed, folder, tmp_path / "run")(ids)
+    logits = logits[0].astype(np.float64)
     for part in ("key", "value"):
-        rows = np.load(tmp_path / "out" / f"present.1.{part}.npy")
-        codes = on_grid(rows.reshape(-1, group or depth), greatest)
+        codes = on_grid(present[f"1.{part}"].reshape(-1, group or depth), greatest)
         if spec == "e4m3fn":
             mantissa, _ = np.frexp(codes)
             steps = mantissa * 16 * np.where(np.abs(codes) < 2**-6, 2.0 ** (np.frexp(codes)[1] + 5), 1)
@@ -196,20 +187,10 @@ def test_caches_of_codes_hold_what_attention_reads(crumb, folder_of, tmp_path, s
 def test_both_engines_keep_the_same_codes(crumb, folder_of, tmp_path):
     folder, packed = folder_of("qwen3"), tmp_path / "q.crumb"
     crumb("quantize", folder, "-o", packed, "--weights", "keep", "--embeddings", "keep", "--kv-cache", "int8")
-    config = json.loads((folder / "config.json").read_text())
     ids = np.array([text_ids(folder, "zebras vex")], np.int64)
-    inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "position_ids": np.arange(ids.shape[1])[None]}
-    for layer in range(config["num_hidden_layers"]):
-        for part in ("key", "value"):
-            inputs[f"past_key_values.{layer}.{part}"] = np.zeros((1, config["num_key_value_heads"], 0, 16), np.float32)
-    flags = []
-    for name, values in inputs.items():
-        np.save(tmp_path / f"{name}.npy", values)
-        flags += ["--input", f"{name}={tmp_path / name}.npy"]
     found = {}
     for engine in ("runtime", "libtorch"):
-        crumb("run", packed, *flags, "--output-dir", tmp_path / engine, "--engine", engine)
-        found[engine] = np.load(tmp_path / engine / "present.0.key.npy")
+        found[engine] = DecoderRun(crumb, packed, folder, tmp_path / engine, engine)(ids)[1]["0.key"]
     # The first layer's keys follow from the same floats but for rounding: a code may differ where it is near a boundary.
     steps = np.abs(found["runtime"] - found["libtorch"]) / (np.abs(found["runtime"]).max(-1, keepdims=True) / 127)
     assert steps.max() < 1.01

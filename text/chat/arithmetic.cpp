@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/checked_size.h"
 #include "base/files/text.h"
 #include "text/chat/functions.h"
 
@@ -11,16 +12,9 @@ constexpr std::int64_t kExactInDouble = std::int64_t{1} << 53;
 
 Trouble too_large() { return Trouble("an integer of more than 64 bits is not supported"); }
 
-Value difference(std::int64_t a, std::int64_t b) {
-  std::int64_t out = 0;
-  if (__builtin_sub_overflow(a, b, &out)) throw too_large();
-  return Value::integer(out);
-}
-
-Value product(std::int64_t a, std::int64_t b) {
-  std::int64_t out = 0;
-  if (__builtin_mul_overflow(a, b, &out)) throw too_large();
-  return Value::integer(out);
+std::int64_t held(checked::Integer exact) {
+  if (!exact) throw too_large();
+  return *exact;
 }
 
 Trouble no_operation(std::string_view how, const Value& left, const Value& right) {
@@ -36,15 +30,15 @@ Value power(std::int64_t base, std::int64_t exponent) {
   }
   std::int64_t out = 1;
   for (; exponent > 0; exponent >>= 1) {
-    if (exponent % 2 == 1 && __builtin_mul_overflow(out, base, &out)) throw too_large();
-    if (exponent > 1 && __builtin_mul_overflow(base, base, &base)) throw too_large();
+    if (exponent % 2 == 1) out = held(checked::multiply_signed(out, base));
+    if (exponent > 1) base = held(checked::multiply_signed(base, base));
   }
   return Value::integer(out);
 }
 
 Value integers(std::string_view how, std::int64_t a, std::int64_t b) {
-  if (how == "-") return difference(a, b);
-  if (how == "*") return product(a, b);
+  if (how == "-") return Value::integer(held(checked::subtract_signed(a, b)));
+  if (how == "*") return Value::integer(held(checked::multiply_signed(a, b)));
   if (how == "**") return power(a, b);
   if (b == 0) throw Trouble("division by zero");
   if (how == "/") {
@@ -53,7 +47,7 @@ Value integers(std::string_view how, std::int64_t a, std::int64_t b) {
       throw too_large();
     return Value::real(static_cast<double>(a) / static_cast<double>(b));
   }
-  if (b == -1) return how == "%" ? Value::integer(0) : difference(0, a);
+  if (b == -1) return Value::integer(how == "%" ? 0 : held(checked::subtract_signed(0, a)));
   const bool down = a % b != 0 && (a % b < 0) != (b < 0);  // towards minus infinity
   return Value::integer(how == "%" ? a % b + (down ? b : 0) : a / b - (down ? 1 : 0));
 }
@@ -132,9 +126,7 @@ std::string escaped(const std::string& text) {
 Value sum_of(const Value& left, const Value& right, Meter& meter) {
   if (left.is_number() && right.is_number()) {
     if (left.is(Kind::kFloat) || right.is(Kind::kFloat)) return Value::real(left.to_real() + right.to_real());
-    std::int64_t out = 0;
-    if (__builtin_add_overflow(left.as_integer(), right.as_integer(), &out)) throw too_large();
-    return Value::integer(out);
+    return Value::integer(held(checked::add_signed(left.as_integer(), right.as_integer())));
   }
   if (left.is(Kind::kString) && right.is(Kind::kString)) {
     meter.spend_text(left.as_text().size() + right.as_text().size());
@@ -171,7 +163,7 @@ Value arithmetic(std::string_view how, const Value& left, const Value& right, Me
 Value negative(const Value& value) {
   if (value.is(Kind::kFloat)) return Value::real(-value.as_real());
   if (!value.is_integer()) throw no_operation("-", value, value);
-  return difference(0, value.as_integer());
+  return Value::integer(held(checked::subtract_signed(0, value.as_integer())));
 }
 
 }  // namespace crumb::text::chat

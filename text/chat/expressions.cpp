@@ -32,7 +32,9 @@ Value range_of(const Arguments& arguments, Meter& meter) {
       throw Trouble("a range of more than 100000 numbers");
     meter.spend(2);
     items.push_back(Value::integer(at));
-    if (__builtin_add_overflow(at, step, &at)) break;
+    const checked::Integer next = checked::add_signed(at, step);
+    if (!next) break;
+    at = *next;
   }
   return Value::sequence(Kind::kRange, std::move(items));
 }
