@@ -19,6 +19,7 @@
 #include "cli/verb.h"
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/crumb_file/writer.h"
+#include "models/checkpoint_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
@@ -206,14 +207,24 @@ Outcome run_outcome(const QuantizeOptions& options, const Checkpoint& checkpoint
   return outcome;
 }
 
-/// Whether the input is a graph and shall be taken for one. Throws usage Error where flags are given that the other of
-/// the two has.
+/// Whether the recipe, as far as it is known before tensors are looked at, asks for what only graphs have.
+bool wants_graph(const QuantizeOptions& options) {
+  if (options.graph.any()) return true;
+  return options.target.target.empty() && options.recipe.has_base() &&
+         !graph_field_of(recipe_of(options.recipe)).empty();
+}
+
+/// Whether the input is a graph, or a checkpoint of whose network something is asked, and shall be taken for one. Throws usage
+/// Error where flags are given that the other of the two has.
 bool is_graph(const QuantizeOptions& options) {
-  const bool found = is_graph_file(options.input) && !options.graph.tensors_only;
+  const bool is_file = is_graph_file(options.input) && !options.graph.tensors_only;
+  const bool found = is_file || (!options.graph.tensors_only && models::is_checkpoint(options.input) &&
+                                 wants_graph(options));
   if (!found) {
     if (!options.graph.any()) return false;
     throw usage_error(
-        "--data, --to, --profile, --opset, --shape and --device are for graphs (.onnx), found " +
+        "--data, --to, --profile, --opset, --shape and --device are for graphs (.onnx) and models of a known "
+        "architecture (folder, .gguf), found " +
         quote_text(options.input) + (options.graph.tensors_only ? " with --tensors-only" : ""));
   }
   const std::pair<const char*, bool> others[] = {{"--target", !options.target.target.empty()},
@@ -224,12 +235,14 @@ bool is_graph(const QuantizeOptions& options) {
   for (const auto& [flag, given] : others) {
     if (!given) continue;
     throw usage_error(std::string(flag) + " is for checkpoints, and " + quote_text(options.input) +
-                      " is a graph; --tensors-only takes it for a checkpoint");
+                      (is_file ? " is a graph; --tensors-only takes it for a checkpoint"
+                               : " is taken for a graph because of what is said of its activations"));
   }
   return true;
 }
 
 void quantize_verb(const QuantizeOptions& options) {
+  refuse_packed(options.input);
   if (is_graph(options)) {
     return quantize_graph({.input = options.input,
                            .output = options.output,
@@ -246,7 +259,6 @@ void quantize_verb(const QuantizeOptions& options) {
   if (options.output.empty() && !options.dry_run) {
     throw usage_error("quantize needs -o FILE, the packed file to write (or --dry-run)");
   }
-  refuse_packed(options.input);
   const Checkpoint checkpoint = Checkpoint::open(options.input, {.key = options.key}).take();
   Notes notes;
   note_checkpoint(checkpoint);
@@ -325,7 +337,9 @@ void add_quantize(CLI::App& app) {
       spec_grammar() +
       "\n\nExample:\n"
       "  crumb quantize all-MiniLM-L6-v2 -o minilm.crumb --scheme W4A16 --set '*.value.weight=int8:channel'\n"
-      "  crumb quantize cnn.onnx -o cnn_w8a8.onnx --scheme W8A8 --data samples.npy");
+      "  crumb quantize cnn.onnx -o cnn_w8a8.onnx --scheme W8A8 --data samples.npy\n"
+      "  crumb quantize SmolLM2 -o w4a8.crumb --weights int4:group=32 --activations int8:token --kv-cache "
+      "int8");
   verb->callback([options] { quantize_verb(*options); });
 }
 

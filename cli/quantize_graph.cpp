@@ -5,6 +5,7 @@
 
 #include "base/files/text.h"
 #include "cli/calibration_data.h"
+#include "cli/calibration_text.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/opset_flag.h"
@@ -14,12 +15,18 @@
 #include "cli/shape_notes.h"
 #include "export/check_for_profile.h"
 #include "export/write.h"
+#include "formats/checkpoint/decoder_config.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/quantize/apply.h"
 #include "graph/quantize/compare.h"
+#include "models/checkpoint_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
+#include "quant/checkpoint/run_plan.h"
+#include "quant/tensor_source.h"
+#include "runtime/session.h"
+#include "text/text_tokenizer.h"
 
 namespace crumb::cli {
 namespace {
@@ -72,20 +79,106 @@ graph::Engine* engine_for(const QuantizeGraph& wish) {
   return &engine;
 }
 
+/// What is quantized.
+struct Source {
+  std::optional<TensorSource> tensors;  ///< of a checkpoint
+  Graph graph;
+  std::vector<fs::path> paths;  ///< that are read
+
+  const Checkpoint* checkpoint() const { return tensors ? tensors->checkpoint() : nullptr; }
+
+  /// What a packed file of it takes along.
+  std::map<std::string, std::string> files(const Recipe& recipe) const {
+    std::map<std::string, std::string> files;
+    if (!checkpoint()) return files;
+    for (const ModelFile& file : checkpoint()->files())
+      files[file.path] = {reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()};
+    files[std::string(kRecipePath)] = to_yaml(recipe);
+    return files;
+  }
+};
+
+Source open_source(const std::string& input, Notes& notes) {
+  if (!models::is_checkpoint(input)) {
+    Source source{.tensors = {}, .graph = graph::read_onnx(input), .paths = {input}};
+    note_shapes(source.graph, notes);
+    return source;
+  }
+  Source source{.tensors = TensorSource::open(input), .graph = {}, .paths = {}};
+  source.paths = source.checkpoint()->input_paths();
+  note_folder(*source.checkpoint(), notes);
+  source.graph = models::graph_of_checkpoint(*source.tensors, quote_text(input)).graph;
+  return source;
+}
+
+/// Batches, and what they are made from.
+struct Samples {
+  std::optional<CalibrationData> arrays;
+  std::optional<CalibrationText> text;
+
+  graph::Batches batches() const { return text ? text->batches() : arrays->batches(); }
+};
+
+/// Whether --data names a text: a file that is no array.
+bool is_text(const std::string& data) {
+  std::error_code error;
+  return fs::is_regular_file(data, error) && fs::path(data).extension() != ".npy";
+}
+
+Samples samples_of(const QuantizeGraph& wish, const Source& source, const Graph& prepared) {
+  const std::vector<std::string>& data = wish.flags.data;
+  for (const std::string& path : data) {
+    if (path.find('=') == std::string::npos && !fs::exists(path))
+      throw usage_error("--data " + quote_text(path) + ": no such file or folder");
+  }
+  Samples samples;
+  if (std::ranges::none_of(data, is_text)) {
+    if (wish.flags.tokens > 0) throw usage_error("--tokens is for a text as --data");
+    samples.arrays.emplace(prepared, data);
+    return samples;
+  }
+  if (const auto other = std::ranges::find_if_not(data, is_text); other != data.end())
+    throw usage_error("--data " + quote_text(*other) + " is no text, and " + quote_text(data.front()) +
+                      " is one; give texts or arrays");
+  const Checkpoint* checkpoint = source.checkpoint();
+  const ModelFile* config = checkpoint ? checkpoint->find_file("config.json") : nullptr;
+  if (!config)
+    throw usage_error("--data " + quote_text(data.front()) +
+                      " is a text, which is for a language model's folder or GGUF file; a graph takes .npy");
+  const auto read = [&](std::string_view path) -> std::optional<std::string> {
+    const ModelFile* file = checkpoint->find_file(path);
+    if (!file) return std::nullopt;
+    return std::string(reinterpret_cast<const char*>(file->bytes.data()), file->bytes.size());
+  };
+  const DecoderConfig shape = DecoderConfig::parse(JsonFile("config.json", *read("config.json")));
+  samples.text.emplace(prepared, text::TextTokenizer::load(read), data, wish.flags.tokens,
+                       shape.max_positions);
+  return samples;
+}
+
+/// Keys and values that a decoder keeps are no results.
+void leave_out_caches(const Graph& graph, graph::GraphComparison& comparison) {
+  const std::vector<runtime::Tie> ties = runtime::find_ties(graph);
+  std::erase_if(comparison.outputs, [&](const graph::OutputAgreement& output) {
+    return std::ranges::find(ties, output.output, &runtime::Tie::present) != ties.end();
+  });
+}
+
 void refuse_without_data(const QuantizeGraph& wish, const QuantPlan& plan) {
   if (!plan.needs_calibration() || !wish.flags.data.empty() || wish.dry_run) return;
   throw usage_error(
       "scales of activations need calibration data: give --data X.npy (axis 0 is the samples) or a "
-      "folder of .npy files; " +
+      "folder of .npy files, or of a language model a text; " +
       std::to_string(plan.edges.size()) + " edges are to be quantized, the first is " +
       quote_text(plan.edges[0].value));
 }
 
-void write_output(const QuantizeGraph& wish, const Target& target, const Graph& quantized,
-                  const Recipe& recipe, Notes& notes) {
+void write_output(const QuantizeGraph& wish, const Target& target, const Source& source,
+                  const Graph& quantized, const Recipe& recipe, Notes& notes) {
   if (is_packed(wish.output)) {
-    return graph::write_crumb_graph(quantized, wish.output,
-                                    {.zstd_level = recipe.zstd, .layout = recipe.layout});
+    return graph::write_crumb_graph(
+        quantized, wish.output,
+        {.zstd_level = recipe.zstd, .layout = recipe.layout, .files = source.files(recipe)});
   }
   const exporting::WriteReport report = exporting::write(quantized, target.form, wish.output, target.options);
   for (const std::string& note : report.notes) notes.say(note);
@@ -95,10 +188,13 @@ void write_output(const QuantizeGraph& wish, const Target& target, const Graph& 
 
 void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
   const auto several = [](CLI::Option* option) { option->expected(1)->allow_extra_args(false)->take_all(); };
-  several(verb.add_option(
-                  "--data", flags.data,
-                  "Of a graph: samples that give activations their ranges: [NAME=]X.npy, or a folder of them")
+  several(verb.add_option("--data", flags.data,
+                          "Of a graph: samples that give activations their ranges: [NAME=]X.npy, or a folder "
+                          "of them; of a "
+                          "language model also a text")
               ->type_name("DATA"));
+  verb.add_option("--tokens", flags.tokens, "Of a text as --data: its first N tokens (all)")
+      ->check(CLI::PositiveNumber);
   verb.add_option("--to", flags.to, "Of a graph: qonnx or qcdq (qonnx)")->type_name("FORM");
   verb.add_option(
       "--profile", flags.profile,
@@ -126,7 +222,9 @@ void quantize_graph(const QuantizeGraph& wish) {
   if (recipe.layout != CodeLayout::kRows && !is_packed(wish.output) && !wish.output.empty()) {
     throw usage_error("a layout is for the codes of packed files, found " + quote_text(wish.output));
   }
-  std::vector<fs::path> inputs = {wish.input};
+  Notes notes;
+  const Source source = open_source(wish.input, notes);
+  std::vector<fs::path> inputs = source.paths;
   if (!wish.recipe.recipe.empty()) inputs.emplace_back(wish.recipe.recipe);
   for (const std::string& data : wish.flags.data) {
     inputs.emplace_back(data);
@@ -134,11 +232,8 @@ void quantize_graph(const QuantizeGraph& wish) {
   }
   if (!wish.output.empty()) refuse_overwriting_inputs(inputs, wish.output);
 
-  const Graph original = graph::read_onnx(wish.input);
-  Notes notes;
-  note_shapes(original, notes);
   const graph::Engine* engine = engine_for(wish);
-  const Graph prepared = graph::prepare(original, recipe, engine);
+  const Graph prepared = graph::prepare(source.graph, recipe, engine);
   const graph::PlanOptions how{.unsigned_after_relu_only = target.options.profile == Profile::kFinn};
   GraphReport report{.input = wish.input, .output = wish.output, .foreseen = wish.dry_run};
   report.plan = graph::plan_quantizers(prepared, recipe, how);
@@ -146,19 +241,20 @@ void quantize_graph(const QuantizeGraph& wish) {
   if (wish.dry_run) {
     describe_constants(prepared, report);
   } else {
-    std::optional<CalibrationData> data;
+    std::optional<Samples> samples;
     if (engine) {
-      data.emplace(prepared, wish.flags.data);
-      graph::calibrate(prepared, *engine, data->batches(), report.plan);
+      samples = samples_of(wish, source, prepared);
+      graph::calibrate(prepared, *engine, samples->batches(), report.plan);
     }
     const Graph quantized = graph::apply(prepared, report.plan, {.threads = wish.threads});
     if (!flags.base.empty()) exporting::check_for_profile(quantized, wish.flags.profile);
     describe_constants(prepared, report, &quantized);
     if (engine) {
-      report.comparison =
-          graph::compare(graph::infer_shapes(original), quantized, report.plan, *engine, data->batches());
+      report.comparison = graph::compare(graph::infer_shapes(source.graph), quantized, report.plan, *engine,
+                                         samples->batches());
+      leave_out_caches(source.graph, *report.comparison);
     }
-    write_output(wish, target, quantized, recipe, notes);
+    write_output(wish, target, source, quantized, recipe, notes);
     report.seconds = now_seconds() - start;
   }
   for (const std::string& note : report.plan.notes) notes.say(note);

@@ -1,4 +1,5 @@
-// crumb quantize of a graph: quantizers where a recipe says, scales of activations from calibration data.
+// crumb quantize of a graph, or of a checkpoint as a graph: quantizers where a recipe says, scales of activations from
+// calibration data.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,11 +15,12 @@ struct GraphFlags {
   std::vector<std::string> data, shapes;
   std::string to, profile, device;
   std::int64_t opset = 0;
+  std::size_t tokens = 0;  ///< of text; 0: all
   bool tensors_only = false;
 
   bool any() const {
     return !data.empty() || !shapes.empty() || !to.empty() || !profile.empty() || !device.empty() ||
-           opset != 0;
+           opset != 0 || tokens != 0;
   }
 };
 

@@ -294,6 +294,11 @@ std::shared_ptr<TextTokenizer::Parts> TextTokenizer::parts_of_sentencepiece(cons
   return parts;
 }
 
+std::optional<TokenId> TextTokenizer::first_token() const {
+  const std::vector<TokenId>& before = parts_->frame.before;
+  return before.empty() ? std::nullopt : std::optional(before.front());
+}
+
 std::vector<TokenId> TextTokenizer::encode(std::string_view text, bool add_special) const {
   const Parts& parts = *parts_;
   std::vector<TokenId> ids;

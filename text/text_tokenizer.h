@@ -30,6 +30,9 @@ class TextTokenizer {
   /// the file passes its limits, or where the text becomes longer than kLongestText (regex/pattern.h). Thread-safe.
   std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
 
+  /// What encode() puts in front of every text, where it does.
+  std::optional<TokenId> first_token() const;
+
   /// The text of some ids, whose parts are what StreamDecoder gives one by one. Ids without a token stand for nothing, as
   /// special tokens do where they are skipped. Throws Error as encode() does. Thread-safe.
   std::string decode(std::span<const TokenId> ids, bool skip_special = true) const;

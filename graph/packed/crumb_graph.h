@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/error.h"
@@ -30,6 +32,8 @@ struct CrumbGraphOptions {
   int zstd_level = 0;                     ///< 0: nothing is compressed; at most kMostZstdLevel
   CodeLayout layout = CodeLayout::kRows;  ///< tiles: of what has at least kTileRows rows
   bool reads_back = false;                ///< before the file gets its name: it must hold the same graph
+  std::map<std::string, std::string>
+      files;  ///< contents by path: what else the file takes along (a tokenizer)
 };
 
 /// The graph with its large constants as inputs behind its own, as graph.onnx has it; of constants kept as codes, only the

@@ -152,6 +152,7 @@ void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
   for (const auto& [name, source] : parts.sources())
     plan.tensors.push_back(plan_of(name, source, options.layout));
   plan.files.push_back({std::string(kCrumbGraphFile), Blob{.raw = structure.size()}});
+  for (const auto& [name, content] : options.files) plan.files.push_back({name, Blob{.raw = content.size()}});
   CrumbWriter writer(path, std::move(plan), options.zstd_level);
   for (const auto& [name, source] : parts.sources()) {
     if (source.codes) {
@@ -161,6 +162,7 @@ void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
     }
   }
   writer.write(std::as_bytes(std::span(structure)));
+  for (const auto& [name, content] : options.files) writer.write(std::as_bytes(std::span(content)));
   writer.finish([&](const std::filesystem::path& written) {
     if (options.reads_back) expect_read_back(written, structure, parts.sources());
   });

@@ -229,6 +229,17 @@ class CheckpointPlanner {
 
 /// What a recipe says of operators and edges cannot be done to tensors.
 void refuse_graph_fields(const Recipe& recipe) {
+  const std::string found = graph_field_of(recipe);
+  if (found.empty()) return;
+  throw usage_error(
+      "the recipe has " + found +
+      ", and tensors alone have no operators; expected a graph (.onnx) or a model folder or file "
+      "of a known architecture");
+}
+
+}  // namespace
+
+std::string graph_field_of(const Recipe& recipe) {
   std::string found;
   if (recipe.activations) found = "activations: " + recipe.activations->to_string();
   if (recipe.inputs && *recipe.inputs) found = "inputs: " + to_string(*recipe.inputs);
@@ -237,12 +248,8 @@ void refuse_graph_fields(const Recipe& recipe) {
     if (!rule.is_for_graphs()) continue;
     found = "a rule for operators or activations" + (rule.origin.empty() ? "" : " (" + rule.origin + ")");
   }
-  if (found.empty()) return;
-  throw usage_error("the recipe has " + found +
-                    ", and a checkpoint has no operators: not yet; only graphs (.onnx) can be quantized so");
+  return found;
 }
-
-}  // namespace
 
 std::vector<PlannedTensor> plan_tensors(const std::vector<TensorEntry>& tensors, const nlohmann::json* config,
                                         const Recipe& recipe) {

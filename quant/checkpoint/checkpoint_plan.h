@@ -30,6 +30,10 @@ struct PlannedTensor {
   }
 };
 
+/// What a recipe says of operators and what flows between them, the last of it; "" where it says nothing such: what only a
+/// graph can follow.
+std::string graph_field_of(const Recipe& recipe);
+
 /// One entry a tensor, in the checkpoint's order. Throws Error(kUsage) for a pattern that reaches no tensor,
 /// Error(kFailed) that lists the tensors (at most 20, then a count) whose shapes their specs do not fit.
 std::vector<PlannedTensor> plan_checkpoint(const Checkpoint& checkpoint, const Recipe& recipe);

@@ -84,10 +84,6 @@ LanguageModel LanguageModel::load(graph::Graph graph, const text::ReadFile& read
       made.end_tokens_ = end_tokens_of(*generation);
     if (made.end_tokens_.empty()) made.end_tokens_ = end_tokens_of(*config_file);
     if (made.end_tokens_.empty() && made.tokenizer_.eos()) made.end_tokens_ = {*made.tokenizer_.eos()};
-    const std::vector<TokenId> with = made.tokenizer_.encode("a"),
-                               without = made.tokenizer_.encode("a", false);
-    if (!with.empty() && (without.empty() || with.front() != without.front()))
-      made.first_token_ = with.front();
     try {
       made.chat_template_ = text::load_chat_template(read);
       made.no_chat_template_ =

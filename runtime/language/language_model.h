@@ -35,7 +35,7 @@ class LanguageModel {
   /// What ends an answer: eos_token_id of generation_config.json, else of config.json, else the tokenizer's.
   const std::vector<text::TokenId>& end_tokens() const { return end_tokens_; }
   /// What the tokenizer puts in front of every text, if it does.
-  std::optional<text::TokenId> first_token() const { return first_token_; }
+  std::optional<text::TokenId> first_token() const { return tokenizer_.first_token(); }
 
   /// What the graph's inputs stand for, by their place among those that are not tied.
   enum class Input : std::uint8_t { kIds, kMask, kPositions, kLogitPlaces };
@@ -53,7 +53,6 @@ class LanguageModel {
   std::size_t logits_ = 0, vocabulary_ = 0, positions_ = 0, switch_at_ = 0;
   bool keeps_places_ = false;
   std::vector<text::TokenId> end_tokens_;
-  std::optional<text::TokenId> first_token_;
   std::optional<text::ChatTemplate> chat_template_;
   std::string no_chat_template_;  ///< why there is none
 };

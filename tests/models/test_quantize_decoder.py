@@ -1,0 +1,130 @@
+"""Checkpoints quantized as graphs: decoders calibrated on text, ranges against what transformers' layers give on the same
+windows; the packed file answers; what cannot be is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from decoder_runs import DecoderRun
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+tiny = pytest.importorskip("tiny_decoders")
+TEXT = "How quickly daft jumping zebras vex; pack my box with five dozen liquor jugs. 0123456789 again!\n" * 4
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("llama3")
+    tiny.make("llama3", made)
+    return made
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT)
+    return path
+
+
+def ranges_of(folder, ids, length):
+    """(least, greatest) of what layers give in windows of that many tokens."""
+    model, seen = tiny.load(folder), {}
+
+    def note(name, which):
+        def hook(_, given, made):
+            values = (given[0] if which == "input" else made[0] if isinstance(made, tuple) else made).numpy()
+            least, greatest = seen.get(name, (np.inf, -np.inf))
+            seen[name] = min(least, values.min()), max(greatest, values.max())
+
+        return hook
+
+    for number, layer in enumerate(model.model.layers):
+        layer.input_layernorm.register_forward_hook(note(f"model.layers.{number}.input_layernorm", "output"))
+        layer.mlp.down_proj.register_forward_hook(note(f"model.layers.{number}.mlp.product", "input"))
+        layer.self_attn.o_proj.register_forward_hook(note(f"model.layers.{number}.self_attn.o_proj", "output"))
+    model.model.norm.register_forward_hook(note("model.norm", "output"))
+    for begin in range(0, len(ids), length):
+        tiny.run(model, np.asarray(ids[begin : begin + length])[None])
+    return seen
+
+
+@pytest.mark.usefixtures("engine")
+def test_ranges_are_those_of_the_layers(crumb, folder, text, tmp_path):
+    ids = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")).encode(TEXT).ids
+    how = ["--weights", "int8", "--activations", "int8:tensor:search=absmax", "--data", text, "--json"]
+    for tokens, flags in ((len(ids), []), (150, ["--tokens", 150])):
+        said = json.loads(crumb("quantize", folder, "-o", tmp_path / "q.crumb", *how, *flags).stdout)
+        found = {row["value"]: (row["min"], row["max"]) for row in said["activations"]}
+        expected = ranges_of(folder, ids[:tokens], 128)  # the model has 128 positions
+        assert len(expected) == 10
+        for name, (least, greatest) in expected.items():
+            assert found[name] == pytest.approx((least, greatest), abs=1e-4), name
+        assert [row["name"] for row in said["outputs"]] == ["logits"]
+    assert not np.allclose([found[name] for name in expected], list(ranges_of(folder, ids[:tokens], 64).values()), atol=1e-3)
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_packed_file_answers_and_both_engines_agree(crumb, folder, text, tmp_path):
+    packed = tmp_path / "q.crumb"
+    crumb("quantize", folder, "-o", packed, "--scheme", "W8A8", "--embeddings", "int4", "--kv-cache", "int8", "--data", text)
+    crumb("verify", packed)
+    answer = json.loads(crumb("generate", packed, "--prompt", "Say: 7 + 5!", "--tokens", 20, "--json").stdout)
+    assert answer["stopped_by"] in ("tokens", "end")
+    nll = {}
+    for model in (packed, folder):
+        nll[model] = json.loads(crumb("perplexity", model, "--text", text, "--context", 64, "--json").stdout)["nll"]
+    assert nll[packed] != nll[folder] and nll[packed] == pytest.approx(nll[folder], abs=2)
+    ids = (np.arange(10)[None] * 31 + 7) % 256
+    logits = {engine: DecoderRun(crumb, packed, folder, tmp_path / engine, engine)(ids)[0] for engine in ("runtime", "libtorch")}
+    # Codes near a boundary may differ, and what follows with them.
+    assert np.median(np.abs(logits["runtime"] - logits["libtorch"])) < 0.05 * logits["runtime"].std()
+
+
+def test_scales_of_tokens_need_no_text(crumb, folder, text, tmp_path):
+    packed, plain = tmp_path / "q.crumb", tmp_path / "w.crumb"
+    crumb("quantize", folder, "-o", packed, "--weights", "int8", "--activations", "int8:token")
+    crumb("quantize", folder, "-o", plain, "--weights", "int8")
+    nll = {}
+    for model in (packed, plain):
+        nll[model] = json.loads(crumb("perplexity", model, "--text", text, "--context", 64, "--json").stdout)["nll"]
+    assert nll[packed] != nll[plain] and nll[packed] == pytest.approx(nll[plain], abs=0.1)
+
+
+@pytest.mark.usefixtures("engine")
+def test_encoders_take_arrays(crumb, minilm, tmp_path):
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "ids.npy", rng.integers(1000, 20000, (4, 16)))
+    np.save(tmp_path / "ones.npy", np.ones((4, 16), np.int64))
+    np.save(tmp_path / "zeros.npy", np.zeros((4, 16), np.int64))
+    data = [f"--data={name}={tmp_path}/{file}.npy"
+            for name, file in (("input_ids", "ids"), ("attention_mask", "ones"), ("token_type_ids", "zeros"))]  # fmt: skip
+    crumb("export", minilm, "-o", tmp_path / "m.onnx", "--to", "float")
+    said = [json.loads(crumb("quantize", model, "-o", tmp_path / "q.crumb", "--scheme", "W8A8", "--json", *data).stdout)
+            for model in (minilm, tmp_path / "m.onnx")]  # fmt: skip
+    folder, graph = ({row["value"]: row["scale"] for row in one["activations"]} for one in said)
+    assert len(folder) > 50 and folder == pytest.approx(graph, rel=1e-3)  # the order of sums is another
+
+
+def test_what_cannot_be_is_refused(crumb, folder, minilm, text, tmp_path):
+    out = tmp_path / "q.crumb"
+
+    def refused(*flags, status=2):
+        said = crumb("quantize", *flags, "-o", out, status=status).stderr
+        assert not out.exists()
+        return said
+
+    w8a8 = ["--scheme", "W8A8"]
+    assert "a language model a text" in refused(folder, *w8a8)
+    assert "is taken for a graph" in refused(folder, *w8a8, "--data", text, "--memory", "1GB")
+    assert "known architecture" in refused(folder / "model.safetensors", *w8a8, "--data", text)
+    assert "no operators" in refused(folder / "model.safetensors", *w8a8)
+    crumb("export", folder, "-o", tmp_path / "f.onnx", "--to", "float")
+    assert "a graph takes .npy" in refused(tmp_path / "f.onnx", *w8a8, "--data", text)
+    np.save(tmp_path / "x.npy", np.ones((1, 3), np.int64))
+    assert "texts or arrays" in refused(folder, *w8a8, "--data", text, "--data", tmp_path / "x.npy")
+    assert "--tokens is for a text" in refused(folder, *w8a8, "--data", tmp_path / "x.npy", "--tokens", 5)
+    (tmp_path / "none.txt").write_text("")
+    assert "holds no text" in refused(folder, *w8a8, "--data", tmp_path / "none.txt", status=1)
+    assert "no such file" in refused(folder, *w8a8, "--data", tmp_path / "absent.txt")
