@@ -22,6 +22,7 @@
 #include "graph/quantize/apply.h"
 #include "graph/quantize/compare.h"
 #include "models/checkpoint_graph.h"
+#include "quant/checkpoint/checkpoint_plan.h"
 #include "quant/checkpoint/checkpoint_run.h"
 #include "quant/checkpoint/run_plan.h"
 #include "quant/tensor_source.h"
@@ -98,7 +99,8 @@ struct Source {
   }
 };
 
-Source open_source(const std::string& input, Notes& notes) {
+/// `why`: what asks for a network, where that is a checkpoint's.
+Source open_source(const std::string& input, const std::string& why, Notes& notes) {
   if (!models::is_checkpoint(input)) {
     Source source{.tensors = {}, .graph = graph::read_onnx(input), .paths = {input}};
     note_shapes(source.graph, notes);
@@ -107,7 +109,11 @@ Source open_source(const std::string& input, Notes& notes) {
   Source source{.tensors = TensorSource::open(input), .graph = {}, .paths = {}};
   source.paths = source.checkpoint()->input_paths();
   note_folder(*source.checkpoint(), notes);
-  source.graph = models::graph_of_checkpoint(*source.tensors, quote_text(input)).graph;
+  try {
+    source.graph = models::graph_of_checkpoint(*source.tensors, quote_text(input)).graph;
+  } catch (const Error& error) {
+    throw usage_error(std::string(error.what()) + "; " + why + ", which is said of a network");
+  }
   return source;
 }
 
@@ -223,7 +229,9 @@ void quantize_graph(const QuantizeGraph& wish) {
     throw usage_error("a layout is for the codes of packed files, found " + quote_text(wish.output));
   }
   Notes notes;
-  const Source source = open_source(wish.input, notes);
+  const std::string field = graph_field_of(recipe);
+  const Source source = open_source(
+      wish.input, field.empty() ? "a flag for graphs is given" : "the recipe has " + field, notes);
   std::vector<fs::path> inputs = source.paths;
   if (!wish.recipe.recipe.empty()) inputs.emplace_back(wish.recipe.recipe);
   for (const std::string& data : wish.flags.data) {

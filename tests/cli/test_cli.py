@@ -146,7 +146,7 @@ def test_wrong_usage_is_exit_code_2_and_one_message(crumb, folder, tmp_path, arg
 @pytest.mark.parametrize("scheme", ["W8A8", "W4A8", "w8a8"])
 def test_schemes_with_activations_are_refused_for_checkpoints(crumb, folder, tmp_path, scheme):
     done = crumb("quantize", folder, "-o", tmp_path / "out.crumb", "--scheme", scheme, status=2)
-    assert "not yet" in done.stderr and "graphs" in done.stderr
+    assert "of a network" in done.stderr and "activations: " in done.stderr and "model_type" in done.stderr
 
 
 # --- Verbs on things that they are not for ----------------------------------------------------------------------------
