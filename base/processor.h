@@ -7,7 +7,7 @@ namespace crumb {
 
 enum class Isa : std::uint8_t {
   kPortable,  ///< what the compiler may assume anywhere
-  kAvx2,      ///< AVX2 and FMA
+  kAvx2,      ///< AVX2, FMA and F16C
   kAvx512,    ///< AVX-512 F, BW, DQ and VL, AVX2 and FMA
 };
 

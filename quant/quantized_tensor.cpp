@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/threads/parallel.h"
+#include "formats/dtype.h"
 #include "formats/half.h"
 #include "formats/number/packing.h"
 #include "quant/loops/loops.h"
@@ -53,11 +54,12 @@ void RowDecoder::scales(uint64_t first, std::span<float> out) const {
     for (uint64_t i = 0; i < out.size(); ++i) out[i] = scale(first + i);
     return;
   }
-  const uint64_t step = view_.layout.slots_in_tiles ? kTileRows : 1;
-  const std::byte* const from = view_.scales.data() + view_.layout.slot(first) * sizeof(uint16_t);
+  const uint64_t slot = view_.layout.slot(first);
+  if (!view_.layout.slots_in_tiles) return widen_to_float(DType::kF16, view_.scales, slot, out);
+  const std::byte* const from = view_.scales.data() + slot * sizeof(uint16_t);
   for (uint64_t i = 0; i < out.size(); ++i) {
     uint16_t half = 0;
-    std::memcpy(&half, from + i * step * sizeof half, sizeof half);
+    std::memcpy(&half, from + i * kTileRows * sizeof half, sizeof half);
     out[i] = f16_to_float(half);
   }
 }

@@ -24,17 +24,54 @@ constexpr int kMostLevel = 127, kLeastLevel = -128;
 constexpr std::uint64_t kMostTerms = 65536;  // of a block: their sums fit 32 bits
 constexpr float kLeast = 0x1p-100F;
 constexpr std::size_t kRowsAtATime = 128, kTilesAtATime = 4;  // what the kernels take together
+constexpr std::size_t kFewRows = 4;                           // of x, for which turning weights does not pay
+constexpr std::size_t kTogether = 4;  // rows of weights whose sums are weighted side by side
+
+/// The integers behind the values of codes, and their unit; false where they are none of seven bits.
+bool find_levels(const CodeGrid& grid, int bits, Levels& levels, float& unit) {
+  const std::size_t count = std::size_t{1} << bits;
+  for (unit = 1; unit >= 0x1p-8F; unit /= 2) {
+    bool whole = true;
+    for (std::size_t code = 0; code < count; ++code) {
+      const float value = grid.values[code];
+      const float level = std::isfinite(value) ? value / unit : 0;
+      if (level > kMostLevel || level < kLeastLevel) return false;
+      whole = whole && level == std::trunc(level);
+      levels[code] = static_cast<std::int8_t>(level);
+    }
+    if (whole) return true;
+  }
+  return false;
+}
+
+/// 64 codes, a byte each, to levels.
+void to_levels(const Levels& levels, std::byte* codes) {
+  auto* const bytes = reinterpret_cast<std::uint8_t*>(codes);
+  for (std::size_t i = 0; i < kVectorBytes; ++i) bytes[i] = static_cast<std::uint8_t>(levels[bytes[i]]);
+}
+
+integer::Way way_for(int most_level) {
+  using Kind = integer::Way::Kind;
+  if (may_use_vnni()) return {.kind = Kind::kQuads};
+  if (!may_use(Isa::kAvx2)) return {.kind = Kind::kReference};
+  const int pair = 2 * (kMostCode + kOffset) * most_level;
+  constexpr int kMost16 = 32767;
+  if (pair > kMost16) return {.kind = Kind::kWords};
+  return {.kind = Kind::kPairs, .span = static_cast<std::size_t>(kMost16 / std::max(pair, 1))};
+}
+
+}  // namespace
 
 /// Rows of x as bytes: row 0 is all ones, so that its products are the sums of the weights; the others are q + 128.
 /// Places behind the terms are zeros.
-struct ByteRows {
+struct FastMatrix::ByteRows {
   std::size_t stride = 0;
   std::vector<std::uint8_t> bytes;
   std::vector<float> scales;  ///< of row i + 1
 };
 
 /// False where a row is not for bytes.
-bool to_bytes(const exact::Products& p, int threads, ByteRows& made) {
+bool FastMatrix::to_bytes(const exact::Products& p, int threads, ByteRows& made) const {
   made.stride = integer::groups_of(p.terms) * kGroup;
   made.bytes.assign((p.rows + 1) * made.stride, 0);
   made.scales.assign(p.rows, 0);
@@ -62,55 +99,6 @@ bool to_bytes(const exact::Products& p, int threads, ByteRows& made) {
                });
   return std::ranges::count(refused, 0) == std::ssize(refused);
 }
-
-/// The integers behind the values of codes, and their unit; false where they are none of seven bits.
-bool find_levels(const CodeGrid& grid, int bits, std::array<std::int8_t, 256>& levels, float& unit) {
-  const std::size_t count = std::size_t{1} << bits;
-  for (unit = 1; unit >= 0x1p-8F; unit /= 2) {
-    bool whole = true;
-    for (std::size_t code = 0; code < count; ++code) {
-      const float value = grid.values[code];
-      const float level = std::isfinite(value) ? value / unit : 0;
-      if (level > kMostLevel || level < kLeastLevel) return false;
-      whole = whole && level == std::trunc(level);
-      levels[code] = static_cast<std::int8_t>(level);
-    }
-    if (whole) return true;
-  }
-  return false;
-}
-
-/// 64 codes, a byte each, to levels.
-void to_levels(const std::array<std::int8_t, 256>& levels, std::byte* codes) {
-  auto* const bytes = reinterpret_cast<std::uint8_t*>(codes);
-  for (std::size_t i = 0; i < kVectorBytes; ++i) bytes[i] = static_cast<std::uint8_t>(levels[bytes[i]]);
-}
-
-/// The same where levels are the codes, in two's complement of `bits` bits, or without a sign.
-void sign_extend(int bits, std::byte* codes) {
-  const std::uint64_t sign = 0x0101010101010101U << (bits - 1);
-  for (std::size_t i = 0; i < kVectorBytes; i += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, codes + i, 8);
-    // (u ^ s) - s in each byte: the highest bits are kept out of the subtraction, so that nothing is borrowed.
-    constexpr std::uint64_t kHigh = 0x8080808080808080U;
-    const std::uint64_t u = word ^ sign;
-    word = ((u | kHigh) - (sign & ~kHigh)) ^ ((u ^ ~sign) & kHigh);
-    std::memcpy(codes + i, &word, 8);
-  }
-}
-
-integer::Way way_for(int most_level) {
-  using Kind = integer::Way::Kind;
-  if (may_use_vnni()) return {.kind = Kind::kQuads};
-  if (!may_use(Isa::kAvx2)) return {.kind = Kind::kReference};
-  const int pair = 2 * (kMostCode + kOffset) * most_level;
-  constexpr int kMost16 = 32767;
-  if (pair > kMost16) return {.kind = Kind::kWords};
-  return {.kind = Kind::kPairs, .span = static_cast<std::size_t>(kMost16 / std::max(pair, 1))};
-}
-
-}  // namespace
 
 /// A few times sixteen rows of weights.
 struct FastMatrix::Panel {
@@ -169,7 +157,8 @@ void FastMatrix::decode(std::size_t tile, std::size_t place, Panel& panel) const
     if (!as_codes) {
       to_levels(levels_, &vectors[at]);
     } else if (e.number->is_signed && bits < 8) {
-      sign_extend(bits, &vectors[at]);
+      extend_sign(bits, reinterpret_cast<std::uint8_t*>(&vectors[at]), kVectorBytes,
+                  reinterpret_cast<std::int8_t*>(&vectors[at]));
     }
   }
   const std::uint64_t blocks = tensor_->layout.blocks_per_row;
@@ -194,6 +183,104 @@ bool FastMatrix::multiply(const exact::Products& p, int threads) const {
   tensor_->check_codes();
   ByteRows x;
   if (!to_bytes(p, threads, x)) return false;
+  if (p.rows <= kFewRows && tensor_->encoding.codes == CodeLayout::kRows) {
+    multiply_rows(p, x, threads);
+  } else {
+    multiply_panels(p, x, threads);
+  }
+  return true;
+}
+
+void FastMatrix::multiply_rows(const exact::Products& p, ByteRows& x, int threads) const {
+  const Encoding& e = tensor_->encoding;
+  const std::size_t cols = decoder_.cols(), blocks = tensor_->layout.blocks_per_row;
+  for (std::uint8_t& byte : x.bytes) byte ^= kOffset;  // q, in two's complement
+  const auto q = [&](std::size_t r) {
+    return reinterpret_cast<const std::int8_t*>(x.bytes.data()) + (r + 1) * x.stride;
+  };
+  std::vector<std::int32_t> of_blocks;  // the sums of q, where zero points want them
+  if (has_zeros_) {
+    const std::vector<std::int8_t> ones(cols, 1);
+    of_blocks.resize(p.rows * blocks);
+    for (std::size_t r = 0; r < p.rows; ++r)
+      block_sums(q(r), ones.data(), cols, e.block_cols, of_blocks.data() + r * blocks);
+  }
+  // Codes of four bits are multiplied as they lie.
+  const bool are_nibbles =
+      e.number->bits == 4 && cols % kNibbleTerms == 0 && (blocks == 1 || e.block_cols % kNibbleTerms == 0);
+  std::vector<std::int8_t> halves(are_nibbles ? p.rows * cols : 0);
+  for (std::size_t r = 0; are_nibbles && r < p.rows; ++r) to_halves(q(r), cols, halves.data() + r * cols);
+  const auto* const packed = reinterpret_cast<const std::uint8_t*>(tensor_->unchecked_view().codes.data());
+  const std::size_t work = (p.rows + 2) * std::max<std::size_t>(cols, 1);
+  const std::size_t block = std::min<std::size_t>(e.block_cols, cols);
+  parallel_for(
+      decoder_.rows(), (1 + 65536 / work + 3) / kTogether * kTogether, threads,
+      [&](std::size_t begin, std::size_t end) {
+        thread_local std::vector<std::uint8_t> codes;
+        thread_local std::vector<float> scales, weighted;
+        thread_local std::vector<std::int32_t> sums;
+        codes.resize(cols);
+        scales.resize(kTogether * blocks);
+        sums.resize(kTogether * blocks * p.rows);
+        for (std::size_t n = begin; n < end; n += kTogether) {
+          const std::size_t count = std::min(kTogether, end - n);
+          for (std::size_t i = 0; i < count; ++i) {
+            const std::uint8_t* const row = packed + (n + i) * tensor_->layout.row_bytes;
+            const std::int8_t* const levels = are_nibbles ? nullptr : levels_of_row(n + i, row, codes);
+            for (std::size_t r = 0; r < p.rows; ++r) {
+              std::int32_t* const to = sums.data() + (r * kTogether + i) * blocks;
+              if (are_nibbles) {
+                nibble_sums(levels_, halves.data() + r * cols, row, cols, block, to);
+              } else {
+                block_sums(q(r), levels, cols, block, to);
+              }
+              for (std::size_t b = 0; has_zeros_ && b < blocks; ++b)
+                to[b] -= zero_level((n + i) / e.block_rows * blocks + b) * of_blocks[r * blocks + b];
+            }
+          }
+          scales_of_rows(n, count, scales);
+          for (std::size_t r = 0; r < p.rows; ++r) {
+            weighted = scales;
+            float made[kTogether];
+            weighted_sums(sums.data() + r * kTogether * blocks, weighted.data(), count, blocks, made);
+            for (std::size_t i = 0; i < count; ++i)
+              p.y[r * p.y_row + (n + i) * p.y_column] = made[i] * x.scales[r];
+          }
+        }
+      });
+}
+
+/// The factors of levels of rows [first, first + count), by blocks.
+void FastMatrix::scales_of_rows(std::size_t first, std::size_t count, std::span<float> scales) const {
+  const EncodedLayout& layout = tensor_->layout;
+  const std::size_t blocks = layout.blocks_per_row, rows = tensor_->encoding.block_rows;
+  if (rows == 1 && !layout.slots_in_tiles) {
+    decoder_.scales(first * blocks, scales.first(count * blocks));
+  } else {
+    for (std::size_t i = 0; i < count; ++i)
+      decoder_.scales((first + i) / rows * blocks, scales.subspan(i * blocks, blocks));
+  }
+  if (unit_ == 1) return;
+  for (float& scale : scales.first(count * blocks)) scale *= unit_;
+}
+
+/// Those of row n, in `codes` or, where bytes are levels, where they lie.
+const std::int8_t* FastMatrix::levels_of_row(std::size_t n, const std::uint8_t* row,
+                                             std::vector<std::uint8_t>& codes) const {
+  const NumberFormat& number = *tensor_->encoding.number;
+  const bool as_codes = number.grid == Grid::kInteger && unit_ == 1;
+  if (as_codes && number.bits == 8) return reinterpret_cast<const std::int8_t*>(row);
+  auto* const levels = reinterpret_cast<std::int8_t*>(codes.data());
+  decoder_.codes(n, 0, codes);
+  if (!as_codes) {
+    levels_of(levels_, number.bits, codes.data(), codes.size(), levels);
+  } else if (number.is_signed) {
+    extend_sign(number.bits, codes.data(), codes.size(), levels);
+  }
+  return levels;
+}
+
+void FastMatrix::multiply_panels(const exact::Products& p, const ByteRows& x, int threads) const {
   const std::size_t outputs = decoder_.rows(), tiles = (outputs + kLanes - 1) / kLanes;
   // Few tiles at a time where there are many threads for them.
   const std::size_t workers = static_cast<std::size_t>(threads > 0 ? threads : default_threads());
@@ -221,7 +308,6 @@ bool FastMatrix::multiply(const exact::Products& p, int threads) const {
           }
         }
       });
-  return true;
 }
 
 /// panel.made [rows, count * 16]: the sums over blocks of scale * the sum of q * level.

@@ -13,9 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "quant/quantized_tensor.h"
 #include "runtime/exact/products.h"
+#include "runtime/fast/row_sums.h"
 #include "runtime/integer/byte_products.h"
 
 namespace crumb::runtime {
@@ -33,6 +36,17 @@ class FastMatrix {
  private:
   explicit FastMatrix(std::shared_ptr<const QuantizedTensor> tensor);
   struct Panel;
+  struct ByteRows;
+  bool to_bytes(const exact::Products& products, int threads, ByteRows& made) const;
+  /// Whole rows of weights, as they lie, for few rows of x.
+  void multiply_rows(const exact::Products& products, ByteRows& x, int threads) const;
+  void scales_of_rows(std::size_t first, std::size_t count, std::span<float> scales) const;
+  std::int32_t zero_level(std::uint64_t block) const {
+    return static_cast<std::int32_t>(decoder_.zero_point(block) / unit_);
+  }
+  const std::int8_t* levels_of_row(std::size_t n, const std::uint8_t* row,
+                                   std::vector<std::uint8_t>& codes) const;
+  void multiply_panels(const exact::Products& products, const ByteRows& x, int threads) const;
   void decode(std::size_t tile, std::size_t place, Panel& panel) const;
   void multiply_panel(const std::uint8_t* x, std::size_t stride, std::size_t first, std::size_t rows,
                       std::size_t count, Panel& panel) const;
@@ -43,8 +57,8 @@ class FastMatrix {
 
   std::shared_ptr<const QuantizedTensor> tensor_;
   RowDecoder decoder_;
-  std::array<std::int8_t, 256> levels_{};  ///< by code, before zero points
-  float unit_ = 1;                         ///< of a level
+  Levels levels_{};  ///< by code, before zero points
+  float unit_ = 1;   ///< of a level
   bool has_zeros_ = false;
   integer::Way way_;
 };

@@ -145,8 +145,8 @@ def execute(model, samples):
 
 
 @pytest.mark.parametrize("profile", ["finn", "qonnx", "hls4ml"])
-@pytest.mark.parametrize("file", ["TFC_2W2A", "TFC_1W2A", "TFC_1W1A", "espcn_nn_resize_quant", "espcn_subpixel_quant",
-                                  "floatquant_fp8_e4m3", "mnist_conv_float", "eltwise_chanlast_testcase",
+@pytest.mark.parametrize("file", ["TFC_2W2A", "TFC_1W2A", "TFC_1W1A", "espcn_nn_resize_quant",
+                                  pytest.param("espcn_subpixel_quant", marks=pytest.mark.slow), "floatquant_fp8_e4m3", "mnist_conv_float", "eltwise_chanlast_testcase",
                                   "residual_block_clean", "tfc_1w1a_multithreshold"])  # fmt: skip
 def test_fixing_shared_models_keeps_their_numbers(crumb, shared, tmp_path, file, profile):
     pytest.importorskip("qonnx")

@@ -244,7 +244,10 @@ def largest_tensor(report):
     return max(int(np.prod(row["shape"])) * sizes[row["dtype"]] for row in report["tensors"])
 
 
-@pytest.mark.parametrize("name", SOURCES)
+OFTEN = {"huge bf16", "thousands", "npz"}  # a large tensor, many, and one that must be unpacked
+
+
+@pytest.mark.parametrize("name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow) for name in SOURCES])
 def test_memory_stays_below_what_was_said_and_below_the_limit(crumb_bin, sources, tmp_path, name):
     source = sources(name)
     out = tmp_path / "o.crumb"
@@ -271,6 +274,7 @@ def check_least(crumb_bin, source, out, spec, options):
     assert code == 2 and "least" in err
 
 
+@pytest.mark.slow
 def test_slices_never_change_the_file(crumb_bin, tmp_path, sources):
     source = sources("mixed")
     for spec in ("int4", "tensor", "palette", "zstd"):
@@ -343,3 +347,60 @@ def test_eight_gigabytes_in_five_hundred_megabytes(crumb_bin, tmp_path):
         ratios.append(seconds / reading)
         out.unlink()
     assert min(ratios) <= 4
+
+
+def write_llama(folder, layers, width=4096, inner=11008, heads=32, kv_heads=8, vocabulary=32000):
+    """A folder of a Llama's shapes in BF16, a shard for each six layers, with a tokenizer of bytes."""
+    shapes, kv = {}, width // heads * kv_heads
+    for i in range(layers):
+        at = f"model.layers.{i}."
+        for name, shape in (("self_attn.q_proj", (width, width)), ("self_attn.k_proj", (kv, width)), ("self_attn.v_proj", (kv, width)),
+                            ("self_attn.o_proj", (width, width)), ("mlp.gate_proj", (inner, width)), ("mlp.up_proj", (inner, width)),
+                            ("mlp.down_proj", (width, inner)), ("input_layernorm", (width,)), ("post_attention_layernorm", (width,))):  # fmt: skip
+            shapes[f"{at}{name}.weight"] = ("BF16", shape)
+    ends = {"model.embed_tokens.weight": ("BF16", (vocabulary, width)), "lm_head.weight": ("BF16", (vocabulary, width)),
+            "model.norm.weight": ("BF16", (width,))}  # fmt: skip
+    names, shards, placed = list(shapes), [], {}
+    for begin in range(0, len(names), 54):
+        part = {name: shapes[name] for name in names[begin : begin + 54]} | (ends if begin == 0 else {})
+        shards.append(write_huge(folder / f"model-{begin // 54:05}.safetensors", part, block=(1 << 22) + 12345))
+        placed |= dict.fromkeys(part, shards[-1].name)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": placed}))
+    (folder / "config.json").write_text(json.dumps({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": width, "intermediate_size": inner,
+        "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv_heads, "vocab_size": vocabulary,
+        "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "hidden_act": "silu", "rope_theta": 10000.0,
+        "tie_word_embeddings": False, "attention_bias": False, "mlp_bias": False, "bos_token_id": 1, "eos_token_id": 31999}))  # fmt: skip
+    shown = [chr(c) for c in (*range(33, 127), *range(161, 173), *range(174, 256))]
+    shown += [chr(256 + n) for n in range(256 - len(shown))]
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None, "post_processor": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
+        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
+                  "fuse_unk": False, "byte_fallback": False, "vocab": {c: i for i, c in enumerate(shown)}, "merges": []}}))  # fmt: skip
+    return shards
+
+
+@pytest.mark.slow
+def test_a_language_model_of_eight_gigabytes(crumb_bin, tmp_path):
+    """It is quantized within the memory that holds for any checkpoint, and answers within its file, its cache and 100 MB."""
+    if shutil.disk_usage(tmp_path).free < 20e9:
+        pytest.skip("less than 20 GB of free disk")
+    folder, packed = tmp_path / "model", tmp_path / "q.crumb"
+    folder.mkdir()
+    shards = write_llama(folder, 23)
+    size = sum(path.stat().st_size for path in shards)
+    assert size >= 8e9
+    code, text, err, peak = measured(crumb_bin, "quantize", folder, "-o", packed, "--weights", "int4:group=32", "--json")
+    assert code == 0, err
+    report = json.loads(text)
+    assert peak < 2 * largest_tensor(report) + 200 * MB
+    least = packed.stat().st_size
+    assert least >= 2e9
+    code, text, err, spent = measured(crumb_bin, "generate", packed, "--prompt", "abcd", "--tokens", 3, "--json")
+    assert code == 0, err
+    answer = json.loads(text)
+    print(f"{size / 1e9:.2f} GB: quantized in {report['seconds']:.0f} s with {peak / MB:.0f} MB; {least / MB:.0f} MB packed, "
+          f"{spent / MB:.0f} MB of memory with {answer['cache_bytes'] / MB:.1f} MB of cache, {answer['tokens_per_second']:.2f} tokens a second")  # fmt: skip
+    assert spent < least + answer["cache_bytes"] + 100 * MB

@@ -304,6 +304,7 @@ def test_outputs_that_differ_do_not_share_a_recipe(crumb, folder, tmp_path):
     assert (tmp_path / "u.recipe.yaml").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_the_budget_beats_every_format_of_its_size(crumb, minilm, repo, tmp_path):
     """On a real encoder: closer embeddings than each of the formats applied to all tensors."""
     formats = ["int2h:group=64", "int3:group=64", "int4:group=128", "int5:group=128"]

@@ -127,6 +127,7 @@ def contents(folder):
     return {name: (folder / name).read_bytes() for name in names} | {"report": report}
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_off_goes_on_to_the_same_bytes(crumb, crumb_bin, engine, data, tmp_path):
     flags = ["--float-epochs", 2, "--epochs", 15, "--learned-bits", "5.2bpw", "--prune", "0.3:layer:rewind"]
     flags += ["--checkpoint-every", 5]

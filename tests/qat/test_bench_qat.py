@@ -17,6 +17,7 @@ def bench(crumb_bin, engine):
     return path
 
 
+@pytest.mark.slow
 def test_rows(bench):
     done = subprocess.run(
         [bench, "qat", "--threads", "1", "--repeats", "1", "--json"], capture_output=True, text=True, timeout=300

@@ -49,7 +49,7 @@ def weight_codes(path):
     [
         ("digits_mlp_a2q_plus", (-1, 64), 0.95),
         ("digits_cnn_minifloat", (-1, 1, 8, 8), 0.95),
-        ("digits_bilstm", (-1, 8, 8), 0.93),
+        pytest.param("digits_bilstm", (-1, 8, 8), 0.93, marks=pytest.mark.slow),
     ],
 )
 def test_an_example(crumb, crumb_bin, engine, digits, tmp_path, name, shape, least):

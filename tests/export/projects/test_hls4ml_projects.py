@@ -140,7 +140,7 @@ def test_a_program_that_aborts_is_said(crumb, tmp_path):
     assert status == 2 and "was stopped by signal 6" in said, said
 
 
-@pytest.mark.parametrize("network", ["mlp", "cnn"])
+@pytest.mark.parametrize("network", ["mlp", pytest.param("cnn", marks=pytest.mark.slow)])
 def test_digits_trained_for_hls4ml(crumb, tmp_path, network):
     crumb("train", "digits", "--network", network, "--profile", "hls4ml", "-o", tmp_path / "d",
           "--float-epochs", "2", "--epochs", "2")  # fmt: skip
