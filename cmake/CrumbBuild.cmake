@@ -135,8 +135,9 @@ function(crumb_test name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${arg_FOLDERS})
   add_executable(${name} ${sources})
   crumb_together(${name})
-  # The tests themselves need little speed, and what sanitizers add takes the optimizer long.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1> $<$<CONFIG:Debug>:-O0>)
+  # The tests themselves need little speed. With sanitizers no optimization at all would save 10 minutes of one core when they
+  # are compiled, and take 25 more when they run.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${name} PRIVATE crumb_test_support ${arg_LIBRARIES})
   if(arg_ON_REQUEST)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)

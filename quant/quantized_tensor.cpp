@@ -9,12 +9,14 @@
 #include "formats/dtype.h"
 #include "formats/half.h"
 #include "formats/number/packing.h"
+#include "quant/loops/decode_blocks.h"
 #include "quant/loops/loops.h"
 
 namespace crumb {
 namespace {
 
 constexpr uint64_t kChunk = 1024;  // columns decoded at a time
+constexpr uint64_t kWide = 8;      // what decode_blocks() takes multiples of
 
 uint32_t load_pattern(std::span<const std::byte> bytes, uint64_t index, ScaleFormat format) {
   const auto size = static_cast<size_t>(scale_format_row(format).bytes);
@@ -50,17 +52,25 @@ float RowDecoder::scale(uint64_t block) const {
 
 void RowDecoder::scales(uint64_t first, std::span<float> out) const {
   const Encoding& encoding = view_.encoding;
-  if (encoding.scale != ScaleFormat::kF16 || encoding.scale_exponent != 0 || encoding.tensor_scale) {
-    for (uint64_t i = 0; i < out.size(); ++i) out[i] = scale(first + i);
-    return;
-  }
+  const ScaleFormat format = encoding.scale;
   const uint64_t slot = view_.layout.slot(first);
-  if (!view_.layout.slots_in_tiles) return widen_to_float(DType::kF16, view_.scales, slot, out);
-  const std::byte* const from = view_.scales.data() + slot * sizeof(uint16_t);
-  for (uint64_t i = 0; i < out.size(); ++i) {
-    uint16_t half = 0;
-    std::memcpy(&half, from + i * kTileRows * sizeof half, sizeof half);
-    out[i] = f16_to_float(half);
+  const auto step = view_.layout.slots_in_tiles ? kTileRows : 1;
+  if (step == 1 && format == ScaleFormat::kF16) {
+    widen_to_float(DType::kF16, view_.scales, slot, out);
+  } else if (scale_format_row(format).bytes == 1) {
+    const std::byte* const from = view_.scales.data() + slot;
+    for (uint64_t i = 0; i < out.size(); ++i)
+      out[i] = decode_scale(format, std::to_integer<uint32_t>(from[i * step]));
+  } else {
+    for (uint64_t i = 0; i < out.size(); ++i)
+      out[i] = decode_scale(format, load_pattern(view_.scales, slot + i * step, format));
+  }
+  if (encoding.scale_exponent != 0) {
+    const float factor = std::ldexp(1.0F, encoding.scale_exponent);
+    for (float& scale : out) scale *= factor;
+  }
+  if (encoding.tensor_scale) {
+    for (float& scale : out) scale *= view_.tensor_scale;
   }
 }
 
@@ -105,6 +115,7 @@ void RowDecoder::values(uint64_t row, uint64_t first, std::span<float> out) cons
   const bool is_minimum = encoding.zero == ZeroPoint::kMinimum;
   const bool has_zero = encoding.zero != ZeroPoint::kNone;
   const DecodeLoop decode = decode_loop();
+  const bool small = encoding.number->bits <= 4 && !has_zero && encoding.block_cols % kWide == 0;
   uint8_t buffer[kChunk];
   float factors[kChunk];
   for (uint64_t done = 0; done < out.size();) {
@@ -113,6 +124,11 @@ void RowDecoder::values(uint64_t row, uint64_t first, std::span<float> out) cons
     const uint64_t first_block = (first + done) / encoding.block_cols;
     const uint64_t last_block = (first + done + count - 1) / encoding.block_cols;
     scales(blocks_before + first_block, {factors, last_block - first_block + 1});
+    if (small && count % kWide == 0 && (first + done) % encoding.block_cols == 0 &&
+        decode_blocks(grid_, buffer, count, encoding.block_cols, factors, out.data() + done)) {
+      done += count;
+      continue;
+    }
     for (uint64_t i = 0; i < count;) {
       const uint64_t col = first + done + i;
       const uint64_t block = col / encoding.block_cols;

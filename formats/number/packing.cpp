@@ -33,12 +33,20 @@ void pack_eights(const uint8_t* __restrict codes, uint64_t eights, uint8_t* __re
   }
 }
 
-/// The same backwards.
+/// The same backwards. Where as many bytes follow, a whole word is loaded: one that is put together in memory from three bytes
+/// makes the load wait.
 template <int kBits>
 void unpack_eights(const uint8_t* __restrict in, uint64_t eights, uint8_t* __restrict codes) {
+  const uint64_t whole =
+      eights > 8 / kBits ? eights - 8 / kBits : 0;  // those behind take at least 8 - kBits bytes
   for (uint64_t i = 0; i < eights; ++i, in += kBits, codes += 8) {
     uint64_t word = 0;
-    std::memcpy(&word, in, kBits);
+    if (i < whole) {
+      std::memcpy(&word, in, 8);
+      if constexpr (kBits < 8) word &= (uint64_t{1} << 8 * kBits) - 1;
+    } else {
+      std::memcpy(&word, in, kBits);
+    }
     if constexpr (kBits < 8) {
       constexpr uint64_t kFours = low_bits(64, 4 * kBits), kPairs = low_bits(32, 2 * kBits),
                          kOnes = low_bits(16, kBits);

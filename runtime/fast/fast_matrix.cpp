@@ -207,7 +207,8 @@ void FastMatrix::multiply_rows(const exact::Products& p, ByteRows& x, int thread
   }
   // Codes of four bits are multiplied as they lie.
   const bool are_nibbles =
-      e.number->bits == 4 && cols % kNibbleTerms == 0 && (blocks == 1 || e.block_cols % kNibbleTerms == 0);
+      e.number->bits == 4 && cols % kNibbleTerms == 0 &&
+      (blocks == 1 || e.block_cols % kNibbleTerms == 0 || e.block_cols == kNibbleTerms / 2);
   std::vector<std::int8_t> halves(are_nibbles ? p.rows * cols : 0);
   for (std::size_t r = 0; are_nibbles && r < p.rows; ++r) to_halves(q(r), cols, halves.data() + r * cols);
   const auto* const packed = reinterpret_cast<const std::uint8_t*>(tensor_->unchecked_view().codes.data());

@@ -35,8 +35,9 @@ void nibble_sums_ref(const Levels& by, const std::int8_t* halves, const std::uin
   for (std::size_t begin = 0; begin < terms; begin += block) {
     std::int32_t sum = 0;
     for (std::size_t k = begin; k < std::min(terms, begin + block); ++k) {
-      const std::size_t in = k % kNibbleTerms, byte = (k - in) / 2 + in % kHalf;
-      sum += halves[k] * by[in < kHalf ? packed[byte] & 15 : packed[byte] >> 4];
+      const std::size_t in = k % kNibbleTerms;
+      sum += halves[k - in + in / 2 + in % 2 * kHalf] *
+             by[in % 2 == 0 ? packed[k / 2] & 15 : packed[k / 2] >> 4];
     }
     *sums++ = sum;
   }

@@ -23,7 +23,7 @@ void block_sums(const std::int8_t* q, const std::int8_t* levels, std::size_t ter
                 std::int32_t* sums);
 
 /// The same of codes of four bits as they lie packed, two to a byte, the first in the low half. `halves` is q in their order: of
-/// each 32 terms those at even places, then those at odd ones. Preconditions besides: terms and block are multiples of 32.
+/// each 32 terms those at even places, then those at odd ones. Preconditions besides: terms are a multiple of 32, and block is one, or 16.
 void nibble_sums(const Levels& by, const std::int8_t* halves, const std::uint8_t* packed, std::size_t terms,
                  std::size_t block, std::int32_t* sums);
 inline constexpr std::size_t kNibbleTerms = 32;

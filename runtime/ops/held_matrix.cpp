@@ -8,7 +8,9 @@
 namespace crumb::runtime {
 namespace {
 
-constexpr std::size_t kPanel = std::size_t{1} << 15;  // floats that are decoded at a time, or a few rows more
+// Floats that are decoded at a time, or a few rows more: of few rows of x what the first cache holds.
+constexpr std::size_t kPanel = std::size_t{1} << 15, kSmallPanel = std::size_t{1} << 12;
+constexpr std::size_t kFewRows = 8;
 constexpr std::size_t kSmallWork = std::size_t{1} << 16;  // multiplications that are worth a thread
 constexpr std::size_t kTile = 6;                          // rows that kernels take together
 
@@ -80,7 +82,7 @@ void HeldMatrix::multiply_packed(const exact::Products& product, int threads) co
   tensor_->check_codes();
   const auto in_tiles = [](std::size_t rows) { return (rows + kTile - 1) / kTile * kTile; };
   const std::size_t terms = std::max<std::size_t>(terms_, 1);
-  const std::size_t panel_rows = in_tiles(kPanel / terms + 1);
+  const std::size_t panel_rows = in_tiles((product.rows <= kFewRows ? kSmallPanel : kPanel) / terms + 1);
   const std::size_t least = in_tiles(kSmallWork / std::max<std::size_t>(product.rows * terms, 1) + 1);
   const auto workers = static_cast<std::size_t>(threads > 0 ? threads : default_threads());
   const std::size_t piece = std::max(std::min(panel_rows, in_tiles(outputs_ / workers + 1)), least);
