@@ -1,5 +1,10 @@
 #include "base/processor.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <string>
@@ -11,17 +16,24 @@
 namespace crumb {
 namespace {
 
-bool has(Isa isa) {
 #if defined(__x86_64__)
-  const bool avx2 =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  if (isa == Isa::kAvx2) return avx2;
-  if (isa == Isa::kAvx512) {
-    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  }
+/// Not every compiler's __builtin_cpu_supports knows it.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
 #endif
-  return isa == Isa::kPortable;
+
+/// The most that the processor has.
+Isa most_there() {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) return Isa::kPortable;
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return avx512 ? Isa::kAvx512 : Isa::kAvx2;
+#else
+  return Isa::kPortable;
+#endif
 }
 
 Isa most_wanted() {
@@ -37,8 +49,8 @@ Isa most_wanted() {
 }  // namespace
 
 bool may_use(Isa isa) {
-  static const Isa most = most_wanted();
-  return isa <= most && has(isa);
+  static const Isa most = std::min(most_wanted(), most_there());
+  return isa <= most;
 }
 
 bool may_use_vnni() {
