@@ -89,7 +89,9 @@ Result<QuantizedTensor> lend_encoded(const std::shared_ptr<const CrumbFile>& fil
     if (!packed.part(part)) return std::vector<std::byte>();
     const Result<BlobBytes> bytes = file->load(*packed.part(part), part_text(packed, part));
     if (!bytes.ok()) return bytes.failure();
-    return std::vector<std::byte>(bytes.value().bytes().begin(), bytes.value().bytes().end());
+    std::vector<std::byte> made(bytes.value().bytes().begin(), bytes.value().bytes().end());
+    file->release(*packed.part(part));  // else it would be in memory twice
+    return made;
   };
   const std::pair<Part, std::vector<std::byte>*> parts[] = {
       {Part::kScales, &tensor.scales}, {Part::kZeros, &tensor.zeros}, {Part::kCodebook, &tensor.codebook}};
