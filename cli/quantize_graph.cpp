@@ -22,6 +22,7 @@
 #include "graph/quantize/apply.h"
 #include "graph/quantize/compare.h"
 #include "models/checkpoint_graph.h"
+#include "models/weight_source.h"
 #include "quant/checkpoint/checkpoint_plan.h"
 #include "quant/checkpoint/checkpoint_run.h"
 #include "quant/checkpoint/run_plan.h"
@@ -146,17 +147,13 @@ Samples samples_of(const QuantizeGraph& wish, const Source& source, const Graph&
   if (const auto other = std::ranges::find_if_not(data, is_text); other != data.end())
     throw usage_error("--data " + quote_text(*other) + " is no text, and " + quote_text(data.front()) +
                       " is one; give texts or arrays");
-  const Checkpoint* checkpoint = source.checkpoint();
-  const ModelFile* config = checkpoint ? checkpoint->find_file("config.json") : nullptr;
+  const auto files = source.tensors ? models::weights_of(*source.tensors) : nullptr;
+  const std::optional<std::string> config = files ? files->file("config.json") : std::nullopt;
   if (!config)
     throw usage_error("--data " + quote_text(data.front()) +
                       " is a text, which is for a language model's folder or GGUF file; a graph takes .npy");
-  const auto read = [&](std::string_view path) -> std::optional<std::string> {
-    const ModelFile* file = checkpoint->find_file(path);
-    if (!file) return std::nullopt;
-    return std::string(reinterpret_cast<const char*>(file->bytes.data()), file->bytes.size());
-  };
-  const DecoderConfig shape = DecoderConfig::parse(JsonFile("config.json", *read("config.json")));
+  const auto read = [&](std::string_view path) { return files->file(path); };
+  const DecoderConfig shape = DecoderConfig::parse(JsonFile("config.json", *config));
   samples.text.emplace(prepared, text::TextTokenizer::load(read), data, wish.flags.tokens,
                        shape.max_positions);
   return samples;

@@ -44,12 +44,6 @@ bool find_levels(const CodeGrid& grid, int bits, Levels& levels, float& unit) {
   return false;
 }
 
-/// 64 codes, a byte each, to levels.
-void to_levels(const Levels& levels, std::byte* codes) {
-  auto* const bytes = reinterpret_cast<std::uint8_t*>(codes);
-  for (std::size_t i = 0; i < kVectorBytes; ++i) bytes[i] = static_cast<std::uint8_t>(levels[bytes[i]]);
-}
-
 integer::Way way_for(int most_level) {
   using Kind = integer::Way::Kind;
   if (may_use_vnni()) return {.kind = Kind::kQuads};
@@ -154,11 +148,12 @@ void FastMatrix::decode(std::size_t tile, std::size_t place, Panel& panel) const
   }
   const bool as_codes = e.number->grid == Grid::kInteger && unit_ == 1;
   for (std::size_t at = 0; at < vectors.size(); at += kVectorBytes) {
+    const auto* const codes = reinterpret_cast<const std::uint8_t*>(&vectors[at]);
+    auto* const levels = reinterpret_cast<std::int8_t*>(&vectors[at]);
     if (!as_codes) {
-      to_levels(levels_, &vectors[at]);
+      levels_of(levels_, bits, codes, kVectorBytes, levels);
     } else if (e.number->is_signed && bits < 8) {
-      extend_sign(bits, reinterpret_cast<std::uint8_t*>(&vectors[at]), kVectorBytes,
-                  reinterpret_cast<std::int8_t*>(&vectors[at]));
+      extend_sign(bits, codes, kVectorBytes, levels);
     }
   }
   const std::uint64_t blocks = tensor_->layout.blocks_per_row;
