@@ -2,31 +2,12 @@
 
 #include <unistd.h>
 
-#include <csignal>
 #include <iostream>
 
-#include "base/files/interrupt.h"
+#include "base/error.h"
+#include "cli/conversation_input.h"
 
 namespace crumb::cli {
-namespace {
-
-/// While it lives, Ctrl-C sets the flag however often it comes, and ends a wait for input.
-class LastingInterrupt {
- public:
-  LastingInterrupt() {
-    struct sigaction action = {};
-    action.sa_handler = [](int) { interrupt_requested() = true; };
-    ::sigaction(SIGINT, &action, &before_);
-  }
-  LastingInterrupt(const LastingInterrupt&) = delete;
-  LastingInterrupt& operator=(const LastingInterrupt&) = delete;
-  ~LastingInterrupt() { ::sigaction(SIGINT, &before_, nullptr); }
-
- private:
-  struct sigaction before_ = {};
-};
-
-}  // namespace
 
 Conversation::Conversation(const runtime::LanguageModel& model, runtime::Decoding& decoding,
                            const std::string& system)
@@ -62,23 +43,23 @@ std::vector<text::TokenId> Conversation::prompt(bool shift) {
 
 void Conversation::run(const runtime::GenerateOptions& options) {
   const bool is_terminal = ::isatty(STDIN_FILENO) == 1;
-  const LastingInterrupt interrupt;
   const auto show = [](std::string_view text) { std::cout << text << std::flush; };
-  std::string line;
+  ConversationInput input(STDIN_FILENO);
   while (true) {
     if (is_terminal) std::cout << "> " << std::flush;
-    if (!std::getline(std::cin, line)) break;
-    if (line.empty()) continue;
+    const std::optional<std::string> line = input.next();
+    if (!line) break;
+    if (line->empty()) continue;
     try {
-      (void)say(line, options, show);
+      (void)say(*line, options, show);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kInterrupted) throw;
     }
-    interrupt_requested() = false;
+    input.forget_interrupts();
     std::cout << "\n";
   }
   if (is_terminal) std::cout << "\n";
-  interrupt_requested() = false;
+  input.forget_interrupts();
 }
 
 }  // namespace crumb::cli

@@ -86,6 +86,18 @@ def test_ctrl_c_ends_an_answer_and_the_conversation_goes_on(crumb_bin, folder):
         os.close(terminal.main)
 
 
+def test_ctrl_c_at_the_prompt_ends_the_program_however_soon_it_comes(crumb_bin, folder):
+    for _ in range(40):
+        terminal = Terminal(crumb_bin, "generate", folder, "--chat")
+        try:
+            terminal.wait_for(lambda seen: seen.endswith(b"> "))
+            terminal.process.send_signal(signal.SIGINT)
+            assert terminal.process.wait(timeout=60) == 0
+        finally:
+            terminal.process.kill()
+            os.close(terminal.main)
+
+
 def test_one_answer_that_is_interrupted_says_so(crumb_bin, folder):
     command = [crumb_bin, "generate", folder, "--prompt", "Hi", "--tokens", "10000000", "--shift"]
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
