@@ -160,6 +160,18 @@ std::filesystem::path crumb_beside(const Options& options) {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "crumb";
 }
 
+std::string python_of(const Options& options) {
+  if (!options.python.empty()) return options.python;
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::filesystem::path(value ? value : "");
+  };
+  std::filesystem::path cache = variable("CRUMB_CACHE");
+  if (cache.empty() && !variable("XDG_CACHE_HOME").empty()) cache = variable("XDG_CACHE_HOME") / "crumb";
+  if (cache.empty()) cache = variable("HOME") / ".cache/crumb";
+  return cache / "python/bin/python";
+}
+
 void run(const std::vector<std::string>& arguments) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));

@@ -11,7 +11,8 @@ namespace crumb::bench {
 
 struct Options {
   std::string spec = "int4:group=128", shape = "4096x4096", shapes;
-  std::string input, crumb, python;
+  std::string input, crumb, python, llama;
+  std::vector<std::string> specs = {"int8:group=32", "int4:group=32", "mxfp4", "nvfp4", "int3:group=64"};
   std::vector<int> threads = {1, 2}, batch = {1, 64};
   int repeats = 9;
   bool json = false, made = false;
@@ -59,6 +60,9 @@ std::filesystem::path crumb_beside(const Options& options);
 /// Runs a program, whose standard output is nobody's. Throws Error where it fails.
 void run(const std::vector<std::string>& arguments);
 
+/// The Python that --python names, or the one that scripts/setup makes.
+std::string python_of(const Options& options);
+
 /// Rows of cells, printed as a table or, with --json, as an array of objects.
 class Table {
  public:
@@ -81,5 +85,6 @@ void checkpoint_bench(const Options& options);
 void graph_bench(const Options& options);
 void runtime_bench(const Options& options);
 void qat_bench(const Options& options);
+void lm_bench(const Options& options);
 
 }  // namespace crumb::bench

@@ -157,11 +157,8 @@ class GraphBench {
       : options_(options),
         ours_(ours),
         table_(options, {"model", "threads", "against", "ours best ms", "ours median ms", "best ms",
-                         "median ms", "times as fast", "outputs that differ"}) {
-    const char* home = std::getenv("HOME");
-    python_ = options.python.empty() ? std::string(home ? home : "") + "/.cache/crumb/python/bin/python"
-                                     : options.python;
-  }
+                         "median ms", "times as fast", "outputs that differ"}),
+        python_(python_of(options)) {}
 
   const fs::path& folder() const { return folder_.path(); }
   const std::string& python() const { return python_; }

@@ -8,6 +8,7 @@
 //   crumb-bench graph      [--input ../shared/onnx|FILE.onnx] --threads 1,2 [--python PYTHON] [--repeats 9] [--json]
 //   crumb-bench runtime    (the same options)
 //   crumb-bench qat        [--spec int4:channel] --threads 1,2 [--repeats 9] [--json]
+//   crumb-bench lm         --input MODEL [--specs int4:group=32,...] [--llama FOLDER] --threads 1,2 [--repeats 3] [--json]
 //
 // Best and median of the repeats, taken in turns; the machine's other work is noise, so look at the ratios.
 #include <CLI/CLI.hpp>
@@ -93,6 +94,19 @@ int main(int argc, char** argv) {
           qat_bench, options);
   add_threads(qat, *options);
   qat->preparse_callback([options](std::size_t) { options->spec = "int4:channel"; });
+  CLI::App* lm =
+      add(app, "lm", "Answers of language models, against transformers and llama.cpp (bench/lm.py)", lm_bench,
+          options);
+  lm->remove_option(lm->get_option("--spec"));
+  add_threads(lm, *options);
+  lm->add_option("--input", options->input, "A Hugging Face folder or a GGUF file")
+      ->required()
+      ->check(CLI::ExistingPath);
+  lm->add_option("--specs", options->specs, "The quantizers")->delimiter(',');
+  lm->add_option("--llama", options->llama, "The folder of llama.cpp's llama-bench");
+  lm->add_option("--python", options->python, "The Python that has transformers");
+  lm->add_option("--crumb", options->crumb, "The crumb command (that beside crumb-bench)");
+  lm->preparse_callback([options](std::size_t) { options->repeats = 3; });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -29,7 +29,7 @@ void add_kv_cache_flag(CLI::App& verb, std::string& kv_cache) {
   verb.add_option(
           "--kv-cache", kv_cache,
           "Keep keys and values as codes: int8, int4, e4m3fn, ..., one scale for each token and head, or "
-          "int4:group=32 for groups of a head (as the file says)")
+          "int4:group=32 for groups of a head; with :rotate behind a Hadamard matrix (as the file says)")
       ->check(not_empty);
 }
 

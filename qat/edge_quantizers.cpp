@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "graph/quantize/apply.h"
+#include "libtorch/execute/graph_module.h"
 #include "libtorch/execute/ops/straight_through.h"
 #include "libtorch/fake_quantize.h"
 #include "qat/child_name.h"
@@ -62,8 +63,14 @@ graph::Graph with_edge_quantizers(const graph::Graph& graph, graph::QuantPlan pl
     edge.truncation.reset();
     if (edge.spec.is_dynamic()) edge.spec.granularity = Granularity::kTensor;
   }
+  if (plan.kv_cache) plan.kv_cache->granularity = Granularity::kTensor;
   plan.biases.clear();
-  return graph::apply(graph, plan);
+  graph::Graph made = graph::apply(graph, plan);
+  std::string& buffers = made.metadata[libtorch::kBuffersKey];
+  for (const auto& [name, constant] : made.initializers) {
+    if (!graph.initializers.contains(name)) buffers += name + '\n';
+  }
+  return made;
 }
 
 }  // namespace crumb::qat

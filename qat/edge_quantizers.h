@@ -31,7 +31,8 @@ class EdgeQuantizers {
   std::vector<std::shared_ptr<ActivationQuantizer>> groups_;  ///< by scale group
 };
 
-/// The graph that trains: one quantizer node on each edge, whose own meaning is none; weights and biases as they are.
+/// The graph that trains: one quantizer node on each edge, and on what a cache keeps, whose own meaning is none; weights and
+/// biases as they are. Constants that come with them do not train.
 graph::Graph with_edge_quantizers(const graph::Graph& graph, graph::QuantPlan plan);
 
 }  // namespace crumb::qat

@@ -18,6 +18,7 @@
 #include "libtorch/engine.h"
 #include "libtorch/execute/graph_module.h"
 #include "libtorch/execute/ops/straight_through.h"
+#include "libtorch/fake_quantize.h"
 #include "qat/batch_norm_estimate.h"
 #include "qat/certify.h"
 #include "qat/derived_constants.h"
@@ -101,6 +102,7 @@ struct Network::State {
   bool lies_in_a_parameter(const std::string& value) const;
 
   void add_edges();
+  void add_cache();
   void add_weights();
   void add_weight(const graph::PlannedConstant& constant, const Layer* layer);
   std::optional<AccumulatorConstraint> constraint_of(const graph::PlannedConstant& constant,
@@ -131,6 +133,24 @@ void Network::State::add_edges() {
           const at::Tensor& values = arguments[0].tensor;
           const bool passes = is_float || !active.activations;
           return libtorch::Outputs{{passes ? values : edges->quantized(i, values), arguments[0].type}};
+        });
+  }
+}
+
+/// Quantizers of what a cache keeps: their scales follow from values, as those of dynamic edges.
+void Network::State::add_cache() {
+  if (!plan.kv_cache) return;
+  QuantSpec spec = *plan.kv_cache;
+  spec.granularity = Granularity::kToken;  // of groups: they lie along the last axis there
+  spec.block_cols = 0;
+  spec.rotate = false;
+  for (const graph::Node& node : module->graph().nodes) {
+    if (!graph::is_quantizer(node) || float_graph.find(node.inputs[0])) continue;
+    module->replace_maker(
+        node.outputs[0], [this, spec](const graph::Node&, const std::vector<TypedTensor>& arguments) {
+          const at::Tensor& values = arguments[0].tensor;
+          const bool passes = is_float || !active.activations;
+          return libtorch::Outputs{{passes ? values : fake_quantize(values, spec), arguments[0].type}};
         });
   }
 }
@@ -320,6 +340,7 @@ Network::Network(Graph graph, const Recipe& recipe, const NetworkOptions& option
   state.quantizers = std::make_shared<torch::nn::Module>("quantizers");
   state.shared.emplace(recipe, state.plan, state.quantizers);
   state.add_edges();
+  state.add_cache();
   state.add_weights();
   register_module("quantizers", state.quantizers);
 }

@@ -12,7 +12,7 @@
 namespace crumb {
 namespace {
 
-constexpr std::string_view kKeys[] = {"scale", "search", "range", "zero", "round", "pad"};
+constexpr std::string_view kKeys[] = {"scale", "search", "range", "zero", "round", "pad", "rotate"};
 constexpr std::string_view kGranularityNames[] = {"tensor", "channel", "group", "block", "token"};
 
 /// What a spec is for.
@@ -84,15 +84,17 @@ class SpecParser {
     }
     if (std::ranges::find(seen_, key) != seen_.end()) fail("'" + std::string(key) + "' is given twice");
     seen_.push_back(key);
-    if (!has_value && key != "pad") fail("'" + std::string(key) + "' needs a value, as in " + example(key));
+    const bool is_switch = key == "pad" || key == "rotate";
+    if (!has_value && !is_switch) fail("'" + std::string(key) + "' needs a value, as in " + example(key));
     if (key == "scale") return parse_scale(value);
     if (key == "search") return parse_search(value);
     if (key == "round") return parse_round(value);
     if (key == "range") spec_.range = static_cast<Range>(choice("range", value, kRangeNames));
     if (key == "zero") spec_.zero = static_cast<ZeroPoint>(choice("zero point", value, kZeroPointNames));
-    if (key == "pad") {
+    if (is_switch) {
       static constexpr std::string_view kNames[] = {"off", "on"};
-      spec_.pad = !has_value || choice("value of pad", value, kNames) == 1;
+      (key == "pad" ? spec_.pad : spec_.rotate) =
+          !has_value || choice("value of " + std::string(key), value, kNames) == 1;
     }
   }
 
@@ -199,6 +201,7 @@ class SpecParser {
       fail(name + " takes no zero point, found zero=" + std::string(kZeroPointNames[int(spec_.zero)]));
     }
     if (spec_.zero == ZeroPoint::kMinimum) finish_minimum(name);
+    if (spec_.rotate && use_ != Use::kCache) fail("'rotate' is for caches of keys and values");
     if (spec_.round != RoundingMode{} && !number.has_rounding()) {
       fail(name +
            " takes the nearest value, found round=" + std::string(rounding_name(spec_.round.rounding)));
@@ -365,6 +368,7 @@ std::string QuantSpec::to_string() const {
     if (round.rounding == Rounding::kStochastic) text += "=" + std::to_string(round.seed);
   }
   if (pad) text += ":pad=on";
+  if (rotate) text += ":rotate=on";
   return text;
 }
 
@@ -432,7 +436,8 @@ std::string spec_grammar() {
          "  round   " +
          joined(roundings) +
          " (stochastic=SEED)\n"
-         "  pad     allow a smaller last group: on off";
+         "  pad     allow a smaller last group: on off\n"
+         "  rotate  rotate heads by a Hadamard matrix, for caches only: on off";
 }
 
 std::span<const Scheme> schemes() { return kSchemes; }

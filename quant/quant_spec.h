@@ -20,7 +20,8 @@
 // run along the last axis, from its largest magnitude as the values come: integers and minifloats without a zero point.
 //
 // Caches of keys and values take the same line with `token`, their default, one scale for each token and key-value head, or
-// `group=N`, one for each N numbers of a head; scales as those of tokens, formats with a sign.
+// `group=N`, one for each N numbers of a head; scales as those of tokens, formats with a sign. `rotate` (on, off) rotates a
+// head by a Hadamard matrix before, which spreads what is large (QuaRot, Ashkboos et al. 2024, arXiv:2404.00456).
 #pragma once
 
 #include <cstdint>
@@ -57,6 +58,7 @@ struct QuantSpec {
   ZeroPoint zero = ZeroPoint::kNone;
   RoundingMode round;
   bool pad = false;
+  bool rotate = false;  ///< of caches only
 
   bool operator==(const QuantSpec&) const = default;
 

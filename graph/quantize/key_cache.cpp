@@ -1,6 +1,8 @@
 #include "graph/quantize/key_cache.h"
 
-#include <array>
+#include <bit>
+#include <cmath>
+#include <map>
 
 #include "base/files/text.h"
 #include "graph/edit.h"
@@ -9,7 +11,8 @@
 namespace crumb::graph {
 namespace {
 
-constexpr std::size_t kKey = 1, kValue = 2, kPastKey = 4, kPastValue = 5, kPresentKey = 1, kPresentValue = 2;
+constexpr std::size_t kQuery = 0, kKey = 1, kValue = 2, kPastKey = 4, kPastValue = 5, kPresentKey = 1,
+                      kPresentValue = 2;
 
 bool keeps_cache(const Node& node) {
   return node.is("Attention") && node.has_input(kPastKey) && node.has_input(kPastValue) &&
@@ -26,36 +29,111 @@ std::int64_t head_size(const Graph& graph, const Node& node, std::size_t past) {
   throw Error(text_of(node) + ": nothing says how large its heads are");
 }
 
+/// Row-major, of a size that is a power of two: the sign is that of how many bits row and column share.
+Tensor hadamard(std::int64_t size) {
+  std::vector<float> values;
+  const auto entry = static_cast<float>(1 / std::sqrt(static_cast<double>(size)));
+  for (std::int64_t row = 0; row < size; ++row)
+    for (std::int64_t column = 0; column < size; ++column)
+      values.push_back(std::popcount(static_cast<std::uint64_t>(row & column)) % 2 == 0 ? entry : -entry);
+  return Tensor::floats({size, size}, std::move(values));
+}
+
 class Inserter {
  public:
   Inserter(Graph& graph, const QuantSpec& spec) : graph_(graph), links_(graph), spec_(spec) {}
 
-  /// Nodes that make input `input` of the node from what it was, and the input itself.
-  std::vector<Node> insert(Node& node, std::size_t input, std::size_t past) {
+  /// The node with quantizers before its keys and values, and with what rotates heads around it, in their order.
+  std::vector<Node> around(Node node) {
+    nodes_.clear();
+    if (spec_.rotate) node.inputs[kQuery] = rotated(node, kQuery, head_size(graph_, node, kPastKey));
+    quantize(node, kKey, kPastKey);
+    quantize(node, kValue, kPastValue);
+    if (spec_.rotate) {
+      rotate_back(std::move(node));
+    } else {
+      nodes_.push_back(std::move(node));
+    }
+    return std::move(nodes_);
+  }
+
+ private:
+  void quantize(Node& node, std::size_t input, std::size_t past) {
     const std::string from = node.inputs[input];
     refuse_quantized(node, from);
-    const auto rank = graph_.rank_of(from);
-    if (!rank || (*rank != 3 && *rank != 4))
-      throw Error(text_of(node) + ": expected keys and values of 3 or 4 axes, found " + quote_text(from) +
-                  (rank ? " of " + std::to_string(*rank) : " of nobody knows how many"));
+    const bool by_head = has_heads_apart(node, from);
     const std::int64_t size = head_size(graph_, node, past);
     const std::int64_t group = spec_.block_cols > 0 ? static_cast<std::int64_t>(spec_.block_cols) : size;
     if (size % group != 0)
       throw Error(text_of(node) + ": groups of " + std::to_string(group) + " do not divide its heads of " +
                       std::to_string(size),
                   ErrorKind::kUsage);
-    nodes_.clear();
-    const bool by_head = *rank == 4;
-    const std::string split = by_head ? reshaped(from, "_groups", {0, 0, 0, size / group, group})
-                                      : reshaped(from, "_groups", {0, 0, -1, group});
+    const std::string kept = spec_.rotate ? rotated(node, input, size) : from;
+    const std::string split = reshaped(kept, from + "_groups", in_pieces(by_head, size, group));
     const std::string quantized = quantizer(split, from);
-    node.inputs[input] =
-        by_head ? reshaped(quantized, "_codes", {0, 0, 0, size}) : reshaped(quantized, "_codes", {0, 0, -1});
+    node.inputs[input] = reshaped(quantized, from + "_codes", whole(by_head, size));
     graph_.values[node.inputs[input]] = *graph_.find(from);
-    return std::move(nodes_);
   }
 
- private:
+  /// Heads are an axis of their own: [batch, heads, places, size] and not [batch, places, heads * size].
+  bool has_heads_apart(const Node& node, const std::string& value) const {
+    const auto rank = graph_.rank_of(value);
+    if (rank && (*rank == 3 || *rank == 4)) return *rank == 4;
+    throw Error(text_of(node) + ": expected queries, keys and values of 3 or 4 axes, found " +
+                quote_text(value) + (rank ? " of " + std::to_string(*rank) : " of nobody knows how many"));
+  }
+
+  static std::vector<std::int64_t> in_pieces(bool by_head, std::int64_t size, std::int64_t piece) {
+    if (by_head) return {0, 0, 0, size / piece, piece};
+    return {0, 0, -1, piece};
+  }
+
+  static std::vector<std::int64_t> whole(bool by_head, std::int64_t size) {
+    if (by_head) return {0, 0, 0, size};
+    return {0, 0, -1};
+  }
+
+  /// What an input is when its heads, of this size, are multiplied by the Hadamard matrix.
+  std::string rotated(const Node& node, std::size_t input, std::int64_t size) {
+    const std::string& from = node.inputs[input];
+    const std::string made = product(node, from, from, size);
+    graph_.values[made] = *graph_.find(from);
+    return made;
+  }
+
+  /// The node, and what makes of its output what it was.
+  void rotate_back(Node node) {
+    const std::string output = node.outputs[0];
+    const std::int64_t size = head_size(graph_, node, kPastValue);
+    node.outputs[0] = add_value(graph_, output + "_of_rotated", *graph_.find(output));
+    nodes_.push_back(node);
+    (void)product(node, node.outputs[0], output, size);
+    nodes_.back().outputs[0] = output;
+  }
+
+  static std::int64_t piece_of(const Node& node, std::int64_t size) {
+    const std::int64_t piece = size & -size;  // the greatest power of two that divides it
+    if (piece > 1) return piece;
+    throw Error(text_of(node) + ": its heads of " + std::to_string(size) +
+                    " cannot be rotated by a Hadamard matrix, whose size is a power of two",
+                ErrorKind::kUsage);
+  }
+
+  std::string product(const Node& node, const std::string& from, const std::string& wish, std::int64_t size) {
+    const bool by_head = has_heads_apart(node, from);
+    const std::int64_t piece = piece_of(node, size);
+    std::string& matrix = matrices_[piece];
+    if (matrix.empty()) matrix = add_constant(graph_, "hadamard_" + std::to_string(piece), hadamard(piece));
+    const std::string split = reshaped(from, wish + "_pieces", in_pieces(by_head, size, piece));
+    const std::string made = add_value(graph_, wish + "_rotated_pieces", *graph_.find(split));
+    nodes_.push_back({.name = graph_.unused_node_name(made),
+                      .op = "MatMul",
+                      .version = graph_.opset(),
+                      .inputs = {split, matrix},
+                      .outputs = {made}});
+    return reshaped(made, wish + "_rotated", whole(by_head, size));
+  }
+
   void refuse_quantized(const Node& node, const std::string& value) const {
     std::size_t at = links_.producer(value);
     while (at != Links::kNone && graph_.nodes[at].is("Reshape"))
@@ -65,13 +143,14 @@ class Inserter {
                   ErrorKind::kUsage);
   }
 
-  std::string reshaped(const std::string& from, const char* what, const std::vector<std::int64_t>& shape) {
-    const std::string sizes = add_constant(graph_, from + what + "_shape",
-                                           Tensor::ints({static_cast<std::int64_t>(shape.size())}, shape));
+  std::string reshaped(const std::string& from, const std::string& wish,
+                       const std::vector<std::int64_t>& shape) {
+    const std::string sizes =
+        add_constant(graph_, wish + "_shape", Tensor::ints({static_cast<std::int64_t>(shape.size())}, shape));
     Shape known;
     for (const std::int64_t size : shape) known.push_back(size > 0 ? Dim(size) : Dim());
     const std::string made =
-        add_value(graph_, from + what, {.type = ElementType::kFloat, .shape = known, .annotations = {}});
+        add_value(graph_, wish, {.type = ElementType::kFloat, .shape = known, .annotations = {}});
     nodes_.push_back({.name = graph_.unused_node_name(made),
                       .op = "Reshape",
                       .version = graph_.opset(),
@@ -81,8 +160,8 @@ class Inserter {
   }
 
   std::string quantizer(const std::string& split, const std::string& wish) {
-    PlannedEdge edge{.value = split, .spec = spec_};
-    edge.spec.granularity = Granularity::kToken;
+    PlannedEdge edge{.value = split, .spec = spec_, .scale = 1};
+    if (spec_.granularity != Granularity::kTensor) edge.spec.granularity = Granularity::kToken;
     std::vector<Node> made = activation_quantizer(graph_, edge, split);
     made.back().inputs[0] = split;
     made.back().outputs = {add_value(graph_, wish + "_quantized", *graph_.find(split))};
@@ -95,6 +174,7 @@ class Inserter {
   const Links links_;
   const QuantSpec& spec_;
   std::vector<Node> nodes_;
+  std::map<std::int64_t, std::string> matrices_;  // by their size
 };
 
 }  // namespace
@@ -104,12 +184,12 @@ Graph with_quantized_cache(Graph graph, const QuantSpec& spec) {
   std::vector<Node> nodes;
   bool found = false;
   for (Node node : graph.nodes) {
-    if (keeps_cache(node)) {
-      found = true;
-      for (const auto& [input, past] : {std::pair(kKey, kPastKey), std::pair(kValue, kPastValue)})
-        std::ranges::move(inserter.insert(node, input, past), std::back_inserter(nodes));
+    if (!keeps_cache(node)) {
+      nodes.push_back(std::move(node));
+      continue;
     }
-    nodes.push_back(std::move(node));
+    found = true;
+    std::ranges::move(inserter.around(std::move(node)), std::back_inserter(nodes));
   }
   if (!found) throw Error("the graph has no attention that keeps keys and values", ErrorKind::kUsage);
   graph.nodes = std::move(nodes);

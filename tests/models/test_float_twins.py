@@ -54,7 +54,7 @@ def check_formats(crumb, folder, tmp_path, specs):
     for number, spec in enumerate(specs):
         work = tmp_path / str(number)
         work.mkdir()
-        cache = ("keep", "int8", "int4:group=8", "e4m3fn")[number % 4]
+        cache = ("keep", "int8", "int4:group=8", "e4m3fn", "int4:rotate")[number % 5]
         packed, twin = twins(crumb, folder, work, ["--weights", spec, "--embeddings", spec], cache)
         found = [steps_of(DecoderRun(crumb, model, folder, work / model.stem), ids) for model in (packed, twin)]
         assert np.array_equal(*found), (spec, cache, np.abs(found[0] - found[1]).max())

@@ -154,7 +154,8 @@ def on_grid(rows, greatest):
 
 
 @pytest.mark.parametrize(("spec", "group", "greatest"), [
-    ("int8", None, 127), ("int4", None, 7), ("int4:group=4", 4, 7), ("int3:range=full", None, 3), ("e4m3fn", None, 448)])  # fmt: skip
+    ("int8", None, 127), ("int4", None, 7), ("int4:group=4", 4, 7), ("int3:range=full", None, 3), ("e4m3fn", None, 448),
+    ("int4:rotate", None, 7), ("int8:group=3:rotate", 3, 127)])  # fmt: skip
 def test_caches_of_codes_hold_what_attention_reads(crumb, folder_of, tmp_path, spec, group, greatest):
     folder, packed, text = folder_of("llama"), tmp_path / "q.crumb", tmp_path / "text.txt"
     text.write_text("How quickly daft jumping zebras vex!!")
@@ -184,9 +185,10 @@ def test_caches_of_codes_hold_what_attention_reads(crumb, folder_of, tmp_path, s
 
 
 @pytest.mark.usefixtures("engine")
-def test_both_engines_keep_the_same_codes(crumb, folder_of, tmp_path):
+@pytest.mark.parametrize("spec", ["int8", "int8:rotate"])
+def test_both_engines_keep_the_same_codes(crumb, folder_of, tmp_path, spec):
     folder, packed = folder_of("qwen3"), tmp_path / "q.crumb"
-    crumb("quantize", folder, "-o", packed, "--weights", "keep", "--embeddings", "keep", "--kv-cache", "int8")
+    crumb("quantize", folder, "-o", packed, "--weights", "keep", "--embeddings", "keep", "--kv-cache", spec)
     ids = np.array([text_ids(folder, "zebras vex")], np.int64)
     found = {}
     for engine in ("runtime", "libtorch"):
@@ -199,7 +201,7 @@ def test_both_engines_keep_the_same_codes(crumb, folder_of, tmp_path):
 
 @pytest.mark.parametrize(("spec", "bits"), [("int8", 8), ("int8:range=full", 8), ("int6:range=full", 8), ("int4", 4),
     ("int4:range=full", 4), ("int3:range=full", 4), ("int2", 2), ("e4m3fn", 8), ("e5m2", 8), ("e2m1", 4), ("e3m2", 8),
-    ("int8:group=4", 8), ("int4:group=4:range=full", 4)])  # fmt: skip
+    ("int8:group=4", 8), ("int4:group=4:range=full", 4), ("int8:rotate", 8), ("int4:group=4:rotate", 4)])  # fmt: skip
 def test_what_quantizers_make_stays_codes_in_memory(crumb, folder_of, spec, bits):
     """The cache finds the scales again by itself; it would keep floats where it could not."""
     folder, how = folder_of("llama3"), ["--prompt", PROMPT * 4, "--tokens", 8]  # heads of 16

@@ -337,14 +337,18 @@ TEST_CASE("spec: long and odd strings are refused briefly and never crash") {
 }
 
 TEST_CASE("spec: of caches, a scale for each token and head or for groups of a head") {
-  for (const char* taken :
-       {"int8", "int4:token", "int2", "e4m3fn", "int4:group=32", "e2m1:group=16", "int5:range=full"}) {
+  for (const char* taken : {"int8", "int4:token", "int2", "e4m3fn", "int4:group=32", "e2m1:group=16",
+                            "int5:range=full", "int4:rotate", "int4:group=16:rotate=on", "int8:rotate=off"}) {
     CAPTURE(taken);
     const QuantSpec spec = QuantSpec::parse_cache(taken);
     CHECK(spec.scale == ScaleFormat::kF32);
     CHECK(QuantSpec::parse_cache(spec.to_string()) == spec);
   }
   CHECK(QuantSpec::parse_cache("int8").to_string() == "int8:token");
+  CHECK(QuantSpec::parse_cache("int4:rotate").rotate);
+  CHECK(QuantSpec::parse_cache("int4:rotate").to_string() == "int4:token:rotate=on");
+  CHECK(refusal("int4:rotate").find("caches of keys and values") != std::string::npos);
+  CHECK(refusal("int8:token:rotate", QuantSpec::parse_activations).find("caches") != std::string::npos);
   const std::pair<const char*, const char*> refused[] = {{"uint8", "have signs"},
                                                          {"int8:channel", "'channel'"},
                                                          {"int8:block=2x2", "'block'"},

@@ -1,6 +1,8 @@
-"""Language models: tokens per second of `crumb generate` against transformers and llama.cpp, measured in one run.
+"""Language models: tokens per second of `crumb generate` against transformers and llama.cpp, measured in turns.
 
-    python bench/language.py build/crumb MODEL [--llama FOLDER] [--threads 1,2] [--repeats 3] [--specs int8:channel,...]
+    crumb-bench lm --input MODEL [--llama FOLDER] [--threads 1,2] [--repeats 3] [--specs int8:channel,...] [--json]
+
+runs this with the crumb command and MODEL as its first arguments.
 
 MODEL is a Hugging Face folder or a GGUF file. A prompt of 512 tokens and an answer of 128, greedy, for the float model and for
 each spec, exact and --fast. transformers runs the float model in float32; FOLDER has llama.cpp's llama-bench (scripts/setup
@@ -16,9 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 PROMPT, ANSWER = 512, 128
+TRANSFORMERS, LLAMA, FAST = "transformers float32", "llama.cpp ", " --fast"
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
@@ -68,8 +72,51 @@ def llama_rates(tool, model, threads):
     return tuple(next(run["avg_ts"] for run in runs if run[kind]) for kind in ("n_prompt", "n_gen"))
 
 
-def best(measure, repeats):
-    return tuple(max(column) for column in zip(*(measure() for _ in range(repeats)), strict=True))
+def in_turns(contenders, repeats):
+    """The best rates of each, by its name."""
+    found = {name: (0.0, 0.0) for name in contenders}
+    for _ in range(repeats):
+        for name, measure in contenders.items():
+            found[name] = tuple(map(max, found[name], measure()))
+    return found
+
+
+def packed_models(binary, model, specs, folder, llama):
+    """Files of `crumb quantize` and what llama.cpp runs of them, by specs."""
+    packed, exported = {}, {}
+    for number, spec in enumerate(specs):
+        packed[spec] = folder / f"{number}.crumb"
+        crumb(binary, "quantize", model, "-o", packed[spec], "--weights", spec)
+        if not llama:
+            continue
+        try:
+            crumb(binary, "export", packed[spec], "-o", folder / f"{number}.gguf", "--to", "gguf")
+            exported[spec] = folder / f"{number}.gguf"
+        except subprocess.CalledProcessError as error:
+            print(f"llama.cpp has no {spec}: {error.stderr.strip()}", file=sys.stderr)
+    return packed, exported
+
+
+def rows_of(found, threads):
+    """What each of ours is against transformers and, of the same spec, llama.cpp."""
+    for name, (prompt, answer) in found.items():
+        row = {"model": name, "threads": threads, "prompt/s": round(prompt, 1), "answer/s": round(answer, 1)}
+        base, peer = found[TRANSFORMERS], found.get(LLAMA + name.removesuffix(FAST))
+        ours = not name.startswith((TRANSFORMERS, LLAMA))
+        for what, other in (("transformers", base), ("llama.cpp", peer)):
+            for kind, mine, theirs in zip(("prompt", "answer"), (prompt, answer), other or (None, None), strict=True):
+                row[f"{kind} / {what}"] = round(mine / theirs, 2) if ours and theirs else None
+        yield row
+
+
+def show(rows, as_json):
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    cells = [list(rows[0]), *([("-" if cell is None else str(cell)) for cell in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        print("  ".join(cell.ljust(width) if at == 0 else cell.rjust(width) for at, (cell, width) in enumerate(zip(row, widths, strict=True))))
 
 
 def main():
@@ -80,46 +127,31 @@ def main():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--specs", default="int8:group=32,int4:group=32,mxfp4,nvfp4,int3:group=64")
+    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    binary, rows = options.binary, []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        prompt = prompt_of(options.binary, options.model, folder)
+        prompt = prompt_of(binary, options.model, folder)
         floats = options.model
         if options.model.is_file():
             floats = folder / "float"
-            crumb(options.binary, "dequantize", options.model, "-o", floats)
-        packed = {"float32": floats}
-        exported = {}
-        for spec in options.specs.split(","):
-            packed[spec] = folder / f"{len(packed)}.crumb"
-            crumb(options.binary, "quantize", floats, "-o", packed[spec], "--weights", spec)
-            if options.llama:
-                exported[spec] = folder / f"{len(packed)}.gguf"
-                try:
-                    crumb(options.binary, "export", packed[spec], "-o", exported[spec], "--to", "gguf")
-                except subprocess.CalledProcessError as error:
-                    print(f"llama.cpp has no {spec}: {error.stderr.strip()}", file=sys.stderr)
-                    del exported[spec]
+            crumb(binary, "dequantize", options.model, "-o", floats)
+        packed, exported = packed_models(binary, floats, options.specs.split(","), folder, options.llama)
         import transformers
 
         model = transformers.AutoModelForCausalLM.from_pretrained(floats, dtype="float32").eval()
-        ids = [int(token) for token in crumb(options.binary, "tokenize", options.model, "--text", prompt).split()]
-        print(f"{'':22}{'threads':>8}{'prompt/s':>10}{'answer/s':>10}   times transformers, times llama.cpp (prompt, answer)")
+        ids = [int(token) for token in crumb(binary, "tokenize", options.model, "--text", prompt).split()]
         for threads in map(int, options.threads.split(",")):
-            base = best(lambda threads=threads: transformers_rates(model, ids, threads), options.repeats)
-            print(f"{'transformers float32':22}{threads:8}{base[0]:10.1f}{base[1]:10.1f}")
+            contenders = {TRANSFORMERS: partial(transformers_rates, model, ids, threads),
+                          "float32": partial(rates, binary, floats, prompt, threads, False)}  # fmt: skip
             for spec, path in packed.items():
-                peer = None
                 if spec in exported:
-                    peer = best(lambda path=exported[spec], threads=threads: llama_rates(options.llama / "llama-bench", path, threads), options.repeats)
-                    print(f"{'llama.cpp ' + spec:22}{threads:8}{peer[0]:10.1f}{peer[1]:10.1f}")
-                for fast in (False, True):
-                    if fast and spec == "float32":
-                        continue
-                    made = best(lambda path=path, threads=threads, fast=fast: rates(options.binary, path, prompt, threads, fast), options.repeats)
-                    ratios = f"{made[0] / base[0]:8.2f}{made[1] / base[1]:8.2f}"
-                    ratios += f"{made[0] / peer[0]:12.2f}{made[1] / peer[1]:8.2f}" if peer else ""
-                    print(f"{spec + (' --fast' if fast else ''):22}{threads:8}{made[0]:10.1f}{made[1]:10.1f}{ratios}", flush=True)
+                    contenders[LLAMA + spec] = partial(llama_rates, options.llama / "llama-bench", exported[spec], threads)
+                contenders[spec] = partial(rates, binary, path, prompt, threads, False)
+                contenders[spec + FAST] = partial(rates, binary, path, prompt, threads, True)
+            rows += rows_of(in_turns(contenders, options.repeats), threads)
+    show(rows, options.json)
 
 
 if __name__ == "__main__":
