@@ -1,11 +1,11 @@
 #include "cli/calibration_text.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/files/interrupt.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
+#include "models/decoder_inputs.h"
 
 namespace crumb::cli {
 namespace {
@@ -13,17 +13,6 @@ namespace {
 using graph::Tensor;
 
 constexpr std::uint64_t kMostTextBytes = std::uint64_t{1} << 30;
-
-/// Keys or values before the first token: no places.
-Tensor no_past(const graph::Graph& graph, const std::string& name) {
-  const graph::Value* value = graph.find(name);
-  if (!value || !value->shape || value->type != graph::ElementType::kFloat)
-    throw Error("text is for a decoder; nothing says what to give the graph's input " + quote_text(name));
-  std::vector<std::int64_t> shape;
-  for (const graph::Dim& dim : *value->shape) shape.push_back(dim.known() ? dim.size : shape.empty() ? 1 : 0);
-  const auto size = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-  return Tensor::floats(shape, std::vector<float>(static_cast<std::size_t>(size)));
-}
 
 }  // namespace
 
@@ -44,22 +33,7 @@ std::vector<Tensor> CalibrationText::window(std::size_t begin, std::size_t count
   std::vector<std::int64_t> ids(ids_.begin() + static_cast<std::ptrdiff_t>(begin),
                                 ids_.begin() + static_cast<std::ptrdiff_t>(begin + count));
   if (first_) ids.insert(ids.begin(), *first_);
-  const std::vector<std::int64_t> shape = {1, static_cast<std::int64_t>(ids.size())};
-  std::vector<std::int64_t> positions(ids.size());
-  std::iota(positions.begin(), positions.end(), std::int64_t{0});
-  std::vector<Tensor> inputs;
-  for (const std::string& name : graph_->inputs) {
-    if (name == "input_ids") {
-      inputs.push_back(Tensor::ints(shape, ids));
-    } else if (name == "attention_mask") {
-      inputs.push_back(Tensor::ints(shape, std::vector<std::int64_t>(ids.size(), 1)));
-    } else if (name == "position_ids") {
-      inputs.push_back(Tensor::ints(shape, positions));
-    } else {
-      inputs.push_back(no_past(*graph_, name));
-    }
-  }
-  return inputs;
+  return models::decoder_inputs(*graph_, ids, 1);
 }
 
 graph::Batches CalibrationText::batches() const {

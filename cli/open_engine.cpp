@@ -92,4 +92,9 @@ tasks::Trainer& open_trainer() {
   return trainer;
 }
 
+tasks::LanguageTrainer& open_language_trainer() {
+  static auto& trainer = library().get<tasks::LanguageTrainer>("crumb_language_trainer");
+  return trainer;
+}
+
 }  // namespace crumb::cli

@@ -5,6 +5,7 @@
 #include "graph/engine.h"
 #include "graph/engine_device.h"
 #include "graph/torchscript_reader.h"
+#include "tasks/language/language_trainer.h"
 #include "tasks/train/trainer.h"
 
 namespace crumb::cli {
@@ -18,5 +19,6 @@ analysis::RegisterEngine& open_register_engine();
 graph::EngineDevice& open_engine_device();
 graph::TorchScriptReader& open_torchscript_reader();
 tasks::Trainer& open_trainer();
+tasks::LanguageTrainer& open_language_trainer();
 
 }  // namespace crumb::cli

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
 #include "cli/threads_flag.h"
+#include "cli/train_lm.h"
 #include "cli/train_own.h"
 #include "cli/train_progress.h"
 #include "cli/train_report.h"
@@ -36,6 +37,7 @@ struct TrainOptions {
   std::string task, network, output, data, sweep, profile;
   RecipeFlags recipe;
   OwnNetworkFlags own;
+  LanguageFlags language;
   std::int64_t batch = 0;
   double rate = 0;
   int epochs = -1, float_epochs = -1, seeds = kSeeds, threads = 0, keep_every = 0;
@@ -148,7 +150,27 @@ void sweep(const TrainOptions& options, const tasks::TrainRequest& base) {
             << "/{sweep.json, sweep.csv, sweep.svg, points/}\n";
 }
 
-void train_verb(const TrainOptions& options) {
+LanguageWish language_wish_of(const TrainOptions& options) {
+  return {.flags = options.language,
+          .recipe = options.recipe,
+          .data = options.own.data,
+          .valid = options.own.valid.empty() ? std::string() : options.own.valid[0],
+          .output = options.output,
+          .batch = options.batch,
+          .rate = options.rate,
+          .seed = options.seed,
+          .threads = options.threads,
+          .keep_every = options.keep_every,
+          .restart = options.restart,
+          .json = options.json};
+}
+
+void train_verb(const CLI::App& verb, const TrainOptions& options) {
+  const bool is_language = options.task == kLanguageTask;
+  refuse_flags_of_others(verb, is_language);
+  if (options.own.valid.size() == (is_language ? 2 : 1))
+    throw usage_error(is_language ? "--valid takes one text here" : "--valid takes two files: X.npy Y.npy");
+  if (is_language) return train_language_model(language_wish_of(options));
   if (!options.profile.empty()) (void)exporting::qonnx_profile_named(options.profile);
   if (!options.profile.empty() && !options.sweep.empty()) {
     throw usage_error("--profile is for one network, found --sweep " + options.sweep +
@@ -176,8 +198,11 @@ void add_train(CLI::App& app) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* verb =
       app.add_subcommand("train", "Train a network with quantizers in the loop: yours, or that of a task");
-  verb->add_option("task", options->task, "MODEL.onnx (a graph), or digits, jets, ocr, sr")->required();
+  verb->add_option("task", options->task,
+                   "MODEL.onnx (a graph), lm (a language model), or digits, jets, ocr, sr")
+      ->required();
   add_own_network_flags(*verb, options->own);
+  add_language_flags(*verb, options->language);
   verb->add_option("-o,--output", options->output, "The folder for models, log and report")->required();
   verb->add_option(
       "--profile", options->profile,
@@ -215,8 +240,10 @@ void add_train(CLI::App& app) {
       "Example:\n"
       "  crumb train digits -o digits_w4a4 --accumulator 10:a2q_plus\n"
       "  crumb train net.onnx --data x.npy --labels y.npy --loss ce -o net_w4a4\n"
+      "  crumb train lm --model SmolLM2 --data text.txt --valid valid.txt --weights int2h:group=32 -o "
+      "smollm2_w2\n"
       "  crumb train digits -o sweep --sweep accumulator --seeds 3");
-  verb->callback([options] { train_verb(*options); });
+  verb->callback([options, verb] { train_verb(*verb, *options); });
 }
 
 }  // namespace crumb::cli

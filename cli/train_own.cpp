@@ -77,14 +77,15 @@ void check_input(const tasks::OwnNetwork& own, const std::string& model) {
 }  // namespace
 
 void add_own_network_flags(CLI::App& verb, OwnNetworkFlags& flags) {
-  verb.add_option("--data", flags.data, "Of MODEL: inputs to train by, samples along axis 0")
-      ->type_name("X.npy");
+  verb.add_option("--data", flags.data, "Of MODEL: inputs to train by, samples along axis 0; of lm: a text")
+      ->type_name("X.npy or TEXT");
   verb.add_option("--labels", flags.labels, "Of MODEL: classes (ce) or what it shall give (mse)")
       ->type_name("Y.npy");
   verb.add_option("--loss", flags.loss, "Of MODEL: ce (cross entropy) or mse (mean squared error)");
-  verb.add_option("--valid", flags.valid, "Of MODEL: samples to score by (every fifth of those above)")
-      ->type_name("X.npy Y.npy")
-      ->expected(2);
+  verb.add_option("--valid", flags.valid,
+                  "Of MODEL: samples to score by (every fifth of those above); of lm: a text")
+      ->type_name("X.npy Y.npy or TEXT")
+      ->expected(1, 2);
 }
 
 bool is_own_network(const std::string& task) {

@@ -126,18 +126,33 @@ function(crumb_precompile_torch target)
   endif()
 endfunction()
 
-# crumb_test(NAME [ON_REQUEST] FOLDERS... LIBRARIES libraries...): a doctest executable from the *_test.cpp files under the
-# folders; ON_REQUEST: built only as a target that is named.
+# crumb_test(NAME [ON_REQUEST] FOLDERS... ROOMS... LIBRARIES libraries...): a doctest executable from the *_test.cpp files
+# under the folders; ON_REQUEST: built only as a target that is named.
+#
+# Tests are compiled without optimization, which takes a third of the time. Functions of headers would then be slow in the
+# rooms, too: of several copies of an inline function the linker keeps the first. So the rooms' objects stand before the
+# tests', and theirs are kept.
 function(crumb_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ON_REQUEST" "" "FOLDERS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ON_REQUEST" "" "FOLDERS;ROOMS;LIBRARIES")
   list(TRANSFORM arg_FOLDERS PREPEND ${PROJECT_SOURCE_DIR}/)
   list(TRANSFORM arg_FOLDERS APPEND /*_test.cpp)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${arg_FOLDERS})
-  add_executable(${name} ${sources})
-  crumb_together(${name})
-  # The tests themselves need little speed. With sanitizers no optimization at all would save 10 minutes of one core when they
-  # are compiled, and take 25 more when they run.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  set(first "")
+  foreach(room IN LISTS arg_ROOMS)
+    list(APPEND first $<TARGET_OBJECTS:crumb_${room}>)
+  endforeach()
+  if(first)
+    add_library(${name}_objects OBJECT EXCLUDE_FROM_ALL ${sources})
+    add_executable(${name} ${first} $<TARGET_OBJECTS:${name}_objects>)
+    set(compiled ${name}_objects)
+    target_compile_options(${compiled} PRIVATE -O0)
+  else()
+    add_executable(${name} ${sources})
+    set(compiled ${name})
+    target_compile_options(${compiled} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
+  crumb_together(${compiled})
+  target_link_libraries(${compiled} PRIVATE crumb_test_support ${arg_LIBRARIES})
   target_link_libraries(${name} PRIVATE crumb_test_support ${arg_LIBRARIES})
   if(arg_ON_REQUEST)
     set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)

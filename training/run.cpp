@@ -16,6 +16,7 @@
 #include "tasks/train/request_json.h"
 #include "training/narrowed.h"
 #include "training/pruning.h"
+#include "training/run_folder.h"
 #include "training/widths.h"
 
 namespace crumb::training {
@@ -25,8 +26,6 @@ namespace fs = std::filesystem;
 using tasks::TrainOutcome;
 using tasks::TrainRequest;
 
-constexpr const char* kStateFile = "checkpoint.state";
-constexpr const char* kReportFile = "report.json";
 constexpr double kKeepSeconds = 5;
 constexpr std::size_t kMostReportBytes = std::size_t{1} << 24;
 constexpr std::size_t kMostStateBytes = std::size_t{1} << 32;
@@ -140,12 +139,10 @@ Json report_json(const TrainRequest& request, const TrainOutcome& outcome, doubl
   return report;
 }
 
-/// States go to the disk every so often.
+/// When states go to the disk.
 class Keeper {
  public:
-  explicit Keeper(const TrainRun& run) : path_(run.folder / kStateFile), every_(run.keep_every) {
-    if (run.restart) drop();
-  }
+  Keeper(const TrainRun& run, const RunFolder& folder) : path_(folder.state()), every_(run.keep_every) {}
 
   bool is_due() {
     ++steps_;
@@ -157,11 +154,6 @@ class Keeper {
     last_ = now_seconds();
   }
   std::string kept() const { return read_whole(path_); }
-  void drop() const {
-    std::error_code error;
-    fs::remove(path_, error);
-    fs::remove(path_.string() + ".partial", error);  // of a run that was killed while it wrote
-  }
 
  private:
   fs::path path_;
@@ -174,13 +166,8 @@ class Keeper {
 
 Json train_into(const TrainRun& run, tasks::Trainer& trainer) {
   const double start = now_seconds();
-  std::error_code error;
-  fs::create_directories(run.folder, error);
-  if (!fs::is_directory(run.folder, error)) {
-    throw Error("the folder " + quote_text(run.folder.string()) +
-                " cannot be made: " + (error ? error.message() : "a file has that name"));
-  }
-  Keeper keeper(run);
+  const RunFolder folder(run.folder, run.restart);
+  Keeper keeper(run, folder);
   tasks::TrainHooks hooks;
   hooks.progress = run.progress;
   hooks.state = keeper.kept();
@@ -191,12 +178,13 @@ Json train_into(const TrainRun& run, tasks::Trainer& trainer) {
   hooks.keep = [&](const std::string& state) { keeper.keep(state); };
   TrainOutcome outcome = trainer.train(run.request, hooks);
 
-  fs::remove(run.folder / kReportFile, error);  // it stands for the files beside it
+  folder.drop_report();
   write_weights(run.folder / "float.safetensors", outcome);
   write_text_file(run.folder / "log.jsonl", log_text(outcome));
   const fs::path packed = run.folder / "model.crumb", onnx = run.folder / "model.onnx";
   graph::write_crumb_graph(outcome.quantized, packed,
                            {.zstd_level = outcome.recipe.zstd, .layout = outcome.recipe.layout});
+  std::error_code error;
   fs::remove(onnx, error);
   const std::string unsaid = graph::constants_without_quantizer(outcome.quantized);
   if (unsaid.empty())
@@ -214,15 +202,16 @@ Json train_into(const TrainRun& run, tasks::Trainer& trainer) {
   if (outcome.widths) report["learned_bits"] = widths_json(*outcome.widths);
   if (outcome.pruned) report["pruning"] = pruning_json(written, *outcome.pruned);
   report["seconds"] = now_seconds() - start;
-  write_text_file(run.folder / kReportFile, report.dump(2) + "\n");
-  keeper.drop();
+  write_text_file(folder.report(), report.dump(2) + "\n");
+  folder.drop_state();
   return report;
 }
 
 Json finished_report(const TrainRequest& request, const fs::path& folder) {
   std::error_code error;
-  if (!fs::exists(folder / kReportFile, error)) return nullptr;
-  const auto text = read_text_file(folder / kReportFile, kMostReportBytes);
+  const fs::path path = report_in(folder);
+  if (!fs::exists(path, error)) return nullptr;
+  const auto text = read_text_file(path, kMostReportBytes);
   if (!text.ok()) return nullptr;
   Json report = Json::parse(text.value(), nullptr, false);
   if (!report.is_object() || report.value("request", Json()) != tasks::request_json(request)) return nullptr;

@@ -1,5 +1,6 @@
 // The shared library that the crumb command opens when a verb executes a graph or trains (cli/open_engine.h).
 #include "libtorch/engine.h"
+#include "tasks/language/language_trainer.h"
 #include "tasks/train/trainer.h"
 
 #define CRUMB_SEEN extern "C" __attribute__((visibility("default")))
@@ -14,3 +15,6 @@ CRUMB_SEEN crumb::graph::TorchScriptReader* crumb_torchscript_reader() {
   return &crumb::libtorch::torchscript_reader();
 }
 CRUMB_SEEN crumb::tasks::Trainer* crumb_trainer() { return &crumb::tasks::trainer(); }
+CRUMB_SEEN crumb::tasks::LanguageTrainer* crumb_language_trainer() {
+  return &crumb::tasks::language_trainer();
+}

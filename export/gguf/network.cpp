@@ -14,6 +14,7 @@ namespace {
 using NetworkJson = nlohmann::json;
 
 constexpr float kFrequencyTolerance = 1e-4F;  // relative; the factors are float32 and found again from them
+constexpr float kFactorTolerance = 1e-6F;     // relative; it may be kept as a multiple of the usual one
 
 std::string text_of_bytes(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -36,6 +37,21 @@ NetworkJson scaling_in(const NetworkJson& root) {
   return nullptr;
 }
 
+constexpr const char* kOriginal = "original_max_position_embeddings";
+
+/// With what the decoder takes where nothing is said (formats/checkpoint/rotary_config.h).
+NetworkJson with_usual_values(NetworkJson scaling, const NetworkJson& root, const DecoderConfig& config) {
+  if (!scaling.is_object()) return scaling;
+  const Rotation& rotation = config.rotations.front();
+  if (root.contains(kOriginal) && root[kOriginal].is_number()) scaling[kOriginal] = root[kOriginal];
+  if (rotation.switch_at != 0) scaling[kOriginal] = rotation.switch_at;
+  if (!scaling.contains(kOriginal)) scaling[kOriginal] = config.max_positions;
+  if (!scaling.contains("factor"))
+    scaling["factor"] = static_cast<double>(config.max_positions) / scaling[kOriginal].get<double>();
+  scaling["attention_factor"] = rotation.factor;
+  return scaling;
+}
+
 /// The configuration with all that config_metadata() asks for, as the decoder has it.
 NetworkJson spelled_out(const NetworkJson& root, const DecoderConfig& config) {
   NetworkJson made = {{"hidden_size", config.hidden_size},
@@ -50,12 +66,12 @@ NetworkJson spelled_out(const NetworkJson& root, const DecoderConfig& config) {
                       {"rope_local_base_freq", config.rotations.back().theta},
                       {"rotary_size", config.rotary_size},
                       {"vocab_size", config.vocab_size},
-                      {"rope_scaling", scaling_in(root)}};
+                      {"rope_scaling", with_usual_values(scaling_in(root), root, config)}};
   if (const std::size_t window = widest_window(config); window != 0) made["sliding_window"] = window;
   if (config.attention_cap != 0) made["attn_logit_softcapping"] = config.attention_cap;
   if (config.logits_cap != 0) made["final_logit_softcapping"] = config.logits_cap;
-  constexpr const char* kOriginal = "original_max_position_embeddings";
   if (root.contains(kOriginal)) made[kOriginal] = root[kOriginal];
+  if (const std::size_t switch_at = config.rotations.front().switch_at) made[kOriginal] = switch_at;
   return made;
 }
 
@@ -117,10 +133,7 @@ GgufNetwork read_network_for_gguf(const TensorSource& source) {
   made.config = DecoderConfig::parse(file);
   const NetworkJson whole = spelled_out(file.root(), made.config);
   made.metadata = config_metadata(*made.architecture, whole).take();
-  if (const auto scaling = find_llama3_parameters(whole).take())
-    for (const double factor :
-         llama3_factors(*scaling, made.config.rotations.front().theta, made.config.rotary_size / 2))
-      made.rope_factors.push_back(static_cast<float>(factor));
+  made.rope_tensors = rope_tensors(*made.architecture, whole).take();
 
   const std::string tokenizer = file_text(source, "tokenizer.json"),
                     settings = file_text(source, "tokenizer_config.json"),
@@ -167,7 +180,8 @@ void expect_same_decoder(const DecoderConfig& meant, const DecoderConfig& found)
       throw Error("GGUF has no word for its layer " + std::to_string(i) + ": it " + layer_text(a, meant) +
                   ", and llama.cpp's " + layer_text(b, found));
     if (!near(left.frequencies, right.frequencies) || !near(left.long_frequencies, right.long_frequencies) ||
-        left.factor != right.factor)
+        left.switch_at != right.switch_at ||
+        std::abs(left.factor - right.factor) > kFactorTolerance * left.factor)
       throw Error("GGUF does not give back the rotary frequencies of its layer " + std::to_string(i));
   }
 }

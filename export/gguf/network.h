@@ -8,6 +8,7 @@
 
 #include "formats/checkpoint/decoder_config.h"
 #include "formats/gguf/architecture.h"
+#include "formats/gguf/gguf_metadata.h"
 #include "formats/gguf/writer.h"
 #include "quant/tensor_source.h"
 
@@ -20,7 +21,7 @@ struct GgufNetwork {
   const GgufArchitecture* architecture = nullptr;
   DecoderConfig config;
   std::vector<GgufPair> metadata;
-  std::vector<float> rope_factors;  ///< of the tensor rope_freqs.weight; empty: none
+  std::vector<RopeTensor> rope_tensors;
   std::vector<std::string> notes;
 };
 

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 /// In what a tensor of the source becomes.
 struct Item {
   const SourceTensor* source = nullptr;
+  std::vector<float> values;  ///< of one without a source
   GgufPlannedTensor planned;
   std::optional<BlockType> blocks;  ///< of one that is kept as codes
   std::uint64_t interleaved = 0;    ///< rows of a head, where they are interleaved
@@ -78,9 +79,10 @@ class GgufMaker {
 
   void plan_tensors() {
     const GgufArchitecture& architecture = *network_.architecture;
-    if (!network_.rope_factors.empty()) {
+    for (const RopeTensor& tensor : network_.rope_tensors) {
       Item item;
-      item.planned = {"rope_freqs.weight", &plain_type(DType::kF32), {network_.rope_factors.size()}};
+      item.planned = {tensor.name, &plain_type(DType::kF32), {tensor.factors.size()}};
+      item.values = tensor.factors;
       items_.push_back(std::move(item));
     }
     for (const SourceTensor& tensor : source_.tensors()) {
@@ -152,7 +154,7 @@ class GgufMaker {
     if (!has_scale) return;
     Item beside;
     beside.planned = {*scale_name, &plain_type(DType::kF32), {1}};
-    scales_.emplace(*scale_name, scale);
+    beside.values = {scale};
     items_.push_back(std::move(beside));
   }
 
@@ -184,11 +186,7 @@ class GgufMaker {
 
   void write(GgufWriter& writer, const Item& item) {
     if (item.source == nullptr) {
-      const auto scale = scales_.find(item.planned.name);
-      const std::span<const float> values = scale == scales_.end()
-                                                ? std::span<const float>(network_.rope_factors)
-                                                : std::span(&scale->second, 1);
-      writer.append(std::as_bytes(values));
+      writer.append(std::as_bytes(std::span(item.values)));
     } else if (item.blocks) {
       write_codes(writer, item);
     } else if (item.planned.type->plain == DType::kF32) {
@@ -296,7 +294,6 @@ class GgufMaker {
   const TensorSource& source_;
   GgufNetwork network_;
   std::vector<Item> items_;
-  std::map<std::string, float> scales_;
   GgufReport report_;
 };
 

@@ -1,5 +1,9 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 
+#include "base/files/counted.h"
 #include "base/files/text.h"
 #include "formats/gguf/config_keys.h"
 #include "formats/gguf/gguf_metadata.h"
@@ -30,33 +34,111 @@ const ConfigJson* scaling_of(const ConfigJson& config) {
   return nullptr;
 }
 
-std::string type_of_scaling(const ConfigJson* scaling) {
+std::string type_of_scaling(const GgufArchitecture& architecture, const ConfigJson* scaling) {
   if (scaling == nullptr) return "default";
   for (const char* key : {"rope_type", "type"}) {
     const auto found = scaling->find(key);
-    if (found != scaling->end() && found->is_string()) return found->get<std::string>();
+    if (found == scaling->end() || !found->is_string()) continue;
+    const std::string type = found->get<std::string>();
+    // Names that one type had before, the second for a while in phi3 alone.
+    return type == "su" || (type == "yarn" && architecture.name == "phi3") ? "longrope" : type;
   }
   return "default";
 }
 
-}  // namespace
+constexpr const char* kOriginal = "original_max_position_embeddings";
 
-Result<std::optional<Llama3Scaling>> find_llama3_parameters(const ConfigJson& config) {
-  const ConfigJson* const scaling = scaling_of(config);
-  if (type_of_scaling(scaling) != "llama3") return std::optional<Llama3Scaling>();
-  const auto factor = number_in(*scaling, "factor"), low = number_in(*scaling, "low_freq_factor"),
-             high = number_in(*scaling, "high_freq_factor");
-  // The file's own is stronger, as in parse_rotation().
-  constexpr const char* kContext = "original_max_position_embeddings";
-  auto context = number_in(config, kContext);
-  if (!context) context = number_in(*scaling, kContext);
-  if (!context) context = number_in(config, "max_position_embeddings");
+Result<Llama3Scaling> llama3_of(const ConfigJson& scaling) {
+  const auto factor = number_in(scaling, "factor"), low = number_in(scaling, "low_freq_factor"),
+             high = number_in(scaling, "high_freq_factor"), context = number_in(scaling, kOriginal);
   if (!factor || !low || !high || !context)
     return Failure{
         "config.json: the rotary scaling llama3 needs factor, low_freq_factor, high_freq_factor "
         "and original_max_position_embeddings"};
-  return std::optional(Llama3Scaling{
-      .factor = *factor, .low = *low, .high = *high, .context = static_cast<std::uint64_t>(*context)});
+  return Llama3Scaling{
+      .factor = *factor, .low = *low, .high = *high, .context = static_cast<std::uint64_t>(*context)};
+}
+
+Result<std::vector<float>> factors_in(const ConfigJson& scaling, const char* key) {
+  std::vector<float> factors;
+  const auto list = scaling.find(key);
+  const bool is_list =
+      list != scaling.end() && list->is_array() &&
+      std::ranges::all_of(*list, [](const ConfigJson& factor) { return factor.is_number(); });
+  if (!is_list)
+    return Failure{"config.json: the rotary scaling longrope needs a list of numbers " + quote_text(key)};
+  for (const ConfigJson& factor : *list) factors.push_back(factor.get<float>());
+  return factors;
+}
+
+/// What llama.cpp's YaRN has no word for; empty where there is nothing.
+std::string beyond_llama_cpps_yarn(const ConfigJson& scaling) {
+  for (const auto& [key, usual] : {std::pair("beta_fast", 32.0), std::pair("beta_slow", 1.0)}) {
+    const double found = number_in(scaling, key).value_or(usual);
+    if (found != 0 && found != usual)
+      return std::string(key) + " is " + number_text(found) + ", and llama.cpp takes " + number_text(usual);
+  }
+  const auto truncate = scaling.find("truncate");
+  if (truncate != scaling.end() && *truncate == false) return "truncate is false, and llama.cpp truncates";
+  return {};
+}
+
+using Put = std::function<void(const char* key, GgufDatum value)>;
+
+Status put_yarn(const ConfigJson& scaling, const Put& put) {
+  if (const std::string why = beyond_llama_cpps_yarn(scaling); !why.empty())
+    return Failure{"its rotary scaling is yarn, whose " + why};
+  const Result<std::uint32_t> original = natural_in(scaling, kOriginal);
+  if (!original.ok()) return original.failure();
+  const double factor = number_in(scaling, "factor").value_or(1);
+  put("rope.scaling.factor", static_cast<float>(factor));
+  put("rope.scaling.original_context_length", original.value());
+  const double further = number_in(scaling, "attention_factor").value_or(1) / usual_yarn_factor(factor);
+  if (std::abs(further - 1) > 1e-6) put("rope.scaling.attn_factor", static_cast<float>(further));
+  return {};
+}
+
+Status put_scaling(const GgufArchitecture& architecture, const ConfigJson& config, const Put& put) {
+  const ConfigJson* const scaling = scaling_of(config);
+  const std::string type = type_of_scaling(architecture, scaling);
+  if (type == "default" || type == "llama3") return {};
+  const bool is_phi3s = type == "longrope" && architecture.name == "phi3";
+  if (type != "linear" && type != "yarn" && !is_phi3s)
+    return Failure{"its rotary scaling is " + quote_text(type) +
+                   "; to GGUF go the default, linear, llama3, yarn, and of phi3 longrope"};
+  put("rope.scaling.type", type);
+  if (type == "yarn") return put_yarn(*scaling, put);
+  if (type == "linear")
+    put("rope.scaling.factor", static_cast<float>(number_in(*scaling, "factor").value_or(1)));
+  else
+    put("rope.scaling.attn_factor", static_cast<float>(number_in(*scaling, "attention_factor").value_or(1)));
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<RopeTensor>> rope_tensors(const GgufArchitecture& architecture, const ConfigJson& config) {
+  const ConfigJson* const scaling = scaling_of(config);
+  const std::string type = type_of_scaling(architecture, scaling);
+  std::vector<RopeTensor> made;
+  if (type == "llama3") {
+    const Result<Llama3Scaling> llama3 = llama3_of(*scaling);
+    if (!llama3.ok()) return llama3.failure();
+    const auto count = static_cast<std::size_t>(number_in(config, "rotary_size").value_or(0) / 2);
+    RopeTensor& tensor = made.emplace_back(RopeTensor{std::string(kRopeFactors), {}});
+    for (const double factor :
+         llama3_factors(llama3.value(), number_in(config, "rope_theta").value_or(1e4), count))
+      tensor.factors.push_back(static_cast<float>(factor));
+  }
+  if (type == "longrope") {
+    for (const auto& [name, key] :
+         {std::pair(kLongRopeFactors, "long_factor"), std::pair(kShortRopeFactors, "short_factor")}) {
+      Result<std::vector<float>> factors = factors_in(*scaling, key);
+      if (!factors.ok()) return factors.failure();
+      made.push_back({std::string(name), factors.take()});
+    }
+  }
+  return made;
 }
 
 Result<std::vector<GgufPair>> config_metadata(const GgufArchitecture& architecture,
@@ -91,15 +173,7 @@ Result<std::vector<GgufPair>> config_metadata(const GgufArchitecture& architectu
     if (!natural.ok()) return natural.failure();
     put(gguf, natural.value());
   }
-  const ConfigJson* const scaling = scaling_of(config);
-  const std::string type = type_of_scaling(scaling);
-  if (type == "linear") {
-    put("rope.scaling.type", std::string("linear"));
-    put("rope.scaling.factor", static_cast<float>(number_in(*scaling, "factor").value_or(1)));
-  } else if (type != "default" && type != "llama3") {
-    return Failure{"its rotary scaling is " + quote_text(type) +
-                   "; to GGUF go the default, linear and llama3"};
-  }
+  if (const Status added = put_scaling(architecture, config, put); !added.ok()) return added.failure();
   return made;
 }
 

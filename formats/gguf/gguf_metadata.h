@@ -17,14 +17,22 @@ namespace crumb {
 
 /// "general.architecture" and the network's numbers. `config` is a config.json with all keys of config_keys.h that the
 /// architecture takes, "rotary_size" (elements of a head that turn) and "vocab_size"; "rope_scaling" is null or an object
-/// with "rope_type": linear ("factor") is metadata, llama3 is a tensor (find_llama3_parameters); of others a Failure says
-/// that GGUF, as Crumb writes it, has none.
+/// with "rope_type" (or "type"), and what is usual where nothing is said stands there, too: "factor",
+/// "attention_factor" and "original_max_position_embeddings". Types are default, linear, llama3, yarn as llama.cpp has it,
+/// and of phi3 longrope; of others a Failure says that GGUF, as Crumb writes it, has none.
 Result<std::vector<GgufPair>> config_metadata(const GgufArchitecture& architecture,
                                               const nlohmann::json& config);
 
-/// The parameters of a "rope_scaling" of the type llama3; nothing where it is null or of another type. A Failure where one
-/// is missing.
-Result<std::optional<Llama3Scaling>> find_llama3_parameters(const nlohmann::json& config);
+/// A tensor of rope_scaling.h, by its name.
+struct RopeTensor {
+  std::string name;
+  std::vector<float> factors;
+};
+
+/// What a "rope_scaling" of llama3 or longrope is kept in, for the same `config`. A Failure where one of its parameters is
+/// missing.
+Result<std::vector<RopeTensor>> rope_tensors(const GgufArchitecture& architecture,
+                                             const nlohmann::json& config);
 
 /// A folder's files about text, empty where there is none.
 struct TokenizerTexts {

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/files/counted.h"
+#include "base/files/text.h"
 #include "formats/gguf/config_keys.h"
 #include "formats/gguf/hf_files.h"
 
@@ -41,6 +43,41 @@ void put_gemma(Json& config, const GgufArchitecture& architecture, std::uint64_t
   if (architecture.name == "gemma3") put_unless_there(config, "rope_local_base_freq", 1e4);
 }
 
+Json list_of(const std::vector<float>& factors) {
+  Json list = Json::array();
+  for (const float factor : factors) list.push_back(shortest(static_cast<double>(factor)));
+  return list;
+}
+
+/// The factor of queries and keys, where the file has one that is not the usual one.
+void put_attention_factor(Json& scaling, const std::optional<double>& found, double usual) {
+  if (found && std::abs(*found - usual) > 1e-6 * usual) scaling["attention_factor"] = shortest(*found);
+}
+
+void put_longrope(Json& config, GgufFields& fields, const std::string& prefix, const GgufTensorFacts& facts) {
+  Json scaling = {{"type", "longrope"},
+                  {"short_factor", list_of(facts.short_factors)},
+                  {"long_factor", list_of(facts.long_factors)}};
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  const std::uint64_t length = config["max_position_embeddings"];
+  put_unless_there(config, kOriginal, length);
+  const std::uint64_t original = config[kOriginal];
+  put_attention_factor(scaling, fields.number(prefix + "rope.scaling.attn_factor"),
+                       usual_longrope_factor(static_cast<double>(length), static_cast<double>(original)));
+  config["rope_scaling"] = std::move(scaling);
+}
+
+void put_yarn(Json& config, GgufFields& fields, const std::string& prefix) {
+  const double factor = fields.number(prefix + "rope.scaling.factor").value_or(1);
+  Json scaling = {{"rope_type", "yarn"}, {"factor", shortest(factor)}};
+  put_natural(scaling, "original_max_position_embeddings",
+              fields.natural(prefix + "rope.scaling.original_context_length"));
+  // llama.cpp multiplies by both.
+  if (const auto further = fields.number(prefix + "rope.scaling.attn_factor"))
+    put_attention_factor(scaling, *further * usual_yarn_factor(factor), usual_yarn_factor(factor));
+  config["rope_scaling"] = std::move(scaling);
+}
+
 void put_rope_scaling(Json& config, GgufFields& fields, const std::string& prefix,
                       const GgufTensorFacts& facts) {
   if (facts.rope) {
@@ -53,9 +90,20 @@ void put_rope_scaling(Json& config, GgufFields& fields, const std::string& prefi
   }
   const std::string key = prefix + "rope.scaling.type";
   const std::optional<std::string_view> type = fields.text(key);
+  const bool has_factors = !facts.short_factors.empty() && !facts.long_factors.empty();
+  if (has_factors && (!type || *type == "none" || *type == "longrope"))
+    return put_longrope(config, fields, prefix, facts);
+  if (!facts.short_factors.empty() || !facts.long_factors.empty() || type == "longrope")
+    return fields.refuse(
+        key, "it is " + (type ? quote_text(*type) : "not there") + ", with " +
+                 (facts.short_factors.empty() ? "no" : "the") + " tensor " + std::string(kShortRopeFactors) +
+                 " and " + (facts.long_factors.empty() ? "no" : "the") + " tensor " +
+                 std::string(kLongRopeFactors) + ", expected both and 'longrope', or neither");
   if (!type || *type == "none") return;
+  if (*type == "yarn") return put_yarn(config, fields, prefix);
   if (*type != "linear")
-    return fields.refuse(key, "it is '" + std::string(*type) + "', expected 'none' or 'linear'");
+    return fields.refuse(key,
+                         "it is " + quote_text(*type) + ", expected 'none', 'linear', 'yarn' or 'longrope'");
   config["rope_scaling"] = {{"rope_type", "linear"},
                             {"factor", shortest(fields.number(prefix + "rope.scaling.factor").value_or(1))}};
 }
@@ -66,6 +114,11 @@ std::uint64_t gguf_head_size(GgufFields& fields, const std::string& architecture
   if (const auto size = fields.natural(architecture + ".attention.key_length")) return *size;
   const std::uint64_t heads = fields.needed(architecture + ".attention.head_count");
   return heads == 0 ? 0 : fields.needed(architecture + ".embedding_length") / heads;
+}
+
+std::uint64_t gguf_rotary_size(GgufFields& fields, const std::string& architecture) {
+  return fields.natural(architecture + ".rope.dimension_count")
+      .value_or(gguf_head_size(fields, architecture));
 }
 
 std::string make_config(GgufFields& fields, const GgufArchitecture& architecture,
@@ -98,9 +151,9 @@ std::string make_config(GgufFields& fields, const GgufArchitecture& architecture
   if (facts.has_attention_bias && architecture.name != "qwen2") config["attention_bias"] = true;
   if (facts.has_mlp_bias) config["mlp_bias"] = true;
   if (architecture.name == "phi3") {
-    if (const auto turned = fields.natural(prefix + "rope.dimension_count");
-        turned && *turned < head && head != 0)
-      config["partial_rotary_factor"] = static_cast<double>(*turned) / static_cast<double>(head);
+    const std::uint64_t turning = gguf_rotary_size(fields, std::string(architecture.name));
+    if (turning < head)
+      config["partial_rotary_factor"] = static_cast<double>(turning) / static_cast<double>(head);
   }
   put_natural(config, "bos_token_id", fields.natural("tokenizer.ggml.bos_token_id"));
   put_natural(config, "eos_token_id", fields.natural("tokenizer.ggml.eos_token_id"));

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "formats/gguf/architecture.h"
@@ -18,10 +19,14 @@ struct GgufTensorFacts {
   bool has_attention_bias = false;
   bool has_mlp_bias = false;
   std::optional<Llama3Scaling> rope;
+  std::vector<float> short_factors, long_factors;  ///< of phi3's frequencies; both or none
 };
 
 /// The size of an attention head.
 std::uint64_t gguf_head_size(GgufFields& fields, const std::string& architecture);
+
+/// Elements of a head that turn with its position.
+std::uint64_t gguf_rotary_size(GgufFields& fields, const std::string& architecture);
 
 /// config.json. What is wrong is left in fields.status().
 std::string make_config(GgufFields& fields, const GgufArchitecture& architecture,

@@ -11,11 +11,10 @@
 #include "formats/gguf/fields.h"
 #include "formats/gguf/gguf.h"
 #include "formats/gguf/hf_files.h"
+#include "formats/gguf/rope_scaling.h"
 
 namespace crumb {
 namespace {
-
-constexpr std::string_view kRopeFactors = "rope_freqs.weight";
 
 StoredTensor stored(const GgufTensor& tensor, std::string name) {
   StoredTensor made;
@@ -62,7 +61,8 @@ std::string unknown_part(const GgufHeader& header, const GgufArchitecture* archi
   if (architecture == nullptr)
     return "the architecture is " + quote_text(name) + ", which Crumb does not know";
   for (const GgufTensor& tensor : header.tensors) {
-    if (tensor.name == kRopeFactors || scales.contains(tensor.name) ||
+    const bool is_phi3s = tensor.name == kShortRopeFactors || tensor.name == kLongRopeFactors;
+    if (tensor.name == kRopeFactors || (is_phi3s && name == "phi3") || scales.contains(tensor.name) ||
         hugging_face_name(*architecture, tensor.name))
       continue;
     return "the architecture " + quote_text(name) + " has no tensor " + quote_text(tensor.name) +
@@ -110,7 +110,12 @@ class ModelMaker {
     const std::uint64_t shared = fields_.natural(key("attention.head_count_kv")).value_or(heads);
     for (const GgufTensor& tensor : header_.tensors) {
       if (tensor.name == kRopeFactors) {
-        find_rope(tensor);
+        find_llama3(tensor);
+        continue;
+      }
+      if (tensor.name == kShortRopeFactors || tensor.name == kLongRopeFactors) {
+        (tensor.name == kLongRopeFactors ? facts_.long_factors : facts_.short_factors) =
+            rope_factors(tensor, gguf_rotary_size(fields_, std::string(architecture_->name)));
         continue;
       }
       if (scales_.contains(tensor.name)) continue;
@@ -152,20 +157,27 @@ class ModelMaker {
     made.place.block_scale = value[0];
   }
 
-  void find_rope(const GgufTensor& tensor) {
-    const std::uint64_t head = gguf_head_size(fields_, std::string(architecture_->name));
+  /// One for each two elements that turn; none where the tensor is refused.
+  std::vector<float> rope_factors(const GgufTensor& tensor, std::uint64_t turning) {
     const std::uint64_t count = tensor.bytes / sizeof(float);
-    const auto fail = [&](const std::string& why) {
-      refuse("tensor " + quote_text(tensor.name) + ": " + why);
-    };
-    if (tensor.type->plain != DType::kF32 || count != head / 2 || count == 0 || count > 4096)
-      return fail("it is " + std::string(tensor.type->name) + " " + shape_text(tensor.shape) +
-                  ", expected F32 [" + std::to_string(head / 2) + "]");
+    if (tensor.type->plain != DType::kF32 || count != turning / 2 || count == 0 || count > 4096) {
+      refuse("tensor " + quote_text(tensor.name) + ": it is " + std::string(tensor.type->name) + " " +
+             shape_text(tensor.shape) + ", expected F32 [" + std::to_string(turning / 2) + "]");
+      return {};
+    }
     std::vector<float> factors(count);
     widen_to_float(DType::kF32, file_.subspan(tensor.offset, tensor.bytes), factors);
-    if (std::ranges::all_of(factors, [](float factor) { return factor == 1; })) return;
+    return factors;
+  }
+
+  void find_llama3(const GgufTensor& tensor) {
+    const std::vector<float> factors =
+        rope_factors(tensor, gguf_head_size(fields_, std::string(architecture_->name)));
+    if (factors.empty() || std::ranges::all_of(factors, [](float factor) { return factor == 1; })) return;
     facts_.rope = find_llama3_scaling(factors, fields_.number(key("rope.freq_base")).value_or(1e4));
-    if (!facts_.rope) fail("its factors are not those of Llama 3's scaling of rotary positions");
+    if (!facts_.rope)
+      refuse("tensor " + quote_text(tensor.name) +
+             ": its factors are not those of Llama 3's scaling of rotary positions");
   }
 
   void refuse(std::string why) {

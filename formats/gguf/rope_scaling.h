@@ -1,5 +1,6 @@
-// Llama 3's scaling of rotary frequencies, found again from the factors that GGUF keeps instead of its parameters.
+// What GGUF keeps of scaled rotary frequencies.
 //
+// Llama 3's scaling is found again from the factors that stand there instead of its parameters.
 // GGUF's tensor rope_freqs.weight holds, for each frequency f_i = theta^(-2i/d) of a head of d elements, what it is divided
 // by: 1 / ((1 - s) / factor + s) with the share s of formats/llama3_scaling.h. These depend on C / low and C / high alone,
 // so that C is taken to be 8192, as every published model has it.
@@ -8,11 +9,24 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "formats/llama3_scaling.h"
 
 namespace crumb {
+
+/// Tensors of divisors of the frequencies, outside of layers: Llama 3's, and phi3's for texts that are as long as those it
+/// was first trained on, and for longer ones.
+inline constexpr std::string_view kRopeFactors = "rope_freqs.weight",
+                                  kShortRopeFactors = "rope_factors_short.weight",
+                                  kLongRopeFactors = "rope_factors_long.weight";
+
+/// By what YaRN multiplies queries and keys where nothing else is said (arXiv:2309.00071).
+double usual_yarn_factor(double factor);
+
+/// By what longrope does: of the length, and of the one before.
+double usual_longrope_factor(double length, double original);
 
 /// The divisors of d/2 = `count` frequencies.
 std::vector<double> llama3_factors(const Llama3Scaling& scaling, double theta, std::size_t count);

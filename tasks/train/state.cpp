@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "base/files/text.h"
+#include "tasks/kept_request.h"
 #include "tasks/train/request_json.h"
 
 namespace crumb::tasks {
@@ -78,14 +78,7 @@ PackedState::PackedState(const std::string& bytes) {
 }
 
 void PackedState::check(const TrainRequest& request) const {
-  const Json now = request_json(request), then = Json::parse(state_.request, nullptr, false);
-  for (const auto& [key, value] : now.items()) {
-    const Json found = then.is_object() && then.contains(key) ? then.at(key) : Json();
-    if (found == value) continue;
-    throw usage_error("an unfinished run of another kind lies there: its " + key + " is " +
-                      quote_text(found.dump()) + ", this one's " + quote_text(value.dump()) +
-                      "; give another folder, or --restart");
-  }
+  refuse_other_request(request_json(request), Json::parse(state_.request, nullptr, false));
 }
 
 torch::serialize::InputArchive PackedState::part(const std::string& name) {

@@ -12,9 +12,10 @@ namespace {
 constexpr std::uint64_t kMostData = 1 << 13;
 
 /// Names that a reader does something about.
-constexpr std::array<std::string_view, 8> kNames = {
-    "blk.0.attn_q.weight", "blk.0.attn_k.weight",    "blk.1.attn_q.bias", "output_norm.weight",
-    "token_embd.weight",   "blk.0.attn_norm.weight", "output.weight",     "rope_freqs.weight"};
+constexpr std::array<std::string_view, 10> kNames = {
+    "blk.0.attn_q.weight",      "blk.0.attn_k.weight",      "blk.1.attn_q.bias", "output_norm.weight",
+    "token_embd.weight",        "blk.0.attn_norm.weight",   "output.weight",     "rope_freqs.weight",
+    "rope_factors_long.weight", "rope_factors_short.weight"};
 
 struct Entry {
   std::string key;

@@ -609,6 +609,12 @@ def gguf_files():
     put("gguf", "gemma2_half", gguf_file("gemma2", sizes, layer | half))
     wide = {"token_embd.weight": values(3, 4), "rope_freqs.weight": np.array([1, 2.5, 8, 8], "<f4")}
     put("gguf", "rope", gguf_file("llama", sizes | {"key_length": 8, "rope_scaling_orig_ctx_len": 16}, wide))
+    longer = {"token_embd.weight": values(3, 4), "rope_factors_long.weight": np.array([1.5, 4], "<f4"),
+              "rope_factors_short.weight": np.array([1, 1.25], "<f4")}  # fmt: skip
+    scaled = {"key_length": 4, "rope_scaling_orig_ctx_len": 4, "rope_scaling_attn_factors": 1.25}
+    put("gguf", "longrope", gguf_file("phi3", sizes | scaled | {"rope_scaling_type": gguf.RopeScalingType.LONGROPE}, longer))
+    scaled |= {"rope_scaling_type": gguf.RopeScalingType.YARN, "rope_scaling_factor": 2.0}
+    put("gguf", "yarn", gguf_file("qwen2", sizes | scaled, {"token_embd.weight": values(3, 4)}))
     byte_level = {"tokenizer_model": "gpt2", "tokenizer_pre": "smollm", "token_list": ["<s>", "a", "b", "ab"],
                   "token_types": [3, 1, 1, 1], "token_merges": ["a b"], "bos_token_id": 0, "add_bos_token": True,
                   "chat_template": "{{ x }}"}  # fmt: skip

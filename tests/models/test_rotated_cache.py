@@ -50,7 +50,7 @@ def test_what_is_kept_is_rotated_and_what_comes_out_is_not(crumb, tmp_path, name
         assert np.abs(kept[part] - plain[part]).max() > 20 * step.max(), "it is not rotated"
     error = {spec: np.abs(found[spec][0] - logits).max() for spec in ("int8", "int8:rotate")}
     assert 0 < error["int8:rotate"] < 4 * error["int8"], error
-    assert error["int8"] < 0.1 * logits.std()
+    assert error["int8"] < 0.2 * logits.std()
 
 
 def test_what_sticks_out_of_a_head_costs_less(crumb, tmp_path):
@@ -103,6 +103,6 @@ def test_heads_of_an_odd_size_are_refused(crumb, tmp_path, heads_apart):
 
 
 def test_only_caches_are_rotated(crumb, tmp_path, minilm):
-    for flag in ("--weights", "--activations"):
-        refused = crumb("quantize", minilm, "-o", tmp_path / "q.crumb", flag, "int8:rotate", status=2)
+    for flags in (["--weights", "int8:rotate"], ["--weights", "int8", "--activations", "int8:token:rotate"]):
+        refused = crumb("quantize", minilm, "-o", tmp_path / "q.crumb", *flags, status=2)
         assert "'rotate' is for caches of keys and values" in refused.stderr

@@ -26,6 +26,8 @@ SIZES = {
 }
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 64}  # fmt: skip
+LONGROPE = {"rope_type": "longrope", "short_factor": [1.0, 1.05, 1.1, 1.2, 1.3, 1.5, 1.7, 2.5],
+    "long_factor": [1.1, 1.4, 2.0, 3.0, 4.0, 6.0, 7.0, 12.0]}  # fmt: skip
 FAMILIES = {
     "llama": ("llama", {"rope_theta": 500.0}),
     "llama-tied": ("llama", {"tie_word_embeddings": True, "num_key_value_heads": 1}),
@@ -39,11 +41,16 @@ FAMILIES = {
                           "final_logit_softcapping": 12.0}),
     "gemma3": ("gemma3_text", {"head_dim": 32, "sliding_window": 5, "num_hidden_layers": 6, "query_pre_attn_scalar": 32}),
     "phi3": ("phi3", {"original_max_position_embeddings": 128, "partial_rotary_factor": 0.5, "sliding_window": None}),
+    "qwen2-yarn": ("qwen2", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}}),
+    "qwen3-yarn": ("qwen3", {"head_dim": 128, "rope_scaling": {"rope_type": "yarn", "factor": 2.0, "attention_factor": 1.5,
+                   "original_max_position_embeddings": 64}}),
+    "phi3-long": ("phi3", {"original_max_position_embeddings": 16, "sliding_window": None, "rope_scaling": LONGROPE}),
+    "phi3-short": ("phi3", {"original_max_position_embeddings": 64, "sliding_window": None, "rope_scaling": LONGROPE}),
     "olmo2": ("olmo2", {"num_key_value_heads": 4}),
     "smollm3": ("smollm3", {"num_hidden_layers": 4, "no_rope_layers": [1, 1, 1, 0]}),
 }  # fmt: skip
 # The decoder of tiny_decoders.py that is drawn as one of another name here.
-ALIKE = {"llama-tied": "llama_tied", "llama-biases": "llama_tied", "llama-linear": "llama"}
+ALIKE = {"qwen2-yarn": "qwen2", "qwen3-yarn": "qwen3", "phi3-long": "phi3", "phi3-short": "phi3", "llama-tied": "llama_tied", "llama-biases": "llama_tied", "llama-linear": "llama"}
 
 
 def make_folder(folder, name, **sizes):

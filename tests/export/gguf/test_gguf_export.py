@@ -10,7 +10,7 @@ transformers = pytest.importorskip("transformers")
 torch = pytest.importorskip("torch")
 gguf = pytest.importorskip("gguf")
 safetensors_numpy = pytest.importorskip("safetensors.numpy")
-from gguf_checkpoints import FAMILIES, make_folder  # noqa: E402
+from gguf_checkpoints import FAMILIES, LONGROPE, make_folder  # noqa: E402
 
 # transformers has no reader of these in GGUF.
 UNREAD = ("olmo2", "smollm3", "llama-biases")
@@ -245,7 +245,9 @@ def test_rows_that_no_block_divides_are_refused(crumb, tmp_path, folder_of):
         ("gemma2", {"query_pre_attn_scalar": 20}, "scale of attention"),
         ("gemma3", {"sliding_window_pattern": 3, "layer_types": None}, "its layer 2"),
         ("smollm3", {"no_rope_layers": [1, 0, 1, 0]}, "its layer 1: it sees all and has no positions"),
-        ("llama", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "its rotary scaling is 'yarn'"),
+        ("llama", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 16}}, "beta_fast is 16, and llama.cpp takes 32"),
+        ("llama", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "truncate": False}}, "llama.cpp truncates"),
+        ("llama", {"rope_scaling": LONGROPE, "original_max_position_embeddings": 16}, "its rotary scaling is 'longrope'"),
         ("llama", {"hidden_act": "gelu"}, "activation"),
         ("llama", {"model_type": "bert"}, "the architecture is 'bert'; to GGUF go mistral, llama"),
     ],

@@ -1,6 +1,8 @@
 """What llama.cpp's converter makes of a transformers model, written with the `gguf` package: names are the package's own,
 the order of rows and the norms are changed here as the converter changes them."""
 
+import math
+
 import gguf
 import numpy as np
 
@@ -46,9 +48,15 @@ def write_parameters(writer, config):
         writer.add_key_length(head)
         writer.add_value_length(head)
     writer.add_rope_freq_base(rope["rope_theta"])
-    if rope["rope_type"] == "linear":
-        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+    if rope["rope_type"] in ("linear", "yarn"):
+        writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
         writer.add_rope_scaling_factor(rope["factor"])
+    if rope["rope_type"] == "yarn":
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if rope["rope_type"] == "longrope":
+        longer, original = config.max_position_embeddings, config.original_max_position_embeddings
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LONGROPE)
+        writer.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(longer / original) / math.log(original)))
     if getattr(config, "sliding_window", None) and config.model_type in ("gemma2", "gemma3_text", "phi3"):
         writer.add_sliding_window(config.sliding_window)
     if config.model_type == "gemma2":
@@ -81,6 +89,9 @@ def convert(model, path):
         writer.add_tensor(names.get_name(tensor, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(rows))
     if rope["rope_type"] == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_factors(config, rope))
+    if rope["rope_type"] == "longrope":
+        for length in ("long", "short"):
+            writer.add_tensor(f"rope_factors_{length}.weight", np.array(rope[f"{length}_factor"], np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

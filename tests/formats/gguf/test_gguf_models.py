@@ -41,6 +41,10 @@ FAMILIES = {
                           "final_logit_softcapping": 9.0}),
     "gemma3": ("gemma3_text", {"head_dim": 12, "sliding_window": 5, "num_hidden_layers": 6, "query_pre_attn_scalar": 12}),
     "phi3": ("phi3", {"original_max_position_embeddings": 64, "partial_rotary_factor": 0.5, "sliding_window": 9}),
+    "qwen2-yarn": ("qwen2", {"hidden_size": 64, "rope_scaling": {"rope_type": "yarn", "factor": 4.0,
+                   "original_max_position_embeddings": 16}}),
+    "phi3-long": ("phi3", {"original_max_position_embeddings": 16, "rope_scaling": {"rope_type": "longrope",
+                  "short_factor": [1.0, 1.25, 1.7, 2.0], "long_factor": [1.1, 2.5, 6.0, 11.0]}}),
     "olmo2": ("olmo2", {"num_key_value_heads": 4}),
     "smollm3": ("smollm3", {"no_rope_layers": [1, 1, 1, 0]}),
 }  # fmt: skip

@@ -1,0 +1,184 @@
+#include "cli/train_lm.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <iostream>
+
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "base/seconds.h"
+#include "cli/notes.h"
+#include "cli/open_engine.h"
+#include "cli/output.h"
+#include "formats/checkpoint/decoder_config.h"
+#include "models/checkpoint_graph.h"
+#include "models/weight_source.h"
+#include "quant/checkpoint/checkpoint_run.h"
+#include "quant/tensor_source.h"
+#include "text/text_tokenizer.h"
+#include "training/language_run.h"
+
+namespace crumb::cli {
+namespace {
+
+constexpr std::uint64_t kMostTextBytes = std::uint64_t{1} << 30;
+constexpr std::int64_t kBatch = 4;
+constexpr double kRate = 5e-4;
+
+constexpr std::array kOfLanguage = {"--model", "--teacher", "--temperature", "--length",
+                                    "--steps", "--warm-up", "--tokens"};
+constexpr std::array kOfOthers = {"--labels",       "--loss",       "--profile",  "--network", "--epochs",
+                                  "--float-epochs", "--all-layers", "--data-dir", "--sweep",   "--seeds"};
+
+/// A line that changes on a terminal, else one every few seconds.
+class LanguageProgressLine {
+ public:
+  ~LanguageProgressLine() {
+    if (terminal_ && shown_) std::fprintf(stderr, "\r\x1b[K");
+  }
+
+  void update(const tasks::LanguageProgress& progress) {
+    const double now = now_seconds();
+    if (now - last_ < (terminal_ ? 0.2 : 5.0)) return;
+    last_ = now;
+    if (first_ < 0) first_ = static_cast<double>(progress.line.step - 1);
+    const auto step = static_cast<double>(progress.line.step), steps = static_cast<double>(progress.steps);
+    const std::string text = "step " + std::to_string(progress.line.step) + " of " +
+                             std::to_string(progress.steps) + ", loss " + fixed(progress.line.loss, 4) +
+                             ", " + fixed(progress.tokens_per_second, 0) + " tokens/s, " +
+                             fixed((now - start_) * (steps - step) / (step - first_), 0) + " s left";
+    std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", text.c_str());
+    std::fflush(stderr);
+    shown_ = true;
+  }
+
+ private:
+  bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;
+  double start_ = now_seconds(), last_ = start_, first_ = -1;
+};
+
+tasks::Teacher teacher_named(const std::string& name) {
+  if (name == "float") return tasks::Teacher::kFloat;
+  if (name == "none") return tasks::Teacher::kNone;
+  throw usage_error("--teacher " + quote_text(name) + ": expected float or none");
+}
+
+Recipe language_recipe(RecipeFlags flags) {
+  if (!flags.has_base()) throw usage_error("training lm needs --weights SPEC, --scheme or --recipe");
+  return recipe_of(flags);
+}
+
+/// The checkpoint's own, and the recipe.
+std::map<std::string, std::string> files_of(const Checkpoint& checkpoint, const Recipe& recipe) {
+  std::map<std::string, std::string> files;
+  for (const ModelFile& file : checkpoint.files())
+    files[file.path] = {reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()};
+  files[std::string(kRecipePath)] = to_yaml(recipe);
+  return files;
+}
+
+std::vector<std::int64_t> tokens_of(const text::TextTokenizer& tokenizer, const std::string& file) {
+  const std::vector<text::TokenId> ids = tokenizer.encode(read_text_file(file, kMostTextBytes).take(), false);
+  return {ids.begin(), ids.end()};
+}
+
+void print_report(const Json& report, const std::string& folder) {
+  const auto perplexity = [](const Json& value) {
+    return value.is_number() ? fixed(value, 2) : std::string("-");
+  };
+  print_table({{"perplexity", "float", "rounded", "trained"},
+               {"", perplexity(report.at("float")), perplexity(report.at("rounded")),
+                perplexity(report.at("quantized"))}});
+  std::cout << report.at("steps") << " steps, " << report.at("trained_tokens") << " tokens, "
+            << fixed(report.at("seconds"), 0) << " s: " << folder
+            << "/{model.crumb, log.jsonl, report.json}, " << fixed(report.at("bytes").get<double>() / 1e6, 2)
+            << " MB\n";
+}
+
+}  // namespace
+
+void add_language_flags(CLI::App& verb, LanguageFlags& flags) {
+  verb.add_option("--model", flags.model,
+                  "Of lm: the decoder in floats, a Hugging Face folder or a GGUF file");
+  verb.add_option(
+      "--teacher", flags.teacher,
+      "Of lm: whose predictions are learned: float, the network's own in floats, or none, then the text's "
+      "tokens (float)");
+  verb.add_option("--temperature", flags.temperature, "Of lm: of both networks' predictions (1)")
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--length", flags.length, "Of lm: tokens of a sequence (512)")
+      ->check(CLI::Range(2, 1 << 20));
+  verb.add_option("--steps", flags.steps, "Of lm: steps (240)")->check(CLI::NonNegativeNumber);
+  verb.add_option("--warm-up", flags.warm_up, "Of lm: steps in which the rate grows (15)")
+      ->check(CLI::NonNegativeNumber);
+  verb.add_option("--tokens", flags.tokens, "Of lm: the first N tokens of the text (all)")
+      ->check(CLI::PositiveNumber);
+}
+
+void refuse_flags_of_others(const CLI::App& verb, bool is_language) {
+  const auto refuse = [&](const auto& names, const char* why) {
+    for (const char* name : names)
+      if (verb.get_option(name)->count() > 0) throw usage_error(std::string(name) + why);
+  };
+  if (is_language)
+    refuse(kOfOthers, " is not for training a language model");
+  else
+    refuse(kOfLanguage, " is for training a language model (crumb train lm)");
+}
+
+void train_language_model(const LanguageWish& wish) {
+  const LanguageFlags& flags = wish.flags;
+  if (flags.model.empty()) throw usage_error("training lm needs --model FOLDER or FILE.gguf");
+  if (wish.data.empty()) throw usage_error("training lm needs --data TEXT");
+  const Recipe recipe = language_recipe(wish.recipe);
+  const TensorSource source = TensorSource::open(flags.model);
+  if (source.checkpoint() == nullptr)
+    throw usage_error(
+        "--model " + quote_text(flags.model) +
+        " is a packed file; training begins with floats (crumb dequantize makes a folder of it)");
+  Notes notes;
+  note_folder(*source.checkpoint(), notes);
+  const auto weights = models::weights_of(source);
+  const auto read = [&](std::string_view path) { return weights->file(path); };
+  const std::optional<std::string> config = read("config.json");
+  if (!config) throw usage_error("--model " + quote_text(flags.model) + " holds no config.json");
+  const DecoderConfig shape = DecoderConfig::parse(JsonFile("config.json", *config));
+  if (static_cast<std::size_t>(flags.length) > shape.max_positions)
+    throw usage_error("--length " + std::to_string(flags.length) + ": the model has " +
+                      std::to_string(shape.max_positions) + " positions");
+  const text::TextTokenizer tokenizer = text::TextTokenizer::load(read);
+  training::LanguageRun run{
+      .request = {.network = models::graph_of_checkpoint(source, quote_text(flags.model)).graph,
+                  .tokens = tokens_of(tokenizer, wish.data),
+                  .valid = {},
+                  .first = {},
+                  .recipe = recipe,
+                  .teacher = teacher_named(flags.teacher),
+                  .temperature = flags.temperature,
+                  .length = flags.length,
+                  .batch = wish.batch > 0 ? wish.batch : kBatch,
+                  .steps = flags.steps,
+                  .warm_up = flags.warm_up,
+                  .rate = wish.rate > 0 ? wish.rate : kRate,
+                  .seed = wish.seed,
+                  .threads = wish.threads},
+      .files = files_of(*source.checkpoint(), recipe),
+      .folder = wish.output,
+      .keep_every = wish.keep_every,
+      .restart = wish.restart,
+      .progress = {}};
+  if (const auto first = tokenizer.first_token()) run.request.first = *first;
+  if (flags.tokens > 0 && run.request.tokens.size() > flags.tokens) run.request.tokens.resize(flags.tokens);
+  if (!wish.valid.empty()) run.request.valid = tokens_of(tokenizer, wish.valid);
+  Json report;
+  {
+    LanguageProgressLine line;
+    run.progress = [&](const tasks::LanguageProgress& progress) { line.update(progress); };
+    report = training::train_language_into(run, open_language_trainer());
+  }
+  wish.json ? print_json(report) : print_report(report, wish.output);
+}
+
+}  // namespace crumb::cli

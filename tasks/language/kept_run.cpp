@@ -1,0 +1,119 @@
+#include "tasks/language/kept_run.h"
+
+#include <torch/serialize/output-archive.h>
+#include <torch/utils.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/files/text.h"
+#include "base/json/numbers.h"
+#include "formats/crumb_file/checksum.h"
+#include "tasks/kept_request.h"
+
+namespace crumb::tasks {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+std::uint32_t checksum(const std::vector<std::int64_t>& tokens, std::uint32_t before = 0) {
+  return crc32_of(std::as_bytes(std::span(tokens)), before);
+}
+
+std::uint32_t checksum(const graph::Graph& graph) {
+  std::uint32_t sum = 0;
+  for (const auto& [name, constant] : graph.initializers) sum = crc32_of(constant.bytes(), sum);
+  return sum;
+}
+
+/// Everything that decides a run's result.
+Json request_json(const LanguageRequest& request) {
+  return {{"network", checksum(request.network)},
+          {"tokens", checksum(request.valid, checksum(request.tokens))},
+          {"first", request.first.value_or(-1)},
+          {"recipe", to_yaml(request.recipe)},
+          {"teacher", request.teacher == Teacher::kFloat ? "float" : "none"},
+          {"temperature", request.temperature},
+          {"length", request.length},
+          {"batch", request.batch},
+          {"steps", request.steps},
+          {"warm_up", request.warm_up},
+          {"rate", request.rate},
+          {"most_gradient", request.most_gradient},
+          {"seed", request.seed},
+          {"threads", request.threads > 0 ? request.threads : at::get_num_threads()}};
+}
+
+std::string about(const LanguageRequest& request, const LanguagePosition& position) {
+  Json log = Json::array();
+  for (const LanguageLine& line : position.log) log.push_back({line.step, line.loss, line.rate});
+  return Json{{"request", request_json(request)},
+              {"step", position.step},
+              {"first_perplexity", json_number(position.first_perplexity)},
+              {"log", std::move(log)}}
+      .dump();
+}
+
+LanguagePosition position_of(const Json& about) {
+  LanguagePosition position;
+  position.step = about.at("step");
+  if (about.at("first_perplexity").is_number()) position.first_perplexity = about.at("first_perplexity");
+  for (const Json& line : about.at("log"))
+    position.log.push_back({.step = line.at(0), .loss = line.at(1), .rate = line.at(2)});
+  return position;
+}
+
+}  // namespace
+
+void keep_language_run(const fs::path& path, const LanguageRequest& request, const LanguagePosition& position,
+                       torch::nn::Module& network, torch::optim::Optimizer& optimizer) {
+  torch::serialize::OutputArchive archive;
+  archive.write("about", c10::IValue(about(request, position)));
+  torch::serialize::OutputArchive modules(archive.compilation_unit());
+  network.save(modules);
+  archive.write("network", modules);
+  torch::serialize::OutputArchive steps(archive.compilation_unit());
+  optimizer.save(steps);
+  archive.write("optimizer", steps);
+  const fs::path partial = path.string() + ".partial";
+  try {
+    archive.save_to(partial.string());
+  } catch (const c10::Error& error) {
+    throw Error("the state of the run cannot be written to " + quote_text(partial.string()) + ": " +
+                error.what_without_backtrace());
+  }
+  fs::rename(partial, path);
+}
+
+std::optional<KeptLanguageRun> KeptLanguageRun::open(const fs::path& path, const LanguageRequest& request) {
+  std::error_code error;
+  if (path.empty() || !fs::exists(path, error)) return std::nullopt;
+  KeptLanguageRun kept;
+  Json about;
+  try {
+    kept.archive_.load_from(path.string());
+    c10::IValue text;
+    kept.archive_.read("about", text);
+    about = Json::parse(text.toStringRef());
+    kept.position_ = position_of(about);
+  } catch (const std::exception&) {  // LibTorch's and the JSON library's
+    throw Error("the state of the run in " + quote_text(path.string()) +
+                " cannot be read: it is damaged, or none of this version's");
+  }
+  refuse_other_request(request_json(request), about.value("request", Json()));
+  return kept;
+}
+
+void KeptLanguageRun::load(torch::nn::Module& network) {
+  torch::serialize::InputArchive part;
+  archive_.read("network", part);
+  network.load(part);
+}
+
+void KeptLanguageRun::load(torch::optim::Optimizer& optimizer) {
+  torch::serialize::InputArchive part;
+  archive_.read("optimizer", part);
+  optimizer.load(part);
+}
+
+}  // namespace crumb::tasks

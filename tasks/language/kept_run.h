@@ -1,0 +1,45 @@
+// What a run of language training keeps so that another can go on from it: a LibTorch archive of "about" (JSON: the request,
+// the position), the network and the optimizer.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+#include <torch/serialize/input-archive.h>
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "tasks/language/language_trainer.h"
+
+namespace crumb::tasks {
+
+/// Where a run stands: before step `step`.
+struct LanguagePosition {
+  std::int64_t step = 0;
+  std::vector<LanguageLine> log;
+  double first_perplexity = LanguageOutcome::kNotMeasured;
+};
+
+/// Puts it in the place of what lies there, whole or not at all.
+void keep_language_run(const std::filesystem::path& path, const LanguageRequest& request,
+                       const LanguagePosition& position, torch::nn::Module& network,
+                       torch::optim::Optimizer& optimizer);
+
+class KeptLanguageRun {
+ public:
+  /// Nothing where no file lies there or the path is empty. Throws Error where it is damaged, usage Error where it is
+  /// another request's.
+  static std::optional<KeptLanguageRun> open(const std::filesystem::path& path,
+                                             const LanguageRequest& request);
+
+  const LanguagePosition& position() const { return position_; }
+  void load(torch::nn::Module& network);
+  void load(torch::optim::Optimizer& optimizer);
+
+ private:
+  torch::serialize::InputArchive archive_;
+  LanguagePosition position_;
+};
+
+}  // namespace crumb::tasks

@@ -1,0 +1,214 @@
+#include "tasks/language/language_trainer.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adamw.h>
+#include <torch/utils.h>
+
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include "base/error.h"
+#include "base/files/interrupt.h"
+#include "base/seconds.h"
+#include "libtorch/execute/graph_module.h"
+#include "models/decoder_inputs.h"
+#include "qat/distillation.h"
+#include "qat/network.h"
+#include "tasks/language/kept_run.h"
+#include "tasks/language/sequences.h"
+
+namespace crumb::tasks {
+namespace {
+
+/// Sequences by which static ranges of activations are found.
+constexpr std::int64_t kCalibrating = 8;
+
+std::vector<at::Tensor> inputs_of(const graph::Graph& graph, std::span<const std::int64_t> ids,
+                                  std::int64_t batch) {
+  std::vector<at::Tensor> inputs;
+  for (const graph::Tensor& input : models::decoder_inputs(graph, ids, static_cast<std::size_t>(batch)))
+    inputs.push_back(libtorch::to_typed(input).tensor);
+  return inputs;
+}
+
+std::vector<std::int64_t> tokens_of(const Sequences& sequences, std::int64_t sequence) {
+  std::vector<std::int64_t> tokens;
+  sequences.append(sequence, tokens);
+  return tokens;
+}
+
+/// Mean over all tokens but the first of each sequence, nats.
+at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& ids) {
+  const std::int64_t length = ids.size(1);
+  return at::cross_entropy_loss(logits.narrow(1, 0, length - 1).flatten(0, 1),
+                                ids.narrow(1, 1, length - 1).flatten());
+}
+
+/// The float network that is distilled, as it was.
+class FloatNetwork {
+ public:
+  explicit FloatNetwork(const graph::Graph& graph) : module_(graph) { module_.freeze(); }
+
+  at::Tensor logits(const std::vector<at::Tensor>& inputs) const {
+    const torch::NoGradGuard no_gradients;
+    std::vector<libtorch::TypedTensor> typed;
+    for (const at::Tensor& input : inputs) typed.push_back(libtorch::typed(input));
+    return module_.run(std::move(typed)).at(0).tensor;
+  }
+
+ private:
+  libtorch::GraphModule module_;
+};
+
+class Training {
+ public:
+  Training(const LanguageRequest& request, const LanguageHooks& hooks)
+      : request_(request),
+        hooks_(hooks),
+        sequences_(request.tokens, request.first, request.length, "the text to train by"),
+        rounds_(sequences_.count(), request.seed),
+        network_(request.network, request.recipe) {
+    if (!request.valid.empty())
+      valid_.emplace(request.valid, request.first, request.length, "the text to measure by");
+  }
+
+  LanguageOutcome run() {
+    LanguageOutcome outcome;
+    FloatNetwork teacher(request_.network);
+    if (valid_)
+      outcome.float_perplexity = perplexity([&](const auto& inputs) { return teacher.logits(inputs); });
+    begin();
+    if (step_ == 0) first_perplexity_ = own_perplexity();
+    while (step_ < request_.steps) {
+      take_step(request_.teacher == Teacher::kFloat ? &teacher : nullptr);
+      const bool wanted = hooks_.wants_state && hooks_.wants_state();
+      if (wanted || interrupt_requested()) keep();
+      check_interrupt();
+    }
+    outcome.log = log_;
+    outcome.trained_tokens = step_ * request_.batch * request_.length;
+    outcome.first_perplexity = first_perplexity_;
+    outcome.perplexity = own_perplexity();
+    network_.eval();
+    outcome.quantized = network_.freeze();
+    return outcome;
+  }
+
+ private:
+  void begin() {
+    std::optional<KeptLanguageRun> kept = KeptLanguageRun::open(hooks_.state, request_);
+    if (kept) {
+      kept->load(network_);
+    } else {
+      std::vector<std::vector<at::Tensor>> samples;
+      for (std::int64_t i = 0; i < std::min(kCalibrating, sequences_.count()); ++i)
+        samples.push_back(inputs_of(request_.network, tokens_of(sequences_, i), 1));
+      network_.calibrate(samples);
+    }
+    // Decay pulls weights to zero, where the coarsest grids have no code.
+    optimizer_.emplace(network_.parameter_groups({.learning_rate = request_.rate, .weight_decay = 0}),
+                       torch::optim::AdamWOptions(request_.rate));
+    if (!kept) return;
+    kept->load(*optimizer_);
+    step_ = kept->position().step;
+    log_ = kept->position().log;
+    first_perplexity_ = kept->position().first_perplexity;
+  }
+
+  /// Of the highest rate, for the step that comes.
+  double share() const {
+    if (step_ < request_.warm_up)
+      return static_cast<double>(step_ + 1) / static_cast<double>(request_.warm_up);
+    const auto done = static_cast<double>(step_ - request_.warm_up);
+    const auto all = static_cast<double>(std::max<std::int64_t>(request_.steps - request_.warm_up, 1));
+    return (1 + std::cos(std::numbers::pi * done / all)) / 2;
+  }
+
+  void take_step(const FloatNetwork* teacher) {
+    const double rate = request_.rate * share();
+    for (auto& group : optimizer_->param_groups()) group.options().set_lr(rate);
+    network_.train();
+    network_.advance(static_cast<double>(step_) / static_cast<double>(request_.steps));
+    std::vector<std::int64_t> tokens;
+    for (std::int64_t i = 0; i < request_.batch; ++i)
+      sequences_.append(rounds_.at(step_ * request_.batch + i), tokens);
+    const std::vector<at::Tensor> inputs = inputs_of(request_.network, tokens, request_.batch);
+    const at::Tensor logits = network_.forward(inputs).at(0);
+    const at::Tensor loss =
+        teacher ? qat::distillation_loss(logits, teacher->logits(inputs), request_.temperature)
+                : next_token_loss(logits, inputs.at(0));
+    const double value = loss.item<double>();
+    if (!std::isfinite(value))
+      throw Error("the loss is not finite in step " + std::to_string(step_ + 1) + ": training diverged");
+    optimizer_->zero_grad();
+    (loss + network_.penalty()).backward();
+    torch::nn::utils::clip_grad_norm_(network_.parameters(), request_.most_gradient);
+    optimizer_->step();
+    ++step_;
+    log_.push_back({.step = step_, .loss = value, .rate = rate});
+    ++steps_here_;
+    if (!hooks_.progress) return;
+    const auto seen = static_cast<double>(steps_here_ * request_.batch * request_.length);
+    hooks_.progress(
+        {.line = log_.back(), .steps = request_.steps, .tokens_per_second = seen / (now_seconds() - start_)});
+  }
+
+  void keep() {
+    if (hooks_.state.empty()) return;
+    keep_language_run(hooks_.state, request_,
+                      {.step = step_, .log = log_, .first_perplexity = first_perplexity_}, network_,
+                      *optimizer_);
+  }
+
+  double own_perplexity() {
+    if (!valid_) return LanguageOutcome::kNotMeasured;
+    network_.eval();
+    return perplexity([&](const auto& inputs) { return network_.forward(inputs).at(0); });
+  }
+
+  /// A sequence's first token is not predicted.
+  template <class Logits>
+  double perplexity(const Logits& logits) const {
+    const torch::NoGradGuard no_gradients;
+    double sum = 0;
+    for (std::int64_t i = 0; i < valid_->count(); ++i) {
+      check_interrupt();
+      const std::vector<at::Tensor> inputs = inputs_of(request_.network, tokens_of(*valid_, i), 1);
+      sum += next_token_loss(logits(inputs), inputs.at(0)).template item<double>();
+    }
+    return std::exp(sum / static_cast<double>(valid_->count()));
+  }
+
+  const LanguageRequest& request_;
+  const LanguageHooks& hooks_;
+  Sequences sequences_;
+  std::optional<Sequences> valid_;
+  Rounds rounds_;
+  qat::Network network_;
+  std::optional<torch::optim::AdamW> optimizer_;
+  std::int64_t step_ = 0;  ///< that comes
+  double first_perplexity_ = LanguageOutcome::kNotMeasured;
+  std::vector<LanguageLine> log_;
+  double start_ = now_seconds();
+  std::int64_t steps_here_ = 0;
+};
+
+class TorchTrainer final : public LanguageTrainer {
+ public:
+  LanguageOutcome train(const LanguageRequest& request, const LanguageHooks& hooks) override {
+    if (request.threads > 0) at::set_num_threads(request.threads);
+    return Training(request, hooks).run();
+  }
+};
+
+}  // namespace
+
+LanguageTrainer& language_trainer() {
+  static TorchTrainer trainer;
+  return trainer;
+}
+
+}  // namespace crumb::tasks

@@ -1,0 +1,85 @@
+// Decoders that train with quantizers in the loop, behind an interface without LibTorch: every weight, scale and gain learns
+// to predict what the float network predicts, or the next token, end to end.
+//
+// What the float network says of every token of a text is worth more than the text (distillation of logits, Hinton et al.,
+// arXiv:1503.02531; LLM-QAT, Liu et al., arXiv:2305.17888): a two-bit network that rounding destroyed comes back by it.
+//
+// Everything that is drawn follows from the seed and from the step: the same request gives the same bits on the same kind of
+// processor with as many threads, also when it was cut off and goes on from what it kept.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "quant/recipe/recipe.h"
+
+namespace crumb::tasks {
+
+enum class Teacher : std::uint8_t { kFloat, kNone };
+
+struct LanguageRequest {
+  graph::Graph network;               ///< a decoder of models/decoder.h, in floats
+  std::vector<std::int64_t> tokens;   ///< to train by, at least a sequence
+  std::vector<std::int64_t> valid;    ///< to measure by, at least a sequence; empty: nothing is measured
+  std::optional<std::int64_t> first;  ///< the token in front of every sequence, where the tokenizer puts one
+  Recipe recipe;
+  Teacher teacher = Teacher::kFloat;
+  double temperature = 1;     ///< of both networks' logits, with a teacher
+  std::int64_t length = 512;  ///< tokens of a sequence, the first one included
+  std::int64_t batch = 4;     ///< sequences of a step
+  std::int64_t steps = 240;
+  std::int64_t warm_up = 15;  ///< steps in which the rate grows; then it falls as a cosine, to 0
+  double rate = 5e-4;         ///< of AdamW, the highest
+  double most_gradient = 1;   ///< norm of all gradients of a step, above which they shrink to it
+  std::uint64_t seed = 0;     ///< of the order of sequences
+  int threads = 0;            ///< 0: LibTorch's own choice
+};
+
+struct LanguageLine {
+  std::int64_t step = 0;  ///< that is done, from 1
+  double loss = 0;        ///< in nats a token, before the step
+  double rate = 0;
+};
+
+struct LanguageProgress {
+  LanguageLine line;
+  std::int64_t steps = 0;
+  double tokens_per_second = 0;  ///< of this process
+};
+
+struct LanguageHooks {
+  std::function<void(const LanguageProgress&)> progress;  ///< after every step
+  std::function<bool()> wants_state;                      ///< asked after every step
+  /// The file from which an unfinished run goes on, and in which it is kept; empty: none. It stays when the run is done.
+  std::filesystem::path state;
+};
+
+struct LanguageOutcome {
+  static constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
+
+  graph::Graph quantized;
+  std::vector<LanguageLine> log;
+  std::int64_t trained_tokens = 0;
+  /// Of `valid`: the float network's, that of the quantized one before training and after.
+  double float_perplexity = kNotMeasured, first_perplexity = kNotMeasured, perplexity = kNotMeasured;
+};
+
+class LanguageTrainer {
+ public:
+  virtual ~LanguageTrainer() = default;
+
+  /// Throws Error where there are too few tokens, the recipe does not fit, the loss is no finite number, or (kInterrupted)
+  /// a person asked to stop, after the state was kept; usage Error where that is another request's.
+  virtual LanguageOutcome train(const LanguageRequest& request, const LanguageHooks& hooks) = 0;
+};
+
+/// One for the process.
+LanguageTrainer& language_trainer();
+
+}  // namespace crumb::tasks

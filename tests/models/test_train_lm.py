@@ -1,0 +1,108 @@
+"""`crumb train lm`: a decoder that rounding destroyed learns what the float one predicts; what was measured in training is
+what the file's own runtime measures; a run that is killed ends in the bytes of one that was not."""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+tiny = pytest.importorskip("tiny_decoders")
+pytestmark = pytest.mark.usefixtures("engine")
+LENGTH = 24
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder, and two texts of words in an order of chance."""
+    work = tmp_path_factory.mktemp("lm")
+    tiny.make("llama3", work / "model")
+    words = "How quickly daft jumping zebras vex pack my box with five dozen liquor jugs".split()
+    for seed, name, count in ((0, "train.txt", 600), (1, "valid.txt", 60)):
+        (work / name).write_text(" ".join(random.Random(seed).choices(words, k=count)) + "\n")
+    return work
+
+
+def command(made, out, *flags, data="train.txt", length=LENGTH):
+    return ["train", "lm", "--model", made / "model", "--data", made / data, "--valid", made / "valid.txt", "-o", out,
+            "--length", length, "--batch", 4, "--threads", 1, "--json", *flags]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rate", "how"), [
+    (3e-3, ["--weights", "int2h:group=16"]),
+    (3e-3, ["--weights", "int2h:group=16", "--teacher", "none"]),
+    (3e-3, ["--weights", "ternary:group=16", "--embeddings", "int4:group=16", "--kv-cache", "int4:rotate"]),
+    (3e-4, ["--weights", "e2m1:group=16", "--activations", "int8:token", "--kv-cache", "int8"])])  # fmt: skip
+def test_training_wins_back_what_rounding_lost(crumb, made, tmp_path, rate, how):
+    report = json.loads(crumb(*command(made, tmp_path / "out", "--steps", 40, "--rate", rate, *how)).stdout)
+    assert report["trained_tokens"] == 40 * 4 * LENGTH
+    log = [json.loads(line) for line in (tmp_path / "out/log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in log] == list(range(1, 41))
+    assert log[-1]["loss"] < 0.7 * log[0]["loss"]
+    assert max(line["rate"] for line in log) == pytest.approx(rate) and log[-1]["rate"] < 0.01 * rate
+    if "none" not in how:  # the teacher's own perplexity on this text is no aim
+        lost, left = (abs(report[name] - report["float"]) for name in ("rounded", "quantized"))
+        assert left < 0.7 * lost, report
+    else:
+        assert report["quantized"] < 0.5 * report["rounded"]
+    # The file, on the runtime
+    packed = tmp_path / "out/model.crumb"
+    assert report["bytes"] == packed.stat().st_size and not (tmp_path / "out/checkpoint.state").exists()
+    measured = ["--text", made / "valid.txt", "--context", LENGTH, "--json"]
+    found = json.loads(crumb("perplexity", packed, *measured).stdout)["perplexity"]
+    assert found == pytest.approx(report["quantized"], rel=1e-3 if "--activations" not in how else 1e-2)
+    assert json.loads(crumb("perplexity", made / "model", *measured).stdout)["perplexity"] == pytest.approx(report["float"], rel=1e-4)
+    assert json.loads(crumb("generate", packed, "--prompt", "zebras", "--tokens", 4, "--json").stdout)["ids"]
+    crumb("verify", packed)
+
+
+def test_a_run_that_is_killed_ends_in_the_same_bytes(crumb, crumb_bin, made, tmp_path):
+    how = ["--weights", "int3:group=16", "--steps", 60, "--checkpoint-every", 3]
+    crumb(*command(made, tmp_path / "whole", *how))
+    for end in (signal.SIGKILL, signal.SIGINT):
+        shutil.rmtree(tmp_path / "cut", ignore_errors=True)
+        state = tmp_path / "cut/checkpoint.state"
+        process = subprocess.Popen([str(part) for part in (crumb_bin, *command(made, tmp_path / "cut", *how))],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        while not state.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(end)
+        process.wait(timeout=120)
+        assert state.exists() and not (tmp_path / "cut/model.crumb").exists()
+        other = crumb(*command(made, tmp_path / "cut", *how, "--seed", 1), status=2)
+        assert "its seed is '0', this one's '1'" in other.stderr
+        crumb(*command(made, tmp_path / "cut", *how))
+        for file in ("model.crumb", "log.jsonl"):
+            assert (tmp_path / "cut" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+
+
+def test_threads_and_seeds(crumb, made, tmp_path):
+    how = ["--weights", "int4:group=16", "--steps", 3]
+    for name, flags in (("a", []), ("b", ["--restart"]), ("c", ["--seed", 1])):
+        crumb(*command(made, tmp_path / name, *how, *flags))
+    a, b, c = ((tmp_path / name / "model.crumb").read_bytes() for name in "abc")
+    assert a == b and a != c
+
+
+def test_wrong_wishes(crumb, made, tmp_path):
+    def refused(*flags, status=2, base=("--weights", "int4:group=16", "--steps", 1), **named):
+        said = crumb(*command(made, tmp_path / "out", *base, *flags, **named), status=status).stderr
+        assert not (tmp_path / "out/model.crumb").exists()
+        return said
+
+    assert "needs --weights" in refused(base=())
+    assert "--teacher 'bert': expected float or none" in refused("--teacher", "bert")
+    assert "--epochs is not for training a language model" in refused("--epochs", 3)
+    assert "the model has 128 positions" in refused(length=129)
+    (tmp_path / "short.txt").write_text("Hi")
+    assert "the text to train by has" in refused(data=tmp_path / "short.txt", status=1)
+    digits = crumb("train", "digits", "-o", tmp_path / "d", "--steps", 3, status=2).stderr
+    assert "--steps is for training a language model" in digits
+    crumb("quantize", made / "model", "-o", tmp_path / "q.crumb", "--weights", "int8")
+    packed = crumb("train", "lm", "--model", tmp_path / "q.crumb", "--data", made / "train.txt", "--weights", "int4", "-o", tmp_path / "p", status=2)
+    assert "training begins with floats" in packed.stderr

@@ -1,0 +1,29 @@
+// One run of language training into its folder: the trainer trains, this keeps what has to be kept and writes the results.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "tasks/language/language_trainer.h"
+#include "training/json.h"
+
+namespace crumb::training {
+
+struct LanguageRun {
+  tasks::LanguageRequest request;
+  std::map<std::string, std::string>
+      files;                     ///< by path: configuration, tokenizer, what the packed file takes along
+  std::filesystem::path folder;  ///< is made where there is none
+  int keep_every = 0;            ///< steps between two states; 0: ten minutes
+  bool restart = false;          ///< an unfinished run that lies there is dropped
+  std::function<void(const tasks::LanguageProgress&)> progress;
+};
+
+/// Trains, and writes model.crumb, which `crumb generate` runs, log.jsonl (a line for each step) and, last, report.json, which
+/// it gives, too. Goes on from the state that an unfinished run of the same request kept there (checkpoint.state). Throws what
+/// LanguageTrainer::train does.
+Json train_language_into(const LanguageRun& run, tasks::LanguageTrainer& trainer);
+
+}  // namespace crumb::training

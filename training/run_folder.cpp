@@ -1,0 +1,36 @@
+#include "training/run_folder.h"
+
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/text.h"
+
+namespace crumb::training {
+
+namespace fs = std::filesystem;
+
+fs::path report_in(const fs::path& folder) { return folder / "report.json"; }
+
+RunFolder::RunFolder(fs::path folder, bool restart) : folder_(std::move(folder)) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (!fs::is_directory(folder_, error)) {
+    throw Error("the folder " + quote_text(folder_.string()) +
+                " cannot be made: " + (error ? error.message() : "a file has that name"));
+  }
+  if (restart) drop_state();
+}
+
+void RunFolder::drop_state() const {
+  std::error_code error;
+  fs::remove(state(), error);
+  fs::remove(state().string() + ".partial", error);  // of a run that was killed while it wrote
+}
+
+void RunFolder::drop_report() const {
+  std::error_code error;
+  fs::remove(report(), error);
+}
+
+}  // namespace crumb::training

@@ -1,0 +1,28 @@
+// The folder of a training run: what every one of them has in it.
+#pragma once
+
+#include <filesystem>
+
+namespace crumb::training {
+
+/// The file that is written last, and stands for those beside it.
+std::filesystem::path report_in(const std::filesystem::path& folder);
+
+class RunFolder {
+ public:
+  /// Makes it where there is none; with `restart` the state of an unfinished run is dropped. Throws Error where it cannot be
+  /// made.
+  RunFolder(std::filesystem::path folder, bool restart);
+
+  /// The file that an unfinished run goes on from.
+  std::filesystem::path state() const { return folder_ / "checkpoint.state"; }
+  void drop_state() const;
+
+  std::filesystem::path report() const { return report_in(folder_); }
+  void drop_report() const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace crumb::training
