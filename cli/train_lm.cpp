@@ -1,5 +1,6 @@
 #include "cli/train_lm.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <array>
@@ -28,7 +29,7 @@ constexpr std::int64_t kBatch = 4;
 constexpr double kRate = 5e-4;
 
 constexpr std::array kOfLanguage = {"--model", "--teacher", "--temperature", "--length",
-                                    "--steps", "--warm-up", "--tokens"};
+                                    "--steps", "--warm-up", "--tokens",      "--products"};
 constexpr std::array kOfOthers = {"--labels",       "--loss",       "--profile",  "--network", "--epochs",
                                   "--float-epochs", "--all-layers", "--data-dir", "--sweep",   "--seeds"};
 
@@ -63,6 +64,22 @@ tasks::Teacher teacher_named(const std::string& name) {
   if (name == "float") return tasks::Teacher::kFloat;
   if (name == "none") return tasks::Teacher::kNone;
   throw usage_error("--teacher " + quote_text(name) + ": expected float or none");
+}
+
+tasks::Products products_named(const std::string& name) {
+  if (name.empty()) return open_language_trainer().fast_products();
+  if (name == "f32") return tasks::Products::kFloat32;
+  if (name == "bf16") return tasks::Products::kBfloat16;
+  throw usage_error("--products " + quote_text(name) + ": expected f32 or bf16");
+}
+
+/// What a step gives back stays with the process: the next one asks for as much again, and new pages from the system took a
+/// fifth of the time.
+void keep_memory() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_MAX, 0);
+  ::mallopt(M_TRIM_THRESHOLD, -1);
+#endif
 }
 
 Recipe language_recipe(RecipeFlags flags) {
@@ -113,6 +130,10 @@ void add_language_flags(CLI::App& verb, LanguageFlags& flags) {
   verb.add_option("--steps", flags.steps, "Of lm: steps (240)")->check(CLI::NonNegativeNumber);
   verb.add_option("--warm-up", flags.warm_up, "Of lm: steps in which the rate grows (15)")
       ->check(CLI::NonNegativeNumber);
+  verb.add_option(
+      "--products", flags.products,
+      "Of lm: what matrices are multiplied as in training steps, f32 or bf16 (bf16 where the processor "
+      "has it)");
   verb.add_option("--tokens", flags.tokens, "Of lm: the first N tokens of the text (all)")
       ->check(CLI::PositiveNumber);
 }
@@ -163,6 +184,7 @@ void train_language_model(const LanguageWish& wish) {
                   .warm_up = flags.warm_up,
                   .rate = wish.rate > 0 ? wish.rate : kRate,
                   .seed = wish.seed,
+                  .products = products_named(flags.products),
                   .threads = wish.threads},
       .files = files_of(*source.checkpoint(), recipe),
       .folder = wish.output,
@@ -172,6 +194,7 @@ void train_language_model(const LanguageWish& wish) {
   if (const auto first = tokenizer.first_token()) run.request.first = *first;
   if (flags.tokens > 0 && run.request.tokens.size() > flags.tokens) run.request.tokens.resize(flags.tokens);
   if (!wish.valid.empty()) run.request.valid = tokens_of(tokenizer, wish.valid);
+  keep_memory();
   Json report;
   {
     LanguageProgressLine line;

@@ -11,7 +11,7 @@ namespace crumb::cli {
 inline constexpr const char* kLanguageTask = "lm";
 
 struct LanguageFlags {
-  std::string model, teacher = "float";
+  std::string model, teacher = "float", products;
   double temperature = 1;
   std::int64_t length = 512, steps = 240, warm_up = 15;
   std::size_t tokens = 0;

@@ -33,6 +33,7 @@ Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOut
   report["length"] = request.length;
   report["batch"] = request.batch;
   report["rate"] = request.rate;
+  report["products"] = request.products == tasks::Products::kBfloat16 ? "bf16" : "f32";
   report["seed"] = request.seed;
   report["recipe"] = to_yaml(request.recipe);
   return report;

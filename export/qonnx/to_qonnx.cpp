@@ -56,7 +56,8 @@ Graph to_qonnx(Graph graph, const QonnxOptions& options) {
   graph = graph::bind_shapes(graph::plain_constants(std::move(lowered)), options.shapes);
   graph = graph::fold_known(std::move(graph));
   const std::int64_t opset = options.opset > 0 ? options.opset : graph::least_opset(graph, kUsualOpset);
-  graph = graph::with_opset(std::move(graph), opset);
+  // Bodies of newer operators compute with shapes.
+  graph = graph::fold_known(graph::with_opset(std::move(graph), opset));
   if (options.profile == Profile::kHls4ml) graph = hls4ml::with_plain_biases(std::move(graph));
   graph = marked(with_general_domain(std::move(graph)));
   const Graph meant = graph;

@@ -1,4 +1,4 @@
-// Functions of the numbers themselves: arithmetic, Clip and Cast. What comes out is of the type that ONNX says, rounded
+// Functions of the numbers themselves: arithmetic, comparisons, Clip, Where and Cast. What comes out is of the type that ONNX says, rounded
 // to it; where integers may have wrapped around, and for types whose arithmetic is not float32's, nothing comes out.
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,8 @@ constexpr double kMostWhole = 0x1p53;  // below, float64 holds every whole numbe
 ConstantValue of_type(ElementType type) { return {.wide = is_wide(type), .whole = is_integer(type)}; }
 
 bool is_computed_here(ElementType type) {
-  return is_integer(type) || type == ElementType::kFloat || type == ElementType::kDouble;
+  return is_integer(type) || type == ElementType::kFloat || type == ElementType::kDouble ||
+         type == ElementType::kBool;
 }
 
 bool is_exact(const ConstantValue& x) {
@@ -96,7 +97,35 @@ MadeConstant of_two(ElementType type, const std::string& op, const ConstantValue
   if (op == "Mul") return combined(type, a, b, std::multiplies());
   if (op == "Div") return combined(type, a, b, std::divides<double>());
   if (op == "Pow") return combined(type, a, b, [](double x, double y) { return std::pow(x, y); });
+  if (op == "Equal") return combined(type, a, b, std::equal_to());
+  if (op == "Less") return combined(type, a, b, std::less());
+  if (op == "LessOrEqual") return combined(type, a, b, std::less_equal());
+  if (op == "Greater") return combined(type, a, b, std::greater());
+  if (op == "GreaterOrEqual") return combined(type, a, b, std::greater_equal());
+  if (op == "And") return combined(type, a, b, std::logical_and());
+  if (op == "Or") return combined(type, a, b, std::logical_or());
+  if (op == "Xor") return combined(type, a, b, std::not_equal_to());
   return {};
+}
+
+/// Of whole numbers: with the sign of the divisor, or with `fmod` that of what is divided. Nothing by zero.
+MadeConstant remainders(ElementType type, const Node& node, const ConstantValue& a, const ConstantValue& b) {
+  if (!is_integer(type) || std::ranges::find(b.values, 0.0) != b.values.end()) return {};
+  const bool as_c = node.int_or("fmod", 0) != 0;
+  return combined(type, a, b, [as_c](double x, double y) {
+    const double left = std::fmod(x, y);
+    return !as_c && left != 0 && (left < 0) != (y < 0) ? left + y : left;
+  });
+}
+
+/// Where of whole numbers: of each place one of the two is zero, and the other what is chosen.
+MadeConstant chosen(ElementType type, const ConstantInputs& in) {
+  if (!is_integer(type) || in.size() != 3 || !in[1] || !in[2]) return {};
+  const MadeConstant first =
+      combined(type, *in[0], *in[1], [](double c, double x) { return c != 0 ? x : 0; });
+  const MadeConstant second =
+      combined(type, *in[0], *in[2], [](double c, double x) { return c != 0 ? 0 : x; });
+  return first && second ? combined(type, *first, *second, std::plus()) : MadeConstant();
 }
 
 MadeConstant of_one(ElementType type, const std::string& op, const ConstantValue& x) {
@@ -109,6 +138,7 @@ MadeConstant of_one(ElementType type, const std::string& op, const ConstantValue
   if (op == "Floor") return mapped(type, x, [](double v) { return std::floor(v); });
   if (op == "Ceil") return mapped(type, x, [](double v) { return std::ceil(v); });
   if (op == "Round") return mapped(type, x, [](double v) { return std::nearbyint(v); });
+  if (op == "Not") return mapped(type, x, std::logical_not());
   return {};
 }
 
@@ -127,6 +157,9 @@ MadeConstant cast_to(ElementType type, const ConstantValue& x) {
 MadeConstant computed_by(ElementType type, const Node& node, const ConstantInputs& in) {
   if (!is_computed_here(type)) return {};
   if (node.op == "Clip") return clipped(type, node, in);
+  if (node.op == "Where") return chosen(type, in);
+  if (node.op == "Mod")
+    return in.size() == 2 && in[1] ? remainders(type, node, *in[0], *in[1]) : MadeConstant();
   return in.size() >= 2 && in[1] ? of_two(type, node.op, *in[0], *in[1]) : of_one(type, node.op, *in[0]);
 }
 

@@ -41,6 +41,7 @@ Json request_json(const LanguageRequest& request) {
           {"rate", request.rate},
           {"most_gradient", request.most_gradient},
           {"seed", request.seed},
+          {"products", request.products == Products::kBfloat16 ? "bf16" : "f32"},
           {"threads", request.threads > 0 ? request.threads : at::get_num_threads()}};
 }
 

@@ -1,7 +1,9 @@
 #include "tasks/language/language_trainer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/cpu/Utils.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/adamw.h>
 #include <torch/utils.h>
@@ -39,6 +41,25 @@ std::vector<std::int64_t> tokens_of(const Sequences& sequences, std::int64_t seq
   sequences.append(sequence, tokens);
   return tokens;
 }
+
+/// Products of float32 matrices as sums of bfloat16 ones, while it lives.
+class ShortProducts {
+ public:
+  explicit ShortProducts(Products products) {
+    if (products == Products::kBfloat16) set(at::Float32Precision::BF16);
+  }
+  ShortProducts(const ShortProducts&) = delete;
+  ShortProducts& operator=(const ShortProducts&) = delete;
+  ~ShortProducts() { set(before_); }
+
+ private:
+  static void set(at::Float32Precision precision) {
+    at::globalContext().setFloat32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL, precision);
+  }
+
+  at::Float32Precision before_ =
+      at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
+};
 
 /// Mean over all tokens but the first of each sequence, nats.
 at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& ids) {
@@ -136,6 +157,7 @@ class Training {
     for (std::int64_t i = 0; i < request_.batch; ++i)
       sequences_.append(rounds_.at(step_ * request_.batch + i), tokens);
     const std::vector<at::Tensor> inputs = inputs_of(request_.network, tokens, request_.batch);
+    const ShortProducts short_products(request_.products);
     const at::Tensor logits = network_.forward(inputs).at(0);
     const at::Tensor loss =
         teacher ? qat::distillation_loss(logits, teacher->logits(inputs), request_.temperature)
@@ -198,6 +220,12 @@ class Training {
 
 class TorchTrainer final : public LanguageTrainer {
  public:
+  Products fast_products() const override {
+    const auto has = at::cpu::get_cpu_capabilities();
+    const auto found = has.find("avx512_bf16");
+    return found != has.end() && found->second.toBool() ? Products::kBfloat16 : Products::kFloat32;
+  }
+
   LanguageOutcome train(const LanguageRequest& request, const LanguageHooks& hooks) override {
     if (request.threads > 0) at::set_num_threads(request.threads);
     return Training(request, hooks).run();

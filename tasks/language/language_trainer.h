@@ -23,6 +23,10 @@ namespace crumb::tasks {
 
 enum class Teacher : std::uint8_t { kFloat, kNone };
 
+/// What numbers are multiplied as in training steps, by the student and by the teacher; weights, codes, sums and what is
+/// measured are float32.
+enum class Products : std::uint8_t { kFloat32, kBfloat16 };
+
 struct LanguageRequest {
   graph::Graph network;               ///< a decoder of models/decoder.h, in floats
   std::vector<std::int64_t> tokens;   ///< to train by, at least a sequence
@@ -38,7 +42,8 @@ struct LanguageRequest {
   double rate = 5e-4;         ///< of AdamW, the highest
   double most_gradient = 1;   ///< norm of all gradients of a step, above which they shrink to it
   std::uint64_t seed = 0;     ///< of the order of sequences
-  int threads = 0;            ///< 0: LibTorch's own choice
+  Products products = Products::kFloat32;
+  int threads = 0;  ///< 0: LibTorch's own choice
 };
 
 struct LanguageLine {
@@ -73,6 +78,9 @@ struct LanguageOutcome {
 class LanguageTrainer {
  public:
   virtual ~LanguageTrainer() = default;
+
+  /// Those that this processor is fastest at.
+  virtual Products fast_products() const = 0;
 
   /// Throws Error where there are too few tokens, the recipe does not fit, the loss is no finite number, or (kInterrupted)
   /// a person asked to stop, after the state was kept; usage Error where that is another request's.

@@ -30,7 +30,8 @@ def made(tmp_path_factory):
 
 def command(made, out, *flags, data="train.txt", length=LENGTH):
     return ["train", "lm", "--model", made / "model", "--data", made / data, "--valid", made / "valid.txt", "-o", out,
-            "--length", length, "--batch", 4, "--threads", 1, "--json", *flags]  # fmt: skip
+            "--length", length, "--batch", 4, "--threads", 1, "--products", "f32", "--json",
+            *flags]  # fmt: skip
 
 
 @pytest.mark.parametrize(("rate", "how"), [

@@ -128,6 +128,41 @@ def two(op, types):
     return make
 
 
+def compared(b):
+    """A comparison, and what logic makes of two."""
+    op = b.pick("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
+    (first, second), whole = broadcast_pair(b)
+    if b.opset < (11 if op == "Equal" else 9 if op in ("Less", "Greater") else 12):
+        return
+    dtypes = [f32, f64, i64, i32]
+    x, y = (b.node(op, [b.operand(dtype, first), b.operand(dtype, second)]) for dtype in (b.pick(*dtypes), b.pick(*dtypes)))
+    b.finish((op, ""), x)
+    logic = b.pick("And", "Or", "Xor")
+    b.finish((logic, ""), b.node(logic, [x, y]))
+    b.finish(("Not", ""), b.node("Not", [y]))
+    turned = b.node("Cast", [x], to=TensorProto.INT64)
+    b.finish(("Cast", "bool"), turned, i64, whole)
+
+
+def remainder(b):
+    (first, second), whole = broadcast_pair(b)
+    if b.opset < 10:
+        return
+    dtype = b.pick(i64, i32)
+    y = b.constant(b.rng.integers(2, 9, second) * b.rng.choice([-1, 1], second), dtype)
+    fmod = b.pick(None, 0, 1)
+    b.finish(("Mod", "fmod" if fmod else ""), b.node("Mod", [b.operand(dtype, first), y], fmod=fmod), dtype, whole)
+
+
+def where(b):
+    (first, second), _ = broadcast_pair(b)
+    if b.opset < 9:
+        return
+    condition = b.constant(b.rng.random(b.pick([], first, second)) < 0.5, np.bool_)
+    dtype = b.pick(i64, i32)
+    b.finish(("Where", ""), b.node("Where", [condition, b.operand(dtype, first), b.operand(dtype, second)]))
+
+
 def power(b):
     (first, second), _ = broadcast_pair(b)
     base = b.pick(f32, f32, f64, i64, i32)
@@ -337,6 +372,7 @@ MAKERS = [
     *(one(op, [*NUMBERS, np.int8]) for op in ("Neg", "Abs")),
     one("Exp", FLOATS, again=False),
     one("Relu", FLOATS),
+    compared, compared, remainder, where,
     power, cast, transpose, transpose, reshape, reshape, clip, clip, concat, slice_, slice_, gather, dropout, identity,
     shape_of, quantize_linear, quantize_linear, dequantize_linear, dequantize_linear,
 ]  # fmt: skip
