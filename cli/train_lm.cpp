@@ -3,16 +3,17 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <iostream>
 
-#include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/seconds.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
+#include "cli/training_text.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "models/checkpoint_graph.h"
 #include "models/weight_source.h"
@@ -24,7 +25,6 @@
 namespace crumb::cli {
 namespace {
 
-constexpr std::uint64_t kMostTextBytes = std::uint64_t{1} << 30;
 constexpr std::int64_t kBatch = 4;
 constexpr double kRate = 5e-4;
 
@@ -94,11 +94,6 @@ std::map<std::string, std::string> files_of(const Checkpoint& checkpoint, const 
     files[file.path] = {reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()};
   files[std::string(kRecipePath)] = to_yaml(recipe);
   return files;
-}
-
-std::vector<std::int64_t> tokens_of(const text::TextTokenizer& tokenizer, const std::string& file) {
-  const std::vector<text::TokenId> ids = tokenizer.encode(read_text_file(file, kMostTextBytes).take(), false);
-  return {ids.begin(), ids.end()};
 }
 
 void print_report(const Json& report, const std::string& folder) {
@@ -172,7 +167,7 @@ void train_language_model(const LanguageWish& wish) {
   const text::TextTokenizer tokenizer = text::TextTokenizer::load(read);
   training::LanguageRun run{
       .request = {.network = models::graph_of_checkpoint(source, quote_text(flags.model)).graph,
-                  .tokens = tokens_of(tokenizer, wish.data),
+                  .text = read_training_text(wish.data, tokenizer, read),
                   .valid = {},
                   .first = {},
                   .recipe = recipe,
@@ -192,8 +187,11 @@ void train_language_model(const LanguageWish& wish) {
       .restart = wish.restart,
       .progress = {}};
   if (const auto first = tokenizer.first_token()) run.request.first = *first;
-  if (flags.tokens > 0 && run.request.tokens.size() > flags.tokens) run.request.tokens.resize(flags.tokens);
-  if (!wish.valid.empty()) run.request.valid = tokens_of(tokenizer, wish.valid);
+  if (flags.tokens > 0 && run.request.text.tokens.size() > flags.tokens) {
+    run.request.text.tokens.resize(flags.tokens);
+    run.request.text.counts.resize(std::min(run.request.text.counts.size(), flags.tokens));
+  }
+  if (!wish.valid.empty()) run.request.valid = read_training_text(wish.valid, tokenizer, read);
   keep_memory();
   Json report;
   {

@@ -16,8 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-std::uint32_t checksum(const std::vector<std::int64_t>& tokens, std::uint32_t before = 0) {
-  return crc32_of(std::as_bytes(std::span(tokens)), before);
+std::uint32_t checksum(const LanguageText& text, std::uint32_t before = 0) {
+  return crc32_of(std::as_bytes(std::span(text.counts)),
+                  crc32_of(std::as_bytes(std::span(text.tokens)), before));
 }
 
 std::uint32_t checksum(const graph::Graph& graph) {
@@ -29,7 +30,7 @@ std::uint32_t checksum(const graph::Graph& graph) {
 /// Everything that decides a run's result.
 Json request_json(const LanguageRequest& request) {
   return {{"network", checksum(request.network)},
-          {"tokens", checksum(request.valid, checksum(request.tokens))},
+          {"text", checksum(request.valid, checksum(request.text))},
           {"first", request.first.value_or(-1)},
           {"recipe", to_yaml(request.recipe)},
           {"teacher", request.teacher == Teacher::kFloat ? "float" : "none"},

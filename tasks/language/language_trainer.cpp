@@ -28,18 +28,26 @@ namespace {
 /// Sequences by which static ranges of activations are found.
 constexpr std::int64_t kCalibrating = 8;
 
-std::vector<at::Tensor> inputs_of(const graph::Graph& graph, std::span<const std::int64_t> ids,
-                                  std::int64_t batch) {
+std::vector<at::Tensor> inputs_of(const graph::Graph& graph, const LanguageText& text, std::int64_t batch) {
   std::vector<at::Tensor> inputs;
-  for (const graph::Tensor& input : models::decoder_inputs(graph, ids, static_cast<std::size_t>(batch)))
+  for (const graph::Tensor& input :
+       models::decoder_inputs(graph, text.tokens, static_cast<std::size_t>(batch)))
     inputs.push_back(libtorch::to_typed(input).tensor);
   return inputs;
 }
 
-std::vector<std::int64_t> tokens_of(const Sequences& sequences, std::int64_t sequence) {
-  std::vector<std::int64_t> tokens;
-  sequences.append(sequence, tokens);
-  return tokens;
+LanguageText sequence_of(const Sequences& sequences, std::int64_t sequence) {
+  LanguageText text;
+  sequences.append(sequence, text);
+  return text;
+}
+
+/// The places, in all rows one after the other, that predict a token that counts: those before.
+at::Tensor predicting(const LanguageText& text) {
+  std::vector<std::int64_t> places;
+  for (std::size_t i = 1; i < text.counts.size(); ++i)
+    if (text.counts[i] != 0) places.push_back(static_cast<std::int64_t>(i) - 1);
+  return at::tensor(places, at::kLong);
 }
 
 /// Products of float32 matrices as sums of bfloat16 ones, while it lives.
@@ -61,11 +69,14 @@ class ShortProducts {
       at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
 };
 
-/// Mean over all tokens but the first of each sequence, nats.
-at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& ids) {
-  const std::int64_t length = ids.size(1);
-  return at::cross_entropy_loss(logits.narrow(1, 0, length - 1).flatten(0, 1),
-                                ids.narrow(1, 1, length - 1).flatten());
+/// [batch, length, classes] at these places: [places, classes].
+at::Tensor rows_at(const at::Tensor& logits, const at::Tensor& places) {
+  return logits.flatten(0, 1).index_select(0, places);
+}
+
+/// Mean over the places, nats.
+at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& ids, const at::Tensor& places) {
+  return at::cross_entropy_loss(rows_at(logits, places), ids.flatten().index_select(0, places + 1));
 }
 
 /// The float network that is distilled, as it was.
@@ -89,7 +100,7 @@ class Training {
   Training(const LanguageRequest& request, const LanguageHooks& hooks)
       : request_(request),
         hooks_(hooks),
-        sequences_(request.tokens, request.first, request.length, "the text to train by"),
+        sequences_(request.text, request.first, request.length, "the text to train by"),
         rounds_(sequences_.count(), request.seed),
         network_(request.network, request.recipe) {
     if (!request.valid.empty())
@@ -126,7 +137,7 @@ class Training {
     } else {
       std::vector<std::vector<at::Tensor>> samples;
       for (std::int64_t i = 0; i < std::min(kCalibrating, sequences_.count()); ++i)
-        samples.push_back(inputs_of(request_.network, tokens_of(sequences_, i), 1));
+        samples.push_back(inputs_of(request_.network, sequence_of(sequences_, i), 1));
       network_.calibrate(samples);
     }
     // Decay pulls weights to zero, where the coarsest grids have no code.
@@ -153,22 +164,11 @@ class Training {
     for (auto& group : optimizer_->param_groups()) group.options().set_lr(rate);
     network_.train();
     network_.advance(static_cast<double>(step_) / static_cast<double>(request_.steps));
-    std::vector<std::int64_t> tokens;
+    LanguageText taken;
     for (std::int64_t i = 0; i < request_.batch; ++i)
-      sequences_.append(rounds_.at(step_ * request_.batch + i), tokens);
-    const std::vector<at::Tensor> inputs = inputs_of(request_.network, tokens, request_.batch);
-    const ShortProducts short_products(request_.products);
-    const at::Tensor logits = network_.forward(inputs).at(0);
-    const at::Tensor loss =
-        teacher ? qat::distillation_loss(logits, teacher->logits(inputs), request_.temperature)
-                : next_token_loss(logits, inputs.at(0));
-    const double value = loss.item<double>();
-    if (!std::isfinite(value))
-      throw Error("the loss is not finite in step " + std::to_string(step_ + 1) + ": training diverged");
-    optimizer_->zero_grad();
-    (loss + network_.penalty()).backward();
-    torch::nn::utils::clip_grad_norm_(network_.parameters(), request_.most_gradient);
-    optimizer_->step();
+      sequences_.append(rounds_.at(step_ * request_.batch + i), taken);
+    const std::vector<at::Tensor> inputs = inputs_of(request_.network, taken, request_.batch);
+    const double value = taken_step(inputs, predicting(taken), teacher);
     ++step_;
     log_.push_back({.step = step_, .loss = value, .rate = rate});
     ++steps_here_;
@@ -176,6 +176,26 @@ class Training {
     const auto seen = static_cast<double>(steps_here_ * request_.batch * request_.length);
     hooks_.progress(
         {.line = log_.back(), .steps = request_.steps, .tokens_per_second = seen / (now_seconds() - start_)});
+  }
+
+  /// Gives the loss before it; 0, and nothing is learned, where no token counts.
+  double taken_step(const std::vector<at::Tensor>& inputs, const at::Tensor& places,
+                    const FloatNetwork* teacher) {
+    if (places.numel() == 0) return 0;
+    const ShortProducts short_products(request_.products);
+    const at::Tensor logits = network_.forward(inputs).at(0);
+    const at::Tensor loss =
+        teacher ? qat::distillation_loss(rows_at(logits, places), rows_at(teacher->logits(inputs), places),
+                                         request_.temperature)
+                : next_token_loss(logits, inputs.at(0), places);
+    const double value = loss.item<double>();
+    if (!std::isfinite(value))
+      throw Error("the loss is not finite in step " + std::to_string(step_ + 1) + ": training diverged");
+    optimizer_->zero_grad();
+    (loss + network_.penalty()).backward();
+    torch::nn::utils::clip_grad_norm_(network_.parameters(), request_.most_gradient);
+    optimizer_->step();
+    return value;
   }
 
   void keep() {
@@ -191,17 +211,21 @@ class Training {
     return perplexity([&](const auto& inputs) { return network_.forward(inputs).at(0); });
   }
 
-  /// A sequence's first token is not predicted.
   template <class Logits>
   double perplexity(const Logits& logits) const {
     const torch::NoGradGuard no_gradients;
-    double sum = 0;
+    double sum = 0, count = 0;
     for (std::int64_t i = 0; i < valid_->count(); ++i) {
       check_interrupt();
-      const std::vector<at::Tensor> inputs = inputs_of(request_.network, tokens_of(*valid_, i), 1);
-      sum += next_token_loss(logits(inputs), inputs.at(0)).template item<double>();
+      const LanguageText sequence = sequence_of(*valid_, i);
+      const at::Tensor places = predicting(sequence);
+      if (places.numel() == 0) continue;
+      const std::vector<at::Tensor> inputs = inputs_of(request_.network, sequence, 1);
+      const auto weight = static_cast<double>(places.numel());
+      sum += weight * next_token_loss(logits(inputs), inputs.at(0), places).template item<double>();
+      count += weight;
     }
-    return std::exp(sum / static_cast<double>(valid_->count()));
+    return count > 0 ? std::exp(sum / count) : LanguageOutcome::kNotMeasured;
   }
 
   const LanguageRequest& request_;

@@ -18,6 +18,7 @@
 
 #include "graph/graph.h"
 #include "quant/recipe/recipe.h"
+#include "tasks/language/language_text.h"
 
 namespace crumb::tasks {
 
@@ -29,8 +30,8 @@ enum class Products : std::uint8_t { kFloat32, kBfloat16 };
 
 struct LanguageRequest {
   graph::Graph network;               ///< a decoder of models/decoder.h, in floats
-  std::vector<std::int64_t> tokens;   ///< to train by, at least a sequence
-  std::vector<std::int64_t> valid;    ///< to measure by, at least a sequence; empty: nothing is measured
+  LanguageText text;                  ///< to train by, at least a sequence
+  LanguageText valid;                 ///< to measure by, at least a sequence; empty: nothing is measured
   std::optional<std::int64_t> first;  ///< the token in front of every sequence, where the tokenizer puts one
   Recipe recipe;
   Teacher teacher = Teacher::kFloat;

@@ -3,8 +3,9 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
+
+#include "tasks/language/language_text.h"
 
 namespace crumb::tasks {
 
@@ -12,17 +13,18 @@ namespace crumb::tasks {
 /// which counts; what is left at the text's end is not used.
 class Sequences {
  public:
-  /// `tokens` must outlive this. Throws Error, which begins with `what`, where there are fewer tokens than a sequence takes.
-  Sequences(std::span<const std::int64_t> tokens, std::optional<std::int64_t> first, std::int64_t length,
+  /// `text` must outlive this. Throws Error, which begins with `what`, where it has fewer tokens than a sequence takes.
+  Sequences(const LanguageText& text, std::optional<std::int64_t> first, std::int64_t length,
             const char* what);
 
-  std::int64_t count() const { return static_cast<std::int64_t>(tokens_.size()) / taken_; }
+  std::int64_t count() const { return static_cast<std::int64_t>(text_->tokens.size()) / taken_; }
 
-  /// The tokens of a sequence are put behind those that are there.
-  void append(std::int64_t sequence, std::vector<std::int64_t>& tokens) const;
+  /// A sequence is put behind those that are there, and for each of its tokens whether it counts. The first of a sequence
+  /// never does: nothing predicts it.
+  void append(std::int64_t sequence, LanguageText& to) const;
 
  private:
-  std::span<const std::int64_t> tokens_;
+  const LanguageText* text_;
   std::optional<std::int64_t> first_;
   std::int64_t taken_;  ///< of the text, for each
 };

@@ -10,8 +10,9 @@ import time
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
 tiny = pytest.importorskip("tiny_decoders")
 pytestmark = pytest.mark.usefixtures("engine")
 LENGTH = 24
@@ -60,6 +61,56 @@ def test_training_wins_back_what_rounding_lost(crumb, made, tmp_path, rate, how)
     assert json.loads(crumb("perplexity", made / "model", *measured).stdout)["perplexity"] == pytest.approx(report["float"], rel=1e-4)
     assert json.loads(crumb("generate", packed, "--prompt", "zebras", "--tokens", 4, "--json").stdout)["ids"]
     crumb("verify", packed)
+
+
+TEMPLATE = "{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
+# As some models have it: earlier answers lose what they thought.
+FORGETS = TEMPLATE.replace("{{ m.content }}", "{{ m.content if loop.last else m.content.split('=')[-1] }}")
+TURNS = [("user", "7+5?"), ("assistant", "think=12"), ("user", "And 1 more?"), ("assistant", "so=13")]
+
+
+@pytest.mark.parametrize(("template", "pieces"), [
+    (TEMPLATE, [("<u>7+5?\n<a>", False), ("think=12\n", True), ("<u>And 1 more?\n<a>", False), ("so=13\n", True)]),
+    (FORGETS, [("<u>7+5?\n<a>", False), ("think=12\n", True),
+               ("<u>7+5?\n<a>12\n<u>And 1 more?\n<a>", False), ("so=13\n", True)])])  # fmt: skip
+def test_of_conversations_the_answers_count(crumb, made, tmp_path, template, pieces):
+    model = tmp_path / "model"
+    shutil.copytree(made / "model", model)
+    (model / "chat_template.jinja").write_text(template)
+    line = json.dumps({"messages": [{"role": role, "content": content} for role, content in TURNS]})
+    (tmp_path / "chat.jsonl").write_text(f"{line}\n\n{line}\n")
+    ids, counts = [], []
+    tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
+    for text, is_answer in pieces:
+        found = tokenizer.encode(text, add_special_tokens=False).ids
+        ids, counts = ids + found, counts + [is_answer] * len(found)
+    with torch.no_grad():
+        log_p = tiny.load(model)(torch.tensor([ids])).logits[0].log_softmax(-1)
+    wanted = [-float(log_p[i - 1, ids[i]]) for i in range(1, len(ids)) if counts[i]]
+    done = crumb("train", "lm", "--model", model, "--data", tmp_path / "chat.jsonl", "--weights", "keep", "--embeddings", "keep",
+                 "--teacher", "none", "--steps", 1, "--batch", 1, "--length", len(ids), "--products", "f32", "-o", tmp_path / "out")  # fmt: skip
+    assert done.returncode == 0
+    first = json.loads((tmp_path / "out/log.jsonl").read_text().splitlines()[0])
+    assert first["loss"] == pytest.approx(sum(wanted) / len(wanted), rel=1e-4)
+
+
+def test_lines_that_are_no_conversation_are_named(crumb, made, tmp_path):
+    def refused(text, model=made / "model"):
+        (tmp_path / "chat.jsonl").write_text(text)
+        how = ["--data", tmp_path / "chat.jsonl", "--weights", "int8", "--steps", 1, "--length", 8, "-o", tmp_path / "out"]
+        return crumb("train", "lm", "--model", model, *how, status=1).stderr
+
+    one = '{"messages": [{"role": "user", "content": "a"}]}\n'
+    assert "no chat template" in refused(one)
+    model = tmp_path / "model"
+    shutil.copytree(made / "model", model)
+    (model / "chat_template.jinja").write_text(TEMPLATE)
+    assert "holds no answer" in refused(one, model)
+    assert "chat.jsonl line 2: " in refused(one + "[1, 2\n", model)
+    assert "line 3: message 0: expected an object" in refused(one + "\n[1]\n", model)
+    (model / "chat_template.jinja").write_text("{{ messages | length }}{{ add_generation_prompt }}")
+    assert "line 1: the template writes answer 1 otherwise" in refused(
+        '[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]', model)
 
 
 def test_a_run_that_is_killed_ends_in_the_same_bytes(crumb, crumb_bin, made, tmp_path):

@@ -18,30 +18,36 @@ TEST_CASE("sequences: side by side, the first token in front, the rest left out"
   std::mt19937 draw(3);
   for (int round = 0; round < 2000; ++round) {
     const auto length = static_cast<std::int64_t>(2 + draw() % 20);
-    std::vector<std::int64_t> tokens(draw() % 200);
-    std::iota(tokens.begin(), tokens.end(), 1000);
+    crumb::tasks::LanguageText text{.tokens = std::vector<std::int64_t>(draw() % 200), .counts = {}};
+    std::iota(text.tokens.begin(), text.tokens.end(), 1000);
+    const bool has_counts = draw() % 2 == 0;
+    for (std::size_t i = 0; has_counts && i < text.tokens.size(); ++i)
+      text.counts.push_back(static_cast<std::uint8_t>(draw() % 2));
     const std::optional<std::int64_t> first = draw() % 2 == 0 ? std::optional<std::int64_t>(7) : std::nullopt;
     const std::int64_t taken = length - (first ? 1 : 0);
-    if (static_cast<std::int64_t>(tokens.size()) < taken) {
-      CHECK_THROWS_WITH_AS(Sequences(tokens, first, length, "the text"), doctest::Contains("the text has"),
+    if (static_cast<std::int64_t>(text.tokens.size()) < taken) {
+      CHECK_THROWS_WITH_AS(Sequences(text, first, length, "the text"), doctest::Contains("the text has"),
                            crumb::Error);
       continue;
     }
-    const Sequences sequences(tokens, first, length, "the text");
-    std::vector<std::int64_t> all;
+    const Sequences sequences(text, first, length, "the text");
+    crumb::tasks::LanguageText all;
     for (std::int64_t i = 0; i < sequences.count(); ++i) sequences.append(i, all);
-    REQUIRE(static_cast<std::int64_t>(all.size()) == sequences.count() * length);
-    std::int64_t next = 1000;
+    REQUIRE(static_cast<std::int64_t>(all.tokens.size()) == sequences.count() * length);
+    REQUIRE(all.counts.size() == all.tokens.size());
+    std::size_t next = 0;
     bool is_right = true;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const bool is_first = first && i % static_cast<std::size_t>(length) == 0;
-      is_right = is_right && all[i] == (is_first ? *first : next++);
+    for (std::size_t i = 0; i < all.tokens.size(); ++i) {
+      const bool begins = i % static_cast<std::size_t>(length) == 0;
+      const bool counts = !begins && (!has_counts || text.counts[next] != 0);
+      is_right = is_right && all.tokens[i] == (begins && first ? *first : text.tokens[next++]) &&
+                 (all.counts[i] != 0) == counts;
     }
     CHECK(is_right);
-    CHECK(static_cast<std::int64_t>(tokens.size()) + 1000 - next < taken);
+    CHECK(static_cast<std::int64_t>(text.tokens.size() - next) < taken);
   }
-  const std::vector<std::int64_t> one = {1, 2};
-  CHECK_THROWS_WITH_AS(Sequences(one, 7, 1, "the text"), doctest::Contains("two tokens"), crumb::Error);
+  const crumb::tasks::LanguageText two{.tokens = {1, 2}, .counts = {}};
+  CHECK_THROWS_WITH_AS(Sequences(two, 7, 1, "the text"), doctest::Contains("two tokens"), crumb::Error);
 }
 
 TEST_CASE("rounds: every sequence once, another order each time, the same from wherever it goes on") {

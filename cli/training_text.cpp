@@ -1,0 +1,114 @@
+#include "cli/training_text.h"
+
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "text/chat/chat_template.h"
+#include "text/chat/messages.h"
+
+namespace crumb::cli {
+namespace {
+
+using Messages = nlohmann::ordered_json;
+
+constexpr std::uint64_t kMostTextBytes = std::uint64_t{1} << 30;
+
+/// A piece of a conversation's text: an answer, or what is between answers.
+struct Piece {
+  std::string text;
+  bool counts = false;
+};
+using Pieces = std::vector<Piece>;
+
+class ConversationReader {
+ public:
+  ConversationReader(const text::ChatTemplate& chat, const Messages& messages)
+      : chat_(chat), messages_(messages) {}
+
+  /// One for the conversation, or one for each answer.
+  std::vector<Pieces> samples() const {
+    std::vector<Pieces> each;
+    Pieces together;
+    std::string done;  // of the whole text
+    bool is_one = true;
+    for (std::size_t i = 0; i < messages_.size(); ++i) {
+      if (messages_[i].value("role", "") != "assistant") continue;
+      const std::string prompt = rendered(i, true), with_answer = rendered(i + 1, false);
+      if (!with_answer.starts_with(prompt))
+        throw Error("the template writes answer " + std::to_string(each.size() + 1) +
+                    " otherwise than behind its own prompt");
+      std::string answer = with_answer.substr(prompt.size());
+      is_one = is_one && prompt.starts_with(done);
+      if (is_one) {
+        together.push_back({prompt.substr(done.size()), false});
+        together.push_back({answer, true});
+        done = with_answer;
+      }
+      each.push_back({{prompt, false}, {std::move(answer), true}});
+    }
+    if (is_one && !each.empty()) return {std::move(together)};
+    return each;
+  }
+
+ private:
+  std::string rendered(std::size_t count, bool is_prompt) const {
+    Messages first = Messages::array();
+    for (std::size_t i = 0; i < count; ++i) first.push_back(messages_[i]);
+    return chat_.render(first, {.add_generation_prompt = is_prompt});
+  }
+
+  const text::ChatTemplate& chat_;
+  const Messages& messages_;
+};
+
+void append(const Pieces& pieces, const text::TextTokenizer& tokenizer, tasks::LanguageText& text) {
+  for (const Piece& piece : pieces) {
+    // A template writes all the special tokens that it wants.
+    const std::vector<text::TokenId> ids = tokenizer.encode(piece.text, false);
+    text.tokens.insert(text.tokens.end(), ids.begin(), ids.end());
+    text.counts.resize(text.tokens.size(), piece.counts ? 1 : 0);
+  }
+}
+
+tasks::LanguageText conversations(const std::string& file, const std::string& lines,
+                                  const text::TextTokenizer& tokenizer, const text::ReadFile& read) {
+  const std::optional<text::ChatTemplate> chat = text::load_chat_template(read);
+  if (!chat)
+    throw Error(quote_text(file) +
+                " holds conversations, and the model has no chat template: neither "
+                "chat_template.jinja nor one in tokenizer_config.json");
+  tasks::LanguageText text;
+  std::size_t number = 0;
+  for (std::string_view rest = lines; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::string where = file + " line " + std::to_string(++number);
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const Messages messages = text::parse_messages(line, where);
+    try {
+      for (const Pieces& pieces : ConversationReader(*chat, messages).samples())
+        append(pieces, tokenizer, text);
+    } catch (const Error& error) {
+      throw Error(where + ": " + error.what());
+    }
+  }
+  if (text.empty()) throw Error(quote_text(file) + " holds no answer: no message whose role is assistant");
+  return text;
+}
+
+}  // namespace
+
+tasks::LanguageText read_training_text(const std::string& file, const text::TextTokenizer& tokenizer,
+                                       const text::ReadFile& read) {
+  const std::string whole = read_text_file(file, kMostTextBytes).take();
+  if (std::filesystem::path(file).extension() == ".jsonl") return conversations(file, whole, tokenizer, read);
+  const std::vector<text::TokenId> ids = tokenizer.encode(whole, false);
+  return {.tokens = {ids.begin(), ids.end()}, .counts = {}};
+}
+
+}  // namespace crumb::cli

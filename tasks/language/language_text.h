@@ -1,0 +1,16 @@
+// A text as a language model is trained by it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace crumb::tasks {
+
+struct LanguageText {
+  std::vector<std::int64_t> tokens;
+  std::vector<std::uint8_t> counts;  ///< of each token, whether it is to be predicted; empty: all are
+
+  bool empty() const { return tokens.empty(); }
+};
+
+}  // namespace crumb::tasks
