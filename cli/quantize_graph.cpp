@@ -10,6 +10,7 @@
 #include "cli/open_engine.h"
 #include "cli/opset_flag.h"
 #include "cli/output.h"
+#include "cli/packed_files.h"
 #include "cli/quantize_graph_report.h"
 #include "cli/shape_flags.h"
 #include "cli/shape_notes.h"
@@ -24,7 +25,6 @@
 #include "models/checkpoint_graph.h"
 #include "models/weight_source.h"
 #include "quant/checkpoint/checkpoint_plan.h"
-#include "quant/checkpoint/checkpoint_run.h"
 #include "quant/checkpoint/run_plan.h"
 #include "quant/tensor_source.h"
 #include "runtime/session.h"
@@ -88,16 +88,6 @@ struct Source {
   std::vector<fs::path> paths;  ///< that are read
 
   const Checkpoint* checkpoint() const { return tensors ? tensors->checkpoint() : nullptr; }
-
-  /// What a packed file of it takes along.
-  std::map<std::string, std::string> files(const Recipe& recipe) const {
-    std::map<std::string, std::string> files;
-    if (!checkpoint()) return files;
-    for (const ModelFile& file : checkpoint()->files())
-      files[file.path] = {reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()};
-    files[std::string(kRecipePath)] = to_yaml(recipe);
-    return files;
-  }
 };
 
 /// `why`: what asks for a network, where that is a checkpoint's.
@@ -179,9 +169,11 @@ void refuse_without_data(const QuantizeGraph& wish, const QuantPlan& plan) {
 void write_output(const QuantizeGraph& wish, const Target& target, const Source& source,
                   const Graph& quantized, const Recipe& recipe, Notes& notes) {
   if (is_packed(wish.output)) {
-    return graph::write_crumb_graph(
-        quantized, wish.output,
-        {.zstd_level = recipe.zstd, .layout = recipe.layout, .files = source.files(recipe)});
+    return graph::write_crumb_graph(quantized, wish.output,
+                                    {.zstd_level = recipe.zstd,
+                                     .layout = recipe.layout,
+                                     .files = source.checkpoint() ? packed_files(*source.checkpoint(), recipe)
+                                                                  : std::map<std::string, std::string>()});
   }
   const exporting::WriteReport report = exporting::write(quantized, target.form, wish.output, target.options);
   for (const std::string& note : report.notes) notes.say(note);

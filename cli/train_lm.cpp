@@ -13,11 +13,11 @@
 #include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
+#include "cli/packed_files.h"
 #include "cli/training_text.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "models/checkpoint_graph.h"
 #include "models/weight_source.h"
-#include "quant/checkpoint/checkpoint_run.h"
 #include "quant/tensor_source.h"
 #include "text/text_tokenizer.h"
 #include "training/language_run.h"
@@ -42,14 +42,13 @@ class LanguageProgressLine {
 
   void update(const tasks::LanguageProgress& progress) {
     const double now = now_seconds();
+    const double left = static_cast<double>(progress.steps - progress.line.step) * progress.seconds_per_step;
     if (now - last_ < (terminal_ ? 0.2 : 5.0)) return;
     last_ = now;
-    if (first_ < 0) first_ = static_cast<double>(progress.line.step - 1);
-    const auto step = static_cast<double>(progress.line.step), steps = static_cast<double>(progress.steps);
     const std::string text = "step " + std::to_string(progress.line.step) + " of " +
                              std::to_string(progress.steps) + ", loss " + fixed(progress.line.loss, 4) +
-                             ", " + fixed(progress.tokens_per_second, 0) + " tokens/s, " +
-                             fixed((now - start_) * (steps - step) / (step - first_), 0) + " s left";
+                             ", " + fixed(progress.tokens_per_second(), 0) + " tokens/s, " + fixed(left, 0) +
+                             " s left";
     std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", text.c_str());
     std::fflush(stderr);
     shown_ = true;
@@ -57,7 +56,7 @@ class LanguageProgressLine {
 
  private:
   bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;
-  double start_ = now_seconds(), last_ = start_, first_ = -1;
+  double last_ = now_seconds();
 };
 
 tasks::Teacher teacher_named(const std::string& name) {
@@ -85,15 +84,6 @@ void keep_memory() {
 Recipe language_recipe(RecipeFlags flags) {
   if (!flags.has_base()) throw usage_error("training lm needs --weights SPEC, --scheme or --recipe");
   return recipe_of(flags);
-}
-
-/// The checkpoint's own, and the recipe.
-std::map<std::string, std::string> files_of(const Checkpoint& checkpoint, const Recipe& recipe) {
-  std::map<std::string, std::string> files;
-  for (const ModelFile& file : checkpoint.files())
-    files[file.path] = {reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()};
-  files[std::string(kRecipePath)] = to_yaml(recipe);
-  return files;
 }
 
 void print_report(const Json& report, const std::string& folder) {
@@ -181,7 +171,7 @@ void train_language_model(const LanguageWish& wish) {
                   .seed = wish.seed,
                   .products = products_named(flags.products),
                   .threads = wish.threads},
-      .files = files_of(*source.checkpoint(), recipe),
+      .files = packed_files(*source.checkpoint(), recipe),
       .folder = wish.output,
       .keep_every = wish.keep_every,
       .restart = wish.restart,

@@ -109,13 +109,15 @@ class Training {
 
   LanguageOutcome run() {
     LanguageOutcome outcome;
-    FloatNetwork teacher(request_.network);
+    std::optional<FloatNetwork> teacher(request_.network);
     if (valid_)
-      outcome.float_perplexity = perplexity([&](const auto& inputs) { return teacher.logits(inputs); });
+      outcome.float_perplexity = perplexity([&](const auto& inputs) { return teacher->logits(inputs); });
+    if (request_.teacher == Teacher::kNone) teacher.reset();
     begin();
     if (step_ == 0) first_perplexity_ = own_perplexity();
+    start_ = now_seconds();
     while (step_ < request_.steps) {
-      take_step(request_.teacher == Teacher::kFloat ? &teacher : nullptr);
+      take_step(teacher ? &*teacher : nullptr);
       const bool wanted = hooks_.wants_state && hooks_.wants_state();
       if (wanted || interrupt_requested()) keep();
       check_interrupt();
@@ -173,9 +175,10 @@ class Training {
     log_.push_back({.step = step_, .loss = value, .rate = rate});
     ++steps_here_;
     if (!hooks_.progress) return;
-    const auto seen = static_cast<double>(steps_here_ * request_.batch * request_.length);
-    hooks_.progress(
-        {.line = log_.back(), .steps = request_.steps, .tokens_per_second = seen / (now_seconds() - start_)});
+    hooks_.progress({.line = log_.back(),
+                     .steps = request_.steps,
+                     .tokens = request_.batch * request_.length,
+                     .seconds_per_step = (now_seconds() - start_) / static_cast<double>(steps_here_)});
   }
 
   /// Gives the loss before it; 0, and nothing is learned, where no token counts.
@@ -238,7 +241,7 @@ class Training {
   std::int64_t step_ = 0;  ///< that comes
   double first_perplexity_ = LanguageOutcome::kNotMeasured;
   std::vector<LanguageLine> log_;
-  double start_ = now_seconds();
+  double start_ = 0;  ///< of the first step here
   std::int64_t steps_here_ = 0;
 };
 

@@ -56,7 +56,10 @@ struct LanguageLine {
 struct LanguageProgress {
   LanguageLine line;
   std::int64_t steps = 0;
-  double tokens_per_second = 0;  ///< of this process
+  std::int64_t tokens = 0;      ///< of a step
+  double seconds_per_step = 0;  ///< of this process' steps, the mean
+
+  double tokens_per_second() const { return static_cast<double>(tokens) / seconds_per_step; }
 };
 
 struct LanguageHooks {
