@@ -28,8 +28,9 @@ namespace {
 constexpr std::int64_t kBatch = 4;
 constexpr double kRate = 5e-4;
 
-constexpr std::array kOfLanguage = {"--model", "--teacher", "--temperature", "--length",
-                                    "--steps", "--warm-up", "--tokens",      "--products"};
+constexpr std::array kOfLanguage = {"--model",      "--teacher",        "--temperature", "--length",
+                                    "--steps",      "--warm-up",        "--tokens",      "--products",
+                                    "--block-wise", "--block-sequences"};
 constexpr std::array kOfOthers = {"--labels",       "--loss",       "--profile",  "--network", "--epochs",
                                   "--float-epochs", "--all-layers", "--data-dir", "--sweep",   "--seeds"};
 
@@ -49,12 +50,21 @@ class LanguageProgressLine {
                              std::to_string(progress.steps) + ", loss " + fixed(progress.line.loss, 4) +
                              ", " + fixed(progress.tokens_per_second(), 0) + " tokens/s, " + fixed(left, 0) +
                              " s left";
+    say(text);
+  }
+
+  void layer_done(const tasks::LayerLine& line, std::int64_t layers) {
+    say("layer " + std::to_string(line.layer + 1) + " of " + std::to_string(layers) + ", error " +
+        fixed(line.error_before, 4) + " to " + fixed(line.error, 4));
+  }
+
+ private:
+  void say(const std::string& text) {
     std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", text.c_str());
     std::fflush(stderr);
     shown_ = true;
   }
 
- private:
   bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;
   double last_ = now_seconds();
 };
@@ -90,9 +100,15 @@ void print_report(const Json& report, const std::string& folder) {
   const auto perplexity = [](const Json& value) {
     return value.is_number() ? fixed(value, 2) : std::string("-");
   };
-  print_table({{"perplexity", "float", "rounded", "trained"},
-               {"", perplexity(report.at("float")), perplexity(report.at("rounded")),
-                perplexity(report.at("quantized"))}});
+  std::vector<std::string> head{"perplexity", "float", "rounded"},
+      row{"", perplexity(report.at("float")), perplexity(report.at("rounded"))};
+  if (report.contains("block_wise")) {
+    head.emplace_back("layer by layer");
+    row.push_back(perplexity(report.at("block_wise")));
+  }
+  head.emplace_back("trained");
+  row.push_back(perplexity(report.at("quantized")));
+  print_table({head, row});
   std::cout << report.at("steps") << " steps, " << report.at("trained_tokens") << " tokens, "
             << fixed(report.at("seconds"), 0) << " s: " << folder
             << "/{model.crumb, log.jsonl, report.json}, " << fixed(report.at("bytes").get<double>() / 1e6, 2)
@@ -115,6 +131,11 @@ void add_language_flags(CLI::App& verb, LanguageFlags& flags) {
   verb.add_option("--steps", flags.steps, "Of lm: steps (240)")->check(CLI::NonNegativeNumber);
   verb.add_option("--warm-up", flags.warm_up, "Of lm: steps in which the rate grows (15)")
       ->check(CLI::NonNegativeNumber);
+  verb.add_option("--block-wise", flags.block_passes,
+                  "Of lm: first each layer by itself, so many passes over the text's first sequences (0)")
+      ->check(CLI::NonNegativeNumber);
+  verb.add_option("--block-sequences", flags.block_sequences, "Of lm: these sequences (40)")
+      ->check(CLI::PositiveNumber);
   verb.add_option(
       "--products", flags.products,
       "Of lm: what matrices are multiplied as in training steps, f32 or bf16 (bf16 where the processor "
@@ -166,6 +187,7 @@ void train_language_model(const LanguageWish& wish) {
                   .length = flags.length,
                   .batch = wish.batch > 0 ? wish.batch : kBatch,
                   .steps = flags.steps,
+                  .block_wise = {.passes = flags.block_passes, .sequences = flags.block_sequences},
                   .warm_up = flags.warm_up,
                   .rate = wish.rate > 0 ? wish.rate : kRate,
                   .seed = wish.seed,
@@ -175,7 +197,8 @@ void train_language_model(const LanguageWish& wish) {
       .folder = wish.output,
       .keep_every = wish.keep_every,
       .restart = wish.restart,
-      .progress = {}};
+      .progress = {},
+      .layer_done = {}};
   if (const auto first = tokenizer.first_token()) run.request.first = *first;
   if (flags.tokens > 0 && run.request.text.tokens.size() > flags.tokens) {
     run.request.text.tokens.resize(flags.tokens);
@@ -187,6 +210,9 @@ void train_language_model(const LanguageWish& wish) {
   {
     LanguageProgressLine line;
     run.progress = [&](const tasks::LanguageProgress& progress) { line.update(progress); };
+    run.layer_done = [&](const tasks::LayerLine& layer, std::int64_t layers) {
+      line.layer_done(layer, layers);
+    };
     report = training::train_language_into(run, open_language_trainer());
   }
   wish.json ? print_json(report) : print_report(report, wish.output);

@@ -13,7 +13,7 @@ inline constexpr const char* kLanguageTask = "lm";
 struct LanguageFlags {
   std::string model, teacher = "float", products;
   double temperature = 1;
-  std::int64_t length = 512, steps = 240, warm_up = 15;
+  std::int64_t length = 512, steps = 240, warm_up = 15, block_passes = 0, block_sequences = 40;
   std::size_t tokens = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "models/decoder.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -15,6 +16,11 @@ using graph::ElementType;
 constexpr std::int64_t kDecoderOpset = 24;  // Attention, RMSNormalization, RotaryEmbedding, Swish
 
 std::int64_t number(size_t n) { return static_cast<std::int64_t>(n); }
+
+std::string layer_name(size_t i) { return "model.layers." + std::to_string(i) + "."; }
+
+/// Behind a layer's name: the last of its nodes, and the value that it makes.
+constexpr const char* kLastOfLayer = "mlp.residual";
 
 class DecoderBuilder {
  public:
@@ -222,7 +228,7 @@ class DecoderBuilder {
   }
 
   std::string layer(size_t i, const std::string& x) {
-    const std::string name = "model.layers." + std::to_string(i) + ".";
+    const std::string name = layer_name(i);
     const size_t width = config_.hidden_size;
     const auto in = [&](const char* which, const std::string& value) {
       return config_.norm_before ? norm(name + which, value, width) : value;
@@ -237,7 +243,7 @@ class DecoderBuilder {
     const std::string attended =
         build_.node("Add", name + "self_attn.residual", {x, out("post_attention_layernorm", seen)});
     const std::string made = mlp(name + "mlp.", in(before_mlp, attended));
-    return build_.node("Add", name + "mlp.residual", {attended, out("post_feedforward_layernorm", made)});
+    return build_.node("Add", name + kLastOfLayer, {attended, out("post_feedforward_layernorm", made)});
   }
 
   void head(const std::string& x) {
@@ -281,6 +287,18 @@ class DecoderBuilder {
 
 graph::Graph build_decoder(ModelWeights& weights, const JsonFile& config) {
   return DecoderBuilder(weights, DecoderConfig::parse(config)).run();
+}
+
+std::vector<std::string> layer_outputs(const graph::Graph& decoder) {
+  std::vector<std::string> values;
+  for (std::size_t layer = 0;; ++layer) {
+    std::string value = layer_name(layer) + kLastOfLayer;
+    const bool is_there = std::ranges::any_of(decoder.nodes, [&](const graph::Node& node) {
+      return std::ranges::find(node.outputs, value) != node.outputs.end();
+    });
+    if (!is_there) return values;
+    values.push_back(std::move(value));
+  }
 }
 
 }  // namespace crumb::models

@@ -14,6 +14,9 @@
 // Matrices have the axes [in, out]; an embedding that is the head, too, stays one tensor, which a Gemm takes as it lies.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/json/json_file.h"
 #include "graph/graph.h"
 #include "models/model_weights.h"
@@ -22,5 +25,8 @@ namespace crumb::models {
 
 /// Tensor names are those of transformers' ...ForCausalLM. Throws Error as DecoderConfig::parse and ModelWeights::add do.
 graph::Graph build_decoder(ModelWeights& weights, const JsonFile& config);
+
+/// The values that the layers of such a graph give, float32 [batch, sequence, hidden_size], from the first to the last.
+std::vector<std::string> layer_outputs(const graph::Graph& decoder);
 
 }  // namespace crumb::models

@@ -25,9 +25,16 @@ Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOut
   report["task"] = "lm";
   report["float"] = json_number(outcome.float_perplexity);
   report["rounded"] = json_number(outcome.first_perplexity);
+  if (!outcome.layers.empty()) report["block_wise"] = json_number(outcome.middle_perplexity);
   report["quantized"] = json_number(outcome.perplexity);
   report["metric"] = "perplexity";
   report["teacher"] = request.teacher == tasks::Teacher::kFloat ? "float" : "none";
+  if (!outcome.layers.empty()) {
+    report["layers"] = Json::array();
+    for (const tasks::LayerLine& line : outcome.layers)
+      report["layers"].push_back(
+          {{"layer", line.layer}, {"error_before", line.error_before}, {"error", line.error}});
+  }
   report["steps"] = request.steps;
   report["trained_tokens"] = outcome.trained_tokens;
   report["length"] = request.length;
@@ -46,7 +53,8 @@ Json train_language_into(const LanguageRun& run, tasks::LanguageTrainer& trainer
   const RunFolder folder(run.folder, run.restart);
   std::int64_t steps = 0;
   double last = start;
-  tasks::LanguageHooks hooks{.progress = run.progress, .wants_state = {}, .state = folder.state()};
+  tasks::LanguageHooks hooks{
+      .progress = run.progress, .layer_done = run.layer_done, .wants_state = {}, .state = folder.state()};
   hooks.wants_state = [&] {
     ++steps;
     const bool is_due =

@@ -19,6 +19,7 @@ struct LanguageRun {
   int keep_every = 0;            ///< steps between two states; 0: ten minutes
   bool restart = false;          ///< an unfinished run that lies there is dropped
   std::function<void(const tasks::LanguageProgress&)> progress;
+  std::function<void(const tasks::LayerLine&, std::int64_t layers)> layer_done;
 };
 
 /// Trains, and writes model.crumb, which `crumb generate` runs, log.jsonl (a line for each step) and, last, report.json, which

@@ -41,6 +41,8 @@ Json request_json(const LanguageRequest& request) {
           {"warm_up", request.warm_up},
           {"rate", request.rate},
           {"most_gradient", request.most_gradient},
+          {"block_wise", Json::array({request.block_wise.passes, request.block_wise.sequences,
+                                      request.block_wise.rate, request.block_wise.scale_rate})},
           {"seed", request.seed},
           {"products", request.products == Products::kBfloat16 ? "bf16" : "f32"},
           {"threads", request.threads > 0 ? request.threads : at::get_num_threads()}};
@@ -49,7 +51,11 @@ Json request_json(const LanguageRequest& request) {
 std::string about(const LanguageRequest& request, const LanguagePosition& position) {
   Json log = Json::array();
   for (const LanguageLine& line : position.log) log.push_back({line.step, line.loss, line.rate});
+  Json layers = Json::array();
+  for (const LayerLine& line : position.layers) layers.push_back({line.layer, line.error_before, line.error});
   return Json{{"request", request_json(request)},
+              {"layers", std::move(layers)},
+              {"middle_perplexity", json_number(position.middle_perplexity)},
               {"step", position.step},
               {"first_perplexity", json_number(position.first_perplexity)},
               {"log", std::move(log)}}
@@ -59,7 +65,11 @@ std::string about(const LanguageRequest& request, const LanguagePosition& positi
 LanguagePosition position_of(const Json& about) {
   LanguagePosition position;
   position.step = about.at("step");
-  if (about.at("first_perplexity").is_number()) position.first_perplexity = about.at("first_perplexity");
+  for (const auto& [key, value] : {std::pair("first_perplexity", &position.first_perplexity),
+                                   std::pair("middle_perplexity", &position.middle_perplexity)})
+    if (about.at(key).is_number()) *value = about.at(key);
+  for (const Json& line : about.at("layers"))
+    position.layers.push_back({.layer = line.at(0), .error_before = line.at(1), .error = line.at(2)});
   for (const Json& line : about.at("log"))
     position.log.push_back({.step = line.at(0), .loss = line.at(1), .rate = line.at(2)});
   return position;

@@ -17,8 +17,10 @@ namespace crumb::tasks {
 /// Where a run stands: before step `step`.
 struct LanguagePosition {
   std::int64_t step = 0;
+  std::vector<LayerLine> layers;
   std::vector<LanguageLine> log;
   double first_perplexity = LanguageOutcome::kNotMeasured;
+  double middle_perplexity = LanguageOutcome::kNotMeasured;
 };
 
 /// Puts it in the place of what lies there, whole or not at all.

@@ -1,7 +1,6 @@
 #include "tasks/language/language_trainer.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/cpu/Utils.h>
 #include <torch/nn/utils/clip_grad.h>
@@ -16,25 +15,19 @@
 #include "base/files/interrupt.h"
 #include "base/seconds.h"
 #include "libtorch/execute/graph_module.h"
-#include "models/decoder_inputs.h"
 #include "qat/distillation.h"
 #include "qat/network.h"
+#include "tasks/language/block_wise.h"
+#include "tasks/language/decoder_inputs.h"
 #include "tasks/language/kept_run.h"
 #include "tasks/language/sequences.h"
+#include "tasks/language/short_products.h"
 
 namespace crumb::tasks {
 namespace {
 
 /// Sequences by which static ranges of activations are found.
 constexpr std::int64_t kCalibrating = 8;
-
-std::vector<at::Tensor> inputs_of(const graph::Graph& graph, const LanguageText& text, std::int64_t batch) {
-  std::vector<at::Tensor> inputs;
-  for (const graph::Tensor& input :
-       models::decoder_inputs(graph, text.tokens, static_cast<std::size_t>(batch)))
-    inputs.push_back(libtorch::to_typed(input).tensor);
-  return inputs;
-}
 
 LanguageText sequence_of(const Sequences& sequences, std::int64_t sequence) {
   LanguageText text;
@@ -49,25 +42,6 @@ at::Tensor predicting(const LanguageText& text) {
     if (text.counts[i] != 0) places.push_back(static_cast<std::int64_t>(i) - 1);
   return at::tensor(places, at::kLong);
 }
-
-/// Products of float32 matrices as sums of bfloat16 ones, while it lives.
-class ShortProducts {
- public:
-  explicit ShortProducts(Products products) {
-    if (products == Products::kBfloat16) set(at::Float32Precision::BF16);
-  }
-  ShortProducts(const ShortProducts&) = delete;
-  ShortProducts& operator=(const ShortProducts&) = delete;
-  ~ShortProducts() { set(before_); }
-
- private:
-  static void set(at::Float32Precision precision) {
-    at::globalContext().setFloat32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL, precision);
-  }
-
-  at::Float32Precision before_ =
-      at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
-};
 
 /// [batch, length, classes] at these places: [places, classes].
 at::Tensor rows_at(const at::Tensor& logits, const at::Tensor& places) {
@@ -114,7 +88,13 @@ class Training {
       outcome.float_perplexity = perplexity([&](const auto& inputs) { return teacher->logits(inputs); });
     if (request_.teacher == Teacher::kNone) teacher.reset();
     begin();
-    if (step_ == 0) first_perplexity_ = own_perplexity();
+    if (step_ == 0) {
+      first_perplexity_ = own_perplexity();
+      if (request_.block_wise.passes > 0) {
+        layers_ = train_block_wise(request_, sequences_, network_, hooks_.layer_done);
+        middle_perplexity_ = own_perplexity();
+      }
+    }
     start_ = now_seconds();
     while (step_ < request_.steps) {
       take_step(teacher ? &*teacher : nullptr);
@@ -122,9 +102,11 @@ class Training {
       if (wanted || interrupt_requested()) keep();
       check_interrupt();
     }
+    outcome.layers = layers_;
     outcome.log = log_;
     outcome.trained_tokens = step_ * request_.batch * request_.length;
     outcome.first_perplexity = first_perplexity_;
+    outcome.middle_perplexity = middle_perplexity_;
     outcome.perplexity = own_perplexity();
     network_.eval();
     outcome.quantized = network_.freeze();
@@ -139,7 +121,7 @@ class Training {
     } else {
       std::vector<std::vector<at::Tensor>> samples;
       for (std::int64_t i = 0; i < std::min(kCalibrating, sequences_.count()); ++i)
-        samples.push_back(inputs_of(request_.network, sequence_of(sequences_, i), 1));
+        samples.push_back(decoder_tensors(request_.network, sequence_of(sequences_, i), 1));
       network_.calibrate(samples);
     }
     // Decay pulls weights to zero, where the coarsest grids have no code.
@@ -149,7 +131,9 @@ class Training {
     kept->load(*optimizer_);
     step_ = kept->position().step;
     log_ = kept->position().log;
+    layers_ = kept->position().layers;
     first_perplexity_ = kept->position().first_perplexity;
+    middle_perplexity_ = kept->position().middle_perplexity;
   }
 
   /// Of the highest rate, for the step that comes.
@@ -169,7 +153,7 @@ class Training {
     LanguageText taken;
     for (std::int64_t i = 0; i < request_.batch; ++i)
       sequences_.append(rounds_.at(step_ * request_.batch + i), taken);
-    const std::vector<at::Tensor> inputs = inputs_of(request_.network, taken, request_.batch);
+    const std::vector<at::Tensor> inputs = decoder_tensors(request_.network, taken, request_.batch);
     const double value = taken_step(inputs, predicting(taken), teacher);
     ++step_;
     log_.push_back({.step = step_, .loss = value, .rate = rate});
@@ -204,8 +188,12 @@ class Training {
   void keep() {
     if (hooks_.state.empty()) return;
     keep_language_run(hooks_.state, request_,
-                      {.step = step_, .log = log_, .first_perplexity = first_perplexity_}, network_,
-                      *optimizer_);
+                      {.step = step_,
+                       .layers = layers_,
+                       .log = log_,
+                       .first_perplexity = first_perplexity_,
+                       .middle_perplexity = middle_perplexity_},
+                      network_, *optimizer_);
   }
 
   double own_perplexity() {
@@ -223,7 +211,7 @@ class Training {
       const LanguageText sequence = sequence_of(*valid_, i);
       const at::Tensor places = predicting(sequence);
       if (places.numel() == 0) continue;
-      const std::vector<at::Tensor> inputs = inputs_of(request_.network, sequence, 1);
+      const std::vector<at::Tensor> inputs = decoder_tensors(request_.network, sequence, 1);
       const auto weight = static_cast<double>(places.numel());
       sum += weight * next_token_loss(logits(inputs), inputs.at(0), places).template item<double>();
       count += weight;
@@ -239,7 +227,8 @@ class Training {
   qat::Network network_;
   std::optional<torch::optim::AdamW> optimizer_;
   std::int64_t step_ = 0;  ///< that comes
-  double first_perplexity_ = LanguageOutcome::kNotMeasured;
+  double first_perplexity_ = LanguageOutcome::kNotMeasured, middle_perplexity_ = first_perplexity_;
+  std::vector<LayerLine> layers_;
   std::vector<LanguageLine> log_;
   double start_ = 0;  ///< of the first step here
   std::int64_t steps_here_ = 0;

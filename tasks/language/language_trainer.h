@@ -28,6 +28,17 @@ enum class Teacher : std::uint8_t { kFloat, kNone };
 /// measured are float32.
 enum class Products : std::uint8_t { kFloat32, kBfloat16 };
 
+/// Layers one after the other, before all of them together: each learns, on what the quantized layers before it give, to give
+/// what the float layer gives on what the float ones do (EfficientQAT, Chen et al. 2024, arXiv:2407.11062). The error of a
+/// token is taken relative to its own size, and that of a sequence's first is left out: a few tokens have states that are
+/// hundreds of times as large as the others'.
+struct BlockWise {
+  std::int64_t passes = 0;      ///< over the sequences; 0: nothing is trained so
+  std::int64_t sequences = 40;  ///< of the text, from its beginning
+  double rate = 3e-4;           ///< of AdamW
+  double scale_rate = 1e-3;     ///< of the scales of codes
+};
+
 struct LanguageRequest {
   graph::Graph network;               ///< a decoder of models/decoder.h, in floats
   LanguageText text;                  ///< to train by, at least a sequence
@@ -39,6 +50,7 @@ struct LanguageRequest {
   std::int64_t length = 512;  ///< tokens of a sequence, the first one included
   std::int64_t batch = 4;     ///< sequences of a step
   std::int64_t steps = 240;
+  BlockWise block_wise;
   std::int64_t warm_up = 15;  ///< steps in which the rate grows; then it falls as a cosine, to 0
   double rate = 5e-4;         ///< of AdamW, the highest
   double most_gradient = 1;   ///< norm of all gradients of a step, above which they shrink to it
@@ -53,6 +65,13 @@ struct LanguageLine {
   double rate = 0;
 };
 
+/// What block-wise training did to a layer.
+struct LayerLine {
+  std::int64_t layer = 0;  ///< from 0
+  double error_before = 0,
+         error = 0;  ///< relative, squared, the mean over tokens: before its training and after
+};
+
 struct LanguageProgress {
   LanguageLine line;
   std::int64_t steps = 0;
@@ -64,7 +83,9 @@ struct LanguageProgress {
 
 struct LanguageHooks {
   std::function<void(const LanguageProgress&)> progress;  ///< after every step
-  std::function<bool()> wants_state;                      ///< asked after every step
+  std::function<void(const LayerLine&, std::int64_t layers)>
+      layer_done;                     ///< after every layer that was trained by itself
+  std::function<bool()> wants_state;  ///< asked after every step
   /// The file from which an unfinished run goes on, and in which it is kept; empty: none. It stays when the run is done.
   std::filesystem::path state;
 };
@@ -73,10 +94,12 @@ struct LanguageOutcome {
   static constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 
   graph::Graph quantized;
+  std::vector<LayerLine> layers;  ///< of block-wise training
   std::vector<LanguageLine> log;
   std::int64_t trained_tokens = 0;
-  /// Of `valid`: the float network's, that of the quantized one before training and after.
-  double float_perplexity = kNotMeasured, first_perplexity = kNotMeasured, perplexity = kNotMeasured;
+  /// Of `valid`: the float network's, that of the quantized one before training, behind its layers' own, and after.
+  double float_perplexity = kNotMeasured, first_perplexity = kNotMeasured, middle_perplexity = kNotMeasured,
+         perplexity = kNotMeasured;
 };
 
 class LanguageTrainer {

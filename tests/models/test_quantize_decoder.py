@@ -82,6 +82,20 @@ def test_the_packed_file_answers_and_both_engines_agree(crumb, folder, text, tmp
     assert np.median(np.abs(logits["runtime"] - logits["libtorch"])) < 0.05 * logits["runtime"].std()
 
 
+@pytest.mark.parametrize("name", ["llama", "llama_tied", "gemma2", "qwen3", "phi3"])
+def test_graphs_and_checkpoints_have_the_same_specs(crumb, tmp_path, name):
+    """A table that is the head, too, is an embedding for both."""
+    tiny.make(name, tmp_path / "in")
+    specs = ["--weights", "int4:group=8", "--embeddings", "int6:group=8"]
+    found = []
+    for number, how in enumerate(([], ["--activations", "int8:token"])):
+        packed = tmp_path / f"{number}.crumb"
+        crumb("quantize", tmp_path / "in", "-o", packed, *specs, *how)
+        listed = json.loads(crumb("inspect", packed, "--json").stdout)["tensors"]
+        found.append({tensor["name"]: tensor["spec"] for tensor in listed if tensor.get("spec")})
+    assert found[0] == found[1] and found[0]["model.embed_tokens.weight"] == "int6:group=8"
+
+
 def test_scales_of_tokens_need_no_text(crumb, folder, text, tmp_path):
     packed, plain = tmp_path / "q.crumb", tmp_path / "w.crumb"
     crumb("quantize", folder, "-o", packed, "--weights", "int8", "--activations", "int8:token")

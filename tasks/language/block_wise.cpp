@@ -1,0 +1,178 @@
+#include "tasks/language/block_wise.h"
+
+#include <ATen/ATen.h>
+#include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adamw.h>
+#include <torch/utils.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/part.h"
+#include "libtorch/execute/graph_module.h"
+#include "models/decoder.h"
+#include "tasks/language/decoder_inputs.h"
+#include "tasks/language/short_products.h"
+#include "tasks/train/fit.h"
+
+namespace crumb::tasks {
+namespace {
+
+using graph::Graph;
+
+constexpr std::uint64_t kOrderStream = std::uint64_t{1} << 40;  ///< of the seed, apart from the other orders
+
+/// Squared error over squared size, token by token, the first of each sequence left out; the mean. States [batch, length, width].
+at::Tensor relative_error(const at::Tensor& found, const at::Tensor& meant) {
+  const std::int64_t length = meant.size(1);
+  const at::Tensor of = meant.narrow(1, 1, length - 1), off = found.narrow(1, 1, length - 1) - of;
+  constexpr double kLeast = 1e-12;
+  return (off.square().sum(-1) / of.square().sum(-1).clamp_min(kLeast)).mean();
+}
+
+class LayerTraining {
+ public:
+  LayerTraining(const LanguageRequest& request, const Graph& part)
+      : request_(request), part_(part), floats_(part), student_(part, request.recipe) {
+    floats_.freeze();
+    student_.calibrate({});
+  }
+
+  at::Tensor meant(const std::vector<at::Tensor>& inputs) const {
+    const torch::NoGradGuard no_gradients;
+    std::vector<libtorch::TypedTensor> typed;
+    for (const at::Tensor& input : inputs) typed.push_back(libtorch::typed(input));
+    return floats_.run(std::move(typed)).at(0).tensor;
+  }
+
+  at::Tensor found(const std::vector<at::Tensor>& inputs) {
+    const torch::NoGradGuard no_gradients;
+    student_.eval();
+    return student_.forward(inputs).at(0);
+  }
+
+  /// inputs, meant: of each batch.
+  void train(const std::vector<std::vector<at::Tensor>>& inputs, const std::vector<at::Tensor>& meant,
+             std::int64_t layer) {
+    const BlockWise& how = request_.block_wise;
+    torch::optim::AdamW optimizer(
+        student_.parameter_groups(
+            {.learning_rate = how.rate, .weight_decay = 0, .scale_learning_rate = how.scale_rate}),
+        torch::optim::AdamWOptions(how.rate));
+    const std::vector<double> rates = rates_of(optimizer);
+    const auto batches = static_cast<std::int64_t>(inputs.size()), steps = how.passes * batches;
+    Rounds rounds(batches, request_.seed + kOrderStream + static_cast<std::uint64_t>(layer));
+    student_.train();
+    for (std::int64_t step = 0; step < steps; ++step) {
+      check_interrupt();
+      std::size_t group = 0;
+      for (auto& parameters : optimizer.param_groups())
+        parameters.options().set_lr(rates[group++] * cosine(step, steps));
+      student_.advance(static_cast<double>(step) / static_cast<double>(steps));
+      const auto batch = static_cast<std::size_t>(rounds.at(step));
+      const ShortProducts short_products(request_.products);
+      const at::Tensor loss = relative_error(student_.forward(inputs[batch]).at(0), meant[batch]);
+      if (!std::isfinite(loss.item<double>()))
+        throw Error("the error of layer " + std::to_string(layer) + " is not finite in step " +
+                    std::to_string(step + 1) + ": training diverged");
+      optimizer.zero_grad();
+      (loss + student_.penalty()).backward();
+      torch::nn::utils::clip_grad_norm_(student_.parameters(), request_.most_gradient);
+      optimizer.step();
+    }
+  }
+
+  /// What was learned goes into the whole network, by name.
+  void put_into(qat::Network& network) const {
+    const torch::NoGradGuard no_gradients;
+    auto whole = network.named_parameters();
+    for (const auto& own : student_.named_parameters()) {
+      at::Tensor* place = whole.find(own.key());
+      if (!place) throw Error("the network has no parameter " + quote_text(own.key()) + " of its part");
+      place->copy_(own.value());
+    }
+  }
+
+ private:
+  const LanguageRequest& request_;
+  const Graph& part_;
+  libtorch::GraphModule floats_;
+  qat::Network student_;
+};
+
+/// What a part of the decoder takes, batch by batch: the decoder's own inputs, and the states before it.
+class Inputs {
+ public:
+  Inputs(const LanguageRequest& request, const Sequences& sequences) : network_(request.network) {
+    const std::int64_t count = std::min(request.block_wise.sequences, sequences.count());
+    for (std::int64_t begin = 0; begin < count; begin += request.batch) {
+      const std::int64_t batch = std::min(request.batch, count - begin);
+      LanguageText text;
+      for (std::int64_t i = begin; i < begin + batch; ++i) sequences.append(i, text);
+      own_.push_back(decoder_tensors(network_, text, batch));
+    }
+  }
+
+  std::size_t batches() const { return own_.size(); }
+
+  std::vector<at::Tensor> of(const Graph& part, std::size_t batch, const at::Tensor& states) const {
+    std::vector<at::Tensor> inputs;
+    for (const std::string& name : part.inputs) {
+      const auto at = std::ranges::find(network_.inputs, name) - network_.inputs.begin();
+      const bool is_own = static_cast<std::size_t>(at) < network_.inputs.size();
+      inputs.push_back(is_own ? own_[batch][static_cast<std::size_t>(at)] : states);
+    }
+    return inputs;
+  }
+
+ private:
+  const Graph& network_;
+  std::vector<std::vector<at::Tensor>> own_;
+};
+
+}  // namespace
+
+std::vector<LayerLine> train_block_wise(
+    const LanguageRequest& request, const Sequences& sequences, qat::Network& network,
+    const std::function<void(const LayerLine&, std::int64_t layers)>& layer_done) {
+  if (request.recipe.activations && !request.recipe.activations->is_dynamic())
+    throw Error("layers are trained one by one with activations in floats or with scales for tokens, found " +
+                request.recipe.activations->to_string());
+  const Graph whole = graph::infer_shapes(request.network);
+  const std::vector<std::string> outputs = models::layer_outputs(whole);
+  const Inputs inputs(request, sequences);
+  std::vector<at::Tensor> float_states(inputs.batches()), states(inputs.batches());
+  std::vector<LayerLine> lines;
+  for (std::size_t layer = 0; layer < outputs.size(); ++layer) {
+    const std::vector<std::string> given =
+        layer == 0 ? std::vector<std::string>() : std::vector{outputs[layer - 1]};
+    const Graph part = graph::part_of(whole, given, {outputs[layer]});
+    LayerTraining training(request, part);
+    std::vector<std::vector<at::Tensor>> taken;
+    for (std::size_t batch = 0; batch < inputs.batches(); ++batch) {
+      float_states[batch] = training.meant(inputs.of(part, batch, float_states[batch]));
+      taken.push_back(inputs.of(part, batch, states[batch]));
+    }
+    const auto error = [&] {
+      double sum = 0;
+      for (std::size_t batch = 0; batch < inputs.batches(); ++batch) {
+        states[batch] = training.found(taken[batch]);
+        sum += relative_error(states[batch], float_states[batch]).item<double>();
+      }
+      return sum / static_cast<double>(inputs.batches());
+    };
+    LayerLine line{.layer = static_cast<std::int64_t>(layer)};
+    line.error_before = error();
+    training.train(taken, float_states, line.layer);
+    line.error = error();
+    training.put_into(network);
+    lines.push_back(line);
+    if (layer_done) layer_done(line, static_cast<std::int64_t>(outputs.size()));
+  }
+  return lines;
+}
+
+}  // namespace crumb::tasks
