@@ -69,7 +69,8 @@ class Ruling {
   void take(const std::string& name, RuledConstant& constant, const WeightInput& weight, std::size_t node) {
     if (constant.role != RuledConstant::Role::kOther) {
       if (constant.output_axis != weight.output_axis) two_axes_[name] = node;
-      if (weight.is_embedding) constant.role = RuledConstant::Role::kEmbedding;  // also where it is the head, too
+      if (weight.is_embedding)
+        constant.role = RuledConstant::Role::kEmbedding;  // also where it is the head, too
       return;
     }
     constant.role = weight.is_embedding ? RuledConstant::Role::kEmbedding : RuledConstant::Role::kWeight;

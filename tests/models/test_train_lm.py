@@ -63,6 +63,23 @@ def test_training_wins_back_what_rounding_lost(crumb, made, tmp_path, rate, how)
     crumb("verify", packed)
 
 
+@pytest.mark.parametrize("name", ["llama3", "gemma2", "phi3", "olmo2", "qwen3"])
+def test_layers_by_themselves_first(crumb, made, tmp_path, name):
+    """Errors fall layer by layer, and what the network predicts then is nearer to what the float one does."""
+    tiny.make(name, tmp_path / "model")
+    how = ["train", "lm", "--model", tmp_path / "model", "--data", made / "train.txt", "--valid", made / "valid.txt", "--weights",
+           "int2h:group=16", "--embeddings", "int8", "--steps", 1, "--length", LENGTH, "--threads", 1, "--products", "f32", "--json"]  # fmt: skip
+    whole = json.loads(crumb(*how, "-o", tmp_path / "whole").stdout)
+    parts = json.loads(crumb(*how, "-o", tmp_path / "parts", "--block-wise", 12, "--block-sequences", 24).stdout)
+    assert "layers" not in whole and "block_wise" in parts and parts["rounded"] == whole["rounded"]
+    config = json.loads((tmp_path / "model/config.json").read_text())
+    assert [line["layer"] for line in parts["layers"]] == list(range(config["num_hidden_layers"]))
+    assert all(line["error"] < 0.9 * line["error_before"] for line in parts["layers"])
+    assert parts["layers"][0]["error"] < 0.5 * parts["layers"][0]["error_before"]
+    first = [json.loads((tmp_path / run / "log.jsonl").read_text().splitlines()[0])["loss"] for run in ("whole", "parts")]
+    assert first[1] < 0.8 * first[0], first
+
+
 TEMPLATE = "{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
 # As some models have it: earlier answers lose what they thought.
 FORGETS = TEMPLATE.replace("{{ m.content }}", "{{ m.content if loop.last else m.content.split('=')[-1] }}")
@@ -114,7 +131,7 @@ def test_lines_that_are_no_conversation_are_named(crumb, made, tmp_path):
 
 
 def test_a_run_that_is_killed_ends_in_the_same_bytes(crumb, crumb_bin, made, tmp_path):
-    how = ["--weights", "int3:group=16", "--steps", 60, "--checkpoint-every", 3]
+    how = ["--weights", "int3:group=16", "--steps", 60, "--checkpoint-every", 3, "--block-wise", 2, "--block-sequences", 8]
     crumb(*command(made, tmp_path / "whole", *how))
     for end in (signal.SIGKILL, signal.SIGINT):
         shutil.rmtree(tmp_path / "cut", ignore_errors=True)
@@ -149,6 +166,8 @@ def test_wrong_wishes(crumb, made, tmp_path):
 
     assert "needs --weights" in refused(base=())
     assert "--teacher 'bert': expected float or none" in refused("--teacher", "bert")
+    static = ("--weights", "int4:group=16", "--activations", "int8:tensor", "--steps", 1, "--block-wise", 1)
+    assert "layers are trained one by one with activations in floats" in refused(base=static, status=1)
     assert "--epochs is not for training a language model" in refused("--epochs", 3)
     assert "the model has 128 positions" in refused(length=129)
     (tmp_path / "short.txt").write_text("Hi")
