@@ -74,10 +74,10 @@ def test_layers_by_themselves_first(crumb, made, tmp_path, name):
     assert "layers" not in whole and "block_wise" in parts and parts["rounded"] == whole["rounded"]
     config = json.loads((tmp_path / "model/config.json").read_text())
     assert [line["layer"] for line in parts["layers"]] == list(range(config["num_hidden_layers"]))
-    assert all(line["error"] < 0.9 * line["error_before"] for line in parts["layers"])
-    assert parts["layers"][0]["error"] < 0.5 * parts["layers"][0]["error_before"]
+    assert all(line["error"] < 0.95 * line["error_before"] for line in parts["layers"])
+    assert parts["layers"][0]["error"] < 0.7 * parts["layers"][0]["error_before"]
     first = [json.loads((tmp_path / run / "log.jsonl").read_text().splitlines()[0])["loss"] for run in ("whole", "parts")]
-    assert first[1] < 0.8 * first[0], first
+    assert first[1] < 0.9 * first[0], first
 
 
 TEMPLATE = "{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
