@@ -45,7 +45,9 @@ FAMILIES = {
     "qwen3-yarn": ("qwen3", {"head_dim": 128, "rope_scaling": {"rope_type": "yarn", "factor": 2.0, "attention_factor": 1.5,
                    "original_max_position_embeddings": 64}}),
     "phi3-long": ("phi3", {"original_max_position_embeddings": 16, "sliding_window": None, "rope_scaling": LONGROPE}),
-    "phi3-short": ("phi3", {"original_max_position_embeddings": 64, "sliding_window": None, "rope_scaling": LONGROPE}),
+    # llama.cpp's contexts are multiples of 256, and the context alone chooses its factors.
+    "phi3-short": ("phi3", {"original_max_position_embeddings": 512, "max_position_embeddings": 1024, "sliding_window": None,
+                   "rope_scaling": LONGROPE}),
     "olmo2": ("olmo2", {"num_key_value_heads": 4}),
     "smollm3": ("smollm3", {"num_hidden_layers": 4, "no_rope_layers": [1, 1, 1, 0]}),
 }  # fmt: skip
