@@ -91,7 +91,7 @@ void keep_memory() {
 #endif
 }
 
-Recipe language_recipe(RecipeFlags flags) {
+Recipe language_recipe(const RecipeFlags& flags) {
   if (!flags.has_base()) throw usage_error("training lm needs --weights SPEC, --scheme or --recipe");
   return recipe_of(flags);
 }

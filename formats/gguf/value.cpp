@@ -88,7 +88,9 @@ Result<GgufValue> read_array(GgufCursor& cursor, unsigned depth) {
                    " elements of type " + std::string(gguf_value_type_name(element.value())) + ", of " +
                    std::to_string(least) + (size != 0 ? "" : " or more") + " bytes each, but " +
                    byte_text(cursor.left()) + " are left in the file"};
-  if (size != 0) {
+  // Any bytes are numbers; what is not, a bool too, is looked at one by one.
+  const bool are_numbers = size != 0 && element.value() != GgufValueType::kBool;
+  if (are_numbers) {
     (void)elements.take(*bytes, "an array").ok();
   } else {
     for (std::uint64_t i = 0; i < count.value(); ++i) {

@@ -623,6 +623,9 @@ def gguf_files():
               "token_scores": [0.0, 0.0, -1.0, -2.0, -0.5], "token_types": [2, 6, 1, 1, 1], "unk_token_id": 0,
               "add_space_prefix": True}  # fmt: skip
     put("gguf", "pieces", gguf_file("llama", sizes | pieces, layer))
+    key = b"llama.feed_forward_length"
+    bools = struct.pack("<IIQ", 9, 7, 3) + b"q.w"  # an array of bools, none of which is one
+    put("gguf", "no_bools", b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", len(key)) + key + bools + bytes(32))
     put("gguf", "nested", gguf_file("odd", {"tags": ["x", "yz"], "custom_alignment": 64}, {"t": values(2)}))
 
 

@@ -75,6 +75,56 @@ TEST_CASE("what is wrong with a GGUF file is said") {
   CHECK((!model.ok() && mentions(model.failure().message, "IQ2_XXS")));
 }
 
+/// A value of type `type`, or an array of such, drawn to any depth: the bytes.
+std::string drawn_value(std::mt19937& draw, std::uint32_t type, int depth) {
+  constexpr std::size_t kBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+  std::string bytes;
+  if (type == 8) return gguf_text_bytes(std::string(draw() % 4, 'x'));
+  if (type == 9) {
+    const auto element = static_cast<std::uint32_t>(depth > 2 ? draw() % 9 : draw() % 13);
+    const std::uint64_t count = draw() % 4;
+    bytes = little(element) + little(count);
+    for (std::uint64_t i = 0; i < count; ++i) bytes += drawn_value(draw, element, depth + 1);
+    return bytes;
+  }
+  // Bools that are none, now and then.
+  const bool is_bool = type == 7 && draw() % 8 != 0;
+  for (std::size_t i = 0; i < kBytes[type]; ++i)
+    bytes += static_cast<char>(is_bool ? draw() % 2 : draw() % 256);
+  return bytes;
+}
+
+/// Whether all elements can be read, however deep.
+bool can_be_read(const GgufValue& value) {
+  if (value.type != GgufValueType::kArray) return value.type != GgufValueType::kBool || gguf_bool(value).ok();
+  std::uint64_t count = 0;
+  const Status status = gguf_for_each(value, value.element, [&](const GgufValue& element) -> Status {
+    ++count;
+    if (can_be_read(element)) return {};
+    return Failure{"an element"};
+  });
+  return status.ok() && count == value.count;
+}
+
+TEST_CASE("what a sound GGUF header holds can be read, element for element") {
+  std::mt19937 draw(8);
+  int sound = 0, refused = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const auto type = static_cast<std::uint32_t>(draw() % 2 == 0 ? 9 : draw() % 13);
+    const std::string file = gguf_file({{"k", type, drawn_value(draw, type, 0)}}, {});
+    const Result<GgufHeader> header = parse_gguf(bytes_of_gguf(file));
+    if (!header.ok()) {
+      ++refused;
+      REQUIRE(mentions(header.failure().message, "expected 0 or 1"));
+      continue;
+    }
+    ++sound;
+    REQUIRE(can_be_read(*header.value().find("k")));
+  }
+  CHECK(sound > 10000);
+  CHECK(refused > 100);
+}
+
 TEST_CASE("every cut of a GGUF file, and any number in its header, is read or refused") {
   const std::string whole = small_gguf();
   for (std::size_t size = 0; size < whole.size(); ++size)
