@@ -49,6 +49,12 @@ class Terminal:
     def say(self, text):
         os.write(self.main, text)
 
+    def read_for(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if select.select([self.main], [], [], 0.05)[0]:
+                self.seen += os.read(self.main, 65536)
+
     def wait_for(self, condition, seconds=60):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -67,14 +73,14 @@ def test_ctrl_c_ends_an_answer_and_the_conversation_goes_on(crumb_bin, folder):
     try:
         terminal.wait_for(lambda seen: seen.endswith(b"> "))
         terminal.say(b"Hi\n")
-        time.sleep(1)  # it answers, be it with tokens that have no text
+        terminal.read_for(1)  # it answers, be it with tokens that have no text
         for _ in range(2):
             before = len(terminal.seen)
             terminal.process.send_signal(signal.SIGINT)
             terminal.wait_for(lambda seen, before=before: seen[before:].endswith(b"\n> ") or seen.endswith(b"\r\n> "))
             assert terminal.process.poll() is None
             terminal.say(b"More\n")
-            time.sleep(1)
+            terminal.read_for(1)
         terminal.process.send_signal(signal.SIGINT)
         before = len(terminal.seen)
         terminal.wait_for(lambda seen: seen.endswith(b"\r\n> "))
