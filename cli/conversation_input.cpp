@@ -35,6 +35,7 @@ ConversationInput::ConversationInput(int from) : from_(from) {
   told = interrupt_;
   struct sigaction action = {};
   action.sa_handler = on_interrupt;
+  action.sa_flags = SA_RESTART;  // what is being shown goes on being shown; poll() is told by the pipe
   ::sigaction(SIGINT, &action, &before_);
 }
 

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
+safetensors = pytest.importorskip("safetensors.numpy")
 tiny = pytest.importorskip("tiny_decoders")
 TEMPLATE = "{% for m in messages %}{{ m.role[0] }}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}a{% endif %}"
 
@@ -22,8 +23,11 @@ def folder(tmp_path_factory):
     tiny.make("llama", path)
     (path / "chat_template.jinja").write_text(TEMPLATE)
     config = json.loads((path / "config.json").read_text())
-    config["eos_token_id"] = 259  # hardly ever chosen: answers go on
+    config["eos_token_id"] = 259
     (path / "config.json").write_text(json.dumps(config))
+    tensors = safetensors.load_file(path / "model.safetensors")
+    tensors["lm_head.weight"][259] = 0  # others' logits deviate by 4, so that one is above 0: answers go on
+    safetensors.save_file(tensors, path / "model.safetensors", {"format": "pt"})
     return path
 
 
@@ -86,6 +90,23 @@ def test_ctrl_c_ends_an_answer_and_the_conversation_goes_on(crumb_bin, folder):
         terminal.wait_for(lambda seen: seen.endswith(b"\r\n> "))
         terminal.process.send_signal(signal.SIGINT)  # at the prompt it ends the program
         assert terminal.process.wait(timeout=60) == 0
+    finally:
+        terminal.process.kill()
+        os.close(terminal.main)
+
+
+def test_ctrl_c_while_nobody_reads_the_terminal(crumb_bin, folder):
+    """What is shown waits for its reader then; that wait ends neither the output nor the program."""
+    terminal = Terminal(crumb_bin, "generate", folder, "--chat", "--tokens", 10_000_000, "--shift")
+    try:
+        terminal.wait_for(lambda seen: seen.endswith(b"> "))
+        for text in (b"Hi\n", b"More\n"):
+            terminal.say(text)
+            time.sleep(1.5)
+            before = len(terminal.seen)
+            terminal.process.send_signal(signal.SIGINT)
+            terminal.wait_for(lambda seen, before=before: len(seen) > before and seen.endswith(b"\r\n> "))
+            assert terminal.process.poll() is None
     finally:
         terminal.process.kill()
         os.close(terminal.main)
