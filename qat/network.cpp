@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -101,6 +102,8 @@ struct Network::State {
   bool is_made_of(const std::string& value, const at::Tensor& tensor) const;
   bool lies_in_a_parameter(const std::string& value) const;
 
+  /// The node that makes this value does so, while quantizers of activations work; else it passes its first input on.
+  void quantize(const std::string& value, std::function<at::Tensor(const at::Tensor&)> by);
   void add_edges();
   void add_cache();
   void add_weights();
@@ -121,6 +124,15 @@ struct Network::State {
   Graph certified_by_goals(Graph graph) const;
 };
 
+void Network::State::quantize(const std::string& value, std::function<at::Tensor(const at::Tensor&)> by) {
+  module->replace_maker(
+      value, [this, by = std::move(by)](const graph::Node&, const std::vector<TypedTensor>& arguments) {
+        const at::Tensor& values = arguments[0].tensor;
+        const bool passes = is_float || !active.activations;
+        return libtorch::Outputs{{passes ? values : by(values), arguments[0].type}};
+      });
+}
+
 void Network::State::add_edges() {
   edges.emplace(plan.edges, *quantizers);
   const Graph& graph = module->graph();
@@ -128,12 +140,7 @@ void Network::State::add_edges() {
     const auto node = std::ranges::find_if(graph.nodes, [&](const graph::Node& candidate) {
       return graph::is_quantizer(candidate) && candidate.inputs[0] == plan.edges[i].value;
     });
-    module->replace_maker(
-        node->outputs[0], [this, i](const graph::Node&, const std::vector<TypedTensor>& arguments) {
-          const at::Tensor& values = arguments[0].tensor;
-          const bool passes = is_float || !active.activations;
-          return libtorch::Outputs{{passes ? values : edges->quantized(i, values), arguments[0].type}};
-        });
+    quantize(node->outputs[0], [this, i](const at::Tensor& values) { return edges->quantized(i, values); });
   }
 }
 
@@ -146,12 +153,7 @@ void Network::State::add_cache() {
   spec.rotate = false;
   for (const graph::Node& node : module->graph().nodes) {
     if (!graph::is_quantizer(node) || float_graph.find(node.inputs[0])) continue;
-    module->replace_maker(
-        node.outputs[0], [this, spec](const graph::Node&, const std::vector<TypedTensor>& arguments) {
-          const at::Tensor& values = arguments[0].tensor;
-          const bool passes = is_float || !active.activations;
-          return libtorch::Outputs{{passes ? values : fake_quantize(values, spec), arguments[0].type}};
-        });
+    quantize(node.outputs[0], [spec](const at::Tensor& values) { return fake_quantize(values, spec); });
   }
 }
 

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "formats/llama3_scaling.h"
+#include "formats/rotary_factors.h"
 
 namespace crumb {
 namespace {
@@ -93,10 +94,11 @@ class RotationParser {
     const double places = original_positions(), size = static_cast<double>(defaults_.size);
     const double factor =
         scaling_.has("factor") ? positive("factor") : static_cast<double>(defaults_.max_positions) / places;
-    const auto by_scale = [&](double scale) { return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1; };
     const double some = scaling_.number("mscale").value_or(0),
                  all = scaling_.number("mscale_all_dim").value_or(0);
-    double attention = some != 0 && all != 0 ? by_scale(some) / by_scale(all) : by_scale(1);
+    double attention = some != 0 && all != 0
+                           ? usual_yarn_factor(factor, some) / usual_yarn_factor(factor, all)
+                           : usual_yarn_factor(factor);
     attention = scaling_.number("attention_factor").value_or(attention);
     const auto turns = [&](const char* key, double usual) {
       const double given = scaling_.number(key).value_or(usual);
@@ -144,8 +146,8 @@ class RotationParser {
                   .switch_at = static_cast<std::size_t>(places)};
     const double longer =
         scaling_.has("factor") ? positive("factor") : static_cast<double>(defaults_.max_positions) / places;
-    const double usual = longer <= 1 ? 1 : std::sqrt(1 + std::log(longer) / std::log(places));
-    made.factor = static_cast<float>(scaling_.number("attention_factor").value_or(usual));
+    made.factor = static_cast<float>(
+        scaling_.number("attention_factor").value_or(usual_longrope_factor(longer, places)));
     if (!std::isfinite(made.factor)) throw scaling_.error("its numbers make no factor");
     return made;
   }

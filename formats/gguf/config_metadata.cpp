@@ -7,6 +7,7 @@
 #include "base/files/text.h"
 #include "formats/gguf/config_keys.h"
 #include "formats/gguf/gguf_metadata.h"
+#include "formats/rotary_factors.h"
 
 namespace crumb {
 namespace {

@@ -7,6 +7,7 @@
 #include "base/files/text.h"
 #include "formats/gguf/config_keys.h"
 #include "formats/gguf/hf_files.h"
+#include "formats/rotary_factors.h"
 
 namespace crumb {
 namespace {
@@ -63,7 +64,8 @@ void put_longrope(Json& config, GgufFields& fields, const std::string& prefix, c
   put_unless_there(config, kOriginal, length);
   const std::uint64_t original = config[kOriginal];
   put_attention_factor(scaling, fields.number(prefix + "rope.scaling.attn_factor"),
-                       usual_longrope_factor(static_cast<double>(length), static_cast<double>(original)));
+                       usual_longrope_factor(static_cast<double>(length) / static_cast<double>(original),
+                                             static_cast<double>(original)));
   config["rope_scaling"] = std::move(scaling);
 }
 

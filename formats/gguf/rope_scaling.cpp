@@ -35,12 +35,6 @@ double tidy(double value) {
 
 }  // namespace
 
-double usual_yarn_factor(double factor) { return factor <= 1 ? 1 : 0.1 * std::log(factor) + 1; }
-
-double usual_longrope_factor(double length, double original) {
-  return length <= original ? 1 : std::sqrt(1 + std::log(length / original) / std::log(original));
-}
-
 std::vector<double> llama3_factors(const Llama3Scaling& scaling, double theta, std::size_t count) {
   std::vector<double> factors(count);
   for (std::size_t i = 0; i < count; ++i) {

@@ -22,12 +22,6 @@ inline constexpr std::string_view kRopeFactors = "rope_freqs.weight",
                                   kShortRopeFactors = "rope_factors_short.weight",
                                   kLongRopeFactors = "rope_factors_long.weight";
 
-/// By what YaRN multiplies queries and keys where nothing else is said (arXiv:2309.00071).
-double usual_yarn_factor(double factor);
-
-/// By what longrope does: of the length, and of the one before.
-double usual_longrope_factor(double length, double original);
-
 /// The divisors of d/2 = `count` frequencies.
 std::vector<double> llama3_factors(const Llama3Scaling& scaling, double theta, std::size_t count);
 

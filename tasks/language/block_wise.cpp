@@ -12,9 +12,9 @@
 #include "base/files/text.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/part.h"
-#include "libtorch/execute/graph_module.h"
 #include "models/decoder.h"
 #include "tasks/language/decoder_inputs.h"
+#include "tasks/language/float_network.h"
 #include "tasks/language/short_products.h"
 #include "tasks/train/fit.h"
 
@@ -36,17 +36,11 @@ at::Tensor relative_error(const at::Tensor& found, const at::Tensor& meant) {
 class LayerTraining {
  public:
   LayerTraining(const LanguageRequest& request, const Graph& part)
-      : request_(request), part_(part), floats_(part), student_(part, request.recipe) {
-    floats_.freeze();
+      : request_(request), floats_(part), student_(part, request.recipe) {
     student_.calibrate({});
   }
 
-  at::Tensor meant(const std::vector<at::Tensor>& inputs) const {
-    const torch::NoGradGuard no_gradients;
-    std::vector<libtorch::TypedTensor> typed;
-    for (const at::Tensor& input : inputs) typed.push_back(libtorch::typed(input));
-    return floats_.run(std::move(typed)).at(0).tensor;
-  }
+  at::Tensor meant(const std::vector<at::Tensor>& inputs) const { return floats_.output(inputs); }
 
   at::Tensor found(const std::vector<at::Tensor>& inputs) {
     const torch::NoGradGuard no_gradients;
@@ -98,8 +92,7 @@ class LayerTraining {
 
  private:
   const LanguageRequest& request_;
-  const Graph& part_;
-  libtorch::GraphModule floats_;
+  FloatNetwork floats_;
   qat::Network student_;
 };
 

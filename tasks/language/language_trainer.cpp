@@ -14,11 +14,11 @@
 #include "base/error.h"
 #include "base/files/interrupt.h"
 #include "base/seconds.h"
-#include "libtorch/execute/graph_module.h"
 #include "qat/distillation.h"
 #include "qat/network.h"
 #include "tasks/language/block_wise.h"
 #include "tasks/language/decoder_inputs.h"
+#include "tasks/language/float_network.h"
 #include "tasks/language/kept_run.h"
 #include "tasks/language/sequences.h"
 #include "tasks/language/short_products.h"
@@ -53,22 +53,6 @@ at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& ids, cons
   return at::cross_entropy_loss(rows_at(logits, places), ids.flatten().index_select(0, places + 1));
 }
 
-/// The float network that is distilled, as it was.
-class FloatNetwork {
- public:
-  explicit FloatNetwork(const graph::Graph& graph) : module_(graph) { module_.freeze(); }
-
-  at::Tensor logits(const std::vector<at::Tensor>& inputs) const {
-    const torch::NoGradGuard no_gradients;
-    std::vector<libtorch::TypedTensor> typed;
-    for (const at::Tensor& input : inputs) typed.push_back(libtorch::typed(input));
-    return module_.run(std::move(typed)).at(0).tensor;
-  }
-
- private:
-  libtorch::GraphModule module_;
-};
-
 class Training {
  public:
   Training(const LanguageRequest& request, const LanguageHooks& hooks)
@@ -85,7 +69,7 @@ class Training {
     LanguageOutcome outcome;
     std::optional<FloatNetwork> teacher(request_.network);
     if (valid_)
-      outcome.float_perplexity = perplexity([&](const auto& inputs) { return teacher->logits(inputs); });
+      outcome.float_perplexity = perplexity([&](const auto& inputs) { return teacher->output(inputs); });
     if (request_.teacher == Teacher::kNone) teacher.reset();
     begin();
     if (step_ == 0) {
@@ -172,7 +156,7 @@ class Training {
     const ShortProducts short_products(request_.products);
     const at::Tensor logits = network_.forward(inputs).at(0);
     const at::Tensor loss =
-        teacher ? qat::distillation_loss(rows_at(logits, places), rows_at(teacher->logits(inputs), places),
+        teacher ? qat::distillation_loss(rows_at(logits, places), rows_at(teacher->output(inputs), places),
                                          request_.temperature)
                 : next_token_loss(logits, inputs.at(0), places);
     const double value = loss.item<double>();
