@@ -3,16 +3,14 @@
 #include <algorithm>
 
 #include "base/files/interrupt.h"
-#include "base/files/mapped_file.h"
 #include "base/files/text.h"
+#include "cli/tokenized_text.h"
 #include "models/decoder_inputs.h"
 
 namespace crumb::cli {
 namespace {
 
 using graph::Tensor;
-
-constexpr std::uint64_t kMostTextBytes = std::uint64_t{1} << 30;
 
 }  // namespace
 
@@ -21,8 +19,7 @@ CalibrationText::CalibrationText(const graph::Graph& graph, const text::TextToke
                                  std::size_t positions)
     : graph_(&graph), first_(tokenizer.first_token()), length_(std::min(kCalibrationWindow, positions)) {
   for (const std::string& file : files) {
-    const std::vector<text::TokenId> ids =
-        tokenizer.encode(read_text_file(file, kMostTextBytes).take(), false);
+    const std::vector<text::TokenId> ids = tokenizer.encode(read_tokenized_text(file), false);
     ids_.insert(ids_.end(), ids.begin(), ids.end());
   }
   if (most > 0 && ids_.size() > most) ids_.resize(most);

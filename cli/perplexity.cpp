@@ -5,12 +5,12 @@
 #include <memory>
 
 #include "base/files/counted.h"
-#include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "cli/fast_flag.h"
 #include "cli/language_model.h"
 #include "cli/output.h"
 #include "cli/threads_flag.h"
+#include "cli/tokenized_text.h"
 #include "cli/verb.h"
 #include "runtime/language/decoding.h"
 
@@ -20,8 +20,6 @@ namespace {
 using runtime::Decoding;
 using runtime::LanguageModel;
 using text::TokenId;
-
-constexpr std::uint64_t kMostTextBytes = std::uint64_t{1} << 30;
 
 struct PerplexityFlags {
   std::vector<std::string> models;
@@ -139,7 +137,7 @@ struct Measured {
 };
 
 void perplexity_verb(const PerplexityFlags& flags) {
-  const std::string text = read_text_file(flags.text, kMostTextBytes).take();
+  const std::string text = read_tokenized_text(flags.text);
   const runtime::DecodingOptions how{
       .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
   std::vector<std::unique_ptr<Measured>> models;

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/files/mapped_file.h"
 #include "base/files/text.h"
+#include "cli/tokenized_text.h"
 #include "text/chat/chat_template.h"
 #include "text/chat/messages.h"
 
@@ -14,8 +14,6 @@ namespace crumb::cli {
 namespace {
 
 using Messages = nlohmann::ordered_json;
-
-constexpr std::uint64_t kMostTextBytes = std::uint64_t{1} << 30;
 
 /// A piece of a conversation's text: an answer, or what is between answers.
 struct Piece {
@@ -105,7 +103,7 @@ tasks::LanguageText conversations(const std::string& file, const std::string& li
 
 tasks::LanguageText read_training_text(const std::string& file, const text::TextTokenizer& tokenizer,
                                        const text::ReadFile& read) {
-  const std::string whole = read_text_file(file, kMostTextBytes).take();
+  const std::string whole = read_tokenized_text(file);
   if (std::filesystem::path(file).extension() == ".jsonl") return conversations(file, whole, tokenizer, read);
   const std::vector<text::TokenId> ids = tokenizer.encode(whole, false);
   return {.tokens = {ids.begin(), ids.end()}, .counts = {}};
