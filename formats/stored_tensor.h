@@ -53,6 +53,18 @@ struct TensorPlace {
   std::shared_ptr<const ComputedMatrix> computed;
 };
 
+/// Where rows interleaved in groups of n (TensorPlace::interleaved_rows) are stored: the stored row of a tensor's row ...
+constexpr std::uint64_t interleaved_row(std::uint64_t row, std::uint64_t n) {
+  const std::uint64_t in_group = row % n;
+  return row - in_group + (in_group < n / 2 ? 2 * in_group : 2 * (in_group - n / 2) + 1);
+}
+
+/// ... and the tensor's row that is stored there.
+constexpr std::uint64_t deinterleaved_row(std::uint64_t stored, std::uint64_t n) {
+  const std::uint64_t in_group = stored % n;
+  return stored - in_group + (in_group % 2) * (n / 2) + in_group / 2;
+}
+
 struct StoredTensor {
   std::string name;
   DType dtype = DType::kF32;

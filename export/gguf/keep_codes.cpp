@@ -70,9 +70,7 @@ class CodeRows {
 
   std::uint64_t stored_row(std::uint64_t row) const {
     const std::uint64_t n = entry_.place.interleaved_rows;
-    if (n == 0) return row;
-    const std::uint64_t in_head = row % n;
-    return row - in_head + 2 * (in_head % (n / 2)) + in_head / (n / 2);
+    return n == 0 ? row : interleaved_row(row, n);
   }
 
   const TensorEntry& entry_;

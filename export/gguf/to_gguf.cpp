@@ -30,11 +30,9 @@ struct Item {
   bool adds_one = false;
 };
 
-/// Where a row of the file comes from: rows b and n/2 + b of a head of n are its rows 2b and 2b + 1.
+/// Where a row of the file comes from.
 std::uint64_t source_row(const Item& item, std::uint64_t row) {
-  if (item.interleaved == 0) return row;
-  const std::uint64_t n = item.interleaved, in_head = row % n;
-  return row - in_head + (in_head % 2) * (n / 2) + in_head / 2;
+  return item.interleaved == 0 ? row : deinterleaved_row(row, item.interleaved);
 }
 
 const GgmlType& plain_type(DType dtype) {
@@ -109,10 +107,7 @@ class GgufMaker {
     item.source = &tensor;
     item.planned.name = name;
     item.planned.shape = tensor.shape;
-    const std::string_view part = name_in_layer(name);
-    if (network_.architecture->interleaves_heads &&
-        (part.starts_with("attn_q.") || part.starts_with("attn_k.")))
-      item.interleaved = network_.config.head_size;
+    if (interleaves_rows(*network_.architecture, name)) item.interleaved = network_.config.head_size;
     item.adds_one = network_.architecture->adds_one_to_norms && name.ends_with("norm.weight");
     if (item.interleaved != 0 && (tensor.shape.empty() || tensor.shape.size() > 2 ||
                                   tensor.shape[0] % item.interleaved != 0 || item.interleaved % 2 != 0))

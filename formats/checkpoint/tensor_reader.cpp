@@ -63,12 +63,6 @@ void narrow_elements(DType dtype, std::span<const float> values, std::byte* out)
   }
 }
 
-/// The stored row that a tensor's row is (TensorPlace::interleaved_rows).
-std::uint64_t stored_row(std::uint64_t row, std::uint64_t group) {
-  const std::uint64_t in_group = row % group, half = group / 2;
-  return row - in_group + (in_group < half ? 2 * in_group : 2 * (in_group - half) + 1);
-}
-
 /// The size of what is swapped in big-endian files: C64 is two numbers.
 std::size_t number_bytes(DType dtype) { return dtype == DType::kC64 ? 4 : dtype_bits(dtype) / 8; }
 
@@ -297,7 +291,7 @@ Status TensorReader::read_rows(std::span<std::byte> out) {
   for (std::span<std::byte> rest = out; !rest.empty();) {
     std::uint64_t count = rest.size() / size, from = element;
     if (place.interleaved_rows != 0) {
-      from = stored_row(element / row, place.interleaved_rows) * row + element % row;
+      from = interleaved_row(element / row, place.interleaved_rows) * row + element % row;
       count = std::min(count, row - element % row);
     }
     if (Status done = read_elements(from, rest.first(count * size)); !done.ok()) return done;

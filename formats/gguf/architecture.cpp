@@ -126,6 +126,11 @@ std::string_view name_in_layer(std::string_view name) {
   return number.empty() ? name : name.substr(std::min(name.size(), kLayer.size() + number.size() + 1));
 }
 
+bool interleaves_rows(const GgufArchitecture& architecture, std::string_view name) {
+  const std::string_view part = name_in_layer(name);
+  return architecture.interleaves_heads && (part.starts_with("attn_q.") || part.starts_with("attn_k."));
+}
+
 std::optional<std::string> hugging_face_name(const GgufArchitecture& architecture, std::string_view name) {
   const auto [stem, end] = cut_name(name);
   if (end.empty()) return std::nullopt;

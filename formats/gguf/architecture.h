@@ -50,4 +50,7 @@ std::optional<std::string> gguf_scale_name(std::string_view name);
 /// "attn_q.weight" of "blk.3.attn_q.weight"; the name itself of a tensor outside of layers.
 std::string_view name_in_layer(std::string_view name);
 
+/// Whether the rows of a tensor ("blk.3.attn_q.weight") lie interleaved within each head.
+bool interleaves_rows(const GgufArchitecture& architecture, std::string_view name);
+
 }  // namespace crumb

@@ -122,8 +122,8 @@ class ModelMaker {
       StoredTensor made = stored(tensor, *hugging_face_name(*architecture_, tensor.name));
       if (tensor.type->name == "NVFP4") find_scale(tensor, made);
       const std::string_view part = name_in_layer(tensor.name);
-      if (architecture_->interleaves_heads && part.starts_with("attn_q.")) interleave(made, heads);
-      if (architecture_->interleaves_heads && part.starts_with("attn_k.")) interleave(made, shared);
+      if (interleaves_rows(*architecture_, tensor.name))
+        interleave(made, part.starts_with("attn_k.") ? shared : heads);
       if (architecture_->adds_one_to_norms && tensor.name.ends_with("norm.weight") && is_floating(made.dtype))
         take_one_off(made, tensor);
       if (tensor.name == "token_embd.weight" && !tensor.shape.empty())

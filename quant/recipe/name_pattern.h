@@ -2,7 +2,7 @@
 //
 //   GLOB      POSIX fnmatch: * stands for any characters, dots among them, ? for one, [abc] for one of several;
 //             a backslash takes the next character as it is
-//   re:REGEX  a regular expression that matches the whole name (quant/recipe/name_regex.h)
+//   re:REGEX  a regular expression that matches the whole name (base/text/name_regex.h)
 //
 // A name matches as a whole, or by its layer: the name without its last component ("lm_head" for
 // "lm_head.weight"). A name without a dot has no layer.
@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "quant/recipe/name_regex.h"
+#include "base/text/name_regex.h"
 
 namespace crumb {
 

@@ -1,4 +1,4 @@
-#include "quant/recipe/name_regex.h"
+#include "base/text/name_regex.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,5 +1,5 @@
 // Regular expressions for names: against the system's matcher, hostile patterns, and what is refused.
-#include "quant/recipe/name_regex.h"
+#include "base/text/name_regex.h"
 
 #include <doctest/doctest.h>
 #include <regex.h>
