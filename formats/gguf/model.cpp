@@ -78,6 +78,9 @@ class ModelMaker {
 
   Result<GgufModel> make() {
     const std::optional<std::string_view> name = fields_.text("general.architecture");
+    if (fields_.text("general.type") == "adapter")
+      return Failure{
+          "this is an adapter (metadata 'general.type'), a change to a model's weights, expected a model"};
     if (const auto parts = fields_.natural("split.count"); parts && *parts > 1)
       return Failure{
           "this is one part of a model in " + std::to_string(*parts) +

@@ -25,8 +25,8 @@ struct GgufModel {
 
 /// Of an architecture that Crumb does not know, or with tensors that it cannot name, all tensors keep their GGUF names
 /// and there are no files; `skipped` says so. Blocks become F32, plain types stay. A Failure where the header is damaged,
-/// metadata that the configuration needs are missing or wrong, a type of tensor is not decoded, or the file is one part
-/// of several.
+/// metadata that the configuration needs are missing or wrong, a type of tensor is not decoded, the file is one part of
+/// several, or an adapter (formats/adapters/gguf_adapter.h).
 Result<GgufModel> read_gguf_model(std::span<const std::byte> file);
 
 }  // namespace crumb

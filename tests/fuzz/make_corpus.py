@@ -570,11 +570,12 @@ def attention():
 
 
 def gguf_file(architecture, entries, tensors):
-    """entries are the writer's own calls by name, tensors {name: array, or (type, rows of bytes)}."""
+    """entries are the writer's own calls by name (several arguments as a tuple), tensors {name: array, or (type, rows of
+    bytes)}."""
     with tempfile.TemporaryDirectory() as folder:
         writer = gguf.GGUFWriter(Path(folder) / "m.gguf", architecture)
         for name, value in entries.items():
-            getattr(writer, f"add_{name}")(value)
+            getattr(writer, f"add_{name}")(*(value if isinstance(value, tuple) else (value,)))
         for name, value in tensors.items():
             if isinstance(value, tuple):
                 writer.add_tensor(name, value[1], raw_dtype=value[0])
@@ -664,6 +665,26 @@ def quantized():
          {"a.qweight": ("I32", 32, 2), "a.qzeros": ("I32", 2, 2), "a.scales": ("F16", 2, 16)})  # fmt: skip
 
 
+def adapters():
+    """A GGUF file of llama.cpp's, and the two files of PEFT's folder, parted as adapter_fuzz.cpp has it."""
+    said = {"type": "adapter", "string": ("adapter.type", "lora"), "float32": ("adapter.lora.alpha", 6.0),
+            "base_model_name": (0, "base")}  # fmt: skip
+    up = {"blk.0.ffn_up.weight.lora_a": values(2, 3), "blk.0.ffn_up.weight.lora_b": values(1, 2)}
+    heads = {"blk.0.attn_q.weight.lora_a": values(2, 3, dtype="<f2"), "blk.0.attn_q.weight.lora_b": values(4, 2, dtype="<f2")}
+    put("adapter", "gguf", gguf_file("qwen3", said, up))
+    put("adapter", "heads", gguf_file("llama", said | {"key_length": 2}, up | heads))
+
+    def seed(name, config, tensors):
+        named = {f"base_model.model.{module}.weight": tensor for module, tensor in tensors.items()}
+        text = json.dumps({"peft_type": "LORA", **config}, separators=(",", ":")).encode()
+        put("adapter", name, text + b"\x1e" + safetensors_file(named))
+
+    pair = {"q.lora_A": f32(2, 3), "q.lora_B": f32(1, 2)}
+    seed("peft", {"r": 2, "lora_alpha": 16, "bias": "none", "use_dora": False}, pair)
+    seed("patterns", {"r": 3, "use_rslora": True, "rank_pattern": {"^q": 2, "a.*|b": 4}, "alpha_pattern": {"q": 0.5}}, pair)
+    seed("default", {"r": 2, "init_lora_weights": "eva"}, {"q.lora_A.default": f32(2, 1), "q.lora_B.default": f32(3, 2)})
+
+
 def main():
     binary = Path(sys.argv[1]).resolve()
     shutil.rmtree(CORPUS, ignore_errors=True)
@@ -683,6 +704,7 @@ def main():
     onnx_files()
     gguf_files()
     quantized()
+    adapters()
     graphs()
     recipe()
 

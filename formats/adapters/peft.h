@@ -1,0 +1,49 @@
+// Low-rank adapters in a folder as the `peft` package (0.21) writes and reads them:
+//
+//   adapter_config.json         peft_type "LORA", r, lora_alpha, use_rslora, rank_pattern, alpha_pattern, ...
+//   adapter_model.safetensors   base_model.model.MODULE.lora_A.weight [rank, in], ....lora_B.weight [out, rank], in F32,
+//                               F16 or BF16; with ".default" before ".weight" from older versions
+//
+// The scale is lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora. In rank_pattern and alpha_pattern stand modules with
+// an r or lora_alpha of their own: the first key in the file's order, taken for a regular expression, that matches the
+// whole name or all that follows one of its dots; else the key that is the name itself.
+//
+// Not read, and refused by name: everything that computes something else than W x + scale up (down x) (DoRA, QA-LoRA,
+// activated LoRA, ...), initializations that change the base's weights, matrices that lie transposed in the base, biases,
+// modules that are saved whole, embeddings. Where target_modules and its like point is not asked: what has tensors is
+// adapted.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "formats/adapters/adapter.h"
+#include "formats/dtype.h"
+
+namespace crumb {
+
+inline constexpr const char* kPeftConfig = "adapter_config.json";
+inline constexpr const char* kPeftTensors = "adapter_model.safetensors";
+
+/// From the bytes of the two files. A Failure begins with the file's name.
+Result<Adapter> parse_peft(std::string_view config, std::span<const std::byte> tensors);
+
+/// Throws Error, with the path.
+Adapter read_peft(const std::filesystem::path& folder);
+
+struct PeftOptions {
+  DType dtype = DType::kF32;    ///< F32, F16 or BF16, to which the matrices are rounded
+  std::string base_model = {};  ///< base_model_name_or_path; empty: Adapter::base, none where that is empty
+  std::string task_type = "CAUSAL_LM";  ///< as PEFT names it; empty: none
+};
+
+/// Writes the two files, which PeftModel.from_pretrained takes to the same arithmetic, into the folder, which is made where
+/// it is missing; its other files stay. The configuration comes last, an old one goes before the tensors are replaced: no
+/// interrupted run leaves what could be taken for a whole adapter. Throws Error (check_adapter()'s; no updates; numbers
+/// beyond the type; what OutputFile throws).
+void write_peft(const Adapter& adapter, const std::filesystem::path& folder, const PeftOptions& options = {});
+
+}  // namespace crumb

@@ -1,0 +1,42 @@
+// adapter_config.json, inside formats/adapters.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace crumb {
+
+/// Numbers for some modules by patterns on their names (rank_pattern, alpha_pattern).
+class PeftPatterns {
+ public:
+  static constexpr std::size_t kMost = 4096;
+
+  /// A Failure where the key is taken, or no regular expression that Crumb reads.
+  Status add(std::string_view key, double number);
+
+  /// What PEFT finds for each module, else the other number. One pattern is held compiled at a time.
+  std::vector<double> find(std::span<const std::string> modules, double otherwise) const;
+
+ private:
+  std::vector<std::pair<std::string, double>> entries_;  ///< in the file's order
+};
+
+struct PeftConfig {
+  std::string base_model;
+  double rank = 8;
+  double alpha = 8;
+  bool rank_stabilized = false;
+  PeftPatterns ranks, alphas;
+};
+
+/// A Failure says which field has what, and what is expected: what is no plain LoRA, fields that Crumb does not know and
+/// that are set.
+Result<PeftConfig> parse_peft_config(std::string_view text);
+
+}  // namespace crumb

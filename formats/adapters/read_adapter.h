@@ -1,0 +1,16 @@
+// A low-rank adapter of either format, told by what lies there: a folder of PEFT's (formats/adapters/peft.h), or a GGUF file
+// of llama.cpp's (formats/adapters/gguf_adapter.h).
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+
+#include "formats/adapters/adapter.h"
+
+namespace crumb {
+
+/// `head_size`: elements of a head of the base model, which llama.cpp's adapters of some architectures take to be read; 0
+/// where that is not known. Throws Error that names the path and says what it is where that is no adapter.
+Adapter read_adapter(const std::filesystem::path& path, std::size_t head_size = 0);
+
+}  // namespace crumb
