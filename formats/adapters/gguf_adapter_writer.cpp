@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 float scale_of(float alpha, std::size_t rank) { return alpha / static_cast<float>(rank); }
 
-/// Whether llama.cpp can have that alpha: 0 means something else there.
-bool is_alpha(float alpha) { return std::isfinite(alpha) && alpha != 0; }
+/// Whether llama.cpp can have that alpha: 0 means something else there, and what is near 0 leaves no scale to others.
+bool is_alpha(float alpha) { return std::isnormal(alpha); }
 
 /// The alphas that give a scale, as near as float32 comes to them: the whole number first.
 std::array<float, 4> alphas_of(float scale, std::size_t rank) {

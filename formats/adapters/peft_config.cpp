@@ -171,6 +171,7 @@ PeftConfig read_config(const JsonFile& file, std::string_view text) {
 Status PeftPatterns::add(std::string_view key, double number) {
   if (entries_.size() == kMost) return Failure{"there are more than " + std::to_string(kMost) + " patterns"};
   try {
+    (void)NameRegex(key);  // by itself, so that its groups are closed
     (void)compiled(key);
   } catch (const Error& error) {
     return Failure{error.what()};

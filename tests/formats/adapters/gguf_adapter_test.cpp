@@ -66,7 +66,7 @@ TEST_CASE("an adapter that is written as llama.cpp's is read back") {
   const fs::path path = temp.path() / "a.gguf";
   std::mt19937_64 random(11);
   int exact = 0, folded = 0;
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < 800; ++round) {
     const DType dtype = testing::drawn_dtype(random);
     const Adapter adapter = drawn_for_gguf(random, dtype);
     static const char* const kTypes[] = {"llama", "mistral", "smollm3", "qwen2", "qwen3"};
@@ -86,8 +86,8 @@ TEST_CASE("an adapter that is written as llama.cpp's is read back") {
       }
     }
   }
-  CHECK(exact > 3 * folded / 2);
-  CHECK(folded > 500);
+  CHECK(exact > folded);
+  CHECK(folded > 300);
 }
 
 TEST_CASE("scales that one alpha gives are kept, whatever the ranks") {
@@ -137,7 +137,8 @@ struct GgufAdapterSample {
   }
   std::string bytes() const { return testing::gguf_file(entries, tensors); }
   Result<Adapter> read(std::size_t head_size = 0) const {
-    return parse_gguf_adapter(std::as_bytes(std::span(bytes())), head_size);
+    const std::string file = bytes();
+    return parse_gguf_adapter(std::as_bytes(std::span(file)), head_size);
   }
   std::string why(std::size_t head_size = 0) const {
     const Result<Adapter> adapter = read(head_size);
@@ -263,7 +264,8 @@ TEST_CASE("a GGUF file that is no adapter of low-rank updates is refused") {
 }
 
 TEST_CASE("an adapter is no model") {
-  const Result<GgufModel> model = read_gguf_model(std::as_bytes(std::span(GgufAdapterSample().bytes())));
+  const std::string file = GgufAdapterSample().bytes();
+  const Result<GgufModel> model = read_gguf_model(std::as_bytes(std::span(file)));
   REQUIRE_FALSE(model.ok());
   CHECK(says(model.failure().message, {"this is an adapter", "'general.type'", "expected a model"}));
 }
@@ -275,6 +277,7 @@ TEST_CASE("an adapter that llama.cpp has no place for is not written") {
   Adapter adapter;
   adapter.updates.push_back(
       testing::drawn_update(random, "model.layers.0.self_attn.q_proj", DType::kF32, kHead));
+  adapter.updates[0].scale = 2;
   write_gguf_adapter(adapter, path, {.model_type = "llama", .head_size = kHead});
   const std::string before = testing::file_bytes(path);
   const auto why = [&](const auto& change, const GgufAdapterOptions& options) {
