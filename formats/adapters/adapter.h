@@ -15,11 +15,15 @@ struct LowRankUpdate {
   std::vector<float> down;  ///< [rank, in], PEFT's lora_A
   std::vector<float> up;    ///< [out, rank], PEFT's lora_B
   float scale = 1;          ///< alpha / rank; alpha / sqrt(rank) of rank-stabilized ones
+
+  bool operator==(const LowRankUpdate&) const = default;
 };
 
 struct Adapter {
   std::string base;                    ///< the model that the file says it belongs to, or empty
   std::vector<LowRankUpdate> updates;  ///< sorted by module, each once; at least one in what was read
+
+  bool operator==(const Adapter&) const = default;
 };
 
 /// What a reader gives and a writer takes: updates that are sorted and each there once, names that are UTF-8 and not
