@@ -9,6 +9,7 @@
 #include "base/files/text.h"
 #include "graph/operator_traits.h"
 #include "graph/qonnx/quantized_constants.h"
+#include "libtorch/execute/packed_kernels.h"
 
 namespace crumb::libtorch {
 namespace {
@@ -33,6 +34,17 @@ std::set<std::string> steering_constants(const Graph& graph) {
     for (std::string name; std::getline(lines, name);) found.insert(name);
   }
   return found;
+}
+
+Graph with_codes(Graph graph, Codes codes) {
+  if (codes == Codes::kDecoded) return graph::fold_quantized(std::move(graph));
+  const std::set<std::string> kept = packed_constants(graph);
+  auto quantized = graph.quantized;
+  std::erase_if(quantized, [&](const auto& constant) { return !kept.contains(constant.first); });
+  for (const std::string& name : kept) graph.quantized.erase(name);
+  graph = graph::fold_quantized(std::move(graph));
+  graph.quantized = std::move(quantized);
+  return graph;
 }
 
 /// The child module of that name, made where there is none.
@@ -62,8 +74,8 @@ Graph graph_of_now(const GraphModule& module) {
   return graph;
 }
 
-GraphModule::GraphModule(Graph graph, const std::set<std::string>& given)
-    : torch::nn::Module("graph"), graph_(graph::fold_quantized(std::move(graph))) {
+GraphModule::GraphModule(Graph graph, const std::set<std::string>& given, Codes codes)
+    : torch::nn::Module("graph"), graph_(with_codes(std::move(graph), codes)) {
   if (const std::string nodes = unsupported_nodes(graph_); !nodes.empty()) {
     throw Error("operators that are not supported: " + nodes);
   }
@@ -81,6 +93,8 @@ GraphModule::GraphModule(Graph graph, const std::set<std::string>& given)
     if (made && made->type() != graph::ElementType::kString) add_constant(node.outputs[0], *made, false);
   }
   plan_.emplace(graph_, constants_);
+  for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
+    if (auto kernel = packed_kernel(graph_, graph_.nodes[i])) plan_->replace(i, std::move(*kernel));
 }
 
 void GraphModule::add_constant(const std::string& name, const graph::Tensor& constant, bool trains) {

@@ -11,6 +11,7 @@
 
 #include <torch/nn/module.h>
 
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,11 +24,18 @@ namespace crumb::libtorch {
 /// In Graph::metadata: the names of further initializers that do not train, one a line.
 inline constexpr const char* kBuffersKey = "crumb.buffers";
 
+/// What becomes of constants of codes.
+enum class Codes : std::uint8_t {
+  kDecoded,  ///< float32 parameters
+  kKept,     ///< codes for good, where packed_kernels.h knows all that take them; the others are decoded
+};
+
 class GraphModule : public torch::nn::Module {
  public:
   /// Throws Error naming every node that has no kernel, with type and domain. `given`: constants that every run gets
   /// by `instead`; they are neither parameters nor buffers.
-  explicit GraphModule(graph::Graph graph, const std::set<std::string>& given = {});
+  explicit GraphModule(graph::Graph graph, const std::set<std::string>& given = {},
+                       Codes codes = Codes::kDecoded);
 
   /// Called with every value that a node made; may replace it.
   using Watch = Plan::Watch;
@@ -39,6 +47,12 @@ class GraphModule : public torch::nn::Module {
   /// `instead`: constants, by their names in the graph, that have other values in this run; gradients flow to these.
   std::vector<TypedTensor> run(std::vector<TypedTensor> inputs, const Watch& watch = {},
                                const Plan::Constants& instead = {}) const;
+
+  /// Plan::part and Plan::recompute_between of this network; a part runs by itself, as long as the module lives.
+  Plan part(const std::vector<std::string>& given, const std::vector<std::string>& wanted) const {
+    return plan_->part(graph_, given, wanted);
+  }
+  void recompute_between(const std::vector<std::string>& values) { plan_->recompute_between(graph_, values); }
 
   /// From now on the node that makes a value is computed so. Throws Error where none does.
   void replace_maker(const std::string& value, Plan::Replacement replacement);

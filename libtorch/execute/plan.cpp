@@ -4,7 +4,12 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
+#include <span>
+
+#include "base/files/text.h"
+#include "libtorch/execute/recomputed.h"
 
 namespace crumb::libtorch {
 namespace {
@@ -55,14 +60,10 @@ TypedTensor stand_in(const Graph& graph, const std::string& input) {
 }  // namespace
 
 Plan::Plan(const Graph& graph, const Constants& constants) {
-  std::map<std::string, std::size_t> slots;
   const auto slot_of = [&](const std::string& value) {
-    return value.empty() ? kNoSlot : slots.try_emplace(value, slots.size()).first->second;
+    return value.empty() ? kNoSlot : slots_.try_emplace(value, slots_.size()).first->second;
   };
-  for (const auto& [name, constant] : constants) {
-    constants_.emplace_back(slot_of(name), constant);
-    constant_slots_[name] = constants_.back().first;
-  }
+  for (const auto& [name, constant] : constants) constants_.emplace_back(slot_of(name), constant);
   for (const std::string& input : graph.inputs) inputs_.push_back(slot_of(input));
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
@@ -75,8 +76,13 @@ Plan::Plan(const Graph& graph, const Constants& constants) {
     steps_.push_back(std::move(step));
   }
   for (const std::string& output : graph.outputs) outputs_.push_back(slot_of(output));
-  slots_ = slots.size();
   find_last_uses();
+}
+
+std::size_t Plan::slot_named(const std::string& value) const {
+  const auto found = slots_.find(value);
+  if (found == slots_.end()) throw Error("the network has no value " + quote_text(value));
+  return found->second;
 }
 
 void Plan::replace(std::size_t node, Replacement replacement) {
@@ -103,13 +109,28 @@ void Plan::find_last_uses() {
 
 std::vector<TypedTensor> Plan::run(const Graph& graph, std::vector<TypedTensor> inputs, const Watch& watch,
                                    const Constants& instead) const {
-  std::vector<TypedTensor> values(slots_);
+  std::vector<TypedTensor> values(slots_.size());
   for (const auto& [slot, constant] : constants_) values[slot] = constant;
-  for (const auto& [name, constant] : instead) values[constant_slots_.at(name)] = constant;
+  for (const auto& [name, constant] : instead) values[slots_.at(name)] = constant;
   for (std::size_t i = 0; i < inputs.size(); ++i) values[inputs_[i]] = std::move(inputs[i]);
   inputs.clear();
+  std::size_t begin = 0;
+  if (!watch && at::GradMode::is_enabled()) {
+    for (const std::size_t cut : cuts_) {
+      recompute_steps(graph, begin, cut, values);
+      begin = cut;
+    }
+  }
+  take_steps(graph, begin, steps_.size(), values, watch);
+  std::vector<TypedTensor> outputs;
+  for (const std::size_t slot : outputs_) outputs.push_back(values[slot]);
+  return outputs;
+}
+
+void Plan::take_steps(const Graph& graph, std::size_t begin, std::size_t end,
+                      std::vector<TypedTensor>& values, const Watch& watch) const {
   std::vector<TypedTensor> arguments;
-  for (const Step& step : steps_) {
+  for (const Step& step : std::span(steps_).subspan(begin, end - begin)) {
     const Node& node = graph.nodes[step.node];
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
       const std::size_t slot = step.inputs[i];
@@ -135,9 +156,52 @@ std::vector<TypedTensor> Plan::run(const Graph& graph, std::vector<TypedTensor> 
     }
     for (const std::size_t slot : step.last_used) values[slot] = {};
   }
-  std::vector<TypedTensor> outputs;
-  for (const std::size_t slot : outputs_) outputs.push_back(values[slot]);
-  return outputs;
+}
+
+/// The same steps as one function of what crosses into them.
+void Plan::recompute_steps(const Graph& graph, std::size_t begin, std::size_t end,
+                           std::vector<TypedTensor>& values) const {
+  std::set<std::size_t> taken, made;
+  for (std::size_t i = begin; i < end; ++i) {
+    for (const std::size_t slot : steps_[i].inputs)
+      if (slot != kNoSlot && !made.contains(slot)) taken.insert(slot);
+    if (!steps_[i].kernel && !steps_[i].replacement) {
+      taken.insert(steps_[i].outputs[0]);  // a constant, which is there
+      continue;
+    }
+    for (const std::size_t slot : steps_[i].outputs)
+      if (slot != kNoSlot) made.insert(slot);
+  }
+  for (std::size_t i = begin; i < end; ++i)
+    for (const std::size_t slot : steps_[i].last_used) made.erase(slot);
+  std::vector<std::size_t> ins;
+  std::vector<at::Tensor> tensors;
+  std::vector<TypedTensor> before(values.size());  // without what gradients go to
+  for (const std::size_t slot : taken) {
+    if (!values[slot].defined()) continue;  // a packed constant
+    before[slot].type = values[slot].type;
+    ins.push_back(slot);
+    tensors.push_back(values[slot].tensor);
+  }
+  const auto types = std::make_shared<std::vector<graph::ElementType>>();
+  const std::vector<std::size_t> outs(made.begin(), made.end());
+  const auto compute = [this, &graph, begin, end, ins, outs, types,
+                        before](const std::vector<at::Tensor>& inputs) {
+    std::vector<TypedTensor> now = before;
+    for (std::size_t i = 0; i < ins.size(); ++i) now[ins[i]].tensor = inputs[i];
+    take_steps(graph, begin, end, now, {});
+    std::vector<at::Tensor> results;
+    types->clear();
+    for (const std::size_t slot : outs) {
+      results.push_back(now[slot].tensor);
+      types->push_back(now[slot].type);
+    }
+    return results;
+  };
+  const std::vector<at::Tensor> results = recomputed(tensors, compute);
+  for (std::size_t i = begin; i < end; ++i)
+    for (const std::size_t slot : steps_[i].last_used) values[slot] = {};
+  for (std::size_t i = 0; i < outs.size(); ++i) values[outs[i]] = {results[i], types->at(i)};
 }
 
 Outputs Plan::computed(const Graph& graph, const Step& step, const std::vector<TypedTensor>& known) const {
@@ -167,9 +231,47 @@ Outputs Plan::computed(const Graph& graph, const Step& step, const std::vector<T
   }
 }
 
+Plan Plan::part(const Graph& graph, const std::vector<std::string>& given,
+                const std::vector<std::string>& wanted) const {
+  Plan part = *this;
+  part.inputs_.clear();
+  part.outputs_.clear();
+  part.cuts_.clear();
+  for (const std::string& value : given) part.inputs_.push_back(slot_named(value));
+  for (const std::string& value : wanted) part.outputs_.push_back(slot_named(value));
+  const std::set<std::size_t> known(part.inputs_.begin(), part.inputs_.end());
+  std::set<std::size_t> needed;
+  for (const std::size_t slot : part.outputs_)
+    if (!known.contains(slot)) needed.insert(slot);
+  std::vector<Step> steps;
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+    if (std::ranges::none_of(step->outputs, [&](std::size_t slot) { return needed.contains(slot); }))
+      continue;
+    for (const std::size_t slot : step->outputs) needed.erase(slot);
+    for (const std::size_t slot : step->inputs)
+      if (slot != kNoSlot && !known.contains(slot)) needed.insert(slot);
+    steps.push_back(*step);
+  }
+  std::ranges::reverse(steps);
+  part.steps_ = std::move(steps);
+  for (const std::string& input : graph.inputs)
+    if (needed.contains(slot_named(input)))
+      throw Error("a part of the network takes the input " + quote_text(input) + ", which it is not given");
+  part.find_last_uses();
+  return part;
+}
+
+void Plan::recompute_between(const Graph& graph, const std::vector<std::string>& values) {
+  std::set<std::size_t> cuts;
+  for (std::size_t i = 0; i < steps_.size(); ++i)
+    for (const std::string& output : graph.nodes[steps_[i].node].outputs)
+      if (std::ranges::find(values, output) != values.end()) cuts.insert(i + 1);
+  cuts_.assign(cuts.begin(), cuts.end());
+}
+
 Plan Plan::folded(const Graph& graph) const {
   const at::NoGradGuard no_gradients;
-  std::vector<TypedTensor> known(slots_);
+  std::vector<TypedTensor> known(slots_.size());
   for (const auto& [slot, constant] : constants_) known[slot] = constant;
   Plan plan = *this;
   plan.steps_.clear();

@@ -36,6 +36,17 @@ class Plan {
   /// and steps that fail stay steps.
   Plan folded(const graph::Graph& graph) const;
 
+  /// The steps that compute the values `wanted` from the values `given` and constants; run() takes those and gives these.
+  /// What replace() does to this one afterwards is not seen. Throws Error, which names it, where something else is needed, and
+  /// where nothing has a name.
+  Plan part(const graph::Graph& graph, const std::vector<std::string>& given,
+            const std::vector<std::string>& wanted) const;
+
+  /// From now on, where gradients are wanted, runs without a watch keep what crosses from one of these values' makers to what
+  /// comes behind, and compute the rest again in the backward pass (recomputed.h). Steps must make the same then: replacements
+  /// that move statistics, and random numbers, do not. Values that no step makes say nothing.
+  void recompute_between(const graph::Graph& graph, const std::vector<std::string>& values);
+
   std::size_t steps() const { return steps_.size(); }
 
  private:
@@ -52,13 +63,18 @@ class Plan {
   };
 
   void find_last_uses();
+  std::size_t slot_named(const std::string& value) const;
+  void take_steps(const graph::Graph& graph, std::size_t begin, std::size_t end,
+                  std::vector<TypedTensor>& values, const Watch& watch) const;
+  void recompute_steps(const graph::Graph& graph, std::size_t begin, std::size_t end,
+                       std::vector<TypedTensor>& values) const;
   Outputs computed(const graph::Graph& graph, const Step& step, const std::vector<TypedTensor>& known) const;
 
   std::vector<Step> steps_;
   std::vector<std::pair<std::size_t, TypedTensor>> constants_;
-  std::map<std::string, std::size_t> constant_slots_;
+  std::map<std::string, std::size_t> slots_;  ///< by value
   std::vector<std::size_t> inputs_, outputs_;
-  std::size_t slots_ = 0;
+  std::vector<std::size_t> cuts_;  ///< steps before which only what crosses is kept, ascending
 };
 
 }  // namespace crumb::libtorch

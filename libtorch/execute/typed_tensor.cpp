@@ -118,6 +118,13 @@ TypedTensor typed(at::Tensor tensor) {
   return {std::move(tensor), type};
 }
 
+std::vector<TypedTensor> typed_all(const std::vector<at::Tensor>& tensors) {
+  std::vector<TypedTensor> all;
+  all.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) all.push_back(typed(tensor));
+  return all;
+}
+
 TypedTensor to_typed(const graph::Tensor& constant, at::Device device) {
   const ElementType type = constant.type();
   const at::ScalarType carrier = carrier_of(type);

@@ -12,6 +12,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "graph/graph.h"
 
 namespace crumb::libtorch {
@@ -32,6 +34,7 @@ graph::ElementType type_of(at::ScalarType type);
 
 /// A tensor that stands for itself.
 TypedTensor typed(at::Tensor tensor);
+std::vector<TypedTensor> typed_all(const std::vector<at::Tensor>& tensors);
 
 /// A constant on a device, and back. to_constant needs values that the type holds.
 TypedTensor to_typed(const graph::Tensor& constant, at::Device device = at::kCPU);
