@@ -36,13 +36,6 @@ using graph::Graph;
 using graph::QuantPlan;
 using libtorch::TypedTensor;
 
-std::vector<TypedTensor> typed_inputs(const std::vector<at::Tensor>& inputs) {
-  std::vector<TypedTensor> typed;
-  typed.reserve(inputs.size());
-  for (const at::Tensor& input : inputs) typed.push_back(libtorch::typed(input));
-  return typed;
-}
-
 std::vector<at::Tensor> tensors_of(const std::vector<TypedTensor>& values) {
   std::vector<at::Tensor> tensors;
   tensors.reserve(values.size());
@@ -349,12 +342,17 @@ Network::Network(Graph graph, const Recipe& recipe, const NetworkOptions& option
 
 Network::~Network() = default;
 
-std::vector<at::Tensor> Network::forward(const std::vector<at::Tensor>& inputs) {
+const libtorch::GraphModule& Network::graph_module() const { return *state_->module; }
+
+std::map<std::string, TypedTensor> Network::constants_of_now() {
   if (!state_->is_calibrated)
     throw Error("the ranges of activations are not known: calibrate the network first");
   state_->begin_pass();
-  return tensors_of(
-      state_->module->run(typed_inputs(inputs), {}, state_->quantized_constants(!is_training())));
+  return state_->quantized_constants(!is_training());
+}
+
+std::vector<at::Tensor> Network::forward(const std::vector<at::Tensor>& inputs) {
+  return tensors_of(state_->module->run(libtorch::typed_all(inputs), {}, constants_of_now()));
 }
 
 at::Tensor Network::forward(const at::Tensor& input) { return forward(std::vector<at::Tensor>{input}).at(0); }
@@ -363,8 +361,8 @@ std::vector<at::Tensor> Network::forward_float(const std::vector<at::Tensor>& in
   state_->is_float = true;
   try {
     state_->begin_pass();
-    auto outputs =
-        tensors_of(state_->module->run(typed_inputs(inputs), {}, state_->float_constants(!is_training())));
+    auto outputs = tensors_of(
+        state_->module->run(libtorch::typed_all(inputs), {}, state_->float_constants(!is_training())));
     state_->is_float = false;
     return outputs;
   } catch (...) {
@@ -384,7 +382,8 @@ void Network::calibrate(const std::vector<std::vector<at::Tensor>>& batches) {
     const auto each = [&](const std::function<void(const std::vector<graph::Tensor>&)>& visit) {
       for (const std::vector<at::Tensor>& batch : batches) {
         std::vector<graph::Tensor> inputs;
-        for (const TypedTensor& input : typed_inputs(batch)) inputs.push_back(libtorch::to_constant(input));
+        for (const TypedTensor& input : libtorch::typed_all(batch))
+          inputs.push_back(libtorch::to_constant(input));
         visit(inputs);
       }
     };

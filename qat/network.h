@@ -25,16 +25,22 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
+#include "libtorch/execute/typed_tensor.h"
 #include "qat/learned_widths.h"
 #include "qat/parameter_groups.h"
 #include "qat/pruner.h"
 #include "quant/recipe/recipe.h"
+
+namespace crumb::libtorch {
+class GraphModule;
+}
 
 namespace crumb::qat {
 
@@ -77,6 +83,10 @@ class Network : public torch::nn::Module {
   /// Inputs and outputs in the graph's order. In training mode (train()) statistics move; in eval mode nothing changes.
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs);
   at::Tensor forward(const at::Tensor& input);  ///< one input, the first output
+
+  /// What forward() runs, and the constants it runs with now: for those who run parts of it (libtorch/execute/cut_pass.h).
+  const libtorch::GraphModule& graph_module() const;
+  std::map<std::string, libtorch::TypedTensor> constants_of_now();
 
   /// The float network: no quantizer, the parameters of now.
   std::vector<at::Tensor> forward_float(const std::vector<at::Tensor>& inputs);

@@ -1,0 +1,63 @@
+// A frozen network with an adapter that trains (LoRA, Hu et al. 2021, arXiv:2106.09685; over codes: QLoRA, Dettmers et al. 2023,
+// arXiv:2305.14314): the base stays packed, its weights are decoded for one product at a time.
+//
+//   graph::Graph packed = graph::read_crumb_graph("model.crumb");
+//   qat::AdaptedNetwork network = qat::add_adapters(packed, {.rank = 16});
+//   torch::optim::AdamW optimizer(network.parameters(), 1e-3);            // the adapter's matrices alone
+//   for (...) {
+//     auto loss = qat::distillation_loss(network.forward(x).at(0), teacher(x));
+//     optimizer.zero_grad(); loss.backward(); optimizer.step();
+//   }
+//   graph::Graph recovered = network.freeze();                            // the same codes, and the adapter as nodes
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/adapters.h"
+#include "libtorch/execute/graph_module.h"
+#include "qat/adapter_options.h"
+
+namespace crumb::qat {
+
+/// One that changes nothing yet, for the products whose matrices match and are kept as codes, or, where none is, all that match:
+/// `down` is drawn evenly from +-1 / sqrt(in), as PEFT draws it, `up` is zero. Throws usage Error where a target matches none,
+/// and where the rank is 0 or more than a matrix has rows or columns.
+Adapter fresh_adapter(const graph::Graph& graph, const AdapterOptions& options);
+
+class AdaptedNetwork : public torch::nn::Module {
+ public:
+  /// `graph` has the adapter `name` (graph/adapters.h); others in it are frozen like the rest. Throws Error where it has none.
+  AdaptedNetwork(graph::Graph graph, std::string name);
+
+  /// Inputs and outputs in the graph's order.
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs) const;
+
+  const libtorch::GraphModule& module() const { return *module_; }
+
+  /// The adapter as it is now, and others in its place. Throws Error where layers or shapes differ.
+  Adapter adapter() const;
+  void set(const Adapter& adapter);
+
+  /// The graph with the adapter as it is now; everything else has the bits that came in.
+  graph::Graph freeze(graph::AdapterType type = graph::AdapterType::kFloat32) const;
+
+ private:
+  struct Matrices {
+    std::string module;
+    at::Tensor down, up;  ///< [in, rank], [rank, out]
+  };
+
+  graph::Graph graph_;
+  std::string name_;
+  std::shared_ptr<libtorch::GraphModule> module_;
+  std::vector<Matrices> matrices_;  ///< of the adapter, by layer
+};
+
+/// With a fresh adapter.
+AdaptedNetwork add_adapters(graph::Graph graph, const AdapterOptions& options);
+
+}  // namespace crumb::qat
