@@ -105,6 +105,8 @@ void add_verbs(CLI::App& app) {
   add_export(app);
   add_convert(app);
   add_train(app);
+  add_recover(app);
+  add_merge(app);
 }
 
 int run(const std::vector<std::string>& arguments) {

@@ -9,6 +9,7 @@
 #include "base/files/mapped_file.h"
 #include "base/files/output_file.h"
 #include "base/files/text.h"
+#include "cli/adapter_files.h"
 #include "cli/conversation.h"
 #include "cli/fast_flag.h"
 #include "cli/language_model.h"
@@ -29,6 +30,7 @@ constexpr std::uint64_t kMostPromptBytes = std::uint64_t{64} << 20;
 
 struct GenerateFlags {
   std::string model, prompt, prompt_file, system, kv_cache, save_cache, load_cache;
+  std::vector<std::string> adapters;
   runtime::GenerateOptions options;
   std::size_t context = 0;
   int threads = 0;
@@ -107,7 +109,7 @@ Answer answer_once(const LanguageModel& model, runtime::Decoding& decoding, cons
 
 void generate_verb(const GenerateFlags& flags) {
   check_flags(flags);
-  const LanguageModel model = open_language_model(flags.model, flags.kv_cache);
+  const LanguageModel model = open_language_model(flags.model, flags.kv_cache, flags.adapters);
   runtime::Decoding decoding(
       model, {.threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context});
   if (!flags.load_cache.empty()) load_cache(flags.load_cache, decoding);
@@ -163,6 +165,7 @@ void add_generate(CLI::App& app) {
       "--load-cache", flags->load_cache,
       "What a run of the same model saved: what its text and this one begin with alike is not run again");
   add_kv_cache_flag(*verb, flags->kv_cache);
+  add_adapter_flag(*verb, flags->adapters);
   add_threads_flag(*verb, flags->threads, "Threads (those the machine has); never changes the answer");
   add_fast_flag(*verb, flags->fast);
   verb->add_flag("--json", flags->json, "Print text, ids, speeds and memory as JSON, at the end");

@@ -1,5 +1,6 @@
 #include "cli/language_model.h"
 
+#include "cli/adapter_files.h"
 #include "cli/graph_inputs.h"
 #include "cli/not_empty.h"
 #include "graph/onnx/infer_shapes.h"
@@ -33,11 +34,12 @@ void add_kv_cache_flag(CLI::App& verb, std::string& kv_cache) {
       ->check(not_empty);
 }
 
-runtime::LanguageModel open_language_model(const std::string& path, const std::string& kv_cache) {
+runtime::LanguageModel open_language_model(const std::string& path, const std::string& kv_cache,
+                                           const std::vector<std::string>& adapters) {
   const auto files = models::open_weights(path);
-  return runtime::LanguageModel::load(
-      for_runtime(graph_of(path, kv_cache)), [&](std::string_view file) { return files->file(file); },
-      files->describe());
+  const auto read = [&](std::string_view file) { return files->file(file); };
+  return runtime::LanguageModel::load(for_runtime(with_adapters(graph_of(path, kv_cache), adapters, read)),
+                                      read, files->describe());
 }
 
 }  // namespace crumb::cli

@@ -155,6 +155,7 @@ LanguageWish language_wish_of(const TrainOptions& options) {
           .recipe = options.recipe,
           .data = options.own.data,
           .valid = options.own.valid.empty() ? std::string() : options.own.valid[0],
+          .loss = options.own.loss,
           .output = options.output,
           .batch = options.batch,
           .rate = options.rate,

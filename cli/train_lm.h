@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "cli/language_training.h"
 #include "cli/recipe_flags.h"
 #include "cli/verb.h"
 
@@ -11,10 +12,9 @@ namespace crumb::cli {
 inline constexpr const char* kLanguageTask = "lm";
 
 struct LanguageFlags {
-  std::string model, teacher = "float", products;
-  double temperature = 1;
-  std::int64_t length = 512, steps = 240, warm_up = 15, block_passes = 0, block_sequences = 40;
-  std::size_t tokens = 0;
+  std::string model, teacher;
+  LanguageTrainingFlags training;
+  std::int64_t block_passes = 0, block_sequences = 40;
 };
 
 void add_language_flags(CLI::App& verb, LanguageFlags& flags);
@@ -23,9 +23,9 @@ void add_language_flags(CLI::App& verb, LanguageFlags& flags);
 struct LanguageWish {
   LanguageFlags flags;
   RecipeFlags recipe;
-  std::string data, valid, output;  ///< texts, and the folder
-  std::int64_t batch = 0;           ///< 0: 4
-  double rate = 0;                  ///< 0: 5e-4
+  std::string data, valid, loss, output;  ///< texts, and the folder
+  std::int64_t batch = 0;                 ///< 0: 4
+  double rate = 0;                        ///< 0: 5e-4
   std::uint64_t seed = 0;
   int threads = 0, keep_every = 0;
   bool restart = false, json = false;

@@ -81,7 +81,11 @@ void add_own_network_flags(CLI::App& verb, OwnNetworkFlags& flags) {
       ->type_name("X.npy or TEXT");
   verb.add_option("--labels", flags.labels, "Of MODEL: classes (ce) or what it shall give (mse)")
       ->type_name("Y.npy");
-  verb.add_option("--loss", flags.loss, "Of MODEL: ce (cross entropy) or mse (mean squared error)");
+  verb.add_option(
+      "--loss", flags.loss,
+      "Of MODEL: ce (cross entropy) or mse (mean squared error); of lm: kl (from what the float network "
+      "predicts), hidden (from what its last layer gives), ce (the text's tokens) or mix (half of the "
+      "last two) (kl)");
   verb.add_option("--valid", flags.valid,
                   "Of MODEL: samples to score by (every fifth of those above); of lm: a text")
       ->type_name("X.npy Y.npy or TEXT")

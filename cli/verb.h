@@ -30,6 +30,8 @@ void add_passes(CLI::App& app);
 void add_export(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_train(CLI::App& app);
+void add_recover(CLI::App& app);
+void add_merge(CLI::App& app);
 
 /// All of them, in the order of --help.
 void add_verbs(CLI::App& app);

@@ -3,6 +3,7 @@
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
 #include "base/seconds.h"
+#include "formats/adapters/peft.h"
 #include "graph/packed/crumb_graph.h"
 #include "training/run_folder.h"
 
@@ -20,15 +21,38 @@ std::string log_text(const std::vector<tasks::LanguageLine>& log) {
   return text;
 }
 
+/// PEFT has floats alone; those of int8 need all of float32.
+DType peft_type(graph::AdapterType type) {
+  if (type == graph::AdapterType::kFloat16) return DType::kF16;
+  return type == graph::AdapterType::kBfloat16 ? DType::kBF16 : DType::kF32;
+}
+
+void add_recovery(Json& report, const tasks::LanguageRequest& request,
+                  const tasks::LanguageOutcome& outcome) {
+  const tasks::Recovery& recovery = *request.recovery;
+  if (recovery.start != tasks::AdapterStart::kZero) report["start"] = json_number(outcome.middle_perplexity);
+  std::size_t weights = 0;
+  const Adapter adapter = graph::adapter_of(outcome.quantized, recovery.options.name);
+  for (const LowRankUpdate& update : adapter.updates) weights += update.down.size() + update.up.size();
+  report["adapter"] = {{"name", recovery.options.name},
+                       {"rank", recovery.options.rank},
+                       {"scale", adapter.updates.empty() ? 0 : adapter.updates[0].scale},
+                       {"layers", adapter.updates.size()},
+                       {"weights", weights},
+                       {"type", graph::name_of(recovery.type)},
+                       {"init", name_of(recovery.start)}};
+}
+
 Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOutcome& outcome) {
   Json report;
-  report["task"] = "lm";
+  report["task"] = request.recovery ? "recover" : "lm";
   report["float"] = json_number(outcome.float_perplexity);
   report["rounded"] = json_number(outcome.first_perplexity);
   if (!outcome.layers.empty()) report["block_wise"] = json_number(outcome.middle_perplexity);
+  if (request.recovery) add_recovery(report, request, outcome);
   report["quantized"] = json_number(outcome.perplexity);
   report["metric"] = "perplexity";
-  report["teacher"] = request.teacher == tasks::Teacher::kFloat ? "float" : "none";
+  report["loss"] = name_of(request.loss);
   if (!outcome.layers.empty()) {
     report["layers"] = Json::array();
     for (const tasks::LayerLine& line : outcome.layers)
@@ -40,9 +64,9 @@ Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOut
   report["length"] = request.length;
   report["batch"] = request.batch;
   report["rate"] = request.rate;
-  report["products"] = request.products == tasks::Products::kBfloat16 ? "bf16" : "f32";
+  report["products"] = name_of(request.products);
   report["seed"] = request.seed;
-  report["recipe"] = to_yaml(request.recipe);
+  if (!request.recovery) report["recipe"] = to_yaml(request.recipe);
   return report;
 }
 
@@ -72,6 +96,9 @@ Json train_language_into(const LanguageRun& run, tasks::LanguageTrainer& trainer
                             .layout = run.request.recipe.layout,
                             .reads_back = true,
                             .files = run.files});
+  if (run.request.recovery)
+    write_peft(graph::adapter_of(outcome.quantized, run.request.recovery->options.name),
+               run.folder / "adapter", {.dtype = peft_type(run.request.recovery->type)});
   Json report = report_json(run.request, outcome);
   report["bytes"] = fs::file_size(packed);
   report["seconds"] = now_seconds() - start;

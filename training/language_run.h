@@ -22,8 +22,8 @@ struct LanguageRun {
   std::function<void(const tasks::LayerLine&, std::int64_t layers)> layer_done;
 };
 
-/// Trains, and writes model.crumb, which `crumb generate` runs, log.jsonl (a line for each step) and, last, report.json, which
-/// it gives, too. Goes on from the state that an unfinished run of the same request kept there (checkpoint.state). Throws what
+/// Trains, and writes model.crumb, which `crumb generate` runs, of a recovery adapter/ (PEFT's folder), log.jsonl (a line for
+/// each step) and, last, report.json, which it gives, too. Goes on from the state that an unfinished run of the same request kept there (checkpoint.state). Throws what
 /// LanguageTrainer::train does.
 Json train_language_into(const LanguageRun& run, tasks::LanguageTrainer& trainer);
 

@@ -10,11 +10,10 @@
 #include "base/error.h"
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
-#include "graph/onnx/infer_shapes.h"
-#include "graph/part.h"
-#include "models/decoder.h"
 #include "tasks/language/decoder_inputs.h"
 #include "tasks/language/float_network.h"
+#include "tasks/language/language_loss.h"
+#include "tasks/language/part_inputs.h"
 #include "tasks/language/short_products.h"
 #include "tasks/train/fit.h"
 
@@ -25,12 +24,10 @@ using graph::Graph;
 
 constexpr std::uint64_t kOrderStream = std::uint64_t{1} << 40;  ///< of the seed, apart from the other orders
 
-/// Squared error over squared size, token by token, the first of each sequence left out; the mean. States [batch, length, width].
+/// The first of each sequence left out; the mean. States [batch, length, width].
 at::Tensor relative_error(const at::Tensor& found, const at::Tensor& meant) {
   const std::int64_t length = meant.size(1);
-  const at::Tensor of = meant.narrow(1, 1, length - 1), off = found.narrow(1, 1, length - 1) - of;
-  constexpr double kLeast = 1e-12;
-  return (off.square().sum(-1) / of.square().sum(-1).clamp_min(kLeast)).mean();
+  return relative_errors(found.narrow(1, 1, length - 1), meant.narrow(1, 1, length - 1)).mean();
 }
 
 class LayerTraining {
@@ -96,35 +93,19 @@ class LayerTraining {
   qat::Network student_;
 };
 
-/// What a part of the decoder takes, batch by batch: the decoder's own inputs, and the states before it.
-class Inputs {
- public:
-  Inputs(const LanguageRequest& request, const Sequences& sequences) : network_(request.network) {
-    const std::int64_t count = std::min(request.block_wise.sequences, sequences.count());
-    for (std::int64_t begin = 0; begin < count; begin += request.batch) {
-      const std::int64_t batch = std::min(request.batch, count - begin);
-      LanguageText text;
-      for (std::int64_t i = begin; i < begin + batch; ++i) sequences.append(i, text);
-      own_.push_back(decoder_tensors(network_, text, batch));
-    }
+/// The first sequences, some at a time.
+std::vector<std::vector<at::Tensor>> decoder_batches(const LanguageRequest& request,
+                                                     const Sequences& sequences) {
+  std::vector<std::vector<at::Tensor>> batches;
+  const std::int64_t count = std::min(request.block_wise.sequences, sequences.count());
+  for (std::int64_t begin = 0; begin < count; begin += request.batch) {
+    const std::int64_t batch = std::min(request.batch, count - begin);
+    LanguageText text;
+    for (std::int64_t i = begin; i < begin + batch; ++i) sequences.append(i, text);
+    batches.push_back(decoder_tensors(request.network, text, batch));
   }
-
-  std::size_t batches() const { return own_.size(); }
-
-  std::vector<at::Tensor> of(const Graph& part, std::size_t batch, const at::Tensor& states) const {
-    std::vector<at::Tensor> inputs;
-    for (const std::string& name : part.inputs) {
-      const auto at = std::ranges::find(network_.inputs, name) - network_.inputs.begin();
-      const bool is_own = static_cast<std::size_t>(at) < network_.inputs.size();
-      inputs.push_back(is_own ? own_[batch][static_cast<std::size_t>(at)] : states);
-    }
-    return inputs;
-  }
-
- private:
-  const Graph& network_;
-  std::vector<std::vector<at::Tensor>> own_;
-};
+  return batches;
+}
 
 }  // namespace
 
@@ -134,15 +115,12 @@ std::vector<LayerLine> train_block_wise(
   if (request.recipe.activations && !request.recipe.activations->is_dynamic())
     throw Error("layers are trained one by one with activations in floats or with scales for tokens, found " +
                 request.recipe.activations->to_string());
-  const Graph whole = graph::infer_shapes(request.network);
-  const std::vector<std::string> outputs = models::layer_outputs(whole);
-  const Inputs inputs(request, sequences);
+  const PartInputs inputs(request.network, decoder_batches(request, sequences));
+  const std::vector<Graph> parts = inputs.layers();
   std::vector<at::Tensor> float_states(inputs.batches()), states(inputs.batches());
   std::vector<LayerLine> lines;
-  for (std::size_t layer = 0; layer < outputs.size(); ++layer) {
-    const std::vector<std::string> given =
-        layer == 0 ? std::vector<std::string>() : std::vector{outputs[layer - 1]};
-    const Graph part = graph::part_of(whole, given, {outputs[layer]});
+  for (std::size_t layer = 0; layer < parts.size(); ++layer) {
+    const Graph& part = parts[layer];
     LayerTraining training(request, part);
     std::vector<std::vector<at::Tensor>> taken;
     for (std::size_t batch = 0; batch < inputs.batches(); ++batch) {
@@ -163,7 +141,7 @@ std::vector<LayerLine> train_block_wise(
     line.error = error();
     training.put_into(network);
     lines.push_back(line);
-    if (layer_done) layer_done(line, static_cast<std::int64_t>(outputs.size()));
+    if (layer_done) layer_done(line, static_cast<std::int64_t>(parts.size()));
   }
   return lines;
 }

@@ -7,9 +7,27 @@
 #include <utility>
 #include <vector>
 
-#include "libtorch/execute/graph_module.h"
+#include "libtorch/execute/cut_pass.h"
+#include "models/decoder.h"
 
 namespace crumb::tasks {
+
+/// A decoder in floats.
+class FloatDecoder {
+ public:
+  explicit FloatDecoder(const graph::Graph& graph)
+      : module_(graph), cut_(module_, models::layer_outputs(graph).back()) {}
+
+  /// Cut behind its last layer, without gradients.
+  libtorch::CutPass pass(const std::vector<at::Tensor>& inputs) const {
+    const torch::NoGradGuard no_gradients;
+    return {cut_, libtorch::typed_all(inputs)};
+  }
+
+ private:
+  libtorch::GraphModule module_;
+  libtorch::CutNetwork cut_;
+};
 
 class FloatNetwork {
  public:
@@ -18,9 +36,7 @@ class FloatNetwork {
   /// Its first output, without gradients.
   at::Tensor output(const std::vector<at::Tensor>& inputs) const {
     const torch::NoGradGuard no_gradients;
-    std::vector<libtorch::TypedTensor> typed;
-    for (const at::Tensor& input : inputs) typed.push_back(libtorch::typed(input));
-    return module_.run(std::move(typed)).at(0).tensor;
+    return module_.run(libtorch::typed_all(inputs)).at(0).tensor;
   }
 
  private:

@@ -27,25 +27,46 @@ std::uint32_t checksum(const graph::Graph& graph) {
   return sum;
 }
 
+/// By key, among the request's own.
+void add_recovery(const Recovery& recovery, Json& request) {
+  std::uint32_t sum = checksum(recovery.base);
+  for (const auto& [name, constant] : recovery.base.quantized) {
+    const QuantizedView view = constant.tensor->view();
+    sum = crc32_of(view.scales, crc32_of(view.codes, sum));
+  }
+  const qat::AdapterOptions& options = recovery.options;
+  request["base"] = sum;
+  request["adapter"] = options.name;
+  request["rank"] = options.rank;
+  request["alpha"] = options.alpha;
+  request["rslora"] = options.rslora;
+  request["targets"] = options.targets;
+  request["init"] = name_of(recovery.start);
+  request["type"] = graph::name_of(recovery.type);
+}
+
 /// Everything that decides a run's result.
 Json request_json(const LanguageRequest& request) {
-  return {{"network", checksum(request.network)},
-          {"text", checksum(request.valid, checksum(request.text))},
-          {"first", request.first.value_or(-1)},
-          {"recipe", to_yaml(request.recipe)},
-          {"teacher", request.teacher == Teacher::kFloat ? "float" : "none"},
-          {"temperature", request.temperature},
-          {"length", request.length},
-          {"batch", request.batch},
-          {"steps", request.steps},
-          {"warm_up", request.warm_up},
-          {"rate", request.rate},
-          {"most_gradient", request.most_gradient},
-          {"block_wise", Json::array({request.block_wise.passes, request.block_wise.sequences,
-                                      request.block_wise.rate, request.block_wise.scale_rate})},
-          {"seed", request.seed},
-          {"products", request.products == Products::kBfloat16 ? "bf16" : "f32"},
-          {"threads", request.threads > 0 ? request.threads : at::get_num_threads()}};
+  Json json{{"network", checksum(request.network)},
+            {"text", checksum(request.valid, checksum(request.text))},
+            {"first", request.first.value_or(-1)},
+            {"recipe", to_yaml(request.recipe)},
+            {"loss", name_of(request.loss)},
+            {"temperature", request.temperature},
+            {"length", request.length},
+            {"batch", request.batch},
+            {"at_once", request.at_once},
+            {"steps", request.steps},
+            {"warm_up", request.warm_up},
+            {"rate", request.rate},
+            {"most_gradient", request.most_gradient},
+            {"block_wise", Json::array({request.block_wise.passes, request.block_wise.sequences,
+                                        request.block_wise.rate, request.block_wise.scale_rate})},
+            {"seed", request.seed},
+            {"products", name_of(request.products)},
+            {"threads", request.threads > 0 ? request.threads : at::get_num_threads()}};
+  if (request.recovery) add_recovery(*request.recovery, json);
+  return json;
 }
 
 std::string about(const LanguageRequest& request, const LanguagePosition& position) {

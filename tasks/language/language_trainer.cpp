@@ -14,14 +14,14 @@
 #include "base/error.h"
 #include "base/files/interrupt.h"
 #include "base/seconds.h"
-#include "qat/distillation.h"
-#include "qat/network.h"
 #include "tasks/language/block_wise.h"
 #include "tasks/language/decoder_inputs.h"
 #include "tasks/language/float_network.h"
 #include "tasks/language/kept_run.h"
+#include "tasks/language/language_loss.h"
 #include "tasks/language/sequences.h"
 #include "tasks/language/short_products.h"
+#include "tasks/language/student.h"
 
 namespace crumb::tasks {
 namespace {
@@ -43,16 +43,6 @@ at::Tensor predicting(const LanguageText& text) {
   return at::tensor(places, at::kLong);
 }
 
-/// [batch, length, classes] at these places: [places, classes].
-at::Tensor rows_at(const at::Tensor& logits, const at::Tensor& places) {
-  return logits.flatten(0, 1).index_select(0, places);
-}
-
-/// Mean over the places, nats.
-at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& ids, const at::Tensor& places) {
-  return at::cross_entropy_loss(rows_at(logits, places), ids.flatten().index_select(0, places + 1));
-}
-
 class Training {
  public:
   Training(const LanguageRequest& request, const LanguageHooks& hooks)
@@ -60,28 +50,21 @@ class Training {
         hooks_(hooks),
         sequences_(request.text, request.first, request.length, "the text to train by"),
         rounds_(sequences_.count(), request.seed),
-        network_(request.network, request.recipe) {
+        student_(student_of(request)) {
     if (!request.valid.empty())
       valid_.emplace(request.valid, request.first, request.length, "the text to measure by");
   }
 
   LanguageOutcome run() {
     LanguageOutcome outcome;
-    std::optional<FloatNetwork> teacher(request_.network);
+    if (request_.loss != LanguageLoss::kNextToken || valid_) teacher_.emplace(request_.network);
     if (valid_)
-      outcome.float_perplexity = perplexity([&](const auto& inputs) { return teacher->output(inputs); });
-    if (request_.teacher == Teacher::kNone) teacher.reset();
+      outcome.float_perplexity = perplexity([&](const auto& inputs) { return teacher_->pass(inputs); });
+    if (request_.loss == LanguageLoss::kNextToken) teacher_.reset();
     begin();
-    if (step_ == 0) {
-      first_perplexity_ = own_perplexity();
-      if (request_.block_wise.passes > 0) {
-        layers_ = train_block_wise(request_, sequences_, network_, hooks_.layer_done);
-        middle_perplexity_ = own_perplexity();
-      }
-    }
     start_ = now_seconds();
     while (step_ < request_.steps) {
-      take_step(teacher ? &*teacher : nullptr);
+      take_step();
       const bool wanted = hooks_.wants_state && hooks_.wants_state();
       if (wanted || interrupt_requested()) keep();
       check_interrupt();
@@ -91,33 +74,43 @@ class Training {
     outcome.trained_tokens = step_ * request_.batch * request_.length;
     outcome.first_perplexity = first_perplexity_;
     outcome.middle_perplexity = middle_perplexity_;
+    outcome.quantized = student_->freeze();
     outcome.perplexity = own_perplexity();
-    network_.eval();
-    outcome.quantized = network_.freeze();
     return outcome;
   }
 
  private:
+  std::vector<std::vector<at::Tensor>> samples() const {
+    std::vector<std::vector<at::Tensor>> found;
+    for (std::int64_t i = 0; i < std::min(kCalibrating, sequences_.count()); ++i)
+      found.push_back(decoder_tensors(request_.network, sequence_of(sequences_, i), 1));
+    return found;
+  }
+
   void begin() {
     std::optional<KeptLanguageRun> kept = KeptLanguageRun::open(hooks_.state, request_);
     if (kept) {
-      kept->load(network_);
+      kept->load(student_->module());
     } else {
-      std::vector<std::vector<at::Tensor>> samples;
-      for (std::int64_t i = 0; i < std::min(kCalibrating, sequences_.count()); ++i)
-        samples.push_back(decoder_tensors(request_.network, sequence_of(sequences_, i), 1));
-      network_.calibrate(samples);
+      if (request_.recovery) first_perplexity_ = own_perplexity();
+      student_->start(samples());
+      if (!request_.recovery) first_perplexity_ = own_perplexity();
     }
-    // Decay pulls weights to zero, where the coarsest grids have no code.
-    optimizer_.emplace(network_.parameter_groups({.learning_rate = request_.rate, .weight_decay = 0}),
-                       torch::optim::AdamWOptions(request_.rate));
-    if (!kept) return;
-    kept->load(*optimizer_);
-    step_ = kept->position().step;
-    log_ = kept->position().log;
-    layers_ = kept->position().layers;
-    first_perplexity_ = kept->position().first_perplexity;
-    middle_perplexity_ = kept->position().middle_perplexity;
+    // A state of the optimizer lies on the parameters that are there.
+    optimizer_.emplace(student_->parameter_groups(request_.rate), torch::optim::AdamWOptions(request_.rate));
+    if (kept) {
+      kept->load(*optimizer_);
+      step_ = kept->position().step;
+      log_ = kept->position().log;
+      layers_ = kept->position().layers;
+      first_perplexity_ = kept->position().first_perplexity;
+      middle_perplexity_ = kept->position().middle_perplexity;
+      return;
+    }
+    if (request_.block_wise.passes > 0 && student_->network())
+      layers_ = train_block_wise(request_, sequences_, *student_->network(), hooks_.layer_done);
+    const bool began_elsewhere = request_.recovery && request_.recovery->start != AdapterStart::kZero;
+    if (!layers_.empty() || began_elsewhere) middle_perplexity_ = own_perplexity();
   }
 
   /// Of the highest rate, for the step that comes.
@@ -129,16 +122,11 @@ class Training {
     return (1 + std::cos(std::numbers::pi * done / all)) / 2;
   }
 
-  void take_step(const FloatNetwork* teacher) {
+  void take_step() {
     const double rate = request_.rate * share();
     for (auto& group : optimizer_->param_groups()) group.options().set_lr(rate);
-    network_.train();
-    network_.advance(static_cast<double>(step_) / static_cast<double>(request_.steps));
-    LanguageText taken;
-    for (std::int64_t i = 0; i < request_.batch; ++i)
-      sequences_.append(rounds_.at(step_ * request_.batch + i), taken);
-    const std::vector<at::Tensor> inputs = decoder_tensors(request_.network, taken, request_.batch);
-    const double value = taken_step(inputs, predicting(taken), teacher);
+    student_->advance(static_cast<double>(step_) / static_cast<double>(request_.steps));
+    const double value = taken_step();
     ++step_;
     log_.push_back({.step = step_, .loss = value, .rate = rate});
     ++steps_here_;
@@ -150,23 +138,43 @@ class Training {
   }
 
   /// Gives the loss before it; 0, and nothing is learned, where no token counts.
-  double taken_step(const std::vector<at::Tensor>& inputs, const at::Tensor& places,
-                    const FloatNetwork* teacher) {
-    if (places.numel() == 0) return 0;
+  double taken_step() {
+    const std::int64_t at_once = request_.at_once > 0 ? request_.at_once : request_.batch;
+    std::vector<LanguageText> taken;
+    double places = 0;
+    for (std::int64_t begin = 0; begin < request_.batch; begin += at_once) {
+      LanguageText& text = taken.emplace_back();
+      for (std::int64_t i = begin; i < std::min(begin + at_once, request_.batch); ++i)
+        sequences_.append(rounds_.at(step_ * request_.batch + i), text);
+      places += static_cast<double>(predicting(text).numel());
+    }
+    if (places == 0) return 0;
+    optimizer_->zero_grad();
     const ShortProducts short_products(request_.products);
-    const at::Tensor logits = network_.forward(inputs).at(0);
-    const at::Tensor loss =
-        teacher ? qat::distillation_loss(rows_at(logits, places), rows_at(teacher->output(inputs), places),
-                                         request_.temperature)
-                : next_token_loss(logits, inputs.at(0), places);
-    const double value = loss.item<double>();
+    double value = 0;
+    for (const LanguageText& text : taken) value += gathered(text, places);
     if (!std::isfinite(value))
       throw Error("the loss is not finite in step " + std::to_string(step_ + 1) + ": training diverged");
-    optimizer_->zero_grad();
-    (loss + network_.penalty()).backward();
-    torch::nn::utils::clip_grad_norm_(network_.parameters(), request_.most_gradient);
+    if (const at::Tensor penalty = student_->penalty(); penalty.defined() && penalty.requires_grad())
+      penalty.backward();
+    torch::nn::utils::clip_grad_norm_(student_->module().parameters(), request_.most_gradient);
     optimizer_->step();
     return value;
+  }
+
+  /// The gradients of so many sequences, and their share of the step's loss.
+  double gathered(const LanguageText& text, double all_places) {
+    const auto batch = static_cast<std::int64_t>(text.tokens.size()) / request_.length;
+    const std::vector<at::Tensor> inputs = decoder_tensors(request_.network, text, batch);
+    libtorch::CutPass pass = student_->pass(inputs, true);
+    std::optional<libtorch::CutPass> meant;
+    if (teacher_) meant.emplace(teacher_->pass(inputs));
+    const double loss = gather_language_loss(
+        pass, meant ? &*meant : nullptr,
+        {.loss = request_.loss, .temperature = request_.temperature, .all_places = all_places}, inputs.at(0),
+        predicting(text));
+    pass.backward();
+    return loss;
   }
 
   void keep() {
@@ -177,17 +185,16 @@ class Training {
                        .log = log_,
                        .first_perplexity = first_perplexity_,
                        .middle_perplexity = middle_perplexity_},
-                      network_, *optimizer_);
+                      student_->module(), *optimizer_);
   }
 
   double own_perplexity() {
     if (!valid_) return LanguageOutcome::kNotMeasured;
-    network_.eval();
-    return perplexity([&](const auto& inputs) { return network_.forward(inputs).at(0); });
+    return perplexity([&](const auto& inputs) { return student_->pass(inputs, false); });
   }
 
-  template <class Logits>
-  double perplexity(const Logits& logits) const {
+  template <class Pass>
+  double perplexity(const Pass& pass_of) const {
     const torch::NoGradGuard no_gradients;
     double sum = 0, count = 0;
     for (std::int64_t i = 0; i < valid_->count(); ++i) {
@@ -196,9 +203,8 @@ class Training {
       const at::Tensor places = predicting(sequence);
       if (places.numel() == 0) continue;
       const std::vector<at::Tensor> inputs = decoder_tensors(request_.network, sequence, 1);
-      const auto weight = static_cast<double>(places.numel());
-      sum += weight * next_token_loss(logits(inputs), inputs.at(0), places).template item<double>();
-      count += weight;
+      sum += summed_next_token_loss(pass_of(inputs), inputs.at(0), places);
+      count += static_cast<double>(places.numel());
     }
     return count > 0 ? std::exp(sum / count) : LanguageOutcome::kNotMeasured;
   }
@@ -208,7 +214,8 @@ class Training {
   Sequences sequences_;
   std::optional<Sequences> valid_;
   Rounds rounds_;
-  qat::Network network_;
+  std::unique_ptr<Student> student_;
+  std::optional<FloatDecoder> teacher_;
   std::optional<torch::optim::AdamW> optimizer_;
   std::int64_t step_ = 0;  ///< that comes
   double first_perplexity_ = LanguageOutcome::kNotMeasured, middle_perplexity_ = first_perplexity_;

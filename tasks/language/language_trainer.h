@@ -16,17 +16,14 @@
 #include <string>
 #include <vector>
 
+#include "graph/adapters.h"
 #include "graph/graph.h"
+#include "qat/adapter_options.h"
 #include "quant/recipe/recipe.h"
+#include "tasks/language/language_choices.h"
 #include "tasks/language/language_text.h"
 
 namespace crumb::tasks {
-
-enum class Teacher : std::uint8_t { kFloat, kNone };
-
-/// What numbers are multiplied as in training steps, by the student and by the teacher; weights, codes, sums and what is
-/// measured are float32.
-enum class Products : std::uint8_t { kFloat32, kBfloat16 };
 
 /// Layers one after the other, before all of them together: each learns, on what the quantized layers before it give, to give
 /// what the float layer gives on what the float ones do (EfficientQAT, Chen et al. 2024, arXiv:2407.11062). The error of a
@@ -39,16 +36,27 @@ struct BlockWise {
   double scale_rate = 1e-3;     ///< of the scales of codes
 };
 
+/// An adapter that learns on a frozen base, instead of the network by itself.
+struct Recovery {
+  graph::Graph base;  ///< the quantized decoder, as its file holds it, with the request's network's inputs
+  qat::AdapterOptions options;
+  AdapterStart start = AdapterStart::kZero;
+  graph::AdapterType type = graph::AdapterType::kBfloat16;  ///< that it is kept as, in the end
+};
+
 struct LanguageRequest {
   graph::Graph network;               ///< a decoder of models/decoder.h, in floats
   LanguageText text;                  ///< to train by, at least a sequence
   LanguageText valid;                 ///< to measure by, at least a sequence; empty: nothing is measured
   std::optional<std::int64_t> first;  ///< the token in front of every sequence, where the tokenizer puts one
-  Recipe recipe;
-  Teacher teacher = Teacher::kFloat;
-  double temperature = 1;     ///< of both networks' logits, with a teacher
+  Recipe recipe;                      ///< of a network that learns by itself
+  std::optional<Recovery> recovery;
+  LanguageLoss loss = LanguageLoss::kDivergence;
+  double temperature = 1;     ///< of both networks' logits, of kDivergence
   std::int64_t length = 512;  ///< tokens of a sequence, the first one included
   std::int64_t batch = 4;     ///< sequences of a step
+  std::int64_t at_once = 0;   ///< sequences that run at a time: gradients of a step add up; 0: all
+  bool recomputes = false;    ///< what is inside layers, in the backward pass, instead of keeping it
   std::int64_t steps = 240;
   BlockWise block_wise;
   std::int64_t warm_up = 15;  ///< steps in which the rate grows; then it falls as a cosine, to 0
@@ -97,7 +105,8 @@ struct LanguageOutcome {
   std::vector<LayerLine> layers;  ///< of block-wise training
   std::vector<LanguageLine> log;
   std::int64_t trained_tokens = 0;
-  /// Of `valid`: the float network's, that of the quantized one before training, behind its layers' own, and after.
+  /// Of `valid`: the float network's, that of the quantized one before training, behind its layers' own or with the adapter as
+  /// it starts (not measured where that is zero), and after.
   double float_perplexity = kNotMeasured, first_perplexity = kNotMeasured, middle_perplexity = kNotMeasured,
          perplexity = kNotMeasured;
 };

@@ -1,0 +1,72 @@
+#include "cli/adapter_files.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files/text.h"
+#include "cli/not_empty.h"
+#include "formats/adapters/read_adapter.h"
+#include "formats/checkpoint/decoder_config.h"
+#include "graph/adapters.h"
+
+namespace crumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of the model, or 0.
+std::size_t head_size(const text::ReadFile& read) {
+  const std::optional<std::string> config = read("config.json");
+  if (!config) return 0;
+  try {
+    return DecoderConfig::parse(JsonFile("config.json", *config)).head_size;
+  } catch (const Error&) {
+    return 0;  // not a decoder
+  }
+}
+
+/// Of letters, digits, - and _, and of none of the graph's.
+std::string name_for(const std::string& path, const graph::Graph& graph) {
+  fs::path file = fs::path(path).lexically_normal();
+  if (!file.has_filename()) file = file.parent_path();
+  std::string name = file.stem().string();
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '_'; }, '_');
+  if (name.empty()) name = "adapter";
+  const std::vector<std::string> taken = graph::adapter_names(graph);
+  std::string free = name;
+  for (int i = 1; std::ranges::find(taken, free) != taken.end(); ++i) free = name + "_" + std::to_string(i);
+  return free;
+}
+
+}  // namespace
+
+void add_adapter_flag(CLI::App& verb, std::vector<std::string>& paths) {
+  verb.add_option(
+          "--adapter", paths,
+          "A low-rank adapter to run beside the matrices: a PEFT folder or a GGUF file; once for each")
+      ->check(not_empty);
+}
+
+std::vector<Adapter> read_adapters(const std::vector<std::string>& paths, const text::ReadFile& read) {
+  std::vector<Adapter> adapters;
+  for (const std::string& path : paths) adapters.push_back(read_adapter(path, head_size(read)));
+  return adapters;
+}
+
+graph::Graph with_adapters(graph::Graph graph, const std::vector<std::string>& paths,
+                           const text::ReadFile& read) {
+  for (const std::string& path : paths) {
+    const Adapter adapter = read_adapters({path}, read)[0];
+    try {
+      graph = graph::add_adapter(std::move(graph), adapter, name_for(path, graph));
+    } catch (const Error& error) {
+      throw Error(quote_text(path) + ": " + error.what(), error.kind());
+    }
+  }
+  return graph;
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,24 @@
+// Adapters that verbs are given: --adapter PATH.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "formats/adapters/adapter.h"
+#include "graph/graph.h"
+#include "text/tokenizer.h"
+
+namespace crumb::cli {
+
+void add_adapter_flag(CLI::App& verb, std::vector<std::string>& paths);
+
+/// The graph with these adapters (formats/adapters/read_adapter.h) beside its products, in their order, each called like its
+/// file. `read` gives the model's files. Throws Error, which names the path.
+graph::Graph with_adapters(graph::Graph graph, const std::vector<std::string>& paths,
+                           const text::ReadFile& read);
+
+/// The same ones, read. Sizes of heads are the model's.
+std::vector<Adapter> read_adapters(const std::vector<std::string>& paths, const text::ReadFile& read);
+
+}  // namespace crumb::cli

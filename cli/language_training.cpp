@@ -1,0 +1,112 @@
+#include "cli/language_training.h"
+
+#include <malloc.h>
+
+#include <cctype>
+#include <cstdio>
+
+#include "base/files/text.h"
+#include "cli/open_engine.h"
+#include "cli/output.h"
+#include "cli/training_text.h"
+#include "formats/checkpoint/decoder_config.h"
+#include "text/text_tokenizer.h"
+
+namespace crumb::cli {
+
+void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, const std::string& whose) {
+  const auto help = [&](std::string text) {
+    text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+    return whose.empty() ? text
+                         : whose + static_cast<char>(std::tolower(static_cast<unsigned char>(text[0]))) +
+                               text.substr(1);
+  };
+  verb.add_option("--temperature", flags.temperature, help("Of both networks' predictions (1)"))
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--length", flags.length, help("Tokens of a sequence (512)"))
+      ->check(CLI::Range(2, 1 << 20));
+  verb.add_option("--steps", flags.steps, help("Steps (240)"))->check(CLI::NonNegativeNumber);
+  verb.add_option("--warm-up", flags.warm_up, help("Steps in which the rate grows (15)"))
+      ->check(CLI::NonNegativeNumber);
+  verb.add_option("--products", flags.products,
+                  help("What matrices are multiplied as in training steps, f32 or bf16 (bf16 where the "
+                       "processor has it)"));
+  verb.add_option("--tokens", flags.tokens, help("The first N tokens of the text (all)"))
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--at-once", flags.at_once,
+                  help("Sequences of a step that run at a time; fewer take less memory (all)"))
+      ->check(CLI::PositiveNumber);
+  verb.add_flag("--recompute", flags.recompute,
+                help("Keep what layers give alone, and compute what is inside them again for the gradients: "
+                     "less memory, a "
+                     "third more time"));
+}
+
+tasks::Products products_of(const LanguageTrainingFlags& flags) {
+  if (flags.products.empty()) return open_language_trainer().fast_products();
+  return tasks::chosen<tasks::Products>(tasks::kProductsNames, flags.products, "--products");
+}
+
+void read_language_training(const LanguageTrainingFlags& flags, const std::string& data,
+                            const std::string& valid, const text::ReadFile& read,
+                            tasks::LanguageRequest& request) {
+  const std::optional<std::string> config = read("config.json");
+  if (!config) throw usage_error("the model holds no config.json");
+  const DecoderConfig shape = DecoderConfig::parse(JsonFile("config.json", *config));
+  if (static_cast<std::size_t>(flags.length) > shape.max_positions)
+    throw usage_error("--length " + std::to_string(flags.length) + ": the model has " +
+                      std::to_string(shape.max_positions) + " positions");
+  const text::TextTokenizer tokenizer = text::TextTokenizer::load(read);
+  if (const auto first = tokenizer.first_token()) request.first = *first;
+  tasks::LanguageText& text = request.text = read_training_text(data, tokenizer, read);
+  if (flags.tokens > 0 && text.tokens.size() > flags.tokens) {
+    text.tokens.resize(flags.tokens);
+    text.counts.resize(std::min(text.counts.size(), flags.tokens));
+  }
+  if (!valid.empty()) request.valid = read_training_text(valid, tokenizer, read);
+  request.temperature = flags.temperature;
+  request.length = flags.length;
+  request.steps = flags.steps;
+  request.warm_up = flags.warm_up;
+  request.at_once = flags.at_once;
+  request.recomputes = flags.recompute;
+  request.products = products_of(flags);
+}
+
+void keep_memory() {
+#ifdef __GLIBC__
+  ::mallopt(M_MMAP_MAX, 0);
+  ::mallopt(M_TRIM_THRESHOLD, -1);
+#endif
+}
+
+LanguageProgressLine::~LanguageProgressLine() {
+  if (terminal_ && shown_) std::fprintf(stderr, "\r\x1b[K");
+}
+
+void LanguageProgressLine::update(const tasks::LanguageProgress& progress) {
+  const double now = now_seconds();
+  const double left = static_cast<double>(progress.steps - progress.line.step) * progress.seconds_per_step;
+  if (now - last_ < (terminal_ ? 0.2 : 5.0)) return;
+  last_ = now;
+  say("step " + std::to_string(progress.line.step) + " of " + std::to_string(progress.steps) + ", loss " +
+      fixed(progress.line.loss, 4) + ", " + fixed(progress.tokens_per_second(), 0) + " tokens/s, " +
+      fixed(left, 0) + " s left");
+}
+
+void LanguageProgressLine::layer_done(const tasks::LayerLine& line, std::int64_t layers) {
+  say("layer " + std::to_string(line.layer + 1) + " of " + std::to_string(layers) + ", error " +
+      fixed(line.error_before, 4) + " to " + fixed(line.error, 4));
+}
+
+void LanguageProgressLine::say(const std::string& text) {
+  std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", text.c_str());
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+std::string perplexity_text(const Json& value) {
+  return value.is_number() ? fixed(value, 2) : std::string("-");
+}
+
+}  // namespace crumb::cli

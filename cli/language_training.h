@@ -1,0 +1,59 @@
+// What the verbs that train language models have in common: crumb train lm, crumb recover.
+#pragma once
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <string>
+
+#include "base/seconds.h"
+#include "cli/output.h"
+#include "formats/crumb_file/crumb_file.h"
+#include "tasks/language/language_trainer.h"
+#include "text/tokenizer.h"
+
+namespace crumb::cli {
+
+struct LanguageTrainingFlags {
+  std::string products;
+  double temperature = 1;
+  std::int64_t length = 512, steps = 240, warm_up = 15, at_once = 0;
+  std::size_t tokens = 0;
+  bool recompute = false;
+};
+
+/// `whose`: what help begins with, "Of lm: " where the verb has flags of others.
+void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, const std::string& whose = {});
+
+/// --products, or what the processor is fastest at.
+tasks::Products products_of(const LanguageTrainingFlags& flags);
+
+/// Reads the texts, and sets what the flags say. `read` gives the model's files. Throws what read_training_text does, and usage
+/// Error where the model has fewer positions than a sequence.
+void read_language_training(const LanguageTrainingFlags& flags, const std::string& data,
+                            const std::string& valid, const text::ReadFile& read,
+                            tasks::LanguageRequest& request);
+
+/// What a step gives back stays with the process: the next one asks for as much again, and new pages from the system took a
+/// fifth of the time.
+void keep_memory();
+
+/// A line that changes on a terminal, else one every few seconds.
+class LanguageProgressLine {
+ public:
+  ~LanguageProgressLine();
+  void update(const tasks::LanguageProgress& progress);
+  void layer_done(const tasks::LayerLine& line, std::int64_t layers);
+
+ private:
+  void say(const std::string& text);
+
+  bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;
+  double last_ = now_seconds();
+};
+
+/// "40.12", or "-" for what was not measured.
+std::string perplexity_text(const Json& value);
+
+}  // namespace crumb::cli

@@ -1,0 +1,112 @@
+// crumb merge: adapters go into the matrices that they stand beside.
+#include <filesystem>
+#include <iostream>
+
+#include "base/files/counted.h"
+#include "base/files/text.h"
+#include "base/text/fixed.h"
+#include "cli/adapter_files.h"
+#include "cli/folder_output.h"
+#include "cli/notes.h"
+#include "cli/output.h"
+#include "cli/packed_files.h"
+#include "cli/verb.h"
+#include "export/folder/merged_source.h"
+#include "graph/adapters.h"
+#include "graph/packed/crumb_graph.h"
+#include "models/read_graph.h"
+#include "models/weight_source.h"
+
+namespace crumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct MergeFlags {
+  std::string model, output, weights, shard = kUsualShard;
+  std::vector<std::string> adapters;
+  bool json = false;
+};
+
+void merge_into_floats(const MergeFlags& flags, const std::vector<Adapter>& adapters) {
+  if (!flags.weights.empty())
+    throw usage_error("--weights is for -o FILE.crumb; a folder has the matrices in floats");
+  const exporting::FloatSource source(flags.model, exporting::FloatTypes::kAsStored);
+  const exporting::MergedSource merged(source, adapters);
+  const exporting::FolderReport report =
+      write_folder_with_notes(merged, flags.output,
+                              {.shard_bytes = shard_bytes_of(flags.shard, "--shard"),
+                               .input = flags.model,
+                               .metadata = {{"format", "pt"}, {"writer", "crumb merge"}}},
+                              "merging", flags.shard);
+  if (flags.json)
+    return print_json({{"merged", merged.merged()}, {"tensors", report.tensors}, {"files", report.files}});
+  std::cout << "merged into " << count_text(merged.merged(), "matrix", "matrices") << " of "
+            << count_text(report.tensors, "tensor") << ": " << flags.output << "\n";
+}
+
+void merge_onto_grid(const MergeFlags& flags, const TensorSource& source, const text::ReadFile& read) {
+  const graph::MergedGraph merged = graph::merge_adapters(
+      with_adapters(models::open_graph(flags.model), flags.adapters, read), flags.weights);
+  graph::write_crumb_graph(merged.graph, flags.output, {.reads_back = true, .files = packed_files(source)});
+  if (flags.json) {
+    Json layers = Json::array();
+    for (const graph::MergedLayer& layer : merged.layers)
+      layers.push_back({{"layer", layer.module}, {"update", layer.update}, {"error", layer.error}});
+    return print_json({{"layers", std::move(layers)}, {"bytes", fs::file_size(flags.output)}});
+  }
+  std::vector<std::vector<std::string>> table{{"layer", "the adapter adds", "rounding takes"}};
+  double update = 0, error = 0;
+  for (const graph::MergedLayer& layer : merged.layers) {
+    table.push_back({layer.module, fixed(layer.update, 5), fixed(layer.error, 5)});
+    update += layer.update;
+    error += layer.error;
+  }
+  print_table(table);
+  std::cout << "squared, over the matrix' own; together " << fixed(update, 4) << " and " << fixed(error, 4)
+            << (error > update ? ": the grid takes more than the adapter adds; keep it beside the codes\n"
+                               : "\n")
+            << flags.output << ", " << megabytes(fs::file_size(flags.output)) << "\n";
+}
+
+void merge_verb(const MergeFlags& flags) {
+  const TensorSource source = TensorSource::open(flags.model);
+  const auto weights = models::weights_of(source);
+  const auto read = [&](std::string_view path) { return weights->file(path); };
+  if (fs::path(flags.output).extension() == ".crumb") return merge_onto_grid(flags, source, read);
+  std::vector<Adapter> adapters;
+  if (source.crumb()) {
+    const graph::Graph graph = models::open_graph(flags.model);
+    for (const std::string& name : graph::adapter_names(graph))
+      adapters.push_back(graph::adapter_of(graph, name));
+  }
+  for (Adapter& adapter : read_adapters(flags.adapters, read)) adapters.push_back(std::move(adapter));
+  if (adapters.empty()) throw usage_error(quote_text(flags.model) + " has no adapter; give --adapter PATH");
+  merge_into_floats(flags, adapters);
+}
+
+}  // namespace
+
+void add_merge(CLI::App& app) {
+  auto flags = std::make_shared<MergeFlags>();
+  CLI::App* verb = app.add_subcommand("merge", "Put low-rank adapters into the matrices beside them");
+  verb->add_option("model", flags->model,
+                   "A packed file, with adapters in it or not, a Hugging Face folder or a GGUF file")
+      ->required();
+  add_adapter_flag(*verb, flags->adapters);
+  verb->add_option(
+          "-o,--output", flags->output,
+          "A folder, with the matrices in floats, or FILE.crumb: quantized again, with what that costs")
+      ->required();
+  verb->add_option("--weights", flags->weights,
+                   "Of FILE.crumb: how merged matrices are quantized (as they were)");
+  verb->add_option("--shard", flags->shard, "Of a folder: tensor files of at most this size (5GB)");
+  verb->add_flag("--json", flags->json, "Print what was merged as JSON");
+  verb->footer(
+      "Examples:\n"
+      "  crumb merge recovered/model.crumb -o merged\n"
+      "  crumb merge SmolLM2 --adapter my_lora -o merged");
+  verb->callback([flags] { merge_verb(*flags); });
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,150 @@
+// crumb recover: a low-rank adapter learns, on frozen codes, to win back what quantizing took.
+#include <iostream>
+
+#include "base/files/text.h"
+#include "cli/language_training.h"
+#include "cli/notes.h"
+#include "cli/open_engine.h"
+#include "cli/output.h"
+#include "cli/packed_files.h"
+#include "cli/threads_flag.h"
+#include "cli/verb.h"
+#include "models/checkpoint_graph.h"
+#include "models/read_graph.h"
+#include "models/weight_source.h"
+#include "quant/tensor_source.h"
+#include "training/language_run.h"
+
+namespace crumb::cli {
+namespace {
+
+constexpr double kRate = 1e-3;
+
+struct RecoverFlags {
+  std::string model, baseline, data, valid, output, init = "zero", loss = "kl", type = "bf16";
+  qat::AdapterOptions adapter;
+  LanguageTrainingFlags training;
+  std::int64_t batch = 4;
+  double rate = kRate;
+  int threads = 0, keep_every = 0;
+  bool restart = false, json = false;
+};
+
+void print_report(const Json& report, const std::string& folder) {
+  std::vector<std::string> head{"perplexity", "float", "quantized"},
+      row{"", perplexity_text(report.at("float")), perplexity_text(report.at("rounded"))};
+  if (report.contains("start")) {
+    head.push_back(report.at("adapter").at("init"));
+    row.push_back(perplexity_text(report.at("start")));
+  }
+  head.emplace_back("recovered");
+  row.push_back(perplexity_text(report.at("quantized")));
+  print_table({head, row});
+  const Json& adapter = report.at("adapter");
+  std::cout << "rank " << adapter.at("rank") << " beside " << adapter.at("layers")
+            << " matrices: " << fixed(adapter.at("weights").get<double>() / 1e6, 2) << " million weights ("
+            << adapter.at("type").get<std::string>() << ")\n"
+            << report.at("steps") << " steps, " << report.at("trained_tokens") << " tokens, "
+            << fixed(report.at("seconds"), 0) << " s: " << folder
+            << "/{model.crumb, adapter/, log.jsonl, report.json}, "
+            << fixed(report.at("bytes").get<double>() / 1e6, 2) << " MB\n";
+}
+
+void recover_verb(const RecoverFlags& flags) {
+  const auto loss = tasks::chosen<tasks::LanguageLoss>(tasks::kLanguageLossNames, flags.loss, "--loss");
+  const auto start = tasks::chosen<tasks::AdapterStart>(tasks::kAdapterStartNames, flags.init, "--init");
+  const graph::AdapterType type = graph::adapter_type_named(flags.type);
+  const bool needs_floats = loss != tasks::LanguageLoss::kNextToken || start != tasks::AdapterStart::kZero;
+  if (flags.baseline.empty() && needs_floats)
+    throw usage_error(
+        "give --baseline FLOAT, the network in floats; only --loss ce with --init zero goes without");
+  const TensorSource source = TensorSource::open(flags.model);
+  Notes notes;
+  if (source.checkpoint()) note_folder(*source.checkpoint(), notes);
+  const auto weights = models::weights_of(source);
+  graph::Graph base = models::open_graph(flags.model);
+  graph::Graph network = flags.baseline.empty() ? base : models::open_graph(flags.baseline);
+  if (network.inputs != base.inputs)
+    throw usage_error("--baseline " + quote_text(flags.baseline) + " takes other inputs than " +
+                      quote_text(flags.model) + ": it is another network");
+  training::LanguageRun run{
+      .request = {.network = std::move(network),
+                  .recovery =
+                      tasks::Recovery{
+                          .base = std::move(base), .options = flags.adapter, .start = start, .type = type},
+                  .loss = loss,
+                  .batch = flags.batch,
+                  .rate = flags.rate,
+                  .seed = flags.adapter.seed,
+                  .threads = flags.threads},
+      .files = packed_files(source),
+      .folder = flags.output,
+      .keep_every = flags.keep_every,
+      .restart = flags.restart};
+  read_language_training(
+      flags.training, flags.data, flags.valid, [&](std::string_view path) { return weights->file(path); },
+      run.request);
+  keep_memory();
+  Json report;
+  {
+    LanguageProgressLine line;
+    run.progress = [&](const tasks::LanguageProgress& progress) { line.update(progress); };
+    report = training::train_language_into(run, open_language_trainer());
+  }
+  flags.json ? print_json(report) : print_report(report, flags.output);
+}
+
+}  // namespace
+
+void add_recover(CLI::App& app) {
+  auto flags = std::make_shared<RecoverFlags>();
+  CLI::App* verb =
+      app.add_subcommand("recover", "Train a low-rank adapter (LoRA) beside a language model's frozen codes");
+  verb->add_option("model", flags->model, "The quantized model, a packed file")->required();
+  verb->add_option("--baseline", flags->baseline,
+                   "The same model in floats, which it learns from: a Hugging Face folder or a GGUF file");
+  verb->add_option("--data", flags->data, "A text, or conversations (.jsonl), to train by")->required();
+  verb->add_option("--valid", flags->valid, "A text to measure by");
+  verb->add_option("-o,--output", flags->output,
+                   "The folder for the model with its adapter, the adapter by "
+                   "itself (PEFT), log and report")
+      ->required();
+  verb->add_option("--rank", flags->adapter.rank, "Of the adapter's matrices (16)")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--alpha", flags->adapter.alpha, "Scales the adapter by alpha / rank (the rank)")
+      ->check(CLI::PositiveNumber);
+  verb->add_flag("--rslora", flags->adapter.rslora, "Scale it by alpha / sqrt(rank)");
+  verb->add_option("--targets", flags->adapter.targets,
+                   "Matrices or layers that get one, by name: globs, or re:REGEX (all that are quantized)");
+  verb->add_option(
+      "--init", flags->init,
+      "zero, as if it were not there; svd, the nearest of its rank to what rounding took from each "
+      "matrix; or whitened, that as the layers' inputs see it (zero)");
+  verb->add_option(
+      "--loss", flags->loss,
+      "kl, from what the float model predicts; hidden, from what its last layer gives; ce, the text's "
+      "tokens; or mix, half of the last two (kl)");
+  verb->add_option("--type", flags->type, "What the adapter is kept as: f32, f16, bf16 or int8 (bf16)");
+  verb->add_option("--name", flags->adapter.name, "Of the adapter (recovery)");
+  add_language_training_flags(*verb, flags->training);
+  verb->add_option("--batch", flags->batch, "Sequences of a step (4)")->check(CLI::PositiveNumber);
+  verb->add_option("--rate", flags->rate, "The highest learning rate (0.001)")->check(CLI::PositiveNumber);
+  verb->add_option("--seed", flags->adapter.seed,
+                   "Of the order of sequences and of the adapter's first values (0)");
+  verb->add_option(
+          "--checkpoint-every", flags->keep_every,
+          "Steps between two states of an unfinished run, from which the same command goes on (every ten "
+          "minutes)")
+      ->check(CLI::PositiveNumber);
+  verb->add_flag("--restart", flags->restart, "Drop an unfinished run that lies there");
+  add_threads_flag(*verb, flags->threads, "Threads (those that the machine has)");
+  verb->add_flag("--json", flags->json, "Print the report as JSON");
+  verb->footer(
+      "Examples:\n"
+      "  crumb recover smollm2_w2/model.crumb --baseline SmolLM2 --data text.txt --valid valid.txt -o "
+      "recovered\n"
+      "  crumb generate recovered/model.crumb --chat --prompt \"What is the capital of France?\"");
+  verb->callback([flags] { recover_verb(*flags); });
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,61 @@
+// What can be chosen of training a language model, by name. Free of LibTorch.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/files/text.h"
+
+namespace crumb::tasks {
+
+/// What training makes small, a mean over the places that predict a token that counts.
+enum class LanguageLoss : std::uint8_t {
+  kDivergence,  ///< Kullback-Leibler, of predictions from the float network's
+  kHidden,  ///< the error of what the last layer gives, relative to what the float network's gives, token by token
+  kNextToken,  ///< cross entropy, without the float network
+  kMix,        ///< half of kHidden and half of kNextToken (RILQ, Lee et al., arXiv:2412.01129)
+};
+
+inline constexpr std::array<std::string_view, 4> kLanguageLossNames = {"kl", "hidden", "ce", "mix"};
+
+/// How an adapter begins, before it is trained.
+enum class AdapterStart : std::uint8_t {
+  kZero,  ///< as if it were not there
+  kSvd,   ///< the nearest of its rank to what rounding took from each matrix (ZeroQuant-V2, arXiv:2303.08302)
+  kWhitened,  ///< the same as the layer's inputs see it (QERA, arXiv:2410.06040; CLoQ, arXiv:2501.18475)
+};
+
+inline constexpr std::array<std::string_view, 3> kAdapterStartNames = {"zero", "svd", "whitened"};
+
+/// What numbers are multiplied as in training steps, by the student and by the teacher; weights, codes, sums and what is
+/// measured are float32.
+enum class Products : std::uint8_t { kFloat32, kBfloat16 };
+inline constexpr std::array<std::string_view, 2> kProductsNames = {"f32", "bf16"};
+
+inline std::string_view name_of(LanguageLoss loss) {
+  return kLanguageLossNames.at(static_cast<std::size_t>(loss));
+}
+inline std::string_view name_of(AdapterStart start) {
+  return kAdapterStartNames.at(static_cast<std::size_t>(start));
+}
+inline std::string_view name_of(Products products) {
+  return kProductsNames.at(static_cast<std::size_t>(products));
+}
+
+/// The choice of that name. Throws usage Error, which begins with `what`, a flag, and has all names, for others.
+template <class Choice, std::size_t kCount>
+Choice chosen(const std::array<std::string_view, kCount>& names, const std::string& name, const char* what) {
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) return static_cast<Choice>(found - names.begin());
+  std::string expected;
+  for (std::size_t i = 0; i < kCount; ++i)
+    expected += (i == 0 ? "" : i + 1 == kCount ? " or " : ", ") + std::string(names.at(i));
+  throw usage_error(std::string(what) + " " + quote_text(name) + ": expected " + expected);
+}
+
+}  // namespace crumb::tasks

@@ -1,0 +1,80 @@
+#include "tasks/language/language_loss.h"
+
+#include <ATen/ATen.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+
+#include "qat/distillation.h"
+
+namespace crumb::tasks {
+namespace {
+
+constexpr std::int64_t kPlacesAtOnce = 256;  ///< 50 MB of logits in a vocabulary of 49,152
+
+/// Of a batch, [batch, length, width], the rows at these places: [1, places, width].
+at::Tensor rows_at(const at::Tensor& states, const at::Tensor& places) {
+  return states.flatten(0, 1).index_select(0, places).unsqueeze(0);
+}
+
+at::Tensor next_token_losses(const at::Tensor& logits, const at::Tensor& ids, const at::Tensor& places) {
+  return at::cross_entropy_loss(logits.squeeze(0), ids.flatten().index_select(0, places + 1), {},
+                                at::Reduction::Sum);
+}
+
+/// Each of `places`, some at a time.
+template <class Visit>
+void in_portions(const at::Tensor& places, const Visit& visit) {
+  for (std::int64_t begin = 0; begin < places.numel(); begin += kPlacesAtOnce)
+    visit(places.narrow(0, begin, std::min(kPlacesAtOnce, places.numel() - begin)));
+}
+
+}  // namespace
+
+at::Tensor relative_errors(const at::Tensor& found, const at::Tensor& meant) {
+  constexpr double kLeast = 1e-12;
+  return (found - meant.detach()).square().sum(-1) / meant.detach().square().sum(-1).clamp_min(kLeast);
+}
+
+double gather_language_loss(const libtorch::CutPass& pass, const libtorch::CutPass* meant,
+                            const LossShare& share, const at::Tensor& ids, const at::Tensor& places) {
+  double sum = 0;
+  const auto gather = [&](const at::Tensor& loss) {
+    const at::Tensor part = loss / share.all_places;
+    sum += part.item<double>();
+    part.backward();
+  };
+  const bool is_mix = share.loss == LanguageLoss::kMix;
+  if (is_mix || share.loss == LanguageLoss::kHidden) {
+    const at::Tensor errors =
+        relative_errors(rows_at(pass.states(), places), rows_at(meant->states(), places)).sum();
+    gather(is_mix ? errors / 2 : errors);
+    if (!is_mix) return sum;
+  }
+  in_portions(places, [&](const at::Tensor& some) {
+    const at::Tensor logits = pass.behind(rows_at(pass.states(), some));
+    if (share.loss == LanguageLoss::kDivergence) {
+      const at::Tensor aims = [&] {
+        const torch::NoGradGuard no_gradients;
+        return meant->behind(rows_at(meant->states(), some));
+      }();
+      gather(qat::distillation_loss(logits, aims, share.temperature) * static_cast<double>(some.numel()));
+    } else {
+      const at::Tensor loss = next_token_losses(logits, ids, some);
+      gather(is_mix ? loss / 2 : loss);
+    }
+  });
+  return sum;
+}
+
+double summed_next_token_loss(const libtorch::CutPass& pass, const at::Tensor& ids,
+                              const at::Tensor& places) {
+  const torch::NoGradGuard no_gradients;
+  double sum = 0;
+  in_portions(places, [&](const at::Tensor& some) {
+    sum += next_token_losses(pass.behind(rows_at(pass.states(), some)), ids, some).item<double>();
+  });
+  return sum;
+}
+
+}  // namespace crumb::tasks

@@ -1,0 +1,100 @@
+#include "tasks/language/student.h"
+
+#include <torch/optim/adamw.h>
+
+#include "base/error.h"
+#include "models/decoder.h"
+#include "qat/adapted_network.h"
+#include "qat/network.h"
+#include "tasks/language/adapter_start.h"
+
+namespace crumb::tasks {
+namespace {
+
+std::vector<std::string> layers_of(const graph::Graph& decoder) {
+  std::vector<std::string> layers = models::layer_outputs(decoder);
+  if (layers.empty()) throw Error("the network has no layers of a decoder");
+  return layers;
+}
+
+libtorch::CutNetwork cut(const libtorch::GraphModule& module, const std::vector<std::string>& layers,
+                         bool recomputes) {
+  return {module, layers.back(), recomputes ? layers : std::vector<std::string>{}};
+}
+
+class QuantizedStudent final : public Student {
+ public:
+  explicit QuantizedStudent(const LanguageRequest& request)
+      : network_(request.network, request.recipe),
+        cut_(cut(network_.graph_module(), layers_of(request.network), request.recomputes)) {
+    if (request.recomputes && request.recipe.activations && !request.recipe.activations->is_dynamic())
+      throw usage_error(
+          "layers are computed again with activations in floats or with scales for tokens, found " +
+          request.recipe.activations->to_string());
+  }
+
+  void start(const std::vector<std::vector<at::Tensor>>& samples) override { network_.calibrate(samples); }
+  torch::nn::Module& module() override { return network_; }
+  std::vector<torch::optim::OptimizerParamGroup> parameter_groups(double rate) const override {
+    return network_.parameter_groups({.learning_rate = rate, .weight_decay = 0});
+  }
+  void advance(double share) override { network_.advance(share); }
+  libtorch::CutPass pass(const std::vector<at::Tensor>& inputs, bool learns) override {
+    network_.train(learns);
+    return {cut_, libtorch::typed_all(inputs), network_.constants_of_now()};
+  }
+  at::Tensor penalty() const override { return network_.penalty(); }
+  graph::Graph freeze() override {
+    network_.eval();
+    return network_.freeze();
+  }
+  qat::Network* network() override { return &network_; }
+
+ private:
+  qat::Network network_;
+  libtorch::CutNetwork cut_;
+};
+
+class AdaptedStudent final : public Student {
+ public:
+  explicit AdaptedStudent(const LanguageRequest& request)
+      : request_(request),
+        network_(qat::add_adapters(request.recovery->base, request.recovery->options)),
+        cut_(cut(network_.module(), layers_of(request.recovery->base), request.recomputes)) {}
+
+  void start(const std::vector<std::vector<at::Tensor>>& samples) override {
+    network_.set(started_adapter(request_, network_.adapter(), samples));
+  }
+  torch::nn::Module& module() override { return network_; }
+  std::vector<torch::optim::OptimizerParamGroup> parameter_groups(double rate) const override {
+    auto options = std::make_unique<torch::optim::AdamWOptions>(rate);
+    options->weight_decay(0);
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    groups.emplace_back(network_.parameters(), std::move(options));
+    return groups;
+  }
+  void advance(double) override {}
+  libtorch::CutPass pass(const std::vector<at::Tensor>& inputs, bool) override {
+    return {cut_, libtorch::typed_all(inputs)};
+  }
+  at::Tensor penalty() const override { return {}; }
+  graph::Graph freeze() override {
+    graph::Graph frozen = network_.freeze(request_.recovery->type);
+    network_.set(graph::adapter_of(frozen, request_.recovery->options.name));
+    return frozen;
+  }
+
+ private:
+  const LanguageRequest& request_;
+  qat::AdaptedNetwork network_;
+  libtorch::CutNetwork cut_;
+};
+
+}  // namespace
+
+std::unique_ptr<Student> student_of(const LanguageRequest& request) {
+  if (request.recovery) return std::make_unique<AdaptedStudent>(request);
+  return std::make_unique<QuantizedStudent>(request);
+}
+
+}  // namespace crumb::tasks

@@ -1,0 +1,53 @@
+// What of a decoder learns, and how: the trainer's view of it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <vector>
+
+#include "graph/graph.h"
+#include "libtorch/execute/cut_pass.h"
+#include "tasks/language/language_trainer.h"
+
+namespace crumb::qat {
+class Network;
+}
+
+namespace crumb::tasks {
+
+class Student {
+ public:
+  virtual ~Student() = default;
+
+  /// Before training: by samples of inputs, where something has to be found from them.
+  virtual void start(const std::vector<std::vector<at::Tensor>>& samples) = 0;
+
+  /// What is kept of it between runs.
+  virtual torch::nn::Module& module() = 0;
+
+  /// For AdamW; without decay, which pulls weights to zero, where the coarsest grids have no code.
+  virtual std::vector<torch::optim::OptimizerParamGroup> parameter_groups(double rate) const = 0;
+
+  /// Before each step, the share of training that is done.
+  virtual void advance(double share) = 0;
+
+  /// The decoder cut behind its last layer; in training as it learns, else (`learns` false) as it will be frozen.
+  virtual libtorch::CutPass pass(const std::vector<at::Tensor>& inputs, bool learns) = 0;
+
+  /// What is added to the loss, beside what passes give; undefined: nothing.
+  virtual at::Tensor penalty() const = 0;
+
+  /// The decoder as its file holds it. pass() gives the same from now on.
+  virtual graph::Graph freeze() = 0;
+
+  /// Where all of it learns, for block-wise training; else null.
+  virtual qat::Network* network() { return nullptr; }
+};
+
+/// Of LanguageRequest: its recipe's network, or its recovery's adapter. Throws as those do.
+std::unique_ptr<Student> student_of(const LanguageRequest& request);
+
+}  // namespace crumb::tasks

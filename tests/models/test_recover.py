@@ -1,0 +1,159 @@
+"""`crumb recover`: an adapter beside frozen codes wins back what rounding took; the file's own runtime, peft and transformers
+compute what was trained; a run that is killed ends in the bytes of one that was not."""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+tiny = pytest.importorskip("tiny_decoders")
+pytestmark = pytest.mark.usefixtures("engine")
+LENGTH = 24
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, crumb):
+    """A folder, two texts of words in an order of chance, and the folder at two bits."""
+    work = tmp_path_factory.mktemp("recover")
+    tiny.make("llama3", work / "model")
+    words = "How quickly daft jumping zebras vex pack my box with five dozen liquor jugs".split()
+    for seed, name, count in ((0, "train.txt", 600), (1, "valid.txt", 60)):
+        (work / name).write_text(" ".join(random.Random(seed).choices(words, k=count)) + "\n")
+    crumb("quantize", work / "model", "-o", work / "base.crumb", "--weights", "int2h:group=16", "--embeddings", "int8")
+    return work
+
+
+def command(made, out, *flags, base="base.crumb"):
+    return ["recover", made / base, "--baseline", made / "model", "--data", made / "train.txt", "--valid", made / "valid.txt",
+            "-o", out, "--length", LENGTH, "--threads", 1, "--products", "f32", "--rate", 1e-2, "--json",
+            *(() if "--rank" in flags else ("--rank", 8)), *flags]  # fmt: skip
+
+
+def perplexity(crumb, model, made, *flags):
+    return json.loads(crumb("perplexity", model, "--text", made / "valid.txt", "--context", LENGTH, "--json", *flags).stdout)
+
+
+@pytest.mark.parametrize("how", [[], ["--init", "svd"], ["--init", "whitened", "--type", "f32"], ["--loss", "hidden", "--type", "f16"],
+                                 ["--loss", "mix", "--type", "int8"], ["--targets", "*_proj", "--rslora", "--alpha", 16]])  # fmt: skip
+def test_recovery_wins_back_what_rounding_took(crumb, made, tmp_path, how):
+    report = json.loads(crumb(*command(made, tmp_path / "out", "--steps", 40, *how)).stdout)
+    log = [json.loads(line) for line in (tmp_path / "out/log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in log] == list(range(1, 41))
+    assert log[-1]["loss"] < 0.8 * log[0]["loss"]
+    packed = tmp_path / "out/model.crumb"
+    against = ["--baseline", made / "model"]
+    before, after = (perplexity(crumb, model, made, *against) for model in (made / "base.crumb", packed))
+    if "mix" not in how:  # which goes after the text, of which a network of chance knows nothing
+        assert after["kl_mean"] < 0.7 * before["kl_mean"]
+    assert before["perplexity"] == pytest.approx(report["rounded"], rel=1e-3)
+    assert after["perplexity"] == pytest.approx(report["quantized"], rel=1e-3)
+    assert report["adapter"]["layers"] == 3 * 7 + ("--targets" not in how)  # lm_head, too
+    assert json.loads(crumb("generate", packed, "--prompt", "zebras", "--tokens", 4, "--json").stdout)["ids"]
+    crumb("verify", packed)
+    # Everything else has the bits that it had.
+    crumb("dequantize", made / "base.crumb", "-o", tmp_path / "base.safetensors")
+    crumb("dequantize", packed, "-o", tmp_path / "packed.safetensors")
+    from safetensors.numpy import load_file
+
+    base, other = load_file(tmp_path / "base.safetensors"), load_file(tmp_path / "packed.safetensors")
+    for name in base:
+        if base[name].ndim == 2:
+            assert np.array_equal(base[name], other[name]), name
+
+
+@pytest.mark.parametrize("init", ["svd", "whitened"])
+def test_an_adapter_of_full_rank_takes_all_of_the_error(crumb, made, tmp_path, init):
+    """Where a start is right, the rank of the smaller side gives the float matrix back."""
+    report = json.loads(crumb(*command(made, tmp_path / "out", "--steps", 0, "--rank", 48, "--type", "f32", "--init", init,
+                                       "--targets", "*q_proj", "--targets", "*o_proj", "--targets", "*up_proj"),
+                              ).stdout)  # fmt: skip
+    assert report["adapter"]["rank"] == 48
+    some = ["--set", "*k_proj*=int2h:group=16", "--set", "*v_proj*=int2h:group=16", "--set", "*gate_proj*=int2h:group=16",
+            "--set", "*down_proj*=int2h:group=16", "--set", "lm_head*=int2h:group=16"]  # fmt: skip
+    crumb("quantize", made / "model", "-o", tmp_path / "twin.crumb", "--weights", "keep", "--embeddings", "int8", *some)
+    kl = perplexity(crumb, tmp_path / "out/model.crumb", made, "--baseline", tmp_path / "twin.crumb")["kl_mean"]
+    assert kl < 1e-5
+
+
+@pytest.mark.parametrize("name", ["gemma2", "phi3", "olmo2", "qwen3", "llama_tied"])
+def test_families(crumb, made, tmp_path, name):
+    tiny.make(name, tmp_path / "model")
+    for file in ("train.txt", "valid.txt"):
+        shutil.copy(made / file, tmp_path / file)
+    crumb("quantize", tmp_path / "model", "-o", tmp_path / "base.crumb", "--weights", "int2h:group=16", "--embeddings", "int8")
+    report = json.loads(crumb(*command(tmp_path, tmp_path / "out", "--steps", 30)).stdout)
+    log = [json.loads(line)["loss"] for line in (tmp_path / "out/log.jsonl").read_text().splitlines()]
+    assert log[-1] < 0.8 * log[0]
+    found = perplexity(crumb, tmp_path / "out/model.crumb", made)["perplexity"]
+    assert found == pytest.approx(report["quantized"], rel=1e-3)
+
+
+def test_less_memory_learns_the_same(crumb, made, tmp_path):
+    """Layers that are computed again give the same bits; sequences one after the other the same to rounding."""
+    for name, flags in (("plain", []), ("again", ["--recompute"]), ("slices", ["--at-once", 1, "--recompute"])):
+        crumb(*command(made, tmp_path / name, "--steps", 6, "--type", "f32", *flags))
+    plain, again, slices = (
+        [json.loads(line)["loss"] for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
+        for name in ("plain", "again", "slices")
+    )
+    assert plain == again
+    assert (tmp_path / "plain/model.crumb").read_bytes() == (tmp_path / "again/model.crumb").read_bytes()
+    assert slices == pytest.approx(plain, rel=2e-3) and slices != plain
+
+
+def test_a_second_adapter_stacks_on_a_trained_network(crumb, made, tmp_path):
+    train = ["train", "lm", "--model", made / "model", "--data", made / "train.txt", "--weights", "int2h:group=16", "--length", LENGTH,
+             "--threads", 1, "--products", "f32", "--steps", 4, "-o", tmp_path / "trained"]  # fmt: skip
+    crumb(*train)
+    for file in ("train.txt", "valid.txt"):
+        shutil.copy(made / file, tmp_path / file)
+    shutil.copytree(made / "model", tmp_path / "model")
+    shutil.copy(tmp_path / "trained/model.crumb", tmp_path / "base.crumb")
+    first = json.loads(crumb(*command(tmp_path, tmp_path / "first", "--steps", 20)).stdout)
+    assert "'recovery' already" in crumb(*command(tmp_path, tmp_path / "no", "--steps", 1, base="first/model.crumb"), status=1).stderr
+    second = json.loads(crumb(*command(tmp_path, tmp_path / "second", "--steps", 20, "--name", "more", base="first/model.crumb")).stdout)
+    assert second["rounded"] == pytest.approx(first["quantized"], rel=1e-4)
+    logs = [[json.loads(line)["loss"] for line in (tmp_path / run / "log.jsonl").read_text().splitlines()] for run in ("first", "second")]
+    assert logs[1][-1] < logs[0][-1] * 1.02
+
+
+def test_a_run_that_is_killed_ends_in_the_same_bytes(crumb, crumb_bin, made, tmp_path):
+    how = ["--steps", 80, "--checkpoint-every", 3, "--init", "svd"]
+    crumb(*command(made, tmp_path / "whole", *how))
+    for end in (signal.SIGKILL, signal.SIGINT):
+        shutil.rmtree(tmp_path / "cut", ignore_errors=True)
+        state = tmp_path / "cut/checkpoint.state"
+        process = subprocess.Popen([str(part) for part in (crumb_bin, *command(made, tmp_path / "cut", *how))],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        while not state.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(end)
+        process.wait(timeout=120)
+        assert state.exists() and not (tmp_path / "cut/model.crumb").exists()
+        assert "its init is" in crumb(*command(made, tmp_path / "cut", *how[:-1], "zero"), status=2).stderr
+        crumb(*command(made, tmp_path / "cut", *how))
+        for file in ("model.crumb", "log.jsonl"):
+            assert (tmp_path / "cut" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+
+
+def test_wrong_wishes(crumb, made, tmp_path):
+    def refused(*flags, status=2, base="base.crumb"):
+        said = crumb(*command(made, tmp_path / "out", "--steps", 1, *flags, base=base), status=status).stderr
+        assert not (tmp_path / "out/model.crumb").exists()
+        return said
+
+    assert "--loss 'huber': expected kl, hidden, ce or mix" in refused("--loss", "huber")
+    assert "--init 'nearest': expected zero, svd or whitened" in refused("--init", "nearest")
+    assert "f32, f16, bf16 or int8, found 'int4'" in refused("--type", "int4", status=1)
+    assert "target 'nothing*'" in refused("--targets", "nothing*")
+    assert "is no smaller than" in refused("--rank", 4096)
+    bare = [flag for flag in command(made, tmp_path / "out", "--steps", 1) if flag not in ("--baseline", made / "model")]
+    assert "give --baseline FLOAT" in crumb(*bare, status=2).stderr
+    assert json.loads(crumb(*bare, "--loss", "ce").stdout)["loss"] == "ce"
