@@ -63,7 +63,7 @@ def recurrent(rng):
 
 
 def untidy(rng):
-    """What the passes rewrite that the two above have not: all but unroll-recurrent change this one."""
+    """What the passes rewrite and the networks above have not. For unroll-recurrent it has nothing."""
 
     def array(name, *shape):
         return numpy_helper.from_array(rng.normal(0, 0.3, shape).astype(np.float32), name)
