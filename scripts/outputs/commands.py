@@ -227,7 +227,7 @@ def training():
         yield ["train", task, "-o", f"{task}_a2q", *short, "--accumulator", "14:a2q_plus"]
     yield ["train", "digits", "-o", "digits_finn", "--network", "cnn", "--profile", "finn", *short]
     yield ["train", "cnn.onnx", "-o", "own", "--data", "x.npy", "--labels", "labels.npy", "--loss", "ce", *short]
-    yield ["train", "digits", "-o", "pruned", *short, "--prune", "global:0.5"]
+    yield ["train", "digits", "-o", "pruned", *short, "--prune", "0.5"]
     lm = ["train", "lm", "--model", "decoder", "--valid", "valid.txt", "--length", "24", "--batch", "2", "--threads", "1", "--products", "f32"]
     yield [*lm, "--data", "train.txt", "-o", "lm_trained", "--weights", "int2h:group=16", "--steps", "4"]
     yield [*lm, "--data", "chat.jsonl", "-o", "lm_chat", "--weights", "ternary:group=16", "--steps", "3", "--teacher", "none", "--json"]
