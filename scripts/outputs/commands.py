@@ -149,7 +149,7 @@ def language_models():
 
 def answers(model):
     """The same on every machine, whatever the threads."""
-    asked = ["generate", model, "--prompt", "Bread is", "--tokens", "24"]
+    asked = ["generate", model, "--prompt", "Rivers run", "--tokens", "24"]
     yield from [[*asked, "--json"], [*asked, "--json", "--fast"]]
     yield [*asked, "--json", "--temperature", "0.9", "--top-k", "40", "--top-p", "0.95", "--min-p", "0.01", "--repeat-penalty", "1.1", "--seed", "7"]
     yield ["perplexity", model, "--text", "valid.txt", "--context", "48", "--score", "half", "--json"]

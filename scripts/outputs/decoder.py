@@ -47,7 +47,8 @@ def tensors_of(rng, size, tied):
     def gain():
         return np.maximum(1 + 0.3 * rng.normal(0, 1, HIDDEN), 0.3).astype(np.float32)
 
-    tensors = {"model.embed_tokens.weight": rng.normal(0, 1, (size, HIDDEN)).astype(np.float32)}
+    # Of a head that is the table, tokens would answer with themselves if rows were as large as what layers add to them.
+    tensors = {"model.embed_tokens.weight": rng.normal(0, 0.1 if tied else 1, (size, HIDDEN)).astype(np.float32)}
     for layer in range(LAYERS):
         name = f"model.layers.{layer}"
         tensors |= {
@@ -61,7 +62,7 @@ def tensors_of(rng, size, tied):
             f"{name}.mlp.up_proj.weight": matrix(INNER, HIDDEN),
             f"{name}.mlp.down_proj.weight": matrix(HIDDEN, INNER),
         }
-    tensors["model.norm.weight"] = gain() * np.float32(0.5 if tied else 1)
+    tensors["model.norm.weight"] = gain() * np.float32(2.5 if tied else 1)
     return tensors if tied else tensors | {"lm_head.weight": matrix(size, HIDDEN, 2)}
 
 
