@@ -233,6 +233,22 @@ def training():
     yield [*lm, "--data", "chat.jsonl", "-o", "lm_chat", "--weights", "ternary:group=16", "--steps", "3", "--teacher", "none", "--json"]
     yield [*lm, "--data", "train.txt", "-o", "lm_layers", "--weights", "int2h:group=16", "--embeddings", "int4:group=16", "--activations",
            "int8:token", "--kv-cache", "int4:rotate", "--steps", "2", "--block-wise", "2", "--block-sequences", "4"]  # fmt: skip
-    for made in ("lm_trained", "lm_chat", "lm_layers"):
+    yield from recovery()
+    for made in ("lm_trained", "lm_chat", "lm_layers", "recovered"):
         yield ["verify", f"{made}/model.crumb"]
         yield from answers(f"{made}/model.crumb")
+
+
+def recovery():
+    how = ["--baseline", "decoder", "--valid", "valid.txt", "--length", "24", "--batch", "2", "--threads", "1", "--products", "f32"]
+    yield ["recover", "decoder_groups.crumb", "-o", "recovered", "--data", "train.txt", "--rank", "4", "--steps", "4", "--rate", "0.01", *how]
+    yield ["recover", "decoder_floats.crumb", "-o", "recovered_chat", "--data", "chat.jsonl", "--init", "svd", "--loss", "mix", "--type", "int8",
+           "--rslora", "--targets", "*mlp*", "--steps", "2", "--json", *how]  # fmt: skip
+    for model in ("decoder", "decoder_cache.crumb"):
+        yield ["generate", model, "--adapter", "recovered/adapter", "--prompt", "Bread is", "--tokens", "12", "--json"]
+    yield ["merge", "decoder", "--adapter", "recovered/adapter", "-o", "merged_floats"]
+    yield ["merge", "recovered/model.crumb", "-o", "merged.crumb"]
+    yield ["merge", "recovered_chat/model.crumb", "-o", "merged_chat.crumb", "--weights", "int4:group=16", "--json"]
+    for model in ("merged_floats", "merged.crumb", "merged_chat.crumb"):
+        yield ["inspect", model, "--json"]
+        yield from answers(model)
