@@ -9,8 +9,9 @@ namespace crumb {
 
 /// What one linear layer computes with it: y = x W^T + scale * (x down^T) up^T.
 struct LowRankUpdate {
-  std::string
-      module;  ///< the layer's name, as the checkpoint has it; its matrix W [out, in] is "MODULE.weight"
+  /// The layer's name, as the checkpoint has it; its matrix W [out, in] is "MODULE.weight". (A line that begins with this
+  /// member's name and a semicolon would be a directive to C++20.)
+  std::string module;
   std::size_t rank = 0, in = 0, out = 0;
   std::vector<float> down;  ///< [rank, in], PEFT's lora_A
   std::vector<float> up;    ///< [out, rank], PEFT's lora_B

@@ -10,6 +10,7 @@
 #include "formats/adapters/gguf_adapter.h"
 #include "formats/adapters/peft.h"
 #include "formats/checkpoint/detect.h"
+#include "formats/gguf/gguf.h"
 
 namespace crumb {
 namespace {

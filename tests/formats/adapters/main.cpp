@@ -65,6 +65,5 @@ Json answer(const Json& given) {
 }  // namespace
 
 int main() {
-  for (std::string line; std::getline(std::cin, line);)
-    std::cout << answer(Json::parse(line)).dump() << std::endl;
+  for (std::string line; std::getline(std::cin, line);) std::cout << answer(Json::parse(line)).dump() << '\n';
 }
