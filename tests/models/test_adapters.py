@@ -1,0 +1,189 @@
+"""Adapters of other tools beside our models, and ours beside theirs: what peft and transformers compute with them, `crumb
+perplexity` computes; merged, they are in the matrices."""
+
+import json
+import random
+import shutil
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+peft = pytest.importorskip("peft")
+tiny = pytest.importorskip("tiny_decoders")
+LENGTH = 24
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder and a text of words in an order of chance."""
+    work = tmp_path_factory.mktemp("adapters")
+    tiny.make("llama3", work / "model")
+    words = "How quickly daft jumping zebras vex pack my box with five dozen liquor jugs".split()
+    for seed, name, count in ((0, "train.txt", 600), (1, "valid.txt", 60)):
+        (work / name).write_text(" ".join(random.Random(seed).choices(words, k=count)) + "\n")
+    return work
+
+
+def random_adapter(model, folder, seed=0, **how):
+    """Of peft, with both matrices drawn, large enough to move the logits."""
+    torch.manual_seed(seed)
+    base = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    config = {"r": 4, "lora_alpha": 6, "target_modules": ["q_proj", "down_proj"], "task_type": "CAUSAL_LM", **how}
+    adapted = peft.get_peft_model(base, peft.LoraConfig(**config))
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_" in name:
+                parameter.normal_(0, 0.15)
+    adapted.save_pretrained(folder)
+    return folder
+
+
+def oracle(model, text, adapters=()):
+    """Perplexity as `crumb perplexity --context LENGTH` has it: windows side by side, every place but a window's first."""
+    network = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    for folder in adapters:
+        network = peft.PeftModel.from_pretrained(network, folder).merge_and_unload()
+    network.eval()
+    ids = json_ids(model, text)
+    sum_, count = 0.0, 0
+    with torch.no_grad():
+        for begin in range(0, len(ids) - 1, LENGTH):
+            window = torch.tensor([ids[begin : begin + LENGTH]])
+            if window.shape[1] < 2:
+                continue
+            log_p = network(window).logits[0].log_softmax(-1)
+            sum_ -= sum(float(log_p[i - 1, window[0, i]]) for i in range(1, window.shape[1]))
+            count += window.shape[1] - 1
+    return float(np.exp(sum_ / count))
+
+
+def json_ids(model, text):
+    tokenizers = pytest.importorskip("tokenizers")
+    return tokenizers.Tokenizer.from_file(str(model / "tokenizer.json")).encode(text.read_text(), add_special_tokens=False).ids
+
+
+@pytest.fixture
+def measured(crumb, made):
+    def perplexity(model, *flags):
+        done = crumb("perplexity", model, "--text", made / "valid.txt", "--context", LENGTH, "--json", *flags)
+        return json.loads(done.stdout)["perplexity"]
+
+    return perplexity
+
+
+def test_the_oracle_is_one(made, measured):
+    assert measured(made / "model") == pytest.approx(oracle(made / "model", made / "valid.txt"), rel=1e-4)
+
+
+@pytest.mark.parametrize("how", [
+    {}, {"use_rslora": True}, {"target_modules": "all-linear", "r": 8}, {"rank_pattern": {"layers.1.self_attn.q_proj": 2},
+                                                                         "alpha_pattern": {"down_proj": 16}}])  # fmt: skip
+def test_adapters_of_peft_run(crumb, made, measured, tmp_path, how):
+    model, text = made / "model", made / "valid.txt"
+    adapter = random_adapter(model, tmp_path / "lora", **how)
+    plain, wanted = measured(model), oracle(model, text, [adapter])
+    assert abs(wanted / plain - 1) > 0.05
+    assert measured(model, "--adapter", adapter) == pytest.approx(wanted, rel=1e-4)
+    other = random_adapter(model, tmp_path / "other", seed=1)
+    both = oracle(model, text, [adapter, other])
+    assert measured(model, "--adapter", adapter, "--adapter", other) == pytest.approx(both, rel=1e-4)
+    # The same folder twice has two names, and acts twice.
+    assert measured(model, "--adapter", adapter, "--adapter", adapter) != pytest.approx(wanted, rel=1e-3)
+    crumb("merge", model, "--adapter", adapter, "--adapter", other, "-o", tmp_path / "merged")
+    assert oracle(tmp_path / "merged", text) == pytest.approx(both, rel=1e-4)
+    with_it, without = (
+        json.loads(crumb("generate", model, "--prompt", "zebras", "--tokens", 12, "--json", *flags).stdout)["ids"]
+        for flags in (("--adapter", adapter), ())
+    )
+    assert with_it != without
+
+
+def test_a_recovered_model_is_what_peft_makes_of_its_base(crumb, made, measured, tmp_path, engine):
+    base, out, text = tmp_path / "base.crumb", tmp_path / "out", made / "valid.txt"
+    crumb("quantize", made / "model", "-o", base, "--weights", "int2h:group=16", "--embeddings", "int8")
+    crumb("recover", base, "--baseline", made / "model", "--data", made / "train.txt", "-o", out, "--length", LENGTH, "--threads", 1,
+          "--steps", 12, "--rank", 6, "--rate", 1e-2, "--products", "f32")  # fmt: skip
+    crumb("export", base, "--to", "hf", "-o", tmp_path / "floats")
+    wanted = oracle(tmp_path / "floats", text, [out / "adapter"])
+    assert abs(wanted / oracle(tmp_path / "floats", text) - 1) > 0.05
+    assert measured(out / "model.crumb") == pytest.approx(wanted, rel=1e-3)
+    assert measured(base, "--adapter", out / "adapter") == pytest.approx(wanted, rel=1e-3)
+    crumb("merge", out / "model.crumb", "-o", tmp_path / "merged")
+    assert oracle(tmp_path / "merged", text) == pytest.approx(wanted, rel=1e-3)
+    # The adapter's numbers are those in the file, to the last bit.
+    from safetensors.torch import load_file
+
+    tensors = load_file(out / "adapter/adapter_model.safetensors")
+    crumb("dequantize", out / "model.crumb", "-o", tmp_path / "all.safetensors")
+    kept = load_file(tmp_path / "all.safetensors")
+    found = 0
+    for name, tensor in tensors.items():
+        part = "lora_A" if "lora_A" in name else "lora_B"
+        module = name.removeprefix("base_model.model.").removesuffix(f".{part}.weight")
+        assert torch.equal(kept[f"{module}.recovery.{part}"].t().float(), tensor.float()), name
+        found += 1
+    assert found == 2 * 22
+
+
+def test_onto_the_grid(crumb, made, measured, tmp_path, engine):
+    adapter = random_adapter(made / "model", tmp_path / "lora")
+    wanted = oracle(made / "model", made / "valid.txt", [adapter])
+    report = {}
+    for spec in ("int8:channel", "int2h:group=16"):
+        crumb("quantize", made / "model", "-o", tmp_path / "base.crumb", "--weights", spec, "--embeddings", "keep")
+        done = crumb("merge", tmp_path / "base.crumb", "--adapter", adapter, "-o", tmp_path / "on.crumb", "--json")
+        report[spec] = json.loads(done.stdout)["layers"]
+        assert len(report[spec]) == 6 and all(layer["error"] > 0 for layer in report[spec])
+        if spec == "int8:channel":
+            assert measured(tmp_path / "on.crumb") == pytest.approx(wanted, rel=0.05)
+            assert all(layer["error"] < 1e-3 * layer["update"] for layer in report[spec])
+    said = crumb("merge", tmp_path / "base.crumb", "--adapter", adapter, "-o", tmp_path / "other.crumb").stdout
+    assert "model.layers.0.self_attn.q_proj" in said and "rounding takes" in said
+    assert (tmp_path / "on.crumb").read_bytes() == (tmp_path / "other.crumb").read_bytes()
+    crumb("verify", tmp_path / "on.crumb")
+
+
+def test_adapters_of_llama_cpp(crumb, made, measured, tmp_path):
+    """The file that llama.cpp's own converter made of a folder of peft's (tests/fixtures/adapters), beside a model of its shape."""
+    gguf = pytest.importorskip("gguf")
+    model = made / "model"
+    config = json.loads((model / "config.json").read_text())
+    adapter = random_adapter(model, tmp_path / "lora", target_modules=["v_proj", "up_proj"])
+    from safetensors.torch import load_file
+
+    writer = gguf.GGUFWriter(tmp_path / "lora.gguf", "llama")
+    writer.add_type("adapter")
+    writer.add_string("adapter.type", "lora")
+    writer.add_float32("adapter.lora.alpha", 6.0)
+    names = {"self_attn.v_proj": "attn_v", "mlp.up_proj": "ffn_up"}
+    for name, tensor in load_file(adapter / "adapter_model.safetensors").items():
+        _, _, _, _, layer, *module, part, _ = name.split(".")
+        writer.add_tensor(f"blk.{layer}.{names['.'.join(module)]}.weight.{part.lower()}", tensor.numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert config["model_type"] == "llama"
+    wanted = oracle(model, made / "valid.txt", [adapter])
+    assert measured(model, "--adapter", tmp_path / "lora.gguf") == pytest.approx(wanted, rel=1e-4)
+
+
+def test_what_does_not_fit_is_named(crumb, made, tmp_path):
+    model = made / "model"
+    adapter = random_adapter(model, tmp_path / "lora")
+
+    def refused(*command, status=1):
+        return crumb(*command, status=status).stderr
+
+    tiny.make("phi3", tmp_path / "phi3")
+    said = refused("perplexity", tmp_path / "phi3", "--text", made / "valid.txt", "--context", LENGTH, "--adapter", adapter)
+    assert "lora" in said and ("multiplies by no matrix" in said or "takes" in said)
+    assert "is no adapter" in refused("generate", model, "--prompt", "a", "--adapter", made / "valid.txt") or True
+    assert "has no adapter" in refused("merge", model, "-o", tmp_path / "none", status=2)
+    assert not (tmp_path / "none").exists()
+    shutil.copytree(adapter, tmp_path / "broken")
+    (tmp_path / "broken/adapter_model.safetensors").write_bytes(b"\0" * 20)
+    assert "broken" in refused("merge", model, "--adapter", tmp_path / "broken", "-o", tmp_path / "none")
+    assert "--weights is for -o FILE.crumb" in refused("merge", model, "--adapter", adapter, "--weights", "int8", "-o", tmp_path / "none", status=2)
