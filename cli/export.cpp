@@ -11,14 +11,17 @@
 #include "cli/graph_inputs.h"
 #include "cli/opset_flag.h"
 #include "cli/output.h"
+#include "cli/packed_files.h"
 #include "cli/shape_flags.h"
 #include "cli/shape_notes.h"
 #include "cli/verb.h"
 #include "export/hls4ml/config.h"
 #include "export/write.h"
+#include "graph/adapters.h"
 #include "graph/facts/bind_shapes.h"
 #include "graph/facts/infer_datatypes.h"
 #include "graph/onnx/read.h"
+#include "graph/packed/crumb_graph.h"
 #include "models/checkpoint_graph.h"
 #include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
@@ -102,10 +105,18 @@ std::string note_of_unused(const std::vector<std::string>& names) {
 graph::Graph read_network(const ExportOptions& options, std::vector<std::string>& notes) {
   if (!models::is_checkpoint(options.input)) return models::read_graph(options.input);
   const TensorSource source = TensorSource::open(options.input);
+  if (source.crumb() && graph::holds_graph(source.crumb()->header()))
+    return models::read_graph(options.input);
   if (source.checkpoint()) refuse_overwriting_inputs(source.checkpoint()->input_paths(), options.output);
   models::CheckpointGraph read = models::graph_of_checkpoint(source, quote_text(options.input));
   if (!read.unused.empty()) notes.push_back(note_of_unused(read.unused));
   return std::move(read.graph);
+}
+
+/// What a model's file takes along: its configuration, its tokenizer.
+std::map<std::string, std::string> files_beside(const std::string& input) {
+  if (!graph::is_crumb_file(input) && !models::is_checkpoint(input)) return {};
+  return packed_files(TensorSource::open(input));
 }
 
 /// Whether a flag is given that only a form of exporting::Form takes; --allow-approximate aside.
@@ -114,7 +125,19 @@ bool has_flags_of_forms(const ExportOptions& options) {
          options.integer_view || !options.accumulators.empty() || options.profile != "qonnx";
 }
 
+/// Other tools' files of whole models have matrices and nothing beside them.
+void refuse_adapters(const std::string& input) {
+  if (!graph::is_crumb_file(input)) return;
+  const CrumbFile file = CrumbFile::open(input).take(quote_text(input));
+  for (const PackedTensor& tensor : file.header().tensors)
+    if (graph::is_of_adapter(tensor.name))
+      throw usage_error(quote_text(input) + " has an adapter beside its matrices (" +
+                        quote_text(tensor.name) +
+                        "): crumb merge puts it into them, or into a folder in floats");
+}
+
 void export_folder(const ExportOptions& options) {
+  refuse_adapters(options.input);
   if (has_flags_of_forms(options) || !options.shapes.empty() || !options.ranges.empty() ||
       options.opset > 0 || (options.allow_approximate && options.to == kHuggingFaceFolder)) {
     throw usage_error("--to " + options.to + " takes --shard and --json" +
@@ -134,11 +157,13 @@ void export_gguf(const ExportOptions& options) {
       !options.ranges.empty() || options.opset > 0 || !options.shard.empty())
     throw usage_error("--to " + options.to + " takes --json alone");
   refuse_flags_of_other_projects(options.project, options.to);
+  refuse_adapters(options.input);
   write_export_gguf(options.input, options.output, options.json);
 }
 
 /// Without --to: the names of the files say what is meant.
 void convert_between_files(const ExportOptions& options) {
+  refuse_adapters(options.input);
   if (!is_between_gguf_and_packed(options.input, options.output))
     throw usage_error(
         "--to is missing: without it convert goes from .gguf to .crumb and from .crumb to .gguf, found " +
@@ -223,14 +248,16 @@ void export_verb(const ExportOptions& options) {
   graph::Graph graph = read_network(options, notes);
   if (is_packed) graph = for_runtime(std::move(graph));
   if (std::string note = note_of_shapes(graph); !note.empty()) notes.push_back(std::move(note));
-  const exporting::WriteOptions write{.profile = exporting::qonnx_profile_named(options.profile),
-                                      .opset = options.opset,
-                                      .shapes = read_shapes(options.shapes),
-                                      .allow_approximate = options.allow_approximate,
-                                      .integer_view = options.integer_view,
-                                      .weights_as_float = options.weights_as_float,
-                                      .allow_arithmetic = options.allow_arithmetic,
-                                      .native_types = options.native_types};
+  const exporting::WriteOptions write{
+      .profile = exporting::qonnx_profile_named(options.profile),
+      .opset = options.opset,
+      .shapes = read_shapes(options.shapes),
+      .allow_approximate = options.allow_approximate,
+      .integer_view = options.integer_view,
+      .weights_as_float = options.weights_as_float,
+      .allow_arithmetic = options.allow_arithmetic,
+      .files = is_packed ? files_beside(options.input) : std::map<std::string, std::string>(),
+      .native_types = options.native_types};
   try {
     exporting::WriteReport report = exporting::write(graph, form, options.output, write);
     report.notes.insert(report.notes.begin(), notes.begin(), notes.end());

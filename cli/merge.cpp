@@ -48,7 +48,8 @@ void merge_into_floats(const MergeFlags& flags, const std::vector<Adapter>& adap
 void merge_onto_grid(const MergeFlags& flags, const TensorSource& source, const text::ReadFile& read) {
   const graph::MergedGraph merged = graph::merge_adapters(
       with_adapters(models::open_graph(flags.model), flags.adapters, read), flags.weights);
-  graph::write_crumb_graph(merged.graph, flags.output, {.reads_back = true, .files = packed_files(source)});
+  graph::write_crumb_graph(merged.graph, flags.output,
+                           {.reads_back = true, .as_checkpoint = true, .files = packed_files(source)});
   if (flags.json) {
     Json layers = Json::array();
     for (const graph::MergedLayer& layer : merged.layers)

@@ -23,6 +23,7 @@
 #include "graph/quantize/apply.h"
 #include "graph/quantize/compare.h"
 #include "models/checkpoint_graph.h"
+#include "models/unfolded_gains.h"
 #include "models/weight_source.h"
 #include "quant/checkpoint/checkpoint_plan.h"
 #include "quant/checkpoint/run_plan.h"
@@ -169,11 +170,14 @@ void refuse_without_data(const QuantizeGraph& wish, const QuantPlan& plan) {
 void write_output(const QuantizeGraph& wish, const Target& target, const Source& source,
                   const Graph& quantized, const Recipe& recipe, Notes& notes) {
   if (is_packed(wish.output)) {
-    return graph::write_crumb_graph(quantized, wish.output,
+    const bool is_checkpoint = source.checkpoint() != nullptr;
+    return graph::write_crumb_graph(is_checkpoint ? models::with_weights_of_gains(quantized) : quantized,
+                                    wish.output,
                                     {.zstd_level = recipe.zstd,
                                      .layout = recipe.layout,
-                                     .files = source.checkpoint() ? packed_files(*source.checkpoint(), recipe)
-                                                                  : std::map<std::string, std::string>()});
+                                     .as_checkpoint = is_checkpoint,
+                                     .files = is_checkpoint ? packed_files(*source.checkpoint(), recipe)
+                                                            : std::map<std::string, std::string>()});
   }
   const exporting::WriteReport report = exporting::write(quantized, target.form, wish.output, target.options);
   for (const std::string& note : report.notes) notes.say(note);

@@ -163,7 +163,8 @@ WriteReport write_float(const Graph& graph, const fs::path& path, const WriteOpt
 WriteReport write_packed(const Graph& graph, const fs::path& path, const WriteOptions& options) {
   Graph meant = graph::lift_quantized(graph);
   if (!options.shapes.empty()) meant = graph::bind_shapes(std::move(meant), options.shapes);
-  graph::write_crumb_graph(meant, path, {.reads_back = true});
+  graph::write_crumb_graph(
+      meant, path, {.reads_back = true, .as_checkpoint = !options.files.empty(), .files = options.files});
   WriteReport report = report_of(meant, meant.opset());
   report.weights += meant.quantized.size();
   return report;

@@ -43,6 +43,7 @@ struct WriteOptions {
   bool integer_view = false;  ///< kQonnx: quantizers of scale 1, and the scales as Mul behind them
   bool weights_as_float = false;  ///< kQcdq: weights as float32 behind a QuantizeLinear of their own
   bool allow_arithmetic = false;  ///< kQcdq: float arithmetic for what QuantizeLinear cannot say
+  std::map<std::string, std::string> files;  ///< packed: what the file takes along, by path
   bool native_types = false;  ///< kQcdq, operator set 21: INT4, UINT4, FLOAT4, float8 and scales of blocks
 };
 

@@ -75,8 +75,8 @@ struct MergedGraph {
   std::vector<MergedLayer> layers;
 };
 
-/// All adapters go into the matrices that they stand beside, which are quantized again by their own specs, scales anew, or by
-/// `spec` where that is not empty. Matrices in floats stay so, and cost nothing. Throws Error where there is no adapter, and
+/// All adapters go into the matrices that they stand beside, which are quantized by `spec`, or where that is empty by their own
+/// specs, scales anew; those in floats stay so then, and cost nothing. Throws Error where there is no adapter, and
 /// what quantize_constant() does.
 MergedGraph merge_adapters(Graph graph, const std::string& spec = {});
 

@@ -5,6 +5,7 @@
 #include "base/seconds.h"
 #include "formats/adapters/peft.h"
 #include "graph/packed/crumb_graph.h"
+#include "models/unfolded_gains.h"
 #include "training/run_folder.h"
 
 namespace crumb::training {
@@ -91,10 +92,11 @@ Json train_language_into(const LanguageRun& run, tasks::LanguageTrainer& trainer
   folder.drop_report();
   write_text_file(run.folder / "log.jsonl", log_text(outcome.log));
   const fs::path packed = run.folder / "model.crumb";
-  graph::write_crumb_graph(outcome.quantized, packed,
+  graph::write_crumb_graph(models::with_weights_of_gains(outcome.quantized), packed,
                            {.zstd_level = run.request.recipe.zstd,
                             .layout = run.request.recipe.layout,
                             .reads_back = true,
+                            .as_checkpoint = true,
                             .files = run.files});
   if (run.request.recovery)
     write_peft(graph::adapter_of(outcome.quantized, run.request.recovery->options.name),

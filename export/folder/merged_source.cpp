@@ -9,7 +9,8 @@
 namespace crumb::exporting {
 
 MergedSource::MergedSource(const FloatSource& source, const std::vector<Adapter>& adapters)
-    : source_(source) {
+    : source_(source), files_(source.files()) {
+  std::erase(files_, kCrumbGraphFile);
   for (const Adapter& adapter : adapters)
     for (const LowRankUpdate& update : adapter.updates) {
       const std::string matrix = update.module + ".weight";

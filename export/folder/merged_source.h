@@ -20,13 +20,14 @@ class MergedSource final : public FolderContent {
   std::vector<TensorDescription> tensors() const override;
   void read_tensor(std::string_view name, const std::filesystem::path& scratch, int threads,
                    const Sink& sink) const override;
-  const std::vector<std::string>& files() const override { return source_.files(); }
+  const std::vector<std::string>& files() const override { return files_; }
   void read_file(const std::string& path, const Sink& sink) const override { source_.read_file(path, sink); }
 
   std::size_t merged() const { return updates_.size(); }  ///< matrices
 
  private:
   const FloatSource& source_;
+  std::vector<std::string> files_;  ///< without the network, which has the adapters as nodes
   std::map<std::string, std::vector<LowRankUpdate>, std::less<>> updates_;  ///< by matrix
 };
 

@@ -32,6 +32,9 @@ struct CrumbGraphOptions {
   int zstd_level = 0;                     ///< 0: nothing is compressed; at most kMostZstdLevel
   CodeLayout layout = CodeLayout::kRows;  ///< tiles: of what has at least kTileRows rows
   bool reads_back = false;                ///< before the file gets its name: it must hold the same graph
+  /// Weights in floats, NAME.weight and NAME.bias, are tensors as a checkpoint has them: whatever their size, matrices of
+  /// linear layers as [out, in]. For networks of checkpoints, which other tools' files are made of again.
+  bool as_checkpoint = false;
   std::map<std::string, std::string>
       files;  ///< contents by path: what else the file takes along (a tokenizer)
 };

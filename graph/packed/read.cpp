@@ -6,6 +6,7 @@
 #include "base/text/number.h"
 #include "graph/onnx/wire/read_model.h"
 #include "graph/packed/crumb_graph.h"
+#include "graph/strided_index.h"
 #include "quant/packed_tensor.h"
 
 namespace crumb::graph {
@@ -146,18 +147,26 @@ class Joiner {
         continue;
       const std::string &name = node.inputs[0], &value = node.outputs[0];
       const auto constant = graph_.quantized.find(name);
-      if (constant == graph_.quantized.end()) continue;  // somebody else's
+      const auto kept = graph_.initializers.find(name);
+      const bool is_coded = constant != graph_.quantized.end();
+      if (!is_coded && (kept == graph_.initializers.end() || kept->second.type() != ElementType::kFloat))
+        continue;  // somebody else's
+      Ints axes = is_coded ? constant->second.axes : Ints(kept->second.shape().size());
+      if (!is_coded) std::iota(axes.begin(), axes.end(), 0);
       const auto* perm = node.has("perm") ? std::get_if<Ints>(&node.attributes.at("perm")) : nullptr;
       Ints sorted_perm = perm ? *perm : Ints();
       std::ranges::sort(sorted_perm);
-      if (!perm || sorted_perm != constant->second.axes) {
+      if (!perm || sorted_perm != axes) {
         return wrong(text_of(node) + ": perm is " + (perm ? text_of(*perm) : "no list of integers") +
-                     ", expected a permutation of the " + std::to_string(constant->second.axes.size()) +
-                     " axes");
+                     ", expected a permutation of the " + std::to_string(axes.size()) + " axes");
       }
       if (links.consumers(name).size() != 1 || links.is_output(name) || links.is_output(value)) continue;
-      constant->second.axes = *perm;
-      move_value(name, value, constant->second.shape());
+      if (is_coded)
+        constant->second.axes = *perm;
+      else
+        kept->second = Tensor::floats(permuted_shape(kept->second.shape(), *perm),
+                                      permuted(kept->second.to_floats(), kept->second.shape(), *perm));
+      move_value(name, value, is_coded ? constant->second.shape() : kept->second.shape());
       renamed[value] = name;
       gone[i] = true;
     }

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/files/text.h"
 #include "formats/crumb_file/writer.h"
+#include "graph/adapters.h"
 #include "graph/packed/crumb_graph.h"
+#include "graph/strided_index.h"
 #include "quant/code_layout.h"
 #include "quant/packed_tensor.h"
 
@@ -32,18 +35,51 @@ bool is_packed(const Graph& graph, const std::string& name, const Tensor& tensor
          std::ranges::find(graph.outputs, name) == graph.outputs.end();
 }
 
+Ints signed_shape(const QuantizedTensor& tensor) { return {tensor.shape.begin(), tensor.shape.end()}; }
+
+/// Whether an initializer is a weight by its name, in floats, or an adapter's, and can be a tensor of the packed file.
+bool is_weight(const Graph& graph, const std::string& name, const Tensor& tensor) {
+  const bool is_named = name.ends_with(".weight") || name.ends_with(".bias") || is_of_adapter(name);
+  return is_named && is_float(tensor.type()) && info(tensor.type()).dtype && tensor.rank() > 0 &&
+         std::ranges::find(graph.outputs, name) == graph.outputs.end();
+}
+
+/// Matrices that are second inputs of MatMul nodes and nothing else: checkpoints have them as [out, in].
+std::set<std::string> only_multiplied(const Graph& graph) {
+  std::set<std::string> multiplied, others;
+  for (const Node& node : graph.nodes)
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      (node.is("MatMul") && i == 1 ? multiplied : others).insert(node.inputs[i]);
+  std::erase_if(multiplied, [&](const std::string& name) {
+    const Tensor* tensor = graph.constant(name);
+    return !tensor || tensor->type() != ElementType::kFloat || tensor->rank() != 2 || others.contains(name) ||
+           is_of_adapter(name);
+  });
+  return multiplied;
+}
+
+Tensor turned(const Tensor& matrix) {
+  return Tensor::floats({matrix.shape()[1], matrix.shape()[0]},
+                        permuted(matrix.to_floats(), matrix.shape(), Ints{1, 0}));
+}
+
 /// Takes the large constants out of a graph.
 class Splitter {
  public:
-  explicit Splitter(const Graph& graph) : structure_(graph) {
+  Splitter(const Graph& graph, bool as_checkpoint) : structure_(graph) {
     structure_.quantized.clear();
-    for (const auto& [name, constant] : graph.quantized) take(name, constant);
+    for (const auto& [name, constant] : graph.quantized)
+      sources_[take(name, signed_shape(*constant.tensor), constant.axes, ElementType::kFloat)].codes =
+          constant.tensor.get();
+    const std::set<std::string> multiplied = as_checkpoint ? only_multiplied(graph) : std::set<std::string>{};
     for (const auto& [name, tensor] : graph.initializers) {
-      if (!is_packed(graph, name, tensor)) continue;
+      const bool is_own = as_checkpoint && is_weight(graph, name, tensor);
+      if (!is_own && !is_packed(graph, name, tensor)) continue;
       structure_.initializers.erase(name);
-      structure_.values[name].type = tensor.type();
-      structure_.values[name].shape = Shape(tensor.shape().begin(), tensor.shape().end());
-      sources_[name].kept = &tensor;
+      const bool is_turned = is_own && multiplied.contains(name);
+      if (is_turned) turned_[name] = turned(tensor);
+      const Tensor& kept = is_turned ? turned_.at(name) : tensor;
+      sources_[take(name, kept.shape(), is_turned ? Ints{1, 0} : Ints{}, tensor.type())].kept = &kept;
     }
     for (Node& node : structure_.nodes) {
       for (std::string& value : node.inputs) {
@@ -60,18 +96,18 @@ class Splitter {
   const std::map<std::string, Source>& sources() const { return sources_; }
 
  private:
-  void take(const std::string& name, const QuantizedConstant& constant) {
-    const Ints shape(constant.tensor->shape.begin(), constant.tensor->shape.end());
+  /// A constant becomes an input of this shape, and where the constant's axes are not in order, a Transpose stands behind it.
+  /// Gives the input's name.
+  std::string take(const std::string& name, const Ints& shape, const Ints& axes, ElementType type) {
     const bool is_output = std::ranges::find(structure_.outputs, name) != structure_.outputs.end();
-    const bool is_transposed = !std::ranges::is_sorted(constant.axes);
-    const std::string tensor =
-        is_transposed && is_output ? structure_.unused_value_name(name + "_codes") : name;
+    const bool is_transposed = !std::ranges::is_sorted(axes);
+    std::string tensor = is_transposed && is_output ? structure_.unused_value_name(name + "_codes") : name;
     if (is_transposed) {
       const std::string value = is_output ? name : structure_.unused_value_name(name + "_axes");
       Value& known = structure_.values[value];
       if (!is_output) known = structure_.values[name];
-      const Ints whole = constant.shape();
-      known.type = ElementType::kFloat;
+      const Ints whole = permuted_shape(shape, axes);
+      known.type = type;
       known.shape = Shape(whole.begin(), whole.end());
       if (!is_output) renamed_[name] = value;
       transposes_.push_back({.name = freed_name(std::string(kCrumbAxesPrefix) + tensor),
@@ -79,12 +115,12 @@ class Splitter {
                              .version = structure_.opset(),
                              .inputs = {tensor},
                              .outputs = {value},
-                             .attributes = {{"perm", constant.axes}}});
+                             .attributes = {{"perm", axes}}});
       if (!is_output) structure_.values[name].annotations.clear();
     }
-    structure_.values[tensor].type = ElementType::kFloat;
+    structure_.values[tensor].type = type;
     structure_.values[tensor].shape = Shape(shape.begin(), shape.end());
-    sources_[tensor].codes = constant.tensor.get();
+    return tensor;
   }
 
   /// A name that says something: a node that has it by chance gets another.
@@ -97,6 +133,7 @@ class Splitter {
 
   Graph structure_;
   std::map<std::string, Source> sources_;
+  std::map<std::string, Tensor> turned_;
   std::map<std::string, std::string> renamed_;
   std::vector<Node> transposes_;
 };
@@ -118,20 +155,26 @@ PackedTensor plan_of(const std::string& name, const Source& source, CodeLayout l
   return plan;
 }
 
+/// Whatever the layouts of their codes.
+bool same_tensor(const QuantizedTensor& a, const QuantizedTensor& b) {
+  if (a.encoding.codes != b.encoding.codes)
+    return same_tensor(in_layout(a.view(), a.spec, b.encoding.codes), b);
+  const QuantizedView x = a.view(), y = b.view();
+  return a.spec == b.spec && a.shape == b.shape && std::ranges::equal(x.codes, y.codes) &&
+         std::ranges::equal(x.scales, y.scales) && std::ranges::equal(x.zeros, y.zeros) &&
+         std::ranges::equal(x.codebook, y.codebook) && x.tensor_scale == y.tensor_scale;
+}
+
 /// Throws Error where a file that was written does not hold what its parts say.
 void expect_read_back(const std::filesystem::path& written, const std::string& structure,
-                      const std::map<std::string, Source>& sources) {
+                      const std::map<std::string, Source>& sources, bool as_checkpoint) {
   const Graph found = graph_of(CrumbFile::open(written).take()).take("the file that was written");
-  const Splitter again(found);
+  const Splitter again(found, as_checkpoint);
   if (onnx_bytes(again.structure()) != structure)
     throw Error("the file that was written holds another structure than was meant");
   const auto same = [](const Source& a, const Source& b) {
     if (!a.codes || !b.codes) return a.kept && b.kept && *a.kept == *b.kept;
-    const QuantizedView x = a.codes->view(), y = b.codes->view();
-    return a.codes->spec == b.codes->spec && a.codes->shape == b.codes->shape &&
-           std::ranges::equal(x.codes, y.codes) && std::ranges::equal(x.scales, y.scales) &&
-           std::ranges::equal(x.zeros, y.zeros) && std::ranges::equal(x.codebook, y.codebook) &&
-           x.tensor_scale == y.tensor_scale;
+    return same_tensor(*a.codes, *b.codes);
   };
   for (const auto& [name, source] : sources) {
     const auto there = again.sources().find(name);
@@ -142,11 +185,11 @@ void expect_read_back(const std::filesystem::path& written, const std::string& s
 
 }  // namespace
 
-Graph structure_of(const Graph& graph) { return Splitter(graph).structure(); }
+Graph structure_of(const Graph& graph) { return Splitter(graph, false).structure(); }
 
 void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
                        const CrumbGraphOptions& options) {
-  const Splitter parts(graph);
+  const Splitter parts(graph, options.as_checkpoint);
   const std::string structure = onnx_bytes(parts.structure());
   CrumbHeader plan{.model = std::string(kCrumbGraphModel), .tensors = {}, .files = {}};
   for (const auto& [name, source] : parts.sources())
@@ -164,7 +207,7 @@ void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
   writer.write(std::as_bytes(std::span(structure)));
   for (const auto& [name, content] : options.files) writer.write(std::as_bytes(std::span(content)));
   writer.finish([&](const std::filesystem::path& written) {
-    if (options.reads_back) expect_read_back(written, structure, parts.sources());
+    if (options.reads_back) expect_read_back(written, structure, parts.sources(), options.as_checkpoint);
   });
 }
 

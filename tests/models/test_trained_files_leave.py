@@ -1,0 +1,96 @@
+"""Files that hold a network (trained, or calibrated) leave as what files of checkpoints leave as: folders and GGUF with every
+tensor, in the axes that others have them in, to the same numbers; cache quantizers go along."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+tiny = pytest.importorskip("tiny_decoders")
+pytestmark = pytest.mark.usefixtures("engine")
+LENGTH = 24
+WORDS = "How quickly daft jumping zebras vex pack my box with five dozen liquor jugs".split()
+
+
+def texts(work):
+    for seed, name, count in ((0, "train.txt", 300), (1, "valid.txt", 60)):
+        (work / name).write_text(" ".join(random.Random(seed).choices(WORDS, k=count)) + "\n")
+
+
+def trained(crumb, work, name, *how):
+    tiny.make(name, work / "model")
+    texts(work)
+    crumb("train", "lm", "--model", work / "model", "--data", work / "train.txt", "--steps", 2, "--length", LENGTH, "--batch", 2,
+          "--threads", 1, "--products", "f32", "-o", work / "out", *how)  # fmt: skip
+    return work / "out/model.crumb"
+
+
+def perplexity(crumb, model, work):
+    done = crumb("perplexity", model, "--text", work / "valid.txt", "--context", LENGTH, "--json")
+    return json.loads(done.stdout)["perplexity"]
+
+
+@pytest.mark.parametrize("name", ["llama3", "llama_tied", "gemma2", "phi3", "olmo2", "qwen3"])
+@pytest.mark.parametrize("how", [
+    ["--weights", "int2h:group=16", "--embeddings", "int8"],
+    ["--weights", "int4:group=16", "--embeddings", "keep", "--exclude", "*layers.1.*"]])  # fmt: skip
+def test_a_folder_in_floats(crumb, tmp_path, name, how):
+    packed = trained(crumb, tmp_path, name, *how)
+    crumb("export", packed, "--to", "hf", "-o", tmp_path / "floats")
+    model = tiny.load(tmp_path / "floats")  # every tensor is there, in its shape
+    assert perplexity(crumb, tmp_path / "floats", tmp_path) == pytest.approx(perplexity(crumb, packed, tmp_path), rel=5e-4)
+    missing = set(dict(tiny.load(tmp_path / "model").named_parameters())) - set(dict(model.named_parameters()))
+    assert not missing
+
+
+@pytest.mark.parametrize("name", ["llama", "olmo2", "phi3", "qwen3"])
+def test_gguf(crumb, tmp_path, name):
+    packed = trained(crumb, tmp_path, name, "--weights", "keep", "--embeddings", "keep")
+    crumb("export", packed, "--to", "gguf", "-o", tmp_path / "x.gguf")
+    wanted = perplexity(crumb, packed, tmp_path)
+    assert perplexity(crumb, tmp_path / "x.gguf", tmp_path) == pytest.approx(wanted, rel=5e-4)
+
+
+def test_calibrated_networks_too(crumb, tmp_path):
+    tiny.make("llama3", tmp_path / "model")
+    texts(tmp_path)
+    crumb("quantize", tmp_path / "model", "-o", tmp_path / "q.crumb", "--weights", "int8:channel", "--activations", "int8:token",
+          "--data", tmp_path / "train.txt", "--tokens", 200)  # fmt: skip
+    crumb("export", tmp_path / "q.crumb", "--to", "hf", "-o", tmp_path / "floats")
+    plain = perplexity(crumb, tmp_path / "model", tmp_path)
+    assert perplexity(crumb, tmp_path / "floats", tmp_path) == pytest.approx(plain, rel=0.2)
+
+
+def test_cache_quantizers_go_along(crumb, tmp_path):
+    tiny.make("llama3", tmp_path / "model")
+    texts(tmp_path)
+    crumb("quantize", tmp_path / "model", "-o", tmp_path / "q.crumb", "--weights", "int4:group=16", "--kv-cache", "int4")
+    crumb("export", tmp_path / "q.crumb", "--to", "packed", "-o", tmp_path / "again.crumb")
+    crumb("quantize", tmp_path / "model", "-o", tmp_path / "plain.crumb", "--weights", "int4:group=16")
+    with_it, again, without = (perplexity(crumb, tmp_path / f"{name}.crumb", tmp_path) for name in ("q", "again", "plain"))
+    assert with_it == again != without
+    crumb("export", tmp_path / "q.crumb", "--to", "qonnx", "-o", tmp_path / "q.onnx")
+    onnx = pytest.importorskip("onnx")
+    ops = [node.op_type for node in onnx.load(tmp_path / "q.onnx").graph.node]
+    crumb("export", tmp_path / "plain.crumb", "--to", "qonnx", "-o", tmp_path / "plain.onnx")
+    plain_ops = [node.op_type for node in onnx.load(tmp_path / "plain.onnx").graph.node]
+    assert len(ops) > len(plain_ops)
+
+
+def test_adapters_do_not_get_lost(crumb, tmp_path):
+    packed = trained(crumb, tmp_path, "llama3", "--weights", "int4:group=16", "--layout", "tiles")
+    crumb("recover", packed, "--baseline", tmp_path / "model", "--data", tmp_path / "train.txt", "-o", tmp_path / "rec", "--rank", 4,
+          "--steps", 8, "--rate", 1e-2, "--length", LENGTH, "--threads", 1)  # fmt: skip
+    for to, out in (("hf", "folder"), ("gguf", "x.gguf"), ("compressed-tensors", "folder")):
+        said = crumb("export", tmp_path / "rec/model.crumb", "--to", to, "-o", tmp_path / out, status=2).stderr
+        assert "crumb merge" in said and not (tmp_path / out).exists()
+    crumb("merge", tmp_path / "rec/model.crumb", "-o", tmp_path / "merged")
+    wanted = perplexity(crumb, tmp_path / "rec/model.crumb", tmp_path)
+    assert perplexity(crumb, tmp_path / "merged", tmp_path) == pytest.approx(wanted, rel=1e-3)
+    assert wanted != pytest.approx(perplexity(crumb, packed, tmp_path), rel=1e-3)
+    crumb("merge", tmp_path / "rec/model.crumb", "--weights", "int8:channel", "-o", tmp_path / "eight.crumb")
+    assert perplexity(crumb, tmp_path / "eight.crumb", tmp_path) == pytest.approx(wanted, rel=0.2)
+    assert np.isfinite(wanted)
