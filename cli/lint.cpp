@@ -12,6 +12,7 @@
 #include "graph/onnx/write.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
+#include "models/checkpoint_graph.h"
 #include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
@@ -102,9 +103,10 @@ void lint_verb(const LintOptions& options) {
     graph::write_onnx(exporting::fix(read(file), profile), options.fixed);
     file = options.fixed;
   }
-  // A packed file has no ONNX file's ways: what is looked at is the graph.
+  // Packed files and checkpoints have no ONNX file's ways: what is looked at is the graph.
+  const bool is_graph = graph::is_crumb_file(file) || models::is_checkpoint(file);
   const std::vector<Finding> findings =
-      graph::is_crumb_file(file) ? exporting::lint(read(file), profile) : exporting::lint_file(file, profile);
+      is_graph ? exporting::lint(read(file), profile) : exporting::lint_file(file, profile);
   if (options.json) {
     print_json_findings(findings);
   } else {
@@ -121,7 +123,8 @@ void add_lint(CLI::App& app) {
   auto options = std::make_shared<LintOptions>();
   CLI::App* verb =
       app.add_subcommand("lint", "Check an ONNX file against the rules of the tool that takes it");
-  verb->add_option("file", options->file, "The graph (.onnx, or a .crumb that holds one)");
+  verb->add_option("file", options->file,
+                   "The graph (.onnx, a .crumb that holds one, or a checkpoint of a known architecture)");
   verb->add_option("--for", options->profile, "Whose rules: finn, hls4ml, qonnx, onnxruntime");
   verb->add_option("--fix", options->fixed,
                    "Write the file with everything rewritten that keeps its numbers, and check that");

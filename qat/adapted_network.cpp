@@ -95,8 +95,8 @@ Adapter fresh_adapter(const Graph& graph, const AdapterOptions& options) {
 AdaptedNetwork::AdaptedNetwork(Graph graph, std::string name)
     : torch::nn::Module("adapted"), name_(std::move(name)) {
   const Adapter adapter = graph::adapter_of(graph, name_);
-  module_ = std::make_shared<libtorch::GraphModule>(trainable(graph, name_), std::set<std::string>{},
-                                                    libtorch::Codes::kKept);
+  module_ = std::make_shared<libtorch::GraphModule>(
+      trainable(graph, name_), libtorch::GraphModuleOptions{.codes = libtorch::Codes::kKept});
   graph_ = std::move(graph);
   for (const LowRankUpdate& update : adapter.updates) {
     const std::string stem = update.module + "." + name_;

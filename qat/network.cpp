@@ -328,8 +328,9 @@ Network::Network(Graph graph, const Recipe& recipe, const NetworkOptions& option
     if (node.name.empty()) node.name = state.float_graph.unused_node_name(node.op);
   }
   state.plan = graph::plan_quantizers(state.float_graph, recipe);
-  state.module = std::make_shared<libtorch::GraphModule>(with_edge_quantizers(state.float_graph, state.plan),
-                                                         state.derived->names());
+  state.module =
+      std::make_shared<libtorch::GraphModule>(with_edge_quantizers(state.float_graph, state.plan),
+                                              libtorch::GraphModuleOptions{.given = state.derived->names()});
   adopt(*this, *state.module);
   if (state.derived->module()) adopt(*this, *state.derived->module());
   state.quantizers = std::make_shared<torch::nn::Module>("quantizers");

@@ -74,31 +74,31 @@ Graph graph_of_now(const GraphModule& module) {
   return graph;
 }
 
-GraphModule::GraphModule(Graph graph, const std::set<std::string>& given, Codes codes)
-    : torch::nn::Module("graph"), graph_(with_codes(std::move(graph), codes)) {
+GraphModule::GraphModule(Graph graph, const GraphModuleOptions& options)
+    : torch::nn::Module("graph"), graph_(with_codes(std::move(graph), options.codes)) {
   if (const std::string nodes = unsupported_nodes(graph_); !nodes.empty()) {
     throw Error("operators that are not supported: " + nodes);
   }
   const std::set<std::string> steering = steering_constants(graph_);
   for (const auto& [name, constant] : graph_.initializers) {
-    if (given.contains(name)) {
+    if (options.given.contains(name)) {
       constants_[name] = to_typed(constant);
       continue;
     }
-    add_constant(name, constant,
+    add_constant(name, options.lends ? lent(constant) : to_typed(constant),
                  graph::is_float(constant.type()) && constant.rank() > 0 && !steering.contains(name));
   }
   for (const Node& node : graph_.nodes) {
     const std::optional<graph::Tensor> made = graph::constant_of(node);
-    if (made && made->type() != graph::ElementType::kString) add_constant(node.outputs[0], *made, false);
+    if (made && made->type() != graph::ElementType::kString)
+      add_constant(node.outputs[0], to_typed(*made), false);
   }
   plan_.emplace(graph_, constants_);
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
     if (auto kernel = packed_kernel(graph_, graph_.nodes[i])) plan_->replace(i, std::move(*kernel));
 }
 
-void GraphModule::add_constant(const std::string& name, const graph::Tensor& constant, bool trains) {
-  const TypedTensor value = to_typed(constant);
+void GraphModule::add_constant(const std::string& name, const TypedTensor& value, bool trains) {
   const bool own = value.tensor.is_floating_point() && graph::info(value.type).bits >= 16;
   torch::nn::Module* owner = this;
   std::string key = name;

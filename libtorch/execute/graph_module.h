@@ -30,12 +30,18 @@ enum class Codes : std::uint8_t {
   kKept,     ///< codes for good, where packed_kernels.h knows all that take them; the others are decoded
 };
 
+struct GraphModuleOptions {
+  std::set<std::string> given =
+      {};  ///< constants that every run gets by `instead`: neither parameters nor buffers
+  Codes codes = Codes::kDecoded;
+  bool lends =
+      false;  ///< parameters and buffers lie in the graph's memory: for networks that are only executed
+};
+
 class GraphModule : public torch::nn::Module {
  public:
-  /// Throws Error naming every node that has no kernel, with type and domain. `given`: constants that every run gets
-  /// by `instead`; they are neither parameters nor buffers.
-  explicit GraphModule(graph::Graph graph, const std::set<std::string>& given = {},
-                       Codes codes = Codes::kDecoded);
+  /// Throws Error naming every node that has no kernel, with type and domain.
+  explicit GraphModule(graph::Graph graph, const GraphModuleOptions& options = {});
 
   /// Called with every value that a node made; may replace it.
   using Watch = Plan::Watch;
@@ -68,7 +74,7 @@ class GraphModule : public torch::nn::Module {
   const graph::Graph& graph() const { return graph_; }
 
  private:
-  void add_constant(const std::string& name, const graph::Tensor& constant, bool trains);
+  void add_constant(const std::string& name, const TypedTensor& value, bool trains);
   void check_inputs(const std::vector<TypedTensor>& inputs) const;
 
   graph::Graph graph_;

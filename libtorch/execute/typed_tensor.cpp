@@ -140,6 +140,15 @@ TypedTensor to_typed(const graph::Tensor& constant, at::Device device) {
   return {out.to(device), type};
 }
 
+TypedTensor lent(const graph::Tensor& constant) {
+  if (!is_its_own_carrier(constant.type()) || constant.size() == 0) return to_typed(constant);
+  auto* data =
+      const_cast<std::byte*>(constant.bytes().data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  const auto held = [constant](void*) {};
+  return {at::from_blob(data, constant.shape(), held, at::TensorOptions().dtype(carrier_of(constant.type()))),
+          constant.type()};
+}
+
 graph::Tensor to_constant(const TypedTensor& value) {
   const at::Tensor tensor = value.tensor.detach().to(at::kCPU).contiguous();
   const auto bytes_of = [](const at::Tensor& t) {

@@ -38,6 +38,9 @@ std::vector<TypedTensor> typed_all(const std::vector<at::Tensor>& tensors);
 
 /// A constant on a device, and back. to_constant needs values that the type holds.
 TypedTensor to_typed(const graph::Tensor& constant, at::Device device = at::kCPU);
+
+/// The same without a copy, where LibTorch has the type: a tensor of the constant's own memory, which nobody may write to.
+TypedTensor lent(const graph::Tensor& constant);
 graph::Tensor to_constant(const TypedTensor& value);
 
 /// Brings a result of the carrier's arithmetic into an integer type's range as two's complement wraps around.

@@ -110,7 +110,7 @@ Adapter started_adapter(const LanguageRequest& request, Adapter fresh,
   std::vector<at::Tensor> states(samples.size());
   for (const Graph& part : inputs.layers()) {
     check_interrupt();
-    const libtorch::GraphModule module(part, {}, libtorch::Codes::kKept);
+    const libtorch::GraphModule module(part, {.codes = libtorch::Codes::kKept});
     Moments moments;
     for (const graph::LinearProduct& product : graph::linear_products(part))
       if (updates.contains(product.weight)) moments[product.weight];

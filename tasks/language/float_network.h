@@ -16,7 +16,7 @@ namespace crumb::tasks {
 class FloatDecoder {
  public:
   explicit FloatDecoder(const graph::Graph& graph)
-      : module_(graph), cut_(module_, models::layer_outputs(graph).back()) {}
+      : module_(graph, {.lends = true}), cut_(module_, models::layer_outputs(graph).back()) {}
 
   /// Cut behind its last layer, without gradients.
   libtorch::CutPass pass(const std::vector<at::Tensor>& inputs) const {
@@ -31,7 +31,7 @@ class FloatDecoder {
 
 class FloatNetwork {
  public:
-  explicit FloatNetwork(const graph::Graph& graph) : module_(graph) { module_.freeze(); }
+  explicit FloatNetwork(const graph::Graph& graph) : module_(graph, {.lends = true}) { module_.freeze(); }
 
   /// Its first output, without gradients.
   at::Tensor output(const std::vector<at::Tensor>& inputs) const {

@@ -88,7 +88,7 @@ TEST_CASE("codes that are kept: outputs and gradients of the decoded network") {
                words = static_cast<std::int64_t>(2 + random() % 20);
     const Graph graph = network(width, inner, words, random);
     REQUIRE(crumb::libtorch::packed_constants(graph).size() == 3);
-    GraphModule kept(graph, {}, Codes::kKept), decoded(graph);
+    GraphModule kept(graph, {.codes = Codes::kKept}), decoded(graph);
     CHECK(kept.parameters().size() == 2);
     CHECK(decoded.parameters().size() == 5);
     const at::Tensor ids = torch::randint(words, {2, 3}, at::kLong), aims = torch::randn({6, words});
@@ -109,13 +109,13 @@ TEST_CASE("codes that are kept: what cannot take them decodes, and bad indices a
   made.made.graph.outputs = {made.made.node("Add", {product, matrix})};
   made.made.graph.values["x"].shape = crumb::graph::Shape{4, 4};
   CHECK(crumb::libtorch::packed_constants(made.made.graph).empty());
-  const GraphModule module(made.made.graph, {}, Codes::kKept);
+  const GraphModule module(made.made.graph, {.codes = Codes::kKept});
   CHECK(module.parameters().size() == 1);
   const at::Tensor x = torch::randn({4, 4}), w = module.parameters()[0];
   CHECK(at::allclose(module.run({typed(x)}).at(0).tensor, at::matmul(x, w) + w, 1e-5, 1e-5));
 
   const Graph graph = network(4, 4, 5, random);
-  const GraphModule rows(graph, {}, Codes::kKept);
+  const GraphModule rows(graph, {.codes = Codes::kKept});
   CHECK_THROWS_WITH_AS(rows.run({typed(at::full({2, 3}, 5, at::kLong))}),
                        doctest::Contains("index 5 is none of 5 rows"), crumb::Error);
   CHECK_NOTHROW(rows.run({typed(at::full({2, 3}, -5, at::kLong))}));
@@ -129,7 +129,7 @@ TEST_CASE("a large matrix is decoded some rows at a time") {
   made.made.input("x", {3, kWidth});
   made.made.graph.outputs = {
       made.made.node("MatMul", {"x", made.codes("w.weight", drawn(kWidth, kOut), 1, random)})};
-  const GraphModule kept(made.made.graph, {}, Codes::kKept), decoded(made.made.graph);
+  const GraphModule kept(made.made.graph, {.codes = Codes::kKept}), decoded(made.made.graph);
   at::Tensor x = torch::randn({3, kWidth}).requires_grad_(), y = x.detach().clone().requires_grad_();
   const at::Tensor one = kept.run({typed(x)}).at(0).tensor, other = decoded.run({typed(y)}).at(0).tensor;
   CHECK(at::allclose(one, other, 1e-4, 1e-3));
