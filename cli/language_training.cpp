@@ -33,6 +33,12 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
                        "processor has it)"));
   verb.add_option("--tokens", flags.tokens, help("The first N tokens of the text (all)"))
       ->check(CLI::PositiveNumber);
+  verb.add_option(
+      "--teacher-logits", flags.teacher_logits,
+      help("A file of what the float model predicts: made where there is none, else the float model stays "
+           "out of memory"));
+  verb.add_option("--top-k", flags.top_k, help("So many tokens of each place, in a file that is made (64)"))
+      ->check(CLI::PositiveNumber);
   verb.add_option("--at-once", flags.at_once,
                   help("Sequences of a step that run at a time; fewer take less memory (all)"))
       ->check(CLI::PositiveNumber);
@@ -71,6 +77,7 @@ void read_language_training(const LanguageTrainingFlags& flags, const std::strin
   request.at_once = flags.at_once;
   request.recomputes = flags.recompute;
   request.products = products_of(flags);
+  request.teacher = {.file = flags.teacher_logits, .top = flags.top_k};
 }
 
 void keep_memory() {
@@ -97,6 +104,13 @@ void LanguageProgressLine::update(const tasks::LanguageProgress& progress) {
 void LanguageProgressLine::layer_done(const tasks::LayerLine& line, std::int64_t layers) {
   say("layer " + std::to_string(line.layer + 1) + " of " + std::to_string(layers) + ", error " +
       fixed(line.error_before, 4) + " to " + fixed(line.error, 4));
+}
+
+void LanguageProgressLine::predicted(std::int64_t done, std::int64_t sequences) {
+  const double now = now_seconds();
+  if (done < sequences && now - last_ < (terminal_ ? 0.2 : 5.0)) return;
+  last_ = now;
+  say("the float model predicts: sequence " + std::to_string(done) + " of " + std::to_string(sequences));
 }
 
 void LanguageProgressLine::say(const std::string& text) {

@@ -16,9 +16,9 @@
 namespace crumb::cli {
 
 struct LanguageTrainingFlags {
-  std::string products;
+  std::string products, teacher_logits;
   double temperature = 1;
-  std::int64_t length = 512, steps = 240, warm_up = 15, at_once = 0;
+  std::int64_t length = 512, steps = 240, warm_up = 15, at_once = 0, top_k = 64;
   std::size_t tokens = 0;
   bool recompute = false;
 };
@@ -45,6 +45,7 @@ class LanguageProgressLine {
   ~LanguageProgressLine();
   void update(const tasks::LanguageProgress& progress);
   void layer_done(const tasks::LayerLine& line, std::int64_t layers);
+  void predicted(std::int64_t done, std::int64_t sequences);
 
  private:
   void say(const std::string& text);

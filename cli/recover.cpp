@@ -1,4 +1,5 @@
 // crumb recover: a low-rank adapter learns, on frozen codes, to win back what quantizing took.
+#include <filesystem>
 #include <iostream>
 
 #include "base/files/text.h"
@@ -55,9 +56,12 @@ void recover_verb(const RecoverFlags& flags) {
   const auto start = tasks::chosen<tasks::AdapterStart>(tasks::kAdapterStartNames, flags.init, "--init");
   const graph::AdapterType type = graph::adapter_type_named(flags.type);
   const bool needs_floats = loss != tasks::LanguageLoss::kNextToken || start != tasks::AdapterStart::kZero;
-  if (flags.baseline.empty() && needs_floats)
+  const bool is_kept = !flags.training.teacher_logits.empty() && loss == tasks::LanguageLoss::kDivergence &&
+                       std::filesystem::exists(flags.training.teacher_logits);
+  if (flags.baseline.empty() && needs_floats && !(is_kept && start == tasks::AdapterStart::kZero))
     throw usage_error(
-        "give --baseline FLOAT, the network in floats; only --loss ce with --init zero goes without");
+        "give --baseline FLOAT, the network in floats; only --loss ce and predictions that were kept "
+        "(--teacher-logits), with --init zero, go without");
   const TensorSource source = TensorSource::open(flags.model);
   Notes notes;
   if (source.checkpoint()) note_folder(*source.checkpoint(), notes);
@@ -73,6 +77,7 @@ void recover_verb(const RecoverFlags& flags) {
                       tasks::Recovery{
                           .base = std::move(base), .options = flags.adapter, .start = start, .type = type},
                   .loss = loss,
+                  .has_floats = !flags.baseline.empty(),
                   .batch = flags.batch,
                   .rate = flags.rate,
                   .seed = flags.adapter.seed,
@@ -89,6 +94,7 @@ void recover_verb(const RecoverFlags& flags) {
   {
     LanguageProgressLine line;
     run.progress = [&](const tasks::LanguageProgress& progress) { line.update(progress); };
+    run.predicted = [&](std::int64_t done, std::int64_t sequences) { line.predicted(done, sequences); };
     report = training::train_language_into(run, open_language_trainer());
   }
   flags.json ? print_json(report) : print_report(report, flags.output);

@@ -19,9 +19,10 @@ namespace {
 constexpr std::int64_t kBatch = 4;
 constexpr double kRate = 5e-4;
 
-constexpr std::array kOfLanguage = {"--model",   "--teacher",   "--temperature", "--length",
-                                    "--steps",   "--warm-up",   "--tokens",      "--products",
-                                    "--at-once", "--recompute", "--block-wise",  "--block-sequences"};
+constexpr std::array kOfLanguage = {"--model",          "--teacher",        "--temperature", "--length",
+                                    "--steps",          "--warm-up",        "--tokens",      "--products",
+                                    "--teacher-logits", "--top-k",          "--at-once",     "--recompute",
+                                    "--block-wise",     "--block-sequences"};
 constexpr std::array kOfOthers = {"--labels",     "--profile",  "--network", "--epochs", "--float-epochs",
                                   "--all-layers", "--data-dir", "--sweep",   "--seeds"};
 
@@ -121,6 +122,7 @@ void train_language_model(const LanguageWish& wish) {
   {
     LanguageProgressLine line;
     run.progress = [&](const tasks::LanguageProgress& progress) { line.update(progress); };
+    run.predicted = [&](std::int64_t done, std::int64_t sequences) { line.predicted(done, sequences); };
     run.layer_done = [&](const tasks::LayerLine& layer, std::int64_t layers) {
       line.layer_done(layer, layers);
     };

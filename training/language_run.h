@@ -20,6 +20,7 @@ struct LanguageRun {
   bool restart = false;          ///< an unfinished run that lies there is dropped
   std::function<void(const tasks::LanguageProgress&)> progress;
   std::function<void(const tasks::LayerLine&, std::int64_t layers)> layer_done;
+  std::function<void(std::int64_t done, std::int64_t sequences)> predicted;
 };
 
 /// Trains, and writes model.crumb, which `crumb generate` runs, of a recovery adapter/ (PEFT's folder), log.jsonl (a line for

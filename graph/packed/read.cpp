@@ -149,14 +149,16 @@ class Joiner {
       const auto constant = graph_.quantized.find(name);
       const auto kept = graph_.initializers.find(name);
       const bool is_coded = constant != graph_.quantized.end();
-      if (!is_coded && (kept == graph_.initializers.end() || kept->second.type() != ElementType::kFloat))
-        continue;  // somebody else's
+      const bool is_floats =
+          kept != graph_.initializers.end() && file_.find(name) && kept->second.type() == ElementType::kFloat;
+      if (!is_coded && !is_floats) continue;  // somebody else's
       Ints axes = is_coded ? constant->second.axes : Ints(kept->second.shape().size());
       if (!is_coded) std::iota(axes.begin(), axes.end(), 0);
       const auto* perm = node.has("perm") ? std::get_if<Ints>(&node.attributes.at("perm")) : nullptr;
       Ints sorted_perm = perm ? *perm : Ints();
       std::ranges::sort(sorted_perm);
       if (!perm || sorted_perm != axes) {
+        if (is_floats) continue;
         return wrong(text_of(node) + ": perm is " + (perm ? text_of(*perm) : "no list of integers") +
                      ", expected a permutation of the " + std::to_string(axes.size()) + " axes");
       }

@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 #include <torch/utils.h>
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,7 +18,12 @@ namespace crumb::tasks {
 class FloatDecoder {
  public:
   explicit FloatDecoder(const graph::Graph& graph)
-      : module_(graph, {.lends = true}), cut_(module_, models::layer_outputs(graph).back()) {}
+      : module_(graph, {.lends = true}), cut_(module_, models::layer_outputs(graph).back()) {
+    const std::optional<graph::Shape> logits = graph.shape_of(graph.outputs.at(0));
+    if (logits && !logits->empty()) vocabulary_ = logits->back().size;
+  }
+
+  std::int64_t vocabulary() const { return vocabulary_; }
 
   /// Cut behind its last layer, without gradients.
   libtorch::CutPass pass(const std::vector<at::Tensor>& inputs) const {
@@ -27,6 +34,7 @@ class FloatDecoder {
  private:
   libtorch::GraphModule module_;
   libtorch::CutNetwork cut_;
+  std::int64_t vocabulary_ = 0;
 };
 
 class FloatNetwork {

@@ -52,6 +52,7 @@ Json request_json(const LanguageRequest& request) {
             {"first", request.first.value_or(-1)},
             {"recipe", to_yaml(request.recipe)},
             {"loss", name_of(request.loss)},
+            {"teacher", request.teacher.file.empty() ? "in memory" : "kept"},
             {"temperature", request.temperature},
             {"length", request.length},
             {"batch", request.batch},

@@ -10,8 +10,6 @@
 namespace crumb::tasks {
 namespace {
 
-constexpr std::int64_t kPlacesAtOnce = 256;  ///< 50 MB of logits in a vocabulary of 49,152
-
 /// Of a batch, [batch, length, width], the rows at these places: [1, places, width].
 at::Tensor rows_at(const at::Tensor& states, const at::Tensor& places) {
   return states.flatten(0, 1).index_select(0, places).unsqueeze(0);
@@ -36,8 +34,16 @@ at::Tensor relative_errors(const at::Tensor& found, const at::Tensor& meant) {
   return (found - meant.detach()).square().sum(-1) / meant.detach().square().sum(-1).clamp_min(kLeast);
 }
 
-double gather_language_loss(const libtorch::CutPass& pass, const libtorch::CutPass* meant,
-                            const LossShare& share, const at::Tensor& ids, const at::Tensor& places) {
+at::Tensor LiveAims::divergence(const at::Tensor& logits, const at::Tensor& places) const {
+  const at::Tensor aims = [&] {
+    const torch::NoGradGuard no_gradients;
+    return pass_.behind(rows_at(pass_.states(), places));
+  }();
+  return qat::distillation_loss(logits, aims, temperature_) * static_cast<double>(places.numel());
+}
+
+double gather_language_loss(const libtorch::CutPass& pass, const Aims* aims, const LossShare& share,
+                            const at::Tensor& ids, const at::Tensor& places) {
   double sum = 0;
   const auto gather = [&](const at::Tensor& loss) {
     const at::Tensor part = loss / share.all_places;
@@ -47,22 +53,15 @@ double gather_language_loss(const libtorch::CutPass& pass, const libtorch::CutPa
   const bool is_mix = share.loss == LanguageLoss::kMix;
   if (is_mix || share.loss == LanguageLoss::kHidden) {
     const at::Tensor errors =
-        relative_errors(rows_at(pass.states(), places), rows_at(meant->states(), places)).sum();
+        relative_errors(rows_at(pass.states(), places), rows_at(aims->states(), places)).sum();
     gather(is_mix ? errors / 2 : errors);
     if (!is_mix) return sum;
   }
   in_portions(places, [&](const at::Tensor& some) {
     const at::Tensor logits = pass.behind(rows_at(pass.states(), some));
-    if (share.loss == LanguageLoss::kDivergence) {
-      const at::Tensor aims = [&] {
-        const torch::NoGradGuard no_gradients;
-        return meant->behind(rows_at(meant->states(), some));
-      }();
-      gather(qat::distillation_loss(logits, aims, share.temperature) * static_cast<double>(some.numel()));
-    } else {
-      const at::Tensor loss = next_token_losses(logits, ids, some);
-      gather(is_mix ? loss / 2 : loss);
-    }
+    if (share.loss == LanguageLoss::kDivergence) return gather(aims->divergence(logits, some));
+    const at::Tensor loss = next_token_losses(logits, ids, some);
+    gather(is_mix ? loss / 2 : loss);
   });
   return sum;
 }

@@ -8,16 +8,42 @@
 
 namespace crumb::tasks {
 
+/// Whose logits are in memory at a time: 50 MB in a vocabulary of 49,152.
+inline constexpr std::int64_t kPlacesAtOnce = 256;
+
 struct LossShare {
   LanguageLoss loss = LanguageLoss::kDivergence;
-  double temperature = 1;
   double all_places = 1;  ///< of the step, over which the loss is a mean
 };
 
-/// Gathers the loss' gradients at the pass' cut, and gives these places' part of the mean. `meant`: the float network's pass on
-/// the same inputs; null for kNextToken. `ids` [batch, length]; `places`, in the rows one after the other, predict the next.
-double gather_language_loss(const libtorch::CutPass& pass, const libtorch::CutPass* meant,
-                            const LossShare& share, const at::Tensor& ids, const at::Tensor& places);
+/// What the float network says of a batch.
+class Aims {
+ public:
+  virtual ~Aims() = default;
+
+  /// Of predictions [1, places, vocabulary] from its own at these places, summed.
+  virtual at::Tensor divergence(const at::Tensor& logits, const at::Tensor& places) const = 0;
+
+  /// What its last layer gives, [batch, length, width]; undefined where that is not known.
+  virtual at::Tensor states() const { return {}; }
+};
+
+/// Gathers the loss' gradients at the pass' cut, and gives these places' part of the mean. `aims`: null for kNextToken. `ids`
+/// [batch, length]; `places`, in the rows one after the other, predict the next.
+double gather_language_loss(const libtorch::CutPass& pass, const Aims* aims, const LossShare& share,
+                            const at::Tensor& ids, const at::Tensor& places);
+
+/// Of the float network's own pass on the same inputs.
+class LiveAims final : public Aims {
+ public:
+  LiveAims(libtorch::CutPass pass, double temperature) : pass_(std::move(pass)), temperature_(temperature) {}
+  at::Tensor divergence(const at::Tensor& logits, const at::Tensor& places) const override;
+  at::Tensor states() const override { return pass_.states(); }
+
+ private:
+  libtorch::CutPass pass_;
+  double temperature_;
+};
 
 /// Cross entropy at these places, summed, in nats; no gradients.
 double summed_next_token_loss(const libtorch::CutPass& pass, const at::Tensor& ids, const at::Tensor& places);

@@ -8,8 +8,10 @@
 #include <torch/utils.h>
 
 #include <cmath>
+#include <memory>
 #include <numbers>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/files/interrupt.h"
@@ -18,6 +20,7 @@
 #include "tasks/language/decoder_inputs.h"
 #include "tasks/language/float_network.h"
 #include "tasks/language/kept_run.h"
+#include "tasks/language/kept_teacher.h"
 #include "tasks/language/language_loss.h"
 #include "tasks/language/sequences.h"
 #include "tasks/language/short_products.h"
@@ -43,6 +46,25 @@ at::Tensor predicting(const LanguageText& text) {
   return at::tensor(places, at::kLong);
 }
 
+struct Batch {
+  std::vector<std::int64_t> sequences;
+  LanguageText text;
+};
+
+/// What a file says of a batch.
+class KeptAims final : public Aims {
+ public:
+  KeptAims(const KeptTeacher& teacher, const std::vector<std::int64_t>& sequences)
+      : teacher_(teacher), sequences_(sequences) {}
+  at::Tensor divergence(const at::Tensor& logits, const at::Tensor& places) const override {
+    return teacher_.divergence(logits, sequences_, places);
+  }
+
+ private:
+  const KeptTeacher& teacher_;
+  const std::vector<std::int64_t>& sequences_;
+};
+
 class Training {
  public:
   Training(const LanguageRequest& request, const LanguageHooks& hooks)
@@ -57,10 +79,18 @@ class Training {
 
   LanguageOutcome run() {
     LanguageOutcome outcome;
-    if (request_.loss != LanguageLoss::kNextToken || valid_) teacher_.emplace(request_.network);
-    if (valid_)
+    const bool is_kept = !request_.teacher.file.empty();
+    if (is_kept && request_.loss != LanguageLoss::kDivergence)
+      throw usage_error("a file of what the float network predicts is for the loss kl, found " +
+                        std::string(name_of(request_.loss)));
+    if (request_.has_floats && (request_.loss != LanguageLoss::kNextToken || valid_))
+      teacher_.emplace(request_.network);
+    if (valid_ && teacher_)
       outcome.float_perplexity = perplexity([&](const auto& inputs) { return teacher_->pass(inputs); });
-    if (request_.loss == LanguageLoss::kNextToken) teacher_.reset();
+    if (is_kept)
+      kept_teacher_.emplace(request_, sequences_, trained_sequences(), teacher_ ? &*teacher_ : nullptr,
+                            hooks_.predicted);
+    if (is_kept || request_.loss == LanguageLoss::kNextToken) teacher_.reset();
     begin();
     start_ = now_seconds();
     while (step_ < request_.steps) {
@@ -80,6 +110,13 @@ class Training {
   }
 
  private:
+  /// Those that some step takes, ascending.
+  std::vector<std::int64_t> trained_sequences() {
+    std::set<std::int64_t> taken;
+    for (std::int64_t i = 0; i < request_.steps * request_.batch; ++i) taken.insert(rounds_.at(i));
+    return {taken.begin(), taken.end()};
+  }
+
   std::vector<std::vector<at::Tensor>> samples() const {
     std::vector<std::vector<at::Tensor>> found;
     for (std::int64_t i = 0; i < std::min(kCalibrating, sequences_.count()); ++i)
@@ -140,19 +177,21 @@ class Training {
   /// Gives the loss before it; 0, and nothing is learned, where no token counts.
   double taken_step() {
     const std::int64_t at_once = request_.at_once > 0 ? request_.at_once : request_.batch;
-    std::vector<LanguageText> taken;
+    std::vector<Batch> taken;
     double places = 0;
     for (std::int64_t begin = 0; begin < request_.batch; begin += at_once) {
-      LanguageText& text = taken.emplace_back();
-      for (std::int64_t i = begin; i < std::min(begin + at_once, request_.batch); ++i)
-        sequences_.append(rounds_.at(step_ * request_.batch + i), text);
-      places += static_cast<double>(predicting(text).numel());
+      Batch& batch = taken.emplace_back();
+      for (std::int64_t i = begin; i < std::min(begin + at_once, request_.batch); ++i) {
+        batch.sequences.push_back(rounds_.at(step_ * request_.batch + i));
+        sequences_.append(batch.sequences.back(), batch.text);
+      }
+      places += static_cast<double>(predicting(batch.text).numel());
     }
     if (places == 0) return 0;
     optimizer_->zero_grad();
     const ShortProducts short_products(request_.products);
     double value = 0;
-    for (const LanguageText& text : taken) value += gathered(text, places);
+    for (const Batch& batch : taken) value += gathered(batch, places);
     if (!std::isfinite(value))
       throw Error("the loss is not finite in step " + std::to_string(step_ + 1) + ": training diverged");
     if (const at::Tensor penalty = student_->penalty(); penalty.defined() && penalty.requires_grad())
@@ -163,16 +202,16 @@ class Training {
   }
 
   /// The gradients of so many sequences, and their share of the step's loss.
-  double gathered(const LanguageText& text, double all_places) {
-    const auto batch = static_cast<std::int64_t>(text.tokens.size()) / request_.length;
-    const std::vector<at::Tensor> inputs = decoder_tensors(request_.network, text, batch);
+  double gathered(const Batch& batch, double all_places) {
+    const std::vector<at::Tensor> inputs =
+        decoder_tensors(request_.network, batch.text, static_cast<std::int64_t>(batch.sequences.size()));
     libtorch::CutPass pass = student_->pass(inputs, true);
-    std::optional<libtorch::CutPass> meant;
-    if (teacher_) meant.emplace(teacher_->pass(inputs));
-    const double loss = gather_language_loss(
-        pass, meant ? &*meant : nullptr,
-        {.loss = request_.loss, .temperature = request_.temperature, .all_places = all_places}, inputs.at(0),
-        predicting(text));
+    std::unique_ptr<Aims> aims;
+    if (kept_teacher_) aims = std::make_unique<KeptAims>(*kept_teacher_, batch.sequences);
+    if (teacher_) aims = std::make_unique<LiveAims>(teacher_->pass(inputs), request_.temperature);
+    const double loss =
+        gather_language_loss(pass, aims.get(), {.loss = request_.loss, .all_places = all_places},
+                             inputs.at(0), predicting(batch.text));
     pass.backward();
     return loss;
   }
@@ -216,6 +255,7 @@ class Training {
   Rounds rounds_;
   std::unique_ptr<Student> student_;
   std::optional<FloatDecoder> teacher_;
+  std::optional<KeptTeacher> kept_teacher_;
   std::optional<torch::optim::AdamW> optimizer_;
   std::int64_t step_ = 0;  ///< that comes
   double first_perplexity_ = LanguageOutcome::kNotMeasured, middle_perplexity_ = first_perplexity_;

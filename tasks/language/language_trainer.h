@@ -44,6 +44,12 @@ struct Recovery {
   graph::AdapterType type = graph::AdapterType::kBfloat16;  ///< that it is kept as, in the end
 };
 
+/// What the float network predicts, kept in a file (tasks/language/kept_teacher.h); for LanguageLoss::kDivergence.
+struct TeacherFile {
+  std::filesystem::path file;  ///< empty: the network is in memory
+  std::int64_t top = 64;       ///< tokens of each place, where the file is made
+};
+
 struct LanguageRequest {
   graph::Graph network;               ///< a decoder of models/decoder.h, in floats
   LanguageText text;                  ///< to train by, at least a sequence
@@ -52,7 +58,9 @@ struct LanguageRequest {
   Recipe recipe;                      ///< of a network that learns by itself
   std::optional<Recovery> recovery;
   LanguageLoss loss = LanguageLoss::kDivergence;
-  double temperature = 1;     ///< of both networks' logits, of kDivergence
+  TeacherFile teacher = {};
+  bool has_floats = true;  ///< false: `network` is the recovery's base, and nothing can be measured in floats
+  double temperature = 1;  ///< of both networks' logits, of kDivergence
   std::int64_t length = 512;  ///< tokens of a sequence, the first one included
   std::int64_t batch = 4;     ///< sequences of a step
   std::int64_t at_once = 0;   ///< sequences that run at a time: gradients of a step add up; 0: all
@@ -92,8 +100,9 @@ struct LanguageProgress {
 struct LanguageHooks {
   std::function<void(const LanguageProgress&)> progress;  ///< after every step
   std::function<void(const LayerLine&, std::int64_t layers)>
-      layer_done;                     ///< after every layer that was trained by itself
-  std::function<bool()> wants_state;  ///< asked after every step
+      layer_done;  ///< after every layer that was trained by itself
+  std::function<void(std::int64_t done, std::int64_t sequences)> predicted;  ///< that the teacher's file gets
+  std::function<bool()> wants_state;                                         ///< asked after every step
   /// The file from which an unfinished run goes on, and in which it is kept; empty: none. It stays when the run is done.
   std::filesystem::path state;
 };

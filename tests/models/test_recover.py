@@ -108,6 +108,72 @@ def test_less_memory_learns_the_same(crumb, made, tmp_path):
     assert slices == pytest.approx(plain, rel=2e-3) and slices != plain
 
 
+def losses(folder):
+    return [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def test_a_teacher_that_was_kept(crumb, made, tmp_path):
+    """All tokens of each place: what the teacher in memory gives. Without the float model from then on."""
+    how = ["--steps", 6, "--type", "f32"]
+    crumb(*command(made, tmp_path / "live", *how))
+    kept = [*how, "--teacher-logits", tmp_path / "all.safetensors", "--top-k", 280]
+    crumb(*command(made, tmp_path / "made", *kept))
+    assert losses(tmp_path / "made") == pytest.approx(losses(tmp_path / "live"), rel=1e-3)
+    bare = [flag for flag in command(made, tmp_path / "read", *kept) if flag not in ("--baseline", made / "model")]
+    report = json.loads(crumb(*bare).stdout)
+    assert losses(tmp_path / "read") == losses(tmp_path / "made") and report["float"] in (None, "nan")
+    for file in ("model.crumb",):
+        assert (tmp_path / "read" / file).read_bytes() == (tmp_path / "made" / file).read_bytes()
+
+    # What transformers computes with it
+    from safetensors.numpy import load_file
+
+    tensors = load_file(tmp_path / "all.safetensors")
+    assert set(values.shape for values in tensors.values()) == {(LENGTH, 2, 280)}
+    ids = tiny_ids(made / "model", made / "train.txt")
+    name, values = sorted(tensors.items())[0]
+    cut = LENGTH - 1 if first_token(made / "model") is not None else LENGTH
+    window = ids[int(name) * cut : int(name) * cut + cut]
+    if cut < LENGTH:
+        window = [first_token(made / "model"), *window]
+    with torch.no_grad():
+        meant = tiny.load(made / "model")(torch.tensor([window])).logits[0].log_softmax(-1)
+    for place in range(LENGTH):
+        tokens = values[place, 1].astype(int)
+        assert sorted(tokens) == list(range(280))
+        assert np.allclose(values[place, 0], meant[place, tokens], atol=2e-4)
+
+    # Few tokens: what is left counts as one more, so it is still a divergence, and a smaller one.
+    few = [*how, "--teacher-logits", tmp_path / "few.safetensors", "--top-k", 8]
+    crumb(*command(made, tmp_path / "few", *few))
+    assert 0 < losses(tmp_path / "few")[0] <= losses(tmp_path / "live")[0] * 1.0001
+
+    def refused(*flags, base=few):
+        return crumb(*command(made, tmp_path / "no", *base, *flags), status=2).stderr
+
+    assert "its length is 24, this run's 12" in crumb(*[12 if part == LENGTH else part for part in command(made, tmp_path / "no", *few)], status=2).stderr
+    assert "its temperature is" in refused("--temperature", 2)
+    assert "lacks sequence" in refused("--seed", 3)
+    assert "is for the loss kl" in refused("--loss", "hidden")
+    (tmp_path / "few.safetensors").write_bytes((tmp_path / "few.safetensors").read_bytes()[:-4])
+    assert "few.safetensors" in crumb(*command(made, tmp_path / "no", *few), status=1).stderr
+    gone = ["--teacher-logits", tmp_path / "gone.safetensors", *how]
+    bare = [flag for flag in command(made, tmp_path / "no", *gone) if flag not in ("--baseline", made / "model")]
+    assert "give --baseline FLOAT" in crumb(*bare, status=2).stderr
+
+
+def tiny_ids(model, text):
+    tokenizers = pytest.importorskip("tokenizers")
+    return tokenizers.Tokenizer.from_file(str(model / "tokenizer.json")).encode(text.read_text(), add_special_tokens=False).ids
+
+
+def first_token(model):
+    tokenizers = pytest.importorskip("tokenizers")
+    tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
+    plain, full = (tokenizer.encode("a", add_special_tokens=special).ids for special in (False, True))
+    return full[0] if len(full) > len(plain) else None
+
+
 def test_a_second_adapter_stacks_on_a_trained_network(crumb, made, tmp_path):
     train = ["train", "lm", "--model", made / "model", "--data", made / "train.txt", "--weights", "int2h:group=16", "--length", LENGTH,
              "--threads", 1, "--products", "f32", "--steps", 4, "-o", tmp_path / "trained"]  # fmt: skip
