@@ -30,6 +30,17 @@ std::optional<std::vector<std::int64_t>> constant_shape(const Graph& graph, cons
   return std::nullopt;
 }
 
+/// Whether a node is a Gemm that a linear layer is.
+bool is_linear_gemm(const Graph& graph, const Links& links, const Node& node) {
+  if (!node.is("Gemm") || node.inputs.size() < 2 || node.int_or("transA", 0) != 0 ||
+      node.float_or("alpha", 1) != 1 || node.float_or("beta", 1) != 1)
+    return false;
+  return std::ranges::all_of(links.consumers(node.inputs[1]), [&](std::size_t i) {
+    const Node& other = graph.nodes[i];
+    return (other.is("Gemm") || other.is("MatMul")) && other.inputs[1] == node.inputs[1];
+  });
+}
+
 /// One adapter beside one product.
 struct Place {
   std::string module, name;
@@ -239,17 +250,22 @@ std::string_view name_of(AdapterType type) { return kTypeNames.at(static_cast<st
 std::vector<LinearProduct> linear_products(const Graph& graph) {
   std::set<std::size_t> own;
   for (const Place& place : Finder(graph).places()) own.insert({place.down, place.up});
+  const Links links(graph);
   std::vector<LinearProduct> products;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (!node.is("MatMul") || node.inputs.size() != 2 || own.contains(i)) continue;
+    if (own.contains(i) ||
+        !(node.is("MatMul") ? node.inputs.size() == 2 : is_linear_gemm(graph, links, node)))
+      continue;
     const auto shape = constant_shape(graph, node.inputs[1]);
     if (!shape || shape->size() != 2) continue;
+    const bool is_turned = node.is("Gemm") && node.int_or("transB", 0) != 0;
     products.push_back({.node = i,
                         .weight = node.inputs[1],
                         .module = module_of(node.inputs[1]),
-                        .in = static_cast<std::size_t>(shape->at(0)),
-                        .out = static_cast<std::size_t>(shape->at(1))});
+                        .in = static_cast<std::size_t>(shape->at(is_turned ? 1 : 0)),
+                        .out = static_cast<std::size_t>(shape->at(is_turned ? 0 : 1)),
+                        .is_turned = is_turned});
   }
   return products;
 }

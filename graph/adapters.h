@@ -8,7 +8,7 @@
 //   up = MatMul(scaled, MODULE.NAME.lora_B)     lora_B [rank, out]
 //   y = Add(MatMul(x, W), up)
 //
-// MODULE being the constant W's name without ".weight". W stays as it is, codes too. Several adapters stack. The constants are
+// MODULE being the constant W's name without ".weight"; beside a Gemm alike. W stays as it is, codes too. Several adapters stack. The constants are
 // float32; or float16 or bfloat16 ones behind a Cast; or codes, int8 with a scale for each of the rank (lora_A) and of the
 // outputs (lora_B).
 #pragma once
@@ -31,11 +31,13 @@ enum class AdapterType : std::uint8_t { kFloat32, kFloat16, kBfloat16, kInt8 };
 AdapterType adapter_type_named(std::string_view name);
 std::string_view name_of(AdapterType type);
 
-/// A product that an adapter can stand beside: MatMul of something and a constant matrix that is its second input.
+/// A product that an adapter can stand beside: MatMul of something and a constant matrix that is its second input, or Gemm,
+/// neither scaled nor of a transposed input, whose matrix only products take.
 struct LinearProduct {
   std::size_t node = 0;
   std::string weight, module;
   std::size_t in = 0, out = 0;
+  bool is_turned = false;  ///< the matrix lies [out, in]
 };
 
 /// In the graph's order; adapters' own are none. A matrix that several nodes take is one for each.

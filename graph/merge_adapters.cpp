@@ -9,22 +9,24 @@
 namespace crumb::graph {
 namespace {
 
-/// [out, in] of a matrix whose value has the axes [in, out].
-std::vector<float> rows_of(const Tensor& value) {
-  const std::vector<float> floats = value.to_floats();
-  const auto in = static_cast<std::size_t>(value.shape()[0]),
-             out = static_cast<std::size_t>(value.shape()[1]);
-  std::vector<float> rows(floats.size());
-  for (std::size_t i = 0; i < in; ++i)
-    for (std::size_t o = 0; o < out; ++o) rows[o * in + i] = floats[i * out + o];
-  return rows;
+/// [columns, rows] of [rows, columns].
+std::vector<float> turned(const std::vector<float>& values, std::size_t rows, std::size_t columns) {
+  std::vector<float> made(values.size());
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t column = 0; column < columns; ++column)
+      made[column * rows + row] = values[row * columns + column];
+  return made;
 }
 
-Tensor value_of_rows(const std::vector<float>& rows, std::size_t out, std::size_t in) {
-  std::vector<float> value(rows.size());
-  for (std::size_t o = 0; o < out; ++o)
-    for (std::size_t i = 0; i < in; ++i) value[i * out + o] = rows[o * in + i];
-  return Tensor::floats({static_cast<std::int64_t>(in), static_cast<std::int64_t>(out)}, value);
+/// [out, in] of a product's matrix.
+std::vector<float> rows_of(const Tensor& value, const LinearProduct& product) {
+  return product.is_turned ? value.to_floats() : turned(value.to_floats(), product.in, product.out);
+}
+
+Tensor value_of_rows(const std::vector<float>& rows, const LinearProduct& product) {
+  const auto in = static_cast<std::int64_t>(product.in), out = static_cast<std::int64_t>(product.out);
+  if (product.is_turned) return Tensor::floats({out, in}, rows);
+  return Tensor::floats({in, out}, turned(rows, product.out, product.in));
 }
 
 double squared_distance(const std::vector<float>& one, const std::vector<float>& other) {
@@ -36,21 +38,26 @@ double squared_distance(const std::vector<float>& one, const std::vector<float>&
   return sum;
 }
 
-MergedLayer merge_into(Graph& graph, const std::string& weight, const std::vector<LowRankUpdate>& updates,
+MergedLayer merge_into(Graph& graph, const LinearProduct& product, const std::vector<LowRankUpdate>& updates,
                        const std::string& spec) {
-  const std::size_t out = updates[0].out, in = updates[0].in;
+  const std::string& weight = product.weight;
   const auto coded = graph.quantized.find(weight);
   const bool is_coded = coded != graph.quantized.end();
-  const std::vector<float> before = rows_of(is_coded ? coded->second.value() : graph.initializers.at(weight));
+  const std::vector<float> before =
+      rows_of(is_coded ? coded->second.value() : graph.initializers.at(weight), product);
   std::vector<float> merged = before;
   merge(updates, merged);
-  const Tensor value = value_of_rows(merged, out, in);
-  if (is_coded)
-    coded->second = quantize_constant(QuantSpec::parse(spec.empty() ? coded->second.tensor->spec : spec),
-                                      value, 1, weight);
-  else
+  const Tensor value = value_of_rows(merged, product);
+  std::vector<float> after = merged;
+  if (is_coded || !spec.empty()) {
+    const QuantSpec by = QuantSpec::parse(spec.empty() ? coded->second.tensor->spec : spec);
+    QuantizedConstant codes = quantize_constant(by, value, product.is_turned ? 0 : 1, weight);
+    after = rows_of(codes.value(), product);
+    graph.initializers.erase(weight);
+    graph.quantized[weight] = std::move(codes);
+  } else {
     graph.initializers[weight] = value;
-  const std::vector<float> after = is_coded ? rows_of(coded->second.value()) : merged;
+  }
   const double size = squared_distance(merged, std::vector<float>(merged.size()));
   const double over = size > 0 ? size : 1;
   return {.module = updates[0].module,
@@ -83,11 +90,11 @@ MergedGraph merge_adapters(Graph graph, const std::string& spec) {
       updates[update.module].push_back(std::move(update));
     graph = drop_adapter(std::move(graph), name);
   }
-  std::map<std::string, std::string> weights;  // by module
-  for (const LinearProduct& product : linear_products(graph)) weights[product.module] = product.weight;
+  std::map<std::string, LinearProduct> products;  // by module
+  for (const LinearProduct& product : linear_products(graph)) products[product.module] = product;
   MergedGraph merged{.graph = std::move(graph), .layers = {}};
   for (const auto& [module, of] : updates)
-    merged.layers.push_back(merge_into(merged.graph, weights.at(module), of, spec));
+    merged.layers.push_back(merge_into(merged.graph, products.at(module), of, spec));
   return merged;
 }
 

@@ -133,12 +133,15 @@ Plan::Replacement multiplied(Packed matrix, bool rows_are_outputs) {
                   " numbers, found " + text_of(arguments[0]));
     const bool is_bare = x.dim() == 1;
     at::Tensor made = PackedProduct::apply(is_bare ? x.unsqueeze(0) : x, by);
-    return one(is_bare ? made.squeeze(0) : made, arguments[0].type);
+    if (is_bare) made = made.squeeze(0);
+    if (arguments.size() > 2 && arguments[2].defined()) made = made + arguments[2].tensor;  // of a Gemm
+    return one(made, arguments[0].type);
   };
 }
 
 bool is_plain_gemm(const Node& node) {
-  return node.inputs.size() == 2 && node.int_or("transA", 0) == 0 && node.float_or("alpha", 1) == 1;
+  return node.int_or("transA", 0) == 0 && node.float_or("alpha", 1) == 1 &&
+         (!node.has_input(2) || node.float_or("beta", 1) == 1);
 }
 
 }  // namespace
@@ -146,7 +149,9 @@ bool is_plain_gemm(const Node& node) {
 std::optional<Plan::Replacement> packed_kernel(const Graph& graph, const Node& node) {
   if (node.is("MatMul") || (node.is("Gemm") && is_plain_gemm(node))) {
     const QuantizedConstant* constant = matrix_input(graph, node, 1);
-    if (!constant || graph.quantized.contains(node.inputs[0])) return std::nullopt;
+    if (!constant || graph.quantized.contains(node.inputs[0]) ||
+        (node.has_input(2) && graph.quantized.contains(node.inputs[2])))
+      return std::nullopt;
     const bool is_turned = constant->axes[0] == 1,
                wants_turned = node.is("Gemm") && node.int_or("transB", 0) != 0;
     return multiplied(c10::make_intrusive<PackedMatrix>(*constant), is_turned != wants_turned);

@@ -49,17 +49,23 @@ Drawn drawn_network(Random& random) {
     const std::size_t out = 1 + random() % 9;
     const std::string module = "layers." + std::to_string(layer) + ".fc";
     const std::string weight = random() % 4 == 0 ? module : module + ".weight";
-    const Tensor values = Tensor::floats({static_cast<std::int64_t>(width), static_cast<std::int64_t>(out)},
-                                         drawn_floats(width * out, random));
+    const bool is_gemm = random() % 3 == 0, is_turned = is_gemm && random() % 2 == 0;
+    const auto rows = static_cast<std::int64_t>(is_turned ? out : width),
+               columns = static_cast<std::int64_t>(is_turned ? width : out);
+    const Tensor values = Tensor::floats({rows, columns}, drawn_floats(width * out, random));
     if (random() % 2 == 0) {
-      made.graph.quantized[weight] =
-          crumb::graph::quantize_constant(crumb::QuantSpec::parse("int4:channel"), values, 1, weight);
+      made.graph.quantized[weight] = crumb::graph::quantize_constant(crumb::QuantSpec::parse("int4:channel"),
+                                                                     values, is_turned ? 0 : 1, weight);
       made.graph.values[weight] = crumb::graph::value_of(values);
     } else {
       made.constant(weight, values);
     }
-    std::string y = made.node("MatMul", {x, weight});
-    if (random() % 3 == 0) y = made.node("Add", {y, made.node("MatMul", {made.node("Neg", {x}), weight})});
+    const auto product = [&](const std::string& of) {
+      if (!is_gemm) return made.node("MatMul", {of, weight});
+      return made.node("Gemm", {of, weight}, {{"transB", static_cast<std::int64_t>(is_turned)}});
+    };
+    std::string y = product(x);
+    if (random() % 3 == 0) y = made.node("Add", {y, product(made.node("Neg", {x}))});
     if (random() % 2 == 0) made.graph.outputs.push_back(y);
     x = random() % 2 == 0 ? made.node("Relu", {y}) : y;
     drawn.sizes[module] = {width, out};
@@ -170,6 +176,50 @@ TEST_CASE("adapters: what is added is found, and what is dropped leaves the netw
     REQUIRE(crumb::graph::adapter_of(rest, "two-b_") == second);
     check_same(crumb::graph::drop_adapter(rest, "two-b_"), crumb::graph::sorted(network.graph));
     check_same(crumb::graph::drop_adapter(both, "two-b_"), one);
+  }
+}
+
+TEST_CASE("adapters: merged, they are in the matrices") {
+  Random random(34);
+  for (int trial = 0; trial < 1000; ++trial) {
+    const Drawn network = drawn_network(random);
+    const Adapter one = drawn_adapter(network, random), two = drawn_adapter(network, random);
+    const Graph both =
+        crumb::graph::add_adapter(crumb::graph::add_adapter(network.graph, one, "one"), two, "two");
+    const crumb::graph::MergedGraph merged =
+        crumb::graph::merge_adapters(both, trial % 2 ? "int8:channel" : "");
+    CHECK(crumb::graph::adapter_names(merged.graph).empty());
+    for (const crumb::graph::LinearProduct& product : crumb::graph::linear_products(network.graph)) {
+      const auto value_in = [&](const Graph& graph) {
+        const auto coded = graph.quantized.find(product.weight);
+        return (coded != graph.quantized.end() ? coded->second.value()
+                                               : graph.initializers.at(product.weight))
+            .to_floats();
+      };
+      const std::vector<float> before = value_in(network.graph), after = value_in(merged.graph);
+      std::vector<double> meant(before.begin(), before.end());
+      bool is_changed = false;
+      for (const Adapter& adapter : {one, two})
+        for (const LowRankUpdate& update : adapter.updates) {
+          if (update.module != product.module) continue;
+          is_changed = true;
+          for (std::size_t o = 0; o < product.out; ++o)
+            for (std::size_t i = 0; i < product.in; ++i)
+              for (std::size_t k = 0; k < update.rank; ++k)
+                meant[product.is_turned ? o * product.in + i : i * product.out + o] +=
+                    static_cast<double>(update.scale) * update.up[o * update.rank + k] *
+                    update.down[k * product.in + i];
+        }
+      const bool is_coded = network.graph.quantized.contains(product.weight) || trial % 2 == 1;
+      double most = 0;
+      for (const double value : meant) most = std::max(most, std::fabs(value));
+      for (std::size_t i = 0; i < meant.size(); ++i) {
+        if (!is_changed) REQUIRE(after[i] == before[i]);
+        // Half a step of the coarsest grid here, 4 bits with one scale for a row, or float32's rounding.
+        REQUIRE(std::fabs(after[i] - meant[i]) <=
+                (is_coded && is_changed ? most / 7 * 0.501 : most * 1e-6 + 1e-30));
+      }
+    }
   }
 }
 

@@ -49,6 +49,7 @@ def weight_codes(path):
     [
         ("digits_mlp_a2q_plus", (-1, 64), 0.95),
         ("digits_cnn_minifloat", (-1, 1, 8, 8), 0.95),
+        ("digits_recovered", (-1, 64), 0.95),
         pytest.param("digits_bilstm", (-1, 8, 8), 0.93, marks=pytest.mark.slow),
     ],
 )
