@@ -61,7 +61,8 @@ graph::Graph with_adapters(graph::Graph graph, const std::vector<std::string>& p
   for (const std::string& path : paths) {
     const Adapter adapter = read_adapters({path}, read)[0];
     try {
-      graph = graph::add_adapter(std::move(graph), adapter, name_for(path, graph));
+      const std::string name = name_for(path, graph);
+      graph = graph::add_adapter(std::move(graph), adapter, name);
     } catch (const Error& error) {
       throw Error(quote_text(path) + ": " + error.what(), error.kind());
     }

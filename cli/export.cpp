@@ -5,6 +5,7 @@
 
 #include "base/files/output_file.h"
 #include "base/files/text.h"
+#include "cli/export_adapter.h"
 #include "cli/export_folder.h"
 #include "cli/export_gguf.h"
 #include "cli/export_project.h"
@@ -33,7 +34,7 @@ using exporting::Form;
 using exporting::kNativeOpset;
 
 struct ExportOptions {
-  std::string input, output, accumulators, to, shard, profile = "qonnx";
+  std::string input, output, accumulators, to, shard, adapter, profile = "qonnx";
   std::vector<std::string> shapes, ranges;
   ProjectFlags project;
   std::int64_t opset = 0;
@@ -131,9 +132,9 @@ void refuse_adapters(const std::string& input) {
   const CrumbFile file = CrumbFile::open(input).take(quote_text(input));
   for (const PackedTensor& tensor : file.header().tensors)
     if (graph::is_of_adapter(tensor.name))
-      throw usage_error(quote_text(input) + " has an adapter beside its matrices (" +
-                        quote_text(tensor.name) +
-                        "): crumb merge puts it into them, or into a folder in floats");
+      throw usage_error(
+          quote_text(input) + " has an adapter beside its matrices (" + quote_text(tensor.name) +
+          "): crumb merge puts it into them, or into a folder in floats; --to adapter writes it by itself");
 }
 
 void export_folder(const ExportOptions& options) {
@@ -159,6 +160,14 @@ void export_gguf(const ExportOptions& options) {
   refuse_flags_of_other_projects(options.project, options.to);
   refuse_adapters(options.input);
   write_export_gguf(options.input, options.output, options.json);
+}
+
+void export_adapter(const ExportOptions& options) {
+  if (has_flags_of_forms(options) || options.allow_approximate || !options.shapes.empty() ||
+      !options.ranges.empty() || options.opset > 0 || !options.shard.empty())
+    throw usage_error("--to " + options.to + " takes --name and --json");
+  refuse_flags_of_other_projects(options.project, options.to);
+  write_export_adapter(options.input, options.output, options.adapter, options.json);
 }
 
 /// Without --to: the names of the files say what is meant.
@@ -211,6 +220,9 @@ void export_verb(const ExportOptions& options) {
   if (options.to.empty()) return convert_between_files(options);
   if (is_folder_form(options.to)) return export_folder(options);
   if (options.to == kGgufForm) return export_gguf(options);
+  if (options.to == kAdapterForm) return export_adapter(options);
+  if (!options.adapter.empty())
+    throw usage_error("--name is for --to " + std::string(kAdapterForm) + ", found --to " + options.to);
   if (!options.shard.empty())
     throw usage_error("--shard is for --to " + std::string(kHuggingFaceFolder) + " and --to " +
                       std::string(kCompressedTensors) + ", found --to " + options.to);
@@ -275,7 +287,8 @@ CLI::App* add(CLI::App& app, const char* name, const char* what,
           "--to", options->to,
           "qonnx, qcdq (QuantizeLinear, Clip, DequantizeLinear), float, or packed (.crumb, which libcrumb.so "
           "runs); export: gguf (llama.cpp), hf (a Hugging Face folder of floats), compressed-tensors (one of "
-          "codes), hls4ml-project, finn-project")
+          "codes), adapter (one in the file, by itself: a PEFT folder or a .gguf), hls4ml-project, "
+          "finn-project")
       ->required(std::string_view(name) == "export");
   verb->add_option("--profile", options->profile, "qonnx: whose rules are kept (qonnx, finn, hls4ml)");
   add_opset_flag(*verb, options->opset, "ONNX's operator set; else 13, or the least that will do");
@@ -318,6 +331,7 @@ void add_export(CLI::App& app) {
                    "hf, compressed-tensors: tensor files of at most this size (2GB, 500MiB; a tensor is "
                    "never cut), else 5GB")
       ->type_name("SIZE");
+  verb->add_option("--name", options->adapter, "adapter: which one, where the file has several");
   add_project_flags(*verb, options->project);
   verb->footer(
       "The file is read back before it gets its name: every quantizer's integers must be those that were "

@@ -241,7 +241,7 @@ class Adding {
 AdapterType adapter_type_named(std::string_view name) {
   const auto found = std::ranges::find(kTypeNames, name);
   if (found == kTypeNames.end())
-    throw Error("adapters are kept as f32, f16, bf16 or int8, found " + quote_text(std::string(name)));
+    throw Error("adapters are kept as f32, f16, bf16 or int8, found " + quote_text(name));
   return static_cast<AdapterType>(found - kTypeNames.begin());
 }
 

@@ -248,6 +248,8 @@ def recovery():
         yield ["generate", model, "--adapter", "recovered/adapter", "--prompt", "Bread is", "--tokens", "12", "--json"]
     yield ["merge", "decoder", "--adapter", "recovered/adapter", "-o", "merged_floats"]
     yield ["merge", "recovered/model.crumb", "-o", "merged.crumb"]
+    yield ["export", "recovered/model.crumb", "--to", "adapter", "-o", "adapter_peft"]
+    yield ["export", "recovered/model.crumb", "--to", "adapter", "-o", "adapter.gguf"]
     yield ["merge", "recovered_chat/model.crumb", "-o", "merged_chat.crumb", "--weights", "int4:group=16", "--json"]
     for model in ("merged_floats", "merged.crumb", "merged_chat.crumb"):
         yield ["inspect", model, "--json"]

@@ -125,6 +125,37 @@ def test_a_recovered_model_is_what_peft_makes_of_its_base(crumb, made, measured,
     assert found == 2 * 22
 
 
+def test_an_adapter_in_a_file_leaves_by_itself(crumb, made, measured, tmp_path, engine):
+    """As PEFT's folder and as llama.cpp's file: the same numbers in both, and the same model with either beside the base."""
+    gguf = pytest.importorskip("gguf")
+    from safetensors.torch import load_file
+
+    base, text = tmp_path / "base.crumb", made / "valid.txt"
+    crumb("quantize", made / "model", "-o", base, "--weights", "int3:group=16", "--embeddings", "int8")
+    how = ["--baseline", made / "model", "--data", made / "train.txt", "--length", LENGTH, "--threads", 1, "--steps", 8, "--rate", 1e-2,
+           "--products", "f32", "--targets", "*_proj"]  # fmt: skip
+    crumb("recover", base, *how, "--rank", 5, "--alpha", 7, "-o", tmp_path / "one")
+    crumb("recover", tmp_path / "one/model.crumb", *how, "--rank", 3, "--type", "f32", "--name", "more", "-o", tmp_path / "two")
+    both = tmp_path / "two/model.crumb"
+    assert "has several adapters (more, recovery)" in crumb("export", both, "--to", "adapter", "-o", tmp_path / "no", status=2).stderr
+    said = crumb("export", both, "--to", "adapter", "--name", "style", "-o", tmp_path / "no", status=2).stderr
+    assert "has more, recovery" in said and not (tmp_path / "no").exists()
+    assert "has no adapter" in crumb("export", base, "--to", "adapter", "-o", tmp_path / "no", status=2).stderr
+    for name in ("recovery", "more"):
+        for out in (name, f"{name}.gguf"):
+            crumb("export", both, "--to", "adapter", "--name", name, "-o", tmp_path / out)
+    kept, written = (load_file(folder / "adapter_model.safetensors") for folder in (tmp_path / "one/adapter", tmp_path / "recovery"))
+    assert set(kept) == set(written) and all(torch.equal(kept[key], written[key]) for key in kept)
+    reader = gguf.GGUFReader(tmp_path / "recovery.gguf")
+    assert len(reader.tensors) == 2 * 21 and {tensor.tensor_type.name for tensor in reader.tensors} == {"BF16"}
+    wanted = measured(both)
+    for ending in ("", ".gguf"):
+        flags = [part for name in ("recovery", "more") for part in ("--adapter", tmp_path / f"{name}{ending}")]
+        assert measured(base, *flags) == pytest.approx(wanted, rel=1e-4)
+    crumb("export", base, "--to", "hf", "-o", tmp_path / "floats")
+    assert oracle(tmp_path / "floats", text, [tmp_path / "recovery", tmp_path / "more"]) == pytest.approx(wanted, rel=1e-3)
+
+
 def test_onto_the_grid(crumb, made, measured, tmp_path, engine):
     adapter = random_adapter(made / "model", tmp_path / "lora")
     wanted = oracle(made / "model", made / "valid.txt", [adapter])
