@@ -47,6 +47,7 @@ void add_adapter_flag(CLI::App& verb, std::vector<std::string>& paths) {
   verb.add_option(
           "--adapter", paths,
           "A low-rank adapter to run beside the matrices: a PEFT folder or a GGUF file; once for each")
+      ->allow_extra_args(false)
       ->check(not_empty);
 }
 

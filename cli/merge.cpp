@@ -1,10 +1,10 @@
 // crumb merge: adapters go into the matrices that they stand beside.
+#include <cstdio>
 #include <filesystem>
 #include <iostream>
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
-#include "base/text/fixed.h"
 #include "cli/adapter_files.h"
 #include "cli/folder_output.h"
 #include "cli/notes.h"
@@ -27,6 +27,13 @@ struct MergeFlags {
   std::vector<std::string> adapters;
   bool json = false;
 };
+
+/// "3.1e-05".
+std::string short_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return text;
+}
 
 void merge_into_floats(const MergeFlags& flags, const std::vector<Adapter>& adapters) {
   if (!flags.weights.empty())
@@ -59,12 +66,12 @@ void merge_onto_grid(const MergeFlags& flags, const TensorSource& source, const 
   std::vector<std::vector<std::string>> table{{"layer", "the adapter adds", "rounding takes"}};
   double update = 0, error = 0;
   for (const graph::MergedLayer& layer : merged.layers) {
-    table.push_back({layer.module, fixed(layer.update, 5), fixed(layer.error, 5)});
+    table.push_back({layer.module, short_text(layer.update), short_text(layer.error)});
     update += layer.update;
     error += layer.error;
   }
   print_table(table);
-  std::cout << "squared, over the matrix' own; together " << fixed(update, 4) << " and " << fixed(error, 4)
+  std::cout << "squared, over the matrix' own; together " << short_text(update) << " and " << short_text(error)
             << (error > update ? ": the grid takes more than the adapter adds; keep it beside the codes\n"
                                : "\n")
             << flags.output << ", " << megabytes(fs::file_size(flags.output)) << "\n";

@@ -121,7 +121,9 @@ void add_recover(CLI::App& app) {
       ->check(CLI::PositiveNumber);
   verb->add_flag("--rslora", flags->adapter.rslora, "Scale it by alpha / sqrt(rank)");
   verb->add_option("--targets", flags->adapter.targets,
-                   "Matrices or layers that get one, by name: globs, or re:REGEX (all that are quantized)");
+                   "Matrices or layers that get one, by name: a glob, or re:REGEX; once for each (all that are "
+                   "quantized)")
+      ->allow_extra_args(false);
   verb->add_option(
       "--init", flags->init,
       "zero, as if it were not there; svd, the nearest of its rank to what rounding took from each "

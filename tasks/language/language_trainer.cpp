@@ -29,7 +29,7 @@
 namespace crumb::tasks {
 namespace {
 
-/// Sequences by which static ranges of activations are found.
+/// Sequences by which static ranges of activations are found, and second moments where an adapter begins.
 constexpr std::int64_t kCalibrating = 8;
 
 LanguageText sequence_of(const Sequences& sequences, std::int64_t sequence) {

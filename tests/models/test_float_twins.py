@@ -71,10 +71,11 @@ def test_every_format_gives_the_bits_of_its_floats(crumb, crumb_bin, folder, tmp
     check_formats(crumb, folder, tmp_path, [f"{name}:group=16" for name in every_format(crumb_bin)])
 
 
-def on_libtorch(crumb, packed, folder, work, cache, ids):
-    """Logits of a packed file, and of the floats that it exports: their matrices lie as the graph has them, and the order of
-    ATen's sums follows from that."""
-    crumb("export", packed, "-o", work / "float.onnx", "--to", "float", "--opset", 24)
+def on_libtorch(crumb, packed, folder, work, spec, cache, ids):
+    """Logits of a packed file, and of the floats that it exports without its cache's quantizers: their matrices lie as the graph
+    has them, and the order of ATen's sums follows from that."""
+    crumb("quantize", folder, "-o", work / "plain.crumb", "--weights", spec)
+    crumb("export", work / "plain.crumb", "-o", work / "float.onnx", "--to", "float", "--opset", 24)
     crumb("quantize", work / "float.onnx", "-o", work / "twin.crumb", "--weights", "keep", "--embeddings", "keep", "--kv-cache", cache)
     models = (packed, work / "twin.crumb")
     return [steps_of(DecoderRun(crumb, model, folder, work / model.stem, "libtorch"), ids) for model in models]
@@ -86,7 +87,7 @@ def test_libtorch_gives_the_bits_of_the_floats_too(crumb, folder, tmp_path, spec
     ids = (np.arange(12)[None] * 37 + 5) % 256
     packed = tmp_path / "q.crumb"
     crumb("quantize", folder, "-o", packed, "--weights", spec, "--kv-cache", cache)
-    assert np.array_equal(*on_libtorch(crumb, packed, folder, tmp_path, cache, ids))
+    assert np.array_equal(*on_libtorch(crumb, packed, folder, tmp_path, spec, cache, ids))
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "phi3_long", "smollm3", "olmo2"])
@@ -116,5 +117,5 @@ def test_a_published_model_gives_the_bits_of_its_floats(request, crumb, smollm2,
         assert np.array_equal(*found), spec
         if number < 3:
             request.getfixturevalue("engine")
-            assert np.array_equal(*on_libtorch(crumb, packed, floats, work, "int8", ids)), spec
+            assert np.array_equal(*on_libtorch(crumb, packed, floats, work, spec, "int8", ids)), spec
         shutil.rmtree(work)

@@ -42,7 +42,10 @@ def gptqmodel():
         module = sys.modules.setdefault(name, types.ModuleType(name))
         module.__path__ = [str(root / name.replace(".", "/"))]
         module.__dict__.update(contents)
-    return importlib.import_module("gptqmodel.utils.model_dequant")
+    module = importlib.import_module("gptqmodel.utils.model_dequant")
+    for name in [name for name in sys.modules if name.split(".")[0] == "gptqmodel"]:
+        del sys.modules[name]  # others ask whether the package is there
+    return module
 
 
 def autoawq():
