@@ -71,7 +71,8 @@ void merge_onto_grid(const MergeFlags& flags, const TensorSource& source, const 
     error += layer.error;
   }
   print_table(table);
-  std::cout << "squared, over the matrix' own; together " << short_text(update) << " and " << short_text(error)
+  std::cout << "squared, over the matrix' own; together " << short_text(update) << " and "
+            << short_text(error)
             << (error > update ? ": the grid takes more than the adapter adds; keep it beside the codes\n"
                                : "\n")
             << flags.output << ", " << megabytes(fs::file_size(flags.output)) << "\n";

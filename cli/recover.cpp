@@ -120,9 +120,10 @@ void add_recover(CLI::App& app) {
   verb->add_option("--alpha", flags->adapter.alpha, "Scales the adapter by alpha / rank (the rank)")
       ->check(CLI::PositiveNumber);
   verb->add_flag("--rslora", flags->adapter.rslora, "Scale it by alpha / sqrt(rank)");
-  verb->add_option("--targets", flags->adapter.targets,
-                   "Matrices or layers that get one, by name: a glob, or re:REGEX; once for each (all that are "
-                   "quantized)")
+  verb->add_option(
+          "--targets", flags->adapter.targets,
+          "Matrices or layers that get one, by name: a glob, or re:REGEX; once for each (all that are "
+          "quantized)")
       ->allow_extra_args(false);
   verb->add_option(
       "--init", flags->init,
