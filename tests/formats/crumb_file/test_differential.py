@@ -161,7 +161,7 @@ def change_a_blob(rng, header):
             content[:4] = rng.choice([b"\x27\xb5\x2f\xfd", b"\x25\xb5\x2f\xfd", b"\x1e\xb5\x2f\xfd", b"\x28\xb5\x2f\xfc"])
         elif kind == 4:
             part["raw"] += rng.choice([-1, 1])
-        else:  # a frame with a window descriptor, which says 1 MiB to 2 TiB, and the content's size
+        elif len(content) > 4:  # a frame with a window descriptor, which says 1 MiB to 2 TiB, and the content's size
             head = bytes([0x80 if content[4] >> 6 == 2 else 0xC0 if content[4] >> 6 == 3 else 0x40])
             known = {0x80: 4, 0xC0: 8, 0x40: 2}[head[0]]
             if content[4] >> 6 in (1, 2, 3) and content[4] & 0x20 and content[4] & 7 == 0:
