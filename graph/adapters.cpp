@@ -11,6 +11,7 @@
 #include "base/files/text.h"
 #include "formats/half.h"
 #include "graph/edit.h"
+#include "graph/strided_index.h"
 #include "quant/quant_spec.h"
 
 namespace crumb::graph {
@@ -112,17 +113,16 @@ class Finder {
   const Links links_;
 };
 
-std::vector<float> transposed(std::span<const float> values, std::size_t rows, std::size_t columns) {
-  std::vector<float> turned(values.size());
-  for (std::size_t row = 0; row < rows; ++row)
-    for (std::size_t column = 0; column < columns; ++column)
-      turned[column * rows + row] = values[row * columns + column];
-  return turned;
+/// [columns, rows] of a matrix [rows, columns].
+std::vector<float> transposed(const std::vector<float>& values, std::size_t rows, std::size_t columns) {
+  const std::array<std::int64_t, 2> shape{static_cast<std::int64_t>(rows),
+                                          static_cast<std::int64_t>(columns)};
+  return permuted(values, shape, std::array<std::int64_t, 2>{1, 0});
 }
 
 /// A matrix [rows, columns] as the constant `name` of the graph with the axes [columns, rows]; the value that nodes take.
-std::string add_matrix(Graph& graph, const std::string& name, std::span<const float> values, std::size_t rows,
-                       std::size_t columns, AdapterType type) {
+std::string add_matrix(Graph& graph, const std::string& name, const std::vector<float>& values,
+                       std::size_t rows, std::size_t columns, AdapterType type) {
   const Tensor turned = Tensor::floats({static_cast<std::int64_t>(columns), static_cast<std::int64_t>(rows)},
                                        transposed(values, rows, columns));
   if (type == AdapterType::kInt8) {

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "base/error.h"
 #include "graph/adapters.h"
+#include "graph/strided_index.h"
 #include "quant/quant_spec.h"
 #include "quant/quantizer.h"
 
@@ -11,11 +13,9 @@ namespace {
 
 /// [columns, rows] of [rows, columns].
 std::vector<float> turned(const std::vector<float>& values, std::size_t rows, std::size_t columns) {
-  std::vector<float> made(values.size());
-  for (std::size_t row = 0; row < rows; ++row)
-    for (std::size_t column = 0; column < columns; ++column)
-      made[column * rows + row] = values[row * columns + column];
-  return made;
+  const std::array<std::int64_t, 2> shape{static_cast<std::int64_t>(rows),
+                                          static_cast<std::int64_t>(columns)};
+  return permuted(values, shape, std::array<std::int64_t, 2>{1, 0});
 }
 
 /// [out, in] of a product's matrix.

@@ -29,11 +29,13 @@ at::Tensor value_of(const Graph& graph, const std::string& constant) {
   return libtorch::to_typed(*tensor).tensor;
 }
 
-/// R^power of a symmetric matrix, whose roots are damped.
-at::Tensor power_of(const at::Tensor& moments, double power) {
+/// R^1/2 and R^-1/2 of a symmetric matrix, whose roots are damped.
+std::pair<at::Tensor, at::Tensor> roots_of(const at::Tensor& moments) {
   const auto [values, vectors] = at::linalg_eigh(moments);
   const double least = kDamping * std::max(values.mean().item<double>(), 1e-30);
-  return at::matmul(vectors * values.clamp_min(least).pow(power), vectors.t());
+  const at::Tensor damped = values.clamp_min(least);
+  return {at::matmul(vectors * damped.pow(0.5), vectors.t()),
+          at::matmul(vectors * damped.pow(-0.5), vectors.t())};
 }
 
 /// U [in, rank], V [rank, out] with U V the nearest to the matrix, both with the roots of its largest singular values.
@@ -79,8 +81,9 @@ void begin_at_error(const LanguageRequest& request, const at::Tensor& moments, L
                 ", the quantized one's " + c10::str(kept.sizes()));
   const at::Tensor error = meant.to(at::kDouble) - kept.to(at::kDouble);
   const auto rank = static_cast<std::int64_t>(update.rank);
-  auto [down, up] = nearest(moments.defined() ? at::matmul(power_of(moments, 0.5), error) : error, rank);
-  if (moments.defined()) down = at::matmul(power_of(moments, -0.5), down);
+  const auto [root, inverse] = moments.defined() ? roots_of(moments) : std::pair<at::Tensor, at::Tensor>();
+  auto [down, up] = nearest(root.defined() ? at::matmul(root, error) : error, rank);
+  if (inverse.defined()) down = at::matmul(inverse, down);
   const auto floats = [](const at::Tensor& values) {
     const at::Tensor rows = values.to(at::kFloat).t().contiguous();
     return std::vector<float>(rows.const_data_ptr<float>(), rows.const_data_ptr<float>() + rows.numel());
