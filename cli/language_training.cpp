@@ -29,8 +29,9 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
   verb.add_option("--warm-up", flags.warm_up, help("Steps in which the rate grows (15)"))
       ->check(CLI::NonNegativeNumber);
   verb.add_option("--products", flags.products,
-                  help("What matrices are multiplied as in training steps, f32 or bf16 (bf16 where the "
-                       "processor has it)"));
+                  help("What matrices are multiplied as in training steps: f32, bf16 (on a CPU) or tf32 (on "
+                       "a GPU); what is there of the short ones"));
+  verb.add_option("--device", flags.device, help("Where steps are computed: cpu, cuda or cuda:1 (cpu)"));
   verb.add_option("--tokens", flags.tokens, help("The first N tokens of the text (all)"))
       ->check(CLI::PositiveNumber);
   verb.add_option(
@@ -49,7 +50,7 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
 }
 
 tasks::Products products_of(const LanguageTrainingFlags& flags) {
-  if (flags.products.empty()) return open_language_trainer().fast_products();
+  if (flags.products.empty()) return open_language_trainer().fast_products(flags.device);
   return tasks::chosen<tasks::Products>(tasks::kProductsNames, flags.products, "--products");
 }
 
@@ -77,6 +78,7 @@ void read_language_training(const LanguageTrainingFlags& flags, const std::strin
   request.at_once = flags.at_once;
   request.recomputes = flags.recompute;
   request.products = products_of(flags);
+  request.device = flags.device;
   request.teacher = {.file = flags.teacher_logits, .top = flags.top_k};
 }
 

@@ -16,7 +16,7 @@
 namespace crumb::cli {
 
 struct LanguageTrainingFlags {
-  std::string products, teacher_logits;
+  std::string products, teacher_logits, device = "cpu";
   double temperature = 1;
   std::int64_t length = 512, steps = 240, warm_up = 15, at_once = 0, top_k = 64;
   std::size_t tokens = 0;
@@ -26,7 +26,7 @@ struct LanguageTrainingFlags {
 /// `whose`: what help begins with, "Of lm: " where the verb has flags of others.
 void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, const std::string& whose = {});
 
-/// --products, or what the processor is fastest at.
+/// --products, or what the processor or the device is fastest at.
 tasks::Products products_of(const LanguageTrainingFlags& flags);
 
 /// Reads the texts, and sets what the flags say. `read` gives the model's files. Throws what read_training_text does, and usage

@@ -5,9 +5,9 @@
 #      or its share/cmake folder (what torch.utils.cmake_prefix_path prints);
 #   2. the torch package of the Python environment that scripts/setup makes.
 #
-# LibTorch's own TorchConfig.cmake is not used: it insists on a CUDA toolkit when the package is a CUDA build. Only the
-# CPU libraries are linked. Its include folder carries old google/protobuf headers: never link a target that sees
-# protobuf with this one.
+# LibTorch's own TorchConfig.cmake is not used: it insists on a CUDA toolkit when the package is a CUDA build, of which this
+# project needs nothing: its operators on a GPU come with libtorch_cuda, which is linked where it lies beside the others.
+# LibTorch's include folder carries old google/protobuf headers: never link a target that sees protobuf with this one.
 include(${CMAKE_CURRENT_LIST_DIR}/CrumbCache.cmake)
 
 set(_roots ${CMAKE_PREFIX_PATH})
@@ -20,7 +20,7 @@ list(APPEND _roots ${_packages})
 find_path(LibTorch_INCLUDE_DIR torch/csrc/api/include/torch/torch.h
   PATHS ${_roots} PATH_SUFFIXES include NO_DEFAULT_PATH)
 cmake_path(GET LibTorch_INCLUDE_DIR PARENT_PATH _root)
-foreach(_library torch_cpu c10)
+foreach(_library torch_cpu c10 torch_cuda)
   find_library(LibTorch_${_library}_LIBRARY ${_library} PATHS ${_root}/lib NO_DEFAULT_PATH)
 endforeach()
 
@@ -38,7 +38,8 @@ include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch
   REQUIRED_VARS LibTorch_torch_cpu_LIBRARY LibTorch_c10_LIBRARY LibTorch_INCLUDE_DIR
   VERSION_VAR LibTorch_VERSION)
-mark_as_advanced(LibTorch_INCLUDE_DIR LibTorch_torch_cpu_LIBRARY LibTorch_c10_LIBRARY)
+mark_as_advanced(LibTorch_INCLUDE_DIR LibTorch_torch_cpu_LIBRARY LibTorch_c10_LIBRARY
+  LibTorch_torch_cuda_LIBRARY)
 
 if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   add_library(LibTorch::c10 SHARED IMPORTED)
@@ -49,4 +50,10 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
     ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
   target_compile_definitions(LibTorch::LibTorch INTERFACE _GLIBCXX_USE_CXX11_ABI=1)
   target_link_libraries(LibTorch::LibTorch INTERFACE LibTorch::c10)
+  if(LibTorch_torch_cuda_LIBRARY)
+    # It registers its operators when it is loaded, and nothing refers to it; the CUDA libraries that it needs are found when
+    # the program runs.
+    target_link_libraries(LibTorch::LibTorch INTERFACE
+      -Wl,--no-as-needed ${LibTorch_torch_cuda_LIBRARY} -Wl,--as-needed -Wl,--allow-shlib-undefined)
+  endif()
 endif()

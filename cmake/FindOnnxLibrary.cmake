@@ -3,7 +3,15 @@
 include(${CMAKE_CURRENT_LIST_DIR}/CrumbCache.cmake)
 set(_root ${CRUMB_CACHE_DIR}/onnx)
 
+# A LibTorch that CMAKE_PREFIX_PATH names carries headers of another protobuf.
+set(_ignored ${CMAKE_IGNORE_PATH})
+foreach(_place ${CMAKE_PREFIX_PATH} $ENV{CMAKE_PREFIX_PATH})
+  if(EXISTS ${_place}/include/torch/csrc/api)
+    list(APPEND CMAKE_IGNORE_PATH ${_place}/include)
+  endif()
+endforeach()
 find_package(Protobuf QUIET)
+set(CMAKE_IGNORE_PATH ${_ignored})
 find_path(OnnxLibrary_INCLUDE_DIR onnx/onnx_pb.h PATHS ${_root}/include NO_DEFAULT_PATH)
 foreach(_library onnx onnx_proto)
   find_library(OnnxLibrary_${_library}_LIBRARY ${_library} PATHS ${_root}/lib NO_DEFAULT_PATH)

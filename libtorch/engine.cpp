@@ -5,9 +5,9 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 
-#include "base/files/text.h"
 #include "graph/onnx/expand_functions.h"
 #include "libtorch/capture/torchscript.h"
+#include "libtorch/device.h"
 #include "libtorch/execute/graph_module.h"
 #include "libtorch/execute/simulate_accumulators.h"
 
@@ -63,12 +63,7 @@ class TorchEngine final : public graph::Engine, public analysis::RegisterEngine,
   }
 
   void use(const std::string& device, int threads) override {
-    try {
-      device_ = at::Device(device);
-      at::empty({1}, device_);
-    } catch (const c10::Error&) {
-      throw usage_error("there is no device " + quote_text(device) + " here; 'cpu' is always there");
-    }
+    device_ = device_named(device);
     if (threads > 0) at::set_num_threads(threads);
   }
 

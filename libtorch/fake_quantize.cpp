@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libtorch/device_quantizer.h"
 #include "libtorch/operators.h"
 #include "libtorch/scaled_quantizer.h"
 #include "quant/quantizer.h"
@@ -153,6 +154,16 @@ struct ScaleTensors {
   }
 };
 
+/// Where x lies on a device that has its own way.
+std::optional<DeviceQuantizer> device_quantizer(const QuantSpec& spec, const at::Tensor& x) {
+  return x.is_cpu() ? std::nullopt : DeviceQuantizer::of(spec, x.sizes(), x.device());
+}
+
+/// As float32 where x lies.
+at::Tensor there(const OptionalTensor& numbers, const at::Tensor& x) {
+  return numbers && numbers->defined() ? numbers->detach().to(x.device(), at::kFloat) : at::Tensor();
+}
+
 /// y, and the codebook that palettes learned where it is wanted.
 at::Tensor run_scaled(const at::Tensor& x, const at::Tensor& scale, const OptionalTensor& zero_point,
                       std::string_view text, at::Tensor* codebook) {
@@ -165,6 +176,9 @@ at::Tensor run_scaled(const at::Tensor& x, const at::Tensor& scale, const Option
                   " scales, found " + std::to_string(scale.numel()));
     }
     return at::empty(x.sizes(), x.options());
+  }
+  if (const auto elsewhere = device_quantizer(spec, x)) {
+    return like(elsewhere->values(x.to(at::kFloat), there(scale, x), there(zero_point, x)), x);
   }
   const ScaleTensors scales(scale, zero_point);
   const at::Tensor values = to_floats(x);
@@ -225,9 +239,20 @@ class ScaledFunction : public torch::autograd::Function<ScaledFunction> {
       };
       return {empty(0, x), empty(1, scale), empty(2, zero_point), {}};
     }
+    const QuantSpec spec = QuantSpec::parse(context->saved_data["spec"].toStringRef());
+    if (const auto elsewhere = device_quantizer(spec, x)) {
+      const DeviceQuantizer::Gradients found = elsewhere->gradients(
+          x.to(at::kFloat), there(scale, x), there(zero_point, x), grads[0].to(at::kFloat));
+      const auto wanted_like = [&](size_t input, const at::Tensor& result, const at::Tensor& tensor) {
+        return wanted(input, tensor) ? like(result, tensor) : at::Tensor();
+      };
+      return {wanted_like(0, found.x, x),
+              wanted_like(1, found.scale, scale),
+              wanted_like(2, found.zero, zero_point),
+              {}};
+    }
     const ScaleTensors scales(scale, zero_point);
     const at::Tensor values = to_floats(x), grad = to_floats(grads[0]);
-    const QuantSpec spec = QuantSpec::parse(context->saved_data["spec"].toStringRef());
     const ScaledQuantizer quantizer(spec, shape_of(x), spans_of(scales.scale, scales.zero_point),
                                     codebook.defined() ? span_of(codebook) : std::span<const float>());
     const auto floats = [&](size_t input, const at::Tensor& tensor) {

@@ -36,7 +36,7 @@ at::Tensor turned(const std::vector<float>& values, std::size_t rows, std::size_
 }
 
 std::vector<float> turned_back(const at::Tensor& matrix) {
-  const at::Tensor rows = matrix.detach().t().contiguous();
+  const at::Tensor rows = matrix.detach().to(at::kCPU).t().contiguous();
   return {rows.const_data_ptr<float>(), rows.const_data_ptr<float>() + rows.numel()};
 }
 
@@ -108,6 +108,11 @@ AdaptedNetwork::AdaptedNetwork(Graph graph, std::string name)
     register_parameter(key + "/lora_A", matrices.down);
     register_parameter(key + "/lora_B", matrices.up);
   }
+}
+
+void AdaptedNetwork::to(torch::Device device, bool non_blocking) {
+  torch::nn::Module::to(device, non_blocking);
+  module_->to(device, non_blocking);  // it is no child: what is frozen is not kept with what learns
 }
 
 std::vector<at::Tensor> AdaptedNetwork::forward(const std::vector<at::Tensor>& inputs) const {

@@ -36,6 +36,9 @@ class AdaptedNetwork : public torch::nn::Module {
   /// Inputs and outputs in the graph's order.
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs) const;
 
+  using torch::nn::Module::to;
+  void to(torch::Device device, bool non_blocking = false) override;
+
   const libtorch::GraphModule& module() const { return *module_; }
 
   /// The adapter as it is now, and others in its place. Throws Error where layers or shapes differ.

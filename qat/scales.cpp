@@ -11,12 +11,36 @@
 #include "quant/given_scales.h"
 
 namespace crumb::qat {
+
 double lsq_factor(const QuantSpec& spec, std::int64_t values) {
   const double largest = static_cast<double>(spec.number->largest_value(spec.range));
   return 1 / std::sqrt(std::max(1.0, static_cast<double>(values) * std::max(largest, 1.0)));
 }
 
+namespace {
+
+/// What stored_scale gives, where the scales lie, for formats that LibTorch has; else undefined.
+at::Tensor rounded_there(ScaleFormat format, const at::Tensor& scales) {
+  const auto as = [&](at::ScalarType type, double least, double most) {
+    return scales.to(at::kFloat).clamp(least, most).to(type).to(at::kFloat);
+  };
+  switch (format) {
+    case ScaleFormat::kF32: return scales.to(at::kFloat).clamp_min(std::numeric_limits<float>::min());
+    case ScaleFormat::kF16: return as(at::kHalf, 0x1p-24, 65504);
+    case ScaleFormat::kBF16: return as(at::kBFloat16, std::numeric_limits<float>::min(), 0x1.FEp127);
+    case ScaleFormat::kE8M0:
+    case ScaleFormat::kE4M3: break;
+  }
+  return {};
+}
+
+}  // namespace
+
 at::Tensor stored_scales(const QuantSpec& spec, const at::Tensor& scales) {
+  if (!scales.is_cpu()) {
+    if (const at::Tensor made = rounded_there(spec.scale, scales.detach()); made.defined())
+      return libtorch::straight_through(scales, made);
+  }
   const at::Tensor made = scales.detach().to(at::kCPU, at::kFloat).contiguous().clone();
   float* s = made.mutable_data_ptr<float>();
   for (std::int64_t i = 0; i < made.numel(); ++i) {

@@ -20,6 +20,61 @@ using torch::autograd::variable_list;
 
 constexpr std::int64_t kMostDecoded = std::int64_t{4} << 20;  ///< values at a time, where rows are fewer
 
+/// The codes of a matrix on another device than the CPU, a byte each, and what they mean.
+class FarCodes {
+ public:
+  FarCodes(const RowDecoder& decoder, const Encoding& encoding, const EncodedLayout& layout,
+           at::Device device) {
+    const auto rows = decoder.rows(), columns = decoder.cols();
+    const auto sizes = [](std::uint64_t a, std::uint64_t b) {
+      return std::vector<std::int64_t>{static_cast<std::int64_t>(a), static_cast<std::int64_t>(b)};
+    };
+    at::Tensor codes = at::empty(sizes(rows, columns), at::kByte);
+    const std::span<std::uint8_t> patterns{codes.data_ptr<std::uint8_t>(), rows * columns};
+    for (std::uint64_t row = 0; row < rows; ++row)
+      decoder.codes(row, 0, patterns.subspan(row * columns, columns));
+    at::Tensor scales = at::empty(sizes(layout.block_rows, layout.blocks_per_row), at::kFloat);
+    at::Tensor zeros = at::empty_like(scales);
+    for (std::uint64_t block = 0; block < layout.blocks(); ++block) {
+      scales.data_ptr<float>()[block] = decoder.scale(block);
+      zeros.data_ptr<float>()[block] = decoder.zero_point(block);
+    }
+    codes_ = codes.to(device);
+    scales_ = scales.to(device);
+    if (encoding.zero != ZeroPoint::kNone) zeros_ = zeros.to(device);
+    meanings_ =
+        at::tensor(std::vector<float>(decoder.grid().values.begin(), decoder.grid().values.end())).to(device);
+    const auto block_of = [&](std::int64_t count, std::uint64_t size, std::uint64_t blocks) {
+      return at::floor_divide(at::arange(count, at::kLong), static_cast<std::int64_t>(size))
+          .clamp_max(static_cast<std::int64_t>(blocks) - 1)
+          .to(device);
+    };
+    block_of_row_ = block_of(codes.size(0), encoding.block_rows, layout.block_rows);
+    block_of_column_ = block_of(codes.size(1), encoding.block_cols, layout.blocks_per_row);
+  }
+
+  at::Device device() const { return codes_.device(); }
+
+  /// Rows, [count, columns]: what RowDecoder gives.
+  at::Tensor decoded(std::int64_t first, std::int64_t count) const {
+    return decoded(codes_.narrow(0, first, count), block_of_row_.narrow(0, first, count));
+  }
+  at::Tensor picked(const at::Tensor& rows) const {
+    return decoded(codes_.index_select(0, rows), block_of_row_.index_select(0, rows));
+  }
+
+ private:
+  at::Tensor decoded(const at::Tensor& codes, const at::Tensor& blocks) const {
+    const auto of_each = [&](const at::Tensor& numbers) {
+      return numbers.index_select(0, blocks).index_select(1, block_of_column_);
+    };
+    const at::Tensor values = meanings_.index_select(0, codes.flatten().to(at::kInt)).view(codes.sizes());
+    return (zeros_.defined() ? values - of_each(zeros_) : values) * of_each(scales_);
+  }
+
+  at::Tensor codes_, scales_, zeros_, meanings_, block_of_row_, block_of_column_;
+};
+
 /// A matrix of codes, [rows, columns] as it is packed.
 class PackedMatrix : public torch::CustomClassHolder {
  public:
@@ -31,8 +86,9 @@ class PackedMatrix : public torch::CustomClassHolder {
   std::int64_t rows_at_once() const { return std::max<std::int64_t>(1, kMostDecoded / columns()); }
 
   /// [count, columns].
-  at::Tensor decoded(std::int64_t first, std::int64_t count) const {
+  at::Tensor decoded(std::int64_t first, std::int64_t count, at::Device device) const {
     tensor_->check_codes();
+    if (!device.is_cpu()) return codes_on(device).decoded(first, count);
     at::Tensor values = at::empty({count, columns()}, at::kFloat);
     decode_rows(decoder_, static_cast<std::uint64_t>(first), floats_of(values), at::get_num_threads());
     return values;
@@ -44,6 +100,10 @@ class PackedMatrix : public torch::CustomClassHolder {
     const at::Tensor flat = indices.to(at::kLong).contiguous().flatten();
     std::vector<std::int64_t> sizes = indices.sizes().vec();
     sizes.push_back(columns());
+    if (!indices.is_cpu()) {
+      const at::Tensor own = at::where(flat < 0, flat + rows(), flat);
+      return codes_on(indices.device()).picked(own).view(sizes);
+    }
     at::Tensor values = at::empty({flat.numel(), columns()}, at::kFloat);
     const std::span<float> out = floats_of(values);
     const auto width = static_cast<std::size_t>(columns());
@@ -59,12 +119,20 @@ class PackedMatrix : public torch::CustomClassHolder {
   }
 
  private:
+  /// Made where they are first asked for.
+  const FarCodes& codes_on(at::Device device) const {
+    if (!far_ || far_->device() != device)
+      far_ = std::make_shared<const FarCodes>(decoder_, tensor_->encoding, tensor_->layout, device);
+    return *far_;
+  }
+
   static std::span<float> floats_of(at::Tensor& values) {
     return {values.data_ptr<float>(), static_cast<std::size_t>(values.numel())};
   }
 
   std::shared_ptr<const QuantizedTensor> tensor_;
   RowDecoder decoder_;
+  mutable std::shared_ptr<const FarCodes> far_;
 };
 
 using Packed = c10::intrusive_ptr<PackedMatrix>;
@@ -77,22 +145,23 @@ struct Factor {
 
 at::Tensor product(const at::Tensor& x, const Factor& by) {
   const PackedMatrix& matrix = *by.matrix;
-  if (!by.rows_are_outputs) return at::matmul(x, matrix.decoded(0, matrix.rows()));
+  if (!by.rows_are_outputs) return at::matmul(x, matrix.decoded(0, matrix.rows(), x.device()));
   std::vector<at::Tensor> parts;
   for (std::int64_t first = 0; first < matrix.rows(); first += matrix.rows_at_once()) {
     const std::int64_t count = std::min(matrix.rows_at_once(), matrix.rows() - first);
-    parts.push_back(at::linear(x, matrix.decoded(first, count)));
+    parts.push_back(at::linear(x, matrix.decoded(first, count, x.device())));
   }
   return parts.size() == 1 ? parts[0] : at::cat(parts, -1);
 }
 
 at::Tensor product_back(const at::Tensor& gradient, const Factor& by) {
   const PackedMatrix& matrix = *by.matrix;
-  if (!by.rows_are_outputs) return at::linear(gradient, matrix.decoded(0, matrix.rows()));
+  if (!by.rows_are_outputs) return at::linear(gradient, matrix.decoded(0, matrix.rows(), gradient.device()));
   at::Tensor sum;
   for (std::int64_t first = 0; first < matrix.rows(); first += matrix.rows_at_once()) {
     const std::int64_t count = std::min(matrix.rows_at_once(), matrix.rows() - first);
-    const at::Tensor part = at::matmul(gradient.narrow(-1, first, count), matrix.decoded(first, count));
+    const at::Tensor part =
+        at::matmul(gradient.narrow(-1, first, count), matrix.decoded(first, count, gradient.device()));
     sum = sum.defined() ? sum.add_(part) : part;
   }
   return sum;

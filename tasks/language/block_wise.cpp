@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
+#include "libtorch/device.h"
 #include "tasks/language/decoder_inputs.h"
 #include "tasks/language/float_network.h"
 #include "tasks/language/language_loss.h"
@@ -33,8 +34,11 @@ at::Tensor relative_error(const at::Tensor& found, const at::Tensor& meant) {
 class LayerTraining {
  public:
   LayerTraining(const LanguageRequest& request, const Graph& part)
-      : request_(request), floats_(part), student_(part, request.recipe) {
+      : request_(request),
+        floats_(part, libtorch::device_named(request.device)),
+        student_(part, request.recipe) {
     student_.calibrate({});
+    student_.to(libtorch::device_named(request.device));
   }
 
   at::Tensor meant(const std::vector<at::Tensor>& inputs) const { return floats_.output(inputs); }
@@ -102,7 +106,7 @@ std::vector<std::vector<at::Tensor>> decoder_batches(const LanguageRequest& requ
     const std::int64_t batch = std::min(request.batch, count - begin);
     LanguageText text;
     for (std::int64_t i = begin; i < begin + batch; ++i) sequences.append(i, text);
-    batches.push_back(decoder_tensors(request.network, text, batch));
+    batches.push_back(decoder_tensors(request.network, text, batch, libtorch::device_named(request.device)));
   }
   return batches;
 }

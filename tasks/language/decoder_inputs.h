@@ -14,11 +14,11 @@ namespace crumb::tasks {
 
 /// Of `batch` sequences, in the order of the graph's inputs.
 inline std::vector<at::Tensor> decoder_tensors(const graph::Graph& decoder, const LanguageText& sequences,
-                                               std::int64_t batch) {
+                                               std::int64_t batch, at::Device device = at::kCPU) {
   std::vector<at::Tensor> tensors;
   for (const graph::Tensor& input :
        models::decoder_inputs(decoder, sequences.tokens, static_cast<std::size_t>(batch)))
-    tensors.push_back(libtorch::to_typed(input).tensor);
+    tensors.push_back(libtorch::to_typed(input, device).tensor);
   return tensors;
 }
 

@@ -17,13 +17,15 @@ namespace crumb::tasks {
 /// A decoder in floats.
 class FloatDecoder {
  public:
-  explicit FloatDecoder(const graph::Graph& graph)
-      : module_(graph, {.lends = true}), cut_(module_, models::layer_outputs(graph).back()) {
+  FloatDecoder(const graph::Graph& graph, at::Device device)
+      : module_(graph, {.lends = true}), device_(device), cut_(module_, models::layer_outputs(graph).back()) {
+    module_.to(device);
     const std::optional<graph::Shape> logits = graph.shape_of(graph.outputs.at(0));
     if (logits && !logits->empty()) vocabulary_ = logits->back().size;
   }
 
   std::int64_t vocabulary() const { return vocabulary_; }
+  at::Device device() const { return device_; }  ///< where it takes its inputs
 
   /// Cut behind its last layer, without gradients.
   libtorch::CutPass pass(const std::vector<at::Tensor>& inputs) const {
@@ -33,13 +35,17 @@ class FloatDecoder {
 
  private:
   libtorch::GraphModule module_;
+  at::Device device_;
   libtorch::CutNetwork cut_;
   std::int64_t vocabulary_ = 0;
 };
 
 class FloatNetwork {
  public:
-  explicit FloatNetwork(const graph::Graph& graph) : module_(graph, {.lends = true}) { module_.freeze(); }
+  FloatNetwork(const graph::Graph& graph, at::Device device) : module_(graph, {.lends = true}) {
+    module_.to(device);
+    module_.freeze();
+  }
 
   /// Its first output, without gradients.
   at::Tensor output(const std::vector<at::Tensor>& inputs) const {

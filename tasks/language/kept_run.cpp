@@ -8,6 +8,7 @@
 #include "base/files/text.h"
 #include "base/json/numbers.h"
 #include "formats/crumb_file/checksum.h"
+#include "libtorch/device.h"
 #include "tasks/kept_request.h"
 
 namespace crumb::tasks {
@@ -65,6 +66,7 @@ Json request_json(const LanguageRequest& request) {
                                         request.block_wise.rate, request.block_wise.scale_rate})},
             {"seed", request.seed},
             {"products", name_of(request.products)},
+            {"device", request.device},
             {"threads", request.threads > 0 ? request.threads : at::get_num_threads()}};
   if (request.recovery) add_recovery(*request.recovery, json);
   return json;
@@ -125,7 +127,7 @@ std::optional<KeptLanguageRun> KeptLanguageRun::open(const fs::path& path, const
   KeptLanguageRun kept;
   Json about;
   try {
-    kept.archive_.load_from(path.string());
+    kept.archive_.load_from(path.string(), libtorch::device_named(request.device));
     c10::IValue text;
     kept.archive_.read("about", text);
     about = Json::parse(text.toStringRef());

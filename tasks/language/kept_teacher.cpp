@@ -4,7 +4,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
@@ -40,7 +40,7 @@ std::map<std::string, std::string> facts_of(const LanguageRequest& request) {
 /// [length, 2, top] of a sequence.
 at::Tensor predicted(const FloatDecoder& network, const LanguageRequest& request, const LanguageText& text) {
   const torch::NoGradGuard no_gradients;
-  const libtorch::CutPass pass = network.pass(decoder_tensors(request.network, text, 1));
+  const libtorch::CutPass pass = network.pass(decoder_tensors(request.network, text, 1, network.device()));
   std::vector<at::Tensor> parts;
   for (std::int64_t begin = 0; begin < request.length; begin += kPlacesAtOnce) {
     const std::int64_t count = std::min(kPlacesAtOnce, request.length - begin);
@@ -49,7 +49,7 @@ at::Tensor predicted(const FloatDecoder& network, const LanguageRequest& request
     const auto [values, tokens] = (logits / request.temperature).log_softmax(-1).topk(top, -1);
     parts.push_back(at::stack({values, tokens.to(at::kFloat)}, 1));
   }
-  return at::cat(parts).contiguous();
+  return at::cat(parts).to(at::kCPU).contiguous();
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ void KeptTeacher::open(const LanguageRequest& request, const std::vector<std::in
       throw Error(name + ": tensor " + quote_text(tensor.name) + " has shape " + shape_text(shape) +
                   ", expected F32 [" + std::to_string(length_) + ", 2, top]");
     top_ = static_cast<std::int64_t>(shape[2]);
-    offsets_[std::atoll(tensor.name.c_str())] = tensor.offset;
+    offsets_[std::strtoll(tensor.name.c_str(), nullptr, 10)] = tensor.offset;
   }
   for (const std::int64_t sequence : wanted)
     if (!offsets_.contains(sequence))
@@ -119,18 +119,20 @@ void KeptTeacher::open(const LanguageRequest& request, const std::vector<std::in
 at::Tensor KeptTeacher::divergence(const at::Tensor& logits, const std::vector<std::int64_t>& sequences,
                                    const at::Tensor& places) const {
   const std::int64_t count = places.numel(), vocabulary = logits.size(-1);
+  const at::Tensor from = places.to(at::kCPU);
   at::Tensor kept = at::empty({count, 2, top_}, at::kFloat);
   const std::size_t bytes = static_cast<std::size_t>(2 * top_) * sizeof(float);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t place = places.const_data_ptr<std::int64_t>()[i];
+    const std::int64_t place = from.const_data_ptr<std::int64_t>()[i];
     const std::uint64_t offset = offsets_.at(sequences.at(static_cast<std::size_t>(place / length_))) +
                                  static_cast<std::uint64_t>(place % length_) * bytes;
     std::memcpy(kept.data_ptr<float>() + i * 2 * top_, file_->bytes().data() + offset, bytes);
   }
-  const at::Tensor log_p = kept.select(1, 0), tokens = kept.select(1, 1).to(at::kLong);
-  if (tokens.min().item<std::int64_t>() < 0 || tokens.max().item<std::int64_t>() >= vocabulary)
+  const at::Tensor numbers = kept.select(1, 1).to(at::kLong);
+  if (numbers.min().item<std::int64_t>() < 0 || numbers.max().item<std::int64_t>() >= vocabulary)
     throw Error("the predictions that were kept name a token beyond the vocabulary of " +
                 std::to_string(vocabulary));
+  const at::Tensor log_p = kept.select(1, 0).to(logits.device()), tokens = numbers.to(logits.device());
   const at::Tensor log_q = (logits.squeeze(0) / temperature_).log_softmax(-1).gather(-1, tokens);
   at::Tensor each = (log_p.exp() * (log_p - log_q)).sum(-1);
   if (top_ < vocabulary) {

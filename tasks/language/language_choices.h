@@ -34,8 +34,12 @@ inline constexpr std::array<std::string_view, 3> kAdapterStartNames = {"zero", "
 
 /// What numbers are multiplied as in training steps, by the student and by the teacher; weights, codes, sums and what is
 /// measured are float32.
-enum class Products : std::uint8_t { kFloat32, kBfloat16 };
-inline constexpr std::array<std::string_view, 2> kProductsNames = {"f32", "bf16"};
+enum class Products : std::uint8_t {
+  kFloat32,
+  kBfloat16,  ///< of CPUs
+  kTf32,      ///< of GPUs: float32 with 10 bits of mantissa
+};
+inline constexpr std::array<std::string_view, 3> kProductsNames = {"f32", "bf16", "tf32"};
 
 inline std::string_view name_of(LanguageLoss loss) {
   return kLanguageLossNames.at(static_cast<std::size_t>(loss));

@@ -8,6 +8,7 @@
 #include <torch/utils.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 #include <numbers>
 #include <optional>
@@ -15,7 +16,9 @@
 
 #include "base/error.h"
 #include "base/files/interrupt.h"
+#include "base/files/text.h"
 #include "base/seconds.h"
+#include "libtorch/device.h"
 #include "tasks/language/block_wise.h"
 #include "tasks/language/decoder_inputs.h"
 #include "tasks/language/float_network.h"
@@ -70,6 +73,7 @@ class Training {
   Training(const LanguageRequest& request, const LanguageHooks& hooks)
       : request_(request),
         hooks_(hooks),
+        device_(libtorch::device_named(request.device)),
         sequences_(request.text, request.first, request.length, "the text to train by"),
         rounds_(sequences_.count(), request.seed),
         student_(student_of(request)) {
@@ -84,7 +88,7 @@ class Training {
       throw usage_error("a file of what the float network predicts is for the loss kl, found " +
                         std::string(name_of(request_.loss)));
     if (request_.has_floats && (request_.loss != LanguageLoss::kNextToken || valid_))
-      teacher_.emplace(request_.network);
+      teacher_.emplace(request_.network, device_);
     if (valid_ && teacher_)
       outcome.float_perplexity = perplexity([&](const auto& inputs) { return teacher_->pass(inputs); });
     if (is_kept)
@@ -124,15 +128,23 @@ class Training {
     return found;
   }
 
+  std::vector<at::Tensor> inputs_of(const LanguageText& sequences, std::int64_t batch) const {
+    return decoder_tensors(request_.network, sequences, batch, device_);
+  }
+
   void begin() {
     std::optional<KeptLanguageRun> kept = KeptLanguageRun::open(hooks_.state, request_);
     if (kept) {
       kept->load(student_->module());
     } else {
-      if (request_.recovery) first_perplexity_ = own_perplexity();
+      if (request_.recovery) {
+        student_->module().to(device_);
+        first_perplexity_ = own_perplexity();
+      }
       student_->start(samples());
-      if (!request_.recovery) first_perplexity_ = own_perplexity();
     }
+    student_->module().to(device_);
+    if (!kept && !request_.recovery) first_perplexity_ = own_perplexity();
     // A state of the optimizer lies on the parameters that are there.
     optimizer_.emplace(student_->parameter_groups(request_.rate), torch::optim::AdamWOptions(request_.rate));
     if (kept) {
@@ -204,14 +216,14 @@ class Training {
   /// The gradients of so many sequences, and their share of the step's loss.
   double gathered(const Batch& batch, double all_places) {
     const std::vector<at::Tensor> inputs =
-        decoder_tensors(request_.network, batch.text, static_cast<std::int64_t>(batch.sequences.size()));
+        inputs_of(batch.text, static_cast<std::int64_t>(batch.sequences.size()));
     libtorch::CutPass pass = student_->pass(inputs, true);
     std::unique_ptr<Aims> aims;
     if (kept_teacher_) aims = std::make_unique<KeptAims>(*kept_teacher_, batch.sequences);
     if (teacher_) aims = std::make_unique<LiveAims>(teacher_->pass(inputs), request_.temperature);
     const double loss =
         gather_language_loss(pass, aims.get(), {.loss = request_.loss, .all_places = all_places},
-                             inputs.at(0), predicting(batch.text));
+                             inputs.at(0), predicting(batch.text).to(device_));
     pass.backward();
     return loss;
   }
@@ -239,9 +251,9 @@ class Training {
     for (std::int64_t i = 0; i < valid_->count(); ++i) {
       check_interrupt();
       const LanguageText sequence = sequence_of(*valid_, i);
-      const at::Tensor places = predicting(sequence);
+      const at::Tensor places = predicting(sequence).to(device_);
       if (places.numel() == 0) continue;
-      const std::vector<at::Tensor> inputs = decoder_tensors(request_.network, sequence, 1);
+      const std::vector<at::Tensor> inputs = inputs_of(sequence, 1);
       sum += summed_next_token_loss(pass_of(inputs), inputs.at(0), places);
       count += static_cast<double>(places.numel());
     }
@@ -250,6 +262,7 @@ class Training {
 
   const LanguageRequest& request_;
   const LanguageHooks& hooks_;
+  at::Device device_;
   Sequences sequences_;
   std::optional<Sequences> valid_;
   Rounds rounds_;
@@ -265,9 +278,27 @@ class Training {
   std::int64_t steps_here_ = 0;
 };
 
+/// Throws usage Error where the device does not multiply so.
+void check_products(const LanguageRequest& request) {
+  const bool is_cpu = libtorch::device_named(request.device).is_cpu();
+  if (request.products == (is_cpu ? Products::kTf32 : Products::kBfloat16))
+    throw usage_error("products of " + std::string(name_of(request.products)) + " are not for the device " +
+                      quote_text(request.device) + ": expected f32 or " + (is_cpu ? "bf16" : "tf32"));
+}
+
+/// On a GPU operators add up in an order of chance unless they are asked not to.
+void ask_for_the_same_bits(const LanguageRequest& request) {
+  if (!libtorch::device_named(request.device).is_cuda()) return;
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8",
+           /*overwrite=*/0);  // read where its first product is computed
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
 class TorchTrainer final : public LanguageTrainer {
  public:
-  Products fast_products() const override {
+  Products fast_products(const std::string& device) const override {
+    if (!libtorch::device_named(device).is_cpu()) return Products::kTf32;
     const auto has = at::cpu::get_cpu_capabilities();
     const auto found = has.find("avx512_bf16");
     return found != has.end() && found->second.toBool() ? Products::kBfloat16 : Products::kFloat32;
@@ -275,6 +306,8 @@ class TorchTrainer final : public LanguageTrainer {
 
   LanguageOutcome train(const LanguageRequest& request, const LanguageHooks& hooks) override {
     if (request.threads > 0) at::set_num_threads(request.threads);
+    check_products(request);
+    ask_for_the_same_bits(request);
     return Training(request, hooks).run();
   }
 };

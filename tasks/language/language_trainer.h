@@ -72,7 +72,8 @@ struct LanguageRequest {
   double most_gradient = 1;   ///< norm of all gradients of a step, above which they shrink to it
   std::uint64_t seed = 0;     ///< of the order of sequences
   Products products = Products::kFloat32;
-  int threads = 0;  ///< 0: LibTorch's own choice
+  std::string device = "cpu";  ///< or "cuda", "cuda:1": where steps are computed and what is measured
+  int threads = 0;             ///< 0: LibTorch's own choice
 };
 
 struct LanguageLine {
@@ -124,8 +125,8 @@ class LanguageTrainer {
  public:
   virtual ~LanguageTrainer() = default;
 
-  /// Those that this processor is fastest at.
-  virtual Products fast_products() const = 0;
+  /// Those that this processor, or that device, is fastest at. Throws usage Error where there is no such device.
+  virtual Products fast_products(const std::string& device) const = 0;
 
   /// Throws Error where there are too few tokens, the recipe does not fit, the loss is no finite number, or (kInterrupted)
   /// a person asked to stop, after the state was kept; usage Error where that is another request's.

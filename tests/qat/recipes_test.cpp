@@ -53,6 +53,7 @@ TEST_CASE("qat recipes: each trains and is frozen to what it computes, or is ref
   const int rounds = crumb::testing::slow() ? 2000 : 60;
   std::mt19937 engine(1);
   std::set<std::string> trained;
+  int undecided = 0;
   const at::Tensor x = torch::randn({16, 1, 8}, at::detail::createCPUGenerator(3));
   for (int round = 0; round < rounds; ++round) {
     const std::string recipe = "version: 1\n" + drawn_recipe(engine);
@@ -70,7 +71,12 @@ TEST_CASE("qat recipes: each trains and is frozen to what it computes, or is ref
       const torch::NoGradGuard no_gradients;
       const at::Tensor expected = network.forward(x);
       const crumb::graph::Graph frozen = network.freeze();
-      CHECK(crumb::testing::not_computed_by(frozen, {x}, {expected}) == "");
+      const std::string wrong = crumb::testing::not_computed_by(frozen, {x}, {expected});
+      if (!wrong.empty() && !crumb::testing::too_near(crumb::testing::enclose(frozen, {x})).empty()) {
+        ++undecided;  // a token's greatest sum of few terms may be a divisor that puts others half way between codes
+        continue;
+      }
+      CHECK(wrong == "");
       trained.insert(recipe);
     } catch (const crumb::Error&) {  // refused
     } catch (const c10::Error& error) {
@@ -78,6 +84,7 @@ TEST_CASE("qat recipes: each trains and is frozen to what it computes, or is ref
     }
   }
   CHECK(trained.size() > static_cast<std::size_t>(rounds) / 4);
+  CHECK(undecided <= rounds / 200);
 }
 
 }  // namespace

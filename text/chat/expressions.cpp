@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/checked_size.h"
 #include "base/files/text.h"
 #include "text/chat/renderer.h"
 

@@ -47,10 +47,12 @@ Outputs shape(const Call& call) {
   const std::int64_t start = cut(call.int_or("start", 0)), end = cut(call.int_or("end", rank));
   std::vector<std::int64_t> found;
   for (std::int64_t axis = start; axis < end; ++axis) found.push_back(sizes[static_cast<std::size_t>(axis)]);
-  return {to_typed(Tensor::ints({static_cast<std::int64_t>(found.size())}, found))};
+  return {to_typed(Tensor::ints({static_cast<std::int64_t>(found.size())}, found), call.tensor(0).device())};
 }
 
-Outputs size(const Call& call) { return {to_typed(Tensor::scalar(call.tensor(0).numel()))}; }
+Outputs size(const Call& call) {
+  return {to_typed(Tensor::scalar(call.tensor(0).numel()), call.tensor(0).device())};
+}
 
 /// start + i * delta: integers exactly, 16-bit floats through float, as they are asked to be by default.
 Outputs range(const Call& call) {

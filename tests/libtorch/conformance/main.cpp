@@ -1,12 +1,13 @@
 // Runs cases of ONNX's conformance suite: folders that hold model.onnx and test_data_set_*/{input,output}_*.pb.
 //
-//   crumb_onnx_cases [--exact | --step=S] [--gradients] FOLDER...
+//   crumb_onnx_cases [--exact | --step=S] [--gradients] [--device=D] FOLDER...
 //
 // One line a case: "passed|failed|unsupported|refused<TAB>folder<TAB>why". `unsupported`: operators with neither
 // a kernel nor a body of operators that have one; `refused`: files that are not read (strings, sequences, ...).
 //
 //   --exact       values must be equal bit by bit, NaN to any NaN; otherwise within the suite's tolerances
 //   --step=S      values may be off by S, at most one in 10,000 of them, and are equal otherwise
+//   --device=D    on that device, which may be the far one (tests/support/far_device.cpp)
 //   --gradients   floating inputs want gradients, so that operators go the way that keeps them
 #include <torch/types.h>
 
@@ -49,6 +50,7 @@ struct Options {
   bool exact = false;
   double step = 0;
   bool gradients = false;
+  at::Device device = at::kCPU;
 };
 
 /// Why `found` is not `expected` within the suite's tolerances; empty where it is.
@@ -110,13 +112,14 @@ std::string run_case(const fs::path& folder, const Options& options, std::string
   }
   int sets = 0;
   try {
-    const crumb::libtorch::GraphModule network(graph);
+    crumb::libtorch::GraphModule network(graph);
+    network.to(options.device);
     for (const auto& entry : fs::directory_iterator(folder)) {
       if (!entry.is_directory()) continue;
       ++sets;
       std::vector<TypedTensor> inputs;
       for (const NamedTensor& input : tensors_of(entry, "input")) {
-        inputs.push_back(to_typed(input.tensor));
+        inputs.push_back(to_typed(input.tensor, options.device));
         at::Tensor& tensor = inputs.back().tensor;
         if (options.gradients && tensor.is_floating_point()) tensor.set_requires_grad(true);
       }
@@ -150,6 +153,8 @@ int main(int count, char** arguments) {
       options.exact = true;
     } else if (flag == "--gradients") {
       options.gradients = true;
+    } else if (flag.starts_with("--device=")) {
+      options.device = at::Device(std::string(flag.substr(9)));
     } else if (flag.starts_with("--step=")) {
       options.step = std::strtod(arguments[first] + 7, nullptr);
     } else {

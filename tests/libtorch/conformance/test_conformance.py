@@ -74,6 +74,13 @@ def test_suite(suite, onnx_cases, capsys):
     assert len(claimed) > 0
 
 
+@pytest.mark.parametrize("suite", SUITES)
+def test_suite_on_another_device(suite, onnx_cases, capsys):
+    """Memory that is not the CPU's: no kernel reaches into it, and none mixes devices."""
+    verdicts = onnx_cases(folders_of(suite), "--device=hpu")
+    assert_none_failed(report(suite, verdicts, capsys))
+
+
 def test_most_of_the_node_cases_are_claimed(onnx_cases):
     folders = [folder for folder in folders_of("node") if not out_of_scope(folder)]
     verdicts = onnx_cases(folders)
