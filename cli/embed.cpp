@@ -9,6 +9,7 @@
 #include "cli/graph_inputs.h"
 #include "cli/model_inputs.h"
 #include "cli/output.h"
+#include "cli/read_lines.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "formats/npy/npy.h"
@@ -26,43 +27,11 @@ struct EmbedOptions {
   bool fast = false;
 };
 
-constexpr uint64_t kMostTextBytes = uint64_t{4} << 30;
-
-/// Where a line stops being UTF-8.
-void check_utf8(const std::string& path, const std::vector<std::string>& lines) {
-  for (size_t i = 0; i < lines.size(); ++i) {
-    std::string_view rest = lines[i];
-    while (!rest.empty()) {
-      const size_t length = utf8_character(rest);
-      if (length == 0) {
-        throw Error(quote_text(path) + " line " + std::to_string(i + 1) + ": found the byte " +
-                    quote_text(rest.substr(0, 1)) + ", expected UTF-8");
-      }
-      rest.remove_prefix(length);
-    }
-  }
-}
-
-/// Lines end at \n or \r\n; a last line without an end counts, an end at the end of the file begins no
-/// further line.
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    lines.push_back(std::move(line));
-    begin = end + 1;
-  }
-  return lines;
-}
-
 void embed_verb(const EmbedOptions& options) {
   std::vector<std::filesystem::path> inputs = model_inputs(options.model);
   inputs.emplace_back(options.text);
   refuse_overwriting_inputs(inputs, options.output);
-  const std::vector<std::string> lines = lines_of(read_text_file(options.text, kMostTextBytes).take());
-  check_utf8(options.text, lines);
+  const std::vector<std::string> lines = read_lines(options.text);
   const auto source = models::open_weights(options.model);
   const auto encoder = runtime::SentenceEncoder::load(
       for_runtime(models::open_graph(options.model)),

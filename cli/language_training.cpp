@@ -8,8 +8,11 @@
 #include "base/files/text.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
+#include "cli/read_lines.h"
 #include "cli/training_text.h"
 #include "formats/checkpoint/decoder_config.h"
+#include "models/encoder_inputs.h"
+#include "runtime/sentences/sentence_tokenizer.h"
 #include "text/text_tokenizer.h"
 
 namespace crumb::cli {
@@ -23,7 +26,7 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
   };
   verb.add_option("--temperature", flags.temperature, help("Of both networks' predictions (1)"))
       ->check(CLI::PositiveNumber);
-  verb.add_option("--length", flags.length, help("Tokens of a sequence (512)"))
+  verb.add_option("--length", flags.length, help("Tokens of a sequence, or at most of a line (512)"))
       ->check(CLI::Range(2, 1 << 20));
   verb.add_option("--steps", flags.steps, help("Steps (240)"))->check(CLI::NonNegativeNumber);
   verb.add_option("--warm-up", flags.warm_up, help("Steps in which the rate grows (15)"))
@@ -54,9 +57,35 @@ tasks::Products products_of(const LanguageTrainingFlags& flags) {
   return tasks::chosen<tasks::Products>(tasks::kProductsNames, flags.products, "--products");
 }
 
-void read_language_training(const LanguageTrainingFlags& flags, const std::string& data,
+namespace {
+
+/// Empty lines are left out.
+std::vector<std::vector<std::int64_t>> tokens_of_lines(const std::string& file,
+                                                       const runtime::SentenceTokenizer& tokenizer) {
+  std::vector<std::vector<std::int64_t>> lines;
+  for (const std::string& line : read_lines(file)) {
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    const auto ids = tokenizer.encode(line);
+    lines.emplace_back(ids.begin(), ids.end());
+  }
+  if (lines.empty()) throw usage_error(quote_text(file) + " holds no line with words");
+  return lines;
+}
+
+void read_lines_to_train_by(const LanguageTrainingFlags& flags, const std::string& data,
                             const std::string& valid, const text::ReadFile& read,
                             tasks::LanguageRequest& request) {
+  if (flags.tokens > 0) throw usage_error("--tokens is for decoders, found a sentence encoder");
+  runtime::SentenceTokenizer tokenizer = runtime::SentenceTokenizer::load(read, "the model");
+  if (!valid.empty())
+    request.valid_lines = tokens_of_lines(valid, tokenizer);  // whole, as crumb embed takes them
+  tokenizer.limit_length(static_cast<std::size_t>(flags.length));
+  request.lines = tokens_of_lines(data, tokenizer);
+}
+
+void read_text_to_train_by(const LanguageTrainingFlags& flags, const std::string& data,
+                           const std::string& valid, const text::ReadFile& read,
+                           tasks::LanguageRequest& request) {
   const std::optional<std::string> config = read("config.json");
   if (!config) throw usage_error("the model holds no config.json");
   const DecoderConfig shape = DecoderConfig::parse(JsonFile("config.json", *config));
@@ -71,6 +100,15 @@ void read_language_training(const LanguageTrainingFlags& flags, const std::strin
     text.counts.resize(std::min(text.counts.size(), flags.tokens));
   }
   if (!valid.empty()) request.valid = read_training_text(valid, tokenizer, read);
+}
+
+}  // namespace
+
+void read_language_training(const LanguageTrainingFlags& flags, const std::string& data,
+                            const std::string& valid, const text::ReadFile& read,
+                            tasks::LanguageRequest& request) {
+  const bool is_encoder = models::is_encoder(request.network);
+  (is_encoder ? read_lines_to_train_by : read_text_to_train_by)(flags, data, valid, read, request);
   request.temperature = flags.temperature;
   request.length = flags.length;
   request.steps = flags.steps;
@@ -121,8 +159,9 @@ void LanguageProgressLine::say(const std::string& text) {
   shown_ = true;
 }
 
-std::string perplexity_text(const Json& value) {
-  return value.is_number() ? fixed(value, 2) : std::string("-");
+std::string measure_text(const Json& report, const char* name) {
+  const Json& value = report.at(name);
+  return value.is_number() ? fixed(value, report.at("metric") == "cosine" ? 4 : 2) : std::string("-");
 }
 
 }  // namespace crumb::cli

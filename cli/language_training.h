@@ -26,11 +26,14 @@ struct LanguageTrainingFlags {
 /// `whose`: what help begins with, "Of lm: " where the verb has flags of others.
 void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, const std::string& whose = {});
 
+/// Of a step, where the command says nothing.
+inline std::int64_t batch_of(bool is_encoder) { return is_encoder ? 32 : 4; }
+
 /// --products, or what the processor or the device is fastest at.
 tasks::Products products_of(const LanguageTrainingFlags& flags);
 
-/// Reads the texts, and sets what the flags say. `read` gives the model's files. Throws what read_training_text does, and usage
-/// Error where the model has fewer positions than a sequence.
+/// Reads the texts of the request's network, of an encoder lines, and sets what the flags say. `read` gives the model's files.
+/// Throws what read_training_text and read_lines do, and usage Error where the model has fewer positions than a sequence.
 void read_language_training(const LanguageTrainingFlags& flags, const std::string& data,
                             const std::string& valid, const text::ReadFile& read,
                             tasks::LanguageRequest& request);
@@ -54,7 +57,7 @@ class LanguageProgressLine {
   double last_ = now_seconds();
 };
 
-/// "40.12", or "-" for what was not measured.
-std::string perplexity_text(const Json& value);
+/// A report's measure, perplexity or cosine: "40.12", "0.9731", or "-" for what was not measured.
+std::string measure_text(const Json& report, const char* name);
 
 }  // namespace crumb::cli

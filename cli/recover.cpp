@@ -11,6 +11,7 @@
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "models/checkpoint_graph.h"
+#include "models/encoder_inputs.h"
 #include "models/read_graph.h"
 #include "models/weight_source.h"
 #include "quant/tensor_source.h"
@@ -22,24 +23,24 @@ namespace {
 constexpr double kRate = 1e-3;
 
 struct RecoverFlags {
-  std::string model, baseline, data, valid, output, init = "zero", loss = "kl", type = "bf16";
+  std::string model, baseline, data, valid, output, init = "zero", loss, type = "bf16";
   qat::AdapterOptions adapter;
   LanguageTrainingFlags training;
-  std::int64_t batch = 4;
+  std::int64_t batch = 0;
   double rate = kRate;
   int threads = 0, keep_every = 0;
   bool restart = false, json = false;
 };
 
 void print_report(const Json& report, const std::string& folder) {
-  std::vector<std::string> head{"perplexity", "float", "quantized"},
-      row{"", perplexity_text(report.at("float")), perplexity_text(report.at("rounded"))};
+  std::vector<std::string> head{report.at("metric"), "float", "quantized"},
+      row{"", measure_text(report, "float"), measure_text(report, "rounded")};
   if (report.contains("start")) {
     head.push_back(report.at("adapter").at("init"));
-    row.push_back(perplexity_text(report.at("start")));
+    row.push_back(measure_text(report, "start"));
   }
   head.emplace_back("recovered");
-  row.push_back(perplexity_text(report.at("quantized")));
+  row.push_back(measure_text(report, "quantized"));
   print_table({head, row});
   const Json& adapter = report.at("adapter");
   std::cout << "rank " << adapter.at("rank") << " beside " << adapter.at("layers")
@@ -52,7 +53,12 @@ void print_report(const Json& report, const std::string& folder) {
 }
 
 void recover_verb(const RecoverFlags& flags) {
-  const auto loss = tasks::chosen<tasks::LanguageLoss>(tasks::kLanguageLossNames, flags.loss, "--loss");
+  const TensorSource source = TensorSource::open(flags.model);
+  graph::Graph base = models::open_graph(flags.model);
+  const bool is_encoder = models::is_encoder(base);
+  const auto loss = flags.loss.empty()
+                        ? is_encoder ? tasks::LanguageLoss::kMix : tasks::LanguageLoss::kDivergence
+                        : tasks::chosen<tasks::LanguageLoss>(tasks::kLanguageLossNames, flags.loss, "--loss");
   const auto start = tasks::chosen<tasks::AdapterStart>(tasks::kAdapterStartNames, flags.init, "--init");
   const graph::AdapterType type = graph::adapter_type_named(flags.type);
   const bool needs_floats = loss != tasks::LanguageLoss::kNextToken || start != tasks::AdapterStart::kZero;
@@ -62,11 +68,9 @@ void recover_verb(const RecoverFlags& flags) {
     throw usage_error(
         "give --baseline FLOAT, the network in floats; only --loss ce and predictions that were kept "
         "(--teacher-logits), with --init zero, go without");
-  const TensorSource source = TensorSource::open(flags.model);
   Notes notes;
   if (source.checkpoint()) note_folder(*source.checkpoint(), notes);
   const auto weights = models::weights_of(source);
-  graph::Graph base = models::open_graph(flags.model);
   graph::Graph network = flags.baseline.empty() ? base : models::open_graph(flags.baseline);
   if (network.inputs != base.inputs)
     throw usage_error("--baseline " + quote_text(flags.baseline) + " takes other inputs than " +
@@ -78,7 +82,7 @@ void recover_verb(const RecoverFlags& flags) {
                           .base = std::move(base), .options = flags.adapter, .start = start, .type = type},
                   .loss = loss,
                   .has_floats = !flags.baseline.empty(),
-                  .batch = flags.batch,
+                  .batch = flags.batch > 0 ? flags.batch : batch_of(is_encoder),
                   .rate = flags.rate,
                   .seed = flags.adapter.seed,
                   .threads = flags.threads},
@@ -109,7 +113,9 @@ void add_recover(CLI::App& app) {
   verb->add_option("model", flags->model, "The quantized model, a packed file")->required();
   verb->add_option("--baseline", flags->baseline,
                    "The same model in floats, which it learns from: a Hugging Face folder or a GGUF file");
-  verb->add_option("--data", flags->data, "A text, or conversations (.jsonl), to train by")->required();
+  verb->add_option("--data", flags->data,
+                   "A text, or conversations (.jsonl), to train by; of a sentence encoder lines")
+      ->required();
   verb->add_option("--valid", flags->valid, "A text to measure by");
   verb->add_option("-o,--output", flags->output,
                    "The folder for the model with its adapter, the adapter by "
@@ -132,11 +138,14 @@ void add_recover(CLI::App& app) {
   verb->add_option(
       "--loss", flags->loss,
       "kl, from what the float model predicts; hidden, from what its last layer gives; ce, the text's "
-      "tokens; or mix, half of the last two (kl)");
+      "tokens; or mix, half of the last two (kl). Of sentence encoders: hidden; cosine, from their vectors; "
+      "or "
+      "mix, half of both (mix)");
   verb->add_option("--type", flags->type, "What the adapter is kept as: f32, f16, bf16 or int8 (bf16)");
   verb->add_option("--name", flags->adapter.name, "Of the adapter (recovery)");
   add_language_training_flags(*verb, flags->training);
-  verb->add_option("--batch", flags->batch, "Sequences of a step (4)")->check(CLI::PositiveNumber);
+  verb->add_option("--batch", flags->batch, "Sequences, or lines, of a step (4, 32)")
+      ->check(CLI::PositiveNumber);
   verb->add_option("--rate", flags->rate, "The highest learning rate (0.001)")->check(CLI::PositiveNumber);
   verb->add_option("--seed", flags->adapter.seed,
                    "Of the order of sequences and of the adapter's first values (0)");

@@ -151,7 +151,8 @@ void sweep(const TrainOptions& options, const tasks::TrainRequest& base) {
 }
 
 LanguageWish language_wish_of(const TrainOptions& options) {
-  return {.flags = options.language,
+  return {.task = options.task,
+          .flags = options.language,
           .recipe = options.recipe,
           .data = options.own.data,
           .valid = options.own.valid.empty() ? std::string() : options.own.valid[0],
@@ -167,8 +168,8 @@ LanguageWish language_wish_of(const TrainOptions& options) {
 }
 
 void train_verb(const CLI::App& verb, const TrainOptions& options) {
-  const bool is_language = options.task == kLanguageTask;
-  refuse_flags_of_others(verb, is_language);
+  const bool is_language = options.task == kLanguageTask || options.task == kSentenceTask;
+  refuse_flags_of_others(verb, options.task);
   if (options.own.valid.size() == (is_language ? 2 : 1))
     throw usage_error(is_language ? "--valid takes one text here" : "--valid takes two files: X.npy Y.npy");
   if (is_language) return train_language_model(language_wish_of(options));
@@ -199,8 +200,10 @@ void add_train(CLI::App& app) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* verb =
       app.add_subcommand("train", "Train a network with quantizers in the loop: yours, or that of a task");
-  verb->add_option("task", options->task,
-                   "MODEL.onnx (a graph), lm (a language model), or digits, jets, ocr, sr")
+  verb->add_option(
+          "task", options->task,
+          "MODEL.onnx (a graph), lm (a language model), embed (a sentence encoder), or digits, jets, ocr, "
+          "sr")
       ->required();
   add_own_network_flags(*verb, options->own);
   add_language_flags(*verb, options->language);
@@ -243,6 +246,7 @@ void add_train(CLI::App& app) {
       "  crumb train net.onnx --data x.npy --labels y.npy --loss ce -o net_w4a4\n"
       "  crumb train lm --model SmolLM2 --data text.txt --valid valid.txt --weights int2h:group=32 -o "
       "smollm2_w2\n"
+      "  crumb train embed --model all-MiniLM-L6-v2 --data lines.txt --weights int3:group=64 -o minilm_w3\n"
       "  crumb train digits -o sweep --sweep accumulator --seeds 3");
   verb->callback([options, verb] { train_verb(*verb, *options); });
 }

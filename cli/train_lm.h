@@ -1,4 +1,5 @@
-// crumb train lm: a decoder that learns, with quantizers in the loop, to predict text.
+// crumb train lm and crumb train embed: a decoder that learns, with quantizers in the loop, to predict text, and a sentence
+// encoder that learns to give the float one's vectors.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace crumb::cli {
 
-inline constexpr const char* kLanguageTask = "lm";
+inline constexpr const char *kLanguageTask = "lm", *kSentenceTask = "embed";
 
 struct LanguageFlags {
   std::string model, teacher;
@@ -21,10 +22,11 @@ void add_language_flags(CLI::App& verb, LanguageFlags& flags);
 
 /// What of the verb's other flags it takes.
 struct LanguageWish {
+  std::string task;  ///< one of those
   LanguageFlags flags;
   RecipeFlags recipe;
   std::string data, valid, loss, output;  ///< texts, and the folder
-  std::int64_t batch = 0;                 ///< 0: 4
+  std::int64_t batch = 0;                 ///< 0: 4 sequences, 32 lines
   double rate = 0;                        ///< 0: 5e-4
   std::uint64_t seed = 0;
   int threads = 0, keep_every = 0;
@@ -32,7 +34,7 @@ struct LanguageWish {
 };
 
 /// Throws usage Error where a flag of the verb was given that is for other tasks alone, or, for those, one that is for this.
-void refuse_flags_of_others(const CLI::App& verb, bool is_language);
+void refuse_flags_of_others(const CLI::App& verb, const std::string& task);
 
 void train_language_model(const LanguageWish& wish);
 

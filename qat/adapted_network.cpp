@@ -116,10 +116,7 @@ void AdaptedNetwork::to(torch::Device device, bool non_blocking) {
 }
 
 std::vector<at::Tensor> AdaptedNetwork::forward(const std::vector<at::Tensor>& inputs) const {
-  std::vector<at::Tensor> outputs;
-  for (libtorch::TypedTensor& output : module_->run(libtorch::typed_all(inputs)))
-    outputs.push_back(std::move(output.tensor));
-  return outputs;
+  return libtorch::tensors_of(module_->run(libtorch::typed_all(inputs)));
 }
 
 Adapter AdaptedNetwork::adapter() const {

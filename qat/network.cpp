@@ -36,13 +36,6 @@ using graph::Graph;
 using graph::QuantPlan;
 using libtorch::TypedTensor;
 
-std::vector<at::Tensor> tensors_of(const std::vector<TypedTensor>& values) {
-  std::vector<at::Tensor> tensors;
-  tensors.reserve(values.size());
-  for (const TypedTensor& value : values) tensors.push_back(value.tensor);
-  return tensors;
-}
-
 /// Parameters of one module become another's, by the same names, and buffers whose names are free.
 void adopt(torch::nn::Module& into, torch::nn::Module& from) {
   for (const auto& own : from.named_parameters(false)) into.register_parameter(own.key(), own.value());
@@ -353,7 +346,7 @@ std::map<std::string, TypedTensor> Network::constants_of_now() {
 }
 
 std::vector<at::Tensor> Network::forward(const std::vector<at::Tensor>& inputs) {
-  return tensors_of(state_->module->run(libtorch::typed_all(inputs), {}, constants_of_now()));
+  return libtorch::tensors_of(state_->module->run(libtorch::typed_all(inputs), {}, constants_of_now()));
 }
 
 at::Tensor Network::forward(const at::Tensor& input) { return forward(std::vector<at::Tensor>{input}).at(0); }
@@ -362,7 +355,7 @@ std::vector<at::Tensor> Network::forward_float(const std::vector<at::Tensor>& in
   state_->is_float = true;
   try {
     state_->begin_pass();
-    auto outputs = tensors_of(
+    auto outputs = libtorch::tensors_of(
         state_->module->run(libtorch::typed_all(inputs), {}, state_->float_constants(!is_training())));
     state_->is_float = false;
     return outputs;

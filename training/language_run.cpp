@@ -31,7 +31,7 @@ DType peft_type(graph::AdapterType type) {
 void add_recovery(Json& report, const tasks::LanguageRequest& request,
                   const tasks::LanguageOutcome& outcome) {
   const tasks::Recovery& recovery = *request.recovery;
-  if (recovery.start != tasks::AdapterStart::kZero) report["start"] = json_number(outcome.middle_perplexity);
+  if (recovery.start != tasks::AdapterStart::kZero) report["start"] = json_number(outcome.middle_measure);
   std::size_t weights = 0;
   const Adapter adapter = graph::adapter_of(outcome.quantized, recovery.options.name);
   for (const LowRankUpdate& update : adapter.updates) weights += update.down.size() + update.up.size();
@@ -46,13 +46,14 @@ void add_recovery(Json& report, const tasks::LanguageRequest& request,
 
 Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOutcome& outcome) {
   Json report;
-  report["task"] = request.recovery ? "recover" : "lm";
-  report["float"] = json_number(outcome.float_perplexity);
-  report["rounded"] = json_number(outcome.first_perplexity);
-  if (!outcome.layers.empty()) report["block_wise"] = json_number(outcome.middle_perplexity);
+  const bool is_encoder = !request.lines.empty();
+  report["task"] = request.recovery ? "recover" : is_encoder ? "embed" : "lm";
+  report["float"] = json_number(outcome.float_measure);
+  report["rounded"] = json_number(outcome.first_measure);
+  if (!outcome.layers.empty()) report["block_wise"] = json_number(outcome.middle_measure);
   if (request.recovery) add_recovery(report, request, outcome);
-  report["quantized"] = json_number(outcome.perplexity);
-  report["metric"] = "perplexity";
+  report["quantized"] = json_number(outcome.measure);
+  report["metric"] = is_encoder ? "cosine" : "perplexity";
   report["loss"] = name_of(request.loss);
   if (!outcome.layers.empty()) {
     report["layers"] = Json::array();
@@ -62,7 +63,7 @@ Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOut
   }
   report["steps"] = request.steps;
   report["trained_tokens"] = outcome.trained_tokens;
-  report["length"] = request.length;
+  if (!is_encoder) report["length"] = request.length;
   report["batch"] = request.batch;
   report["rate"] = request.rate;
   report["products"] = name_of(request.products);

@@ -125,6 +125,13 @@ std::vector<TypedTensor> typed_all(const std::vector<at::Tensor>& tensors) {
   return all;
 }
 
+std::vector<at::Tensor> tensors_of(const std::vector<TypedTensor>& values) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(values.size());
+  for (const TypedTensor& value : values) tensors.push_back(value.tensor);
+  return tensors;
+}
+
 TypedTensor to_typed(const graph::Tensor& constant, at::Device device) {
   const ElementType type = constant.type();
   const at::ScalarType carrier = carrier_of(type);

@@ -35,6 +35,7 @@ graph::ElementType type_of(at::ScalarType type);
 /// A tensor that stands for itself.
 TypedTensor typed(at::Tensor tensor);
 std::vector<TypedTensor> typed_all(const std::vector<at::Tensor>& tensors);
+std::vector<at::Tensor> tensors_of(const std::vector<TypedTensor>& values);
 
 /// A constant on a device, and back. to_constant needs values that the type holds.
 TypedTensor to_typed(const graph::Tensor& constant, at::Device device = at::kCPU);

@@ -8,28 +8,12 @@
 #include "base/error.h"
 #include "base/files/interrupt.h"
 #include "base/threads/parallel.h"
-#include "formats/checkpoint/bert_config.h"
 #include "runtime/exact/products.h"
 
 namespace crumb::runtime {
 namespace {
 
 using Ids = std::vector<text::TokenId>;
-
-/// The default prompt, or "".
-std::string prompt_of(const ModelText& text) {
-  const auto found = text("config_sentence_transformers.json");
-  if (!found) return "";
-  const JsonFile config("config_sentence_transformers.json", *found);
-  const auto name = config.string("default_prompt_name");
-  if (!name) return "";
-  const auto prompts = config.root().find("prompts");
-  if (prompts != config.root().end() && prompts->is_object()) {
-    const auto prompt = prompts->find(*name);
-    if (prompt != prompts->end() && prompt->is_string()) return prompt->get<std::string>();
-  }
-  throw config.error("default_prompt_name is \"" + *name + "\", which is not among its prompts");
-}
 
 /// Lines that run together, as indices, the longest first; what is shorter is filled up.
 using Batch = std::vector<std::size_t>;
@@ -87,8 +71,8 @@ void mean_of(std::span<const float> states, std::size_t length, std::span<float>
 
 }  // namespace
 
-SentenceEncoder::SentenceEncoder(Model model, text::Tokenizer tokenizer, std::string prompt)
-    : model_(std::move(model)), tokenizer_(std::move(tokenizer)), prompt_(std::move(prompt)) {
+SentenceEncoder::SentenceEncoder(Model model, SentenceTokenizer tokenizer)
+    : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {
   const std::vector<std::string>& outputs = model_.graph().outputs;
   auto found = std::ranges::find(outputs, "sentence_embedding");
   of_tokens_ = found == outputs.end();
@@ -102,18 +86,8 @@ SentenceEncoder::SentenceEncoder(Model model, text::Tokenizer tokenizer, std::st
 }
 
 SentenceEncoder SentenceEncoder::load(graph::Graph graph, const ModelText& text, const std::string& name) {
-  const std::string path = SentenceModules::transformer_path(text);
-  const auto config_text = text(path + "config.json");
-  if (!config_text) throw Error(name + " has no " + path + "config.json");
-  const auto config = BertConfig::parse(JsonFile(path + "config.json", *config_text));
-  auto tokenizer =
-      text::Tokenizer::load([&](std::string_view file) { return text(std::string(file)); }, path);
-  tokenizer.limit_length(config.max_positions);
-  if (static_cast<std::size_t>(tokenizer.largest_id()) >= config.vocab_size) {
-    throw Error(name + ": the tokenizer's ids go up to " + std::to_string(tokenizer.largest_id()) +
-                ", but config.json says that there are " + std::to_string(config.vocab_size) + " embeddings");
-  }
-  return {Model(std::move(graph)), std::move(tokenizer), prompt_of(text)};
+  SentenceTokenizer tokenizer = SentenceTokenizer::load(text, name);
+  return {Model(std::move(graph)), std::move(tokenizer)};
 }
 
 std::vector<float> SentenceEncoder::embed(const std::vector<std::string>& lines, int threads,
@@ -122,8 +96,7 @@ std::vector<float> SentenceEncoder::embed(const std::vector<std::string>& lines,
   std::vector<Ids> ids(lines.size());
   parallel_for(lines.size(), kLinesPerPiece, threads, [&](std::size_t begin, std::size_t end) {
     check_interrupt();
-    for (std::size_t i = begin; i < end; ++i)
-      ids[i] = tokenizer_.encode(prompt_.empty() ? lines[i] : prompt_ + lines[i]);
+    for (std::size_t i = begin; i < end; ++i) ids[i] = tokenizer_.encode(lines[i]);
   });
 
   const std::vector<Batch> batches = make_batches(ids, threads);

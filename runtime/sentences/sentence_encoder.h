@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "formats/checkpoint/sentence_modules.h"
 #include "graph/graph.h"
 #include "runtime/model.h"
-#include "text/tokenizer.h"
+#include "runtime/sentences/sentence_tokenizer.h"
 
 namespace crumb::runtime {
 
@@ -24,13 +23,11 @@ class SentenceEncoder {
   /// `graph`: a checkpoint's (models/checkpoint_graph.h says its inputs and outputs), in operators that the runtime has;
   /// `text`: the files beside its tensors; `name`: whose they are, for messages. A graph without sentence_embedding gives
   /// the mean of its tokens' states, as sentence-transformers takes a bare transformer. Throws Error where a file is
-  /// missing or damaged, where the tokenizer has more ids than there are embeddings, and as Model does. Texts are cut at
-  /// the tokenizer's limit, and at max_position_embeddings at the latest. A default prompt in
-  /// config_sentence_transformers.json is put before every text.
+  /// missing or damaged, and as Model and SentenceTokenizer do.
   static SentenceEncoder load(graph::Graph graph, const ModelText& text, const std::string& name);
 
   std::size_t width() const { return width_; }  ///< floats of a line
-  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+  const text::Tokenizer& tokenizer() const { return tokenizer_.tokenizer(); }
 
   /// [lines.size(), width()], in the order of the lines, on up to `threads` threads (0: as many as the machine has). A
   /// line's vector depends on that line alone, bit for bit. Takes, for each thread, memory for the states of about 2048
@@ -39,11 +36,10 @@ class SentenceEncoder {
                            const Progress& progress = {}, Promise promise = Promise::kExact) const;
 
  private:
-  SentenceEncoder(Model model, text::Tokenizer tokenizer, std::string prompt);
+  SentenceEncoder(Model model, SentenceTokenizer tokenizer);
 
   Model model_;
-  text::Tokenizer tokenizer_;
-  std::string prompt_;
+  SentenceTokenizer tokenizer_;
   std::size_t width_ = 0;
   std::size_t output_ = 0;  ///< of the graph's outputs
   bool of_tokens_ = false;  ///< it is a state for each token

@@ -47,11 +47,12 @@ class FloatNetwork {
     module_.freeze();
   }
 
-  /// Its first output, without gradients.
-  at::Tensor output(const std::vector<at::Tensor>& inputs) const {
+  /// Without gradients.
+  std::vector<at::Tensor> outputs(const std::vector<at::Tensor>& inputs) const {
     const torch::NoGradGuard no_gradients;
-    return module_.run(libtorch::typed_all(inputs)).at(0).tensor;
+    return libtorch::tensors_of(module_.run(libtorch::typed_all(inputs)));
   }
+  at::Tensor output(const std::vector<at::Tensor>& inputs) const { return outputs(inputs).at(0); }
 
  private:
   libtorch::GraphModule module_;

@@ -22,6 +22,11 @@ std::uint32_t checksum(const LanguageText& text, std::uint32_t before = 0) {
                   crc32_of(std::as_bytes(std::span(text.tokens)), before));
 }
 
+std::uint32_t checksum(const std::vector<std::vector<std::int64_t>>& lines, std::uint32_t before) {
+  for (const auto& line : lines) before = crc32_of(std::as_bytes(std::span(line)), before);
+  return before;
+}
+
 std::uint32_t checksum(const graph::Graph& graph) {
   std::uint32_t sum = 0;
   for (const auto& [name, constant] : graph.initializers) sum = crc32_of(constant.bytes(), sum);
@@ -49,7 +54,8 @@ void add_recovery(const Recovery& recovery, Json& request) {
 /// Everything that decides a run's result.
 Json request_json(const LanguageRequest& request) {
   Json json{{"network", checksum(request.network)},
-            {"text", checksum(request.valid, checksum(request.text))},
+            {"text", checksum(request.valid_lines,
+                              checksum(request.lines, checksum(request.valid, checksum(request.text))))},
             {"first", request.first.value_or(-1)},
             {"recipe", to_yaml(request.recipe)},
             {"loss", name_of(request.loss)},
@@ -79,9 +85,9 @@ std::string about(const LanguageRequest& request, const LanguagePosition& positi
   for (const LayerLine& line : position.layers) layers.push_back({line.layer, line.error_before, line.error});
   return Json{{"request", request_json(request)},
               {"layers", std::move(layers)},
-              {"middle_perplexity", json_number(position.middle_perplexity)},
+              {"middle_measure", json_number(position.middle_measure)},
               {"step", position.step},
-              {"first_perplexity", json_number(position.first_perplexity)},
+              {"first_measure", json_number(position.first_measure)},
               {"log", std::move(log)}}
       .dump();
 }
@@ -89,8 +95,8 @@ std::string about(const LanguageRequest& request, const LanguagePosition& positi
 LanguagePosition position_of(const Json& about) {
   LanguagePosition position;
   position.step = about.at("step");
-  for (const auto& [key, value] : {std::pair("first_perplexity", &position.first_perplexity),
-                                   std::pair("middle_perplexity", &position.middle_perplexity)})
+  for (const auto& [key, value] : {std::pair("first_measure", &position.first_measure),
+                                   std::pair("middle_measure", &position.middle_measure)})
     if (about.at(key).is_number()) *value = about.at(key);
   for (const Json& line : about.at("layers"))
     position.layers.push_back({.layer = line.at(0), .error_before = line.at(1), .error = line.at(2)});

@@ -19,8 +19,8 @@ struct LanguagePosition {
   std::int64_t step = 0;
   std::vector<LayerLine> layers;
   std::vector<LanguageLine> log;
-  double first_perplexity = LanguageOutcome::kNotMeasured;
-  double middle_perplexity = LanguageOutcome::kNotMeasured;
+  double first_measure = LanguageOutcome::kNotMeasured;
+  double middle_measure = LanguageOutcome::kNotMeasured;
 };
 
 /// Puts it in the place of what lies there, whole or not at all.

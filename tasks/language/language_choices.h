@@ -18,10 +18,11 @@ enum class LanguageLoss : std::uint8_t {
   kDivergence,  ///< Kullback-Leibler, of predictions from the float network's
   kHidden,  ///< the error of what the last layer gives, relative to what the float network's gives, token by token
   kNextToken,  ///< cross entropy, without the float network
-  kMix,        ///< half of kHidden and half of kNextToken (RILQ, Lee et al., arXiv:2412.01129)
+  kMix,  ///< half of kHidden and half of kNextToken (RILQ, Lee et al., arXiv:2412.01129), of encoders kCosine
+  kCosine,  ///< of encoders: 1 - the cosine between a line's vector and the float network's
 };
 
-inline constexpr std::array<std::string_view, 4> kLanguageLossNames = {"kl", "hidden", "ce", "mix"};
+inline constexpr std::array<std::string_view, 5> kLanguageLossNames = {"kl", "hidden", "ce", "mix", "cosine"};
 
 /// How an adapter begins, before it is trained.
 enum class AdapterStart : std::uint8_t {

@@ -51,9 +51,11 @@ struct TeacherFile {
 };
 
 struct LanguageRequest {
-  graph::Graph network;               ///< a decoder of models/decoder.h, in floats
-  LanguageText text;                  ///< to train by, at least a sequence
-  LanguageText valid;                 ///< to measure by, at least a sequence; empty: nothing is measured
+  graph::Graph network;  ///< a decoder of models/decoder.h or an encoder, in floats
+  LanguageText text;     ///< of a decoder: to train by, at least a sequence
+  LanguageText valid;    ///< to measure by, at least a sequence; empty: nothing is measured
+  std::vector<std::vector<std::int64_t>> lines,
+      valid_lines;                    ///< the same of an encoder: of each line its tokens
   std::optional<std::int64_t> first;  ///< the token in front of every sequence, where the tokenizer puts one
   Recipe recipe;                      ///< of a network that learns by itself
   std::optional<Recovery> recovery;
@@ -62,7 +64,7 @@ struct LanguageRequest {
   bool has_floats = true;  ///< false: `network` is the recovery's base, and nothing can be measured in floats
   double temperature = 1;  ///< of both networks' logits, of kDivergence
   std::int64_t length = 512;  ///< tokens of a sequence, the first one included
-  std::int64_t batch = 4;     ///< sequences of a step
+  std::int64_t batch = 4;     ///< sequences, or lines, of a step
   std::int64_t at_once = 0;   ///< sequences that run at a time: gradients of a step add up; 0: all
   bool recomputes = false;    ///< what is inside layers, in the backward pass, instead of keeping it
   std::int64_t steps = 240;
@@ -115,10 +117,11 @@ struct LanguageOutcome {
   std::vector<LayerLine> layers;  ///< of block-wise training
   std::vector<LanguageLine> log;
   std::int64_t trained_tokens = 0;
-  /// Of `valid`: the float network's, that of the quantized one before training, behind its layers' own or with the adapter as
-  /// it starts (not measured where that is zero), and after.
-  double float_perplexity = kNotMeasured, first_perplexity = kNotMeasured, middle_perplexity = kNotMeasured,
-         perplexity = kNotMeasured;
+  /// Of `valid` the perplexity, or of `valid_lines` the mean cosine to the float network's vectors: the float network's, that of
+  /// the quantized one before training, behind its layers' own or with the adapter as it starts (not measured where that is
+  /// zero), and after.
+  double float_measure = kNotMeasured, first_measure = kNotMeasured, middle_measure = kNotMeasured,
+         measure = kNotMeasured;
 };
 
 class LanguageTrainer {

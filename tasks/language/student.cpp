@@ -2,8 +2,11 @@
 
 #include <torch/optim/adamw.h>
 
+#include <optional>
+
 #include "base/error.h"
 #include "models/decoder.h"
+#include "models/encoder_inputs.h"
 #include "qat/adapted_network.h"
 #include "qat/network.h"
 #include "tasks/language/adapter_start.h"
@@ -11,22 +14,20 @@
 namespace crumb::tasks {
 namespace {
 
-std::vector<std::string> layers_of(const graph::Graph& decoder) {
-  std::vector<std::string> layers = models::layer_outputs(decoder);
+/// Behind a decoder's last layer; nothing for an encoder.
+std::optional<libtorch::CutNetwork> cut(const libtorch::GraphModule& module, const graph::Graph& network,
+                                        bool recomputes) {
+  if (models::is_encoder(network)) return std::nullopt;
+  const std::vector<std::string> layers = models::layer_outputs(network);
   if (layers.empty()) throw Error("the network has no layers of a decoder");
-  return layers;
-}
-
-libtorch::CutNetwork cut(const libtorch::GraphModule& module, const std::vector<std::string>& layers,
-                         bool recomputes) {
-  return {module, layers.back(), recomputes ? layers : std::vector<std::string>{}};
+  return libtorch::CutNetwork(module, layers.back(), recomputes ? layers : std::vector<std::string>{});
 }
 
 class QuantizedStudent final : public Student {
  public:
   explicit QuantizedStudent(const LanguageRequest& request)
       : network_(request.network, request.recipe),
-        cut_(cut(network_.graph_module(), layers_of(request.network), request.recomputes)) {
+        cut_(cut(network_.graph_module(), request.network, request.recomputes)) {
     if (request.recomputes && request.recipe.activations && !request.recipe.activations->is_dynamic())
       throw usage_error(
           "layers are computed again with activations in floats or with scales for tokens, found " +
@@ -41,7 +42,11 @@ class QuantizedStudent final : public Student {
   void advance(double share) override { network_.advance(share); }
   libtorch::CutPass pass(const std::vector<at::Tensor>& inputs, bool learns) override {
     network_.train(learns);
-    return {cut_, libtorch::typed_all(inputs), network_.constants_of_now()};
+    return {cut_.value(), libtorch::typed_all(inputs), network_.constants_of_now()};
+  }
+  std::vector<at::Tensor> outputs(const std::vector<at::Tensor>& inputs, bool learns) override {
+    network_.train(learns);
+    return network_.forward(inputs);
   }
   at::Tensor penalty() const override { return network_.penalty(); }
   graph::Graph freeze() override {
@@ -52,7 +57,7 @@ class QuantizedStudent final : public Student {
 
  private:
   qat::Network network_;
-  libtorch::CutNetwork cut_;
+  std::optional<libtorch::CutNetwork> cut_;
 };
 
 class AdaptedStudent final : public Student {
@@ -60,7 +65,7 @@ class AdaptedStudent final : public Student {
   explicit AdaptedStudent(const LanguageRequest& request)
       : request_(request),
         network_(qat::add_adapters(request.recovery->base, request.recovery->options)),
-        cut_(cut(network_.module(), layers_of(request.recovery->base), request.recomputes)) {}
+        cut_(cut(network_.module(), request.recovery->base, request.recomputes)) {}
 
   void start(const std::vector<std::vector<at::Tensor>>& samples) override {
     network_.set(started_adapter(request_, network_.adapter(), samples));
@@ -75,7 +80,10 @@ class AdaptedStudent final : public Student {
   }
   void advance(double) override {}
   libtorch::CutPass pass(const std::vector<at::Tensor>& inputs, bool) override {
-    return {cut_, libtorch::typed_all(inputs)};
+    return {cut_.value(), libtorch::typed_all(inputs)};
+  }
+  std::vector<at::Tensor> outputs(const std::vector<at::Tensor>& inputs, bool) override {
+    return network_.forward(inputs);
   }
   at::Tensor penalty() const override { return {}; }
   graph::Graph freeze() override {
@@ -87,7 +95,7 @@ class AdaptedStudent final : public Student {
  private:
   const LanguageRequest& request_;
   qat::AdaptedNetwork network_;
-  libtorch::CutNetwork cut_;
+  std::optional<libtorch::CutNetwork> cut_;
 };
 
 }  // namespace

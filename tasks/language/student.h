@@ -37,6 +37,9 @@ class Student {
   /// The decoder cut behind its last layer; in training as it learns, else (`learns` false) as it will be frozen.
   virtual libtorch::CutPass pass(const std::vector<at::Tensor>& inputs, bool learns) = 0;
 
+  /// All that it gives, in the same way; of encoders, which have no layers to cut behind.
+  virtual std::vector<at::Tensor> outputs(const std::vector<at::Tensor>& inputs, bool learns) = 0;
+
   /// What is added to the loss, beside what passes give; undefined: nothing.
   virtual at::Tensor penalty() const = 0;
 

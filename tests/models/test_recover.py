@@ -215,7 +215,7 @@ def test_wrong_wishes(crumb, made, tmp_path):
         assert not (tmp_path / "out/model.crumb").exists()
         return said
 
-    assert "--loss 'huber': expected kl, hidden, ce or mix" in refused("--loss", "huber")
+    assert "--loss 'huber': expected kl, hidden, ce, mix or cosine" in refused("--loss", "huber")
     assert "--init 'nearest': expected zero, svd or whitened" in refused("--init", "nearest")
     assert "f32, f16, bf16 or int8, found 'int4'" in refused("--type", "int4", status=1)
     assert "target 'nothing*'" in refused("--targets", "nothing*")
