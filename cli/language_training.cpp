@@ -2,16 +2,25 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <span>
 
 #include "base/files/text.h"
+#include "cli/graph_inputs.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/read_lines.h"
 #include "cli/training_text.h"
 #include "formats/checkpoint/decoder_config.h"
+#include "formats/npy/npy.h"
 #include "models/encoder_inputs.h"
+#include "quant/checkpoint/checkpoint_run.h"
+#include "runtime/language/drawn_text.h"
 #include "runtime/sentences/sentence_tokenizer.h"
 #include "text/text_tokenizer.h"
 
@@ -31,11 +40,17 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
   verb.add_option("--steps", flags.steps, help("Steps (240)"))->check(CLI::NonNegativeNumber);
   verb.add_option("--warm-up", flags.warm_up, help("Steps in which the rate grows (15)"))
       ->check(CLI::NonNegativeNumber);
+  verb.add_option(
+          "--average", flags.average,
+          help("Keep the moving average of what learns, of which each step keeps so much of the old one, "
+               "such as 0.99 (none)"))
+      ->check(CLI::Range(0.0, 0.999999));
   verb.add_option("--products", flags.products,
                   help("What matrices are multiplied as in training steps: f32, bf16 (on a CPU) or tf32 (on "
                        "a GPU); what is there of the short ones"));
   verb.add_option("--device", flags.device, help("Where steps are computed: cpu, cuda or cuda:1 (cpu)"));
-  verb.add_option("--tokens", flags.tokens, help("The first N tokens of the text (all)"))
+  verb.add_option("--tokens", flags.tokens,
+                  help("The first N tokens of the text (all; of a synthetic one 16384)"))
       ->check(CLI::PositiveNumber);
   verb.add_option(
       "--teacher-logits", flags.teacher_logits,
@@ -72,8 +87,42 @@ std::vector<std::vector<std::int64_t>> tokens_of_lines(const std::string& file,
   return lines;
 }
 
+constexpr std::size_t kDrawnTokens = 16384;
+
+/// What synthetic.npy holds, where it is this run's.
+std::optional<std::vector<std::int64_t>> kept_text(const std::filesystem::path& file, std::size_t tokens) {
+  std::error_code none;
+  if (!std::filesystem::exists(file, none)) return std::nullopt;
+  const NpyArray kept = read_npy(file).take();
+  if (kept.dtype != DType::kI64 || kept.data.size() != tokens * sizeof(std::int64_t)) return std::nullopt;
+  std::vector<std::int64_t> found(tokens);
+  std::memcpy(found.data(), kept.data.data(), kept.data.size());
+  return found;
+}
+
+/// --tokens of them, in sequences of --length, as one text.
+tasks::LanguageText drawn_text(const LanguageTrainingFlags& flags, const std::string& folder,
+                               const text::ReadFile& read, const tasks::LanguageRequest& request) {
+  const std::size_t wanted = flags.tokens > 0 ? flags.tokens : kDrawnTokens;
+  const auto own = static_cast<std::size_t>(flags.length) - (request.first ? 1 : 0);
+  const std::size_t sequences = std::max<std::size_t>(1, wanted / own);
+  const std::filesystem::path file = std::filesystem::path(folder) / "synthetic.npy";
+  if (auto kept = kept_text(file, sequences * own)) return {.tokens = std::move(*kept), .counts = {}};
+  const auto model = runtime::LanguageModel::load(for_runtime(request.network), read, "the model");
+  Progress progress("drawing", "sequences", sequences, 0);
+  tasks::LanguageText text{
+      .tokens = runtime::draw_text(
+          model, {.sequences = sequences, .length = own, .seed = request.seed, .threads = request.threads},
+          [&](std::size_t done) { progress.update(done, 0); }),
+      .counts = {}};
+  std::filesystem::create_directories(folder);
+  const std::uint64_t count = text.tokens.size();
+  write_npy(file, DType::kI64, std::span(&count, 1), std::as_bytes(std::span(text.tokens)));
+  return text;
+}
+
 void read_lines_to_train_by(const LanguageTrainingFlags& flags, const std::string& data,
-                            const std::string& valid, const text::ReadFile& read,
+                            const std::string& valid, const std::string&, const text::ReadFile& read,
                             tasks::LanguageRequest& request) {
   if (flags.tokens > 0) throw usage_error("--tokens is for decoders, found a sentence encoder");
   runtime::SentenceTokenizer tokenizer = runtime::SentenceTokenizer::load(read, "the model");
@@ -84,7 +133,7 @@ void read_lines_to_train_by(const LanguageTrainingFlags& flags, const std::strin
 }
 
 void read_text_to_train_by(const LanguageTrainingFlags& flags, const std::string& data,
-                           const std::string& valid, const text::ReadFile& read,
+                           const std::string& valid, const std::string& folder, const text::ReadFile& read,
                            tasks::LanguageRequest& request) {
   const std::optional<std::string> config = read("config.json");
   if (!config) throw usage_error("the model holds no config.json");
@@ -94,7 +143,8 @@ void read_text_to_train_by(const LanguageTrainingFlags& flags, const std::string
                       std::to_string(shape.max_positions) + " positions");
   const text::TextTokenizer tokenizer = text::TextTokenizer::load(read);
   if (const auto first = tokenizer.first_token()) request.first = *first;
-  tasks::LanguageText& text = request.text = read_training_text(data, tokenizer, read);
+  tasks::LanguageText& text = request.text = data == kSynthetic ? drawn_text(flags, folder, read, request)
+                                                                : read_training_text(data, tokenizer, read);
   if (flags.tokens > 0 && text.tokens.size() > flags.tokens) {
     text.tokens.resize(flags.tokens);
     text.counts.resize(std::min(text.counts.size(), flags.tokens));
@@ -105,16 +155,17 @@ void read_text_to_train_by(const LanguageTrainingFlags& flags, const std::string
 }  // namespace
 
 void read_language_training(const LanguageTrainingFlags& flags, const std::string& data,
-                            const std::string& valid, const text::ReadFile& read,
+                            const std::string& valid, const std::string& folder, const text::ReadFile& read,
                             tasks::LanguageRequest& request) {
   const bool is_encoder = models::is_encoder(request.network);
-  (is_encoder ? read_lines_to_train_by : read_text_to_train_by)(flags, data, valid, read, request);
+  (is_encoder ? read_lines_to_train_by : read_text_to_train_by)(flags, data, valid, folder, read, request);
   request.temperature = flags.temperature;
   request.length = flags.length;
   request.steps = flags.steps;
   request.warm_up = flags.warm_up;
   request.at_once = flags.at_once;
   request.recomputes = flags.recompute;
+  request.average = flags.average;
   request.products = products_of(flags);
   request.device = flags.device;
   request.teacher = {.file = flags.teacher_logits, .top = flags.top_k};

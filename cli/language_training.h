@@ -17,7 +17,7 @@ namespace crumb::cli {
 
 struct LanguageTrainingFlags {
   std::string products, teacher_logits, device = "cpu";
-  double temperature = 1;
+  double temperature = 1, average = 0;
   std::int64_t length = 512, steps = 240, warm_up = 15, at_once = 0, top_k = 64;
   std::size_t tokens = 0;
   bool recompute = false;
@@ -32,10 +32,13 @@ inline std::int64_t batch_of(bool is_encoder) { return is_encoder ? 32 : 4; }
 /// --products, or what the processor or the device is fastest at.
 tasks::Products products_of(const LanguageTrainingFlags& flags);
 
-/// Reads the texts of the request's network, of an encoder lines, and sets what the flags say. `read` gives the model's files.
-/// Throws what read_training_text and read_lines do, and usage Error where the model has fewer positions than a sequence.
+/// --data: the text that the float network draws from itself.
+inline constexpr const char* kSynthetic = "synthetic";
+
+/// Reads the texts of the request's network, of an encoder lines, and sets what the flags say. `read` gives the model's files;
+/// `folder` keeps a text that is drawn (kSynthetic), synthetic.npy, for a run that goes on. Throws what read_training_text and read_lines do, and usage Error where the model has fewer positions than a sequence.
 void read_language_training(const LanguageTrainingFlags& flags, const std::string& data,
-                            const std::string& valid, const text::ReadFile& read,
+                            const std::string& valid, const std::string& folder, const text::ReadFile& read,
                             tasks::LanguageRequest& request);
 
 /// What a step gives back stays with the process: the next one asks for as much again, and new pages from the system took a

@@ -91,8 +91,8 @@ void recover_verb(const RecoverFlags& flags) {
       .keep_every = flags.keep_every,
       .restart = flags.restart};
   read_language_training(
-      flags.training, flags.data, flags.valid, [&](std::string_view path) { return weights->file(path); },
-      run.request);
+      flags.training, flags.data, flags.valid, flags.output,
+      [&](std::string_view path) { return weights->file(path); }, run.request);
   keep_memory();
   Json report;
   {
@@ -113,8 +113,10 @@ void add_recover(CLI::App& app) {
   verb->add_option("model", flags->model, "The quantized model, a packed file")->required();
   verb->add_option("--baseline", flags->baseline,
                    "The same model in floats, which it learns from: a Hugging Face folder or a GGUF file");
-  verb->add_option("--data", flags->data,
-                   "A text, or conversations (.jsonl), to train by; of a sentence encoder lines")
+  verb->add_option(
+          "--data", flags->data,
+          "A text, or conversations (.jsonl), to train by; of a sentence encoder lines; synthetic: what the "
+          "float model draws")
       ->required();
   verb->add_option("--valid", flags->valid, "A text to measure by");
   verb->add_option("-o,--output", flags->output,

@@ -1,7 +1,10 @@
 #include "cli/train_lm.h"
 
+#include <algorithm>
 #include <array>
 #include <iostream>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "base/files/text.h"
@@ -9,9 +12,11 @@
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/packed_files.h"
+#include "graph/qonnx/quantized_constants.h"
 #include "models/checkpoint_graph.h"
 #include "models/encoder_inputs.h"
-#include "models/weight_source.h"
+#include "models/fresh_network.h"
+#include "models/read_graph.h"
 #include "quant/tensor_source.h"
 #include "training/language_run.h"
 
@@ -20,18 +25,22 @@ namespace {
 
 constexpr double kRate = 5e-4;
 
-constexpr std::array kOfLanguage = {"--model",          "--teacher",        "--temperature", "--length",
-                                    "--steps",          "--warm-up",        "--tokens",      "--products",
-                                    "--teacher-logits", "--top-k",          "--at-once",     "--recompute",
-                                    "--block-wise",     "--block-sequences"};
-constexpr std::array kOfDecoders = {"--teacher", "--temperature", "--tokens",     "--teacher-logits",
-                                    "--top-k",   "--recompute",   "--block-wise", "--block-sequences"};
+constexpr std::array kOfLanguage = {"--model",   "--from-scratch", "--teacher",        "--temperature",
+                                    "--length",  "--steps",        "--warm-up",        "--average",
+                                    "--tokens",  "--products",     "--teacher-logits", "--top-k",
+                                    "--at-once", "--recompute",    "--block-wise",     "--block-sequences"};
+constexpr std::array kOfDecoders = {"--from-scratch", "--teacher",        "--temperature",
+                                    "--tokens",       "--teacher-logits", "--top-k",
+                                    "--recompute",    "--block-wise",     "--block-sequences"};
 constexpr std::array kOfOthers = {"--labels",     "--profile",  "--network", "--epochs", "--float-epochs",
                                   "--all-layers", "--data-dir", "--sweep",   "--seeds"};
 
 /// What --loss and --teacher say together.
 tasks::LanguageLoss loss_of(const LanguageWish& wish) {
-  const std::string& teacher = wish.flags.teacher;
+  const bool is_fresh = !wish.flags.from_scratch.empty();
+  const std::string teacher = wish.flags.teacher.empty() && is_fresh ? "none" : wish.flags.teacher;
+  if (is_fresh && teacher != "none")
+    throw usage_error("--teacher float: a network that begins from scratch has no float one to learn from");
   if (!teacher.empty() && teacher != "float" && teacher != "none")
     throw usage_error("--teacher " + quote_text(teacher) + ": expected float or none");
   if (wish.loss.empty() && wish.task == kSentenceTask) return tasks::LanguageLoss::kMix;
@@ -69,8 +78,13 @@ void print_report(const Json& report, const std::string& folder) {
 }  // namespace
 
 void add_language_flags(CLI::App& verb, LanguageFlags& flags) {
-  verb.add_option("--model", flags.model,
-                  "Of lm and embed: the model in floats, a Hugging Face folder or (lm) a GGUF file");
+  verb.add_option(
+      "--model", flags.model,
+      "Of lm and embed: the model, a Hugging Face folder, a GGUF or a packed file; codes are decoded");
+  verb.add_option(
+      "--from-scratch", flags.from_scratch,
+      "Of lm: instead of --model, a folder with config.json and tokenizer whose weights are drawn "
+      "(--seed)");
   verb.add_option(
       "--teacher", flags.teacher,
       "Of lm: whose predictions are learned: float, the network's own in floats, or none, then the text's "
@@ -95,43 +109,86 @@ void refuse_flags_of_others(const CLI::App& verb, const std::string& task) {
     refuse(kOfLanguage, " is for training a language model (crumb train lm, crumb train embed)");
 }
 
+namespace {
+
+/// Where training begins.
+struct Beginning {
+  graph::Graph network;                      ///< in floats
+  std::map<std::string, std::string> files;  ///< beside it
+};
+
+/// A packed file's network, its codes decoded.
+graph::Graph in_floats(graph::Graph graph, const std::string& model) {
+  graph = graph::fold_quantized(std::move(graph));
+  const auto quantizer = std::ranges::find_if(graph.nodes, graph::is_quantizer);
+  if (quantizer != graph.nodes.end())
+    throw usage_error("--model " + quote_text(model) + " has quantizers of activations or of its cache (" +
+                      graph::text_of(*quantizer) + "); training begins with a network in floats");
+  return graph;
+}
+
+Beginning beginning_of(const LanguageWish& wish) {
+  const LanguageFlags& flags = wish.flags;
+  if (!flags.from_scratch.empty()) {
+    models::FreshNetwork fresh = models::fresh_network(flags.from_scratch, wish.seed);
+    return {std::move(fresh.graph), std::move(fresh.files)};
+  }
+  const TensorSource source = TensorSource::open(flags.model);
+  if (!source.checkpoint())
+    return {in_floats(models::open_graph(flags.model), flags.model), packed_files(source)};
+  Notes notes;
+  note_folder(*source.checkpoint(), notes);
+  return {models::graph_of_checkpoint(source, quote_text(flags.model)).graph, packed_files(source)};
+}
+
+void check_beginning(const LanguageWish& wish, const graph::Graph& network) {
+  const bool is_encoder = wish.task == kSentenceTask;
+  const std::string& model = wish.flags.model.empty() ? wish.flags.from_scratch : wish.flags.model;
+  if (models::is_encoder(network) != is_encoder)
+    throw usage_error(
+        "--model " + quote_text(model) +
+        (is_encoder ? " is a decoder: crumb train lm" : " is a sentence encoder: crumb train embed"));
+}
+
+}  // namespace
+
 void train_language_model(const LanguageWish& wish) {
   const LanguageFlags& flags = wish.flags;
-  const bool is_encoder = wish.task == kSentenceTask;
+  const bool is_encoder = wish.task == kSentenceTask, is_fresh = !flags.from_scratch.empty();
   const auto needs = [&](const std::string& given, const char* what) {
     if (given.empty()) throw usage_error("training " + wish.task + " needs " + what);
   };
-  needs(flags.model, is_encoder ? "--model FOLDER" : "--model FOLDER or FILE.gguf");
+  if (is_fresh && !flags.model.empty())
+    throw usage_error("--from-scratch draws the weights, and --model has them; give one");
+  if (!is_fresh)
+    needs(flags.model, is_encoder ? "--model FOLDER" : "--model FOLDER, FILE.gguf or FILE.crumb");
   needs(wish.data, is_encoder ? "--data LINES" : "--data TEXT");
-  const Recipe recipe = language_recipe(wish.recipe, wish.task);
-  const TensorSource source = TensorSource::open(flags.model);
-  if (source.checkpoint() == nullptr)
-    throw usage_error(
-        "--model " + quote_text(flags.model) +
-        " is a packed file; training begins with floats (crumb dequantize makes a folder of it)");
-  Notes notes;
-  note_folder(*source.checkpoint(), notes);
-  const auto weights = models::weights_of(source);
-  const auto read = [&](std::string_view path) { return weights->file(path); };
-  graph::Graph network = models::graph_of_checkpoint(source, quote_text(flags.model)).graph;
-  if (models::is_encoder(network) != is_encoder)
-    throw usage_error(
-        "--model " + quote_text(flags.model) +
-        (is_encoder ? " is a decoder: crumb train lm" : " is a sentence encoder: crumb train embed"));
+  if (is_fresh && wish.data == kSynthetic)
+    throw usage_error("--data synthetic is drawn from a float network, and --from-scratch has none");
+  Recipe recipe = language_recipe(wish.recipe, wish.task);
+  const tasks::LanguageLoss loss = loss_of(wish);
+  Beginning beginning = beginning_of(wish);
+  check_beginning(wish, beginning.network);
+  beginning.files[std::string(kRecipePath)] = to_yaml(recipe);
+  const auto read = [files = beginning.files](std::string_view path) {
+    const auto found = files.find(std::string(path));
+    return found == files.end() ? std::nullopt : std::optional(found->second);
+  };
   training::LanguageRun run{
-      .request = {.network = std::move(network),
-                  .recipe = recipe,
-                  .loss = loss_of(wish),
+      .request = {.network = std::move(beginning.network),
+                  .recipe = std::move(recipe),
+                  .loss = loss,
+                  .has_floats = !is_fresh,
                   .batch = wish.batch > 0 ? wish.batch : batch_of(is_encoder),
                   .block_wise = {.passes = flags.block_passes, .sequences = flags.block_sequences},
                   .rate = wish.rate > 0 ? wish.rate : kRate,
                   .seed = wish.seed,
                   .threads = wish.threads},
-      .files = packed_files(*source.checkpoint(), recipe),
+      .files = std::move(beginning.files),
       .folder = wish.output,
       .keep_every = wish.keep_every,
       .restart = wish.restart};
-  read_language_training(flags.training, wish.data, wish.valid, read, run.request);
+  read_language_training(flags.training, wish.data, wish.valid, wish.output, read, run.request);
   keep_memory();
   Json report;
   {

@@ -51,8 +51,7 @@ Build architecture_of(const JsonFile& config) {
 
 CheckpointGraph built(const WeightSource& source) {
   ModelWeights weights(source);
-  const JsonFile config = config_of(weights);
-  graph::Graph graph = architecture_of(config)(weights, config);
+  graph::Graph graph = graph_of_config(weights);
   return {.graph = std::move(graph), .unused = weights.unused()};
 }
 
@@ -71,6 +70,11 @@ bool is_checkpoint(const std::filesystem::path& path) {
   const auto file = CrumbFile::open(path);
   return file.ok() &&
          !graph::holds_only_graph(file.value().header());  // of a damaged one, its reader says what is wrong
+}
+
+graph::Graph graph_of_config(ModelWeights& weights) {
+  const JsonFile config = config_of(weights);
+  return architecture_of(config)(weights, config);
 }
 
 CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::string& name) {

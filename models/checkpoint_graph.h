@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "models/model_weights.h"
 #include "models/weight_source.h"
 #include "quant/tensor_source.h"
 
@@ -34,6 +35,9 @@ CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::strin
 
 /// The same of what is open; messages begin with what it calls itself.
 CheckpointGraph graph_of_weights(const WeightSource& source);
+
+/// The network of the configuration among the weights' files, with what these weights add.
+graph::Graph graph_of_config(ModelWeights& weights);
 
 /// The same for a packed file, a folder or any other checkpoint.
 CheckpointGraph read_checkpoint_graph(const std::filesystem::path& path);

@@ -10,13 +10,6 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-graph::Tensor floats_of(const WeightSource& source, const std::string& name, const Ints& shape,
-                        const Ints& axes) {
-  const std::vector<float> values = source.floats(name);
-  if (std::ranges::is_sorted(axes)) return graph::Tensor::floats(shape, values);
-  return graph::Tensor::floats(graph::permuted_shape(shape, axes), graph::permuted(values, shape, axes));
-}
-
 std::string shape_text_of(const std::vector<size_t>& shape) {
   return shape_text(std::vector<std::uint64_t>(shape.begin(), shape.end()));
 }
@@ -41,10 +34,18 @@ void ModelWeights::add(graph::Graph& graph, const std::string& name, const std::
     graph.values[name] = {.type = graph::ElementType::kFloat,
                           .shape = graph::Shape(sizes.begin(), sizes.end())};
   } else {
-    const graph::Tensor& constant = graph.initializers[name] =
-        floats_of(source_, name, Ints(shape.begin(), shape.end()), axes);
-    graph.values[name] = value_of(constant);
+    add_floats(graph, name, source_.floats(name), shape, axes);
   }
+}
+
+void ModelWeights::add_floats(graph::Graph& graph, const std::string& name, const std::vector<float>& values,
+                              const std::vector<size_t>& shape, const Ints& axes) {
+  const Ints sizes(shape.begin(), shape.end());
+  const graph::Tensor& constant = graph.initializers[name] =
+      std::ranges::is_sorted(axes)
+          ? graph::Tensor::floats(sizes, values)
+          : graph::Tensor::floats(graph::permuted_shape(sizes, axes), graph::permuted(values, sizes, axes));
+  graph.values[name] = value_of(constant);
 }
 
 std::vector<std::string> ModelWeights::unused() const {

@@ -16,6 +16,7 @@ class ModelWeights {
  public:
   /// The source must outlive it.
   explicit ModelWeights(const WeightSource& source) : source_(source) {}
+  virtual ~ModelWeights() = default;
 
   bool has(const std::string& name) const { return source_.has(name); }
 
@@ -26,11 +27,16 @@ class ModelWeights {
   /// of the constant is axis axes[i] of the tensor. Throws Error, naming tensor, found and expected, where it is missing
   /// or its shape is not `shape`. A second time it does nothing.
   /// Precondition: the axes are the same then.
-  void add(graph::Graph& graph, const std::string& name, const std::vector<size_t>& shape,
-           const std::vector<std::int64_t>& axes);
+  virtual void add(graph::Graph& graph, const std::string& name, const std::vector<size_t>& shape,
+                   const std::vector<std::int64_t>& axes);
 
   /// Names of the tensors that were never added, sorted.
   std::vector<std::string> unused() const;
+
+ protected:
+  /// Makes values a constant as add does; they are of `shape`.
+  static void add_floats(graph::Graph& graph, const std::string& name, const std::vector<float>& values,
+                         const std::vector<size_t>& shape, const std::vector<std::int64_t>& axes);
 
  private:
   const WeightSource& source_;

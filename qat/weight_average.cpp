@@ -29,6 +29,18 @@ void WeightAverage::update() {
   }
 }
 
+void WeightAverage::restore(const std::vector<at::Tensor>& averages, std::int64_t steps) {
+  if (averages.size() != averages_.size())
+    throw Error("found averages of " + std::to_string(averages.size()) + " parameters, expected " +
+                std::to_string(averages_.size()));
+  for (std::size_t i = 0; i < averages_.size(); ++i) {
+    if (averages[i].sizes() != averages_[i].sizes())
+      throw Error("the average of parameter " + std::to_string(i) + " has another shape than the parameter");
+    averages_[i] = averages[i].detach().clone();
+  }
+  steps_ = steps;
+}
+
 WeightAverage::Use::Use(std::vector<at::Tensor> parameters, const std::vector<at::Tensor>& averages)
     : parameters_(std::move(parameters)) {
   const torch::NoGradGuard no_gradients;

@@ -39,6 +39,10 @@ class WeightAverage {
   [[nodiscard]] Use use() const { return Use(parameters_, averages_); }
 
   const std::vector<at::Tensor>& averages() const { return averages_; }  ///< in the order of parameters()
+  std::int64_t steps() const { return steps_; }
+
+  /// Goes on from averages of the same parameters behind so many steps. Throws Error where their shapes differ.
+  void restore(const std::vector<at::Tensor>& averages, std::int64_t steps);
 
  private:
   std::vector<at::Tensor> parameters_, averages_;

@@ -66,6 +66,7 @@ Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOut
   if (!is_encoder) report["length"] = request.length;
   report["batch"] = request.batch;
   report["rate"] = request.rate;
+  if (request.average > 0) report["average"] = request.average;
   report["products"] = name_of(request.products);
   report["seed"] = request.seed;
   if (!request.recovery) report["recipe"] = to_yaml(request.recipe);

@@ -67,6 +67,7 @@ Json request_json(const LanguageRequest& request) {
             {"steps", request.steps},
             {"warm_up", request.warm_up},
             {"rate", request.rate},
+            {"average", request.average},
             {"most_gradient", request.most_gradient},
             {"block_wise", Json::array({request.block_wise.passes, request.block_wise.sequences,
                                         request.block_wise.rate, request.block_wise.scale_rate})},
@@ -108,7 +109,8 @@ LanguagePosition position_of(const Json& about) {
 }  // namespace
 
 void keep_language_run(const fs::path& path, const LanguageRequest& request, const LanguagePosition& position,
-                       torch::nn::Module& network, torch::optim::Optimizer& optimizer) {
+                       torch::nn::Module& network, torch::optim::Optimizer& optimizer,
+                       const qat::WeightAverage* average) {
   torch::serialize::OutputArchive archive;
   archive.write("about", c10::IValue(about(request, position)));
   torch::serialize::OutputArchive modules(archive.compilation_unit());
@@ -117,6 +119,10 @@ void keep_language_run(const fs::path& path, const LanguageRequest& request, con
   torch::serialize::OutputArchive steps(archive.compilation_unit());
   optimizer.save(steps);
   archive.write("optimizer", steps);
+  if (average) {
+    archive.write("average_steps", c10::IValue(average->steps()));
+    archive.write("averages", c10::IValue(average->averages()));
+  }
   const fs::path partial = path.string() + ".partial";
   try {
     archive.save_to(partial.string());
@@ -150,6 +156,13 @@ void KeptLanguageRun::load(torch::nn::Module& network) {
   torch::serialize::InputArchive part;
   archive_.read("network", part);
   network.load(part);
+}
+
+void KeptLanguageRun::load(qat::WeightAverage& average) {
+  c10::IValue steps, averages;
+  archive_.read("average_steps", steps);
+  archive_.read("averages", averages);
+  average.restore(averages.toTensorVector(), steps.toInt());
 }
 
 void KeptLanguageRun::load(torch::optim::Optimizer& optimizer) {

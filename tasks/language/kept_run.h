@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "qat/weight_average.h"
 #include "tasks/language/language_trainer.h"
 
 namespace crumb::tasks {
@@ -23,10 +24,10 @@ struct LanguagePosition {
   double middle_measure = LanguageOutcome::kNotMeasured;
 };
 
-/// Puts it in the place of what lies there, whole or not at all.
+/// Puts it (average: null where there is none) in the place of what lies there, whole or not at all.
 void keep_language_run(const std::filesystem::path& path, const LanguageRequest& request,
                        const LanguagePosition& position, torch::nn::Module& network,
-                       torch::optim::Optimizer& optimizer);
+                       torch::optim::Optimizer& optimizer, const qat::WeightAverage* average);
 
 class KeptLanguageRun {
  public:
@@ -38,6 +39,7 @@ class KeptLanguageRun {
   const LanguagePosition& position() const { return position_; }
   void load(torch::nn::Module& network);
   void load(torch::optim::Optimizer& optimizer);
+  void load(qat::WeightAverage& average);
 
  private:
   torch::serialize::InputArchive archive_;

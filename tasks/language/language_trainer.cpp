@@ -20,6 +20,7 @@
 #include "base/files/text.h"
 #include "base/seconds.h"
 #include "libtorch/device.h"
+#include "qat/weight_average.h"
 #include "tasks/language/kept_run.h"
 #include "tasks/language/lesson.h"
 #include "tasks/language/sequences.h"
@@ -59,6 +60,8 @@ class Training {
     for (std::int64_t step = 0; step < step_; ++step) outcome.trained_tokens += tokens_of(samples_of(step));
     outcome.first_measure = first_measure_;
     outcome.middle_measure = middle_measure_;
+    std::optional<qat::WeightAverage::Use> averaged;
+    if (average_) averaged.emplace(average_->use());
     outcome.quantized = student_->freeze();
     outcome.measure = lesson_->measure(*student_);
     return outcome;
@@ -100,8 +103,10 @@ class Training {
     if (!kept && !request_.recovery) first_measure_ = lesson_->measure(*student_);
     // A state of the optimizer lies on the parameters that are there.
     optimizer_.emplace(student_->parameter_groups(request_.rate), torch::optim::AdamWOptions(request_.rate));
+    if (request_.average > 0) average_.emplace(student_->module(), request_.average);
     if (kept) {
       kept->load(*optimizer_);
+      if (average_) kept->load(*average_);
       step_ = kept->position().step;
       log_ = kept->position().log;
       layers_ = kept->position().layers;
@@ -113,6 +118,7 @@ class Training {
       layers_ = lesson_->train_layers(*student_->network(), hooks_.layer_done);
     const bool began_elsewhere = request_.recovery && request_.recovery->start != AdapterStart::kZero;
     if (!layers_.empty() || began_elsewhere) middle_measure_ = lesson_->measure(*student_);
+    if (average_) average_.emplace(student_->module(), request_.average);  // from where it begins
   }
 
   /// Of the highest rate, for the step that comes.
@@ -159,6 +165,7 @@ class Training {
       penalty.backward();
     torch::nn::utils::clip_grad_norm_(student_->module().parameters(), request_.most_gradient);
     optimizer_->step();
+    if (average_) average_->update();
     return value;
   }
 
@@ -170,7 +177,7 @@ class Training {
                        .log = log_,
                        .first_measure = first_measure_,
                        .middle_measure = middle_measure_},
-                      student_->module(), *optimizer_);
+                      student_->module(), *optimizer_, average_ ? &*average_ : nullptr);
   }
 
   const LanguageRequest& request_;
@@ -180,6 +187,7 @@ class Training {
   Rounds rounds_;
   std::unique_ptr<Student> student_;
   std::optional<torch::optim::AdamW> optimizer_;
+  std::optional<qat::WeightAverage> average_;
   std::int64_t step_ = 0;  ///< that comes
   double first_measure_ = LanguageOutcome::kNotMeasured, middle_measure_ = first_measure_;
   std::vector<LayerLine> layers_;

@@ -71,8 +71,9 @@ struct LanguageRequest {
   BlockWise block_wise;
   std::int64_t warm_up = 15;  ///< steps in which the rate grows; then it falls as a cosine, to 0
   double rate = 5e-4;         ///< of AdamW, the highest
-  double most_gradient = 1;   ///< norm of all gradients of a step, above which they shrink to it
-  std::uint64_t seed = 0;     ///< of the order of sequences
+  double average = 0;  ///< the decay of an average of what learns, which is what is kept in the end; 0: none
+  double most_gradient = 1;  ///< norm of all gradients of a step, above which they shrink to it
+  std::uint64_t seed = 0;    ///< of the order of sequences
   Products products = Products::kFloat32;
   std::string device = "cpu";  ///< or "cuda", "cuda:1": where steps are computed and what is measured
   int threads = 0;             ///< 0: LibTorch's own choice

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -130,8 +131,70 @@ def test_lines_that_are_no_conversation_are_named(crumb, made, tmp_path):
         '[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]', model)
 
 
-def test_a_run_that_is_killed_ends_in_the_same_bytes(crumb, crumb_bin, made, tmp_path):
-    how = ["--weights", "int3:group=16", "--steps", 60, "--checkpoint-every", 3, "--block-wise", 2, "--block-sequences", 8]
+@pytest.mark.parametrize("name", ["llama3", "gemma2", "qwen3"])
+def test_from_scratch_and_on(crumb, made, tmp_path, name):
+    """A configuration becomes a float model, which a packed file holds; that one trains at two bits, and that one at four."""
+    tiny.make(name, tmp_path / "full")
+    (tmp_path / "config").mkdir()
+    for file in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        if (tmp_path / "full" / file).exists():
+            shutil.copy(tmp_path / "full" / file, tmp_path / "config" / file)
+    rest = ["--data", made / "train.txt", "--valid", made / "valid.txt", "--length", LENGTH, "--threads", 1, "--products", "f32", "--json",
+            "--rate", 3e-3]  # fmt: skip
+    first = json.loads(crumb("train", "lm", "--from-scratch", tmp_path / "config", *rest, "--weights", "keep", "--embeddings", "keep",
+                             "--steps", 60, "-o", tmp_path / "first").stdout)  # fmt: skip
+    assert first["float"] == "nan" and first["rounded"] > 100 and first["quantized"] < 20 and first["loss"] == "ce"
+    again = json.loads(crumb("train", "lm", "--from-scratch", tmp_path / "config/config.json", *rest, "--weights", "keep", "--embeddings",
+                             "keep", "--steps", 60, "-o", tmp_path / "again").stdout)  # fmt: skip
+    assert again["quantized"] == first["quantized"]
+    before = first["quantized"]
+    for i, spec in enumerate(["int2h:group=16", "int4:group=16"]):
+        model = tmp_path / (f"out{i - 1}" if i else "first") / "model.crumb"
+        report = json.loads(crumb("train", "lm", "--model", model, *rest, "--weights", spec, "--steps", 20, "-o", tmp_path / f"out{i}").stdout)
+        assert report["float"] == pytest.approx(before, rel=1e-5)
+        assert report["quantized"] < 20
+        before = report["quantized"]
+    assert json.loads(crumb("generate", tmp_path / "out1/model.crumb", "--prompt", "zebras", "--tokens", 4, "--json").stdout)["ids"]
+
+
+def test_the_average_of_steps(crumb, made, tmp_path):
+    """It ends elsewhere than the last step, and with a share of nothing where that ends."""
+    how = ["--weights", "int4:group=16", "--steps", 12, "--rate", 3e-3]
+    found = {}
+    for average in (0, 1e-9, 0.9):
+        crumb(*command(made, tmp_path / str(average), *how, "--average", average))
+        crumb("dequantize", tmp_path / str(average) / "model.crumb", "-o", tmp_path / f"{average}.safetensors")
+        from safetensors.numpy import load_file
+
+        found[average] = load_file(tmp_path / f"{average}.safetensors")
+    name = next(name for name in found[0] if name.endswith("q_proj.weight"))
+    near, far = (abs(found[average][name] - found[0][name]).max() for average in (1e-9, 0.9))
+    assert near < 1e-6 < 1e-4 < far
+
+
+def test_texts_that_the_model_draws(crumb, made, tmp_path):
+    """The same for any number of threads, of its own tokens alone, and drawn once."""
+    how = ["--weights", "int2h:group=16", "--steps", 6, "--tokens", 480, "--rate", 3e-3]
+    tokens = []
+    for threads in (1, 2):
+        out = tmp_path / str(threads)
+        base = command(made, out, *how)
+        base[base.index("--threads") + 1] = threads
+        base[base.index("--data") + 1] = "synthetic"
+        crumb(*base)
+        tokens.append(np.load(out / "synthetic.npy"))
+    assert np.array_equal(*tokens) and tokens[0].shape == (20 * LENGTH,) and tokens[0].dtype == np.int64
+    assert len(set(tokens[0].tolist())) > 50 and tokens[0].min() >= 0
+    # What is there is taken.
+    made_up = tokens[0][::-1].copy()
+    np.save(tmp_path / "1/synthetic.npy", made_up)
+    crumb(*base[: base.index("-o")], "-o", tmp_path / "1", *base[base.index("-o") + 2 :], "--restart")
+    assert np.array_equal(np.load(tmp_path / "1/synthetic.npy"), made_up)
+
+
+@pytest.mark.parametrize("more", [[], ["--average", 0.9]])
+def test_a_run_that_is_killed_ends_in_the_same_bytes(crumb, crumb_bin, made, tmp_path, more):
+    how = [*more, "--weights", "int3:group=16", "--steps", 60, "--checkpoint-every", 3, "--block-wise", 2, "--block-sequences", 8]
     crumb(*command(made, tmp_path / "whole", *how))
     for end in (signal.SIGKILL, signal.SIGINT):
         shutil.rmtree(tmp_path / "cut", ignore_errors=True)
@@ -174,6 +237,13 @@ def test_wrong_wishes(crumb, made, tmp_path):
     assert "the text to train by has" in refused(data=tmp_path / "short.txt", status=1)
     digits = crumb("train", "digits", "-o", tmp_path / "d", "--steps", 3, status=2).stderr
     assert "--steps is for training a language model" in digits
-    crumb("quantize", made / "model", "-o", tmp_path / "q.crumb", "--weights", "int8")
+    crumb("quantize", made / "model", "-o", tmp_path / "q.crumb", "--weights", "int8", "--kv-cache", "int8")
     packed = crumb("train", "lm", "--model", tmp_path / "q.crumb", "--data", made / "train.txt", "--weights", "int4", "-o", tmp_path / "p", status=2)
-    assert "training begins with floats" in packed.stderr
+    assert "has quantizers of activations or of its cache" in packed.stderr
+    scratch = ["train", "lm", "--from-scratch", made / "model", "--data", made / "train.txt", "--weights", "keep", "-o", tmp_path / "p"]
+    for flags, said in ((["--teacher", "float"], "has no float one to learn from"), (["--loss", "kl"], "--loss kl with --teacher none"),
+                        (["--model", made / "model"], "give one"), (["--data", "synthetic"], "--from-scratch has none")):  # fmt: skip
+        base = [part for part in scratch if part not in ("--data", made / "train.txt")] if "--data" in flags else scratch
+        assert said in crumb(*base, *flags, status=2).stderr
+    nowhere = ["train", "lm", "--from-scratch", made / "train.txt", "--data", made / "train.txt", "--weights", "keep", "-o", tmp_path / "p"]
+    assert "expected a folder with a config.json" in crumb(*nowhere, status=1).stderr
