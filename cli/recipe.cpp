@@ -19,8 +19,7 @@ struct RecipeOptions {
 template <class T>
 void add_rows(const std::string& section, std::vector<std::vector<std::string>>& rows) {
   for (const FieldInfo& field : fields_of<T>()) {
-    const bool there = field.kind != FieldKind::kNotYet;
-    rows.push_back({section + std::string(field.key), there ? std::string(field.type) : "not yet",
+    rows.push_back({section + std::string(field.key), std::string(field.type),
                     field.flag.empty() ? "-" : std::string(field.flag), std::string(field.help)});
   }
 }
@@ -31,6 +30,13 @@ void print_fields() {
   add_rows<AccumulatorGoal>("accumulator: ", rows);
   add_rows<PruneGoal>("prune: ", rows);
   add_rows<BitBudget>("learned_bits: ", rows);
+  for (const StageInfo& stage : stage_infos()) {
+    rows.push_back({"stages: " + std::string(stage.name), "options, or none", "-", std::string(stage.help)});
+    for (const StageOption& option : stage.options)
+      rows.push_back({"stages: " + std::string(stage.name) + ": " + std::string(option.key),
+                      option.kind == StageOption::Kind::kCount ? "a whole number" : "a number above 0", "-",
+                      std::string(option.help) + " (" + share_text(option.usual) + ")"});
+  }
   add_rows<Rule>("rules: ", rows);
   add_rows<Rule::Match>("rules: match: ", rows);
   print_table(rows);

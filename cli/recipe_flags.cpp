@@ -23,7 +23,8 @@ constexpr std::pair<std::string_view, std::string RecipeFlags::*> kTrainingFlags
     {"accumulator", &RecipeFlags::accumulator},
     {"scales", &RecipeFlags::scales},
     {"prune", &RecipeFlags::prune},
-    {"learned_bits", &RecipeFlags::learned_bits}};
+    {"learned_bits", &RecipeFlags::learned_bits},
+    {"stages", &RecipeFlags::stages}};
 
 /// A flag that stands for rules.
 void add_rule_flag(CLI::App& verb, const std::string& flag, std::vector<std::string>& values,
@@ -41,10 +42,21 @@ void add_field_flag(CLI::App& verb, std::string_view key, std::string& value) {
   verb.add_option(std::string(field.flag), value, std::string(field.help))->check(not_empty);
 }
 
+/// Between commas.
+std::vector<std::string> parts_of(std::string_view text) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    parts.emplace_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 void set_field(std::string_view key, const std::string& value, Recipe& recipe) {
   const Field<Recipe>& field = recipe_field(key);
   try {
-    field.set(recipe, {value});
+    field.set(recipe, field.kind == FieldKind::kStages ? parts_of(value) : std::vector{value});
   } catch (const Error& error) {
     throw usage_error(std::string(field.flag) + ": " + error.what());
   }

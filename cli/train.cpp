@@ -74,7 +74,9 @@ Recipe training_recipe(RecipeFlags flags, const std::string& profile) {
     if (flags.activations.empty())
       flags.activations = has_form ? in_four_bits(form.activations) : kActivations;
   }
-  return recipe_of(flags);
+  Recipe recipe = recipe_of(flags);
+  refuse_stages(recipe);
+  return recipe;
 }
 
 tasks::TrainRequest request_of(const TrainOptions& options) {
@@ -150,7 +152,7 @@ void sweep(const TrainOptions& options, const tasks::TrainRequest& base) {
             << "/{sweep.json, sweep.csv, sweep.svg, points/}\n";
 }
 
-LanguageWish language_wish_of(const TrainOptions& options) {
+LanguageWish language_wish_of(const CLI::App& verb, const TrainOptions& options) {
   return {.task = options.task,
           .flags = options.language,
           .recipe = options.recipe,
@@ -158,6 +160,7 @@ LanguageWish language_wish_of(const TrainOptions& options) {
           .valid = options.own.valid.empty() ? std::string() : options.own.valid[0],
           .loss = options.own.loss,
           .output = options.output,
+          .given = flags_of_stages(verb),
           .batch = options.batch,
           .rate = options.rate,
           .seed = options.seed,
@@ -172,7 +175,7 @@ void train_verb(const CLI::App& verb, const TrainOptions& options) {
   refuse_flags_of_others(verb, options.task);
   if (options.own.valid.size() == (is_language ? 2 : 1))
     throw usage_error(is_language ? "--valid takes one text here" : "--valid takes two files: X.npy Y.npy");
-  if (is_language) return train_language_model(language_wish_of(options));
+  if (is_language) return train_language_model(language_wish_of(verb, options));
   if (!options.profile.empty()) (void)exporting::qonnx_profile_named(options.profile);
   if (!options.profile.empty() && !options.sweep.empty()) {
     throw usage_error("--profile is for one network, found --sweep " + options.sweep +

@@ -152,6 +152,48 @@ void check_beginning(const LanguageWish& wish, const graph::Graph& network) {
 
 }  // namespace
 
+std::vector<std::string> flags_of_stages(const CLI::App& verb) {
+  std::vector<std::string> given;
+  for (const char* flag : {"--block-wise", "--block-sequences", "--steps", "--warm-up", "--rate"})
+    if (verb.get_option(flag)->count() > 0) given.emplace_back(flag);
+  return given;
+}
+
+namespace {
+
+/// What the recipe's stages say instead of flags; they are the request's then, and no more the recipe's.
+void take_stages(const LanguageWish& wish, tasks::LanguageRequest& request) {
+  const std::vector<Stage> stages = std::exchange(request.recipe.stages, {});
+  if (stages.empty()) return;
+  if (!wish.given.empty())
+    throw usage_error(wish.given[0] + ": the recipe has stages, which say it (" + to_string(stages[0]) + ")");
+  const auto count = [](const Stage& stage, const char* option) {
+    return static_cast<std::int64_t>(stage.value(option));
+  };
+  request.steps = 0;
+  std::string last;
+  for (const Stage& stage : stages) {
+    if (!stage.info().trains)
+      throw usage_error("the stage " + quote_text(to_string(stage)) + " is for crumb quantize");
+    if (stage.name == last || last == "end_to_end")
+      throw usage_error("the stage " + stage.name + " comes behind " + last +
+                        "; expected block_wise, then end_to_end, each once at most");
+    last = stage.name;
+    if (stage.name == "block_wise") {
+      request.block_wise = {.passes = count(stage, "passes"),
+                            .sequences = count(stage, "sequences"),
+                            .rate = stage.value("rate"),
+                            .scale_rate = stage.value("scale_rate")};
+    } else {
+      request.steps = count(stage, "steps");
+      request.rate = stage.value("rate");
+      request.warm_up = count(stage, "warm_up");
+    }
+  }
+}
+
+}  // namespace
+
 void train_language_model(const LanguageWish& wish) {
   const LanguageFlags& flags = wish.flags;
   const bool is_encoder = wish.task == kSentenceTask, is_fresh = !flags.from_scratch.empty();
@@ -189,6 +231,7 @@ void train_language_model(const LanguageWish& wish) {
       .keep_every = wish.keep_every,
       .restart = wish.restart};
   read_language_training(flags.training, wish.data, wish.valid, wish.output, read, run.request);
+  take_stages(wish, run.request);
   keep_memory();
   Json report;
   {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/language_training.h"
 #include "cli/recipe_flags.h"
@@ -26,6 +27,7 @@ struct LanguageWish {
   LanguageFlags flags;
   RecipeFlags recipe;
   std::string data, valid, loss, output;  ///< texts, and the folder
+  std::vector<std::string> given;         ///< of those flags that a recipe's stages say, which were given
   std::int64_t batch = 0;                 ///< 0: 4 sequences, 32 lines
   double rate = 0;                        ///< 0: 5e-4
   std::uint64_t seed = 0;
@@ -35,6 +37,9 @@ struct LanguageWish {
 
 /// Throws usage Error where a flag of the verb was given that is for other tasks alone, or, for those, one that is for this.
 void refuse_flags_of_others(const CLI::App& verb, const std::string& task);
+
+/// Those of the flags that stages of a recipe stand for, which were given.
+std::vector<std::string> flags_of_stages(const CLI::App& verb);
 
 void train_language_model(const LanguageWish& wish);
 

@@ -92,6 +92,7 @@ Hooks::Hooks(torch::nn::Module& module, const Recipe& recipe, const NetworkOptio
   state_->module = &module;
   state_->options = options;
   const std::vector<WeightSlot> slots = weight_slots(module);
+  refuse_stages(recipe);
   Recipe of_weights = recipe;  // edges are the module's own business
   of_weights.activations.reset();
   of_weights.inputs.reset();

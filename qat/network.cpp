@@ -313,6 +313,7 @@ Network::Network(Graph graph, const Recipe& recipe, const NetworkOptions& option
     : torch::nn::Module("network"), state_(std::make_unique<State>()) {
   State& state = *state_;
   state.options = options;
+  refuse_stages(recipe);
   graph = graph::remove_identities(graph::plain_constants(graph::unroll_recurrent(std::move(graph))));
   state.float_graph = graph::prepare(graph, recipe, &libtorch::engine());
   state.derived.emplace(graph, state.float_graph);

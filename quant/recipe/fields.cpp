@@ -186,7 +186,20 @@ const Field<Recipe> kRecipeFields[] = {
      [](const Recipe& recipe) {
        return recipe.learned_bits ? Values{to_string(recipe.learned_bits)} : Values{};
      }},
-    {{"stages", FieldKind::kNotYet, "", "methods beyond rounding come with graphs"}},
+    {{"stages", FieldKind::kStages, "STAGE, or a list",
+      "For training language models: what is done, in this order; of the flag, between commas (what the "
+      "other "
+      "flags say)",
+      "[block_wise, {end_to_end: {steps: 400}}]", "--stages"},
+     [](Recipe& recipe, const Values& values) {
+       recipe.stages.clear();
+       for (const std::string& value : values) recipe.stages.push_back(parse_stage(value));
+     },
+     [](const Recipe& recipe) {
+       Values values;
+       for (const Stage& stage : recipe.stages) values.push_back(to_string(stage));
+       return values;
+     }},
 };
 
 const Field<Rule> kRuleFields[] = {

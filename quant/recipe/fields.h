@@ -19,7 +19,7 @@ enum class FieldKind {
   kPrune,      ///< one scalar, or a map of a pruning goal's fields
   kBitBudget,  ///< one scalar, or a map of a bit budget's fields
   kRules,      ///< a list of maps, a rule each
-  kNotYet,     ///< a key of the design that is not supported yet: refused
+  kStages,     ///< a scalar or a map of one key, a stage's options; or a list of them
 };
 
 struct FieldInfo {

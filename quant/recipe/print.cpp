@@ -111,7 +111,6 @@ std::string rules_text(const std::vector<Rule>& rules) {
 std::string print(const Recipe& recipe, bool comments) {
   std::string text;
   for (const Field<Recipe>& field : fields_of<Recipe>()) {
-    if (field.kind == FieldKind::kNotYet) continue;
     const std::string key(field.key);
     if (comments) text += "# " + std::string(field.help) + "\n";
     const std::vector<std::string> values = field.print ? field.print(recipe) : std::vector<std::string>{};

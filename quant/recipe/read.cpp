@@ -62,16 +62,12 @@ class Reader {
   const Field<T>& find(const YamlNode& key, const std::string& what) const {
     std::vector<std::string_view> known;
     for (const Field<T>& field : fields_of<T>()) {
-      if (field.kind != FieldKind::kNotYet) known.push_back(field.key);
-      if (field.key != key.text) continue;
-      if (field.kind == FieldKind::kNotYet) {
-        fail(key.line, "the key '" + key.text + "' of the " + what + ": not yet; " + std::string(field.help));
-      }
-      return field;
+      known.push_back(field.key);
+      if (field.key == key.text) return field;
     }
     if constexpr (std::is_same_v<T, Rule>) {
       for (const Field<Rule::Match>& field : fields_of<Rule::Match>()) {
-        if (field.kind == FieldKind::kNotYet || field.key != key.text) continue;
+        if (field.key != key.text) continue;
         fail(key.line, "unknown key '" + key.text + "' of the rule; it belongs to match, as in match: {" +
                            key.text + ": " + std::string(field.example) + "}");
       }
@@ -100,21 +96,47 @@ class Reader {
     if (field.kind == FieldKind::kBitBudget && value.kind == YamlNode::Kind::kMap) {
       return read_goal<BitBudget>(field, value, owner);
     }
-    const bool list = field.kind == FieldKind::kList && value.kind == YamlNode::Kind::kList;
+    const bool stages = field.kind == FieldKind::kStages;
+    const bool list = (stages || field.kind == FieldKind::kList) && value.kind == YamlNode::Kind::kList;
     std::vector<std::string> values;
     for (const YamlNode& item : list ? std::span(value.items) : std::span(&value, 1)) {
-      if (item.kind != YamlNode::Kind::kScalar) {
+      const std::string text = stages && item.kind == YamlNode::Kind::kMap ? stage_text(item) : item.text;
+      if (item.kind != YamlNode::Kind::kScalar && text.empty()) {
         fail(item.line, key + ": expected " + std::string(field.type) + ", found " + item.describe());
       }
       try {
-        field.set(owner, {item.text});  // one by one: an error belongs to the item's line
+        field.set(owner, {text});  // one by one: an error belongs to the item's line
       } catch (const Error& error) {
         fail(item.line, key + ": " + error.what());
       }
-      values.push_back(item.text);
+      values.push_back(text);
     }
     if (values.empty()) fail(line, key + ": expected " + std::string(field.type) + ", found an empty list");
     if (values.size() > 1) field.set(owner, values);
+  }
+
+  /// "NAME:OPTION=VALUE:..." of {NAME: {OPTION: VALUE, ...}}.
+  std::string stage_text(const YamlNode& node) const {
+    if (node.keys.size() != 1)
+      fail(node.line,
+           "stages: expected a stage's name and its options, as in {end_to_end: {steps: 400}}, found " +
+               std::to_string(node.keys.size()) + " keys");
+    std::string text = node.keys[0].text;
+    const YamlNode& options = node.items[0];
+    const bool is_bare = options.kind == YamlNode::Kind::kScalar && options.text.empty();
+    if (options.kind != YamlNode::Kind::kMap && !is_bare)
+      fail(options.line,
+           "stages: expected the options of " + quote_text(text) + ", a map, found " + options.describe());
+    for (std::size_t i = 0; i < options.keys.size(); ++i) {
+      if (options.items[i].kind != YamlNode::Kind::kScalar)
+        fail(options.items[i].line, "stages: expected a value of " + quote_text(options.keys[i].text) +
+                                        ", found " + options.items[i].describe());
+      for (const std::string& word : {options.keys[i].text, options.items[i].text})
+        if (word.find_first_of(":=") != std::string::npos)
+          fail(options.items[i].line, "stages: expected an option and its value, found " + quote_text(word));
+      text += ":" + options.keys[i].text + "=" + options.items[i].text;
+    }
+    return text;
   }
 
   template <class Goal, class T>

@@ -64,9 +64,17 @@ void refuse_training_fields(const Recipe& recipe) {
   if (recipe.prune) found = "prune: " + to_string(recipe.prune);
   if (recipe.learned_bits) found = "learned_bits: " + to_string(recipe.learned_bits);
   if (recipe.accumulator) found = "accumulator: " + to_string(recipe.accumulator);
+  for (const Stage& stage : recipe.stages)
+    if (stage.info().trains) found = "the stage " + stage.name;
   if (found.empty()) return;
   throw usage_error("the recipe has " + found +
                     ", which is for training (crumb train); quantizing without training cannot do it");
+}
+
+void refuse_stages(const Recipe& recipe) {
+  if (recipe.stages.empty()) return;
+  throw usage_error("the recipe has the stage " + quote_text(to_string(recipe.stages[0])) +
+                    ", which is for training a language model (crumb train lm)");
 }
 
 Rule rule_for_tensors(const std::vector<std::string>& names, const SpecOrKeep& spec) {

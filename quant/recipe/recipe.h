@@ -27,6 +27,7 @@
 //   scales: learned                 # how scales of weights are found: learned, statistics, weight_norm, mean
 //   prune: 0.8:global               # weights that become zeros (quant/recipe/pruning.h), or none
 //   learned_bits: 3.5bpw            # widths that training finds (quant/recipe/learned_bits.h), or none
+//   stages: [block_wise, {end_to_end: {steps: 400}}]   # of language models (quant/recipe/stages.h)
 //   rules:
 //     - {match: {op: Conv, depthwise: true}, accumulator: {bits: 16, method: a2q}, scales: statistics}
 //
@@ -50,6 +51,7 @@
 #include "quant/quant_spec.h"
 #include "quant/recipe/learned_bits.h"
 #include "quant/recipe/pruning.h"
+#include "quant/recipe/stages.h"
 #include "quant/recipe/training.h"
 
 namespace crumb {
@@ -128,6 +130,7 @@ struct Recipe {
   WeightScales scales = WeightScales::kLearned;
   std::optional<PruneGoal> prune = {};
   std::optional<BitBudget> learned_bits = {};
+  std::vector<Stage> stages = {};  ///< empty: what the command says
 
   bool operator==(const Recipe&) const = default;
 
@@ -137,6 +140,9 @@ struct Recipe {
 
 /// Refuses what only training can do, for those who quantize without. Throws Error(kUsage) naming what was found.
 void refuse_training_fields(const Recipe& recipe);
+
+/// Refuses stages, for those who run none. Throws Error(kUsage) naming the first.
+void refuse_stages(const Recipe& recipe);
 
 /// Reads YAML; `name` is what messages call it. Throws Error(kUsage) that says file, line, key, what was found
 /// and what was expected; nothing else, on any bytes.

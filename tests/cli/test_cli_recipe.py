@@ -176,7 +176,7 @@ def test_bad_recipes_are_wrong_usage_with_line_and_key(refuse):
     for text, words in (
         ("version: 1\nwieghts: int4\n", ["line 2", "'wieghts'", "'weights'"]),
         ("weights: int4\nweights: int8\n", ["line 2", "line 1", "'weights'"]),
-        ("weights: int4\nstages: []\n", ["line 2", "'stages'", "not yet"]),
+        ("weights: int4\nstages: []\n", ["line 2", "stages: expected STAGE", "an empty list"]),
         ("weights: int44\n", ["line 1", "weights", "'int4'"]),
         ("weights: int4\nrules: [{match: {op: Conv}, skip: true}]\n", ["line 2", "operators", "of a network"]),
         ("weights: &a int4\nembeddings: *a\n", ["line 1", "anchor"]),

@@ -157,6 +157,30 @@ def test_from_scratch_and_on(crumb, made, tmp_path, name):
     assert json.loads(crumb("generate", tmp_path / "out1/model.crumb", "--prompt", "zebras", "--tokens", 4, "--json").stdout)["ids"]
 
 
+def test_stages_of_a_recipe_say_what_flags_say(crumb, made, tmp_path):
+    flags = command(made, tmp_path / "flags", "--weights", "int2h:group=16", "--block-wise", 2, "--block-sequences", 8, "--steps", 6,
+                    "--rate", 3e-3, "--warm-up", 2)  # fmt: skip
+    crumb(*flags)
+    written = "block_wise:passes=2:sequences=8,end_to_end:steps=6:rate=0.003:warm_up=2"
+    crumb(*command(made, tmp_path / "flag", "--weights", "int2h:group=16", "--stages", written))
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("weights: int2h:group=16\nstages:\n  - block_wise: {passes: 2, sequences: 8}\n"
+                      "  - end_to_end: {steps: 6, rate: 0.003, warm_up: 2}\n")  # fmt: skip
+    crumb(*command(made, tmp_path / "recipe", "--recipe", recipe))
+    logs = [(tmp_path / name / "log.jsonl").read_text() for name in ("flags", "flag", "recipe")]
+    assert logs[0] == logs[1] == logs[2] and len(logs[0].splitlines()) == 6
+    # Each by itself
+    alone = json.loads(crumb(*command(made, tmp_path / "alone", "--weights", "int2h:group=16", "--stages", "block_wise:sequences=8")).stdout)
+    assert alone["steps"] == 0 and len(alone["layers"]) == 3
+    for more, said in ((["--steps", 3], "--steps: the recipe has stages, which say it"), (["--rate", 1], "--rate: the recipe has stages")):
+        assert said in crumb(*command(made, tmp_path / "no", "--recipe", recipe, *more), status=2).stderr
+    for stages in ("end_to_end,block_wise", "end_to_end,end_to_end"):
+        refused = command(made, tmp_path / "no", "--weights", "int4", "--stages", stages)
+        assert "expected block_wise, then end_to_end, each once at most" in crumb(*refused, status=2).stderr
+    assert "the stage end_to_end, which is for training" in crumb("quantize", made / "model", "-o", tmp_path / "q", "--recipe", recipe, status=2).stderr
+    assert "crumb train lm" in crumb("train", "digits", "-o", tmp_path / "d", "--recipe", recipe, status=2).stderr
+
+
 def test_the_average_of_steps(crumb, made, tmp_path):
     """It ends elsewhere than the last step, and with a share of nothing where that ends."""
     how = ["--weights", "int4:group=16", "--steps", 12, "--rate", 3e-3]

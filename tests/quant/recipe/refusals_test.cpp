@@ -35,8 +35,21 @@ TEST_CASE("recipe: unknown and repeated keys say file, line, key and the nearest
   CHECK(says(refusal("? weights\n: int4\n\"weights\": int8"), {"line 3", "'weights'", "twice", "line 1"}));
 }
 
-TEST_CASE("recipe: what comes later is refused with not yet, line and key") {
-  CHECK(says(refusal("weights: int4\nstages:\n  - gptq: {}"), {"line 2", "'stages'", "not yet"}));
+TEST_CASE("recipe: stages that are wrong, with line and key") {
+  const auto refused = [](const std::string& stages) { return refusal("weights: int4\nstages:" + stages); };
+  CHECK(says(refused("\n  - gptq: {}"), {"line 3", "unknown stage 'gptq'", "block_wise, end_to_end"}));
+  CHECK(says(refused(" [block_wize]"), {"line 2", "did you mean 'block_wise'"}));
+  CHECK(says(refused(" []"), {"line 2", "an empty list"}));
+  CHECK(says(refused("\n  - {block_wise: {}, end_to_end: {}}"), {"line 3", "found 2 keys"}));
+  CHECK(says(refused("\n  - block_wise: [1]"), {"line 3", "options of 'block_wise', a map"}));
+  CHECK(says(refused("\n  - block_wise: {pases: 1}"), {"line 3", "no option 'pases'", "'passes'"}));
+  CHECK(says(refused("\n  - block_wise: {passes: [1]}"), {"line 3", "a value of 'passes'"}));
+  CHECK(says(refused("\n  - block_wise: {passes: '2:rate=3'}"), {"line 3", "an option and its value"}));
+  CHECK(says(refused("\n  - block_wise: {passes: 0}"), {"line 3", "a whole number from 1 on", "'0'"}));
+  CHECK(says(refused("\n  - block_wise: {rate: -1}"), {"line 3", "a number above 0", "'-1'"}));
+  CHECK(says(refused(" block_wise:passes=1:passes=2"), {"line 2", "twice"}));
+  CHECK(says(refused(" block_wise:passes"), {"line 2", "passes=VALUE"}));
+  CHECK(says(refused("\n  - - block_wise"), {"line 3", "expected STAGE"}));
 }
 
 TEST_CASE("recipe: what graphs have beside tensors") {

@@ -1,0 +1,120 @@
+#include "quant/recipe/stages.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/files/text.h"
+#include "base/text/nearest_name.h"
+#include "base/text/number.h"
+
+namespace crumb {
+namespace {
+
+using Kind = StageOption::Kind;
+
+constexpr double kMostCount = 1e9;
+
+const std::vector<StageInfo>& table() {
+  static const std::vector<StageInfo> kStages = {
+      {"block_wise",
+       "each layer of a decoder learns by itself to give what the float one gives (EfficientQAT)",
+       true,
+       {{"passes", Kind::kCount, 1, "over the sequences"},
+        {"sequences", Kind::kCount, 40, "of the text, from its beginning"},
+        {"rate", Kind::kNumber, 3e-4, "of learning"},
+        {"scale_rate", Kind::kNumber, 1e-3, "of learning scales of codes"}}},
+      {"end_to_end",
+       "all layers together learn from the float network, or the text",
+       true,
+       {{"steps", Kind::kCount, 240, "each a batch"},
+        {"rate", Kind::kNumber, 5e-4, "of learning, the highest"},
+        {"warm_up", Kind::kCount, 15, "steps in which the rate grows", 0}}},
+  };
+  return kStages;
+}
+
+const StageInfo& stage_named(std::string_view name) {
+  const auto found = std::ranges::find(table(), name, &StageInfo::name);
+  if (found != table().end()) return *found;
+  std::vector<std::string_view> names;
+  std::string all;
+  for (const StageInfo& stage : table()) {
+    names.push_back(stage.name);
+    all += (all.empty() ? "" : ", ") + std::string(stage.name);
+  }
+  throw usage_error("unknown stage " + quote_text(name) + ", did you mean '" + nearest_name(name, names) +
+                    "'? The stages are " + all);
+}
+
+const StageOption& option_named(const StageInfo& stage, std::string_view key) {
+  const auto found = std::ranges::find(stage.options, key, &StageOption::key);
+  if (found != stage.options.end()) return *found;
+  std::vector<std::string_view> keys;
+  for (const StageOption& option : stage.options) keys.push_back(option.key);
+  throw usage_error("the stage " + std::string(stage.name) + " has no option " + quote_text(key) +
+                    ", did you mean '" + nearest_name(key, keys) + "'?");
+}
+
+double value_of(const StageOption& option, std::string_view text) {
+  const auto value = text.size() <= 32 ? parse_number<double>(text) : std::nullopt;
+  const bool is_count = option.kind == Kind::kCount;
+  const bool fits = value && std::isfinite(*value) &&
+                    (is_count ? *value >= option.least && *value <= kMostCount && *value == std::floor(*value)
+                              : *value > 0);
+  if (fits) return *value;
+  throw usage_error("expected " + std::string(option.key) + " to be " +
+                    (is_count
+                         ? "a whole number from " + std::to_string(static_cast<int>(option.least)) + " on"
+                         : std::string("a number above 0")) +
+                    ", found " + quote_text(text));
+}
+
+std::string number_text_of(double value) {
+  char text[32];
+  const auto [end, error] = std::to_chars(std::begin(text), std::end(text), value, std::chars_format::fixed);
+  return error == std::errc() ? std::string(text, end) : std::to_string(value);
+}
+
+}  // namespace
+
+std::span<const StageInfo> stage_infos() { return table(); }
+
+const StageInfo& Stage::info() const { return stage_named(name); }
+
+double Stage::value(std::string_view option) const {
+  const auto given = options.find(std::string(option));
+  return given != options.end() ? given->second : option_named(info(), option).usual;
+}
+
+Stage parse_stage(std::string_view text) {
+  std::size_t end = text.find(':');
+  Stage stage{.name = std::string(text.substr(0, end)), .options = {}};
+  const StageInfo& info = stage_named(stage.name);
+  while (end != std::string_view::npos) {
+    text.remove_prefix(end + 1);
+    end = text.find(':');
+    const std::string_view part = text.substr(0, end);
+    const std::size_t equals = part.find('=');
+    const StageOption& option = option_named(info, part.substr(0, equals));
+    if (equals == std::string_view::npos)
+      throw usage_error("expected " + std::string(option.key) + "=VALUE, found " + quote_text(part));
+    if (!stage.options.emplace(option.key, value_of(option, part.substr(equals + 1))).second)
+      throw usage_error("the option " + std::string(option.key) + " of " + stage.name + " is given twice");
+  }
+  return stage;
+}
+
+std::string to_string(const Stage& stage) {
+  std::string text = stage.name;
+  for (const StageOption& option : stage.info().options) {
+    const auto given = stage.options.find(std::string(option.key));
+    if (given != stage.options.end())
+      text += ":" + std::string(option.key) + "=" + number_text_of(given->second);
+  }
+  return text;
+}
+
+}  // namespace crumb

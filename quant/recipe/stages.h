@@ -1,0 +1,55 @@
+// What a recipe says of how weights become good codes: stages, in order, each with options of its own.
+//
+// As text: NAME[:OPTION=VALUE...], as in block_wise or block_wise:passes=2:sequences=48. In YAML a list of those, or of maps:
+// [block_wise, {end_to_end: {steps: 400}}]. A bare name has its stage's defaults.
+//
+// Every stage and option stands once, in stages.cpp: reading, printing, messages and help derive from there.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace crumb {
+
+struct StageOption {
+  enum class Kind {
+    kCount,   ///< whole numbers from `least`
+    kNumber,  ///< above 0
+  };
+  std::string_view key;
+  Kind kind;
+  double usual;
+  std::string_view help;
+  double least = 1;
+};
+
+struct StageInfo {
+  std::string_view name;
+  std::string_view help;
+  bool trains = false;  ///< done by training (crumb train lm, crumb train embed), not by crumb quantize
+  std::vector<StageOption> options;
+};
+
+/// All that there are.
+std::span<const StageInfo> stage_infos();
+
+struct Stage {
+  std::string name;
+  std::map<std::string, double> options;  ///< that are given
+
+  const StageInfo& info() const;
+  /// An option's value, the usual one where none is given. Precondition: the stage has it.
+  double value(std::string_view option) const;
+  bool operator==(const Stage&) const = default;
+};
+
+/// Throws Error(kUsage): an unknown stage or option, with the nearest; a value outside what it may be; an option twice.
+Stage parse_stage(std::string_view text);
+
+/// What parse_stage reads to the same stage.
+std::string to_string(const Stage& stage);
+
+}  // namespace crumb
