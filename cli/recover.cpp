@@ -101,6 +101,7 @@ void recover_verb(const RecoverFlags& flags) {
     run.predicted = [&](std::int64_t done, std::int64_t sequences) { line.predicted(done, sequences); };
     report = training::train_language_into(run, open_language_trainer());
   }
+  if (report.is_null()) return;  // another process has it
   flags.json ? print_json(report) : print_report(report, flags.output);
 }
 

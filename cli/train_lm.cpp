@@ -243,6 +243,7 @@ void train_language_model(const LanguageWish& wish) {
     };
     report = training::train_language_into(run, open_language_trainer());
   }
+  if (report.is_null()) return;  // another process has it
   wish.json ? print_json(report) : print_report(report, wish.output);
 }
 

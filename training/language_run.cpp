@@ -94,6 +94,7 @@ Json train_language_into(const LanguageRun& run, tasks::LanguageTrainer& trainer
   };
   const tasks::LanguageOutcome outcome = trainer.train(run.request, hooks);
 
+  if (!outcome.is_first) return nullptr;
   folder.drop_report();
   write_text_file(run.folder / "log.jsonl", log_text(outcome.log));
   const fs::path packed = run.folder / "model.crumb";

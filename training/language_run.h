@@ -23,7 +23,7 @@ struct LanguageRun {
   std::function<void(std::int64_t done, std::int64_t sequences)> predicted;
 };
 
-/// Trains, and writes model.crumb, which `crumb generate` runs, of a recovery adapter/ (PEFT's folder), log.jsonl (a line for
+/// Of processes that train together, one writes, and the others' reports are null. Trains, and writes model.crumb, which `crumb generate` runs, of a recovery adapter/ (PEFT's folder), log.jsonl (a line for
 /// each step) and, last, report.json, which it gives, too. Goes on from the state that an unfinished run of the same request kept there (checkpoint.state). Throws what
 /// LanguageTrainer::train does.
 Json train_language_into(const LanguageRun& run, tasks::LanguageTrainer& trainer);

@@ -52,7 +52,7 @@ void add_recovery(const Recovery& recovery, Json& request) {
 }
 
 /// Everything that decides a run's result.
-Json request_json(const LanguageRequest& request) {
+Json request_json(const LanguageRequest& request, int processes) {
   Json json{{"network", checksum(request.network)},
             {"text", checksum(request.valid_lines,
                               checksum(request.lines, checksum(request.valid, checksum(request.text))))},
@@ -74,17 +74,18 @@ Json request_json(const LanguageRequest& request) {
             {"seed", request.seed},
             {"products", name_of(request.products)},
             {"device", request.device},
+            {"processes", processes},
             {"threads", request.threads > 0 ? request.threads : at::get_num_threads()}};
   if (request.recovery) add_recovery(*request.recovery, json);
   return json;
 }
 
-std::string about(const LanguageRequest& request, const LanguagePosition& position) {
+std::string about(const LanguageRequest& request, int processes, const LanguagePosition& position) {
   Json log = Json::array();
   for (const LanguageLine& line : position.log) log.push_back({line.step, line.loss, line.rate});
   Json layers = Json::array();
   for (const LayerLine& line : position.layers) layers.push_back({line.layer, line.error_before, line.error});
-  return Json{{"request", request_json(request)},
+  return Json{{"request", request_json(request, processes)},
               {"layers", std::move(layers)},
               {"middle_measure", json_number(position.middle_measure)},
               {"step", position.step},
@@ -108,11 +109,11 @@ LanguagePosition position_of(const Json& about) {
 
 }  // namespace
 
-void keep_language_run(const fs::path& path, const LanguageRequest& request, const LanguagePosition& position,
-                       torch::nn::Module& network, torch::optim::Optimizer& optimizer,
-                       const qat::WeightAverage* average) {
+void keep_language_run(const fs::path& path, const LanguageRequest& request, int processes,
+                       const LanguagePosition& position, torch::nn::Module& network,
+                       torch::optim::Optimizer& optimizer, const qat::WeightAverage* average) {
   torch::serialize::OutputArchive archive;
-  archive.write("about", c10::IValue(about(request, position)));
+  archive.write("about", c10::IValue(about(request, processes, position)));
   torch::serialize::OutputArchive modules(archive.compilation_unit());
   network.save(modules);
   archive.write("network", modules);
@@ -133,7 +134,8 @@ void keep_language_run(const fs::path& path, const LanguageRequest& request, con
   fs::rename(partial, path);
 }
 
-std::optional<KeptLanguageRun> KeptLanguageRun::open(const fs::path& path, const LanguageRequest& request) {
+std::optional<KeptLanguageRun> KeptLanguageRun::open(const fs::path& path, const LanguageRequest& request,
+                                                     int processes) {
   std::error_code error;
   if (path.empty() || !fs::exists(path, error)) return std::nullopt;
   KeptLanguageRun kept;
@@ -148,7 +150,7 @@ std::optional<KeptLanguageRun> KeptLanguageRun::open(const fs::path& path, const
     throw Error("the state of the run in " + quote_text(path.string()) +
                 " cannot be read: it is damaged, or none of this version's");
   }
-  refuse_other_request(request_json(request), about.value("request", Json()));
+  refuse_other_request(request_json(request, processes), about.value("request", Json()));
   return kept;
 }
 

@@ -25,7 +25,7 @@ struct LanguagePosition {
 };
 
 /// Puts it (average: null where there is none) in the place of what lies there, whole or not at all.
-void keep_language_run(const std::filesystem::path& path, const LanguageRequest& request,
+void keep_language_run(const std::filesystem::path& path, const LanguageRequest& request, int processes,
                        const LanguagePosition& position, torch::nn::Module& network,
                        torch::optim::Optimizer& optimizer, const qat::WeightAverage* average);
 
@@ -34,7 +34,7 @@ class KeptLanguageRun {
   /// Nothing where no file lies there or the path is empty. Throws Error where it is damaged, usage Error where it is
   /// another request's.
   static std::optional<KeptLanguageRun> open(const std::filesystem::path& path,
-                                             const LanguageRequest& request);
+                                             const LanguageRequest& request, int processes);
 
   const LanguagePosition& position() const { return position_; }
   void load(torch::nn::Module& network);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <numbers>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "base/files/text.h"
 #include "base/seconds.h"
 #include "libtorch/device.h"
+#include "libtorch/peers.h"
 #include "qat/weight_average.h"
 #include "tasks/language/kept_run.h"
 #include "tasks/language/lesson.h"
@@ -39,13 +41,25 @@ class Training {
       : request_(request),
         hooks_(hooks),
         device_(libtorch::device_named(request.device)),
+        peers_(libtorch::Peers::of_environment()),
         lesson_(lesson_of(request, hooks)),
         rounds_(lesson_->count(), request.seed),
-        student_(student_of(request)) {}
+        student_(student_of(request)) {
+    if (request.batch < peers_.count())
+      throw usage_error("a step's " + std::to_string(request.batch) + " samples are fewer than the " +
+                        std::to_string(peers_.count()) + " processes");
+    std::error_code none;
+    if (!peers_.is_alone() && !request.teacher.file.empty() &&
+        !std::filesystem::exists(request.teacher.file, none))
+      throw usage_error("one process makes the file of what the float network predicts, found " +
+                        std::to_string(peers_.count()) + " and no " +
+                        quote_text(request.teacher.file.string()));
+  }
 
   LanguageOutcome run() {
     LanguageOutcome outcome;
-    outcome.float_measure = lesson_->measure_floats();
+    outcome.is_first = peers_.is_first();
+    if (peers_.is_first()) outcome.float_measure = lesson_->measure_floats();
     lesson_->prepare(trained_samples());
     begin();
     start_ = now_seconds();
@@ -60,6 +74,7 @@ class Training {
     for (std::int64_t step = 0; step < step_; ++step) outcome.trained_tokens += tokens_of(samples_of(step));
     outcome.first_measure = first_measure_;
     outcome.middle_measure = middle_measure_;
+    if (!peers_.is_first()) return outcome;
     std::optional<qat::WeightAverage::Use> averaged;
     if (average_) averaged.emplace(average_->use());
     outcome.quantized = student_->freeze();
@@ -89,18 +104,19 @@ class Training {
   }
 
   void begin() {
-    std::optional<KeptLanguageRun> kept = KeptLanguageRun::open(hooks_.state, request_);
+    std::optional<KeptLanguageRun> kept = KeptLanguageRun::open(hooks_.state, request_, peers_.count());
     if (kept) {
       kept->load(student_->module());
     } else {
       if (request_.recovery) {
         student_->module().to(device_);
-        first_measure_ = lesson_->measure(*student_);
+        first_measure_ = measured();
       }
       student_->start(lesson_->inputs_of_first(kCalibrating));
     }
     student_->module().to(device_);
-    if (!kept && !request_.recovery) first_measure_ = lesson_->measure(*student_);
+    peers_.give_out(student_->module().parameters());
+    if (!kept && !request_.recovery) first_measure_ = measured();
     // A state of the optimizer lies on the parameters that are there.
     optimizer_.emplace(student_->parameter_groups(request_.rate), torch::optim::AdamWOptions(request_.rate));
     if (request_.average > 0) average_.emplace(student_->module(), request_.average);
@@ -117,8 +133,35 @@ class Training {
     if (request_.block_wise.passes > 0 && student_->network())
       layers_ = lesson_->train_layers(*student_->network(), hooks_.layer_done);
     const bool began_elsewhere = request_.recovery && request_.recovery->start != AdapterStart::kZero;
-    if (!layers_.empty() || began_elsewhere) middle_measure_ = lesson_->measure(*student_);
+    if (!layers_.empty()) peers_.give_out(student_->module().parameters());
+    if (!layers_.empty() || began_elsewhere) middle_measure_ = measured();
     if (average_) average_.emplace(student_->module(), request_.average);  // from where it begins
+  }
+
+  double measured() {
+    return peers_.is_first() ? lesson_->measure(*student_) : LanguageOutcome::kNotMeasured;
+  }
+
+  /// Those of a step that are this process'.
+  Lesson::Samples own_of(const Lesson::Samples& samples) const {
+    Lesson::Samples own;
+    for (auto i = static_cast<std::size_t>(peers_.rank()); i < samples.size();
+         i += static_cast<std::size_t>(peers_.count()))
+      own.push_back(samples[i]);
+    return own;
+  }
+
+  /// Gradients become those of all processes' samples.
+  void gather_from_peers() const {
+    if (peers_.is_alone()) return;
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : student_->module().parameters()) {
+      if (!parameter.requires_grad()) continue;
+      at::Tensor& gradient = parameter.mutable_grad();
+      gradient = gradient.defined() ? gradient.contiguous() : at::zeros_like(parameter);
+      gradients.push_back(gradient);
+    }
+    peers_.add_up(gradients);
   }
 
   /// Of the highest rate, for the step that comes.
@@ -139,7 +182,7 @@ class Training {
     ++step_;
     log_.push_back({.step = step_, .loss = value, .rate = rate});
     ++steps_here_;
-    if (!hooks_.progress) return;
+    if (!hooks_.progress || !peers_.is_first()) return;
     hooks_.progress({.line = log_.back(),
                      .steps = request_.steps,
                      .tokens = tokens_of(samples),
@@ -154,15 +197,19 @@ class Training {
     optimizer_->zero_grad();
     const ShortProducts short_products(request_.products);
     double value = 0;
-    for (std::size_t begin = 0; begin < samples.size(); begin += at_once) {
-      const auto first = samples.begin() + static_cast<std::ptrdiff_t>(begin);
-      const auto count = static_cast<std::ptrdiff_t>(std::min(at_once, samples.size() - begin));
+    const Lesson::Samples own = own_of(samples);
+    for (std::size_t begin = 0; begin < own.size(); begin += at_once) {
+      const auto first = own.begin() + static_cast<std::ptrdiff_t>(begin);
+      const auto count = static_cast<std::ptrdiff_t>(std::min(at_once, own.size() - begin));
       value += lesson_->gather(*student_, {first, first + count}, all);
     }
+    value = peers_.add_up(value);
     if (!std::isfinite(value))
       throw Error("the loss is not finite in step " + std::to_string(step_ + 1) + ": training diverged");
-    if (const at::Tensor penalty = student_->penalty(); penalty.defined() && penalty.requires_grad())
+    if (const at::Tensor penalty = student_->penalty();
+        peers_.is_first() && penalty.defined() && penalty.requires_grad())
       penalty.backward();
+    gather_from_peers();
     torch::nn::utils::clip_grad_norm_(student_->module().parameters(), request_.most_gradient);
     optimizer_->step();
     if (average_) average_->update();
@@ -170,8 +217,8 @@ class Training {
   }
 
   void keep() {
-    if (hooks_.state.empty()) return;
-    keep_language_run(hooks_.state, request_,
+    if (hooks_.state.empty() || !peers_.is_first()) return;
+    keep_language_run(hooks_.state, request_, peers_.count(),
                       {.step = step_,
                        .layers = layers_,
                        .log = log_,
@@ -183,6 +230,7 @@ class Training {
   const LanguageRequest& request_;
   const LanguageHooks& hooks_;
   at::Device device_;
+  libtorch::Peers peers_;
   std::unique_ptr<Lesson> lesson_;
   Rounds rounds_;
   std::unique_ptr<Student> student_;

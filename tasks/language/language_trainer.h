@@ -118,6 +118,8 @@ struct LanguageOutcome {
   std::vector<LayerLine> layers;  ///< of block-wise training
   std::vector<LanguageLine> log;
   std::int64_t trained_tokens = 0;
+  bool is_first =
+      true;  ///< of the processes that trained together: false: another one has the results, and nothing is here
   /// Of `valid` the perplexity, or of `valid_lines` the mean cosine to the float network's vectors: the float network's, that of
   /// the quantized one before training, behind its layers' own or with the adapter as it starts (not measured where that is
   /// zero), and after.
