@@ -23,6 +23,7 @@
 #include "runtime/language/drawn_text.h"
 #include "runtime/sentences/sentence_tokenizer.h"
 #include "text/text_tokenizer.h"
+#include "training/run_folder.h"
 
 namespace crumb::cli {
 
@@ -89,10 +90,11 @@ std::vector<std::vector<std::int64_t>> tokens_of_lines(const std::string& file,
 
 constexpr std::size_t kDrawnTokens = 16384;
 
-/// What synthetic.npy holds, where it is this run's.
+/// What synthetic.npy holds, where an unfinished run lies beside it, which compares it with its own.
 std::optional<std::vector<std::int64_t>> kept_text(const std::filesystem::path& file, std::size_t tokens) {
   std::error_code none;
-  if (!std::filesystem::exists(file, none)) return std::nullopt;
+  const bool is_unfinished = std::filesystem::exists(training::RunFolder::state_in(file.parent_path()), none);
+  if (!is_unfinished || !std::filesystem::exists(file, none)) return std::nullopt;
   const NpyArray kept = read_npy(file).take();
   if (kept.dtype != DType::kI64 || kept.data.size() != tokens * sizeof(std::int64_t)) return std::nullopt;
   std::vector<std::int64_t> found(tokens);
@@ -107,7 +109,8 @@ tasks::LanguageText drawn_text(const LanguageTrainingFlags& flags, const std::st
   const auto own = static_cast<std::size_t>(flags.length) - (request.first ? 1 : 0);
   const std::size_t sequences = std::max<std::size_t>(1, wanted / own);
   const std::filesystem::path file = std::filesystem::path(folder) / "synthetic.npy";
-  if (auto kept = kept_text(file, sequences * own)) return {.tokens = std::move(*kept), .counts = {}};
+  if (auto kept = flags.restart ? std::nullopt : kept_text(file, sequences * own))
+    return {.tokens = std::move(*kept), .counts = {}};
   const auto model = runtime::LanguageModel::load(for_runtime(request.network), read, "the model");
   Progress progress("drawing", "sequences", sequences, 0);
   tasks::LanguageText text{

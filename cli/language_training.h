@@ -21,6 +21,7 @@ struct LanguageTrainingFlags {
   std::int64_t length = 512, steps = 240, warm_up = 15, at_once = 0, top_k = 64;
   std::size_t tokens = 0;
   bool recompute = false;
+  bool restart = false;  ///< no flag of these: whether an unfinished run is dropped
 };
 
 /// `whose`: what help begins with, "Of lm: " where the verb has flags of others.

@@ -90,9 +90,11 @@ void recover_verb(const RecoverFlags& flags) {
       .folder = flags.output,
       .keep_every = flags.keep_every,
       .restart = flags.restart};
+  LanguageTrainingFlags how = flags.training;
+  how.restart = flags.restart;
   read_language_training(
-      flags.training, flags.data, flags.valid, flags.output,
-      [&](std::string_view path) { return weights->file(path); }, run.request);
+      how, flags.data, flags.valid, flags.output, [&](std::string_view path) { return weights->file(path); },
+      run.request);
   keep_memory();
   Json report;
   {

@@ -230,7 +230,9 @@ void train_language_model(const LanguageWish& wish) {
       .folder = wish.output,
       .keep_every = wish.keep_every,
       .restart = wish.restart};
-  read_language_training(flags.training, wish.data, wish.valid, wish.output, read, run.request);
+  LanguageTrainingFlags how = flags.training;
+  how.restart = wish.restart;
+  read_language_training(how, wish.data, wish.valid, wish.output, read, run.request);
   take_stages(wish, run.request);
   keep_memory();
   Json report;

@@ -15,7 +15,10 @@ class RunFolder {
   RunFolder(std::filesystem::path folder, bool restart);
 
   /// The file that an unfinished run goes on from.
-  std::filesystem::path state() const { return folder_ / "checkpoint.state"; }
+  std::filesystem::path state() const { return state_in(folder_); }
+  static std::filesystem::path state_in(const std::filesystem::path& folder) {
+    return folder / "checkpoint.state";
+  }
   void drop_state() const;
 
   std::filesystem::path report() const { return report_in(folder_); }

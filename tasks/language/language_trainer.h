@@ -1,5 +1,5 @@
-// Decoders that train with quantizers in the loop, behind an interface without LibTorch: every weight, scale and gain learns
-// to predict what the float network predicts, or the next token, end to end.
+// Decoders and sentence encoders that train with quantizers in the loop, behind an interface without LibTorch: every weight,
+// scale and gain learns to predict what the float network predicts, or the next token, or to give its vectors, end to end.
 //
 // What the float network says of every token of a text is worth more than the text (distillation of logits, Hinton et al.,
 // arXiv:1503.02531; LLM-QAT, Liu et al., arXiv:2305.17888): a two-bit network that rounding destroyed comes back by it.

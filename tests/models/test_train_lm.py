@@ -196,7 +196,7 @@ def test_the_average_of_steps(crumb, made, tmp_path):
     assert near < 1e-6 < 1e-4 < far
 
 
-def test_texts_that_the_model_draws(crumb, made, tmp_path):
+def test_texts_that_the_model_draws(crumb, crumb_bin, made, tmp_path):
     """The same for any number of threads, of its own tokens alone, and drawn once."""
     how = ["--weights", "int2h:group=16", "--steps", 6, "--tokens", 480, "--rate", 3e-3]
     tokens = []
@@ -209,11 +209,20 @@ def test_texts_that_the_model_draws(crumb, made, tmp_path):
         tokens.append(np.load(out / "synthetic.npy"))
     assert np.array_equal(*tokens) and tokens[0].shape == (20 * LENGTH,) and tokens[0].dtype == np.int64
     assert len(set(tokens[0].tolist())) > 50 and tokens[0].min() >= 0
-    # What is there is taken.
-    made_up = tokens[0][::-1].copy()
-    np.save(tmp_path / "1/synthetic.npy", made_up)
-    crumb(*base[: base.index("-o")], "-o", tmp_path / "1", *base[base.index("-o") + 2 :], "--restart")
-    assert np.array_equal(np.load(tmp_path / "1/synthetic.npy"), made_up)
+    # Another run draws anew, one that goes on takes what is there.
+    np.save(tmp_path / "2/synthetic.npy", tokens[0][::-1])
+    crumb(*base)
+    assert np.array_equal(np.load(tmp_path / "2/synthetic.npy"), tokens[0])
+    base = [tmp_path / "cut" if part == out else 200 if part == 6 else part for part in base]
+    process = subprocess.Popen(list(map(str, (crumb_bin, *base, "--checkpoint-every", 2))), stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)  # fmt: skip
+    while not (tmp_path / "cut/checkpoint.state").exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    when = (tmp_path / "cut/synthetic.npy").stat().st_mtime_ns
+    crumb(*base)
+    assert (tmp_path / "cut/synthetic.npy").stat().st_mtime_ns == when and (tmp_path / "cut/model.crumb").exists()
 
 
 @pytest.mark.parametrize("more", [[], ["--average", 0.9]])
