@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -118,6 +119,8 @@ tasks::LanguageText drawn_text(const LanguageTrainingFlags& flags, const std::st
           model, {.sequences = sequences, .length = own, .seed = request.seed, .threads = request.threads},
           [&](std::size_t done) { progress.update(done, 0); }),
       .counts = {}};
+  const char* rank = std::getenv("RANK");  // of several processes (libtorch/peers.h) all draw, and one writes
+  if (rank && std::string_view(rank) != "0") return text;
   std::filesystem::create_directories(folder);
   const std::uint64_t count = text.tokens.size();
   write_npy(file, DType::kI64, std::span(&count, 1), std::as_bytes(std::span(text.tokens)));

@@ -68,12 +68,15 @@ void recover_verb(const RecoverFlags& flags) {
     throw usage_error(
         "give --baseline FLOAT, the network in floats; only --loss ce and predictions that were kept "
         "(--teacher-logits), with --init zero, go without");
+  if (flags.data == kSynthetic && flags.baseline.empty())
+    throw usage_error("--data synthetic is what the float network draws: give --baseline FLOAT");
   Notes notes;
   if (source.checkpoint()) note_folder(*source.checkpoint(), notes);
   const auto weights = models::weights_of(source);
   graph::Graph network = flags.baseline.empty() ? base : models::open_graph(flags.baseline);
-  if (network.inputs != base.inputs)
-    throw usage_error("--baseline " + quote_text(flags.baseline) + " takes other inputs than " +
+  if (network.inputs != base.inputs || (is_encoder && network.outputs != base.outputs))
+    throw usage_error("--baseline " + quote_text(flags.baseline) + " has other " +
+                      (network.inputs != base.inputs ? "inputs" : "outputs") + " than " +
                       quote_text(flags.model) + ": it is another network");
   training::LanguageRun run{
       .request = {.network = std::move(network),

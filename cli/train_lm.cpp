@@ -143,11 +143,13 @@ Beginning beginning_of(const LanguageWish& wish) {
 
 void check_beginning(const LanguageWish& wish, const graph::Graph& network) {
   const bool is_encoder = wish.task == kSentenceTask;
-  const std::string& model = wish.flags.model.empty() ? wish.flags.from_scratch : wish.flags.model;
-  if (models::is_encoder(network) != is_encoder)
-    throw usage_error(
-        "--model " + quote_text(model) +
-        (is_encoder ? " is a decoder: crumb train lm" : " is a sentence encoder: crumb train embed"));
+  if (models::is_encoder(network) == is_encoder) return;
+  const bool is_fresh = !wish.flags.from_scratch.empty();
+  throw usage_error((is_fresh ? "--from-scratch " + quote_text(wish.flags.from_scratch)
+                              : "--model " + quote_text(wish.flags.model)) +
+                    (is_encoder ? " is a decoder: crumb train lm"
+                     : is_fresh ? " is a sentence encoder, which begins with a float one"
+                                : " is a sentence encoder: crumb train embed"));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/error.h"
 #include "formats/number/encoding.h"
 #include "libtorch/pass_band.h"
 #include "quant/code_grid.h"
@@ -96,8 +97,22 @@ std::optional<DeviceQuantizer> DeviceQuantizer::of(const QuantSpec& spec, at::In
   made.lo_ = band.lo();
   made.hi_ = band.hi();
   made.shifts_ = grid.number->grid == Grid::kInteger;
+  made.has_zero_ = spec.zero != ZeroPoint::kNone;
   made.passes_scale_ = grid.number->grid != Grid::kBinary;
   return made;
+}
+
+void DeviceQuantizer::check(const at::Tensor& scale, const at::Tensor& zero) const {
+  const auto refuse = [&](const char* what, const at::Tensor& numbers) {
+    if (numbers.numel() != blocks_)
+      throw Error("fake_quantize: " + std::to_string(blocks_) + " blocks need one " + what + " each, found " +
+                  std::to_string(numbers.numel()));
+  };
+  refuse("scale", scale);
+  if (zero.defined() != has_zero_)
+    throw Error(std::string("fake_quantize: zero points are ") +
+                (has_zero_ ? "not given, and the spec has them" : "given, and the spec has none"));
+  if (has_zero_) refuse("zero point", zero);
 }
 
 at::Tensor DeviceQuantizer::blocks_of(const at::Tensor& x) const { return x.reshape({blocks_, -1}); }
@@ -111,6 +126,7 @@ at::Tensor DeviceQuantizer::on_grid(const at::Tensor& ratio, const at::Tensor& z
 
 at::Tensor DeviceQuantizer::values(const at::Tensor& x, const at::Tensor& scale,
                                    const at::Tensor& zero) const {
+  check(scale, zero);
   const at::Tensor s = column(scale), v = blocks_of(x), is_open = s > 0;
   at::Tensor y = on_grid(at::where(is_open, v / s, 0.0F), zero);
   if (zero.defined()) y = y - column(zero);

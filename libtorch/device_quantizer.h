@@ -21,8 +21,9 @@ class DeviceQuantizer {
   /// are learned, blocks that reach over rows or are cut off.
   static std::optional<DeviceQuantizer> of(const QuantSpec& spec, at::IntArrayRef shape, at::Device device);
 
-  /// y, float32, of x's shape. A value that is inf or NaN gives NaN. scale, zero: one for each block, float32; zero may be
-  /// undefined.
+  /// y, float32, of x's shape. A value that is inf or NaN gives NaN, which nobody waits for; neither does anybody look whether
+  /// scales are negative, and such a block is taken as one of scale 0. scale, zero: one for each block, float32; zero undefined
+  /// where the spec has none. Throws Error for others.
   at::Tensor values(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& zero) const;
 
   /// Gradients of sum(grad * y): of x, and, one for each block, of the scales and of the zero points.
@@ -35,6 +36,7 @@ class DeviceQuantizer {
  private:
   DeviceQuantizer() = default;
   at::Tensor blocks_of(const at::Tensor& x) const;
+  void check(const at::Tensor& scale, const at::Tensor& zero) const;
   at::Tensor on_grid(const at::Tensor& ratio, const at::Tensor& zero) const;
 
   std::int64_t blocks_ = 0;
@@ -43,6 +45,7 @@ class DeviceQuantizer {
   bool is_half_ = false;      ///< a half-integer grid, which adds that instead of the zero point
   float lo_ = 0, hi_ = 0;     ///< that band
   bool shifts_ = false;       ///< by the zero point, before rounding
+  bool has_zero_ = false;
   bool passes_scale_ = true;  ///< false: binary, whose scale's gradient is the value alone
 };
 

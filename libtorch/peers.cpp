@@ -54,13 +54,17 @@ class Peers::Group {
     try {
       c10d::TCPStoreOptions options;
       options.port = static_cast<std::uint16_t>(port);
-      options.isServer = rank == 0 && !variable("TORCHELASTIC_USE_AGENT_STORE");
+      options.isServer = rank == 0 && variable("TORCHELASTIC_USE_AGENT_STORE") != "True";
       options.numWorkers = count;
       options.timeout = kMeeting;
       const auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
-      const auto own = c10::make_intrusive<c10d::PrefixStore>("crumb", store);
+      // Another try of torchrun's finds the addresses of the one before in its store.
+      const auto own = c10::make_intrusive<c10d::PrefixStore>(
+          "crumb" + variable("TORCHELASTIC_RESTART_COUNT").value_or("0"), store);
       const auto how = c10d::ProcessGroupGloo::Options::create(kWaiting);
-      how->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
+      const std::optional<std::string> interface = variable("GLOO_SOCKET_IFNAME");
+      how->devices.push_back(interface ? c10d::ProcessGroupGloo::createDeviceForInterface(*interface)
+                                       : c10d::ProcessGroupGloo::createDefaultDevice());
       how->threads = 2;
       group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(own, rank, count, how);
     } catch (const std::exception& error) {

@@ -4,6 +4,7 @@
 //   torchrun --no-python --nproc-per-node 2 crumb train lm ...
 //
 // RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the environment; without WORLD_SIZE, or with 1, a process is alone.
+// GLOO_SOCKET_IFNAME names the network's interface where a machine's own name is none that others reach.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -74,8 +74,9 @@ double value_of(const StageOption& option, std::string_view text) {
 
 std::string number_text_of(double value) {
   char text[32];
-  const auto [end, error] = std::to_chars(std::begin(text), std::end(text), value, std::chars_format::fixed);
-  return error == std::errc() ? std::string(text, end) : std::to_string(value);
+  auto found = std::to_chars(std::begin(text), std::end(text), value, std::chars_format::fixed);
+  if (found.ec != std::errc()) found = std::to_chars(std::begin(text), std::end(text), value);
+  return {text, found.ptr};
 }
 
 }  // namespace

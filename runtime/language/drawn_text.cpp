@@ -22,7 +22,9 @@ bool ends(const LanguageModel& model, TokenId id) {
 TokenId ordinary_token(const LanguageModel& model, std::mt19937_64& random) {
   for (;;) {
     const auto id = static_cast<TokenId>(random() % model.vocabulary());
-    if (!ends(model, id) && !model.tokenizer().is_special(id)) return id;
+    const bool is_there =
+        model.tokenizer().piece(id) != nullptr;  // tables may have more rows than there are tokens
+    if (is_there && !ends(model, id) && !model.tokenizer().is_special(id)) return id;
   }
 }
 
@@ -54,7 +56,7 @@ void draw_sequence(const LanguageModel& model, std::size_t length, std::uint64_t
 
 std::vector<std::int64_t> draw_text(const LanguageModel& model, const DrawnText& how,
                                     const std::function<void(std::size_t)>& done) {
-  if (how.length + 1 > model.positions())
+  if (how.length + (model.first_token() ? 1 : 0) > model.positions())
     throw Error("a sequence of " + std::to_string(how.length) + " tokens is longer than the " +
                 std::to_string(model.positions()) + " positions of the model");
   std::vector<std::vector<std::int64_t>> sequences(how.sequences);

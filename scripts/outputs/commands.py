@@ -29,6 +29,8 @@ def commands(folder, quick):
         yield from sentences()
     if not quick:
         yield from training()
+    if not quick and (folder / "minilm").exists():
+        yield from sentence_training()
 
 
 def missing(crumb, lines, has_minilm):
@@ -220,6 +222,14 @@ def sentences():
     yield ["export", "minilm.crumb", "-o", "minilm.onnx", "--to", "qcdq"]
 
 
+def sentence_training():
+    how = ["--data", "lines.txt", "--valid", "lines.txt", "--batch", "4", "--length", "16", "--steps", "2", "--threads", "1", "--products", "f32"]
+    yield ["train", "embed", "--model", "minilm", "-o", "minilm_trained", "--weights", "int3:group=64", *how]
+    yield ["recover", "minilm.crumb", "--baseline", "minilm", "-o", "minilm_recovered", "--rank", "4", *how]
+    for model in ("minilm_trained", "minilm_recovered"):
+        yield ["embed", f"{model}/model.crumb", "--text", "lines.txt", "-o", f"{model}.npy"]
+
+
 def training():
     short = ["--epochs", "1", "--float-epochs", "1"]
     for task in ("digits", "jets", "ocr", "sr"):
@@ -233,8 +243,13 @@ def training():
     yield [*lm, "--data", "chat.jsonl", "-o", "lm_chat", "--weights", "ternary:group=16", "--steps", "3", "--teacher", "none", "--json"]
     yield [*lm, "--data", "train.txt", "-o", "lm_layers", "--weights", "int2h:group=16", "--embeddings", "int4:group=16", "--activations",
            "int8:token", "--kv-cache", "int4:rotate", "--steps", "2", "--block-wise", "2", "--block-sequences", "4"]  # fmt: skip
+    yield [*lm, "--data", "synthetic", "--tokens", "96", "-o", "lm_drawn", "--weights", "int4:group=16", "--stages",
+           "block_wise:sequences=2,end_to_end:steps=3", "--average", "0.5"]  # fmt: skip
+    scratch = ["--from-scratch" if part == "--model" else part for part in lm]
+    yield [*scratch, "--data", "train.txt", "-o", "lm_fresh", "--weights", "keep", "--embeddings", "keep", "--steps", "3"]
+    yield ["inspect", "lm_drawn/synthetic.npy", "--json"]
     yield from recovery()
-    for made in ("lm_trained", "lm_chat", "lm_layers", "recovered"):
+    for made in ("lm_trained", "lm_chat", "lm_layers", "lm_drawn", "lm_fresh", "recovered"):
         yield ["verify", f"{made}/model.crumb"]
         yield from answers(f"{made}/model.crumb")
 

@@ -109,6 +109,11 @@ LanguagePosition position_of(const Json& about) {
 
 }  // namespace
 
+std::uint32_t checksum_of(const LanguageRequest& request) {
+  const std::string text = request_json(request, 0).dump();
+  return crc32_of(std::as_bytes(std::span(text)));
+}
+
 void keep_language_run(const fs::path& path, const LanguageRequest& request, int processes,
                        const LanguagePosition& position, torch::nn::Module& network,
                        torch::optim::Optimizer& optimizer, const qat::WeightAverage* average) {

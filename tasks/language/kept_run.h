@@ -29,6 +29,9 @@ void keep_language_run(const std::filesystem::path& path, const LanguageRequest&
                        const LanguagePosition& position, torch::nn::Module& network,
                        torch::optim::Optimizer& optimizer, const qat::WeightAverage* average);
 
+/// Of everything that decides a run's result.
+std::uint32_t checksum_of(const LanguageRequest& request);
+
 class KeptLanguageRun {
  public:
   /// Nothing where no file lies there or the path is empty. Throws Error where it is damaged, usage Error where it is

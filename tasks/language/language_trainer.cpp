@@ -62,12 +62,13 @@ class Training {
     if (peers_.is_first()) outcome.float_measure = lesson_->measure_floats();
     lesson_->prepare(trained_samples());
     begin();
+    compare_with_peers();
     start_ = now_seconds();
     while (step_ < request_.steps) {
       take_step();
       const bool wanted = hooks_.wants_state && hooks_.wants_state();
-      if (wanted || interrupt_requested()) keep();
-      check_interrupt();
+      if (wanted || stops_) keep();
+      if (stops_) throw Error("interrupted", ErrorKind::kInterrupted);
     }
     outcome.layers = layers_;
     outcome.log = log_;
@@ -83,6 +84,20 @@ class Training {
   }
 
  private:
+  /// Whether all processes do the same, from the same step on.
+  void compare_with_peers() const {
+    if (peers_.is_alone()) return;
+    const auto own =
+        std::vector<double>{static_cast<double>(checksum_of(request_)), static_cast<double>(step_)};
+    const at::Tensor first = at::tensor(own, at::kDouble);
+    peers_.give_out({first});
+    const double differ = first[0].item<double>() != own[0] || first[1].item<double>() != own[1] ? 1 : 0;
+    if (peers_.add_up(differ) > 0)
+      throw usage_error(
+          "the processes differ in what they train, by which text, or from which step on: all need the same "
+          "files, flags and folder");
+  }
+
   Lesson::Samples samples_of(std::int64_t step) {
     Lesson::Samples samples;
     for (std::int64_t i = 0; i < request_.batch; ++i)
@@ -193,6 +208,7 @@ class Training {
   double taken_step(const Lesson::Samples& samples) {
     const auto at_once = static_cast<std::size_t>(request_.at_once > 0 ? request_.at_once : request_.batch);
     const double all = lesson_->weight_of(samples);
+    stops_ = interrupt_requested();
     if (all == 0) return 0;
     optimizer_->zero_grad();
     const ShortProducts short_products(request_.products);
@@ -204,6 +220,8 @@ class Training {
       value += lesson_->gather(*student_, {first, first + count}, all);
     }
     value = peers_.add_up(value);
+    stops_ =
+        peers_.add_up(interrupt_requested() ? 1 : 0) > 0;  // all, or none: the others wait for who is gone
     if (!std::isfinite(value))
       throw Error("the loss is not finite in step " + std::to_string(step_ + 1) + ": training diverged");
     if (const at::Tensor penalty = student_->penalty();
@@ -242,6 +260,7 @@ class Training {
   std::vector<LanguageLine> log_;
   double start_ = 0;  ///< of the first step here
   std::int64_t steps_here_ = 0;
+  bool stops_ = false;  ///< behind this step, because a person asked for it
 };
 
 /// Throws usage Error where the device does not multiply so.

@@ -61,8 +61,9 @@ struct LanguageRequest {
   std::optional<Recovery> recovery;
   LanguageLoss loss = LanguageLoss::kDivergence;
   TeacherFile teacher = {};
-  bool has_floats = true;  ///< false: `network` is the recovery's base, and nothing can be measured in floats
-  double temperature = 1;  ///< of both networks' logits, of kDivergence
+  bool has_floats =
+      true;  ///< false: `network` is the recovery's base, or of drawn weights: nothing to learn from
+  double temperature = 1;     ///< of both networks' logits, of kDivergence
   std::int64_t length = 512;  ///< tokens of a sequence, the first one included
   std::int64_t batch = 4;     ///< sequences, or lines, of a step
   std::int64_t at_once = 0;   ///< sequences that run at a time: gradients of a step add up; 0: all

@@ -119,6 +119,13 @@ TEST_CASE("device: what it does not take, the CPU does") {
                        fake_quantize(x, s, {}, spec)));
   }
   CHECK_THROWS_AS(fake_quantize(x.to(far()), scale.to(far()), {}, "int4:group=4"), crumb::Error);
+  const at::Tensor four = scale.narrow(0, 0, 4).to(far()), one = scale.narrow(0, 0, 1).to(far());
+  CHECK_THROWS_WITH_AS(fake_quantize(x.to(far()), one, {}, "int4:channel"),
+                       doctest::Contains("4 blocks need one scale"), crumb::Error);
+  CHECK_THROWS_WITH_AS(fake_quantize(x.to(far()), four, four, "int4:channel"),
+                       doctest::Contains("the spec has none"), crumb::Error);
+  CHECK_THROWS_WITH_AS(fake_quantize(x.to(far()), four, {}, "uint4:channel:zero=float"),
+                       doctest::Contains("the spec has them"), crumb::Error);
 }
 
 TEST_CASE("device: inf and NaN do not become numbers") {

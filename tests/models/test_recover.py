@@ -216,6 +216,8 @@ def test_wrong_wishes(crumb, made, tmp_path):
         return said
 
     assert "--loss 'huber': expected kl, hidden, ce, mix or cosine" in refused("--loss", "huber")
+    drawn = crumb("recover", made / "base.crumb", "--data", "synthetic", "--loss", "ce", "-o", tmp_path / "out", status=2).stderr
+    assert "--data synthetic is what the float network draws: give --baseline FLOAT" in drawn
     assert "--init 'nearest': expected zero, svd or whitened" in refused("--init", "nearest")
     assert "f32, f16, bf16 or int8, found 'int4'" in refused("--type", "int4", status=1)
     assert "target 'nothing*'" in refused("--targets", "nothing*")

@@ -147,3 +147,10 @@ def test_the_other_kind_of_model(crumb, made, tmp_path):
     assert "is a decoder: crumb train lm" in said
     said = crumb("train", "lm", "--model", made / "model", *flags, status=2).stderr
     assert "is a sentence encoder: crumb train embed" in said
+
+
+def test_a_baseline_of_another_form(crumb, made, tmp_path):
+    crumb("quantize", made / "bare", "-o", tmp_path / "bare.crumb", "--weights", "int4:channel")
+    for base, other in ((tmp_path / "bare.crumb", made / "model"),):
+        said = crumb("recover", base, "--baseline", other, "--data", made / "train.txt", "-o", tmp_path / "out", status=2).stderr
+        assert "has other outputs than" in said

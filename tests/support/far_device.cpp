@@ -187,7 +187,8 @@ Tensor copy_from_and_resize(const Tensor& from, const Tensor& to) {
 
 /// Whether a tensor of the CPU may be there beside others: a number, or indices where a GPU takes them from there.
 bool may_be_near(const Tensor& tensor, const std::string& name) {
-  return tensor.dim() == 0 || name.find("index") != std::string::npos;
+  return tensor.dim() == 0 || name == "aten::index" || name == "aten::index_put" ||
+         name == "aten::index_put_" || name == "aten::_index_put_impl_";
 }
 
 void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

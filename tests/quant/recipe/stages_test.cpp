@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <random>
 #include <string>
 
@@ -14,7 +15,7 @@ namespace {
 double drawn(const StageOption& option, std::mt19937& random) {
   if (option.kind == StageOption::Kind::kCount)
     return option.least + static_cast<double>(random() % (random() % 2 == 0 ? 4 : 1000000));
-  return std::uniform_real_distribution<double>(1e-9, random() % 2 == 0 ? 1e-2 : 1e6)(random);
+  return std::pow(10.0, std::uniform_real_distribution<double>(-60, 60)(random));
 }
 
 TEST_CASE("stages: every stage of the table, with any of its options, comes back from text and from YAML") {
