@@ -37,8 +37,9 @@ CRUMB_AVX2 void decode_avx2(const float* values, const std::uint8_t* codes, std:
 }  // namespace
 #endif
 
-bool decode_blocks(const CodeGrid& grid, const std::uint8_t* codes, std::size_t n, std::size_t block,
-                   const float* factors, float* out) {
+bool decode_blocks([[maybe_unused]] const CodeGrid& grid, [[maybe_unused]] const std::uint8_t* codes,
+                   [[maybe_unused]] std::size_t n, [[maybe_unused]] std::size_t block,
+                   [[maybe_unused]] const float* factors, [[maybe_unused]] float* out) {
 #if defined(__x86_64__)
   if (may_use(Isa::kAvx2)) {
     (grid.number->bits <= 3 ? decode_avx2<true> : decode_avx2<false>)(grid.values.data(), codes, n, block,

@@ -187,11 +187,37 @@ Value Renderer::compare(const Node& node, Scope& scope) {
   return Value::boolean(true);
 }
 
+/// What Jinja computes while it compiles.
+bool is_constant(const Node& node) {
+  switch (node.kind) {
+    case NodeKind::kConstant: return true;
+    case NodeKind::kItem:
+    case NodeKind::kSlice:
+    case NodeKind::kNot:
+    case NodeKind::kMinus:
+    case NodeKind::kPlus:
+    case NodeKind::kAnd:
+    case NodeKind::kOr:
+    case NodeKind::kCompare:
+    case NodeKind::kConcat:
+    case NodeKind::kArithmetic:
+    case NodeKind::kChoice:
+    case NodeKind::kList:
+    case NodeKind::kTuple:
+    case NodeKind::kDict:
+      return std::ranges::all_of(node.parts, [](const auto& part) { return !part || is_constant(*part); });
+    default: return false;
+  }
+}
+
 Value Renderer::slice_of(const Node& node, Scope& scope) {
   const Value object = evaluate(*node.parts[0], scope);
   std::array<Value, 3> bounds;
   for (std::size_t i = 0; i < bounds.size(); ++i)
     bounds[i] = node.parts[i + 1] ? evaluate(*node.parts[i + 1], scope) : Value::none();
+  // Python cannot cut it, which Jinja takes for an element that is not there, but for constants alone.
+  const bool is_whole = !object.is(Kind::kString) && !object.is_sequence() && !object.is(Kind::kUndefined);
+  if (is_whole && is_constant(node)) return Value::undefined(describe(object) + " has no slices");
   return slice(object, bounds[0], bounds[1], bounds[2], meter_);
 }
 
