@@ -31,7 +31,10 @@ class Long:
         self.out.unlink()
 
     def start(self):
-        return subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        def heed_hangups():  # whoever runs the tests may have been told not to (nohup), which is inherited
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+        return subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_hangups)
 
     def names(self):
         return sorted(path.name for path in self.folder.iterdir())
