@@ -2,7 +2,6 @@
 perplexity` computes; merged, they are in the matrices."""
 
 import json
-import random
 import shutil
 
 import numpy as np
@@ -20,9 +19,7 @@ def made(tmp_path_factory):
     """A folder and a text of words in an order of chance."""
     work = tmp_path_factory.mktemp("adapters")
     tiny.make("llama3", work / "model")
-    words = "How quickly daft jumping zebras vex pack my box with five dozen liquor jugs".split()
-    for seed, name, count in ((0, "train.txt", 600), (1, "valid.txt", 60)):
-        (work / name).write_text(" ".join(random.Random(seed).choices(words, k=count)) + "\n")
+    tiny.write_texts(work)
     return work
 
 

@@ -2,7 +2,6 @@
 what the file's own runtime measures; a run that is killed ends in the bytes of one that was not."""
 
 import json
-import random
 import shutil
 import signal
 import subprocess
@@ -24,9 +23,7 @@ def made(tmp_path_factory):
     """A folder, and two texts of words in an order of chance."""
     work = tmp_path_factory.mktemp("lm")
     tiny.make("llama3", work / "model")
-    words = "How quickly daft jumping zebras vex pack my box with five dozen liquor jugs".split()
-    for seed, name, count in ((0, "train.txt", 600), (1, "valid.txt", 60)):
-        (work / name).write_text(" ".join(random.Random(seed).choices(words, k=count)) + "\n")
+    tiny.write_texts(work)
     return work
 
 

@@ -2,7 +2,6 @@
 device hpu has memory of its own) give what they give on the CPU."""
 
 import json
-import random
 import subprocess
 import time
 
@@ -29,9 +28,7 @@ def far(crumb, crumb_bin, engine):
 def made(tmp_path_factory, crumb):
     work = tmp_path_factory.mktemp("device")
     tiny.make("llama3", work / "model")
-    words = "How quickly daft jumping zebras vex pack my box with five dozen liquor jugs".split()
-    for seed, name, count in ((0, "train.txt", 600), (1, "valid.txt", 60)):
-        (work / name).write_text(" ".join(random.Random(seed).choices(words, k=count)) + "\n")
+    tiny.write_texts(work)
     crumb("quantize", work / "model", "-o", work / "base.crumb", "--weights", "int2h:group=16", "--embeddings", "int4:group=16")
     return work
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import socket
 import subprocess
 import sys
@@ -23,9 +22,7 @@ LENGTH = 24
 def made(tmp_path_factory, crumb):
     work = tmp_path_factory.mktemp("together")
     tiny.make("llama3", work / "model")
-    words = "How quickly daft jumping zebras vex pack my box with five dozen liquor jugs".split()
-    for seed, name, count in ((0, "train.txt", 600), (1, "valid.txt", 60)):
-        (work / name).write_text(" ".join(random.Random(seed).choices(words, k=count)) + "\n")
+    tiny.write_texts(work)
     crumb("quantize", work / "model", "-o", work / "base.crumb", "--weights", "int2h:group=16", "--embeddings", "int8")
     return work
 

@@ -13,6 +13,7 @@ left out or off by one shows: VARIANTS has, for each decoder, edits that move th
 
 import json
 import math
+import random
 import sys
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -395,6 +396,13 @@ def main():
         sys.exit(2)
     for name in sys.argv[2:] or CONFIGS:
         make(name, Path(sys.argv[1]) / name)
+
+
+def write_texts(folder):
+    """train.txt and valid.txt: words in an order of chance, to train and to measure by."""
+    words = "How quickly daft jumping zebras vex pack my box with five dozen liquor jugs".split()
+    for seed, name, count in ((0, "train.txt", 600), (1, "valid.txt", 60)):
+        (folder / name).write_text(" ".join(random.Random(seed).choices(words, k=count)) + "\n")
 
 
 if __name__ == "__main__":
