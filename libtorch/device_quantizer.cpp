@@ -7,7 +7,8 @@
 #include <limits>
 #include <map>
 #include <mutex>
-#include <tuple>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -52,26 +53,29 @@ Table table_of(const CodeGrid& grid) {
   }
 }
 
-struct Steps {
-  at::Tensor last, values;
-};
-
-/// Once for each grid and device.
-Steps steps_of(const QuantSpec& spec, const CodeGrid& grid, at::Device device) {
-  static std::mutex mutex;
-  static auto* known = new std::map<std::tuple<std::string, std::string>, Steps>;  // outlives devices
-  const std::scoped_lock lock(mutex);
-  Steps& steps = (*known)[{spec.to_string(), device.str()}];
-  if (!steps.values.defined()) {
-    const Table table = table_of(grid);
-    steps = {at::tensor(table.last).to(device), at::tensor(table.values).to(device)};
-  }
-  return steps;
-}
-
 at::Tensor column(const at::Tensor& numbers) { return numbers.flatten().unsqueeze(1); }
 
 }  // namespace
+
+const DeviceQuantizer::Steps& DeviceQuantizer::steps_of(const QuantSpec& spec, at::Device device) {
+  static std::mutex mutex;
+  static auto* known = new std::map<std::pair<std::string, std::string>, Steps>;  // outlives devices
+  const std::scoped_lock lock(mutex);
+  Steps& steps = (*known)[{spec.to_string(), device.str()}];
+  if (steps.values.defined()) return steps;
+  const CodeGrid grid = make_code_grid(*spec.number, spec.range, spec.round);
+  const PassBand band(grid);
+  const Table table = table_of(grid);
+  const bool is_half = grid.number->grid == Grid::kHalfInteger;
+  return steps = {.last = at::tensor(table.last).to(device),
+                  .values = at::tensor(table.values).to(device),
+                  .add = is_half ? grid.offset : 0.0F,
+                  .is_half = is_half,
+                  .lo = band.lo(),
+                  .hi = band.hi(),
+                  .shifts = grid.number->grid == Grid::kInteger,
+                  .passes_scale = grid.number->grid != Grid::kBinary};
+}
 
 std::optional<DeviceQuantizer> DeviceQuantizer::of(const QuantSpec& spec, at::IntArrayRef shape,
                                                    at::Device device) {
@@ -85,20 +89,10 @@ std::optional<DeviceQuantizer> DeviceQuantizer::of(const QuantSpec& spec, at::In
   if (layout.matrix.size() == 0 ||
       (!is_one && (encoding.block_rows != 1 || layout.matrix.cols % encoding.block_cols != 0)))
     return std::nullopt;
-  const CodeGrid grid = make_code_grid(*spec.number, spec.range, spec.round);
-  const PassBand band(grid);
   DeviceQuantizer made;
   made.blocks_ = static_cast<std::int64_t>(layout.blocks());
-  const Steps steps = steps_of(spec, grid, device);
-  made.last_ = steps.last;
-  made.values_ = steps.values;
-  made.is_half_ = grid.number->grid == Grid::kHalfInteger;
-  made.add_ = made.is_half_ ? grid.offset : 0.0F;
-  made.lo_ = band.lo();
-  made.hi_ = band.hi();
-  made.shifts_ = grid.number->grid == Grid::kInteger;
   made.has_zero_ = spec.zero != ZeroPoint::kNone;
-  made.passes_scale_ = grid.number->grid != Grid::kBinary;
+  made.steps_ = &steps_of(spec, device);
   return made;
 }
 
@@ -119,9 +113,9 @@ at::Tensor DeviceQuantizer::blocks_of(const at::Tensor& x) const { return x.resh
 
 /// v(q).
 at::Tensor DeviceQuantizer::on_grid(const at::Tensor& ratio, const at::Tensor& zero) const {
-  const at::Tensor u = shifts_ && zero.defined() ? ratio + column(zero) : ratio;
-  const at::Tensor step = at::bucketize(u, last_, /*out_int32=*/true);
-  return values_.index_select(0, step.flatten()).view(ratio.sizes());
+  const at::Tensor u = steps_->shifts && zero.defined() ? ratio + column(zero) : ratio;
+  const at::Tensor step = at::bucketize(u, steps_->last, /*out_int32=*/true);
+  return steps_->values.index_select(0, step.flatten()).view(ratio.sizes());
 }
 
 at::Tensor DeviceQuantizer::values(const at::Tensor& x, const at::Tensor& scale,
@@ -138,11 +132,11 @@ DeviceQuantizer::Gradients DeviceQuantizer::gradients(const at::Tensor& x, const
   constexpr float kFar = 0x1p126F;  // where x / s lies as s goes to 0
   const at::Tensor s = column(scale), v = blocks_of(x), g = blocks_of(grad), is_open = s > 0;
   const at::Tensor ratio = at::where(is_open, v / s, v.sign() * kFar);
-  const at::Tensor u = zero.defined() && !is_half_ ? ratio + column(zero) : ratio + add_;
-  const at::Tensor inside = at::where(is_open, at::logical_and(u >= lo_, u <= hi_), v == 0);
+  const at::Tensor u = zero.defined() && !steps_->is_half ? ratio + column(zero) : ratio + steps_->add;
+  const at::Tensor inside = at::where(is_open, at::logical_and(u >= steps_->lo, u <= steps_->hi), v == 0);
   at::Tensor slope = on_grid(ratio, zero);
   if (zero.defined()) slope = slope - column(zero);
-  if (passes_scale_) slope = slope - at::where(inside, ratio, 0.0F);
+  if (steps_->passes_scale) slope = slope - at::where(inside, ratio, 0.0F);
   Gradients found{.x = at::where(inside, g, 0.0F).view(x.sizes()),
                   .scale = (g * slope).sum(1).view(scale.sizes()),
                   .zero = {}};

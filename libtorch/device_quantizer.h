@@ -22,7 +22,7 @@ class DeviceQuantizer {
   static std::optional<DeviceQuantizer> of(const QuantSpec& spec, at::IntArrayRef shape, at::Device device);
 
   /// y, float32, of x's shape. A value that is inf or NaN gives NaN, which nobody waits for; neither does anybody look whether
-  /// scales are negative, and such a block is taken as one of scale 0. scale, zero: one for each block, float32; zero undefined
+  /// scales are negative, and what comes of those means nothing. scale, zero: one for each block, float32; zero undefined
   /// where the spec has none. Throws Error for others.
   at::Tensor values(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& zero) const;
 
@@ -39,14 +39,20 @@ class DeviceQuantizer {
   void check(const at::Tensor& scale, const at::Tensor& zero) const;
   at::Tensor on_grid(const at::Tensor& ratio, const at::Tensor& zero) const;
 
+  /// A grid on a device.
+  struct Steps {
+    at::Tensor last, values;   ///< of each step the greatest u, but for the last step's; the value
+    float add = 0;             ///< to x / s, for the band where gradients pass
+    bool is_half = false;      ///< a half-integer grid, which adds that instead of the zero point
+    float lo = 0, hi = 0;      ///< that band
+    bool shifts = false;       ///< by the zero point, before rounding
+    bool passes_scale = true;  ///< false: binary, whose scale's gradient is the value alone
+  };
+  static const Steps& steps_of(const QuantSpec& spec, at::Device device);  ///< found once for each
+
   std::int64_t blocks_ = 0;
-  at::Tensor last_, values_;  ///< of the grid's steps: the greatest u, but for the last step; the value
-  float add_ = 0;             ///< to x / s, for the band where gradients pass
-  bool is_half_ = false;      ///< a half-integer grid, which adds that instead of the zero point
-  float lo_ = 0, hi_ = 0;     ///< that band
-  bool shifts_ = false;       ///< by the zero point, before rounding
   bool has_zero_ = false;
-  bool passes_scale_ = true;  ///< false: binary, whose scale's gradient is the value alone
+  const Steps* steps_ = nullptr;  ///< lives on
 };
 
 }  // namespace crumb
