@@ -154,3 +154,19 @@ def test_a_baseline_of_another_form(crumb, made, tmp_path):
     for base, other in ((tmp_path / "bare.crumb", made / "model"),):
         said = crumb("recover", base, "--baseline", other, "--data", made / "train.txt", "-o", tmp_path / "out", status=2).stderr
         assert "has other outputs than" in said
+
+
+def test_onnxruntime_computes_what_was_trained(crumb, made, tmp_path):
+    """The trained file as an ONNX network, codes and all, in another engine: the vectors of crumb embed."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    crumb(*command(made, tmp_path / "out", "--weights", "int3:group=16", "--steps", 5))
+    crumb("export", tmp_path / "out/model.crumb", "--to", "qcdq", "-o", tmp_path / "net.onnx")
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # else products round activations to bytes
+    session = onnxruntime.InferenceSession(tmp_path / "net.onnx", plain, providers=["CPUExecutionProvider"])
+    tokenizer = transformers.BertTokenizer(str(made / "model/vocab.txt"), do_lower_case=True)
+    lines = [line for line in (made / "valid.txt").read_text().splitlines() if line.strip()]
+    given = tokenizer(lines, padding=True, return_tensors="np")
+    inputs = {value.name: given[value.name].astype(np.int64) for value in session.get_inputs()}
+    found = session.run(["sentence_embedding"], inputs)[0]
+    assert np.allclose(found, vectors(crumb, tmp_path / "out/model.crumb", made, tmp_path), atol=1e-5)
