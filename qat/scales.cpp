@@ -20,13 +20,19 @@ double lsq_factor(const QuantSpec& spec, std::int64_t values) {
 namespace {
 
 /// What stored_scale gives, where the scales lie, for formats that LibTorch has; else undefined.
-at::Tensor rounded_there(ScaleFormat format, const at::Tensor& scales) {
+at::Tensor rounded_there(const QuantSpec& spec, const at::Tensor& scales) {
   const auto as = [&](at::ScalarType type, double least, double most) {
     return scales.to(at::kFloat).clamp(least, most).to(type).to(at::kFloat);
   };
-  switch (format) {
+  switch (spec.scale) {
     case ScaleFormat::kF32: return scales.to(at::kFloat).clamp_min(std::numeric_limits<float>::min());
-    case ScaleFormat::kF16: return as(at::kHalf, 0x1p-24, 65504);
+    case ScaleFormat::kF16:
+      if (const int halvings = halvings_of_scale(spec); halvings >= 1 && halvings <= 3) {
+        const double step = std::ldexp(0x1p-24, halvings);
+        const at::Tensor few = scales.to(at::kFloat).div(step).round().clamp_min(1).mul(step);
+        return at::where(scales < std::ldexp(0x1p-14, halvings), few, as(at::kHalf, 0x1p-24, 65504));
+      }
+      return as(at::kHalf, 0x1p-24, 65504);
     case ScaleFormat::kBF16: return as(at::kBFloat16, std::numeric_limits<float>::min(), 0x1.FEp127);
     case ScaleFormat::kE8M0:
     case ScaleFormat::kE4M3: break;
@@ -38,7 +44,7 @@ at::Tensor rounded_there(ScaleFormat format, const at::Tensor& scales) {
 
 at::Tensor stored_scales(const QuantSpec& spec, const at::Tensor& scales) {
   if (!scales.is_cpu()) {
-    if (const at::Tensor made = rounded_there(spec.scale, scales.detach()); made.defined())
+    if (const at::Tensor made = rounded_there(spec, scales.detach()); made.defined())
       return libtorch::straight_through(scales, made);
   }
   const at::Tensor made = scales.detach().to(at::kCPU, at::kFloat).contiguous().clone();

@@ -86,8 +86,27 @@ void check(const QuantSpec& spec, std::span<const float> values, std::span<const
 
 }  // namespace
 
+int halvings_of_scale(const QuantSpec& spec) {
+  const NumberFormat& number = *spec.number;
+  if (number.grid == Grid::kHalfInteger) return 1;
+  return number.grid == Grid::kMinifloat ? std::max(0, number.bias + number.mantissa_bits - 1) : 0;
+}
+
+StoredScale encode_scale(const QuantSpec& spec, float scale) {
+  const int halvings = halvings_of_scale(spec);
+  const float step = std::ldexp(0x1p-24F, halvings);
+  const float coarser =
+      std::ldexp(0x1p-14F, halvings);  // from here on the steps of float16 are as wide, or wider
+  if (spec.scale != ScaleFormat::kF16 || halvings < 1 || halvings > 3 || scale == 0 || scale >= coarser)
+    return encode_scale(spec.scale, scale);
+  const float steps = std::nearbyint(scale / step);
+  StoredScale stored = encode_scale(spec.scale, std::max(steps, 1.0F) * step);
+  stored.saturated = steps == 0;
+  return stored;
+}
+
 float stored_scale(const QuantSpec& spec, float scale) {
-  return decode_scale(spec.scale, encode_scale(spec.scale, scale).pattern);
+  return decode_scale(spec.scale, encode_scale(spec, scale).pattern);
 }
 
 QuantizedTensor quantize_with_scales(const QuantSpec& spec, std::span<const float> values,

@@ -9,6 +9,7 @@
 
 #include "base/files/interrupt.h"
 #include "base/threads/parallel.h"
+#include "quant/given_scales.h"
 #include "quant/loops/loops.h"
 
 namespace crumb {
@@ -196,7 +197,7 @@ BlockFit ScaleSearch::store(float ideal, const Extent& extent) const {
   // An ideal that underflows to nothing saturates like one the format cannot hold.
   const float bounded =
       std::clamp(ideal, std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max());
-  const StoredScale stored = encode_scale(spec_.scale, bounded);
+  const StoredScale stored = encode_scale(spec_, bounded);
   BlockFit fit{.scale_pattern = stored.pattern, .saturated = stored.saturated || bounded != ideal};
   fit.scale = effective(stored.pattern);
   if (spec_.zero == ZeroPoint::kMinimum)

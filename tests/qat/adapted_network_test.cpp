@@ -9,9 +9,9 @@
 
 #include <random>
 
-#include "libtorch/execute/graph_module.h"
 #include "qat/distillation.h"
 #include "tests/graph/node_builder.h"
+#include "tests/qat/networks.h"
 
 namespace {
 
@@ -19,6 +19,7 @@ using crumb::Adapter;
 using crumb::graph::Graph;
 using crumb::graph::Tensor;
 using crumb::qat::AdaptedNetwork;
+using crumb::testing::outputs_of;
 
 constexpr std::int64_t kIn = 12, kInner = 20, kOut = 5;
 
@@ -53,11 +54,6 @@ Layers layers() {
   made.first = decoded("a.weight");
   made.second = decoded("b.weight");
   return made;
-}
-
-at::Tensor outputs_of(const Graph& graph, const at::Tensor& x) {
-  const torch::NoGradGuard no_gradients;
-  return crumb::libtorch::GraphModule(graph).run({crumb::libtorch::typed(x)}).at(0).tensor;
 }
 
 }  // namespace

@@ -3,10 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "formats/half.h"
 #include "quant/quantizer.h"
 #include "tests/support/samples.h"
 
@@ -52,6 +54,31 @@ TEST_CASE("given scales: the scales of a search give the search's bytes, for eve
         CHECK(made.zeros == searched.zeros);
         CHECK(Found(made).scales == found.scales);
         CHECK(made.spec == searched.spec);
+      }
+    }
+  }
+}
+
+TEST_CASE("given scales: the part of a scale in f16 that values are multiples of is a float16 number, too") {
+  const auto holds = [](float s) { return crumb::f16_to_float(crumb::float_to_f16(s)) == s; };
+  const std::vector<float> drawn = crumb::testing::normal_values(4000, 5);
+  for (const auto& [format, halvings] : {std::pair("int4", 0), std::pair("int2h", 1), std::pair("e2m1", 1),
+                                         std::pair("e1m2", 1), std::pair("e2m2", 2), std::pair("e2m3", 3)}) {
+    const QuantSpec spec = QuantSpec::parse(std::string(format) + ":group=32:scale=f16");
+    REQUIRE(crumb::halvings_of_scale(spec) == halvings);
+    const float least = std::ldexp(0x1p-24F, halvings);
+    for (const float x : drawn) {
+      for (const float size : {1.0F, 1e-3F, 1e-4F, 3e-6F, 1e-7F, 1e-9F}) {
+        const float ideal = std::fabs(x) * size;
+        if (ideal == 0) continue;
+        const float stored = crumb::stored_scale(spec, ideal);
+        CHECK(stored > 0);
+        CHECK(holds(stored));
+        CHECK(holds(std::ldexp(stored, -halvings)));
+        CHECK(crumb::stored_scale(spec, stored) == stored);
+        const float step = std::max(least, std::ldexp(1.0F, std::ilogb(ideal) - 10));
+        if (ideal >= least / 2) CHECK(std::fabs(stored - ideal) <= step / 2);  // none between is nearer
+        CHECK(crumb::encode_scale(spec, ideal).saturated == (ideal <= least / 2));
       }
     }
   }

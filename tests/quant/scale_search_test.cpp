@@ -76,7 +76,11 @@ TEST_CASE("absmax: one division by the largest value, one rounding to the scale 
         CAPTURE(size);
         const QuantizedTensor t = quantize(text, x, {3, 32});
         for (uint64_t b = 0; b < 3; ++b) {
-          const float ideal = absmax(std::span(x).subspan(b * 32, 32)) / most;
+          float ideal = absmax(std::span(x).subspan(b * 32, 32)) / most;
+          const bool halves =
+              std::string_view("int2h int3h e2m1 e1m2").find(format) != std::string_view::npos;
+          if (row.name == "f16" && halves && ideal < 0x1p-13F)  // half of it is a float16 number, too
+            ideal = std::max(std::nearbyint(ideal * 0x1p23F), 1.0F) * 0x1p-23F;
           CHECK(pattern(t, b) == oracle_encode_scale(row.name, ideal));
         }
       }

@@ -2,6 +2,7 @@
 file."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -149,6 +150,26 @@ def test_the_package_reads_the_same_numbers(crumb, folder_of, tmp_path, weights,
             assert np.array_equal(found * scale == 0, values == 0)
         else:
             assert np.array_equal(found, values), name
+
+
+@pytest.mark.parametrize("weights", ["int2h:group=32", "int3h:group=32", "int4h:group=32", "int2h:group=32:search=mse",
+                                     "int2h:channel:scale=f16", "int4:group=32", "e2m1:group=32:scale=f16", "e2m3:group=32"])  # fmt: skip
+def test_scales_below_float16s_normal_numbers(crumb, folder_of, tmp_path, weights):
+    """Groups of every size down to nothing: half of a half-integer's scale must be a float16 number, too."""
+    folder = folder_of("llama", hidden_size=256, intermediate_size=512, num_hidden_layers=1, head_dim=64)
+    small = tmp_path / "small"
+    shutil.copytree(folder, small)
+    tensors = safetensors_numpy.load_file(small / "model.safetensors")
+    random = np.random.default_rng(8)
+    for name, values in tensors.items():
+        if values.ndim == 2:
+            factors = np.exp2(random.uniform(-26, 0, (values.shape[0], values.shape[1] // 32))).astype(np.float32)
+            tensors[name] = values * np.repeat(factors, 32, axis=1)
+    safetensors_numpy.save_file(tensors, small / "model.safetensors", {"format": "pt"})
+    out, floats, _ = export(crumb, small, tmp_path, "--weights", weights)
+    crumb("dequantize", out, "-o", tmp_path / "again.safetensors")
+    again = safetensors_numpy.load_file(tmp_path / "again.safetensors")
+    assert all(np.array_equal(again[name], values) for name, values in floats.items())
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
