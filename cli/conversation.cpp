@@ -11,8 +11,8 @@ namespace crumb::cli {
 
 Conversation::Conversation(const runtime::LanguageModel& model, runtime::Decoding& decoding,
                            const std::string& system)
-    : model_(model), decoding_(decoding) {
-  (void)model_.chat_template();
+    : model_(&model), decoding_(&decoding) {
+  (void)model_->chat_template();
   if (!system.empty()) messages_.push_back({"system", system});
 }
 
@@ -20,7 +20,7 @@ runtime::Answer Conversation::say(const std::string& text, const runtime::Genera
                                   const std::function<void(std::string_view)>& show) {
   messages_.push_back({"user", text});
   try {
-    runtime::Answer answer = runtime::generate(model_, decoding_, prompt(options.shift), options, show);
+    runtime::Answer answer = runtime::generate(*model_, *decoding_, prompt(options.shift), options, show);
     messages_.push_back({"assistant", answer.text});
     return answer;
   } catch (...) {
@@ -31,17 +31,18 @@ runtime::Answer Conversation::say(const std::string& text, const runtime::Genera
 
 std::vector<text::TokenId> Conversation::prompt(bool shift) {
   while (true) {
-    const std::string text = model_.chat_template().render(messages_, {.add_generation_prompt = true});
+    const std::string text = model_->chat_template().render(messages_, {.add_generation_prompt = true});
     // A template writes all the special tokens that it wants.
-    std::vector<text::TokenId> ids = model_.tokenizer().encode(text, false);
+    std::vector<text::TokenId> ids = model_->tokenizer().encode(text, false);
     const std::size_t first = messages_[0].role == "system" ? 1 : 0;
-    if (!shift || ids.size() < decoding_.context() || messages_.size() < first + 3) return ids;
+    if (!shift || ids.size() < decoding_->context() || messages_.size() < first + 3) return ids;
     const auto oldest = messages_.begin() + static_cast<std::ptrdiff_t>(first);
     messages_.erase(oldest, oldest + 2);  // a turn: what was said, and the answer
   }
 }
 
-void Conversation::run(const runtime::GenerateOptions& options) {
+void Conversation::run(const runtime::GenerateOptions& options,
+                       const std::function<void(bool)>& switch_adapters) {
   const bool is_terminal = ::isatty(STDIN_FILENO) == 1;
   const auto show = [](std::string_view text) { std::cout << text << std::flush; };
   ConversationInput input(STDIN_FILENO);
@@ -50,6 +51,10 @@ void Conversation::run(const runtime::GenerateOptions& options) {
     const std::optional<std::string> line = input.next();
     if (!line) break;
     if (line->empty()) continue;
+    if (*line == "/adapters on" || *line == "/adapters off") {
+      switch_adapters(line->ends_with("on"));
+      continue;
+    }
     try {
       (void)say(*line, options, show);
     } catch (const Error& error) {

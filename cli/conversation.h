@@ -1,7 +1,7 @@
 // A conversation with a language model: what was said, and Ctrl-C that ends answers and not the program.
 #pragma once
 
-#include <iosfwd>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,15 +18,23 @@ class Conversation {
   runtime::Answer say(const std::string& text, const runtime::GenerateOptions& options,
                       const std::function<void(std::string_view)>& show);
 
-  /// A turn for each line of standard input, until its end. On a terminal a prompt stands before each.
-  void run(const runtime::GenerateOptions& options);
+  /// A turn for each line of standard input, until its end. On a terminal a prompt stands before each. The lines
+  /// "/adapters on" and "/adapters off" are said to `switch_adapters`, not to the model.
+  void run(const runtime::GenerateOptions& options, const std::function<void(bool)>& switch_adapters);
+
+  /// The next answers are by this network, for which all that was said is run once more. Both must outlive it.
+  void speak_by(const runtime::LanguageModel& model, runtime::Decoding& decoding) {
+    model_ = &model;
+    decoding_ = &decoding;
+  }
+  const runtime::Decoding& decoding() const { return *decoding_; }
 
  private:
   /// All that was said, for the model to answer; where that leaves no room in the context and it may, without the oldest turns.
   std::vector<text::TokenId> prompt(bool shift);
 
-  const runtime::LanguageModel& model_;
-  runtime::Decoding& decoding_;
+  const runtime::LanguageModel* model_;
+  runtime::Decoding* decoding_;
   std::vector<text::ChatMessage> messages_;
 };
 

@@ -5,11 +5,11 @@
 
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "base/files/mapped_file.h"
 #include "base/files/output_file.h"
 #include "base/files/text.h"
-#include "cli/adapter_files.h"
 #include "cli/conversation.h"
 #include "cli/fast_flag.h"
 #include "cli/language_model.h"
@@ -29,8 +29,8 @@ using text::TokenId;
 constexpr std::uint64_t kMostPromptBytes = std::uint64_t{64} << 20;
 
 struct GenerateFlags {
-  std::string model, prompt, prompt_file, system, kv_cache, save_cache, load_cache;
-  std::vector<std::string> adapters;
+  std::string model, prompt, prompt_file, system, save_cache, load_cache;
+  ModelWishes wishes;
   runtime::GenerateOptions options;
   std::size_t context = 0;
   int threads = 0;
@@ -107,17 +107,32 @@ Answer answer_once(const LanguageModel& model, runtime::Decoding& decoding, cons
   return runtime::generate(model, decoding, model.tokenizer().encode(prompt), flags.options, show);
 }
 
+/// A turn for each line of standard input. The network without adapters is opened when one is first asked for.
+void converse(const LanguageModel& model, runtime::Decoding& decoding, const runtime::DecodingOptions& how,
+              const GenerateFlags& flags) {
+  std::optional<LanguageModel> bare;
+  std::optional<runtime::Decoding> bare_decoding;
+  Conversation conversation(model, decoding, flags.system);
+  conversation.run(flags.options, [&](bool with_adapters) {
+    if (with_adapters) return conversation.speak_by(model, decoding);
+    if (!bare) {
+      bare.emplace(
+          open_language_model(flags.model, {.kv_cache = flags.wishes.kv_cache, .without_adapters = true}));
+      bare_decoding.emplace(*bare, how);
+    }
+    conversation.speak_by(*bare, *bare_decoding);
+  });
+  if (!flags.save_cache.empty()) save_cache(flags.save_cache, conversation.decoding());
+}
+
 void generate_verb(const GenerateFlags& flags) {
   check_flags(flags);
-  const LanguageModel model = open_language_model(flags.model, flags.kv_cache, flags.adapters);
-  runtime::Decoding decoding(
-      model, {.threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context});
+  const LanguageModel model = open_language_model(flags.model, flags.wishes);
+  const runtime::DecodingOptions how{
+      .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
+  runtime::Decoding decoding(model, how);
   if (!flags.load_cache.empty()) load_cache(flags.load_cache, decoding);
-  if (flags.prompt.empty() && flags.prompt_file.empty()) {
-    Conversation(model, decoding, flags.system).run(flags.options);
-    if (!flags.save_cache.empty()) save_cache(flags.save_cache, decoding);
-    return;
-  }
+  if (flags.prompt.empty() && flags.prompt_file.empty()) return converse(model, decoding, how, flags);
   const Answer answer = answer_once(model, decoding, flags);
   flags.json ? print_json(json_of(answer, decoding)) : void(std::cout << "\n");
   if (answer.stopped_by == runtime::StoppedBy::kInterrupt)
@@ -164,13 +179,14 @@ void add_generate(CLI::App& app) {
   verb->add_option(
       "--load-cache", flags->load_cache,
       "What a run of the same model saved: what its text and this one begin with alike is not run again");
-  add_kv_cache_flag(*verb, flags->kv_cache);
-  add_adapter_flag(*verb, flags->adapters);
+  add_model_flags(*verb, flags->wishes);
   add_threads_flag(*verb, flags->threads, "Threads (those the machine has); never changes the answer");
   add_fast_flag(*verb, flags->fast);
   verb->add_flag("--json", flags->json, "Print text, ids, speeds and memory as JSON, at the end");
   verb->footer(
-      "Ctrl-C ends an answer; a conversation goes on then.\n\nExamples:\n"
+      "Ctrl-C ends an answer; a conversation goes on then. In one, the lines '/adapters off' and '/adapters "
+      "on' say by which "
+      "network the next answers are.\n\nExamples:\n"
       "  crumb generate model4.crumb --prompt \"The capital of France is\" --tokens 20\n"
       "  crumb generate model4.crumb --chat --prompt \"What is the capital of France?\"");
   verb->callback([flags] { generate_verb(*flags); });

@@ -3,6 +3,7 @@
 #include "cli/adapter_files.h"
 #include "cli/graph_inputs.h"
 #include "cli/not_empty.h"
+#include "graph/adapters.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/quantize/key_cache.h"
 #include "models/read_graph.h"
@@ -13,8 +14,11 @@ namespace crumb::cli {
 
 namespace {
 
-graph::Graph graph_of(const std::string& path, const std::string& kv_cache) {
+graph::Graph graph_of(const std::string& path, const std::string& kv_cache, bool without_adapters) {
   graph::Graph graph = models::open_graph(path);
+  if (without_adapters)
+    for (const std::string& name : graph::adapter_names(graph))
+      graph = graph::drop_adapter(std::move(graph), name);
   if (kv_cache.empty()) return graph;
   try {
     const SpecOrKeep spec = parse_cache_or_keep(kv_cache);
@@ -26,19 +30,22 @@ graph::Graph graph_of(const std::string& path, const std::string& kv_cache) {
 
 }  // namespace
 
-void add_kv_cache_flag(CLI::App& verb, std::string& kv_cache) {
+void add_model_flags(CLI::App& verb, ModelWishes& wishes) {
   verb.add_option(
-          "--kv-cache", kv_cache,
+          "--kv-cache", wishes.kv_cache,
           "Keep keys and values as codes: int8, int4, e4m3fn, ..., one scale for each token and head, or "
           "int4:group=32 for groups of a head; with :rotate behind a Hadamard matrix (as the file says)")
       ->check(not_empty);
+  add_adapter_flag(verb, wishes.adapters);
+  verb.add_flag("--without-adapters", wishes.without_adapters,
+                "Leave out the adapters that the model's own file has");
 }
 
-runtime::LanguageModel open_language_model(const std::string& path, const std::string& kv_cache,
-                                           const std::vector<std::string>& adapters) {
+runtime::LanguageModel open_language_model(const std::string& path, const ModelWishes& wishes) {
   const auto files = models::open_weights(path);
   const auto read = [&](std::string_view file) { return files->file(file); };
-  return runtime::LanguageModel::load(for_runtime(with_adapters(graph_of(path, kv_cache), adapters, read)),
+  graph::Graph graph = graph_of(path, wishes.kv_cache, wishes.without_adapters);
+  return runtime::LanguageModel::load(for_runtime(with_adapters(std::move(graph), wishes.adapters, read)),
                                       read, files->describe());
 }
 

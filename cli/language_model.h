@@ -9,11 +9,17 @@
 
 namespace crumb::cli {
 
-/// A Hugging Face folder, a GGUF file or a packed file of a decoder; its cache is quantized by `kv_cache`, where that is a spec,
-/// and `adapters`, files or folders, stand beside its matrices. Throws Error, which names it.
-runtime::LanguageModel open_language_model(const std::string& path, const std::string& kv_cache = {},
-                                           const std::vector<std::string>& adapters = {});
+/// What a model is opened with.
+struct ModelWishes {
+  std::string kv_cache;               ///< "": as the model says
+  std::vector<std::string> adapters;  ///< files or folders, which stand beside its matrices
+  bool without_adapters = false;      ///< those that the model's own file has are left out
+};
 
-void add_kv_cache_flag(CLI::App& verb, std::string& kv_cache);
+/// A Hugging Face folder, a GGUF file or a packed file of a decoder. Throws Error, which names it.
+runtime::LanguageModel open_language_model(const std::string& path, const ModelWishes& wishes = {});
+
+/// --kv-cache, --adapter, --without-adapters.
+void add_model_flags(CLI::App& verb, ModelWishes& wishes);
 
 }  // namespace crumb::cli

@@ -6,7 +6,6 @@
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
-#include "cli/adapter_files.h"
 #include "cli/fast_flag.h"
 #include "cli/language_model.h"
 #include "cli/output.h"
@@ -24,8 +23,8 @@ using text::TokenId;
 
 struct PerplexityFlags {
   std::vector<std::string> models;
-  std::string text, baseline, kv_cache, score = "all";
-  std::vector<std::string> adapters;
+  std::string text, baseline, score = "all";
+  ModelWishes wishes;
   std::size_t context = 1024, stride = 0, tokens = 0;
   int threads = 0;
   bool fast = false, json = false;
@@ -130,9 +129,8 @@ void print(const eval::Perplexity& made, const PerplexityFlags& flags) {
 
 /// A model and one sequence of it.
 struct Measured {
-  Measured(const std::string& path, const std::string& kv_cache, const std::vector<std::string>& adapters,
-           const runtime::DecodingOptions& how)
-      : name(path), model(open_language_model(path, kv_cache, adapters)), logits(model, how) {}
+  Measured(const std::string& path, const ModelWishes& wishes, const runtime::DecodingOptions& how)
+      : name(path), model(open_language_model(path, wishes)), logits(model, how) {}
 
   std::string name;
   LanguageModel model;
@@ -145,7 +143,7 @@ void perplexity_verb(const PerplexityFlags& flags) {
       .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
   std::vector<std::unique_ptr<Measured>> models;
   for (const std::string& path : flags.models)
-    models.push_back(std::make_unique<Measured>(path, flags.kv_cache, flags.adapters, how));
+    models.push_back(std::make_unique<Measured>(path, flags.wishes, how));
   const LanguageModel& first = models[0]->model;
   const std::vector<TokenId> ids = ids_of(first, text, flags.tokens);
   eval::PerplexityOptions options{.context = flags.context,
@@ -163,7 +161,7 @@ void perplexity_verb(const PerplexityFlags& flags) {
   std::unique_ptr<Measured> baseline;
   if (!flags.baseline.empty()) {
     baseline = std::make_unique<Measured>(
-        flags.baseline, "", std::vector<std::string>{},
+        flags.baseline, ModelWishes{},
         runtime::DecodingOptions{.threads = flags.threads, .context = flags.context});
     check_alike(first, baseline->model, "the baseline", text, ids, flags.tokens);
   }
@@ -209,8 +207,7 @@ void add_perplexity(CLI::App& app) {
       ->check(CLI::IsMember({"all", "half"}));
   verb->add_option("--tokens", flags->tokens, "Tokens of the text, from its beginning (all)")
       ->check(CLI::PositiveNumber);
-  add_kv_cache_flag(*verb, flags->kv_cache);
-  add_adapter_flag(*verb, flags->adapters);
+  add_model_flags(*verb, flags->wishes);
   add_threads_flag(*verb, flags->threads, "Threads (those the machine has); never changes the result");
   add_fast_flag(*verb, flags->fast);
   verb->add_flag("--json", flags->json, "Print as JSON");
