@@ -39,7 +39,7 @@ struct ExportOptions {
   ProjectFlags project;
   std::int64_t opset = 0;
   bool weights_as_float = false, native_types = false, allow_arithmetic = false, integer_view = false;
-  bool allow_approximate = false;
+  bool allow_approximate = false, without_adapters = false;
   bool json = false;
 };
 
@@ -123,7 +123,8 @@ std::map<std::string, std::string> files_beside(const std::string& input) {
 /// Whether a flag is given that only a form of exporting::Form takes; --allow-approximate aside.
 bool has_flags_of_forms(const ExportOptions& options) {
   return options.weights_as_float || options.native_types || options.allow_arithmetic ||
-         options.integer_view || !options.accumulators.empty() || options.profile != "qonnx";
+         options.integer_view || options.without_adapters || !options.accumulators.empty() ||
+         options.profile != "qonnx";
 }
 
 /// Other tools' files of whole models have matrices and nothing beside them.
@@ -132,9 +133,11 @@ void refuse_adapters(const std::string& input) {
   const CrumbFile file = CrumbFile::open(input).take(quote_text(input));
   for (const PackedTensor& tensor : file.header().tensors)
     if (graph::is_of_adapter(tensor.name))
-      throw usage_error(
-          quote_text(input) + " has an adapter beside its matrices (" + quote_text(tensor.name) +
-          "): crumb merge puts it into them, or into a folder in floats; --to adapter writes it by itself");
+      throw usage_error(quote_text(input) + " has an adapter beside its matrices (" +
+                        quote_text(tensor.name) +
+                        "): crumb merge puts it into them, or into a folder in floats; --to adapter writes "
+                        "it by itself, and --to packed "
+                        "--without-adapters the network beside it");
 }
 
 void export_folder(const ExportOptions& options) {
@@ -258,6 +261,7 @@ void export_verb(const ExportOptions& options) {
   }
   std::vector<std::string> notes;
   graph::Graph graph = read_network(options, notes);
+  if (options.without_adapters) graph = graph::without_adapters(std::move(graph));
   if (is_packed) graph = for_runtime(std::move(graph));
   if (std::string note = note_of_shapes(graph); !note.empty()) notes.push_back(std::move(note));
   const exporting::WriteOptions write{
@@ -332,6 +336,8 @@ void add_export(CLI::App& app) {
                    "never cut), else 5GB")
       ->type_name("SIZE");
   verb->add_option("--name", options->adapter, "adapter: which one, where the file has several");
+  verb->add_flag("--without-adapters", options->without_adapters,
+                 "qonnx, qcdq, float, packed: leave out the low-rank adapters that the file has");
   add_project_flags(*verb, options->project);
   verb->footer(
       "The file is read back before it gets its name: every quantizer's integers must be those that were "

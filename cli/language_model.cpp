@@ -16,9 +16,7 @@ namespace {
 
 graph::Graph graph_of(const std::string& path, const std::string& kv_cache, bool without_adapters) {
   graph::Graph graph = models::open_graph(path);
-  if (without_adapters)
-    for (const std::string& name : graph::adapter_names(graph))
-      graph = graph::drop_adapter(std::move(graph), name);
+  if (without_adapters) graph = graph::without_adapters(std::move(graph));
   if (kv_cache.empty()) return graph;
   try {
     const SpecOrKeep spec = parse_cache_or_keep(kv_cache);

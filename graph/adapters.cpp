@@ -369,6 +369,11 @@ Graph drop_adapter(Graph graph, const std::string& name) {
   return sorted(std::move(graph));
 }
 
+Graph without_adapters(Graph graph) {
+  for (const std::string& name : adapter_names(graph)) graph = drop_adapter(std::move(graph), name);
+  return graph;
+}
+
 bool is_of_adapter(std::string_view constant) {
   return constant.ends_with(kDown) || constant.ends_with(kUp) || constant.ends_with(kScale);
 }

@@ -57,6 +57,8 @@ Adapter adapter_of(const Graph& graph, const std::string& name);
 
 /// Without it. Throws the same.
 Graph drop_adapter(Graph graph, const std::string& name);
+/// Without those that it has, if any.
+Graph without_adapters(Graph graph);
 
 /// Whether a constant of that name is an adapter's.
 bool is_of_adapter(std::string_view constant);

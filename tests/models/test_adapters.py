@@ -225,12 +225,20 @@ def test_on_and_off_in_one_conversation(crumb, made, tmp_path):
 
 
 def test_a_file_without_its_adapters_is_its_base(crumb, made, measured, tmp_path, engine):
+    from safetensors.torch import load_file
+
     base = tmp_path / "base.crumb"
     crumb("quantize", made / "model", "-o", base, "--weights", "int3:group=16", "--embeddings", "int8")
     crumb("recover", base, "--baseline", made / "model", "--data", made / "train.txt", "--length", LENGTH, "--threads", 1, "--steps", 4,
           "--rate", 1e-2, "--rank", 5, "-o", tmp_path / "one")  # fmt: skip
     recovered = tmp_path / "one/model.crumb"
     assert measured(recovered, "--without-adapters") == measured(base) != measured(recovered)
+    crumb("export", recovered, "--to", "packed", "--without-adapters", "-o", tmp_path / "again.crumb")
+    assert measured(tmp_path / "again.crumb") == measured(base)
+    crumb("dequantize", base, "-o", tmp_path / "base.safetensors")
+    crumb("dequantize", tmp_path / "again.crumb", "-o", tmp_path / "again.safetensors")
+    kept, again = (load_file(tmp_path / f"{name}.safetensors") for name in ("base", "again"))
+    assert kept.keys() == again.keys() and all((kept[name] == again[name]).all() for name in kept)
     adapter = random_adapter(made / "model", tmp_path / "lora")
     assert measured(recovered, "--without-adapters", "--adapter", adapter) == measured(base, "--adapter", adapter)
 
