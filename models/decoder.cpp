@@ -22,6 +22,11 @@ std::string layer_name(size_t i) { return "model.layers." + std::to_string(i) + 
 /// Behind a layer's name: the last of its nodes, and the value that it makes.
 constexpr const char* kLastOfLayer = "mlp.residual";
 
+std::string name_of_rotation(std::size_t i) { return i == 0 ? "rotation" : "rotation_" + std::to_string(i); }
+
+constexpr const char* kFrequencies = ".frequencies";
+constexpr const char* kLongFrequencies = ".long_frequencies";
+
 class DecoderBuilder {
  public:
   DecoderBuilder(ModelWeights& weights, DecoderConfig config)
@@ -112,7 +117,7 @@ class DecoderBuilder {
     const std::string column =
         build_.node("Unsqueeze", "positions.column", {positions, build_.ints("last_axis", {2})});
     for (size_t i = 0; i < config_.rotations.size(); ++i) {
-      const std::string name = i == 0 ? "rotation" : "rotation_" + std::to_string(i);
+      const std::string name = name_of_rotation(i);
       const Rotation& rotation = config_.rotations[i];
       const std::string angles = build_.node("Mul", name + ".angles", {column, frequencies(name, rotation)});
       const auto table = [&](const char* op, const char* part) {
@@ -127,14 +132,14 @@ class DecoderBuilder {
   }
 
   std::string frequencies(const std::string& name, const Rotation& rotation) {
-    const std::string usual = build_.row(name + ".frequencies", rotation.frequencies);
+    const std::string usual = build_.row(name + kFrequencies, rotation.frequencies);
     if (rotation.long_frequencies.empty()) return usual;
     const std::string last =
         build_.node("ReduceMax", name + ".last", {"position_ids"}, {{"keepdims", std::int64_t{0}}});
     const std::string is_long = build_.node("GreaterOrEqual", name + ".is_long",
                                             {last, build_.scalar("longest", number(rotation.switch_at))});
     return build_.node("Where", name + ".frequencies_now",
-                       {is_long, build_.row(name + ".long_frequencies", rotation.long_frequencies), usual});
+                       {is_long, build_.row(name + kLongFrequencies, rotation.long_frequencies), usual});
   }
 
   std::string embeddings() {
@@ -284,6 +289,11 @@ class DecoderBuilder {
 };
 
 }  // namespace
+
+std::string frequencies_name(std::size_t rotation) { return name_of_rotation(rotation) + kFrequencies; }
+std::string long_frequencies_name(std::size_t rotation) {
+  return name_of_rotation(rotation) + kLongFrequencies;
+}
 
 graph::Graph build_decoder(ModelWeights& weights, const JsonFile& config) {
   return DecoderBuilder(weights, DecoderConfig::parse(config)).run();

@@ -26,6 +26,10 @@ namespace crumb::models {
 /// Tensor names are those of transformers' ...ForCausalLM. Throws Error as DecoderConfig::parse and ModelWeights::add do.
 graph::Graph build_decoder(ModelWeights& weights, const JsonFile& config);
 
+/// The constants of such a graph that hold the frequencies of a configuration's rotation; equal ones are one.
+std::string frequencies_name(std::size_t rotation);
+std::string long_frequencies_name(std::size_t rotation);
+
 /// The values that the layers of such a graph give, float32 [batch, sequence, hidden_size], from the first to the last.
 std::vector<std::string> layer_outputs(const graph::Graph& decoder);
 

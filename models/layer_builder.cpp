@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numbers>
 
+#include "graph/buffers.h"
 #include "graph/edit.h"
 
 namespace crumb::models {
@@ -69,7 +70,9 @@ std::string LayerBuilder::constant(const std::string& wish, const graph::Tensor&
   for (const std::string& name : constants_) {
     if (graph_.initializers.at(name) == tensor) return name;
   }
-  return constants_.emplace_back(add_constant(graph_, unused(wish), tensor));
+  const std::string& made = constants_.emplace_back(add_constant(graph_, unused(wish), tensor));
+  if (graph::is_float(tensor.type())) graph::add_buffer(graph_, made);
+  return made;
 }
 
 std::string LayerBuilder::floats(const std::string& wish, float value) {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
+#include "graph/buffers.h"
 #include "quant/recipe/name_pattern.h"
 
 namespace crumb::qat {
@@ -24,9 +25,8 @@ Graph trainable(Graph graph, const std::string& name) {
   std::set<std::string> trained;
   for (const LowRankUpdate& update : adapter.updates)
     for (const char* part : {".lora_A", ".lora_B"}) trained.insert(update.module + "." + name + part);
-  std::string& buffers = graph.metadata[libtorch::kBuffersKey];
   for (const auto& [constant, tensor] : graph.initializers)
-    if (!trained.contains(constant)) buffers += constant + "\n";
+    if (!trained.contains(constant)) graph::add_buffer(graph, constant);
   return graph;
 }
 

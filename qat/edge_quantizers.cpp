@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/buffers.h"
 #include "graph/quantize/apply.h"
 #include "libtorch/execute/graph_module.h"
 #include "libtorch/execute/ops/straight_through.h"
@@ -66,9 +67,8 @@ graph::Graph with_edge_quantizers(const graph::Graph& graph, graph::QuantPlan pl
   if (plan.kv_cache) plan.kv_cache->granularity = Granularity::kTensor;
   plan.biases.clear();
   graph::Graph made = graph::apply(graph, plan);
-  std::string& buffers = made.metadata[libtorch::kBuffersKey];
   for (const auto& [name, constant] : made.initializers) {
-    if (!graph.initializers.contains(name)) buffers += name + '\n';
+    if (!graph.initializers.contains(name)) graph::add_buffer(made, name);
   }
   return made;
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/files/text.h"
+#include "graph/buffers.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/operator_traits.h"
 #include "graph/quantize/operators.h"
@@ -50,8 +51,7 @@ std::set<std::string> buffers_of(const Graph& graph) {
 }
 
 Graph with_buffers(Graph graph) {
-  std::string& names = graph.metadata[libtorch::kBuffersKey];
-  for (const std::string& name : buffers_of(graph)) names += name + "\n";
+  for (const std::string& name : buffers_of(graph)) graph::add_buffer(graph, name);
   return graph;
 }
 

@@ -5,6 +5,7 @@
 #include "base/files/text.h"
 #include "formats/checkpoint/quantized/dequantized_model.h"
 #include "graph/packed/crumb_graph.h"
+#include "models/stored_rotations.h"
 #include "quant/packed_stream.h"
 
 namespace crumb::exporting {
@@ -32,6 +33,7 @@ void read_as_stored(const Checkpoint& checkpoint, const TensorEntry& entry, cons
 FloatSource::FloatSource(const std::filesystem::path& path, FloatTypes types)
     : path_(quote_text(path.string())), types_(types), source_(TensorSource::open(path)) {
   if (const CrumbFile* packed = source_.crumb()) {
+    models::expect_rotations_of_configuration(*packed);
     const bool is_graph = graph::holds_only_graph(packed->header());
     for (const PackedFile& file : packed->header().files)
       if (is_graph || file.path != kCrumbGraphFile) files_.push_back(file.path);

@@ -5,7 +5,7 @@
 //   libtorch::GraphModule module(graph);  // the same outputs, the same named parameters
 //
 // Parameters and buffers become initializers under their names in the module ("conv1.weight"); which of them
-// are buffers stands in the graph's metadata (libtorch::kBuffersKey), so that GraphModule's
+// are buffers stands in the graph's metadata (graph/buffers.h), so that GraphModule's
 // named_parameters() are the module's.
 //
 // The module runs twice, with 2 and with 5 samples taken from the examples: every number that differs between

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/files/text.h"
+#include "graph/buffers.h"
 #include "graph/edit.h"
 #include "graph/onnx/infer_shapes.h"
 #include "libtorch/capture/aliases.h"
@@ -228,12 +229,8 @@ class Converter {
 
   /// What does not train, for GraphModule.
   void name_buffers() {
-    std::string names;
-    for (const auto& [name, constant] : net_.graph.initializers) {
-      if (graph::is_float(constant.type()) && !trained_.contains(name))
-        names += (names.empty() ? "" : "\n") + name;
-    }
-    if (!names.empty()) net_.graph.metadata[libtorch::kBuffersKey] = names;
+    for (const auto& [name, constant] : net_.graph.initializers)
+      if (graph::is_float(constant.type()) && !trained_.contains(name)) graph::add_buffer(net_.graph, name);
   }
 
   struct Place {

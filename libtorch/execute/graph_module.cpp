@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 #include "base/files/text.h"
+#include "graph/buffers.h"
 #include "graph/operator_traits.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "libtorch/execute/packed_kernels.h"
@@ -29,10 +29,7 @@ std::set<std::string> steering_constants(const Graph& graph) {
     if (!node.is("BatchNormalization")) continue;  // its running statistics
     for (std::size_t i = 3; i < node.inputs.size(); ++i) found.insert(node.inputs[i]);
   }
-  if (const auto buffers = graph.metadata.find(kBuffersKey); buffers != graph.metadata.end()) {
-    std::istringstream lines(buffers->second);
-    for (std::string name; std::getline(lines, name);) found.insert(name);
-  }
+  found.merge(graph::buffers(graph));
   return found;
 }
 

@@ -21,9 +21,6 @@
 
 namespace crumb::libtorch {
 
-/// In Graph::metadata: the names of further initializers that do not train, one a line.
-inline constexpr const char* kBuffersKey = "crumb.buffers";
-
 /// What becomes of constants of codes.
 enum class Codes : std::uint8_t {
   kDecoded,  ///< float32 parameters

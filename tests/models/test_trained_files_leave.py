@@ -23,8 +23,9 @@ def texts(work):
 def trained(crumb, work, name, *how):
     tiny.make(name, work / "model")
     texts(work)
-    crumb("train", "lm", "--model", work / "model", "--data", work / "train.txt", "--steps", 2, "--length", LENGTH, "--batch", 2,
-          "--threads", 1, "--products", "f32", "-o", work / "out", *how)  # fmt: skip
+    # A rate that moves all that learns by much more than the tolerances below.
+    crumb("train", "lm", "--model", work / "model", "--data", work / "train.txt", "--steps", 6, "--warm-up", 1, "--rate", 0.02,
+          "--length", LENGTH, "--batch", 2, "--threads", 1, "--products", "f32", "-o", work / "out", *how)  # fmt: skip
     return work / "out/model.crumb"
 
 
@@ -44,6 +45,27 @@ def test_a_folder_in_floats(crumb, tmp_path, name, how):
     assert perplexity(crumb, tmp_path / "floats", tmp_path) == pytest.approx(perplexity(crumb, packed, tmp_path), rel=5e-4)
     missing = set(dict(tiny.load(tmp_path / "model").named_parameters())) - set(dict(model.named_parameters()))
     assert not missing
+
+
+@pytest.mark.parametrize("name", sorted(tiny.CONFIGS))
+def test_what_trains_are_the_tensors_of_the_checkpoint(crumb, tmp_path, name):
+    """Frequencies, scales of attention and whatever else the graph has of its own keep their bits: no configuration could say
+    others."""
+    packed = trained(crumb, tmp_path, name, "--weights", "keep", "--embeddings", "keep")
+    crumb("export", tmp_path / "model", "--to", "float", "-o", tmp_path / "before.onnx")
+    crumb("export", packed, "--to", "float", "-o", tmp_path / "after.onnx")
+    before, after = (constants(tmp_path / f"{when}.onnx") for when in ("before", "after"))
+    tensors = set(dict(tiny.load(tmp_path / "model").named_parameters()))
+    own = {name for name in before if name not in tensors and not name.startswith("model.")}
+    assert any("frequencies" in name for name in own)
+    assert before.keys() == after.keys() and all(np.array_equal(before[name], after[name]) for name in own)
+    moved = [name for name in tensors & before.keys() if not np.array_equal(before[name], after[name])]
+    assert len(moved) > 0.9 * len(tensors & before.keys())
+
+
+def constants(path):
+    onnx = pytest.importorskip("onnx")
+    return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer}
 
 
 @pytest.mark.parametrize("name", ["llama", "olmo2", "phi3", "qwen3"])
