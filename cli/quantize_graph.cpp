@@ -25,6 +25,7 @@
 #include "models/checkpoint_graph.h"
 #include "models/unfolded_gains.h"
 #include "models/weight_source.h"
+#include "ptq/stages.h"
 #include "quant/checkpoint/checkpoint_plan.h"
 #include "quant/checkpoint/run_plan.h"
 #include "quant/tensor_source.h"
@@ -234,11 +235,15 @@ void quantize_graph(const QuantizeGraph& wish) {
   if (!wish.output.empty()) refuse_overwriting_inputs(inputs, wish.output);
 
   const graph::Engine* engine = engine_for(wish);
-  const Graph prepared = graph::prepare(source.graph, recipe, engine);
+  ptq::Setting setting{
+      .graph = graph::prepare(source.graph, recipe, engine), .plan = {}, .threads = wish.threads};
   const graph::PlanOptions how{.unsigned_after_relu_only = target.options.profile == Profile::kFinn};
   GraphReport report{.input = wish.input, .output = wish.output, .foreseen = wish.dry_run};
-  report.plan = graph::plan_quantizers(prepared, recipe, how);
-  refuse_without_data(wish, report.plan);
+  setting.plan = graph::plan_quantizers(setting.graph, recipe, how);
+  refuse_without_data(wish, setting.plan);
+  if (!wish.dry_run) report.stages = ptq::run_stages(recipe.stages, setting);
+  const Graph& prepared = setting.graph;
+  report.plan = std::move(setting.plan);
   if (wish.dry_run) {
     describe_constants(prepared, report);
   } else {

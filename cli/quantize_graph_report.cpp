@@ -4,6 +4,7 @@
 #include <iostream>
 #include <map>
 
+#include "base/files/counted.h"
 #include "base/files/text.h"
 #include "graph/quantized_constant.h"
 #include "quant/distortion.h"
@@ -127,6 +128,15 @@ Json json_of(const GraphReport& report) {
   for (std::size_t i = 0; i < report.constants.size(); ++i) {
     json["weights"].push_back(constant_json(report.plan.constants[i], report.constants[i]));
   }
+  json["stages"] = Json::array();
+  for (const ptq::StageReport& stage : report.stages) {
+    Json layers = Json::array();
+    for (const ptq::LayerReport& layer : stage.layers)
+      layers.push_back({{"layer", layer.layer},
+                        {"before", json_number(layer.before)},
+                        {"after", json_number(layer.after)}});
+    json["stages"].push_back({{"stage", stage.stage}, {"layers", std::move(layers)}});
+  }
   json["activations"] = Json::array();
   for (std::size_t i = 0; i < report.plan.edges.size(); ++i)
     json["activations"].push_back(edge_json(report, i));
@@ -150,8 +160,24 @@ Json json_of(const GraphReport& report) {
   return json;
 }
 
+/// How much less of the matrices is lost, on average and where it is least.
+void print_stages(const GraphReport& report) {
+  for (const ptq::StageReport& stage : report.stages) {
+    double before = 0, after = 0, worst = 0;
+    for (const ptq::LayerReport& layer : stage.layers) {
+      before += layer.before / static_cast<double>(stage.layers.size());
+      after += layer.after / static_cast<double>(stage.layers.size());
+      if (layer.before > 0) worst = std::max(worst, layer.after / layer.before);
+    }
+    std::cout << "\nstage " << stage.stage << ": " << count_text(stage.layers.size(), "matrix", "matrices")
+              << ", squared error over their squares " << fixed(before, 5) << " -> " << fixed(after, 5)
+              << " (mean), at worst " << fixed(worst, 3) << " of what it was\n";
+  }
+}
+
 void print(const GraphReport& report) {
   print_constants(report);
+  print_stages(report);
   print_edges(report);
   if (!report.plan.biases.empty()) {
     std::cout << "\n"

@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "graph/quantize/compare.h"
 #include "graph/quantize/plan.h"
+#include "ptq/stages.h"
 
 namespace crumb::cli {
 
@@ -23,7 +24,8 @@ struct GraphReport {
   std::string input, output;
   bool foreseen = false;  ///< a dry run
   graph::QuantPlan plan;
-  std::vector<ConstantLine> constants;               ///< as in the plan
+  std::vector<ConstantLine> constants;  ///< as in the plan
+  std::vector<ptq::StageReport> stages;
   std::optional<graph::GraphComparison> comparison;  ///< with calibration data
   std::vector<std::string> notes;
   double seconds = 0;

@@ -16,15 +16,15 @@ constexpr std::pair<std::string_view, std::string RecipeFlags::*> kGraphFlags[] 
     {"biases", &RecipeFlags::biases},
     {"batch_norm", &RecipeFlags::batch_norm},
     {"average_pools", &RecipeFlags::average_pools},
-    {"kv_cache", &RecipeFlags::kv_cache}};
+    {"kv_cache", &RecipeFlags::kv_cache},
+    {"stages", &RecipeFlags::stages}};
 
 /// Fields that only say something of training.
 constexpr std::pair<std::string_view, std::string RecipeFlags::*> kTrainingFlags[] = {
     {"accumulator", &RecipeFlags::accumulator},
     {"scales", &RecipeFlags::scales},
     {"prune", &RecipeFlags::prune},
-    {"learned_bits", &RecipeFlags::learned_bits},
-    {"stages", &RecipeFlags::stages}};
+    {"learned_bits", &RecipeFlags::learned_bits}};
 
 /// A flag that stands for rules.
 void add_rule_flag(CLI::App& verb, const std::string& flag, std::vector<std::string>& values,

@@ -16,7 +16,8 @@ struct RecipeFlags {
   std::string base;
   std::string activations, inputs, biases, batch_norm, average_pools;  ///< of a graph
   std::string kv_cache;                                                ///< of a decoder
-  std::string accumulator, scales, prune, learned_bits, stages;        ///< of training
+  std::string stages;                                                  ///< of networks
+  std::string accumulator, scales, prune, learned_bits;                ///< of training
   std::vector<std::string> include, exclude, set;
 
   /// Whether --scheme, --weights or --recipe says how weights are quantized.

@@ -1,4 +1,5 @@
 // crumb recover: a low-rank adapter learns, on frozen codes, to win back what quantizing took.
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -10,6 +11,7 @@
 #include "cli/packed_files.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
+#include "graph/adapters.h"
 #include "models/checkpoint_graph.h"
 #include "models/encoder_inputs.h"
 #include "models/read_graph.h"
@@ -30,6 +32,8 @@ struct RecoverFlags {
   double rate = kRate;
   int threads = 0, keep_every = 0;
   bool restart = false, json = false;
+  bool is_named = false;
+  std::string of_fresh_ones;  ///< a flag that is given and shapes a fresh adapter
 };
 
 void print_report(const Json& report, const std::string& folder) {
@@ -52,6 +56,24 @@ void print_report(const Json& report, const std::string& folder) {
             << fixed(report.at("bytes").get<double>() / 1e6, 2) << " MB\n";
 }
 
+/// What goes on: the file's adapter of the name, or its only one.
+qat::AdapterOptions kept_adapter(const RecoverFlags& flags, const graph::Graph& base) {
+  if (!flags.of_fresh_ones.empty())
+    throw usage_error(flags.of_fresh_ones +
+                      " is for a fresh adapter; with --init kept the file's own goes on");
+  const std::vector<std::string> names = graph::adapter_names(base);
+  qat::AdapterOptions options = flags.adapter;
+  if (names.size() == 1 && !flags.is_named) options.name = names[0];
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  if (std::ranges::find(names, options.name) == names.end())
+    throw usage_error(quote_text(flags.model) +
+                      (names.empty() ? " has no adapter that could go on"
+                                     : " has the adapters " + all + ": say which with --name"));
+  options.rank = graph::adapter_of(base, options.name).updates.at(0).rank;
+  return options;
+}
+
 void recover_verb(const RecoverFlags& flags) {
   const TensorSource source = TensorSource::open(flags.model);
   graph::Graph base = models::open_graph(flags.model);
@@ -61,13 +83,15 @@ void recover_verb(const RecoverFlags& flags) {
                         : tasks::chosen<tasks::LanguageLoss>(tasks::kLanguageLossNames, flags.loss, "--loss");
   const auto start = tasks::chosen<tasks::AdapterStart>(tasks::kAdapterStartNames, flags.init, "--init");
   const graph::AdapterType type = graph::adapter_type_named(flags.type);
-  const bool needs_floats = loss != tasks::LanguageLoss::kNextToken || start != tasks::AdapterStart::kZero;
+  const qat::AdapterOptions adapter =
+      start == tasks::AdapterStart::kKept ? kept_adapter(flags, base) : flags.adapter;
+  const bool needs_floats = loss != tasks::LanguageLoss::kNextToken || tasks::begins_elsewhere(start);
   const bool is_kept = !flags.training.teacher_logits.empty() && loss == tasks::LanguageLoss::kDivergence &&
                        std::filesystem::exists(flags.training.teacher_logits);
-  if (flags.baseline.empty() && needs_floats && !(is_kept && start == tasks::AdapterStart::kZero))
+  if (flags.baseline.empty() && needs_floats && !(is_kept && !tasks::begins_elsewhere(start)))
     throw usage_error(
         "give --baseline FLOAT, the network in floats; only --loss ce and predictions that were kept "
-        "(--teacher-logits), with --init zero, go without");
+        "(--teacher-logits), with --init zero or kept, go without");
   if (flags.data == kSynthetic && flags.baseline.empty())
     throw usage_error("--data synthetic is what the float network draws: give --baseline FLOAT");
   Notes notes;
@@ -82,7 +106,7 @@ void recover_verb(const RecoverFlags& flags) {
       .request = {.network = std::move(network),
                   .recovery =
                       tasks::Recovery{
-                          .base = std::move(base), .options = flags.adapter, .start = start, .type = type},
+                          .base = std::move(base), .options = adapter, .start = start, .type = type},
                   .loss = loss,
                   .has_floats = !flags.baseline.empty(),
                   .batch = flags.batch > 0 ? flags.batch : batch_of(is_encoder),
@@ -142,7 +166,8 @@ void add_recover(CLI::App& app) {
   verb->add_option(
       "--init", flags->init,
       "zero, as if it were not there; svd, the nearest of its rank to what rounding took from each "
-      "matrix; or whitened, that as the layers' inputs see it (zero)");
+      "matrix; whitened, that as the layers' inputs see it; or kept, the adapter that the file has goes on "
+      "(zero)");
   verb->add_option(
       "--loss", flags->loss,
       "kl, from what the float model predicts; hidden, from what its last layer gives; ce, the text's "
@@ -170,7 +195,12 @@ void add_recover(CLI::App& app) {
       "  crumb recover smollm2_w2/model.crumb --baseline SmolLM2 --data text.txt --valid valid.txt -o "
       "recovered\n"
       "  crumb generate recovered/model.crumb --chat --prompt \"What is the capital of France?\"");
-  verb->callback([flags] { recover_verb(*flags); });
+  verb->callback([flags, verb] {
+    flags->is_named = verb->count("--name") > 0;
+    for (const char* flag : {"--rank", "--alpha", "--rslora", "--targets"})
+      if (verb->count(flag) > 0) flags->of_fresh_ones = flag;
+    recover_verb(*flags);
+  });
 }
 
 }  // namespace crumb::cli

@@ -13,7 +13,7 @@ if(TARGET crumb_engine)
   install(TARGETS crumb_engine LIBRARY DESTINATION ${_own_folder})
 endif()
 
-set(_rooms base formats quant text graph analysis models runtime export)
+set(_rooms base formats quant text graph analysis models runtime ptq export)
 list(TRANSFORM _rooms PREPEND crumb_ OUTPUT_VARIABLE _libraries)
 install(TARGETS ${_libraries} crumb_ir crumb_language EXPORT crumbTargets)
 if(TARGET crumb_qat)
@@ -24,7 +24,7 @@ if(TARGET crumb_qat)
 endif()
 foreach(_room ${_rooms})
   install(DIRECTORY ${_room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb FILES_MATCHING PATTERN "*.h"
-    REGEX "graph/onnx/(to_proto|local_functions)\\.h$" EXCLUDE)  # these show protobuf
+    REGEX "(graph/onnx/(to_proto|local_functions)|ptq/nearest_of_rank)\\.h$" EXCLUDE)  # these show protobuf and Eigen
 endforeach()
 install(EXPORT crumbTargets NAMESPACE crumb:: DESTINATION ${_config_folder})
 

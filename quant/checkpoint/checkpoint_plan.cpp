@@ -243,6 +243,7 @@ std::string graph_field_of(const Recipe& recipe) {
   std::string found;
   if (recipe.activations) found = "activations: " + recipe.activations->to_string();
   if (recipe.inputs && *recipe.inputs) found = "inputs: " + to_string(*recipe.inputs);
+  if (!recipe.stages.empty()) found = "the stage " + to_string(recipe.stages[0]);
   if (recipe.bias_bits > 0) found = "biases: int" + std::to_string(recipe.bias_bits);
   for (const Rule& rule : recipe.rules) {
     if (!rule.is_for_graphs()) continue;

@@ -187,9 +187,9 @@ const Field<Recipe> kRecipeFields[] = {
        return recipe.learned_bits ? Values{to_string(recipe.learned_bits)} : Values{};
      }},
     {{"stages", FieldKind::kStages, "STAGE, or a list",
-      "For training language models: what is done, in this order; of the flag, between commas (what the "
-      "other "
-      "flags say)",
+      "Of networks: what is done, in this order, when they are quantized or language models are trained; of "
+      "the "
+      "flag, between commas (what the other flags say)",
       "[block_wise, {end_to_end: {steps: 400}}]", "--stages"},
      [](Recipe& recipe, const Values& values) {
        recipe.stages.clear();

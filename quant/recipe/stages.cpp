@@ -32,6 +32,12 @@ const std::vector<StageInfo>& table() {
        {{"steps", Kind::kCount, 240, "each a batch"},
         {"rate", Kind::kNumber, 5e-4, "of learning, the highest"},
         {"warm_up", Kind::kCount, 15, "steps in which the rate grows", 0}}},
+      {"low_rank",
+       "what a few singular directions of each linear layer hold goes into an adapter, the rest into codes",
+       false,
+       {{"rank", Kind::kCount, 16, "of the adapter"},
+        {"iterations", Kind::kCount, 1,
+         "of both in turns (LoftQ); of 1 the directions are the matrix' own"}}},
   };
   return kStages;
 }

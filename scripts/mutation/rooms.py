@@ -57,6 +57,7 @@ ROOMS = {
         ),
         Room("graph/facts", "tests/graph/facts", OF_FACTS),
         Room("graph/qonnx", "tests/graph/qonnx", OF_FACTS),
+        Room("ptq", "tests/ptq", ("tests/models/test_low_rank.py",)),
         Room(
             "export",
             "tests/export",

@@ -262,6 +262,9 @@ def recovery():
     for model in ("decoder", "decoder_cache.crumb"):
         yield ["generate", model, "--adapter", "recovered/adapter", "--prompt", "Bread is", "--tokens", "12", "--json"]
     yield ["merge", "decoder", "--adapter", "recovered/adapter", "-o", "merged_floats"]
+    yield ["quantize", "decoder", "-o", "low_rank.crumb", "--weights", "int2h:group=16", "--stages", "low_rank:rank=4:iterations=2"]
+    yield ["recover", "low_rank.crumb", "-o", "kept", "--baseline", "decoder", "--data", "train.txt", "--init", "kept", "--steps", "4", *how]
+    yield ["export", "recovered/model.crumb", "--to", "packed", "--without-adapters", "-o", "recovered_base.crumb"]
     yield ["merge", "recovered/model.crumb", "-o", "merged.crumb"]
     yield ["export", "recovered/model.crumb", "--to", "adapter", "-o", "adapter_peft"]
     yield ["export", "recovered/model.crumb", "--to", "adapter", "-o", "adapter.gguf"]

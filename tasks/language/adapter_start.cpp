@@ -97,7 +97,7 @@ void begin_at_error(const LanguageRequest& request, const at::Tensor& moments, L
 Adapter started_adapter(const LanguageRequest& request, Adapter fresh,
                         const std::vector<std::vector<at::Tensor>>& samples) {
   const AdapterStart start = request.recovery->start;
-  if (start == AdapterStart::kZero) return fresh;
+  if (!begins_elsewhere(start)) return fresh;
   const torch::NoGradGuard no_gradients;
   std::map<std::string, LowRankUpdate*> updates;
   for (LowRankUpdate& update : fresh.updates) updates[update.module + ".weight"] = &update;

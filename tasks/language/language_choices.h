@@ -29,9 +29,15 @@ enum class AdapterStart : std::uint8_t {
   kZero,  ///< as if it were not there
   kSvd,   ///< the nearest of its rank to what rounding took from each matrix (ZeroQuant-V2, arXiv:2303.08302)
   kWhitened,  ///< the same as the layer's inputs see it (QERA, arXiv:2410.06040; CLoQ, arXiv:2501.18475)
+  kKept,  ///< what the base's own adapter of the name is: it goes on, and the other options of adapters say nothing
 };
 
-inline constexpr std::array<std::string_view, 3> kAdapterStartNames = {"zero", "svd", "whitened"};
+inline constexpr std::array<std::string_view, 4> kAdapterStartNames = {"zero", "svd", "whitened", "kept"};
+
+/// Whether the network computes something else with the adapter than it did before it was given one.
+constexpr bool begins_elsewhere(AdapterStart start) {
+  return start == AdapterStart::kSvd || start == AdapterStart::kWhitened;
+}
 
 /// What numbers are multiplied as in training steps, by the student and by the teacher; weights, codes, sums and what is
 /// measured are float32.

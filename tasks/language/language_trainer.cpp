@@ -147,7 +147,7 @@ class Training {
     }
     if (request_.block_wise.passes > 0 && student_->network())
       layers_ = lesson_->train_layers(*student_->network(), hooks_.layer_done);
-    const bool began_elsewhere = request_.recovery && request_.recovery->start != AdapterStart::kZero;
+    const bool began_elsewhere = request_.recovery && begins_elsewhere(request_.recovery->start);
     if (!layers_.empty()) peers_.give_out(student_->module().parameters());
     if (!layers_.empty() || began_elsewhere) middle_measure_ = measured();
     if (average_) average_.emplace(student_->module(), request_.average);  // from where it begins

@@ -60,11 +60,16 @@ class QuantizedStudent final : public Student {
   std::optional<libtorch::CutNetwork> cut_;
 };
 
+qat::AdaptedNetwork with_adapter(const Recovery& recovery) {
+  if (recovery.start == AdapterStart::kKept) return {recovery.base, recovery.options.name};
+  return qat::add_adapters(recovery.base, recovery.options);
+}
+
 class AdaptedStudent final : public Student {
  public:
   explicit AdaptedStudent(const LanguageRequest& request)
       : request_(request),
-        network_(qat::add_adapters(request.recovery->base, request.recovery->options)),
+        network_(with_adapter(*request.recovery)),
         cut_(cut(network_.module(), request.recovery->base, request.recomputes)) {}
 
   void start(const std::vector<std::vector<at::Tensor>>& samples) override {

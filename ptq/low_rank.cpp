@@ -1,0 +1,136 @@
+#include "ptq/low_rank.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "base/error.h"
+#include "base/threads/parallel.h"
+#include "formats/half.h"
+#include "graph/adapters.h"
+#include "graph/quantized_constant.h"
+#include "ptq/nearest_of_rank.h"
+
+namespace crumb::ptq {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+using graph::LinearProduct;
+using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+constexpr const char* kName = "low_rank";
+
+struct Task {
+  LinearProduct product;
+  const graph::PlannedConstant* constant = nullptr;
+};
+
+/// What became of a matrix.
+struct Made {
+  LowRankUpdate update;
+  graph::Tensor rest;  ///< as it lies in the graph
+  LayerReport report;
+};
+
+/// [out, in]
+MatrixXd matrix_of(const graph::Tensor& tensor, bool is_turned) {
+  const std::vector<float> values = tensor.to_floats();
+  const Eigen::Map<const Matrix> lying(values.data(), tensor.shape().at(0), tensor.shape().at(1));
+  if (is_turned) return lying.cast<double>();
+  return lying.transpose().cast<double>();
+}
+
+graph::Tensor tensor_of(const MatrixXd& matrix, bool is_turned) {
+  Matrix lying = matrix.cast<float>();
+  if (!is_turned) lying = Matrix(lying.transpose());
+  return graph::Tensor::floats({lying.rows(), lying.cols()},
+                               {lying.data(), static_cast<std::size_t>(lying.size())});
+}
+
+/// The numbers as the adapter keeps them.
+Matrix as_kept(const MatrixXd& matrix) {
+  return matrix.cast<float>().unaryExpr([](float x) { return bf16_to_float(float_to_bf16(x)); });
+}
+
+std::vector<float> numbers(const Matrix& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
+
+Made split(const Task& task, const graph::Tensor& tensor, Index rank, int iterations) {
+  const MatrixXd whole = matrix_of(tensor, task.product.is_turned);
+  const double size = std::max(whole.squaredNorm(), std::numeric_limits<double>::min());
+  const auto rounded = [&](const graph::Tensor& rest) {
+    return matrix_of(graph::quantize_constant(*task.constant->spec, rest, task.constant->output_axis,
+                                              task.product.weight, 1)
+                         .value(),
+                     task.product.is_turned);
+  };
+  Made made;
+  made.report = {.layer = task.product.weight,
+                 .before = (whole - rounded(tensor)).squaredNorm() / size,
+                 .after = std::numeric_limits<double>::infinity()};
+  MatrixXd codes = MatrixXd::Zero(whole.rows(), whole.cols());
+  for (int i = 0; i < iterations; ++i) {
+    const LowRankFactors factors = nearest_of_rank(whole - codes, rank);
+    const Matrix up = as_kept(factors.up), down = as_kept(factors.down);
+    const MatrixXd taken = up.cast<double>() * down.cast<double>();
+    graph::Tensor rest = tensor_of(whole - taken, task.product.is_turned);
+    codes = rounded(rest);
+    const double error = (whole - taken - codes).squaredNorm() / size;
+    if (!(error < made.report.after)) continue;
+    made.report.after = error;
+    made.rest = std::move(rest);
+    made.update = {.module = task.product.module,
+                   .rank = static_cast<std::size_t>(rank),
+                   .in = task.product.in,
+                   .out = task.product.out,
+                   .down = numbers(down),
+                   .up = numbers(up)};
+  }
+  return made;
+}
+
+/// Linear layers that become codes, each matrix once.
+std::vector<Task> tasks_of(const Setting& setting) {
+  std::map<std::string, const graph::PlannedConstant*> planned;
+  for (const graph::PlannedConstant& constant : setting.plan.constants)
+    if (constant.spec) planned[constant.value] = &constant;
+  std::vector<Task> tasks;
+  for (LinearProduct& product : graph::linear_products(setting.graph)) {
+    const auto found = planned.find(product.weight);
+    if (found == planned.end()) continue;
+    tasks.push_back({std::move(product), found->second});
+    planned.erase(found);
+  }
+  return tasks;
+}
+
+}  // namespace
+
+StageReport low_rank(const Stage& stage, Setting& setting) {
+  const auto rank = static_cast<std::size_t>(stage.value("rank"));
+  const int iterations = static_cast<int>(stage.value("iterations"));
+  const std::vector<Task> tasks = tasks_of(setting);
+  if (tasks.empty()) throw Error("the stage low_rank finds no linear layer that becomes codes");
+  std::vector<Made> made(tasks.size());
+  parallel_for(tasks.size(), 1, setting.threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const LinearProduct& product = tasks[i].product;
+      const std::size_t own = std::min({rank, product.in, product.out});
+      made[i] =
+          split(tasks[i], setting.graph.initializers.at(product.weight), static_cast<Index>(own), iterations);
+    }
+  });
+  StageReport report{.stage = to_string(stage), .layers = {}};
+  Adapter adapter;
+  for (Made& one : made) {
+    setting.graph.initializers[one.report.layer] = std::move(one.rest);
+    adapter.updates.push_back(std::move(one.update));
+    report.layers.push_back(std::move(one.report));
+  }
+  std::ranges::sort(adapter.updates, {}, &LowRankUpdate::module);
+  setting.graph = graph::add_adapter(std::move(setting.graph), adapter, kName, graph::AdapterType::kBfloat16);
+  return report;
+}
+
+}  // namespace crumb::ptq

@@ -1,0 +1,33 @@
+#include "ptq/stages.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/files/text.h"
+#include "ptq/low_rank.h"
+
+namespace crumb::ptq {
+namespace {
+
+struct Row {
+  std::string_view name;
+  StageReport (*run)(const Stage&, Setting&);
+};
+
+constexpr Row kRows[] = {{"low_rank", low_rank}};
+
+}  // namespace
+
+std::vector<StageReport> run_stages(const std::vector<Stage>& stages, Setting& setting) {
+  std::vector<StageReport> reports;
+  for (const Stage& stage : stages) {
+    const Row* found = std::ranges::find(kRows, stage.name, &Row::name);
+    if (found == std::end(kRows))
+      throw usage_error("the stage " + quote_text(to_string(stage)) + " is for training (crumb train lm)");
+    reports.push_back(found->run(stage, setting));
+  }
+  return reports;
+}
+
+}  // namespace crumb::ptq
