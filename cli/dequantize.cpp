@@ -56,9 +56,7 @@ void dequantize_verb(DequantizeOptions options) {
   uint64_t shard_bytes = shard_bytes_of(options.shard, "--shard");
   const FloatSource source(options.input);
   if (const Checkpoint* checkpoint = source.source().checkpoint()) note_checkpoint(*checkpoint);
-  // A packed file's usual output is one file; that of GGUF is what it came from.
-  if (shard_bytes == 0 && !source.is_packed() &&
-      std::filesystem::path(options.output).extension() != ".safetensors") {
+  if (shard_bytes == 0 && std::filesystem::path(options.output).extension() != ".safetensors") {
     options.shard = kUsualShard;
     shard_bytes = shard_bytes_of(options.shard, "--shard");
   }
@@ -79,13 +77,12 @@ void add_dequantize(CLI::App& app) {
           "The packed file, a .gguf file, or a folder that compressed-tensors, GPTQ or AWQ quantized")
       ->required();
   verb->add_option("-o,--output", options->output,
-                   "The safetensors file to write; with --shard, and where the input is no packed file and "
-                   "the name ends otherwise, the folder")
+                   "The .safetensors file to write, or a name without that ending: the model folder")
       ->required();
-  verb->add_option("--shard", options->shard,
-                   "Write a model folder with safetensors files of at most this size (2GB, 500MiB; a tensor "
-                   "is never cut) "
-                   "and an index")
+  verb->add_option(
+          "--shard", options->shard,
+          "Of a folder: safetensors files of at most this size (2GB, 500MiB; a tensor is never cut), and "
+          "an index; 5GB else")
       ->type_name("SIZE");
   add_threads_flag(*verb, options->threads, "Threads (those the machine has)");
   verb->footer(
@@ -94,7 +91,7 @@ void add_dequantize(CLI::App& app) {
       "empty or\n"
       "hold what an earlier such run left. The index comes last: without it the folder is not complete.\n\n"
       "Examples:\n  crumb dequantize minilm.crumb -o minilm.safetensors\n"
-      "  crumb dequantize minilm.crumb -o minilm-float --shard 2GB\n"
+      "  crumb dequantize minilm.crumb -o minilm-float\n"
       "  crumb dequantize SmolLM2-135M-Instruct.Q4_1.gguf -o smollm2\n"
       "  crumb dequantize Llama-3-8B-AWQ -o llama-float");
   verb->callback([options] { dequantize_verb(*options); });

@@ -31,7 +31,7 @@ DType peft_type(graph::AdapterType type) {
 void add_recovery(Json& report, const tasks::LanguageRequest& request,
                   const tasks::LanguageOutcome& outcome) {
   const tasks::Recovery& recovery = *request.recovery;
-  if (recovery.start != tasks::AdapterStart::kZero) report["start"] = json_number(outcome.middle_measure);
+  if (tasks::begins_elsewhere(recovery.start)) report["start"] = json_number(outcome.middle_measure);
   std::size_t weights = 0;
   const Adapter adapter = graph::adapter_of(outcome.quantized, recovery.options.name);
   for (const LowRankUpdate& update : adapter.updates) weights += update.down.size() + update.up.size();

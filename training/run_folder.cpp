@@ -14,12 +14,17 @@ fs::path report_in(const fs::path& folder) { return folder / "report.json"; }
 
 RunFolder::RunFolder(fs::path folder, bool restart) : folder_(std::move(folder)) {
   std::error_code error;
-  fs::create_directories(folder_, error);
+  is_new_ = fs::create_directories(folder_, error);
   if (!fs::is_directory(folder_, error)) {
     throw Error("the folder " + quote_text(folder_.string()) +
                 " cannot be made: " + (error ? error.message() : "a file has that name"));
   }
   if (restart) drop_state();
+}
+
+RunFolder::~RunFolder() {
+  std::error_code error;
+  if (is_new_) fs::remove(folder_, error);  // does nothing where something is in it
 }
 
 void RunFolder::drop_state() const {

@@ -13,6 +13,10 @@ class RunFolder {
   /// Makes it where there is none; with `restart` the state of an unfinished run is dropped. Throws Error where it cannot be
   /// made.
   RunFolder(std::filesystem::path folder, bool restart);
+  /// Takes it away again where it was made and nothing came into it.
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
 
   /// The file that an unfinished run goes on from.
   std::filesystem::path state() const { return state_in(folder_); }
@@ -26,6 +30,7 @@ class RunFolder {
 
  private:
   std::filesystem::path folder_;
+  bool is_new_ = false;
 };
 
 }  // namespace crumb::training

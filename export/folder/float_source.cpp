@@ -34,7 +34,9 @@ FloatSource::FloatSource(const std::filesystem::path& path, FloatTypes types)
     : path_(quote_text(path.string())), types_(types), source_(TensorSource::open(path)) {
   if (const CrumbFile* packed = source_.crumb()) {
     models::expect_rotations_of_configuration(*packed);
-    const bool is_graph = graph::holds_only_graph(packed->header());
+    // Where nothing else says which network the tensors are.
+    const bool is_graph =
+        graph::holds_only_graph(packed->header()) && packed->find_file("config.json") == nullptr;
     for (const PackedFile& file : packed->header().files)
       if (is_graph || file.path != kCrumbGraphFile) files_.push_back(file.path);
   } else if (types == FloatTypes::kAsStored || source_.kind() == "gguf" ||

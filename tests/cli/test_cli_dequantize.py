@@ -54,7 +54,7 @@ def test_shards_hold_the_same_tensors_under_one_index(crumb, packed, tmp_path, s
 
 
 def test_what_fits_one_shard_has_no_index(crumb, packed, tmp_path):
-    crumb("dequantize", packed, "-o", tmp_path / "out", "--shard", "1GB")
+    crumb("dequantize", packed, "-o", tmp_path / "out")
     beside = ["1_Pooling", "config.json", "crumb_recipe.yaml", "modules.json", "vocab.txt"]
     assert sorted(os.listdir(tmp_path / "out")) == sorted([*beside, "model.safetensors"])
     assert read_safetensors(tmp_path / "out" / "model.safetensors") == whole(crumb, packed)

@@ -181,6 +181,7 @@ def test_a_second_adapter_stacks_on_a_trained_network(crumb, made, tmp_path):
     shutil.copy(tmp_path / "trained/model.crumb", tmp_path / "base.crumb")
     first = json.loads(crumb(*command(tmp_path, tmp_path / "first", "--steps", 20)).stdout)
     assert "'recovery' already" in crumb(*command(tmp_path, tmp_path / "no", "--steps", 1, base="first/model.crumb"), status=1).stderr
+    assert not (tmp_path / "no").exists()
     second = json.loads(crumb(*command(tmp_path, tmp_path / "second", "--steps", 20, "--name", "more", base="first/model.crumb")).stdout)
     assert second["rounded"] == pytest.approx(first["quantized"], rel=1e-4)
     logs = [[json.loads(line)["loss"] for line in (tmp_path / run / "log.jsonl").read_text().splitlines()] for run in ("first", "second")]
@@ -215,7 +216,7 @@ def test_wrong_wishes(crumb, made, tmp_path):
     assert "--loss 'huber': expected kl, hidden, ce, mix or cosine" in refused("--loss", "huber")
     drawn = crumb("recover", made / "base.crumb", "--data", "synthetic", "--loss", "ce", "-o", tmp_path / "out", status=2).stderr
     assert "--data synthetic is what the float network draws: give --baseline FLOAT" in drawn
-    assert "--init 'nearest': expected zero, svd or whitened" in refused("--init", "nearest")
+    assert "--init 'nearest': expected zero, svd, whitened or kept" in refused("--init", "nearest")
     assert "f32, f16, bf16 or int8, found 'int4'" in refused("--type", "int4", status=1)
     assert "target 'nothing*'" in refused("--targets", "nothing*")
     assert "is no smaller than" in refused("--rank", 4096)
