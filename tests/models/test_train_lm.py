@@ -174,7 +174,7 @@ def test_stages_of_a_recipe_say_what_flags_say(crumb, made, tmp_path):
     for stages in ("end_to_end,block_wise", "end_to_end,end_to_end"):
         refused = command(made, tmp_path / "no", "--weights", "int4", "--stages", stages)
         assert "expected block_wise, then end_to_end, each once at most" in crumb(*refused, status=2).stderr
-    assert "the stage end_to_end, which is for training" in crumb("quantize", made / "model", "-o", tmp_path / "q", "--recipe", recipe, status=2).stderr
+    assert "the stage end_to_end, which is for training" in crumb("quantize", made / "model", "-o", tmp_path / "q.crumb", "--recipe", recipe, status=2).stderr
     assert "crumb train lm" in crumb("train", "digits", "-o", tmp_path / "d", "--recipe", recipe, status=2).stderr
 
 
