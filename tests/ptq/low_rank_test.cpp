@@ -9,7 +9,6 @@
 #include <cmath>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/adapters.h"
@@ -92,9 +91,8 @@ TEST_CASE("low rank: what adapter and matrix give together is the matrix, and co
   std::mt19937 random(9);
   for (const std::string spec :
        {"int2h:channel:search=mse", "int3:group=8:pad", "int4:tensor", "mxfp4:pad", "ternary:channel"}) {
-    for (const auto& [stage, rank] :
-         {std::pair<std::string, std::size_t>("low_rank:rank=4", 4),
-          std::pair<std::string, std::size_t>("low_rank:rank=3:iterations=4", 3)}) {
+    for (const std::size_t rank : {4U, 3U}) {
+      const std::string stage = rank == 4 ? "low_rank:rank=4" : "low_rank:rank=3:iterations=4";
       CAPTURE(spec);
       CAPTURE(stage);
       Setting setting{.graph = network(random, {{20, 33}, {33, 6}, {6, 2}}), .plan = {}, .threads = 2};
