@@ -56,7 +56,8 @@ void dequantize_verb(DequantizeOptions options) {
   uint64_t shard_bytes = shard_bytes_of(options.shard, "--shard");
   const FloatSource source(options.input);
   if (const Checkpoint* checkpoint = source.source().checkpoint()) note_checkpoint(*checkpoint);
-  if (shard_bytes == 0 && std::filesystem::path(options.output).extension() != ".safetensors") {
+  if (shard_bytes == 0) refuse_overwriting_inputs({options.input}, options.output);
+  if (shard_bytes == 0 && !options.output.ends_with(".safetensors")) {
     options.shard = kUsualShard;
     shard_bytes = shard_bytes_of(options.shard, "--shard");
   }

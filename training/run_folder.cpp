@@ -1,5 +1,6 @@
 #include "training/run_folder.h"
 
+#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -23,8 +24,10 @@ RunFolder::RunFolder(fs::path folder, bool restart) : folder_(std::move(folder))
 }
 
 RunFolder::~RunFolder() {
+  // Of several processes one writes, and the others are done before it.
+  const bool fails = std::uncaught_exceptions() > exceptions_;
   std::error_code error;
-  if (is_new_) fs::remove(folder_, error);  // does nothing where something is in it
+  if (is_new_ && fails) fs::remove(folder_, error);  // does nothing where something is in it
 }
 
 void RunFolder::drop_state() const {

@@ -1,6 +1,7 @@
 // The folder of a training run: what every one of them has in it.
 #pragma once
 
+#include <exception>
 #include <filesystem>
 
 namespace crumb::training {
@@ -13,7 +14,7 @@ class RunFolder {
   /// Makes it where there is none; with `restart` the state of an unfinished run is dropped. Throws Error where it cannot be
   /// made.
   RunFolder(std::filesystem::path folder, bool restart);
-  /// Takes it away again where it was made and nothing came into it.
+  /// Takes it away again where it was made, an exception ends the run, and nothing came into it.
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -31,6 +32,7 @@ class RunFolder {
  private:
   std::filesystem::path folder_;
   bool is_new_ = false;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 }  // namespace crumb::training

@@ -172,7 +172,7 @@ def test_a_second_ctrl_c_ends_it_at_once(long):
 def test_ctrl_c_ends_other_verbs_too(crumb_bin, long, tmp_path, verb):
     subprocess.run(long.command, check=True, stdout=subprocess.DEVNULL)
     before = digest(long.out)
-    arguments = {"verify": [], "dequantize": ["-o", tmp_path / "out"], "compare": [long.source]}[verb]
+    arguments = {"verify": [], "dequantize": ["-o", tmp_path / "out.safetensors"], "compare": [long.source]}[verb]
     codes = set()
     for i in range(6):
         process = subprocess.Popen([crumb_bin, verb, long.out, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -180,7 +180,7 @@ def test_ctrl_c_ends_other_verbs_too(crumb_bin, long, tmp_path, verb):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=10)
         codes.add(process.returncode)
-        assert os.listdir(tmp_path) in ([], ["out"])
-        (tmp_path / "out").unlink(missing_ok=True)
+        assert os.listdir(tmp_path) in ([], ["out.safetensors"])
+        (tmp_path / "out.safetensors").unlink(missing_ok=True)
     assert codes <= {0, 130, -signal.SIGINT}
     assert digest(long.out) == before
