@@ -27,7 +27,7 @@ at::Tensor rounded_there(const QuantSpec& spec, const at::Tensor& scales) {
   switch (spec.scale) {
     case ScaleFormat::kF32: return scales.to(at::kFloat).clamp_min(std::numeric_limits<float>::min());
     case ScaleFormat::kF16:
-      if (const int halvings = halvings_of_scale(spec); halvings >= 1 && halvings <= 3) {
+      if (const int halvings = halvings_of_scale(spec); halvings > 0) {
         const double step = std::ldexp(0x1p-24, halvings);
         const at::Tensor few = scales.to(at::kFloat).div(step).round().clamp_min(1).mul(step);
         return at::where(scales < std::ldexp(0x1p-14, halvings), few, as(at::kHalf, 0x1p-24, 65504));

@@ -89,7 +89,9 @@ void check(const QuantSpec& spec, std::span<const float> values, std::span<const
 int halvings_of_scale(const QuantSpec& spec) {
   const NumberFormat& number = *spec.number;
   if (number.grid == Grid::kHalfInteger) return 1;
-  return number.grid == Grid::kMinifloat ? std::max(0, number.bias + number.mantissa_bits - 1) : 0;
+  if (number.grid != Grid::kMinifloat) return 0;
+  const int halvings = std::max(0, number.bias + number.mantissa_bits - 1);
+  return halvings <= 3 ? halvings : 0;
 }
 
 StoredScale encode_scale(const QuantSpec& spec, float scale) {
@@ -97,7 +99,7 @@ StoredScale encode_scale(const QuantSpec& spec, float scale) {
   const float step = std::ldexp(0x1p-24F, halvings);
   const float coarser =
       std::ldexp(0x1p-14F, halvings);  // from here on the steps of float16 are as wide, or wider
-  if (spec.scale != ScaleFormat::kF16 || halvings < 1 || halvings > 3 || scale == 0 || scale >= coarser)
+  if (spec.scale != ScaleFormat::kF16 || halvings == 0 || scale == 0 || scale >= coarser)
     return encode_scale(spec.scale, scale);
   const float steps = std::nearbyint(scale / step);
   StoredScale stored = encode_scale(spec.scale, std::max(steps, 1.0F) * step);

@@ -18,11 +18,11 @@ struct GivenScales {
 };
 
 /// Of which part of the scale the spec's values are whole multiples, as a power of 1/2: 0 of integers, 1 of half-integers,
-/// e2m1 and e1m2, 3 of e2m3. What GGUF's types, whose values are whole, take for their step.
+/// e2m1 and e1m2, 3 of e2m3; 0, too, where it would be more. What GGUF's types, whose values are whole, take for their step.
 int halvings_of_scale(const QuantSpec& spec);
 
 /// The pattern of a scale >= 0 as the spec's quantizers store it: as formats/number/scale_format.h has it; and in f16 one
-/// whose part by halvings_of_scale, up to 3, is a float16 number, too. So scales of int2h below 2^-13 are multiples of
+/// whose part by halvings_of_scale is a float16 number, too. So scales of int2h below 2^-13 are multiples of
 /// 2^-23, and each such tensor can leave as Q4_0: codes -3, -1, 1, 3 and half of the scale.
 StoredScale encode_scale(const QuantSpec& spec, float scale);
 
