@@ -29,6 +29,7 @@
 #include "quant/checkpoint/checkpoint_plan.h"
 #include "quant/checkpoint/run_plan.h"
 #include "quant/tensor_source.h"
+#include "runtime/engine.h"
 #include "runtime/session.h"
 #include "text/text_tokenizer.h"
 
@@ -237,19 +238,26 @@ void quantize_graph(const QuantizeGraph& wish) {
   const graph::Engine* engine = engine_for(wish);
   ptq::Setting setting{
       .graph = graph::prepare(source.graph, recipe, engine), .plan = {}, .threads = wish.threads};
+  const runtime::Engine sample_engine(wish.threads);
   const graph::PlanOptions how{.unsigned_after_relu_only = target.options.profile == Profile::kFinn};
   GraphReport report{.input = wish.input, .output = wish.output, .foreseen = wish.dry_run};
   setting.plan = graph::plan_quantizers(setting.graph, recipe, how);
   refuse_without_data(wish, setting.plan);
-  if (!wish.dry_run) report.stages = ptq::run_stages(recipe.stages, setting);
+  std::optional<Samples> samples;
+  if (!wish.dry_run) {
+    if (engine) {
+      samples = samples_of(wish, source, setting.graph);
+      setting.engine = &sample_engine;
+      setting.samples = samples->batches();
+    }
+    report.stages = ptq::run_stages(recipe.stages, setting);
+  }
   const Graph& prepared = setting.graph;
   report.plan = std::move(setting.plan);
   if (wish.dry_run) {
     describe_constants(prepared, report);
   } else {
-    std::optional<Samples> samples;
     if (engine) {
-      samples = samples_of(wish, source, prepared);
       graph::calibrate(prepared, *engine, samples->batches(), report.plan);
     }
     const Graph quantized = graph::apply(prepared, report.plan, {.threads = wish.threads});

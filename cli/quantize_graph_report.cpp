@@ -135,7 +135,10 @@ Json json_of(const GraphReport& report) {
       layers.push_back({{"layer", layer.layer},
                         {"before", json_number(layer.before)},
                         {"after", json_number(layer.after)}});
-    json["stages"].push_back({{"stage", stage.stage}, {"layers", std::move(layers)}});
+    json["stages"].push_back({{"stage", stage.stage},
+                              {"measure", stage.measure},
+                              {"layers", std::move(layers)},
+                              {"notes", stage.notes}});
   }
   json["activations"] = Json::array();
   for (std::size_t i = 0; i < report.plan.edges.size(); ++i)
@@ -170,8 +173,9 @@ void print_stages(const GraphReport& report) {
       if (layer.before > 0) worst = std::max(worst, layer.after / layer.before);
     }
     std::cout << "\nstage " << stage.stage << ": " << count_text(stage.layers.size(), "matrix", "matrices")
-              << ", squared error over their squares " << fixed(before, 5) << " -> " << fixed(after, 5)
-              << " (mean), at worst " << fixed(worst, 3) << " of what it was\n";
+              << ", squared error of " << stage.measure << " over their squares " << fixed(before, 5)
+              << " -> " << fixed(after, 5) << " (mean), at worst " << fixed(worst, 3) << " of what it was\n";
+    for (const std::string& note : stage.notes) std::cout << "  " << printable(note) << "\n";
   }
 }
 

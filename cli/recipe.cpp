@@ -34,8 +34,8 @@ void print_fields() {
     rows.push_back({"stages: " + std::string(stage.name), "options, or none", "-", std::string(stage.help)});
     for (const StageOption& option : stage.options)
       rows.push_back({"stages: " + std::string(stage.name) + ": " + std::string(option.key),
-                      option.kind == StageOption::Kind::kCount ? "a whole number" : "a number above 0", "-",
-                      std::string(option.help) + " (" + share_text(option.usual) + ")"});
+                      option.expected(), "-",
+                      std::string(option.help) + " (" + option.text_of(option.usual) + ")"});
   }
   add_rows<Rule>("rules: ", rows);
   add_rows<Rule::Match>("rules: match: ", rows);

@@ -94,7 +94,7 @@ Made split(const Task& task, const graph::Tensor& tensor, Index rank, int iterat
 std::vector<Task> tasks_of(const Setting& setting) {
   std::map<std::string, const graph::PlannedConstant*> planned;
   for (const graph::PlannedConstant& constant : setting.plan.constants)
-    if (constant.spec) planned[constant.value] = &constant;
+    if (constant.spec && !constant.rounded) planned[constant.value] = &constant;
   std::vector<Task> tasks;
   for (LinearProduct& product : graph::linear_products(setting.graph)) {
     const auto found = planned.find(product.weight);
@@ -111,7 +111,8 @@ StageReport low_rank(const Stage& stage, Setting& setting) {
   const auto rank = static_cast<std::size_t>(stage.value("rank"));
   const int iterations = static_cast<int>(stage.value("iterations"));
   const std::vector<Task> tasks = tasks_of(setting);
-  if (tasks.empty()) throw Error("the stage low_rank finds no linear layer that becomes codes");
+  if (tasks.empty())
+    throw Error("the stage low_rank finds no linear layer that becomes codes and has none yet");
   std::vector<Made> made(tasks.size());
   parallel_for(tasks.size(), 1, setting.threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
@@ -121,7 +122,7 @@ StageReport low_rank(const Stage& stage, Setting& setting) {
           split(tasks[i], setting.graph.initializers.at(product.weight), static_cast<Index>(own), iterations);
     }
   });
-  StageReport report{.stage = to_string(stage), .layers = {}};
+  StageReport report{.stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = {}};
   Adapter adapter;
   for (Made& one : made) {
     setting.graph.initializers[one.report.layer] = std::move(one.rest);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
+#include "ptq/gptq.h"
 #include "ptq/low_rank.h"
 
 namespace crumb::ptq {
@@ -15,7 +16,7 @@ struct Row {
   StageReport (*run)(const Stage&, Setting&);
 };
 
-constexpr Row kRows[] = {{"low_rank", low_rank}};
+constexpr Row kRows[] = {{"gptq", gptq}, {"low_rank", low_rank}};
 
 }  // namespace
 

@@ -1,10 +1,15 @@
 // Quantizing without training: what a recipe's stages (quant/recipe/stages.h) do to a network before its constants become codes.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "graph/engine.h"
 #include "graph/graph.h"
+#include "graph/quantize/calibrate.h"
 #include "graph/quantize/plan.h"
 #include "quant/recipe/stages.h"
 
@@ -13,11 +18,16 @@ namespace crumb::ptq {
 /// What a stage finds, and changes.
 struct Setting {
   graph::Graph graph;     ///< in floats, prepared (graph::prepare); what stages add computes the same network
-  graph::QuantPlan plan;  ///< made for it: what will become codes, and of which spec
+  graph::QuantPlan plan;  ///< made for it: what will become codes, of which spec, and codes that stages chose
   int threads = 0;        ///< 0: those the machine has; never changes a number
+  const graph::Engine* engine = nullptr;  ///< that samples run on; null where there are none
+  graph::Batches samples = {};            ///< inputs of the graph; empty where there are none
+  std::uint64_t memory = std::uint64_t{1}
+                         << 28;  ///< bytes of samples on their way; more lie in a temporary file
+  std::function<void(std::string_view)> progress = {};  ///< a line about what is being done
 };
 
-/// What a stage did to one matrix: the squared error of what is kept of it, over its own squares.
+/// What a stage did to one matrix: a squared error, as a share of what it is an error of.
 struct LayerReport {
   std::string layer;  ///< the constant
   double before = 0;  ///< rounded alone
@@ -26,7 +36,9 @@ struct LayerReport {
 
 struct StageReport {
   std::string stage;                ///< with its options
+  std::string measure;              ///< what the errors are of: "matrices", "outputs"
   std::vector<LayerReport> layers;  ///< as the graph has them
+  std::vector<std::string> notes;   ///< what a person should know
 };
 
 /// All of them, in order. Throws Error where a stage is one of training, or finds nothing to do, and says which.

@@ -28,7 +28,7 @@ MAY_INCLUDE = {
     "analysis": ["graph", *NUMBERS],
     "models": ["graph", *NUMBERS],
     "runtime": ["text", "graph", *NUMBERS],
-    "ptq": ["text", *GRAPHS],
+    "ptq": ["runtime", *GRAPHS],
     "eval": ["graph", *NUMBERS],
     "export": GRAPHS,
     "libtorch": GRAPHS,

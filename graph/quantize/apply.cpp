@@ -36,6 +36,11 @@ void import_qonnx(Graph& graph, Node& node) {
 void quantize_constants(Graph& graph, const QuantPlan& plan, int threads) {
   for (const PlannedConstant& constant : plan.constants) {
     if (!constant.spec) continue;
+    if (constant.rounded) {
+      graph.initializers.erase(constant.value);
+      graph.quantized[constant.value] = *constant.rounded;
+      continue;
+    }
     const auto found = graph.initializers.find(constant.value);
     if (found == graph.initializers.end()) {
       throw Error("the plan's constant " + quote_text(constant.value) + " is not in the graph");

@@ -9,7 +9,7 @@ struct ApplyOptions {
   int threads = 0;  ///< 0: those the machine has; never changes a code
 };
 
-/// Constants with a spec become Graph::quantized entries of the same name. An edge gets a quantizer of QONNX (Quant,
+/// Constants with a spec become Graph::quantized entries of the same name, with the codes that the plan has for them. An edge gets a quantizer of QONNX (Quant,
 /// BipolarQuant, FloatQuant) named after it, whose output all nodes take but those that ask only for its shape;
 /// outputs of the graph stay as they were. A bias becomes a float32 initializer that holds integers times its scale,
 /// and a Quant behind it. The plan was made for this graph, and every edge has a scale. Throws Error where a constant

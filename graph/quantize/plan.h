@@ -39,6 +39,8 @@ struct PlannedConstant {
   bool is_weight = true;  ///< of an operator; else a recipe named it
   SpecOrKeep spec;
   std::string kept_because;  ///< where it stays
+  std::optional<QuantizedConstant>
+      rounded;  ///< its codes, where something better than the spec's rounding found them
 
   // For training; what quantizes without has refused recipes that say more than the defaults.
   std::optional<AccumulatorGoal> accumulator;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <optional>
 
 #include "base/error.h"
 #include "base/files/text.h"
@@ -38,6 +39,14 @@ const std::vector<StageInfo>& table() {
        {{"rank", Kind::kCount, 16, "of the adapter"},
         {"iterations", Kind::kCount, 1,
          "of both in turns (LoftQ); of 1 the directions are the matrix' own"}}},
+      {"gptq",
+       "codes of each layer are chosen so that its outputs stay what they are, on samples (GPTQ)",
+       false,
+       {{"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"},
+        {"order", Kind::kSwitch, 1, "columns with the largest inputs come first"},
+        {"scales", Kind::kSwitch, 1, "scales are found by the layer's inputs, else by the spec's search"},
+        {"float_inputs", Kind::kSwitch, 0,
+         "what is to stay is what the float network's layers give, not those of the quantized one"}}},
   };
   return kStages;
 }
@@ -64,28 +73,44 @@ const StageOption& option_named(const StageInfo& stage, std::string_view key) {
                     ", did you mean '" + nearest_name(key, keys) + "'?");
 }
 
-double value_of(const StageOption& option, std::string_view text) {
+std::optional<double> read_value(const StageOption& option, std::string_view text) {
+  if (option.kind == Kind::kSwitch) {
+    if (text == "on" || text == "true") return 1;
+    if (text == "off" || text == "false") return 0;
+    return std::nullopt;
+  }
   const auto value = text.size() <= 32 ? parse_number<double>(text) : std::nullopt;
-  const bool is_count = option.kind == Kind::kCount;
-  const bool fits = value && std::isfinite(*value) &&
-                    (is_count ? *value >= option.least && *value <= kMostCount && *value == std::floor(*value)
-                              : *value > 0);
-  if (fits) return *value;
-  throw usage_error("expected " + std::string(option.key) + " to be " +
-                    (is_count
-                         ? "a whole number from " + std::to_string(static_cast<int>(option.least)) + " on"
-                         : std::string("a number above 0")) +
-                    ", found " + quote_text(text));
+  if (!value || !std::isfinite(*value)) return std::nullopt;
+  const bool fits = option.kind == Kind::kCount
+                        ? *value >= option.least && *value <= kMostCount && *value == std::floor(*value)
+                        : *value > 0;
+  return fits ? value : std::nullopt;
 }
 
-std::string number_text_of(double value) {
+double value_of(const StageOption& option, std::string_view text) {
+  if (const auto value = read_value(option, text)) return *value;
+  throw usage_error("expected " + std::string(option.key) + " to be " + option.expected() + ", found " +
+                    quote_text(text));
+}
+
+}  // namespace
+
+std::string StageOption::expected() const {
+  switch (kind) {
+    case Kind::kCount: return "a whole number from " + std::to_string(static_cast<int>(least)) + " on";
+    case Kind::kNumber: return "a number above 0";
+    case Kind::kSwitch: return "on or off";
+  }
+  return {};
+}
+
+std::string StageOption::text_of(double value) const {
+  if (kind == Kind::kSwitch) return value != 0 ? "on" : "off";
   char text[32];
   auto found = std::to_chars(std::begin(text), std::end(text), value, std::chars_format::fixed);
   if (found.ec != std::errc()) found = std::to_chars(std::begin(text), std::end(text), value);
   return {text, found.ptr};
 }
-
-}  // namespace
 
 std::span<const StageInfo> stage_infos() { return table(); }
 
@@ -119,7 +144,7 @@ std::string to_string(const Stage& stage) {
   for (const StageOption& option : stage.info().options) {
     const auto given = stage.options.find(std::string(option.key));
     if (given != stage.options.end())
-      text += ":" + std::string(option.key) + "=" + number_text_of(given->second);
+      text += ":" + std::string(option.key) + "=" + option.text_of(given->second);
   }
   return text;
 }

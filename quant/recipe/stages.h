@@ -18,12 +18,18 @@ struct StageOption {
   enum class Kind {
     kCount,   ///< whole numbers from `least`
     kNumber,  ///< above 0
+    kSwitch,  ///< on (1) or off (0)
   };
   std::string_view key;
   Kind kind;
   double usual;
   std::string_view help;
   double least = 1;
+
+  /// "a whole number from 1 on".
+  std::string expected() const;
+  /// A value as it is written.
+  std::string text_of(double value) const;
 };
 
 struct StageInfo {

@@ -1,0 +1,123 @@
+#include "ptq/feedback.h"
+
+#include <Eigen/Cholesky>
+#include <algorithm>
+#include <numeric>
+
+#include "base/threads/parallel.h"
+#include "runtime/exact/products.h"
+
+namespace crumb::ptq {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+
+constexpr std::size_t kRows = 32, kColumns = 64;  // of a piece, whose codes are chosen before the next begins
+
+/// Rows of a matrix whose columns lie in an order, on the way to codes.
+class Piece {
+ public:
+  Piece(const FixedScales& scales, const Feedback& feedback, std::size_t first_row, std::size_t rows,
+        const float* meant)
+      : scales_(scales),
+        feedback_(feedback),
+        first_row_(first_row),
+        rows_(rows),
+        columns_(feedback.size()),
+        meant_(rows * columns_),
+        lost_(rows * columns_),
+        target_(rows * kColumns) {
+    for (std::size_t row = 0; row < rows; ++row)
+      for (std::size_t k = 0; k < columns_; ++k)
+        meant_[row * columns_ + k] = meant[row * columns_ + feedback.order()[k]];
+  }
+
+  /// codes: of these rows, in the matrix' own order.
+  void run(std::uint8_t* codes) {
+    for (std::size_t begin = 0; begin < columns_; begin += kColumns) {
+      const std::size_t count = std::min(kColumns, columns_ - begin);
+      runtime::exact::multiply({.rows = rows_,
+                                .columns = count,
+                                .terms = begin,
+                                .x = lost_.data(),
+                                .x_stride = columns_,
+                                .w = feedback_.column(begin),
+                                .w_stride = columns_,
+                                .y = target_.data(),
+                                .y_row = kColumns},
+                               1);
+      for (std::size_t row = 0; row < rows_; ++row) choose(row, begin, count, codes + row * columns_);
+    }
+  }
+
+ private:
+  void choose(std::size_t row, std::size_t begin, std::size_t count, std::uint8_t* codes) {
+    const float* meant = meant_.data() + row * columns_;
+    float* lost = lost_.data() + row * columns_;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t k = begin + i, column = feedback_.order()[k];
+      const float* factors = feedback_.column(k) + begin;
+      float target = target_[row * kColumns + i];
+      for (std::size_t j = 0; j < i; ++j) target += factors[j] * lost[begin + j];
+      const std::uint8_t code = scales_.code(first_row_ + row, column, meant[k] + target);
+      codes[column] = code;
+      lost[k] = meant[k] - scales_.value(first_row_ + row, column, code);
+    }
+  }
+
+  const FixedScales& scales_;
+  const Feedback& feedback_;
+  std::size_t first_row_, rows_, columns_;
+  std::vector<float> meant_, lost_, target_;
+};
+
+}  // namespace
+
+std::optional<Feedback> Feedback::of(const MatrixXd& moments, double damping, bool by_size) {
+  Feedback made;
+  const Index size = moments.rows();
+  made.order_.resize(static_cast<std::size_t>(size));
+  std::iota(made.order_.begin(), made.order_.end(), std::size_t{0});
+  const auto diagonal = [&](std::size_t i) { return moments.diagonal()[static_cast<Index>(i)]; };
+  if (by_size)
+    std::ranges::stable_sort(made.order_,
+                             [&](std::size_t a, std::size_t b) { return diagonal(a) > diagonal(b); });
+  const double mean = moments.diagonal().mean();
+  if (!(mean > 0)) return std::nullopt;
+  // With both axes from back to front a lower factor L is the upper one: H = R R^T, R_ij = L_(n-1-i)(n-1-j).
+  MatrixXd turned(size, size);
+  const auto place = [&](Index i) {
+    return static_cast<Index>(made.order_[static_cast<std::size_t>(size - 1 - i)]);
+  };
+  for (Index j = 0; j < size; ++j)
+    for (Index i = 0; i < size; ++i) turned(i, j) = moments(place(i), place(j));
+  for (made.damping_ = damping; made.damping_ <= 1; made.damping_ *= 10) {
+    MatrixXd damped = turned;
+    damped.diagonal().array() += made.damping_ * mean;
+    const Eigen::LLT<Eigen::Ref<MatrixXd>> factor(damped);
+    if (factor.info() != Eigen::Success || !damped.diagonal().allFinite()) continue;
+    made.columns_.assign(made.size() * made.size(), 0.0F);
+    for (Index k = 0; k < size; ++k) {
+      const double own = damped(size - 1 - k, size - 1 - k);
+      float* column = made.columns_.data() + static_cast<std::size_t>(k * size);
+      for (Index j = 0; j < k; ++j) column[j] = static_cast<float>(damped(size - 1 - j, size - 1 - k) / own);
+    }
+    return made;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::uint8_t> codes_with_feedback(const FixedScales& scales, RowRange rows,
+                                              std::span<const float> meant, const Feedback& feedback,
+                                              int threads) {
+  const std::size_t columns = feedback.size();
+  std::vector<std::uint8_t> codes(rows.count * columns);
+  parallel_for(rows.count, kRows, threads, [&](std::size_t begin, std::size_t end) {
+    Piece(scales, feedback, rows.first + begin, end - begin, meant.data() + begin * columns)
+        .run(codes.data() + begin * columns);
+  });
+  return codes;
+}
+
+}  // namespace crumb::ptq

@@ -1,0 +1,54 @@
+// Rounding a matrix column by column, each column taking in what those before it lost.
+//
+// A layer's inputs x have second moments H = sum x x^T. Codes Q instead of W change its outputs by tr((Q - W) H (Q - W)^T).
+// With H = (I + U) D (I + U)^T, U strictly upper triangular and D diagonal, that is the sum over columns k of
+//
+//   D_k (q_k - t_k)^2,   t_k = w_k + sum over j < k of U_jk (w_j - q_j),
+//
+// so that q_k is the code nearest to t_k once those before it are chosen. These are GPTQ's codes (Frantar et al. 2022,
+// arXiv:2210.17323), found without an inverse (Chee et al. 2023, arXiv:2307.13304, theorem 6).
+#pragma once
+
+#include <Eigen/Core>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "quant/fixed_scales.h"
+
+namespace crumb::ptq {
+
+/// U of moments whose diagonal has grown, with columns in an order.
+class Feedback {
+ public:
+  /// `damping`: what is added to the diagonal, as a share of its mean. Where the matrix is not positive definite in
+  /// floating point, ten times as much, and so on up to the mean itself; then nothing comes back. The columns with the largest
+  /// diagonal come first where `by_size`, else as they lie. Precondition: symmetric, finite.
+  static std::optional<Feedback> of(const Eigen::MatrixXd& moments, double damping, bool by_size);
+
+  std::size_t size() const { return order_.size(); }
+  double damping() const { return damping_; }  ///< that it took
+  const std::vector<std::size_t>& order() const { return order_; }
+  /// U_jk for j < k, one after the other; columns count as in order().
+  const float* column(std::size_t k) const { return columns_.data() + k * size(); }
+
+ private:
+  std::vector<std::size_t> order_;
+  std::vector<float> columns_;
+  double damping_ = 0;
+};
+
+/// Consecutive rows of a matrix.
+struct RowRange {
+  std::size_t first = 0, count = 0;
+};
+
+/// The codes of `rows`: as many as rows times columns, in the matrix' order of columns. `meant` is W, these rows, row by row.
+/// The same whatever the threads and the processor.
+std::vector<std::uint8_t> codes_with_feedback(const FixedScales& scales, RowRange rows,
+                                              std::span<const float> meant, const Feedback& feedback,
+                                              int threads);
+
+}  // namespace crumb::ptq

@@ -1,0 +1,18 @@
+// The stage gptq: codes of each layer by feedback.h, on samples that come through the layers before it as they were rounded.
+//
+// Scales are fixed before any code is chosen, with order and groups as the file has them: for each block the scale whose
+// rounding loses least, each column weighed by the mean square of its input; or those of the spec's search.
+//
+// With float_inputs, outputs are to stay those that the float network's layer gives on its own inputs y: W becomes
+// W (G + d) (H + d)^-1 first, H = sum x x^T, G = sum y x^T, x being the inputs in the quantized network and d the damping.
+#pragma once
+
+#include "ptq/stages.h"
+
+namespace crumb::ptq {
+
+/// A layer whose outputs lose more than by rounding keeps that, and a note says so; so do notes of layers that no sample
+/// reaches. Throws Error where no layer is to be rounded, a layer's inputs are not finite, and usage Error without samples.
+StageReport gptq(const Stage& stage, Setting& setting);
+
+}  // namespace crumb::ptq

@@ -1,0 +1,24 @@
+// What codes instead of weights do to a layer's outputs.
+#pragma once
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ptq/feedback.h"
+
+namespace crumb::ptq {
+
+/// tr(W H W^T), W being the rows of a matrix; of float32 products, off by 1e-5 of itself at most where H is positive definite.
+double output_squares(std::span<const float> rows, const Eigen::MatrixXd& moments, int threads);
+
+/// tr((Q - W) H (Q - W)^T).
+double output_error(const FixedScales& scales, RowRange range, std::span<const float> rows,
+                    std::span<const std::uint8_t> codes, const Eigen::MatrixXd& moments, int threads);
+
+/// Each weight's own nearest code: what quantize() gives.
+std::vector<std::uint8_t> nearest_codes(const FixedScales& scales, std::span<const float> values,
+                                        int threads);
+
+}  // namespace crumb::ptq

@@ -1,0 +1,92 @@
+#include "ptq/weighed_scales.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/threads/parallel.h"
+
+namespace crumb::ptq {
+namespace {
+
+constexpr int kCandidates = 30;
+constexpr float kLeast = 0.3F;  // of the scale by which the largest magnitude is the largest code
+
+struct Block {
+  std::uint64_t index;
+  std::size_t first_row, rows;  ///< in the matrix
+  std::size_t first_column, columns;
+};
+
+class Search {
+ public:
+  Search(FixedScales& scales, RowRange range, std::span<const float> rows, const Eigen::VectorXd& weights)
+      : scales_(scales), range_(range), rows_(rows), weights_(weights), width_(scales.columns()) {}
+
+  void find(const Block& block) {
+    float most = 0;
+    visit(block, [&](float x, std::size_t, std::size_t) { most = std::max(most, std::fabs(x)); });
+    if (!(most > 0) || !(scales_.scale(block.index) > 0)) return;
+    float best = scales_.scale(block.index);
+    double least = error(block);
+    for (int i = 0; i <= kCandidates; ++i) {
+      const float share = kLeast + (1 - kLeast) * static_cast<float>(i) / kCandidates;
+      scales_.set_scale(block.index, most / scales_.largest() * share);
+      if (!(scales_.scale(block.index) > 0)) continue;
+      const double found = error(block);
+      if (found >= least) continue;
+      least = found;
+      best = scales_.scale(block.index);
+    }
+    scales_.set_scale(block.index, best);
+  }
+
+ private:
+  template <class Visit>
+  void visit(const Block& block, const Visit& see) const {
+    for (std::size_t row = block.first_row; row < block.first_row + block.rows; ++row)
+      for (std::size_t k = block.first_column; k < block.first_column + block.columns; ++k)
+        see(rows_[(row - range_.first) * width_ + k], row, k);
+  }
+
+  double error(const Block& block) const {
+    double sum = 0;
+    visit(block, [&](float x, std::size_t row, std::size_t k) {
+      const float made = scales_.value(row, k, scales_.code(row, k, x));
+      const auto lost = static_cast<double>(made - x);
+      sum += weights_[static_cast<Eigen::Index>(k)] * lost * lost;
+    });
+    return sum;
+  }
+
+  FixedScales& scales_;
+  RowRange range_;
+  std::span<const float> rows_;
+  const Eigen::VectorXd& weights_;
+  std::size_t width_;
+};
+
+}  // namespace
+
+void find_scales(FixedScales& scales, RowRange range, std::span<const float> rows,
+                 const Eigen::VectorXd& weights, int threads) {
+  if (!scales.may_change()) return;
+  const Encoding& encoding = scales.encoding();
+  const std::size_t height = encoding.block_rows, width = encoding.block_cols, columns = scales.columns();
+  const std::size_t end_row = range.first + range.count;
+  if (range.first % height != 0 || (end_row % height != 0 && end_row != scales.rows())) return;
+  const std::size_t bands = (range.count + height - 1) / height;
+  Search search(scales, range, rows, weights);
+  parallel_for(bands, 1, threads, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t band = begin; band < end; ++band) {
+      const std::size_t first = range.first + band * height;
+      for (std::size_t column = 0; column < columns; column += width)
+        search.find({.index = scales.block_of(first, column),
+                     .first_row = first,
+                     .rows = std::min(height, end_row - first),
+                     .first_column = column,
+                     .columns = std::min(width, columns - column)});
+    }
+  });
+}
+
+}  // namespace crumb::ptq

@@ -1,0 +1,68 @@
+// Codes one value at a time under scales that were fixed before: what methods need that choose a code by what the codes
+// before it lost, or change one code of many.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "quant/code_grid.h"
+#include "quant/quant_spec.h"
+#include "quant/quantized_tensor.h"
+
+namespace crumb {
+
+/// A tensor's scales, zero points and codebook, without its codes. Rows and columns are those of formats/number/encoding.h.
+class FixedScales {
+ public:
+  /// Those that quantize() finds for these values, by the spec's search. Throws as it does. Precondition: no
+  /// ZeroPoint::kMinimum.
+  FixedScales(const QuantSpec& spec, std::span<const float> values, std::span<const std::uint64_t> shape,
+              std::string_view name, int threads = 0);
+
+  std::uint64_t rows() const { return tensor_.layout.matrix.rows; }
+  std::uint64_t columns() const { return tensor_.layout.matrix.cols; }
+  std::uint64_t blocks() const { return scales_.size(); }
+  std::uint64_t block_of(std::uint64_t row, std::uint64_t column) const {
+    return row / tensor_.encoding.block_rows * tensor_.layout.blocks_per_row +
+           column / tensor_.encoding.block_cols;
+  }
+  const Encoding& encoding() const { return tensor_.encoding; }
+
+  /// The code of x there, by the contract of quant/code_grid.h.
+  std::uint8_t code(std::uint64_t row, std::uint64_t column, float x) const {
+    const std::uint64_t block = block_of(row, column);
+    if (!(scales_[block] > 0)) return grid_.zero_pattern(zeros_[block]);
+    return encode_ref(grid_, x, scales_[block], zeros_[block], row * columns() + column);
+  }
+  /// What the code says there.
+  float value(std::uint64_t row, std::uint64_t column, std::uint8_t code) const {
+    const std::uint64_t block = block_of(row, column);
+    return decode_ref(grid_, code, scales_[block], zeros_[block]);
+  }
+  /// Code less zero point: value over scale.
+  float level(std::uint64_t block, std::uint8_t code) const { return grid_.values[code] - zeros_[block]; }
+
+  /// The largest magnitude of a code's value, at scale 1 and without a zero point.
+  float largest() const { return largest_; }
+
+  float scale(std::uint64_t block) const { return scales_[block]; }
+  /// Whether scales may be any number that their format holds: not those of learned codebooks, which were found for them.
+  bool may_change() const { return !tensor_.encoding.number->learned; }
+  /// The nearest to it that the tensor can have. By several threads at once for different blocks. Precondition:
+  /// may_change(), scale >= 0 and finite.
+  void set_scale(std::uint64_t block, float scale);
+
+  /// With these codes, row by row. Precondition: as many as values, each below 2^bits.
+  QuantizedTensor with_codes(std::span<const std::uint8_t> codes) const;
+
+ private:
+  QuantSpec spec_;
+  QuantizedTensor tensor_;
+  CodeGrid grid_;
+  std::vector<float> scales_, zeros_;  ///< of blocks
+  float largest_ = 0;
+};
+
+}  // namespace crumb
