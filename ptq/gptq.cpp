@@ -13,6 +13,7 @@
 #include "base/files/text.h"
 #include "base/threads/parallel.h"
 #include "graph/strided_index.h"
+#include "ptq/descent.h"
 #include "ptq/feedback.h"
 #include "ptq/output_error.h"
 #include "ptq/sample_stream.h"
@@ -61,6 +62,7 @@ class Rounding {
   Rounding(const Stage& stage, Setting& setting)
       : setting_(setting),
         damping_(stage.value("damp")),
+        sweeps_(static_cast<int>(stage.value("sweeps"))),
         by_size_(stage.value("order") != 0),
         own_scales_(stage.value("scales") != 0),
         float_inputs_(stage.value("float_inputs") != 0) {
@@ -180,8 +182,12 @@ class Rounding {
       const std::span<float> own(meant.data() + first, count);
       if (float_inputs_) shift(own, moments, inputs.cross[group], feedback->damping());
       if (own_scales_) find_scales(scales, rows, own, moments.diagonal(), setting_.threads);
-      const std::vector<std::uint8_t> chosen =
-          codes_with_feedback(scales, rows, own, *feedback, setting_.threads);
+      std::vector<std::uint8_t> chosen = codes_with_feedback(scales, rows, own, *feedback, setting_.threads);
+      if (sweeps_ > 0) {
+        MatrixXd damped = moments;
+        damped.diagonal().array() += feedback->damping() * moments.diagonal().mean();
+        descend(scales, rows, own, chosen, damped, sweeps_, setting_.threads);
+      }
       std::ranges::copy(chosen, codes.begin() + static_cast<std::ptrdiff_t>(first));
       const std::span<const std::uint8_t> nearest(plain.data() + first, count);
       all += output_squares(own, moments, setting_.threads);
@@ -228,6 +234,7 @@ class Rounding {
 
   Setting& setting_;
   double damping_;
+  int sweeps_;
   bool by_size_, own_scales_, float_inputs_;
   StageReport report_;
 };

@@ -45,6 +45,7 @@ const std::vector<StageInfo>& table() {
        {{"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"},
         {"order", Kind::kSwitch, 1, "columns with the largest inputs come first"},
         {"scales", Kind::kSwitch, 1, "scales are found by the layer's inputs, else by the spec's search"},
+        {"sweeps", Kind::kCount, 4, "through codes and scales that follow, each of which loses less", 0},
         {"float_inputs", Kind::kSwitch, 0,
          "what is to stay is what the float network's layers give, not those of the quantized one"}}},
   };
