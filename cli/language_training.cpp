@@ -16,6 +16,7 @@
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/read_lines.h"
+#include "cli/tokenized_lines.h"
 #include "cli/training_text.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "formats/npy/npy.h"
@@ -76,19 +77,6 @@ tasks::Products products_of(const LanguageTrainingFlags& flags) {
 
 namespace {
 
-/// Empty lines are left out.
-std::vector<std::vector<std::int64_t>> tokens_of_lines(const std::string& file,
-                                                       const runtime::SentenceTokenizer& tokenizer) {
-  std::vector<std::vector<std::int64_t>> lines;
-  for (const std::string& line : read_lines(file)) {
-    if (line.find_first_not_of(" \t") == std::string::npos) continue;
-    const auto ids = tokenizer.encode(line);
-    lines.emplace_back(ids.begin(), ids.end());
-  }
-  if (lines.empty()) throw usage_error(quote_text(file) + " holds no line with words");
-  return lines;
-}
-
 constexpr std::size_t kDrawnTokens = 16384;
 
 /// What synthetic.npy holds, where an unfinished run lies beside it, which compares it with its own.
@@ -133,9 +121,9 @@ void read_lines_to_train_by(const LanguageTrainingFlags& flags, const std::strin
   if (flags.tokens > 0) throw usage_error("--tokens is for decoders, found a sentence encoder");
   runtime::SentenceTokenizer tokenizer = runtime::SentenceTokenizer::load(read, "the model");
   if (!valid.empty())
-    request.valid_lines = tokens_of_lines(valid, tokenizer);  // whole, as crumb embed takes them
+    request.valid_lines = tokenized_lines(valid, tokenizer);  // whole, as crumb embed takes them
   tokenizer.limit_length(static_cast<std::size_t>(flags.length));
-  request.lines = tokens_of_lines(data, tokenizer);
+  request.lines = tokenized_lines(data, tokenizer);
 }
 
 void read_text_to_train_by(const LanguageTrainingFlags& flags, const std::string& data,

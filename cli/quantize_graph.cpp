@@ -5,6 +5,7 @@
 
 #include "base/files/text.h"
 #include "cli/calibration_data.h"
+#include "cli/calibration_lines.h"
 #include "cli/calibration_text.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
@@ -23,6 +24,7 @@
 #include "graph/quantize/apply.h"
 #include "graph/quantize/compare.h"
 #include "models/checkpoint_graph.h"
+#include "models/encoder_inputs.h"
 #include "models/unfolded_gains.h"
 #include "models/weight_source.h"
 #include "ptq/stages.h"
@@ -30,6 +32,7 @@
 #include "quant/checkpoint/run_plan.h"
 #include "quant/tensor_source.h"
 #include "runtime/engine.h"
+#include "runtime/sentences/sentence_tokenizer.h"
 #include "runtime/session.h"
 #include "text/text_tokenizer.h"
 
@@ -115,8 +118,12 @@ Source open_source(const std::string& input, const std::string& why, Notes& note
 struct Samples {
   std::optional<CalibrationData> arrays;
   std::optional<CalibrationText> text;
+  std::optional<CalibrationLines> lines;
 
-  graph::Batches batches() const { return text ? text->batches() : arrays->batches(); }
+  graph::Batches batches() const {
+    if (lines) return lines->batches();
+    return text ? text->batches() : arrays->batches();
+  }
 };
 
 /// Whether --data names a text: a file that is no array.
@@ -144,8 +151,14 @@ Samples samples_of(const QuantizeGraph& wish, const Source& source, const Graph&
   const std::optional<std::string> config = files ? files->file("config.json") : std::nullopt;
   if (!config)
     throw usage_error("--data " + quote_text(data.front()) +
-                      " is a text, which is for a language model's folder or GGUF file; a graph takes .npy");
+                      " is a text, which is for a language model's or sentence encoder's folder or GGUF "
+                      "file; a graph takes .npy");
   const auto read = [&](std::string_view path) { return files->file(path); };
+  if (models::is_encoder(source.graph)) {
+    samples.lines.emplace(prepared, runtime::SentenceTokenizer::load(read, "the model"), data,
+                          wish.flags.tokens);
+    return samples;
+  }
   const DecoderConfig shape = DecoderConfig::parse(JsonFile("config.json", *config));
   samples.text.emplace(prepared, text::TextTokenizer::load(read), data, wish.flags.tokens,
                        shape.max_positions);
