@@ -79,12 +79,42 @@ Target target_of(const QuantizeGraph& wish) {
   return target;
 }
 
-/// On one thread: convolutions on several add up in another order, and scales must not depend on that.
-graph::Engine* engine_for(const QuantizeGraph& wish) {
-  if (wish.flags.data.empty()) return nullptr;
+/// What samples run on.
+struct Engines {
+  const graph::Engine* engine = nullptr;  ///< null without samples
+  bool is_runtime = false;
+};
+
+bool may_quantize_activations(const Recipe& recipe) {
+  return recipe.activations || (recipe.inputs && *recipe.inputs) ||
+         std::ranges::any_of(recipe.rules,
+                             [](const Rule& rule) { return rule.activations && *rule.activations; });
+}
+
+/// The runtime, whose numbers are the same on every machine, where it has the operators; LibTorch where scales of activations
+/// are to be found or a device is named. LibTorch on one thread: convolutions on several add up in another order, and scales
+/// must not depend on that.
+Engines engine_for(const QuantizeGraph& wish, const Recipe& recipe, const Graph& graph,
+                   const runtime::Engine& runtime) {
+  if (wish.flags.data.empty()) return {};
+  const bool is_known =
+      std::ranges::all_of(graph.nodes, [&](const graph::Node& node) { return runtime.knows(node); });
+  if (is_known && wish.flags.device.empty() && !may_quantize_activations(recipe))
+    return {.engine = &runtime, .is_runtime = true};
   graph::Engine& engine = open_engine();
   open_engine_device().use(wish.flags.device.empty() ? "cpu" : wish.flags.device, 1);
-  return &engine;
+  return {.engine = &engine, .is_runtime = false};
+}
+
+constexpr std::size_t kComparedBatches = 8;  // where nothing but weights is quantized
+
+graph::Batches first_batches(graph::Batches all, std::size_t count) {
+  return [all = std::move(all), count](const auto& batch) {
+    std::size_t seen = 0;
+    all([&](const std::vector<graph::Tensor>& inputs) {
+      if (seen++ < count) batch(inputs);
+    });
+  };
 }
 
 /// What is quantized.
@@ -248,10 +278,10 @@ void quantize_graph(const QuantizeGraph& wish) {
   }
   if (!wish.output.empty()) refuse_overwriting_inputs(inputs, wish.output);
 
-  const graph::Engine* engine = engine_for(wish);
+  const runtime::Engine runtime_engine(wish.threads);
+  const auto [engine, is_runtime] = engine_for(wish, recipe, source.graph, runtime_engine);
   ptq::Setting setting{
       .graph = graph::prepare(source.graph, recipe, engine), .plan = {}, .threads = wish.threads};
-  const runtime::Engine sample_engine(wish.threads);
   const graph::PlanOptions how{.unsigned_after_relu_only = target.options.profile == Profile::kFinn};
   GraphReport report{.input = wish.input, .output = wish.output, .foreseen = wish.dry_run};
   setting.plan = graph::plan_quantizers(setting.graph, recipe, how);
@@ -260,9 +290,14 @@ void quantize_graph(const QuantizeGraph& wish) {
   if (!wish.dry_run) {
     if (engine) {
       samples = samples_of(wish, source, setting.graph);
-      setting.engine = &sample_engine;
+      setting.engine = engine;
       setting.samples = samples->batches();
     }
+    std::optional<Progress> progress;
+    setting.progress = [&](std::size_t done, std::size_t all) {
+      if (!progress) progress.emplace("rounding", "layers", all, 0);
+      progress->update(done, 0);
+    };
     report.stages = ptq::run_stages(recipe.stages, setting);
   }
   const Graph& prepared = setting.graph;
@@ -276,9 +311,12 @@ void quantize_graph(const QuantizeGraph& wish) {
     const Graph quantized = graph::apply(prepared, report.plan, {.threads = wish.threads});
     if (!flags.base.empty()) exporting::check_for_profile(quantized, wish.flags.profile);
     describe_constants(prepared, report, &quantized);
-    if (engine && !getenv("NOCMP")) {
-      report.comparison = graph::compare(graph::infer_shapes(source.graph), quantized, report.plan, *engine,
-                                         samples->batches());
+    if (engine) {
+      report.comparison =
+          graph::compare(graph::infer_shapes(source.graph), quantized, report.plan, *engine,
+                         report.plan.edges.empty() ? first_batches(samples->batches(), kComparedBatches)
+                                                   : samples->batches(),
+                         {.takes_codes = is_runtime});
       leave_out_caches(source.graph, *report.comparison);
     }
     write_output(wish, target, source, quantized, recipe, notes);

@@ -51,6 +51,32 @@ WeightRows rows_of(const graph::Tensor& tensor, std::size_t output_axis) {
   return matrix;
 }
 
+/// EXPERIMENT
+std::vector<float> sample_weights(const SampleColumns& x) {
+  static const char* how = getenv("SW");
+  std::vector<float> w(x.samples, 1.0F);
+  if (!how) return w;
+  std::vector<double> n(x.samples);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    for (std::size_t t = 0; t < x.samples; ++t)
+      n[t] += double(x.values[i * x.samples + t]) * x.values[i * x.samples + t];
+  std::vector<double> s = n;
+  std::nth_element(s.begin(), s.begin() + s.size() / 2, s.end());
+  const double med = s[s.size() / 2];
+  if (how[0] == 'f') w[0] = 0;
+  if (how[0] == 'n')
+    for (std::size_t t = 0; t < x.samples; ++t) w[t] = n[t] > 0 ? float(std::sqrt(med / n[t])) : 0;
+  if (how[0] == 'c')
+    for (std::size_t t = 0; t < x.samples; ++t) w[t] = n[t] > med ? float(std::sqrt(med / n[t])) : 1;
+  return w;
+}
+std::vector<float> weighed(const SampleColumns& x, const std::vector<float>& w) {
+  std::vector<float> v(x.values.begin(), x.values.end());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    for (std::size_t t = 0; t < x.samples; ++t) v[i * x.samples + t] *= w[t];
+  return v;
+}
+
 std::string short_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", value);
@@ -74,9 +100,11 @@ class Rounding {
     const std::vector<SampledLayer> layers = sampled_layers(setting_.graph, setting_.plan);
     if (layers.empty()) throw Error("the stage gptq finds no layer that becomes codes and has none yet");
     const std::vector<Station> stations = stations_of(setting_.graph, layers);
-    SampleStream stream(setting_.graph, stations, *setting_.engine, setting_.memory);
+    const std::uint64_t memory =
+        setting_.memory / (float_inputs_ ? 4 : 2);  // what comes and what goes, of each network
+    SampleStream stream(setting_.graph, stations, *setting_.engine, memory);
     std::optional<SampleStream> floats;
-    if (float_inputs_) floats.emplace(setting_.graph, stations, *setting_.engine, setting_.memory);
+    if (float_inputs_) floats.emplace(setting_.graph, stations, *setting_.engine, memory);
     for (const Station& station : stations) {
       stream.advance();
       if (floats) floats->advance();
@@ -84,9 +112,7 @@ class Rounding {
       for (const SampledLayer& layer : station.layers) {
         check_interrupt();
         round(layer, of(inputs, layer), stream);
-        if (setting_.progress)
-          setting_.progress("gptq: " + std::to_string(report_.layers.size()) + " of " +
-                            std::to_string(layers.size()) + " layers");
+        if (setting_.progress) setting_.progress(report_.layers.size(), layers.size());
       }
     }
     return std::move(report_);
@@ -125,7 +151,8 @@ class Rounding {
     if (!float_inputs_) {
       visit_samples(node, setting_.graph, inputs.like, brought.at(inputs.like.input),
                     [&](std::size_t group, const SampleColumns& x) {
-                      add_moments(inputs.moments[group], x, setting_.threads);
+                      const auto v = weighed(x, sample_weights(x));
+                      add_moments(inputs.moments[group], {v, x.samples}, setting_.threads);
                     });
       return;
     }
@@ -141,12 +168,15 @@ class Rounding {
                     parts.push_back({group, {y.values.begin(), y.values.end()}, y.samples});
                   });
     std::size_t next = 0;
-    visit_samples(node, setting_.graph, inputs.like, brought.at(inputs.like.input),
-                  [&](std::size_t group, const SampleColumns& x) {
-                    const Part& part = parts.at(next++);
-                    add_moments(inputs.moments[group], x, setting_.threads);
-                    add_cross_moments(inputs.cross[group], {part.values, part.samples}, x, setting_.threads);
-                  });
+    visit_samples(
+        node, setting_.graph, inputs.like, brought.at(inputs.like.input),
+        [&](std::size_t group, const SampleColumns& x) {
+          const Part& part = parts.at(next++);
+          const auto w = sample_weights(x);
+          const auto v = weighed(x, w), u = weighed({part.values, part.samples}, w);
+          add_moments(inputs.moments[group], {v, x.samples}, setting_.threads);
+          add_cross_moments(inputs.cross[group], {u, part.samples}, {v, x.samples}, setting_.threads);
+        });
   }
 
   void round(const SampledLayer& layer, const Inputs& inputs, SampleStream& stream) {

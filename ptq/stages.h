@@ -1,10 +1,10 @@
 // Quantizing without training: what a recipe's stages (quant/recipe/stages.h) do to a network before its constants become codes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "graph/engine.h"
@@ -24,7 +24,7 @@ struct Setting {
   graph::Batches samples = {};            ///< inputs of the graph; empty where there are none
   std::uint64_t memory = std::uint64_t{1}
                          << 28;  ///< bytes of samples on their way; more lie in a temporary file
-  std::function<void(std::string_view)> progress = {};  ///< a line about what is being done
+  std::function<void(std::size_t done, std::size_t all)> progress = {};  ///< layers
 };
 
 /// What a stage did to one matrix: a squared error, as a share of what it is an error of.

@@ -48,8 +48,9 @@ void count(const PlannedEdge& edge, const Tensor& values, EdgeUse& use) {
 }  // namespace
 
 GraphComparison compare(const Graph& original, const Graph& quantized, const QuantPlan& plan,
-                        const Engine& engine, const Batches& batches) {
-  const auto before = engine.prepare(original), after = engine.prepare(lower_or_fold_quantized(quantized));
+                        const Engine& engine, const Batches& batches, const CompareOptions& options) {
+  const auto before = engine.prepare(original);
+  const auto after = engine.prepare(options.takes_codes ? quantized : lower_or_fold_quantized(quantized));
   GraphComparison result;
   result.edges.resize(plan.edges.size());
   std::map<std::string, std::size_t> edges;

@@ -24,8 +24,12 @@ struct GraphComparison {
   std::vector<EdgeUse> edges;            ///< as in the plan
 };
 
+struct CompareOptions {
+  bool takes_codes = false;  ///< the engine executes Graph::quantized constants
+};
+
 /// Runs both on the same samples. `quantized` is what apply() made of the plan.
 GraphComparison compare(const Graph& original, const Graph& quantized, const QuantPlan& plan,
-                        const Engine& engine, const Batches& batches);
+                        const Engine& engine, const Batches& batches, const CompareOptions& options = {});
 
 }  // namespace crumb::graph

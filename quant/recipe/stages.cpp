@@ -46,7 +46,7 @@ const std::vector<StageInfo>& table() {
         {"order", Kind::kSwitch, 1, "columns with the largest inputs come first"},
         {"scales", Kind::kSwitch, 1, "scales are found by the layer's inputs, else by the spec's search"},
         {"sweeps", Kind::kCount, 4, "through codes and scales that follow, each of which loses less", 0},
-        {"float_inputs", Kind::kSwitch, 0,
+        {"float_inputs", Kind::kSwitch, 1,
          "what is to stay is what the float network's layers give, not those of the quantized one"}}},
   };
   return kStages;

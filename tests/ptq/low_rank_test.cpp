@@ -14,6 +14,7 @@
 #include "graph/adapters.h"
 #include "graph/quantize/apply.h"
 #include "ptq/nearest_of_rank.h"
+#include "runtime/engine.h"
 #include "tests/graph/node_builder.h"
 
 namespace {
@@ -155,6 +156,13 @@ TEST_CASE("stages: every one that quantizes is there, and those of training are 
                                       .spec = crumb::QuantSpec::parse("int4"),
                                       .kept_because = ""});
     const Stage stage{.name = std::string(info.name), .options = {}};
+    const crumb::runtime::Engine engine(1);
+    setting.engine = &engine;
+    setting.samples = [](const auto& batch) {
+      std::vector<float> values(8);
+      for (std::size_t i = 0; i < 8; ++i) values[i] = static_cast<float>(i % 3) - 0.5F;
+      batch({Tensor::floats({2, 4}, values)});
+    };
     if (info.trains)
       CHECK_THROWS_AS(crumb::ptq::run_stages({stage}, setting), crumb::Error);
     else
