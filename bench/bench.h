@@ -84,6 +84,7 @@ void multiply_bench(const Options& options);
 void checkpoint_bench(const Options& options);
 void graph_bench(const Options& options);
 void runtime_bench(const Options& options);
+void ptq_bench(const Options& options);
 void qat_bench(const Options& options);
 void lm_bench(const Options& options);
 

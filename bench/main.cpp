@@ -7,6 +7,7 @@
 //   crumb-bench checkpoint --input MODEL --spec int4:group=128 --threads 2 [--repeats 3] [--json]
 //   crumb-bench graph      [--input ../shared/onnx|FILE.onnx] --threads 1,2 [--python PYTHON] [--repeats 9] [--json]
 //   crumb-bench runtime    (the same options)
+//   crumb-bench ptq        [--spec int4:group=128] --shape 4096x4096 --threads 1,2 [--repeats 3] [--json]
 //   crumb-bench qat        [--spec int4:channel] --threads 1,2 [--repeats 9] [--json]
 //   crumb-bench lm         --input MODEL [--specs int4:group=32,...] [--llama FOLDER] --threads 1,2 [--repeats 3] [--json]
 //
@@ -89,6 +90,10 @@ int main(int argc, char** argv) {
                     "Networks with random weights instead, as floats and W8A8 and W4A4");
   runtime->add_option("--crumb", options->crumb,
                       "The crumb command that quantizes them (that beside crumb-bench)");
+  CLI::App* ptq = add_shaped(
+      app, "ptq", "Rounding a matrix by GPTQ, against the same in LibTorch's operators", ptq_bench, options);
+  add_threads(ptq, *options);
+  ptq->preparse_callback([options](std::size_t) { options->repeats = 3; });
   CLI::App* qat =
       add(app, "qat", "Training steps with hooks against float ones, fused against composed operators",
           qat_bench, options);

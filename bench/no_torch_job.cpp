@@ -1,5 +1,6 @@
 // Without LibTorch there is nothing to compare with.
 #include "bench/graph_job.h"
+#include "bench/ptq_job.h"
 #include "bench/qat_job.h"
 #include "bench/torch_job.h"
 
@@ -18,6 +19,10 @@ std::unique_ptr<GraphJob> make_graph_job(const graph::Graph&, std::vector<graph:
 std::unique_ptr<GraphJob> make_torch_graph_job(const graph::Graph&, std::vector<graph::Tensor>, bool) {
   return nullptr;
 }
+
+std::vector<float> gptq_in_torch(const PtqWork&, int) { return {}; }
+
+double product_in_torch(std::size_t, std::size_t, std::size_t, int) { return 0; }
 
 std::vector<TrainingStep> make_training_steps(const std::string&, const std::string&) { return {}; }
 

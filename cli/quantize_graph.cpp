@@ -311,7 +311,8 @@ void quantize_graph(const QuantizeGraph& wish) {
     const Graph quantized = graph::apply(prepared, report.plan, {.threads = wish.threads});
     if (!flags.base.empty()) exporting::check_for_profile(quantized, wish.flags.profile);
     describe_constants(prepared, report, &quantized);
-    if (engine) {
+    // Of a language model's weights crumb perplexity --baseline says more, and takes less memory.
+    if (engine && !(samples->text && report.plan.edges.empty())) {
       report.comparison =
           graph::compare(graph::infer_shapes(source.graph), quantized, report.plan, *engine,
                          report.plan.edges.empty() ? first_batches(samples->batches(), kComparedBatches)

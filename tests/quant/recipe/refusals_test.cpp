@@ -37,7 +37,7 @@ TEST_CASE("recipe: unknown and repeated keys say file, line, key and the nearest
 
 TEST_CASE("recipe: stages that are wrong, with line and key") {
   const auto refused = [](const std::string& stages) { return refusal("weights: int4\nstages:" + stages); };
-  CHECK(says(refused("\n  - gptq: {}"), {"line 3", "unknown stage 'gptq'", "block_wise, end_to_end"}));
+  CHECK(says(refused("\n  - gtpq: {}"), {"line 3", "unknown stage 'gtpq'", "block_wise, end_to_end"}));
   CHECK(says(refused(" [block_wize]"), {"line 2", "did you mean 'block_wise'"}));
   CHECK(says(refused(" []"), {"line 2", "an empty list"}));
   CHECK(says(refused("\n  - {block_wise: {}, end_to_end: {}}"), {"line 3", "found 2 keys"}));
