@@ -12,13 +12,13 @@
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "base/threads/parallel.h"
-#include "graph/strided_index.h"
 #include "ptq/descent.h"
 #include "ptq/feedback.h"
 #include "ptq/output_error.h"
 #include "ptq/sample_stream.h"
 #include "ptq/sampled_layers.h"
 #include "ptq/weighed_scales.h"
+#include "ptq/weight_rows.h"
 
 namespace crumb::ptq {
 namespace {
@@ -32,24 +32,6 @@ struct Inputs {
   SampledLayer like;
   std::vector<MatrixXd> moments, cross;
 };
-
-/// A constant with its rows first, as codes have it.
-struct WeightRows {
-  std::vector<std::int64_t> axes;
-  std::vector<std::uint64_t> shape;
-  std::vector<float> values;
-};
-
-WeightRows rows_of(const graph::Tensor& tensor, std::size_t output_axis) {
-  WeightRows matrix{.axes = graph::axes_with_output(tensor.shape().size(), output_axis),
-                    .shape = {},
-                    .values = tensor.to_floats()};
-  const std::vector<std::int64_t> order = graph::inverse(matrix.axes);
-  if (output_axis != 0) matrix.values = graph::permuted(matrix.values, tensor.shape(), order);
-  const std::vector<std::int64_t> shape = graph::permuted_shape(tensor.shape(), order);
-  matrix.shape.assign(shape.begin(), shape.end());
-  return matrix;
-}
 
 /// EXPERIMENT
 std::vector<float> sample_weights(const SampleColumns& x) {
@@ -182,7 +164,7 @@ class Rounding {
   void round(const SampledLayer& layer, const Inputs& inputs, SampleStream& stream) {
     graph::PlannedConstant& constant = setting_.plan.constants[layer.constant];
     const graph::Tensor& tensor = setting_.graph.initializers.at(constant.value);
-    const WeightRows matrix = rows_of(tensor, constant.output_axis);
+    const WeightRows matrix = weight_rows(tensor, constant.output_axis);
     for (const MatrixXd& moments : inputs.moments)
       if (!moments.allFinite())
         throw Error("what " + constant.node + " takes, value " + quote_text(layer.input) +

@@ -110,10 +110,10 @@ bool SampledLayer::takes_like(const SampledLayer& other, const Graph& graph) con
   return mine.attributes == theirs.attributes && std::equal(a.begin() + 1, a.end(), b.begin() + 1, b.end());
 }
 
-std::vector<SampledLayer> sampled_layers(const Graph& graph, const graph::QuantPlan& plan) {
+std::vector<SampledLayer> sampled_layers(const Graph& graph, const graph::QuantPlan& plan, bool open) {
   std::map<std::string, std::size_t> planned;
   for (std::size_t i = 0; i < plan.constants.size(); ++i)
-    if (plan.constants[i].spec && !plan.constants[i].rounded) planned[plan.constants[i].value] = i;
+    if (plan.constants[i].spec && !(open && plan.constants[i].rounded)) planned[plan.constants[i].value] = i;
   const graph::Links links(graph);
   std::map<std::size_t, SampledLayer> found;  // by node
   for (const graph::LinearProduct& product : graph::linear_products(graph))

@@ -28,8 +28,9 @@ struct SampledLayer {
   bool takes_like(const SampledLayer& other, const graph::Graph& graph) const;
 };
 
-/// Those of the plan's constants that become codes and have no codes yet, in the graph's order.
-std::vector<SampledLayer> sampled_layers(const graph::Graph& graph, const graph::QuantPlan& plan);
+/// Those of the plan's constants that become codes, in the graph's order; where `open`, those that have none yet.
+std::vector<SampledLayer> sampled_layers(const graph::Graph& graph, const graph::QuantPlan& plan,
+                                         bool open = true);
 
 /// What the value brings to the layer, for each group, some samples at a time. Throws Error where the shapes do not fit.
 void visit_samples(const graph::Node& node, const graph::Graph& graph, const SampledLayer& layer,

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
+#include "ptq/bias_correction.h"
+#include "ptq/equalize.h"
 #include "ptq/gptq.h"
 #include "ptq/low_rank.h"
 
@@ -16,7 +18,11 @@ struct Row {
   StageReport (*run)(const Stage&, Setting&);
 };
 
-constexpr Row kRows[] = {{"gptq", gptq}, {"low_rank", low_rank}};
+constexpr Row kRows[] = {{"bias_correction", bias_correction},
+                         {"equalize", equalize},
+                         {"gptq", gptq},
+                         {"low_rank", low_rank},
+                         {"smooth", smooth}};
 
 }  // namespace
 

@@ -39,6 +39,15 @@ const std::vector<StageInfo>& table() {
        {{"rank", Kind::kCount, 16, "of the adapter"},
         {"iterations", Kind::kCount, 1,
          "of both in turns (LoftQ); of 1 the directions are the matrix' own"}}},
+      {"equalize",
+       "channels of a layer and of the next one get the same range, in floats the network stays",
+       false,
+       {{"iterations", Kind::kCount, 10, "at most, over all layers"}}},
+      {"smooth",
+       "channels that are large on samples become smaller, and the weights that take them larger "
+       "(SmoothQuant)",
+       false,
+       {{"alpha", Kind::kNumber, 0.5, "the power of activations in a factor, 1 less it that of weights"}}},
       {"gptq",
        "codes of each layer are chosen so that its outputs stay what they are, on samples (GPTQ)",
        false,
@@ -48,6 +57,10 @@ const std::vector<StageInfo>& table() {
         {"sweeps", Kind::kCount, 4, "through codes and scales that follow, each of which loses less", 0},
         {"float_inputs", Kind::kSwitch, 1,
          "what is to stay is what the float network's layers give, not those of the quantized one"}}},
+      {"bias_correction",
+       "biases take in what codes change of a layer's mean outputs, on samples",
+       false,
+       {}},
   };
   return kStages;
 }

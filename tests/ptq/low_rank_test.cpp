@@ -149,12 +149,20 @@ TEST_CASE("low rank: what adapter and matrix give together is the matrix, and co
 TEST_CASE("stages: every one that quantizes is there, and those of training are refused") {
   std::mt19937 random(1);
   for (const crumb::StageInfo& info : crumb::stage_infos()) {
-    Setting setting{.graph = network(random, {{4, 3}}), .plan = {}};
-    setting.plan.constants.push_back({.value = "layer0.weight",
-                                      .node = "",
-                                      .output_axis = 1,
-                                      .spec = crumb::QuantSpec::parse("int4"),
-                                      .kept_because = ""});
+    Setting setting{.graph = network(random, {{4, 3}, {3, 2}}), .plan = {}};
+    crumb::graph::NodeBuilder build{.graph = setting.graph};
+    const std::string bias = build.constant("bias", Tensor::floats({3}, std::vector<float>(3, 0.5F)));
+    const std::string biased = build.node("Add", {build.graph.nodes[0].outputs[0], bias});
+    std::swap(build.graph.nodes[1], build.graph.nodes[2]);
+    build.graph.nodes[2].inputs[0] = biased;
+    setting.graph = build.graph;
+    for (const char* name : {"layer0.weight", "layer1.weight"})
+      setting.plan.constants.push_back({.value = name,
+                                        .node = "",
+                                        .output_axis = 1,
+                                        .spec = crumb::QuantSpec::parse("int4"),
+                                        .kept_because = "",
+                                        .rounded = {}});
     const Stage stage{.name = std::string(info.name), .options = {}};
     const crumb::runtime::Engine engine(1);
     setting.engine = &engine;

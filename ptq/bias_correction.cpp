@@ -1,0 +1,135 @@
+#include "ptq/bias_correction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "base/files/counted.h"
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
+#include "graph/part.h"
+#include "graph/quantize/operators.h"
+#include "graph/quantized_constant.h"
+#include "ptq/sampled_layers.h"
+#include "ptq/weight_rows.h"
+
+namespace crumb::ptq {
+namespace {
+
+using graph::Graph;
+using graph::Tensor;
+
+struct Corrected {
+  SampledLayer layer;
+  std::string bias;
+  std::vector<double> sums;  ///< of what comes in, group by group
+  double samples = 0;        ///< of each group
+};
+
+std::vector<Corrected> layers_of(const Setting& setting, std::size_t& without) {
+  const Graph& graph = setting.graph;
+  const graph::Links links(graph);
+  std::vector<Corrected> found;
+  for (const SampledLayer& layer : sampled_layers(graph, setting.plan, false)) {
+    const auto place = graph::bias_of(graph, links, layer.node);
+    const std::string bias = place ? graph.nodes[place->node].inputs[place->input] : std::string();
+    const Tensor* constant = place ? graph.constant(bias) : nullptr;
+    if (!constant || links.consumers(bias).size() != 1 ||
+        constant->size() != static_cast<std::int64_t>(layer.groups * layer.rows)) {
+      ++without;
+      continue;
+    }
+    found.push_back(
+        {.layer = layer, .bias = bias, .sums = std::vector<double>(layer.groups * layer.columns)});
+  }
+  return found;
+}
+
+void gather(const Setting& setting, std::vector<Corrected>& layers) {
+  std::vector<std::string> made, wanted;
+  for (const Corrected& one : layers) {
+    const bool is_input =
+        std::ranges::find(setting.graph.inputs, one.layer.input) != setting.graph.inputs.end();
+    if (!is_input && std::ranges::find(made, one.layer.input) == made.end()) made.push_back(one.layer.input);
+  }
+  std::unique_ptr<graph::Executable> network;
+  if (!made.empty()) {
+    Graph part = graph::part_of(setting.graph, {}, made);
+    wanted = part.inputs;
+    network = setting.engine->prepare(std::move(part));
+  }
+  setting.samples([&](const std::vector<Tensor>& sample) {
+    check_interrupt();
+    std::map<std::string, Tensor> known;
+    for (std::size_t i = 0; i < sample.size(); ++i) known[setting.graph.inputs[i]] = sample[i];
+    if (network) {
+      std::vector<Tensor> given;
+      for (const std::string& name : wanted) given.push_back(known.at(name));
+      std::vector<Tensor> values = network->run(given);
+      for (std::size_t i = 0; i < values.size(); ++i) known[made[i]] = std::move(values[i]);
+    }
+    for (Corrected& one : layers) {
+      visit_samples(setting.graph.nodes[one.layer.node], setting.graph, one.layer, known.at(one.layer.input),
+                    [&](std::size_t group, const SampleColumns& x) {
+                      if (group == 0) one.samples += static_cast<double>(x.samples);
+                      for (std::size_t k = 0; k < x.size(); ++k)
+                        for (std::size_t t = 0; t < x.samples; ++t)
+                          one.sums[group * one.layer.columns + k] +=
+                              static_cast<double>(x.values[k * x.samples + t]);
+                    });
+    }
+  });
+}
+
+LayerReport correct(Setting& setting, const Corrected& one) {
+  const SampledLayer& layer = one.layer;
+  graph::PlannedConstant& constant = setting.plan.constants[layer.constant];
+  const Tensor& tensor = setting.graph.initializers.at(constant.value);
+  if (!constant.rounded)
+    constant.rounded = graph::quantize_constant(*constant.spec, tensor, constant.output_axis, constant.value,
+                                                setting.threads);
+  const std::vector<float> meant = weight_rows(tensor, constant.output_axis).values,
+                           made = weight_rows(constant.rounded->value(), constant.output_axis).values;
+  Tensor& bias = setting.graph.initializers.at(one.bias);
+  std::vector<float> biases = bias.to_floats();
+  double all = 0, before = 0, after = 0;
+  for (std::size_t row = 0; row < biases.size(); ++row) {
+    double mean = 0, lost = 0;
+    for (std::size_t k = 0; k < layer.columns; ++k) {
+      const double x = one.sums[row / layer.rows * layer.columns + k] / std::max(one.samples, 1.0);
+      const auto w = static_cast<double>(meant[row * layer.columns + k]);
+      mean += w * x;
+      lost += (w - static_cast<double>(made[row * layer.columns + k])) * x;
+    }
+    if (!std::isfinite(lost))
+      throw Error("what " + constant.node + " takes, value " + quote_text(layer.input) +
+                  ", holds inf or NaN on the samples");
+    const auto old = static_cast<double>(biases[row]);
+    biases[row] = static_cast<float>(old + lost);
+    all += (mean + old) * (mean + old);
+    before += lost * lost;
+    after += std::pow(old + lost - static_cast<double>(biases[row]), 2);
+  }
+  bias = Tensor::floats(bias.shape(), biases);
+  return {.layer = constant.value, .before = all > 0 ? before / all : 0, .after = all > 0 ? after / all : 0};
+}
+
+}  // namespace
+
+StageReport bias_correction(const Stage& stage, Setting& setting) {
+  if (!setting.engine || !setting.samples)
+    throw usage_error("the stage bias_correction needs samples that run through the network: --data");
+  StageReport report{.stage = to_string(stage), .measure = "mean outputs", .layers = {}, .notes = {}};
+  std::size_t without = 0;
+  std::vector<Corrected> layers = layers_of(setting, without);
+  if (layers.empty())
+    throw Error("the stage bias_correction finds no layer that becomes codes and has a bias of its own");
+  if (without > 0)
+    report.notes.push_back(count_text(without, "layer") + " without a bias of its own: not corrected");
+  gather(setting, layers);
+  for (const Corrected& one : layers) report.layers.push_back(correct(setting, one));
+  return report;
+}
+
+}  // namespace crumb::ptq

@@ -1,0 +1,205 @@
+#include "ptq/equalize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
+#include "graph/part.h"
+#include "graph/quantized_constant.h"
+#include "ptq/channel_scaling.h"
+
+namespace crumb::ptq {
+namespace {
+
+using graph::Graph;
+using graph::Tensor;
+
+constexpr double kNothing = 1e-9;  // of a range, whose channel is left alone
+constexpr double kClose = 0.05;    // of 1: factors that need no further turn
+
+double median_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+/// How much smaller biases count than weights: they are few, and of 32 bits, but large ones make the layer's range (Vitis AI).
+double shrink_of(const std::vector<double>& weights, const std::vector<double>& biases) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    if (weights[i] > 0) ratios.push_back(biases[i] / weights[i]);
+  if (ratios.empty()) return 2;
+  const double median = median_of(ratios), most = std::ranges::max(biases);
+  double mean = 0;
+  for (const double ratio : ratios) mean += ratio / static_cast<double>(ratios.size());
+  if (most < 10 && most < 20 * std::ranges::max(weights)) return median > 100 || mean > 1000 ? 5 : 2;
+  if (median > 30 || mean > 500) return 20;
+  return median > 15 || mean > 250 ? 10 : 5;
+}
+
+std::vector<double> range_of_sources(const Graph& graph, const ScalingSite& site) {
+  std::vector<double> range =
+      channel_magnitudes(graph.initializers.at(site.sources[0].name), site.sources[0].axis);
+  std::vector<double> biases(range.size());
+  for (std::size_t i = 1; i < site.sources.size(); ++i) {
+    const std::vector<double> one =
+        channel_magnitudes(graph.initializers.at(site.sources[i].name), site.sources[i].axis);
+    for (std::size_t c = 0; c < one.size(); ++c) biases[c] += one[c];
+  }
+  if (site.sources.size() == 1) return range;
+  const double shrink = shrink_of(range, biases);
+  for (std::size_t c = 0; c < range.size(); ++c) range[c] = std::max(range[c], biases[c] / shrink);
+  return range;
+}
+
+std::vector<double> range_of_sinks(const Graph& graph, const ScalingSite& site) {
+  std::vector<double> range(site.channels);
+  for (const ScaledConstant& sink : site.sinks) {
+    const std::vector<double> one = channel_magnitudes(graph.initializers.at(sink.name), sink.axis);
+    for (std::size_t c = 0; c < range.size(); ++c) range[c] = std::max(range[c], one[c]);
+  }
+  return range;
+}
+
+/// What rounding loses of each matrix that becomes codes, over its squares.
+std::map<std::string, double> rounding_errors(const Setting& setting) {
+  std::map<std::string, double> errors;
+  for (const graph::PlannedConstant& constant : setting.plan.constants) {
+    if (!constant.spec || !constant.is_weight || constant.rounded) continue;
+    const Tensor& tensor = setting.graph.initializers.at(constant.value);
+    if (tensor.rank() == 0) continue;
+    const std::vector<float> values = tensor.to_floats(),
+                             made = graph::quantize_constant(*constant.spec, tensor, constant.output_axis,
+                                                             constant.value, setting.threads)
+                                        .value()
+                                        .to_floats();
+    double lost = 0, all = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      lost += std::pow(static_cast<double>(made[i]) - static_cast<double>(values[i]), 2);
+      all += std::pow(static_cast<double>(values[i]), 2);
+    }
+    errors[constant.value] = all > 0 ? lost / all : 0;
+  }
+  return errors;
+}
+
+/// Sites whose constants have no codes yet.
+std::vector<ScalingSite> open_sites(const Stage& stage, const Setting& setting, bool of_norms) {
+  std::set<std::string> rounded;
+  for (const graph::PlannedConstant& constant : setting.plan.constants)
+    if (constant.rounded) rounded.insert(constant.value);
+  std::vector<ScalingSite> sites = scaling_sites(setting.graph);
+  std::erase_if(sites, [&](const ScalingSite& site) {
+    const auto is_rounded = [&](const ScaledConstant& constant) { return rounded.contains(constant.name); };
+    return (site.is_norm && !of_norms) || std::ranges::any_of(site.sources, is_rounded) ||
+           std::ranges::any_of(site.sinks, is_rounded);
+  });
+  if (sites.empty())
+    throw Error("the stage " + stage.name + " finds no value between layers whose channels can be scaled");
+  return sites;
+}
+
+StageReport report_of(const Stage& stage, const Setting& setting, const std::vector<ScalingSite>& sites,
+                      const std::map<std::string, double>& before) {
+  const std::map<std::string, double> after = rounding_errors(setting);
+  std::set<std::string> touched;
+  for (const ScalingSite& site : sites) {
+    touched.insert(site.sources[0].name);
+    for (const ScaledConstant& sink : site.sinks) touched.insert(sink.name);
+  }
+  StageReport report{.stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = {}};
+  for (const graph::PlannedConstant& constant : setting.plan.constants)
+    if (touched.contains(constant.value) && before.contains(constant.value))
+      report.layers.push_back({constant.value, before.at(constant.value), after.at(constant.value)});
+  return report;
+}
+
+}  // namespace
+
+StageReport equalize(const Stage& stage, Setting& setting) {
+  const std::vector<ScalingSite> sites = open_sites(stage, setting, false);
+  const auto before = rounding_errors(setting);
+  const int turns = static_cast<int>(stage.value("iterations"));
+  for (int turn = 0; turn < turns; ++turn) {
+    double most = 0;
+    for (const ScalingSite& site : sites) {
+      check_interrupt();
+      const std::vector<double> rows = range_of_sources(setting.graph, site),
+                                columns = range_of_sinks(setting.graph, site);
+      std::vector<double> factors(site.channels, 1.0);
+      for (std::size_t c = 0; c < factors.size(); ++c) {
+        if (rows[c] <= kNothing || columns[c] <= kNothing) continue;
+        factors[c] = std::sqrt(columns[c] / rows[c]);
+        most = std::max(most, std::fabs(1 - factors[c]));
+      }
+      scale_site(setting.graph, site, factors);
+    }
+    if (most < kClose) break;
+  }
+  return report_of(stage, setting, sites, before);
+}
+
+double smoothing_factor(double x, double w, double alpha) {
+  if (x <= kNothing || w <= kNothing) return 1;
+  return std::pow(w, 1 - alpha) / std::pow(x, alpha);
+}
+
+StageReport smooth(const Stage& stage, Setting& setting) {
+  if (!setting.engine || !setting.samples)
+    throw usage_error("the stage smooth needs samples that run through the network: --data");
+  const std::vector<ScalingSite> sites = open_sites(stage, setting, true);
+  const auto before = rounding_errors(setting);
+  std::vector<std::string> wanted;
+  for (const ScalingSite& site : sites)
+    for (const std::string& value : site.taken)
+      if (std::ranges::find(wanted, value) == wanted.end()) wanted.push_back(value);
+  Graph part = graph::part_of(setting.graph, {}, wanted);
+  const std::vector<std::string> inputs = part.inputs;
+  const auto network = setting.engine->prepare(std::move(part));
+  std::map<std::string, std::vector<double>> seen;
+  setting.samples([&](const std::vector<Tensor>& sample) {
+    check_interrupt();
+    std::vector<Tensor> given;
+    for (const std::string& name : inputs)
+      given.push_back(sample.at(static_cast<std::size_t>(std::ranges::find(setting.graph.inputs, name) -
+                                                         setting.graph.inputs.begin())));
+    const std::vector<Tensor> made = network->run(given);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      const std::size_t rank = made[i].shape().size();
+      const auto site = std::ranges::find_if(sites, [&](const ScalingSite& one) {
+        return std::ranges::find(one.taken, wanted[i]) != one.taken.end();
+      });
+      // Images have their channels behind the sample, all else in the end.
+      const bool is_image = rank > 2 && made[i].shape()[1] == static_cast<std::int64_t>(site->channels) &&
+                            setting.graph.constant(site->sinks[0].name)->rank() > 2;
+      const std::vector<double> one = channel_magnitudes(made[i], is_image ? 1 : rank - 1);
+      std::vector<double>& most = seen[wanted[i]];
+      most.resize(one.size());
+      for (std::size_t c = 0; c < one.size(); ++c) {
+        if (!std::isfinite(one[c]))
+          throw Error("value " + quote_text(wanted[i]) + " holds inf or NaN on the samples");
+        most[c] = std::max(most[c], one[c]);
+      }
+    }
+  });
+  if (seen.empty()) throw Error("the stage smooth has no sample");
+  const double alpha = stage.value("alpha");
+  for (const ScalingSite& site : sites) {
+    const std::vector<double> columns = range_of_sinks(setting.graph, site);
+    std::vector<double> factors(site.channels, 1.0);
+    for (std::size_t c = 0; c < factors.size(); ++c) {
+      double most = 0;
+      for (const std::string& value : site.taken) most = std::max(most, seen.at(value)[c]);
+      factors[c] = smoothing_factor(most, columns[c], alpha);
+      for (const std::string& value : site.taken)
+        seen.at(value)[c] *= factors[c];  // two sites can have one value
+    }
+    scale_site(setting.graph, site, factors);
+  }
+  return report_of(stage, setting, sites, before);
+}
+
+}  // namespace crumb::ptq

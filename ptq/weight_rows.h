@@ -1,0 +1,20 @@
+// A constant with its rows first, as its codes lie.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/tensor.h"
+
+namespace crumb::ptq {
+
+struct WeightRows {
+  std::vector<std::int64_t> axes;  ///< as of graph::QuantizedConstant
+  std::vector<std::uint64_t> shape;
+  std::vector<float> values;  ///< row by row
+};
+
+WeightRows weight_rows(const graph::Tensor& tensor, std::size_t output_axis);
+
+}  // namespace crumb::ptq

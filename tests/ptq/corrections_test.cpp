@@ -1,0 +1,275 @@
+// Stages around rounding: golden values of Brevitas, networks that stay what they are, means that come out right.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/quantize/apply.h"
+#include "ptq/channel_scaling.h"
+#include "ptq/equalize.h"
+#include "ptq/stages.h"
+#include "runtime/engine.h"
+#include "tests/graph/node_builder.h"
+
+namespace {
+
+using crumb::graph::Graph;
+using crumb::graph::NodeBuilder;
+using crumb::graph::Tensor;
+using crumb::ptq::Setting;
+
+void will_be(Setting& setting, const std::string& name, std::size_t axis, const std::string& spec) {
+  setting.plan.constants.push_back({.value = name,
+                                    .node = "node of " + name,
+                                    .output_axis = axis,
+                                    .spec = crumb::QuantSpec::parse(spec),
+                                    .kept_because = "",
+                                    .rounded = {}});
+}
+
+void feed(Setting& setting, const crumb::graph::Engine& engine, std::vector<Tensor> samples) {
+  setting.engine = &engine;
+  setting.samples = [samples = std::move(samples)](const auto& batch) {
+    for (const Tensor& sample : samples) batch({sample});
+  };
+}
+
+/// Brevitas' T8: W1[o][k] = sin(1 + .9 k + 2.3 o) (.2 + .8 o), W2[o][k] = cos(.5 + 1.1 k + .7 o) (1.5 - .4 k).
+Setting golden_network() {
+  std::vector<float> first, second;
+  for (int o = 0; o < 3; ++o)
+    for (int k = 0; k < 4; ++k)
+      first.push_back(static_cast<float>(std::sin(1 + .9 * k + 2.3 * o) * (.2 + .8 * o)));
+  for (int o = 0; o < 2; ++o)
+    for (int k = 0; k < 3; ++k)
+      second.push_back(static_cast<float>(std::cos(.5 + 1.1 * k + .7 * o) * (1.5 - .4 * k)));
+  NodeBuilder build;
+  const std::string x = build.input("x", {8, 4});
+  const std::vector<float> bias = {.1F, -.2F, .3F};
+  std::string y = build.node("Gemm",
+                             {x, build.constant("w1", Tensor::floats({3, 4}, first)),
+                              build.constant("b1", Tensor::floats({3}, bias))},
+                             {{"transB", std::int64_t{1}}});
+  y = build.node("Gemm", {build.node("Relu", {y}), build.constant("w2", Tensor::floats({2, 3}, second))},
+                 {{"transB", std::int64_t{1}}});
+  build.graph.outputs = {y};
+  Setting setting{.graph = crumb::graph::infer_shapes(build.graph), .plan = {}};
+  will_be(setting, "w1", 0, "int2:channel");
+  will_be(setting, "w2", 0, "int4:channel");
+  return setting;
+}
+
+std::vector<Tensor> golden_samples() {
+  std::vector<Tensor> batches;
+  for (int b = 0; b < 2; ++b) {
+    std::vector<float> values;
+    for (int n = 8 * b; n < 8 * b + 8; ++n)
+      for (int k = 0; k < 4; ++k) values.push_back(static_cast<float>(std::sin(.3 * n + .7 * k)));
+    batches.push_back(Tensor::floats({8, 4}, values));
+  }
+  return batches;
+}
+
+void check(const std::vector<float>& found, const std::vector<double>& meant) {
+  for (std::size_t i = 0; i < meant.size(); ++i)
+    CHECK(static_cast<double>(found[i]) == doctest::Approx(meant[i]).epsilon(2e-6));
+}
+
+Tensor uneven(std::mt19937& random, const std::vector<std::int64_t>& shape) {
+  std::size_t count = 1;
+  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values)
+    value = normal(random) * std::exp2(static_cast<float>(static_cast<int>(random() % 7) - 3));
+  return Tensor::floats(shape, values);
+}
+
+/// Layers behind each other, of every kind that a factor goes through, and some that it does not.
+Setting layered_network(std::mt19937& random) {
+  NodeBuilder build;
+  Setting setting;
+  const auto constant = [&](const std::string& name, const std::vector<std::int64_t>& shape) {
+    return build.constant(name + std::to_string(build.graph.nodes.size()), uneven(random, shape));
+  };
+  const auto weight = [&](const std::vector<std::int64_t>& shape, std::size_t axis) {
+    const std::string name = constant("w", shape);
+    will_be(setting, name, axis, random() % 2 == 0 ? "int4:channel" : "int3:tensor");
+    return name;
+  };
+  std::string x = build.input("x", {2, 3, 8, 8});
+  std::int64_t channels = 3;
+  for (unsigned i = 0; i < 2 + random() % 4; ++i) {
+    switch (random() % 7) {
+      case 0: x = build.node("Relu", {x}); break;
+      case 1: x = build.node("LeakyRelu", {x}, {{"alpha", 0.1F}}); break;
+      case 2: x = build.node("Mul", {x, constant("m", {channels, 1, 1})}); break;
+      case 3: x = build.node("Sigmoid", {x}); break;
+      case 4:
+        x = build.node("Conv", {x, weight({channels, 1, 3, 3}, 0), constant("b", {channels})},
+                       {{"group", channels}, {"pads", std::vector<std::int64_t>(4, 1)}});
+        break;
+      case 5: x = build.node("Add", {x, x}); break;
+      default: break;
+    }
+    const std::int64_t next = 2 + static_cast<std::int64_t>(random() % 5);
+    std::vector<std::string> inputs = {x, weight({next, channels, 3, 3}, 0)};
+    if (random() % 3 != 0) inputs.push_back(constant("b", {next}));
+    x = build.node("Conv", std::move(inputs), {{"pads", std::vector<std::int64_t>(4, 1)}});
+    channels = next;
+    if (random() % 4 == 0) build.graph.outputs.push_back(x);
+  }
+  x = build.node("Relu", {x});
+  x = build.node("Flatten", {build.node(random() % 2 == 0 ? "GlobalAveragePool" : "GlobalMaxPool", {x})});
+  // As language models have it: gate and product.
+  const std::string up = build.node("MatMul", {x, weight({channels, 6}, 1)}),
+                    gate = build.node("MatMul", {x, weight({channels, 6}, 1)});
+  x = build.node("Mul", {build.node("Sigmoid", {gate}), build.node("Add", {up, constant("b", {6})})});
+  x = build.node("MatMul", {x, weight({6, 5}, 1)});
+  x = build.node("LayerNormalization", {x, constant("g", {5}), constant("b", {5})},
+                 {{"axis", std::int64_t{-1}}});
+  build.graph.nodes.back().version = 17;
+  build.graph.opsets[""] = 17;
+  x = build.node("Gemm", {x, weight({4, 5}, 0), constant("b", {4})}, {{"transB", std::int64_t{1}}});
+  build.graph.outputs.push_back(x);
+  setting.graph = crumb::graph::infer_shapes(build.graph);
+  return setting;
+}
+
+}  // namespace
+
+TEST_CASE("equalize: Brevitas' golden values") {
+  Setting setting = golden_network();
+  (void)crumb::ptq::run_stages({crumb::parse_stage("equalize:iterations=1")}, setting);
+  check(setting.graph.initializers.at("w1").to_floats(), {.4438429, .4991362, .1766931, -.2794678});
+  check(setting.graph.initializers.at("b1").to_floats(), {.2637304, -.1779473, .1936678});
+  check(setting.graph.initializers.at("w2").to_floats(), {.4991362, -.0361, -.9803138});
+}
+
+TEST_CASE("bias correction: Brevitas' golden values") {
+  Setting setting = golden_network();
+  const crumb::runtime::Engine engine(1);
+  feed(setting, engine, golden_samples());
+  const auto report = crumb::ptq::run_stages({crumb::parse_stage("bias_correction")}, setting).at(0);
+  check(setting.graph.initializers.at("b1").to_floats(), {.0641761, -.1579472, .4288715});
+  CHECK(report.layers.size() == 1);
+  CHECK(report.layers[0].after < 1e-12);
+  CHECK(report.notes.at(0) == "1 layer without a bias of its own: not corrected");
+}
+
+TEST_CASE("smooth: Brevitas' golden values") {
+  // The first layer's, which no layer is before: by the formula.
+  Setting setting = golden_network();
+  std::vector<double> most(4), factors;
+  for (const Tensor& batch : golden_samples()) {
+    const auto one = crumb::ptq::channel_magnitudes(batch, 1);
+    for (std::size_t k = 0; k < 4; ++k) most[k] = std::max(most[k], one[k]);
+  }
+  const auto columns = crumb::ptq::channel_magnitudes(setting.graph.initializers.at("w1"), 1);
+  for (std::size_t k = 0; k < 4; ++k)
+    factors.push_back(crumb::ptq::smoothing_factor(most[k], columns[k], 0.5));
+  const std::vector<double> meant = {1.0673020, .9337813, 1.2719272, 1.2767779};
+  for (std::size_t k = 0; k < 4; ++k) CHECK(factors[k] == doctest::Approx(meant[k]).epsilon(2e-6));
+}
+
+TEST_CASE("factors between layers: the network stays, whatever goes through and whatever does not") {
+  std::mt19937 random(61);
+  const crumb::runtime::Engine engine(1);
+  int moved = 0;
+  for (int round = 0; round < 120; ++round) {
+    Setting setting = layered_network(random);
+    const Graph before = setting.graph;
+    std::vector<Tensor> samples = {uneven(random, {2, 3, 8, 8}), uneven(random, {2, 3, 8, 8})};
+    feed(setting, engine, samples);
+    const std::vector<crumb::ptq::ScalingSite> sites = crumb::ptq::scaling_sites(setting.graph);
+    for (const crumb::ptq::ScalingSite& site : sites) {
+      std::vector<double> factors(site.channels);
+      for (double& factor : factors) factor = std::exp2(static_cast<double>(random() % 21) / 4 - 2.5);
+      crumb::ptq::scale_site(setting.graph, site, factors);
+    }
+    moved += static_cast<int>(sites.size());
+    const std::string stage = random() % 2 == 0 ? "equalize" : "smooth:alpha=0.6";
+    const auto report = crumb::ptq::run_stages({crumb::parse_stage(stage)}, setting).at(0);
+    CHECK(!report.layers.empty());
+    const auto old = engine.prepare(before), now = engine.prepare(setting.graph);
+    const auto meant = old->run({samples[0]}), found = now->run({samples[0]});
+    for (std::size_t i = 0; i < meant.size(); ++i) {
+      const std::vector<float> a = meant[i].to_floats(), b = found[i].to_floats();
+      double square = 0, lost = 0;
+      for (std::size_t j = 0; j < a.size(); ++j) {
+        square += std::pow(static_cast<double>(a[j]), 2);
+        lost += std::pow(static_cast<double>(a[j]) - static_cast<double>(b[j]), 2);
+      }
+      // Each of some 300 terms, weights and values is rounded to 2^-24 of itself, layer after layer; sums cancel some.
+      CHECK(lost <= 1e-9 * square);
+    }
+  }
+  CHECK(moved > 240);  // two of each network are always there
+}
+
+TEST_CASE("smooth: channels are as large as their columns, at one half") {
+  std::mt19937 random(67);
+  const crumb::runtime::Engine engine(1);
+  NodeBuilder build;
+  const std::string x = build.input("x", {6, 5});
+  const std::string y = build.node("MatMul", {x, build.constant("a", uneven(random, {5, 7}))});
+  const std::string z = build.node("Relu", {y});
+  build.graph.outputs = {build.node("MatMul", {z, build.constant("b", uneven(random, {7, 3}))})};
+  Setting setting{.graph = crumb::graph::infer_shapes(build.graph), .plan = {}};
+  will_be(setting, "a", 1, "int8:channel");
+  will_be(setting, "b", 1, "int8:channel");
+  const Tensor sample = uneven(random, {6, 5});
+  feed(setting, engine, {sample});
+  (void)crumb::ptq::run_stages({crumb::parse_stage("smooth")}, setting);
+  Graph part = setting.graph;
+  part.outputs = {z};
+  const auto channels = crumb::ptq::channel_magnitudes(engine.prepare(part)->run({sample})[0], 1),
+             columns = crumb::ptq::channel_magnitudes(setting.graph.initializers.at("b"), 0);
+  for (std::size_t c = 0; c < 7; ++c)
+    if (channels[c] > 0) CHECK(channels[c] == doctest::Approx(columns[c]).epsilon(1e-5));
+}
+
+TEST_CASE("bias correction: means of outputs are those of the float layer, of convolutions too") {
+  std::mt19937 random(71);
+  const crumb::runtime::Engine engine(1);
+  for (int round = 0; round < 30; ++round) {
+    NodeBuilder build;
+    Setting setting;
+    const std::int64_t groups = std::vector<std::int64_t>{1, 2, 4}[random() % 3];
+    const std::string y = build.node(
+        "Conv",
+        {build.input("x", {3, 4, 6, 5}), build.constant("w", uneven(random, {8, 4 / groups, 3, 2})),
+         build.constant("b", uneven(random, {8}))},
+        {{"group", groups},
+         {"strides", std::vector<std::int64_t>{1 + static_cast<std::int64_t>(random() % 2), 1}},
+         {"pads", std::vector<std::int64_t>{1, 0, 0, 1}}});
+    build.graph.outputs = {y};
+    setting.graph = crumb::graph::infer_shapes(build.graph);
+    will_be(setting, "w", 0, "int2:channel");
+    const Graph before = setting.graph;
+    const Tensor sample = uneven(random, {3, 4, 6, 5});
+    feed(setting, engine, {sample});
+    std::vector<crumb::Stage> stages = {crumb::parse_stage("bias_correction")};
+    if (random() % 2 == 0) stages.insert(stages.begin(), crumb::parse_stage("gptq"));
+    (void)crumb::ptq::run_stages(stages, setting);
+    const Graph made = crumb::graph::apply(setting.graph, setting.plan);
+    const std::vector<float> a = engine.prepare(before)->run({sample})[0].to_floats(),
+                             b = engine.prepare(made)->run({sample})[0].to_floats();
+    const std::size_t places = a.size() / (3 * 8);
+    for (std::size_t channel = 0; channel < 8; ++channel) {
+      double difference = 0, size = 0;
+      for (std::size_t image = 0; image < 3; ++image)
+        for (std::size_t place = 0; place < places; ++place) {
+          const std::size_t at = (image * 8 + channel) * places + place;
+          difference += static_cast<double>(a[at]) - static_cast<double>(b[at]);
+          size += std::fabs(static_cast<double>(a[at]));
+        }
+      CHECK(std::fabs(difference) <= 1e-5 * size);
+    }
+  }
+}
