@@ -18,11 +18,14 @@ constexpr std::size_t kRows = 32, kColumns = 64;  // of a piece, whose codes are
 /// Rows of a matrix whose columns lie in an order, on the way to codes.
 class Piece {
  public:
+  /// begin: the first row, as `limits` counts.
   Piece(const FixedScales& scales, const Feedback& feedback, std::size_t first_row, std::size_t rows,
-        const float* meant)
+        const float* meant, AccumulatorLimits* limits, std::size_t begin)
       : scales_(scales),
         feedback_(feedback),
+        limits_(limits),
         first_row_(first_row),
+        begin_(begin),
         rows_(rows),
         columns_(feedback.size()),
         meant_(rows * columns_),
@@ -60,7 +63,10 @@ class Piece {
       const float* factors = feedback_.column(k) + begin;
       float target = target_[row * kColumns + i];
       for (std::size_t j = 0; j < i; ++j) target += factors[j] * lost[begin + j];
-      const std::uint8_t code = scales_.code(first_row_ + row, column, meant[k] + target);
+      target += meant[k];
+      if (limits_) target = limits_->nearer_to_zero(begin_ + row, column, target);
+      std::uint8_t code = scales_.code(first_row_ + row, column, target);
+      if (limits_) code = limits_->admit(begin_ + row, column, code);
       codes[column] = code;
       lost[k] = meant[k] - scales_.value(first_row_ + row, column, code);
     }
@@ -68,7 +74,8 @@ class Piece {
 
   const FixedScales& scales_;
   const Feedback& feedback_;
-  std::size_t first_row_, rows_, columns_;
+  AccumulatorLimits* limits_;
+  std::size_t first_row_, begin_, rows_, columns_;
   std::vector<float> meant_, lost_, target_;
 };
 
@@ -110,11 +117,11 @@ std::optional<Feedback> Feedback::of(const MatrixXd& moments, double damping, bo
 
 std::vector<std::uint8_t> codes_with_feedback(const FixedScales& scales, RowRange rows,
                                               std::span<const float> meant, const Feedback& feedback,
-                                              int threads) {
+                                              int threads, AccumulatorLimits* limits) {
   const std::size_t columns = feedback.size();
   std::vector<std::uint8_t> codes(rows.count * columns);
   parallel_for(rows.count, kRows, threads, [&](std::size_t begin, std::size_t end) {
-    Piece(scales, feedback, rows.first + begin, end - begin, meant.data() + begin * columns)
+    Piece(scales, feedback, rows.first + begin, end - begin, meant.data() + begin * columns, limits, begin)
         .run(codes.data() + begin * columns);
   });
   return codes;

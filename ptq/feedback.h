@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "ptq/accumulator_limits.h"
 #include "quant/fixed_scales.h"
 
 namespace crumb::ptq {
@@ -46,9 +47,9 @@ struct RowRange {
 };
 
 /// The codes of `rows`: as many as rows times columns, in the matrix' order of columns. `meant` is W, these rows, row by row.
-/// The same whatever the threads and the processor.
+/// The same whatever the threads and the processor. `limits`: of these rows, where their sums are to stay within a register.
 std::vector<std::uint8_t> codes_with_feedback(const FixedScales& scales, RowRange rows,
                                               std::span<const float> meant, const Feedback& feedback,
-                                              int threads);
+                                              int threads, AccumulatorLimits* limits = nullptr);
 
 }  // namespace crumb::ptq

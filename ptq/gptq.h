@@ -5,6 +5,9 @@
 //
 // With float_inputs, outputs are to stay those that the float network's layer gives on its own inputs y: W becomes
 // W (G + d) (H + d)^-1 first, H = sum x x^T, G = sum y x^T, x being the inputs in the quantized network and d the damping.
+//
+// With accumulator=P sums of an output's products of integers, or of `tile` terms of them, stay within P bits whatever comes in
+// (accumulator_limits.h); scales and codes are not improved in turns then. Biases come on top.
 #pragma once
 
 #include "ptq/stages.h"
@@ -12,7 +15,8 @@
 namespace crumb::ptq {
 
 /// A layer whose outputs lose more than by rounding keeps that, and a note says so; so do notes of layers that no sample
-/// reaches. Throws Error where no layer is to be rounded, a layer's inputs are not finite, and usage Error without samples.
+/// reaches. Throws Error where no layer is to be rounded, a layer's inputs are not finite, or an
+/// accumulator is asked of what is not integers; usage Error without samples.
 StageReport gptq(const Stage& stage, Setting& setting);
 
 }  // namespace crumb::ptq

@@ -255,7 +255,7 @@ TEST_CASE("gptq: samples that say nothing, are no numbers, or are not there") {
   CHECK(run({}).notes.size() == network.plan.constants.size());
   values[7] = std::numeric_limits<float>::quiet_NaN();
   const std::string found = said({Tensor::floats({2, 6, 5, 4}, values)});
-  CHECK(found.find("conv0.weight takes, value 'x', holds inf or NaN") != std::string::npos);
+  CHECK(found.find("conv0.weight' takes, value 'x', holds inf or NaN") != std::string::npos);
   crumb::ptq::Setting without{.graph = network.graph, .plan = network.plan};
   CHECK_THROWS_WITH_AS((void)crumb::ptq::run_stages({crumb::parse_stage("gptq")}, without),
                        doctest::Contains("needs samples"), crumb::Error);

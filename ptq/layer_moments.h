@@ -1,0 +1,43 @@
+// What the layers at a station take in, summed over samples.
+#pragma once
+
+#include <Eigen/Core>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ptq/sample_stream.h"
+
+namespace crumb::ptq {
+
+/// For each group of a convolution.
+struct LayerMoments {
+  std::vector<Eigen::MatrixXd> moments;  ///< sum x x^T
+  std::vector<Eigen::MatrixXd>
+      cross;  ///< sum y x^T, y being the float network's x; empty where there is none
+};
+
+class StationMoments {
+ public:
+  /// Keeps references to both. with_cross: add() gets what the float network brings, too.
+  StationMoments(const graph::Graph& graph, const Station& station, bool with_cross);
+
+  /// A sample's values, by name, in the network that is quantized and in floats.
+  void add(const std::map<std::string, graph::Tensor>& brought,
+           const std::map<std::string, graph::Tensor>& floats, int threads);
+
+  /// Of one of the station's layers. Layers that take the same have one.
+  const LayerMoments& of(const SampledLayer& layer) const;
+
+ private:
+  struct Inputs {
+    SampledLayer like;
+    LayerMoments sums;
+  };
+
+  const graph::Graph& graph_;
+  bool with_cross_;
+  std::vector<Inputs> all_;
+};
+
+}  // namespace crumb::ptq

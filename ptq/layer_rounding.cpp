@@ -1,0 +1,144 @@
+#include "ptq/layer_rounding.h"
+
+#include <Eigen/Cholesky>
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/threads/parallel.h"
+#include "ptq/descent.h"
+#include "ptq/feedback.h"
+#include "ptq/output_error.h"
+#include "ptq/weighed_scales.h"
+
+namespace crumb::ptq {
+namespace {
+
+using Eigen::Index;
+using Eigen::MatrixXd;
+
+constexpr std::size_t kRowsAtATime = 32;
+
+std::string short_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+/// Rows of W to rows of W (G + d) (H + d)^-1.
+void shift(std::span<float> rows, const MatrixXd& moments, const MatrixXd& cross, double damping,
+           int threads) {
+  const Index size = moments.rows();
+  MatrixXd damped = moments, target = cross;
+  const double share = damping * moments.diagonal().mean();
+  damped.diagonal().array() += share;
+  target.diagonal().array() += share;
+  const Eigen::LLT<MatrixXd> factor(damped);
+  parallel_for(rows.size() / static_cast<std::size_t>(size), kRowsAtATime, threads,
+               [&](std::size_t begin, std::size_t end) {
+                 using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+                 Eigen::Map<Rows> part(rows.data() + begin * static_cast<std::size_t>(size),
+                                       static_cast<Index>(end - begin), size);
+                 const MatrixXd wanted = (part.cast<double>() * target).transpose();
+                 part = factor.solve(wanted).transpose().cast<float>();
+               });
+}
+
+class LayerRounding {
+ public:
+  LayerRounding(const QuantSpec& spec, const WeightRows& rows, const SampledLayer& layer,
+                const LayerMoments& inputs, const RoundingOptions& options,
+                const std::optional<Budget>& budget, const std::string& name)
+      : layer_(layer),
+        inputs_(inputs),
+        options_(options),
+        budget_(budget),
+        by_spec_(spec, rows.values, rows.shape, name, options.threads),
+        scales_(by_spec_),
+        plain_(nearest_codes(by_spec_, rows.values, options.threads)),
+        codes_(plain_),
+        meant_(rows.values) {}
+
+  RoundedLayer run() {
+    for (std::size_t group = 0; group < layer_.groups; ++group) round(group);
+    RoundedLayer made{
+        .codes = {}, .before = share(before_), .after = share(after_), .notes = std::move(notes_)};
+    const bool keeps_rounding = !budget_ && !(after_ < before_);
+    if (unreached_ > 0)
+      made.notes.push_back(std::string("no sample reaches ") +
+                           (layer_.groups > 1 ? "some of its groups" : "it") +
+                           (budget_ ? "" : ", which keeps rounding"));
+    else if (keeps_rounding)
+      made.notes.push_back("rounding loses less (" + short_text(made.before) + " of outputs, this " +
+                           short_text(made.after) + "), and stays");
+    made.codes = keeps_rounding ? by_spec_.with_codes(plain_) : scales_.with_codes(codes_);
+    if (keeps_rounding) made.after = made.before;
+    return made;
+  }
+
+ private:
+  double share(double lost) const { return all_ > 0 ? lost / all_ : 0; }
+
+  void round(std::size_t group) {
+    MatrixXd moments = inputs_.moments[group];
+    const RowRange rows{group * layer_.rows, layer_.rows};
+    const std::size_t first = rows.first * layer_.columns, count = rows.count * layer_.columns;
+    auto feedback = Feedback::of(moments, options_.damping, options_.by_size);
+    const bool is_reached = feedback.has_value();
+    if (!is_reached) {
+      ++unreached_;
+      if (!budget_) return;
+      moments = MatrixXd::Identity(moments.rows(), moments.cols());  // each column for itself
+      feedback = Feedback::of(moments, options_.damping, options_.by_size);
+    } else if (feedback->damping() > options_.damping) {
+      notes_.push_back("what it takes needs a damping of " + short_text(feedback->damping()));
+    }
+    const std::span<float> own(meant_.data() + first, count);
+    if (is_reached && !inputs_.cross.empty())
+      shift(own, moments, inputs_.cross[group], feedback->damping(), options_.threads);
+    if (options_.own_scales) find_scales(scales_, rows, own, moments.diagonal(), options_.threads);
+    std::optional<AccumulatorLimits> limits;
+    if (budget_) limits.emplace(scales_, rows.first, own, budget_->input, budget_->accumulator);
+    std::vector<std::uint8_t> chosen =
+        codes_with_feedback(scales_, rows, own, *feedback, options_.threads, limits ? &*limits : nullptr);
+    if (options_.sweeps > 0 && !budget_) {
+      MatrixXd damped = moments;
+      damped.diagonal().array() += feedback->damping() * moments.diagonal().mean();
+      descend(scales_, rows, own, chosen, damped, options_.sweeps, options_.threads);
+    }
+    std::ranges::copy(chosen, codes_.begin() + static_cast<std::ptrdiff_t>(first));
+    if (!is_reached) return;
+    all_ += output_squares(own, moments, options_.threads);
+    before_ +=
+        output_error(by_spec_, rows, own, std::span(plain_).subspan(first, count), moments, options_.threads);
+    after_ += output_error(scales_, rows, own, chosen, moments, options_.threads);
+  }
+
+  const SampledLayer& layer_;
+  const LayerMoments& inputs_;
+  const RoundingOptions& options_;
+  const std::optional<Budget>& budget_;
+  FixedScales by_spec_, scales_;
+  std::vector<std::uint8_t> plain_, codes_;
+  std::vector<float> meant_;
+  double all_ = 0, before_ = 0, after_ = 0;
+  std::size_t unreached_ = 0;  ///< groups
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+RoundedLayer round_layer(const QuantSpec& spec, const WeightRows& rows, const SampledLayer& layer,
+                         const LayerMoments& inputs, const RoundingOptions& options,
+                         const std::optional<Budget>& budget, const std::string& name) {
+  if (!std::ranges::all_of(inputs.moments, [](const MatrixXd& moments) { return moments.allFinite(); }))
+    throw Error("what layer '" + name + "' takes, value '" + layer.input +
+                "', holds inf or NaN on the samples: exclude that layer, or look at the data");
+  if (budget &&
+      (spec.number->grid != Grid::kInteger || !spec.number->is_signed || spec.zero != ZeroPoint::kNone))
+    throw Error("layer '" + name + "' has " + spec.to_string() +
+                ": a register's bits are for signed integers without zero points");
+  return LayerRounding(spec, rows, layer, inputs, options, budget, name).run();
+}
+
+}  // namespace crumb::ptq

@@ -1,0 +1,43 @@
+// Codes of one layer's matrix, by what the layer takes in.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ptq/accumulator_limits.h"
+#include "ptq/layer_moments.h"
+#include "ptq/weight_rows.h"
+#include "quant/quantized_tensor.h"
+
+namespace crumb::ptq {
+
+struct RoundingOptions {
+  double damping = 0.01;   ///< feedback.h
+  bool by_size = true;     ///< the order of columns
+  bool own_scales = true;  ///< weighed_scales.h, else the spec's search
+  int sweeps = 4;          ///< descent.h
+  int threads = 0;
+};
+
+/// A register that sums of products must fit in, and what is multiplied.
+struct Budget {
+  InputRange input;
+  Register accumulator;
+};
+
+struct RoundedLayer {
+  QuantizedTensor codes;
+  double before = 0,
+         after = 0;  ///< squared errors of outputs over their squares, of plain rounding and of the codes
+  std::vector<std::string> notes;  ///< without the layer's name
+};
+
+/// W of the layer, or W (G + d) (H + d)^-1 where there are cross moments G (gptq.h), in codes. Where that loses more than plain
+/// rounding, or no sample came, the codes are those of rounding; with a budget they keep it in any case, and nothing sweeps over
+/// them. Throws Error where moments are not finite, or a budget is asked of codes that are no integers without a zero point.
+RoundedLayer round_layer(const QuantSpec& spec, const WeightRows& rows, const SampledLayer& layer,
+                         const LayerMoments& inputs, const RoundingOptions& options,
+                         const std::optional<Budget>& budget, const std::string& name);
+
+}  // namespace crumb::ptq
