@@ -27,7 +27,7 @@ namespace {
 
 struct QuantizeOptions {
   std::string input, output;
-  std::string key, memory;
+  std::string key, memory, method;
   RecipeFlags recipe;
   TargetFlags target;
   GraphFlags graph;
@@ -241,6 +241,12 @@ bool is_graph(const QuantizeOptions& options) {
   return true;
 }
 
+void use_method(const std::string& method, RecipeFlags& flags) {
+  if (method.empty()) return;
+  if (!flags.stages.empty()) throw usage_error("--method and --stages say the same thing; give one of them");
+  if (method != "rounding") flags.stages = method;
+}
+
 void quantize_verb(const QuantizeOptions& options) {
   refuse_packed(options.input);
   if (is_graph(options)) {
@@ -315,6 +321,9 @@ void add_quantize(CLI::App& app) {
   verb->add_option("--key", options->key,
                    "The entry of a PyTorch file that is the model, as in model or ema.model");
   add_recipe_flags(*verb, options->recipe);
+  verb->add_option("--method", options->method,
+                   "Of a network: rounding, or gptq, which stands for --stages gptq (rounding)")
+      ->check(CLI::IsMember({"rounding", "gptq"}));
   add_target_flags(*verb, options->target);
   add_graph_flags(*verb, options->graph);
   verb->add_flag("--dry-run", options->dry_run,
@@ -340,7 +349,10 @@ void add_quantize(CLI::App& app) {
       "  crumb quantize cnn.onnx -o cnn_w8a8.onnx --scheme W8A8 --data samples.npy\n"
       "  crumb quantize SmolLM2 -o w4a8.crumb --weights int4:group=32 --activations int8:token --kv-cache "
       "int8");
-  verb->callback([options] { quantize_verb(*options); });
+  verb->callback([options] {
+    use_method(options->method, options->recipe);
+    quantize_verb(*options);
+  });
 }
 
 }  // namespace crumb::cli

@@ -101,6 +101,10 @@ def test_outputs_lose_less(crumb, tmp_path):
     again = tmp_path / "again.crumb"
     crumb("quantize", tmp_path / "m.onnx", "-o", again, "--weights", "int3:group=16", "--stages", stage, "--data", tmp_path / "x.npy", "--threads", 1)
     assert again.read_bytes() == (tmp_path / "q.crumb").read_bytes()
+    short = [tmp_path / "short.crumb", tmp_path / "long.crumb"]
+    for out, how in zip(short, (["--method", "gptq"], ["--stages", "gptq"]), strict=True):
+        crumb("quantize", tmp_path / "m.onnx", "-o", out, "--weights", "int3:group=16", *how, "--data", tmp_path / "x.npy")
+    assert short[0].read_bytes() == short[1].read_bytes()
 
 
 @pytest.mark.parametrize("weights", ["int3:group=16", "int2h:group=16", "e2m1:group=16", "mxfp4:pad", "palette3"])

@@ -1,0 +1,118 @@
+"""Stages of `crumb quantize` around rounding, on a convolutional network from ONNX: floats stay what they are, means come out right,
+sums stay within a register; other tools run what comes out."""
+
+import json
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+safetensors = pytest.importorskip("safetensors.numpy")
+
+
+def network(path, rng):
+    """Conv, Relu, depthwise Conv, Relu, Conv, pool, Gemm; ranges of channels far apart."""
+    helper = onnx.helper
+
+    def weight(*shape):
+        return (rng.normal(size=shape) * np.exp2(rng.integers(-3, 4, (shape[0],) + (1,) * (len(shape) - 1)))).astype(np.float32)
+
+    constants = {"w1": weight(8, 3, 3, 3), "b1": weight(8), "w2": weight(8, 1, 3, 3), "b2": weight(8), "w3": weight(6, 8, 1, 1), "b3": weight(6), "w4": weight(4, 6), "b4": weight(4)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1] * 4), helper.make_node("Relu", ["c1"], ["r1"]),
+        helper.make_node("Conv", ["r1", "w2", "b2"], ["c2"], group=8, strides=[2, 2]), helper.make_node("Relu", ["c2"], ["r2"]),
+        helper.make_node("Conv", ["r2", "w3", "b3"], ["c3"]), helper.make_node("GlobalAveragePool", ["c3"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]), helper.make_node("Gemm", ["f", "w4", "b4"], ["y"], transB=1)]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, ["n", 3, 9, 9])], [helper.make_tensor_value_info("y", 1, ["n", 4])],
+                              [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()])  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+@pytest.fixture
+def made(tmp_path):
+    rng = np.random.default_rng(3)
+    network(tmp_path / "m.onnx", rng)
+    np.save(tmp_path / "x.npy", rng.normal(size=(80, 3, 9, 9)).astype(np.float32))
+    return tmp_path
+
+
+def outputs(path, x):
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0].astype(np.float64)
+
+
+def quantize(crumb, made, name, *flags):
+    said = crumb("quantize", made / "m.onnx", "-o", made / f"{name}.crumb", "--data", made / "x.npy", "--json", *flags)
+    return json.loads(said.stdout)
+
+
+def run_float(crumb, made, name):
+    crumb("export", made / f"{name}.crumb", "-o", made / f"{name}.onnx", "--to", "float")
+    return outputs(made / f"{name}.onnx", np.load(made / "x.npy"))
+
+
+@pytest.mark.parametrize("stage", ["equalize", "smooth", "smooth:alpha=0.3"])
+def test_the_float_network_stays(crumb, made, stage):
+    report = quantize(crumb, made, "q", "--weights", "int8:tensor", "--stages", stage)
+    plain = quantize(crumb, made, "plain", "--weights", "int8:tensor")
+    meant = outputs(made / "m.onnx", np.load(made / "x.npy"))
+    lost, rounded = (np.sum((run_float(crumb, made, name) - meant) ** 2) / np.sum(meant**2) for name in ("q", "plain"))
+    assert lost < 0.01  # eight bits of the same network
+    if stage == "equalize":
+        assert lost < rounded
+    assert [len(one["stages"]) for one in (report, plain)] == [1, 0] and len(report["stages"][0]["layers"]) >= 3
+
+
+def test_means_of_outputs_are_kept(crumb, made):
+    meant = outputs(made / "m.onnx", np.load(made / "x.npy")).mean(0)
+    off = {}
+    for name, stages in (("plain", []), ("corrected", ["--stages", "bias_correction"]), ("both", ["--stages", "equalize,gptq,bias_correction"])):
+        quantize(crumb, made, name, "--weights", "int3:channel", *stages)
+        off[name] = np.linalg.norm(run_float(crumb, made, name).mean(0) - meant)
+    assert off["corrected"] < 0.5 * off["plain"] and off["both"] < 0.5 * off["plain"]
+
+
+def test_gptq_of_convolutions_and_quantized_activations(crumb, made):
+    how = ["--weights", "int3:channel", "--activations", "int8"]
+    meant = outputs(made / "m.onnx", np.load(made / "x.npy"))
+    lost = {}
+    for name, stages in (("plain", []), ("gptq", ["--stages", "gptq"])):
+        quantize(crumb, made, name, *how, *stages)
+        crumb("export", made / f"{name}.crumb", "-o", made / f"{name}.onnx", "--to", "qcdq")
+        lost[name] = np.sum((outputs(made / f"{name}.onnx", np.load(made / "x.npy")) - meant) ** 2)
+    assert lost["gptq"] < 0.7 * lost["plain"]
+
+
+@pytest.mark.parametrize(("bits", "tile"), [(12, 0), (14, 0), (10, 4)])
+def test_sums_stay_within_a_register(crumb, made, bits, tile):
+    stage = f"gptq:accumulator={bits}" + (f":tile={tile}" if tile else "")
+    quantize(crumb, made, "q", "--weights", "int4:channel", "--activations", "int8", "--stages", stage)
+    crumb("dequantize", made / "q.crumb", "-o", made / "q.safetensors")
+    crumb("quantize", made / "m.onnx", "-o", made / "free.crumb", "--weights", "int4:channel", "--activations", "int8", "--data", made / "x.npy")
+    for name, values in safetensors.load_file(made / "q.safetensors").items():
+        if not name.startswith("w"):
+            continue
+        rows = values.reshape(len(values), -1).astype(np.float64)
+        steps = np.array([np.min(np.abs(row[row != 0])) if np.any(row) else 1 for row in rows])
+        # Codes are whole numbers of the row's scale, which divides the smallest of them.
+        for row, step in zip(rows, steps, strict=True):
+            codes = next(c for n in range(1, 8) if np.allclose(c := row / (step / n), np.rint(c), atol=1e-3)).round()
+            for begin in range(0, len(codes), tile or len(codes)):
+                part = codes[begin : begin + (tile or len(codes))]
+                # int8 activations: -127 to 127.
+                assert np.sum(np.abs(part)) * 127 <= 2 ** (bits - 1) - 1
+    if not tile:
+        said = json.loads(crumb("cost", made / "q.crumb", "--json").stdout)
+        assert said
+
+
+def test_what_they_cannot_do_is_said(crumb, made):
+    def refused(*flags, status=1, data=True):
+        return crumb("quantize", made / "m.onnx", "-o", made / "q.crumb", *(["--data", made / "x.npy"] if data else []), *flags, status=status).stderr
+
+    assert "which no quantizer of integers makes" in refused("--weights", "int4", "--stages", "gptq:accumulator=16")
+    assert "signed integers without zero points" in refused("--weights", "e2m1", "--activations", "int8", "--stages", "gptq:accumulator=16")
+    assert "4 to 62 bits" in refused("--weights", "int4", "--activations", "int8", "--stages", "gptq:accumulator=3", status=2)
+    for stage in ("smooth", "bias_correction", "gptq"):
+        assert "needs samples" in refused("--weights", "int4", "--stages", stage, status=2, data=False)
+    assert "can be scaled" in refused("--weights", "int4", "--stages", "gptq,equalize")
