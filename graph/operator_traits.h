@@ -62,6 +62,10 @@ inline constexpr std::uint32_t kArithmetic = 1u << 19;
 inline constexpr std::uint32_t kQuantizer = 1u << 20;
 /// Inputs behind the first say how it works: nothing that training changes.
 inline constexpr std::uint32_t kSteered = 1u << 21;
+/// An element of input 0 times a factor above 0 gives its output times that factor.
+inline constexpr std::uint32_t kScalesElements = 1u << 22;
+/// The same of factors for the channels of images, on axis 1, which it keeps apart.
+inline constexpr std::uint32_t kScalesChannels = 1u << 23;
 }  // namespace trait
 
 /// How a range of whole numbers goes through; range_rules.h has the rule of each.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "graph/operator_traits.h"
 #include "graph/quantize/operators.h"
 
 namespace crumb::ptq {
@@ -107,10 +108,9 @@ class Finder {
         if (std::ranges::find(site.taken, value) == site.taken.end()) site.taken.push_back(value);
         return true;
       }
-      for (const char* op : {"Relu", "LeakyRelu", "Identity", "PRelu"})
-        if (node.is(op)) return follow(made, channels_last, site);
-      for (const char* op : {"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
-        if (node.is(op)) return !channels_last && node.outputs.size() == 1 && follow(made, false, site);
+      if (graph::is_any(node, graph::trait::kScalesElements)) return follow(made, channels_last, site);
+      if (graph::is_any(node, graph::trait::kScalesChannels))
+        return !channels_last && is_alone(node) && follow(made, false, site);
       if (node.is("Flatten") && !channels_last)
         return has_one_place(value) && node.int_or("axis", 1) == 1 && follow(made, true, site);
     }
@@ -169,6 +169,12 @@ class Finder {
     if (shape->size() < from_end) return true;
     const graph::Dim& size = (*shape)[shape->size() - from_end];
     return size.known() && (size.size == 1 || size.size == static_cast<std::int64_t>(channels));
+  }
+
+  /// Whether its first output is all that is made.
+  static bool is_alone(const Node& node) {
+    return std::all_of(node.outputs.begin() + 1, node.outputs.end(),
+                       [](const std::string& name) { return name.empty(); });
   }
 
   bool has_one_place(const std::string& value) const {

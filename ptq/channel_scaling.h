@@ -16,7 +16,7 @@ struct ScaledConstant {
   std::size_t axis = 0;  ///< of the channels
 };
 
-/// From what makes the channels to all that takes them, through what scales with its input alone: Relu, LeakyRelu, PRelu, pools,
+/// From what makes the channels to all that takes them, through what scales with its input alone (trait::kScalesElements, kScalesChannels),
 /// constant factors, products with other activations, biases (which are scaled along).
 struct ScalingSite {
   std::size_t channels = 0;

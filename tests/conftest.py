@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+# numpy's products are small here, and its threads wait for each other by spinning, for minutes on a busy machine.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Nothing is fetched while tests run.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_OFFLINE", "1")

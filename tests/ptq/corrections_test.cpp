@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "graph/onnx/infer_shapes.h"
+#include "graph/operator_traits.h"
 #include "graph/quantize/apply.h"
 #include "ptq/channel_scaling.h"
 #include "ptq/equalize.h"
@@ -210,6 +211,41 @@ TEST_CASE("factors between layers: the network stays, whatever goes through and 
     }
   }
   CHECK(moved > 240);  // two of each network are always there
+}
+
+TEST_CASE("factors between layers: operators that are said to scale with their input do") {
+  std::mt19937 random(73);
+  const crumb::runtime::Engine engine(1);
+  int tried = 0;
+  for (const crumb::graph::OperatorTraits& row : crumb::graph::operator_rows()) {
+    const bool of_channels = row.is(crumb::graph::trait::kScalesChannels);
+    if (!of_channels && !row.is(crumb::graph::trait::kScalesElements)) continue;
+    CAPTURE(std::string(row.op));
+    NodeBuilder build;
+    const std::string x = build.input("x", {2, 3, 6, 6});
+    std::vector<std::string> inputs = {x};
+    if (row.op == "PRelu") inputs.push_back(build.constant("slope", uneven(random, {3, 1, 1})));
+    const bool is_window = row.op == "MaxPool" || row.op == "AveragePool" || row.op == "LpPool";
+    build.graph.outputs = {build.node(
+        std::string(row.op), inputs,
+        is_window
+            ? std::map<std::string, crumb::graph::Attribute>{{"kernel_shape",
+                                                              std::vector<std::int64_t>{2, 3}},
+                                                             {"pads", std::vector<std::int64_t>{1, 0, 0, 1}}}
+            : std::map<std::string, crumb::graph::Attribute>{})};
+    const auto network = engine.prepare(crumb::graph::infer_shapes(build.graph));
+    const Tensor plain = uneven(random, {2, 3, 6, 6});
+    std::vector<float> values = plain.to_floats();
+    const std::vector<float> factors = {0.25F, 8.0F, 2.0F};  // exact
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= factors[i / 36 % 3];
+    const std::vector<float> a = network->run({plain})[0].to_floats(),
+                             b = network->run({Tensor::floats({2, 3, 6, 6}, values)})[0].to_floats();
+    const std::size_t places = a.size() / 6;
+    for (std::size_t i = 0; i < a.size(); ++i)
+      CHECK(b[i] == doctest::Approx(a[i] * factors[i / places % 3]).epsilon(1e-6));
+    ++tried;
+  }
+  CHECK(tried >= 11);
 }
 
 TEST_CASE("smooth: channels are as large as their columns, at one half") {
