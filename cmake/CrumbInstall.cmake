@@ -24,8 +24,10 @@ if(TARGET crumb_qat)
 endif()
 foreach(_room ${_rooms})
   install(DIRECTORY ${_room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb FILES_MATCHING PATTERN "*.h"
-    REGEX "(graph/onnx/(to_proto|local_functions)|ptq/nearest_of_rank)\\.h$" EXCLUDE)  # these show protobuf and Eigen
+    REGEX "graph/onnx/(to_proto|local_functions)\\.h$" EXCLUDE  # these show protobuf
+    REGEX "ptq/[^/]*\\.h$" EXCLUDE)  # many show Eigen; run_stages() is all that others call
 endforeach()
+install(FILES ptq/stages.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/crumb/ptq)
 install(EXPORT crumbTargets NAMESPACE crumb:: DESTINATION ${_config_folder})
 
 # crumb_graph needs the ONNX library, which is built for Crumb and found nowhere else.

@@ -82,12 +82,12 @@ void SampleStream::advance() {
   std::swap(before_, after_);
   if (!after_.empty()) throw Error("a sample did not come to the last layers");
   const Station& station = stations_[next_++];
-  const std::vector<std::string> held = std::exchange(held_, station.kept);
+  const std::vector<std::string> held = std::exchange(kept_, station.kept);
   wanted_.clear();
   for (const SampledLayer& layer : station.layers)
     if (std::ranges::find(wanted_, layer.input) == wanted_.end()) wanted_.push_back(layer.input);
   outputs_.clear();
-  for (const std::vector<std::string>* names : {&held_, &wanted_}) {
+  for (const std::vector<std::string>* names : {&kept_, &wanted_}) {
     for (const std::string& name : *names) {
       const bool is_there = std::ranges::find(held, name) != held.end() ||
                             std::ranges::find(graph_.inputs, name) != graph_.inputs.end() ||
@@ -95,7 +95,7 @@ void SampleStream::advance() {
       if (!is_there) outputs_.push_back(name);
     }
   }
-  passed_ = held;
+  taken_ = held;
   part_.reset();
   inputs_.clear();
   if (outputs_.empty()) return;
@@ -107,10 +107,10 @@ void SampleStream::advance() {
 std::map<std::string, Tensor> SampleStream::run(const std::vector<Tensor>& inputs) {
   std::map<std::string, Tensor> known;
   for (std::size_t i = 0; i < inputs.size(); ++i) known[graph_.inputs[i]] = inputs[i];
-  if (!passed_.empty()) {
+  if (!taken_.empty()) {
     if (before_.empty()) throw Error("more samples come than before");
     std::vector<Tensor> held = before_.take();
-    for (std::size_t i = 0; i < held.size(); ++i) known[passed_[i]] = std::move(held[i]);
+    for (std::size_t i = 0; i < held.size(); ++i) known[taken_[i]] = std::move(held[i]);
   }
   if (part_) {
     std::vector<Tensor> given;
@@ -118,9 +118,9 @@ std::map<std::string, Tensor> SampleStream::run(const std::vector<Tensor>& input
     std::vector<Tensor> made = part_->run(given);
     for (std::size_t i = 0; i < made.size(); ++i) known[outputs_[i]] = std::move(made[i]);
   }
-  if (!held_.empty()) {
+  if (!kept_.empty()) {
     std::vector<Tensor> kept;
-    for (const std::string& name : held_) kept.push_back(known.at(name));
+    for (const std::string& name : kept_) kept.push_back(known.at(name));
     after_.put(std::move(kept));
   }
   std::map<std::string, Tensor> brought;

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,8 +18,7 @@ namespace crumb::ptq {
 /// Layers that can be rounded together, none being behind another, and what is known when samples stand before them.
 struct Station {
   std::vector<SampledLayer> layers;
-  std::vector<std::string>
-      kept;  ///< values that were computed and will be needed, the layers' inputs among them
+  std::vector<std::string> kept;  ///< values that are needed behind it, the layers' inputs among them
 };
 
 /// Along the graph. What depends on no layer is not kept: it is computed again where it is needed (masks, rotations).
@@ -46,12 +43,11 @@ class SampleStream {
   graph::Graph graph_;
   const std::vector<Station>& stations_;
   const graph::Engine& engine_;
-  std::size_t next_ = 0;                     ///< station
-  std::unique_ptr<graph::Executable> part_;  ///< to the station of now
-  std::vector<std::string> inputs_, outputs_,
-      passed_;                       ///< of the part; what lies in the spool and stays there
-  std::vector<std::string> wanted_;  ///< by the station's layers
-  std::vector<std::string> held_;    ///< what of a sample lies in `before_`
+  std::size_t next_ = 0;                      ///< station
+  std::unique_ptr<graph::Executable> part_;   ///< from the station before to that of now
+  std::vector<std::string> inputs_, outputs_;  ///< of it
+  std::vector<std::string> taken_, kept_;      ///< what lies of a sample in before_, and in after_
+  std::vector<std::string> wanted_;            ///< by the station's layers
   TensorSpool before_, after_;
 };
 
