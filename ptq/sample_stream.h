@@ -43,8 +43,8 @@ class SampleStream {
   graph::Graph graph_;
   const std::vector<Station>& stations_;
   const graph::Engine& engine_;
-  std::size_t next_ = 0;                      ///< station
-  std::unique_ptr<graph::Executable> part_;   ///< from the station before to that of now
+  std::size_t next_ = 0;                       ///< station
+  std::unique_ptr<graph::Executable> part_;    ///< from the station before to that of now
   std::vector<std::string> inputs_, outputs_;  ///< of it
   std::vector<std::string> taken_, kept_;      ///< what lies of a sample in before_, and in after_
   std::vector<std::string> wanted_;            ///< by the station's layers
