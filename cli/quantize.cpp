@@ -236,7 +236,7 @@ bool is_graph(const QuantizeOptions& options) {
     if (!given) continue;
     throw usage_error(std::string(flag) + " is for checkpoints, and " + quote_text(options.input) +
                       (is_file ? " is a graph; --tensors-only takes it for a checkpoint"
-                               : " is taken for a graph because of what is said of its activations"));
+                               : " is taken for a graph because of what is said of its network"));
   }
   return true;
 }
