@@ -6,11 +6,10 @@
 
 #include "base/error.h"
 #include "base/files/counted.h"
-#include "base/files/interrupt.h"
 #include "base/files/text.h"
-#include "graph/part.h"
 #include "graph/quantize/operators.h"
 #include "graph/quantized_constant.h"
+#include "ptq/float_values.h"
 #include "ptq/sampled_layers.h"
 #include "ptq/weight_rows.h"
 
@@ -47,30 +46,11 @@ std::vector<Corrected> layers_of(const Setting& setting, std::size_t& without) {
 }
 
 void gather(const Setting& setting, std::vector<Corrected>& layers) {
-  std::vector<std::string> made, wanted;
-  for (const Corrected& one : layers) {
-    const bool is_input =
-        std::ranges::find(setting.graph.inputs, one.layer.input) != setting.graph.inputs.end();
-    if (!is_input && std::ranges::find(made, one.layer.input) == made.end()) made.push_back(one.layer.input);
-  }
-  std::unique_ptr<graph::Executable> network;
-  if (!made.empty()) {
-    Graph part = graph::part_of(setting.graph, {}, made);
-    wanted = part.inputs;
-    network = setting.engine->prepare(std::move(part));
-  }
-  setting.samples([&](const std::vector<Tensor>& sample) {
-    check_interrupt();
-    std::map<std::string, Tensor> known;
-    for (std::size_t i = 0; i < sample.size(); ++i) known[setting.graph.inputs[i]] = sample[i];
-    if (network) {
-      std::vector<Tensor> given;
-      for (const std::string& name : wanted) given.push_back(known.at(name));
-      std::vector<Tensor> values = network->run(given);
-      for (std::size_t i = 0; i < values.size(); ++i) known[made[i]] = std::move(values[i]);
-    }
+  std::vector<std::string> names;
+  for (const Corrected& one : layers) names.push_back(one.layer.input);
+  visit_float_values(setting, names, [&](const std::map<std::string, Tensor>& values) {
     for (Corrected& one : layers) {
-      visit_samples(setting.graph.nodes[one.layer.node], setting.graph, one.layer, known.at(one.layer.input),
+      visit_samples(setting.graph.nodes[one.layer.node], setting.graph, one.layer, values.at(one.layer.input),
                     [&](std::size_t group, const SampleColumns& x) {
                       if (group == 0) one.samples += static_cast<double>(x.samples);
                       for (std::size_t k = 0; k < x.size(); ++k)

@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
-#include "graph/part.h"
 #include "graph/quantized_constant.h"
 #include "ptq/channel_scaling.h"
+#include "ptq/float_values.h"
 
 namespace crumb::ptq {
 namespace {
@@ -117,6 +117,36 @@ StageReport report_of(const Stage& stage, const Setting& setting, const std::vec
   return report;
 }
 
+/// The largest magnitude of each channel of what sinks take, over samples.
+std::map<std::string, std::vector<double>> ranges_of_samples(const Setting& setting,
+                                                             const std::vector<ScalingSite>& sites) {
+  std::map<std::string, const ScalingSite*> wanted;
+  std::vector<std::string> names;
+  for (const ScalingSite& site : sites)
+    for (const std::string& value : site.taken) {
+      wanted[value] = &site;
+      names.push_back(value);
+    }
+  std::map<std::string, std::vector<double>> seen;
+  visit_float_values(setting, names, [&](const std::map<std::string, Tensor>& values) {
+    for (const auto& [name, site] : wanted) {
+      const Tensor& value = values.at(name);
+      // Images have their channels behind the sample, all else in the end.
+      const bool is_image = setting.graph.constant(site->sinks[0].name)->rank() > 2;
+      const std::vector<double> one = channel_magnitudes(value, is_image ? 1 : value.shape().size() - 1);
+      std::vector<double>& most = seen[name];
+      most.resize(one.size());
+      for (std::size_t c = 0; c < one.size(); ++c) {
+        if (!std::isfinite(one[c]))
+          throw Error("value " + quote_text(name) + " holds inf or NaN on the samples");
+        most[c] = std::max(most[c], one[c]);
+      }
+    }
+  });
+  if (seen.empty()) throw Error("the stage smooth has no sample");
+  return seen;
+}
+
 }  // namespace
 
 StageReport equalize(const Stage& stage, Setting& setting) {
@@ -152,40 +182,7 @@ StageReport smooth(const Stage& stage, Setting& setting) {
     throw usage_error("the stage smooth needs samples that run through the network: --data");
   const std::vector<ScalingSite> sites = open_sites(stage, setting, true);
   const auto before = rounding_errors(setting);
-  std::vector<std::string> wanted;
-  for (const ScalingSite& site : sites)
-    for (const std::string& value : site.taken)
-      if (std::ranges::find(wanted, value) == wanted.end()) wanted.push_back(value);
-  Graph part = graph::part_of(setting.graph, {}, wanted);
-  const std::vector<std::string> inputs = part.inputs;
-  const auto network = setting.engine->prepare(std::move(part));
-  std::map<std::string, std::vector<double>> seen;
-  setting.samples([&](const std::vector<Tensor>& sample) {
-    check_interrupt();
-    std::vector<Tensor> given;
-    for (const std::string& name : inputs)
-      given.push_back(sample.at(static_cast<std::size_t>(std::ranges::find(setting.graph.inputs, name) -
-                                                         setting.graph.inputs.begin())));
-    const std::vector<Tensor> made = network->run(given);
-    for (std::size_t i = 0; i < made.size(); ++i) {
-      const std::size_t rank = made[i].shape().size();
-      const auto site = std::ranges::find_if(sites, [&](const ScalingSite& one) {
-        return std::ranges::find(one.taken, wanted[i]) != one.taken.end();
-      });
-      // Images have their channels behind the sample, all else in the end.
-      const bool is_image = rank > 2 && made[i].shape()[1] == static_cast<std::int64_t>(site->channels) &&
-                            setting.graph.constant(site->sinks[0].name)->rank() > 2;
-      const std::vector<double> one = channel_magnitudes(made[i], is_image ? 1 : rank - 1);
-      std::vector<double>& most = seen[wanted[i]];
-      most.resize(one.size());
-      for (std::size_t c = 0; c < one.size(); ++c) {
-        if (!std::isfinite(one[c]))
-          throw Error("value " + quote_text(wanted[i]) + " holds inf or NaN on the samples");
-        most[c] = std::max(most[c], one[c]);
-      }
-    }
-  });
-  if (seen.empty()) throw Error("the stage smooth has no sample");
+  std::map<std::string, std::vector<double>> seen = ranges_of_samples(setting, sites);
   const double alpha = stage.value("alpha");
   for (const ScalingSite& site : sites) {
     const std::vector<double> columns = range_of_sinks(setting.graph, site);
