@@ -76,7 +76,7 @@ StageReport gptq(const Stage& stage, Setting& setting) {
   for (const Station& station : stations) {
     stream.advance();
     if (floats) floats->advance();
-    StationMoments moments(setting.graph, station, float_inputs);
+    StationMoments moments(setting.graph, station, float_inputs, stage.value("even") != 0);
     setting.samples([&](const std::vector<graph::Tensor>& sample) {
       check_interrupt();
       const auto brought = stream.run(sample);

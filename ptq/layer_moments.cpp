@@ -1,6 +1,8 @@
 #include "ptq/layer_moments.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "base/error.h"
 
@@ -11,6 +13,29 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using graph::Tensor;
 
+/// What each sample is multiplied by.
+std::vector<float> evening_factors(const SampleColumns& x) {
+  std::vector<double> squares(x.samples);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    for (std::size_t t = 0; t < x.samples; ++t) {
+      const auto value = static_cast<double>(x.values[i * x.samples + t]);
+      squares[t] += value * value;
+    }
+  std::vector<double> sorted = squares;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  std::vector<float> factors(x.samples, 1.0F);
+  for (std::size_t t = 0; t < x.samples; ++t)
+    if (squares[t] > *middle) factors[t] = static_cast<float>(std::sqrt(*middle / squares[t]));
+  return factors;
+}
+
+std::vector<float> times(const SampleColumns& x, const std::vector<float>& factors) {
+  std::vector<float> made(x.values.begin(), x.values.end());
+  for (std::size_t i = 0; i < made.size(); ++i) made[i] *= factors[i % x.samples];
+  return made;
+}
+
 /// Samples that were visited, kept until others are there.
 struct Kept {
   std::vector<float> values;
@@ -19,8 +44,8 @@ struct Kept {
 
 }  // namespace
 
-StationMoments::StationMoments(const graph::Graph& graph, const Station& station, bool with_cross)
-    : graph_(graph), with_cross_(with_cross) {
+StationMoments::StationMoments(const graph::Graph& graph, const Station& station, bool with_cross, bool even)
+    : graph_(graph), with_cross_(with_cross), even_(even) {
   for (const SampledLayer& layer : station.layers) {
     if (std::ranges::any_of(all_, [&](const Inputs& one) { return one.like.takes_like(layer, graph); }))
       continue;
@@ -45,10 +70,14 @@ void StationMoments::add(const std::map<std::string, Tensor>& brought,
     visit_samples(node, graph_, one.like, brought.at(one.like.input),
                   [&](std::size_t group, const SampleColumns& x) {
                     if (x.samples == 0) return;
-                    add_moments(one.sums.moments[group], x, threads);
+                    std::vector<float> factors, mine;
+                    if (even_) mine = times(x, factors = evening_factors(x));
+                    const SampleColumns own{even_ ? std::span<const float>(mine) : x.values, x.samples};
+                    add_moments(one.sums.moments[group], own, threads);
                     if (!with_cross_) return;
-                    const Kept& other = others.at(next++);
-                    add_cross_moments(one.sums.cross[group], {other.values, other.samples}, x, threads);
+                    Kept& other = others.at(next++);
+                    if (even_) other.values = times({other.values, other.samples}, factors);
+                    add_cross_moments(one.sums.cross[group], {other.values, other.samples}, own, threads);
                   });
   }
 }

@@ -19,8 +19,10 @@ struct LayerMoments {
 
 class StationMoments {
  public:
-  /// Keeps references to both. with_cross: add() gets what the float network brings, too.
-  StationMoments(const graph::Graph& graph, const Station& station, bool with_cross);
+  /// Keeps references to both. with_cross: add() gets what the float network brings, too. even: an x of more than the median
+  /// norm of those beside it (a window's, an image's) counts as if it had that: the first token of a text can be hundreds of
+  /// times as large as the others.
+  StationMoments(const graph::Graph& graph, const Station& station, bool with_cross, bool even = false);
 
   /// A sample's values, by name, in the network that is quantized and in floats.
   void add(const std::map<std::string, graph::Tensor>& brought,
@@ -36,7 +38,7 @@ class StationMoments {
   };
 
   const graph::Graph& graph_;
-  bool with_cross_;
+  bool with_cross_, even_;
   std::vector<Inputs> all_;
 };
 

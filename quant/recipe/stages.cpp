@@ -57,6 +57,8 @@ const std::vector<StageInfo>& table() {
         {"sweeps", Kind::kCount, 4, "through codes and scales that follow, each of which loses less", 0},
         {"float_inputs", Kind::kSwitch, 1,
          "what is to stay is what the float network's layers give, not those of the quantized one"},
+        {"even", Kind::kSwitch, 0,
+         "samples that are larger than half of those beside them count as little as these"},
         {"accumulator", Kind::kCount, 0, "bits that sums of integers stay within (AXE); 0: no bound", 0},
         {"tile", Kind::kCount, 0, "terms that are added up in such a register; 0: all of an output", 0}}},
       {"bias_correction",

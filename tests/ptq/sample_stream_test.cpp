@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <Eigen/Core>
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <set>
 #include <string>
@@ -13,6 +15,7 @@
 #include "graph/onnx/infer_shapes.h"
 #include "graph/quantized_constant.h"
 #include "ptq/gptq.h"
+#include "ptq/layer_moments.h"
 #include "runtime/engine.h"
 #include "tests/graph/node_builder.h"
 
@@ -226,6 +229,53 @@ TEST_CASE("gptq: every layer of a network loses less than by rounding, or keeps 
             other.plan.constants[i].rounded->tensor->codes);
       CHECK(setting.plan.constants[i].rounded->tensor->scales ==
             other.plan.constants[i].rounded->tensor->scales);
+    }
+  }
+}
+
+TEST_CASE("moments: even samples have no more than the median norm, and the others' cross moments go along") {
+  std::mt19937 random(59);
+  for (int round = 0; round < 40; ++round) {
+    const std::int64_t samples = 1 + static_cast<std::int64_t>(random() % 30),
+                       size = 1 + static_cast<std::int64_t>(random() % 12);
+    crumb::graph::NodeBuilder build;
+    const std::string x = build.input("x", {samples, size});
+    build.graph.outputs = {build.node("MatMul", {x, build.constant("w", drawn(random, {size, 3}))})};
+    QuantPlan planned;
+    plan(planned, "w", 1, "int4:channel");
+    const auto stations =
+        crumb::ptq::stations_of(build.graph, crumb::ptq::sampled_layers(build.graph, planned));
+    std::vector<float> a = drawn(random, {samples, size}).to_floats(),
+                       b = drawn(random, {samples, size}).to_floats();
+    for (std::int64_t k = 0; k < size; ++k) a[static_cast<std::size_t>(k)] *= 300;  // as a first token
+    crumb::ptq::StationMoments moments(build.graph, stations.at(0), true, true);
+    moments.add({{"x", Tensor::floats({samples, size}, a)}}, {{"x", Tensor::floats({samples, size}, b)}}, 1);
+    const auto rows = static_cast<std::size_t>(samples), width = static_cast<std::size_t>(size);
+    std::vector<double> norms;
+    for (std::size_t t = 0; t < rows; ++t) {
+      double sum = 0;
+      for (std::size_t k = 0; k < width; ++k) sum += std::pow(static_cast<double>(a[t * width + k]), 2);
+      norms.push_back(std::sqrt(sum));
+    }
+    std::vector<double> sorted = norms;
+    std::ranges::sort(sorted);
+    const double median = sorted[rows / 2];
+    const auto& sums = moments.of(stations[0].layers[0]);
+    for (std::size_t i = 0; i < width; ++i) {
+      for (std::size_t j = 0; j < width; ++j) {
+        double own = 0, cross = 0;
+        for (std::size_t t = 0; t < rows; ++t) {
+          const double factor = std::pow(std::min(1.0, median / norms[t]), 2),
+                       right = static_cast<double>(a[t * width + j]);
+          own += factor * static_cast<double>(a[t * width + i]) * right;
+          cross += factor * static_cast<double>(b[t * width + i]) * right;
+        }
+        const auto at = [](const Eigen::MatrixXd& matrix, std::size_t r, std::size_t c) {
+          return matrix(static_cast<Eigen::Index>(r), static_cast<Eigen::Index>(c));
+        };
+        CHECK(at(sums.moments[0], i, j) == doctest::Approx(own).epsilon(1e-5).scale(median * median));
+        CHECK(at(sums.cross[0], i, j) == doctest::Approx(cross).epsilon(1e-5).scale(median * median));
+      }
     }
   }
 }
