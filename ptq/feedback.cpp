@@ -99,7 +99,7 @@ std::optional<Feedback> Feedback::of(const MatrixXd& moments, double damping, bo
   };
   for (Index j = 0; j < size; ++j)
     for (Index i = 0; i < size; ++i) turned(i, j) = moments(place(i), place(j));
-  for (made.damping_ = damping; made.damping_ <= 1; made.damping_ *= 10) {
+  for (made.damping_ = damping; made.damping_ <= std::max(1.0, damping); made.damping_ *= 10) {
     MatrixXd damped = turned;
     damped.diagonal().array() += made.damping_ * mean;
     const Eigen::LLT<Eigen::Ref<MatrixXd>> factor(damped);

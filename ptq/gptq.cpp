@@ -1,8 +1,8 @@
 #include "ptq/gptq.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 

@@ -184,6 +184,11 @@ TEST_CASE("feedback: moments without an inverse get a larger damping, those of n
   const auto feedback = Feedback::of(moments_of(samples), 1e-30, false);
   REQUIRE(feedback);
   CHECK(feedback->damping() > 1e-30);
+  for (const double damping : {0.5, 1.0, 7.0, 1e6}) {
+    const auto large = Feedback::of(moments_of(samples), damping, false);
+    REQUIRE(large);
+    CHECK(large->damping() == damping);
+  }
   CHECK_FALSE(Feedback::of(MatrixXd::Zero(5, 5), 0.01, true));
   MatrixXd indefinite = MatrixXd::Identity(4, 4);
   indefinite(0, 1) = indefinite(1, 0) = 100;
