@@ -25,10 +25,10 @@ namespace {
 
 constexpr double kRate = 5e-4;
 
-constexpr std::array kOfLanguage = {"--model",   "--from-scratch", "--teacher",        "--temperature",
-                                    "--length",  "--steps",        "--warm-up",        "--average",
-                                    "--tokens",  "--products",     "--teacher-logits", "--top-k",
-                                    "--at-once", "--recompute",    "--block-wise",     "--block-sequences"};
+constexpr std::array kOfLanguage = {
+    "--model", "--from-scratch", "--start",     "--teacher",    "--temperature",    "--length",
+    "--steps", "--warm-up",      "--average",   "--tokens",     "--products",       "--teacher-logits",
+    "--top-k", "--at-once",      "--recompute", "--block-wise", "--block-sequences"};
 constexpr std::array kOfDecoders = {"--from-scratch", "--teacher",        "--temperature",
                                     "--tokens",       "--teacher-logits", "--top-k",
                                     "--recompute",    "--block-wise",     "--block-sequences"};
@@ -86,6 +86,10 @@ void add_language_flags(CLI::App& verb, LanguageFlags& flags) {
       "Of lm: instead of --model, a folder with config.json and tokenizer whose weights are drawn "
       "(--seed)");
   verb.add_option(
+      "--start", flags.start,
+      "Of lm and embed: a packed file of the model in codes of the same specs (crumb quantize --method "
+      "gptq, or training before), which training begins with; --model is learned from");
+  verb.add_option(
       "--teacher", flags.teacher,
       "Of lm: whose predictions are learned: float, the network's own in floats, or none, then the text's "
       "tokens, as --loss ce (float)");
@@ -117,14 +121,12 @@ struct Beginning {
   std::map<std::string, std::string> files;  ///< beside it
 };
 
-/// A packed file's network, its codes decoded.
-graph::Graph in_floats(graph::Graph graph, const std::string& model) {
-  graph = graph::fold_quantized(std::move(graph));
+/// Throws where more than weights is quantized. `source`: the flag and its value.
+void refuse_quantized_values(const graph::Graph& graph, const std::string& source) {
   const auto quantizer = std::ranges::find_if(graph.nodes, graph::is_quantizer);
   if (quantizer != graph.nodes.end())
-    throw usage_error("--model " + quote_text(model) + " has quantizers of activations or of its cache (" +
+    throw usage_error(source + " has quantizers of activations or of its cache (" +
                       graph::text_of(*quantizer) + "); training begins with a network in floats");
-  return graph;
 }
 
 Beginning beginning_of(const LanguageWish& wish) {
@@ -134,11 +136,30 @@ Beginning beginning_of(const LanguageWish& wish) {
     return {std::move(fresh.graph), std::move(fresh.files)};
   }
   const TensorSource source = TensorSource::open(flags.model);
-  if (!source.checkpoint())
-    return {in_floats(models::open_graph(flags.model), flags.model), packed_files(source)};
+  if (!source.checkpoint()) {
+    graph::Graph packed = models::open_graph(flags.model);
+    refuse_quantized_values(packed, "--model " + quote_text(flags.model));
+    return {graph::fold_quantized(std::move(packed)), packed_files(source)};
+  }
   Notes notes;
   note_folder(*source.checkpoint(), notes);
   return {models::graph_of_checkpoint(source, quote_text(flags.model)).graph, packed_files(source)};
+}
+
+/// --start, whose weights are to be learned.
+graph::Graph start_of(const LanguageWish& wish, const graph::Graph& network) {
+  const std::string& path = wish.flags.start;
+  if (!wish.flags.from_scratch.empty())
+    throw usage_error("--start has codes of a model, and --from-scratch draws one; give --model");
+  graph::Graph start = models::open_graph(path);
+  if (start.quantized.empty())
+    throw usage_error("--start " + quote_text(path) + " has no codes, which crumb quantize writes");
+  refuse_quantized_values(start, "--start " + quote_text(path));
+  if (start.inputs != network.inputs || start.outputs != network.outputs)
+    throw usage_error("--start " + quote_text(path) + " has other " +
+                      (start.inputs != network.inputs ? "inputs" : "outputs") + " than --model " +
+                      quote_text(wish.flags.model) + ": it is another network");
+  return start;
 }
 
 void check_beginning(const LanguageWish& wish, const graph::Graph& network) {
@@ -232,6 +253,7 @@ void train_language_model(const LanguageWish& wish) {
       .folder = wish.output,
       .keep_every = wish.keep_every,
       .restart = wish.restart};
+  if (!flags.start.empty()) run.request.start = start_of(wish, run.request.network);
   LanguageTrainingFlags how = flags.training;
   how.restart = wish.restart;
   read_language_training(how, wish.data, wish.valid, wish.output, read, run.request);

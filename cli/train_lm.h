@@ -14,7 +14,7 @@ namespace crumb::cli {
 inline constexpr const char *kLanguageTask = "lm", *kSentenceTask = "embed";
 
 struct LanguageFlags {
-  std::string model, from_scratch, teacher;
+  std::string model, from_scratch, start, teacher;
   LanguageTrainingFlags training;
   std::int64_t block_passes = 0, block_sequences = 40;
 };

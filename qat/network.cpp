@@ -75,6 +75,7 @@ struct Network::State {
   std::optional<EdgeQuantizers> edges;
   std::optional<TrainedWeights> shared;
   std::vector<NetworkWeight> weights;  ///< that have quantizers
+  std::map<std::string, graph::QuantizedConstant> first_codes;
   bool is_calibrated = false;
   ActiveQuantizers active;
   bool is_float = false;  ///< for this pass, no quantizer works
@@ -281,6 +282,8 @@ void Network::State::start_weight(NetworkWeight& weight) {
     set_bias(weight, rows);
   }
   weight.quantizer->start(rows);
+  if (const auto found = first_codes.find(weight.name); found != first_codes.end())
+    weight.quantizer->take_scales(*found->second.tensor);
   // A projected weight goes back where it lies, also seen through a transpose; what is computed in other ways (joined,
   // scaled) stays as it is, and the bound holds by the quantizer alone.
   if (lies_in_a_parameter(weight.name)) parameter(weight.name).copy_(rows.permute(weight.to_value));
@@ -394,6 +397,20 @@ void Network::calibrate(const std::vector<std::vector<at::Tensor>>& batches) {
     state.start_weight(weight);
   }
   state.is_calibrated = true;
+}
+
+void Network::begin_with(std::map<std::string, graph::QuantizedConstant> codes) {
+  for (const graph::PlannedConstant& planned : state_->plan.constants) {
+    const auto found = codes.find(planned.value);
+    if (found == codes.end() || !planned.spec) continue;
+    QuantSpec spec = QuantSpec::parse(found->second.tensor->spec);
+    spec.search = planned.spec->search;
+    if (spec.to_string() != planned.spec->to_string() ||
+        found->second.axes != graph::axes_with_output(found->second.axes.size(), planned.output_axis))
+      throw Error(quote_text(planned.value) + " begins with codes of " + found->second.tensor->spec +
+                  ", and the recipe says " + planned.spec->to_string());
+  }
+  state_->first_codes = std::move(codes);
 }
 
 void Network::set_active(ActiveQuantizers active) { state_->active = active; }

@@ -95,6 +95,10 @@ class Network : public torch::nn::Module {
   /// for constrained layers, the projection of the weights into them (EP-init). Before the first forward pass.
   void calibrate(const std::vector<std::vector<at::Tensor>>& batches);
 
+  /// Before calibrate(): weights, by name, whose values are those of codes that were found before, begin with their scales
+  /// instead of the search's. Throws Error where they are no codes of the recipe's spec.
+  void begin_with(std::map<std::string, graph::QuantizedConstant> codes);
+
   /// From now on, in forward(). All of them work at first; frozen graphs have all.
   void set_active(ActiveQuantizers active);
 

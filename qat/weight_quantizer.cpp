@@ -13,6 +13,17 @@
 namespace crumb::qat {
 namespace {
 
+/// Of each block, as a parameter has them: a block of zeros has what it would take to say 1.
+at::Tensor scales_in(const QuantizedTensor& codes, const at::Tensor& parameter) {
+  const RowDecoder decoder(codes.view());
+  const at::Tensor scales = at::empty({parameter.numel()}, at::kFloat);
+  for (std::int64_t block = 0; block < scales.numel(); ++block) {
+    const float scale = decoder.scale(static_cast<std::uint64_t>(block));
+    scales.mutable_data_ptr<float>()[block] = scale > 0 ? scale : 1;
+  }
+  return scales.view(parameter.sizes());
+}
+
 class StatisticsQuantizer : public WeightQuantizer {
  public:
   explicit StatisticsQuantizer(const QuantSpec& spec) : spec_(spec) {}
@@ -68,6 +79,16 @@ class LearnedQuantizer : public WeightQuantizer {
     if (found.zero_point) set_parameter(*this, "zero_point", zero_point_, *found.zero_point);
     factor_ = lsq_factor(spec_, latent.numel() / std::max<std::int64_t>(1, found.scale.numel()));
   }
+  void take_scales(const QuantizedTensor& codes) override {
+    const torch::NoGradGuard no_gradients;
+    scale_.copy_(scales_in(codes, scale_));
+    if (!zero_point_.defined()) return;
+    const RowDecoder decoder(codes.view());
+    const at::Tensor zeros = at::empty({zero_point_.numel()}, at::kFloat);
+    for (std::int64_t block = 0; block < zeros.numel(); ++block)
+      zeros.mutable_data_ptr<float>()[block] = decoder.zero_point(static_cast<std::uint64_t>(block));
+    zero_point_.copy_(zeros.view(zero_point_.sizes()));
+  }
   at::Tensor quantized(const at::Tensor& latent) override {
     return fake_quantize(latent, used_scales(spec_, scale_, factor_), zero(), spec_);
   }
@@ -105,6 +126,10 @@ class NormQuantizer : public WeightQuantizer {
     const at::Tensor found = find_scales(latent, spec_).scale;
     set_parameter(*this, "log2_scale", log2_scale_,
                   at::log2(at::where(found > 0, found, at::ones_like(found))));
+  }
+  void take_scales(const QuantizedTensor& codes) override {
+    const torch::NoGradGuard no_gradients;
+    log2_scale_.copy_(at::log2(scales_in(codes, log2_scale_)));
   }
   at::Tensor quantized(const at::Tensor& latent) override {
     return fake_quantize(normalised(latent), stored_scales(spec_, at::exp2(log2_scale_)), std::nullopt,

@@ -33,6 +33,10 @@ class WeightQuantizer : public torch::nn::Module {
   /// projection): it is the tensor that the optimizer has.
   virtual void start(at::Tensor& latent) = 0;
 
+  /// Where scales and zero points are parameters, those of these codes, which latent is the values of, instead of those that
+  /// start() found. After start(). Precondition: codes of the spec.
+  virtual void take_scales(const QuantizedTensor&) {}
+
   /// The weight as quantized, of latent's shape, float32, differentiable. After start().
   virtual at::Tensor quantized(const at::Tensor& latent) = 0;
 

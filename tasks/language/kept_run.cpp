@@ -33,15 +33,19 @@ std::uint32_t checksum(const graph::Graph& graph) {
   return sum;
 }
 
+std::uint32_t checksum_with_codes(const graph::Graph& graph) {
+  std::uint32_t sum = checksum(graph);
+  for (const auto& [name, constant] : graph.quantized) {
+    const QuantizedView view = constant.tensor->view();
+    sum = crc32_of(view.zeros, crc32_of(view.scales, crc32_of(view.codes, sum)));
+  }
+  return sum;
+}
+
 /// By key, among the request's own.
 void add_recovery(const Recovery& recovery, Json& request) {
-  std::uint32_t sum = checksum(recovery.base);
-  for (const auto& [name, constant] : recovery.base.quantized) {
-    const QuantizedView view = constant.tensor->view();
-    sum = crc32_of(view.scales, crc32_of(view.codes, sum));
-  }
   const qat::AdapterOptions& options = recovery.options;
-  request["base"] = sum;
+  request["base"] = checksum_with_codes(recovery.base);
   request["adapter"] = options.name;
   request["rank"] = options.rank;
   request["alpha"] = options.alpha;
@@ -76,6 +80,7 @@ Json request_json(const LanguageRequest& request, int processes) {
             {"device", request.device},
             {"processes", processes},
             {"threads", request.threads > 0 ? request.threads : at::get_num_threads()}};
+  if (request.start) json["start"] = checksum_with_codes(*request.start);
   if (request.recovery) add_recovery(*request.recovery, json);
   return json;
 }

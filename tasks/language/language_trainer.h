@@ -58,6 +58,8 @@ struct LanguageRequest {
       valid_lines;                    ///< the same of an encoder: of each line its tokens
   std::optional<std::int64_t> first;  ///< the token in front of every sequence, where the tokenizer puts one
   Recipe recipe;                      ///< of a network that learns by itself
+  /// The network in codes that such a one begins as, instead of `network`, which it then learns from alone.
+  std::optional<graph::Graph> start;
   std::optional<Recovery> recovery;
   LanguageLoss loss = LanguageLoss::kDivergence;
   TeacherFile teacher = {};

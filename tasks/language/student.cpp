@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "graph/qonnx/quantized_constants.h"
 #include "models/decoder.h"
 #include "models/encoder_inputs.h"
 #include "qat/adapted_network.h"
@@ -26,12 +27,13 @@ std::optional<libtorch::CutNetwork> cut(const libtorch::GraphModule& module, con
 class QuantizedStudent final : public Student {
  public:
   explicit QuantizedStudent(const LanguageRequest& request)
-      : network_(request.network, request.recipe),
+      : network_(request.start ? graph::fold_quantized(*request.start) : request.network, request.recipe),
         cut_(cut(network_.graph_module(), request.network, request.recomputes)) {
     if (request.recomputes && request.recipe.activations && !request.recipe.activations->is_dynamic())
       throw usage_error(
           "layers are computed again with activations in floats or with scales for tokens, found " +
           request.recipe.activations->to_string());
+    if (request.start) network_.begin_with(request.start->quantized);
   }
 
   void start(const std::vector<std::vector<at::Tensor>>& samples) override { network_.calibrate(samples); }

@@ -178,6 +178,30 @@ def test_stages_of_a_recipe_say_what_flags_say(crumb, made, tmp_path):
     assert "crumb train lm" in crumb("train", "digits", "-o", tmp_path / "d", "--recipe", recipe, status=2).stderr
 
 
+@pytest.mark.parametrize("weights", ["int2h:group=16", "int3:group=16", "e2m1:group=16", "uint4:group=16:zero=int", "mxfp4:pad"])
+def test_training_begins_with_codes_of_a_file(crumb, made, tmp_path, weights):
+    """What gptq found is what training begins with, to the code, and the float network is what it learns from."""
+    values = pytest.importorskip("safetensors.numpy").load_file
+    how = ["--weights", weights, "--embeddings", "int4:group=16"]
+    crumb("quantize", made / "model", "-o", tmp_path / "start.crumb", *how, "--method", "gptq", "--data", made / "train.txt")
+    begun = ["--start", tmp_path / "start.crumb"]
+    report = json.loads(crumb(*command(made, tmp_path / "none", *how, *begun, "--steps", 0)).stdout)
+    assert report["quantized"] == report["rounded"]
+    for name, file in (("start", tmp_path / "start.crumb"), ("none", tmp_path / "none/model.crumb")):
+        crumb("dequantize", file, "-o", tmp_path / f"{name}.safetensors")
+    first, then = values(tmp_path / "start.safetensors"), values(tmp_path / "none.safetensors")
+    assert first.keys() == then.keys() and all((first[name] == then[name]).all() for name in first)
+    plain = json.loads(crumb(*command(made, tmp_path / "plain", *how, "--steps", 12, "--rate", 1e-3)).stdout)
+    trained = json.loads(crumb(*command(made, tmp_path / "out", *how, *begun, "--steps", 12, "--rate", 1e-3)).stdout)
+    assert trained["float"] == plain["float"] and trained["rounded"] == report["rounded"] != plain["rounded"]
+    losses = [json.loads((tmp_path / name / "log.jsonl").read_text().splitlines()[0])["loss"] for name in ("plain", "out")]
+    assert losses[1] < losses[0]  # gptq's codes are nearer to the float network than rounding's
+    other = ["--weights", "int8", "--embeddings", "int4:group=16", *begun, "--steps", 1]
+    assert f"begins with codes of {weights}" in crumb(*command(made, tmp_path / "no", *other), status=1).stderr
+    for start, said in ((made / "model", "has no codes, which crumb quantize writes"),):
+        assert said in crumb(*command(made, tmp_path / "no", *how, "--start", start, "--steps", 1), status=2).stderr
+
+
 def test_the_average_of_steps(crumb, made, tmp_path):
     """It ends elsewhere than the last step, and with a share of nothing where that ends."""
     how = ["--weights", "int4:group=16", "--steps", 12, "--rate", 3e-3]

@@ -18,6 +18,7 @@
 #include <sstream>
 
 #include "analysis/accumulator/check.h"
+#include "graph/qonnx/quantized_constants.h"
 #include "libtorch/capture/capture.h"
 #include "libtorch/execute/graph_module.h"
 #include "qat/a2q.h"
@@ -127,6 +128,47 @@ TEST_CASE("qat network: what it computes is what is frozen") {
     CHECK(not_computed_by(frozen, {x}, {found}) == "");
     CHECK(at::equal(network.forward(x), expected));  // freezing changes nothing
   }
+}
+
+TEST_CASE("qat network: one that begins with codes has these, with their scales") {
+  torch::manual_seed(3);
+  const auto [x, y] = points(96, 5);
+  std::size_t differ = 0;  // from what a search finds for the same values
+  for (const std::string spec :
+       {"int2h:group=4", "int2h:channel:scale=f16", "ternary:group=4", "int3:tensor", "int4:group=5:pad",
+        "uint4:group=4:zero=int", "uint3:channel:zero=float", "e2m1:group=4", "binary:channel"}) {
+    CAPTURE(spec);
+    auto mlp = std::make_shared<Mlp>();
+    const Graph floats = crumb::libtorch::capture(*mlp, {x});
+    const Recipe recipe = recipe_of("weights: " + spec + "\n");
+    Network network(floats, recipe);
+    network.calibrate({});
+    train(network, x, y, 30);  // scales are no search's any more
+    network.eval();
+    const Graph first = network.freeze();
+    Network second(crumb::graph::fold_quantized(first), recipe);
+    second.begin_with(first.quantized);
+    second.calibrate({});
+    second.eval();
+    const Graph begun = second.freeze();
+    Network searched(crumb::graph::fold_quantized(first), recipe);
+    searched.calibrate({});
+    searched.eval();
+    const Graph found = searched.freeze();
+    for (const auto& [name, constant] : first.quantized) {
+      CAPTURE(name);
+      const auto was = constant.tensor->view(), is = begun.quantized.at(name).tensor->view();
+      CHECK(std::ranges::equal(was.codes, is.codes));
+      CHECK(std::ranges::equal(was.scales, is.scales));
+      CHECK(std::ranges::equal(was.zeros, is.zeros));
+      differ += !std::ranges::equal(was.scales, found.quantized.at(name).tensor->view().scales);
+    }
+    CHECK(first.quantized.size() == 4);
+    Network other(floats, recipe_of("weights: int8:channel\n"));
+    CHECK_THROWS_WITH_AS(other.begin_with(first.quantized), doctest::Contains("the recipe says int8:channel"),
+                         crumb::Error);
+  }
+  CHECK(differ > 4);
 }
 
 TEST_CASE("qat network: constrained layers fit at every step, whatever the optimizer does") {
