@@ -51,6 +51,10 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
   verb.add_option("--products", flags.products,
                   help("What matrices are multiplied as in training steps: f32, bf16 (on a CPU) or tf32 (on "
                        "a GPU); what is there of the short ones"));
+  verb.add_option(
+      "--optimizer-states", flags.states,
+      help("What AdamW keeps of each number that learns, twice: f32, bf16, or int8, codes in blocks "
+           "of 256 (f32)"));
   verb.add_option("--device", flags.device, help("Where steps are computed: cpu, cuda or cuda:1 (cpu)"));
   verb.add_option("--tokens", flags.tokens,
                   help("The first N tokens of the text (all; of a synthetic one 16384)"))
@@ -161,6 +165,8 @@ void read_language_training(const LanguageTrainingFlags& flags, const std::strin
   request.recomputes = flags.recompute;
   request.average = flags.average;
   request.products = products_of(flags);
+  request.states =
+      tasks::chosen<tasks::OptimizerStates>(tasks::kOptimizerStatesNames, flags.states, "--optimizer-states");
   request.device = flags.device;
   request.teacher = {.file = flags.teacher_logits, .top = flags.top_k};
 }

@@ -26,9 +26,9 @@ namespace {
 constexpr double kRate = 5e-4;
 
 constexpr std::array kOfLanguage = {
-    "--model", "--from-scratch", "--start",     "--teacher",    "--temperature",    "--length",
-    "--steps", "--warm-up",      "--average",   "--tokens",     "--products",       "--teacher-logits",
-    "--top-k", "--at-once",      "--recompute", "--block-wise", "--block-sequences"};
+    "--model",          "--from-scratch", "--start",   "--teacher",   "--temperature", "--length",
+    "--steps",          "--warm-up",      "--average", "--tokens",    "--products",    "--optimizer-states",
+    "--teacher-logits", "--top-k",        "--at-once", "--recompute", "--block-wise",  "--block-sequences"};
 constexpr std::array kOfDecoders = {"--from-scratch", "--teacher",        "--temperature",
                                     "--tokens",       "--teacher-logits", "--top-k",
                                     "--recompute",    "--block-wise",     "--block-sequences"};

@@ -68,6 +68,8 @@ Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOut
   report["rate"] = request.rate;
   if (request.average > 0) report["average"] = request.average;
   report["products"] = name_of(request.products);
+  if (request.states != tasks::OptimizerStates::kFloat32)
+    report["optimizer_states"] = name_of(request.states);
   report["seed"] = request.seed;
   if (!request.recovery) report["recipe"] = to_yaml(request.recipe);
   return report;

@@ -77,6 +77,7 @@ Json request_json(const LanguageRequest& request, int processes) {
                                         request.block_wise.rate, request.block_wise.scale_rate})},
             {"seed", request.seed},
             {"products", name_of(request.products)},
+            {"optimizer_states", name_of(request.states)},
             {"device", request.device},
             {"processes", processes},
             {"threads", request.threads > 0 ? request.threads : at::get_num_threads()}};

@@ -54,6 +54,15 @@ inline std::string_view name_of(LanguageLoss loss) {
 inline std::string_view name_of(AdapterStart start) {
   return kAdapterStartNames.at(static_cast<std::size_t>(start));
 }
+/// What the optimizer keeps of each number that learns, twice (qat/short_adamw.h).
+enum class OptimizerStates : std::uint8_t { kFloat32, kBfloat16, kInt8 };
+
+inline constexpr std::array<std::string_view, 3> kOptimizerStatesNames = {"f32", "bf16", "int8"};
+
+inline std::string_view name_of(OptimizerStates states) {
+  return kOptimizerStatesNames.at(static_cast<std::size_t>(states));
+}
+
 inline std::string_view name_of(Products products) {
   return kProductsNames.at(static_cast<std::size_t>(products));
 }

@@ -22,6 +22,7 @@
 #include "base/seconds.h"
 #include "libtorch/device.h"
 #include "libtorch/peers.h"
+#include "qat/short_adamw.h"
 #include "qat/weight_average.h"
 #include "tasks/language/kept_run.h"
 #include "tasks/language/lesson.h"
@@ -133,7 +134,7 @@ class Training {
     peers_.give_out(student_->module().parameters());
     if (!kept && !request_.recovery) first_measure_ = measured();
     // A state of the optimizer lies on the parameters that are there.
-    optimizer_.emplace(student_->parameter_groups(request_.rate), torch::optim::AdamWOptions(request_.rate));
+    optimizer_ = optimizer_of(student_->parameter_groups(request_.rate));
     if (request_.average > 0) average_.emplace(student_->module(), request_.average);
     if (kept) {
       kept->load(*optimizer_);
@@ -155,6 +156,16 @@ class Training {
 
   double measured() {
     return peers_.is_first() ? lesson_->measure(*student_) : LanguageOutcome::kNotMeasured;
+  }
+
+  std::unique_ptr<torch::optim::Optimizer> optimizer_of(
+      std::vector<torch::optim::OptimizerParamGroup> groups) const {
+    const torch::optim::AdamWOptions options(request_.rate);
+    if (request_.states == OptimizerStates::kFloat32)
+      return std::make_unique<torch::optim::AdamW>(std::move(groups), options);
+    const auto type =
+        request_.states == OptimizerStates::kInt8 ? qat::MomentType::kInt8 : qat::MomentType::kBfloat16;
+    return std::make_unique<qat::ShortAdamW>(std::move(groups), options, type, request_.seed);
   }
 
   /// Those of a step that are this process'.
@@ -252,7 +263,7 @@ class Training {
   std::unique_ptr<Lesson> lesson_;
   Rounds rounds_;
   std::unique_ptr<Student> student_;
-  std::optional<torch::optim::AdamW> optimizer_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
   std::optional<qat::WeightAverage> average_;
   std::int64_t step_ = 0;  ///< that comes
   double first_measure_ = LanguageOutcome::kNotMeasured, middle_measure_ = first_measure_;

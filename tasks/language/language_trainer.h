@@ -78,6 +78,7 @@ struct LanguageRequest {
   double most_gradient = 1;  ///< norm of all gradients of a step, above which they shrink to it
   std::uint64_t seed = 0;    ///< of the order of sequences
   Products products = Products::kFloat32;
+  OptimizerStates states = OptimizerStates::kFloat32;
   std::string device = "cpu";  ///< or "cuda", "cuda:1": where steps are computed and what is measured
   int threads = 0;             ///< 0: LibTorch's own choice
 };

@@ -246,7 +246,20 @@ def test_texts_that_the_model_draws(crumb, crumb_bin, made, tmp_path):
     assert (tmp_path / "cut/synthetic.npy").stat().st_mtime_ns == when and (tmp_path / "cut/model.crumb").exists()
 
 
-@pytest.mark.parametrize("more", [[], ["--average", 0.9]])
+@pytest.mark.parametrize("states", ["bf16", "int8"])
+def test_short_optimizer_states_learn_the_same(crumb, made, tmp_path, states):
+    how = ["--weights", "int3:group=16", "--steps", 40, "--rate", 3e-3]
+    whole, short = (json.loads(crumb(*command(made, tmp_path / name, *how, *more)).stdout)
+                    for name, more in (("whole", []), ("short", ["--optimizer-states", states])))  # fmt: skip
+    assert short["optimizer_states"] == states and "optimizer_states" not in whole and short["rounded"] == whole["rounded"]
+    gained = [abs(report["rounded"] - report["quantized"]) for report in (whole, short)]
+    assert gained[1] == pytest.approx(gained[0], rel=0.1)
+    logs = [[json.loads(line)["loss"] for line in (tmp_path / name / "log.jsonl").read_text().splitlines()] for name in ("whole", "short")]
+    assert logs[0][:2] == pytest.approx(logs[1][:2], rel=1e-5) and logs[0] != logs[1]
+    assert "expected f32, bf16 or int8" in crumb(*command(made, tmp_path / "no", *how, "--optimizer-states", "fp4"), status=2).stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--average", 0.9], ["--optimizer-states", "int8"]])
 def test_a_run_that_is_killed_ends_in_the_same_bytes(crumb, crumb_bin, made, tmp_path, more):
     how = [*more, "--weights", "int3:group=16", "--steps", 60, "--checkpoint-every", 3, "--block-wise", 2, "--block-sequences", 8]
     crumb(*command(made, tmp_path / "whole", *how))
