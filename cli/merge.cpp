@@ -7,6 +7,7 @@
 #include "base/files/text.h"
 #include "cli/adapter_files.h"
 #include "cli/folder_output.h"
+#include "cli/merge_training.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/packed_files.h"
@@ -25,6 +26,7 @@ namespace fs = std::filesystem;
 struct MergeFlags {
   std::string model, output, weights, shard = kUsualShard;
   std::vector<std::string> adapters;
+  MergeTrainingFlags training;
   bool json = false;
 };
 
@@ -78,10 +80,31 @@ void merge_onto_grid(const MergeFlags& flags, const TensorSource& source, const 
             << flags.output << ", " << megabytes(fs::file_size(flags.output)) << "\n";
 }
 
+void merge_and_train(const MergeFlags& flags, const TensorSource& source, const text::ReadFile& read) {
+  graph::Graph adapted = with_adapters(models::open_graph(flags.model), flags.adapters, read);
+  graph::Graph merged = graph::merge_adapters(adapted, flags.weights).graph;
+  if (merged.quantized.empty())
+    throw usage_error(quote_text(flags.model) +
+                      " has its matrices in floats, into which adapters go exactly: there is nothing "
+                      "to train; --weights SPEC quantizes them");
+  const Json report =
+      train_merged(flags.training, std::move(adapted), std::move(merged), packed_files(source), flags.output);
+  if (report.is_null()) return;  // another process has it
+  if (flags.json) return print_json(report);
+  print_table({{report.at("metric"), "with adapters", "merged", "trained"},
+               {"", measure_text(report, "float"), measure_text(report, "rounded"),
+                measure_text(report, "quantized")}});
+  std::cout << report.at("steps") << " steps, " << report.at("trained_tokens") << " tokens, "
+            << fixed(report.at("seconds"), 0) << " s: " << flags.output
+            << "/{model.crumb, log.jsonl, report.json}, "
+            << megabytes(report.at("bytes").get<std::uint64_t>()) << "\n";
+}
+
 void merge_verb(const MergeFlags& flags) {
   const TensorSource source = TensorSource::open(flags.model);
   const auto weights = models::weights_of(source);
   const auto read = [&](std::string_view path) { return weights->file(path); };
+  if (flags.training.is_wanted()) return merge_and_train(flags, source, read);
   if (fs::path(flags.output).extension() == ".crumb") return merge_onto_grid(flags, source, read);
   std::vector<Adapter> adapters;
   if (source.crumb()) {
@@ -110,12 +133,17 @@ void add_merge(CLI::App& app) {
   verb->add_option("--weights", flags->weights,
                    "Of FILE.crumb: how merged matrices are quantized (as they were)");
   verb->add_option("--shard", flags->shard, "Of a folder: tensor files of at most this size (5GB)");
+  add_merge_training_flags(*verb, flags->training);
   verb->add_flag("--json", flags->json, "Print what was merged as JSON");
   verb->footer(
       "Examples:\n"
       "  crumb merge recovered/model.crumb -o merged\n"
-      "  crumb merge SmolLM2 --adapter my_lora -o merged");
-  verb->callback([flags] { merge_verb(*flags); });
+      "  crumb merge SmolLM2 --adapter my_lora -o merged\n"
+      "  crumb merge recovered/model.crumb --train text.txt --steps 100 -o retrained");
+  verb->callback([flags, verb] {
+    if (!flags->training.is_wanted()) refuse_training_flags_alone(*verb);
+    merge_verb(*flags);
+  });
 }
 
 }  // namespace crumb::cli

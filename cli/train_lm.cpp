@@ -26,9 +26,11 @@ namespace {
 constexpr double kRate = 5e-4;
 
 constexpr std::array kOfLanguage = {
-    "--model",          "--from-scratch", "--start",   "--teacher",   "--temperature", "--length",
-    "--steps",          "--warm-up",      "--average", "--tokens",    "--products",    "--optimizer-states",
-    "--teacher-logits", "--top-k",        "--at-once", "--recompute", "--block-wise",  "--block-sequences"};
+    "--model",        "--from-scratch",     "--start",          "--scale-rate",
+    "--scales-alone", "--teacher",          "--temperature",    "--length",
+    "--steps",        "--warm-up",          "--average",        "--tokens",
+    "--products",     "--optimizer-states", "--teacher-logits", "--top-k",
+    "--at-once",      "--recompute",        "--block-wise",     "--block-sequences"};
 constexpr std::array kOfDecoders = {"--from-scratch", "--teacher",        "--temperature",
                                     "--tokens",       "--teacher-logits", "--top-k",
                                     "--recompute",    "--block-wise",     "--block-sequences"};
@@ -94,6 +96,12 @@ void add_language_flags(CLI::App& verb, LanguageFlags& flags) {
       "Of lm: whose predictions are learned: float, the network's own in floats, or none, then the text's "
       "tokens, as --loss ce (float)");
   add_language_training_flags(verb, flags.training, "Of lm: ");
+  verb.add_option("--scale-rate", flags.scale_rate,
+                  "Of lm and embed: the highest learning rate of the scales of codes (--rate)")
+      ->check(CLI::PositiveNumber);
+  verb.add_flag(
+      "--scales-alone", flags.scales_alone,
+      "Of lm and embed: codes stay as they begin, and their scales learn, norms, and what is in floats");
   verb.add_option("--block-wise", flags.block_passes,
                   "Of lm: first each layer by itself, so many passes over the text's first sequences (0)")
       ->check(CLI::NonNegativeNumber);
@@ -177,7 +185,8 @@ void check_beginning(const LanguageWish& wish, const graph::Graph& network) {
 
 std::vector<std::string> flags_of_stages(const CLI::App& verb) {
   std::vector<std::string> given;
-  for (const char* flag : {"--block-wise", "--block-sequences", "--steps", "--warm-up", "--rate"})
+  for (const char* flag : {"--block-wise", "--block-sequences", "--steps", "--warm-up", "--rate",
+                           "--scale-rate", "--scales-alone"})
     if (verb.get_option(flag)->count() > 0) given.emplace_back(flag);
   return given;
 }
@@ -210,7 +219,9 @@ void take_stages(const LanguageWish& wish, tasks::LanguageRequest& request) {
     } else {
       request.steps = count(stage, "steps");
       request.rate = stage.value("rate");
+      request.scale_rate = stage.options.contains("scale_rate") ? stage.value("scale_rate") : 0;
       request.warm_up = count(stage, "warm_up");
+      request.scales_alone = stage.value("scales_alone") != 0;
     }
   }
 }
@@ -257,6 +268,8 @@ void train_language_model(const LanguageWish& wish) {
   LanguageTrainingFlags how = flags.training;
   how.restart = wish.restart;
   read_language_training(how, wish.data, wish.valid, wish.output, read, run.request);
+  run.request.scales_alone = flags.scales_alone;
+  run.request.scale_rate = flags.scale_rate;
   take_stages(wish, run.request);
   keep_memory();
   Json report;

@@ -17,6 +17,8 @@ struct LanguageFlags {
   std::string model, from_scratch, start, teacher;
   LanguageTrainingFlags training;
   std::int64_t block_passes = 0, block_sequences = 40;
+  bool scales_alone = false;
+  double scale_rate = 0;  ///< 0: the rate
 };
 
 void add_language_flags(CLI::App& verb, LanguageFlags& flags);

@@ -77,6 +77,7 @@ struct Network::State {
   std::vector<NetworkWeight> weights;  ///< that have quantizers
   std::map<std::string, graph::QuantizedConstant> first_codes;
   bool is_calibrated = false;
+  bool has_fixed_codes = false;  ///< weights learn by their scales alone
   ActiveQuantizers active;
   bool is_float = false;  ///< for this pass, no quantizer works
 
@@ -413,6 +414,18 @@ void Network::begin_with(std::map<std::string, graph::QuantizedConstant> codes) 
   state_->first_codes = std::move(codes);
 }
 
+void Network::fix_codes() {
+  State& state = *state_;
+  std::vector<std::string> faults;
+  const torch::NoGradGuard no_gradients;
+  state.begin_pass();
+  for (NetworkWeight& weight : state.weights)
+    if (!weight.quantizer->fix_codes(state.rows_of(weight)))
+      faults.push_back(quote_text(weight.name) + " has no scales that learn; codes cannot stay as they are");
+  throw_if_any(faults);
+  state.has_fixed_codes = true;
+}
+
 void Network::set_active(ActiveQuantizers active) { state_->active = active; }
 
 void Network::reestimate_batch_norm(const std::vector<std::vector<at::Tensor>>& batches) {
@@ -446,8 +459,9 @@ std::vector<torch::optim::OptimizerParamGroup> Network::parameter_groups(const R
   for (const auto& parameter : named_parameters()) {
     if (parameter.key().starts_with("quantizers.")) continue;
     const auto is_it = [&](const std::string& value) { return state_->is_made_of(value, parameter.value()); };
-    const bool is_weight = std::ranges::any_of(state_->weights, is_it, &NetworkWeight::name) ||
-                           std::ranges::any_of(state_->shared->pruned_names(), is_it);
+    const bool is_quantized = std::ranges::any_of(state_->weights, is_it, &NetworkWeight::name);
+    if (is_quantized && state_->has_fixed_codes) continue;
+    const bool is_weight = is_quantized || std::ranges::any_of(state_->shared->pruned_names(), is_it);
     (is_weight ? decayed : others).push_back(parameter.value());
   }
   return state_->shared->parameter_groups(std::move(decayed), std::move(others), {}, rates);

@@ -99,6 +99,10 @@ class Network : public torch::nn::Module {
   /// instead of the search's. Throws Error where they are no codes of the recipe's spec.
   void begin_with(std::map<std::string, graph::QuantizedConstant> codes);
 
+  /// Codes of weights stay from now on as they are, and their scales learn, with all that is not quantized: call it after
+  /// calibrate(), and before load() of a network that was kept after it. Throws Error, naming the weights, where some have no scales that learn.
+  void fix_codes();
+
   /// From now on, in forward(). All of them work at first; frozen graphs have all.
   void set_active(ActiveQuantizers active);
 

@@ -24,6 +24,24 @@ at::Tensor scales_in(const QuantizedTensor& codes, const at::Tensor& parameter) 
   return scales.view(parameter.sizes());
 }
 
+/// A block's number for each of its elements.
+at::Tensor spread(const QuantSpec& spec, const at::Tensor& scales, at::IntArrayRef shape) {
+  const std::vector<std::uint64_t> sizes(shape.begin(), shape.end());
+  const Encoding encoding = spec.encoding(sizes);
+  const EncodedLayout layout = encoded_layout(encoding, sizes).take("a weight");
+  const auto whole = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
+  const std::int64_t down = whole(layout.block_rows), across = whole(layout.blocks_per_row),
+                     rows = whole(layout.matrix.rows), columns = whole(layout.matrix.cols),
+                     high = std::min(whole(encoding.block_rows), rows),
+                     wide = std::min(whole(encoding.block_cols), columns);
+  return scales.view({down, 1, across, 1})
+      .expand({down, high, across, wide})
+      .reshape({down * high, across * wide})
+      .narrow(0, 0, rows)
+      .narrow(1, 0, columns)
+      .reshape(shape);
+}
+
 class StatisticsQuantizer : public WeightQuantizer {
  public:
   explicit StatisticsQuantizer(const QuantSpec& spec) : spec_(spec) {}
@@ -89,12 +107,24 @@ class LearnedQuantizer : public WeightQuantizer {
       zeros.mutable_data_ptr<float>()[block] = decoder.zero_point(static_cast<std::uint64_t>(block));
     zero_point_.copy_(zeros.view(zero_point_.sizes()));
   }
+  bool fix_codes(const at::Tensor& latent) override {
+    const torch::NoGradGuard no_gradients;
+    // At scale 1 the values are the codes' own, exactly.
+    const at::Tensor shares = latent / spread(spec_, used_scales(spec_, scale_, factor_), latent.sizes());
+    const at::Tensor levels = fake_quantize(shares, at::ones_like(scale_), zero(), spec_);
+    levels_.defined() ? levels_.copy_(levels) : levels_ = register_buffer("levels", levels);
+    scale_.set_requires_grad(true);
+    if (zero_point_.defined()) zero_point_.set_requires_grad(false);
+    return true;
+  }
   at::Tensor quantized(const at::Tensor& latent) override {
-    return fake_quantize(latent, used_scales(spec_, scale_, factor_), zero(), spec_);
+    const at::Tensor s = used_scales(spec_, scale_, factor_);
+    if (levels_.defined()) return levels_ * spread(spec_, s, levels_.sizes());
+    return fake_quantize(latent, s, zero(), spec_);
   }
   QuantizedTensor freeze(const at::Tensor& latent) override {
     const torch::NoGradGuard no_gradients;
-    const at::Tensor x = plain(latent), s = plain(scales(latent));
+    const at::Tensor x = plain(levels_.defined() ? quantized(latent) : latent), s = plain(scales(latent));
     const at::Tensor z = zero_point_.defined() ? plain(*zero()) : at::Tensor();
     return quantize_with_scales(
         spec_, span_of(x), shape_of(x),
@@ -112,6 +142,7 @@ class LearnedQuantizer : public WeightQuantizer {
 
   QuantSpec spec_;
   at::Tensor scale_, zero_point_;
+  at::Tensor levels_;  ///< code less zero point, of each weight; undefined: codes follow from latent
   double factor_ = 1;
 };
 

@@ -37,6 +37,10 @@ class WeightQuantizer : public torch::nn::Module {
   /// start() found. After start(). Precondition: codes of the spec.
   virtual void take_scales(const QuantizedTensor&) {}
 
+  /// Codes stay from now on as they are for this latent, which is not read any more; scales still learn (EfficientQAT's second
+  /// stage, arXiv:2407.11062). After start(). False, and nothing changes, where scales are no parameters.
+  virtual bool fix_codes(const at::Tensor&) { return false; }
+
   /// The weight as quantized, of latent's shape, float32, differentiable. After start().
   virtual at::Tensor quantized(const at::Tensor& latent) = 0;
 

@@ -66,6 +66,8 @@ Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOut
   if (!is_encoder) report["length"] = request.length;
   report["batch"] = request.batch;
   report["rate"] = request.rate;
+  if (request.scale_rate > 0) report["scale_rate"] = request.scale_rate;
+  if (request.scales_alone) report["scales_alone"] = true;
   if (request.average > 0) report["average"] = request.average;
   report["products"] = name_of(request.products);
   if (request.states != tasks::OptimizerStates::kFloat32)

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
+#include "graph/qonnx/quantized_constants.h"
 #include "libtorch/device.h"
 #include "tasks/language/decoder_inputs.h"
 #include "tasks/language/float_network.h"
@@ -33,10 +34,12 @@ at::Tensor relative_error(const at::Tensor& found, const at::Tensor& meant) {
 
 class LayerTraining {
  public:
-  LayerTraining(const LanguageRequest& request, const Graph& part)
+  /// `part` in floats, and as its weights begin.
+  LayerTraining(const LanguageRequest& request, const Graph& part, const Graph& start)
       : request_(request),
         floats_(part, libtorch::device_named(request.device)),
-        student_(part, request.recipe) {
+        student_(start, request.recipe) {
+    if (request.start) student_.begin_with(request.start->quantized);
     student_.calibrate({});
     student_.to(libtorch::device_named(request.device));
   }
@@ -120,12 +123,15 @@ std::vector<LayerLine> train_block_wise(
     throw Error("layers are trained one by one with activations in floats or with scales for tokens, found " +
                 request.recipe.activations->to_string());
   const PartInputs inputs(request.network, decoder_batches(request, sequences));
-  const std::vector<Graph> parts = inputs.layers();
+  const std::vector<Graph> parts = inputs.layers(),
+                           starts = request.start
+                                        ? PartInputs(graph::fold_quantized(*request.start), {}).layers()
+                                        : parts;
   std::vector<at::Tensor> float_states(inputs.batches()), states(inputs.batches());
   std::vector<LayerLine> lines;
   for (std::size_t layer = 0; layer < parts.size(); ++layer) {
     const Graph& part = parts[layer];
-    LayerTraining training(request, part);
+    LayerTraining training(request, part, starts.at(layer));
     std::vector<std::vector<at::Tensor>> taken;
     for (std::size_t batch = 0; batch < inputs.batches(); ++batch) {
       float_states[batch] = training.meant(inputs.of(part, batch, float_states[batch]));

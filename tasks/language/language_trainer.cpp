@@ -29,6 +29,7 @@
 #include "tasks/language/sequences.h"
 #include "tasks/language/short_products.h"
 #include "tasks/language/student.h"
+#include "tasks/train/fit.h"
 
 namespace crumb::tasks {
 namespace {
@@ -122,6 +123,7 @@ class Training {
   void begin() {
     std::optional<KeptLanguageRun> kept = KeptLanguageRun::open(hooks_.state, request_, peers_.count());
     if (kept) {
+      if (request_.scales_alone) student_->fix_codes();
       kept->load(student_->module());
     } else {
       if (request_.recovery) {
@@ -133,8 +135,14 @@ class Training {
     student_->module().to(device_);
     peers_.give_out(student_->module().parameters());
     if (!kept && !request_.recovery) first_measure_ = measured();
+    if (!kept && request_.block_wise.passes > 0 && student_->network()) {
+      layers_ = lesson_->train_layers(*student_->network(), hooks_.layer_done);
+      peers_.give_out(student_->module().parameters());
+    }
+    if (!kept && request_.scales_alone) student_->fix_codes();
     // A state of the optimizer lies on the parameters that are there.
-    optimizer_ = optimizer_of(student_->parameter_groups(request_.rate));
+    optimizer_ = optimizer_of(student_->parameter_groups(request_));
+    rates_ = rates_of(*optimizer_);
     if (request_.average > 0) average_.emplace(student_->module(), request_.average);
     if (kept) {
       kept->load(*optimizer_);
@@ -146,12 +154,8 @@ class Training {
       middle_measure_ = kept->position().middle_measure;
       return;
     }
-    if (request_.block_wise.passes > 0 && student_->network())
-      layers_ = lesson_->train_layers(*student_->network(), hooks_.layer_done);
     const bool began_elsewhere = request_.recovery && begins_elsewhere(request_.recovery->start);
-    if (!layers_.empty()) peers_.give_out(student_->module().parameters());
     if (!layers_.empty() || began_elsewhere) middle_measure_ = measured();
-    if (average_) average_.emplace(student_->module(), request_.average);  // from where it begins
   }
 
   double measured() {
@@ -201,7 +205,9 @@ class Training {
 
   void take_step() {
     const double rate = request_.rate * share();
-    for (auto& group : optimizer_->param_groups()) group.options().set_lr(rate);
+    std::size_t group = 0;
+    for (auto& parameters : optimizer_->param_groups())
+      parameters.options().set_lr(rates_[group++] * share());
     student_->advance(static_cast<double>(step_) / static_cast<double>(request_.steps));
     const Lesson::Samples samples = samples_of(step_);
     const double value = taken_step(samples);
@@ -264,6 +270,7 @@ class Training {
   Rounds rounds_;
   std::unique_ptr<Student> student_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::vector<double> rates_;  ///< of its groups, the highest
   std::optional<qat::WeightAverage> average_;
   std::int64_t step_ = 0;  ///< that comes
   double first_measure_ = LanguageOutcome::kNotMeasured, middle_measure_ = first_measure_;

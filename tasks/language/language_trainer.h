@@ -71,9 +71,11 @@ struct LanguageRequest {
   std::int64_t at_once = 0;   ///< sequences that run at a time: gradients of a step add up; 0: all
   bool recomputes = false;    ///< what is inside layers, in the backward pass, instead of keeping it
   std::int64_t steps = 240;
+  bool scales_alone = false;  ///< steps leave codes as they are; scales learn, norms, and what is in floats
   BlockWise block_wise;
   std::int64_t warm_up = 15;  ///< steps in which the rate grows; then it falls as a cosine, to 0
   double rate = 5e-4;         ///< of AdamW, the highest
+  double scale_rate = 0;      ///< of the scales of codes, likewise; 0: the same
   double average = 0;  ///< the decay of an average of what learns, which is what is kept in the end; 0: none
   double most_gradient = 1;  ///< norm of all gradients of a step, above which they shrink to it
   std::uint64_t seed = 0;    ///< of the order of sequences

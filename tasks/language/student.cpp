@@ -38,8 +38,11 @@ class QuantizedStudent final : public Student {
 
   void start(const std::vector<std::vector<at::Tensor>>& samples) override { network_.calibrate(samples); }
   torch::nn::Module& module() override { return network_; }
-  std::vector<torch::optim::OptimizerParamGroup> parameter_groups(double rate) const override {
-    return network_.parameter_groups({.learning_rate = rate, .weight_decay = 0});
+  void fix_codes() override { network_.fix_codes(); }
+  std::vector<torch::optim::OptimizerParamGroup> parameter_groups(
+      const LanguageRequest& request) const override {
+    return network_.parameter_groups(
+        {.learning_rate = request.rate, .weight_decay = 0, .scale_learning_rate = request.scale_rate});
   }
   void advance(double share) override { network_.advance(share); }
   libtorch::CutPass pass(const std::vector<at::Tensor>& inputs, bool learns) override {
@@ -78,8 +81,10 @@ class AdaptedStudent final : public Student {
     network_.set(started_adapter(request_, network_.adapter(), samples));
   }
   torch::nn::Module& module() override { return network_; }
-  std::vector<torch::optim::OptimizerParamGroup> parameter_groups(double rate) const override {
-    auto options = std::make_unique<torch::optim::AdamWOptions>(rate);
+  void fix_codes() override {}  // they are
+  std::vector<torch::optim::OptimizerParamGroup> parameter_groups(
+      const LanguageRequest& request) const override {
+    auto options = std::make_unique<torch::optim::AdamWOptions>(request.rate);
     options->weight_decay(0);
     std::vector<torch::optim::OptimizerParamGroup> groups;
     groups.emplace_back(network_.parameters(), std::move(options));

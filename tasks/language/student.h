@@ -28,8 +28,12 @@ class Student {
   /// What is kept of it between runs.
   virtual torch::nn::Module& module() = 0;
 
+  /// Before steps of LanguageRequest::scales_alone, or load() of what was kept of them.
+  virtual void fix_codes() = 0;
+
   /// For AdamW; without decay, which pulls weights to zero, where the coarsest grids have no code.
-  virtual std::vector<torch::optim::OptimizerParamGroup> parameter_groups(double rate) const = 0;
+  virtual std::vector<torch::optim::OptimizerParamGroup> parameter_groups(
+      const LanguageRequest& request) const = 0;
 
   /// Before each step, the share of training that is done.
   virtual void advance(double share) = 0;

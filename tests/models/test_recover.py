@@ -207,6 +207,34 @@ def test_a_run_that_is_killed_ends_in_the_same_bytes(crumb, crumb_bin, made, tmp
             assert (tmp_path / "cut" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
 
 
+@pytest.mark.parametrize("how", [[], ["--scales-alone"], ["--weights", "int3:group=16"]])
+def test_merged_codes_learn_what_the_adapter_gave(crumb, made, tmp_path, how):
+    """They begin where `merge` onto the grid ends, and come nearer to the network with its adapter."""
+    crumb(*command(made, tmp_path / "rec", "--steps", 30))
+    adapted = tmp_path / "rec/model.crumb"
+    weights = how[:2] if "--weights" in how else []
+    crumb("merge", adapted, *weights, "-o", tmp_path / "merged.crumb")
+    trained = ["merge", adapted, "--train", made / "train.txt", "--valid", made / "valid.txt", "--length", LENGTH, "--threads", 1,
+               "--products", "f32", "--json", *how]  # fmt: skip
+    none = json.loads(crumb(*trained, "--steps", 0, "-o", tmp_path / "none").stdout)
+    values = pytest.importorskip("safetensors.numpy").load_file
+    for name, file in (("merged", tmp_path / "merged.crumb"), ("none", tmp_path / "none/model.crumb")):
+        crumb("dequantize", file, "-o", tmp_path / f"{name}.safetensors")
+    first, then = values(tmp_path / "merged.safetensors"), values(tmp_path / "none.safetensors")
+    assert first.keys() == then.keys() and all((first[name] == then[name]).all() for name in first)
+    assert none["float"] == pytest.approx(perplexity(crumb, adapted, made)["perplexity"], rel=1e-3)
+    report = json.loads(crumb(*trained, "--steps", 40, "--rate", 2e-3, "--scale-rate", 4e-3, "-o", tmp_path / "out").stdout)
+    assert report["rounded"] == none["quantized"]
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "out/log.jsonl").read_text().splitlines()]
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5]), losses
+    inspected = json.loads(crumb("inspect", tmp_path / "out/model.crumb", "--json").stdout)
+    assert "lora" not in json.dumps(inspected)
+    refused = crumb("merge", adapted, "--steps", 3, "-o", tmp_path / "no", status=2).stderr
+    assert "--steps says how merged codes are trained: give --train TEXT" in refused
+    assert "has its matrices in floats" in crumb("merge", made / "model", "--adapter", tmp_path / "rec/adapter", "--train",
+                                                 made / "train.txt", "-o", tmp_path / "no", status=2).stderr  # fmt: skip
+
+
 def test_wrong_wishes(crumb, made, tmp_path):
     def refused(*flags, status=2, base="base.crumb"):
         said = crumb(*command(made, tmp_path / "out", "--steps", 1, *flags, base=base), status=status).stderr

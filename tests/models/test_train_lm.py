@@ -246,6 +246,43 @@ def test_texts_that_the_model_draws(crumb, crumb_bin, made, tmp_path):
     assert (tmp_path / "cut/synthetic.npy").stat().st_mtime_ns == when and (tmp_path / "cut/model.crumb").exists()
 
 
+def test_scales_alone_leave_codes_as_they_are(crumb, made, tmp_path):
+    values = pytest.importorskip("safetensors.numpy").load_file
+    how = ["--weights", "int2h:group=16", "--embeddings", "int4:group=16", "--scales-alone", "--rate", 3e-3]
+    crumb("quantize", made / "model", "-o", tmp_path / "start.crumb", *how[:4], "--method", "gptq", "--data", made / "train.txt")
+    begun = ["--start", tmp_path / "start.crumb", "--steps", 30]
+    crumb(*command(made, tmp_path / "out", *how, *begun))
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "out/log.jsonl").read_text().splitlines()]
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5]), losses
+    for name, file in (("start", tmp_path / "start.crumb"), ("out", tmp_path / "out/model.crumb")):
+        crumb("dequantize", file, "-o", tmp_path / f"{name}.safetensors")
+    first, then = values(tmp_path / "start.safetensors"), values(tmp_path / "out.safetensors")
+    moved = 0
+    for name, one in first.items():
+        if one.ndim != 2:
+            continue
+        a, b = (x.reshape(-1, 16).astype(np.float64) for x in (one, then[name]))
+        size = abs(a).max(1, keepdims=True)
+        factor = (b * a).sum(1, keepdims=True) / np.maximum((a * a).sum(1, keepdims=True), 1e-300)
+        assert (abs(b - factor * a) <= 1e-5 * size).all() and (factor >= 0).all(), name
+        moved += (abs(factor - 1) > 1e-4).sum()
+    assert moved > 100
+    staged = ["--weights", "int2h:group=16", "--embeddings", "int4:group=16", "--start", tmp_path / "start.crumb",
+              "--stages", "end_to_end:steps=30:rate=0.003:scales_alone=on"]  # fmt: skip
+    crumb(*command(made, tmp_path / "staged", *staged))
+    assert (tmp_path / "staged/log.jsonl").read_text() == (tmp_path / "out/log.jsonl").read_text()
+    refused = crumb(*command(made, tmp_path / "no", "--weights", "mxfp4:pad", "--scales-alone", "--steps", 1), status=1).stderr
+    assert "has no scales that learn" in refused
+
+
+def test_layers_by_themselves_go_on_from_codes_of_a_file(crumb, made, tmp_path):
+    how = ["--weights", "int2h:group=16", "--block-wise", 2, "--block-sequences", 8, "--steps", 0]
+    crumb("quantize", made / "model", "-o", tmp_path / "start.crumb", *how[:2], "--method", "gptq", "--data", made / "train.txt")
+    plain, begun = (json.loads(crumb(*command(made, tmp_path / name, *how, *more)).stdout)["layers"]
+                    for name, more in (("plain", []), ("begun", ["--start", tmp_path / "start.crumb"])))  # fmt: skip
+    assert all(a["error_before"] < b["error_before"] for a, b in zip(begun[:2], plain[:2], strict=True)), (begun, plain)
+
+
 @pytest.mark.parametrize("states", ["bf16", "int8"])
 def test_short_optimizer_states_learn_the_same(crumb, made, tmp_path, states):
     how = ["--weights", "int3:group=16", "--steps", 40, "--rate", 3e-3]
@@ -259,7 +296,7 @@ def test_short_optimizer_states_learn_the_same(crumb, made, tmp_path, states):
     assert "expected f32, bf16 or int8" in crumb(*command(made, tmp_path / "no", *how, "--optimizer-states", "fp4"), status=2).stderr
 
 
-@pytest.mark.parametrize("more", [[], ["--average", 0.9], ["--optimizer-states", "int8"]])
+@pytest.mark.parametrize("more", [[], ["--average", 0.9], ["--optimizer-states", "int8"], ["--scales-alone"]])
 def test_a_run_that_is_killed_ends_in_the_same_bytes(crumb, crumb_bin, made, tmp_path, more):
     how = [*more, "--weights", "int3:group=16", "--steps", 60, "--checkpoint-every", 3, "--block-wise", 2, "--block-sequences", 8]
     crumb(*command(made, tmp_path / "whole", *how))

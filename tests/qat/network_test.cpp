@@ -171,6 +171,59 @@ TEST_CASE("qat network: one that begins with codes has these, with their scales"
   CHECK(differ > 4);
 }
 
+TEST_CASE("qat network: codes that are fixed stay, and their scales learn what they can") {
+  torch::manual_seed(4);
+  const auto [x, y] = points(96, 5);
+  for (const std::string spec :
+       {"int2h:group=4", "int2h:channel:scale=f16", "ternary:group=4", "int3:tensor", "int4:group=5:pad",
+        "uint4:group=4:zero=int", "uint3:channel:zero=float", "e2m1:group=4", "binary:channel",
+        "int4:block=4x2", "int4:group=3:pad:scale=e8m0"}) {
+    CAPTURE(spec);
+    auto mlp = std::make_shared<Mlp>();
+    const Recipe recipe = recipe_of("weights: " + spec + "\n");
+    Network network(crumb::libtorch::capture(*mlp, {x}), recipe);
+    network.calibrate({});
+    network.eval();
+    const Graph first = network.freeze();
+    const at::Tensor expected = network.forward(x);
+    network.fix_codes();
+    CHECK(at::equal(network.forward(x), expected));
+    const double before = train(network, x, y, 1), after = train(network, x, y, 40);
+    CHECK(after < before);
+    network.eval();
+    const Graph frozen = network.freeze();
+    const at::Tensor found = network.forward(x);
+    CHECK(not_computed_by(frozen, {x}, {found}) == "");
+    std::size_t moved = 0;
+    for (const auto& [name, constant] : first.quantized) {
+      const auto was = constant.tensor->view(), is = frozen.quantized.at(name).tensor->view();
+      CHECK(std::ranges::equal(was.codes, is.codes));
+      CHECK(std::ranges::equal(was.zeros, is.zeros));
+      moved += !std::ranges::equal(was.scales, is.scales);
+    }
+    CHECK(moved == 4);
+    // What was kept comes back.
+    std::stringstream kept;
+    torch::serialize::OutputArchive out;
+    network.save(out);
+    out.save_to(kept);
+    Network other(crumb::libtorch::capture(*mlp, {x}), recipe);
+    other.fix_codes();
+    torch::serialize::InputArchive in;
+    in.load_from(kept);
+    other.load(in);
+    other.eval();
+    CHECK(at::equal(other.forward(x), found));
+  }
+  for (const std::string spec :
+       {"int4:channel\naccumulator: 9:a2q\nactivations: uint4:tensor", "mxfp4:pad"}) {
+    auto mlp = std::make_shared<Mlp>();
+    Network network(crumb::libtorch::capture(*mlp, {x}), recipe_of("weights: " + spec + "\n"));
+    network.calibrate({{x}});
+    CHECK_THROWS_WITH_AS(network.fix_codes(), doctest::Contains("has no scales that learn"), crumb::Error);
+  }
+}
+
 TEST_CASE("qat network: constrained layers fit at every step, whatever the optimizer does") {
   torch::manual_seed(2);
   const auto [x, y] = points(64, 6);

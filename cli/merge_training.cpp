@@ -1,0 +1,116 @@
+#include "cli/merge_training.h"
+
+#include <array>
+
+#include "base/files/text.h"
+#include "cli/open_engine.h"
+#include "cli/packed_files.h"
+#include "cli/threads_flag.h"
+#include "graph/qonnx/quantized_constants.h"
+#include "models/encoder_inputs.h"
+#include "training/language_run.h"
+
+namespace crumb::cli {
+namespace {
+
+constexpr std::array kOfTraining = {"--valid",
+                                    "--temperature",
+                                    "--length",
+                                    "--steps",
+                                    "--warm-up",
+                                    "--average",
+                                    "--products",
+                                    "--tokens",
+                                    "--optimizer-states",
+                                    "--device",
+                                    "--top-k",
+                                    "--teacher-logits",
+                                    "--at-once",
+                                    "--recompute",
+                                    "--batch",
+                                    "--rate",
+                                    "--seed",
+                                    "--scale-rate",
+                                    "--scales-alone",
+                                    "--checkpoint-every",
+                                    "--restart",
+                                    "--threads"};
+
+/// What it would take to quantize a network so.
+Recipe recipe_of_codes(const graph::Graph& graph) {
+  std::map<std::string, std::vector<std::string>> by_spec;
+  for (const auto& [name, constant] : graph.quantized) by_spec[constant.tensor->spec].push_back(name);
+  Recipe recipe;
+  recipe.embeddings.reset();
+  for (const auto& [spec, names] : by_spec)
+    recipe.rules.push_back(rule_for_tensors(names, QuantSpec::parse(spec)));
+  return recipe;
+}
+
+}  // namespace
+
+void add_merge_training_flags(CLI::App& verb, MergeTrainingFlags& flags) {
+  const std::string whose = "With --train: ";
+  verb.add_option("--train", flags.data,
+                  "A text, conversations (.jsonl), lines of a sentence encoder or synthetic, on which merged "
+                  "codes learn what "
+                  "the network computes with its adapters; -o is a folder then, as crumb train lm writes it");
+  verb.add_option("--valid", flags.valid, whose + "a text to measure by");
+  add_language_training_flags(verb, flags.training, whose);
+  verb.add_option("--batch", flags.batch, whose + "sequences, or lines, of a step (4, 32)")
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--rate", flags.rate, whose + "the highest learning rate (0.0001)")
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--scale-rate", flags.scale_rate, whose + "that of the scales of codes (0.0005)")
+      ->check(CLI::PositiveNumber);
+  verb.add_flag("--scales-alone", flags.scales_alone,
+                whose + "codes stay as they were merged, and scales learn");
+  verb.add_option("--seed", flags.seed, whose + "of the order of sequences (0)");
+  verb.add_option("--checkpoint-every", flags.keep_every,
+                  whose + "steps between two states of an unfinished run (every ten minutes)")
+      ->check(CLI::PositiveNumber);
+  verb.add_flag("--restart", flags.restart, whose + "drop an unfinished run that lies there");
+  add_threads_flag(verb, flags.threads, whose + "threads (those that the machine has)");
+}
+
+void refuse_training_flags_alone(const CLI::App& verb) {
+  for (const char* name : kOfTraining)
+    if (verb.get_option(name)->count() > 0)
+      throw usage_error(std::string(name) + " says how merged codes are trained: give --train TEXT");
+}
+
+Json train_merged(const MergeTrainingFlags& flags, graph::Graph adapted, graph::Graph merged,
+                  std::map<std::string, std::string> files, const std::string& folder) {
+  const bool is_encoder = models::is_encoder(merged);
+  Recipe recipe = recipe_of_codes(merged);
+  files[std::string(kRecipePath)] = to_yaml(recipe);
+  training::LanguageRun run{
+      .request = {.network = graph::fold_quantized(std::move(adapted)),
+                  .recipe = std::move(recipe),
+                  .start = std::move(merged),
+                  .loss = is_encoder ? tasks::LanguageLoss::kMix : tasks::LanguageLoss::kDivergence,
+                  .batch = flags.batch > 0 ? flags.batch : batch_of(is_encoder),
+                  .scales_alone = flags.scales_alone,
+                  .rate = flags.rate,
+                  .scale_rate = flags.scale_rate,
+                  .seed = flags.seed,
+                  .threads = flags.threads},
+      .files = std::move(files),
+      .folder = folder,
+      .keep_every = flags.keep_every,
+      .restart = flags.restart};
+  LanguageTrainingFlags how = flags.training;
+  how.restart = flags.restart;
+  const auto read = [&](std::string_view path) {
+    const auto found = run.files.find(std::string(path));
+    return found == run.files.end() ? std::nullopt : std::optional(found->second);
+  };
+  read_language_training(how, flags.data, flags.valid, folder, read, run.request);
+  keep_memory();
+  LanguageProgressLine line;
+  run.progress = [&](const tasks::LanguageProgress& progress) { line.update(progress); };
+  run.predicted = [&](std::int64_t done, std::int64_t sequences) { line.predicted(done, sequences); };
+  return training::train_language_into(run, open_language_trainer());
+}
+
+}  // namespace crumb::cli
