@@ -25,7 +25,7 @@ namespace {
 constexpr double kRate = 1e-3;
 
 struct RecoverFlags {
-  std::string model, baseline, data, valid, output, init = "zero", loss, type = "bf16";
+  std::string model, baseline, data, valid, output, init = "zero", ranks = "even", loss, type = "bf16";
   qat::AdapterOptions adapter;
   LanguageTrainingFlags training;
   std::int64_t batch = 0;
@@ -47,7 +47,11 @@ void print_report(const Json& report, const std::string& folder) {
   row.push_back(measure_text(report, "quantized"));
   print_table({head, row});
   const Json& adapter = report.at("adapter");
-  std::cout << "rank " << adapter.at("rank") << " beside " << adapter.at("layers")
+  const bool is_even = !adapter.contains("ranks");
+  std::cout << (is_even
+                    ? "rank " + adapter.at("rank").dump()
+                    : "ranks " + adapter.at("ranks").at(0).dump() + " to " + adapter.at("ranks").at(1).dump())
+            << " beside " << adapter.at("layers")
             << " matrices: " << fixed(adapter.at("weights").get<double>() / 1e6, 2) << " million weights ("
             << adapter.at("type").get<std::string>() << ")\n"
             << report.at("steps") << " steps, " << report.at("trained_tokens") << " tokens, "
@@ -82,6 +86,10 @@ void recover_verb(const RecoverFlags& flags) {
                         ? is_encoder ? tasks::LanguageLoss::kMix : tasks::LanguageLoss::kDivergence
                         : tasks::chosen<tasks::LanguageLoss>(tasks::kLanguageLossNames, flags.loss, "--loss");
   const auto start = tasks::chosen<tasks::AdapterStart>(tasks::kAdapterStartNames, flags.init, "--init");
+  const auto ranks = tasks::chosen<tasks::AdapterRanks>(tasks::kAdapterRanksNames, flags.ranks, "--ranks");
+  if (ranks != tasks::AdapterRanks::kEven && !tasks::begins_elsewhere(start))
+    throw usage_error("--ranks " + flags.ranks +
+                      " follow from each matrix' error: give --init svd or whitened");
   const graph::AdapterType type = graph::adapter_type_named(flags.type);
   const qat::AdapterOptions adapter =
       start == tasks::AdapterStart::kKept ? kept_adapter(flags, base) : flags.adapter;
@@ -102,21 +110,22 @@ void recover_verb(const RecoverFlags& flags) {
     throw usage_error("--baseline " + quote_text(flags.baseline) + " has other " +
                       (network.inputs != base.inputs ? "inputs" : "outputs") + " than " +
                       quote_text(flags.model) + ": it is another network");
-  training::LanguageRun run{
-      .request = {.network = std::move(network),
-                  .recovery =
-                      tasks::Recovery{
-                          .base = std::move(base), .options = adapter, .start = start, .type = type},
-                  .loss = loss,
-                  .has_floats = !flags.baseline.empty(),
-                  .batch = flags.batch > 0 ? flags.batch : batch_of(is_encoder),
-                  .rate = flags.rate,
-                  .seed = flags.adapter.seed,
-                  .threads = flags.threads},
-      .files = packed_files(source),
-      .folder = flags.output,
-      .keep_every = flags.keep_every,
-      .restart = flags.restart};
+  training::LanguageRun run{.request = {.network = std::move(network),
+                                        .recovery = tasks::Recovery{.base = std::move(base),
+                                                                    .options = adapter,
+                                                                    .start = start,
+                                                                    .ranks = ranks,
+                                                                    .type = type},
+                                        .loss = loss,
+                                        .has_floats = !flags.baseline.empty(),
+                                        .batch = flags.batch > 0 ? flags.batch : batch_of(is_encoder),
+                                        .rate = flags.rate,
+                                        .seed = flags.adapter.seed,
+                                        .threads = flags.threads},
+                            .files = packed_files(source),
+                            .folder = flags.output,
+                            .keep_every = flags.keep_every,
+                            .restart = flags.restart};
   LanguageTrainingFlags how = flags.training;
   how.restart = flags.restart;
   read_language_training(
@@ -155,6 +164,10 @@ void add_recover(CLI::App& app) {
       ->required();
   verb->add_option("--rank", flags->adapter.rank, "Of the adapter's matrices (16)")
       ->check(CLI::PositiveNumber);
+  verb->add_option(
+      "--ranks", flags->ranks,
+      "With --init svd or whitened: even, the same for each layer; or error, of an adapter as large those "
+      "directions of all layers that win most (even)");
   verb->add_option("--alpha", flags->adapter.alpha, "Scales the adapter by alpha / rank (the rank)")
       ->check(CLI::PositiveNumber);
   verb->add_flag("--rslora", flags->adapter.rslora, "Scale it by alpha / sqrt(rank)");

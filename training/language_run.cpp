@@ -1,5 +1,7 @@
 #include "training/language_run.h"
 
+#include <algorithm>
+
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
 #include "base/seconds.h"
@@ -32,9 +34,13 @@ void add_recovery(Json& report, const tasks::LanguageRequest& request,
                   const tasks::LanguageOutcome& outcome) {
   const tasks::Recovery& recovery = *request.recovery;
   if (tasks::begins_elsewhere(recovery.start)) report["start"] = json_number(outcome.middle_measure);
-  std::size_t weights = 0;
+  std::size_t weights = 0, least = 0, most = 0;
   const Adapter adapter = graph::adapter_of(outcome.quantized, recovery.options.name);
-  for (const LowRankUpdate& update : adapter.updates) weights += update.down.size() + update.up.size();
+  for (const LowRankUpdate& update : adapter.updates) {
+    weights += update.down.size() + update.up.size();
+    least = least == 0 ? update.rank : std::min(least, update.rank);
+    most = std::max(most, update.rank);
+  }
   report["adapter"] = {{"name", recovery.options.name},
                        {"rank", recovery.options.rank},
                        {"scale", adapter.updates.empty() ? 0 : adapter.updates[0].scale},
@@ -42,6 +48,7 @@ void add_recovery(Json& report, const tasks::LanguageRequest& request,
                        {"weights", weights},
                        {"type", graph::name_of(recovery.type)},
                        {"init", name_of(recovery.start)}};
+  if (recovery.ranks != tasks::AdapterRanks::kEven) report["adapter"]["ranks"] = Json::array({least, most});
 }
 
 Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOutcome& outcome) {

@@ -52,6 +52,7 @@ void add_recovery(const Recovery& recovery, Json& request) {
   request["rslora"] = options.rslora;
   request["targets"] = options.targets;
   request["init"] = name_of(recovery.start);
+  request["ranks"] = name_of(recovery.ranks);
   request["type"] = graph::name_of(recovery.type);
 }
 

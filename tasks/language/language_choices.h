@@ -34,6 +34,19 @@ enum class AdapterStart : std::uint8_t {
 
 inline constexpr std::array<std::string_view, 4> kAdapterStartNames = {"zero", "svd", "whitened", "kept"};
 
+/// How many directions of each layer an adapter gets, for kSvd and kWhitened.
+enum class AdapterRanks : std::uint8_t {
+  kEven,   ///< its rank
+  kError,  ///< more where more of the error is won by it: of all layers' directions, the errors taken relative to what the layers
+  ///< give, those that win most for each of their weights, as long as the adapter of the even rank is large; one at least
+};
+
+inline constexpr std::array<std::string_view, 2> kAdapterRanksNames = {"even", "error"};
+
+inline std::string_view name_of(AdapterRanks ranks) {
+  return kAdapterRanksNames.at(static_cast<std::size_t>(ranks));
+}
+
 /// Whether the network computes something else with the adapter than it did before it was given one.
 constexpr bool begins_elsewhere(AdapterStart start) {
   return start == AdapterStart::kSvd || start == AdapterStart::kWhitened;

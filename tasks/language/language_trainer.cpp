@@ -123,6 +123,7 @@ class Training {
   void begin() {
     std::optional<KeptLanguageRun> kept = KeptLanguageRun::open(hooks_.state, request_, peers_.count());
     if (kept) {
+      if (student_->start_shapes()) student_->start(lesson_->inputs_of_first(kCalibrating));
       if (request_.scales_alone) student_->fix_codes();
       kept->load(student_->module());
     } else {

@@ -41,6 +41,7 @@ struct Recovery {
   graph::Graph base;  ///< the quantized decoder, as its file holds it, with the request's network's inputs
   qat::AdapterOptions options;
   AdapterStart start = AdapterStart::kZero;
+  AdapterRanks ranks = AdapterRanks::kEven;
   graph::AdapterType type = graph::AdapterType::kBfloat16;  ///< that it is kept as, in the end
 };
 

@@ -65,49 +65,60 @@ class QuantizedStudent final : public Student {
   std::optional<libtorch::CutNetwork> cut_;
 };
 
-qat::AdaptedNetwork with_adapter(const Recovery& recovery) {
-  if (recovery.start == AdapterStart::kKept) return {recovery.base, recovery.options.name};
-  return qat::add_adapters(recovery.base, recovery.options);
+/// The base with its adapter.
+graph::Graph with_adapter(const Recovery& recovery) {
+  if (recovery.start == AdapterStart::kKept) return recovery.base;
+  return graph::add_adapter(recovery.base, qat::fresh_adapter(recovery.base, recovery.options),
+                            recovery.options.name);
 }
 
 class AdaptedStudent final : public Student {
  public:
-  explicit AdaptedStudent(const LanguageRequest& request)
-      : request_(request),
-        network_(with_adapter(*request.recovery)),
-        cut_(cut(network_.module(), request.recovery->base, request.recomputes)) {}
+  explicit AdaptedStudent(const LanguageRequest& request) : request_(request) {
+    build(with_adapter(*request.recovery));
+  }
 
   void start(const std::vector<std::vector<at::Tensor>>& samples) override {
-    network_.set(started_adapter(request_, network_.adapter(), samples));
+    const Adapter started = started_adapter(request_, network_->adapter(), samples);
+    if (!start_shapes()) return network_->set(started);
+    build(graph::add_adapter(request_.recovery->base, started, request_.recovery->options.name));
   }
-  torch::nn::Module& module() override { return network_; }
+  bool start_shapes() const override { return request_.recovery->ranks != AdapterRanks::kEven; }
+  torch::nn::Module& module() override { return *network_; }
   void fix_codes() override {}  // they are
   std::vector<torch::optim::OptimizerParamGroup> parameter_groups(
       const LanguageRequest& request) const override {
     auto options = std::make_unique<torch::optim::AdamWOptions>(request.rate);
     options->weight_decay(0);
     std::vector<torch::optim::OptimizerParamGroup> groups;
-    groups.emplace_back(network_.parameters(), std::move(options));
+    groups.emplace_back(network_->parameters(), std::move(options));
     return groups;
   }
   void advance(double) override {}
   libtorch::CutPass pass(const std::vector<at::Tensor>& inputs, bool) override {
-    return {cut_.value(), libtorch::typed_all(inputs)};
+    return {cut_->value(), libtorch::typed_all(inputs)};
   }
   std::vector<at::Tensor> outputs(const std::vector<at::Tensor>& inputs, bool) override {
-    return network_.forward(inputs);
+    return network_->forward(inputs);
   }
   at::Tensor penalty() const override { return {}; }
   graph::Graph freeze() override {
-    graph::Graph frozen = network_.freeze(request_.recovery->type);
-    network_.set(graph::adapter_of(frozen, request_.recovery->options.name));
+    graph::Graph frozen = network_->freeze(request_.recovery->type);
+    network_->set(graph::adapter_of(frozen, request_.recovery->options.name));
     return frozen;
   }
 
  private:
+  void build(graph::Graph with_adapter) {
+    network_ =
+        std::make_unique<qat::AdaptedNetwork>(std::move(with_adapter), request_.recovery->options.name);
+    cut_ = std::make_unique<std::optional<libtorch::CutNetwork>>(
+        cut(network_->module(), request_.recovery->base, request_.recomputes));
+  }
+
   const LanguageRequest& request_;
-  qat::AdaptedNetwork network_;
-  std::optional<libtorch::CutNetwork> cut_;
+  std::unique_ptr<qat::AdaptedNetwork> network_;
+  std::unique_ptr<std::optional<libtorch::CutNetwork>> cut_;  ///< of it
 };
 
 }  // namespace

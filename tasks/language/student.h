@@ -25,6 +25,9 @@ class Student {
   /// Before training: by samples of inputs, where something has to be found from them.
   virtual void start(const std::vector<std::vector<at::Tensor>>& samples) = 0;
 
+  /// Whether start() decides the shapes of what learns, so that load() needs it before.
+  virtual bool start_shapes() const { return false; }
+
   /// What is kept of it between runs.
   virtual torch::nn::Module& module() = 0;
 

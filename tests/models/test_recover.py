@@ -207,6 +207,43 @@ def test_a_run_that_is_killed_ends_in_the_same_bytes(crumb, crumb_bin, made, tmp
             assert (tmp_path / "cut" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
 
 
+@pytest.mark.parametrize("init", ["svd", "whitened"])
+def test_ranks_by_errors_are_those_of_numpy(crumb, crumb_bin, made, tmp_path, init):
+    """As many weights at most, and no exchange of two directions would win more."""
+    values = pytest.importorskip("safetensors.numpy").load_file
+    how = ["--init", init, "--steps", 0, "--type", "f32", "--rank", 4]
+    for ranks in ("even", "error"):
+        crumb(*command(made, tmp_path / ranks, *how, "--ranks", ranks))
+    even, found = (values(tmp_path / ranks / "adapter/adapter_model.safetensors") for ranks in ("even", "error"))
+    sizes = [sum(x.size for x in adapter.values()) for adapter in (even, found)]
+    assert 0.97 * sizes[0] < sizes[1] <= sizes[0]
+    report = json.loads((tmp_path / "error/report.json").read_text())["adapter"]
+    chosen = {name.removeprefix("base_model.model.").removesuffix(".lora_A.weight"): x.shape[0] for name, x in found.items() if "lora_A" in name}
+    assert report["ranks"] == [min(chosen.values()), max(chosen.values())] and min(chosen.values()) >= 1 and max(chosen.values()) > 4
+    if init == "svd":
+        crumb("dequantize", made / "base.crumb", "-o", tmp_path / "base.safetensors")
+        base, floats = values(tmp_path / "base.safetensors"), values(made / "model/model.safetensors")
+        taken, left = [], []
+        for name, rank in chosen.items():
+            w, q = (x[f"{name}.weight"].astype(np.float64) for x in (floats, base))
+            gains = np.linalg.svd(w - q, compute_uv=False)[:32] ** 2 / (w**2).sum() / sum(w.shape)
+            taken.append(gains[1:rank].min(initial=np.inf))
+            left.append(gains[rank:].max(initial=0))
+        assert min(taken) >= max(left) * (1 - 1e-6)
+    # It trains, and goes on where it was cut.
+    more = ["--init", init, "--ranks", "error", "--rank", 4, "--steps", 40, "--checkpoint-every", 3]
+    crumb(*command(made, tmp_path / "whole", *more))
+    process = subprocess.Popen([str(part) for part in (crumb_bin, *command(made, tmp_path / "cut", *more))],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    while not (tmp_path / "cut/checkpoint.state").exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.wait(timeout=60)
+    crumb(*command(made, tmp_path / "cut", *more))
+    assert (tmp_path / "cut/model.crumb").read_bytes() == (tmp_path / "whole/model.crumb").read_bytes()
+    assert "give --init svd or whitened" in crumb(*command(made, tmp_path / "no", "--ranks", "error"), status=2).stderr
+
+
 @pytest.mark.parametrize("how", [[], ["--scales-alone"], ["--weights", "int3:group=16"]])
 def test_merged_codes_learn_what_the_adapter_gave(crumb, made, tmp_path, how):
     """They begin where `merge` onto the grid ends, and come nearer to the network with its adapter."""
