@@ -15,6 +15,7 @@
 #include "cli/quantize_graph.h"
 #include "cli/recipe_flags.h"
 #include "cli/target_flags.h"
+#include "cli/target_sensitivity.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "formats/checkpoint/list_tensors.h"
@@ -227,8 +228,9 @@ bool is_graph(const QuantizeOptions& options) {
         "architecture (folder, .gguf), found " +
         quote_text(options.input) + (options.graph.tensors_only ? " with --tensors-only" : ""));
   }
-  const std::pair<const char*, bool> others[] = {{"--target", !options.target.target.empty()},
-                                                 {"--formats", !options.target.formats.empty()},
+  const bool has_target = !options.target.target.empty() && is_file;
+  const std::pair<const char*, bool> others[] = {{"--target", has_target},
+                                                 {"--formats", has_target},
                                                  {"--key", !options.key.empty()},
                                                  {"--memory", !options.memory.empty()},
                                                  {"--resume", options.resume}};
@@ -247,9 +249,43 @@ void use_method(const std::string& method, RecipeFlags& flags) {
   if (method != "rounding") flags.stages = method;
 }
 
+/// Formats of a network's tensors are chosen, and then it is quantized as a graph.
+void quantize_network_by_target(const QuantizeOptions& options, const Wish& wish) {
+  if (options.output.empty() && !options.dry_run)
+    throw usage_error("quantize needs -o FILE, the packed file to write (or --dry-run)");
+  const Checkpoint checkpoint = Checkpoint::open(options.input).take();
+  if (!options.output.empty()) refuse_outputs(options, checkpoint);
+  RecipeFlags of_tensors = options.recipe;
+  const RecipeFlags of_graphs = taken_graph_fields(of_tensors);
+  BudgetChoice choice = choose(wish, of_tensors, checkpoint, 0, options.threads,
+                               weigh_by_sensitivity(options.target.sensitivity, options.input, options.graph,
+                                                    wish.formats, options.threads));
+  apply_flags(of_graphs, choice.recipe);
+  for (Rule& rule : choice.recipe.rules)
+    rule.optional = true;  // the network may leave tensors of the file out
+  if (!options.json)
+    print_choice(choice, options.target.sensitivity == "error" ? "squared error over squared norm"
+                         : options.target.sensitivity == "hessian"
+                             ? "squared error of outputs over their squares"
+                             : "divergence of predictions");
+  quantize_graph({.input = options.input,
+                  .output = options.output,
+                  .recipe = options.recipe,
+                  .chosen = choice.recipe,
+                  .flags = options.graph,
+                  .threads = options.threads,
+                  .json = options.json,
+                  .dry_run = options.dry_run});
+  if (options.dry_run) return;
+  write_recipe(choice, options.output);
+  if (!options.json) std::cout << "the recipe is " << recipe_beside(options.output).string() << "\n";
+}
+
 void quantize_verb(const QuantizeOptions& options) {
   refuse_packed(options.input);
   if (is_graph(options)) {
+    if (const std::optional<Wish> wish = wish_of(options.target, options.recipe))
+      return quantize_network_by_target(options, *wish);
     return quantize_graph({.input = options.input,
                            .output = options.output,
                            .recipe = options.recipe,
@@ -260,6 +296,8 @@ void quantize_verb(const QuantizeOptions& options) {
   }
   const double start = now_seconds();
   const std::optional<Wish> wish = wish_of(options.target, options.recipe);
+  if (options.target.sensitivity != "error")
+    throw usage_error("--sensitivity " + options.target.sensitivity + " is measured on samples: give --data");
   Recipe recipe = wish ? Recipe{} : recipe_of(options.recipe);
   const uint64_t memory = memory_of(options);
   if (options.output.empty() && !options.dry_run) {

@@ -4,9 +4,7 @@
 #include <iostream>
 
 #include "base/files/text.h"
-#include "cli/calibration_data.h"
-#include "cli/calibration_lines.h"
-#include "cli/calibration_text.h"
+#include "cli/calibration_samples.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/opset_flag.h"
@@ -17,14 +15,12 @@
 #include "cli/shape_notes.h"
 #include "export/check_for_profile.h"
 #include "export/write.h"
-#include "formats/checkpoint/decoder_config.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/quantize/apply.h"
 #include "graph/quantize/compare.h"
 #include "models/checkpoint_graph.h"
-#include "models/encoder_inputs.h"
 #include "models/unfolded_gains.h"
 #include "models/weight_source.h"
 #include "ptq/stages.h"
@@ -32,9 +28,7 @@
 #include "quant/checkpoint/run_plan.h"
 #include "quant/tensor_source.h"
 #include "runtime/engine.h"
-#include "runtime/sentences/sentence_tokenizer.h"
 #include "runtime/session.h"
-#include "text/text_tokenizer.h"
 
 namespace crumb::cli {
 namespace {
@@ -144,57 +138,6 @@ Source open_source(const std::string& input, const std::string& why, Notes& note
   return source;
 }
 
-/// Batches, and what they are made from.
-struct Samples {
-  std::optional<CalibrationData> arrays;
-  std::optional<CalibrationText> text;
-  std::optional<CalibrationLines> lines;
-
-  graph::Batches batches() const {
-    if (lines) return lines->batches();
-    return text ? text->batches() : arrays->batches();
-  }
-};
-
-/// Whether --data names a text: a file that is no array.
-bool is_text(const std::string& data) {
-  std::error_code error;
-  return fs::is_regular_file(data, error) && fs::path(data).extension() != ".npy";
-}
-
-Samples samples_of(const QuantizeGraph& wish, const Source& source, const Graph& prepared) {
-  const std::vector<std::string>& data = wish.flags.data;
-  for (const std::string& path : data) {
-    if (path.find('=') == std::string::npos && !fs::exists(path))
-      throw usage_error("--data " + quote_text(path) + ": no such file or folder");
-  }
-  Samples samples;
-  if (std::ranges::none_of(data, is_text)) {
-    if (wish.flags.tokens > 0) throw usage_error("--tokens is for a text as --data");
-    samples.arrays.emplace(prepared, data);
-    return samples;
-  }
-  if (const auto other = std::ranges::find_if_not(data, is_text); other != data.end())
-    throw usage_error("--data " + quote_text(*other) + " is no text, and " + quote_text(data.front()) +
-                      " is one; give texts or arrays");
-  const auto files = source.tensors ? models::weights_of(*source.tensors) : nullptr;
-  const std::optional<std::string> config = files ? files->file("config.json") : std::nullopt;
-  if (!config)
-    throw usage_error("--data " + quote_text(data.front()) +
-                      " is a text, which is for a language model's or sentence encoder's folder or GGUF "
-                      "file; a graph takes .npy");
-  const auto read = [&](std::string_view path) { return files->file(path); };
-  if (models::is_encoder(source.graph)) {
-    samples.lines.emplace(prepared, runtime::SentenceTokenizer::load(read, "the model"), data,
-                          wish.flags.tokens);
-    return samples;
-  }
-  const DecoderConfig shape = DecoderConfig::parse(JsonFile("config.json", *config));
-  samples.text.emplace(prepared, text::TextTokenizer::load(read), data, wish.flags.tokens,
-                       shape.max_positions);
-  return samples;
-}
-
 /// Keys and values that a decoder keeps are no results.
 void leave_out_caches(const Graph& graph, graph::GraphComparison& comparison) {
   const std::vector<runtime::Tie> ties = runtime::find_ties(graph);
@@ -258,7 +201,7 @@ void quantize_graph(const QuantizeGraph& wish) {
   const Target target = target_of(wish);
   RecipeFlags flags = wish.recipe;
   use_profile(wish.flags.profile, flags);
-  const Recipe recipe = recipe_of(flags);
+  const Recipe recipe = wish.chosen ? *wish.chosen : recipe_of(flags);
   refuse_training_fields(recipe);
   if (recipe.zstd > 0 && !is_packed(wish.output) && !wish.output.empty()) {
     throw usage_error("zstd compresses packed files, found " + quote_text(wish.output));
@@ -286,10 +229,11 @@ void quantize_graph(const QuantizeGraph& wish) {
   GraphReport report{.input = wish.input, .output = wish.output, .foreseen = wish.dry_run};
   setting.plan = graph::plan_quantizers(setting.graph, recipe, how);
   refuse_without_data(wish, setting.plan);
-  std::optional<Samples> samples;
+  std::optional<CalibrationSamples> samples;
   if (!wish.dry_run) {
     if (engine) {
-      samples = samples_of(wish, source, setting.graph);
+      samples.emplace(wish.flags.data, wish.flags.tokens, source.tensors ? &*source.tensors : nullptr,
+                      source.graph, setting.graph);
       setting.engine = engine;
       setting.samples = samples->batches();
     }
@@ -312,7 +256,7 @@ void quantize_graph(const QuantizeGraph& wish) {
     if (!flags.base.empty()) exporting::check_for_profile(quantized, wish.flags.profile);
     describe_constants(prepared, report, &quantized);
     // Of a language model's weights crumb perplexity --baseline says more, and takes less memory.
-    if (engine && !(samples->text && report.plan.edges.empty())) {
+    if (engine && !(samples->is_text() && report.plan.edges.empty())) {
       report.comparison =
           graph::compare(graph::infer_shapes(source.graph), quantized, report.plan, *engine,
                          report.plan.edges.empty() ? first_batches(samples->batches(), kComparedBatches)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ void add_graph_flags(CLI::App& verb, GraphFlags& flags);
 struct QuantizeGraph {
   std::string input, output;
   RecipeFlags recipe;
+  std::optional<Recipe> chosen;  ///< instead of what the flags say
   GraphFlags flags;
   int threads = 0;
   bool json = false, dry_run = false;

@@ -134,6 +134,12 @@ Recipe recipe_of(const RecipeFlags& flags) {
   return recipe;
 }
 
+RecipeFlags taken_graph_fields(RecipeFlags& flags) {
+  RecipeFlags taken;
+  for (const auto& [key, member] : kGraphFlags) std::swap(taken.*member, flags.*member);
+  return taken;
+}
+
 void apply_flags(const RecipeFlags& flags, Recipe& recipe) {
   if (!flags.zstd.empty()) set_field("zstd", flags.zstd, recipe);
   if (!flags.layout.empty()) set_field("layout", flags.layout, recipe);

@@ -37,6 +37,9 @@ void add_training_flags(CLI::App& verb, RecipeFlags& flags);
 /// Error(kUsage).
 Recipe recipe_of(const RecipeFlags& flags);
 
+/// Takes those out that only say something of graphs.
+RecipeFlags taken_graph_fields(RecipeFlags& flags);
+
 /// Changes a recipe by the flags that may stand beside any: --zstd, --layout and --embeddings are its fields, --include,
 /// --exclude and --set become rules, in this order, after its own. Throws Error(kUsage).
 void apply_flags(const RecipeFlags& flags, Recipe& recipe);

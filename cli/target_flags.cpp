@@ -38,12 +38,19 @@ void add_target_flags(CLI::App& verb, TargetFlags& flags) {
                   "What --target chooses from, with commas between (" + std::string(kDefaultFormats) + ")")
       ->type_name("SPEC,...")
       ->check(not_empty);
+  verb.add_option("--sensitivity", flags.sensitivity,
+                  "What --target makes small: error, of each tensor over its size; with --data and a network "
+                  "also hessian, of "
+                  "layers' outputs over theirs; or kl, what each tensor does to predictions (error)")
+      ->check(CLI::IsMember({"error", "hessian", "kl"}));
 }
 
 std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe) {
   if (flags.target.empty()) {
     if (!flags.formats.empty())
       throw usage_error("--formats is what --target chooses from; give --target too");
+    if (flags.sensitivity != "error")
+      throw usage_error("--sensitivity is what --target chooses by; give --target too");
     return std::nullopt;
   }
   const std::pair<const char*, const std::string*> others[] = {
@@ -75,7 +82,8 @@ std::string stored_structure(const Checkpoint& checkpoint, const std::vector<Pla
 }
 
 BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint& checkpoint, uint64_t memory,
-                    int threads) {
+                    int threads,
+                    std::function<void(const std::string&, std::vector<MeasuredFormat>&)> weigh) {
   std::optional<Progress> progress;
   BudgetRequest request{.target = wish.target, .formats = wish.formats, .recipe = {}, .measure = {}};
   request.recipe = [&](const QuantSpec& weights, const QuantSpec& embeddings) {
@@ -94,6 +102,7 @@ BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint
     if (!progress) progress.emplace("measuring", "tensors", done.all_tensors, done.all_bytes);
     progress->update(done.tensors, done.bytes);
   };
+  request.weigh = std::move(weigh);
   return choose_by_budget(checkpoint, request);
 }
 
@@ -153,11 +162,11 @@ void add_json(const BudgetChoice& choice, const std::string& target, Json& json)
                         {"bound", json_number(choice.bound)}};
 }
 
-void print_choice(const BudgetChoice& choice) {
+void print_choice(const BudgetChoice& choice, const std::string& measure) {
   std::map<std::string, size_t> uses;
   for (const auto& [name, format] : choice.chosen) ++uses[format.spec.to_string()];
   std::cout << "chosen for " << choice.chosen.size() << " tensors, which lose " << fixed(choice.loss, 6)
-            << " in all of squared error over squared norm";
+            << " in all of " << measure;
   if (choice.bound < choice.loss) {
     std::cout << " (no choice loses less than " << fixed(choice.bound, 6) << ")";
   } else {

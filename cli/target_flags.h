@@ -3,8 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/notes.h"
 #include "cli/output.h"
@@ -15,7 +17,7 @@
 namespace crumb::cli {
 
 struct TargetFlags {
-  std::string target, formats;
+  std::string target, formats, sensitivity = "error";
 };
 
 void add_target_flags(CLI::App& verb, TargetFlags& flags);
@@ -36,8 +38,10 @@ std::string stored_structure(const Checkpoint& checkpoint, const std::vector<Pla
 
 /// Measures and chooses, with progress and notes on stderr. --include, --exclude, --embeddings, --set and --zstd
 /// hold.
+/// `weigh`: BudgetRequest's.
 BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint& checkpoint, uint64_t memory,
-                    int threads);
+                    int threads,
+                    std::function<void(const std::string&, std::vector<MeasuredFormat>&)> weigh = {});
 
 /// Where the recipe goes that was chosen for this packed file: minilm.crumb, minilm.recipe.yaml; any other name
 /// gets .recipe.yaml at its end.
@@ -59,6 +63,6 @@ void fill_in(const BudgetChoice& choice, CheckpointReport& report);
 void add_json(const BudgetChoice& choice, const std::string& target, Json& json);
 
 /// How many tensors have which format, and what is lost, for the report as text.
-void print_choice(const BudgetChoice& choice);
+void print_choice(const BudgetChoice& choice, const std::string& measure = "squared error over squared norm");
 
 }  // namespace crumb::cli

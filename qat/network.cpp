@@ -411,6 +411,9 @@ void Network::begin_with(std::map<std::string, graph::QuantizedConstant> codes) 
       throw Error(quote_text(planned.value) + " begins with codes of " + found->second.tensor->spec +
                   ", and the recipe says " + planned.spec->to_string());
   }
+  for (const NetworkWeight& weight : state_->weights)
+    if (const auto found = codes.find(weight.name); found != codes.end())
+      weight.quantizer->take_scales(*found->second.tensor);
   state_->first_codes = std::move(codes);
 }
 

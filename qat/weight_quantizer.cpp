@@ -100,6 +100,7 @@ class LearnedQuantizer : public WeightQuantizer {
   void take_scales(const QuantizedTensor& codes) override {
     const torch::NoGradGuard no_gradients;
     scale_.copy_(scales_in(codes, scale_));
+    set_buffer("grid_scale", grid_scale_, scale_);
     if (!zero_point_.defined()) return;
     const RowDecoder decoder(codes.view());
     const at::Tensor zeros = at::empty({zero_point_.numel()}, at::kFloat);
@@ -109,22 +110,19 @@ class LearnedQuantizer : public WeightQuantizer {
   }
   bool fix_codes(const at::Tensor& latent) override {
     const torch::NoGradGuard no_gradients;
-    // At scale 1 the values are the codes' own, exactly.
-    const at::Tensor shares = latent / spread(spec_, used_scales(spec_, scale_, factor_), latent.sizes());
-    const at::Tensor levels = fake_quantize(shares, at::ones_like(scale_), zero(), spec_);
-    levels_.defined() ? levels_.copy_(levels) : levels_ = register_buffer("levels", levels);
-    scale_.set_requires_grad(true);
+    set_buffer("levels", levels_, levels_of(latent, grid_scale_.defined() ? grid_scale_ : used()));
     if (zero_point_.defined()) zero_point_.set_requires_grad(false);
     return true;
   }
   at::Tensor quantized(const at::Tensor& latent) override {
-    const at::Tensor s = used_scales(spec_, scale_, factor_);
-    if (levels_.defined()) return levels_ * spread(spec_, s, levels_.sizes());
-    return fake_quantize(latent, s, zero(), spec_);
+    if (!levels_.defined() && !grid_scale_.defined()) return fake_quantize(latent, used(), zero(), spec_);
+    const at::Tensor levels = levels_.defined() ? levels_ : levels_of(latent, grid_scale_);
+    return levels * spread(spec_, used(), latent.sizes());
   }
   QuantizedTensor freeze(const at::Tensor& latent) override {
     const torch::NoGradGuard no_gradients;
-    const at::Tensor x = plain(levels_.defined() ? quantized(latent) : latent), s = plain(scales(latent));
+    const bool is_apart = levels_.defined() || grid_scale_.defined();
+    const at::Tensor x = plain(is_apart ? quantized(latent) : latent), s = plain(scales(latent));
     const at::Tensor z = zero_point_.defined() ? plain(*zero()) : at::Tensor();
     return quantize_with_scales(
         spec_, span_of(x), shape_of(x),
@@ -134,6 +132,21 @@ class LearnedQuantizer : public WeightQuantizer {
   at::Tensor scales(const at::Tensor&) override { return used_scales(spec_, scale_.detach(), factor_); }
 
  private:
+  at::Tensor used() const { return used_scales(spec_, scale_, factor_); }
+
+  /// Codes less zero points, under these scales: at scale 1 the values are the grid's own.
+  at::Tensor levels_of(const at::Tensor& latent, const at::Tensor& scales) const {
+    return fake_quantize(latent / spread(spec_, scales, latent.sizes()), at::ones_like(scales), zero(),
+                         spec_);
+  }
+
+  void set_buffer(const char* name, at::Tensor& buffer, const at::Tensor& values) {
+    if (buffer.defined())
+      buffer.copy_(values);
+    else
+      buffer = register_buffer(name, values.detach().clone());
+  }
+
   /// Whole where the spec says so, and within the codes.
   std::optional<at::Tensor> zero() const {
     if (!zero_point_.defined()) return std::nullopt;
@@ -143,6 +156,9 @@ class LearnedQuantizer : public WeightQuantizer {
   QuantSpec spec_;
   at::Tensor scale_, zero_point_;
   at::Tensor levels_;  ///< code less zero point, of each weight; undefined: codes follow from latent
+  /// By which codes follow from latent; undefined: the scale that learns. A start on the grid itself has no rounding errors, of
+  /// which LSQ's gradient of a scale is made: there a scale would move by noise alone.
+  at::Tensor grid_scale_;
   double factor_ = 1;
 };
 

@@ -34,7 +34,8 @@ class WeightQuantizer : public torch::nn::Module {
   virtual void start(at::Tensor& latent) = 0;
 
   /// Where scales and zero points are parameters, those of these codes, which latent is the values of, instead of those that
-  /// start() found. After start(). Precondition: codes of the spec.
+  /// start() found. Codes follow from latent under these scales from now on, and a learned scale only multiplies what they
+  /// say: its gradient is that of fixed codes. After start(). Precondition: codes of the spec.
   virtual void take_scales(const QuantizedTensor&) {}
 
   /// Codes stay from now on as they are for this latent, which is not read any more; scales still learn (EfficientQAT's second

@@ -52,6 +52,8 @@ class Chooser {
     std::vector<const TensorEntry*> tensors;
     for (const size_t i : free_) tensors.push_back(plan_[i].entry);
     measured_ = measure_formats(checkpoint_, tensors, request_.formats, request_.measure);
+    if (request_.weigh)
+      for (size_t k = 0; k < tensors.size(); ++k) request_.weigh(tensors[k]->name, measured_[k]);
     const Assignment found = request_.target.file_bytes > 0 ? within_file() : within_bits();
     BudgetChoice choice{.recipe = recipe_of(found.choice),
                         .loss = found.loss,

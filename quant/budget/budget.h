@@ -1,5 +1,5 @@
 // Mixed precision by budget: a format for each tensor, so that all stay within a target and the sum over the
-// tensors of squared error over squared norm is least. The choice is a recipe.
+// tensors of squared error over squared norm, or of another loss, is least. The choice is a recipe.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,8 @@ struct BudgetRequest {
   /// whose spec is one of the two is free to be chosen for; the others keep their spec.
   std::function<Recipe(const QuantSpec& weights, const QuantSpec& embeddings)> recipe;
   MeasureOptions measure;
+  /// Puts what a tensor loses in each of its formats, at least 0, in the place of squared error over squared norm; none: that.
+  std::function<void(const std::string& tensor, std::vector<MeasuredFormat>& formats)> weigh;
   /// What the file stores as its graph, given the plan (RunPlan::structure); none: nothing.
   std::function<std::string(const std::vector<PlannedTensor>&)> structure;
 };

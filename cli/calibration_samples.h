@@ -1,0 +1,33 @@
+// Samples for calibration and for stages: --data, arrays, a text or lines, as what is quantized takes them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/calibration_data.h"
+#include "cli/calibration_lines.h"
+#include "cli/calibration_text.h"
+#include "graph/engine.h"
+#include "graph/graph.h"
+#include "quant/tensor_source.h"
+
+namespace crumb::cli {
+
+class CalibrationSamples {
+ public:
+  /// `checkpoint`: where the network is of one, else null; `graph`: the network, and `prepared`, which is sampled and must outlive
+  /// this. Throws usage Error for paths that are none, and for texts where there is no tokenizer.
+  CalibrationSamples(const std::vector<std::string>& data, std::size_t tokens, const TensorSource* checkpoint,
+                     const graph::Graph& graph, const graph::Graph& prepared);
+
+  graph::Batches batches() const;
+  bool is_text() const { return text_.has_value(); }  ///< of a decoder
+
+ private:
+  std::optional<CalibrationData> arrays_;
+  std::optional<CalibrationText> text_;
+  std::optional<CalibrationLines> lines_;
+};
+
+}  // namespace crumb::cli

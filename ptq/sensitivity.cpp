@@ -1,0 +1,155 @@
+#include "ptq/sensitivity.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
+#include "graph/quantized_constant.h"
+#include "ptq/layer_moments.h"
+#include "ptq/output_error.h"
+#include "ptq/sample_stream.h"
+#include "ptq/weight_rows.h"
+#include "quant/quantizer.h"
+
+namespace crumb::ptq {
+namespace {
+
+using graph::Tensor;
+
+bool fits(const QuantSpec& spec, const std::vector<std::uint64_t>& shape) {
+  return !spec.misfit(shape).has_value();
+}
+
+/// Of rows by a spec, what of the outputs' squares is lost.
+double output_share(const QuantSpec& spec, const WeightRows& rows, const SampledLayer& layer,
+                    const LayerMoments& inputs, int threads) {
+  std::vector<float> lost(rows.values.size());
+  fake_quantize(spec, rows.values, rows.shape, lost, {.threads = threads});
+  for (std::size_t i = 0; i < lost.size(); ++i) lost[i] -= rows.values[i];
+  const std::size_t count = layer.rows * layer.columns;
+  double error = 0, all = 0;
+  for (std::size_t group = 0; group < layer.groups; ++group) {
+    error += output_squares(std::span(lost).subspan(group * count, count), inputs.moments[group], threads);
+    all +=
+        output_squares(std::span(rows.values).subspan(group * count, count), inputs.moments[group], threads);
+  }
+  return all > 0 ? std::max(error, 0.0) / all : 0;
+}
+
+/// Sums of exponentials of a row, from its largest.
+struct RowSums {
+  double most, log_sum;
+};
+
+RowSums sums_of(std::span<const float> row) {
+  const double most = static_cast<double>(std::ranges::max(row));
+  double sum = 0;
+  for (const float x : row) sum += std::exp(static_cast<double>(x) - most);
+  return {most, std::log(sum)};
+}
+
+}  // namespace
+
+OutputErrors output_errors(const Setting& setting, const std::vector<QuantSpec>& specs) {
+  const std::vector<SampledLayer> layers = sampled_layers(setting.graph, setting.plan);
+  const std::vector<Station> stations = stations_of(setting.graph, layers);
+  SampleStream stream(setting.graph, stations, *setting.engine, setting.memory / 2);
+  OutputErrors errors;
+  std::size_t done = 0;
+  for (const Station& station : stations) {
+    stream.advance();
+    StationMoments moments(setting.graph, station, false);
+    setting.samples([&](const std::vector<Tensor>& sample) {
+      check_interrupt();
+      const auto brought = stream.run(sample);
+      moments.add(brought, brought, setting.threads);
+    });
+    for (const SampledLayer& layer : station.layers) {
+      check_interrupt();
+      const graph::PlannedConstant& constant = setting.plan.constants[layer.constant];
+      for (const Eigen::MatrixXd& sums : moments.of(layer).moments)
+        if (!sums.allFinite())
+          throw Error("what layer " + quote_text(constant.value) + " takes holds inf or NaN on the samples");
+      const WeightRows rows =
+          weight_rows(setting.graph.initializers.at(constant.value), constant.output_axis);
+      for (const QuantSpec& spec : specs)
+        if (fits(spec, rows.shape))
+          errors[constant.value][spec.to_string()] =
+              output_share(spec, rows, layer, moments.of(layer), setting.threads);
+      if (setting.progress) setting.progress(++done, layers.size());
+    }
+  }
+  return errors;
+}
+
+double relative_distance(const std::vector<Tensor>& floats, const std::vector<Tensor>& found) {
+  double lost = 0, all = 0;
+  for (std::size_t i = 0; i < floats.size(); ++i) {
+    if (!graph::is_float(floats[i].type())) continue;
+    const std::vector<float> a = floats[i].to_floats(), b = found.at(i).to_floats();
+    for (std::size_t k = 0; k < a.size(); ++k) {
+      lost += std::pow(static_cast<double>(b[k]) - static_cast<double>(a[k]), 2);
+      all += std::pow(static_cast<double>(a[k]), 2);
+    }
+  }
+  return all > 0 ? lost / all : 0;
+}
+
+double prediction_distance(const std::vector<Tensor>& floats, const std::vector<Tensor>& found) {
+  const std::vector<float> a = floats.at(0).to_floats(), b = found.at(0).to_floats();
+  const auto vocabulary = static_cast<std::size_t>(floats[0].shape().back());
+  const std::size_t places = a.size() / vocabulary, first = places / 2;
+  double sum = 0;
+  for (std::size_t place = first; place < places; ++place) {
+    const std::span<const float> p = std::span(a).subspan(place * vocabulary, vocabulary),
+                                 q = std::span(b).subspan(place * vocabulary, vocabulary);
+    const RowSums of_p = sums_of(p), of_q = sums_of(q);
+    for (std::size_t i = 0; i < vocabulary; ++i) {
+      const double log_p = static_cast<double>(p[i]) - of_p.most - of_p.log_sum,
+                   log_q = static_cast<double>(q[i]) - of_q.most - of_q.log_sum;
+      sum += std::exp(log_p) * (log_p - log_q);
+    }
+  }
+  return sum / static_cast<double>(places - first);
+}
+
+std::map<std::string, double> distances(const Setting& setting, const QuantSpec& spec,
+                                        const Distance& distance, std::size_t samples) {
+  std::vector<std::vector<Tensor>> inputs;
+  setting.samples([&](const std::vector<Tensor>& sample) {
+    if (inputs.size() < samples) inputs.push_back(sample);
+  });
+  const auto results = [&](const graph::Graph& graph) {
+    const std::unique_ptr<graph::Executable> network = setting.engine->prepare(graph);
+    std::vector<std::vector<Tensor>> made;
+    for (const std::vector<Tensor>& input : inputs) made.push_back(network->run(input));
+    return made;
+  };
+  const std::vector<std::vector<Tensor>> floats = results(setting.graph);
+  graph::Graph graph = setting.graph;
+  std::map<std::string, double> found;
+  std::size_t done = 0;
+  for (const graph::PlannedConstant& constant : setting.plan.constants) {
+    check_interrupt();
+    if (setting.progress) setting.progress(++done, setting.plan.constants.size());
+    if (!constant.spec) continue;
+    Tensor& place = graph.initializers.at(constant.value);
+    if (!fits(spec, weight_rows(place, constant.output_axis).shape)) continue;
+    const Tensor before = place;
+    place =
+        graph::quantize_constant(spec, before, constant.output_axis, constant.value, setting.threads).value();
+    const std::vector<std::vector<Tensor>> made = results(graph);
+    place = before;
+    double sum = 0;
+    for (std::size_t i = 0; i < made.size(); ++i) sum += distance(floats[i], made[i]);
+    const double mean = made.empty() ? 0 : sum / static_cast<double>(made.size());
+    if (!std::isfinite(mean))
+      throw Error("with " + quote_text(constant.value) + " in " + spec.to_string() +
+                  " the network gives no finite results on the samples");
+    found[constant.value] = mean;
+  }
+  return found;
+}
+
+}  // namespace crumb::ptq
