@@ -140,6 +140,12 @@ int accumulator_bits_by_norm(double norm, int input_bits, bool signed_input) {
   return signed_bits(std::ldexp(norm, input_bits - (signed_input ? 1 : 0)));
 }
 
+int accumulator_bits_by_magnitudes(double length, double input, double weight) {
+  int more = 0;  // ceil(log2(length))
+  while (std::ldexp(1.0, more) < length) ++more;
+  return std::ilogb(input) + 1 + std::ilogb(weight) + 1 + more + 1;
+}
+
 int accumulator_bits_by_balanced_norm(double norm, int input_bits) {
   const double states = norm * (std::ldexp(1.0, input_bits) - 1) + 2;
   int bits = 1;

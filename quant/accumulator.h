@@ -59,6 +59,11 @@ int accumulator_bits_by_types(double length, int input_bits, bool signed_input, 
 /// a = log2 norm + N - sigma.
 int accumulator_bits_by_norm(double norm, int input_bits, bool signed_input);
 
+/// Bits for `length` products of whole numbers of either sign with as many bits as these magnitudes (at least 1):
+/// bits(input) + bits(weight) + ceil(log2(length)) + 1. Minifloats, in units of their smallest subnormals, have 2^exponent +
+/// mantissa - 1 bits; for them it is 2^ea + ma + 2^eb + mb + ceil(log2(length)) - 1 (arXiv:2311.12359, section 3).
+int accumulator_bits_by_magnitudes(double length, double input, double weight);
+
 /// Bits for rows of that norm whose positive and negative codes sum up to the same: ceil(log2(norm (2^N - 1) + 2)).
 int accumulator_bits_by_balanced_norm(double norm, int input_bits);
 

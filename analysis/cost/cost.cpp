@@ -31,6 +31,11 @@ std::vector<std::int64_t> level_rows(const graph::ConstantValue& weight, const g
   return whole ? codes : std::vector<std::int64_t>();
 }
 
+/// The largest, in units.
+double magnitude_of(const graph::Levels& levels) {
+  return std::max(std::fabs(levels.low), std::fabs(levels.high)) / levels.unit();
+}
+
 /// The largest l1 norm of a row.
 double largest_norm(std::span<const std::int64_t> codes, std::size_t length) {
   double largest = 0, norm = 0;
@@ -69,16 +74,19 @@ std::optional<AccumulatorBounds> bounds_of(const Product& product, const graph::
   if (!input.levels || !weight.levels || product.summed.empty() || !input.levels->one_scale) return {};
   if (constant ? !one_scale_for_each_result(*constant, product) : !weight.levels->one_scale) return {};
   const graph::Levels &x = *input.levels, &w = *weight.levels;
-  if (x.minifloat > 0 || w.minifloat > 0) return {};
+  const bool floats = x.minifloat > 0 || w.minifloat > 0;
   AccumulatorBounds bounds{.assumed = x.assumed || w.assumed};
   bounds.by_types =
-      accumulator_bits_by_types(product.length, x.bits, x.is_signed, w.bits + (w.is_signed ? 0 : 1));
+      floats ? accumulator_bits_by_magnitudes(product.length, magnitude_of(x), magnitude_of(w))
+             : accumulator_bits_by_types(product.length, x.bits, x.is_signed, w.bits + (w.is_signed ? 0 : 1));
   if (!constant) return bounds;
   const RowOrder order(product.weight_shape, product.summed);
   const std::vector<std::int64_t> codes = level_rows(*constant, weight, order);
   const double low = x.low / x.unit(), high = x.high / x.unit();
   if (codes.empty() || !(low >= -kMostLevel && high <= kMostLevel)) return bounds;
-  bounds.by_weights = accumulator_bits_by_norm(largest_norm(codes, order.length()), x.bits, x.is_signed);
+  const double norm = largest_norm(codes, order.length());
+  bounds.by_weights = floats ? accumulator_bits_by_norm(norm * magnitude_of(x), 1, true)
+                             : accumulator_bits_by_norm(norm, x.bits, x.is_signed);
   bounds.exact =
       least_type(codes, order.length(), {static_cast<std::int64_t>(low), static_cast<std::int64_t>(high)});
   return bounds;

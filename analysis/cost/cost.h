@@ -12,7 +12,8 @@
 
 namespace crumb::analysis {
 
-/// One layer's bounds on the width of a signed accumulator, from the least to the most that is known.
+/// One layer's bounds on the width of a signed accumulator, from the least to the most that is known. Of minifloats it is a fixed-point
+/// register, whose last bit is worth the product of both smallest subnormals: every sum is exact there.
 struct AccumulatorBounds {
   int by_types = 0;               ///< by length, width of the inputs and width of the weights
   std::optional<int> by_weights;  ///< by the largest l1 norm of an output's weights
@@ -44,7 +45,7 @@ struct NodeCost {
   Amounts dense;
   Amounts sparse;  ///< multiplications by weights that are zero, and these weights, left out
   std::optional<AccumulatorBounds>
-      accumulator;  ///< where inputs and weights are whole numbers times one scale
+      accumulator;  ///< where inputs and weights are whole numbers, or minifloats, times one scale
 };
 
 struct GraphCost {

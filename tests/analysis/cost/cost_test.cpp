@@ -79,6 +79,75 @@ TEST_CASE("a quantized MatMul: multiplications, bits and accumulators") {
   CHECK(node.accumulator->exact->name() == "INT7");
 }
 
+/// FloatQuant by E, M and IEEE's bias, no code reserved.
+std::string float_quant(Builder& b, const std::string& x, int exponent, int mantissa) {
+  const std::string n = std::to_string(b.graph.nodes.size());
+  const int bias = (1 << (exponent - 1)) - 1;
+  const double most = (2 - std::exp2(-mantissa)) * std::exp2((1 << exponent) - 1 - bias);
+  const auto number = [&](const char* name, double value) {
+    return b.constant(name + n, graph::Tensor::scalar(static_cast<float>(value)));
+  };
+  return b.node(
+      "FloatQuant",
+      {x, number("s", 1), number("e", exponent), number("m", mantissa), number("c", bias), number("t", most)},
+      {{"has_inf", std::int64_t{0}},
+       {"has_nan", std::int64_t{0}},
+       {"has_subnormal", std::int64_t{1}},
+       {"saturation", std::int64_t{1}},
+       {"rounding_mode", std::string("ROUND")}},
+      graph::kQonnxDomain);
+}
+
+TEST_CASE("minifloats need the fixed-point register that the paper says") {
+  for (const auto& [exponent, mantissa, bits] :
+       {std::tuple{2, 3, 26}, std::tuple{3, 2, 32}, std::tuple{3, 3, 34}}) {
+    Builder b;
+    const std::string x = float_quant(b, b.input("x", {1, 4608}), exponent, mantissa);
+    const std::string w =
+        float_quant(b, b.constant("w", graph::Tensor::floats({4608, 1}, std::vector<float>(4608, 1))),
+                    exponent, mantissa);
+    const GraphCost cost = b.cost(b.node("MatMul", {x, w}));
+    REQUIRE(cost.nodes.at(0).accumulator);
+    CHECK(cost.nodes[0].accumulator->by_types == bits);
+  }
+}
+
+TEST_CASE("registers of minifloats hold the worst sums, and no narrower one does") {
+  std::mt19937 random(8);
+  const auto pick = [&](int least, int most) { return std::uniform_int_distribution(least, most)(random); };
+  for (int round = 0; round < 2000; ++round) {
+    const int e1 = pick(1, 4), m1 = pick(0, 3), e2 = pick(1, 4), m2 = pick(0, 3), length = pick(1, 40);
+    CAPTURE(round);
+    Builder b;
+    const std::string x = float_quant(b, b.input("x", {1, length}), e1, m1);
+    // Weights on the grid, in units of its smallest subnormal.
+    const int bias = (1 << (e2 - 1)) - 1;
+    const double unit = std::exp2(1 - bias - m2);
+    std::vector<float> weights;
+    double norm = 0;
+    for (int i = 0; i < length; ++i) {
+      const int exponent = pick(0, (1 << e2) - 1), fraction = pick(0, (1 << m2) - 1);
+      const double size = exponent == 0 ? fraction : std::ldexp((1 << m2) + fraction, exponent - 1);
+      weights.push_back(static_cast<float>(size * unit * (pick(0, 1) == 0 ? 1 : -1)));
+      norm += size;
+    }
+    const std::string w =
+        float_quant(b, b.constant("w", graph::Tensor::floats({length, 1}, weights)), e2, m2);
+    const GraphCost cost = b.cost(b.node("MatMul", {x, w}));
+    const double largest = std::ldexp((1 << (m1 + 1)) - 1, (1 << e1) - 2), worst = norm * largest;
+    REQUIRE(cost.nodes.at(0).accumulator);
+    const AccumulatorBounds& bounds = *cost.nodes[0].accumulator;
+    REQUIRE(bounds.by_weights);
+    REQUIRE(bounds.exact);
+    CHECK(worst <= std::exp2(*bounds.by_weights - 1) - 1);
+    if (worst > 0) CHECK(worst > std::exp2(*bounds.by_weights - 2) - 1);
+    CHECK(*bounds.by_weights <= bounds.by_types);
+    CHECK(bounds.exact->allows(worst));
+    CHECK(bounds.exact->allows(-worst));
+    CHECK(bounds.exact->bits() <= *bounds.by_weights);
+  }
+}
+
 TEST_CASE("a recurrent layer costs the same whichever of its outputs are named") {
   for (const auto& [op, gates, outputs] :
        {std::tuple{"LSTM", 4, 3u}, std::tuple{"GRU", 3, 2u}, std::tuple{"RNN", 1, 2u}}) {
