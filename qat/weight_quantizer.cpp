@@ -24,22 +24,26 @@ at::Tensor scales_in(const QuantizedTensor& codes, const at::Tensor& parameter) 
   return scales.view(parameter.sizes());
 }
 
-/// A block's number for each of its elements.
-at::Tensor spread(const QuantSpec& spec, const at::Tensor& scales, at::IntArrayRef shape) {
-  const std::vector<std::uint64_t> sizes(shape.begin(), shape.end());
+/// combine(x, scales), each element with its block's. Where blocks divide the matrix nothing as large as it is made of the scales.
+template <class Combine>
+at::Tensor by_blocks(const QuantSpec& spec, const at::Tensor& x, const at::Tensor& scales,
+                     const Combine& combine) {
+  const std::vector<std::uint64_t> sizes = shape_of(x);
   const Encoding encoding = spec.encoding(sizes);
   const EncodedLayout layout = encoded_layout(encoding, sizes).take("a weight");
-  const auto whole = [](std::uint64_t x) { return static_cast<std::int64_t>(x); };
+  const auto whole = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
   const std::int64_t down = whole(layout.block_rows), across = whole(layout.blocks_per_row),
                      rows = whole(layout.matrix.rows), columns = whole(layout.matrix.cols),
                      high = std::min(whole(encoding.block_rows), rows),
                      wide = std::min(whole(encoding.block_cols), columns);
-  return scales.view({down, 1, across, 1})
-      .expand({down, high, across, wide})
-      .reshape({down * high, across * wide})
-      .narrow(0, 0, rows)
-      .narrow(1, 0, columns)
-      .reshape(shape);
+  const at::Tensor of_blocks = scales.view({down, 1, across, 1});
+  if (down * high == rows && across * wide == columns)
+    return combine(x.reshape({down, high, across, wide}), of_blocks).reshape(x.sizes());
+  const at::Tensor of_all = of_blocks.expand({down, high, across, wide})
+                                .reshape({down * high, across * wide})
+                                .narrow(0, 0, rows)
+                                .narrow(1, 0, columns);
+  return combine(x, of_all.reshape(x.sizes()));
 }
 
 class StatisticsQuantizer : public WeightQuantizer {
@@ -117,7 +121,7 @@ class LearnedQuantizer : public WeightQuantizer {
   at::Tensor quantized(const at::Tensor& latent) override {
     if (!levels_.defined() && !grid_scale_.defined()) return fake_quantize(latent, used(), zero(), spec_);
     const at::Tensor levels = levels_.defined() ? levels_ : levels_of(latent, grid_scale_);
-    return levels * spread(spec_, used(), latent.sizes());
+    return by_blocks(spec_, levels, used(), [](const auto& a, const auto& b) { return a * b; });
   }
   QuantizedTensor freeze(const at::Tensor& latent) override {
     const torch::NoGradGuard no_gradients;
@@ -136,8 +140,9 @@ class LearnedQuantizer : public WeightQuantizer {
 
   /// Codes less zero points, under these scales: at scale 1 the values are the grid's own.
   at::Tensor levels_of(const at::Tensor& latent, const at::Tensor& scales) const {
-    return fake_quantize(latent / spread(spec_, scales, latent.sizes()), at::ones_like(scales), zero(),
-                         spec_);
+    const at::Tensor shares =
+        by_blocks(spec_, latent, scales, [](const auto& a, const auto& b) { return a / b; });
+    return fake_quantize(shares, at::ones_like(scales), zero(), spec_);
   }
 
   void set_buffer(const char* name, at::Tensor& buffer, const at::Tensor& values) {
