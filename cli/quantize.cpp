@@ -249,10 +249,14 @@ void use_method(const std::string& method, RecipeFlags& flags) {
   if (method != "rounding") flags.stages = method;
 }
 
-/// Formats of a network's tensors are chosen, and then it is quantized as a graph.
-void quantize_network_by_target(const QuantizeOptions& options, const Wish& wish) {
+void refuse_without_output(const QuantizeOptions& options) {
   if (options.output.empty() && !options.dry_run)
     throw usage_error("quantize needs -o FILE, the packed file to write (or --dry-run)");
+}
+
+/// Formats of a network's tensors are chosen, and then it is quantized as a graph.
+void quantize_network_by_target(const QuantizeOptions& options, const Wish& wish) {
+  refuse_without_output(options);
   const Checkpoint checkpoint = Checkpoint::open(options.input).take();
   if (!options.output.empty()) refuse_outputs(options, checkpoint);
   RecipeFlags of_tensors = options.recipe;
@@ -300,9 +304,7 @@ void quantize_verb(const QuantizeOptions& options) {
     throw usage_error("--sensitivity " + options.target.sensitivity + " is measured on samples: give --data");
   Recipe recipe = wish ? Recipe{} : recipe_of(options.recipe);
   const uint64_t memory = memory_of(options);
-  if (options.output.empty() && !options.dry_run) {
-    throw usage_error("quantize needs -o FILE, the packed file to write (or --dry-run)");
-  }
+  refuse_without_output(options);
   const Checkpoint checkpoint = Checkpoint::open(options.input, {.key = options.key}).take();
   Notes notes;
   note_checkpoint(checkpoint);
