@@ -133,15 +133,15 @@ void add_merge(CLI::App& app) {
   verb->add_option("--weights", flags->weights,
                    "Of FILE.crumb: how merged matrices are quantized (as they were)");
   verb->add_option("--shard", flags->shard, "Of a folder: tensor files of at most this size (5GB)");
-  add_merge_training_flags(*verb, flags->training);
+  const std::vector<CLI::Option*> of_training = add_merge_training_flags(*verb, flags->training);
   verb->add_flag("--json", flags->json, "Print what was merged as JSON");
   verb->footer(
       "Examples:\n"
       "  crumb merge recovered/model.crumb -o merged\n"
       "  crumb merge SmolLM2 --adapter my_lora -o merged\n"
       "  crumb merge recovered/model.crumb --train text.txt --steps 100 -o retrained");
-  verb->callback([flags, verb] {
-    if (!flags->training.is_wanted()) refuse_training_flags_alone(*verb);
+  verb->callback([flags, of_training] {
+    if (!flags->training.is_wanted()) refuse_without_train(of_training);
     merge_verb(*flags);
   });
 }

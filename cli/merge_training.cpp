@@ -1,7 +1,5 @@
 #include "cli/merge_training.h"
 
-#include <array>
-
 #include "base/files/text.h"
 #include "cli/open_engine.h"
 #include "cli/packed_files.h"
@@ -12,29 +10,6 @@
 
 namespace crumb::cli {
 namespace {
-
-constexpr std::array kOfTraining = {"--valid",
-                                    "--temperature",
-                                    "--length",
-                                    "--steps",
-                                    "--warm-up",
-                                    "--average",
-                                    "--products",
-                                    "--tokens",
-                                    "--optimizer-states",
-                                    "--device",
-                                    "--top-k",
-                                    "--teacher-logits",
-                                    "--at-once",
-                                    "--recompute",
-                                    "--batch",
-                                    "--rate",
-                                    "--seed",
-                                    "--scale-rate",
-                                    "--scales-alone",
-                                    "--checkpoint-every",
-                                    "--restart",
-                                    "--threads"};
 
 /// What it would take to quantize a network so.
 Recipe recipe_of_codes(const graph::Graph& graph) {
@@ -49,12 +24,13 @@ Recipe recipe_of_codes(const graph::Graph& graph) {
 
 }  // namespace
 
-void add_merge_training_flags(CLI::App& verb, MergeTrainingFlags& flags) {
+std::vector<CLI::Option*> add_merge_training_flags(CLI::App& verb, MergeTrainingFlags& flags) {
   const std::string whose = "With --train: ";
   verb.add_option("--train", flags.data,
                   "A text, conversations (.jsonl), lines of a sentence encoder or synthetic, on which merged "
                   "codes learn what "
                   "the network computes with its adapters; -o is a folder then, as crumb train lm writes it");
+  const std::size_t before = verb.get_options().size();
   verb.add_option("--valid", flags.valid, whose + "a text to measure by");
   add_language_training_flags(verb, flags.training, whose);
   verb.add_option("--batch", flags.batch, whose + "sequences, or lines, of a step (4, 32)")
@@ -71,12 +47,14 @@ void add_merge_training_flags(CLI::App& verb, MergeTrainingFlags& flags) {
       ->check(CLI::PositiveNumber);
   verb.add_flag("--restart", flags.restart, whose + "drop an unfinished run that lies there");
   add_threads_flag(verb, flags.threads, whose + "threads (those that the machine has)");
+  const std::vector<CLI::Option*> all = verb.get_options();
+  return {all.begin() + static_cast<std::ptrdiff_t>(before), all.end()};
 }
 
-void refuse_training_flags_alone(const CLI::App& verb) {
-  for (const char* name : kOfTraining)
-    if (verb.get_option(name)->count() > 0)
-      throw usage_error(std::string(name) + " says how merged codes are trained: give --train TEXT");
+void refuse_without_train(const std::vector<CLI::Option*>& options) {
+  for (const CLI::Option* option : options)
+    if (option->count() > 0)
+      throw usage_error(option->get_name() + " says how merged codes are trained: give --train TEXT");
 }
 
 Json train_merged(const MergeTrainingFlags& flags, graph::Graph adapted, graph::Graph merged,

@@ -23,10 +23,11 @@ struct MergeTrainingFlags {
   bool is_wanted() const { return !data.empty(); }
 };
 
-void add_merge_training_flags(CLI::App& verb, MergeTrainingFlags& flags);
+/// Gives those that say something only where --train is given.
+std::vector<CLI::Option*> add_merge_training_flags(CLI::App& verb, MergeTrainingFlags& flags);
 
-/// Throws usage Error where one of these was given, and no --train.
-void refuse_training_flags_alone(const CLI::App& verb);
+/// Throws usage Error where one of them was given.
+void refuse_without_train(const std::vector<CLI::Option*>& options);
 
 /// `adapted`: the network with its adapters; `merged`: its codes with these in them, where training begins. Writes the folder of
 /// crumb train lm, and gives its report, null in a process that another one writes for.
