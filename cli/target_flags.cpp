@@ -82,8 +82,7 @@ std::string stored_structure(const Checkpoint& checkpoint, const std::vector<Pla
 }
 
 BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint& checkpoint, uint64_t memory,
-                    int threads,
-                    std::function<void(const std::string&, std::vector<MeasuredFormat>&)> weigh) {
+                    int threads, Weigh weigh) {
   std::optional<Progress> progress;
   BudgetRequest request{.target = wish.target, .formats = wish.formats, .recipe = {}, .measure = {}};
   request.recipe = [&](const QuantSpec& weights, const QuantSpec& embeddings) {

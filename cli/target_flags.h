@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,8 +39,7 @@ std::string stored_structure(const Checkpoint& checkpoint, const std::vector<Pla
 /// hold.
 /// `weigh`: BudgetRequest's.
 BudgetChoice choose(const Wish& wish, const RecipeFlags& flags, const Checkpoint& checkpoint, uint64_t memory,
-                    int threads,
-                    std::function<void(const std::string&, std::vector<MeasuredFormat>&)> weigh = {});
+                    int threads, Weigh weigh = {});
 
 /// Where the recipe goes that was chosen for this packed file: minilm.crumb, minilm.recipe.yaml; any other name
 /// gets .recipe.yaml at its end.

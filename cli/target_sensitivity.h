@@ -1,17 +1,14 @@
 // crumb quantize --target --sensitivity: what formats cost the network, measured on samples, instead of what they cost each tensor.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "cli/quantize_graph.h"
-#include "quant/budget/measure.h"
+#include "quant/budget/budget.h"
 #include "quant/quant_spec.h"
 
 namespace crumb::cli {
-
-using Weigh = std::function<void(const std::string& tensor, std::vector<MeasuredFormat>& formats)>;
 
 /// BudgetRequest::weigh, by what --sensitivity says; of "error" none. hessian: what of a layer's outputs is lost; kl: how far
 /// predictions (of encoders and others, results) are from the float network's where the tensor alone is rounded to one

@@ -16,6 +16,9 @@
 
 namespace crumb {
 
+/// Puts what a tensor loses in each of its formats, at least 0, in the place of squared error over squared norm.
+using Weigh = std::function<void(const std::string& tensor, std::vector<MeasuredFormat>& formats)>;
+
 struct BudgetRequest {
   Target target;
   std::vector<QuantSpec> formats;
@@ -23,8 +26,7 @@ struct BudgetRequest {
   /// whose spec is one of the two is free to be chosen for; the others keep their spec.
   std::function<Recipe(const QuantSpec& weights, const QuantSpec& embeddings)> recipe;
   MeasureOptions measure;
-  /// Puts what a tensor loses in each of its formats, at least 0, in the place of squared error over squared norm; none: that.
-  std::function<void(const std::string& tensor, std::vector<MeasuredFormat>& formats)> weigh;
+  Weigh weigh;  ///< none: losses stay
   /// What the file stores as its graph, given the plan (RunPlan::structure); none: nothing.
   std::function<std::string(const std::vector<PlannedTensor>&)> structure;
 };

@@ -205,15 +205,15 @@ class Training {
   }
 
   void take_step() {
-    const double rate = request_.rate * share();
+    const double of_highest = share();
     std::size_t group = 0;
     for (auto& parameters : optimizer_->param_groups())
-      parameters.options().set_lr(rates_[group++] * share());
+      parameters.options().set_lr(rates_[group++] * of_highest);
     student_->advance(static_cast<double>(step_) / static_cast<double>(request_.steps));
     const Lesson::Samples samples = samples_of(step_);
     const double value = taken_step(samples);
     ++step_;
-    log_.push_back({.step = step_, .loss = value, .rate = rate});
+    log_.push_back({.step = step_, .loss = value, .rate = request_.rate * of_highest});
     ++steps_here_;
     if (!hooks_.progress || !peers_.is_first()) return;
     hooks_.progress({.line = log_.back(),
