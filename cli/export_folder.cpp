@@ -14,6 +14,7 @@
 #include "export/folder/float_source.h"
 #include "export/folder/same_values.h"
 #include "formats/safetensors/sharded_writer.h"
+#include "models/configured_network.h"
 
 namespace crumb::cli {
 namespace {
@@ -71,6 +72,7 @@ Written write_compressed(const ExportFolderRequest& request) {
   if (source.crumb() == nullptr)
     throw Error(quote_text(request.input) + " is a " + std::string(source.kind()) +
                 ", expected a packed file (.crumb): crumb quantize makes one");
+  models::expect_network_of_configuration(source);
   const exporting::compressed_tensors::Content content(*source.crumb(), request.allow_approximate);
   Written written{
       .folder = write(request, content), .notes = content.notes(), .matrices = content.quantized()};

@@ -10,36 +10,12 @@
 #include "formats/half.h"
 #include "graph/onnx/infer_shapes.h"
 #include "models/checkpoint_graph.h"
-#include "models/weight_source.h"
+#include "models/named_weights.h"
 
 namespace crumb::models {
 namespace {
 
 constexpr std::uint64_t kPieceOfMatrix = std::uint64_t{1} << 16;
-
-/// A source whose tensors are constants that nobody asks for their values.
-class NamedWeights final : public WeightSource {
- public:
-  explicit NamedWeights(const TensorSource& source) : opened_(weights_of(source)) {}
-
-  std::vector<std::string> names() const override { return opened_->names(); }
-  bool has(std::string_view name) const override { return opened_->has(name); }
-  std::vector<size_t> shape(std::string_view name) const override { return opened_->shape(name); }
-  std::vector<float> floats(std::string_view name) const override {
-    throw Error("tensor " + quote_text(name) + " is named and not read");
-  }
-  std::optional<QuantizedTensor> codes(std::string_view name) const override {
-    QuantizedTensor named;
-    const std::vector<size_t> sizes = shape(name);
-    named.shape.assign(sizes.begin(), sizes.end());
-    return named;
-  }
-  std::optional<std::string> file(std::string_view path) const override { return opened_->file(path); }
-  std::string describe() const override { return opened_->describe(); }
-
- private:
-  std::unique_ptr<WeightSource> opened_;
-};
 
 std::uint16_t narrowed(DType dtype, float value) {
   return dtype == DType::kF16 ? float_to_f16(value) : float_to_bf16(value);

@@ -98,8 +98,7 @@ LayerReport correct(Setting& setting, const Corrected& one) {
 }  // namespace
 
 StageReport bias_correction(const Stage& stage, Setting& setting) {
-  if (!setting.engine || !setting.samples)
-    throw usage_error("the stage bias_correction needs samples that run through the network: --data");
+  require_samples(stage, setting);
   StageReport report{.stage = to_string(stage), .measure = "mean outputs", .layers = {}, .notes = {}};
   std::size_t without = 0;
   std::vector<Corrected> layers = layers_of(setting, without);

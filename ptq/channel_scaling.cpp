@@ -187,24 +187,27 @@ class Finder {
   const Links links_;
 };
 
-void scale_constant(Graph& graph, const ScaledConstant& constant, std::span<const double> factors,
-                    bool divides) {
-  Tensor& tensor = graph.initializers.at(constant.name);
-  std::vector<float> values = tensor.to_floats();
-  for_channels(tensor, constant.axis, [&](std::size_t i, std::size_t channel) {
-    const double x = static_cast<double>(values[i]), factor = factors[channel];
-    values[i] = static_cast<float>(divides ? x / factor : x * factor);
-  });
-  tensor = Tensor::floats(tensor.shape(), values);
-}
-
 }  // namespace
 
 std::vector<ScalingSite> scaling_sites(const Graph& graph) { return Finder(graph).all(); }
 
 void scale_site(Graph& graph, const ScalingSite& site, std::span<const double> factors) {
-  for (const ScaledConstant& source : site.sources) scale_constant(graph, source, factors, false);
-  for (const ScaledConstant& sink : site.sinks) scale_constant(graph, sink, factors, true);
+  const auto scale = [&](const ScaledConstant& constant, bool divides) {
+    Tensor& tensor = graph.initializers.at(constant.name);
+    tensor = scaled_channels(tensor, constant.axis, factors, divides);
+  };
+  for (const ScaledConstant& source : site.sources) scale(source, false);
+  for (const ScaledConstant& sink : site.sinks) scale(sink, true);
+}
+
+Tensor scaled_channels(const Tensor& tensor, std::size_t axis, std::span<const double> factors,
+                       bool divides) {
+  std::vector<float> values = tensor.to_floats();
+  for_channels(tensor, axis, [&](std::size_t i, std::size_t channel) {
+    const double x = static_cast<double>(values[i]), factor = factors[channel];
+    values[i] = static_cast<float>(divides ? x / factor : x * factor);
+  });
+  return Tensor::floats(tensor.shape(), values);
 }
 
 std::vector<double> channel_magnitudes(const Tensor& tensor, std::size_t axis) {
@@ -215,6 +218,17 @@ std::vector<double> channel_magnitudes(const Tensor& tensor, std::size_t axis) {
     if (!(magnitude <= most[channel])) most[channel] = magnitude;  // NaN stays
   });
   return most;
+}
+
+std::vector<double> channel_means(const Tensor& tensor, std::size_t axis) {
+  const auto channels = static_cast<std::size_t>(tensor.shape().at(axis));
+  std::vector<double> sums(channels);
+  const std::vector<float> values = tensor.to_floats();
+  for_channels(tensor, axis, [&](std::size_t i, std::size_t channel) {
+    sums[channel] += std::fabs(static_cast<double>(values[i]));
+  });
+  for (double& sum : sums) sum /= static_cast<double>(values.size() / channels);
+  return sums;
 }
 
 }  // namespace crumb::ptq

@@ -32,7 +32,13 @@ std::vector<ScalingSite> scaling_sites(const graph::Graph& graph);
 /// Sources times the factors, sinks over them; each number is rounded once. Precondition: positive and finite, one a channel.
 void scale_site(graph::Graph& graph, const ScalingSite& site, std::span<const double> factors);
 
+/// Each number of a channel times its factor, rounded once; where `divides`, over it.
+graph::Tensor scaled_channels(const graph::Tensor& tensor, std::size_t axis, std::span<const double> factors,
+                              bool divides = false);
+
 /// The largest magnitude of each channel; NaN where it holds one last.
 std::vector<double> channel_magnitudes(const graph::Tensor& tensor, std::size_t axis);
+/// Their mean magnitudes.
+std::vector<double> channel_means(const graph::Tensor& tensor, std::size_t axis);
 
 }  // namespace crumb::ptq

@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
-#include "graph/quantized_constant.h"
-#include "ptq/channel_scaling.h"
 #include "ptq/float_values.h"
+#include "ptq/open_sites.h"
+#include "ptq/rounding_errors.h"
 
 namespace crumb::ptq {
 namespace {
@@ -64,57 +64,14 @@ std::vector<double> range_of_sinks(const Graph& graph, const ScalingSite& site) 
   return range;
 }
 
-/// What rounding loses of each matrix that becomes codes, over its squares.
-std::map<std::string, double> rounding_errors(const Setting& setting) {
-  std::map<std::string, double> errors;
-  for (const graph::PlannedConstant& constant : setting.plan.constants) {
-    if (!constant.spec || !constant.is_weight || constant.rounded) continue;
-    const Tensor& tensor = setting.graph.initializers.at(constant.value);
-    if (tensor.rank() == 0) continue;
-    const std::vector<float> values = tensor.to_floats(),
-                             made = graph::quantize_constant(*constant.spec, tensor, constant.output_axis,
-                                                             constant.value, setting.threads)
-                                        .value()
-                                        .to_floats();
-    double lost = 0, all = 0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      lost += std::pow(static_cast<double>(made[i]) - static_cast<double>(values[i]), 2);
-      all += std::pow(static_cast<double>(values[i]), 2);
-    }
-    errors[constant.value] = all > 0 ? lost / all : 0;
-  }
-  return errors;
-}
-
-/// Sites whose constants have no codes yet.
-std::vector<ScalingSite> open_sites(const Stage& stage, const Setting& setting, bool of_norms) {
-  std::set<std::string> rounded;
-  for (const graph::PlannedConstant& constant : setting.plan.constants)
-    if (constant.rounded) rounded.insert(constant.value);
-  std::vector<ScalingSite> sites = scaling_sites(setting.graph);
-  std::erase_if(sites, [&](const ScalingSite& site) {
-    const auto is_rounded = [&](const ScaledConstant& constant) { return rounded.contains(constant.name); };
-    return (site.is_norm && !of_norms) || std::ranges::any_of(site.sources, is_rounded) ||
-           std::ranges::any_of(site.sinks, is_rounded);
-  });
-  if (sites.empty())
-    throw Error("the stage " + stage.name + " finds no value between layers whose channels can be scaled");
-  return sites;
-}
-
 StageReport report_of(const Stage& stage, const Setting& setting, const std::vector<ScalingSite>& sites,
                       const std::map<std::string, double>& before) {
-  const std::map<std::string, double> after = rounding_errors(setting);
   std::set<std::string> touched;
   for (const ScalingSite& site : sites) {
     touched.insert(site.sources[0].name);
     for (const ScaledConstant& sink : site.sinks) touched.insert(sink.name);
   }
-  StageReport report{.stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = {}};
-  for (const graph::PlannedConstant& constant : setting.plan.constants)
-    if (touched.contains(constant.value) && before.contains(constant.value))
-      report.layers.push_back({constant.value, before.at(constant.value), after.at(constant.value)});
-  return report;
+  return report_of_matrices(stage, setting, touched, before);
 }
 
 /// The largest magnitude of each channel of what sinks take, over samples.
@@ -178,8 +135,7 @@ double smoothing_factor(double x, double w, double alpha) {
 }
 
 StageReport smooth(const Stage& stage, Setting& setting) {
-  if (!setting.engine || !setting.samples)
-    throw usage_error("the stage smooth needs samples that run through the network: --data");
+  require_samples(stage, setting);
   const std::vector<ScalingSite> sites = open_sites(stage, setting, true);
   const auto before = rounding_errors(setting);
   std::map<std::string, std::vector<double>> seen = ranges_of_samples(setting, sites);

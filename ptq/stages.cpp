@@ -5,10 +5,12 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
+#include "ptq/awq.h"
 #include "ptq/bias_correction.h"
 #include "ptq/equalize.h"
 #include "ptq/gptq.h"
 #include "ptq/low_rank.h"
+#include "ptq/rotate.h"
 
 namespace crumb::ptq {
 namespace {
@@ -18,13 +20,17 @@ struct Row {
   StageReport (*run)(const Stage&, Setting&);
 };
 
-constexpr Row kRows[] = {{"bias_correction", bias_correction},
-                         {"equalize", equalize},
-                         {"gptq", gptq},
-                         {"low_rank", low_rank},
+constexpr Row kRows[] = {{"awq", awq},           {"bias_correction", bias_correction},
+                         {"equalize", equalize}, {"gptq", gptq},
+                         {"low_rank", low_rank}, {"rotate", rotate},
                          {"smooth", smooth}};
 
 }  // namespace
+
+void require_samples(const Stage& stage, const Setting& setting) {
+  if (!setting.engine || !setting.samples)
+    throw usage_error("the stage " + stage.name + " needs samples that run through the network: --data");
+}
 
 std::vector<StageReport> run_stages(const std::vector<Stage>& stages, Setting& setting) {
   std::vector<StageReport> reports;

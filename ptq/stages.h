@@ -41,6 +41,9 @@ struct StageReport {
   std::vector<std::string> notes;   ///< what a person should know
 };
 
+/// Throws usage Error where the stage has no samples, or nothing that they run on.
+void require_samples(const Stage& stage, const Setting& setting);
+
 /// All of them, in order. Throws Error where a stage is one of training, or finds nothing to do, and says which.
 std::vector<StageReport> run_stages(const std::vector<Stage>& stages, Setting& setting);
 

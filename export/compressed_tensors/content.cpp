@@ -11,7 +11,6 @@
 #include "export/compressed_tensors/pack.h"
 #include "formats/checkpoint/classify.h"
 #include "graph/packed/crumb_graph.h"
-#include "models/stored_rotations.h"
 #include "quant/packed_stream.h"
 
 namespace crumb::exporting::compressed_tensors {
@@ -66,7 +65,6 @@ bool is_tied(const CrumbFile& file, const nlohmann::json& config) {
 }  // namespace
 
 Content::Content(const CrumbFile& file, bool allow_approximate) : file_(file) {
-  models::expect_rotations_of_configuration(file);
   config_ = read_config(file).dump();
   plan_tensors(allow_approximate);
   for (const PackedFile& one : file.header().files)

@@ -5,7 +5,7 @@
 #include "base/files/text.h"
 #include "formats/checkpoint/quantized/dequantized_model.h"
 #include "graph/packed/crumb_graph.h"
-#include "models/stored_rotations.h"
+#include "models/configured_network.h"
 #include "quant/packed_stream.h"
 
 namespace crumb::exporting {
@@ -33,7 +33,7 @@ void read_as_stored(const Checkpoint& checkpoint, const TensorEntry& entry, cons
 FloatSource::FloatSource(const std::filesystem::path& path, FloatTypes types)
     : path_(quote_text(path.string())), types_(types), source_(TensorSource::open(path)) {
   if (const CrumbFile* packed = source_.crumb()) {
-    models::expect_rotations_of_configuration(*packed);
+    models::expect_network_of_configuration(source_);
     // Where nothing else says which network the tensors are.
     const bool is_graph =
         graph::holds_only_graph(packed->header()) && packed->find_file("config.json") == nullptr;

@@ -7,7 +7,7 @@
 #include "base/files/text.h"
 #include "formats/gguf/gguf_metadata.h"
 #include "formats/gguf/rope_scaling.h"
-#include "models/stored_rotations.h"
+#include "models/configured_network.h"
 
 namespace crumb::exporting {
 namespace {
@@ -121,7 +121,7 @@ std::string file_text(const TensorSource& source, const std::string& path) {
 }
 
 GgufNetwork read_network_for_gguf(const TensorSource& source) {
-  if (const CrumbFile* packed = source.crumb()) models::expect_rotations_of_configuration(*packed);
+  models::expect_network_of_configuration(source);
   const std::string text = file_text(source, "config.json");
   if (text.empty())
     throw Error("it holds no config.json, so nothing says which network this is; GGUF is for decoders (" +

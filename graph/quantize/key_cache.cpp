@@ -123,7 +123,8 @@ class Inserter {
     const bool by_head = has_heads_apart(node, from);
     const std::int64_t piece = piece_of(node, size);
     std::string& matrix = matrices_[piece];
-    if (matrix.empty()) matrix = add_constant(graph_, "hadamard_" + std::to_string(piece), hadamard(piece));
+    if (matrix.empty())
+      matrix = add_constant(graph_, std::string(kCacheRotation) + std::to_string(piece), hadamard(piece));
     const std::string split = reshaped(from, wish + "_pieces", in_pieces(by_head, size, piece));
     const std::string made = add_value(graph_, wish + "_rotated_pieces", *graph_.find(split));
     nodes_.push_back({.name = graph_.unused_node_name(made),

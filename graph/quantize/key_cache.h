@@ -2,10 +2,15 @@
 // KVQuant's ablations and llama.cpp's caches have it).
 #pragma once
 
+#include <string_view>
+
 #include "graph/graph.h"
 #include "quant/quant_spec.h"
 
 namespace crumb::graph {
+
+/// What names of matrices begin with that rotate heads (spec.rotate).
+inline constexpr std::string_view kCacheRotation = "hadamard_";
 
 /// Puts a quantizer in front of keys and values of every Attention node that has past and present: behind what turns keys by
 /// their positions, so that what attention reads, the places of this run too, is what a cache of codes holds, and steps have

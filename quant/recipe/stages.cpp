@@ -50,6 +50,25 @@ const std::vector<StageInfo>& table() {
        "(SmoothQuant)",
        false,
        {{"alpha", Kind::kNumber, 0.5, "the power of activations in a factor, 1 less it that of weights"}}},
+      {"rotate",
+       "channels are multiplied by orthogonal matrices, which spread what is large in a few; in floats the "
+       "network "
+       "stays (QuaRot)",
+       false,
+       {{"streams", Kind::kSwitch, 1, "residual streams turn"},
+        {"heads", Kind::kSwitch, 1, "values of attention's heads turn"},
+        {"online", Kind::kCount, 0,
+         "channels of a block by which what other layers take is turned as the network runs; 0: none", 0},
+        {"seed", Kind::kCount, 0, "of the matrices' signs", 0}}},
+      {"awq",
+       "channels that are large on samples become smaller, by the factors whose rounding changes outputs "
+       "least "
+       "(AWQ)",
+       false,
+       {{"steps", Kind::kCount, 20, "powers of activations between 0 and 1 that are tried"},
+        {"weights", Kind::kSwitch, 0, "factors that follow weights, too, are tried beside them"},
+        {"even", Kind::kSwitch, 0,
+         "samples that are larger than half of those beside them count as little as these"}}},
       {"gptq",
        "codes of each layer are chosen so that its outputs stay what they are, on samples (GPTQ)",
        false,

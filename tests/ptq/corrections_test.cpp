@@ -194,7 +194,8 @@ TEST_CASE("factors between layers: the network stays, whatever goes through and 
       crumb::ptq::scale_site(setting.graph, site, factors);
     }
     moved += static_cast<int>(sites.size());
-    const std::string stage = random() % 2 == 0 ? "equalize" : "smooth:alpha=0.6";
+    const std::string stage = std::vector<std::string>{"equalize", "smooth:alpha=0.6", "awq:steps=5",
+                                                       "awq:steps=4:weights=on"}[random() % 4];
     const auto report = crumb::ptq::run_stages({crumb::parse_stage(stage)}, setting).at(0);
     CHECK(!report.layers.empty());
     const auto old = engine.prepare(before), now = engine.prepare(setting.graph);

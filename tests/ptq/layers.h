@@ -6,6 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "graph/tensor.h"
+
 namespace crumb::ptq::test {
 
 using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -32,6 +34,18 @@ inline Rows drawn_samples(std::mt19937& random, Eigen::Index size, Eigen::Index 
 inline Eigen::MatrixXd moments_of(const Rows& samples) {
   const Eigen::MatrixXd x = samples.cast<double>();
   return x * x.transpose();
+}
+
+/// Normal numbers; where `is_uneven`, each times a drawn power of two.
+inline graph::Tensor drawn_tensor(std::mt19937& random, const std::vector<std::int64_t>& shape,
+                                  bool is_uneven = false) {
+  std::size_t count = 1;
+  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values)
+    value = normal(random) * (is_uneven ? std::exp2(static_cast<float>(random() % 9) - 4.0F) : 1.0F);
+  return graph::Tensor::floats(shape, values);
 }
 
 /// By the definition, in double.

@@ -1,0 +1,91 @@
+#include "models/configured_network.h"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files/counted.h"
+#include "base/files/text.h"
+#include "base/json/json_file.h"
+#include "formats/checkpoint/decoder_config.h"
+#include "graph/adapters.h"
+#include "graph/onnx/read.h"
+#include "graph/packed/crumb_graph.h"
+#include "graph/quantize/key_cache.h"
+#include "models/checkpoint_graph.h"
+#include "models/decoder.h"
+#include "models/named_weights.h"
+
+namespace crumb::models {
+namespace {
+
+std::string load(const CrumbFile& file, std::string_view path) {
+  const BlobBytes read = file.load(file.find_file(path)->blob, "file " + quote_text(path)).take();
+  return {reinterpret_cast<const char*>(read.bytes().data()), read.bytes().size()};
+}
+
+/// Nothing where the graph has no such constant: one that is equal stands for it.
+void expect(const graph::Graph& graph, const std::string& name, const std::vector<float>& meant) {
+  const graph::Tensor* found = graph.constant(name);
+  if (found == nullptr) return;
+  const std::vector<float> values = found->to_floats();
+  for (std::size_t k = 0; k < meant.size() && k < values.size(); ++k)
+    if (values[k] != meant[k])
+      throw Error("its network turns by other frequencies (" + number_text(values[k]) + " at place " +
+                  std::to_string(k) + " of " + quote_text(name) + ") than its config.json says (" +
+                  number_text(meant[k]) +
+                  "): training moved them; what is made of its tensors would be another network");
+}
+
+void expect_rotations(const graph::Graph& graph, const CrumbFile& file) {
+  if (graph.constant(frequencies_name(0)) == nullptr) return;  // no decoder
+  const DecoderConfig config = DecoderConfig::parse(JsonFile("config.json", load(file, "config.json")));
+  for (std::size_t i = 0; i < config.rotations.size(); ++i) {
+    expect(graph, frequencies_name(i), config.rotations[i].frequencies);
+    expect(graph, long_frequencies_name(i), config.rotations[i].long_frequencies);
+  }
+}
+
+/// The constant or tensor that a node multiplies by; nothing where it is what other nodes compute.
+std::optional<std::string> matrix_of(const graph::Graph& graph, const graph::Links& links,
+                                     const graph::Node& node) {
+  std::string name = node.inputs.at(1);
+  while (links.producer(name) != graph::Links::kNone) {
+    const graph::Node& maker = graph.nodes[links.producer(name)];
+    if (!maker.is("Transpose") && !maker.is("Cast")) return std::nullopt;
+    name = maker.inputs.at(0);
+  }
+  return name;
+}
+
+void expect_matrices(const graph::Graph& graph, const TensorSource& source) {
+  const graph::Graph meant = graph_of_weights(NamedWeights(source)).graph;
+  const graph::Links links(graph);
+  for (const graph::Node& node : graph.nodes) {
+    if (!node.is("MatMul") && !node.is("Gemm")) continue;
+    const auto name = matrix_of(graph, links, node);
+    if (!name || meant.constant(*name) || meant.quantized.contains(*name) || graph::is_of_adapter(*name) ||
+        name->starts_with(graph::kCacheRotation))
+      continue;
+    throw Error("its network multiplies by " + quote_text(*name) +
+                ", which a network of its config.json has not: what is made of its tensors would be another "
+                "network");
+  }
+}
+
+}  // namespace
+
+void expect_network_of_configuration(const TensorSource& source) {
+  const CrumbFile* const file = source.crumb();
+  if (file == nullptr || !graph::holds_graph(file->header()) || file->find_file("config.json") == nullptr)
+    return;
+  const std::string structure = load(*file, kCrumbGraphFile);
+  const graph::Graph graph =
+      graph::parse_onnx(std::as_bytes(std::span(structure)), {}).take("file " + quote_text(kCrumbGraphFile));
+  expect_matrices(graph, source);
+  expect_rotations(graph, *file);
+}
+
+}  // namespace crumb::models

@@ -1,0 +1,14 @@
+// Whether the graph in a packed file is the network that its configuration means.
+#pragma once
+
+#include "quant/tensor_source.h"
+
+namespace crumb::models {
+
+/// Throws Error where what is made of a packed file's tensors and configuration, for other tools, would be another network than
+/// its graph: one that multiplies by matrices that a network of this config.json has not (crumb quantize --stages rotate; adapters
+/// and caches are no matter here), or a decoder that turns queries and keys by other frequencies. Files of models that crumb train lm
+/// trained while frequencies were no buffers of the graph (graph/buffers.h) are of the latter kind.
+void expect_network_of_configuration(const TensorSource& source);
+
+}  // namespace crumb::models
