@@ -105,6 +105,20 @@ void print_edges(const GraphReport& report) {
 
 }  // namespace
 
+std::string text_of(const ptq::StageReport& stage) {
+  double before = 0, after = 0, worst = 0;
+  for (const ptq::LayerReport& layer : stage.layers) {
+    before += layer.before / static_cast<double>(stage.layers.size());
+    after += layer.after / static_cast<double>(stage.layers.size());
+    if (layer.before > 0) worst = std::max(worst, layer.after / layer.before);
+  }
+  std::string text = "stage " + stage.stage + ": " + count_text(stage.layers.size(), "matrix", "matrices") +
+                     ", squared error of " + stage.measure + " over their squares " + fixed(before, 5) +
+                     " -> " + fixed(after, 5) + " (mean), at worst " + fixed(worst, 3) + " of what it was\n";
+  for (const std::string& note : stage.notes) text += "  " + printable(note) + "\n";
+  return text;
+}
+
 void describe_constants(const graph::Graph& before, GraphReport& report, const graph::Graph* quantized) {
   for (const PlannedConstant& constant : report.plan.constants) {
     const graph::Tensor& tensor = before.initializers.at(constant.value);
@@ -164,24 +178,9 @@ Json json_of(const GraphReport& report) {
 }
 
 /// How much less of the matrices is lost, on average and where it is least.
-void print_stages(const GraphReport& report) {
-  for (const ptq::StageReport& stage : report.stages) {
-    double before = 0, after = 0, worst = 0;
-    for (const ptq::LayerReport& layer : stage.layers) {
-      before += layer.before / static_cast<double>(stage.layers.size());
-      after += layer.after / static_cast<double>(stage.layers.size());
-      if (layer.before > 0) worst = std::max(worst, layer.after / layer.before);
-    }
-    std::cout << "\nstage " << stage.stage << ": " << count_text(stage.layers.size(), "matrix", "matrices")
-              << ", squared error of " << stage.measure << " over their squares " << fixed(before, 5)
-              << " -> " << fixed(after, 5) << " (mean), at worst " << fixed(worst, 3) << " of what it was\n";
-    for (const std::string& note : stage.notes) std::cout << "  " << printable(note) << "\n";
-  }
-}
-
 void print(const GraphReport& report) {
   print_constants(report);
-  print_stages(report);
+  for (const ptq::StageReport& stage : report.stages) std::cout << "\n" << text_of(stage);
   print_edges(report);
   if (!report.plan.biases.empty()) {
     std::cout << "\n"

@@ -38,4 +38,7 @@ void describe_constants(const graph::Graph& before, GraphReport& report,
 Json json_of(const GraphReport& report);
 void print(const GraphReport& report);
 
+/// What a stage did, a line for people and one for each note.
+std::string text_of(const ptq::StageReport& stage);
+
 }  // namespace crumb::cli

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -12,6 +14,9 @@
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/packed_files.h"
+#include "cli/quantize_graph_report.h"
+#include "cli/training_start.h"
+#include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "models/checkpoint_graph.h"
 #include "models/encoder_inputs.h"
@@ -19,6 +24,7 @@
 #include "models/read_graph.h"
 #include "quant/tensor_source.h"
 #include "training/language_run.h"
+#include "training/run_folder.h"
 
 namespace crumb::cli {
 namespace {
@@ -193,10 +199,12 @@ std::vector<std::string> flags_of_stages(const CLI::App& verb) {
 
 namespace {
 
-/// What the recipe's stages say instead of flags; they are the request's then, and no more the recipe's.
-void take_stages(const LanguageWish& wish, tasks::LanguageRequest& request) {
+/// What the recipe's stages say instead of flags; they are the request's then, and no more the recipe's. Gives those before
+/// training.
+std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest& request) {
   const std::vector<Stage> stages = std::exchange(request.recipe.stages, {});
-  if (stages.empty()) return;
+  std::vector<Stage> before;
+  if (stages.empty()) return before;
   if (!wish.given.empty())
     throw usage_error(wish.given[0] + ": the recipe has stages, which say it (" + to_string(stages[0]) + ")");
   const auto count = [](const Stage& stage, const char* option) {
@@ -205,11 +213,15 @@ void take_stages(const LanguageWish& wish, tasks::LanguageRequest& request) {
   request.steps = 0;
   std::string last;
   for (const Stage& stage : stages) {
-    if (!stage.info().trains)
-      throw usage_error("the stage " + quote_text(to_string(stage)) + " is for crumb quantize");
-    if (stage.name == last || last == "end_to_end")
-      throw usage_error("the stage " + stage.name + " comes behind " + last +
-                        "; expected block_wise, then end_to_end, each once at most");
+    if (stage.name == last || last == "end_to_end" || (!stage.info().trains && !last.empty()))
+      throw usage_error(
+          "the stage " + stage.name + " comes behind " + last +
+          "; expected stages of crumb quantize, then block_wise, then end_to_end, each of these "
+          "once at most");
+    if (!stage.info().trains) {
+      before.push_back(stage);
+      continue;
+    }
     last = stage.name;
     if (stage.name == "block_wise") {
       request.block_wise = {.passes = count(stage, "passes"),
@@ -224,6 +236,36 @@ void take_stages(const LanguageWish& wish, tasks::LanguageRequest& request) {
       request.scales_alone = stage.value("scales_alone") != 0;
     }
   }
+  if (last.empty())
+    throw usage_error("the recipe's stages are all of crumb quantize (" + to_string(stages[0]) +
+                      "); training has block_wise and end_to_end");
+  return before;
+}
+
+/// What the stages before training make of the network: the codes that it begins with. A run that goes on has them in its folder.
+void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages, training::LanguageRun& run) {
+  if (stages.empty()) return;
+  if (!wish.flags.from_scratch.empty())
+    throw usage_error("the stage " + to_string(stages[0]) +
+                      " is for a model that there is, and --from-scratch draws one");
+  if (!wish.flags.start.empty())
+    throw usage_error("--start " + quote_text(wish.flags.start) + ": the recipe has the stage " +
+                      to_string(stages[0]) + ", which makes the codes that training begins with");
+  const std::filesystem::path kept = start_in(run.folder);
+  std::error_code none;
+  if (!wish.restart && std::filesystem::exists(training::RunFolder::state_in(run.folder), none) &&
+      std::filesystem::exists(kept, none)) {
+    run.request.start = models::open_graph(kept.string());
+    return;
+  }
+  std::vector<ptq::StageReport> reports;
+  run.request.start = start_by_stages(stages, run.request, reports);
+  for (const ptq::StageReport& report : reports) std::cerr << text_of(report);
+  const char* rank =
+      std::getenv("RANK");  // of several processes (libtorch/peers.h) each computes, and one writes
+  if (rank && std::string_view(rank) != "0") return;
+  std::filesystem::create_directories(run.folder);
+  graph::write_crumb_graph(*run.request.start, kept, {.files = run.files});
 }
 
 }  // namespace
@@ -270,7 +312,7 @@ void train_language_model(const LanguageWish& wish) {
   read_language_training(how, wish.data, wish.valid, wish.output, read, run.request);
   run.request.scales_alone = flags.scales_alone;
   run.request.scale_rate = flags.scale_rate;
-  take_stages(wish, run.request);
+  begin_by_stages(wish, take_stages(wish, run.request), run);
   keep_memory();
   Json report;
   {

@@ -173,7 +173,7 @@ def test_stages_of_a_recipe_say_what_flags_say(crumb, made, tmp_path):
         assert said in crumb(*command(made, tmp_path / "no", "--recipe", recipe, *more), status=2).stderr
     for stages in ("end_to_end,block_wise", "end_to_end,end_to_end"):
         refused = command(made, tmp_path / "no", "--weights", "int4", "--stages", stages)
-        assert "expected block_wise, then end_to_end, each once at most" in crumb(*refused, status=2).stderr
+        assert "then block_wise, then end_to_end, each of these once at most" in crumb(*refused, status=2).stderr
     assert "the stage end_to_end, which is for training" in crumb("quantize", made / "model", "-o", tmp_path / "q.crumb", "--recipe", recipe, status=2).stderr
     assert "crumb train lm" in crumb("train", "digits", "-o", tmp_path / "d", "--recipe", recipe, status=2).stderr
 
@@ -200,6 +200,55 @@ def test_training_begins_with_codes_of_a_file(crumb, made, tmp_path, weights):
     assert f"begins with codes of {weights}" in crumb(*command(made, tmp_path / "no", *other), status=1).stderr
     for start, said in ((made / "model", "has no codes, which crumb quantize writes"),):
         assert said in crumb(*command(made, tmp_path / "no", *how, "--start", start, "--steps", 1), status=2).stderr
+
+
+@pytest.mark.parametrize("stage", ["gptq", "rotate,gptq:sweeps=0"])
+def test_stages_of_quantizing_come_first(crumb, made, tmp_path, stage):
+    """In one command what crumb quantize and --start do in two."""
+    from safetensors.numpy import load_file as values
+
+    how = ["--weights", "int3:group=16", "--embeddings", "int4:group=16"]
+    text = (made / "train.txt").read_text()[:20000]
+    (tmp_path / "some.txt").write_text(text)
+    crumb("quantize", made / "model", "-o", tmp_path / "start.crumb", *how, "--stages", stage, "--data", tmp_path / "some.txt", "--tokens", 32768)
+    length, end = {"data": tmp_path / "some.txt", "length": 128}, "end_to_end:steps=5:rate=0.003"
+    crumb(*command(made, tmp_path / "two", *how, "--start", tmp_path / "start.crumb", "--stages", end, **length))
+    said = crumb(*command(made, tmp_path / "one", *how, "--kv-cache", "int8", "--stages", f"{stage},{end}", **length))
+    assert "squared error of outputs" in said.stderr
+    crumb(*command(made, tmp_path / "two", *how, "--kv-cache", "int8", "--start", tmp_path / "start.crumb", "--stages", end, "--restart", **length))
+    assert (tmp_path / "one/log.jsonl").read_text() == (tmp_path / "two/log.jsonl").read_text()
+    for name, file in (("one", tmp_path / "one/model.crumb"), ("two", tmp_path / "two/model.crumb")):
+        crumb("dequantize", file, "-o", tmp_path / f"{name}.safetensors")
+    one, two = (values(tmp_path / f"{name}.safetensors") for name in ("one", "two"))
+    assert one.keys() == two.keys() and all((one[name] == two[name]).all() for name in one)
+
+
+def test_stages_before_training_are_not_done_twice(crumb, crumb_bin, made, tmp_path):
+    how = ["--weights", "int3:group=16", "--stages", "gptq,end_to_end:steps=60", "--checkpoint-every", 3]
+    crumb(*command(made, tmp_path / "whole", *how))
+    process = subprocess.Popen([str(part) for part in (crumb_bin, *command(made, tmp_path / "cut", *how))],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    while not (tmp_path / "cut/checkpoint.state").exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.wait(timeout=120)
+    assert (tmp_path / "cut/start.crumb").exists() and not (tmp_path / "cut/model.crumb").exists()
+    assert "squared error of outputs" not in crumb(*command(made, tmp_path / "cut", *how)).stderr
+    for file in ("model.crumb", "log.jsonl", "start.crumb"):
+        assert (tmp_path / "cut" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+    other = [*how[:2], "--stages", "gptq:sweeps=0,end_to_end:steps=60", "--restart"]
+    crumb(*command(made, tmp_path / "cut", *other))
+    assert (tmp_path / "cut/start.crumb").read_bytes() != (tmp_path / "whole/start.crumb").read_bytes()
+
+
+def test_stages_before_training_that_cannot_be(crumb, made, tmp_path):
+    def refused(stages, *flags):
+        return crumb(*command(made, tmp_path / "no", "--weights", "int4:group=16", "--stages", stages, *flags), status=2).stderr
+
+    assert "the stage gptq comes behind end_to_end" in refused("end_to_end,gptq")
+    assert "are all of crumb quantize (gptq)" in refused("gptq")
+    crumb("quantize", made / "model", "-o", tmp_path / "start.crumb", "--weights", "int4:group=16")
+    assert "which makes the codes that training begins with" in refused("gptq,end_to_end", "--start", tmp_path / "start.crumb")
 
 
 def test_the_average_of_steps(crumb, made, tmp_path):

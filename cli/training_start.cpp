@@ -1,0 +1,79 @@
+#include "cli/training_start.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
+#include "cli/output.h"
+#include "graph/quantize/apply.h"
+#include "models/decoder_inputs.h"
+#include "models/encoder_inputs.h"
+#include "runtime/engine.h"
+
+namespace crumb::cli {
+namespace {
+
+/// Weights alone: values between layers are quantized as training goes.
+Recipe weights_of(Recipe recipe) {
+  recipe.activations.reset();
+  recipe.inputs.reset();
+  recipe.kv_cache.reset();
+  for (Rule& rule : recipe.rules) rule.activations.reset();
+  return recipe;
+}
+
+graph::Batches text_samples(const tasks::LanguageRequest& request, const graph::Graph& graph) {
+  return [&request, &graph](const auto& batch) {
+    const std::vector<std::int64_t>& tokens = request.text.tokens;
+    const std::size_t all = std::min(tokens.size(), kStartTokens);
+    const std::size_t step = static_cast<std::size_t>(request.length) - (request.first ? 1 : 0);
+    for (std::size_t begin = 0; begin < all; begin += step) {
+      check_interrupt();
+      const std::size_t end = std::min(all, begin + step);
+      std::vector<std::int64_t> ids(tokens.begin() + static_cast<std::ptrdiff_t>(begin),
+                                    tokens.begin() + static_cast<std::ptrdiff_t>(end));
+      if (request.first) ids.insert(ids.begin(), *request.first);
+      batch(models::decoder_inputs(graph, ids, 1));
+    }
+  };
+}
+
+graph::Batches line_samples(const tasks::LanguageRequest& request, const graph::Graph& graph) {
+  return [&request, &graph](const auto& batch) {
+    std::size_t tokens = 0;
+    for (const std::vector<std::int64_t>& line : request.lines) {
+      if (tokens >= kStartTokens) return;
+      check_interrupt();
+      tokens += line.size();
+      batch(models::encoder_inputs(graph, {line}));
+    }
+  };
+}
+
+}  // namespace
+
+std::filesystem::path start_in(const std::filesystem::path& folder) { return folder / "start.crumb"; }
+
+graph::Graph start_by_stages(const std::vector<Stage>& stages, const tasks::LanguageRequest& request,
+                             std::vector<ptq::StageReport>& reports) {
+  const Recipe recipe = weights_of(request.recipe);
+  const runtime::Engine engine(request.threads);
+  ptq::Setting setting{.graph = graph::prepare(request.network, recipe, &engine),
+                       .plan = {},
+                       .threads = request.threads,
+                       .engine = &engine};
+  setting.plan = graph::plan_quantizers(setting.graph, recipe);
+  const graph::Graph prepared = setting.graph;  // whose inputs the samples are
+  setting.samples = request.lines.empty() ? text_samples(request, prepared) : line_samples(request, prepared);
+  std::optional<Progress> progress;
+  setting.progress = [&](std::size_t done, std::size_t all) {
+    if (!progress) progress.emplace("rounding", "layers", all, 0);
+    progress->update(done, 0);
+  };
+  reports = ptq::run_stages(stages, setting);
+  return graph::apply(setting.graph, setting.plan, {.threads = request.threads});
+}
+
+}  // namespace crumb::cli
