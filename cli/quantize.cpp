@@ -243,6 +243,13 @@ bool is_graph(const QuantizeOptions& options) {
   return true;
 }
 
+std::vector<std::string> methods() {
+  std::vector<std::string> names = {"rounding"};
+  for (const StageInfo& stage : stage_infos())
+    if (stage.rounds) names.emplace_back(stage.name);
+  return names;
+}
+
 void use_method(const std::string& method, RecipeFlags& flags) {
   if (method.empty()) return;
   if (!flags.stages.empty()) throw usage_error("--method and --stages say the same thing; give one of them");
@@ -362,8 +369,8 @@ void add_quantize(CLI::App& app) {
                    "The entry of a PyTorch file that is the model, as in model or ema.model");
   add_recipe_flags(*verb, options->recipe);
   verb->add_option("--method", options->method,
-                   "Of a network: rounding, or gptq, which stands for --stages gptq (rounding)")
-      ->check(CLI::IsMember({"rounding", "gptq"}));
+                   "Of a network: rounding, or a stage that rounds, as in gptq for --stages gptq (rounding)")
+      ->check(CLI::IsMember(methods()));
   add_target_flags(*verb, options->target);
   add_graph_flags(*verb, options->graph);
   verb->add_flag("--dry-run", options->dry_run,

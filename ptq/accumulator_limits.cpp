@@ -2,26 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <utility>
+
+#include "ptq/l1_ball.h"
 
 namespace crumb::ptq {
 namespace {
-
-/// The threshold that soft thresholding takes onto the l1 ball; 0 inside of it (Duchi et al. 2008).
-double threshold_of(std::vector<double> magnitudes, double radius) {
-  double sum = 0;
-  for (const double x : magnitudes) sum += x;
-  if (sum <= radius) return 0;
-  std::ranges::sort(magnitudes, std::greater<>());
-  double before = 0, threshold = 0;
-  for (std::size_t i = 0; i < magnitudes.size(); ++i) {
-    before += magnitudes[i];
-    const double here = (before - radius) / static_cast<double>(i + 1);
-    if (magnitudes[i] <= here) break;
-    threshold = here;
-  }
-  return threshold;
-}
 
 std::int64_t floor_of(std::int64_t a, std::int64_t b) {  // b > 0
   return a >= 0 ? a / b : -((-a + b - 1) / b);
@@ -53,7 +39,7 @@ AccumulatorLimits::AccumulatorLimits(const FixedScales& scales, std::size_t firs
         mean += codes[k - begin] / static_cast<double>(width_);
       }
       for (double& code : codes) code = std::fabs(code - mean);
-      thresholds_.push_back(threshold_of(std::move(codes), radius));
+      thresholds_.push_back(l1_threshold(std::move(codes), radius));
     }
   }
 }

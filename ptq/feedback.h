@@ -7,6 +7,9 @@
 //
 // so that q_k is the code nearest to t_k once those before it are chosen. These are GPTQ's codes (Frantar et al. 2022,
 // arXiv:2210.17323), found without an inverse (Chee et al. 2023, arXiv:2307.13304, theorem 6).
+//
+// A greedy walk chooses each code as if no column came behind it: U_jk = H_jk / H_kk (Lybrand & Saab 2021, arXiv:2010.11758, as
+// ptq/gpfq.h has it).
 #pragma once
 
 #include <Eigen/Core>
@@ -21,13 +24,16 @@
 
 namespace crumb::ptq {
 
-/// U of moments whose diagonal has grown, with columns in an order.
+/// U, with columns in an order.
 class Feedback {
  public:
-  /// `damping`: what is added to the diagonal, as a share of its mean. Where the matrix is not positive definite in
-  /// floating point, ten times as much, and so on up to the mean itself; then nothing comes back. The columns with the largest
-  /// diagonal come first where `by_size`, else as they lie. Precondition: symmetric, finite.
+  /// Of the factors of H. `damping`: what is added to the diagonal, as a share of its mean. Where the matrix is not positive
+  /// definite in floating point, ten times as much, and so on up to the mean itself; then nothing comes back. The columns with
+  /// the largest diagonal come first where `by_size`, else as they lie. Precondition: symmetric, finite.
   static std::optional<Feedback> of(const Eigen::MatrixXd& moments, double damping, bool by_size);
+
+  /// Of the greedy walk, whose columns take in nothing where greedy_divisors() has 0.
+  static Feedback greedy(const Eigen::MatrixXd& moments, double damping, bool by_size);
 
   std::size_t size() const { return order_.size(); }
   double damping() const { return damping_; }  ///< that it took
@@ -36,20 +42,28 @@ class Feedback {
   const float* column(std::size_t k) const { return columns_.data() + k * size(); }
 
  private:
+  Feedback(const Eigen::MatrixXd& moments, bool by_size);
+
   std::vector<std::size_t> order_;
   std::vector<float> columns_;
   double damping_ = 0;
 };
+
+/// H_kk with its damping, for each column; 0 where it is 1e-12 of their mean or less: float32 sums of so little do not say what
+/// it has in common with others.
+Eigen::VectorXd greedy_divisors(const Eigen::MatrixXd& moments, double damping);
 
 /// Consecutive rows of a matrix.
 struct RowRange {
   std::size_t first = 0, count = 0;
 };
 
-/// The codes of `rows`: as many as rows times columns, in the matrix' order of columns. `meant` is W, these rows, row by row.
-/// The same whatever the threads and the processor. `limits`: of these rows, where their sums are to stay within a register.
+/// The codes of `rows`: as many as rows times columns, in the matrix' order of columns. `meant` is W, these rows, row by row;
+/// `starts` what stands before the sum in t_k, where that is not w_k. The same whatever the threads and the processor. `limits`:
+/// of these rows, where their sums are to stay within a register.
 std::vector<std::uint8_t> codes_with_feedback(const FixedScales& scales, RowRange rows,
                                               std::span<const float> meant, const Feedback& feedback,
-                                              int threads, AccumulatorLimits* limits = nullptr);
+                                              int threads, AccumulatorLimits* limits = nullptr,
+                                              std::span<const float> starts = {});
 
 }  // namespace crumb::ptq

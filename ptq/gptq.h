@@ -1,22 +1,15 @@
-// The stage gptq: codes of each layer by feedback.h, on samples that come through the layers before it as they were rounded.
-//
-// Scales are fixed before any code is chosen, with order and groups as the file has them: for each block the scale whose
-// rounding loses least, each column weighed by the mean square of its input; or those of the spec's search.
-//
-// With float_inputs, outputs are to stay those that the float network's layer gives on its own inputs y: W becomes
-// W (G + d) (H + d)^-1 first, H = sum x x^T, G = sum y x^T, x being the inputs in the quantized network and d the damping.
-//
-// With accumulator=P sums of an output's products of integers, or of `tile` terms of them, stay within P bits whatever comes in
-// (accumulator_limits.h); scales and codes are not improved in turns then. Biases come on top.
+// The stage gptq (Frantar et al. 2022, arXiv:2210.17323): the weights whose outputs are those that are to stay, rounded column by
+// column as feedback.h has it.
 #pragma once
 
+#include "ptq/code_walk.h"
 #include "ptq/stages.h"
 
 namespace crumb::ptq {
 
-/// A layer whose outputs lose more than by rounding keeps that, and a note says so; so do notes of layers that no sample
-/// reaches. Throws Error where no layer is to be rounded, a layer's inputs are not finite, or an
-/// accumulator is asked of what is not integers; usage Error without samples.
+CodeWalk gptq_walk(const LayerTarget& layer);
+
+/// As round_layers() has it (rounding_stage.h).
 StageReport gptq(const Stage& stage, Setting& setting);
 
 }  // namespace crumb::ptq

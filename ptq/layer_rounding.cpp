@@ -8,6 +8,7 @@
 #include "base/threads/parallel.h"
 #include "ptq/descent.h"
 #include "ptq/feedback.h"
+#include "ptq/magnitude_reduction.h"
 #include "ptq/output_error.h"
 #include "ptq/weighed_scales.h"
 
@@ -18,6 +19,8 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 
 constexpr std::size_t kRowsAtATime = 32;
+constexpr double kUsualDamping = 0.01;  // of what outputs are held against, where a walk asks for none
+constexpr int kMagnitudeSteps = 100;
 
 std::string short_text(double value) {
   char text[32];
@@ -77,30 +80,48 @@ class LayerRounding {
   }
 
  private:
+  double damping() const { return options_.damping > 0 ? options_.damping : kUsualDamping; }
+
   double share(double lost) const { return all_ > 0 ? lost / all_ : 0; }
 
   void round(std::size_t group) {
     MatrixXd moments = inputs_.moments[group];
     const RowRange rows{group * layer_.rows, layer_.rows};
     const std::size_t first = rows.first * layer_.columns, count = rows.count * layer_.columns;
-    auto feedback = Feedback::of(moments, options_.damping, options_.by_size);
+    auto feedback = Feedback::of(moments, damping(), options_.by_size);
     const bool is_reached = feedback.has_value();
     if (!is_reached) {
       ++unreached_;
       if (!budget_) return;
       moments = MatrixXd::Identity(moments.rows(), moments.cols());  // each column for itself
-      feedback = Feedback::of(moments, options_.damping, options_.by_size);
-    } else if (feedback->damping() > options_.damping) {
+      feedback = Feedback::of(moments, damping(), options_.by_size);
+    } else if (feedback->damping() > damping()) {
       notes_.push_back("what it takes needs a damping of " + short_text(feedback->damping()));
     }
+    const MatrixXd* cross = is_reached && !inputs_.cross.empty() ? &inputs_.cross[group] : nullptr;
     const std::span<float> own(meant_.data() + first, count);
-    if (is_reached && !inputs_.cross.empty())
-      shift(own, moments, inputs_.cross[group], feedback->damping(), options_.threads);
-    if (options_.own_scales) find_scales(scales_, rows, own, moments.diagonal(), options_.threads);
+    std::vector<float> weights(own.begin(), own.end());
+    if (cross) shift(own, moments, *cross, feedback->damping(), options_.threads);
+    std::vector<float> nearest(own.begin(), own.end());
+    if (is_reached && options_.magnitudes > 0) {
+      reduce_magnitudes(weights, moments, scales_.encoding().block_cols, options_.magnitudes, kMagnitudeSteps,
+                        options_.threads);
+      nearest = weights;
+      if (cross) shift(nearest, moments, *cross, feedback->damping(), options_.threads);
+    }
+    const CodeWalk walk = options_.walk({.weights = weights,
+                                         .nearest = nearest,
+                                         .moments = moments,
+                                         .cross = cross,
+                                         .feedback = *feedback,
+                                         .damping = options_.damping,
+                                         .by_size = options_.by_size,
+                                         .threads = options_.threads});
+    if (options_.own_scales) find_scales(scales_, rows, walk.meant, moments.diagonal(), options_.threads);
     std::optional<AccumulatorLimits> limits;
-    if (budget_) limits.emplace(scales_, rows.first, own, budget_->input, budget_->accumulator);
-    std::vector<std::uint8_t> chosen =
-        codes_with_feedback(scales_, rows, own, *feedback, options_.threads, limits ? &*limits : nullptr);
+    if (budget_) limits.emplace(scales_, rows.first, walk.meant, budget_->input, budget_->accumulator);
+    std::vector<std::uint8_t> chosen = codes_with_feedback(
+        scales_, rows, walk.meant, walk.feedback, options_.threads, limits ? &*limits : nullptr, walk.starts);
     if (options_.sweeps > 0 && !budget_) {
       MatrixXd damped = moments;
       damped.diagonal().array() += feedback->damping() * moments.diagonal().mean();

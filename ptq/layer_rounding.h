@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ptq/accumulator_limits.h"
+#include "ptq/code_walk.h"
 #include "ptq/layer_moments.h"
 #include "ptq/weight_rows.h"
 #include "quant/quantized_tensor.h"
@@ -13,9 +14,11 @@
 namespace crumb::ptq {
 
 struct RoundingOptions {
+  CodeWalkOf walk = nullptr;
   double damping = 0.01;   ///< feedback.h
   bool by_size = true;     ///< the order of columns
   bool own_scales = true;  ///< weighed_scales.h, else the spec's search
+  double magnitudes = 0;   ///< magnitude_reduction.h; 0: not
   int sweeps = 4;          ///< descent.h
   int threads = 0;
 };
@@ -33,9 +36,10 @@ struct RoundedLayer {
   std::vector<std::string> notes;  ///< without the layer's name
 };
 
-/// W of the layer, or W (G + d) (H + d)^-1 where there are cross moments G (gptq.h), in codes. Where that loses more than plain
-/// rounding, or no sample came, the codes are those of rounding; with a budget they keep it in any case, and nothing sweeps over
-/// them. Throws Error where moments are not finite, or a budget is asked of codes that are no integers without a zero point.
+/// The layer in codes, by the walk. Errors are those of W's outputs, or of W (G + d) (H + d)^-1 where there are cross moments G
+/// (rounding_stage.h). Where more is lost than by plain rounding, or no sample came, the codes are those of rounding; with a
+/// budget they keep it in any case, and nothing sweeps over them. Throws Error where moments are not finite, or a budget is asked
+/// of codes that are no integers without a zero point.
 RoundedLayer round_layer(const QuantSpec& spec, const WeightRows& rows, const SampledLayer& layer,
                          const LayerMoments& inputs, const RoundingOptions& options,
                          const std::optional<Budget>& budget, const std::string& name);

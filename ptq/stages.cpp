@@ -8,8 +8,10 @@
 #include "ptq/awq.h"
 #include "ptq/bias_correction.h"
 #include "ptq/equalize.h"
+#include "ptq/gpfq.h"
 #include "ptq/gptq.h"
 #include "ptq/low_rank.h"
+#include "ptq/qronos.h"
 #include "ptq/rotate.h"
 
 namespace crumb::ptq {
@@ -21,8 +23,9 @@ struct Row {
 };
 
 constexpr Row kRows[] = {{"awq", awq},           {"bias_correction", bias_correction},
-                         {"equalize", equalize}, {"gptq", gptq},
-                         {"low_rank", low_rank}, {"rotate", rotate},
+                         {"equalize", equalize}, {"gpfq", gpfq},
+                         {"gptq", gptq},         {"low_rank", low_rank},
+                         {"qronos", qronos},     {"rotate", rotate},
                          {"smooth", smooth}};
 
 }  // namespace

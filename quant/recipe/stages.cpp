@@ -18,6 +18,23 @@ using Kind = StageOption::Kind;
 
 constexpr double kMostCount = 1e9;
 
+/// Of stages that choose the codes of a layer on samples.
+std::vector<StageOption> options_of_codes(StageOption damping, double sweeps) {
+  return {
+      damping,
+      {"order", Kind::kSwitch, 1, "columns with the largest inputs come first"},
+      {"scales", Kind::kSwitch, 1, "scales are found by the layer's inputs, else by the spec's search"},
+      {"sweeps", Kind::kCount, sweeps, "through codes and scales that follow, each of which loses less", 0},
+      {"float_inputs", Kind::kSwitch, 1,
+       "what is to stay is what the float network's layers give, not those of the quantized one"},
+      {"even", Kind::kSwitch, 0,
+       "samples that are larger than half of those beside them count as little as these"},
+      {"magr", Kind::kAmount, 0,
+       "how much the largest weights of a scale count beside outputs, and shrink first (MagR); 0: not"},
+      {"accumulator", Kind::kCount, 0, "bits that sums of integers stay within (AXE); 0: no bound", 0},
+      {"tile", Kind::kCount, 0, "terms that are added up in such a register; 0: all of an output", 0}};
+}
+
 const std::vector<StageInfo>& table() {
   static const std::vector<StageInfo> kStages = {
       {"block_wise",
@@ -69,19 +86,18 @@ const std::vector<StageInfo>& table() {
         {"weights", Kind::kSwitch, 0, "factors that follow weights, too, are tried beside them"},
         {"even", Kind::kSwitch, 0,
          "samples that are larger than half of those beside them count as little as these"}}},
-      {"gptq",
-       "codes of each layer are chosen so that its outputs stay what they are, on samples (GPTQ)",
+      {"gptq", "codes of each layer are chosen so that its outputs stay what they are, on samples (GPTQ)",
        false,
-       {{"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"},
-        {"order", Kind::kSwitch, 1, "columns with the largest inputs come first"},
-        {"scales", Kind::kSwitch, 1, "scales are found by the layer's inputs, else by the spec's search"},
-        {"sweeps", Kind::kCount, 4, "through codes and scales that follow, each of which loses less", 0},
-        {"float_inputs", Kind::kSwitch, 1,
-         "what is to stay is what the float network's layers give, not those of the quantized one"},
-        {"even", Kind::kSwitch, 0,
-         "samples that are larger than half of those beside them count as little as these"},
-        {"accumulator", Kind::kCount, 0, "bits that sums of integers stay within (AXE); 0: no bound", 0},
-        {"tile", Kind::kCount, 0, "terms that are added up in such a register; 0: all of an output", 0}}},
+       options_of_codes({"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"}, 4),
+       true},
+      {"gpfq", "codes of each layer follow the path of its outputs column by column, on samples (GPFQ)",
+       false,
+       options_of_codes({"damp", Kind::kAmount, 0, "of the inputs' mean second moment, added to each"}, 0),
+       true},
+      {"qronos",
+       "codes of each layer mend what those before it lost, first column first, on samples (Qronos)", false,
+       options_of_codes({"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"}, 0),
+       true},
       {"bias_correction",
        "biases take in what codes change of a layer's mean outputs, on samples",
        false,
@@ -122,7 +138,8 @@ std::optional<double> read_value(const StageOption& option, std::string_view tex
   if (!value || !std::isfinite(*value)) return std::nullopt;
   const bool fits = option.kind == Kind::kCount
                         ? *value >= option.least && *value <= kMostCount && *value == std::floor(*value)
-                        : *value > 0;
+                    : option.kind == Kind::kAmount ? *value >= 0
+                                                   : *value > 0;
   return fits ? value : std::nullopt;
 }
 
@@ -138,6 +155,7 @@ std::string StageOption::expected() const {
   switch (kind) {
     case Kind::kCount: return "a whole number from " + std::to_string(static_cast<int>(least)) + " on";
     case Kind::kNumber: return "a number above 0";
+    case Kind::kAmount: return "a number from 0 on";
     case Kind::kSwitch: return "on or off";
   }
   return {};

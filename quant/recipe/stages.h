@@ -18,6 +18,7 @@ struct StageOption {
   enum class Kind {
     kCount,   ///< whole numbers from `least`
     kNumber,  ///< above 0
+    kAmount,  ///< from 0 on, which is none of it
     kSwitch,  ///< on (1) or off (0)
   };
   std::string_view key;
@@ -37,6 +38,7 @@ struct StageInfo {
   std::string_view help;
   bool trains = false;  ///< done by training (crumb train lm, crumb train embed), not by crumb quantize
   std::vector<StageOption> options;
+  bool rounds = false;  ///< chooses codes, and so is a method by itself (crumb quantize --method)
 };
 
 /// All that there are.

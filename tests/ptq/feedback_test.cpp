@@ -19,36 +19,18 @@
 namespace {
 
 using crumb::FixedScales;
-using crumb::QuantSpec;
 using crumb::ptq::Feedback;
 using crumb::ptq::RowRange;
+using crumb::ptq::test::decoded;
 using crumb::ptq::test::drawn_matrix;
 using crumb::ptq::test::drawn_samples;
 using crumb::ptq::test::error_of;
 using crumb::ptq::test::moments_of;
+using crumb::ptq::test::numbers;
 using crumb::ptq::test::Rows;
+using crumb::ptq::test::scales_for;
 using Eigen::Index;
 using Eigen::MatrixXd;
-
-std::span<const float> numbers(const Rows& rows) {
-  return {rows.data(), static_cast<std::size_t>(rows.size())};
-}
-
-FixedScales scales_for(const std::string& spec, const Rows& rows) {
-  const std::vector<std::uint64_t> shape = {static_cast<std::uint64_t>(rows.rows()),
-                                            static_cast<std::uint64_t>(rows.cols())};
-  return {QuantSpec::parse(spec), numbers(rows), shape, "w"};
-}
-
-MatrixXd decoded(const FixedScales& scales, const std::vector<std::uint8_t>& codes, std::size_t rows,
-                 std::size_t columns) {
-  MatrixXd made(static_cast<Index>(rows), static_cast<Index>(columns));
-  for (std::size_t row = 0; row < rows; ++row)
-    for (std::size_t k = 0; k < columns; ++k)
-      made(static_cast<Index>(row), static_cast<Index>(k)) =
-          static_cast<double>(scales.value(row, k, codes[row * columns + k]));
-  return made;
-}
 
 /// GPTQ as the paper has it (algorithm 1 with blocks of one column), in double: U the upper factor of H^-1, each column's error
 /// over its diagonal taken from those behind it. Gives the targets too.

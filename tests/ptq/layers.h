@@ -3,10 +3,14 @@
 
 #include <Eigen/Core>
 #include <cmath>
+#include <cstdint>
 #include <random>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "graph/tensor.h"
+#include "quant/fixed_scales.h"
 
 namespace crumb::ptq::test {
 
@@ -51,6 +55,26 @@ inline graph::Tensor drawn_tensor(std::mt19937& random, const std::vector<std::i
 /// By the definition, in double.
 inline double error_of(const Eigen::MatrixXd& lost, const Eigen::MatrixXd& moments) {
   return (lost * moments).cwiseProduct(lost).sum();
+}
+
+inline std::span<const float> numbers(const Rows& rows) {
+  return {rows.data(), static_cast<std::size_t>(rows.size())};
+}
+
+inline FixedScales scales_for(const std::string& spec, const Rows& rows) {
+  const std::vector<std::uint64_t> shape = {static_cast<std::uint64_t>(rows.rows()),
+                                            static_cast<std::uint64_t>(rows.cols())};
+  return {QuantSpec::parse(spec), numbers(rows), shape, "w"};
+}
+
+inline Eigen::MatrixXd decoded(const FixedScales& scales, const std::vector<std::uint8_t>& codes,
+                               std::size_t rows, std::size_t columns) {
+  Eigen::MatrixXd made(static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(columns));
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t k = 0; k < columns; ++k)
+      made(static_cast<Eigen::Index>(row), static_cast<Eigen::Index>(k)) =
+          static_cast<double>(scales.value(row, k, codes[row * columns + k]));
+  return made;
 }
 
 }  // namespace crumb::ptq::test

@@ -1,0 +1,36 @@
+// How a method goes through the columns of a layer's matrix: what GPTQ, GPFQ and Qronos differ in.
+#pragma once
+
+#include <Eigen/Core>
+#include <span>
+#include <vector>
+
+#include "ptq/feedback.h"
+
+namespace crumb::ptq {
+
+/// What is known of a layer, or of a convolution's group, before its codes are chosen. Matrices of weights lie row by row.
+struct LayerTarget {
+  std::span<const float> weights;  ///< W
+  std::span<const float>
+      nearest;  ///< W (G + d) (H + d)^-1, whose outputs are those that are to stay; W without G
+  const Eigen::MatrixXd& moments;  ///< H = sum x x^T
+  const Eigen::MatrixXd* cross;    ///< G = sum y x^T, y being the float network's x; null: y is x
+  const Feedback& feedback;        ///< of H + d
+  double damping;                  ///< that was asked for, as a share of H's mean diagonal
+  bool by_size;                    ///< the order of columns
+  int threads;
+};
+
+/// Column k, in the order of `feedback`, becomes the code nearest to
+///   starts_k + sum over j < k of U_jk (meant_j - q_j).
+struct CodeWalk {
+  Feedback feedback;
+  std::vector<float> meant;
+  std::vector<float> starts;  ///< empty: meant
+};
+
+/// By the stage.
+using CodeWalkOf = CodeWalk (*)(const LayerTarget&);
+
+}  // namespace crumb::ptq

@@ -1,0 +1,108 @@
+#include "ptq/rounding_stage.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
+#include "graph/quantize/operators.h"
+#include "ptq/layer_rounding.h"
+
+namespace crumb::ptq {
+namespace {
+
+/// The integers that a layer takes in, whatever calibration finds: those of the quantizer before it, which stands before what
+/// only moves elements; with a zero point, all differences.
+InputRange input_range(const Setting& setting, const SampledLayer& layer) {
+  const graph::Links links(setting.graph);
+  std::string value = layer.input;
+  while (true) {
+    const auto edge = std::ranges::find(setting.plan.edges, value, &graph::PlannedEdge::value);
+    if (edge != setting.plan.edges.end() && edge->spec.number->grid == Grid::kInteger && !edge->truncation) {
+      const std::int64_t least = edge->spec.number->least_code(edge->spec.range),
+                         greatest = edge->spec.number->greatest_code(edge->spec.range);
+      if (edge->spec.zero == ZeroPoint::kNone) return {.least = least, .greatest = greatest};
+      return {.least = least - greatest, .greatest = greatest - least};
+    }
+    const std::size_t producer = links.producer(value);
+    if (edge != setting.plan.edges.end() || producer == graph::Links::kNone ||
+        !graph::moves_elements(setting.graph, setting.graph.nodes[producer]))
+      throw Error("layer " + quote_text(setting.plan.constants[layer.constant].value) + " takes value " +
+                  quote_text(layer.input) +
+                  ", which no quantizer of integers makes: a register's bits need activations in integers, "
+                  "or exclude it");
+    value = setting.graph.nodes[producer].inputs[0];
+  }
+}
+
+std::optional<Register> register_of(const Stage& stage) {
+  const auto bits = static_cast<int>(stage.value("accumulator"));
+  if (bits == 0) return std::nullopt;
+  if (bits < 4 || bits > 62)
+    throw usage_error("the stage " + stage.name + ": an accumulator has 4 to 62 bits, found " +
+                      std::to_string(bits));
+  return Register{.bits = bits, .tile = static_cast<std::size_t>(stage.value("tile"))};
+}
+
+}  // namespace
+
+StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk) {
+  if (!setting.engine || !setting.samples)
+    throw usage_error("the stage " + stage.name + " needs samples that run through the network: --data");
+  const bool float_inputs = stage.value("float_inputs") != 0;
+  const RoundingOptions options{.walk = walk,
+                                .damping = stage.value("damp"),
+                                .by_size = stage.value("order") != 0,
+                                .own_scales = stage.value("scales") != 0,
+                                .magnitudes = stage.value("magr"),
+                                .sweeps = static_cast<int>(stage.value("sweeps")),
+                                .threads = setting.threads};
+  const std::optional<Register> accumulator = register_of(stage);
+  const std::vector<SampledLayer> layers = sampled_layers(setting.graph, setting.plan);
+  if (layers.empty())
+    throw Error("the stage " + stage.name + " finds no layer that becomes codes and has none yet");
+  std::map<std::size_t, Budget> budgets;  // by node
+  if (accumulator)
+    for (const SampledLayer& layer : layers)
+      budgets[layer.node] = {.input = input_range(setting, layer), .accumulator = *accumulator};
+  const std::vector<Station> stations = stations_of(setting.graph, layers);
+  const std::uint64_t memory =
+      setting.memory / (float_inputs ? 4 : 2);  // what comes and what goes, of each network
+  SampleStream stream(setting.graph, stations, *setting.engine, memory);
+  std::optional<SampleStream> floats;
+  if (float_inputs) floats.emplace(setting.graph, stations, *setting.engine, memory);
+  StageReport report{.stage = to_string(stage), .measure = "outputs", .layers = {}, .notes = {}};
+  for (const Station& station : stations) {
+    stream.advance();
+    if (floats) floats->advance();
+    StationMoments moments(setting.graph, station, float_inputs, stage.value("even") != 0);
+    setting.samples([&](const std::vector<graph::Tensor>& sample) {
+      check_interrupt();
+      const auto brought = stream.run(sample);
+      moments.add(brought, floats ? floats->run(sample) : brought, setting.threads);
+    });
+    for (const SampledLayer& layer : station.layers) {
+      check_interrupt();
+      graph::PlannedConstant& constant = setting.plan.constants[layer.constant];
+      const WeightRows rows =
+          weight_rows(setting.graph.initializers.at(constant.value), constant.output_axis);
+      const auto budget = budgets.find(layer.node);
+      RoundedLayer made =
+          round_layer(*constant.spec, rows, layer, moments.of(layer), options,
+                      budget == budgets.end() ? std::nullopt : std::optional(budget->second), constant.value);
+      for (const std::string& note : made.notes) report.notes.push_back(constant.value + ": " + note);
+      report.layers.push_back({.layer = constant.value, .before = made.before, .after = made.after});
+      constant.rounded = {.tensor = std::make_shared<const QuantizedTensor>(std::move(made.codes)),
+                          .axes = rows.axes};
+      stream.set_constant(constant.value, *constant.rounded);
+      if (setting.progress) setting.progress(report.layers.size(), layers.size());
+    }
+  }
+  return report;
+}
+
+}  // namespace crumb::ptq

@@ -1,0 +1,24 @@
+// Stages that choose the codes of layer after layer, on samples that come through the layers before it as they were rounded.
+//
+// Scales are fixed before any code is chosen, with order and groups as the file has them: for each block the scale whose
+// rounding loses least, each column weighed by the mean square of its input; or those of the spec's search.
+//
+// With float_inputs, outputs are to stay those that the float network's layer gives on its own inputs y: with H = sum x x^T and
+// G = sum y x^T, x being the inputs in the quantized network and d the damping, what outputs are held against is
+// W (G + d) (H + d)^-1.
+//
+// With accumulator=P sums of an output's products of integers, or of `tile` terms of them, stay within P bits whatever comes in
+// (accumulator_limits.h); scales and codes are not improved in turns then. Biases come on top.
+#pragma once
+
+#include "ptq/code_walk.h"
+#include "ptq/stages.h"
+
+namespace crumb::ptq {
+
+/// Every layer's codes by that walk. A layer whose outputs lose more than by rounding keeps that, and a note says so; so do notes
+/// of layers that no sample reaches. Throws Error where no layer is to be rounded, a layer's inputs are not finite, or an
+/// accumulator is asked of what is not integers; usage Error without samples.
+StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk);
+
+}  // namespace crumb::ptq
