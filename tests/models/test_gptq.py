@@ -1,4 +1,4 @@
-"""The stage gptq of `crumb quantize`: the codes are those of GPTQ as numpy has it; decoders, sentence encoders and convolutional
+"""The stages gptq, gpfq and qronos of `crumb quantize`: the codes are those of their papers as numpy has them; decoders, sentence encoders and convolutional
 networks come out nearer to their floats than rounded ones; what it cannot do is said."""
 
 import json
@@ -35,6 +35,39 @@ def gptq(w, x, scales, most, damping=0.01, order=None):
     return codes, targets
 
 
+def gpfq(w, y, x, scales, most, order):
+    """Lybrand & Saab 2021: q_t brings u = y w - x q nearest to 0 after t columns. w [out, in], y of the float network, x of the quantized
+    one [samples, in]."""
+    u = np.zeros((len(w), len(x)))
+    codes, targets = np.zeros_like(w), np.zeros_like(w)
+    for k in order:
+        u += np.outer(w[:, k], y[:, k])
+        targets[:, k] = u @ x[:, k] / (x[:, k] @ x[:, k]) / scales[:, k]
+        codes[:, k] = np.clip(np.rint(targets[:, k]), -most, most)
+        u -= np.outer(codes[:, k] * scales[:, k], x[:, k])
+    return codes, targets
+
+
+def qronos(w, y, x, scales, most, order, damping=0.01):
+    """Zhang et al. 2025, algorithm 1, in their second form: the first column beside the others as they are, the others solved for, then
+    GPTQ's steps."""
+    h, g = x.T @ x, y.T @ x
+    share = damping * np.mean(np.diag(h)) * np.eye(len(h))
+    h, g = (h + share)[np.ix_(order, order)], (g + share)[np.ix_(order, order)]
+    w, s = w[:, order], scales[:, order]
+    codes, targets = np.zeros_like(w), np.zeros_like(w)
+    targets[:, 0] = (w @ g[:, 0] - w[:, 1:] @ h[1:, 0]) / h[0, 0] / s[:, 0]
+    codes[:, 0] = np.clip(np.rint(targets[:, 0]), -most, most)
+    rest = (w @ g[:, 1:] - np.outer(codes[:, 0] * s[:, 0], h[0, 1:])) @ np.linalg.inv(h[1:, 1:])
+    u = np.linalg.cholesky(np.linalg.inv(h[1:, 1:])).T
+    for k in range(rest.shape[1]):
+        targets[:, k + 1] = rest[:, k] / s[:, k + 1]
+        codes[:, k + 1] = np.clip(np.rint(targets[:, k + 1]), -most, most)
+        rest[:, k + 1 :] -= np.outer((rest[:, k] - codes[:, k + 1] * s[:, k + 1]) / u[k, k], u[k, k + 1 :])
+    back = np.argsort(order)
+    return codes[:, back], targets[:, back]
+
+
 def product(path, w):
     """y = x w, w [in, out]."""
     helper = onnx.helper
@@ -68,15 +101,43 @@ def test_codes_are_those_of_numpy(crumb, tmp_path, bits, group, order):
         codes, targets = gptq(w.T, x, scales, most, order=columns)
         (found,) = decoded(crumb, tmp_path / "q.crumb", tmp_path / "q.safetensors").values()
         found = (found if found.shape == codes.shape else found.T) / scales
-        columns = np.arange(size) if columns is None else columns
-        alike = 0
-        for row in range(outputs):
-            off = [k for k in columns if round(found[row, k]) != codes[row, k]]
-            alike += not off
-            if off:  # the first of them lay between two codes, as far as float32 can see; the others follow from it
-                edge = abs(targets[row, off[0]] - np.floor(targets[row, off[0]]) - 0.5)
-                assert edge < 1e-3, (row, off[0], targets[row, off[0]])
-        assert alike >= 0.9 * outputs
+        check_alike(found, codes, targets, np.arange(size) if columns is None else columns)
+
+
+def check_alike(found, codes, targets, columns):
+    alike = 0
+    for row in range(len(codes)):
+        off = [k for k in columns if round(found[row, k]) != codes[row, k]]
+        alike += not off
+        if off:  # the first of them lay between two codes, as far as float32 can see; the others follow from it
+            edge = abs(targets[row, off[0]] - np.floor(targets[row, off[0]]) - 0.5)
+            assert edge < 1e-3, (row, off[0], targets[row, off[0]])
+    assert alike >= 0.9 * len(codes)
+
+
+@pytest.mark.parametrize("order", [False, True])
+@pytest.mark.parametrize("stage", [gpfq, qronos])
+def test_codes_behind_a_quantized_layer_are_those_of_numpy(crumb, tmp_path, stage, order):
+    """The second of two layers: what it takes in is not what it takes in in floats."""
+    rng = np.random.default_rng(11)
+    first, second = (rng.normal(size=shape).astype(np.float32) for shape in ((24, 64), (64, 40)))
+    x = (rng.normal(size=(300, 24)) @ (np.eye(24) + 0.3 * rng.normal(size=(24, 24)))).astype(np.float32)
+    helper = onnx.helper
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "first"], ["a"]), helper.make_node("Relu", ["a"], ["b"]), helper.make_node("MatMul", ["b", "second"], ["y"])],
+        "g", [helper.make_tensor_value_info("x", 1, ["n", 24])], [helper.make_tensor_value_info("y", 1, ["n", 40])],
+        [onnx.numpy_helper.from_array(first, "first"), onnx.numpy_helper.from_array(second, "second")])  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", x)
+    crumb("quantize", tmp_path / "m.onnx", "-o", tmp_path / "q.crumb", "--weights", "int3:group=8", "--data", tmp_path / "x.npy",
+          "--stages", f"{stage.__name__}:scales=off:order={'on' if order else 'off'}")  # fmt: skip
+    made = decoded(crumb, tmp_path / "q.crumb", tmp_path / "q.safetensors")
+    inner, found = (made[name] if made[name].shape == w.shape else made[name].T for name, w in (("first", first), ("second", second)))
+    floats, taken = (np.maximum(x.astype(np.float64) @ w, 0) for w in (first.astype(np.float64), inner.astype(np.float64)))
+    columns = np.argsort(-np.sum(taken**2, axis=0), kind="stable") if order else np.arange(64)
+    scales = scales_of(second.T, 8, 3)
+    codes, targets = stage(second.T.astype(np.float64), floats, taken, scales, 3, columns)
+    check_alike(found.T / scales, codes, targets, columns)
 
 
 def test_outputs_lose_less(crumb, tmp_path):
@@ -102,9 +163,30 @@ def test_outputs_lose_less(crumb, tmp_path):
     crumb("quantize", tmp_path / "m.onnx", "-o", again, "--weights", "int3:group=16", "--stages", stage, "--data", tmp_path / "x.npy", "--threads", 1)
     assert again.read_bytes() == (tmp_path / "q.crumb").read_bytes()
     short = [tmp_path / "short.crumb", tmp_path / "long.crumb"]
-    for out, how in zip(short, (["--method", "gptq"], ["--stages", "gptq"]), strict=True):
-        crumb("quantize", tmp_path / "m.onnx", "-o", out, "--weights", "int3:group=16", *how, "--data", tmp_path / "x.npy")
-    assert short[0].read_bytes() == short[1].read_bytes()
+    for method in ("gptq", "gpfq", "qronos"):
+        for out, how in zip(short, (["--method", method], ["--stages", method]), strict=True):
+            crumb("quantize", tmp_path / "m.onnx", "-o", out, "--weights", "int3:group=16", *how, "--data", tmp_path / "x.npy")
+        assert short[0].read_bytes() == short[1].read_bytes()
+
+
+@pytest.mark.parametrize("method", ["gptq", "gpfq", "qronos"])
+def test_magnitudes_shrink_first(crumb, tmp_path, method):
+    """One large weight in each row: with magr the row's scale, which is that of the largest, becomes smaller."""
+    rng = np.random.default_rng(5)
+    w = rng.normal(size=(64, 20)).astype(np.float32)
+    w[rng.integers(0, 64, 20), np.arange(20)] = 6
+    x = (rng.normal(size=(300, 64)) @ (np.eye(64) + 0.5 * rng.normal(size=(64, 64)))).astype(np.float32)
+    product(tmp_path / "m.onnx", w)
+    np.save(tmp_path / "x.npy", x)
+    most = {}
+    for alpha in ("0", "0.05"):
+        crumb("quantize", tmp_path / "m.onnx", "-o", tmp_path / "q.crumb", "--weights", "int4:channel", "--data", tmp_path / "x.npy",
+              "--stages", f"{method}:magr={alpha}")  # fmt: skip
+        (found,) = decoded(crumb, tmp_path / "q.crumb", tmp_path / "q.safetensors").values()
+        most[alpha] = np.mean(np.abs(found if found.shape == w.shape else found.T).max(0))
+        lost = np.sum((x @ (found if found.shape == w.shape else found.T) - x @ w) ** 2) / np.sum((x @ w) ** 2)
+        assert lost < 0.1
+    assert most["0.05"] < 0.95 * most["0"]
 
 
 @pytest.mark.parametrize("weights", ["int3:group=16", "int2h:group=16", "e2m1:group=16", "mxfp4:pad", "palette3"])
@@ -146,7 +228,10 @@ def test_what_it_cannot_do_is_said(crumb, tmp_path):
     def refused(*flags, status=1):
         return crumb("quantize", tmp_path / "m.onnx", "-o", tmp_path / "q.crumb", "--weights", "int4", *flags, status=status).stderr
 
-    assert "needs samples that run through the network: --data" in refused("--stages", "gptq", status=2)
+    for stage in ("gptq", "gpfq", "qronos"):
+        assert f"the stage {stage} needs samples that run through the network: --data" in refused("--stages", stage, status=2)
+    assert "a number from 0 on" in refused("--stages", "gpfq:magr=-1", "--data", tmp_path / "x.npy", status=2)
+    assert "gpfq" in refused("--method", "awful", "--data", tmp_path / "x.npy", status=2)
     assert "holds inf or NaN" in refused("--stages", "gptq", "--data", tmp_path / "x.npy")
     assert "on or off" in refused("--stages", "gptq:order=maybe", "--data", tmp_path / "x.npy", status=2)
     np.save(tmp_path / "x.npy", np.zeros((3, 8), np.float32))

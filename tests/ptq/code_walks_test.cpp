@@ -26,21 +26,21 @@ using Eigen::VectorXd;
 using test::Rows;
 
 /// A layer, inputs of the float network and of the quantized one.
-struct Drawn {
+struct TwoStreams {
   Rows weights;
   MatrixXd floats, inputs;  ///< Y and X~, [columns, samples]
   std::vector<std::size_t> order;
 };
 
-Drawn drawn_layer(std::mt19937& random, Index most_columns, bool by_size, bool with_floats) {
+TwoStreams drawn_streams(std::mt19937& random, Index most_columns, bool by_size, bool with_floats) {
   const Index size = 1 + static_cast<Index>(random() % static_cast<unsigned>(most_columns)),
               samples = random() % 3 == 0 ? 1 + size / 2 : 2 * size + 8;
   const Rows y = test::drawn_samples(random, size, samples, std::array{0.0F, 0.5F, 0.9F}[random() % 3]);
   Rows x = with_floats ? Rows(y + 0.3F * test::drawn_matrix(random, size, samples)) : y;
-  Drawn made{.weights = test::drawn_matrix(random, 1 + static_cast<Index>(random() % 20), size),
-             .floats = y.cast<double>(),
-             .inputs = {},
-             .order = std::vector<std::size_t>(static_cast<std::size_t>(size))};
+  TwoStreams made{.weights = test::drawn_matrix(random, 1 + static_cast<Index>(random() % 20), size),
+                  .floats = y.cast<double>(),
+                  .inputs = {},
+                  .order = std::vector<std::size_t>(static_cast<std::size_t>(size))};
   if (random() % 2 == 0 && size > 1) x.row(static_cast<Index>(random()) % size).setZero();
   made.inputs = x.cast<double>();
   if (!with_floats) made.floats = made.inputs;
@@ -54,14 +54,14 @@ Drawn drawn_layer(std::mt19937& random, Index most_columns, bool by_size, bool w
 }
 
 /// What each column was rounded from, and to.
-struct Plain {
+struct Walked {
   MatrixXd targets, values;
 };
 
 /// Column by column in the order: target_of(row, place in the order, what the row has so far).
 template <class TargetOf>
-Plain walk_plainly(const FixedScales& scales, const Drawn& layer, const TargetOf& target_of) {
-  Plain plain{.targets = layer.weights.cast<double>(), .values = layer.weights.cast<double>()};
+Walked walk_plainly(const FixedScales& scales, const TwoStreams& layer, const TargetOf& target_of) {
+  Walked plain{.targets = layer.weights.cast<double>(), .values = layer.weights.cast<double>()};
   for (Index row = 0; row < layer.weights.rows(); ++row) {
     VectorXd weights = layer.weights.row(row).cast<double>(), values = weights;
     for (std::size_t k = 0; k < layer.order.size(); ++k) {
@@ -78,7 +78,7 @@ Plain walk_plainly(const FixedScales& scales, const Drawn& layer, const TargetOf
 }
 
 /// q_t is what brings u = Y w - X~ q nearest to 0 after t columns: Lybrand & Saab 2021, equation (2), for two kinds of inputs.
-Plain plain_gpfq(const FixedScales& scales, const Drawn& layer) {
+Walked plain_gpfq(const FixedScales& scales, const TwoStreams& layer) {
   return walk_plainly(scales, layer, [&](const VectorXd& w, std::size_t k, const VectorXd& q) {
     VectorXd path = VectorXd::Zero(layer.inputs.cols());
     for (std::size_t j = 0; j < k; ++j) {
@@ -93,7 +93,7 @@ Plain plain_gpfq(const FixedScales& scales, const Drawn& layer) {
 }
 
 /// Both lines of ptq/qronos.h as they stand, a problem of least squares for each column.
-Plain plain_qronos(const FixedScales& scales, const Drawn& layer, double damping) {
+Walked plain_qronos(const FixedScales& scales, const TwoStreams& layer, double damping) {
   const MatrixXd moments = layer.inputs * layer.inputs.transpose();
   const double share = damping * moments.diagonal().mean();
   VectorXd behind;
@@ -130,14 +130,14 @@ Plain plain_qronos(const FixedScales& scales, const Drawn& layer, double damping
   });
 }
 
-struct Found {
+struct FoundCodes {
   MatrixXd values;
   bool keeps_rounding = false;
 };
 
 /// By what the stages call.
-Found found_by(CodeWalkOf walk, const std::string& spec, const Drawn& layer, double damping, bool by_size,
-               bool with_floats) {
+FoundCodes found_by(CodeWalkOf walk, const std::string& spec, const TwoStreams& layer, double damping,
+                    bool by_size, bool with_floats) {
   const auto rows = static_cast<std::size_t>(layer.weights.rows()),
              columns = static_cast<std::size_t>(layer.weights.cols());
   const WeightRows weights{.axes = {0, 1},
@@ -159,7 +159,7 @@ Found found_by(CodeWalkOf walk, const std::string& spec, const Drawn& layer, dou
 }
 
 /// Rows without a difference. Where there is one, the first lies next to the middle between two codes: what follows hangs on it.
-std::size_t count_alike(const Drawn& layer, const MatrixXd& found, const Plain& plain) {
+std::size_t count_alike(const TwoStreams& layer, const MatrixXd& found, const Walked& plain) {
   std::size_t alike = 0;
   for (Index row = 0; row < found.rows(); ++row) {
     const auto off = std::ranges::find_if(layer.order, [&](std::size_t column) {
@@ -175,7 +175,7 @@ std::size_t count_alike(const Drawn& layer, const MatrixXd& found, const Plain& 
   return alike;
 }
 
-const std::vector<std::string> kGrids = {
+const std::vector<std::string> kWalkedGrids = {
     "int4:channel",    "int3:group=8:pad", "int2h:group=4:pad:search=mse", "e2m1:group=8:pad",
     "mxfp4:pad",       "nvfp4:pad",        "ternary:channel:search=mse",   "uint4:group=16:pad:zero=int",
     "palette3:channel"};
@@ -187,12 +187,12 @@ TEST_CASE("gpfq: the codes are those whose outputs follow the float layer's, col
   std::size_t alike = 0, all = 0;
   int kept = 0;
   for (int i = 0; i < 360; ++i) {
-    const std::string& spec = kGrids[static_cast<std::size_t>(i) % kGrids.size()];
+    const std::string& spec = kWalkedGrids[static_cast<std::size_t>(i) % kWalkedGrids.size()];
     CAPTURE(spec);
     const bool by_size = random() % 2 == 0, with_floats = random() % 3 != 0;
-    const Drawn layer = drawn_layer(random, 90, by_size, with_floats);
+    const TwoStreams layer = drawn_streams(random, 90, by_size, with_floats);
     if (layer.inputs.isZero()) continue;
-    const Found found = found_by(gpfq_walk, spec, layer, 0, by_size, with_floats);
+    const FoundCodes found = found_by(gpfq_walk, spec, layer, 0, by_size, with_floats);
     kept += found.keeps_rounding ? 1 : 0;
     if (found.keeps_rounding) continue;
     all += static_cast<std::size_t>(layer.weights.rows());
@@ -208,13 +208,13 @@ TEST_CASE("qronos: the codes are those of its two problems of least squares, col
   std::size_t alike = 0, all = 0, as_gptq = 0;
   int kept = 0;
   for (int i = 0; i < 270; ++i) {
-    const std::string& spec = kGrids[static_cast<std::size_t>(i) % kGrids.size()];
+    const std::string& spec = kWalkedGrids[static_cast<std::size_t>(i) % kWalkedGrids.size()];
     CAPTURE(spec);
     const bool by_size = random() % 2 == 0, with_floats = random() % 3 != 0;
     const double damping = std::array{0.01, 0.1, 0.001}[random() % 3];
-    const Drawn layer = drawn_layer(random, 24, by_size, with_floats);
+    const TwoStreams layer = drawn_streams(random, 24, by_size, with_floats);
     if (layer.inputs.isZero()) continue;
-    const Found found = found_by(qronos_walk, spec, layer, damping, by_size, with_floats);
+    const FoundCodes found = found_by(qronos_walk, spec, layer, damping, by_size, with_floats);
     kept += found.keeps_rounding ? 1 : 0;
     if (found.keeps_rounding) continue;
     const auto rows = static_cast<std::size_t>(layer.weights.rows());
@@ -233,16 +233,16 @@ TEST_CASE("qronos: the codes are those of its two problems of least squares, col
 TEST_CASE("gpfq, qronos: what a quantized network takes in as the float one does needs no float inputs") {
   std::mt19937 random(107);
   for (int i = 0; i < 40; ++i) {
-    const Drawn layer = drawn_layer(random, 60, true, false);
+    const TwoStreams layer = drawn_streams(random, 60, true, false);
     if (layer.inputs.isZero()) continue;
     for (const CodeWalkOf walk : {gpfq_walk, qronos_walk}) {
-      const Found without = found_by(walk, "int3:channel", layer, 0.01, true, false);
-      const Found with = found_by(walk, "int3:channel", layer, 0.01, true, true);
+      const FoundCodes without = found_by(walk, "int3:channel", layer, 0.01, true, false);
+      const FoundCodes with = found_by(walk, "int3:channel", layer, 0.01, true, true);
       // W (H + d) (H + d)^-1 is W up to rounding.
       CHECK((without.values - with.values).cwiseAbs().count() <= without.values.size() / 50 + 1);
     }
   }
-  const Drawn layer = drawn_layer(random, 60, true, false);
+  const TwoStreams layer = drawn_streams(random, 60, true, false);
   CHECK(found_by(qronos_walk, "int3:channel", layer, 0.01, true, false).values ==
         found_by(gptq_walk, "int3:channel", layer, 0.01, true, false).values);
 }

@@ -25,26 +25,27 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using test::Rows;
 
-struct Method {
+struct RoundingMethod {
   std::string name;
   CodeWalkOf walk;
 };
-const std::vector<Method> kMethods = {{"gptq", gptq_walk}, {"gpfq", gpfq_walk}, {"qronos", qronos_walk}};
+const std::vector<RoundingMethod> kRoundingMethods = {
+    {"gptq", gptq_walk}, {"gpfq", gpfq_walk}, {"qronos", qronos_walk}};
 
 const std::vector<std::string> kDrawnSpecs = {"int4:channel",
-                                         "int3:group=8:pad",
-                                         "int2h:group=16:pad",
-                                         "int2:group=32:pad:search=mse",
-                                         "e2m1:group=16:pad",
-                                         "mxfp4:pad",
-                                         "nvfp4:pad",
-                                         "ternary:channel:search=mse",
-                                         "uint4:group=16:pad:zero=int",
-                                         "palette3:channel",
-                                         "int8:tensor",
-                                         "int5:block=2x8:pad"};
+                                              "int3:group=8:pad",
+                                              "int2h:group=16:pad",
+                                              "int2:group=32:pad:search=mse",
+                                              "e2m1:group=16:pad",
+                                              "mxfp4:pad",
+                                              "nvfp4:pad",
+                                              "ternary:channel:search=mse",
+                                              "uint4:group=16:pad:zero=int",
+                                              "palette3:channel",
+                                              "int8:tensor",
+                                              "int5:block=2x8:pad"};
 
-struct Drawn {
+struct AnyLayer {
   std::string spec;
   Rows weights;
   float correlation = 0;
@@ -52,14 +53,14 @@ struct Drawn {
   MatrixXd moments, cross;  ///< cross: of the same inputs before a network was quantized
 };
 
-Drawn drawn_layer(std::mt19937& random) {
+AnyLayer drawn_any_layer(std::mt19937& random) {
   const Index size = 1 + static_cast<Index>(random() % 96);
-  Drawn made{.spec = random() % 3 == 0 ? kDrawnSpecs[0] : kDrawnSpecs[random() % kDrawnSpecs.size()],
-             .weights = test::drawn_matrix(random, 1 + static_cast<Index>(random() % 16), size),
-             .correlation = std::array{0.0F, 0.5F, 0.9F}[random() % 3],
-             .samples = std::array<Index, 3>{1 + size / 3, 2 * size, 4 * size}[random() % 3],
-             .moments = {},
-             .cross = {}};
+  AnyLayer made{.spec = random() % 3 == 0 ? kDrawnSpecs[0] : kDrawnSpecs[random() % kDrawnSpecs.size()],
+                .weights = test::drawn_matrix(random, 1 + static_cast<Index>(random() % 16), size),
+                .correlation = std::array{0.0F, 0.5F, 0.9F}[random() % 3],
+                .samples = std::array<Index, 3>{1 + size / 3, 2 * size, 4 * size}[random() % 3],
+                .moments = {},
+                .cross = {}};
   const Rows y = test::drawn_samples(random, size, made.samples, made.correlation),
              x = y + 0.2F * test::drawn_matrix(random, size, made.samples);
   const bool is_late = random() % 2 == 0;  // in the network, behind layers that were quantized
@@ -69,7 +70,7 @@ Drawn drawn_layer(std::mt19937& random) {
 }
 
 /// W (G + d) (H + d)^-1.
-MatrixXd held_against(const Drawn& layer, double damping) {
+MatrixXd held_against(const AnyLayer& layer, double damping) {
   const MatrixXd w = layer.weights.cast<double>();
   if (layer.cross.size() == 0) return w;
   const double share = damping * layer.moments.diagonal().mean();
@@ -79,8 +80,8 @@ MatrixXd held_against(const Drawn& layer, double damping) {
   return damped.ldlt().solve((w * target).transpose()).transpose();
 }
 
-RoundedLayer rounded(const Drawn& layer, const RoundingOptions& options,
-                     const std::optional<Budget>& budget = std::nullopt) {
+RoundedLayer rounded_by(const AnyLayer& layer, const RoundingOptions& options,
+                        const std::optional<Budget>& budget = std::nullopt) {
   const auto rows = static_cast<std::size_t>(layer.weights.rows()),
              columns = static_cast<std::size_t>(layer.weights.cols());
   const WeightRows weights{.axes = {0, 1},
@@ -92,7 +93,7 @@ RoundedLayer rounded(const Drawn& layer, const RoundingOptions& options,
                      inputs, options, budget, "w");
 }
 
-MatrixXd values_of(const crumb::QuantizedTensor& tensor, const Drawn& layer) {
+MatrixXd decoded_values(const crumb::QuantizedTensor& tensor, const AnyLayer& layer) {
   std::vector<float> values(static_cast<std::size_t>(layer.weights.size()));
   crumb::dequantize(tensor.view(), values);
   return Eigen::Map<const Rows>(values.data(), layer.weights.rows(), layer.weights.cols()).cast<double>();
@@ -102,7 +103,7 @@ bool says(const RoundedLayer& made, const std::string& what) {
   return std::ranges::any_of(made.notes, [&](const std::string& note) { return note.starts_with(what); });
 }
 
-struct Ratios {
+struct MeanRatio {
   double sum = 0;
   int count = 0;
   double mean() const { return sum / std::max(count, 1); }
@@ -113,11 +114,11 @@ struct Ratios {
 TEST_CASE("rounding stages: any layer loses less than by rounding, or keeps it and says so") {
   std::mt19937 random(127);
   const int layers = crumb::testing::slow() ? 10'000 : 400;
-  std::map<std::string, Ratios> kept;
-  std::map<std::pair<std::string, float>, Ratios>
+  std::map<std::string, MeanRatio> kept;
+  std::map<std::pair<std::string, float>, MeanRatio>
       plain;  // by method and correlation, at four bits by channel
   for (int i = 0; i < layers; ++i) {
-    const Drawn layer = drawn_layer(random);
+    const AnyLayer layer = drawn_any_layer(random);
     CAPTURE(layer.spec);
     const crumb::FixedScales by_spec = test::scales_for(layer.spec, layer.weights);
     const auto nearest = by_spec.with_codes(nearest_codes(by_spec, test::numbers(layer.weights), 1));
@@ -129,12 +130,12 @@ TEST_CASE("rounding stages: any layer loses less than by rounding, or keeps it a
                             .threads = 1 + static_cast<int>(random() % 2)};
     const MatrixXd wanted = held_against(layer, options.damping);
     const double all = test::error_of(wanted, layer.moments),
-                 before = test::error_of(values_of(nearest, layer) - wanted, layer.moments) / all;
-    for (const Method& method : kMethods) {
+                 before = test::error_of(decoded_values(nearest, layer) - wanted, layer.moments) / all;
+    for (const RoundingMethod& method : kRoundingMethods) {
       CAPTURE(method.name);
       options.walk = method.walk;
-      const RoundedLayer made = rounded(layer, options);
-      const double after = test::error_of(values_of(made.codes, layer) - wanted, layer.moments) / all;
+      const RoundedLayer made = rounded_by(layer, options);
+      const double after = test::error_of(decoded_values(made.codes, layer) - wanted, layer.moments) / all;
       const bool keeps = says(made, "rounding loses less");
       kept[method.name].sum += keeps ? 1 : 0;
       ++kept[method.name].count;
@@ -152,9 +153,9 @@ TEST_CASE("rounding stages: any layer loses less than by rounding, or keeps it a
     if (layer.spec != "int4:channel" || layer.cross.size() > 0 || layer.samples < 4 * layer.weights.cols() ||
         layer.weights.cols() < 24)
       continue;
-    for (const Method& method : kMethods) {
-      const RoundedLayer made = rounded(layer, {.walk = method.walk, .own_scales = false, .sweeps = 0});
-      Ratios& ratios = plain[{method.name, layer.correlation}];
+    for (const RoundingMethod& method : kRoundingMethods) {
+      const RoundedLayer made = rounded_by(layer, {.walk = method.walk, .own_scales = false, .sweeps = 0});
+      MeanRatio& ratios = plain[{method.name, layer.correlation}];
       ratios.sum += made.after / made.before;
       ++ratios.count;
     }
@@ -179,25 +180,26 @@ TEST_CASE("rounding stages: no input takes a sum out of its register, whatever c
   const int layers = crumb::testing::slow() ? 4000 : 200;
   int tight = 0;
   for (int i = 0; i < layers; ++i) {
-    Drawn layer = drawn_layer(random);
-    layer.spec = std::array<const char*, 5>{"int4:channel", "int8:channel", "int3:group=8:pad", "int2:channel",
-                            "int8:tensor:range=full"}[random() % 5];
+    AnyLayer layer = drawn_any_layer(random);
+    layer.spec = std::array<const char*, 5>{"int4:channel", "int8:channel", "int3:group=8:pad",
+                                            "int2:channel", "int8:tensor:range=full"}[random() % 5];
     CAPTURE(layer.spec);
     if (random() % 20 == 0) layer.moments.setZero();  // no sample reaches it
-    const Budget budget{.input = std::array<InputRange, 4>{InputRange{0, 15}, InputRange{-128, 127}, InputRange{-7, 7},
-                                            InputRange{-255, 255}}[random() % 4],
-                        .accumulator = {.bits = 4 + static_cast<int>(random() % 18),
-                                        .tile = random() % 2 == 0 ? 0 : 1 + random() % 40}};
+    const Budget budget{
+        .input = std::array<InputRange, 4>{InputRange{0, 15}, InputRange{-128, 127}, InputRange{-7, 7},
+                                           InputRange{-255, 255}}[random() % 4],
+        .accumulator = {.bits = 4 + static_cast<int>(random() % 18),
+                        .tile = random() % 2 == 0 ? 0 : 1 + random() % 40}};
     const std::int64_t most = (std::int64_t{1} << (budget.accumulator.bits - 1)) - 1;
-    for (const Method& method : kMethods) {
+    for (const RoundingMethod& method : kRoundingMethods) {
       CAPTURE(method.name);
-      const RoundedLayer made = rounded(layer,
-                                        {.walk = method.walk,
-                                         .damping = 0.01,
-                                         .by_size = random() % 2 == 0,
-                                         .own_scales = random() % 2 == 0,
-                                         .magnitudes = random() % 4 == 0 ? 0.01 : 0},
-                                        budget);
+      const RoundedLayer made = rounded_by(layer,
+                                           {.walk = method.walk,
+                                            .damping = 0.01,
+                                            .by_size = random() % 2 == 0,
+                                            .own_scales = random() % 2 == 0,
+                                            .magnitudes = random() % 4 == 0 ? 0.01 : 0},
+                                           budget);
       const crumb::RowDecoder decoder(made.codes.view());
       const auto columns = static_cast<std::size_t>(layer.weights.cols()),
                  tile = budget.accumulator.tile == 0 ? columns : budget.accumulator.tile;

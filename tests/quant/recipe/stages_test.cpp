@@ -16,6 +16,7 @@ double drawn(const StageOption& option, std::mt19937& random) {
   if (option.kind == StageOption::Kind::kCount)
     return option.least + static_cast<double>(random() % (random() % 2 == 0 ? 4 : 1000000));
   if (option.kind == StageOption::Kind::kSwitch) return static_cast<double>(random() % 2);
+  if (option.kind == StageOption::Kind::kAmount && random() % 3 == 0) return 0;
   return std::pow(10.0, std::uniform_real_distribution<double>(-60, 60)(random));
 }
 
