@@ -26,8 +26,8 @@ struct LayerTarget {
 ///   starts_k + sum over j < k of U_jk (meant_j - q_j).
 struct CodeWalk {
   Feedback feedback;
-  std::vector<float> meant;
-  std::vector<float> starts;  ///< empty: meant
+  std::span<const float> meant;  ///< the target's weights, or the nearest
+  std::vector<float> starts;     ///< empty: meant
 };
 
 /// By the stage.

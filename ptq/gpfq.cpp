@@ -31,12 +31,12 @@ MatrixXd missing(const LayerTarget& layer, const std::vector<std::size_t>& order
 
 CodeWalk gpfq_walk(const LayerTarget& layer) {
   CodeWalk walk{.feedback = Feedback::greedy(layer.moments, layer.damping, layer.by_size),
-                .meant = {layer.weights.begin(), layer.weights.end()},
+                .meant = layer.weights,
                 .starts = {}};
   if (!layer.cross) return walk;
   const MatrixXd factors = missing(layer, walk.feedback.order());
   const std::size_t columns = walk.feedback.size();
-  walk.starts = walk.meant;
+  walk.starts.assign(layer.weights.begin(), layer.weights.end());
   parallel_for(walk.starts.size() / columns, kPathRows, layer.threads,
                [&](std::size_t begin, std::size_t end) {
                  using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;

@@ -5,7 +5,7 @@
 namespace crumb::ptq {
 
 CodeWalk gptq_walk(const LayerTarget& layer) {
-  return {.feedback = layer.feedback, .meant = {layer.nearest.begin(), layer.nearest.end()}, .starts = {}};
+  return {.feedback = layer.feedback, .meant = layer.nearest, .starts = {}};
 }
 
 StageReport gptq(const Stage& stage, Setting& setting) { return round_layers(stage, setting, gptq_walk); }

@@ -98,22 +98,35 @@ class LayerRounding {
     } else if (feedback->damping() > damping()) {
       notes_.push_back("what it takes needs a damping of " + short_text(feedback->damping()));
     }
-    const MatrixXd* cross = is_reached && !inputs_.cross.empty() ? &inputs_.cross[group] : nullptr;
     const std::span<float> own(meant_.data() + first, count);
-    std::vector<float> weights(own.begin(), own.end());
-    if (cross) shift(own, moments, *cross, feedback->damping(), options_.threads);
-    std::vector<float> nearest(own.begin(), own.end());
-    if (is_reached && options_.magnitudes > 0) {
+    const std::vector<std::uint8_t> chosen =
+        is_reached && !inputs_.cross.empty() ? choose(rows, own, moments, &inputs_.cross[group], *feedback)
+                                             : choose(rows, own, moments, nullptr, *feedback);
+    std::ranges::copy(chosen, codes_.begin() + static_cast<std::ptrdiff_t>(first));
+    if (!is_reached) return;
+    all_ += output_squares(own, moments, options_.threads);
+    before_ +=
+        output_error(by_spec_, rows, own, std::span(plain_).subspan(first, count), moments, options_.threads);
+    after_ += output_error(scales_, rows, own, chosen, moments, options_.threads);
+  }
+
+  /// Their codes; `own`, their weights, becomes what outputs are held against.
+  std::vector<std::uint8_t> choose(RowRange rows, std::span<float> own, const MatrixXd& moments,
+                                   const MatrixXd* cross, const Feedback& feedback) {
+    std::vector<float> weights(own.begin(), own.end()), smaller;
+    if (cross) shift(own, moments, *cross, feedback.damping(), options_.threads);
+    std::span<const float> nearest = own;
+    if (options_.magnitudes > 0) {
       reduce_magnitudes(weights, moments, scales_.encoding().block_cols, options_.magnitudes, kMagnitudeSteps,
                         options_.threads);
-      nearest = weights;
-      if (cross) shift(nearest, moments, *cross, feedback->damping(), options_.threads);
+      nearest = smaller = weights;
+      if (cross) shift(smaller, moments, *cross, feedback.damping(), options_.threads);
     }
     const CodeWalk walk = options_.walk({.weights = weights,
                                          .nearest = nearest,
                                          .moments = moments,
                                          .cross = cross,
-                                         .feedback = *feedback,
+                                         .feedback = feedback,
                                          .damping = options_.damping,
                                          .by_size = options_.by_size,
                                          .threads = options_.threads});
@@ -124,15 +137,10 @@ class LayerRounding {
         scales_, rows, walk.meant, walk.feedback, options_.threads, limits ? &*limits : nullptr, walk.starts);
     if (options_.sweeps > 0 && !budget_) {
       MatrixXd damped = moments;
-      damped.diagonal().array() += feedback->damping() * moments.diagonal().mean();
+      damped.diagonal().array() += feedback.damping() * moments.diagonal().mean();
       descend(scales_, rows, own, chosen, damped, options_.sweeps, options_.threads);
     }
-    std::ranges::copy(chosen, codes_.begin() + static_cast<std::ptrdiff_t>(first));
-    if (!is_reached) return;
-    all_ += output_squares(own, moments, options_.threads);
-    before_ +=
-        output_error(by_spec_, rows, own, std::span(plain_).subspan(first, count), moments, options_.threads);
-    after_ += output_error(scales_, rows, own, chosen, moments, options_.threads);
+    return chosen;
   }
 
   const SampledLayer& layer_;

@@ -13,7 +13,7 @@ CodeWalk qronos_walk(const LayerTarget& layer) {
   const auto at = static_cast<Eigen::Index>(first);
   const double own = moments(at, at) + layer.feedback.damping() * moments.diagonal().mean();
   const Eigen::VectorXd missing = (cross.col(at) - moments.col(at)) / own;
-  walk.starts = walk.meant;
+  walk.starts.assign(walk.meant.begin(), walk.meant.end());
   for (std::size_t begin = 0; begin < layer.weights.size(); begin += columns) {
     double target = static_cast<double>(layer.weights[begin + first]);
     for (std::size_t j = 0; j < columns; ++j)
