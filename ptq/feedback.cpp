@@ -109,6 +109,14 @@ Feedback Feedback::greedy(const MatrixXd& moments, double damping, bool by_size)
   return made;
 }
 
+Feedback Feedback::none(std::size_t columns) {
+  Feedback made;
+  made.order_.resize(columns);
+  std::iota(made.order_.begin(), made.order_.end(), std::size_t{0});
+  made.columns_.assign(columns * columns, 0.0F);
+  return made;
+}
+
 Eigen::VectorXd greedy_divisors(const MatrixXd& moments, double damping) {
   const double mean = moments.diagonal().mean();
   return moments.diagonal().unaryExpr([&](double own) {

@@ -35,6 +35,9 @@ class Feedback {
   /// Of the greedy walk, whose columns take in nothing where greedy_divisors() has 0.
   static Feedback greedy(const Eigen::MatrixXd& moments, double damping, bool by_size);
 
+  /// Columns that take in nothing, as they lie.
+  static Feedback none(std::size_t columns);
+
   std::size_t size() const { return order_.size(); }
   double damping() const { return damping_; }  ///< that it took
   const std::vector<std::size_t>& order() const { return order_; }
@@ -42,6 +45,7 @@ class Feedback {
   const float* column(std::size_t k) const { return columns_.data() + k * size(); }
 
  private:
+  Feedback() = default;
   Feedback(const Eigen::MatrixXd& moments, bool by_size);
 
   std::vector<std::size_t> order_;

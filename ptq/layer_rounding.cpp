@@ -135,6 +135,8 @@ class LayerRounding {
     if (budget_) limits.emplace(scales_, rows.first, walk.meant, budget_->input, budget_->accumulator);
     std::vector<std::uint8_t> chosen = codes_with_feedback(
         scales_, rows, walk.meant, walk.feedback, options_.threads, limits ? &*limits : nullptr, walk.starts);
+    if (options_.soft.steps > 0)
+      learn_rounding(scales_, rows, walk.meant, chosen, moments, options_.soft, options_.threads);
     if (options_.sweeps > 0 && !budget_) {
       MatrixXd damped = moments;
       damped.diagonal().array() += feedback.damping() * moments.diagonal().mean();

@@ -8,6 +8,7 @@
 #include "ptq/accumulator_limits.h"
 #include "ptq/code_walk.h"
 #include "ptq/layer_moments.h"
+#include "ptq/soft_rounding.h"
 #include "ptq/weight_rows.h"
 #include "quant/quantized_tensor.h"
 
@@ -20,6 +21,7 @@ struct RoundingOptions {
   bool own_scales = true;  ///< weighed_scales.h, else the spec's search
   double magnitudes = 0;   ///< magnitude_reduction.h; 0: not
   int sweeps = 4;          ///< descent.h
+  SoftRounding soft = {};  ///< soft_rounding.h; of no steps: not
   int threads = 0;
 };
 

@@ -39,27 +39,34 @@ InputRange input_range(const Setting& setting, const SampledLayer& layer) {
   }
 }
 
+/// 0 where the stage has no such option: no damping of its own, columns as they lie, no register.
+double value_of(const Stage& stage, std::string_view option) {
+  return std::ranges::find(stage.info().options, option, &StageOption::key) == stage.info().options.end()
+             ? 0
+             : stage.value(option);
+}
+
 std::optional<Register> register_of(const Stage& stage) {
-  const auto bits = static_cast<int>(stage.value("accumulator"));
+  const auto bits = static_cast<int>(value_of(stage, "accumulator"));
   if (bits == 0) return std::nullopt;
   if (bits < 4 || bits > 62)
     throw usage_error("the stage " + stage.name + ": an accumulator has 4 to 62 bits, found " +
                       std::to_string(bits));
-  return Register{.bits = bits, .tile = static_cast<std::size_t>(stage.value("tile"))};
+  return Register{.bits = bits, .tile = static_cast<std::size_t>(value_of(stage, "tile"))};
 }
 
 }  // namespace
 
-StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk) {
-  if (!setting.engine || !setting.samples)
-    throw usage_error("the stage " + stage.name + " needs samples that run through the network: --data");
+StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk, const SoftRounding& soft) {
+  require_samples(stage, setting);
   const bool float_inputs = stage.value("float_inputs") != 0;
   const RoundingOptions options{.walk = walk,
-                                .damping = stage.value("damp"),
-                                .by_size = stage.value("order") != 0,
+                                .damping = value_of(stage, "damp"),
+                                .by_size = value_of(stage, "order") != 0,
                                 .own_scales = stage.value("scales") != 0,
                                 .magnitudes = stage.value("magr"),
                                 .sweeps = static_cast<int>(stage.value("sweeps")),
+                                .soft = soft,
                                 .threads = setting.threads};
   const std::optional<Register> accumulator = register_of(stage);
   const std::vector<SampledLayer> layers = sampled_layers(setting.graph, setting.plan);

@@ -12,13 +12,15 @@
 #pragma once
 
 #include "ptq/code_walk.h"
+#include "ptq/soft_rounding.h"
 #include "ptq/stages.h"
 
 namespace crumb::ptq {
 
-/// Every layer's codes by that walk. A layer whose outputs lose more than by rounding keeps that, and a note says so; so do notes
+/// Every layer's codes by that walk, and by learning behind it where `soft` has steps. A layer whose outputs lose more than by rounding keeps that, and a note says so; so do notes
 /// of layers that no sample reaches. Throws Error where no layer is to be rounded, a layer's inputs are not finite, or an
 /// accumulator is asked of what is not integers; usage Error without samples.
-StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk);
+StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk,
+                         const SoftRounding& soft = {});
 
 }  // namespace crumb::ptq

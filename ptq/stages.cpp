@@ -5,8 +5,10 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
+#include "ptq/adaround.h"
 #include "ptq/awq.h"
 #include "ptq/bias_correction.h"
+#include "ptq/clip.h"
 #include "ptq/equalize.h"
 #include "ptq/gpfq.h"
 #include "ptq/gptq.h"
@@ -22,11 +24,10 @@ struct Row {
   StageReport (*run)(const Stage&, Setting&);
 };
 
-constexpr Row kRows[] = {{"awq", awq},           {"bias_correction", bias_correction},
-                         {"equalize", equalize}, {"gpfq", gpfq},
-                         {"gptq", gptq},         {"low_rank", low_rank},
-                         {"qronos", qronos},     {"rotate", rotate},
-                         {"smooth", smooth}};
+constexpr Row kRows[] = {{"adaround", adaround}, {"awq", awq},           {"bias_correction", bias_correction},
+                         {"clip", clip},         {"equalize", equalize}, {"gpfq", gpfq},
+                         {"gptq", gptq},         {"low_rank", low_rank}, {"qronos", qronos},
+                         {"rotate", rotate},     {"smooth", smooth}};
 
 }  // namespace
 

@@ -18,21 +18,31 @@ using Kind = StageOption::Kind;
 
 constexpr double kMostCount = 1e9;
 
-/// Of stages that choose the codes of a layer on samples.
-std::vector<StageOption> options_of_codes(StageOption damping, double sweeps) {
-  return {
-      damping,
-      {"order", Kind::kSwitch, 1, "columns with the largest inputs come first"},
+/// Of stages that find a layer's scales and codes on samples, behind their own.
+std::vector<StageOption> with_options_of_layers(std::vector<StageOption> own, double sweeps,
+                                                bool float_inputs) {
+  const std::vector<StageOption> all = {
       {"scales", Kind::kSwitch, 1, "scales are found by the layer's inputs, else by the spec's search"},
       {"sweeps", Kind::kCount, sweeps, "through codes and scales that follow, each of which loses less", 0},
-      {"float_inputs", Kind::kSwitch, 1,
+      {"float_inputs", Kind::kSwitch, float_inputs ? 1.0 : 0.0,
        "what is to stay is what the float network's layers give, not those of the quantized one"},
       {"even", Kind::kSwitch, 0,
        "samples that are larger than half of those beside them count as little as these"},
       {"magr", Kind::kAmount, 0,
-       "how much the largest weights of a scale count beside outputs, and shrink first (MagR); 0: not"},
-      {"accumulator", Kind::kCount, 0, "bits that sums of integers stay within (AXE); 0: no bound", 0},
-      {"tile", Kind::kCount, 0, "terms that are added up in such a register; 0: all of an output", 0}};
+       "how much the largest weights of a scale count beside outputs, and shrink first (MagR); 0: not"}};
+  own.insert(own.end(), all.begin(), all.end());
+  return own;
+}
+
+/// Of those that choose codes column by column.
+std::vector<StageOption> options_of_walks(StageOption damping, double sweeps) {
+  std::vector<StageOption> all = with_options_of_layers(
+      {damping, {"order", Kind::kSwitch, 1, "columns with the largest inputs come first"}}, sweeps, true);
+  all.push_back(
+      {"accumulator", Kind::kCount, 0, "bits that sums of integers stay within (AXE); 0: no bound", 0});
+  all.push_back(
+      {"tile", Kind::kCount, 0, "terms that are added up in such a register; 0: all of an output", 0});
+  return all;
 }
 
 const std::vector<StageInfo>& table() {
@@ -88,15 +98,23 @@ const std::vector<StageInfo>& table() {
          "samples that are larger than half of those beside them count as little as these"}}},
       {"gptq", "codes of each layer are chosen so that its outputs stay what they are, on samples (GPTQ)",
        false,
-       options_of_codes({"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"}, 4),
+       options_of_walks({"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"}, 4),
        true},
       {"gpfq", "codes of each layer follow the path of its outputs column by column, on samples (GPFQ)",
        false,
-       options_of_codes({"damp", Kind::kAmount, 0, "of the inputs' mean second moment, added to each"}, 0),
+       options_of_walks({"damp", Kind::kAmount, 0, "of the inputs' mean second moment, added to each"}, 0),
        true},
       {"qronos",
        "codes of each layer mend what those before it lost, first column first, on samples (Qronos)", false,
-       options_of_codes({"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"}, 0),
+       options_of_walks({"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"}, 0),
+       true},
+      {"clip",
+       "scales are found by the layer's inputs, and codes are the nearest (what AWQ does behind its factors)",
+       false, with_options_of_layers({}, 0, false), true},
+      {"adaround", "whether each weight is rounded up or down is learned from the layer's outputs (AdaRound)",
+       false,
+       with_options_of_layers(
+           {{"steps", Kind::kCount, 300, "of Adam"}, {"rate", Kind::kNumber, 0.05, "of learning"}}, 0, true),
        true},
       {"bias_correction",
        "biases take in what codes change of a layer's mean outputs, on samples",
