@@ -5,53 +5,17 @@
 #include <limits>
 #include <map>
 
+#include "base/svg/svg.h"
 #include "base/text/fixed.h"
 #include "training/table.h"
 
 namespace crumb::training {
 namespace {
 
+using svg::at, svg::line_at, svg::text_at;
+
 constexpr double kWidth = 720, kHeight = 440, kLeft = 76, kRight = 180, kTop = 48, kBottom = 64;
 constexpr const char* kColours[] = {"#c0392b", "#2471a3", "#1e8449", "#7d3c98", "#b9770e", "#34495e"};
-
-std::string escaped(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    if (c == '<')
-      safe += "&lt;";
-    else if (c == '>')
-      safe += "&gt;";
-    else if (c == '&')
-      safe += "&amp;";
-    else if (c == '"')
-      safe += "&quot;";
-    else
-      safe += c;
-  }
-  return safe;
-}
-
-std::string at(double value) { return fixed(value, 2); }
-
-std::string text_at(double x, double y, const std::string& anchor, const std::string& text,
-                    const std::string& more = "") {
-  return "<text x=\"" + at(x) + "\" y=\"" + at(y) + "\" text-anchor=\"" + anchor + "\"" + more + ">" +
-         escaped(text) + "</text>\n";
-}
-
-std::string line_at(double x1, double y1, double x2, double y2, const std::string& style) {
-  return "<line x1=\"" + at(x1) + "\" y1=\"" + at(y1) + "\" x2=\"" + at(x2) + "\" y2=\"" + at(y2) + "\" " +
-         style + "/>\n";
-}
-
-/// A step of 1, 2 or 5 times a power of ten that gives about five marks.
-double step_for(double span) {
-  const double raw = span / 5, power = std::pow(10, std::floor(std::log10(raw)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (raw <= factor * power) return factor * power;
-  }
-  return 10 * power;
-}
 
 class Plot {
  public:
@@ -72,25 +36,22 @@ class Plot {
     }
     if (x_high_ == x_low_) x_high_ = x_low_ + 1;
     if (y_high_ == y_low_) y_high_ = y_low_ + 1;
-    step_ = step_for(y_high_ - y_low_);
+    step_ = svg::step_for(y_high_ - y_low_);
     y_low_ = std::floor(y_low_ / step_) * step_;
     y_high_ = std::ceil(y_high_ / step_) * step_;
   }
 
   std::string draw() const {
-    std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + at(kWidth) + " " +
-                      at(kHeight) +
-                      "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
-                      "fill=\"white\"/>\n";
-    svg += text_at(kLeft, 20, "start", table_.task + " (" + table_.network + "): " + table_.title,
-                   " font-size=\"15\"");
+    std::string drawn = svg::begin(kWidth, kHeight);
+    drawn += text_at(kLeft, 20, "start", table_.task + " (" + table_.network + "): " + table_.title,
+                     " font-size=\"15\"");
     if (!table_.miniature_of.empty()) {
-      svg += text_at(kLeft, 37, "start", "miniature of " + table_.miniature_of,
-                     " fill=\"#555\" font-size=\"11\"");
+      drawn += text_at(kLeft, 37, "start", "miniature of " + table_.miniature_of,
+                       " fill=\"#555\" font-size=\"11\"");
     }
-    svg += axes();
-    for (std::size_t i = 0; i < series_.size(); ++i) svg += series(i);
-    return svg + references() + "</svg>\n";
+    drawn += axes();
+    for (std::size_t i = 0; i < series_.size(); ++i) drawn += series(i);
+    return drawn + references() + "</svg>\n";
   }
 
  private:
@@ -102,40 +63,40 @@ class Plot {
   }
 
   std::string axes() const {
-    std::string svg;
+    std::string drawn;
     const double bottom = kHeight - kBottom, right = kWidth - kRight;
-    const int digits = step_ >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(step_) - 1e-9));
+    const int digits = svg::digits_for(step_);
     for (double mark = y_low_; mark <= y_high_ + step_ / 2; mark += step_) {
-      svg += line_at(kLeft, y(mark), right, y(mark), "stroke=\"#ddd\"");
-      svg += text_at(kLeft - 8, y(mark) + 4, "end", fixed(mark, digits));
+      drawn += line_at(kLeft, y(mark), right, y(mark), "stroke=\"#ddd\"");
+      drawn += text_at(kLeft - 8, y(mark) + 4, "end", fixed(mark, digits));
     }
     for (const auto& [place, label] : marks_) {
-      svg += line_at(x(place), bottom, x(place), bottom + 5, "stroke=\"black\"");
-      svg += text_at(x(place), bottom + 20, "middle", label);
+      drawn += line_at(x(place), bottom, x(place), bottom + 5, "stroke=\"black\"");
+      drawn += text_at(x(place), bottom + 20, "middle", label);
     }
-    svg += line_at(kLeft, kTop, kLeft, bottom, "stroke=\"black\"");
-    svg += line_at(kLeft, bottom, right, bottom, "stroke=\"black\"");
-    svg += text_at((kLeft + right) / 2, kHeight - 18, "middle", table_.axis);
+    drawn += line_at(kLeft, kTop, kLeft, bottom, "stroke=\"black\"");
+    drawn += line_at(kLeft, bottom, right, bottom, "stroke=\"black\"");
+    drawn += text_at((kLeft + right) / 2, kHeight - 18, "middle", table_.axis);
     const std::string unit =
         table_.metric == "psnr" ? "PSNR (dB)" : table_.metric + " (fraction of the test set)";
-    svg += text_at(0, 0, "middle", unit,
-                   " transform=\"translate(18 " + at((kTop + bottom) / 2) + ") rotate(-90)\"");
-    return svg;
+    drawn += text_at(0, 0, "middle", unit,
+                     " transform=\"translate(18 " + at((kTop + bottom) / 2) + ") rotate(-90)\"");
+    return drawn;
   }
 
   /// Dashed lines; their names, from the top, keep a line's height from each other.
   std::string references() const {
     std::vector<TrainReference> ordered = table_.references;
     std::ranges::stable_sort(ordered, std::ranges::greater(), &TrainReference::mean);
-    std::string svg;
+    std::string drawn;
     double lowest = -std::numeric_limits<double>::infinity();
     for (const TrainReference& one : ordered) {
-      svg += line_at(kLeft, y(one.mean), kWidth - kRight, y(one.mean),
-                     "stroke=\"#333\" stroke-dasharray=\"5 4\"");
+      drawn += line_at(kLeft, y(one.mean), kWidth - kRight, y(one.mean),
+                       "stroke=\"#333\" stroke-dasharray=\"5 4\"");
       lowest = std::max(lowest + 13, y(one.mean) + 4);
-      svg += text_at(kWidth - kRight + 8, lowest, "start", one.name, " fill=\"#333\"");
+      drawn += text_at(kWidth - kRight + 8, lowest, "start", one.name, " fill=\"#333\"");
     }
-    return svg;
+    return drawn;
   }
 
   std::string series(std::size_t number) const {
