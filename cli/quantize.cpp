@@ -5,7 +5,6 @@
 #include <iostream>
 #include <map>
 
-#include "base/files/mapped_file.h"
 #include "base/files/process_memory.h"
 #include "base/files/text.h"
 #include "base/text/byte_size.h"
@@ -13,6 +12,7 @@
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/quantize_graph.h"
+#include "cli/quantize_network.h"
 #include "cli/recipe_flags.h"
 #include "cli/target_flags.h"
 #include "cli/target_sensitivity.h"
@@ -161,14 +161,6 @@ void note_conversions(const CheckpointReport& report, Notes& notes) {
     notes.say(std::to_string(rounded) + " F64 tensors are rounded to float32 before quantization");
   if (saturated > 0)
     notes.say(std::to_string(saturated) + " scales did not fit their format and were saturated");
-}
-
-void refuse_packed(const std::string& input) {
-  const Result<MappedFile> file = MappedFile::open(input);
-  if (!file.ok() || !looks_like_crumb(file.value().bytes())) return;
-  throw Error(quote_text(input) +
-              " is already quantized: it is a packed file; expected a checkpoint in floating " +
-              "point (crumb dequantize makes one)");
 }
 
 /// No file that is written may be one that is read, or one that a person wrote.

@@ -1,0 +1,153 @@
+#include "cli/quantize_network.h"
+
+#include <algorithm>
+
+#include "base/files/mapped_file.h"
+#include "base/files/text.h"
+#include "cli/open_engine.h"
+#include "cli/output.h"
+#include "cli/packed_files.h"
+#include "cli/shape_notes.h"
+#include "formats/crumb_file/crumb_file.h"
+#include "graph/onnx/infer_shapes.h"
+#include "graph/onnx/read.h"
+#include "graph/packed/crumb_graph.h"
+#include "graph/quantize/apply.h"
+#include "models/checkpoint_graph.h"
+#include "models/unfolded_gains.h"
+#include "runtime/session.h"
+
+namespace crumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using graph::Graph;
+
+constexpr std::size_t kComparedBatches = 8;  // where nothing but weights is quantized
+
+graph::Batches first_batches(graph::Batches all, std::size_t count) {
+  return [all = std::move(all), count](const auto& batch) {
+    std::size_t seen = 0;
+    all([&](const std::vector<graph::Tensor>& inputs) {
+      if (seen++ < count) batch(inputs);
+    });
+  };
+}
+
+/// Keys and values that a decoder keeps are no results.
+void leave_out_caches(const Graph& graph, graph::GraphComparison& comparison) {
+  const std::vector<runtime::Tie> ties = runtime::find_ties(graph);
+  std::erase_if(comparison.outputs, [&](const graph::OutputAgreement& output) {
+    return std::ranges::find(ties, output.output, &runtime::Tie::present) != ties.end();
+  });
+}
+
+void refuse_without_data(const graph::QuantPlan& plan) {
+  if (!plan.needs_calibration()) return;
+  throw usage_error(
+      "scales of activations need calibration data: give --data X.npy (axis 0 is the samples) or a "
+      "folder of .npy files, or of a language model a text; " +
+      std::to_string(plan.edges.size()) + " edges are to be quantized, the first is " +
+      quote_text(plan.edges[0].value));
+}
+
+}  // namespace
+
+NetworkSource open_network(const std::string& input, const std::string& why, Notes& notes) {
+  if (!models::is_checkpoint(input)) {
+    NetworkSource source{.tensors = {}, .graph = graph::read_onnx(input), .paths = {input}};
+    note_shapes(source.graph, notes);
+    return source;
+  }
+  NetworkSource source{.tensors = TensorSource::open(input), .graph = {}, .paths = {}};
+  source.paths = source.checkpoint()->input_paths();
+  note_folder(*source.checkpoint(), notes);
+  try {
+    source.graph = models::graph_of_checkpoint(*source.tensors, quote_text(input)).graph;
+  } catch (const Error& error) {
+    throw usage_error(std::string(error.what()) + "; " + why + ", which is said of a network");
+  }
+  return source;
+}
+
+void refuse_packed(const std::string& input) {
+  const Result<MappedFile> file = MappedFile::open(input);
+  if (!file.ok() || !looks_like_crumb(file.value().bytes())) return;
+  throw Error(quote_text(input) +
+              " is already quantized: it is a packed file; expected a checkpoint in floating " +
+              "point (crumb dequantize makes one)");
+}
+
+NetworkQuantization::NetworkQuantization(const NetworkSource& source, const Recipe& recipe, NetworkWish wish)
+    : source_(source), recipe_(recipe), wish_(std::move(wish)), runtime_(wish_.threads) {
+  choose_engine();
+  setting_.graph = graph::prepare(source.graph, recipe, engine_);
+  setting_.threads = wish_.threads;
+  setting_.plan = graph::plan_quantizers(setting_.graph, recipe,
+                                         {.unsigned_after_relu_only = wish_.unsigned_after_relu_only});
+}
+
+bool NetworkQuantization::may_quantize_activations() const {
+  return recipe_.activations || (recipe_.inputs && *recipe_.inputs) ||
+         std::ranges::any_of(recipe_.rules,
+                             [](const Rule& rule) { return rule.activations && *rule.activations; });
+}
+
+/// The runtime, whose numbers are the same on every machine, where it has the operators; LibTorch where scales of activations
+/// are to be found or a device is named. LibTorch on one thread: convolutions on several add up in another order, and scales
+/// must not depend on that.
+void NetworkQuantization::choose_engine() {
+  if (wish_.data.empty()) return;
+  const bool is_known =
+      std::ranges::all_of(source_.graph.nodes, [&](const graph::Node& node) { return runtime_.knows(node); });
+  if (is_known && wish_.device.empty() && !may_quantize_activations()) {
+    engine_ = &runtime_;
+    return;
+  }
+  engine_ = &open_engine();
+  open_engine_device().use(wish_.device.empty() ? "cpu" : wish_.device, 1);
+}
+
+Graph NetworkQuantization::run() {
+  if (wish_.data.empty()) refuse_without_data(setting_.plan);
+  if (engine_) {
+    samples_.emplace(wish_.data, wish_.tokens, source_.tensors ? &*source_.tensors : nullptr, source_.graph,
+                     setting_.graph);
+    setting_.engine = engine_;
+    setting_.samples = samples_->batches();
+  }
+  std::optional<Progress> progress;
+  setting_.progress = [&](std::size_t done, std::size_t all) {
+    if (!progress) progress.emplace("rounding", "layers", all, 0);
+    progress->update(done, 0);
+  };
+  stages_ = ptq::run_stages(recipe_.stages, setting_);
+  setting_.progress = {};
+  progress.reset();
+  if (engine_) graph::calibrate(setting_.graph, *engine_, samples_->batches(), setting_.plan);
+  return graph::apply(setting_.graph, setting_.plan, {.threads = wish_.threads});
+}
+
+std::optional<graph::GraphComparison> NetworkQuantization::compare(const Graph& quantized) const {
+  const graph::QuantPlan& plan = setting_.plan;
+  if (!engine_ || (samples_->is_text() && plan.edges.empty())) return {};
+  graph::GraphComparison comparison = graph::compare(
+      graph::infer_shapes(source_.graph), quantized, plan, *engine_,
+      plan.edges.empty() ? first_batches(samples_->batches(), kComparedBatches) : samples_->batches(),
+      {.takes_codes = engine_ == &runtime_});
+  leave_out_caches(source_.graph, comparison);
+  return comparison;
+}
+
+void write_packed_network(const NetworkSource& source, const Graph& quantized, const Recipe& recipe,
+                          const fs::path& output) {
+  const bool is_checkpoint = source.checkpoint() != nullptr;
+  graph::write_crumb_graph(is_checkpoint ? models::with_weights_of_gains(quantized) : quantized, output,
+                           {.zstd_level = recipe.zstd,
+                            .layout = recipe.layout,
+                            .as_checkpoint = is_checkpoint,
+                            .files = is_checkpoint ? packed_files(*source.checkpoint(), recipe)
+                                                   : std::map<std::string, std::string>()});
+}
+
+}  // namespace crumb::cli

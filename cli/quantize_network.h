@@ -1,0 +1,85 @@
+// A network quantized by a recipe, in memory: what crumb quantize writes, and crumb sweep measures.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/calibration_samples.h"
+#include "cli/notes.h"
+#include "graph/graph.h"
+#include "graph/quantize/compare.h"
+#include "graph/quantize/plan.h"
+#include "ptq/stages.h"
+#include "quant/recipe/recipe.h"
+#include "quant/tensor_source.h"
+#include "runtime/engine.h"
+
+namespace crumb::cli {
+
+/// What is quantized: a graph's file, or a checkpoint whose network is known.
+struct NetworkSource {
+  std::optional<TensorSource> tensors;  ///< of a checkpoint
+  graph::Graph graph;
+  std::vector<std::filesystem::path> paths;  ///< that are read
+
+  const Checkpoint* checkpoint() const { return tensors ? tensors->checkpoint() : nullptr; }
+};
+
+/// `why`: what asks for a network, where that is a checkpoint's. Throws Error where there is none.
+NetworkSource open_network(const std::string& input, const std::string& why, Notes& notes);
+
+/// Throws Error where the input is quantized already.
+void refuse_packed(const std::string& input);
+
+struct NetworkWish {
+  std::vector<std::string> data;  ///< samples; none: weights are rounded, and stages go without
+  std::size_t tokens = 0;         ///< of text; 0: all
+  std::string device;             ///< where samples run; "": the cpu
+  int threads = 0;
+  bool unsigned_after_relu_only = false;  ///< graph::PlanOptions
+};
+
+/// A source on its way to codes. The source must outlive it.
+class NetworkQuantization {
+ public:
+  /// Prepares and plans; throws what graph::prepare and plan_quantizers throw.
+  NetworkQuantization(const NetworkSource& source, const Recipe& recipe, NetworkWish wish);
+  NetworkQuantization(const NetworkQuantization&) = delete;
+  NetworkQuantization& operator=(const NetworkQuantization&) = delete;
+
+  /// Stages, scales of activations, codes: once. Throws usage Error where samples are needed and there are none, and Error as
+  /// stages do.
+  graph::Graph run();
+
+  const graph::Graph& prepared() const {
+    return setting_.graph;
+  }  ///< after run(): as stages left it, in floats
+  const graph::QuantPlan& plan() const { return setting_.plan; }
+  const std::vector<ptq::StageReport>& stages() const { return stages_; }
+
+  /// What run() gave beside the float network, on the samples: on few of them where nothing but weights is quantized. Nothing
+  /// where there are none, and of a language model's weights, of which crumb perplexity --baseline says more.
+  std::optional<graph::GraphComparison> compare(const graph::Graph& quantized) const;
+
+ private:
+  void choose_engine();
+  bool may_quantize_activations() const;
+
+  const NetworkSource& source_;
+  const Recipe recipe_;
+  const NetworkWish wish_;
+  runtime::Engine runtime_;
+  const graph::Engine* engine_ = nullptr;  ///< that samples run on; null without
+  ptq::Setting setting_;
+  std::optional<CalibrationSamples> samples_;
+  std::vector<ptq::StageReport> stages_;
+};
+
+/// Writes a packed file, which takes along what a checkpoint has beside tensors.
+void write_packed_network(const NetworkSource& source, const graph::Graph& quantized, const Recipe& recipe,
+                          const std::filesystem::path& output);
+
+}  // namespace crumb::cli
