@@ -9,15 +9,14 @@
 #include "cli/fast_flag.h"
 #include "cli/language_model.h"
 #include "cli/output.h"
+#include "cli/scored_model.h"
 #include "cli/threads_flag.h"
 #include "cli/tokenized_text.h"
 #include "cli/verb.h"
-#include "runtime/language/decoding.h"
 
 namespace crumb::cli {
 namespace {
 
-using runtime::Decoding;
 using runtime::LanguageModel;
 using text::TokenId;
 
@@ -29,59 +28,6 @@ struct PerplexityFlags {
   int threads = 0;
   bool fast = false, json = false;
 };
-
-class DecodingLogits final : public eval::LogitsSource {
- public:
-  DecodingLogits(const LanguageModel& model, const runtime::DecodingOptions& options)
-      : model_(model), decoding_(model, options) {}
-
-  void begin(std::span<const std::int32_t> window, std::size_t first) override {
-    decoding_.truncate(0);
-    ahead_ = {};
-    rest_ = window.subspan(first);
-    // One that is longer than this turns by other frequencies from its first place on.
-    if (model_.switch_at() > 0 && window.size() > model_.switch_at()) {
-      ahead_ = decoding_.feed(window, rest_.size());
-      rest_ = {};
-    } else if (first > 0) {
-      decoding_.feed(window.first(first));
-    }
-  }
-
-  std::span<const float> next(std::size_t count) override {
-    if (!ahead_.empty()) {
-      const std::span<const float> rows = ahead_.first(count * model_.vocabulary());
-      ahead_ = ahead_.subspan(rows.size());
-      return rows;
-    }
-    const auto ids = rest_.first(count);
-    rest_ = rest_.subspan(count);
-    return decoding_.feed(ids, count);
-  }
-
- private:
-  const LanguageModel& model_;
-  Decoding decoding_;
-  std::span<const std::int32_t> rest_;
-  std::span<const float> ahead_;
-};
-
-std::vector<TokenId> ids_of(const LanguageModel& model, const std::string& text, std::size_t most) {
-  std::vector<TokenId> ids = model.tokenizer().encode(text, false);
-  if (model.first_token()) ids.insert(ids.begin(), *model.first_token());
-  if (most > 0 && ids.size() > most) ids.resize(most);
-  return ids;
-}
-
-/// Logits of two models are of the same tokens, or mean nothing beside each other.
-void check_alike(const LanguageModel& model, const LanguageModel& other, const std::string& name,
-                 const std::string& text, const std::vector<TokenId>& ids, std::size_t most) {
-  if (model.vocabulary() != other.vocabulary())
-    throw Error("the model has " + std::to_string(model.vocabulary()) + " logits, and " + name + " " +
-                std::to_string(other.vocabulary()));
-  if (ids_of(other, text, most) != ids)
-    throw Error("the tokenizer of " + name + " cuts the text into other tokens than the model's");
-}
 
 Json json_of(const eval::Perplexity& made) {
   Json json = {{"perplexity", json_number(made.perplexity)},
@@ -127,25 +73,15 @@ void print(const eval::Perplexity& made, const PerplexityFlags& flags) {
             << fixed(100 * against.same_top1.standard_error, 2) << "\n";
 }
 
-/// A model and one sequence of it.
-struct Measured {
-  Measured(const std::string& path, const ModelWishes& wishes, const runtime::DecodingOptions& how)
-      : name(path), model(open_language_model(path, wishes)), logits(model, how) {}
-
-  std::string name;
-  LanguageModel model;
-  DecodingLogits logits;
-};
-
 void perplexity_verb(const PerplexityFlags& flags) {
   const std::string text = read_tokenized_text(flags.text);
   const runtime::DecodingOptions how{
       .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
-  std::vector<std::unique_ptr<Measured>> models;
+  std::vector<std::unique_ptr<ScoredModel>> models;
   for (const std::string& path : flags.models)
-    models.push_back(std::make_unique<Measured>(path, flags.wishes, how));
+    models.push_back(std::make_unique<ScoredModel>(path, flags.wishes, how));
   const LanguageModel& first = models[0]->model;
-  const std::vector<TokenId> ids = ids_of(first, text, flags.tokens);
+  const std::vector<TokenId> ids = scored_ids(first, text, flags.tokens);
   eval::PerplexityOptions options{.context = flags.context,
                                   .stride = flags.stride,
                                   .score = flags.score == "half" ? eval::Score::kHalf : eval::Score::kAll,
@@ -158,9 +94,9 @@ void perplexity_verb(const PerplexityFlags& flags) {
       check_alike(first, measured->model, quote_text(measured->name), text, ids, flags.tokens);
     sources.push_back(&measured->logits);
   }
-  std::unique_ptr<Measured> baseline;
+  std::unique_ptr<ScoredModel> baseline;
   if (!flags.baseline.empty()) {
-    baseline = std::make_unique<Measured>(
+    baseline = std::make_unique<ScoredModel>(
         flags.baseline, ModelWishes{},
         runtime::DecodingOptions{.threads = flags.threads, .context = flags.context});
     check_alike(first, baseline->model, "the baseline", text, ids, flags.tokens);

@@ -15,6 +15,7 @@
 #include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
+#include "cli/prepare_graph.h"
 #include "cli/run_accumulator.h"
 #include "cli/runtime_registers.h"
 #include "cli/shape_notes.h"
@@ -26,7 +27,6 @@
 #include "graph/onnx/infer_shapes.h"
 #include "models/read_graph.h"
 #include "quant/checkpoint/checkpoint_run.h"
-#include "runtime/engine.h"
 #include "runtime/operator.h"
 
 namespace crumb::cli {
@@ -112,16 +112,16 @@ std::unique_ptr<graph::Executable> prepare_runtime(const Graph& graph,
                                                    const analysis::AccumulatorSimulation* simulation,
                                                    const RunOptions& options) {
   if (simulation) return RuntimeRegisters(options.threads).prepare(for_runtime(graph), *simulation);
-  return runtime::Engine(options.threads, promise_of(options.fast)).prepare(for_runtime(graph));
+  return prepare_on_runtime(graph, options.threads, promise_of(options.fast));
 }
 
 /// On LibTorch, which multiplies by what codes stand for.
 std::unique_ptr<graph::Executable> prepare_libtorch(Graph graph,
                                                     const analysis::AccumulatorSimulation* simulation,
                                                     const RunOptions& options) {
+  if (!simulation) return prepare_on_libtorch(std::move(graph), options.device, options.threads);
   open_engine_device().use(options.device, options.threads);
-  graph = for_libtorch(std::move(graph));
-  return simulation ? open_register_engine().prepare(graph, *simulation) : open_engine().prepare(graph);
+  return open_register_engine().prepare(for_libtorch(std::move(graph)), *simulation);
 }
 
 std::unique_ptr<graph::Executable> prepare(const Graph& graph,

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/threads/parallel.h"
+#include "eval/logit_row.h"
 
 namespace crumb::eval {
 namespace {
@@ -49,38 +50,6 @@ Windows windows_of(std::size_t ids, const PerplexityOptions& options) {
   return windows;
 }
 
-/// Logits as what log softmax takes off: value(i) - log_sum.
-struct Row {
-  std::span<const float> logits;
-  double log_sum = 0;
-  std::size_t largest = 0;
-
-  explicit Row(std::span<const float> of) : logits(of) {
-    float most = logits[0];
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-      if (std::isnan(logits[i])) throw Error("the logit of token " + std::to_string(i) + " is not a number");
-      if (logits[i] > most) {
-        most = logits[i];
-        largest = i;
-      }
-    }
-    double sum = 0;
-    for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - most);
-    log_sum = most + std::log(sum);
-  }
-
-  double log_probability(std::size_t id) const { return logits[id] - log_sum; }
-};
-
-double divergence(const Row& from, const Row& to) {
-  double sum = 0;
-  for (std::size_t i = 0; i < from.logits.size(); ++i) {
-    const double log_p = from.log_probability(i), p = std::exp(log_p);
-    if (p > 0) sum += p * (log_p - to.log_probability(i));
-  }
-  return std::max(sum, 0.0);  // what rounding makes negative
-}
-
 Mean mean_of(std::span<const double> values) {
   const auto count = static_cast<double>(values.size());
   double sum = 0, squares = 0;
@@ -98,14 +67,14 @@ double quantile(std::span<const double> values, double share) {
   return values[below] + (next - values[below]) * (at - static_cast<double>(below));
 }
 
-struct Scores {
+struct TargetScores {
   std::vector<double> nll, baseline_nll, kl;
   std::vector<double> same;
 };
 
 /// Of `count` targets, the ids behind the places of the rows.
-void score_rows(std::span<const std::int32_t> targets, std::span<const float> model,
-                std::span<const float> baseline, int threads, Scores& scores) {
+void score_targets(std::span<const std::int32_t> targets, std::span<const float> model,
+                   std::span<const float> baseline, int threads, TargetScores& scores) {
   const std::size_t count = targets.size(), vocabulary = model.size() / count, at = scores.nll.size();
   scores.nll.resize(at + count);
   if (!baseline.empty()) {
@@ -116,11 +85,11 @@ void score_rows(std::span<const std::int32_t> targets, std::span<const float> mo
   }
   parallel_for(count, 1, threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      const Row row(model.subspan(i * vocabulary, vocabulary));
+      const LogitRow row(model.subspan(i * vocabulary, vocabulary));
       const auto target = static_cast<std::size_t>(targets[i]);
       scores.nll[at + i] = -row.log_probability(target);
       if (baseline.empty()) continue;
-      const Row other(baseline.subspan(i * vocabulary, vocabulary));
+      const LogitRow other(baseline.subspan(i * vocabulary, vocabulary));
       scores.baseline_nll[at + i] = -other.log_probability(target);
       scores.kl[at + i] = divergence(other, row);
       scores.same[at + i] = other.largest == row.largest ? 1 : 0;
@@ -128,7 +97,7 @@ void score_rows(std::span<const std::int32_t> targets, std::span<const float> mo
   });
 }
 
-Divergence divergence_of(Scores& scores) {
+Divergence divergence_of(TargetScores& scores) {
   Divergence made{.kl = mean_of(scores.kl), .same_top1 = mean_of(scores.same)};
   std::ranges::sort(scores.kl);
   made.kl_median = quantile(scores.kl, 0.5);
@@ -153,7 +122,7 @@ std::vector<Perplexity> measure_perplexity(std::span<const std::int32_t> ids,
                                            std::span<LogitsSource* const> models, LogitsSource* baseline,
                                            const PerplexityOptions& options) {
   const Windows windows = windows_of(ids.size(), options);
-  std::vector<Scores> scores(models.size());
+  std::vector<TargetScores> scores(models.size());
   std::vector<std::int32_t> window;
   for (std::size_t w = 0; w < windows.count; ++w) {
     const auto tokens = ids.subspan(w * windows.stride, windows.context);
@@ -167,14 +136,14 @@ std::vector<Perplexity> measure_perplexity(std::span<const std::int32_t> ids,
       const std::size_t count = std::min(kPiece, window.size() - place);
       const std::span<const float> expected = baseline ? baseline->next(count) : std::span<const float>();
       for (std::size_t m = 0; m < models.size(); ++m)
-        score_rows(tokens.subspan(place + 1, count), models[m]->next(count), expected, options.threads,
-                   scores[m]);
+        score_targets(tokens.subspan(place + 1, count), models[m]->next(count), expected, options.threads,
+                      scores[m]);
       place += count;
       if (options.progress) options.progress(scores[0].nll.size(), windows.targets());
     }
   }
   std::vector<Perplexity> made;
-  for (Scores& of_model : scores) {
+  for (TargetScores& of_model : scores) {
     Perplexity& one = made.emplace_back(
         Perplexity{.windows = windows.count, .targets = of_model.nll.size(), .nll = mean_of(of_model.nll)});
     one.perplexity = std::exp(one.nll.value);

@@ -1,0 +1,28 @@
+#include "cli/prepare_graph.h"
+
+#include "cli/graph_inputs.h"
+#include "cli/open_engine.h"
+#include "runtime/engine.h"
+
+namespace crumb::cli {
+
+std::unique_ptr<graph::Executable> prepare_on_runtime(const graph::Graph& graph, int threads,
+                                                      runtime::Promise promise) {
+  return runtime::Engine(threads, promise).prepare(for_runtime(graph));
+}
+
+std::unique_ptr<graph::Executable> prepare_on_libtorch(graph::Graph graph, const std::string& device,
+                                                       int threads) {
+  open_engine_device().use(device, threads);
+  return open_engine().prepare(for_libtorch(std::move(graph)));
+}
+
+std::unique_ptr<graph::Executable> prepare_on_either(const graph::Graph& graph, int threads) {
+  try {
+    return prepare_on_runtime(graph, threads);
+  } catch (const Error&) {  // LibTorch says what it has not, too
+    return prepare_on_libtorch(graph, "cpu", threads);
+  }
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,51 @@
+// A language model whose foretelling of a text is measured.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/language_model.h"
+#include "eval/perplexity.h"
+#include "runtime/language/decoding.h"
+
+namespace crumb::cli {
+
+/// Its logits, window by window. The model must outlive it.
+class DecodingLogits final : public eval::LogitsSource {
+ public:
+  DecodingLogits(const runtime::LanguageModel& model, const runtime::DecodingOptions& options)
+      : model_(model), decoding_(model, options) {}
+
+  void begin(std::span<const std::int32_t> window, std::size_t first) override;
+  std::span<const float> next(std::size_t count) override;
+
+ private:
+  const runtime::LanguageModel& model_;
+  runtime::Decoding decoding_;
+  std::span<const std::int32_t> rest_;
+  std::span<const float> ahead_;
+};
+
+/// A model and one sequence of it.
+struct ScoredModel {
+  ScoredModel(const std::string& path, const ModelWishes& wishes, const runtime::DecodingOptions& how)
+      : name(path), model(open_language_model(path, wishes)), logits(model, how) {}
+
+  std::string name;
+  runtime::LanguageModel model;
+  DecodingLogits logits;
+};
+
+/// The text's tokens behind the one that every text begins with, at most so many (0: all).
+std::vector<text::TokenId> scored_ids(const runtime::LanguageModel& model, const std::string& text,
+                                      std::size_t most);
+
+/// Logits of two models are of the same tokens, or mean nothing beside each other: throws Error where they are not. `ids`:
+/// the model's of the text.
+void check_alike(const runtime::LanguageModel& model, const runtime::LanguageModel& other,
+                 const std::string& name, const std::string& text, const std::vector<text::TokenId>& ids,
+                 std::size_t most);
+
+}  // namespace crumb::cli
