@@ -42,7 +42,7 @@ struct TrainOptions {
   double rate = 0;
   int epochs = -1, float_epochs = -1, seeds = kSeeds, threads = 0, keep_every = 0;
   std::uint64_t seed = 0;
-  bool all_layers = false, restart = false, json = false;
+  bool all_layers = false, float_only = false, restart = false, json = false;
 };
 
 /// Where data sets lie: the flag, CRUMB_DATA, or what scripts/setup filled.
@@ -101,6 +101,7 @@ tasks::TrainRequest request_of(const TrainOptions& options) {
           .batch = options.batch,
           .rate = options.rate,
           .seed = options.seed,
+          .float_only = options.float_only,
           .wrap_bits = {}};
 }
 
@@ -119,6 +120,7 @@ void train_once(const TrainOptions& options, const tasks::TrainRequest& request)
   }
   report.erase("request");
   if (options.json) return print_json(report);
+  if (options.float_only) return print_float_report(report, options.output);
   print_train_report(report, options.output);
 }
 
@@ -152,6 +154,18 @@ void sweep(const TrainOptions& options, const tasks::TrainRequest& base) {
             << "/{sweep.json, sweep.csv, sweep.svg, points/}\n";
 }
 
+void refuse_what_quantizes(const TrainOptions& options) {
+  const std::pair<const char*, bool> flags[] = {
+      {"--sweep", !options.sweep.empty()},
+      {"--profile", !options.profile.empty()},
+      {"--epochs", options.epochs >= 0},
+      {"--activations", !options.recipe.activations.empty()},
+      {"--weights, --scheme or --recipe", options.recipe.has_base()},
+      {"--accumulator", !options.recipe.accumulator.empty()}};
+  for (const auto& [flag, given] : flags)
+    if (given) throw usage_error(std::string(flag) + " is for networks with quantizers, found --float-only");
+}
+
 LanguageWish language_wish_of(const CLI::App& verb, const TrainOptions& options) {
   return {.task = options.task,
           .flags = options.language,
@@ -181,6 +195,7 @@ void train_verb(const CLI::App& verb, const TrainOptions& options) {
     throw usage_error("--profile is for one network, found --sweep " + options.sweep +
                       ", which varies what a tool may not take");
   }
+  if (options.float_only) refuse_what_quantizes(options);
   const tasks::TrainRequest request = request_of(options);
   if (options.sweep.empty()) return train_once(options, request);
   sweep(options, request);
@@ -229,6 +244,10 @@ void add_train(CLI::App& app) {
   add_training_flags(*verb, options->recipe);
   verb->add_flag("--all-layers", options->all_layers,
                  "The accumulator is for the first and the last layer too, which are left out otherwise");
+  verb->add_flag(
+      "--float-only", options->float_only,
+      "Train the float network alone, and write it with its samples: what crumb quantize and crumb "
+      "sweep take");
   verb->add_option("--data-dir", options->data,
                    "The folder with data sets (CRUMB_DATA, or what scripts/setup filled)");
   verb->add_option("--sweep", options->sweep, "A grid of runs: accumulator, bits, prune-bits or formats");

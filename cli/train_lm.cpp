@@ -40,8 +40,8 @@ constexpr std::array kOfLanguage = {
 constexpr std::array kOfDecoders = {"--from-scratch", "--teacher",        "--temperature",
                                     "--tokens",       "--teacher-logits", "--top-k",
                                     "--recompute",    "--block-wise",     "--block-sequences"};
-constexpr std::array kOfOthers = {"--labels",     "--profile",  "--network", "--epochs", "--float-epochs",
-                                  "--all-layers", "--data-dir", "--sweep",   "--seeds"};
+constexpr std::array kOfOthers = {"--labels",     "--profile",    "--network",  "--epochs", "--float-epochs",
+                                  "--all-layers", "--float-only", "--data-dir", "--sweep",  "--seeds"};
 
 /// What --loss and --teacher say together.
 tasks::LanguageLoss loss_of(const LanguageWish& wish) {

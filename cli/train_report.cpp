@@ -61,6 +61,15 @@ void print_pruning(const Json& pruning) {
 
 }  // namespace
 
+void print_float_report(const Json& report, const std::filesystem::path& folder) {
+  std::cout << report.at("task").get<std::string>() << " (" << report.at("network").get<std::string>()
+            << "), seed " << report.at("seed").dump() << ", " << report.at("float_epochs").dump()
+            << " epochs, " << fixed(report.at("seconds"), 1)
+            << " s: " << report.at("metric").get<std::string>() << " " << fixed(report.at("float"), 4)
+            << "\nwritten: " << folder.string()
+            << "/{float.onnx, calibration.npy, valid.npy, labels.npy, log.jsonl, report.json}\n";
+}
+
 void print_train_report(const Json& report, const std::filesystem::path& folder) {
   const std::string metric = report.at("metric");
   std::cout << report.at("task").get<std::string>() << " (" << report.at("network").get<std::string>()

@@ -10,6 +10,7 @@
 #include "export/check_for_profile.h"
 #include "export/write.h"
 #include "formats/safetensors/safetensors.h"
+#include "graph/onnx/array_files.h"
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
@@ -139,6 +140,28 @@ Json report_json(const TrainRequest& request, const TrainOutcome& outcome, doubl
   return report;
 }
 
+/// A float network and its samples, for quantizing without training.
+Json write_float(const TrainRun& run, const RunFolder& folder, const TrainOutcome& outcome, double start) {
+  folder.drop_report();
+  const tasks::NetworkWithSamples& network = *outcome.float_network;
+  (void)exporting::write(network.graph, exporting::Form::kFloat, run.folder / "float.onnx", {});
+  graph::write_array(run.folder / "calibration.npy", network.calibration);
+  graph::write_array(run.folder / "valid.npy", network.inputs);
+  graph::write_array(run.folder / "labels.npy", network.targets);
+  write_text_file(run.folder / "log.jsonl", log_text(outcome));
+  Json report{{"task", run.request.task},
+              {"network", outcome.network},
+              {"metric", outcome.metric},
+              {"float", json_number(outcome.float_metric)},
+              {"seconds", now_seconds() - start},
+              {"seed", run.request.seed},
+              {"float_epochs", outcome.float_epochs},
+              {"request", tasks::request_json(run.request)}};
+  write_text_file(folder.report(), report.dump(2) + "\n");
+  folder.drop_state();
+  return report;
+}
+
 /// When states go to the disk.
 class Keeper {
  public:
@@ -177,6 +200,7 @@ Json train_into(const TrainRun& run, tasks::Trainer& trainer) {
   hooks.wants_state = [&] { return keeper.is_due(); };
   hooks.keep = [&](const std::string& state) { keeper.keep(state); };
   TrainOutcome outcome = trainer.train(run.request, hooks);
+  if (outcome.float_network) return write_float(run, folder, outcome, start);
 
   folder.drop_report();
   write_weights(run.folder / "float.safetensors", outcome);

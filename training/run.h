@@ -25,7 +25,8 @@ struct TrainRun {
 ///
 /// Writes model.crumb, model.onnx, float.safetensors, log.jsonl and, last, report.json into the folder, and goes on
 /// from the state that an unfinished run of the same request kept there (checkpoint.state). The certificates of both
-/// models are recomputed from the files. Throws what Trainer::train does, and Error where a certificate is wrong.
+/// models are recomputed from the files. Of a request for the float network alone: float.onnx, calibration.npy, valid.npy,
+/// labels.npy, log.jsonl and report.json. Throws what Trainer::train does, and Error where a certificate is wrong.
 Json train_into(const TrainRun& run, tasks::Trainer& trainer);
 
 /// The report that a finished run of the same request left in the folder; null where there is none.

@@ -33,6 +33,7 @@ inline nlohmann::ordered_json request_json(const TrainRequest& request) {
   json["float_input"] = request.float_input;
   json["all_layers"] = request.all_layers;
   json["wrap_bits"] = request.wrap_bits;
+  if (request.float_only) json["float_only"] = true;
   return json;
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <torch/optim/adamw.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -72,7 +73,7 @@ class Run {
     if (request.epochs >= 0) task_.quantized_pace.epochs = request.epochs;
     if (request.float_epochs >= 0) task_.float_pace.epochs = request.float_epochs;
     float_steps_ = task_.float_pace.epochs * steps_of(task_, task_.float_pace);
-    quantized_steps_ = task_.quantized_pace.epochs * steps_of(task_, task_.quantized_pace);
+    if (!request.float_only) quantized_steps_ = task_.quantized_pace.epochs * steps_of(task_, task_.quantized_pace);
     if (!hooks.state.empty()) {
       kept_.emplace(hooks.state);
       kept_->check(request);
@@ -87,6 +88,7 @@ class Run {
   }
 
   TrainOutcome run() {
+    if (request_.float_only) return run_float_only();
     if (hooks_.check) hooks_.check(frozen(*make_network()));
     if (state_.phase == kFloatPhase) run_float();
     for (const auto& parameter : task_.module->named_parameters()) {
@@ -98,19 +100,46 @@ class Run {
         make_network();  // before the long way, that errors come early
     if (state_.phase == kLongerPhase) run_longer();
     run_quantized(*network);
-    outcome_.metric = task_.metric;
-    outcome_.network = task_.network;
-    outcome_.stands_for = task_.stands_for;
+    tell_float();
     outcome_.epochs = task_.quantized_pace.epochs;
-    outcome_.float_epochs = task_.float_pace.epochs;
-    outcome_.float_metric = state_.float_metric;
     outcome_.longer_metric = state_.longer_metric;
-    for (const Reference& one : task_.references) outcome_.references.emplace_back(one.name, one.score);
-    outcome_.log = state_.log;
     return std::move(outcome_);
   }
 
  private:
+  TrainOutcome run_float_only() {
+    state_.float_metric = train_float(kFloatPhase, task_.float_pace);
+    const auto constant = [](const at::Tensor& tensor) {
+      return libtorch::to_constant(libtorch::typed(tensor.detach().contiguous().clone()));
+    };
+    const at::Tensor& inputs = task_.train.inputs;
+    outcome_.float_network = {
+        .graph = float_graph(),
+        .calibration = constant(inputs.narrow(0, 0, std::min(kCalibrationSamples, inputs.size(0)))),
+        .inputs = constant(task_.test.inputs),
+        .targets = constant(task_.test.targets)};
+    tell_float();
+    return std::move(outcome_);
+  }
+
+  /// What is known of the float network, and of the task.
+  void tell_float() {
+    outcome_.metric = task_.metric;
+    outcome_.network = task_.network;
+    outcome_.stands_for = task_.stands_for;
+    outcome_.float_epochs = task_.float_pace.epochs;
+    outcome_.float_metric = state_.float_metric;
+    for (const Reference& one : task_.references) outcome_.references.emplace_back(one.name, one.score);
+    outcome_.log = state_.log;
+  }
+
+  /// As it is now.
+  graph::Graph float_graph() {
+    const std::lock_guard lock(capture_mutex());
+    task_.module->eval();
+    return task_.graph ? task_.graph() : captured();
+  }
+
   void enter(std::string_view phase) {
     state_.phase = phase;
     state_.position = {};
@@ -199,9 +228,8 @@ class Run {
 
   /// The float network with quantizers, ready to learn.
   std::shared_ptr<qat::Network> make_network() {
+    graph::Graph graph = graph::unroll_recurrent(float_graph());
     const std::lock_guard lock(capture_mutex());
-    task_.module->eval();
-    graph::Graph graph = graph::unroll_recurrent(task_.graph ? task_.graph() : captured());
     outcome_.recipe = request_.eight_bit_ends ? with_eight_bit_ends(request_.recipe, graph) : request_.recipe;
     if (request_.float_input) outcome_.recipe = with_float_input(std::move(outcome_.recipe), graph);
     auto network = std::make_shared<qat::Network>(std::move(graph), outcome_.recipe,

@@ -49,6 +49,8 @@ struct TrainRequest {
   std::int64_t batch = 0;   ///< samples of a step; 0: the task's own
   double rate = 0;          ///< of learning, with quantizers, where the cosine begins; 0: the task's own
   std::uint64_t seed = 0;
+  /// Only the first phase: TrainOutcome::float_network instead of a quantized one.
+  bool float_only = false;
   /// Registers in which the products of the inner layers are added up, wrapping around, on the test set, when training
   /// is over.
   std::vector<int> wrap_bits;
@@ -87,6 +89,15 @@ struct WrappedMetric {
   double metric = 0;
 };
 
+/// The float network, and samples to quantize it and to score it by.
+struct NetworkWithSamples {
+  graph::Graph graph;
+  graph::Tensor calibration;      ///< of the training samples, at most kCalibrationSamples
+  graph::Tensor inputs, targets;  ///< of the test set
+};
+
+inline constexpr std::int64_t kCalibrationSamples = 1024;
+
 struct TrainOutcome {
   std::string metric;  ///< "accuracy", "psnr", "character accuracy", "mse" (less is better)
   double float_metric = 0, quantized_metric = 0;
@@ -97,6 +108,7 @@ struct TrainOutcome {
   std::string network, stands_for;  ///< of which paper's table it is a miniature; "": of none
   Recipe recipe;                    ///< with the rules for the first and the last layer
   graph::Graph quantized;
+  std::optional<NetworkWithSamples> float_network;  ///< of a request that wants nothing else; then nothing is quantized
   std::vector<std::pair<std::string, graph::Tensor>> float_weights;  ///< by name
   std::vector<EpochLine> log;
   std::vector<WrappedMetric> wrapped;

@@ -440,3 +440,29 @@ def test_quantizing_without_training_refuses_what_is_for_training(crumb, shared,
     (tmp_path / "p.yaml").write_text("weights: int4\nprune: 0.5\n")
     done = crumb("quantize", model, "-o", tmp_path / "o.crumb", "--recipe", tmp_path / "p.yaml", status=2)
     assert "training" in done.stderr and "0.5:global" in done.stderr
+
+
+def test_a_float_network_alone(crumb, engine, data, digits, tmp_path):
+    """What is written computes what the report says, and is what crumb sweep takes."""
+    runtime = pytest.importorskip("onnxruntime")
+    out = tmp_path / "float"
+    printed = crumb("train", "digits", "--network", "cnn", "--float-only", "--float-epochs", 4, "-o", out, "--data-dir", data, "--json")
+    report = json.loads(printed.stdout)
+    assert {path.name for path in out.iterdir()} == {"float.onnx", "calibration.npy", "valid.npy", "labels.npy", "log.jsonl", "report.json"}
+    assert report["float_epochs"] == 4 and len((out / "log.jsonl").read_text().splitlines()) == 4
+    inputs, labels = np.load(out / "valid.npy"), np.load(out / "labels.npy")
+    assert np.array_equal(inputs.reshape(digits[0].shape), digits[0]) and np.array_equal(labels, digits[1])
+    session = runtime.InferenceSession(out / "float.onnx", providers=["CPUExecutionProvider"])
+    scores = session.run(None, {session.get_inputs()[0].name: inputs})[0]
+    assert (scores.argmax(1) == labels).mean() == pytest.approx(report["float"], abs=0.003)  # one of the 359 may be a draw
+    crumb("sweep", out / "float.onnx", "--formats", "int8:channel", "--data", out / "calibration.npy", "--valid", out / "valid.npy", "--labels",
+          out / "labels.npy", "-o", tmp_path / "swept")  # fmt: skip
+    rows = json.loads((tmp_path / "swept/sweep.json").read_text())["rows"]
+    assert rows[0]["scores"]["accuracy"] == pytest.approx(report["float"], abs=0.003) and not rows[1]["failed"]
+
+
+@pytest.mark.parametrize(("flags", "said"), [(["--sweep", "bits"], "--sweep"), (["--epochs", 3], "--epochs"), (["--weights", "int4"], "--weights"),
+                                             (["--profile", "finn"], "--profile"), (["--activations", "int4"], "--activations")])  # fmt: skip
+def test_a_float_network_has_no_quantizers(crumb, tmp_path, flags, said):
+    message = crumb("train", "digits", "--float-only", "-o", tmp_path / "out", *flags, status=2).stderr
+    assert said in message and "--float-only" in message
