@@ -87,11 +87,16 @@ Tensor CalibrationData::read(std::size_t input, const fs::path& path) const {
   return array.reshaped(shape);
 }
 
+std::vector<Tensor> CalibrationData::inputs(std::size_t file) const {
+  std::vector<Tensor> inputs;
+  inputs.reserve(files_.size());
+  for (std::size_t i = 0; i < files_.size(); ++i) inputs.push_back(read(i, files_[i][file]));
+  return inputs;
+}
+
 void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)>& batch) const {
   for (std::size_t file = 0; file < files(); ++file) {
-    std::vector<Tensor> inputs;
-    inputs.reserve(files_.size());
-    for (std::size_t i = 0; i < files_.size(); ++i) inputs.push_back(read(i, files_[i][file]));
+    const std::vector<Tensor> inputs = this->inputs(file);
     const graph::BatchPlan plan = [&] {
       try {
         return graph::plan_batch(*graph_, inputs, kMostSamples);

@@ -21,6 +21,9 @@ class CalibrationData {
   /// last sample). Throws Error where a file does not fit the graph. Keeps a pointer to the graph.
   graph::Batches batches() const;
 
+  /// What the graph takes of one of the files(). Throws Error where it cannot be read.
+  std::vector<graph::Tensor> inputs(std::size_t file) const;
+
   std::size_t files() const { return files_.empty() ? 0 : files_.front().size(); }
 
  private:

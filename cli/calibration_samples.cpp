@@ -11,17 +11,13 @@
 #include "text/text_tokenizer.h"
 
 namespace crumb::cli {
-namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether --data names a text: a file that is no array.
 bool names_text(const std::string& data) {
   std::error_code error;
   return fs::is_regular_file(data, error) && fs::path(data).extension() != ".npy";
 }
-
-}  // namespace
 
 CalibrationSamples::CalibrationSamples(const std::vector<std::string>& data, std::size_t tokens,
                                        const TensorSource* checkpoint, const graph::Graph& graph,

@@ -14,6 +14,9 @@
 
 namespace crumb::cli {
 
+/// Whether a path for samples names a text: a file that is no array.
+bool names_text(const std::string& data);
+
 class CalibrationSamples {
  public:
   /// `checkpoint`: where the network is of one, else null; `graph`: the network, and `prepared`, which is sampled and must outlive

@@ -85,6 +85,7 @@ std::string hint(const CLI::App& app, const std::vector<std::string>& arguments)
 
 void add_verbs(CLI::App& app) {
   add_quantize(app);
+  add_sweep(app);
   add_inspect(app);
   add_verify(app);
   add_dequantize(app);

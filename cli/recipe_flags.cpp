@@ -97,6 +97,11 @@ void add_recipe_flags(CLI::App& verb, RecipeFlags& flags) {
   verb.add_option("--recipe", flags.recipe,
                   "A recipe in YAML (crumb recipe --fields lists what may stand there)")
       ->check(not_empty);
+  add_shared_recipe_flags(verb, flags);
+}
+
+void add_shared_recipe_flags(CLI::App& verb, RecipeFlags& flags,
+                             const std::vector<std::string_view>& without) {
   add_rule_flag(verb, "--include", flags.include, "GLOB",
                 "Quantize what matches GLOB, be it a bias or a norm");
   add_rule_flag(verb, "--exclude", flags.exclude, "GLOB", "Keep what matches GLOB as it is");
@@ -105,7 +110,9 @@ void add_recipe_flags(CLI::App& verb, RecipeFlags& flags) {
   add_field_flag(verb, "embeddings", flags.embeddings);
   add_field_flag(verb, "zstd", flags.zstd);
   add_field_flag(verb, "layout", flags.layout);
-  for (const auto& [key, member] : kGraphFlags) add_field_flag(verb, key, flags.*member);
+  for (const auto& [key, member] : kGraphFlags) {
+    if (std::ranges::find(without, key) == without.end()) add_field_flag(verb, key, flags.*member);
+  }
 }
 
 void add_training_flags(CLI::App& verb, RecipeFlags& flags) {

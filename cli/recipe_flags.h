@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quant/recipe/recipe.h"
@@ -29,6 +30,10 @@ struct RecipeFlags {
 void use_profile(const std::string& profile, RecipeFlags& flags);
 
 void add_recipe_flags(CLI::App& verb, RecipeFlags& flags);
+
+/// Those of them that may stand beside any scheme or spec for weights, but `without`, which names fields.
+void add_shared_recipe_flags(CLI::App& verb, RecipeFlags& flags,
+                             const std::vector<std::string_view>& without = {});
 
 /// Those that only training can follow, besides.
 void add_training_flags(CLI::App& verb, RecipeFlags& flags);

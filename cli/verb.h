@@ -10,6 +10,7 @@
 namespace crumb::cli {
 
 void add_quantize(CLI::App& app);
+void add_sweep(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_verify(CLI::App& app);
 void add_dequantize(CLI::App& app);

@@ -1,0 +1,131 @@
+#include "cli/sweep_cell.h"
+
+#include <algorithm>
+#include <new>
+
+#include "analysis/cost/cost.h"
+#include "cli/quantize_graph_report.h"
+#include "cli/shape_flags.h"
+#include "graph/facts/bind_shapes.h"
+#include "graph/qonnx/quantized_constants.h"
+#include "models/read_graph.h"
+
+namespace crumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using eval::GridRow;
+
+constexpr double kFloatBits = 32;
+
+/// Of one sample: open dimensions are 1, as crumb cost has them.
+void add_cost(const SweepOptions& options, const std::string& file, GridRow& row) {
+  const auto wider = [](std::optional<int>& most, std::optional<int> bits) {
+    if (bits) most = std::max(most.value_or(0), *bits);
+  };
+  try {
+    const analysis::GraphCost cost = analysis::cost_of(graph::bind_shapes(
+        graph::lower_or_fold_quantized(models::read_graph(file)), read_shapes(options.shapes)));
+    row.bops = cost.dense.bops_qap;
+    for (const analysis::NodeCost& node : cost.nodes) {
+      if (!node.accumulator) continue;
+      wider(row.accumulator.by_types, node.accumulator->by_types);
+      wider(row.accumulator.by_weights, node.accumulator->by_weights);
+      if (node.accumulator->exact) wider(row.accumulator.exact, node.accumulator->exact->bits());
+    }
+  } catch (const Error& error) {
+    row.note += (row.note.empty() ? "" : "; ") + std::string("no cost: ") + error.what();
+  }
+}
+
+/// Of all weights that became codes.
+std::optional<double> bits_per_weight(const GraphReport& report) {
+  double bits = 0, weights = 0;
+  for (std::size_t i = 0; i < report.constants.size(); ++i) {
+    if (!report.plan.constants[i].spec) continue;
+    double size = 1;
+    for (const std::int64_t axis : report.constants[i].shape) size *= static_cast<double>(axis);
+    bits += report.constants[i].bits * size;
+    weights += size;
+  }
+  return weights > 0 ? std::optional(bits / weights) : std::nullopt;
+}
+
+std::string notes_of(const NetworkQuantization& network) {
+  std::string notes;
+  const auto add = [&](const std::string& note) { notes += (notes.empty() ? "" : "; ") + note; };
+  for (const ptq::StageReport& stage : network.stages()) std::ranges::for_each(stage.notes, add);
+  std::ranges::for_each(network.plan().notes, add);
+  return notes;
+}
+
+/// A message of several lines in one.
+std::string in_one_line(const std::string& message) {
+  std::string line;
+  for (const char c : message) {
+    if (c != '\n' && c != ' ')
+      line += c;
+    else if (!line.empty() && line.back() != ' ')
+      line += ' ';
+  }
+  return line;
+}
+
+GridRow failed(const SweepGridCell& cell, const std::string& why) {
+  return {.format = cell.format,
+          .activations = cell.activations,
+          .method = cell.method,
+          .note = in_one_line(why),
+          .failed = true};
+}
+
+}  // namespace
+
+GridRow Sweep::float_row() const {
+  const double start = now_seconds();
+  GridRow row{.format = "float32", .activations = "keep", .method = "-", .scores = measure_.of_float()};
+  row.bits = kFloatBits;
+  row.bytes = 0;
+  for (const fs::path& path : source_.paths) *row.bytes += fs::file_size(path);
+  add_cost(options_, options_.input, row);
+  row.seconds = now_seconds() - start;
+  return row;
+}
+
+GridRow Sweep::row(const SweepGridCell& cell, const fs::path& file) const {
+  const double start = now_seconds();
+  GridRow row{.format = cell.format, .activations = cell.activations, .method = cell.method};
+  try {
+    fill(cell, file, row);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInterrupted) throw;
+    row = failed(cell, error.what());
+  } catch (const std::bad_alloc&) {
+    row = failed(cell, "out of memory");
+  }
+  if (row.failed || !options_.keep_files) fs::remove(file);
+  row.seconds = now_seconds() - start;
+  return row;
+}
+
+void Sweep::fill(const SweepGridCell& cell, const fs::path& file, GridRow& row) const {
+  {
+    NetworkQuantization network(source_, cell.recipe,
+                                {.data = options_.data,
+                                 .tokens = options_.tokens,
+                                 .device = options_.device,
+                                 .threads = options_.threads});
+    const graph::Graph quantized = network.run();
+    GraphReport report{.plan = network.plan()};
+    describe_constants(network.prepared(), report);
+    row.bits = bits_per_weight(report);
+    row.note = notes_of(network);
+    write_packed_network(source_, quantized, cell.recipe, file);
+  }
+  row.bytes = fs::file_size(file);
+  if (options_.keep_files) row.file = file.filename().string();
+  add_cost(options_, file.string(), row);
+  row.scores = measure_.of(file.string());
+}
+
+}  // namespace crumb::cli

@@ -1,0 +1,28 @@
+// The cells of a sweep: each format with each spec of activations and each method.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/recipe_flags.h"
+#include "quant/recipe/recipe.h"
+
+namespace crumb::cli {
+
+struct SweepGridFlags {
+  std::string formats;               ///< specs of weights, between commas
+  std::string activations = "keep";  ///< specs, keep, or same, between commas
+  std::string methods = "rounding";  ///< between commas: rounding, or stages joined by +
+  RecipeFlags recipe;                ///< what all cells share
+};
+
+struct SweepGridCell {
+  std::string format, activations, method;  ///< in their own words, defaults left out
+  Recipe recipe;
+};
+
+/// All of a format, then of the next; within it by activations. Throws usage Error, naming the flag: what is no spec and no
+/// stage, a stage of training, one thing twice, nothing.
+std::vector<SweepGridCell> sweep_cells(const SweepGridFlags& flags);
+
+}  // namespace crumb::cli

@@ -1,0 +1,215 @@
+#include "cli/sweep_measure.h"
+
+#include <algorithm>
+
+#include "base/files/text.h"
+#include "cli/calibration_data.h"
+#include "cli/graph_inputs.h"
+#include "cli/output.h"
+#include "cli/prepare_graph.h"
+#include "cli/read_lines.h"
+#include "cli/scored_model.h"
+#include "cli/tokenized_text.h"
+#include "graph/batches.h"
+#include "graph/onnx/array_files.h"
+#include "graph/onnx/infer_shapes.h"
+#include "models/encoder_inputs.h"
+#include "models/read_graph.h"
+#include "models/weight_source.h"
+#include "runtime/sentences/sentence_encoder.h"
+
+namespace crumb::cli {
+namespace {
+
+using eval::Scores;
+using graph::Graph;
+using graph::Tensor;
+
+/// What a network gives for all samples.
+struct Outputs {
+  std::vector<float> values;
+  eval::ScoreShape shape;
+};
+
+eval::Labels read_labels(const std::string& path) {
+  if (path.empty()) return {};
+  const Tensor labels = graph::read_array(path);
+  if (labels.type() == graph::ElementType::kFloat || labels.type() == graph::ElementType::kDouble)
+    return {.classes = {}, .values = labels.to_floats()};
+  return {.classes = labels.to_ints(), .values = {}};
+}
+
+/// By a graph's first output.
+class ArrayMeasure final : public Measure {
+ public:
+  explicit ArrayMeasure(MeasureWish wish) : wish_(std::move(wish)), labels_(read_labels(wish_.labels)) {}
+
+  Scores of_float() override { return scores(expected()); }
+  Scores of(const std::string& file) override {
+    const Outputs& wanted = expected();
+    const Outputs found = outputs_of(file);
+    if (found.values.size() != wanted.values.size())
+      throw Error("it gives " + std::to_string(found.values.size()) + " numbers, and the float network " +
+                  std::to_string(wanted.values.size()));
+    return scores(found);
+  }
+
+ private:
+  const Outputs& expected() {
+    if (!expected_) {
+      expected_ = outputs_of(wish_.input);
+      try {
+        eval::check_labels(labels_, expected_->values.size(), expected_->shape.width);
+      } catch (const Error& error) {
+        throw usage_error("--labels " + quote_text(wish_.labels) + ": " + error.what());
+      }
+    }
+    return *expected_;
+  }
+
+  Scores scores(const Outputs& found) const {
+    return eval::score_outputs(expected_->values, found.values, expected_->shape, labels_, wish_.peak);
+  }
+
+  Outputs outputs_of(const std::string& file) const {
+    const Graph graph = graph::infer_shapes(models::open_graph(file));
+    const CalibrationData data(graph, wish_.valid);
+    const auto executable = prepare_on_either(graph, wish_.threads);
+    Outputs all;
+    for (std::size_t i = 0; i < data.files(); ++i) {
+      const std::vector<Tensor> inputs = data.inputs(i);
+      const auto made = graph::run_batch(graph, *executable, inputs, graph::plan_batch(graph, inputs));
+      const Tensor& output = made.at(graph.outputs.at(0));
+      if (output.type() != graph::ElementType::kFloat)
+        throw Error("the first output, " + quote_text(graph.outputs[0]) + ", holds " +
+                    std::string(graph::name_of(output.type())) + "; expected float32");
+      const std::vector<float> values = output.to_floats();
+      all.values.insert(all.values.end(), values.begin(), values.end());
+      all.shape.samples += output.rank() > 0 ? static_cast<std::size_t>(output.shape()[0]) : 1;
+      all.shape.width = output.rank() > 0 ? static_cast<std::size_t>(output.shape().back()) : 1;
+    }
+    return all;
+  }
+
+  const MeasureWish wish_;
+  const eval::Labels labels_;
+  std::optional<Outputs> expected_;
+};
+
+/// As crumb embed and crumb agree.
+class SentenceMeasure final : public Measure {
+ public:
+  explicit SentenceMeasure(MeasureWish wish) : wish_(std::move(wish)) {
+    for (const std::string& file : wish_.valid) {
+      const std::vector<std::string> lines = read_lines(file);
+      lines_.insert(lines_.end(), lines.begin(), lines.end());
+    }
+    if (lines_.empty()) throw usage_error(quote_text(wish_.valid.front()) + " holds no line");
+  }
+
+  Scores of_float() override { return scores(expected()); }
+  Scores of(const std::string& file) override {
+    expected();
+    return scores(vectors_of(file));
+  }
+
+ private:
+  const std::vector<float>& expected() {
+    if (expected_.empty()) expected_ = vectors_of(wish_.input);
+    return expected_;
+  }
+
+  /// Vectors are no logits: rows are compared as a whole.
+  Scores scores(const std::vector<float>& found) const {
+    return eval::score_outputs(expected_, found, {.samples = lines_.size(), .width = 1}, {}, wish_.peak);
+  }
+
+  std::vector<float> vectors_of(const std::string& file) const {
+    const auto source = models::open_weights(file);
+    const auto encoder = runtime::SentenceEncoder::load(
+        for_runtime(models::open_graph(file)), [&](const std::string& path) { return source->file(path); },
+        source->describe());
+    return encoder.embed(lines_, wish_.threads);
+  }
+
+  const MeasureWish wish_;
+  std::vector<std::string> lines_;
+  std::vector<float> expected_;
+};
+
+/// As crumb perplexity --baseline.
+class TextMeasure final : public Measure {
+ public:
+  explicit TextMeasure(MeasureWish wish)
+      : wish_(std::move(wish)), text_(read_tokenized_text(wish_.valid.front())) {}
+
+  Scores of_float() override {
+    Scores scores = measured(wish_.input, nullptr);
+    scores["kl"] = 0;
+    scores["agreement"] = 1;
+    return scores;
+  }
+  Scores of(const std::string& file) override {
+    ScoredModel baseline(wish_.input, {}, how());
+    return measured(file, &baseline);
+  }
+
+ private:
+  runtime::DecodingOptions how() const { return {.threads = wish_.threads, .context = wish_.context}; }
+
+  Scores measured(const std::string& file, ScoredModel* baseline) const {
+    ScoredModel scored(file, {}, how());
+    const auto ids = scored_ids(scored.model, text_, wish_.tokens);
+    if (baseline) check_alike(scored.model, baseline->model, "the float network", text_, ids, wish_.tokens);
+    eval::PerplexityOptions options{.context = wish_.context,
+                                    .first_token = scored.model.first_token(),
+                                    .threads = wish_.threads,
+                                    .progress = {}};
+    Progress progress("scoring", "tokens", eval::count_targets(ids.size(), options), 0);
+    options.progress = [&](std::size_t done, std::size_t) { progress.update(done, 0); };
+    const eval::Perplexity made =
+        eval::measure_perplexity(ids, scored.logits, baseline ? &baseline->logits : nullptr, options);
+    Scores scores{{"perplexity", made.perplexity}};
+    if (!made.against) return scores;
+    scores["kl"] = made.against->kl.value;
+    scores["agreement"] = made.against->same_top1.value;
+    return scores;
+  }
+
+  const MeasureWish wish_;
+  const std::string text_;
+};
+
+void refuse_for_others(bool is_given, const std::string& flag, const std::string& what) {
+  if (is_given) throw usage_error(flag + " is for " + what);
+}
+
+}  // namespace
+
+std::unique_ptr<Measure> measure_of(const NetworkSource& source, MeasureWish wish) {
+  for (const std::string& path : wish.valid) {
+    if (path.find('=') == std::string::npos && !std::filesystem::exists(path))
+      throw usage_error("--valid " + quote_text(path) + ": no such file or folder");
+  }
+  const auto texts = std::ranges::count_if(wish.valid, names_text);
+  const bool is_sentences = texts > 0 && source.checkpoint() && models::is_encoder(source.graph);
+  const bool is_language = texts > 0 && !is_sentences;
+  refuse_for_others(!is_language && wish.tokens > 0, "--valid-tokens", "a language model's text");
+  refuse_for_others(!is_language && wish.context > 0, "--context", "a language model's text");
+  if (texts == 0) return std::make_unique<ArrayMeasure>(std::move(wish));
+  refuse_for_others(!wish.labels.empty(), "--labels", "networks that are measured on arrays");
+  if (texts != static_cast<std::ptrdiff_t>(wish.valid.size()))
+    throw usage_error("--valid gives texts and arrays; expected one kind");
+  if (!source.checkpoint())
+    throw usage_error("--valid " + quote_text(wish.valid.front()) +
+                      " is a text, which is for a language model's or sentence encoder's folder or GGUF "
+                      "file; a graph takes .npy");
+  if (is_sentences) return std::make_unique<SentenceMeasure>(std::move(wish));
+  refuse_for_others(wish.valid.size() > 1, "--valid with several texts", "sentence encoders");
+  refuse_for_others(wish.peak.has_value(), "--peak", "networks whose psnr is measured");
+  constexpr std::size_t kContext = 1024;  // as crumb perplexity has it
+  if (wish.context == 0) wish.context = kContext;
+  return std::make_unique<TextMeasure>(std::move(wish));
+}
+
+}  // namespace crumb::cli
