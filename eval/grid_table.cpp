@@ -55,7 +55,7 @@ std::string csv_text(const std::string& text) {
 
 void append_line(std::string& csv, const std::vector<std::string>& cells) {
   for (std::size_t i = 0; i < cells.size(); ++i) csv += (i > 0 ? "," : "") + csv_text(cells[i]);
-  csv += "\n";
+  csv += '\n';
 }
 
 std::string short_number(const std::optional<int>& value) { return value ? std::to_string(*value) : "-"; }
