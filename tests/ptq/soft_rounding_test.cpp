@@ -64,7 +64,6 @@ TEST_CASE("learned rounding: neighbours alone, and less lost, on every grid") {
         ratio += found.learned / found.nearest / kLayers;
       }
       CHECK(ratio < (correlation > 0.8F ? 0.6 : 0.9));
-      MESSAGE(spec << " " << correlation << ": " << ratio);
     }
   }
 }
