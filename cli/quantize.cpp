@@ -221,11 +221,8 @@ bool is_graph(const QuantizeOptions& options) {
         quote_text(options.input) + (options.graph.tensors_only ? " with --tensors-only" : ""));
   }
   const bool has_target = !options.target.target.empty() && is_file;
-  const std::pair<const char*, bool> others[] = {{"--target", has_target},
-                                                 {"--formats", has_target},
-                                                 {"--key", !options.key.empty()},
-                                                 {"--memory", !options.memory.empty()},
-                                                 {"--resume", options.resume}};
+  const std::pair<const char*, bool> others[] = {
+      {"--target", has_target}, {"--formats", has_target}, {"--key", !options.key.empty()}};
   for (const auto& [flag, given] : others) {
     if (!given) continue;
     throw usage_error(std::string(flag) + " is for checkpoints, and " + quote_text(options.input) +
@@ -277,8 +274,10 @@ void quantize_network_by_target(const QuantizeOptions& options, const Wish& wish
                   .chosen = choice.recipe,
                   .flags = options.graph,
                   .threads = options.threads,
+                  .memory = memory_of(options),
                   .json = options.json,
-                  .dry_run = options.dry_run});
+                  .dry_run = options.dry_run,
+                  .resume = options.resume});
   if (options.dry_run) return;
   write_recipe(choice, options.output);
   if (!options.json) std::cout << "the recipe is " << recipe_beside(options.output).string() << "\n";
@@ -294,8 +293,10 @@ void quantize_verb(const QuantizeOptions& options) {
                            .recipe = options.recipe,
                            .flags = options.graph,
                            .threads = options.threads,
+                           .memory = memory_of(options),
                            .json = options.json,
-                           .dry_run = options.dry_run});
+                           .dry_run = options.dry_run,
+                           .resume = options.resume});
   }
   const double start = now_seconds();
   const std::optional<Wish> wish = wish_of(options.target, options.recipe);
@@ -369,8 +370,11 @@ void add_quantize(CLI::App& app) {
                  "Write nothing; say what would become of every tensor, the file's size and the memory");
   verb->add_flag("--resume", options->resume,
                  "Go on where an interrupted run ended, and leave what this one does not finish");
-  verb->add_option("--memory", options->memory,
-                   "Stay below SIZE of resident memory, as in 500MB (twice the largest tensor and 200 MB)")
+  verb->add_option(
+          "--memory", options->memory,
+          "Stay below SIZE of resident memory, as in 500MB (twice the largest tensor and 200 MB); of stages "
+          "on "
+          "samples: so much of what samples bring from layer to layer, and a file for the rest (256MiB)")
       ->type_name("SIZE");
   add_threads_flag(*verb, options->threads, "Threads (those the machine has); never changes the result");
   verb->add_flag("--json", options->json, "Print one JSON object");

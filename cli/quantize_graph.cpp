@@ -2,8 +2,10 @@
 
 #include <filesystem>
 #include <iostream>
+#include <memory>
 
 #include "base/files/text.h"
+#include "cli/layer_files_of.h"
 #include "cli/notes.h"
 #include "cli/opset_flag.h"
 #include "cli/output.h"
@@ -94,6 +96,7 @@ void quantize_graph(const QuantizeGraph& wish) {
   use_profile(wish.flags.profile, flags);
   const Recipe recipe = wish.chosen ? *wish.chosen : recipe_of(flags);
   refuse_training_fields(recipe);
+  refuse_stage_flags(wish, recipe);
   if (recipe.zstd > 0 && !is_packed(wish.output) && !wish.output.empty()) {
     throw usage_error("zstd compresses packed files, found " + quote_text(wish.output));
   }
@@ -117,19 +120,24 @@ void quantize_graph(const QuantizeGraph& wish) {
                                .tokens = wish.flags.tokens,
                                .device = wish.flags.device,
                                .threads = wish.threads,
+                               .memory = wish.memory,
                                .unsigned_after_relu_only = target.options.profile == Profile::kFinn});
   GraphReport report{.input = wish.input, .output = wish.output, .foreseen = wish.dry_run};
+  std::unique_ptr<ptq::LayerFiles> layer_files;
   if (wish.dry_run) {
     report.plan = network.plan();
     describe_constants(network.prepared(), report);
   } else {
-    const Graph quantized = network.run();
+    layer_files = layer_files_of(wish, recipe, source.checkpoint(), network.setting());
+    const Graph quantized = network.run(layer_files.get());
     report.plan = network.plan();
     report.stages = network.stages();
     if (!flags.base.empty()) exporting::check_for_profile(quantized, wish.flags.profile);
     describe_constants(network.prepared(), report, &quantized);
     report.comparison = network.compare(quantized);
+    if (layer_files) layer_files->unlock();
     write_output(wish, target, source, quantized, recipe, notes);
+    if (layer_files) layer_files->finish();
     report.seconds = now_seconds() - start;
   }
   for (const std::string& note : report.plan.notes) notes.say(note);

@@ -33,7 +33,8 @@ struct QuantizeGraph {
   std::optional<Recipe> chosen;  ///< instead of what the flags say
   GraphFlags flags;
   int threads = 0;
-  bool json = false, dry_run = false;
+  std::uint64_t memory = 0;  ///< bytes of samples on their way; 0: the usual
+  bool json = false, dry_run = false, resume = false;
 };
 
 void quantize_graph(const QuantizeGraph& options);

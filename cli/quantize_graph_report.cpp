@@ -5,8 +5,10 @@
 #include <map>
 
 #include "base/files/counted.h"
+#include "base/files/process_memory.h"
 #include "base/files/text.h"
 #include "graph/quantized_constant.h"
+#include "graph/strided_index.h"
 #include "quant/distortion.h"
 #include "quant/quantizer.h"
 
@@ -26,6 +28,16 @@ double bits_of(const QuantSpec& spec, const std::vector<std::int64_t>& shape, st
   }
   const auto layout = encoded_layout(spec.encoding(sizes), sizes);
   return layout.ok() ? bits_per_weight(layout.value().total_bytes(), layout.value().matrix.size()) : 0;
+}
+
+/// With both in memory once, in the order of the codes.
+double sqnr_of(const graph::Tensor& tensor, const graph::QuantizedConstant& made) {
+  std::vector<float> values = tensor.to_floats();
+  if (!std::ranges::is_sorted(made.axes))
+    values = graph::permuted(values, tensor.shape(), graph::inverse(made.axes));
+  std::vector<float> found(values.size());
+  dequantize(made.tensor->view(), found);
+  return distortion(values, found).sqnr_db;
 }
 
 double fraction(const graph::EdgeUse& use) {
@@ -126,7 +138,8 @@ void describe_constants(const graph::Graph& before, GraphReport& report, const g
     if (constant.spec) line.bits = bits_of(*constant.spec, tensor.shape(), constant.output_axis);
     if (constant.spec && quantized) {
       const graph::QuantizedConstant& made = quantized->quantized.at(constant.value);
-      line.sqnr_db = distortion(tensor.to_floats(), made.value().to_floats()).sqnr_db;
+      line.sqnr_db = sqnr_of(tensor, made);
+      made.tensor->release_codes();
       line.saturated_scales = made.tensor->saturated_scales;
     }
     report.constants.push_back(std::move(line));
@@ -138,6 +151,7 @@ Json json_of(const GraphReport& report) {
   json["output"] = report.output.empty() ? Json(nullptr) : Json(report.output);
   json["dry_run"] = report.foreseen;
   json["seconds"] = report.foreseen ? Json(nullptr) : Json(report.seconds);
+  json["peak_rss_bytes"] = report.foreseen ? Json(nullptr) : Json(peak_resident_bytes());
   json["weights"] = Json::array();
   for (std::size_t i = 0; i < report.constants.size(); ++i) {
     json["weights"].push_back(constant_json(report.plan.constants[i], report.constants[i]));

@@ -59,11 +59,12 @@ NetworkSource open_network(const std::string& input, const std::string& why, Not
     note_shapes(source.graph, notes);
     return source;
   }
-  NetworkSource source{.tensors = TensorSource::open(input), .graph = {}, .paths = {}};
+  NetworkSource source{
+      .tensors = std::make_shared<const TensorSource>(TensorSource::open(input)), .graph = {}, .paths = {}};
   source.paths = source.checkpoint()->input_paths();
   note_folder(*source.checkpoint(), notes);
   try {
-    source.graph = models::graph_of_checkpoint(*source.tensors, quote_text(input)).graph;
+    source.graph = models::graph_on_checkpoint(source.tensors, quote_text(input)).graph;
   } catch (const Error& error) {
     throw usage_error(std::string(error.what()) + "; " + why + ", which is said of a network");
   }
@@ -108,18 +109,20 @@ void NetworkQuantization::choose_engine() {
   open_engine_device().use(wish_.device.empty() ? "cpu" : wish_.device, 1);
 }
 
-Graph NetworkQuantization::run() {
+Graph NetworkQuantization::run(ptq::LayerStore* store) {
   if (wish_.data.empty()) refuse_without_data(setting_.plan);
   if (engine_) {
-    samples_.emplace(wish_.data, wish_.tokens, source_.tensors ? &*source_.tensors : nullptr, source_.graph,
-                     setting_.graph);
+    samples_.emplace(wish_.data, wish_.tokens, source_.tensors.get(), source_.graph, setting_.graph);
     setting_.engine = engine_;
     setting_.samples = samples_->batches();
   }
+  setting_.store = store;
+  if (wish_.memory > 0) setting_.memory = wish_.memory;
   std::optional<Progress> progress;
+  std::size_t first = 0, last = 0;
   setting_.progress = [&](std::size_t done, std::size_t all) {
-    if (!progress) progress.emplace("rounding", "layers", all, 0);
-    progress->update(done, 0);
+    if (!progress || done < last) progress.emplace("rounding", "layers", all - (first = done), 0);
+    progress->update((last = done) - first, 0);
   };
   stages_ = ptq::run_stages(recipe_.stages, setting_);
   setting_.progress = {};

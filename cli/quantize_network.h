@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +22,7 @@ namespace crumb::cli {
 
 /// What is quantized: a graph's file, or a checkpoint whose network is known.
 struct NetworkSource {
-  std::optional<TensorSource> tensors;  ///< of a checkpoint
+  std::shared_ptr<const TensorSource> tensors;  ///< of a checkpoint, else null
   graph::Graph graph;
   std::vector<std::filesystem::path> paths;  ///< that are read
 
@@ -39,6 +40,7 @@ struct NetworkWish {
   std::size_t tokens = 0;         ///< of text; 0: all
   std::string device;             ///< where samples run; "": the cpu
   int threads = 0;
+  std::uint64_t memory = 0;               ///< ptq::Setting; 0: the usual
   bool unsigned_after_relu_only = false;  ///< graph::PlanOptions
 };
 
@@ -51,8 +53,10 @@ class NetworkQuantization {
   NetworkQuantization& operator=(const NetworkQuantization&) = delete;
 
   /// Stages, scales of activations, codes: once. Throws usage Error where samples are needed and there are none, and Error as
-  /// stages do.
-  graph::Graph run();
+  /// stages do. `store`: of codes that stages find on samples, or null.
+  graph::Graph run(ptq::LayerStore* store = nullptr);
+
+  const ptq::Setting& setting() const { return setting_; }
 
   const graph::Graph& prepared() const {
     return setting_.graph;

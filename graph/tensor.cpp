@@ -2,6 +2,8 @@
 
 #include <cstring>
 #include <limits>
+#include <mutex>
+#include <utility>
 
 #include "base/checked_size.h"
 
@@ -93,7 +95,56 @@ Tensor Tensor::ints(std::vector<std::int64_t> shape, std::span<const std::int64_
   return {ElementType::kInt64, std::move(shape), {bytes.begin(), bytes.end()}};
 }
 
+/// Shared between copies, so that they are kept once.
+class Tensor::Unread {
+ public:
+  Unread(std::int64_t size, std::function<std::vector<float>()> read) : size_(size), read_(std::move(read)) {}
+
+  std::vector<float> read() const {
+    std::vector<float> values = read_();
+    if (std::cmp_not_equal(values.size(), size_))
+      throw Error("a tensor of " + std::to_string(size_) + " elements was read, and " +
+                  std::to_string(values.size()) + " came");
+    return values;
+  }
+
+  bool is_kept() const {
+    const std::scoped_lock lock(mutex_);
+    return is_kept_;
+  }
+
+  std::span<const std::byte> keep() {
+    const std::scoped_lock lock(mutex_);
+    if (!is_kept_) kept_ = read();
+    is_kept_ = true;
+    return std::as_bytes(std::span<const float>(kept_));
+  }
+
+ private:
+  std::int64_t size_;
+  std::function<std::vector<float>()> read_;
+  mutable std::mutex mutex_;
+  bool is_kept_ = false;
+  std::vector<float> kept_;  ///< never changed once it is there
+};
+
+Tensor Tensor::unread(std::vector<std::int64_t> shape, std::function<std::vector<float>()> read) {
+  Tensor made;
+  made.type_ = ElementType::kFloat;
+  made.shape_ = std::move(shape);
+  made.size_ = count_elements(made.shape_).take();
+  made.unread_ = std::make_shared<Unread>(made.size_, std::move(read));
+  return made;
+}
+
+bool Tensor::is_unread() const { return unread_ && !unread_->is_kept(); }
+
+std::uint64_t Tensor::byte_count() const {
+  return unread_ ? packed_bytes(type_, size_).take() : bytes().size();
+}
+
 std::span<const std::byte> Tensor::bytes() const {
+  if (unread_) return unread_->keep();
   return bytes_ ? std::span(*bytes_) : std::span<const std::byte>();
 }
 
@@ -127,6 +178,7 @@ std::vector<std::int64_t> Tensor::to_ints() const {
 }
 
 std::vector<float> Tensor::to_floats() const {
+  if (is_unread()) return unread_->read();
   std::vector<float> out(static_cast<std::size_t>(size_));
   if (is_integer(type_) && !info(type_).dtype) {
     const std::vector<std::int64_t> ints = to_ints();
@@ -149,6 +201,7 @@ Tensor Tensor::reshaped(std::vector<std::int64_t> shape) const {
 
 bool Tensor::operator==(const Tensor& other) const {
   if (type_ != other.type_ || shape_ != other.shape_) return false;
+  if (unread_ && unread_ == other.unread_) return true;
   const auto mine = bytes(), theirs = other.bytes();
   return mine.size() == theirs.size() &&
          (mine.data() == theirs.data() || std::memcmp(mine.data(), theirs.data(), mine.size()) == 0);

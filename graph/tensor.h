@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,6 +25,9 @@ class Tensor {
 
   static Tensor floats(std::vector<std::int64_t> shape, std::span<const float> values);
   static Tensor ints(std::vector<std::int64_t> shape, std::span<const std::int64_t> values);  ///< int64
+  /// float32 values that lie elsewhere: `read` gives them row by row, the same ones each time, to several threads at once.
+  /// to_floats() keeps none of them; bytes() keeps them all, for its span to be good.
+  static Tensor unread(std::vector<std::int64_t> shape, std::function<std::vector<float>()> read);
   static Tensor scalar(float value) { return floats({}, {&value, 1}); }
   static Tensor scalar(std::int64_t value) { return ints({}, {&value, 1}); }
 
@@ -32,6 +36,8 @@ class Tensor {
   std::int64_t rank() const { return static_cast<std::int64_t>(shape_.size()); }
   std::int64_t size() const { return size_; }  ///< elements
   std::span<const std::byte> bytes() const;
+  std::uint64_t byte_count() const;  ///< how many those are, which reads nothing
+  bool is_unread() const;            ///< its values lie elsewhere, and bytes() was not called
 
   /// Every element as a number. to_ints() throws Error for types that are not integers or bool; to_floats()
   /// for complex ones and strings; integers beyond float32's precision are rounded, doubles too.
@@ -46,8 +52,11 @@ class Tensor {
  private:
   ElementType type_ = ElementType::kUnknown;
   std::vector<std::int64_t> shape_;
+  class Unread;
+
   std::int64_t size_ = 0;
   std::shared_ptr<const std::vector<std::byte>> bytes_;
+  std::shared_ptr<Unread> unread_;  ///< instead of bytes
 };
 
 /// Elements of a shape; a Failure where a size is negative or the product does not fit.

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "base/files/input_file.h"
 #include "base/files/text.h"
@@ -80,6 +81,14 @@ graph::Graph graph_of_config(ModelWeights& weights) {
 CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::string& name) {
   try {
     return built(*weights_of(source));
+  } catch (const Error& error) {
+    throw Error(name + ": " + error.what());
+  }
+}
+
+CheckpointGraph graph_on_checkpoint(std::shared_ptr<const TensorSource> source, const std::string& name) {
+  try {
+    return built(*weights_on(std::move(source)));
   } catch (const Error& error) {
     throw Error(name + ": " + error.what());
   }

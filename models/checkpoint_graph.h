@@ -9,6 +9,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ bool is_checkpoint(const std::filesystem::path& path);
 /// are named), a tensor that is missing or of another shape than config.json says, damaged bytes, a checkpoint that
 /// another tool quantized.
 CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::string& name);
+
+/// The same with large weights in floats left where they are, and read whenever somebody asks for them
+/// (graph::Tensor::unread): the source stays open as long as the graph lives.
+CheckpointGraph graph_on_checkpoint(std::shared_ptr<const TensorSource> source, const std::string& name);
 
 /// The same of what is open; messages begin with what it calls itself.
 CheckpointGraph graph_of_weights(const WeightSource& source);

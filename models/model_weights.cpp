@@ -1,12 +1,15 @@
 #include "models/model_weights.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/files/text.h"
 #include "graph/strided_index.h"
 
 namespace crumb::models {
 namespace {
+
+constexpr std::int64_t kLeastUnread = 1 << 16;  // weights that are worth a second look into the file
 
 using Ints = std::vector<std::int64_t>;
 
@@ -33,6 +36,10 @@ void ModelWeights::add(graph::Graph& graph, const std::string& name, const std::
     const Ints sizes = constant.shape();
     graph.values[name] = {.type = graph::ElementType::kFloat,
                           .shape = graph::Shape(sizes.begin(), sizes.end())};
+  } else if (auto read = graph::count_elements(Ints(shape.begin(), shape.end())).take() < kLeastUnread
+                             ? nullptr
+                             : source_.later(name)) {
+    add_unread(graph, name, std::move(read), shape, axes);
   } else {
     add_floats(graph, name, source_.floats(name), shape, axes);
   }
@@ -45,6 +52,18 @@ void ModelWeights::add_floats(graph::Graph& graph, const std::string& name, cons
       std::ranges::is_sorted(axes)
           ? graph::Tensor::floats(sizes, values)
           : graph::Tensor::floats(graph::permuted_shape(sizes, axes), graph::permuted(values, sizes, axes));
+  graph.values[name] = value_of(constant);
+}
+
+void ModelWeights::add_unread(graph::Graph& graph, const std::string& name,
+                              std::function<std::vector<float>()> read, const std::vector<size_t>& shape,
+                              const Ints& axes) {
+  const Ints sizes(shape.begin(), shape.end());
+  if (!std::ranges::is_sorted(axes)) {
+    read = [read = std::move(read), sizes, axes] { return graph::permuted(read(), sizes, axes); };
+  }
+  const graph::Tensor& constant = graph.initializers[name] = graph::Tensor::unread(
+      std::ranges::is_sorted(axes) ? sizes : graph::permuted_shape(sizes, axes), std::move(read));
   graph.values[name] = value_of(constant);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,7 +24,8 @@ class ModelWeights {
   /// A file beside the tensors, or nothing if there is none. Throws Error where its bytes are damaged.
   std::optional<std::string> text(const std::string& path) const { return source_.file(path); }
 
-  /// Makes the tensor a constant of the graph, under its name: codes where it is quantized, else float32. `axes`: axis i
+  /// Makes the tensor a constant of the graph, under its name: codes where it is quantized, else float32, which stays where it
+  /// is where it is large and the source can read it later. `axes`: axis i
   /// of the constant is axis axes[i] of the tensor. Throws Error, naming tensor, found and expected, where it is missing
   /// or its shape is not `shape`. A second time it does nothing.
   /// Precondition: the axes are the same then.
@@ -39,6 +41,10 @@ class ModelWeights {
                          const std::vector<size_t>& shape, const std::vector<std::int64_t>& axes);
 
  private:
+  static void add_unread(graph::Graph& graph, const std::string& name,
+                         std::function<std::vector<float>()> read, const std::vector<size_t>& shape,
+                         const std::vector<std::int64_t>& axes);
+
   const WeightSource& source_;
   std::set<std::string> added_;
 };

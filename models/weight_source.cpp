@@ -1,6 +1,7 @@
 #include "models/weight_source.h"
 
 #include <span>
+#include <utility>
 
 #include "base/files/text.h"
 
@@ -15,6 +16,11 @@ class OpenedWeights final : public WeightSource {
  public:
   /// Whoever has the source says in front of an error whose it is.
   explicit OpenedWeights(const TensorSource& source) : source_(source) { refuse_quantized(); }
+
+  explicit OpenedWeights(std::shared_ptr<const TensorSource> source)
+      : kept_(std::move(source)), source_(*kept_) {
+    refuse_quantized();
+  }
 
   explicit OpenedWeights(const std::filesystem::path& path)
       : owned_(TensorSource::open(path)),
@@ -40,6 +46,11 @@ class OpenedWeights final : public WeightSource {
   }
 
   std::vector<float> floats(std::string_view name) const override { return source_.floats(require(name)); }
+
+  std::function<std::vector<float>()> later(std::string_view name) const override {
+    if (!kept_) return nullptr;
+    return [source = kept_, &tensor = require(name)] { return source->floats(tensor); };
+  }
 
   std::optional<QuantizedTensor> codes(std::string_view name) const override {
     const PackedTensor* tensor = encoded(name);
@@ -82,6 +93,7 @@ class OpenedWeights final : public WeightSource {
   }
 
   std::optional<TensorSource> owned_;
+  std::shared_ptr<const TensorSource> kept_;
   const TensorSource& source_;
   std::string description_;  ///< empty: "it"
 };
@@ -94,6 +106,10 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path) {
 
 std::unique_ptr<WeightSource> weights_of(const TensorSource& source) {
   return std::make_unique<OpenedWeights>(source);
+}
+
+std::unique_ptr<WeightSource> weights_on(std::shared_ptr<const TensorSource> source) {
+  return std::make_unique<OpenedWeights>(std::move(source));
 }
 
 }  // namespace crumb::models

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ class WeightSource {
   /// float32 values, dequantized where it is quantized, row-major.
   virtual std::vector<float> floats(std::string_view name) const = 0;
 
+  /// What gives these values later, also when this source is gone; null where that cannot be.
+  virtual std::function<std::vector<float>()> later(std::string_view) const { return nullptr; }
+
   /// Its codes in memory of their own; nothing where it is not quantized.
   virtual std::optional<QuantizedTensor> codes(std::string_view name) const = 0;
 
@@ -45,5 +49,8 @@ std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path);
 /// The same of what is open, for callers who say in front of an Error whose it is: messages begin with what is wrong.
 /// The source must outlive it.
 std::unique_ptr<WeightSource> weights_of(const TensorSource& source);
+
+/// The same of what stays open as long as any of its weights is to be read (WeightSource::later).
+std::unique_ptr<WeightSource> weights_on(std::shared_ptr<const TensorSource> source);
 
 }  // namespace crumb::models

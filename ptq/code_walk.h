@@ -16,7 +16,7 @@ struct LayerTarget {
       nearest;  ///< W (G + d) (H + d)^-1, whose outputs are those that are to stay; W without G
   const Eigen::MatrixXd& moments;  ///< H = sum x x^T
   const Eigen::MatrixXd* cross;    ///< G = sum y x^T, y being the float network's x; null: y is x
-  const Feedback& feedback;        ///< of H + d
+  Feedback& feedback;              ///< of H + d; a walk may take it away
   double damping;                  ///< that was asked for, as a share of H's mean diagonal
   bool by_size;                    ///< the order of columns
   int threads;

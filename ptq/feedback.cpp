@@ -131,14 +131,13 @@ std::optional<Feedback> Feedback::of(const MatrixXd& moments, double damping, bo
   const double mean = moments.diagonal().mean();
   if (!(mean > 0)) return std::nullopt;
   // With both axes from back to front a lower factor L is the upper one: H = R R^T, R_ij = L_(n-1-i)(n-1-j).
-  MatrixXd turned(size, size);
   const auto place = [&](Index i) {
     return static_cast<Index>(made.order_[static_cast<std::size_t>(size - 1 - i)]);
   };
-  for (Index j = 0; j < size; ++j)
-    for (Index i = 0; i < size; ++i) turned(i, j) = moments(place(i), place(j));
+  MatrixXd damped(size, size);
   for (made.damping_ = damping; made.damping_ <= std::max(1.0, damping); made.damping_ *= 10) {
-    MatrixXd damped = turned;
+    for (Index j = 0; j < size; ++j)
+      for (Index i = 0; i < size; ++i) damped(i, j) = moments(place(i), place(j));
     damped.diagonal().array() += made.damping_ * mean;
     const Eigen::LLT<Eigen::Ref<MatrixXd>> factor(damped);
     if (factor.info() != Eigen::Success || !damped.diagonal().allFinite()) continue;

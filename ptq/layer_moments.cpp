@@ -47,8 +47,12 @@ struct Kept {
 StationMoments::StationMoments(const graph::Graph& graph, const Station& station, bool with_cross, bool even)
     : graph_(graph), with_cross_(with_cross), even_(even) {
   for (const SampledLayer& layer : station.layers) {
-    if (std::ranges::any_of(all_, [&](const Inputs& one) { return one.like.takes_like(layer, graph); }))
+    const auto found =
+        std::ranges::find_if(all_, [&](const Inputs& one) { return one.like.takes_like(layer, graph); });
+    if (found != all_.end()) {
+      ++found->layers;
       continue;
+    }
     const auto size = static_cast<Index>(layer.columns);
     const std::vector<MatrixXd> none(layer.groups, MatrixXd::Zero(size, size));
     all_.push_back(
@@ -82,11 +86,19 @@ void StationMoments::add(const std::map<std::string, Tensor>& brought,
   }
 }
 
-const LayerMoments& StationMoments::of(const SampledLayer& layer) const {
+std::size_t StationMoments::place_of(const SampledLayer& layer) const {
   const auto found =
       std::ranges::find_if(all_, [&](const Inputs& one) { return one.like.takes_like(layer, graph_); });
   if (found == all_.end()) throw Error("no layer of this station takes value '" + layer.input + "'");
-  return found->sums;
+  return static_cast<std::size_t>(found - all_.begin());
+}
+
+const LayerMoments& StationMoments::of(const SampledLayer& layer) const { return all_[place_of(layer)].sums; }
+
+LayerMoments StationMoments::take(const SampledLayer& layer) {
+  Inputs& inputs = all_[place_of(layer)];
+  if (--inputs.layers > 0) return inputs.sums;
+  return std::move(inputs.sums);
 }
 
 }  // namespace crumb::ptq

@@ -30,12 +30,17 @@ class StationMoments {
 
   /// Of one of the station's layers. Layers that take the same have one.
   const LayerMoments& of(const SampledLayer& layer) const;
+  /// The same, given away when each of the layers that have them took them. Precondition: each takes once.
+  LayerMoments take(const SampledLayer& layer);
 
  private:
   struct Inputs {
     SampledLayer like;
     LayerMoments sums;
+    std::size_t layers = 1;  ///< that have not taken them
   };
+
+  std::size_t place_of(const SampledLayer& layer) const;
 
   const graph::Graph& graph_;
   bool with_cross_, even_;

@@ -3,6 +3,7 @@
 #include <Eigen/Cholesky>
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "base/error.h"
 #include "base/threads/parallel.h"
@@ -28,39 +29,54 @@ std::string short_text(double value) {
   return text;
 }
 
+/// A matrix with something added to its diagonal, as long as this lives: of large ones there is no room for another.
+class Damped {
+ public:
+  Damped(MatrixXd& matrix, double share) : matrix_(matrix), diagonal_(matrix.diagonal()) {
+    matrix_.diagonal().array() += share;
+  }
+  ~Damped() { matrix_.diagonal() = diagonal_; }
+  Damped(const Damped&) = delete;
+  Damped& operator=(const Damped&) = delete;
+
+ private:
+  MatrixXd& matrix_;
+  const Eigen::VectorXd diagonal_;
+};
+
 /// Rows of W to rows of W (G + d) (H + d)^-1.
-void shift(std::span<float> rows, const MatrixXd& moments, const MatrixXd& cross, double damping,
-           int threads) {
+void shift(std::span<float> rows, MatrixXd& moments, MatrixXd& cross, double damping, int threads) {
   const Index size = moments.rows();
-  MatrixXd damped = moments, target = cross;
   const double share = damping * moments.diagonal().mean();
-  damped.diagonal().array() += share;
-  target.diagonal().array() += share;
-  const Eigen::LLT<MatrixXd> factor(damped);
+  Eigen::LLT<MatrixXd> factor;
+  {
+    const Damped damped(moments, share);
+    factor.compute(moments);
+  }
+  const Damped target(cross, share);
   parallel_for(rows.size() / static_cast<std::size_t>(size), kRowsAtATime, threads,
                [&](std::size_t begin, std::size_t end) {
                  using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
                  Eigen::Map<Rows> part(rows.data() + begin * static_cast<std::size_t>(size),
                                        static_cast<Index>(end - begin), size);
-                 const MatrixXd wanted = (part.cast<double>() * target).transpose();
+                 const MatrixXd wanted = (part.cast<double>() * cross).transpose();
                  part = factor.solve(wanted).transpose().cast<float>();
                });
 }
 
 class LayerRounding {
  public:
-  LayerRounding(const QuantSpec& spec, const WeightRows& rows, const SampledLayer& layer,
-                const LayerMoments& inputs, const RoundingOptions& options,
-                const std::optional<Budget>& budget, const std::string& name)
+  LayerRounding(const QuantSpec& spec, WeightRows rows, const SampledLayer& layer, LayerMoments inputs,
+                const RoundingOptions& options, const std::optional<Budget>& budget, const std::string& name)
       : layer_(layer),
-        inputs_(inputs),
+        inputs_(std::move(inputs)),
         options_(options),
         budget_(budget),
         by_spec_(spec, rows.values, rows.shape, name, options.threads),
         scales_(by_spec_),
         plain_(nearest_codes(by_spec_, rows.values, options.threads)),
         codes_(plain_),
-        meant_(rows.values) {}
+        meant_(std::move(rows.values)) {}
 
   RoundedLayer run() {
     for (std::size_t group = 0; group < layer_.groups; ++group) round(group);
@@ -85,7 +101,7 @@ class LayerRounding {
   double share(double lost) const { return all_ > 0 ? lost / all_ : 0; }
 
   void round(std::size_t group) {
-    MatrixXd moments = inputs_.moments[group];
+    MatrixXd& moments = inputs_.moments[group];
     const RowRange rows{group * layer_.rows, layer_.rows};
     const std::size_t first = rows.first * layer_.columns, count = rows.count * layer_.columns;
     auto feedback = Feedback::of(moments, damping(), options_.by_size);
@@ -99,9 +115,8 @@ class LayerRounding {
       notes_.push_back("what it takes needs a damping of " + short_text(feedback->damping()));
     }
     const std::span<float> own(meant_.data() + first, count);
-    const std::vector<std::uint8_t> chosen =
-        is_reached && !inputs_.cross.empty() ? choose(rows, own, moments, &inputs_.cross[group], *feedback)
-                                             : choose(rows, own, moments, nullptr, *feedback);
+    MatrixXd* const cross = is_reached && !inputs_.cross.empty() ? &inputs_.cross[group] : nullptr;
+    const std::vector<std::uint8_t> chosen = choose(rows, own, moments, cross, *feedback);
     std::ranges::copy(chosen, codes_.begin() + static_cast<std::ptrdiff_t>(first));
     if (!is_reached) return;
     all_ += output_squares(own, moments, options_.threads);
@@ -110,17 +125,29 @@ class LayerRounding {
     after_ += output_error(scales_, rows, own, chosen, moments, options_.threads);
   }
 
-  /// Their codes; `own`, their weights, becomes what outputs are held against.
-  std::vector<std::uint8_t> choose(RowRange rows, std::span<float> own, const MatrixXd& moments,
-                                   const MatrixXd* cross, const Feedback& feedback) {
+  /// Their codes; `own`, their weights, becomes what outputs are held against. Of `cross` and `feedback` nothing is left.
+  std::vector<std::uint8_t> choose(RowRange rows, std::span<float> own, MatrixXd& moments, MatrixXd* cross,
+                                   Feedback& feedback) {
+    const double damping = feedback.damping();
+    std::vector<std::uint8_t> chosen = walked(rows, own, moments, cross, feedback);
+    if (options_.sweeps > 0 && !budget_) {
+      const Damped damped(moments, damping * moments.diagonal().mean());
+      descend(scales_, rows, own, chosen, moments, options_.sweeps, options_.threads);
+    }
+    return chosen;
+  }
+
+  std::vector<std::uint8_t> walked(RowRange rows, std::span<float> own, MatrixXd& moments, MatrixXd* cross,
+                                   Feedback& feedback) {
+    const double damping = feedback.damping();
     std::vector<float> weights(own.begin(), own.end()), smaller;
-    if (cross) shift(own, moments, *cross, feedback.damping(), options_.threads);
+    if (cross) shift(own, moments, *cross, damping, options_.threads);
     std::span<const float> nearest = own;
     if (options_.magnitudes > 0) {
       reduce_magnitudes(weights, moments, scales_.encoding().block_cols, options_.magnitudes, kMagnitudeSteps,
                         options_.threads);
       nearest = smaller = weights;
-      if (cross) shift(smaller, moments, *cross, feedback.damping(), options_.threads);
+      if (cross) shift(smaller, moments, *cross, damping, options_.threads);
     }
     const CodeWalk walk = options_.walk({.weights = weights,
                                          .nearest = nearest,
@@ -130,6 +157,8 @@ class LayerRounding {
                                          .damping = options_.damping,
                                          .by_size = options_.by_size,
                                          .threads = options_.threads});
+    if (cross) cross->resize(0, 0);
+    feedback = Feedback::none(0);
     if (options_.own_scales) find_scales(scales_, rows, walk.meant, moments.diagonal(), options_.threads);
     std::optional<AccumulatorLimits> limits;
     if (budget_) limits.emplace(scales_, rows.first, walk.meant, budget_->input, budget_->accumulator);
@@ -137,16 +166,11 @@ class LayerRounding {
         scales_, rows, walk.meant, walk.feedback, options_.threads, limits ? &*limits : nullptr, walk.starts);
     if (options_.soft.steps > 0)
       learn_rounding(scales_, rows, walk.meant, chosen, moments, options_.soft, options_.threads);
-    if (options_.sweeps > 0 && !budget_) {
-      MatrixXd damped = moments;
-      damped.diagonal().array() += feedback.damping() * moments.diagonal().mean();
-      descend(scales_, rows, own, chosen, damped, options_.sweeps, options_.threads);
-    }
     return chosen;
   }
 
   const SampledLayer& layer_;
-  const LayerMoments& inputs_;
+  LayerMoments inputs_;
   const RoundingOptions& options_;
   const std::optional<Budget>& budget_;
   FixedScales by_spec_, scales_;
@@ -159,8 +183,8 @@ class LayerRounding {
 
 }  // namespace
 
-RoundedLayer round_layer(const QuantSpec& spec, const WeightRows& rows, const SampledLayer& layer,
-                         const LayerMoments& inputs, const RoundingOptions& options,
+RoundedLayer round_layer(const QuantSpec& spec, WeightRows rows, const SampledLayer& layer,
+                         LayerMoments inputs, const RoundingOptions& options,
                          const std::optional<Budget>& budget, const std::string& name) {
   if (!std::ranges::all_of(inputs.moments, [](const MatrixXd& moments) { return moments.allFinite(); }))
     throw Error("what layer '" + name + "' takes, value '" + layer.input +
@@ -169,7 +193,7 @@ RoundedLayer round_layer(const QuantSpec& spec, const WeightRows& rows, const Sa
       (spec.number->grid != Grid::kInteger || !spec.number->is_signed || spec.zero != ZeroPoint::kNone))
     throw Error("layer '" + name + "' has " + spec.to_string() +
                 ": a register's bits are for signed integers without zero points");
-  return LayerRounding(spec, rows, layer, inputs, options, budget, name).run();
+  return LayerRounding(spec, std::move(rows), layer, std::move(inputs), options, budget, name).run();
 }
 
 }  // namespace crumb::ptq

@@ -42,8 +42,8 @@ struct RoundedLayer {
 /// (rounding_stage.h). Where more is lost than by plain rounding, or no sample came, the codes are those of rounding; with a
 /// budget they keep it in any case, and nothing sweeps over them. Throws Error where moments are not finite, or a budget is asked
 /// of codes that are no integers without a zero point.
-RoundedLayer round_layer(const QuantSpec& spec, const WeightRows& rows, const SampledLayer& layer,
-                         const LayerMoments& inputs, const RoundingOptions& options,
+RoundedLayer round_layer(const QuantSpec& spec, WeightRows rows, const SampledLayer& layer,
+                         LayerMoments inputs, const RoundingOptions& options,
                          const std::optional<Budget>& budget, const std::string& name);
 
 }  // namespace crumb::ptq

@@ -6,12 +6,13 @@
 namespace crumb::ptq {
 
 CodeWalk qronos_walk(const LayerTarget& layer) {
+  const double damping = layer.feedback.damping();
   CodeWalk walk = gptq_walk(layer);
   if (!layer.cross) return walk;
   const Eigen::MatrixXd &moments = layer.moments, &cross = *layer.cross;
-  const std::size_t columns = layer.feedback.size(), first = layer.feedback.order()[0];
+  const std::size_t columns = walk.feedback.size(), first = walk.feedback.order()[0];
   const auto at = static_cast<Eigen::Index>(first);
-  const double own = moments(at, at) + layer.feedback.damping() * moments.diagonal().mean();
+  const double own = moments(at, at) + damping * moments.diagonal().mean();
   const Eigen::VectorXd missing = (cross.col(at) - moments.col(at)) / own;
   walk.starts.assign(walk.meant.begin(), walk.meant.end());
   for (std::size_t begin = 0; begin < layer.weights.size(); begin += columns) {

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
-#include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "graph/quantize/operators.h"
 #include "ptq/layer_rounding.h"
+#include "ptq/station_rounding.h"
 
 namespace crumb::ptq {
 namespace {
@@ -76,40 +75,15 @@ StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk, 
   if (accumulator)
     for (const SampledLayer& layer : layers)
       budgets[layer.node] = {.input = input_range(setting, layer), .accumulator = *accumulator};
-  const std::vector<Station> stations = stations_of(setting.graph, layers);
-  const std::uint64_t memory =
-      setting.memory / (float_inputs ? 4 : 2);  // what comes and what goes, of each network
-  SampleStream stream(setting.graph, stations, *setting.engine, memory);
-  std::optional<SampleStream> floats;
-  if (float_inputs) floats.emplace(setting.graph, stations, *setting.engine, memory);
-  StageReport report{.stage = to_string(stage), .measure = "outputs", .layers = {}, .notes = {}};
-  for (const Station& station : stations) {
-    stream.advance();
-    if (floats) floats->advance();
-    StationMoments moments(setting.graph, station, float_inputs, stage.value("even") != 0);
-    setting.samples([&](const std::vector<graph::Tensor>& sample) {
-      check_interrupt();
-      const auto brought = stream.run(sample);
-      moments.add(brought, floats ? floats->run(sample) : brought, setting.threads);
-    });
-    for (const SampledLayer& layer : station.layers) {
-      check_interrupt();
-      graph::PlannedConstant& constant = setting.plan.constants[layer.constant];
-      const WeightRows rows =
-          weight_rows(setting.graph.initializers.at(constant.value), constant.output_axis);
-      const auto budget = budgets.find(layer.node);
-      RoundedLayer made =
-          round_layer(*constant.spec, rows, layer, moments.of(layer), options,
-                      budget == budgets.end() ? std::nullopt : std::optional(budget->second), constant.value);
-      for (const std::string& note : made.notes) report.notes.push_back(constant.value + ": " + note);
-      report.layers.push_back({.layer = constant.value, .before = made.before, .after = made.after});
-      constant.rounded = {.tensor = std::make_shared<const QuantizedTensor>(std::move(made.codes)),
-                          .axes = rows.axes};
-      stream.set_constant(constant.value, *constant.rounded);
-      if (setting.progress) setting.progress(report.layers.size(), layers.size());
-    }
-  }
-  return report;
+  return round_stations(
+      stage, setting, layers, {.float_inputs = float_inputs, .even = stage.value("even") != 0},
+      [&](const SampledLayer& layer, WeightRows rows, LayerMoments inputs) {
+        const graph::PlannedConstant& constant = setting.plan.constants[layer.constant];
+        const auto budget = budgets.find(layer.node);
+        return round_layer(*constant.spec, std::move(rows), layer, std::move(inputs), options,
+                           budget == budgets.end() ? std::nullopt : std::optional(budget->second),
+                           constant.value);
+      });
 }
 
 }  // namespace crumb::ptq

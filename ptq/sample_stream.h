@@ -36,6 +36,9 @@ class SampleStream {
   /// Takes a sample's inputs of the whole network; gives what it brings to the station's layers, by value.
   std::map<std::string, graph::Tensor> run(const std::vector<graph::Tensor>& inputs);
 
+  /// Gives back the memory of the weights that samples came through. Precondition: all of them came, or none.
+  void rest() { part_.reset(); }
+
   /// What the constant is from here on.
   void set_constant(const std::string& name, graph::QuantizedConstant codes);
 

@@ -15,6 +15,8 @@
 
 namespace crumb::ptq {
 
+class LayerStore;
+
 /// What a stage finds, and changes.
 struct Setting {
   graph::Graph graph;     ///< in floats, prepared (graph::prepare); what stages add computes the same network
@@ -24,7 +26,9 @@ struct Setting {
   graph::Batches samples = {};            ///< inputs of the graph; empty where there are none
   std::uint64_t memory = std::uint64_t{1}
                          << 28;  ///< bytes of samples on their way; more lie in a temporary file
-  std::function<void(std::size_t done, std::size_t all)> progress = {};  ///< layers
+  /// Layers: before a stage's first, where some may be done, and as they are done.
+  std::function<void(std::size_t done, std::size_t all)> progress = {};
+  LayerStore* store = nullptr;  ///< of codes that were found on samples; null: they stay in memory
 };
 
 /// What a stage did to one matrix: a squared error, as a share of what it is an error of.

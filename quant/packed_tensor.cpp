@@ -61,6 +61,8 @@ class MappedCodes final : public LentCodes {
 
   std::span<const std::byte> bytes() const override { return file_->stored(*tensor_.part(Part::kCodes)); }
 
+  void release() const override { file_->release(*tensor_.part(Part::kCodes)); }
+
   void check() const override {
     std::call_once(once_, [&] {
       const std::string path = file_->path().string();

@@ -34,6 +34,8 @@ class LentCodes {
   virtual std::span<const std::byte> bytes() const = 0;
   /// Throws Error, which names tensor and place, where they are not what was written; looks once.
   virtual void check() const = 0;
+  /// Gives memory that the system can fill again back to it.
+  virtual void release() const {}
 };
 
 struct QuantizedTensor {
@@ -62,6 +64,10 @@ struct QuantizedTensor {
   }
   void check_codes() const {
     if (lent) lent->check();
+  }
+  /// For those who are through with them for now.
+  void release_codes() const {
+    if (lent) lent->release();
   }
 };
 

@@ -17,7 +17,7 @@ constexpr std::uint64_t kAlignment = 4096;
 
 std::uint64_t constant_bytes(const Graph& graph) {
   std::uint64_t bytes = 0;
-  for (const auto& [name, tensor] : graph.initializers) bytes += tensor.bytes().size();
+  for (const auto& [name, tensor] : graph.initializers) bytes += tensor.byte_count();
   return bytes;
 }
 

@@ -21,6 +21,11 @@ using Ints = std::vector<std::int64_t>;
 struct Source {
   const QuantizedTensor* codes = nullptr;
   const Tensor* kept = nullptr;
+  bool is_turned = false;  ///< what is kept has its two axes the other way round
+
+  std::vector<std::int64_t> kept_shape() const {
+    return is_turned ? std::vector<std::int64_t>{kept->shape()[1], kept->shape()[0]} : kept->shape();
+  }
 };
 
 std::vector<std::uint64_t> sizes_of(const Ints& shape) { return {shape.begin(), shape.end()}; }
@@ -29,9 +34,9 @@ std::vector<std::uint64_t> sizes_of(const Ints& shape) { return {shape.begin(), 
 /// graph.
 bool is_packed(const Graph& graph, const std::string& name, const Tensor& tensor) {
   const auto dtype = info(tensor.type()).dtype;
-  if (!dtype || tensor.bytes().size() < kLeastTensor) return false;
+  if (!dtype || tensor.byte_count() < kLeastTensor) return false;
   const auto bytes = tensor_byte_size(*dtype, sizes_of(tensor.shape()));
-  return bytes.ok() && bytes.value() == tensor.bytes().size() &&
+  return bytes.ok() && bytes.value() == tensor.byte_count() &&
          std::ranges::find(graph.outputs, name) == graph.outputs.end();
 }
 
@@ -58,9 +63,12 @@ std::set<std::string> only_multiplied(const Graph& graph) {
   return multiplied;
 }
 
-Tensor turned(const Tensor& matrix) {
-  return Tensor::floats({matrix.shape()[1], matrix.shape()[0]},
-                        permuted(matrix.to_floats(), matrix.shape(), Ints{1, 0}));
+/// What is kept, as the file has it.
+Tensor kept_of(const Source& source) {
+  const Tensor& kept = *source.kept;
+  if (source.is_turned)
+    return Tensor::floats(source.kept_shape(), permuted(kept.to_floats(), kept.shape(), Ints{1, 0}));
+  return kept.is_unread() ? Tensor::floats(kept.shape(), kept.to_floats()) : kept;
 }
 
 /// Takes the large constants out of a graph.
@@ -77,9 +85,8 @@ class Splitter {
       if (!is_own && !is_packed(graph, name, tensor)) continue;
       structure_.initializers.erase(name);
       const bool is_turned = is_own && multiplied.contains(name);
-      if (is_turned) turned_[name] = turned(tensor);
-      const Tensor& kept = is_turned ? turned_.at(name) : tensor;
-      sources_[take(name, kept.shape(), is_turned ? Ints{1, 0} : Ints{}, tensor.type())].kept = &kept;
+      const Source source{.kept = &tensor, .is_turned = is_turned};
+      sources_[take(name, source.kept_shape(), is_turned ? Ints{1, 0} : Ints{}, tensor.type())] = source;
     }
     for (Node& node : structure_.nodes) {
       for (std::string& value : node.inputs) {
@@ -133,7 +140,6 @@ class Splitter {
 
   Graph structure_;
   std::map<std::string, Source> sources_;
-  std::map<std::string, Tensor> turned_;
   std::map<std::string, std::string> renamed_;
   std::vector<Node> transposes_;
 };
@@ -151,7 +157,7 @@ PackedTensor plan_of(const std::string& name, const Source& source, CodeLayout l
   PackedTensor plan;
   plan.name = name;
   plan.dtype = *info(source.kept->type()).dtype;
-  plan.shape = sizes_of(source.kept->shape());
+  plan.shape = sizes_of(source.kept_shape());
   return plan;
 }
 
@@ -173,7 +179,7 @@ void expect_read_back(const std::filesystem::path& written, const std::string& s
   if (onnx_bytes(again.structure()) != structure)
     throw Error("the file that was written holds another structure than was meant");
   const auto same = [](const Source& a, const Source& b) {
-    if (!a.codes || !b.codes) return a.kept && b.kept && *a.kept == *b.kept;
+    if (!a.codes || !b.codes) return a.kept && b.kept && kept_of(a) == kept_of(b);
     return same_tensor(*a.codes, *b.codes);
   };
   for (const auto& [name, source] : sources) {
@@ -200,8 +206,9 @@ void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
   for (const auto& [name, source] : parts.sources()) {
     if (source.codes) {
       write_encoded(writer, *source.codes, layout_of(*source.codes, options.layout));
+      source.codes->release_codes();
     } else {
-      writer.write(source.kept->bytes());
+      writer.write(kept_of(source).bytes());
     }
   }
   writer.write(std::as_bytes(std::span(structure)));

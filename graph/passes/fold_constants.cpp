@@ -55,10 +55,10 @@ Graph fold_constants(Graph graph, const Engine& engine) {
 
   const auto bytes_of = [&](const std::string& value) -> std::int64_t {
     if (const auto found = results.find(value); found != results.end()) {
-      return static_cast<std::int64_t>(found->second.bytes().size());
+      return static_cast<std::int64_t>(found->second.byte_count());
     }
     const Tensor* constant = graph.constant(value);
-    return constant ? static_cast<std::int64_t>(constant->bytes().size()) : 0;
+    return constant ? static_cast<std::int64_t>(constant->byte_count()) : 0;
   };
   std::set<std::string> folded;
   for (const Node& node : work.nodes) {

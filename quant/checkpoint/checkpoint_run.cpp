@@ -22,16 +22,10 @@ namespace {
 constexpr double kNothingLost = std::numeric_limits<double>::infinity();
 
 RunIdentity identity_of(const Checkpoint& checkpoint, const RunPlan& run, const std::string& version) {
-  RunIdentity identity{
-      .version = version, .recipe = run.recipe, .plan = crc32_of(write_crumb_header(run.header))};
-  for (const InputFile& file : checkpoint.tensor_files()) {
-    const FileIdentity& found = file.identity();
-    identity.inputs.push_back(
-        {file.path().filename().string(), found.size, found.modified_ns, found.changed_ns, 0});
-  }
-  for (const ModelFile& file : checkpoint.files())
-    identity.inputs.push_back({file.path, file.bytes.size(), 0, 0, crc32_of(file.bytes)});
-  return identity;
+  return {.version = version,
+          .recipe = run.recipe,
+          .plan = crc32_of(write_crumb_header(run.header)),
+          .inputs = inputs_of(checkpoint)};
 }
 
 TensorReport report_of(const PlannedTensor& planned) {

@@ -99,6 +99,19 @@ std::string when(int64_t then, int64_t now) {
 
 }  // namespace
 
+RunIdentity::Input input_of(const InputFile& file) {
+  const FileIdentity& found = file.identity();
+  return {file.path().filename().string(), found.size, found.modified_ns, found.changed_ns, 0};
+}
+
+std::vector<RunIdentity::Input> inputs_of(const Checkpoint& checkpoint) {
+  std::vector<RunIdentity::Input> inputs;
+  for (const InputFile& file : checkpoint.tensor_files()) inputs.push_back(input_of(file));
+  for (const ModelFile& file : checkpoint.files())
+    inputs.push_back({file.path, file.bytes.size(), 0, 0, crc32_of(file.bytes)});
+  return inputs;
+}
+
 std::string difference(const RunIdentity& then, const RunIdentity& now) {
   if (then.version != now.version)
     return "another version began it: " + quote_text(then.version) + ", this is " + quote_text(now.version);
@@ -119,6 +132,18 @@ std::string difference(const RunIdentity& then, const RunIdentity& now) {
   }
   if (then.recipe != now.recipe) return "the recipe differs:\n" + then.recipe + "was\n" + now.recipe + "is";
   return then.plan == now.plan ? "" : "the plan differs: other tensors, shapes or specs";
+}
+
+std::string text_of(const RunIdentity& identity) { return to_json(identity).dump(); }
+
+std::optional<RunIdentity> identity_of(std::string_view text) {
+  const Result<json> object = parse_bounded_json(std::as_bytes(std::span(text)));
+  if (!object.ok()) return std::nullopt;
+  try {
+    return identity_from(object.value());
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
 }
 
 std::filesystem::path RunJournal::path_of(const std::filesystem::path& output) {
@@ -162,7 +187,7 @@ RunJournal::RunJournal(const std::filesystem::path& output, const RunIdentity& i
   }
   try {
     if (::ftruncate(fd_, static_cast<off_t>(continued)) != 0) throw cannot_write(path_, errno);
-    if (continued == 0) write_line(to_json(identity).dump());
+    if (continued == 0) write_line(text_of(identity));
   } catch (...) {
     ::close(std::exchange(fd_, -1));
     if (continued == 0) ::unlink(path_.c_str());

@@ -11,9 +11,11 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/files/input_file.h"
+#include "formats/checkpoint/checkpoint.h"
 #include "formats/crumb_file/crumb_file.h"
 
 namespace crumb {
@@ -36,9 +38,17 @@ struct RunIdentity {
   bool operator==(const RunIdentity&) const = default;
 };
 
+RunIdentity::Input input_of(const InputFile& file);
+/// All files of a checkpoint.
+std::vector<RunIdentity::Input> inputs_of(const Checkpoint& checkpoint);
+
 /// What differs, for people: "the input 'model.safetensors' has 10 bytes, then it had 20". Empty where nothing
 /// does.
 std::string difference(const RunIdentity& then, const RunIdentity& now);
+
+/// As one line, and back; nothing where it is none.
+std::string text_of(const RunIdentity& identity);
+std::optional<RunIdentity> identity_of(std::string_view text);
 
 /// A tensor that is complete in the partial file.
 struct JournalEntry {

@@ -73,7 +73,8 @@ class Run {
     if (request.epochs >= 0) task_.quantized_pace.epochs = request.epochs;
     if (request.float_epochs >= 0) task_.float_pace.epochs = request.float_epochs;
     float_steps_ = task_.float_pace.epochs * steps_of(task_, task_.float_pace);
-    if (!request.float_only) quantized_steps_ = task_.quantized_pace.epochs * steps_of(task_, task_.quantized_pace);
+    if (!request.float_only)
+      quantized_steps_ = task_.quantized_pace.epochs * steps_of(task_, task_.quantized_pace);
     if (!hooks.state.empty()) {
       kept_.emplace(hooks.state);
       kept_->check(request);

@@ -108,7 +108,8 @@ struct TrainOutcome {
   std::string network, stands_for;  ///< of which paper's table it is a miniature; "": of none
   Recipe recipe;                    ///< with the rules for the first and the last layer
   graph::Graph quantized;
-  std::optional<NetworkWithSamples> float_network;  ///< of a request that wants nothing else; then nothing is quantized
+  std::optional<NetworkWithSamples>
+      float_network;  ///< of a request that wants nothing else; then nothing is quantized
   std::vector<std::pair<std::string, graph::Tensor>> float_weights;  ///< by name
   std::vector<EpochLine> log;
   std::vector<WrappedMetric> wrapped;

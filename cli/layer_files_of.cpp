@@ -1,0 +1,92 @@
+#include "cli/layer_files_of.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <set>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/files/input_file.h"
+#include "base/files/text.h"
+#include "formats/crumb_file/checksum.h"
+
+namespace crumb::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The regular files that a path is, or has right inside it, in order.
+std::set<fs::path> files_at(const fs::path& path) {
+  std::error_code none;
+  if (!fs::is_directory(path, none))
+    return fs::is_regular_file(path, none) ? std::set{path} : std::set<fs::path>{};
+  std::set<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path))
+    if (entry.is_regular_file()) files.insert(entry.path());
+  return files;
+}
+
+/// What is to be rounded: names, specs, shapes, and values of constants that no file of the identity has.
+std::uint32_t checksum_of(const ptq::Setting& setting) {
+  std::string text;
+  for (const graph::PlannedConstant& constant : setting.plan.constants)
+    text += constant.value + " " + (constant.spec ? constant.spec->to_string() : "") + "\n";
+  std::uint32_t sum = crc32_of(text);
+  for (const auto& [name, tensor] : setting.graph.initializers) {
+    const std::string what = name + graph::text_of(std::span(tensor.shape()));
+    sum = crc32_of(std::as_bytes(std::span(what)), sum);
+    if (!tensor.is_unread()) sum = crc32_of(tensor.bytes(), sum);
+  }
+  return sum;
+}
+
+RunIdentity identity_of(const QuantizeGraph& wish, const Recipe& recipe, const Checkpoint* checkpoint,
+                        const ptq::Setting& setting) {
+  RunIdentity identity{.version = CRUMB_VERSION,
+                       .recipe = to_yaml(recipe),
+                       .plan = checksum_of(setting),
+                       .inputs = checkpoint ? inputs_of(*checkpoint) : std::vector<RunIdentity::Input>{}};
+  if (wish.flags.tokens > 0) identity.recipe += "tokens: " + std::to_string(wish.flags.tokens) + "\n";
+  if (!wish.flags.device.empty()) identity.recipe += "device: " + wish.flags.device + "\n";
+  const auto add = [&](const fs::path& input) {
+    for (const fs::path& path : files_at(input))
+      identity.inputs.push_back(input_of(InputFile::open(path).take()));
+  };
+  if (!checkpoint) add(wish.input);
+  for (const std::string& data : wish.flags.data) {
+    std::error_code none;
+    add(fs::exists(data, none) ? data : data.substr(data.find('=') + 1));
+  }
+  return identity;
+}
+
+/// Whether any keeps what it finds.
+bool is_kept(const Stage& stage) { return stage.info().rounds; }
+
+}  // namespace
+
+void refuse_stage_flags(const QuantizeGraph& wish, const Recipe& recipe) {
+  if (!(wish.resume || wish.memory > 0) || std::ranges::any_of(recipe.stages, is_kept)) return;
+  throw usage_error(
+      std::string(wish.resume ? "--resume" : "--memory") + " is for checkpoints, and " +
+      quote_text(wish.input) +
+      " is taken for a graph because of what is said of its network; of a graph it is for stages "
+      "that round on samples, as gptq");
+}
+
+std::unique_ptr<ptq::LayerFiles> layer_files_of(const QuantizeGraph& wish, const Recipe& recipe,
+                                                const Checkpoint* checkpoint, const ptq::Setting& setting) {
+  if (std::ranges::none_of(recipe.stages, is_kept)) return nullptr;
+  auto files = std::make_unique<ptq::LayerFiles>(wish.output, identity_of(wish, recipe, checkpoint, setting),
+                                                 wish.resume);
+  if (files->continued() > 0)
+    std::fprintf(stderr, "note: continuing after %zu layers that an earlier run finished\n",
+                 files->continued());
+  else if (wish.resume)
+    std::fprintf(stderr, "note: there is nothing to continue; starting afresh\n");
+  return files;
+}
+
+}  // namespace crumb::cli

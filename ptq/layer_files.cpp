@@ -1,0 +1,177 @@
+#include "ptq/layer_files.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/text.h"
+#include "base/json/bounded_json.h"
+#include "base/text/number.h"
+#include "formats/crumb_file/writer.h"
+#include "quant/packed_tensor.h"
+
+namespace crumb::ptq {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kModel = "layers on their way";  // what the files say they are
+constexpr const char* kNotes = "layers.json";
+constexpr std::size_t kDigits = 5;  // of a file's number, at least
+
+/// Doubles as their bits: JSON has no exact decimals.
+json to_json(const StoredLayer& layer) {
+  return {{"constant", layer.constant},
+          {"axes", layer.codes.axes},
+          {"saturated", layer.codes.tensor->saturated_scales},
+          {"before", std::bit_cast<std::uint64_t>(layer.before)},
+          {"after", std::bit_cast<std::uint64_t>(layer.after)},
+          {"notes", layer.notes}};
+}
+
+StoredLayer layer_from(const json& object, const std::shared_ptr<const CrumbFile>& file) {
+  StoredLayer layer{.constant = object.at("constant").get<std::string>()};
+  const PackedTensor* packed = file->find(layer.constant);
+  if (!packed || !packed->encoding) throw Error("no tensor " + quote_text(layer.constant));
+  QuantizedTensor tensor = lend_encoded(file, *packed).take();
+  object.at("saturated").get_to(tensor.saturated_scales);
+  layer.codes.tensor = std::make_shared<const QuantizedTensor>(std::move(tensor));
+  object.at("axes").get_to(layer.codes.axes);
+  layer.before = std::bit_cast<double>(object.at("before").get<std::uint64_t>());
+  layer.after = std::bit_cast<double>(object.at("after").get<std::uint64_t>());
+  object.at("notes").get_to(layer.notes);
+  return layer;
+}
+
+/// What a station's file says of its layers. Throws Error where it is no such file, or damaged.
+json notes_of(const CrumbFile& file) {
+  const PackedFile* notes = file.find_file(kNotes);
+  if (file.header().model != kModel || !notes) throw Error("no file of layers");
+  const BlobBytes bytes = file.load(notes->blob, kNotes).take();
+  return parse_bounded_json(bytes.bytes()).take();
+}
+
+/// A station's file.
+struct Left {
+  RunIdentity run;
+  std::vector<StoredLayer> layers;
+};
+
+Left read_file(const fs::path& path) {
+  const auto file = std::make_shared<const CrumbFile>(CrumbFile::open(path).take());
+  const json notes = notes_of(*file);
+  std::optional<RunIdentity> run = identity_of(notes.at("run").get<std::string>());
+  if (!run) throw Error("no file of a run");
+  Left left{.run = std::move(*run), .layers = {}};
+  for (const json& layer : notes.at("layers")) left.layers.push_back(layer_from(layer, file));
+  for (const StoredLayer& layer : left.layers) layer.codes.tensor->check_codes();
+  return left;
+}
+
+/// Nothing where there is none, or it is not what was written.
+std::optional<Left> sound_file(const fs::path& path) {
+  try {
+    return read_file(path);
+  } catch (const json::exception&) {
+    return std::nullopt;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInterrupted) throw;
+    return std::nullopt;
+  }
+}
+
+/// Of a file called as path() calls them, its number.
+std::optional<std::size_t> station_of(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const std::size_t digits = name.find_first_not_of("0123456789");
+  if (digits == std::string::npos || digits < kDigits) return std::nullopt;
+  const std::string rest = name.substr(digits);
+  if (rest != ".crumb" && rest != ".crumb.partial") return std::nullopt;
+  return parse_number<std::size_t>(name.substr(0, digits));
+}
+
+}  // namespace
+
+fs::path LayerFiles::folder_of(const fs::path& output) {
+  return RunJournal::path_of(output).replace_extension("layers");
+}
+
+LayerFiles::LayerFiles(const fs::path& output, const RunIdentity& identity, bool resume)
+    : folder_(folder_of(output)), identity_(text_of(identity)), keeps_(resume), lock_(std::in_place, output) {
+  if (resume) take_over(output, identity);
+  remove_from(left_.size());
+  std::error_code error;
+  fs::create_directory(folder_, error);
+  if (error) throw Error("cannot make the folder " + quote_text(folder_.string()) + ": " + error.message());
+}
+
+LayerFiles::~LayerFiles() {
+  if (!keeps_) remove_from(0);
+  std::error_code ignored;
+  fs::remove(folder_, ignored);  // where nothing is in it
+}
+
+void LayerFiles::take_over(const fs::path& output, const RunIdentity& identity) {
+  while (std::optional<Left> left = sound_file(path(left_.size()))) {
+    if (const std::string why = difference(left->run, identity); !why.empty())
+      throw Error("cannot continue " + quote_text(output.string()) + ": " + why +
+                  "\nwithout --resume the run starts afresh");
+    continued_ += left->layers.size();
+    left_.push_back(std::move(left->layers));
+  }
+}
+
+fs::path LayerFiles::path(std::size_t station) const {
+  std::string number = std::to_string(station);
+  if (number.size() < kDigits) number.insert(0, kDigits - number.size(), '0');
+  return folder_ / (number + ".crumb");
+}
+
+void LayerFiles::remove_from(std::size_t station) const {
+  std::vector<fs::path> gone;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, ignored))
+    if (const auto number = station_of(entry.path()); number && *number >= station)
+      gone.push_back(entry.path());
+  for (const fs::path& path : gone) fs::remove(path, ignored);
+}
+
+std::optional<std::vector<StoredLayer>> LayerFiles::next(const std::vector<std::string>& constants) {
+  if (next_ == left_.size()) return std::nullopt;
+  if (!std::ranges::equal(left_[next_], constants, {}, &StoredLayer::constant)) {
+    left_.resize(next_);
+    remove_from(next_);
+    return std::nullopt;
+  }
+  for (const StoredLayer& layer : left_[next_]) passed_.push_back(layer.codes.tensor);
+  return std::move(left_[next_++]);
+}
+
+std::vector<StoredLayer> LayerFiles::keep(std::vector<StoredLayer> layers) {
+  json notes = {{"run", identity_}, {"layers", json::array()}};
+  CrumbHeader plan{.model = kModel, .tensors = {}, .files = {}};
+  for (const StoredLayer& layer : layers) {
+    const QuantizedTensor& tensor = *layer.codes.tensor;
+    notes["layers"].push_back(to_json(layer));
+    plan.tensors.push_back(
+        plan_encoded(layer.constant, DType::kF32, tensor.shape, tensor.spec, tensor.encoding));
+  }
+  const std::string text = notes.dump();
+  plan.files.push_back({kNotes, Blob{.raw = text.size()}});
+  CrumbWriter writer(path(next_), std::move(plan));
+  for (const StoredLayer& layer : layers)
+    write_encoded(writer, *layer.codes.tensor, layer.codes.tensor->encoding.codes);
+  writer.write(std::as_bytes(std::span(text)));
+  writer.finish();
+  for (const std::shared_ptr<const QuantizedTensor>& tensor : passed_) tensor->release_codes();
+  layers = read_file(path(next_++)).layers;
+  for (const StoredLayer& layer : layers) passed_.push_back(layer.codes.tensor);
+  return layers;
+}
+
+}  // namespace crumb::ptq

@@ -1,0 +1,152 @@
+#include "ptq/station_rounding.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/files/interrupt.h"
+#include "ptq/layer_store.h"
+#include "ptq/sample_stream.h"
+
+namespace crumb::ptq {
+namespace {
+
+class StationRounding {
+ public:
+  StationRounding(const Stage& stage, Setting& setting, const std::vector<SampledLayer>& layers,
+                  const StationOptions& options, const RoundLayer& round)
+      : setting_(setting),
+        options_(options),
+        round_(round),
+        layers_(layers.size()),
+        stations_(stations_of(setting.graph, layers)),
+        report_{.stage = to_string(stage), .measure = "outputs", .layers = {}, .notes = {}} {}
+
+  StageReport run() && {
+    std::vector<std::vector<StoredLayer>> found = found_before();
+    if (found.size() == stations_.size()) return std::move(report_);
+    progress(0);
+    const std::uint64_t memory =
+        setting_.memory / (options_.float_inputs ? 4 : 2);  // what comes and what goes, of each network
+    SampleStream stream(setting_.graph, stations_, *setting_.engine, memory);
+    std::optional<SampleStream> floats;
+    if (options_.float_inputs) floats.emplace(setting_.graph, stations_, *setting_.engine, memory);
+    for (std::size_t i = 0; i < stations_.size(); ++i) {
+      stream.advance();
+      if (floats) floats->advance();
+      if (i < found.size()) {
+        pass(stream, floats);
+      } else {
+        StationMoments moments = moments_at(stations_[i], stream, floats);
+        found.push_back(kept(rounded(stations_[i], moments)));
+        take(found.back());
+      }
+      for (StoredLayer& layer : found[i]) stream.set_constant(layer.constant, std::move(layer.codes));
+      found[i].clear();
+    }
+    return std::move(report_);
+  }
+
+ private:
+  const std::string& constant_of(const SampledLayer& layer) const {
+    return setting_.plan.constants[layer.constant].value;
+  }
+
+  /// What an earlier run left of the first stations.
+  std::vector<std::vector<StoredLayer>> found_before() {
+    std::vector<std::vector<StoredLayer>> found;
+    while (setting_.store && found.size() < stations_.size()) {
+      std::vector<std::string> names;
+      for (const SampledLayer& layer : stations_[found.size()].layers) names.push_back(constant_of(layer));
+      std::optional<std::vector<StoredLayer>> layers = setting_.store->next(names);
+      if (!layers) break;
+      take(*layers);
+      found.push_back(std::move(*layers));
+    }
+    return found;
+  }
+
+  void for_samples(const std::function<void(const std::vector<graph::Tensor>&)>& see) const {
+    setting_.samples([&](const std::vector<graph::Tensor>& sample) {
+      check_interrupt();
+      see(sample);
+    });
+  }
+
+  void pass(SampleStream& stream, std::optional<SampleStream>& floats) const {
+    for_samples([&](const std::vector<graph::Tensor>& sample) {
+      stream.run(sample);
+      if (floats) floats->run(sample);
+    });
+  }
+
+  StationMoments moments_at(const Station& station, SampleStream& stream,
+                            std::optional<SampleStream>& floats) const {
+    StationMoments moments(setting_.graph, station, options_.float_inputs, options_.even);
+    for_samples([&](const std::vector<graph::Tensor>& sample) {
+      const auto brought = stream.run(sample);
+      moments.add(brought, floats ? floats->run(sample) : brought, setting_.threads);
+    });
+    stream.rest();
+    if (floats) floats->rest();
+    return moments;
+  }
+
+  std::vector<StoredLayer> rounded(const Station& station, StationMoments& moments) const {
+    std::vector<StoredLayer> layers;
+    for (const SampledLayer& layer : station.layers) {
+      check_interrupt();
+      const std::string& name = constant_of(layer);
+      WeightRows rows = weight_rows(setting_.graph.initializers.at(name),
+                                    setting_.plan.constants[layer.constant].output_axis);
+      const std::vector<std::int64_t> axes = rows.axes;
+      RoundedLayer made = round_(layer, std::move(rows), moments.take(layer));
+      layers.push_back(
+          {.constant = name,
+           .codes = {.tensor = std::make_shared<const QuantizedTensor>(std::move(made.codes)), .axes = axes},
+           .before = made.before,
+           .after = made.after,
+           .notes = std::move(made.notes)});
+      progress(layers.size());
+    }
+    return layers;
+  }
+
+  std::vector<StoredLayer> kept(std::vector<StoredLayer> layers) const {
+    return setting_.store ? setting_.store->keep(std::move(layers)) : std::move(layers);
+  }
+
+  /// Codes into the plan, and a word of them into the report.
+  void take(const std::vector<StoredLayer>& layers) {
+    for (const StoredLayer& layer : layers) {
+      const auto constant =
+          std::ranges::find(setting_.plan.constants, layer.constant, &graph::PlannedConstant::value);
+      constant->rounded = layer.codes;
+      for (const std::string& note : layer.notes) report_.notes.push_back(layer.constant + ": " + note);
+      report_.layers.push_back({.layer = layer.constant, .before = layer.before, .after = layer.after});
+    }
+  }
+
+  /// more: that the report does not have yet.
+  void progress(std::size_t more) const {
+    if (setting_.progress) setting_.progress(report_.layers.size() + more, layers_);
+  }
+
+  Setting& setting_;
+  const StationOptions& options_;
+  const RoundLayer& round_;
+  const std::size_t layers_;
+  const std::vector<Station> stations_;
+  StageReport report_;
+};
+
+}  // namespace
+
+StageReport round_stations(const Stage& stage, Setting& setting, const std::vector<SampledLayer>& layers,
+                           const StationOptions& options, const RoundLayer& round) {
+  return StationRounding(stage, setting, layers, options, round).run();
+}
+
+}  // namespace crumb::ptq

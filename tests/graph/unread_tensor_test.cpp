@@ -1,0 +1,60 @@
+// Tensors whose values lie elsewhere (graph/tensor.h): the same as others, and read when they have to be.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "graph/tensor.h"
+
+namespace {
+
+using crumb::Error;
+using crumb::graph::Tensor;
+
+TEST_CASE(
+    "unread tensors: values are those of others, read for each who wants floats, and once for all who want "
+    "bytes") {
+  std::mt19937 random(3);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::int64_t> shape;
+    for (std::size_t axis = random() % 4; axis > 0; --axis)
+      shape.push_back(static_cast<std::int64_t>(random() % 6));
+    std::vector<float> values(static_cast<std::size_t>(crumb::graph::count_elements(shape).take()));
+    std::ranges::generate(values, [&] { return static_cast<float>(random() % 1000) - 500.0F; });
+    const Tensor plain = Tensor::floats(shape, values);
+    const auto reads = std::make_shared<int>(0);
+    const Tensor unread = Tensor::unread(shape, [values, reads] {
+      ++*reads;
+      return values;
+    });
+    CHECK(unread.byte_count() == plain.bytes().size());
+    CHECK(unread.shape() == shape);
+    CHECK(unread.type() == plain.type());
+    const Tensor copy = unread, flat = unread.reshaped({plain.size()});
+    CHECK(copy == unread);
+    CHECK(*reads == 0);
+    const int floats = static_cast<int>(random() % 3);
+    for (int i = 0; i < floats; ++i) CHECK(flat.to_floats() == values);
+    CHECK(*reads == floats);
+    CHECK(unread.is_unread());
+    CHECK(std::ranges::equal(copy.bytes(), plain.bytes()));
+    CHECK(copy.bytes().data() == unread.bytes().data());
+    CHECK(unread == plain);
+    CHECK(flat.to_floats() == values);
+    CHECK(*reads == floats + 1);
+    CHECK(!unread.is_unread());
+    CHECK(unread.byte_count() == plain.bytes().size());
+  }
+}
+
+TEST_CASE("unread tensors: as many values come as the shape has, or it is an error") {
+  const Tensor wrong = Tensor::unread({2, 3}, [] { return std::vector<float>(5); });
+  CHECK_THROWS_AS((void)wrong.to_floats(), Error);
+  CHECK_THROWS_AS((void)wrong.bytes(), Error);
+  CHECK_THROWS_AS((void)Tensor::unread({-1}, [] { return std::vector<float>(); }), Error);
+}
+
+}  // namespace
