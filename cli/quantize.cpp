@@ -29,6 +29,7 @@ namespace {
 struct QuantizeOptions {
   std::string input, output;
   std::string key, memory, method;
+  std::int64_t trials = 0;  ///< 0: the usual
   RecipeFlags recipe;
   TargetFlags target;
   GraphFlags graph;
@@ -232,17 +233,29 @@ bool is_graph(const QuantizeOptions& options) {
   return true;
 }
 
+/// Methods that are several stages, or one of another name.
+struct Method {
+  const char *name, *stages;
+};
+constexpr Method kMethods[] = {{"rounding", ""}, {"awq", "awq,clip"}, {"auto", "best"}};
+
 std::vector<std::string> methods() {
-  std::vector<std::string> names = {"rounding"};
+  std::vector<std::string> names;
+  for (const Method& method : kMethods) names.emplace_back(method.name);
   for (const StageInfo& stage : stage_infos())
     if (stage.rounds) names.emplace_back(stage.name);
   return names;
 }
 
-void use_method(const std::string& method, RecipeFlags& flags) {
+/// --method and --trials become --stages.
+void use_method(const std::string& method, std::int64_t trials, RecipeFlags& flags) {
+  if (trials > 0 && method != "auto") throw usage_error("--trials is for --method auto");
   if (method.empty()) return;
   if (!flags.stages.empty()) throw usage_error("--method and --stages say the same thing; give one of them");
-  if (method != "rounding") flags.stages = method;
+  const Method* const known =
+      std::ranges::find(kMethods, method, [](const Method& one) { return std::string(one.name); });
+  flags.stages = known == std::end(kMethods) ? method : known->stages;
+  if (trials > 0) flags.stages += ":trials=" + std::to_string(trials);
 }
 
 void refuse_without_output(const QuantizeOptions& options) {
@@ -362,8 +375,12 @@ void add_quantize(CLI::App& app) {
                    "The entry of a PyTorch file that is the model, as in model or ema.model");
   add_recipe_flags(*verb, options->recipe);
   verb->add_option("--method", options->method,
-                   "Of a network: rounding, or a stage that rounds, as in gptq for --stages gptq (rounding)")
+                   "Of a network: rounding; a stage that rounds, as in gptq for --stages gptq; awq, for "
+                   "--stages awq,clip; or "
+                   "auto, what is best for each layer (rounding)")
       ->check(CLI::IsMember(methods()));
+  verb->add_option("--trials", options->trials, "Of --method auto: ways to round that each layer tries (4)")
+      ->check(CLI::Range(1, 7));
   add_target_flags(*verb, options->target);
   add_graph_flags(*verb, options->graph);
   verb->add_flag("--dry-run", options->dry_run,
@@ -393,7 +410,7 @@ void add_quantize(CLI::App& app) {
       "  crumb quantize SmolLM2 -o w4a8.crumb --weights int4:group=32 --activations int8:token --kv-cache "
       "int8");
   verb->callback([options] {
-    use_method(options->method, options->recipe);
+    use_method(options->method, options->trials, options->recipe);
     quantize_verb(*options);
   });
 }

@@ -54,19 +54,40 @@ std::optional<Register> register_of(const Stage& stage) {
   return Register{.bits = bits, .tile = static_cast<std::size_t>(value_of(stage, "tile"))};
 }
 
+constexpr std::string_view kChosen = "by ";
+
+/// Notes of what was chosen, one for each layer, become one of all.
+void count_choices(StageReport& report, const std::vector<Trial>& trials) {
+  std::string text;
+  for (const Trial& trial : trials) {
+    const std::string end = ": " + std::string(kChosen) + std::string(trial.name);
+    const std::size_t count =
+        std::erase_if(report.notes, [&](const std::string& note) { return note.ends_with(end); });
+    if (count > 0) text += (text.empty() ? "" : ", ") + std::string(trial.name) + " " + std::to_string(count);
+  }
+  report.notes.insert(report.notes.begin(), "layers that lose least by: " + text);
+}
+
 }  // namespace
 
+RoundingOptions options_of(const Stage& stage, const Setting& setting) {
+  return {.damping = value_of(stage, "damp"),
+          .by_size = value_of(stage, "order") != 0,
+          .own_scales = stage.value("scales") != 0,
+          .magnitudes = stage.value("magr"),
+          .sweeps = static_cast<int>(stage.value("sweeps")),
+          .threads = setting.threads};
+}
+
 StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk, const SoftRounding& soft) {
+  RoundingOptions options = options_of(stage, setting);
+  options.walk = walk;
+  options.soft = soft;
+  return round_layers_by_best(stage, setting, {{.name = stage.name, .options = options}});
+}
+
+StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std::vector<Trial>& trials) {
   require_samples(stage, setting);
-  const bool float_inputs = stage.value("float_inputs") != 0;
-  const RoundingOptions options{.walk = walk,
-                                .damping = value_of(stage, "damp"),
-                                .by_size = value_of(stage, "order") != 0,
-                                .own_scales = stage.value("scales") != 0,
-                                .magnitudes = stage.value("magr"),
-                                .sweeps = static_cast<int>(stage.value("sweeps")),
-                                .soft = soft,
-                                .threads = setting.threads};
   const std::optional<Register> accumulator = register_of(stage);
   const std::vector<SampledLayer> layers = sampled_layers(setting.graph, setting.plan);
   if (layers.empty())
@@ -75,15 +96,30 @@ StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk, 
   if (accumulator)
     for (const SampledLayer& layer : layers)
       budgets[layer.node] = {.input = input_range(setting, layer), .accumulator = *accumulator};
-  return round_stations(
-      stage, setting, layers, {.float_inputs = float_inputs, .even = stage.value("even") != 0},
-      [&](const SampledLayer& layer, WeightRows rows, LayerMoments inputs) {
-        const graph::PlannedConstant& constant = setting.plan.constants[layer.constant];
-        const auto budget = budgets.find(layer.node);
-        return round_layer(*constant.spec, std::move(rows), layer, std::move(inputs), options,
-                           budget == budgets.end() ? std::nullopt : std::optional(budget->second),
-                           constant.value);
-      });
+  StageReport report =
+      round_stations(stage, setting, layers,
+                     {.float_inputs = stage.value("float_inputs") != 0, .even = stage.value("even") != 0},
+                     [&](const SampledLayer& layer, WeightRows rows, LayerMoments inputs) {
+                       const graph::PlannedConstant& constant = setting.plan.constants[layer.constant];
+                       const auto found = budgets.find(layer.node);
+                       const std::optional<Budget> budget =
+                           found == budgets.end() ? std::nullopt : std::optional(found->second);
+                       const auto round = [&](const Trial& trial, WeightRows own, LayerMoments sums) {
+                         return round_layer(*constant.spec, std::move(own), layer, std::move(sums),
+                                            trial.options, budget, constant.value);
+                       };
+                       if (trials.size() == 1) return round(trials[0], std::move(rows), std::move(inputs));
+                       std::optional<RoundedLayer> best;
+                       for (const Trial& trial : trials) {
+                         RoundedLayer made = round(trial, rows, inputs);
+                         if (best && !(made.after < best->after)) continue;
+                         made.notes.push_back(std::string(kChosen) + std::string(trial.name));
+                         best = std::move(made);
+                       }
+                       return std::move(*best);
+                     });
+  if (trials.size() > 1) count_choices(report, trials);
+  return report;
 }
 
 }  // namespace crumb::ptq

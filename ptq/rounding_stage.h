@@ -11,16 +11,32 @@
 // (accumulator_limits.h); scales and codes are not improved in turns then. Biases come on top.
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "ptq/code_walk.h"
-#include "ptq/soft_rounding.h"
+#include "ptq/layer_rounding.h"
 #include "ptq/stages.h"
 
 namespace crumb::ptq {
 
-/// Every layer's codes by that walk, and by learning behind it where `soft` has steps. A layer whose outputs lose more than by rounding keeps that, and a note says so; so do notes
-/// of layers that no sample reaches. Throws Error where no layer is to be rounded, a layer's inputs are not finite, or an
-/// accumulator is asked of what is not integers; usage Error without samples.
+/// Every layer's codes by that walk, and by learning behind it where `soft` has steps. A layer whose outputs lose more than by
+/// rounding keeps that, and a note says so; so do notes of layers that no sample reaches. Throws Error where no layer is to be
+/// rounded, a layer's inputs are not finite, or an accumulator is asked of what is not integers; usage Error without samples.
 StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk,
                          const SoftRounding& soft = {});
+
+/// A way to round, by what it is called in the report.
+struct Trial {
+  std::string_view name;
+  RoundingOptions options;
+};
+
+/// The options that the stage says, of no walk yet.
+RoundingOptions options_of(const Stage& stage, const Setting& setting);
+
+/// Each layer by the trial that loses least of its outputs on the samples, the first of equals. A note counts them. Throws the
+/// same. Precondition: one at least.
+StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std::vector<Trial>& trials);
 
 }  // namespace crumb::ptq

@@ -116,6 +116,15 @@ const std::vector<StageInfo>& table() {
        with_options_of_layers(
            {{"steps", Kind::kCount, 300, "of Adam"}, {"rate", Kind::kNumber, 0.05, "of learning"}}, 0, true),
        true},
+      {"best",
+       "each layer is rounded in several ways, and keeps the one that its outputs lose least by (--method "
+       "auto)",
+       false,
+       with_options_of_layers(
+           {{"trials", Kind::kCount, 4, "of seven ways, of which ptq/best.h has the order"},
+            {"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"}},
+           4, true),
+       true},
       {"bias_correction",
        "biases take in what codes change of a layer's mean outputs, on samples",
        false,

@@ -106,6 +106,19 @@ def test_sums_stay_within_a_register(crumb, made, bits, tile):
         assert said
 
 
+@pytest.mark.parametrize(("method", "stages"), [
+    (["awq"], "awq,clip"), (["auto"], "best"), (["auto", "--trials", 2], "best:trials=2"), (["adaround"], "adaround"), (["gptq"], "gptq")])  # fmt: skip
+def test_methods_are_stages(crumb, made, method, stages):
+    quantize(crumb, made, "method", "--weights", "int3:channel", "--method", *method)
+    report = quantize(crumb, made, "stages", "--weights", "int3:channel", "--stages", stages)
+    written = [(made / f"{name}.crumb").read_bytes() for name in ("method", "stages")]
+    assert written[0] == written[1] and [stage["stage"].split(":")[0] for stage in report["stages"]] == [name.split(":")[0] for name in stages.split(",")]
+    meant = outputs(made / "m.onnx", np.load(made / "x.npy"))
+    quantize(crumb, made, "plain", "--weights", "int3:channel")
+    lost, rounded = (np.sum((run_float(crumb, made, name) - meant) ** 2) for name in ("method", "plain"))
+    assert lost < rounded
+
+
 def test_what_they_cannot_do_is_said(crumb, made):
     def refused(*flags, status=1, data=True):
         return crumb("quantize", made / "m.onnx", "-o", made / "q.crumb", *(["--data", made / "x.npy"] if data else []), *flags, status=status).stderr
@@ -113,6 +126,8 @@ def test_what_they_cannot_do_is_said(crumb, made):
     assert "which no quantizer of integers makes" in refused("--weights", "int4", "--stages", "gptq:accumulator=16")
     assert "signed integers without zero points" in refused("--weights", "e2m1", "--activations", "int8", "--stages", "gptq:accumulator=16")
     assert "4 to 62 bits" in refused("--weights", "int4", "--activations", "int8", "--stages", "gptq:accumulator=3", status=2)
-    for stage in ("smooth", "bias_correction", "gptq"):
+    assert "--trials is for --method auto" in refused("--weights", "int4", "--method", "gptq", "--trials", 2, status=2)
+    assert "finds nothing to turn: no residual stream" in refused("--weights", "int4", "--stages", "rotate")
+    for stage in ("smooth", "bias_correction", "gptq", "awq", "clip", "adaround", "best"):
         assert "needs samples" in refused("--weights", "int4", "--stages", stage, status=2, data=False)
     assert "can be scaled" in refused("--weights", "int4", "--stages", "gptq,equalize")
