@@ -11,6 +11,7 @@
 #include "ptq/feedback.h"
 #include "ptq/magnitude_reduction.h"
 #include "ptq/output_error.h"
+#include "ptq/weighed_codebook.h"
 #include "ptq/weighed_scales.h"
 
 namespace crumb::ptq {
@@ -79,6 +80,8 @@ class LayerRounding {
         meant_(std::move(rows.values)) {}
 
   RoundedLayer run() {
+    if (options_.own_scales && !scales_.may_change())
+      find_codebook(scales_, meant_, layer_.rows, inputs_.moments);
     for (std::size_t group = 0; group < layer_.groups; ++group) round(group);
     RoundedLayer made{
         .codes = {}, .before = share(before_), .after = share(after_), .notes = std::move(notes_)};

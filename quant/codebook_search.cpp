@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 #include "base/files/interrupt.h"
 
@@ -89,6 +90,28 @@ double lloyd(const Points& points, std::vector<double>& centres) {
   return error;
 }
 
+/// The centres of points, of which there is one at least.
+std::vector<float> centres_of(const Points& points, int bits) {
+  const size_t size = size_t{1} << bits;
+  std::vector<double> centres;
+  if (points.value.size() <= size) {
+    centres = points.value;
+    centres.resize(size, centres.back());
+  } else {
+    const double total = points.count.back();
+    const double low = points.value.front(), high = points.value.back();
+    std::vector<double> even;
+    for (size_t k = 0; k < size; ++k) {
+      const double share = (static_cast<double>(k) + 0.5) / static_cast<double>(size);
+      const auto at = std::ranges::upper_bound(points.count, share * total) - points.count.begin() - 1;
+      centres.push_back(points.value[std::min(static_cast<size_t>(at), points.value.size() - 1)]);
+      even.push_back(low + share * (high - low));
+    }
+    if (lloyd(points, even) < lloyd(points, centres)) centres = std::move(even);
+  }
+  return {centres.begin(), centres.end()};
+}
+
 }  // namespace
 
 CodebookSearch::CodebookSearch(uint64_t count, int bits) : count_(count), bits_(bits) {
@@ -125,32 +148,41 @@ void CodebookSearch::add(int walk, std::span<const float> values) {
 }
 
 std::vector<float> CodebookSearch::learn() {
-  const size_t size = size_t{1} << bits_;
-  if (count_ == 0) return std::vector<float>(size, 0.0F);
-  const Points points = sorts() ? points_of(values_) : points_of(counts_, sums_);
-  std::vector<double> centres;
-  if (points.value.size() <= size) {
-    centres = points.value;
-    centres.resize(size, centres.back());
-  } else {
-    const double total = points.count.back();
-    const double low = points.value.front(), high = points.value.back();
-    std::vector<double> even;
-    for (size_t k = 0; k < size; ++k) {
-      const double share = (static_cast<double>(k) + 0.5) / static_cast<double>(size);
-      const auto at = std::ranges::upper_bound(points.count, share * total) - points.count.begin() - 1;
-      centres.push_back(points.value[std::min(static_cast<size_t>(at), points.value.size() - 1)]);
-      even.push_back(low + share * (high - low));
-    }
-    if (lloyd(points, even) < lloyd(points, centres)) centres = std::move(even);
-  }
-  return {centres.begin(), centres.end()};
+  if (count_ == 0) return std::vector<float>(size_t{1} << bits_, 0.0F);
+  return centres_of(sorts() ? points_of(values_) : points_of(counts_, sums_), bits_);
 }
 
 std::vector<float> learn_codebook(std::span<const float> values, int bits) {
   CodebookSearch search(values.size(), bits);
   for (int walk = 0; walk < search.walks(); ++walk) search.add(walk, values);
   return search.learn();
+}
+
+std::vector<float> learn_codebook(std::span<const float> values, std::span<const double> weights, int bits) {
+  Points points;
+  if (values.size() <= kMostSorted) {
+    std::vector<size_t> order(values.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, {}, [&](size_t i) { return values[i]; });
+    for (size_t i = 0; i < order.size();) {
+      const float value = values[order[i]];
+      double weight = 0;
+      for (; i < order.size() && values[order[i]] == value; ++i) weight += weights[order[i]];
+      if (weight > 0) points.add(static_cast<double>(value), weight);
+    }
+  } else {
+    const auto [low, high] = std::ranges::minmax(values);
+    const double width = bin_width(low, high);
+    std::vector<double> counts(kBins), sums(kBins);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double position = (static_cast<double>(values[i]) - static_cast<double>(low)) / width;
+      const size_t bin = std::min(static_cast<size_t>(position), kBins - 1);
+      counts[bin] += weights[i];
+      sums[bin] += weights[i] * static_cast<double>(values[i]);
+    }
+    points = points_of(counts, sums);
+  }
+  return centres_of(points, bits);
 }
 
 }  // namespace crumb

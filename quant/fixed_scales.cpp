@@ -35,6 +35,13 @@ void FixedScales::set_scale(std::uint64_t block, float scale) {
   std::memcpy(tensor_.scales.data() + tensor_.layout.slot(block) * bytes, &pattern, bytes);
 }
 
+void FixedScales::set_codebook(std::span<const float> values) {
+  const std::span<const std::byte> bytes = std::as_bytes(values);
+  tensor_.codebook.assign(bytes.begin(), bytes.end());
+  grid_ = RowDecoder(tensor_.unchecked_view()).grid();
+  grid_.round = spec_.round;
+}
+
 QuantizedTensor FixedScales::with_codes(std::span<const std::uint8_t> codes) const {
   QuantizedTensor made = tensor_;
   const auto [rows, columns] = made.layout.matrix;

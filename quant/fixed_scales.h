@@ -54,6 +54,9 @@ class FixedScales {
   /// may_change(), scale >= 0 and finite.
   void set_scale(std::uint64_t block, float scale);
 
+  /// Of a learned codebook: other values. Not while others read. Precondition: !may_change(); 2^bits of them, ascending and finite.
+  void set_codebook(std::span<const float> values);
+
   /// With these codes, row by row. Precondition: as many as values, each below 2^bits.
   QuantizedTensor with_codes(std::span<const std::uint8_t> codes) const;
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -181,4 +182,39 @@ TEST_CASE("kmeans: beyond a million values what lies in one of 2^18 bins counts 
   x.resize(x.size() / 5 * 5);  // each as often
   REQUIRE(crumb::CodebookSearch(x.size(), 2).walks() == 2);
   CHECK(crumb::learn_codebook(x, 2) == expected);
+}
+
+TEST_CASE("weighted codebooks: a value of weight n is n values") {
+  std::mt19937 random(211);
+  for (int round = 0; round < 300; ++round) {
+    const int bits = 1 + static_cast<int>(random() % 4);
+    std::vector<float> values, repeated;
+    std::vector<double> weights;
+    for (unsigned i = 0; i < 1 + random() % 200; ++i) {
+      const float value = std::ldexp(static_cast<float>(static_cast<int>(random() % 400) - 200), -5);
+      const unsigned weight = random() % 5;
+      values.push_back(value);
+      weights.push_back(weight);
+      repeated.insert(repeated.end(), weight, value);
+    }
+    if (repeated.empty()) continue;
+    CHECK(crumb::learn_codebook(values, weights, bits) == crumb::learn_codebook(repeated, bits));
+  }
+}
+
+TEST_CASE("weighted codebooks: beyond a million values, too, heavy values lose less") {
+  const std::vector<float> values = normal_values((size_t{1} << 20) + 1000, 5);
+  std::vector<double> weights;
+  for (const float value : values) weights.push_back(value > 1 ? 100 : 0.01);
+  const auto lost = [&](const std::vector<float>& codebook) {
+    double sum = 0;
+    for (size_t i = 0; i < values.size(); i += 97) {
+      double least = HUGE_VAL;
+      for (const float c : codebook)
+        least = std::min(least, std::fabs(static_cast<double>(values[i]) - static_cast<double>(c)));
+      sum += weights[i] * least * least;
+    }
+    return sum;
+  };
+  CHECK(lost(crumb::learn_codebook(values, weights, 3)) < 0.3 * lost(crumb::learn_codebook(values, 3)));
 }
