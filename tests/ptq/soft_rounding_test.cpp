@@ -107,11 +107,16 @@ TEST_CASE(
     for (int i = 0; i < 12; ++i) {
       const Eigen::Index rows = 8 + random() % 20, columns = 32;
       const std::size_t groups = 1 + i % 2;
-      const Rows weights = drawn_matrix(random, rows * static_cast<Eigen::Index>(groups), columns);
+      // Inputs are large where weights are small.
+      Rows weights = drawn_matrix(random, rows * static_cast<Eigen::Index>(groups), columns);
       std::vector<Eigen::MatrixXd> moments;
       for (std::size_t g = 0; g < groups; ++g) {
         Eigen::VectorXd sizes(columns);
-        for (Eigen::Index k = 0; k < columns; ++k) sizes[k] = std::exp2(static_cast<double>(random() % 12));
+        for (Eigen::Index k = 0; k < columns; ++k) {
+          const auto exponent = static_cast<float>(random() % 12);
+          sizes[k] = static_cast<double>(std::exp2(exponent));
+          weights.block(static_cast<Eigen::Index>(g) * rows, k, rows, 1) *= std::exp2(-exponent / 3);
+        }
         moments.emplace_back(sizes.asDiagonal());
       }
       const std::span<const float> values(weights.data(), static_cast<std::size_t>(weights.size()));
