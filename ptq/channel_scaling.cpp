@@ -227,7 +227,8 @@ std::vector<double> channel_means(const Tensor& tensor, std::size_t axis) {
   for_channels(tensor, axis, [&](std::size_t i, std::size_t channel) {
     sums[channel] += std::fabs(static_cast<double>(values[i]));
   });
-  for (double& sum : sums) sum /= static_cast<double>(values.size() / channels);
+  const std::size_t each = values.size() / channels;
+  for (double& sum : sums) sum /= static_cast<double>(each);
   return sums;
 }
 
