@@ -28,16 +28,18 @@ double objective(const VectorXd& v, const VectorXd& w, const MatrixXd& shares, I
   return sum;
 }
 
-/// By subgradients of a smooth bound: the block's largest magnitude m is chosen by bisection on the sum of what lies above it.
+/// The block's largest magnitude m is found by bisection on the sum of what lies above it.
 VectorXd plain_step(VectorXd v, Index width, double weight) {
   for (Index begin = 0; begin < v.size(); begin += width) {
-    auto block = v.segment(begin, std::min(width, v.size() - begin));
-    double low = 0, high = block.cwiseAbs().maxCoeff();
-    for (int i = 0; i < 200; ++i) {
+    const Index end = std::min(begin + width, v.size());
+    double low = 0, high = largest_of(v, begin, width);
+    for (int i = 0; i < 50; ++i) {  // a double's bits
       const double middle = (low + high) / 2;
-      ((block.cwiseAbs().array() - middle).max(0.0).sum() > weight ? low : high) = middle;
+      double above = 0;
+      for (Index k = begin; k < end; ++k) above += std::max(std::fabs(v[k]) - middle, 0.0);
+      (above > weight ? low : high) = middle;
     }
-    block = block.cwiseMin(high).cwiseMax(-high).eval();
+    for (Index k = begin; k < end; ++k) v[k] = std::clamp(v[k], -high, high);
   }
   return v;
 }
@@ -46,8 +48,8 @@ VectorXd plain_step(VectorXd v, Index width, double weight) {
 
 TEST_CASE("magr: nothing has a smaller penalized error, by a plain solver in double") {
   std::mt19937 random(109);
-  for (int i = 0; i < 60; ++i) {
-    const Index size = 1 + static_cast<Index>(random() % 40), outputs = 1 + static_cast<Index>(random() % 40);
+  for (int i = 0; i < 30; ++i) {
+    const Index size = 1 + static_cast<Index>(random() % 16), outputs = 1 + static_cast<Index>(random() % 4);
     const Index width = random() % 2 == 0 ? size : 1 + static_cast<Index>(random() % 12);
     const double alpha = std::array{0.001, 0.02, 0.3}[random() % 3];
     const MatrixXd moments =
@@ -62,7 +64,7 @@ TEST_CASE("magr: nothing has a smaller penalized error, by a plain solver in dou
       const VectorXd w = rows.row(r).cast<double>(), v = made.row(r).cast<double>();
       const double weight = alpha * std::sqrt(w.squaredNorm() / static_cast<double>(size));
       VectorXd best = w;
-      for (int step = 0; step < 3000; ++step) best = plain_step(best - shares * (best - w), width, weight);
+      for (int step = 0; step < 1500; ++step) best = plain_step(best - shares * (best - w), width, weight);
       const double least = objective(best, w, shares, width, weight),
                    none = objective(w, w, shares, width, weight);
       // Its eigenvalue is up to 5 % too large, and so the error weighs that much less.
