@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from sample_checkpoints import normal, small_tensors, write_folder, write_safetensors
 
-VERBS = """quantize inspect verify dequantize compare formats recipe embed generate perplexity tokenize detokenize agree run bench lint cost passes export convert
-train recover merge""".split()
+VERBS = """quantize sweep inspect verify dequantize compare formats recipe embed generate perplexity tokenize detokenize agree run bench lint cost passes export
+convert train recover merge""".split()
 
 
 @pytest.fixture(scope="module")
