@@ -74,6 +74,11 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
                      "third more time"));
 }
 
+bool is_writer() {
+  const char* const rank = std::getenv("RANK");
+  return !rank || std::string_view(rank) == "0";
+}
+
 tasks::Products products_of(const LanguageTrainingFlags& flags) {
   if (flags.products.empty()) return open_language_trainer().fast_products(flags.device);
   return tasks::chosen<tasks::Products>(tasks::kProductsNames, flags.products, "--products");
@@ -111,8 +116,7 @@ tasks::LanguageText drawn_text(const LanguageTrainingFlags& flags, const std::st
           model, {.sequences = sequences, .length = own, .seed = request.seed, .threads = request.threads},
           [&](std::size_t done) { progress.update(done, 0); }),
       .counts = {}};
-  const char* rank = std::getenv("RANK");  // of several processes (libtorch/peers.h) all draw, and one writes
-  if (rank && std::string_view(rank) != "0") return text;
+  if (!is_writer()) return text;
   std::filesystem::create_directories(folder);
   const std::uint64_t count = text.tokens.size();
   write_npy(file, DType::kI64, std::span(&count, 1), std::as_bytes(std::span(text.tokens)));

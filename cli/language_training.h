@@ -30,6 +30,9 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
 /// Of a step, where the command says nothing.
 inline std::int64_t batch_of(bool is_encoder) { return is_encoder ? 32 : 4; }
 
+/// Whether this process writes what all that train together have computed (libtorch/peers.h): the first, or the only one.
+bool is_writer();
+
 /// --products, or what the processor or the device is fastest at.
 tasks::Products products_of(const LanguageTrainingFlags& flags);
 

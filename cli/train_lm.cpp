@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -261,9 +260,7 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
   std::vector<ptq::StageReport> reports;
   run.request.start = start_by_stages(stages, run.request, reports);
   for (const ptq::StageReport& report : reports) std::cerr << text_of(report);
-  const char* rank =
-      std::getenv("RANK");  // of several processes (libtorch/peers.h) each computes, and one writes
-  if (rank && std::string_view(rank) != "0") return;
+  if (!is_writer()) return;
   std::filesystem::create_directories(run.folder);
   graph::write_crumb_graph(*run.request.start, kept, {.files = run.files});
 }

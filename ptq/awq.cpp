@@ -239,7 +239,7 @@ class Run {
       return &site != &done &&
              std::ranges::find(site.sinks, sink.constant->value, &ScaledConstant::name) != site.sinks.end();
     });
-    if (!is_wanted) sink.moments.assign(0, {});
+    if (!is_wanted) sink.moments.clear();
   }
 
   Setting& setting_;
