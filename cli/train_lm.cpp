@@ -226,7 +226,8 @@ std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest&
       request.block_wise = {.passes = count(stage, "passes"),
                             .sequences = count(stage, "sequences"),
                             .rate = stage.value("rate"),
-                            .scale_rate = stage.value("scale_rate")};
+                            .scale_rate = stage.value("scale_rate"),
+                            .scales_alone = stage.value("scales_alone") != 0};
     } else {
       request.steps = count(stage, "steps");
       request.rate = stage.value("rate");

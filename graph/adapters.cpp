@@ -10,6 +10,7 @@
 
 #include "base/files/text.h"
 #include "formats/half.h"
+#include "graph/beside.h"
 #include "graph/edit.h"
 #include "graph/strided_index.h"
 #include "quant/quant_spec.h"
@@ -205,30 +206,11 @@ class Adding {
  private:
   void beside(std::size_t product, const std::string& stem, const std::string& down, const std::string& scale,
               const std::string& up) {
-    const std::string x = graph_.nodes[product].inputs[0], y = graph_.nodes[product].outputs[0];
-    Value known;
-    if (const Value* found = graph_.find(y)) known = Value{.type = found->type, .shape = found->shape};
-    const std::string base = add_value(graph_, y + "." + name_ + ".base", known);
-    graph_.nodes[product].outputs[0] = base;
-    const std::string lowered = node("MatMul", stem + ".down", {x, down});
-    const std::string scaled = node("Mul", stem + ".scaled", {lowered, scale});
-    const std::string raised = node("MatMul", stem + ".up", {scaled, up});
-    graph_.nodes.push_back({.name = graph_.unused_node_name(stem + ".sum"),
-                            .op = "Add",
-                            .version = graph_.opset(),
-                            .inputs = {base, raised},
-                            .outputs = {y}});
-  }
-
-  /// Gives its output.
-  std::string node(const std::string& op, const std::string& wish, std::vector<std::string> inputs) {
-    const std::string value = add_value(graph_, wish, {.type = ElementType::kFloat, .shape = {}});
-    graph_.nodes.push_back({.name = graph_.unused_node_name(wish),
-                            .op = op,
-                            .version = graph_.opset(),
-                            .inputs = std::move(inputs),
-                            .outputs = {value}});
-    return value;
+    const std::string x = graph_.nodes[product].inputs[0];
+    const std::string lowered = add_node(graph_, "MatMul", stem + ".down", {x, down});
+    const std::string scaled = add_node(graph_, "Mul", stem + ".scaled", {lowered, scale});
+    const std::string raised = add_node(graph_, "MatMul", stem + ".up", {scaled, up});
+    add_to_output(graph_, product, raised, name_, stem);
   }
 
   Graph graph_;

@@ -1,6 +1,7 @@
 #include "models/configured_network.h"
 
-#include <optional>
+#include <algorithm>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/files/counted.h"
 #include "base/files/text.h"
 #include "base/json/json_file.h"
+#include "base/text/number.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "graph/adapters.h"
 #include "graph/onnx/read.h"
@@ -48,30 +50,53 @@ void expect_rotations(const graph::Graph& graph, const CrumbFile& file) {
   }
 }
 
-/// The constant or tensor that a node multiplies by; nothing where it is what other nodes compute.
-std::optional<std::string> matrix_of(const graph::Graph& graph, const graph::Links& links,
-                                     const graph::Node& node) {
-  std::string name = node.inputs.at(1);
-  while (links.producer(name) != graph::Links::kNone) {
-    const graph::Node& maker = graph.nodes[links.producer(name)];
-    if (!maker.is("Transpose") && !maker.is("Cast")) return std::nullopt;
-    name = maker.inputs.at(0);
+/// Which inputs of a stored graph are the network's, not tensors of the file.
+std::set<std::string> own_inputs(const graph::Graph& graph) {
+  const auto count = graph.metadata.find(std::string(graph::kCrumbInputsKey));
+  const std::size_t own = count == graph.metadata.end()
+                              ? graph.inputs.size()
+                              : parse_number<std::size_t>(count->second).value_or(graph.inputs.size());
+  const auto end = graph.inputs.begin() + static_cast<std::ptrdiff_t>(std::min(own, graph.inputs.size()));
+  return {graph.inputs.begin(), end};
+}
+
+/// Constants and tensors of floats that a value is made of; nothing where it is what the network's inputs make of them.
+std::vector<std::string> made_of(const graph::Graph& graph, const graph::Links& links,
+                                 const std::set<std::string>& inputs, const std::string& value) {
+  std::vector<std::string> made, open = {value};
+  std::set<std::string> seen;
+  while (!open.empty()) {
+    const std::string name = open.back();
+    open.pop_back();
+    if (name.empty() || !seen.insert(name).second) continue;
+    if (inputs.contains(name)) return {};
+    if (const std::size_t maker = links.producer(name); maker != graph::Links::kNone) {
+      open.insert(open.end(), graph.nodes[maker].inputs.begin(), graph.nodes[maker].inputs.end());
+      continue;
+    }
+    const graph::Tensor* constant = graph.constant(name);
+    if (constant == nullptr || graph::is_float(constant->type())) made.push_back(name);
   }
-  return name;
+  return made;
 }
 
 void expect_matrices(const graph::Graph& graph, const TensorSource& source) {
   const graph::Graph meant = graph_of_weights(NamedWeights(source)).graph;
   const graph::Links links(graph);
+  const std::set<std::string> inputs = own_inputs(graph);
   for (const graph::Node& node : graph.nodes) {
     if (!node.is("MatMul") && !node.is("Gemm")) continue;
-    const auto name = matrix_of(graph, links, node);
-    if (!name || meant.constant(*name) || meant.quantized.contains(*name) || graph::is_of_adapter(*name) ||
-        name->starts_with(graph::kCacheRotation))
-      continue;
-    throw Error("its network multiplies by " + quote_text(*name) +
-                ", which a network of its config.json has not: what is made of its tensors would be another "
-                "network");
+    for (const std::string& name : made_of(graph, links, inputs, node.inputs.at(1))) {
+      const graph::Value* known = graph.find(name);
+      const bool is_number = known == nullptr || !graph::is_integer(known->type);
+      if (!is_number || meant.constant(name) || meant.quantized.contains(name) ||
+          graph::is_of_adapter(name) || name.starts_with(graph::kCacheRotation))
+        continue;
+      throw Error(
+          "its network multiplies by " + quote_text(name) +
+          ", which a network of its config.json has not: what is made of its tensors would be another "
+          "network");
+    }
   }
 }
 

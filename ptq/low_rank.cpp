@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <optional>
 
 #include "base/error.h"
 #include "base/threads/parallel.h"
 #include "formats/half.h"
 #include "graph/adapters.h"
 #include "graph/quantized_constant.h"
+#include "ptq/linear_matrices.h"
 #include "ptq/nearest_of_rank.h"
 
 namespace crumb::ptq {
@@ -21,11 +20,6 @@ using graph::LinearProduct;
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 constexpr const char* kName = "low_rank";
-
-struct Task {
-  LinearProduct product;
-  const graph::PlannedConstant* constant = nullptr;
-};
 
 /// What became of a matrix.
 struct Made {
@@ -56,17 +50,18 @@ Matrix as_kept(const MatrixXd& matrix) {
 
 std::vector<float> numbers(const Matrix& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
 
-Made split(const Task& task, const graph::Tensor& tensor, Index rank, int iterations) {
-  const MatrixXd whole = matrix_of(tensor, task.product.is_turned);
+Made split(const LinearMatrix& matrix, const graph::Tensor& tensor, Index rank, int iterations) {
+  const LinearProduct& product = matrix.products[0];
+  const MatrixXd whole = matrix_of(tensor, product.is_turned);
   const double size = std::max(whole.squaredNorm(), std::numeric_limits<double>::min());
   const auto rounded = [&](const graph::Tensor& rest) {
-    return matrix_of(graph::quantize_constant(*task.constant->spec, rest, task.constant->output_axis,
-                                              task.product.weight, 1)
+    return matrix_of(graph::quantize_constant(*matrix.constant->spec, rest, matrix.constant->output_axis,
+                                              product.weight, 1)
                          .value(),
-                     task.product.is_turned);
+                     product.is_turned);
   };
   Made made;
-  made.report = {.layer = task.product.weight,
+  made.report = {.layer = product.weight,
                  .before = (whole - rounded(tensor)).squaredNorm() / size,
                  .after = std::numeric_limits<double>::infinity()};
   MatrixXd codes = MatrixXd::Zero(whole.rows(), whole.cols());
@@ -74,35 +69,20 @@ Made split(const Task& task, const graph::Tensor& tensor, Index rank, int iterat
     const LowRankFactors factors = nearest_of_rank(whole - codes, rank);
     const Matrix up = as_kept(factors.up), down = as_kept(factors.down);
     const MatrixXd taken = up.cast<double>() * down.cast<double>();
-    graph::Tensor rest = tensor_of(whole - taken, task.product.is_turned);
+    graph::Tensor rest = tensor_of(whole - taken, product.is_turned);
     codes = rounded(rest);
     const double error = (whole - taken - codes).squaredNorm() / size;
     if (!(error < made.report.after)) continue;
     made.report.after = error;
     made.rest = std::move(rest);
-    made.update = {.module = task.product.module,
+    made.update = {.module = product.module,
                    .rank = static_cast<std::size_t>(rank),
-                   .in = task.product.in,
-                   .out = task.product.out,
+                   .in = product.in,
+                   .out = product.out,
                    .down = numbers(down),
                    .up = numbers(up)};
   }
   return made;
-}
-
-/// Linear layers that become codes, each matrix once.
-std::vector<Task> tasks_of(const Setting& setting) {
-  std::map<std::string, const graph::PlannedConstant*> planned;
-  for (const graph::PlannedConstant& constant : setting.plan.constants)
-    if (constant.spec && !constant.rounded) planned[constant.value] = &constant;
-  std::vector<Task> tasks;
-  for (LinearProduct& product : graph::linear_products(setting.graph)) {
-    const auto found = planned.find(product.weight);
-    if (found == planned.end()) continue;
-    tasks.push_back({std::move(product), found->second});
-    planned.erase(found);
-  }
-  return tasks;
 }
 
 }  // namespace
@@ -110,16 +90,16 @@ std::vector<Task> tasks_of(const Setting& setting) {
 StageReport low_rank(const Stage& stage, Setting& setting) {
   const auto rank = static_cast<std::size_t>(stage.value("rank"));
   const int iterations = static_cast<int>(stage.value("iterations"));
-  const std::vector<Task> tasks = tasks_of(setting);
-  if (tasks.empty())
+  const std::vector<LinearMatrix> matrices = open_linear_matrices(setting);
+  if (matrices.empty())
     throw Error("the stage low_rank finds no linear layer that becomes codes and has none yet");
-  std::vector<Made> made(tasks.size());
-  parallel_for(tasks.size(), 1, setting.threads, [&](std::size_t begin, std::size_t end) {
+  std::vector<Made> made(matrices.size());
+  parallel_for(matrices.size(), 1, setting.threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      const LinearProduct& product = tasks[i].product;
+      const LinearProduct& product = matrices[i].products[0];
       const std::size_t own = std::min({rank, product.in, product.out});
-      made[i] =
-          split(tasks[i], setting.graph.initializers.at(product.weight), static_cast<Index>(own), iterations);
+      made[i] = split(matrices[i], setting.graph.initializers.at(product.weight), static_cast<Index>(own),
+                      iterations);
     }
   });
   StageReport report{.stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = {}};

@@ -14,6 +14,7 @@
 #include "ptq/gpfq.h"
 #include "ptq/gptq.h"
 #include "ptq/low_rank.h"
+#include "ptq/outliers.h"
 #include "ptq/qronos.h"
 #include "ptq/rotate.h"
 
@@ -28,7 +29,8 @@ struct Row {
 constexpr Row kRows[] = {
     {"adaround", adaround}, {"awq", awq},           {"best", best},     {"bias_correction", bias_correction},
     {"clip", clip},         {"equalize", equalize}, {"gpfq", gpfq},     {"gptq", gptq},
-    {"low_rank", low_rank}, {"qronos", qronos},     {"rotate", rotate}, {"smooth", smooth}};
+    {"low_rank", low_rank}, {"outliers", outliers}, {"qronos", qronos}, {"rotate", rotate},
+    {"smooth", smooth}};
 
 }  // namespace
 

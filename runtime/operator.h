@@ -19,6 +19,10 @@
 #include "graph/graph.h"
 #include "runtime/array.h"
 
+namespace crumb::graph {
+struct SparseMatrix;
+}
+
 namespace crumb::runtime {
 
 class KeyCache;
@@ -109,6 +113,8 @@ struct NodeFacts {
   std::vector<ElementType> types;       ///< kUnknown where nobody says
   /// The constant that the kernel holds (OperatorRow::holds), where it is kept as codes; constants has it as null then.
   const graph::QuantizedConstant* packed = nullptr;
+  /// The same where nodes make it that put few numbers between zeros (graph/sparse_products.h).
+  const graph::SparseMatrix* sparse = nullptr;
 
   std::int64_t version() const { return node.version; }
   const Array* constant(std::size_t i) const { return i < constants.size() ? constants[i] : nullptr; }

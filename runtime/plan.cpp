@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/seconds.h"
+#include "graph/sparse_products.h"
 #include "runtime/fuse/fused_kernel.h"
 #include "runtime/fuse/regions.h"
 #include "runtime/meter.h"
@@ -26,6 +27,52 @@ void check_type(const NodeFacts& facts, const OperatorRow& row) {
   if (carrier == Carrier::kNone || (row.takes == Takes::kFloats && carrier != Carrier::kFloat))
     throw Error(graph::text_of(facts.node) + " of " + std::string(graph::name_of(type)));
 }
+
+/// Matrices of few numbers among zeros that products alone take, and the nodes that make nothing else.
+class HeldSparse {
+ public:
+  HeldSparse(const Graph& graph, const Substitutes& instead) {
+    const graph::Links links(graph);
+    for (const Node& node : graph.nodes) {
+      const std::string matrix = held_by(node, instead);
+      if (matrix.empty() || matrices_.contains(matrix)) continue;
+      std::set<std::size_t> makers;
+      auto numbers = graph::sparse_matrix(graph, links, matrix, &makers);
+      if (!numbers || !is_held_alone(graph, links, instead, matrix, makers)) continue;
+      matrices_.emplace(matrix, std::move(*numbers));
+      makers_.insert(makers.begin(), makers.end());
+    }
+  }
+
+  bool makes(std::size_t node) const { return makers_.contains(node); }
+  const graph::SparseMatrix* find(const std::string& value) const {
+    const auto found = matrices_.find(value);
+    return found == matrices_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  /// The input that the node's kernel holds, where it takes it once.
+  static std::string held_by(const Node& node, const Substitutes& instead) {
+    if (!node.has_output(0) || instead.contains(node.outputs[0])) return {};
+    const OperatorRow* const row = find_operator(node.op, node.domain);
+    if (!row || !node.has_input(row->holds)) return {};
+    const std::string& held = node.inputs[row->holds];
+    return std::ranges::count(node.inputs, held) == 1 ? held : std::string();
+  }
+
+  static bool is_held_alone(const Graph& graph, const graph::Links& links, const Substitutes& instead,
+                            const std::string& matrix, const std::set<std::size_t>& makers) {
+    return std::ranges::all_of(makers, [&](std::size_t maker) {
+      const std::string& value = graph.nodes[maker].outputs[0];
+      return !links.is_output(value) && std::ranges::all_of(links.consumers(value), [&](std::size_t taker) {
+        return value == matrix ? held_by(graph.nodes[taker], instead) == matrix : makers.contains(taker);
+      });
+    });
+  }
+
+  std::map<std::string, graph::SparseMatrix> matrices_;
+  std::set<std::size_t> makers_;
+};
 
 /// What is shared was rounded when it was made.
 void round(std::vector<Array>& made) {
@@ -53,9 +100,11 @@ Plan::Plan(const Graph& graph, bool fuses, const Substitutes& instead) {
       constants_[slot] = Array::of(packed.at(slot)->value());
   };
   for (const std::string& input : graph.inputs) inputs_.push_back(slot_of(input));
+  const HeldSparse sparse(graph, instead);
   std::string refused;
   std::size_t substituted = 0;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (sparse.makes(i)) continue;
     const Node& node = graph.nodes[i];
     Step step{.node = i};
     NodeFacts facts{.node = node, .constants = {}, .types = {}};
@@ -70,16 +119,17 @@ Plan::Plan(const Graph& graph, bool fuses, const Substitutes& instead) {
     bool known = !has_substitute;
     for (std::size_t k = 0; k < step.inputs.size(); ++k) {
       std::size_t& slot = step.inputs[k];
+      const bool holds_sparse = row && row->holds == k && (facts.sparse = sparse.find(node.inputs[k]));
       const bool given = slot != kNoSlot,
-                 is_constant = given && (constants_[slot].defined() || packed.contains(slot));
+                 is_constant = given && (constants_[slot].defined() || packed.contains(slot) || holds_sparse);
       const bool holds = row && row->holds == k && is_constant;
       if (holds && packed.contains(slot)) {
         facts.packed = packed.at(slot);
-      } else if (given) {
+      } else if (given && !holds_sparse) {
         want_values(slot);
       }
       const graph::Value* value = graph.find(node.inputs[k]);
-      const bool has_values = is_constant && !(holds && facts.packed);
+      const bool has_values = is_constant && !holds_sparse && !(holds && facts.packed);
       facts.constants.push_back(has_values ? &constants_[slot] : nullptr);
       facts.types.push_back(has_values ? constants_[slot].type()
                             : value    ? value->type

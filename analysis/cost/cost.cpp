@@ -8,6 +8,7 @@
 #include "graph/facts/bind_shapes.h"
 #include "graph/facts/constant_values.h"
 #include "graph/facts/infer_datatypes.h"
+#include "graph/sparse_products.h"
 #include "quant/accumulator.h"
 
 namespace crumb::analysis {
@@ -96,6 +97,7 @@ class Counter {
  public:
   explicit Counter(const graph::Graph& graph)
       : graph_(graph),
+        links_(graph),
         derived_(resolve_shapes(without_claims(graph))),
         constants_(graph),
         usual_(infer_data_types(graph, constants_, graph::TypeRules::kQonnx)),
@@ -148,8 +150,12 @@ class Counter {
     const graph::ValueType input = type_in(exact_, product.input), weight = type_in(exact_, product.weight);
     const bool is_weight = constants_.is_constant(product.weight);
     const auto constant = is_weight ? constants_.find(product.weight) : std::nullopt;
-    double elements = 0, zeros = 0;
-    if (is_weight) {
+    double elements = 0, zeros = 0, macs = product.macs;
+    if (const auto few = graph::sparse_matrix(graph_, links_, product.weight)) {
+      // Kept as numbers and gaps of 16 bits each, and nobody multiplies by what lies between.
+      elements = static_cast<double>(few->numbers.size());
+      macs *= elements / std::max(static_cast<double>(few->rows) * static_cast<double>(few->columns), 1.0);
+    } else if (is_weight) {
       elements = 1;
       for (const std::int64_t size : product.weight_shape) elements *= static_cast<double>(size);
     }
@@ -162,14 +168,14 @@ class Counter {
     const double a = input.type.bits(), w = (product.weight.empty() ? input : weight).type.bits();
     const double extra = a + w + (product.length > 0 ? std::log2(product.length) : 0);
     // Each weight takes part in as many products as every other.
-    const double left = elements > 0 ? product.macs * (elements - zeros) / elements : product.macs;
-    const Amounts dense{.macs = product.macs,
-                        .bops_qonnx = product.macs * usual_bits,
-                        .bops_qap = product.macs * (a * w + extra),
+    const double left = elements > 0 ? macs * (elements - zeros) / elements : macs;
+    const Amounts dense{.macs = macs,
+                        .bops_qonnx = macs * usual_bits,
+                        .bops_qap = macs * (a * w + extra),
                         .weight_bits = elements * weight.type.bits()};
     const Amounts sparse{.macs = left,
                          .bops_qonnx = left * usual_bits,
-                         .bops_qap = left * a * w + product.macs * extra,
+                         .bops_qap = left * a * w + macs * extra,
                          .weight_bits = (elements - zeros) * weight.type.bits()};
     cost.dense += dense;
     cost.sparse += sparse;
@@ -196,6 +202,7 @@ class Counter {
   }
 
   const graph::Graph& graph_;
+  const graph::Links links_;
   const graph::Graph derived_;  ///< without what the file says of types and shapes inside
   graph::ConstantValues constants_;
   Types usual_, exact_;

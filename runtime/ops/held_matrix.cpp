@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/threads/parallel.h"
+#include "graph/sparse_products.h"
 #include "runtime/ops/scratch.h"
 
 namespace crumb::runtime {
@@ -30,9 +31,11 @@ void turn(const float* x, std::size_t rows, std::size_t columns, float* made) {
 
 std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::size_t input, MatrixAxes axes) {
   const Array* const values = facts.constant(input);
-  if (!facts.packed && !values) return nullptr;
+  if (!facts.packed && !facts.sparse && !values) return nullptr;
   std::shared_ptr<HeldMatrix> made(new HeldMatrix);
-  made->shape_ = facts.packed ? facts.packed->shape() : values->shape();
+  made->shape_ = facts.packed   ? facts.packed->shape()
+                 : facts.sparse ? Ints{facts.sparse->rows, facts.sparse->columns}
+                                : values->shape();
   if (made->shape_.empty())
     facts.fail("input " + std::to_string(input) + ": expected a matrix, found a number");
   Ints matrix = made->shape_;
@@ -41,7 +44,9 @@ std::shared_ptr<const HeldMatrix> HeldMatrix::of(const NodeFacts& facts, std::si
   const bool outputs_last = axes == MatrixAxes::kTermsOutputs;
   made->outputs_ = static_cast<std::size_t>(matrix[outputs_last ? 1 : 0]);
   made->terms_ = static_cast<std::size_t>(matrix[outputs_last ? 0 : 1]);
-  if (!facts.packed) {
+  if (facts.sparse) {
+    made->hold(*facts.sparse, axes);
+  } else if (!facts.packed) {
     if (values->carrier() != Carrier::kFloat)
       facts.fail("cannot take " + text_of(*values) + " as input " + std::to_string(input));
     made->hold(*values, axes);
@@ -69,11 +74,24 @@ void HeldMatrix::hold(const Array& values, MatrixAxes axes) {
     turn(from + at, terms_, outputs_, to + at);
 }
 
+void HeldMatrix::hold(const graph::SparseMatrix& sparse, MatrixAxes axes) {
+  std::vector<exact::SparseRows::Placed> placed;
+  for (std::size_t i = 0; i < sparse.places.size(); ++i) {
+    const auto row = static_cast<std::size_t>(sparse.places[i] / sparse.columns),
+               column = static_cast<std::size_t>(sparse.places[i] % sparse.columns);
+    placed.push_back(axes == MatrixAxes::kTermsOutputs
+                         ? exact::SparseRows::Placed{column, row, sparse.numbers[i]}
+                         : exact::SparseRows::Placed{row, column, sparse.numbers[i]});
+  }
+  sparse_.emplace(outputs_, terms_, placed);
+}
+
 void HeldMatrix::multiply(exact::Products product, std::size_t at, int threads, Promise promise) const {
   product.columns = outputs_;
   product.terms = product.w_stride = terms_;
   if (fast_ && promise == Promise::kFast && fast_->multiply(product, threads)) return;
   if (tensor_) return multiply_packed(product, threads);
+  if (sparse_) return sparse_->multiply(product, threads);
   product.w = rows_.values<float>().data() + at * outputs_ * terms_;
   exact::multiply(product, threads);
 }

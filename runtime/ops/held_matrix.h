@@ -1,6 +1,6 @@
 // The constant operand of a product, by its rows: one for each output. Codes stay packed; what they stand for is decoded a
 // few rows at a time, while a batch passes over them. Products have the same bits either way (exact/products.h); those of codes
-// by the promise `fast` have others (fast/fast_matrix.h).
+// by the promise `fast` have others (fast/fast_matrix.h). A matrix of few numbers among zeros is those numbers.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 
 #include "quant/quantized_tensor.h"
 #include "runtime/exact/products.h"
+#include "runtime/exact/sparse_rows.h"
 #include "runtime/fast/fast_matrix.h"
 #include "runtime/operator.h"
 
@@ -37,13 +38,15 @@ class HeldMatrix {
   HeldMatrix() = default;
   void hold(const graph::QuantizedConstant& constant);
   void hold(const Array& values, MatrixAxes axes);
+  void hold(const graph::SparseMatrix& sparse, MatrixAxes axes);
   void multiply_packed(const exact::Products& product, int threads) const;
 
   Ints shape_;
   std::size_t outputs_ = 0, terms_ = 0;
   Array rows_;  ///< floats; undefined where the tensor is there
   std::shared_ptr<const QuantizedTensor> tensor_;
-  std::optional<RowDecoder> decoder_;       ///< of the tensor
+  std::optional<RowDecoder> decoder_;  ///< of the tensor
+  std::optional<exact::SparseRows> sparse_;
   std::shared_ptr<const FastMatrix> fast_;  ///< of the tensor; null where its values are not for it
 };
 

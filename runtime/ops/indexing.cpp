@@ -167,6 +167,32 @@ Kernel scatter_nd(const NodeFacts& facts) {
   };
 }
 
+Kernel scatter_elements(const NodeFacts& facts) {
+  if (facts.text_or("reduction", "none") != "none") facts.fail("a reduction is not there");
+  const std::int64_t wish = facts.int_or("axis", 0);
+  return [wish](Call& call) {
+    const Array &x = call.in(0), &updates = call.in(2);
+    const auto axis = static_cast<std::size_t>(call.usual_axis(wish, x.rank()));
+    const Ints shape = call.in(1).shape(), indices = indices_of(call, 1, x.shape()[axis]);
+    bool fits = shape.size() == x.shape().size() && updates.shape() == shape && updates.type() == x.type();
+    for (std::size_t i = 0; fits && i < shape.size(); ++i) fits = i == axis || shape[i] <= x.shape()[i];
+    if (!fits)
+      call.fail("cannot take " + text_of(updates) + " at " + text_of(call.in(1)) + " as updates of " +
+                text_of(x));
+    Ints steps = strides_of(x.shape());
+    const std::int64_t along = steps[axis];
+    steps[axis] = 0;
+    Array& made = call.make(0, x.type(), x.shape());
+    if (made.bytes() > 0) std::memcpy(made.writable_data(), x.data(), made.bytes());
+    with_width(x, [&]<class T>() {
+      const T* from = reinterpret_cast<const T*>(updates.data());
+      T* const to = reinterpret_cast<T*>(made.writable_data());
+      auto index = indices.begin();
+      for_places(shape, steps, 0, [&](std::int64_t at) { to[at + *index++ * along] = *from++; });
+    });
+  };
+}
+
 /// Elements beyond a diagonal are 0.
 Kernel triangle(const NodeFacts& facts) {
   const bool upper = facts.int_or("upper", 1) != 0;
@@ -196,6 +222,7 @@ std::span<const OperatorRow> index_operators() {
       {"Gather", gather, Takes::kAll, graph::kOnnxDomain, 0},
       {"GatherElements", gather_elements},
       {"GatherND", gather_nd},
+      {"ScatterElements", scatter_elements},
       {"ScatterND", scatter_nd},
       {"Trilu", triangle},
   };

@@ -41,6 +41,7 @@ class LayerTraining {
         student_(start, request.recipe) {
     if (request.start) student_.begin_with(request.start->quantized);
     student_.calibrate({});
+    if (request.block_wise.scales_alone) student_.fix_codes();
     student_.to(libtorch::device_named(request.device));
   }
 
@@ -122,6 +123,11 @@ std::vector<LayerLine> train_block_wise(
   if (request.recipe.activations && !request.recipe.activations->is_dynamic())
     throw Error("layers are trained one by one with activations in floats or with scales for tokens, found " +
                 request.recipe.activations->to_string());
+  // The whole network's codes follow from its weights: they stay where these and what codes are found by do.
+  if (request.block_wise.scales_alone && !request.start)
+    throw usage_error(
+        "the stage block_wise learns scales alone of codes that were found before it: give "
+        "--start, or a stage that rounds");
   const PartInputs inputs(request.network, decoder_batches(request, sequences));
   const std::vector<Graph> parts = inputs.layers(),
                            starts = request.start

@@ -34,6 +34,8 @@ struct BlockWise {
   std::int64_t sequences = 40;  ///< of the text, from its beginning
   double rate = 3e-4;           ///< of AdamW
   double scale_rate = 1e-3;     ///< of the scales of codes
+  bool scales_alone =
+      false;  ///< codes of LanguageRequest::start stay; scales learn, norms, and what is in floats
 };
 
 /// An adapter that learns on a frozen base, instead of the network by itself.

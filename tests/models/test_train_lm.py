@@ -295,17 +295,12 @@ def test_texts_that_the_model_draws(crumb, crumb_bin, made, tmp_path):
     assert (tmp_path / "cut/synthetic.npy").stat().st_mtime_ns == when and (tmp_path / "cut/model.crumb").exists()
 
 
-def test_scales_alone_leave_codes_as_they_are(crumb, made, tmp_path):
+def assert_scales_alone_moved(crumb, start, trained, work):
+    """Each group of 16 weights is what it was times one number, not below 0."""
     values = pytest.importorskip("safetensors.numpy").load_file
-    how = ["--weights", "int2h:group=16", "--embeddings", "int4:group=16", "--scales-alone", "--rate", 3e-3]
-    crumb("quantize", made / "model", "-o", tmp_path / "start.crumb", *how[:4], "--method", "gptq", "--data", made / "train.txt")
-    begun = ["--start", tmp_path / "start.crumb", "--steps", 30]
-    crumb(*command(made, tmp_path / "out", *how, *begun))
-    losses = [json.loads(line)["loss"] for line in (tmp_path / "out/log.jsonl").read_text().splitlines()]
-    assert sum(losses[-5:]) < 0.8 * sum(losses[:5]), losses
-    for name, file in (("start", tmp_path / "start.crumb"), ("out", tmp_path / "out/model.crumb")):
-        crumb("dequantize", file, "-o", tmp_path / f"{name}.safetensors")
-    first, then = values(tmp_path / "start.safetensors"), values(tmp_path / "out.safetensors")
+    for name, file in (("start", start), ("trained", trained)):
+        crumb("dequantize", file, "-o", work / f"{name}.safetensors")
+    first, then = values(work / "start.safetensors"), values(work / "trained.safetensors")
     moved = 0
     for name, one in first.items():
         if one.ndim != 2:
@@ -316,12 +311,35 @@ def test_scales_alone_leave_codes_as_they_are(crumb, made, tmp_path):
         assert (abs(b - factor * a) <= 1e-5 * size).all() and (factor >= 0).all(), name
         moved += (abs(factor - 1) > 1e-4).sum()
     assert moved > 100
+
+
+def test_scales_alone_leave_codes_as_they_are(crumb, made, tmp_path):
+    how = ["--weights", "int2h:group=16", "--embeddings", "int4:group=16", "--scales-alone", "--rate", 3e-3]
+    crumb("quantize", made / "model", "-o", tmp_path / "start.crumb", *how[:4], "--method", "gptq", "--data", made / "train.txt")
+    begun = ["--start", tmp_path / "start.crumb", "--steps", 30]
+    crumb(*command(made, tmp_path / "out", *how, *begun))
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "out/log.jsonl").read_text().splitlines()]
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5]), losses
+    assert_scales_alone_moved(crumb, tmp_path / "start.crumb", tmp_path / "out/model.crumb", tmp_path)
     staged = ["--weights", "int2h:group=16", "--embeddings", "int4:group=16", "--start", tmp_path / "start.crumb",
               "--stages", "end_to_end:steps=30:rate=0.003:scales_alone=on"]  # fmt: skip
     crumb(*command(made, tmp_path / "staged", *staged))
     assert (tmp_path / "staged/log.jsonl").read_text() == (tmp_path / "out/log.jsonl").read_text()
     refused = crumb(*command(made, tmp_path / "no", "--weights", "mxfp4:pad", "--scales-alone", "--steps", 1), status=1).stderr
     assert "has no scales that learn" in refused
+
+
+def test_scales_of_layers_by_themselves(crumb, made, tmp_path):
+    """A few steps of scales alone behind gptq, a layer at a time."""
+    how = ["--weights", "int2h:group=16", "--embeddings", "int4:group=16"]
+    crumb("quantize", made / "model", "-o", tmp_path / "start.crumb", *how, "--method", "gptq", "--data", made / "train.txt")
+    stage = "block_wise:passes=4:sequences=8:scales_alone=on:scale_rate=0.003"
+    begun = ["--start", tmp_path / "start.crumb", "--stages", stage]
+    report = json.loads(crumb(*command(made, tmp_path / "out", *how, *begun)).stdout)
+    assert all(layer["error"] < layer["error_before"] for layer in report["layers"]) and report["steps"] == 0
+    assert_scales_alone_moved(crumb, tmp_path / "start.crumb", tmp_path / "out/model.crumb", tmp_path)
+    refused = crumb(*command(made, tmp_path / "no", *how, "--stages", stage), status=2).stderr
+    assert "learns scales alone of codes that were found before it" in refused
 
 
 def test_layers_by_themselves_go_on_from_codes_of_a_file(crumb, made, tmp_path):
