@@ -148,6 +148,7 @@ struct OperatorRow {
   std::string_view domain = graph::kOnnxDomain;
   /// An input that belongs to the kernel where it is a constant: the maker gets it, runs do not give it. None: kNothing.
   std::size_t holds = kNothing;
+  bool holds_sparse = false;  ///< that constant may come as NodeFacts::sparse
 
   static constexpr std::size_t kNothing = ~std::size_t{0};
 };

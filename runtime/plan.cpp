@@ -5,9 +5,9 @@
 #include <set>
 
 #include "base/seconds.h"
-#include "graph/sparse_products.h"
 #include "runtime/fuse/fused_kernel.h"
 #include "runtime/fuse/regions.h"
+#include "runtime/held_sparse.h"
 #include "runtime/meter.h"
 
 namespace crumb::runtime {
@@ -27,52 +27,6 @@ void check_type(const NodeFacts& facts, const OperatorRow& row) {
   if (carrier == Carrier::kNone || (row.takes == Takes::kFloats && carrier != Carrier::kFloat))
     throw Error(graph::text_of(facts.node) + " of " + std::string(graph::name_of(type)));
 }
-
-/// Matrices of few numbers among zeros that products alone take, and the nodes that make nothing else.
-class HeldSparse {
- public:
-  HeldSparse(const Graph& graph, const Substitutes& instead) {
-    const graph::Links links(graph);
-    for (const Node& node : graph.nodes) {
-      const std::string matrix = held_by(node, instead);
-      if (matrix.empty() || matrices_.contains(matrix)) continue;
-      std::set<std::size_t> makers;
-      auto numbers = graph::sparse_matrix(graph, links, matrix, &makers);
-      if (!numbers || !is_held_alone(graph, links, instead, matrix, makers)) continue;
-      matrices_.emplace(matrix, std::move(*numbers));
-      makers_.insert(makers.begin(), makers.end());
-    }
-  }
-
-  bool makes(std::size_t node) const { return makers_.contains(node); }
-  const graph::SparseMatrix* find(const std::string& value) const {
-    const auto found = matrices_.find(value);
-    return found == matrices_.end() ? nullptr : &found->second;
-  }
-
- private:
-  /// The input that the node's kernel holds, where it takes it once.
-  static std::string held_by(const Node& node, const Substitutes& instead) {
-    if (!node.has_output(0) || instead.contains(node.outputs[0])) return {};
-    const OperatorRow* const row = find_operator(node.op, node.domain);
-    if (!row || !node.has_input(row->holds)) return {};
-    const std::string& held = node.inputs[row->holds];
-    return std::ranges::count(node.inputs, held) == 1 ? held : std::string();
-  }
-
-  static bool is_held_alone(const Graph& graph, const graph::Links& links, const Substitutes& instead,
-                            const std::string& matrix, const std::set<std::size_t>& makers) {
-    return std::ranges::all_of(makers, [&](std::size_t maker) {
-      const std::string& value = graph.nodes[maker].outputs[0];
-      return !links.is_output(value) && std::ranges::all_of(links.consumers(value), [&](std::size_t taker) {
-        return value == matrix ? held_by(graph.nodes[taker], instead) == matrix : makers.contains(taker);
-      });
-    });
-  }
-
-  std::map<std::string, graph::SparseMatrix> matrices_;
-  std::set<std::size_t> makers_;
-};
 
 /// What is shared was rounded when it was made.
 void round(std::vector<Array>& made) {

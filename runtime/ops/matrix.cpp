@@ -139,8 +139,8 @@ Kernel gemm(const NodeFacts& facts) {
 
 std::span<const OperatorRow> matrix_operators() {
   static constexpr OperatorRow kRows[] = {
-      {"MatMul", mat_mul, Takes::kFloats, graph::kOnnxDomain, 1},
-      {"Gemm", gemm, Takes::kFloats, graph::kOnnxDomain, 1},
+      {"MatMul", mat_mul, Takes::kFloats, graph::kOnnxDomain, 1, true},
+      {"Gemm", gemm, Takes::kFloats, graph::kOnnxDomain, 1, true},
   };
   return kRows;
 }

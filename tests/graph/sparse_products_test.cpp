@@ -116,13 +116,23 @@ TEST_CASE("sparse products: what goes in comes out, and sums are those by the wh
     const std::vector<Tensor> sums = run_sparse(made.graph, {x}), meant = run_sparse(whole, {x});
     // Where somebody else takes the matrix, too, it is made by the nodes.
     Graph open = made.graph;
-    open.outputs.push_back(matrix_value(open, "a"));
+    const std::string matrix = matrix_value(open, "a");
+    open.nodes.push_back(
+        {.name = "all", .op = "Gather", .version = 13, .inputs = {matrix, "zero"}, .outputs = {"row"}});
+    open.initializers["zero"] = Tensor::scalar(std::int64_t{0});
+    open.outputs.push_back(matrix);
+    open.outputs.push_back("row");
     const std::vector<Tensor> opened = run_sparse(open, {x});
     for (std::size_t k = 0; k < sums.size(); ++k) {
       CHECK(sums[k] == meant[k]);
       CHECK(opened[k] == meant[k]);
     }
-    CHECK(opened.back().to_floats() == whole.initializers.at(matrix_value(open, "a")).to_floats());
+    const std::vector<float> floats = whole.initializers.at(matrix).to_floats();
+    CHECK(opened[sums.size()].to_floats() == floats);
+    // A Gather alone has no kernel for it, and gets it made.
+    open.outputs = {"row"};
+    CHECK(run_sparse(open, {x})[0].to_floats() ==
+          std::vector<float>(floats.begin(), floats.begin() + opened.back().size()));
   }
 }
 

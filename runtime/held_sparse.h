@@ -1,0 +1,30 @@
+// Which matrices of a graph are few numbers among zeros (graph/sparse_products.h) that kernels hold as such.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+
+#include "graph/sparse_products.h"
+#include "runtime/operator.h"
+
+namespace crumb::runtime {
+
+/// Those that nodes with a row that holds_sparse take, and nobody else; nodes in `instead` have other kernels.
+class HeldSparse {
+ public:
+  HeldSparse(const graph::Graph& graph, const Substitutes& instead);
+
+  /// Whether the node makes nothing but such a matrix, and need not run.
+  bool makes(std::size_t node) const { return makers_.contains(node); }
+
+  /// The matrix that is the value, or null.
+  const graph::SparseMatrix* find(const std::string& value) const;
+
+ private:
+  std::map<std::string, graph::SparseMatrix> matrices_;
+  std::set<std::size_t> makers_;
+};
+
+}  // namespace crumb::runtime
