@@ -16,6 +16,7 @@
 #include "ptq/low_rank.h"
 #include "ptq/qronos.h"
 #include "ptq/rotate.h"
+#include "ptq/split.h"
 
 namespace crumb::ptq {
 namespace {
@@ -28,7 +29,7 @@ struct Row {
 constexpr Row kRows[] = {
     {"adaround", adaround}, {"awq", awq},           {"best", best},     {"bias_correction", bias_correction},
     {"clip", clip},         {"equalize", equalize}, {"gpfq", gpfq},     {"gptq", gptq},
-    {"low_rank", low_rank}, {"qronos", qronos},     {"rotate", rotate}, {"smooth", smooth}};
+    {"low_rank", low_rank}, {"qronos", qronos},     {"rotate", rotate}, {"smooth", smooth}, {"split", split}};
 
 }  // namespace
 

@@ -72,6 +72,12 @@ const std::vector<StageInfo>& table() {
        "channels of a layer and of the next one get the same range, in floats the network stays",
        false,
        {{"iterations", Kind::kCount, 10, "at most, over all layers"}}},
+      {"split",
+       "channels that layers take with the largest weights are doubled, and their weights halved; in floats "
+       "the network stays (OCS)",
+       false,
+       {{"share", Kind::kNumber, 0.02, "of the channels that a layer takes; one at least"},
+        {"even", Kind::kSwitch, 0, "halves are equal, not apart so that they round to what the weight would"}}},
       {"smooth",
        "channels that are large on samples become smaller, and the weights that take them larger "
        "(SmoothQuant)",
