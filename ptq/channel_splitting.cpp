@@ -49,7 +49,8 @@ struct Extent {
   float nearest(float x) const { return std::clamp(x, least, greatest); }
 };
 
-std::vector<Extent> extents_of(const QuantSpec& spec, const FixedScales& scales, std::span<const float> values) {
+std::vector<Extent> extents_of(const QuantSpec& spec, const FixedScales& scales,
+                               std::span<const float> values) {
   std::vector<Extent> extents(scales.blocks());
   for (std::size_t i = 0; i < values.size(); ++i) {
     Extent& extent = extents[scales.block_of(i / scales.columns(), i % scales.columns())];
@@ -88,9 +89,8 @@ std::vector<std::uint64_t> split_shape(const WeightRows& rows, const ChannelSink
 }
 
 WeightRows with_halves(const WeightRows& rows, const ChannelSink& sink, const ChannelSplit& split) {
-  WeightRows made{.axes = rows.axes,
-                  .shape = split_shape(rows, sink, split.before(), split.after()),
-                  .values = {}};
+  WeightRows made{
+      .axes = rows.axes, .shape = split_shape(rows, sink, split.before(), split.after()), .values = {}};
   std::vector<float> shares(split.after(), 1.0F);
   for (const ChannelSplit::Pair& pair : split.pairs()) shares[pair.first] = shares[pair.second] = 0.5F;
   const std::size_t count = rows.shape[0], columns = columns_of(rows);
@@ -121,7 +121,8 @@ void part_halves(const QuantSpec& spec, WeightRows& rows, const ChannelSink& sin
           if (scales.scale(scales.block_of(row, wide)) < scales.scale(scales.block_of(row, fine)))
             std::swap(wide, fine);
           const float half = rows.values[row * columns + wide], all = 2 * half;
-          const Extent of_wide = extents[scales.block_of(row, wide)], of_fine = extents[scales.block_of(row, fine)];
+          const Extent of_wide = extents[scales.block_of(row, wide)],
+                       of_fine = extents[scales.block_of(row, fine)];
           const float rest = of_fine.nearest(all - scales.value(row, wide, scales.code(row, wide, half)));
           if (of_wide.nearest(all - rest) != all - rest) continue;
           rows.values[row * columns + fine] = rest;

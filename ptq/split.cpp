@@ -78,7 +78,8 @@ class Splitting {
     for (const PlannedConstant& constant : setting.plan.constants)
       if (constant.spec) planned_[constant.value] = &constant;
     for (const auto& [name, constant] : planned_)
-      if (constant->is_weight) weights_ += static_cast<std::size_t>(setting.graph.initializers.at(name).size());
+      if (constant->is_weight)
+        weights_ += static_cast<std::size_t>(setting.graph.initializers.at(name).size());
   }
 
   StageReport run() && {
@@ -96,10 +97,11 @@ class Splitting {
                   (why.empty() ? std::string() : "; " + why[0]));
     }
     if (doubled_ > 0)
-      report_.notes.push_back(count_text(doubled_, "channel") + " of " + std::to_string(channels_) + " in " +
-                              count_text(values_, "value") + " doubled: weights grow by " +
-                              number_text(std::round(1000.0 * static_cast<double>(added_) / static_cast<double>(weights_)) / 10) +
-                              " %");
+      report_.notes.push_back(
+          count_text(doubled_, "channel") + " of " + std::to_string(channels_) + " in " +
+          count_text(values_, "value") + " doubled: weights grow by " +
+          number_text(std::round(1000.0 * static_cast<double>(added_) / static_cast<double>(weights_)) / 10) +
+          " %");
     for (std::string& note : reasons_.notes()) report_.notes.push_back(std::move(note));
     return std::move(report_);
   }
@@ -132,15 +134,14 @@ class Splitting {
       const WeightRows rows = weight_rows(tensor, sink.output_axis);
       WeightRows halves = with_halves(rows, sink, split);
       const bool is_planned = planned != planned_.end();
-      if (is_planned && !is_even_)
-        part_halves(*planned->second->spec, halves, sink, split, setting_.threads);
+      if (is_planned && !is_even_) part_halves(*planned->second->spec, halves, sink, split, setting_.threads);
       made[sink.name] = tensor_of_rows(halves);
       if (!is_planned) continue;
       layers.push_back(
           {.layer = sink.name,
            .before = share_lost(rows, codes_of(*planned->second, tensor).values),
-           .after = share_lost(
-               rows, joined_columns(codes_of(*planned->second, made.at(sink.name)), sink, split))});
+           .after = share_lost(rows,
+                               joined_columns(codes_of(*planned->second, made.at(sink.name)), sink, split))});
       before += layers.back().before;
       after += layers.back().after;
     }
@@ -179,7 +180,7 @@ class Splitting {
       if (const auto planned = planned_.find(source.name); planned != planned_.end()) {
         // Rows of a weight, or a constant that a recipe names.
         std::vector<std::uint64_t> shape = shape_of(source.name, planned->second->output_axis).shape;
-        const std::size_t place = source.axis == planned->second->output_axis ? 0
+        const std::size_t place = source.axis == planned->second->output_axis  ? 0
                                   : source.axis < planned->second->output_axis ? source.axis + 1
                                                                                : source.axis;
         shape[place] = channels * source.run;
@@ -202,7 +203,8 @@ class Splitting {
     std::vector<float> sizes(site.channels);
     for (const ChannelSink& sink : site.sinks) {
       if (!planned_.contains(sink.name)) continue;
-      const std::vector<float> own = channel_sizes(setting_.graph.initializers.at(sink.name), sink, site.channels);
+      const std::vector<float> own =
+          channel_sizes(setting_.graph.initializers.at(sink.name), sink, site.channels);
       const float most = std::ranges::max(own);
       for (std::size_t channel = 0; channel < own.size() && most > 0; ++channel)
         sizes[channel] = std::max(sizes[channel], own[channel] / most);
@@ -221,8 +223,8 @@ class Splitting {
   }
 
   WeightRows codes_of(const PlannedConstant& constant, const Tensor& tensor) const {
-    return weight_rows(graph::quantize_constant(*constant.spec, tensor, constant.output_axis,
-                                                constant.value, setting_.threads)
+    return weight_rows(graph::quantize_constant(*constant.spec, tensor, constant.output_axis, constant.value,
+                                                setting_.threads)
                            .value(),
                        constant.output_axis);
   }

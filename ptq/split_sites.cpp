@@ -43,7 +43,8 @@ class Walk {
     if (!weight) return refuse("their weight is not one layer's alone");
     const auto groups = static_cast<std::size_t>(layer.int_or("group", 1));
     const std::size_t axis = layer.is("Conv") || is_turned(layer) ? 1 : 0;
-    if (layer.is("Conv") ? weight->rank() < 3 : weight->rank() != 2) return refuse("their weight has no rows");
+    if (layer.is("Conv") ? weight->rank() < 3 : weight->rank() != 2)
+      return refuse("their weight has no rows");
     site_.channels = static_cast<std::size_t>(weight->shape()[axis]) * (layer.is("Conv") ? groups : 1);
     const std::size_t behind = layer.is("Conv") ? weight->shape().size() - 2 : 0;
     std::size_t run = 1;
@@ -126,7 +127,9 @@ class Walk {
     });
   }
 
-  bool cannot(const Node& node) { return fail(node.op + " stands between, whose channels cannot be doubled"); }
+  bool cannot(const Node& node) {
+    return fail(node.op + " stands between, whose channels cannot be doubled");
+  }
 
   /// With a result for each channel.
   bool is_depthwise(const Node& node) const {
@@ -175,7 +178,8 @@ class Walk {
     if (!passed_.insert(index).second) return true;
     const Node& node = graph_.nodes[index];
     for (std::size_t i = 1; i < node.outputs.size(); ++i)
-      if (node.has_output(i) && (links_.is_output(node.outputs[i]) || !links_.consumers(node.outputs[i]).empty()))
+      if (node.has_output(i) &&
+          (links_.is_output(node.outputs[i]) || !links_.consumers(node.outputs[i]).empty()))
         return cannot(node);
     if (graph::is_random(node)) return cannot(node);
     if (graph::is_any(node, graph::trait::kOfOne | graph::trait::kOfSeveral)) return elementwise(node, value);
@@ -193,7 +197,8 @@ class Walk {
     } else if (!graph::is_any(node, graph::trait::kScalesChannels)) {
       return cannot(node);
     }
-    return join({node.inputs[0], value.behind, value.run}) && join({node.outputs[0], value.behind, value.run});
+    return join({node.inputs[0], value.behind, value.run}) &&
+           join({node.outputs[0], value.behind, value.run});
   }
 
   bool elementwise(const Node& node, const ChanneledValue& value) {
@@ -206,7 +211,8 @@ class Walk {
       const auto shape = graph_.shape_of(node.inputs[i]);
       if (!shape) return fail("the number of their channels is not known");
       // What is the same for all channels stays.
-      if (shape->size() <= value.behind || (*shape)[shape->size() - 1 - value.behind] == graph::Dim(1)) continue;
+      if (shape->size() <= value.behind || (*shape)[shape->size() - 1 - value.behind] == graph::Dim(1))
+        continue;
       if (!join({node.inputs[i], value.behind, value.run})) return false;
     }
     return join({node.outputs[0], value.behind, value.run});

@@ -21,9 +21,10 @@ struct ChanneledConstant {
 struct ChannelSink {
   std::string name;
   std::size_t output_axis = 0;
-  std::size_t run = 1;     ///< places of the kernel, or of the image behind a Flatten
-  std::size_t groups = 1;  ///< of a convolution: as many parts of the rows, each of which takes a part of the channels
-  std::string input;       ///< the value that it takes
+  std::size_t run = 1;  ///< places of the kernel, or of the image behind a Flatten
+  std::size_t groups =
+      1;  ///< of a convolution: as many parts of the rows, each of which takes a part of the channels
+  std::string input;  ///< the value that it takes
 };
 
 /// What a value has its channels by.
@@ -41,7 +42,8 @@ struct SplitSite {
   std::vector<ChanneledConstant> sources;  ///< rows of weights, biases, and parameters on the way
   std::vector<ChannelSink> sinks;
   std::vector<std::size_t> depthwise;  ///< nodes of the graph on the way that have a group for each channel
-  std::vector<std::string> flat_shapes;  ///< constants of two numbers, the second that of a flattened image's elements
+  std::vector<std::string>
+      flat_shapes;  ///< constants of two numbers, the second that of a flattened image's elements
   std::vector<ChanneledValue> values;
 };
 

@@ -7,6 +7,7 @@
 #include "base/files/text.h"
 #include "ptq/adaround.h"
 #include "ptq/awq.h"
+#include "ptq/batch_norm.h"
 #include "ptq/best.h"
 #include "ptq/bias_correction.h"
 #include "ptq/clip.h"
@@ -26,10 +27,20 @@ struct Row {
   StageReport (*run)(const Stage&, Setting&);
 };
 
-constexpr Row kRows[] = {
-    {"adaround", adaround}, {"awq", awq},           {"best", best},     {"bias_correction", bias_correction},
-    {"clip", clip},         {"equalize", equalize}, {"gpfq", gpfq},     {"gptq", gptq},
-    {"low_rank", low_rank}, {"qronos", qronos},     {"rotate", rotate}, {"smooth", smooth}, {"split", split}};
+constexpr Row kRows[] = {{"adaround", adaround},
+                         {"awq", awq},
+                         {"batch_norm", batch_norm},
+                         {"best", best},
+                         {"bias_correction", bias_correction},
+                         {"clip", clip},
+                         {"equalize", equalize},
+                         {"gpfq", gpfq},
+                         {"gptq", gptq},
+                         {"low_rank", low_rank},
+                         {"qronos", qronos},
+                         {"rotate", rotate},
+                         {"smooth", smooth},
+                         {"split", split}};
 
 }  // namespace
 
