@@ -136,7 +136,7 @@ void part_halves(const QuantSpec& spec, WeightRows& rows, const ChannelSink& sin
 std::vector<double> joined_columns(const WeightRows& rows, const ChannelSink& sink,
                                    const ChannelSplit& split) {
   const std::size_t count = rows.shape[0], columns = columns_of(rows),
-                    old_columns = columns / split.after() * split.before();
+                    old_columns = columns / (split.after() / sink.groups) * (split.before() / sink.groups);
   std::vector<double> made(count * old_columns);
   for (std::size_t row = 0; row < count; ++row) {
     const std::size_t first = first_channel(sink, row, count, split.after()),
