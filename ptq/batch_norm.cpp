@@ -134,8 +134,11 @@ class Estimation {
       sums[stand.node];
       const StatisticsPlace& place = place_of(stand.node);
       if (!place.layer) continue;
+      std::vector<std::string> given;
+      if (std::ranges::find(setting_.graph.inputs, stand.input) == setting_.graph.inputs.end())
+        given.push_back(stand.input);
       const auto part = [&](const SampleStream& of) {
-        return setting_.engine->prepare(graph::part_of(of.graph(), {stand.input}, {place.layer->output}));
+        return setting_.engine->prepare(graph::part_of(of.graph(), given, {place.layer->output}));
       };
       layers[stand.node] = {.made = part(stream), .meant = part(floats)};
     }

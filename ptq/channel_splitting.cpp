@@ -47,6 +47,7 @@ Tensor picked(const Tensor& tensor, std::size_t axis, std::size_t run, const std
 struct Extent {
   float least = 0, greatest = 0;
   float nearest(float x) const { return std::clamp(x, least, greatest); }
+  bool ends_at(float x) const { return x == least || x == greatest; }
 };
 
 std::vector<Extent> extents_of(const QuantSpec& spec, const FixedScales& scales,
@@ -123,6 +124,7 @@ void part_halves(const QuantSpec& spec, WeightRows& rows, const ChannelSink& sin
           const float half = rows.values[row * columns + wide], all = 2 * half;
           const Extent of_wide = extents[scales.block_of(row, wide)],
                        of_fine = extents[scales.block_of(row, fine)];
+          if (of_wide.ends_at(half) || of_fine.ends_at(half)) continue;  // scales stay
           const float rest = of_fine.nearest(all - scales.value(row, wide, scales.code(row, wide, half)));
           if (of_wide.nearest(all - rest) != all - rest) continue;
           rows.values[row * columns + fine] = rest;

@@ -92,9 +92,9 @@ class Splitting {
       is_any |= take(site);
     }
     if (!is_any) {
-      const std::vector<std::string> why = reasons_.notes();
-      throw Error("the stage split finds no value between layers whose channels can be doubled" +
-                  (why.empty() ? std::string() : "; " + why[0]));
+      std::string text = "the stage split finds no value between layers whose channels can be doubled";
+      for (const std::string& why : reasons_.notes()) text += "; " + why;
+      throw Error(text);
     }
     if (doubled_ > 0)
       report_.notes.push_back(

@@ -33,6 +33,12 @@ bool is_turned(const Node& node) { return node.is("Gemm") && node.int_or("transB
 
 bool is_layer(const Node& node) { return node.is("Conv") || node.is("Gemm") || node.is("MatMul"); }
 
+/// A depthwise convolution that gives a channel for each that it takes.
+bool has_groups_of_one(const Graph& graph, const Node& node) {
+  return node.is("Conv") && graph::is_depthwise(graph, node) &&
+         graph.shape_of(node.inputs[1])->front().size == node.int_or("group", 1);
+}
+
 /// The one site around a value. Every step says whether it can go on; `why` says where it cannot.
 class Walk {
  public:
@@ -114,13 +120,13 @@ class Walk {
     if (maker == Links::kNone) return fail("their input is one of the network");
     const Node& node = graph_.nodes[maker];
     if (node.outputs[0] != value.name) return cannot(node);
-    return is_layer(node) && !is_depthwise(node) ? source(node, value) : pass(maker, value);
+    return is_layer(node) && !has_groups_of_one(graph_, node) ? source(node, value) : pass(maker, value);
   }
 
   bool takes(const ChanneledValue& value) {
     return std::ranges::all_of(links_.consumers(value.name), [&](std::size_t index) {
       const Node& node = graph_.nodes[index];
-      if (!is_layer(node) || is_depthwise(node)) return pass(index, value);
+      if (!is_layer(node) || has_groups_of_one(graph_, node)) return pass(index, value);
       return node.inputs[0] == value.name && std::ranges::count(node.inputs, value.name) == 1
                  ? sink(node, value)
                  : cannot(node);
@@ -129,12 +135,6 @@ class Walk {
 
   bool cannot(const Node& node) {
     return fail(node.op + " stands between, whose channels cannot be doubled");
-  }
-
-  /// With a result for each channel.
-  bool is_depthwise(const Node& node) const {
-    return node.is("Conv") && graph::is_depthwise(graph_, node) &&
-           graph_.shape_of(node.inputs[1])->front().size == node.int_or("group", 1);
   }
 
   bool source(const Node& node, const ChanneledValue& value) {
@@ -272,6 +272,10 @@ SplitSites split_sites(const Graph& graph) {
     if (!is_layer(node) || !node.has_input(1) || !graph.constant(node.inputs[1]) ||
         found.contains(node.inputs[1]))
       continue;
+    if (has_groups_of_one(graph, node)) {
+      all.refused.push_back({node.inputs[1], "a channel of theirs takes a single one"});
+      continue;
+    }
     Walk walk(graph, links);
     if (auto site = walk.from(node)) {
       for (const ChannelSink& sink : site->sinks) found.insert(sink.name);

@@ -20,8 +20,8 @@
 #include "quant/scaled_rows.h"
 #include "runtime/engine.h"
 #include "tests/graph/node_builder.h"
-#include "tests/ptq/drawn_network.h"
 #include "tests/ptq/layers.h"
+#include "tests/ptq/settings.h"
 
 namespace {
 
@@ -30,19 +30,10 @@ using crumb::graph::NodeBuilder;
 using crumb::graph::Tensor;
 using crumb::ptq::Setting;
 using crumb::ptq::test::drawn_tensor;
+using crumb::ptq::test::feed;
+using crumb::ptq::test::run_one;
 using crumb::ptq::test::will_be;
 using Ints = std::vector<std::int64_t>;
-
-crumb::ptq::StageReport run(const std::string& stage, Setting& setting) {
-  return crumb::ptq::run_stages({crumb::parse_stage(stage)}, setting).at(0);
-}
-
-void feed(Setting& setting, const crumb::graph::Engine& engine, std::vector<Tensor> samples) {
-  setting.engine = &engine;
-  setting.samples = [samples = std::move(samples)](const auto& batch) {
-    for (const Tensor& sample : samples) batch({sample});
-  };
-}
 
 Tensor positive(std::mt19937& random, std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));
@@ -157,7 +148,7 @@ TEST_CASE("batch_norm: scales and biases of layers, by a plain oracle") {
       samples.push_back(drawn_tensor(random, {16, static_cast<std::int64_t>(widths[0])}));
     feed(setting, engine, samples);
     const auto plan = setting.plan;
-    (void)run("batch_norm", setting);
+    (void)run_one("batch_norm", setting);
     const Graph made = crumb::graph::apply(setting.graph, setting.plan);
     // Two networks, layer after layer, in double.
     std::vector<std::vector<double>> now, meant;
@@ -239,7 +230,7 @@ TEST_CASE("batch_norm: statistics of norms that are kept are those of the networ
     NormedNetwork network(random);
     feed(network.setting, engine, network.samples);
     const Graph before = network.setting.graph;
-    const auto report = run("batch_norm:own=on", network.setting);
+    const auto report = run_one("batch_norm:own=on", network.setting);
     CHECK(report.layers.size() == 4);
     const Graph made = crumb::graph::apply(network.setting.graph, network.setting.plan);
     for (std::size_t i = 0; i < 3; ++i) {
@@ -283,9 +274,9 @@ TEST_CASE(
     feed(network.setting, engine, network.samples);
     feed(folded, engine, network.samples);
     const Graph rounded = crumb::graph::apply(before, network.setting.plan);
-    const auto report = run("batch_norm", network.setting);
+    const auto report = run_one("batch_norm", network.setting);
     for (const auto& layer : report.layers) CHECK(layer.after <= layer.before * (1 + 1e-9));
-    (void)run("batch_norm", folded);
+    (void)run_one("batch_norm", folded);
     const Graph kept_made = crumb::graph::apply(network.setting.graph, network.setting.plan),
                 folded_made = crumb::graph::apply(folded.graph, folded.plan);
     for (const Tensor& sample : network.samples) {
@@ -326,7 +317,7 @@ TEST_CASE("batch_norm: what it cannot do is said") {
   const crumb::runtime::Engine engine(1);
   const auto message = [&](const std::string& stage, Setting& setting) {
     try {
-      const auto report = run(stage, setting);
+      const auto report = run_one(stage, setting);
       return report.notes.empty() ? std::string() : report.notes.back();
     } catch (const crumb::Error& error) {
       return std::string(error.what());
@@ -374,7 +365,7 @@ TEST_CASE("batch_norm: what it cannot do is said") {
   for (std::size_t k = 0; k < 4; ++k) w[k * 3 + 1] = 0;
   constant.graph.initializers["w"] = Tensor::floats({4, 3}, w);
   const std::vector<float> b = constant.graph.constant("b")->to_floats();
-  (void)run("batch_norm", constant);
+  (void)run_one("batch_norm", constant);
   CHECK(constant.graph.constant("b")->to_floats()[1] == b[1]);
 }
 

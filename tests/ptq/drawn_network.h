@@ -3,24 +3,15 @@
 
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/onnx/infer_shapes.h"
 #include "ptq/stages.h"
 #include "tests/graph/node_builder.h"
 #include "tests/ptq/layers.h"
+#include "tests/ptq/settings.h"
 
 namespace crumb::ptq::test {
-
-inline void will_be(Setting& setting, const std::string& name, std::size_t axis, const std::string& spec) {
-  setting.plan.constants.push_back({.value = name,
-                                    .node = "node of " + name,
-                                    .output_axis = axis,
-                                    .spec = QuantSpec::parse(spec),
-                                    .kept_because = "",
-                                    .rounded = {}});
-}
 
 /// Convolutions of drawn widths, kernels, groups and strides, depthwise ones and batch norms among them, functions of elements,
 /// constants and gates between, sums of two branches, pools; then an image or a mean of it that is flattened, and products.
