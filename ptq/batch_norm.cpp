@@ -1,7 +1,6 @@
 #include "ptq/batch_norm.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <utility>
@@ -12,7 +11,8 @@
 #include "base/files/text.h"
 #include "graph/part.h"
 #include "graph/quantized_constant.h"
-#include "ptq/channel_sums.h"
+#include "ptq/channel_fits.h"
+#include "ptq/norm_numbers.h"
 #include "ptq/sample_stream.h"
 #include "ptq/statistics_places.h"
 #include "quant/scaled_rows.h"
@@ -24,41 +24,6 @@ using graph::Graph;
 using graph::Node;
 using graph::PlannedConstant;
 using graph::Tensor;
-
-constexpr double kConstant = 1e-4;  // of the place's deviation
-constexpr double kMostGain = 4;
-
-/// Of the channels' variances.
-double mean_deviation(const ChannelSums& sums) {
-  double all = 0;
-  for (std::size_t c = 0; c < sums.channels(); ++c) all += sums.variance_meant(c);
-  return std::sqrt(all / static_cast<double>(std::max<std::size_t>(sums.channels(), 1)));
-}
-
-/// A batch norm's numbers: channel x becomes factor x + shift.
-struct NormNumbers {
-  NormNumbers(const Graph& graph, const Node& node)
-      : gains(graph.constant(node.inputs[1])->to_floats()),
-        biases(graph.constant(node.inputs[2])->to_floats()),
-        means(graph.constant(node.inputs[3])->to_floats()),
-        variances(graph.constant(node.inputs[4])->to_floats()),
-        epsilon(static_cast<double>(node.float_or("epsilon", 1e-5F))) {}
-
-  double deviation(std::size_t c) const { return std::sqrt(static_cast<double>(variances[c]) + epsilon); }
-  double factor(std::size_t c) const { return static_cast<double>(gains[c]) / deviation(c); }
-  double shift(std::size_t c) const {
-    return static_cast<double>(biases[c]) - factor(c) * static_cast<double>(means[c]);
-  }
-  /// Such that what it made of gain x + shift it makes of x.
-  void take(std::size_t c, const ChannelFit& fit) {
-    const double variance = std::pow(deviation(c) / fit.gain, 2) - epsilon;
-    means[c] = static_cast<float>((static_cast<double>(means[c]) - fit.shift) / fit.gain);
-    variances[c] = static_cast<float>(std::max(0.0, variance));
-  }
-
-  std::vector<float> gains, biases, means, variances;
-  double epsilon;
-};
 
 class Estimation {
  public:
@@ -173,25 +138,10 @@ class Estimation {
                   std::to_string(sums.count()) + " at " + where + ": give more samples");
   }
 
-  /// takes_gains: means and variances come back, else means alone.
-  std::vector<ChannelFit> fits_of(const ChannelSums& sums, bool takes_gains) {
-    const double least = kConstant * mean_deviation(sums);
-    std::vector<ChannelFit> fits(sums.channels());
-    for (std::size_t c = 0; c < fits.size(); ++c) {
-      fits[c].shift = sums.mean_meant(c) - sums.mean_made(c);
-      if (!takes_gains) continue;
-      ++channels_;
-      const double made = std::sqrt(sums.variance_made(c)), meant = std::sqrt(sums.variance_meant(c));
-      if (made > least && meant > least) {
-        const double gain = std::clamp(meant / made, 1 / kMostGain, kMostGain);
-        const ChannelFit both{.gain = gain, .shift = sums.mean_meant(c) - gain * sums.mean_made(c)};
-        if (sums.error(c, both) < sums.error(c, fits[c])) {
-          fits[c] = both;
-          continue;
-        }
-      }
-      ++kept_gains_;
-    }
+  std::vector<ChannelFit> fits_of(const ChannelSums& sums) {
+    std::vector<ChannelFit> fits = moment_fits(sums);
+    channels_ += fits.size();
+    kept_gains_ += static_cast<std::size_t>(std::ranges::count(fits, 1.0, &ChannelFit::gain));
     return fits;
   }
 
@@ -199,7 +149,7 @@ class Estimation {
     PlannedConstant& constant = setting_.plan.constants[place.layer->layer.constant];
     const QuantizedTensor& codes = *constant.rounded->tensor;
     const bool takes_gains = has_row_scales(codes.encoding, codes.layout.matrix);
-    const std::vector<ChannelFit> fits = fits_of(sums, takes_gains);
+    const std::vector<ChannelFit> fits = takes_gains ? fits_of(sums) : mean_fits(sums);
     if (takes_gains) {
       std::vector<double> gains;
       for (const ChannelFit& fit : fits) gains.push_back(fit.gain);
@@ -221,7 +171,7 @@ class Estimation {
   void settle_norm(const StatisticsPlace& place, const ChannelSums& sums, SampleStream& stream) {
     const Node& node = setting_.graph.nodes[place.at.node];
     const NormNumbers norm(setting_.graph, node);
-    const std::vector<ChannelFit> fits = is_own_ ? own_fits(norm, sums) : fits_of(sums, true);
+    const std::vector<ChannelFit> fits = is_own_ ? norm.own_fits(sums) : fits_of(sums);
     NormNumbers made = norm;
     Errors errors;
     for (std::size_t c = 0; c < fits.size(); ++c) {
@@ -236,19 +186,6 @@ class Estimation {
     }
     set(node.inputs[3], made.means, stream);
     set(node.inputs[4], made.variances, stream);
-  }
-
-  /// By which mean and variance become those of what comes in; of a constant channel its own stay.
-  static std::vector<ChannelFit> own_fits(const NormNumbers& norm, const ChannelSums& sums) {
-    const double least = kConstant * mean_deviation(sums);
-    std::vector<ChannelFit> fits(sums.channels());
-    for (std::size_t c = 0; c < fits.size(); ++c) {
-      const double variance = sums.variance_made(c);
-      if (!(std::sqrt(variance) > least)) continue;
-      fits[c].gain = norm.deviation(c) / std::sqrt(variance + norm.epsilon);
-      fits[c].shift = static_cast<double>(norm.means[c]) - fits[c].gain * sums.mean_made(c);
-    }
-    return fits;
   }
 
   /// A constant's numbers, in the network and in what samples run through.

@@ -125,10 +125,11 @@ void part_halves(const QuantSpec& spec, WeightRows& rows, const ChannelSink& sin
           const Extent of_wide = extents[scales.block_of(row, wide)],
                        of_fine = extents[scales.block_of(row, fine)];
           if (of_wide.ends_at(half) || of_fine.ends_at(half)) continue;  // scales stay
-          const float rest = of_fine.nearest(all - scales.value(row, wide, scales.code(row, wide, half)));
-          if (of_wide.nearest(all - rest) != all - rest) continue;
+          const float code = of_wide.nearest(scales.value(row, wide, scales.code(row, wide, half))),
+                      rest = of_fine.nearest(all - code), other = rest == all - code ? code : all - rest;
+          if (of_wide.nearest(other) != other) continue;
           rows.values[row * columns + fine] = rest;
-          rows.values[row * columns + wide] = all - rest;
+          rows.values[row * columns + wide] = other;
         }
       }
     }

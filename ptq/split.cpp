@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -12,8 +11,8 @@
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "graph/quantized_constant.h"
-#include "graph/strided_index.h"
 #include "ptq/channel_splitting.h"
+#include "ptq/split_choice.h"
 #include "ptq/split_sites.h"
 
 namespace crumb::ptq {
@@ -21,19 +20,6 @@ namespace {
 
 using graph::PlannedConstant;
 using graph::Tensor;
-
-/// The largest magnitude of what each channel is multiplied by.
-std::vector<float> channel_sizes(const Tensor& tensor, const ChannelSink& sink, std::size_t channels) {
-  const WeightRows rows = weight_rows(tensor, sink.output_axis);
-  const std::size_t count = rows.shape[0], columns = rows.values.size() / count;
-  std::vector<float> sizes(channels);
-  for (std::size_t i = 0; i < rows.values.size(); ++i) {
-    const std::size_t row = i / columns, group = row / (count / sink.groups);
-    float& size = sizes[group * (channels / sink.groups) + i % columns / sink.run];
-    size = std::max(size, std::fabs(rows.values[i]));
-  }
-  return sizes;
-}
 
 /// A squared error over what it is an error of.
 template <class Number>
@@ -121,10 +107,11 @@ class Splitting {
       (void)leave("they, or layers beside them, have their codes already");
       return false;
     }
-    const std::optional<std::size_t> count = count_for(site);
+    const SplitChoice choice(setting_.graph, planned_, site);
+    const std::optional<std::size_t> count = choice.count(share_);
     if (!count)
       return leave("more than a quarter of their channels would be doubled for groups to divide them");
-    const ChannelSplit split(site.channels, site.parts, largest(site, *count));
+    const ChannelSplit split(site.channels, site.parts, choice.largest(*count));
     std::map<std::string, Tensor> made;
     std::vector<LayerReport> layers;
     double before = 0, after = 0;
@@ -159,69 +146,6 @@ class Splitting {
     return std::ranges::any_of(site.sources, has_codes) || std::ranges::any_of(site.sinks, has_codes);
   }
 
-  /// How many channels are doubled, so that specs and groups fit; nothing where those are too many.
-  std::optional<std::size_t> count_for(const SplitSite& site) const {
-    const auto wanted =
-        static_cast<std::size_t>(std::ceil(share_ * static_cast<double>(site.channels) - 1e-9));
-    const std::size_t least = (std::max<std::size_t>(wanted, 1) + site.parts - 1) / site.parts * site.parts,
-                      most = std::min(site.channels, std::max(least, site.channels / 4));
-    for (std::size_t count = least; count <= most; count += site.parts)
-      if (fits(site, site.channels + count)) return count;
-    return std::nullopt;
-  }
-
-  bool fits(const SplitSite& site, std::size_t channels) const {
-    for (const ChannelSink& sink : site.sinks)
-      if (const auto planned = planned_.find(sink.name); planned != planned_.end()) {
-        const WeightRows rows = shape_of(sink.name, sink.output_axis);
-        if (planned->second->spec->misfit(split_shape(rows, sink, site.channels, channels))) return false;
-      }
-    for (const ChanneledConstant& source : site.sources)
-      if (const auto planned = planned_.find(source.name); planned != planned_.end()) {
-        // Rows of a weight, or a constant that a recipe names.
-        std::vector<std::uint64_t> shape = shape_of(source.name, planned->second->output_axis).shape;
-        const std::size_t place = source.axis == planned->second->output_axis  ? 0
-                                  : source.axis < planned->second->output_axis ? source.axis + 1
-                                                                               : source.axis;
-        shape[place] = channels * source.run;
-        if (planned->second->spec->misfit(shape)) return false;
-      }
-    return true;
-  }
-
-  /// Its rows' shape, without the numbers.
-  WeightRows shape_of(const std::string& name, std::size_t output_axis) const {
-    const std::vector<std::int64_t> whole = setting_.graph.initializers.at(name).shape();
-    WeightRows rows{.axes = graph::axes_with_output(whole.size(), output_axis), .shape = {}, .values = {}};
-    for (const std::int64_t size : graph::permuted_shape(whole, graph::inverse(rows.axes)))
-      rows.shape.push_back(static_cast<std::uint64_t>(size));
-    return rows;
-  }
-
-  /// Those with the largest weights, as shares of their matrix' largest: as many of each part, ascending.
-  std::vector<std::size_t> largest(const SplitSite& site, std::size_t count) const {
-    std::vector<float> sizes(site.channels);
-    for (const ChannelSink& sink : site.sinks) {
-      if (!planned_.contains(sink.name)) continue;
-      const std::vector<float> own =
-          channel_sizes(setting_.graph.initializers.at(sink.name), sink, site.channels);
-      const float most = std::ranges::max(own);
-      for (std::size_t channel = 0; channel < own.size() && most > 0; ++channel)
-        sizes[channel] = std::max(sizes[channel], own[channel] / most);
-    }
-    std::vector<std::size_t> chosen;
-    const std::size_t part = site.channels / site.parts;
-    for (std::size_t begin = 0; begin < site.channels; begin += part) {
-      std::vector<std::size_t> order(part);
-      std::iota(order.begin(), order.end(), begin);
-      std::ranges::stable_sort(order, std::greater(), [&](std::size_t channel) { return sizes[channel]; });
-      std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count / site.parts));
-      chosen.insert(chosen.end(), order.begin(),
-                    order.begin() + static_cast<std::ptrdiff_t>(count / site.parts));
-    }
-    return chosen;
-  }
-
   WeightRows codes_of(const PlannedConstant& constant, const Tensor& tensor) const {
     return weight_rows(graph::quantize_constant(*constant.spec, tensor, constant.output_axis, constant.value,
                                                 setting_.threads)
@@ -251,7 +175,7 @@ class Splitting {
   Setting& setting_;
   const double share_;
   const bool is_even_;
-  std::map<std::string, const PlannedConstant*> planned_;  ///< that become codes
+  PlannedConstants planned_;
   Reasons reasons_;
   std::size_t doubled_ = 0, channels_ = 0, values_ = 0, added_ = 0, weights_ = 0;
   StageReport report_;
