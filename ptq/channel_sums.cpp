@@ -10,7 +10,7 @@
 namespace crumb::ptq {
 
 void ChannelSums::add(const graph::Tensor& made, const graph::Tensor& meant, std::size_t axis) {
-  const std::vector<std::int64_t> shape = meant.shape();
+  const std::vector<std::int64_t>& shape = meant.shape();
   const auto channels = static_cast<std::size_t>(shape.at(axis));
   if (made.shape() != shape || (!all_.empty() && channels != all_.size()))
     throw Error("a sample has " + std::to_string(channels) + " channels where there were " +

@@ -38,7 +38,6 @@ class Reasons {
  public:
   void add(const std::string& layer, const std::string& why) { layers_[why].push_back(layer); }
 
-  bool empty() const { return layers_.empty(); }
   std::vector<std::string> notes() const {
     std::vector<std::string> all;
     for (const auto& [why, layers] : layers_)
