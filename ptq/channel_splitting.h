@@ -39,10 +39,10 @@ class ChannelSplit {
 WeightRows with_halves(const WeightRows& rows, const ChannelSink& sink, const ChannelSplit& split);
 
 /// Moves the halves apart so that together they round to what one number on the same grid would: the copy with the wider steps
-/// becomes the code's value that is nearest to w / 2, the other the rest of w. (On a grid of equal steps both round to the
-/// nearest whole number of steps then, by floor(x / 2) + floor((x + 1) / 2) = floor(x), as the paper's
-/// halves do, arXiv:1901.09504, which are half a step apart; halves that are equal are off by the same, twice.) The range of a scale's weights does not grow. Sums are
-/// w but for the rounding of one number.
+/// becomes the code's value that is nearest to w / 2, the other the rest of w. On a grid of equal steps the sum of both codes is
+/// the nearest whole number of steps then, as it is of the paper's halves, which are half a step apart: floor(x / 2) +
+/// floor((x + 1) / 2) = floor(x). Halves that are equal are off by the same, twice. The range of a scale's weights does not
+/// grow. Sums are w but for the rounding of one number.
 void part_halves(const QuantSpec& spec, WeightRows& rows, const ChannelSink& sink, const ChannelSplit& split,
                  int threads);
 

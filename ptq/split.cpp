@@ -85,7 +85,9 @@ class Splitting {
       report_.notes.push_back(
           count_text(doubled_, "channel") + " of " + std::to_string(channels_) + " in " +
           count_text(values_, "value") + " doubled: weights grow by " +
-          number_text(std::round(1000.0 * static_cast<double>(added_) / static_cast<double>(weights_)) / 10) +
+          number_text(std::round(1000.0 * static_cast<double>(added_) /
+                                 static_cast<double>(std::max<std::size_t>(weights_, 1))) /
+                      10) +
           " %");
     for (std::string& note : reasons_.notes()) report_.notes.push_back(std::move(note));
     return std::move(report_);
@@ -118,16 +120,17 @@ class Splitting {
       const auto planned = planned_.find(sink.name);
       const Tensor& tensor = setting_.graph.initializers.at(sink.name);
       const WeightRows rows = weight_rows(tensor, sink.output_axis);
-      WeightRows halves = with_halves(rows, sink, split);
       const bool is_planned = planned != planned_.end();
+      if (is_planned)
+        layers.push_back({.layer = sink.name,
+                          .before = share_lost(rows, codes_of(*planned->second, tensor).values),
+                          .after = 0});
+      WeightRows halves = with_halves(rows, sink, split);
       if (is_planned && !is_even_) part_halves(*planned->second->spec, halves, sink, split, setting_.threads);
       made[sink.name] = tensor_of_rows(halves);
       if (!is_planned) continue;
-      layers.push_back(
-          {.layer = sink.name,
-           .before = share_lost(rows, codes_of(*planned->second, tensor).values),
-           .after = share_lost(rows,
-                               joined_columns(codes_of(*planned->second, made.at(sink.name)), sink, split))});
+      layers.back().after =
+          share_lost(rows, joined_columns(codes_of(*planned->second, made.at(sink.name)), sink, split));
       before += layers.back().before;
       after += layers.back().after;
     }

@@ -273,7 +273,7 @@ SplitSites split_sites(const Graph& graph) {
         found.contains(node.inputs[1]))
       continue;
     if (has_groups_of_one(graph, node)) {
-      all.refused.push_back({node.inputs[1], "a channel of theirs takes a single one"});
+      all.refused.push_back({node.inputs[1], "depthwise, where a channel takes a single one"});
       continue;
     }
     Walk walk(graph, links);
