@@ -235,7 +235,7 @@ constexpr OperatorTraits kRows[] = {
     {"", "StringSplit", kNoProducts},
     {"", "Sub", kOfSeveral | kAdds | kTypeOfOperands | kNoProducts | kArithmetic, RangeForm::kSubtracted},
     {"", "Sum", kOfSeveral | kJoins | kAdds | kNoProducts, RangeForm::kSummedUp},
-    {"", "Swish", kNoProducts},
+    {"", "Swish", kOfOne | kNoProducts},
     {"", "Tan", kNoProducts},
     {"", "Tanh", kOfOne | kNoProducts | kOfCells},
     {"", "TensorScatter", kNoProducts},

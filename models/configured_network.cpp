@@ -80,8 +80,21 @@ std::vector<std::string> made_of(const graph::Graph& graph, const graph::Links& 
   return made;
 }
 
+/// The network that its config.json means, of its tensors.
+graph::Graph configured(const TensorSource& source) {
+  try {
+    return graph_of_weights(NamedWeights(source)).graph;
+  } catch (const Error& error) {
+    throw Error(
+        "its network is not the one that its config.json means, as where channels were doubled (crumb "
+        "quantize "
+        "--stages split): " +
+        std::string(error.what()));
+  }
+}
+
 void expect_matrices(const graph::Graph& graph, const TensorSource& source) {
-  const graph::Graph meant = graph_of_weights(NamedWeights(source)).graph;
+  const graph::Graph meant = configured(source);
   const graph::Links links(graph);
   const std::set<std::string> inputs = own_inputs(graph);
   for (const graph::Node& node : graph.nodes) {

@@ -3,59 +3,39 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files/counted.h"
 #include "base/files/text.h"
-#include "graph/quantize/operators.h"
 #include "graph/quantized_constant.h"
+#include "ptq/biased_layers.h"
 #include "ptq/float_values.h"
-#include "ptq/sampled_layers.h"
 #include "ptq/weight_rows.h"
 
 namespace crumb::ptq {
 namespace {
 
-using graph::Graph;
 using graph::Tensor;
 
 struct Corrected {
-  SampledLayer layer;
-  std::string bias;
+  BiasedLayer biased;
   std::vector<double> sums;  ///< of what comes in, group by group
   double samples = 0;        ///< of each group
 };
 
-std::vector<Corrected> layers_of(const Setting& setting, std::size_t& without) {
-  const Graph& graph = setting.graph;
-  const graph::Links links(graph);
-  std::vector<Corrected> found;
-  for (const SampledLayer& layer : sampled_layers(graph, setting.plan, false)) {
-    const auto place = graph::bias_of(graph, links, layer.node);
-    const std::string bias = place ? graph.nodes[place->node].inputs[place->input] : std::string();
-    const Tensor* constant = place ? graph.constant(bias) : nullptr;
-    if (!constant || links.consumers(bias).size() != 1 ||
-        constant->size() != static_cast<std::int64_t>(layer.groups * layer.rows)) {
-      ++without;
-      continue;
-    }
-    found.push_back(
-        {.layer = layer, .bias = bias, .sums = std::vector<double>(layer.groups * layer.columns)});
-  }
-  return found;
-}
-
 void gather(const Setting& setting, std::vector<Corrected>& layers) {
   std::vector<std::string> names;
-  for (const Corrected& one : layers) names.push_back(one.layer.input);
+  for (const Corrected& one : layers) names.push_back(one.biased.layer.input);
   visit_float_values(setting, names, [&](const std::map<std::string, Tensor>& values) {
     for (Corrected& one : layers) {
-      visit_samples(setting.graph.nodes[one.layer.node], setting.graph, one.layer, values.at(one.layer.input),
+      const SampledLayer& layer = one.biased.layer;
+      visit_samples(setting.graph.nodes[layer.node], setting.graph, layer, values.at(layer.input),
                     [&](std::size_t group, const SampleColumns& x) {
                       if (group == 0) one.samples += static_cast<double>(x.samples);
                       for (std::size_t k = 0; k < x.size(); ++k)
                         for (std::size_t t = 0; t < x.samples; ++t)
-                          one.sums[group * one.layer.columns + k] +=
+                          one.sums[group * layer.columns + k] +=
                               static_cast<double>(x.values[k * x.samples + t]);
                     });
     }
@@ -63,7 +43,7 @@ void gather(const Setting& setting, std::vector<Corrected>& layers) {
 }
 
 LayerReport correct(Setting& setting, const Corrected& one) {
-  const SampledLayer& layer = one.layer;
+  const SampledLayer& layer = one.biased.layer;
   graph::PlannedConstant& constant = setting.plan.constants[layer.constant];
   const Tensor& tensor = setting.graph.initializers.at(constant.value);
   if (!constant.rounded)
@@ -71,7 +51,7 @@ LayerReport correct(Setting& setting, const Corrected& one) {
                                                 setting.threads);
   const std::vector<float> meant = weight_rows(tensor, constant.output_axis).values,
                            made = weight_rows(constant.rounded->value(), constant.output_axis).values;
-  Tensor& bias = setting.graph.initializers.at(one.bias);
+  Tensor& bias = setting.graph.initializers.at(one.biased.bias);
   std::vector<float> biases = bias.to_floats();
   double all = 0, before = 0, after = 0;
   for (std::size_t row = 0; row < biases.size(); ++row) {
@@ -100,12 +80,16 @@ LayerReport correct(Setting& setting, const Corrected& one) {
 StageReport bias_correction(const Stage& stage, Setting& setting) {
   require_samples(stage, setting);
   StageReport report{.stage = to_string(stage), .measure = "mean outputs", .layers = {}, .notes = {}};
-  std::size_t without = 0;
-  std::vector<Corrected> layers = layers_of(setting, without);
-  if (layers.empty())
+  BiasedLayers found = biased_layers(setting);
+  if (found.layers.empty())
     throw Error("the stage bias_correction finds no layer that becomes codes and has a bias of its own");
-  if (without > 0)
-    report.notes.push_back(count_text(without, "layer") + " without a bias of its own: not corrected");
+  if (found.without > 0)
+    report.notes.push_back(count_text(found.without, "layer") + " without a bias of its own: not corrected");
+  std::vector<Corrected> layers;
+  for (BiasedLayer& layer : found.layers) {
+    const std::size_t inputs = layer.layer.groups * layer.layer.columns;
+    layers.push_back({.biased = std::move(layer), .sums = std::vector<double>(inputs)});
+  }
   gather(setting, layers);
   for (const Corrected& one : layers) report.layers.push_back(correct(setting, one));
   return report;

@@ -133,4 +133,9 @@ void SampleStream::set_constant(const std::string& name, graph::QuantizedConstan
   graph_.quantized[name] = std::move(codes);
 }
 
+void SampleStream::set_constant(const std::string& name, Tensor values) {
+  graph_.quantized.erase(name);
+  graph_.initializers[name] = std::move(values);
+}
+
 }  // namespace crumb::ptq

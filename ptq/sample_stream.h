@@ -41,6 +41,10 @@ class SampleStream {
 
   /// What the constant is from here on.
   void set_constant(const std::string& name, graph::QuantizedConstant codes);
+  void set_constant(const std::string& name, graph::Tensor values);
+
+  /// As it is by now.
+  const graph::Graph& graph() const { return graph_; }
 
  private:
   graph::Graph graph_;

@@ -7,6 +7,7 @@
 #include "base/files/text.h"
 #include "ptq/adaround.h"
 #include "ptq/awq.h"
+#include "ptq/batch_norm.h"
 #include "ptq/best.h"
 #include "ptq/bias_correction.h"
 #include "ptq/clip.h"
@@ -17,6 +18,7 @@
 #include "ptq/outliers.h"
 #include "ptq/qronos.h"
 #include "ptq/rotate.h"
+#include "ptq/split.h"
 
 namespace crumb::ptq {
 namespace {
@@ -26,11 +28,21 @@ struct Row {
   StageReport (*run)(const Stage&, Setting&);
 };
 
-constexpr Row kRows[] = {
-    {"adaround", adaround}, {"awq", awq},           {"best", best},     {"bias_correction", bias_correction},
-    {"clip", clip},         {"equalize", equalize}, {"gpfq", gpfq},     {"gptq", gptq},
-    {"low_rank", low_rank}, {"outliers", outliers}, {"qronos", qronos}, {"rotate", rotate},
-    {"smooth", smooth}};
+constexpr Row kRows[] = {{"adaround", adaround},
+                         {"awq", awq},
+                         {"batch_norm", batch_norm},
+                         {"best", best},
+                         {"bias_correction", bias_correction},
+                         {"clip", clip},
+                         {"equalize", equalize},
+                         {"gpfq", gpfq},
+                         {"gptq", gptq},
+                         {"low_rank", low_rank},
+                         {"outliers", outliers},
+                         {"qronos", qronos},
+                         {"rotate", rotate},
+                         {"smooth", smooth},
+                         {"split", split}};
 
 }  // namespace
 

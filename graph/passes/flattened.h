@@ -1,4 +1,4 @@
-// Flattened data in another order, and the weights that take it. Internal to graph/passes.
+// Flattened data, in another order too, and the weights that take it.
 #pragma once
 
 #include <map>

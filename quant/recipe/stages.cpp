@@ -77,6 +77,13 @@ const std::vector<StageInfo>& table() {
        "channels of a layer and of the next one get the same range, in floats the network stays",
        false,
        {{"iterations", Kind::kCount, 10, "at most, over all layers"}}},
+      {"split",
+       "channels that layers take with the largest weights are doubled, and their weights halved; in floats "
+       "the network stays (OCS)",
+       false,
+       {{"share", Kind::kNumber, 0.02, "of the channels that a layer takes; one at least"},
+        {"even", Kind::kSwitch, 0,
+         "halves are equal, not apart so that they round to what the weight would"}}},
       {"smooth",
        "channels that are large on samples become smaller, and the weights that take them larger "
        "(SmoothQuant)",
@@ -130,6 +137,13 @@ const std::vector<StageInfo>& table() {
             {"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"}},
            4, true),
        true},
+      {"batch_norm",
+       "channels get the mean and variance back that the float network gives them on samples: statistics of "
+       "batch "
+       "norms that are kept, scales and biases of layers",
+       false,
+       {{"own", Kind::kSwitch, 0,
+         "statistics of norms are the samples' own, whatever the float network makes of these"}}},
       {"bias_correction",
        "biases take in what codes change of a layer's mean outputs, on samples",
        false,

@@ -16,6 +16,7 @@
 #include "ptq/stages.h"
 #include "runtime/engine.h"
 #include "tests/graph/node_builder.h"
+#include "tests/ptq/settings.h"
 
 namespace {
 
@@ -23,22 +24,8 @@ using crumb::graph::Graph;
 using crumb::graph::NodeBuilder;
 using crumb::graph::Tensor;
 using crumb::ptq::Setting;
-
-void will_be(Setting& setting, const std::string& name, std::size_t axis, const std::string& spec) {
-  setting.plan.constants.push_back({.value = name,
-                                    .node = "node of " + name,
-                                    .output_axis = axis,
-                                    .spec = crumb::QuantSpec::parse(spec),
-                                    .kept_because = "",
-                                    .rounded = {}});
-}
-
-void feed(Setting& setting, const crumb::graph::Engine& engine, std::vector<Tensor> samples) {
-  setting.engine = &engine;
-  setting.samples = [samples = std::move(samples)](const auto& batch) {
-    for (const Tensor& sample : samples) batch({sample});
-  };
-}
+using crumb::ptq::test::feed;
+using crumb::ptq::test::will_be;
 
 /// Brevitas' T8: W1[o][k] = sin(1 + .9 k + 2.3 o) (.2 + .8 o), W2[o][k] = cos(.5 + 1.1 k + .7 o) (1.5 - .4 k).
 Setting golden_network() {

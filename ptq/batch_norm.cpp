@@ -1,0 +1,237 @@
+#include "ptq/batch_norm.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files/counted.h"
+#include "base/files/interrupt.h"
+#include "base/files/text.h"
+#include "graph/part.h"
+#include "graph/quantized_constant.h"
+#include "ptq/channel_fits.h"
+#include "ptq/norm_numbers.h"
+#include "ptq/sample_stream.h"
+#include "ptq/statistics_places.h"
+#include "quant/scaled_rows.h"
+
+namespace crumb::ptq {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::PlannedConstant;
+using graph::Tensor;
+
+class Estimation {
+ public:
+  Estimation(const Stage& stage, Setting& setting)
+      : setting_(setting),
+        is_own_(stage.value("own") != 0),
+        places_(statistics_places(setting)),
+        report_{.stage = to_string(stage), .measure = "outputs", .layers = {}, .notes = places_.notes} {
+    if (places_.all.empty())
+      throw Error(
+          "the stage batch_norm finds no batch norm that is kept, and no layer that becomes codes and has a "
+          "bias of its own");
+    if (is_own_ && places_.norms == 0)
+      throw Error(
+          "the stage batch_norm: own=on is for batch norms that are kept (--batch-norm keep), and there is "
+          "none");
+  }
+
+  StageReport run() && {
+    std::vector<SampledLayer> stands;
+    for (const StatisticsPlace& place : places_.all) stands.push_back(place.at);
+    const std::vector<Station> stations = stations_of(setting_.graph, stands);
+    SampleStream floats(setting_.graph, stations, *setting_.engine, setting_.memory / 4),
+        stream(with_codes(), stations, *setting_.engine, setting_.memory / 4);
+    for (const Station& station : stations) {
+      stream.advance();
+      floats.advance();
+      for (const auto& [node, sums] : sums_at(station, stream, floats)) {
+        check_interrupt();
+        const StatisticsPlace& place = place_of(node);
+        if (place.layer)
+          settle_layer(place, sums, stream);
+        else
+          settle_norm(place, sums, stream);
+      }
+    }
+    add_notes();
+    return std::move(report_);
+  }
+
+ private:
+  /// The network as it will be, but for activations.
+  Graph with_codes() {
+    Graph graph = setting_.graph;
+    for (PlannedConstant& constant : setting_.plan.constants) {
+      if (!constant.spec) continue;
+      if (!constant.rounded) round(constant);
+      graph.initializers.erase(constant.value);
+      graph.quantized[constant.value] = *constant.rounded;
+    }
+    return graph;
+  }
+
+  void round(PlannedConstant& constant) const {
+    constant.rounded =
+        graph::quantize_constant(*constant.spec, setting_.graph.initializers.at(constant.value),
+                                 constant.output_axis, constant.value, setting_.threads);
+  }
+
+  const StatisticsPlace& place_of(std::size_t node) const {
+    return *std::ranges::find(places_.all, node, [](const StatisticsPlace& one) { return one.at.node; });
+  }
+
+  /// By node: what a norm takes, what a layer gives.
+  std::map<std::size_t, ChannelSums> sums_at(const Station& station, SampleStream& stream,
+                                             SampleStream& floats) const {
+    struct Layer {
+      std::unique_ptr<graph::Executable> made, meant;
+    };
+    std::map<std::size_t, Layer> layers;
+    std::map<std::size_t, ChannelSums> sums;
+    for (const SampledLayer& stand : station.layers) {
+      sums[stand.node];
+      const StatisticsPlace& place = place_of(stand.node);
+      if (!place.layer) continue;
+      std::vector<std::string> given;
+      if (std::ranges::find(setting_.graph.inputs, stand.input) == setting_.graph.inputs.end())
+        given.push_back(stand.input);
+      const auto part = [&](const SampleStream& of) {
+        return setting_.engine->prepare(graph::part_of(of.graph(), given, {place.layer->output}));
+      };
+      layers[stand.node] = {.made = part(stream), .meant = part(floats)};
+    }
+    setting_.samples([&](const std::vector<Tensor>& sample) {
+      check_interrupt();
+      const auto made = stream.run(sample), meant = floats.run(sample);
+      for (auto& [node, one] : sums) {
+        const std::string& input = place_of(node).at.input;
+        const auto layer = layers.find(node);
+        if (layer == layers.end()) {
+          one.add(made.at(input), meant.at(input), 1);
+          continue;
+        }
+        const Tensor now = layer->second.made->run({made.at(input)})[0],
+                     then = layer->second.meant->run({meant.at(input)})[0];
+        one.add(now, then, setting_.graph.nodes[node].is("Conv") ? 1 : then.shape().size() - 1);
+      }
+    });
+    stream.rest();
+    floats.rest();
+    for (const auto& [node, one] : sums) require_enough(node, one);
+    return sums;
+  }
+
+  void require_enough(std::size_t node, const ChannelSums& sums) const {
+    const std::string where = text_of(setting_.graph.nodes[node]);
+    if (!sums.is_finite())
+      throw Error("what " + where + " takes, value " + quote_text(place_of(node).at.input) +
+                  ", holds inf or NaN on the samples");
+    if (sums.count() < 2)
+      throw Error("the stage batch_norm: a variance needs two numbers of a channel, found " +
+                  std::to_string(sums.count()) + " at " + where + ": give more samples");
+  }
+
+  std::vector<ChannelFit> fits_of(const ChannelSums& sums) {
+    std::vector<ChannelFit> fits = moment_fits(sums);
+    channels_ += fits.size();
+    kept_gains_ += static_cast<std::size_t>(std::ranges::count(fits, 1.0, &ChannelFit::gain));
+    return fits;
+  }
+
+  void settle_layer(const StatisticsPlace& place, const ChannelSums& sums, SampleStream& stream) {
+    PlannedConstant& constant = setting_.plan.constants[place.layer->layer.constant];
+    const QuantizedTensor& codes = *constant.rounded->tensor;
+    const bool takes_gains = has_row_scales(codes.encoding, codes.layout.matrix);
+    const std::vector<ChannelFit> fits = takes_gains ? fits_of(sums) : mean_fits(sums);
+    if (takes_gains) {
+      std::vector<double> gains;
+      for (const ChannelFit& fit : fits) gains.push_back(fit.gain);
+      constant.rounded->tensor = std::make_shared<const QuantizedTensor>(*with_scaled_rows(codes, gains));
+    } else {
+      ++without_scales_;
+    }
+    stream.set_constant(constant.value, *constant.rounded);
+    std::vector<float> biases = setting_.graph.initializers.at(place.layer->bias).to_floats();
+    Errors errors;
+    for (std::size_t c = 0; c < fits.size(); ++c) {
+      biases[c] = static_cast<float>(fits[c].gain * static_cast<double>(biases[c]) + fits[c].shift);
+      errors.add(sums, c, fits[c], 1, 0);
+    }
+    set(place.layer->bias, biases, stream);
+    report_.layers.push_back(errors.report(place.name));
+  }
+
+  void settle_norm(const StatisticsPlace& place, const ChannelSums& sums, SampleStream& stream) {
+    const Node& node = setting_.graph.nodes[place.at.node];
+    const NormNumbers norm(setting_.graph, node);
+    const std::vector<ChannelFit> fits = is_own_ ? norm.own_fits(sums) : fits_of(sums);
+    NormNumbers made = norm;
+    Errors errors;
+    for (std::size_t c = 0; c < fits.size(); ++c) {
+      made.take(c, fits[c]);
+      errors.add(sums, c, fits[c], norm.factor(c), norm.shift(c));
+    }
+    report_.layers.push_back(errors.report(place.name));
+    if (is_own_ && !(errors.after < errors.before)) {
+      report_.layers.back().after = report_.layers.back().before;
+      report_.notes.push_back(place.name + ": the samples' statistics lose no less, so it keeps its own");
+      return;
+    }
+    set(node.inputs[3], made.means, stream);
+    set(node.inputs[4], made.variances, stream);
+  }
+
+  /// A constant's numbers, in the network and in what samples run through.
+  void set(const std::string& name, const std::vector<float>& values, SampleStream& stream) {
+    Tensor& tensor = setting_.graph.initializers.at(name);
+    tensor = Tensor::floats(tensor.shape(), values);
+    const auto planned = std::ranges::find(setting_.plan.constants, name, &PlannedConstant::value);
+    if (planned == setting_.plan.constants.end() || !planned->spec) return stream.set_constant(name, tensor);
+    round(*planned);
+    stream.set_constant(name, *planned->rounded);
+  }
+
+  void add_notes() {
+    if (without_scales_ > 0)
+      report_.notes.push_back(count_text(without_scales_, "layer") +
+                              " whose scales are not each output's own, or take no factors: means alone");
+    if (kept_gains_ > 0)
+      report_.notes.push_back(std::to_string(kept_gains_) + " of " + count_text(channels_, "channel") +
+                              ": means alone, which loses less, or they are constant");
+  }
+
+  struct Errors {
+    double before = 0, after = 0, all = 0;
+    /// What is given is the channel times the factor, and shifted.
+    void add(const ChannelSums& sums, std::size_t c, const ChannelFit& fit, double factor, double shift) {
+      before += factor * factor * sums.error(c, {});
+      after += factor * factor * sums.error(c, fit);
+      all += sums.squares(c, factor, shift);
+    }
+    LayerReport report(const std::string& name) const {
+      return {.layer = name, .before = all > 0 ? before / all : 0, .after = all > 0 ? after / all : 0};
+    }
+  };
+
+  Setting& setting_;
+  const bool is_own_;
+  const StatisticsPlaces places_;
+  std::size_t channels_ = 0, kept_gains_ = 0, without_scales_ = 0;
+  StageReport report_;
+};
+
+}  // namespace
+
+StageReport batch_norm(const Stage& stage, Setting& setting) {
+  require_samples(stage, setting);
+  return Estimation(stage, setting).run();
+}
+
+}  // namespace crumb::ptq
