@@ -218,7 +218,8 @@ bool is_graph(const QuantizeOptions& options) {
   if (!found) {
     if (options.target.asks_for_network())
       throw usage_error(
-          "--activation-formats and a --target of bit operations or accumulators are for graphs (.onnx) and models "
+          "--activation-formats and a --target of bit operations or accumulators are for graphs (.onnx) and "
+          "models "
           "of a known architecture (folder, .gguf), found " +
           quote_text(options.input) + (options.graph.tensors_only ? " with --tensors-only" : ""));
     if (!options.graph.any()) return false;

@@ -24,19 +24,12 @@ std::string signed_recipe(const std::filesystem::path& output, const std::string
          " (checksum " + checksum + ")\n" + yaml;
 }
 
-std::vector<QuantSpec> formats_of(const std::string& flag, std::string_view text) {
+std::vector<QuantSpec> formats_of(const std::string& flag, std::string_view text,
+                                  std::vector<QuantSpec> (*parse)(std::string_view)) {
   try {
-    return parse_formats(text);
+    return parse(text);
   } catch (const Error& error) {
     throw usage_error(flag + ": " + error.what());
-  }
-}
-
-void check_activations(const QuantSpec& spec) {
-  try {
-    (void)parse_activations_or_keep(spec.to_string());
-  } catch (const Error& error) {
-    throw usage_error(std::string("--activation-formats: ") + error.what());
   }
 }
 
@@ -48,11 +41,13 @@ void refuse_misfits(const TargetFlags& flags, const RecipeFlags& recipe, const W
         ", so that nothing is to be chosen; give --activations SPEC, or a --target in bit operations "
         "(2.5Gbops) or accumulators (16acc)");
   if (is_graph && wish.target.file_bytes > 0)
-    throw usage_error("--target " + flags.target +
-                      ": the size of a file is chosen for of checkpoints; of a graph give bits per weight "
-                      "(3.5bpw), bit operations (2.5Gbops) or accumulators (16acc), or --tensors-only to take "
-                      "it for a checkpoint");
-  const bool has_activations = !wish.activations.empty() || !recipe.activations.empty() || !recipe.base.empty();
+    throw usage_error(
+        "--target " + flags.target +
+        ": the size of a file is chosen for of checkpoints; of a graph give bits per weight "
+        "(3.5bpw), bit operations (2.5Gbops) or accumulators (16acc), or --tensors-only to take "
+        "it for a checkpoint");
+  const bool has_activations =
+      !wish.activations.empty() || !recipe.activations.empty() || !recipe.base.empty();
   if (wish.target.accumulator_bits > 0 && !has_activations)
     throw usage_error("--target " + flags.target +
                       ": registers are of integers or minifloats, and what layers take in stays float; give "
@@ -122,11 +117,10 @@ std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe,
   wish.target = target.value();
   const bool is_network = is_graph || wish.target.is_of_networks();
   const std::string_view usual = is_network ? kDefaultNetworkFormats : kDefaultFormats;
-  wish.formats = formats_of("--formats", flags.formats.empty() ? usual : std::string_view(flags.formats));
-  if (!flags.activation_formats.empty()) {
-    wish.activations = formats_of("--activation-formats", flags.activation_formats);
-    for (const QuantSpec& spec : wish.activations) check_activations(spec);
-  }
+  wish.formats =
+      formats_of("--formats", flags.formats.empty() ? usual : std::string_view(flags.formats), parse_formats);
+  if (!flags.activation_formats.empty())
+    wish.activations = formats_of("--activation-formats", flags.activation_formats, parse_activation_formats);
   refuse_misfits(flags, recipe, wish, is_graph);
   return wish;
 }

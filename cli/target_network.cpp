@@ -11,7 +11,6 @@
 #include "cli/quantize_network.h"
 #include "cli/shape_flags.h"
 #include "cli/target_sensitivity.h"
-#include "export/check_for_profile.h"
 #include "graph/quantize/apply.h"
 #include "runtime/engine.h"
 
@@ -39,12 +38,13 @@ void refuse_open_sizes(const Graph& graph, const NetworkTarget& request) {
   for (const std::string& input : graph.inputs) {
     const graph::Value* value = graph.find(input);
     if (!value || !value->shape) continue;
-    const bool is_open =
-        std::ranges::any_of(*value->shape | std::views::drop(1), [](const graph::Dim& dim) { return !dim.known(); });
-    if (is_open)
+    const graph::Shape& shape = *value->shape;
+    const auto is_open = [](const graph::Dim& dim) { return !dim.known(); };
+    if (!shape.empty() && std::any_of(shape.begin() + 1, shape.end(), is_open))
       throw usage_error("bit operations depend on sizes that the network leaves open: its input " +
-                        quote_text(input) + " is " + graph::text_of(*value->shape) +
-                        "; give --shape NAME=SIZES, as in --shape " + input + "=1x128 (what stays open is 1)");
+                        quote_text(input) + " is " + graph::text_of(shape) +
+                        "; give --shape NAME=SIZES, as in --shape " + input +
+                        "=1x128 (what stays open is 1)");
   }
 }
 

@@ -74,8 +74,7 @@ Weigh weigh_by_sensitivity(const std::string& sensitivity, const std::string& in
   what = "measuring predictions";
   const QuantSpec probe = ptq::probe_of(formats);
   const ptq::FloatResults floats(setting, distance_for(graph), probes_of(samples.is_text()));
-  const auto probed =
-      std::make_shared<std::map<std::string, double>>(ptq::distances(setting, probe, floats));
+  const auto probed = std::make_shared<std::map<std::string, double>>(ptq::distances(setting, probe, floats));
   ptq::Proportion proportion;  // of all layers that were probed
   for (const auto& [tensor, by_spec] : *errors) {
     const auto found = probed->find(tensor);
@@ -87,8 +86,7 @@ Weigh weigh_by_sensitivity(const std::string& sensitivity, const std::string& in
     const auto found = probed->find(tensor);
     const auto at_probe = std::ranges::find(of, probe, &MeasuredFormat::spec);
     const bool is_known = found != probed->end() && at_probe != of.end();
-    const double factor =
-        is_known ? proportion.factor(found->second, at_probe->loss) : proportion.usual();
+    const double factor = is_known ? proportion.factor(found->second, at_probe->loss) : proportion.usual();
     for (MeasuredFormat& format : of) format.loss *= factor;
   };
 }

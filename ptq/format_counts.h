@@ -34,8 +34,8 @@ struct NodeCounts {
 class FormatCounts {
  public:
   /// `plans`: for each format of activations everything in it, calibrated.
-  FormatCounts(const FormatSpace& space, const std::vector<graph::QuantPlan>& plans, const InputShapes& shapes,
-               int threads);
+  FormatCounts(const FormatSpace& space, const std::vector<graph::QuantPlan>& plans,
+               const InputShapes& shapes, int threads);
 
   /// Of a unit, with these of its options. Precondition: the weights' one fits.
   const NodeCounts& of(std::size_t group, std::size_t unit, std::size_t own, std::size_t shared) const {

@@ -20,10 +20,9 @@ std::vector<double> losses_of(const Setting& setting, const FormatSpace::Unit& u
   const auto& constant = *std::ranges::find(setting.plan.constants, name, &graph::PlannedConstant::value);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (!unit.fits[i]) continue;
-    losses[i] =
-        of_layer != outputs.end()
-            ? of_layer->second.at(specs[i].to_string())
-            : own_error(specs[i], setting.graph.initializers.at(name), constant.output_axis, setting.threads);
+    losses[i] = of_layer != outputs.end() ? of_layer->second.at(specs[i].to_string())
+                                          : own_error(specs[i], setting.graph.initializers.at(name),
+                                                      constant.output_axis, setting.threads);
   }
   return losses;
 }

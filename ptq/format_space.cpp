@@ -54,9 +54,10 @@ FormatSpace::FormatSpace(const graph::Graph& graph, FormatWish wish) : graph_(gr
         unit.fits.push_back(
             std::ranges::none_of(shapes, [&](const auto& shape) { return spec.misfit(shape).has_value(); }));
       if (unit.is_free && std::ranges::find(unit.fits, true) == unit.fits.end())
-        throw Error("none of the formats fits " + quote_text(*one.constants.begin()) + " of shape " +
-                    graph::text_of(std::span(graph.initializers.at(*one.constants.begin()).shape())) +
-                    "; give it a spec of its own with --set, or name a format with one scale for each channel");
+        throw Error(
+            "none of the formats fits " + quote_text(*one.constants.begin()) + " of shape " +
+            graph::text_of(std::span(graph.initializers.at(*one.constants.begin()).shape())) +
+            "; give it a spec of its own with --set, or name a format with one scale for each channel");
       has_choice = has_choice || unit.is_free;
       group.units.push_back(std::move(unit));
     }
@@ -84,9 +85,7 @@ FormatChoice FormatSpace::uniform(std::size_t weights, std::size_t activations) 
     JointChoice one{.shared = group.is_free ? static_cast<std::uint32_t>(activations) : 0, .own = {}};
     for (const Unit& unit : group.units) {
       const auto first = std::ranges::find(unit.fits, true) - unit.fits.begin();
-      const auto own = !unit.is_free        ? 0
-                       : unit.fits[weights] ? static_cast<std::ptrdiff_t>(weights)
-                                            : first;
+      const auto own = !unit.is_free ? 0 : unit.fits[weights] ? static_cast<std::ptrdiff_t>(weights) : first;
       one.own.push_back(static_cast<std::uint32_t>(own));
     }
     choice.push_back(std::move(one));
@@ -101,9 +100,11 @@ Recipe FormatSpace::recipe_of(const FormatChoice& choice) const {
     for (std::size_t u = 0; u < groups_[g].units.size(); ++u)
       if (const Unit& unit = groups_[g].units[u]; unit.is_free) ++uses[unit.is_table][choice[g].own[u]];
   const auto most = [&](bool table) -> const QuantSpec& {
-    return wish_.weights[static_cast<std::size_t>(std::ranges::max_element(uses[table]) - uses[table].begin())];
+    return wish_
+        .weights[static_cast<std::size_t>(std::ranges::max_element(uses[table]) - uses[table].begin())];
   };
-  Recipe recipe = wish_.recipe(most(false), wish_.tables ? most(true) : usual_embeddings());
+  const bool has_tables = std::ranges::any_of(uses[true], [](std::size_t count) { return count > 0; });
+  Recipe recipe = wish_.recipe(most(false), has_tables ? most(true) : usual_embeddings());
   const graph::Links links(graph_);
   std::map<RuleKey, std::size_t> rules;  // where they are
   std::set<std::string> inputs;
@@ -123,8 +124,8 @@ Recipe FormatSpace::recipe_of(const FormatChoice& choice) const {
                     .activations = names_inputs ? wish_.activations[choice[g].shared].to_string() : "",
                     .ops = ""};
         for (const std::string& op : ops) key.ops += is_shared ? op + " " : "";
-        const Rule named =
-            rule_for_tensors({name}, names_weights ? SpecOrKeep(wish_.weights[choice[g].own[u]]) : SpecOrKeep());
+        const Rule named = rule_for_tensors(
+            {name}, names_weights ? SpecOrKeep(wish_.weights[choice[g].own[u]]) : SpecOrKeep());
         const auto [place, is_new] = rules.emplace(key, recipe.rules.size());
         if (!is_new) {
           recipe.rules[place->second].match.name.push_back(named.match.name[0]);

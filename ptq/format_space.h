@@ -16,7 +16,7 @@ namespace crumb::ptq {
 struct FormatWish {
   std::vector<QuantSpec> weights;      ///< at least one
   std::vector<QuantSpec> activations;  ///< of what layers take in; none: as the recipe says
-  bool tables = false;                 ///< embedding tables are chosen for, too; else the recipe says what they have
+  bool tables = false;  ///< embedding tables are chosen for, too; else the recipe says what they have
   /// What a person wishes besides: the recipe with these specs for weights and embedding tables. What has one of them is free;
   /// other weights keep their spec.
   std::function<Recipe(const QuantSpec& weights, const QuantSpec& embeddings)> recipe;
@@ -34,9 +34,9 @@ class FormatSpace {
 
   struct Unit {
     graph::FormatUnit unit;
-    bool is_free = false;     ///< its weights' format is to be chosen
-    bool is_table = false;    ///< has the recipe's spec for embeddings
-    std::vector<bool> fits;   ///< of each format of weights, its shape
+    bool is_free = false;    ///< its weights' format is to be chosen
+    bool is_table = false;   ///< has the recipe's spec for embeddings
+    std::vector<bool> fits;  ///< of each format of weights, its shape
     std::size_t options() const { return is_free ? fits.size() : 1; }
   };
   struct Group {

@@ -131,8 +131,7 @@ InputErrors output_input_errors(const Setting& setting, const std::vector<LayerG
         std::map<std::string, Tensor> changed;
         for (const auto& [name, value] : brought) {
           const auto rounding = roundings[i].find(name);
-          changed[name] =
-              rounding == roundings[i].end() ? zeros_like(value) : rounding->second->error(value);
+          changed[name] = rounding == roundings[i].end() ? zeros_like(value) : rounding->second->error(value);
         }
         lost[i].add(changed, changed, setting.threads);
       }
@@ -163,8 +162,8 @@ std::vector<double> input_distances(const Setting& setting, const std::vector<La
     for (const graph::FormatUnit& unit : group.units)
       for (const WeightedNode& node : unit.nodes)
         for (const PlannedEdge* edge : edges_before(node, plan)) {
-          const bool is_new = std::ranges::find(alone.edges, edge->value, &PlannedEdge::value) ==
-                              alone.edges.end();
+          const bool is_new =
+              std::ranges::find(alone.edges, edge->value, &PlannedEdge::value) == alone.edges.end();
           if (is_new) alone.edges.push_back(*edge);
         }
     const double distance =

@@ -26,7 +26,7 @@ struct MixedChoice {
   double loss = 0;   ///< the sum over layers, of weights and of what they take in
   double bound = 0;  ///< no choice within the target loses less; `loss` where this one is the best
   double used = 0;   ///< of the target, in its unit, as crumb cost says of what the recipe makes
-  bool best_everywhere = false;  ///< every layer has the formats that lose least
+  bool best_everywhere = false;             ///< every layer has the formats that lose least
   std::map<std::string, std::size_t> uses;  ///< formats as text, and how many layers have them
 };
 

@@ -47,8 +47,7 @@ class BitsBudget final : public NetworkBudget {
       for (const Unit& unit : group.units)
         if (unit.is_free)
           for (const PlannedConstant& constant : plan.constants)
-            if (unit.unit.constants.contains(constant.value))
-              fixed_ -= bytes(*constant.spec, constant.value);
+            if (unit.unit.constants.contains(constant.value)) fixed_ -= bytes(*constant.spec, constant.value);
   }
 
   std::optional<std::uint64_t> cost(std::size_t group, std::size_t unit, std::size_t own,

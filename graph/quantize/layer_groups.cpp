@@ -85,7 +85,8 @@ std::vector<LayerGroup> layer_groups(const Graph& graph, const QuantPlan& plan) 
       });
   std::vector<LayerGroup> groups;
   for (const Piece& unit : units)
-    groups.push_back({.units = {{.constants = unit.constants, .nodes = unit.nodes}}, .sources = unit.sources});
+    groups.push_back(
+        {.units = {{.constants = unit.constants, .nodes = unit.nodes}}, .sources = unit.sources});
   return joined(
       std::move(groups), [](const LayerGroup& group) -> const auto& { return group.sources; },
       [](LayerGroup& into, LayerGroup& from) {

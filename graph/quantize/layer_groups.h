@@ -14,8 +14,9 @@ namespace crumb::graph {
 /// A node that multiplies by weights.
 struct WeightedNode {
   std::size_t node = 0;
-  std::string input;                 ///< what it takes beside its weights, the first of them; "" where nothing flows
-  std::vector<std::string> sources;  ///< values where the quantizers of that stand; empty: it has them already
+  std::string input;  ///< what it takes beside its weights, the first of them; "" where nothing flows
+  std::vector<std::string>
+      sources;  ///< values where the quantizers of that stand; empty: it has them already
 };
 
 /// Weights that have one format: those of one node, and of all nodes that share some of them. Tables that rows are picked from

@@ -95,7 +95,11 @@ Result<Target> parse_target(std::string_view text) {
   return Target{.file_bytes = bytes.value()};
 }
 
-std::vector<QuantSpec> parse_formats(std::string_view text) {
+namespace {
+
+using ParseSpec = SpecOrKeep (*)(std::string_view);
+
+std::vector<QuantSpec> parse_list(std::string_view text, ParseSpec parse, const std::string& keeps) {
   std::vector<QuantSpec> formats;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t comma = std::min(text.find(',', begin), text.size());
@@ -104,11 +108,11 @@ std::vector<QuantSpec> parse_formats(std::string_view text) {
     if (part.empty()) throw usage_error(place + "found nothing, expected a spec, as in int4:group=128");
     SpecOrKeep spec;
     try {
-      spec = parse_spec_or_keep(part);
+      spec = parse(part);
     } catch (const Error& error) {
       throw usage_error(place + error.what());
     }
-    if (!spec) throw usage_error(place + "found 'keep', expected a spec; --exclude keeps tensors");
+    if (!spec) throw usage_error(place + "found 'keep', expected a spec; " + keeps);
     if (std::ranges::find(formats, *spec) != formats.end()) {
       throw usage_error(place + quote_text(spec->to_string()) + " is there twice");
     }
@@ -119,6 +123,16 @@ std::vector<QuantSpec> parse_formats(std::string_view text) {
     begin = comma + 1;
   }
   return formats;
+}
+
+}  // namespace
+
+std::vector<QuantSpec> parse_formats(std::string_view text) {
+  return parse_list(text, parse_spec_or_keep, "--exclude keeps tensors");
+}
+
+std::vector<QuantSpec> parse_activation_formats(std::string_view text) {
+  return parse_list(text, parse_activations_or_keep, "--exclude keeps layers");
 }
 
 }  // namespace crumb

@@ -39,6 +39,9 @@ std::optional<Result<uint64_t>> parse_operations(std::string_view text);
 /// Throws Error(kUsage): a bad spec, the same one twice, none at all, more than kMostFormats.
 std::vector<QuantSpec> parse_formats(std::string_view text);
 
+/// The same of activations.
+std::vector<QuantSpec> parse_activation_formats(std::string_view text);
+
 inline constexpr size_t kMostFormats = 64;
 
 /// What is chosen from unless somebody says otherwise: two to eight bits, where a larger format always loses
