@@ -277,7 +277,10 @@ void quantize_as_chosen(const QuantizeOptions& options, const Recipe& recipe, co
                   .json = options.json,
                   .dry_run = options.dry_run,
                   .resume = options.resume});
-  if (options.dry_run) return;
+  if (options.dry_run) {
+    if (!options.json) std::cout << "the recipe:\n" << to_yaml(recipe);
+    return;
+  }
   write_recipe(recipe, options.output);
   if (!options.json) std::cout << "the recipe is " << recipe_beside(options.output).string() << "\n";
 }

@@ -86,7 +86,7 @@ ptq::MixedChoice choose_for_network(const NetworkTarget& request) {
         "--activation-formats: average pools that truncate give formats of their own; leave --average-pools");
   Notes notes;
   const NetworkSource source =
-      open_network(request.input, "--target " + std::string("counts what a network does"), notes);
+      open_network(request.input, "a target of bit operations or accumulators is given", notes);
   refuse_open_sizes(source.graph, request);
 
   const runtime::Engine runtime(request.threads);

@@ -1,10 +1,14 @@
 #include "ptq/format_losses.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "base/files/interrupt.h"
+#include "base/files/text.h"
 #include "ptq/input_errors.h"
 
 namespace crumb::ptq {

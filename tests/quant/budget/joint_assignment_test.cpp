@@ -19,24 +19,24 @@ namespace {
 
 using Groups = std::vector<JointGroup>;
 
-std::size_t below(std::mt19937_64& random, std::size_t end) { return random() % end; }
+std::size_t drawn_below(std::mt19937_64& random, std::size_t end) { return random() % end; }
 
 /// Ties, beaten options and forbidden pairs among them.
-Groups drawn(std::mt19937_64& random) {
-  Groups groups(1 + below(random, 3));
+Groups drawn_groups(std::mt19937_64& random) {
+  Groups groups(1 + drawn_below(random, 3));
   for (JointGroup& group : groups) {
-    group.losses.resize(1 + below(random, 3));
-    for (double& loss : group.losses) loss = static_cast<double>(below(random, 30)) / 30;
-    group.layers.resize(1 + below(random, 3));
+    group.losses.resize(1 + drawn_below(random, 3));
+    for (double& loss : group.losses) loss = static_cast<double>(drawn_below(random, 30)) / 30;
+    group.layers.resize(1 + drawn_below(random, 3));
     for (LayerOptions& layer : group.layers) {
-      layer.resize(1 + below(random, 3));
+      layer.resize(1 + drawn_below(random, 3));
       for (auto& row : layer) {
         for (std::size_t shared = 0; shared < group.losses.size(); ++shared) {
-          const bool is_forbidden = below(random, 8) == 0;
+          const bool is_forbidden = drawn_below(random, 8) == 0;
           row.push_back(is_forbidden ? std::nullopt
                                      : std::optional(AssignmentOption{
-                                           .cost = below(random, 20),
-                                           .loss = static_cast<double>(below(random, 30)) / 30}));
+                                           .cost = drawn_below(random, 20),
+                                           .loss = static_cast<double>(drawn_below(random, 30)) / 30}));
         }
       }
     }
@@ -44,14 +44,14 @@ Groups drawn(std::mt19937_64& random) {
   return groups;
 }
 
-struct Found {
+struct BestOfAll {
   std::uint64_t cost = std::numeric_limits<std::uint64_t>::max();  ///< the least of all choices
   double loss = std::numeric_limits<double>::infinity();           ///< the least within the budget
 };
 
 /// Every choice of every group from `g` on, layer by layer.
-void look(const Groups& groups, std::uint64_t budget, std::size_t g, std::size_t shared, std::size_t layer,
-          std::uint64_t cost, double loss, Found& found) {
+void look_at_all(const Groups& groups, std::uint64_t budget, std::size_t g, std::size_t shared, std::size_t layer,
+          std::uint64_t cost, double loss, BestOfAll& found) {
   if (g == groups.size()) {
     found.cost = std::min(found.cost, cost);
     if (cost <= budget) found.loss = std::min(found.loss, loss);
@@ -60,19 +60,19 @@ void look(const Groups& groups, std::uint64_t budget, std::size_t g, std::size_t
   const JointGroup& group = groups[g];
   if (layer == 0 && shared == group.losses.size()) return;
   if (layer == 0) {
-    look(groups, budget, g, shared + 1, 0, cost, loss, found);
+    look_at_all(groups, budget, g, shared + 1, 0, cost, loss, found);
     loss += group.losses[shared];
   }
   for (const auto& row : group.layers[layer]) {
     if (!row[shared]) continue;
     const bool is_last = layer + 1 == group.layers.size();
-    look(groups, budget, is_last ? g + 1 : g, is_last ? 0 : shared, is_last ? 0 : layer + 1,
+    look_at_all(groups, budget, is_last ? g + 1 : g, is_last ? 0 : shared, is_last ? 0 : layer + 1,
          cost + row[shared]->cost, loss + row[shared]->loss, found);
   }
 }
 
 /// The figures are the choice's own.
-void check_consistent(const Groups& groups, const JointAssignment& made) {
+void check_figures(const Groups& groups, const JointAssignment& made) {
   std::uint64_t cost = 0;
   double loss = 0;
   REQUIRE(made.groups.size() == groups.size());
@@ -91,7 +91,7 @@ void check_consistent(const Groups& groups, const JointAssignment& made) {
   CHECK(loss == doctest::Approx(made.loss).epsilon(1e-12));
 }
 
-std::optional<std::uint64_t> least_cost_of(const Groups& groups) {
+std::optional<std::uint64_t> least_of_all(const Groups& groups) {
   std::uint64_t sum = 0;
   for (const JointGroup& group : groups) {
     const auto least = crumb::least_cost(group);
@@ -107,12 +107,12 @@ TEST_CASE("joint assignment: no choice within the budget loses less, against all
   std::mt19937_64 random(1);
   std::size_t met = 0, missed = 0;
   for (int round = 0; round < 4000; ++round) {
-    const Groups groups = drawn(random);
-    const std::uint64_t budget = below(random, 90);
+    const Groups groups = drawn_groups(random);
+    const std::uint64_t budget = drawn_below(random, 90);
     CAPTURE(round);
-    Found best;
-    look(groups, budget, 0, 0, 0, 0, 0, best);
-    const auto least = least_cost_of(groups);
+    BestOfAll best;
+    look_at_all(groups, budget, 0, 0, 0, 0, 0, best);
+    const auto least = least_of_all(groups);
     CHECK(least.has_value() == (best.cost != std::numeric_limits<std::uint64_t>::max()));
     if (least) CHECK(*least == best.cost);
     const auto made = assign_jointly(groups, budget);
@@ -122,7 +122,7 @@ TEST_CASE("joint assignment: no choice within the budget loses less, against all
       continue;
     }
     ++met;
-    check_consistent(groups, *made);
+    check_figures(groups, *made);
     CHECK(made->cost <= budget);
     CHECK(made->loss == doctest::Approx(best.loss).epsilon(1e-9));
     CHECK(made->bound == doctest::Approx(made->loss).epsilon(1e-9));
@@ -136,7 +136,7 @@ TEST_CASE("joint assignment: groups of many layers are thinned, keep the budget,
   for (int round = 0; round < 20; ++round) {
     JointGroup group{.losses = {0.5, 0.0}, .layers = {}};
     for (int layer = 0; layer < 30; ++layer) {
-      const std::uint64_t size = 1000 + below(random, 100000);
+      const std::uint64_t size = 1000 + drawn_below(random, 100000);
       LayerOptions options;
       for (const std::uint64_t bits : {2, 3, 4, 8}) {
         auto& row = options.emplace_back();
@@ -146,11 +146,11 @@ TEST_CASE("joint assignment: groups of many layers are thinned, keep the budget,
       group.layers.push_back(std::move(options));
     }
     const Groups groups{group};
-    const std::uint64_t least = least_cost_of(groups).value(), budget = least * 2;
+    const std::uint64_t least = least_of_all(groups).value(), budget = least * 2;
     const JointAssignment whole = assign_jointly(groups, budget).value();
     const JointAssignment thinned = assign_jointly(groups, budget, 64).value();
-    check_consistent(groups, whole);
-    check_consistent(groups, thinned);
+    check_figures(groups, whole);
+    check_figures(groups, thinned);
     CHECK(thinned.cost <= budget);
     CHECK(thinned.bound == 0);
     CHECK(assign_jointly(groups, least, 64).value().cost == least);
