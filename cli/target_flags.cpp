@@ -34,7 +34,7 @@ std::vector<QuantSpec> formats_of(const std::string& flag, std::string_view text
 }
 
 /// What a target, an input and formats of activations cannot do together.
-void refuse_misfits(const TargetFlags& flags, const RecipeFlags& recipe, const Wish& wish, bool is_graph) {
+void refuse_misfits(const TargetFlags& flags, const Wish& wish, bool is_graph) {
   if (!wish.activations.empty() && !wish.target.is_of_networks())
     throw usage_error(
         "--activation-formats: what layers take in is not in the file and costs none of " + flags.target +
@@ -46,12 +46,6 @@ void refuse_misfits(const TargetFlags& flags, const RecipeFlags& recipe, const W
         ": the size of a file is chosen for of checkpoints; of a graph give bits per weight "
         "(3.5bpw), bit operations (2.5Gbops) or accumulators (16acc), or --tensors-only to take "
         "it for a checkpoint");
-  const bool has_activations =
-      !wish.activations.empty() || !recipe.activations.empty() || !recipe.base.empty();
-  if (wish.target.accumulator_bits > 0 && !has_activations)
-    throw usage_error("--target " + flags.target +
-                      ": registers are of integers or minifloats, and what layers take in stays float; give "
-                      "--activation-formats SPEC,... or --activations SPEC, as in uint8:tensor");
 }
 
 }  // namespace
@@ -121,7 +115,7 @@ std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe,
       formats_of("--formats", flags.formats.empty() ? usual : std::string_view(flags.formats), parse_formats);
   if (!flags.activation_formats.empty())
     wish.activations = formats_of("--activation-formats", flags.activation_formats, parse_activation_formats);
-  refuse_misfits(flags, recipe, wish, is_graph);
+  refuse_misfits(flags, wish, is_graph);
   return wish;
 }
 

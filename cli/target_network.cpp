@@ -84,6 +84,11 @@ ptq::MixedChoice choose_for_network(const NetworkTarget& request) {
   if (usual.average_pools == Recipe::AveragePools::kTruncate && !request.wish.activations.empty())
     throw usage_error(
         "--activation-formats: average pools that truncate give formats of their own; leave --average-pools");
+  if (request.wish.target.accumulator_bits > 0 && request.wish.activations.empty() &&
+      !quantizes_activations(usual))
+    throw usage_error(
+        "a target of accumulators: registers are of integers or minifloats, and what layers take in stays "
+        "float; give --activation-formats SPEC,... or --activations SPEC, as in uint8:tensor");
   Notes notes;
   const NetworkSource source =
       open_network(request.input, "a target of bit operations or accumulators is given", notes);

@@ -50,8 +50,8 @@ struct BestOfAll {
 };
 
 /// Every choice of every group from `g` on, layer by layer.
-void look_at_all(const Groups& groups, std::uint64_t budget, std::size_t g, std::size_t shared, std::size_t layer,
-          std::uint64_t cost, double loss, BestOfAll& found) {
+void look_at_all(const Groups& groups, std::uint64_t budget, std::size_t g, std::size_t shared,
+                 std::size_t layer, std::uint64_t cost, double loss, BestOfAll& found) {
   if (g == groups.size()) {
     found.cost = std::min(found.cost, cost);
     if (cost <= budget) found.loss = std::min(found.loss, loss);
@@ -67,7 +67,7 @@ void look_at_all(const Groups& groups, std::uint64_t budget, std::size_t g, std:
     if (!row[shared]) continue;
     const bool is_last = layer + 1 == group.layers.size();
     look_at_all(groups, budget, is_last ? g + 1 : g, is_last ? 0 : shared, is_last ? 0 : layer + 1,
-         cost + row[shared]->cost, loss + row[shared]->loss, found);
+                cost + row[shared]->cost, loss + row[shared]->loss, found);
   }
 }
 
