@@ -32,12 +32,13 @@ analysis::GraphCost cost_of_plan(const graph::Graph& graph, const QuantPlan& pla
 }
 
 void NodeCounts::add(const analysis::NodeCost& node) {
+  const std::string& name = node.name.empty() ? node.made : node.name;
   bops += node.dense.bops_qap;
   if (!node.accumulator) {
-    without_register = node.name;
+    without_register = name;
   } else if (node.accumulator->by_types > register_bits.value_or(0)) {
     register_bits = node.accumulator->by_types;
-    widest = node.name;
+    widest = name;
   }
 }
 
@@ -73,7 +74,7 @@ void FormatCounts::count(const FormatSpace& space, const analysis::GraphCost& co
         const graph::Node& node = space.graph().nodes[weighted.node];
         const auto found = others.find(node.outputs[0]);
         if (found == others.end()) {
-          counts.without_register = node.name;
+          counts.without_register = node.name.empty() ? node.outputs[0] : node.name;
           continue;
         }
         counts.add(*found->second);

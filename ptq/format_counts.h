@@ -25,8 +25,8 @@ analysis::GraphCost cost_of_plan(const graph::Graph& graph, const graph::QuantPl
 struct NodeCounts {
   double bops = 0;                   ///< Amounts::bops_qap, zeros counted
   std::optional<int> register_bits;  ///< the widest that data types ask for
-  std::string widest;                ///< whose it is
-  std::string without_register;      ///< one that multiplies otherwise; "": all have one
+  std::string widest;                ///< whose it is: a node's name, or of one without a name its output's
+  std::optional<std::string> without_register;  ///< one that multiplies otherwise; nothing: all have one
 
   void add(const analysis::NodeCost& node);
 };

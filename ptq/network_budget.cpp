@@ -180,7 +180,7 @@ class RegisterBudget final : public NetworkBudget {
  private:
   /// Units without nodes need no register.
   static std::optional<int> bits_of(const NodeCounts& counts) {
-    return counts.without_register.empty() ? std::optional(counts.register_bits.value_or(0)) : std::nullopt;
+    return counts.without_register ? std::nullopt : std::optional(counts.register_bits.value_or(0));
   }
 
   struct Narrowest {
@@ -212,7 +212,7 @@ class RegisterBudget final : public NetworkBudget {
       const NodeCounts& counts = counts_.of(g, u, own, shared);
       const std::optional<int> bits = bits_of(counts);
       if (bits && (!best.bits || *bits < *best.bits)) best = {.bits = bits, .where = counts.widest};
-      if (!best.bits) best.where = counts.without_register;
+      if (!bits && !best.bits) best.where = *counts.without_register;
     }
     return best;
   }

@@ -248,7 +248,7 @@ def test_bits_of_a_graph(crumb, oracle, tmp_path):
 def test_what_does_not_go_together_is_said(crumb, oracle, tmp_path):
     def refused(*flags, source=oracle.model):
         said = crumb("quantize", source, "-o", tmp_path / "no.crumb", *flags, status=2).stderr
-        assert not list(tmp_path.glob("no*"))
+        assert not list(tmp_path.glob("no.*"))
         return said
 
     data, formats = ["--data", oracle.data], ["--activation-formats", "uint4,uint8"]
@@ -262,6 +262,11 @@ def test_what_does_not_go_together_is_said(crumb, oracle, tmp_path):
     assert "format 2" in refused("--target", "16acc", "--activation-formats", "uint4,int4:group=8", *data)
     assert "has no register" in refused("--target", "16acc", "--formats", "nf4:channel,palette4:tensor", *formats, *data)
     assert "'first/Conv'" in refused("--target", "16acc", "--inputs", "keep", *formats, *data)
+    nameless = onnx.load(oracle.model)
+    for node in nameless.graph.node:
+        node.name = ""
+    onnx.save(nameless, tmp_path / "nameless.onnx")
+    assert "has no register" in refused("--target", "16acc", "--inputs", "keep", *formats, *data, source=tmp_path / "nameless.onnx")
     assert "none of the formats fits" in crumb("quantize", oracle.model, "-o", tmp_path / "no.crumb", "--target", "1Mbops",
         "--formats", "int4:group=32", *formats, *data, status=1).stderr  # fmt: skip
     assert "nothing to choose" in refused("--target", "1Mbops", "--set", "*.weight=int8:channel", "--activations", "uint8", *data)
