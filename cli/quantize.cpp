@@ -15,6 +15,7 @@
 #include "cli/quantize_network.h"
 #include "cli/recipe_flags.h"
 #include "cli/target_flags.h"
+#include "cli/target_network.h"
 #include "cli/target_sensitivity.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
@@ -147,7 +148,7 @@ void print_report(const QuantizeOptions& options, const Outcome& outcome) {
   for (const auto& [reason, count] : kept) {
     std::cout << (outcome.foreseen ? "  keep " : "  kept ") << count << ": " << reason << "\n";
   }
-  if (outcome.budget) print_choice(*outcome.budget);
+  if (outcome.budget) print_choice(*outcome.budget, measured_as("error"));
   if (!quantized.empty() && !outcome.foreseen) print_worst(std::move(quantized));
 }
 
@@ -203,7 +204,7 @@ Outcome run_outcome(const QuantizeOptions& options, const Checkpoint& checkpoint
 
 /// Whether the recipe, as far as it is known before tensors are looked at, asks for what only graphs have.
 bool wants_graph(const QuantizeOptions& options) {
-  if (options.graph.any()) return true;
+  if (options.graph.any() || options.target.asks_for_network()) return true;
   return options.target.target.empty() && options.recipe.has_base() &&
          !graph_field_of(recipe_of(options.recipe)).empty();
 }
@@ -215,22 +216,22 @@ bool is_graph(const QuantizeOptions& options) {
   const bool found = is_file || (!options.graph.tensors_only && models::is_checkpoint(options.input) &&
                                  wants_graph(options));
   if (!found) {
+    if (options.target.asks_for_network())
+      throw usage_error(
+          "--activation-formats and a --target of bit operations or accumulators are for graphs (.onnx) and "
+          "models "
+          "of a known architecture (folder, .gguf), found " +
+          quote_text(options.input) + (options.graph.tensors_only ? " with --tensors-only" : ""));
     if (!options.graph.any()) return false;
     throw usage_error(
         "--data, --to, --profile, --opset, --shape and --device are for graphs (.onnx) and models of a known "
         "architecture (folder, .gguf), found " +
         quote_text(options.input) + (options.graph.tensors_only ? " with --tensors-only" : ""));
   }
-  const bool has_target = !options.target.target.empty() && is_file;
-  const std::pair<const char*, bool> others[] = {
-      {"--target", has_target}, {"--formats", has_target}, {"--key", !options.key.empty()}};
-  for (const auto& [flag, given] : others) {
-    if (!given) continue;
-    throw usage_error(std::string(flag) + " is for checkpoints, and " + quote_text(options.input) +
-                      (is_file ? " is a graph; --tensors-only takes it for a checkpoint"
-                               : " is taken for a graph because of what is said of its network"));
-  }
-  return true;
+  if (options.key.empty()) return true;
+  throw usage_error("--key is for checkpoints, and " + quote_text(options.input) +
+                    (is_file ? " is a graph; --tensors-only takes it for a checkpoint"
+                             : " is taken for a graph because of what is said of its network"));
 }
 
 /// Methods that are several stages, or one of another name.
@@ -263,6 +264,27 @@ void refuse_without_output(const QuantizeOptions& options) {
     throw usage_error("quantize needs -o FILE, the packed file to write (or --dry-run)");
 }
 
+/// A network by a recipe that a budget chose, and the recipe beside it.
+void quantize_as_chosen(const QuantizeOptions& options, const Recipe& recipe, const Json& assignment) {
+  quantize_graph({.input = options.input,
+                  .output = options.output,
+                  .recipe = options.recipe,
+                  .chosen = recipe,
+                  .assignment = assignment,
+                  .flags = options.graph,
+                  .threads = options.threads,
+                  .memory = memory_of(options),
+                  .json = options.json,
+                  .dry_run = options.dry_run,
+                  .resume = options.resume});
+  if (options.dry_run) {
+    if (!options.json) std::cout << "the recipe:\n" << to_yaml(recipe);
+    return;
+  }
+  write_recipe(recipe, options.output);
+  if (!options.json) std::cout << "the recipe is " << recipe_beside(options.output).string() << "\n";
+}
+
 /// Formats of a network's tensors are chosen, and then it is quantized as a graph.
 void quantize_network_by_target(const QuantizeOptions& options, const Wish& wish) {
   refuse_without_output(options);
@@ -276,31 +298,36 @@ void quantize_network_by_target(const QuantizeOptions& options, const Wish& wish
   apply_flags(of_graphs, choice.recipe);
   for (Rule& rule : choice.recipe.rules)
     rule.optional = true;  // the network may leave tensors of the file out
-  if (!options.json)
-    print_choice(choice, options.target.sensitivity == "error" ? "squared error over squared norm"
-                         : options.target.sensitivity == "hessian"
-                             ? "squared error of outputs over their squares"
-                             : "divergence of predictions");
-  quantize_graph({.input = options.input,
-                  .output = options.output,
-                  .recipe = options.recipe,
-                  .chosen = choice.recipe,
-                  .flags = options.graph,
-                  .threads = options.threads,
-                  .memory = memory_of(options),
-                  .json = options.json,
-                  .dry_run = options.dry_run,
-                  .resume = options.resume});
-  if (options.dry_run) return;
-  write_recipe(choice, options.output);
-  if (!options.json) std::cout << "the recipe is " << recipe_beside(options.output).string() << "\n";
+  if (!options.json) print_choice(choice, measured_as(options.target.sensitivity));
+  Json json;
+  add_json(choice, options.target.target, json);
+  quantize_as_chosen(options, choice.recipe, json.at("assignment"));
+}
+
+/// What a network does is budgeted: formats of its layers are chosen.
+void quantize_layers_by_target(const QuantizeOptions& options, const Wish& wish) {
+  refuse_without_output(options);
+  if (!options.output.empty()) refuse_replacing_recipe(options.output);
+  const NetworkTarget request{.input = options.input,
+                              .recipe = options.recipe,
+                              .sensitivity = options.target.sensitivity,
+                              .graph = options.graph,
+                              .wish = wish,
+                              .threads = options.threads,
+                              .memory = memory_of(options)};
+  const ptq::MixedChoice choice = choose_for_network(request);
+  if (!options.json) print_choice(choice, request, options.target.target);
+  quantize_as_chosen(options, choice.recipe, assignment_json(choice, options.target.target));
 }
 
 void quantize_verb(const QuantizeOptions& options) {
   refuse_packed(options.input);
   if (is_graph(options)) {
-    if (const std::optional<Wish> wish = wish_of(options.target, options.recipe))
+    const bool is_file = !models::is_checkpoint(options.input);
+    if (const std::optional<Wish> wish = wish_of(options.target, options.recipe, is_file)) {
+      if (is_file || wish->target.is_of_networks()) return quantize_layers_by_target(options, *wish);
       return quantize_network_by_target(options, *wish);
+    }
     return quantize_graph({.input = options.input,
                            .output = options.output,
                            .recipe = options.recipe,
@@ -312,7 +339,7 @@ void quantize_verb(const QuantizeOptions& options) {
                            .resume = options.resume});
   }
   const double start = now_seconds();
-  const std::optional<Wish> wish = wish_of(options.target, options.recipe);
+  const std::optional<Wish> wish = wish_of(options.target, options.recipe, false);
   if (options.target.sensitivity != "error")
     throw usage_error("--sensitivity " + options.target.sensitivity + " is measured on samples: give --data");
   Recipe recipe = wish ? Recipe{} : recipe_of(options.recipe);
@@ -344,7 +371,7 @@ void quantize_verb(const QuantizeOptions& options) {
     if (budget) fill_in(*budget, outcome.report);
   } else {
     outcome = run_outcome(options, checkpoint, plan, run);
-    if (budget) write_recipe(*budget, options.output);
+    if (budget) write_recipe(budget->recipe, options.output);
     outcome.seconds = now_seconds() - start;
   }
   note_conversions(outcome.report, notes);

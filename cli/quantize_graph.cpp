@@ -142,7 +142,13 @@ void quantize_graph(const QuantizeGraph& wish) {
   }
   for (const std::string& note : report.plan.notes) notes.say(note);
   report.notes = notes.all();
-  wish.json ? print_json(json_of(report)) : print(report);
+  if (!wish.json) return print(report);
+  Json json = json_of(report);
+  if (wish.chosen) {
+    json["recipe"] = to_yaml(recipe);
+    json["assignment"] = wish.assignment;
+  }
+  print_json(json);
 }
 
 }  // namespace crumb::cli

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/output.h"
 #include "cli/recipe_flags.h"
 
 namespace crumb::cli {
@@ -31,6 +32,7 @@ struct QuantizeGraph {
   std::string input, output;
   RecipeFlags recipe;
   std::optional<Recipe> chosen;  ///< instead of what the flags say
+  Json assignment = {};          ///< how it was chosen, for the report in JSON; null: by flags
   GraphFlags flags;
   int threads = 0;
   std::uint64_t memory = 0;  ///< bytes of samples on their way; 0: the usual

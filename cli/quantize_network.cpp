@@ -79,34 +79,30 @@ void refuse_packed(const std::string& input) {
               "point (crumb dequantize makes one)");
 }
 
+const graph::Engine& engine_for(const Graph& graph, const runtime::Engine& runtime, const std::string& device,
+                                bool quantizes_activations) {
+  const bool is_known =
+      std::ranges::all_of(graph.nodes, [&](const graph::Node& node) { return runtime.knows(node); });
+  if (is_known && device.empty() && !quantizes_activations) return runtime;
+  graph::Engine& engine = open_engine();
+  open_engine_device().use(device.empty() ? "cpu" : device, 1);
+  return engine;
+}
+
+bool quantizes_activations(const Recipe& recipe) {
+  return recipe.activations || (recipe.inputs && *recipe.inputs) ||
+         std::ranges::any_of(recipe.rules,
+                             [](const Rule& rule) { return rule.activations && *rule.activations; });
+}
+
 NetworkQuantization::NetworkQuantization(const NetworkSource& source, const Recipe& recipe, NetworkWish wish)
     : source_(source), recipe_(recipe), wish_(std::move(wish)), runtime_(wish_.threads) {
-  choose_engine();
+  if (!wish_.data.empty())
+    engine_ = &engine_for(source.graph, runtime_, wish_.device, quantizes_activations(recipe));
   setting_.graph = graph::prepare(source.graph, recipe, engine_);
   setting_.threads = wish_.threads;
   setting_.plan = graph::plan_quantizers(setting_.graph, recipe,
                                          {.unsigned_after_relu_only = wish_.unsigned_after_relu_only});
-}
-
-bool NetworkQuantization::may_quantize_activations() const {
-  return recipe_.activations || (recipe_.inputs && *recipe_.inputs) ||
-         std::ranges::any_of(recipe_.rules,
-                             [](const Rule& rule) { return rule.activations && *rule.activations; });
-}
-
-/// The runtime, whose numbers are the same on every machine, where it has the operators; LibTorch where scales of activations
-/// are to be found or a device is named. LibTorch on one thread: convolutions on several add up in another order, and scales
-/// must not depend on that.
-void NetworkQuantization::choose_engine() {
-  if (wish_.data.empty()) return;
-  const bool is_known =
-      std::ranges::all_of(source_.graph.nodes, [&](const graph::Node& node) { return runtime_.knows(node); });
-  if (is_known && wish_.device.empty() && !may_quantize_activations()) {
-    engine_ = &runtime_;
-    return;
-  }
-  engine_ = &open_engine();
-  open_engine_device().use(wish_.device.empty() ? "cpu" : wish_.device, 1);
 }
 
 Graph NetworkQuantization::run(ptq::LayerStore* store) {

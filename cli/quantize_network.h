@@ -35,6 +35,15 @@ NetworkSource open_network(const std::string& input, const std::string& why, Not
 /// Throws Error where the input is quantized already.
 void refuse_packed(const std::string& input);
 
+/// What samples run on: the runtime, whose numbers are the same on every machine, where it has the operators; LibTorch where scales
+/// of activations are to be found or a device is named. LibTorch on one thread: convolutions on several add up in another
+/// order, and scales must not depend on that.
+const graph::Engine& engine_for(const graph::Graph& graph, const runtime::Engine& runtime,
+                                const std::string& device, bool quantizes_activations);
+
+/// Whether the recipe says how something that flows is quantized.
+bool quantizes_activations(const Recipe& recipe);
+
 struct NetworkWish {
   std::vector<std::string> data;  ///< samples; none: weights are rounded, and stages go without
   std::size_t tokens = 0;         ///< of text; 0: all
@@ -69,9 +78,6 @@ class NetworkQuantization {
   std::optional<graph::GraphComparison> compare(const graph::Graph& quantized) const;
 
  private:
-  void choose_engine();
-  bool may_quantize_activations() const;
-
   const NetworkSource& source_;
   const Recipe recipe_;
   const NetworkWish wish_;

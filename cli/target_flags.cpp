@@ -24,18 +24,50 @@ std::string signed_recipe(const std::filesystem::path& output, const std::string
          " (checksum " + checksum + ")\n" + yaml;
 }
 
+std::vector<QuantSpec> formats_of(const std::string& flag, std::string_view text,
+                                  std::vector<QuantSpec> (*parse)(std::string_view)) {
+  try {
+    return parse(text);
+  } catch (const Error& error) {
+    throw usage_error(flag + ": " + error.what());
+  }
+}
+
+/// What a target, an input and formats of activations cannot do together.
+void refuse_misfits(const TargetFlags& flags, const Wish& wish, bool is_graph) {
+  if (!wish.activations.empty() && !wish.target.is_of_networks())
+    throw usage_error(
+        "--activation-formats: what layers take in is not in the file and costs none of " + flags.target +
+        ", so that nothing is to be chosen; give --activations SPEC, or a --target in bit operations "
+        "(2.5Gbops) or accumulators (16acc)");
+  if (is_graph && wish.target.file_bytes > 0)
+    throw usage_error(
+        "--target " + flags.target +
+        ": the size of a file is chosen for of checkpoints; of a graph give bits per weight "
+        "(3.5bpw), bit operations (2.5Gbops) or accumulators (16acc), or --tensors-only to take "
+        "it for a checkpoint");
+}
+
 }  // namespace
 
 void add_target_flags(CLI::App& verb, TargetFlags& flags) {
   verb.add_option(
           "--target", flags.target,
           "Choose a format for every tensor, embedding tables too, so that all stay within SIZE and the "
-          "least is lost: bits per weight, as in 3.5bpw, or the file's size, as in 200MB; writes the "
-          "recipe beside the output")
+          "least is lost: bits per weight, as in 3.5bpw, or the file's size, as in 200MB; for every layer of "
+          "a network, so that its bit operations (2.5Gbops) or the widest register of any layer (16acc) "
+          "do; writes the recipe beside the output")
       ->type_name("SIZE")
       ->check(not_empty);
   verb.add_option("--formats", flags.formats,
-                  "What --target chooses from, with commas between (" + std::string(kDefaultFormats) + ")")
+                  "What --target chooses from, with commas between (" + std::string(kDefaultFormats) +
+                      "; for networks' bit operations and registers, and for graphs " +
+                      std::string(kDefaultNetworkFormats) + ")")
+      ->type_name("SPEC,...")
+      ->check(not_empty);
+  verb.add_option("--activation-formats", flags.activation_formats,
+                  "What --target chooses from for what each layer takes in, together with its weights; with "
+                  "--data, for bit operations and registers (none: --activations holds)")
       ->type_name("SPEC,...")
       ->check(not_empty);
   verb.add_option("--sensitivity", flags.sensitivity,
@@ -45,10 +77,22 @@ void add_target_flags(CLI::App& verb, TargetFlags& flags) {
       ->check(CLI::IsMember({"error", "hessian", "kl"}));
 }
 
-std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe) {
+bool TargetFlags::asks_for_network() const {
+  const Result<Target> wanted = parse_target(target);
+  return !activation_formats.empty() || (wanted.ok() && wanted.value().is_of_networks());
+}
+
+std::string measured_as(const std::string& sensitivity) {
+  if (sensitivity == "hessian") return "squared error of outputs over their squares";
+  return sensitivity == "kl" ? "divergence of predictions" : "squared error over squared norm";
+}
+
+std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe, bool is_graph) {
   if (flags.target.empty()) {
     if (!flags.formats.empty())
       throw usage_error("--formats is what --target chooses from; give --target too");
+    if (!flags.activation_formats.empty())
+      throw usage_error("--activation-formats is what --target chooses from; give --target too");
     if (flags.sensitivity != "error")
       throw usage_error("--sensitivity is what --target chooses by; give --target too");
     return std::nullopt;
@@ -65,11 +109,13 @@ std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe)
   const Result<Target> target = parse_target(flags.target);
   if (!target.ok()) throw usage_error("--target: " + target.failure().message);
   wish.target = target.value();
-  try {
-    wish.formats = parse_formats(flags.formats.empty() ? kDefaultFormats : std::string_view(flags.formats));
-  } catch (const Error& error) {
-    throw usage_error(std::string("--formats: ") + error.what());
-  }
+  const bool is_network = is_graph || wish.target.is_of_networks();
+  const std::string_view usual = is_network ? kDefaultNetworkFormats : kDefaultFormats;
+  wish.formats =
+      formats_of("--formats", flags.formats.empty() ? usual : std::string_view(flags.formats), parse_formats);
+  if (!flags.activation_formats.empty())
+    wish.activations = formats_of("--activation-formats", flags.activation_formats, parse_activation_formats);
+  refuse_misfits(flags, wish, is_graph);
   return wish;
 }
 
@@ -139,8 +185,8 @@ void refuse_replacing_recipe(const std::filesystem::path& output) {
                     quote_text(output.filename().string()) + "; move it, or choose another output");
 }
 
-void write_recipe(const BudgetChoice& choice, const std::filesystem::path& output) {
-  write_text_file(recipe_beside(output), signed_recipe(output, to_yaml(choice.recipe)));
+void write_recipe(const Recipe& recipe, const std::filesystem::path& output) {
+  write_text_file(recipe_beside(output), signed_recipe(output, to_yaml(recipe)));
 }
 
 void fill_in(const BudgetChoice& choice, CheckpointReport& report) {

@@ -1,4 +1,4 @@
-// The flags of crumb quantize that let a budget choose: --target and --formats.
+// The flags of crumb quantize that let a budget choose: --target, --formats, --activation-formats and --sensitivity.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,7 +16,10 @@
 namespace crumb::cli {
 
 struct TargetFlags {
-  std::string target, formats, sensitivity = "error";
+  std::string target, formats, activation_formats, sensitivity = "error";
+
+  /// Whether something is asked that only networks have.
+  bool asks_for_network() const;
 };
 
 void add_target_flags(CLI::App& verb, TargetFlags& flags);
@@ -25,10 +28,15 @@ void add_target_flags(CLI::App& verb, TargetFlags& flags);
 struct Wish {
   Target target;
   std::vector<QuantSpec> formats;
+  std::vector<QuantSpec> activations;  ///< of what layers take in; empty: these are not chosen for
 };
 
 /// What the flags say; nothing without --target. Throws Error(kUsage), also for flags that exclude each other.
-std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe);
+/// `is_graph`: the input is a graph's file.
+std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe, bool is_graph);
+
+/// What --sensitivity measures, for people.
+std::string measured_as(const std::string& sensitivity);
 
 /// The graph that the packed file stores; "" where models/ builds none of this checkpoint. Throws Error where a cache is to be
 /// quantized and there is none.
@@ -49,7 +57,7 @@ std::filesystem::path recipe_beside(const std::filesystem::path& output);
 void refuse_replacing_recipe(const std::filesystem::path& output);
 
 /// Writes it there, under a line that says so.
-void write_recipe(const BudgetChoice& choice, const std::filesystem::path& output);
+void write_recipe(const Recipe& recipe, const std::filesystem::path& output);
 
 /// Says why a target is not used up, where more than a hundredth of it is left.
 void note_unused(const Wish& wish, const BudgetChoice& choice, const CheckpointReport& report, Notes& notes);
@@ -61,6 +69,6 @@ void fill_in(const BudgetChoice& choice, CheckpointReport& report);
 void add_json(const BudgetChoice& choice, const std::string& target, Json& json);
 
 /// How many tensors have which format, and what is lost, for the report as text.
-void print_choice(const BudgetChoice& choice, const std::string& measure = "squared error over squared norm");
+void print_choice(const BudgetChoice& choice, const std::string& measure);
 
 }  // namespace crumb::cli

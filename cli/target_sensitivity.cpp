@@ -20,17 +20,6 @@
 namespace crumb::cli {
 namespace {
 
-/// Samples on which the whole network runs once for each tensor: windows of a text, batches of lines of the same length or of
-/// arrays.
-std::size_t probes_of(bool is_text) { return is_text ? 1 : 16; }
-
-/// Rounded to which a tensor is probed: between the coarsest format, where one tensor can spoil everything, and the middle one,
-/// which says less of what coarse ones do.
-QuantSpec probe_of(std::vector<QuantSpec> formats) {
-  std::ranges::stable_sort(formats, {}, [](const QuantSpec& spec) { return spec.number->bits; });
-  return formats[formats.size() / 4];
-}
-
 Recipe of_all_weights() {
   Recipe recipe;
   recipe.weights = recipe.embeddings = QuantSpec::parse("int8:tensor");
@@ -48,6 +37,13 @@ void weigh_by_outputs(const ptq::OutputErrors& errors, const std::string& tensor
 }
 
 }  // namespace
+
+std::size_t probes_of(bool is_text) { return is_text ? 1 : 16; }
+
+ptq::Distance distance_for(const graph::Graph& graph) {
+  const bool predicts = !models::is_encoder(graph) && !models::layer_outputs(graph).empty();
+  return predicts ? ptq::prediction_distance : ptq::relative_distance;
+}
 
 Weigh weigh_by_sensitivity(const std::string& sensitivity, const std::string& input, const GraphFlags& flags,
                            const std::vector<QuantSpec>& formats, int threads) {
@@ -76,25 +72,21 @@ Weigh weigh_by_sensitivity(const std::string& sensitivity, const std::string& in
     };
   progress.reset();
   what = "measuring predictions";
-  const QuantSpec probe = probe_of(formats);
-  const bool predicts = !models::is_encoder(graph) && !models::layer_outputs(graph).empty();
-  const auto probed = std::make_shared<std::map<std::string, double>>(
-      ptq::distances(setting, probe, predicts ? ptq::prediction_distance : ptq::relative_distance,
-                     probes_of(samples.is_text())));
-  double far = 0, own = 0;  // of all layers that were probed
+  const QuantSpec probe = ptq::probe_of(formats);
+  const ptq::FloatResults floats(setting, distance_for(graph), probes_of(samples.is_text()));
+  const auto probed = std::make_shared<std::map<std::string, double>>(ptq::distances(setting, probe, floats));
+  ptq::Proportion proportion;  // of all layers that were probed
   for (const auto& [tensor, by_spec] : *errors) {
     const auto found = probed->find(tensor);
     if (found == probed->end()) continue;
-    far += found->second;
-    own += by_spec.at(probe.to_string());
+    proportion.add(found->second, by_spec.at(probe.to_string()));
   }
-  const double usual = own > 0 ? far / own : 1;
   return [=](const std::string& tensor, std::vector<MeasuredFormat>& of) {
     weigh_by_outputs(*errors, tensor, of);
     const auto found = probed->find(tensor);
     const auto at_probe = std::ranges::find(of, probe, &MeasuredFormat::spec);
-    const bool is_known = found != probed->end() && at_probe != of.end() && at_probe->loss > 0;
-    const double factor = is_known ? std::max(found->second, 0.0) / at_probe->loss : usual;
+    const bool is_known = found != probed->end() && at_probe != of.end();
+    const double factor = is_known ? proportion.factor(found->second, at_probe->loss) : proportion.usual();
     for (MeasuredFormat& format : of) format.loss *= factor;
   };
 }

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "cli/quantize_graph.h"
+#include "graph/graph.h"
+#include "ptq/sensitivity.h"
 #include "quant/budget/budget.h"
 #include "quant/quant_spec.h"
 
@@ -16,5 +18,12 @@ namespace crumb::cli {
 /// squared error over squared norm for that. Throws usage Error where --data is missing or the input is no network.
 Weigh weigh_by_sensitivity(const std::string& sensitivity, const std::string& input, const GraphFlags& flags,
                            const std::vector<QuantSpec>& formats, int threads);
+
+/// Samples on which the whole network runs once for each thing that is probed: windows of a text, batches of lines of the same
+/// length or of arrays.
+std::size_t probes_of(bool is_text);
+
+/// Of a decoder predictions, of others all results.
+ptq::Distance distance_for(const graph::Graph& graph);
 
 }  // namespace crumb::cli

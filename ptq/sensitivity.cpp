@@ -1,6 +1,8 @@
 #include "ptq/sensitivity.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files/interrupt.h"
@@ -50,6 +52,23 @@ RowSums sums_of(std::span<const float> row) {
 }
 
 }  // namespace
+
+double own_error(const QuantSpec& spec, const Tensor& constant, std::size_t output_axis, int threads) {
+  const WeightRows rows = weight_rows(constant, output_axis);
+  std::vector<float> rounded(rows.values.size());
+  fake_quantize(spec, rows.values, rows.shape, rounded, {.threads = threads});
+  double lost = 0, all = 0;
+  for (std::size_t i = 0; i < rounded.size(); ++i) {
+    lost += std::pow(static_cast<double>(rounded[i]) - static_cast<double>(rows.values[i]), 2);
+    all += std::pow(static_cast<double>(rows.values[i]), 2);
+  }
+  return all > 0 ? lost / all : 0;
+}
+
+QuantSpec probe_of(std::vector<QuantSpec> formats) {
+  std::ranges::stable_sort(formats, {}, [](const QuantSpec& spec) { return spec.number->bits; });
+  return formats[formats.size() / 4];
+}
 
 OutputErrors output_errors(const Setting& setting, const std::vector<QuantSpec>& specs) {
   const std::vector<SampledLayer> layers = sampled_layers(setting.graph, setting.plan);
@@ -114,19 +133,39 @@ double prediction_distance(const std::vector<Tensor>& floats, const std::vector<
   return sum / static_cast<double>(places - first);
 }
 
-std::map<std::string, double> distances(const Setting& setting, const QuantSpec& spec,
-                                        const Distance& distance, std::size_t samples) {
-  std::vector<std::vector<Tensor>> inputs;
+FloatResults::FloatResults(const Setting& setting, Distance distance, std::size_t samples)
+    : setting_(setting), distance_(std::move(distance)) {
   setting.samples([&](const std::vector<Tensor>& sample) {
-    if (inputs.size() < samples) inputs.push_back(sample);
+    if (inputs_.size() < samples) inputs_.push_back(sample);
   });
-  const auto results = [&](const graph::Graph& graph) {
-    const std::unique_ptr<graph::Executable> network = setting.engine->prepare(graph);
-    std::vector<std::vector<Tensor>> made;
-    for (const std::vector<Tensor>& input : inputs) made.push_back(network->run(input));
-    return made;
-  };
-  const std::vector<std::vector<Tensor>> floats = results(setting.graph);
+  floats_ = results_of(setting.graph);
+}
+
+std::vector<std::vector<Tensor>> FloatResults::results_of(const graph::Graph& network) const {
+  const std::unique_ptr<graph::Executable> ready = setting_.engine->prepare(network);
+  std::vector<std::vector<Tensor>> made;
+  for (const std::vector<Tensor>& input : inputs_) made.push_back(ready->run(input));
+  return made;
+}
+
+double FloatResults::distance_of(const graph::Graph& network) const {
+  const std::vector<std::vector<Tensor>> made = results_of(network);
+  double sum = 0;
+  for (std::size_t i = 0; i < made.size(); ++i) sum += distance_(floats_[i], made[i]);
+  return made.empty() ? 0 : sum / static_cast<double>(made.size());
+}
+
+void Proportion::add(double distance, double loss) {
+  far += distance;
+  own += loss;
+}
+
+double Proportion::factor(double distance, double loss) const {
+  return loss > 0 ? std::max(distance, 0.0) / loss : usual();
+}
+
+std::map<std::string, double> distances(const Setting& setting, const QuantSpec& spec,
+                                        const FloatResults& floats) {
   graph::Graph graph = setting.graph;
   std::map<std::string, double> found;
   std::size_t done = 0;
@@ -139,11 +178,8 @@ std::map<std::string, double> distances(const Setting& setting, const QuantSpec&
     const Tensor before = place;
     place =
         graph::quantize_constant(spec, before, constant.output_axis, constant.value, setting.threads).value();
-    const std::vector<std::vector<Tensor>> made = results(graph);
+    const double mean = floats.distance_of(graph);
     place = before;
-    double sum = 0;
-    for (std::size_t i = 0; i < made.size(); ++i) sum += distance(floats[i], made[i]);
-    const double mean = made.empty() ? 0 : sum / static_cast<double>(made.size());
     if (!std::isfinite(mean))
       throw Error("with " + quote_text(constant.value) + " in " + spec.to_string() +
                   " the network gives no finite results on the samples");

@@ -135,6 +135,7 @@ class Counter {
     cost.density = cost.weights > 0 ? 1 - zeros / cost.weights : 1;
     const auto made = std::ranges::find_if_not(node.outputs, &std::string::empty);
     if (made == node.outputs.end()) throw Error(text_of(node) + ": it has no output");
+    cost.made = *made;
     cost.output = type_in(exact_, *made).type;
     double results = 1;
     for (const std::int64_t size : shape_of(graph_, node, *made)) results *= static_cast<double>(size);

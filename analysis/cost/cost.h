@@ -38,6 +38,7 @@ struct Amounts {
 
 struct NodeCost {
   std::string name, op;
+  std::string made;                       ///< its first output
   graph::DataType input, weight, output;  ///< exact types
   double weights = 0;                     ///< elements of constant operands
   double density = 1;                     ///< part of them that is not zero

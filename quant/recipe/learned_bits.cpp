@@ -1,7 +1,6 @@
 #include "quant/recipe/learned_bits.h"
 
-#include <algorithm>
-#include <cmath>
+#include <charconv>
 #include <iterator>
 
 #include "base/error.h"
@@ -13,40 +12,11 @@
 namespace crumb {
 namespace {
 
-constexpr std::string_view kOperations = "bops";
 constexpr std::string_view kLearnedWords[] = {"least=2", "most=8"};
-constexpr double kMostOperations = 1e18;
-
-bool ends_with_operations(std::string_view text) {
-  if (text.size() < kOperations.size()) return false;
-  return std::ranges::equal(text.substr(text.size() - kOperations.size()), kOperations,
-                            [](char found, char wanted) { return (found | 0x20) == wanted; });
-}
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw usage_error("expected BUDGET[:least=N][:most=N], as in 3.5bpw, 200kB or 0.4Mbops, found " +
                     quote_text(text) + why);
-}
-
-/// Of "0.4M", "400000".
-std::uint64_t operations_in(std::string_view text) {
-  std::string_view number = text.substr(0, text.size() - kOperations.size());
-  double unit = 1;
-  constexpr std::pair<char, double> kUnits[] = {{'k', 1e3}, {'m', 1e6}, {'g', 1e9}, {'t', 1e12}};
-  for (const auto& [letter, factor] : kUnits) {
-    if (number.empty() || (number.back() | 0x20) != letter) continue;
-    unit = factor;
-    number.remove_suffix(1);
-    break;
-  }
-  while (number.ends_with(' ')) number.remove_suffix(1);
-  const auto value = parse_number<double>(number);
-  if (!value || number.find_first_not_of("0123456789.") != std::string_view::npos) {
-    refuse(text, ": a number is expected before 'bops'");
-  }
-  const double operations = std::round(*value * unit);
-  if (!(operations >= 1 && operations <= kMostOperations)) refuse(text, ": it must be 1 to 10^18");
-  return static_cast<std::uint64_t>(operations);
 }
 
 std::string bytes_text(std::uint64_t bytes) {
@@ -68,12 +38,13 @@ std::string number_text(double number) {
 
 BitBudget parse_bit_budget(std::string_view text) {
   BitBudget budget;
-  if (ends_with_operations(text)) {
-    budget.bops = operations_in(text);
+  if (const auto operations = parse_operations(text)) {
+    if (!operations->ok()) refuse(text, ": " + operations->failure().message);
+    budget.bops = operations->value();
     return budget;
   }
   const Result<Target> target = parse_target(text);
-  if (!target.ok()) refuse(text, "");
+  if (!target.ok() || target.value().is_of_networks()) refuse(text, "");
   budget.bits_per_weight = target.value().bits_per_weight;
   budget.bytes = target.value().file_bytes;
   return budget;

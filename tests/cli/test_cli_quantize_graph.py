@@ -169,7 +169,7 @@ def test_wrong_usage(crumb, tmp_path):
     assert ".onnx or .crumb" in refused(model, "-o", tmp_path / "q.bin", "--weights", "int8")
     assert "--to float" in refused(model, "-o", tmp_path / "q.onnx", "--weights", "int8", "--to", "float")
     assert "'qcdq'" in refused(model, "-o", tmp_path / "q.onnx", "--weights", "int8", "--to", "qcqd")
-    assert "--tensors-only" in refused(model, "-o", tmp_path / "q.crumb", "--target", "4bpw")
+    assert "--tensors-only" in refused(model, "-o", tmp_path / "q.crumb", "--target", "40kB")
     assert "graphs" in refused(tmp_path / "t.npz", "-o", tmp_path / "q.crumb", "--weights", "int8", "--data", "x.npy")
     assert "graphs" in refused(model, "--tensors-only", "-o", tmp_path / "q.crumb", "--weights", "int8", "--to", "qcdq")
     assert "'haed'" in refused(model, "-o", tmp_path / "q.onnx", "--weights", "int8", "--exclude", "haed")

@@ -31,10 +31,43 @@ TEST_CASE("targets: what is none is quoted, with both kinds named") {
     const auto target = parse_target(text);
     INFO("'" << text << "'");
     REQUIRE_FALSE(target.ok());
-    CHECK(says(target.failure().message, {"is no target", "3.5bpw", "200MB"}));
+    CHECK(says(target.failure().message, {"is no target", "3.5bpw", "200MB", "2.5Gbops", "16acc"}));
   }
   CHECK_FALSE(parse_target(std::string(400, '9') + "bpw").ok());
   CHECK_FALSE(parse_target("0." + std::string(400, '0') + "1bpw").ok());
+}
+
+TEST_CASE("targets: what a network does, and nothing else of it") {
+  const auto bops = [](const char* text) { return parse_target(text).value().bops; };
+  CHECK(bops("2.5Gbops") == 2'500'000'000);
+  CHECK(bops("14226111bops") == 14'226'111);
+  CHECK(bops("1 kBOPs") == 1000);
+  CHECK(bops("1000000Tbops") == 1'000'000'000'000'000'000);
+  CHECK(parse_target("16acc").value().accumulator_bits == 16);
+  CHECK(parse_target("2 ACC").value().accumulator_bits == 2);
+  CHECK(parse_target("63acc").value().accumulator_bits == 63);
+  for (const char* text : {"2.5Gbops", "16acc"}) {
+    const crumb::Target target = parse_target(text).value();
+    CHECK(target.is_of_networks());
+    CHECK(target.bits_per_weight + static_cast<double>(target.file_bytes) == 0);
+    CHECK((target.bops == 0) != (target.accumulator_bits == 0));
+  }
+  CHECK_FALSE(parse_target("3bpw").value().is_of_networks());
+  CHECK_FALSE(parse_target("3MB").value().is_of_networks());
+  for (const char* text :
+       {"bops", "0bops", "0.4bops", "-1Mbops", "1e3bops", "1xbops", "1000001Tbops", "acc", "1acc", "64acc",
+        "16.5acc", "-8acc", "+8acc", "1e1acc", "8kacc", "99999999999acc"}) {
+    INFO("'" << text << "'");
+    CHECK_FALSE(parse_target(text).ok());
+  }
+}
+
+TEST_CASE("formats of activations are specs of activations") {
+  const auto formats = crumb::parse_activation_formats("uint4,int8:token,e4m3:tensor");
+  REQUIRE(formats.size() == 3);
+  CHECK(formats[0].to_string() == "uint4:tensor");
+  CHECK_THROWS_WITH_AS(crumb::parse_activation_formats("uint4,int4:group=32"), doctest::Contains("format 2"),
+                       Error);
 }
 
 TEST_CASE("formats: specs with commas between, each once") {
