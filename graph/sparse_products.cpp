@@ -5,6 +5,7 @@
 
 #include "formats/half.h"
 #include "graph/beside.h"
+#include "graph/buffers.h"
 #include "graph/edit.h"
 
 namespace crumb::graph {
@@ -82,6 +83,7 @@ void add_sparse(Graph& graph, const std::vector<LinearProduct>& products, const 
       add_node(graph, "CumSum", stem + ".places",
                {steps, add_constant(graph, stem + ".axis", Tensor::scalar(std::int64_t{0}))});
   for (const std::string& value : {steps, places}) graph.values[value].type = ElementType::kInt64;
+  add_buffer(graph, module + std::string(kNumbers));
   const std::string kept =
       cast(kNumbers, halves(ElementType::kFloat16, numbers), ElementType::kFloat, stem + ".floats");
   const std::string zeros =
@@ -142,6 +144,12 @@ std::optional<SparseMatrix> sparse_matrix(const Graph& graph, const Links& links
   return made;
 }
 
-bool is_of_sparse(std::string_view constant) { return constant.find(".outliers.") != std::string_view::npos; }
+std::set<std::size_t> sparse_makers(const Graph& graph) {
+  const Links links(graph);
+  std::set<std::size_t> makers;
+  for (const Node& node : graph.nodes)
+    if (node.is("MatMul") && node.has_input(1)) sparse_matrix(graph, links, node.inputs[1], &makers);
+  return makers;
+}
 
 }  // namespace crumb::graph

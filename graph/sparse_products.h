@@ -34,7 +34,7 @@ struct SparseMatrix {
 /// The numbers as they are kept: rounded to float16.
 std::vector<float> as_kept(const std::vector<float>& numbers);
 
-/// Beside each of these products, which have one matrix. Preconditions: places are ascending and of [in, out], numbers those that
+/// Beside each of these products, which have one matrix; no training moves them. Preconditions: places are ascending and of [in, out], numbers those that
 /// as_kept() gives; the graph has no such numbers beside them, and imports operator set 11 or later. Products and places of
 /// nodes stay; the graph is not sorted afterwards.
 void add_sparse(Graph& graph, const std::vector<LinearProduct>& products, const SparseMatrix& matrix);
@@ -46,7 +46,7 @@ bool has_sparse(const Graph& graph, const LinearProduct& product);
 std::optional<SparseMatrix> sparse_matrix(const Graph& graph, const Links& links, const std::string& value,
                                           std::set<std::size_t>* nodes = nullptr);
 
-/// Whether a constant of that name belongs to such numbers.
-bool is_of_sparse(std::string_view constant);
+/// The nodes that make such matrices of products: folded they would be as large as any.
+std::set<std::size_t> sparse_makers(const Graph& graph);
 
 }  // namespace crumb::graph

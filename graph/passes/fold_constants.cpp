@@ -4,6 +4,7 @@
 #include "graph/edit.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/passes/passes.h"
+#include "graph/sparse_products.h"
 
 namespace crumb::graph {
 namespace {
@@ -36,8 +37,10 @@ Graph fold_constants(Graph graph, const Engine& engine) {
   const auto is_constant = [&](const std::string& value) {
     return value.empty() || made.contains(value) || graph.initializers.contains(value);
   };
-  for (const Node& node : graph.nodes) {
-    if (must_stay(node) || !engine.knows(node)) continue;
+  const std::set<std::size_t> sparse = sparse_makers(graph);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (must_stay(node) || sparse.contains(i) || !engine.knows(node)) continue;
     if (!std::ranges::all_of(node.inputs, is_constant)) continue;
     work.nodes.push_back(node);
     for (const std::string& value : node.outputs) {

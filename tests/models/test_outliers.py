@@ -104,6 +104,29 @@ def test_same_bytes_whatever_the_threads(crumb, made, tmp_path):
     assert (tmp_path / "one.crumb").read_bytes() == (tmp_path / "two.crumb").read_bytes()
 
 
+def test_training_and_recovery_go_on_beside_them(crumb, made, tmp_path):
+    """What learns are weights and adapters; the numbers stay what they are."""
+    how = ["--weights", "int2h:group=16", "--embeddings", "keep"]
+    begin = f"outliers:share={SHARE},gptq"
+    text = ["--data", made / "train.txt", "--valid", made / "valid.txt", "--length", LENGTH, "--threads", 1]
+    crumb("train", "lm", "--model", made / "model", *how, *text, "--stages", f"{begin},end_to_end:steps=60:rate=0.0005", "-o", tmp_path / "out")
+    start, trained = tmp_path / "out/start.crumb", tmp_path / "out/model.crumb"
+    assert divergence(crumb, trained, made) < 0.9 * divergence(crumb, start, made)
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert report["quantized"] < report["rounded"]
+
+    def numbers(file):
+        crumb("export", file, "--to", "qonnx", "-o", tmp_path / "x.onnx")
+        graph = onnx.load(tmp_path / "x.onnx").graph
+        constants = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+        return [constants[node.input[2]] for node in graph.node if node.op_type == "ScatterElements"]
+
+    first, then = numbers(start), numbers(trained)
+    assert len(first) == 3 * 7 + 1 and all((a == b).all() for a, b in zip(first, then, strict=True))
+    crumb("recover", start, "--baseline", made / "model", *text, "--steps", 30, "--rate", 3e-3, "-o", tmp_path / "recovered")
+    assert divergence(crumb, tmp_path / "recovered/model.crumb", made) < 0.9 * divergence(crumb, start, made)
+
+
 def test_what_it_cannot_do_is_said(crumb, made, tmp_path):
     out = tmp_path / "x.crumb"
     refused = crumb("quantize", made / "model", "-o", out, "--weights", "keep", "--stages", "outliers", status=1).stderr
