@@ -115,18 +115,19 @@ TEST_CASE("sparse rows: both ways give the same") {
     return;
   }
   std::mt19937 random(23);
-  for (int i = 0; i < 500; ++i) {
-    const std::size_t terms = 1 + random() % 90;
-    std::vector<SparseElement> row;
-    for (std::size_t k = 0; k < terms; ++k)
-      if (random() % 4 == 0) row.push_back({static_cast<std::uint32_t>(k), uneven_number(random)});
-    std::vector<float> x(terms * kSparseLanes);
+  for (int i = 0; i < 100; ++i) {
+    const SparseCase one = sparse_case(random);
+    const SparseRows rows(one.outputs, one.terms, one.placed);
+    std::vector<float> x(one.terms * kSparseLanes);
     for (float& value : x) value = uneven_number(random);
     for (const std::size_t lanes : {std::size_t{1}, 2 + random() % (kSparseLanes - 1)}) {
-      float slow[kSparseLanes] = {}, fast[kSparseLanes] = {};
-      sparse_row_portable(row, x.data(), lanes, slow, 1);
-      sparse_row_avx2(row, x.data(), lanes, fast, 1);
-      for (std::size_t lane = 0; lane < kSparseLanes; ++lane) REQUIRE(is_same_number(slow[lane], fast[lane]));
+      for (std::size_t n = 0; n < one.outputs; ++n) {
+        float slow[kSparseLanes] = {}, fast[kSparseLanes] = {};
+        sparse_row_portable(rows.row(n), x.data(), lanes, slow, 1);
+        sparse_row_avx2(rows.row(n), x.data(), lanes, fast, 1);
+        for (std::size_t lane = 0; lane < kSparseLanes; ++lane)
+          REQUIRE(is_same_number(slow[lane], fast[lane]));
+      }
     }
   }
 }
