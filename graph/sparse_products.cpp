@@ -1,5 +1,6 @@
 #include "graph/sparse_products.h"
 
+#include <algorithm>
 #include <limits>
 #include <span>
 
@@ -12,6 +13,7 @@ namespace crumb::graph {
 namespace {
 
 constexpr std::string_view kGaps = ".outliers.gaps", kNumbers = ".outliers.numbers";
+constexpr std::int64_t kMostSide = 1 << 24;  // rows and columns that are held one by one
 constexpr std::int64_t kMostGap = std::numeric_limits<std::uint16_t>::max();
 
 Tensor halves(ElementType type, const std::vector<std::uint16_t>& values) {
@@ -19,12 +21,15 @@ Tensor halves(ElementType type, const std::vector<std::uint16_t>& values) {
   return {type, {static_cast<std::int64_t>(values.size())}, {bytes.begin(), bytes.end()}};
 }
 
-/// The constant that a value is, or is a Cast of, which may have been taken out.
-const Tensor* cast_constant(const Graph& graph, const Links& links, const std::string& value,
+/// The constant that a value is, or is a Cast of to that type, which may have been taken out.
+const Tensor* cast_constant(const Graph& graph, const Links& links, const std::string& value, ElementType to,
                             std::vector<std::size_t>& nodes) {
   const std::size_t at = links.producer(value);
-  if (at == Links::kNone) return graph.constant(value);
-  if (!graph.nodes[at].is("Cast")) return nullptr;
+  if (at == Links::kNone) {
+    const Tensor* const constant = graph.constant(value);
+    return constant != nullptr && constant->type() == to ? constant : nullptr;
+  }
+  if (!graph.nodes[at].is("Cast") || graph.nodes[at].int_or("to", 0) != onnx_number(to)) return nullptr;
   nodes.push_back(at);
   return graph.constant(graph.nodes[at].inputs.at(0));
 }
@@ -118,11 +123,13 @@ std::optional<SparseMatrix> sparse_matrix(const Graph& graph, const Links& links
   if (zeros == nullptr || sum == nullptr || !is_zero(*zeros) || sum->int_or("exclusive", 0) != 0 ||
       sum->int_or("reverse", 0) != 0)
     return std::nullopt;
-  const Tensor *const gaps = cast_constant(graph, links, sum->inputs[0], found),
-                      *const numbers = cast_constant(graph, links, scatter->inputs[2], found),
-                      *const sizes = graph.constant(reshape->inputs[1]),
-                      *const size = graph.constant(zeros->inputs[0]);
-  if (gaps == nullptr || numbers == nullptr || sizes == nullptr || size == nullptr || sizes->size() != 2 ||
+  const Tensor
+      *const gaps = cast_constant(graph, links, sum->inputs[0], ElementType::kInt64, found),
+             *const numbers = cast_constant(graph, links, scatter->inputs[2], ElementType::kFloat, found),
+             *const axis = graph.constant(sum->inputs[1]), *const sizes = graph.constant(reshape->inputs[1]),
+             *const size = graph.constant(zeros->inputs[0]);
+  if (gaps == nullptr || numbers == nullptr || axis == nullptr || sizes == nullptr || size == nullptr ||
+      axis->size() != 1 || !is_integer(axis->type()) || axis->to_ints()[0] != 0 || sizes->size() != 2 ||
       size->size() != 1 || gaps->rank() != 1 || gaps->shape() != numbers->shape() ||
       !is_integer(gaps->type()) ||
       (numbers->type() != ElementType::kFloat16 && numbers->type() != ElementType::kFloat))
@@ -130,7 +137,8 @@ std::optional<SparseMatrix> sparse_matrix(const Graph& graph, const Links& links
   const std::vector<std::int64_t> shape = sizes->to_ints(), steps = gaps->to_ints();
   SparseMatrix made{.rows = shape[0], .columns = shape[1]};
   const Result<std::int64_t> count = count_elements(shape);
-  if (!count.ok() || count.value() != size->to_ints()[0]) return std::nullopt;
+  if (!count.ok() || count.value() != size->to_ints()[0] || std::max(shape[0], shape[1]) > kMostSide)
+    return std::nullopt;
   const std::vector<float> floats = numbers->to_floats();
   std::int64_t place = 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {

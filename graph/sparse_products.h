@@ -42,7 +42,7 @@ void add_sparse(Graph& graph, const std::vector<LinearProduct>& products, const 
 /// Whether it has such numbers beside it.
 bool has_sparse(const Graph& graph, const LinearProduct& product);
 
-/// The matrix that a value is by those nodes. `nodes` gets those that make it alone.
+/// The matrix that a value is by those nodes, also where Casts of its constants were taken out. `nodes` gets those that make it alone.
 std::optional<SparseMatrix> sparse_matrix(const Graph& graph, const Links& links, const std::string& value,
                                           std::set<std::size_t>* nodes = nullptr);
 

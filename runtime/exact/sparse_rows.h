@@ -23,8 +23,8 @@ struct SparseRow {
     std::uint8_t to = 0, from = 0;  ///< partial sums, counted as they lie
   };
   std::span<const SparseElement> elements;
-  std::span<const std::uint8_t> sizes;  ///< elements of each partial sum that is there
-  std::span<const Fold> folds;          ///< in order; the sum is partial sum 0 then
+  std::span<const std::uint32_t> sizes;  ///< elements of each partial sum that is there
+  std::span<const Fold> folds;           ///< in order; the sum is partial sum 0 then
 };
 
 class SparseRows {
@@ -34,8 +34,7 @@ class SparseRows {
     float value = 0;
   };
 
-  /// Of rows of `terms` elements. Preconditions: places lie in the matrix, each once; terms fit 32 bits, and of a row at most 255
-  /// times kPartialSums.
+  /// Of rows of `terms` elements. Preconditions: places lie in the matrix, each once; terms fit 32 bits.
   SparseRows(std::size_t rows, std::size_t terms, std::vector<Placed> elements);
 
   /// What multiply() of products.h gives for these rows as w. Columns, terms and w of the product are not looked at.
@@ -56,7 +55,7 @@ class SparseRows {
   std::size_t terms_;
   std::vector<Begin> begins_;
   std::vector<SparseElement> elements_;
-  std::vector<std::uint8_t> sizes_;
+  std::vector<std::uint32_t> sizes_;
   std::vector<SparseRow::Fold> folds_;
 };
 

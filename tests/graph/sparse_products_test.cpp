@@ -168,7 +168,7 @@ TEST_CASE("sparse products: nodes that compute something else are not taken for 
       throw crumb::Error("no such node");
     };
     std::map<std::string, Tensor>& constants = graph.initializers;
-    switch (random() % 9) {
+    switch (random() % 12) {
       case 0: node_of("CumSum").attributes["exclusive"] = std::int64_t{1}; break;
       case 1: node_of("CumSum").attributes["reverse"] = std::int64_t{1}; break;
       case 2: node_of("ScatterElements").attributes["reduction"] = std::string("add"); break;
@@ -198,6 +198,16 @@ TEST_CASE("sparse products: nodes that compute something else are not taken for 
         break;
       }
       case 7: std::swap(node_of("ScatterElements").inputs[1], node_of("ScatterElements").inputs[2]); break;
+      case 9: constants["a.outliers.axis"] = Tensor::scalar(std::int64_t{1}); break;
+      case 10:
+        node_of("Cast").attributes["to"] = std::int64_t{crumb::graph::onnx_number(ElementType::kUint8)};
+        break;
+      case 11: {
+        const std::int64_t all = std::int64_t{1} << 30, shape[] = {1, all};
+        constants["a.outliers.size"] = Tensor::ints({1}, {&all, 1});
+        constants["a.outliers.shape"] = Tensor::ints({2}, shape);
+        break;
+      }
       case 8: {
         const std::int64_t more = constants.at("a.outliers.size").to_ints()[0] + 1;
         constants["a.outliers.size"] = Tensor::ints({1}, {&more, 1});

@@ -96,6 +96,20 @@ TEST_CASE("sparse rows: sums have the bits of the whole matrix'") {
   }
 }
 
+TEST_CASE("sparse rows: long rows, some without zeros") {
+  std::mt19937 random(25);
+  SparseCase one{.rows = 3, .outputs = 3, .terms = 9001};
+  one.x.resize(one.rows * one.terms);
+  for (float& value : one.x) value = uneven_number(random);
+  one.w.assign(one.outputs * one.terms, 0.0F);
+  for (std::size_t i = 0; i < one.w.size(); ++i) {
+    if (i / one.terms != 1 && random() % 50 != 0) continue;
+    one.w[i] = 1 + uneven_number(random);
+    one.placed.push_back({i / one.terms, i % one.terms, one.w[i]});
+  }
+  check_whole_matrix(one, one.x, 2);
+}
+
 TEST_CASE("sparse rows: zeros count beside what is infinite or no number") {
   std::mt19937 random(22);
   for (int i = 0; i < 100; ++i) {
