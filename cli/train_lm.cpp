@@ -227,7 +227,8 @@ std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest&
                             .sequences = count(stage, "sequences"),
                             .rate = stage.value("rate"),
                             .scale_rate = stage.value("scale_rate"),
-                            .scales_alone = stage.value("scales_alone") != 0};
+                            .scales_alone = stage.value("scales_alone") != 0,
+                            .signs = stage.value("signs") != 0};
     } else {
       request.steps = count(stage, "steps");
       request.rate = stage.value("rate");

@@ -1,5 +1,6 @@
 #include "qat/network.h"
 
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 #include <torch/serialize/input-archive.h>
@@ -28,6 +29,7 @@
 #include "qat/load_parameters.h"
 #include "qat/recipe_faults.h"
 #include "qat/trained_weights.h"
+#include "quant/spacings.h"
 
 namespace crumb::qat {
 namespace {
@@ -427,6 +429,39 @@ void Network::fix_codes() {
       faults.push_back(quote_text(weight.name) + " has no scales that learn; codes cannot stay as they are");
   throw_if_any(faults);
   state.has_fixed_codes = true;
+}
+
+std::vector<Network::Rounded> Network::rounded_weights() const {
+  State& state = *state_;
+  const torch::AutoGradMode with_gradients(true);
+  state.begin_pass();
+  std::vector<Rounded> all;
+  // Which element of a parameter an element of a weight is follows from the gradient, which of moves is 1.
+  const auto add = [&](const at::Tensor& value, const at::Tensor& steps, const at::Tensor& parameter) {
+    const auto moved = [&](const at::Tensor& what) {
+      return torch::autograd::grad({(value * what).sum()}, {parameter}, {}, true)[0];
+    };
+    const at::Tensor ones = moved(at::ones_like(steps));
+    if (!(ones == 0).logical_or(ones == 1).all().item<bool>()) return;
+    const auto found =
+        std::ranges::find_if(all, [&](const Rounded& one) { return one.weight.is_same(parameter); });
+    if (found == all.end())
+      all.push_back({parameter, moved(steps)});
+    else
+      found->steps += moved(steps);
+  };
+  for (const NetworkWeight& weight : state.weights) {
+    const at::Tensor value = state.parameter(weight.name), rows = state.rows_of(weight).detach();
+    const std::vector<float> found = spacings(weight.quantizer->freeze(rows));
+    const at::Tensor steps = at::tensor(found).view(rows.sizes()).to(rows.device()).permute(weight.to_value);
+    if (value.is_leaf()) {
+      add(value, steps, value);
+      continue;
+    }
+    const std::set<std::string>& sources = state.derived->sources_of(weight.name);
+    if (sources.size() == 1) add(value, steps, state.derived->module()->constant(*sources.begin()));
+  }
+  return all;
 }
 
 void Network::set_active(ActiveQuantizers active) { state_->active = active; }

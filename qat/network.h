@@ -103,6 +103,14 @@ class Network : public torch::nn::Module {
   /// calibrate(), and before load() of a network that was kept after it. Throws Error, naming the weights, where some have no scales that learn.
   void fix_codes();
 
+  /// A parameter that holds quantized weights, turned or whole or several side by side, and for each of its elements how far apart
+  /// the grid's values lie there (0: it is no such weight's).
+  struct Rounded {
+    at::Tensor weight, steps;
+  };
+  /// After calibrate(). Weights that are computed in other ways are left out.
+  std::vector<Rounded> rounded_weights() const;
+
   /// From now on, in forward(). All of them work at first; frozen graphs have all.
   void set_active(ActiveQuantizers active);
 

@@ -73,7 +73,8 @@ Plan::Plan(const Graph& graph, bool fuses, const Substitutes& instead) {
     bool known = !has_substitute;
     for (std::size_t k = 0; k < step.inputs.size(); ++k) {
       std::size_t& slot = step.inputs[k];
-      const bool holds_sparse = row && row->holds == k && (facts.sparse = sparse.find(node.inputs[k]));
+      if (row && row->holds == k) facts.sparse = sparse.find(node.inputs[k]);
+      const bool holds_sparse = facts.sparse && row->holds == k;
       const bool given = slot != kNoSlot,
                  is_constant = given && (constants_[slot].defined() || packed.contains(slot) || holds_sparse);
       const bool holds = row && row->holds == k && is_constant;

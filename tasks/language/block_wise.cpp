@@ -32,6 +32,31 @@ at::Tensor relative_error(const at::Tensor& found, const at::Tensor& meant) {
   return relative_errors(found.narrow(1, 1, length - 1), meant.narrow(1, 1, length - 1)).mean();
 }
 
+/// Weights that move by signs of gradients, half a step of their grids at most.
+class SignedRounding {
+ public:
+  explicit SignedRounding(std::vector<qat::Network::Rounded> weights) : weights_(std::move(weights)) {
+    for (const qat::Network::Rounded& one : weights_) {
+      least_.push_back(one.weight.detach() - one.steps / 2);
+      most_.push_back(one.weight.detach() + one.steps / 2);
+    }
+  }
+
+  /// By `share` of a grid's step.
+  void step(double share) {
+    const torch::NoGradGuard no_gradients;
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      at::Tensor weight = weights_[i].weight;
+      if (!weight.grad().defined()) continue;
+      weight.sub_(weight.grad().sign() * weights_[i].steps, share).clamp_(least_[i], most_[i]);
+    }
+  }
+
+ private:
+  std::vector<qat::Network::Rounded> weights_;
+  std::vector<at::Tensor> least_, most_;
+};
+
 class LayerTraining {
  public:
   /// `part` in floats, and as its weights begin.
@@ -61,7 +86,9 @@ class LayerTraining {
         student_.parameter_groups(
             {.learning_rate = how.rate, .weight_decay = 0, .scale_learning_rate = how.scale_rate}),
         torch::optim::AdamWOptions(how.rate));
-    const std::vector<double> rates = rates_of(optimizer);
+    std::vector<double> rates = rates_of(optimizer);
+    if (how.signs) rates.at(0) = 0;  // of weights
+    SignedRounding rounding(how.signs ? student_.rounded_weights() : std::vector<qat::Network::Rounded>());
     const auto batches = static_cast<std::int64_t>(inputs.size()), steps = how.passes * batches;
     Rounds rounds(batches, request_.seed + kOrderStream + static_cast<std::uint64_t>(layer));
     student_.train();
@@ -81,6 +108,7 @@ class LayerTraining {
       (loss + student_.penalty()).backward();
       torch::nn::utils::clip_grad_norm_(student_.parameters(), request_.most_gradient);
       optimizer.step();
+      rounding.step(cosine(step, steps) / static_cast<double>(steps));
     }
   }
 
@@ -128,6 +156,9 @@ std::vector<LayerLine> train_block_wise(
     throw usage_error(
         "the stage block_wise learns scales alone of codes that were found before it: give "
         "--start, or a stage that rounds");
+  if (request.block_wise.scales_alone && request.block_wise.signs)
+    throw usage_error(
+        "the stage block_wise learns scales alone, or how weights are rounded (signs), found both on");
   const PartInputs inputs(request.network, decoder_batches(request, sequences));
   const std::vector<Graph> parts = inputs.layers(),
                            starts = request.start

@@ -36,6 +36,9 @@ struct BlockWise {
   double scale_rate = 1e-3;     ///< of the scales of codes
   bool scales_alone =
       false;  ///< codes of LanguageRequest::start stay; scales learn, norms, and what is in floats
+  /// Weights move by the signs of their gradients instead, of which all steps together make half a step of the grid at most, so that
+  /// each is rounded to one of the values beside it (SignRound, Cheng et al. 2023, arXiv:2309.05516). `rate` is that of the rest.
+  bool signs = false;
 };
 
 /// An adapter that learns on a frozen base, instead of the network by itself.

@@ -651,6 +651,8 @@ def quantized():
     seed("three", ct("pack-quantized", num_bits=3, strategy="tensor"), three, shape + bytes(200))
     block = {"a.weight": ("I8", 5, 7), "a.weight_scale": ("BF16", 2, 3), "a.input_scale": ("F32", 1)}
     seed("block", ct("int-quantized", num_bits=8, strategy="block", block_structure=[3, 3]), block)
+    seed("huge_block", ct("int-quantized", num_bits=8, strategy="block", block_structure=[3, 2**64 - 1]),
+         block | {"a.weight_scale": ("BF16", 2, 0)})  # fmt: skip
     seed("fp8", ct("float-quantized", num_bits=8, type="float", strategy="channel"),
          {"a.weight": ("F8_E4M3", 3, 5), "a.weight_scale": ("F32", 3, 1)})  # fmt: skip
     seed("nvfp4", ct("nvfp4-pack-quantized", num_bits=4, type="float", strategy="tensor_group", group_size=16),

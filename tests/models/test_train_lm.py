@@ -342,6 +342,34 @@ def test_scales_of_layers_by_themselves(crumb, made, tmp_path):
     assert "learns scales alone of codes that were found before it" in refused
 
 
+@pytest.mark.parametrize("weights", ["int2h:group=16", "int4:channel", "e2m1:group=16"])
+def test_signs_of_gradients_round_layers(crumb, made, tmp_path, weights):
+    """SignRound: what layers give comes nearer to what the float ones do, and no code is further than one from the nearest."""
+    from safetensors.numpy import load_file as values
+
+    how = ["--weights", weights, "--embeddings", "keep"]
+    stage = "block_wise:passes=4:sequences=16:signs=on:scale_rate=1e-9:rate=1e-9"  # nothing else learns
+    report = json.loads(crumb(*command(made, tmp_path / "out", *how, "--stages", stage)).stdout)
+    assert all(layer["error"] < 0.9 * layer["error_before"] for layer in report["layers"])
+    crumb("quantize", made / "model", "-o", tmp_path / "nearest.crumb", *how)
+    for name, file in (("nearest", tmp_path / "nearest.crumb"), ("out", tmp_path / "out/model.crumb")):
+        crumb("dequantize", file, "-o", tmp_path / f"{name}.safetensors")
+    nearest, found = values(tmp_path / "nearest.safetensors"), values(tmp_path / "out.safetensors")
+    moved, all_of_them = 0, 0
+    for name, one in nearest.items():
+        if one.ndim != 2 or "layers" not in name:
+            continue
+        for a, b in zip(*(x.reshape(-1, x.shape[1] if "channel" in weights else 16) for x in (one, found[name])), strict=True):
+            grid = np.unique(np.concatenate([a, b]))  # of one scale
+            grid = grid[np.append(True, np.diff(grid) > 1e-5 * np.abs(grid).max())]
+            unit = np.diff(grid).min()
+            assert np.abs(a - b).max() <= 1.001 * unit * (4 if "e2m1" in weights else 1), name  # e2m1: 4 and 6 beside 0 and 0.5
+            moved, all_of_them = moved + (np.abs(a - b) > 0.5 * unit).sum(), all_of_them + a.size
+    assert 0.01 < moved / all_of_them < 0.5
+    both = command(made, tmp_path / "no", *how, "--start", tmp_path / "nearest.crumb", "--stages", "block_wise:signs=on:scales_alone=on")
+    assert "found both on" in crumb(*both, status=2).stderr
+
+
 def test_layers_by_themselves_go_on_from_codes_of_a_file(crumb, made, tmp_path):
     how = ["--weights", "int2h:group=16", "--block-wise", 2, "--block-sequences", 8, "--steps", 0]
     crumb("quantize", made / "model", "-o", tmp_path / "start.crumb", *how[:2], "--method", "gptq", "--data", made / "train.txt")

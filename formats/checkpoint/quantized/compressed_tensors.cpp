@@ -283,8 +283,8 @@ class CompressedTensors final : public Method {
     } else if (scheme.strategy == "block") {
       layout.scale_rows = scheme.block_rows;
       layout.group = scheme.block_cols;
-      layout.groups = (layout.cols + layout.group - 1) / layout.group;
-      expected = {(layout.rows + layout.scale_rows - 1) / layout.scale_rows, layout.groups};
+      layout.groups = groups_of(layout.cols, layout.group);
+      expected = {groups_of(layout.rows, layout.scale_rows), layout.groups};
     } else {
       layout.group = scheme.strategy == "channel" ? std::max<std::uint64_t>(layout.cols, 1) : scheme.group;
       if (layout.cols % layout.group != 0)

@@ -49,7 +49,7 @@ Result<std::uint64_t> group_size(const Module& module, std::int64_t configured, 
                                  std::uint64_t groups) {
   const std::uint64_t size =
       configured > 0 ? static_cast<std::uint64_t>(configured) : std::max<std::uint64_t>(cols, 1);
-  if (groups > 0 && (cols + size - 1) / size == groups) return size;
+  if (groups > 0 && groups_of(cols, size) == groups) return size;
   // Layers of their own group size ("dynamic"): as long as it divides.
   if (groups > 0 && cols % groups == 0 && cols > 0) return cols / groups;
   return tensor_failure(module.name + ".scales", "it has " + std::to_string(groups) + " groups of " +

@@ -120,8 +120,7 @@ class QuantizedMatrix final : public ComputedMatrix {
       return text + ":block=" + std::to_string(layout_.scale_rows) + "x" + std::to_string(layout_.group);
     if (layout_.groups <= 1) return text + (layout_.scale_rows > 1 ? ":tensor" : ":channel");
     return text + ":group=" +
-           std::to_string(layout_.has_index ? (layout_.cols + layout_.groups - 1) / layout_.groups
-                                            : layout_.group);
+           std::to_string(layout_.has_index ? groups_of(layout_.cols, layout_.groups) : layout_.group);
   }
 
   Status read(const MatrixTile& tile, std::span<float> out) const override {

@@ -47,6 +47,11 @@ enum class CodeMeaning : std::uint8_t {
 
 enum class ZeroPlacement : std::uint8_t { kNone, kBytes, kDown, kGptq1, kGptq2, kAwq };
 
+/// How many groups of `size` hold `count` things, the last perhaps not whole; of any size above 0, as files give it.
+constexpr std::uint64_t groups_of(std::uint64_t count, std::uint64_t size) {
+  return count / size + (count % size != 0 ? 1 : 0);
+}
+
 /// All that is needed besides the bytes.
 struct QuantizedLayout {
   std::uint64_t rows = 0, cols = 0;
