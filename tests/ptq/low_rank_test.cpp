@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/adapters.h"
+#include "graph/onnx/infer_shapes.h"
 #include "graph/quantize/apply.h"
 #include "ptq/nearest_of_rank.h"
 #include "runtime/engine.h"
@@ -155,7 +156,7 @@ TEST_CASE("stages: every one that quantizes is there, and those of training are 
     const std::string biased = build.node("Add", {build.graph.nodes[0].outputs[0], bias});
     std::swap(build.graph.nodes[1], build.graph.nodes[2]);
     build.graph.nodes[2].inputs[0] = biased;
-    setting.graph = build.graph;
+    setting.graph = crumb::graph::infer_shapes(build.graph);
     for (const char* name : {"layer0.weight", "layer1.weight"})
       setting.plan.constants.push_back({.value = name,
                                         .node = "",
