@@ -264,19 +264,24 @@ void refuse_without_output(const QuantizeOptions& options) {
     throw usage_error("quantize needs -o FILE, the packed file to write (or --dry-run)");
 }
 
+QuantizeGraph graph_options(const QuantizeOptions& options) {
+  return {.input = options.input,
+          .output = options.output,
+          .recipe = options.recipe,
+          .flags = options.graph,
+          .threads = options.threads,
+          .memory = memory_of(options),
+          .json = options.json,
+          .dry_run = options.dry_run,
+          .resume = options.resume};
+}
+
 /// A network by a recipe that a budget chose, and the recipe beside it.
 void quantize_as_chosen(const QuantizeOptions& options, const Recipe& recipe, const Json& assignment) {
-  quantize_graph({.input = options.input,
-                  .output = options.output,
-                  .recipe = options.recipe,
-                  .chosen = recipe,
-                  .assignment = assignment,
-                  .flags = options.graph,
-                  .threads = options.threads,
-                  .memory = memory_of(options),
-                  .json = options.json,
-                  .dry_run = options.dry_run,
-                  .resume = options.resume});
+  QuantizeGraph chosen = graph_options(options);
+  chosen.chosen = recipe;
+  chosen.assignment = assignment;
+  quantize_graph(chosen);
   if (options.dry_run) {
     if (!options.json) std::cout << "the recipe:\n" << to_yaml(recipe);
     return;
@@ -328,15 +333,7 @@ void quantize_verb(const QuantizeOptions& options) {
       if (is_file || wish->target.is_of_networks()) return quantize_layers_by_target(options, *wish);
       return quantize_network_by_target(options, *wish);
     }
-    return quantize_graph({.input = options.input,
-                           .output = options.output,
-                           .recipe = options.recipe,
-                           .flags = options.graph,
-                           .threads = options.threads,
-                           .memory = memory_of(options),
-                           .json = options.json,
-                           .dry_run = options.dry_run,
-                           .resume = options.resume});
+    return quantize_graph(graph_options(options));
   }
   const double start = now_seconds();
   const std::optional<Wish> wish = wish_of(options.target, options.recipe, false);
