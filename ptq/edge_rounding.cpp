@@ -35,9 +35,4 @@ Tensor EdgeRounding::error(const Tensor& value) const {
   return Tensor::floats(value.shape(), after);
 }
 
-void RoundingLoss::add(const Tensor& error, const Tensor& value) {
-  for (const float x : error.to_floats()) lost += static_cast<double>(x) * static_cast<double>(x);
-  for (const float x : value.to_floats()) all += static_cast<double>(x) * static_cast<double>(x);
-}
-
 }  // namespace crumb::ptq

@@ -21,12 +21,4 @@ class EdgeRounding {
   std::unique_ptr<graph::Executable> quantizer_;
 };
 
-/// Squares of numbers, and of what is lost of them.
-struct RoundingLoss {
-  double lost = 0, all = 0;
-
-  void add(const graph::Tensor& error, const graph::Tensor& value);
-  double share() const { return all > 0 ? lost / all : 0; }
-};
-
 }  // namespace crumb::ptq

@@ -13,6 +13,7 @@
 #include "ptq/edge_rounding.h"
 #include "ptq/layer_moments.h"
 #include "ptq/output_error.h"
+#include "ptq/rounding_errors.h"
 #include "ptq/sample_stream.h"
 #include "ptq/weight_rows.h"
 

@@ -9,9 +9,9 @@
 #include "base/files/counted.h"
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
-#include "graph/quantized_constant.h"
 #include "graph/sparse_products.h"
 #include "ptq/linear_matrices.h"
+#include "ptq/rounding_errors.h"
 
 namespace crumb::ptq {
 namespace {
@@ -62,24 +62,6 @@ Tensor without(const Tensor& matrix, std::vector<std::size_t> places, std::vecto
   return Tensor::floats(matrix.shape(), read());
 }
 
-/// Squared errors of rounding, and the squares of the matrix.
-double rounding_error(const graph::PlannedConstant& constant, const Tensor& matrix, int threads) {
-  const std::vector<float> values = matrix.to_floats(),
-                           made = graph::quantize_constant(*constant.spec, matrix, constant.output_axis,
-                                                           constant.value, threads)
-                                      .value()
-                                      .to_floats();
-  double error = 0;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    error += (static_cast<double>(values[i]) - made[i]) * (static_cast<double>(values[i]) - made[i]);
-  return error;
-}
-
-double squares(const std::vector<float>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0,
-                         [](double sum, float value) { return sum + static_cast<double>(value) * value; });
-}
-
 class Split {
  public:
   Split(Setting& setting, double share) : setting_(setting), share_(share) {}
@@ -97,16 +79,14 @@ class Split {
     std::vector<float> numbers;
     for (const std::size_t place : places) numbers.push_back(values[place]);
     numbers = graph::as_kept(numbers);
-    const double all = std::max(squares(values), std::numeric_limits<double>::min());
-    LayerReport report{.layer = like.weight,
-                       .before = rounding_error(*whole.constant, matrix, setting_.threads) / all,
-                       .after = 0};
+    const RoundingLoss before = rounding_loss(*whole.constant, matrix, setting_.threads);
     setting_.graph.initializers[like.weight] = without(matrix, places, numbers);
-    report.after =
-        rounding_error(*whole.constant, setting_.graph.initializers[like.weight], setting_.threads) / all;
+    const RoundingLoss after =
+        rounding_loss(*whole.constant, setting_.graph.initializers[like.weight], setting_.threads);
+    const double all = std::max(before.all, std::numeric_limits<double>::min());
     if (!places.empty()) graph::add_sparse(setting_.graph, whole.products, sparse_of(like, places, numbers));
     kept_ += places.size();
-    return report;
+    return {.layer = like.weight, .before = before.lost / all, .after = after.lost / all};
   }
 
   std::size_t kept() const { return kept_; }

@@ -7,23 +7,33 @@
 
 namespace crumb::ptq {
 
+void RoundingLoss::add(const graph::Tensor& error, const graph::Tensor& value) {
+  for (const float x : error.to_floats()) lost += static_cast<double>(x) * static_cast<double>(x);
+  for (const float x : value.to_floats()) all += static_cast<double>(x) * static_cast<double>(x);
+}
+
+RoundingLoss rounding_loss(const graph::PlannedConstant& constant, const graph::Tensor& numbers,
+                           int threads) {
+  const std::vector<float> values = numbers.to_floats(),
+                           made = graph::quantize_constant(*constant.spec, numbers, constant.output_axis,
+                                                           constant.value, threads)
+                                      .value()
+                                      .to_floats();
+  RoundingLoss loss;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    loss.lost += std::pow(static_cast<double>(made[i]) - static_cast<double>(values[i]), 2);
+    loss.all += std::pow(static_cast<double>(values[i]), 2);
+  }
+  return loss;
+}
+
 std::map<std::string, double> rounding_errors(const Setting& setting) {
   std::map<std::string, double> errors;
   for (const graph::PlannedConstant& constant : setting.plan.constants) {
     if (!constant.spec || !constant.is_weight || constant.rounded) continue;
     const graph::Tensor& tensor = setting.graph.initializers.at(constant.value);
     if (tensor.rank() == 0) continue;
-    const std::vector<float> values = tensor.to_floats(),
-                             made = graph::quantize_constant(*constant.spec, tensor, constant.output_axis,
-                                                             constant.value, setting.threads)
-                                        .value()
-                                        .to_floats();
-    double lost = 0, all = 0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      lost += std::pow(static_cast<double>(made[i]) - static_cast<double>(values[i]), 2);
-      all += std::pow(static_cast<double>(values[i]), 2);
-    }
-    errors[constant.value] = all > 0 ? lost / all : 0;
+    errors[constant.value] = rounding_loss(constant, tensor, setting.threads).share();
   }
   return errors;
 }

@@ -10,26 +10,13 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 safetensors = pytest.importorskip("safetensors.numpy")
 in_torch = pytest.importorskip("safetensors.torch")
-tiny = pytest.importorskip("tiny_decoders")
-LENGTH = 24
+pytest.importorskip("tokenizers")
+from llama_files import LENGTH, divergence, make_llama, quantize  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    work = tmp_path_factory.mktemp("low_rank")
-    tiny.make("llama3", work / "model")
-    tiny.write_texts(work)
-    return work
-
-
-def quantize(crumb, made, out, *flags, weights="int2h:group=16"):
-    done = crumb("quantize", made / "model", "-o", out, "--weights", weights, "--embeddings", "keep", "--json", *flags)
-    return json.loads(done.stdout)
-
-
-def divergence(crumb, model, made, *flags):
-    said = crumb("perplexity", model, "--text", made / "valid.txt", "--context", LENGTH, "--baseline", made / "model", "--json", *flags)
-    return json.loads(said.stdout)["kl_mean"]
+    return make_llama(tmp_path_factory.mktemp("low_rank"))
 
 
 def matrices(crumb, packed, out):

@@ -10,30 +10,17 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
-tiny = pytest.importorskip("tiny_decoders")
+pytest.importorskip("tokenizers")
 from decoder_runs import DecoderRun  # noqa: E402
+from llama_files import LENGTH, divergence, make_llama, quantize  # noqa: E402
 
-LENGTH = 24
 SHARE = 0.05
 BOUND = 2e-4  # of logits of about 4, by float32 networks of three layers
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    work = tmp_path_factory.mktemp("outliers")
-    tiny.make("llama3", work / "model")
-    tiny.write_texts(work)
-    return work
-
-
-def quantize(crumb, made, out, *flags, weights="int2h:group=16"):
-    done = crumb("quantize", made / "model", "-o", out, "--weights", weights, "--embeddings", "keep", "--json", *flags)
-    return json.loads(done.stdout)
-
-
-def divergence(crumb, model, made):
-    said = crumb("perplexity", model, "--text", made / "valid.txt", "--context", LENGTH, "--baseline", made / "model", "--json")
-    return json.loads(said.stdout)["kl_mean"]
+    return make_llama(tmp_path_factory.mktemp("outliers"))
 
 
 def samples(made):
