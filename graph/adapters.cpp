@@ -32,14 +32,19 @@ std::optional<std::vector<std::int64_t>> constant_shape(const Graph& graph, cons
   return std::nullopt;
 }
 
+bool multiplies(const Node& node, const std::string& matrix) {
+  return (node.is("Gemm") || node.is("MatMul")) && node.inputs[1] == matrix;
+}
+
 /// Whether a node is a Gemm that a linear layer is.
-bool is_linear_gemm(const Graph& graph, const Links& links, const Node& node) {
+bool is_linear_gemm(const Graph& graph, const Links& links, const Node& node, bool of_tables) {
   if (!node.is("Gemm") || node.inputs.size() < 2 || node.int_or("transA", 0) != 0 ||
       node.float_or("alpha", 1) != 1 || node.float_or("beta", 1) != 1)
     return false;
-  return std::ranges::all_of(links.consumers(node.inputs[1]), [&](std::size_t i) {
+  const std::string& matrix = node.inputs[1];
+  return std::ranges::all_of(links.consumers(matrix), [&](std::size_t i) {
     const Node& other = graph.nodes[i];
-    return (other.is("Gemm") || other.is("MatMul")) && other.inputs[1] == node.inputs[1];
+    return multiplies(other, matrix) || (of_tables && other.is("Gather") && other.inputs[0] == matrix);
   });
 }
 
@@ -229,7 +234,7 @@ AdapterType adapter_type_named(std::string_view name) {
 
 std::string_view name_of(AdapterType type) { return kTypeNames.at(static_cast<std::size_t>(type)); }
 
-std::vector<LinearProduct> linear_products(const Graph& graph) {
+std::vector<LinearProduct> linear_products(const Graph& graph, bool of_tables) {
   std::set<std::size_t> own;
   for (const Place& place : Finder(graph).places()) own.insert({place.down, place.up});
   const Links links(graph);
@@ -237,7 +242,7 @@ std::vector<LinearProduct> linear_products(const Graph& graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (own.contains(i) ||
-        !(node.is("MatMul") ? node.inputs.size() == 2 : is_linear_gemm(graph, links, node)))
+        !(node.is("MatMul") ? node.inputs.size() == 2 : is_linear_gemm(graph, links, node, of_tables)))
       continue;
     const auto shape = constant_shape(graph, node.inputs[1]);
     if (!shape || shape->size() != 2) continue;

@@ -40,8 +40,9 @@ struct LinearProduct {
   bool is_turned = false;  ///< the matrix lies [out, in]
 };
 
-/// In the graph's order; adapters' own are none. A matrix that several nodes take is one for each.
-std::vector<LinearProduct> linear_products(const Graph& graph);
+/// In the graph's order; adapters' own are none. A matrix that several nodes take is one for each. of_tables: of matrices
+/// that are looked up in, too, as heads are that share the embeddings' table.
+std::vector<LinearProduct> linear_products(const Graph& graph, bool of_tables = false);
 
 /// The adapter beside every product of its modules, those included that are in there. Names: letters, digits, "-" and "_".
 /// Throws Error where the graph has an adapter of that name, the name is none, a module has no product, or the shapes differ;

@@ -10,7 +10,7 @@
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "graph/part.h"
-#include "graph/quantized_constant.h"
+#include "graph/quantize/apply.h"
 #include "ptq/channel_fits.h"
 #include "ptq/norm_numbers.h"
 #include "ptq/sample_stream.h"
@@ -70,17 +70,11 @@ class Estimation {
     Graph graph = setting_.graph;
     for (PlannedConstant& constant : setting_.plan.constants) {
       if (!constant.spec) continue;
-      if (!constant.rounded) round(constant);
+      constant.rounded = graph::codes_of(constant, setting_.graph, setting_.threads);
       graph.initializers.erase(constant.value);
       graph.quantized[constant.value] = *constant.rounded;
     }
     return graph;
-  }
-
-  void round(PlannedConstant& constant) const {
-    constant.rounded =
-        graph::quantize_constant(*constant.spec, setting_.graph.initializers.at(constant.value),
-                                 constant.output_axis, constant.value, setting_.threads);
   }
 
   const StatisticsPlace& place_of(std::size_t node) const {
@@ -194,7 +188,8 @@ class Estimation {
     tensor = Tensor::floats(tensor.shape(), values);
     const auto planned = std::ranges::find(setting_.plan.constants, name, &PlannedConstant::value);
     if (planned == setting_.plan.constants.end() || !planned->spec) return stream.set_constant(name, tensor);
-    round(*planned);
+    planned->rounded.reset();
+    planned->rounded = graph::codes_of(*planned, setting_.graph, setting_.threads);
     stream.set_constant(name, *planned->rounded);
   }
 

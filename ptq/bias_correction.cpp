@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/files/counted.h"
 #include "base/files/text.h"
-#include "graph/quantized_constant.h"
+#include "graph/quantize/apply.h"
 #include "ptq/biased_layers.h"
 #include "ptq/float_values.h"
 #include "ptq/weight_rows.h"
@@ -46,9 +46,7 @@ LayerReport correct(Setting& setting, const Corrected& one) {
   const SampledLayer& layer = one.biased.layer;
   graph::PlannedConstant& constant = setting.plan.constants[layer.constant];
   const Tensor& tensor = setting.graph.initializers.at(constant.value);
-  if (!constant.rounded)
-    constant.rounded = graph::quantize_constant(*constant.spec, tensor, constant.output_axis, constant.value,
-                                                setting.threads);
+  constant.rounded = graph::codes_of(constant, setting.graph, setting.threads);
   const std::vector<float> meant = weight_rows(tensor, constant.output_axis).values,
                            made = weight_rows(constant.rounded->value(), constant.output_axis).values;
   Tensor& bias = setting.graph.initializers.at(one.biased.bias);

@@ -16,10 +16,7 @@ using graph::QuantPlan;
 /// The codes of constants, which all plans with this format of weights have.
 void round_constants(const graph::Graph& graph, QuantPlan& plan, int threads) {
   for (graph::PlannedConstant& constant : plan.constants) {
-    const graph::Tensor& value = graph.initializers.at(constant.value);
-    if (constant.spec && value.rank() > 0)
-      constant.rounded =
-          graph::quantize_constant(*constant.spec, value, constant.output_axis, constant.value, threads);
+    if (constant.spec) constant.rounded = graph::codes_of(constant, graph, threads);
   }
 }
 

@@ -142,7 +142,7 @@ void LayerFiles::remove_from(std::size_t station) const {
 }
 
 std::optional<std::vector<StoredLayer>> LayerFiles::next(const std::vector<std::string>& constants) {
-  if (next_ == left_.size()) return std::nullopt;
+  if (next_ >= left_.size()) return std::nullopt;
   if (!std::ranges::equal(left_[next_], constants, {}, &StoredLayer::constant)) {
     left_.resize(next_);
     remove_from(next_);

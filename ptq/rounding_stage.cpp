@@ -89,15 +89,16 @@ StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk, 
 StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std::vector<Trial>& trials) {
   require_samples(stage, setting);
   const std::optional<Register> accumulator = register_of(stage);
-  const std::vector<SampledLayer> layers = sampled_layers(setting.graph, setting.plan);
-  if (layers.empty())
+  RoundedParts parts{.layers = sampled_layers(setting.graph, setting.plan), .shared = {}};
+  if (!accumulator) parts.shared = shared_matrices(setting.graph, setting.plan);
+  if (parts.layers.empty() && parts.shared.empty())
     throw Error("the stage " + stage.name + " finds no layer that becomes codes and has none yet");
   std::map<std::size_t, Budget> budgets;  // by node
   if (accumulator)
-    for (const SampledLayer& layer : layers)
+    for (const SampledLayer& layer : parts.layers)
       budgets[layer.node] = {.input = input_range(setting, layer), .accumulator = *accumulator};
   StageReport report =
-      round_stations(stage, setting, layers,
+      round_stations(stage, setting, parts,
                      {.float_inputs = stage.value("float_inputs") != 0, .even = stage.value("even") != 0},
                      [&](const SampledLayer& layer, WeightRows rows, LayerMoments inputs) {
                        const graph::PlannedConstant& constant = setting.plan.constants[layer.constant];

@@ -3,34 +3,42 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "base/files/interrupt.h"
+#include "graph/quantize/apply.h"
 #include "ptq/layer_store.h"
 #include "ptq/sample_stream.h"
 
 namespace crumb::ptq {
 namespace {
 
+using graph::PlannedConstant;
+
 class StationRounding {
  public:
-  StationRounding(const Stage& stage, Setting& setting, const std::vector<SampledLayer>& layers,
+  StationRounding(const Stage& stage, Setting& setting, const RoundedParts& parts,
                   const StationOptions& options, const RoundLayer& round)
       : setting_(setting),
+        parts_(parts),
         options_(options),
         round_(round),
-        layers_(layers.size()),
-        stations_(stations_of(setting.graph, layers)),
+        stations_(stations_of(setting.graph, parts.layers)),
         report_{.stage = to_string(stage), .measure = "outputs", .layers = {}, .notes = {}} {}
 
   StageReport run() && {
+    settle();
     std::vector<std::vector<StoredLayer>> found = found_before();
     if (found.size() == stations_.size()) return std::move(report_);
     progress(0);
     const std::uint64_t memory =
         setting_.memory / (options_.float_inputs ? 4 : 2);  // what comes and what goes, of each network
     SampleStream stream(setting_.graph, stations_, *setting_.engine, memory);
+    for (const PlannedConstant& constant : setting_.plan.constants)
+      if (constant.rounded && !is_at_station(constant.value))
+        stream.set_constant(constant.value, *constant.rounded);
     std::optional<SampleStream> floats;
     if (options_.float_inputs) floats.emplace(setting_.graph, stations_, *setting_.engine, memory);
     for (std::size_t i = 0; i < stations_.size(); ++i) {
@@ -54,13 +62,57 @@ class StationRounding {
     return setting_.plan.constants[layer.constant].value;
   }
 
+  bool is_at_station(const std::string& constant) const {
+    return std::ranges::any_of(parts_.layers,
+                               [&](const SampledLayer& layer) { return constant_of(layer) == constant; });
+  }
+
+  /// What no station rounds has codes from here on.
+  void settle() {
+    std::vector<std::string> names;
+    for (const SharedMatrix& matrix : parts_.shared)
+      names.push_back(setting_.plan.constants[matrix.constant()].value);
+    const auto first_by_spec = static_cast<std::ptrdiff_t>(names.size());
+    for (const PlannedConstant& constant : setting_.plan.constants)
+      if (constant.spec && !constant.rounded && !is_at_station(constant.value) &&
+          std::ranges::find(names, constant.value) == names.end())
+        names.push_back(constant.value);
+    if (names.empty()) return;
+    std::optional<std::vector<StoredLayer>> found = found_before(names);
+    if (!found) {
+      progress(0);
+      found = rounded_shared();
+      for (const std::string& name : std::span(names).subspan(parts_.shared.size()))
+        found->push_back(
+            {.constant = name, .codes = codes_of(planned(name), setting_.graph, setting_.threads)});
+      found = kept(std::move(*found));
+    }
+    for (auto layer = found->begin() + first_by_spec; layer != found->end(); ++layer)
+      planned(layer->constant).rounded = layer->codes;
+    found->erase(found->begin() + first_by_spec, found->end());
+    take(*found);
+  }
+
+  std::vector<StoredLayer> rounded_shared() const {
+    if (parts_.shared.empty()) return {};
+    std::vector<LayerMoments> moments = moments_of(parts_.shared, setting_, parts_.layers, options_.even);
+    std::vector<StoredLayer> layers;
+    for (std::size_t i = 0; i < moments.size(); ++i)
+      layers.push_back(rounded(parts_.shared[i].products.front(), std::move(moments[i])));
+    return layers;
+  }
+
+  std::optional<std::vector<StoredLayer>> found_before(const std::vector<std::string>& names) const {
+    return setting_.store ? setting_.store->next(names) : std::nullopt;
+  }
+
   /// What an earlier run left of the first stations.
   std::vector<std::vector<StoredLayer>> found_before() {
     std::vector<std::vector<StoredLayer>> found;
-    while (setting_.store && found.size() < stations_.size()) {
+    while (found.size() < stations_.size()) {
       std::vector<std::string> names;
       for (const SampledLayer& layer : stations_[found.size()].layers) names.push_back(constant_of(layer));
-      std::optional<std::vector<StoredLayer>> layers = setting_.store->next(names);
+      std::optional<std::vector<StoredLayer>> layers = found_before(names);
       if (!layers) break;
       take(*layers);
       found.push_back(std::move(*layers));
@@ -97,21 +149,28 @@ class StationRounding {
   std::vector<StoredLayer> rounded(const Station& station, StationMoments& moments) const {
     std::vector<StoredLayer> layers;
     for (const SampledLayer& layer : station.layers) {
-      check_interrupt();
-      const std::string& name = constant_of(layer);
-      WeightRows rows = weight_rows(setting_.graph.initializers.at(name),
-                                    setting_.plan.constants[layer.constant].output_axis);
-      const std::vector<std::int64_t> axes = rows.axes;
-      RoundedLayer made = round_(layer, std::move(rows), moments.take(layer));
-      layers.push_back(
-          {.constant = name,
-           .codes = {.tensor = std::make_shared<const QuantizedTensor>(std::move(made.codes)), .axes = axes},
-           .before = made.before,
-           .after = made.after,
-           .notes = std::move(made.notes)});
+      layers.push_back(rounded(layer, moments.take(layer)));
       progress(layers.size());
     }
     return layers;
+  }
+
+  StoredLayer rounded(const SampledLayer& layer, LayerMoments moments) const {
+    check_interrupt();
+    const std::string& name = constant_of(layer);
+    WeightRows rows = weight_rows(setting_.graph.initializers.at(name),
+                                  setting_.plan.constants[layer.constant].output_axis);
+    const std::vector<std::int64_t> axes = rows.axes;
+    RoundedLayer made = round_(layer, std::move(rows), std::move(moments));
+    return {.constant = name,
+            .codes = {.tensor = std::make_shared<const QuantizedTensor>(std::move(made.codes)), .axes = axes},
+            .before = made.before,
+            .after = made.after,
+            .notes = std::move(made.notes)};
+  }
+
+  PlannedConstant& planned(const std::string& constant) const {
+    return *std::ranges::find(setting_.plan.constants, constant, &PlannedConstant::value);
   }
 
   std::vector<StoredLayer> kept(std::vector<StoredLayer> layers) const {
@@ -121,9 +180,7 @@ class StationRounding {
   /// Codes into the plan, and a word of them into the report.
   void take(const std::vector<StoredLayer>& layers) {
     for (const StoredLayer& layer : layers) {
-      const auto constant =
-          std::ranges::find(setting_.plan.constants, layer.constant, &graph::PlannedConstant::value);
-      constant->rounded = layer.codes;
+      planned(layer.constant).rounded = layer.codes;
       for (const std::string& note : layer.notes) report_.notes.push_back(layer.constant + ": " + note);
       report_.layers.push_back({.layer = layer.constant, .before = layer.before, .after = layer.after});
     }
@@ -131,22 +188,23 @@ class StationRounding {
 
   /// more: that the report does not have yet.
   void progress(std::size_t more) const {
-    if (setting_.progress) setting_.progress(report_.layers.size() + more, layers_);
+    if (setting_.progress)
+      setting_.progress(report_.layers.size() + more, parts_.layers.size() + parts_.shared.size());
   }
 
   Setting& setting_;
+  const RoundedParts& parts_;
   const StationOptions& options_;
   const RoundLayer& round_;
-  const std::size_t layers_;
   const std::vector<Station> stations_;
   StageReport report_;
 };
 
 }  // namespace
 
-StageReport round_stations(const Stage& stage, Setting& setting, const std::vector<SampledLayer>& layers,
+StageReport round_stations(const Stage& stage, Setting& setting, const RoundedParts& parts,
                            const StationOptions& options, const RoundLayer& round) {
-  return StationRounding(stage, setting, layers, options, round).run();
+  return StationRounding(stage, setting, parts, options, round).run();
 }
 
 }  // namespace crumb::ptq

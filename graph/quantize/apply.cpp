@@ -36,21 +36,8 @@ void import_qonnx(Graph& graph, Node& node) {
 void quantize_constants(Graph& graph, const QuantPlan& plan, int threads) {
   for (const PlannedConstant& constant : plan.constants) {
     if (!constant.spec) continue;
-    if (constant.rounded) {
-      graph.initializers.erase(constant.value);
-      graph.quantized[constant.value] = *constant.rounded;
-      continue;
-    }
-    const auto found = graph.initializers.find(constant.value);
-    if (found == graph.initializers.end()) {
-      throw Error("the plan's constant " + quote_text(constant.value) + " is not in the graph");
-    }
-    const auto rank = static_cast<std::size_t>(found->second.rank());
-    const std::size_t axis = constant.output_axis < rank ? constant.output_axis : 0;
-    graph.quantized[constant.value] =
-        rank == 0 ? quantize_constant(*constant.spec, found->second.reshaped({1}), 0, constant.value, threads)
-                  : quantize_constant(*constant.spec, found->second, axis, constant.value, threads);
-    graph.initializers.erase(found);
+    graph.quantized[constant.value] = codes_of(constant, graph, threads);
+    graph.initializers.erase(constant.value);
   }
 }
 
@@ -195,6 +182,19 @@ std::vector<Node> activation_quantizer(Graph& graph, const PlannedEdge& edge, co
   import_qonnx(graph, node);
   nodes.push_back(std::move(node));
   return nodes;
+}
+
+QuantizedConstant codes_of(const PlannedConstant& constant, const Graph& graph, int threads) {
+  if (constant.rounded) return *constant.rounded;
+  const auto found = graph.initializers.find(constant.value);
+  if (found == graph.initializers.end())
+    throw Error("the plan's constant " + quote_text(constant.value) + " is not in the graph");
+  const Tensor& value = found->second;
+  if (value.rank() == 0)
+    return quantize_constant(*constant.spec, value.reshaped({1}), 0, constant.value, threads);
+  const std::size_t axis =
+      constant.output_axis < static_cast<std::size_t>(value.rank()) ? constant.output_axis : 0;
+  return quantize_constant(*constant.spec, value, axis, constant.value, threads);
 }
 
 BiasValues quantize_bias(const Tensor& bias, const QuantizedConstant& weight, float input_scale, int bits) {

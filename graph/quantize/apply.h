@@ -16,6 +16,10 @@ struct ApplyOptions {
 /// holds inf or NaN.
 Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options = {});
 
+/// The codes that the plan has for a constant, or those of rounding by its spec. Throws Error where the graph has no constant of
+/// that name, or it holds inf or NaN. Precondition: it has a spec.
+QuantizedConstant codes_of(const PlannedConstant& constant, const Graph& graph, int threads = 0);
+
 /// The quantizer of an edge, a node without a name, data and output; its other inputs are new initializers named after
 /// `wish`. It stands last: before it, where the spec is dynamic, nodes that compute its scale from edge.value.
 std::vector<Node> activation_quantizer(Graph& graph, const PlannedEdge& edge, const std::string& wish);
