@@ -104,6 +104,9 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
         throw Error("--data " + quote_text(files_.front()[file].string()) + ": " + error.what());
       }
     }();
+    if (plan.total == 0)
+      throw Error("--data " + quote_text(files_.front()[file].string()) + " holds no samples: its shape is " +
+                  graph::text_of(std::span(inputs.front().shape())));
     const graph::Value* value = graph_->find(graph_->inputs[0]);
     const bool is_fixed = value && value->shape && !value->shape->empty() && value->shape->front().known();
     for (std::int64_t begin = 0; begin < plan.total; begin += plan.piece) {

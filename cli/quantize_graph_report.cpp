@@ -10,6 +10,7 @@
 #include "graph/quantized_constant.h"
 #include "graph/strided_index.h"
 #include "quant/distortion.h"
+#include "quant/quantized_tensor.h"
 #include "quant/quantizer.h"
 
 namespace crumb::cli {
@@ -30,18 +31,23 @@ double bits_of(const QuantSpec& spec, const std::vector<std::int64_t>& shape, st
   return layout.ok() ? bits_per_weight(layout.value().total_bytes(), layout.value().matrix.size()) : 0;
 }
 
-/// With both in memory once, in the order of the codes.
+/// With the tensor in memory, in the order of the codes, which are decoded some at a time.
 double sqnr_of(const graph::Tensor& tensor, const graph::QuantizedConstant& made) {
   std::vector<float> values = tensor.to_floats();
   if (!std::ranges::is_sorted(made.axes))
     values = graph::permuted(values, tensor.shape(), graph::inverse(made.axes));
-  std::vector<float> found(values.size());
-  dequantize(made.tensor->view(), found);
-  return distortion(values, found).sqnr_db;
+  const RowDecoder decoder(made.tensor->view());
+  DistortionSum sum;
+  sum.add_made(values, [&](std::uint64_t first, std::span<float> out) { decoder.flat_values(first, out); });
+  return sum.result().sqnr_db;
 }
 
 double fraction(const graph::EdgeUse& use) {
   return use.values == 0 ? 0 : static_cast<double>(use.saturated) / static_cast<double>(use.values);
+}
+
+bool is_finite(const graph::OutputAgreement& output) {
+  return output.not_finite + output.not_finite_before == 0;
 }
 
 Json constant_json(const PlannedConstant& constant, const ConstantLine& line) {
@@ -181,10 +187,12 @@ Json json_of(const GraphReport& report) {
   json["outputs"] = Json::array();
   if (report.comparison) {
     for (const graph::OutputAgreement& output : report.comparison->outputs) {
-      json["outputs"].push_back({{"name", output.output},
-                                 {"sqnr_db", json_sqnr(output.distortion.sqnr_db)},
-                                 {"max_abs_error", json_number(output.distortion.max_abs_error)},
-                                 {"top1", output.top1 ? Json(*output.top1) : Json(nullptr)}});
+      json["outputs"].push_back(
+          {{"name", output.output},
+           {"sqnr_db", is_finite(output) ? json_sqnr(output.distortion.sqnr_db) : Json(nullptr)},
+           {"max_abs_error", json_number(output.distortion.max_abs_error)},
+           {"top1", output.top1 && is_finite(output) ? Json(*output.top1) : Json(nullptr)},
+           {"not_finite", output.not_finite}});
     }
   }
   json["notes"] = report.notes;
@@ -204,8 +212,14 @@ void print(const GraphReport& report) {
   if (report.comparison) {
     std::cout << "\n";
     for (const graph::OutputAgreement& output : report.comparison->outputs) {
-      std::cout << "output " << printable(output.output) << ": SQNR " << fixed(output.distortion.sqnr_db, 2)
-                << " dB, largest error " << fixed(output.distortion.max_abs_error, 6);
+      std::cout << "output " << printable(output.output) << ": ";
+      if (!is_finite(output)) {
+        std::cout << output.not_finite << " of " << count_text(output.values, "number")
+                  << " are inf or NaN, in the float network " << output.not_finite_before << "\n";
+        continue;
+      }
+      std::cout << "SQNR " << fixed(output.distortion.sqnr_db, 2) << " dB, largest error "
+                << fixed(output.distortion.max_abs_error, 6);
       if (output.top1)
         std::cout << ", the same largest element in " << fixed(100 * *output.top1, 2) << " % of rows";
       std::cout << "\n";

@@ -78,6 +78,26 @@ qat::AdapterOptions kept_adapter(const RecoverFlags& flags, const graph::Graph& 
   return options;
 }
 
+/// An adapter that begins with what codes lack of the float network's matrices: where codes are of other numbers, or an adapter
+/// has a part of them already, that is no error of theirs.
+void expect_codes_of_the_baseline(const RecoverFlags& flags, const graph::Graph& base,
+                                  const std::map<std::string, std::string>& files) {
+  const std::string which = "--init " + flags.init + " begins with each matrix' error, and ";
+  const std::string way =
+      "; begin with --init zero" +
+      std::string(graph::adapter_names(base).empty() ? "" : ", or go on with --init kept");
+  if (!graph::adapter_names(base).empty())
+    throw usage_error(which + quote_text(flags.model) + " has an adapter, " +
+                      quote_text(graph::adapter_names(base)[0]) + ", which holds a part of it" + way);
+  const auto recipe = files.find(std::string(kRecipePath));
+  if (recipe == files.end()) return;
+  for (const Stage& stage : parse_recipe(recipe->second, quote_text(flags.model)).stages)
+    if (stage.info().in_floats != InFloats::kStays)
+      throw usage_error(which + "the stage " + stage.name + " that made " + quote_text(flags.model) +
+                        " changed its matrices before they were rounded: they are none of the baseline's" +
+                        way);
+}
+
 void recover_verb(const RecoverFlags& flags) {
   const TensorSource source = TensorSource::open(flags.model);
   graph::Graph base = models::open_graph(flags.model);
@@ -105,6 +125,8 @@ void recover_verb(const RecoverFlags& flags) {
   Notes notes;
   if (source.checkpoint()) note_folder(*source.checkpoint(), notes);
   const auto weights = models::weights_of(source);
+  const std::map<std::string, std::string> files = packed_files(source);
+  if (tasks::begins_elsewhere(start)) expect_codes_of_the_baseline(flags, base, files);
   graph::Graph network = flags.baseline.empty() ? base : models::open_graph(flags.baseline);
   if (network.inputs != base.inputs || (is_encoder && network.outputs != base.outputs))
     throw usage_error("--baseline " + quote_text(flags.baseline) + " has other " +
@@ -122,7 +144,7 @@ void recover_verb(const RecoverFlags& flags) {
                                         .rate = flags.rate,
                                         .seed = flags.adapter.seed,
                                         .threads = flags.threads},
-                            .files = packed_files(source),
+                            .files = files,
                             .folder = flags.output,
                             .keep_every = flags.keep_every,
                             .restart = flags.restart};

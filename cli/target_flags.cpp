@@ -87,6 +87,24 @@ std::string measured_as(const std::string& sensitivity) {
   return sensitivity == "kl" ? "divergence of predictions" : "squared error over squared norm";
 }
 
+namespace {
+
+/// A budget counts the network as it is.
+void refuse_growing_stages(const RecipeFlags& flags) {
+  Recipe recipe;
+  RecipeFlags stages;
+  stages.stages = flags.stages;
+  apply_flags(stages, recipe);
+  for (const Stage& stage : recipe.stages)
+    if (stage.info().in_floats == InFloats::kGrows)
+      throw usage_error(
+          "--target counts the network as it is, and the stage " + stage.name +
+          " adds numbers or products to it: leave it out, or add it to the recipe that --target "
+          "finds without it");
+}
+
+}  // namespace
+
 std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe, bool is_graph) {
   if (flags.target.empty()) {
     if (!flags.formats.empty())
@@ -105,6 +123,7 @@ std::optional<Wish> wish_of(const TargetFlags& flags, const RecipeFlags& recipe,
                       " names; give one of the two (--set, --embeddings and --exclude may stand beside "
                       "--target)");
   }
+  refuse_growing_stages(recipe);
   Wish wish;
   const Result<Target> target = parse_target(flags.target);
   if (!target.ok()) throw usage_error("--target: " + target.failure().message);

@@ -14,6 +14,7 @@
 #include "ptq/channel_fits.h"
 #include "ptq/norm_numbers.h"
 #include "ptq/sample_stream.h"
+#include "ptq/settled_codes.h"
 #include "ptq/statistics_places.h"
 #include "quant/scaled_rows.h"
 
@@ -184,13 +185,12 @@ class Estimation {
 
   /// A constant's numbers, in the network and in what samples run through.
   void set(const std::string& name, const std::vector<float>& values, SampleStream& stream) {
-    Tensor& tensor = setting_.graph.initializers.at(name);
-    tensor = Tensor::floats(tensor.shape(), values);
+    change_constant(setting_, name, Tensor::floats(setting_.graph.initializers.at(name).shape(), values));
     const auto planned = std::ranges::find(setting_.plan.constants, name, &PlannedConstant::value);
-    if (planned == setting_.plan.constants.end() || !planned->spec) return stream.set_constant(name, tensor);
-    planned->rounded.reset();
-    planned->rounded = graph::codes_of(*planned, setting_.graph, setting_.threads);
-    stream.set_constant(name, *planned->rounded);
+    if (planned != setting_.plan.constants.end() && planned->rounded)
+      stream.set_constant(name, *planned->rounded);
+    else
+      stream.set_constant(name, setting_.graph.initializers.at(name));
   }
 
   void add_notes() {

@@ -11,6 +11,7 @@
 #include "graph/quantize/apply.h"
 #include "ptq/biased_layers.h"
 #include "ptq/float_values.h"
+#include "ptq/settled_codes.h"
 #include "ptq/weight_rows.h"
 
 namespace crumb::ptq {
@@ -49,7 +50,7 @@ LayerReport correct(Setting& setting, const Corrected& one) {
   constant.rounded = graph::codes_of(constant, setting.graph, setting.threads);
   const std::vector<float> meant = weight_rows(tensor, constant.output_axis).values,
                            made = weight_rows(constant.rounded->value(), constant.output_axis).values;
-  Tensor& bias = setting.graph.initializers.at(one.biased.bias);
+  const Tensor bias = setting.graph.initializers.at(one.biased.bias);
   std::vector<float> biases = bias.to_floats();
   double all = 0, before = 0, after = 0;
   for (std::size_t row = 0; row < biases.size(); ++row) {
@@ -69,7 +70,7 @@ LayerReport correct(Setting& setting, const Corrected& one) {
     before += lost * lost;
     after += std::pow(old + lost - static_cast<double>(biases[row]), 2);
   }
-  bias = Tensor::floats(bias.shape(), biases);
+  change_constant(setting, one.biased.bias, Tensor::floats(bias.shape(), biases));
   return {.layer = constant.value, .before = all > 0 ? before / all : 0, .after = all > 0 ? after / all : 0};
 }
 

@@ -2,6 +2,7 @@
 
 #include <Eigen/Cholesky>
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/threads/parallel.h"
@@ -135,7 +136,8 @@ std::optional<Feedback> Feedback::of(const MatrixXd& moments, double damping, bo
     return static_cast<Index>(made.order_[static_cast<std::size_t>(size - 1 - i)]);
   };
   MatrixXd damped(size, size);
-  for (made.damping_ = damping; made.damping_ <= std::max(1.0, damping); made.damping_ *= 10) {
+  for (made.damping_ = damping; made.damping_ <= std::max(1.0, damping) && std::isfinite(made.damping_);
+       made.damping_ *= 10) {
     for (Index j = 0; j < size; ++j)
       for (Index i = 0; i < size; ++i) damped(i, j) = moments(place(i), place(j));
     damped.diagonal().array() += made.damping_ * mean;

@@ -15,6 +15,7 @@
 #include "ptq/orthogonal_matrix.h"
 #include "ptq/rotation_sites.h"
 #include "ptq/rounding_errors.h"
+#include "ptq/settled_codes.h"
 
 namespace crumb::ptq {
 namespace {
@@ -69,14 +70,13 @@ class Rotation {
   }
 
   void add(const RotationSite& site) {
-    const auto rounded = std::ranges::find_if(site.constants, [&](const RotatedConstant& constant) {
-      return std::ranges::any_of(setting_.plan.constants, [&](const graph::PlannedConstant& planned) {
-        return planned.value == constant.name && planned.rounded;
-      });
-    });
-    if (rounded != site.constants.end())
-      return refuse("constant " + quote_text(rounded->name) + " has codes already");
-    sites_.push_back(site);
+    if (may_turn(site)) sites_.push_back(site);
+  }
+
+  /// Those whose constants are still floats; of others it is noted that they stay.
+  std::vector<RotationSite> open_ones(std::vector<RotationSite> values) {
+    std::erase_if(values, [&](const RotationSite& site) { return !may_turn(site); });
+    return values;
   }
 
   const std::vector<RotationSite>& sites() const { return sites_; }
@@ -85,8 +85,7 @@ class Rotation {
   void require_one(const Stage& stage) const {
     if (sites_.empty())
       throw Error("the stage " + stage.name + " finds nothing to turn" +
-                  (refusals_.empty() ? std::string(": no residual stream and no attention")
-                                     : ": " + *refusals_.begin()));
+                  (refusals_.empty() ? ": " + nothing_found(stage) : ": " + *refusals_.begin()));
   }
 
   /// Multiplies constants, and puts the products behind norms whose gains stay.
@@ -118,6 +117,21 @@ class Rotation {
   }
 
  private:
+  static std::string nothing_found(const Stage& stage) {
+    const std::string block = std::to_string(static_cast<std::size_t>(stage.value("online")));
+    return "no residual stream and no attention" +
+           (block == "0" ? ""
+                         : ", and no value before a product that has a multiple of " + block + " channels");
+  }
+
+  bool may_turn(const RotationSite& site) {
+    const auto settled = std::ranges::find_if(
+        site.constants, [&](const RotatedConstant& constant) { return has_codes(setting_, constant.name); });
+    if (settled == site.constants.end()) return true;
+    refuse("constant " + quote_text(settled->name) + " has codes already");
+    return false;
+  }
+
   void refuse(const std::string& why) {
     if (std::ranges::find(refusals_, why) == refusals_.end()) refusals_.push_back(why);
   }
@@ -223,7 +237,7 @@ StageReport rotate(const Stage& stage, Setting& setting) {
   if (stage.value("streams") != 0) rotation.add(residual_streams(setting.graph));
   if (stage.value("heads") != 0) rotation.add(attention_heads(setting.graph));
   std::vector<RotationSite> online;
-  if (block > 0) online = values_before_products(setting.graph, block, rotation.sites());
+  if (block > 0) online = rotation.open_ones(values_before_products(setting.graph, block, rotation.sites()));
   if (online.empty()) rotation.require_one(stage);
   rotation.turn();
   rotation.turn_online(online);

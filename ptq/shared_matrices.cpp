@@ -101,12 +101,12 @@ std::vector<LayerMoments> moments_of(const std::vector<SharedMatrix>& matrices, 
     const WeightRows rows = weight_rows(setting.graph.initializers.at(planned.value), planned.output_axis);
     const auto size = static_cast<Index>(matrix.products.front().columns);
     MatrixXd sum = MatrixXd::Zero(size, size);
-    const auto add = [&](const MatrixXd& moments) {
+    const auto add = [&](const MatrixXd& moments, double weight) {
       const double squares = output_squares(rows.values, moments, setting.threads);
-      if (squares != 0) sum += moments / squares;  // what is not finite stays so
+      if (squares != 0) sum += weight / squares * moments;  // what is not finite stays so
     };
-    for (const SampledLayer& product : matrix.products) add(std::exchange(found.at(product.node), {}));
-    if (matrix.is_looked_up && !sum.isZero(0)) add(MatrixXd::Identity(size, size));
+    for (const SampledLayer& product : matrix.products) add(std::exchange(found.at(product.node), {}), 1);
+    if (matrix.is_looked_up && !sum.isZero(0)) add(MatrixXd::Identity(size, size), kLookUps);
     all.push_back({.moments = {std::move(sum)}, .cross = {}});
   }
   return all;

@@ -1,10 +1,11 @@
 // Constant matrices that several places of a network take: embeddings that are the head, too, and layers that share their weights.
 //
 // No place along the network has seen all of a matrix' uses before it is used, so its codes come first, by what the float
-// network brings. Each use counts alike: what is to be small is the sum of each one's squared error over its squares.
+// network brings. What is to be small is the sum of each use's squared error over its squares.
 //   - A product's outputs: with H the sum of x x^T over samples, tr(E H E^T) over tr(W H W^T), E being W's error.
-//   - Look-ups of its rows or columns (Gather), which samples say little of, as most rows are in none: |E|^2 over |W|^2.
-// That is the error of one layer with the moments sum of H / tr(W H W^T), and I / |W|^2.
+//   - Look-ups of its rows or columns (Gather), which samples say little of, as most rows are in none: |E|^2 over |W|^2. They
+//     count a quarter: of SmolLM2's weights of 1/16, 1/4, 1, 4 and 16 that made the best network (kLookUps).
+// That is the error of one layer with the moments sum of H / tr(W H W^T), and I / (4 |W|^2).
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,8 @@
 #include "ptq/stages.h"
 
 namespace crumb::ptq {
+
+constexpr double kLookUps = 0.25;
 
 struct SharedMatrix {
   std::vector<SampledLayer> products;  ///< one or more, which take the same constant alike

@@ -18,6 +18,7 @@
 #include "ptq/outliers.h"
 #include "ptq/qronos.h"
 #include "ptq/rotate.h"
+#include "ptq/settled_codes.h"
 #include "ptq/split.h"
 
 namespace crumb::ptq {
@@ -57,7 +58,9 @@ std::vector<StageReport> run_stages(const std::vector<Stage>& stages, Setting& s
     const Row* found = std::ranges::find(kRows, stage.name, &Row::name);
     if (found == std::end(kRows))
       throw usage_error("the stage " + quote_text(to_string(stage)) + " is for training (crumb train lm)");
+    const SettledCodes settled(setting);
     reports.push_back(found->run(stage, setting));
+    settled.expect_good(setting, stage);
   }
   return reports;
 }

@@ -1,9 +1,9 @@
 #include "ptq/station_rounding.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -29,16 +29,15 @@ class StationRounding {
         report_{.stage = to_string(stage), .measure = "outputs", .layers = {}, .notes = {}} {}
 
   StageReport run() && {
-    settle();
+    settle_shared();
+    settle_by_spec();
     std::vector<std::vector<StoredLayer>> found = found_before();
     if (found.size() == stations_.size()) return std::move(report_);
     progress(0);
     const std::uint64_t memory =
         setting_.memory / (options_.float_inputs ? 4 : 2);  // what comes and what goes, of each network
     SampleStream stream(setting_.graph, stations_, *setting_.engine, memory);
-    for (const PlannedConstant& constant : setting_.plan.constants)
-      if (constant.rounded && !is_at_station(constant.value))
-        stream.set_constant(constant.value, *constant.rounded);
+    for (const std::string& name : settled()) stream.set_constant(name, *planned(name).rounded);
     std::optional<SampleStream> floats;
     if (options_.float_inputs) floats.emplace(setting_.graph, stations_, *setting_.engine, memory);
     for (std::size_t i = 0; i < stations_.size(); ++i) {
@@ -62,44 +61,53 @@ class StationRounding {
     return setting_.plan.constants[layer.constant].value;
   }
 
-  bool is_at_station(const std::string& constant) const {
-    return std::ranges::any_of(parts_.layers,
-                               [&](const SampledLayer& layer) { return constant_of(layer) == constant; });
-  }
-
-  /// What no station rounds has codes from here on.
-  void settle() {
+  void settle_shared() {
     std::vector<std::string> names;
     for (const SharedMatrix& matrix : parts_.shared)
       names.push_back(setting_.plan.constants[matrix.constant()].value);
-    const auto first_by_spec = static_cast<std::ptrdiff_t>(names.size());
-    for (const PlannedConstant& constant : setting_.plan.constants)
-      if (constant.spec && !constant.rounded && !is_at_station(constant.value) &&
-          std::ranges::find(names, constant.value) == names.end())
-        names.push_back(constant.value);
-    if (names.empty()) return;
-    std::optional<std::vector<StoredLayer>> found = found_before(names);
-    if (!found) {
-      progress(0);
-      found = rounded_shared();
-      for (const std::string& name : std::span(names).subspan(parts_.shared.size()))
-        found->push_back(
-            {.constant = name, .codes = codes_of(planned(name), setting_.graph, setting_.threads)});
-      found = kept(std::move(*found));
-    }
-    for (auto layer = found->begin() + first_by_spec; layer != found->end(); ++layer)
-      planned(layer->constant).rounded = layer->codes;
-    found->erase(found->begin() + first_by_spec, found->end());
-    take(*found);
+    take(found_or_made(names, [&] {
+      std::vector<LayerMoments> moments = moments_of(parts_.shared, setting_, parts_.layers, options_.even);
+      std::vector<StoredLayer> layers;
+      for (std::size_t i = 0; i < moments.size(); ++i)
+        layers.push_back(rounded(parts_.shared[i].products.front(), std::move(moments[i])));
+      return layers;
+    }));
   }
 
-  std::vector<StoredLayer> rounded_shared() const {
-    if (parts_.shared.empty()) return {};
-    std::vector<LayerMoments> moments = moments_of(parts_.shared, setting_, parts_.layers, options_.even);
-    std::vector<StoredLayer> layers;
-    for (std::size_t i = 0; i < moments.size(); ++i)
-      layers.push_back(rounded(parts_.shared[i].products.front(), std::move(moments[i])));
-    return layers;
+  /// What no sample chooses.
+  void settle_by_spec() {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < setting_.plan.constants.size(); ++i) {
+      const PlannedConstant& constant = setting_.plan.constants[i];
+      if (constant.spec && !constant.rounded && !parts_.contain(i)) names.push_back(constant.value);
+    }
+    const std::vector<StoredLayer> made = found_or_made(names, [&] {
+      std::vector<StoredLayer> layers;
+      for (const std::string& name : names)
+        layers.push_back(
+            {.constant = name, .codes = graph::codes_of(planned(name), setting_.graph, setting_.threads)});
+      return layers;
+    });
+    for (const StoredLayer& layer : made) planned(layer.constant).rounded = layer.codes;
+  }
+
+  /// Constants with codes that no station rounds.
+  std::vector<std::string> settled() const {
+    std::vector<std::string> names;
+    for (const PlannedConstant& constant : setting_.plan.constants) {
+      const bool is_at_station = std::ranges::any_of(
+          parts_.layers, [&](const SampledLayer& layer) { return constant_of(layer) == constant.value; });
+      if (constant.rounded && !is_at_station) names.push_back(constant.value);
+    }
+    return names;
+  }
+
+  std::vector<StoredLayer> found_or_made(const std::vector<std::string>& names,
+                                         const std::function<std::vector<StoredLayer>()>& make) const {
+    if (names.empty()) return {};
+    if (std::optional<std::vector<StoredLayer>> found = found_before(names)) return std::move(*found);
+    progress(0);
+    return kept(make());
   }
 
   std::optional<std::vector<StoredLayer>> found_before(const std::vector<std::string>& names) const {
@@ -201,6 +209,11 @@ class StationRounding {
 };
 
 }  // namespace
+
+bool RoundedParts::contain(std::size_t constant) const {
+  return std::ranges::find(layers, constant, &SampledLayer::constant) != layers.end() ||
+         std::ranges::find(shared, constant, &SharedMatrix::constant) != shared.end();
+}
 
 StageReport round_stations(const Stage& stage, Setting& setting, const RoundedParts& parts,
                            const StationOptions& options, const RoundLayer& round) {

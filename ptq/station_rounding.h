@@ -25,6 +25,8 @@ struct StationOptions {
 struct RoundedParts {
   std::vector<SampledLayer> layers;
   std::vector<SharedMatrix> shared;
+
+  bool contain(std::size_t constant) const;  ///< of the plan
 };
 
 /// Finds codes of a layer, or of a shared matrix as its first product has it. The matrix and the moments are its own.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/adapters.h"
 #include "graph/edit.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/passes/passes.h"
@@ -40,7 +41,8 @@ Graph fold_constants(Graph graph, const Engine& engine) {
   const std::set<std::size_t> sparse = sparse_makers(graph);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (must_stay(node) || sparse.contains(i) || !engine.knows(node)) continue;
+    const bool is_adapter = !node.inputs.empty() && is_of_adapter(node.inputs[0]);
+    if (must_stay(node) || is_adapter || sparse.contains(i) || !engine.knows(node)) continue;
     if (!std::ranges::all_of(node.inputs, is_constant)) continue;
     work.nodes.push_back(node);
     for (const std::string& value : node.outputs) {

@@ -1,6 +1,7 @@
 #include "graph/quantize/compare.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "graph/qonnx/quantized_constants.h"
@@ -14,6 +15,9 @@ class OutputSum {
   void add(const Tensor& original, const Tensor& quantized) {
     const std::vector<float> a = original.to_floats(), b = quantized.to_floats();
     sum_.add(a, b);
+    values_ += a.size();
+    not_finite_before_ += not_finite(a);
+    not_finite_ += not_finite(b);
     if (original.rank() != 2 || original.shape()[1] < 2) return;
     const auto width = static_cast<std::size_t>(original.shape()[1]);
     for (std::size_t row = 0; row + width <= a.size(); row += width) {
@@ -23,19 +27,28 @@ class OutputSum {
   }
 
   OutputAgreement result(const std::string& output) const {
-    OutputAgreement agreement{.output = output, .distortion = sum_.result(), .top1 = {}};
+    OutputAgreement agreement{.output = output,
+                              .distortion = sum_.result(),
+                              .values = values_,
+                              .not_finite = not_finite_,
+                              .not_finite_before = not_finite_before_,
+                              .top1 = {}};
     if (rows_ > 0) agreement.top1 = static_cast<double>(same_) / static_cast<double>(rows_);
     return agreement;
   }
 
  private:
+  static std::uint64_t not_finite(const std::vector<float>& values) {
+    return static_cast<std::uint64_t>(
+        std::ranges::count_if(values, [](float value) { return !std::isfinite(value); }));
+  }
   static std::ptrdiff_t place_of_most(const std::vector<float>& values, std::size_t row, std::size_t width) {
     const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row);
     return std::max_element(begin, begin + static_cast<std::ptrdiff_t>(width)) - begin;
   }
 
   DistortionSum sum_;
-  std::uint64_t same_ = 0, rows_ = 0;
+  std::uint64_t same_ = 0, rows_ = 0, values_ = 0, not_finite_ = 0, not_finite_before_ = 0;
 };
 
 void count(const PlannedEdge& edge, const Tensor& values, EdgeUse& use) {

@@ -10,7 +10,8 @@ namespace crumb::graph {
 
 struct OutputAgreement {
   std::string output;
-  Distortion distortion;
+  Distortion distortion;  ///< where one of the two is not finite, of no meaning
+  std::uint64_t values = 0, not_finite = 0, not_finite_before = 0;
   /// Of outputs with two axes: rows whose largest element is at the same place (the first, of equal ones), over rows.
   std::optional<double> top1;
 };

@@ -5,6 +5,7 @@
 
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "graph/adapters.h"
 #include "graph/quantized_constant.h"
 #include "graph/strided_index.h"
 #include "quant/recipe/name_pattern.h"
@@ -48,6 +49,10 @@ class Ruling {
       for (const WeightInput& weight : weight_inputs(graph_, node, constants_)) {
         const auto found = result_.constants.find(node.inputs[weight.input]);
         if (found == result_.constants.end()) continue;  // quantized already, or computed
+        if (is_of_adapter(found->first)) {
+          found->second.kept_because = "an adapter's";
+          continue;
+        }
         take(found->first, found->second, weight, i);
       }
     }

@@ -96,7 +96,7 @@ GraphModule::GraphModule(Graph graph, const GraphModuleOptions& options)
 }
 
 void GraphModule::add_constant(const std::string& name, const TypedTensor& value, bool trains) {
-  const bool own = value.tensor.is_floating_point() && graph::info(value.type).bits >= 16;
+  const bool own = value.tensor.is_floating_point() && graph::info(value.type).bits >= 32;
   torch::nn::Module* owner = this;
   std::string key = name;
   for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.')) {

@@ -33,12 +33,20 @@ struct StageOption {
   std::string text_of(double value) const;
 };
 
+/// What a stage makes of the network in floats, before any number becomes a code.
+enum class InFloats {
+  kStays,
+  kChanges,  ///< other numbers, so that codes are none of the checkpoint's own; the same network
+  kGrows,    ///< and more of them, or more products
+};
+
 struct StageInfo {
   std::string_view name;
   std::string_view help;
   bool trains = false;  ///< done by training (crumb train lm, crumb train embed), not by crumb quantize
   std::vector<StageOption> options;
   bool rounds = false;  ///< chooses codes, and so is a method by itself (crumb quantize --method)
+  InFloats in_floats = InFloats::kStays;
 };
 
 /// All that there are.

@@ -83,21 +83,23 @@ std::vector<double> squares_beside(const Setting& setting,
   return sums;
 }
 
-/// What the codes of a matrix do to its uses in the float network, each over its squares: the mean.
+/// What the codes of a matrix do to its uses in the float network, each over its squares: the mean, in which look-ups count a
+/// quarter.
 double mean_error(const Setting& setting, const std::string& matrix, const Tensor& found) {
   const Graph& graph = setting.graph;
   const Tensor& meant = graph.initializers.at(matrix);
   const Tensor error = Tensor::floats(meant.shape(), less(meant.to_floats(), found.to_floats()));
   std::vector<const crumb::graph::Node*> products;
-  double sum = 0;
-  int uses = 0;
+  double sum = 0, uses = 0;
   for (const crumb::graph::Node& node : graph.nodes) {
     if (std::ranges::find(node.inputs, matrix) == node.inputs.end()) continue;
-    ++uses;
-    if (node.is("Gather"))
-      sum += squares(error.to_floats()) / squares(meant.to_floats());
-    else
+    if (node.is("Gather")) {
+      uses += 0.25;
+      sum += 0.25 * squares(error.to_floats()) / squares(meant.to_floats());
+    } else {
+      uses += 1;
       products.push_back(&node);
+    }
   }
   const std::vector<double> lost = squares_beside(setting, products, error),
                             all = squares_beside(setting, products, meant);

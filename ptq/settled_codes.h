@@ -1,0 +1,34 @@
+// Constants that have their codes already, while stages change a network in floats: codes are of the numbers that they were found
+// for, and of no others.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ptq/stages.h"
+
+namespace crumb::ptq {
+
+/// Whether the plan has codes of that constant.
+bool has_codes(const Setting& setting, const std::string& constant);
+
+/// The constant's numbers become others; its codes, where it has some, those that its spec gives these.
+void change_constant(Setting& setting, const std::string& constant, graph::Tensor numbers);
+
+/// Of all constants with codes, what these are of.
+class SettledCodes {
+ public:
+  explicit SettledCodes(const Setting& setting);
+
+  /// Throws Error where a constant has other numbers now, and the codes of before: the stage would have made another network.
+  void expect_good(const Setting& setting, const Stage& stage) const;
+
+ private:
+  struct Settled {
+    graph::Tensor numbers;
+    const QuantizedTensor* codes;
+  };
+  std::map<std::string, Settled> settled_;
+};
+
+}  // namespace crumb::ptq
