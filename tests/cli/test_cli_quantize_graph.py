@@ -158,6 +158,26 @@ def test_activations_need_data(crumb, tmp_path):
     assert report["dry_run"] and all(row["scale"] is None for row in report["activations"])
 
 
+def test_results_that_are_no_numbers_are_said(crumb, tmp_path):
+    model = onnx.load(cnn(tmp_path / "m.onnx"))
+    bias = next(tensor for tensor in model.graph.initializer if len(tensor.dims) == 1)
+    values = onnx.numpy_helper.to_array(bias).copy()
+    values[0] = np.nan
+    bias.CopyFrom(onnx.numpy_helper.from_array(values, bias.name))
+    onnx.save(model, tmp_path / "nan.onnx")
+    shape = [d.dim_value or 4 for d in model.graph.input[0].type.tensor_type.shape.dim]
+    np.save(tmp_path / "x.npy", floats(*shape))
+    how = ["quantize", tmp_path / "nan.onnx", "-o", tmp_path / "q.crumb", "--weights", "int8:channel", "--data", tmp_path / "x.npy"]
+    said = crumb(*how).stdout
+    assert "are inf or NaN, in the float network" in said and "SQNR inf" not in said
+    (output,) = json.loads(crumb(*how, "--json").stdout)["outputs"]
+    assert output["not_finite"] > 0 and output["sqnr_db"] is None and output["top1"] is None
+    np.save(tmp_path / "none.npy", np.zeros([0, *shape[1:]], np.float32))
+    for stages in ([], ["--stages", "bias_correction"]):
+        said = crumb(*how[:-1], tmp_path / "none.npy", *stages, status=1).stderr
+        assert "'none.npy' holds no samples" in said.replace(str(tmp_path) + "/", "") and "[0" in said
+
+
 def test_wrong_usage(crumb, tmp_path):
     model = cnn(tmp_path / "m.onnx")
     np.savez(tmp_path / "t.npz", w=floats(3, 4))

@@ -271,6 +271,9 @@ def test_what_does_not_go_together_is_said(crumb, oracle, tmp_path):
         "--formats", "int4:group=32", *formats, *data, status=1).stderr  # fmt: skip
     assert "nothing to choose" in refused("--target", "1Mbops", "--set", "*.weight=int8:channel", "--activations", "uint8", *data)
     assert "is no target" in refused("--target", "1Xbops", *data)
+    for stage in ("split", "low_rank:rank=1", "outliers", "rotate:online=2"):
+        said = refused("--target", "1Mbops", *formats, *data, "--stages", f"{stage},gptq")
+        assert f"the stage {stage.split(':')[0]} adds numbers or products" in said
     assert "known architecture" in refused("--target", "1Mbops", "--tensors-only")
     least = re.search(r"give here: (\d+bops)", refused("--target", "9bops", "--formats", ",".join(WEIGHTS), *formats, *data))[1]
     crumb("quantize", oracle.model, "-o", tmp_path / "yes.crumb", "--target", least, "--formats", ",".join(WEIGHTS), *formats, *data)

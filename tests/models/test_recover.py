@@ -272,6 +272,19 @@ def test_merged_codes_learn_what_the_adapter_gave(crumb, made, tmp_path, how):
                                                  made / "train.txt", "-o", tmp_path / "no", status=2).stderr  # fmt: skip
 
 
+@pytest.mark.parametrize("stage", ["equalize", "smooth", "awq", "rotate", "split", "low_rank:rank=2", "outliers"])
+def test_an_error_is_of_the_baselines_own_matrices(crumb, made, tmp_path, stage):
+    """What a stage changed before codes were made of it is no error of codes."""
+    base = tmp_path / "base.crumb"
+    crumb("quantize", made / "model", "-o", base, "--weights", "int4:channel", "--stages", stage, "--data", made / "train.txt", "--tokens", 500)
+    for init in ("svd", "whitened"):
+        said = crumb(*command(made, tmp_path / "out", "--steps", 1, "--init", init, "--name", "more", base=base), status=2).stderr
+        assert f"--init {init} begins with each matrix' error" in said
+        assert ("the stage " + stage.split(":")[0] in said) != ("has an adapter" in said)
+    assert not (tmp_path / "out").exists()
+    crumb(*command(made, tmp_path / "out", "--steps", 1, "--name", "more", base=base))
+
+
 def test_wrong_wishes(crumb, made, tmp_path):
     def refused(*flags, status=2, base="base.crumb"):
         said = crumb(*command(made, tmp_path / "out", "--steps", 1, *flags, base=base), status=status).stderr

@@ -106,6 +106,34 @@ def test_sums_stay_within_a_register(crumb, made, bits, tile):
         assert said
 
 
+def scaled_gemm():
+    from onnx import helper, numpy_helper
+
+    def constant(name, shape, seed):
+        return numpy_helper.from_array(np.random.default_rng(seed).normal(size=shape).astype(np.float32), name)
+
+    nodes = [helper.make_node("MatMul", ["x", "w1"], ["a"]), helper.make_node("Relu", ["a"], ["b"]),
+             helper.make_node("Gemm", ["b", "w2"], ["c"], alpha=0.5), helper.make_node("MatMul", ["c", "w3"], ["y"])]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, ["N", 16])], [helper.make_tensor_value_info("y", 1, ["N", 4])],
+                              [constant("w1", (16, 12), 1), constant("w2", (12, 8), 2), constant("w3", (8, 4), 3)])  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("stage", ["gptq", "gpfq", "qronos"])
+def test_what_a_stage_does_not_round_is_said(crumb, tmp_path, stage):
+    """And where a register is asked, it is refused: no layer is left without its bound."""
+    onnx.save(scaled_gemm(), tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.random.default_rng(4).normal(size=(40, 16)).astype(np.float32))
+    how = ["quantize", tmp_path / "m.onnx", "-o", tmp_path / "q.crumb", "--weights", "int4:channel", "--data", tmp_path / "x.npy"]
+    (report,) = json.loads(crumb(*how, "--stages", stage, "--json").stdout)["stages"]
+    assert [line["layer"] for line in report["layers"]] == ["w1", "w3"]
+    assert any("keep rounding: 'w2'" in note for note in report["notes"])
+    how += ["--activations", "int8", "--stages", f"{stage}:accumulator=12"]
+    said = crumb(*how, status=1).stderr
+    assert "1 weight of others" in said and "'w2'" in said
+    crumb(*how, "--exclude", "w2")
+
+
 @pytest.mark.parametrize(("method", "stages"), [
     (["awq"], "awq,clip"), (["auto"], "best"), (["auto", "--trials", 2], "best:trials=2"), (["adaround"], "adaround"), (["gptq"], "gptq")])  # fmt: skip
 def test_methods_are_stages(crumb, made, method, stages):

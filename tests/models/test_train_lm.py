@@ -223,6 +223,27 @@ def test_stages_of_quantizing_come_first(crumb, made, tmp_path, stage):
     assert one.keys() == two.keys() and all((one[name] == two[name]).all() for name in one)
 
 
+@pytest.mark.parametrize("type", ["bf16", "f32", "int8"])
+def test_adapters_that_are_there_stay_adapters(crumb, made, tmp_path, type):
+    """They are no matrices to quantize: a step that moves nothing leaves the network as it was."""
+    how = ["--weights", "int4:channel", "--embeddings", "keep"]
+    if type == "bf16":
+        start = tmp_path / "start.crumb"
+        crumb("quantize", made / "model", "-o", start, *how, "--stages", "low_rank:rank=16")
+    else:
+        crumb("quantize", made / "model", "-o", tmp_path / "base.crumb", *how)
+        crumb("recover", tmp_path / "base.crumb", "--baseline", made / "model", "--data", made / "train.txt", "--length", LENGTH, "--steps", 20,
+              "--batch", 2, "--type", type, "--threads", 1, "-o", tmp_path / "recovered")  # fmt: skip
+        start = tmp_path / "recovered/model.crumb"
+    crumb(*command(made, tmp_path / "out", *how, "--start", start, "--steps", 1, "--rate", 1e-9))
+    said = [json.loads(crumb("perplexity", file, "--text", made / "valid.txt", "--context", LENGTH, "--baseline", made / "model", "--json").stdout)
+            for file in (start, tmp_path / "out/model.crumb")]  # fmt: skip
+    assert said[1]["kl_mean"] == pytest.approx(said[0]["kl_mean"], rel=1e-4)
+    adapters = [{(t["name"], t["dtype"]) for t in json.loads(crumb("inspect", file, "--json", "--tensors-only").stdout)["tensors"] if ".lora_" in t["name"]}
+                for file in (start, tmp_path / "out/model.crumb")]  # fmt: skip
+    assert adapters[0] == adapters[1] and len(adapters[0]) >= 2 * 21
+
+
 def test_stages_before_training_are_not_done_twice(crumb, crumb_bin, made, tmp_path):
     how = ["--weights", "int3:group=16", "--stages", "gptq,end_to_end:steps=60", "--checkpoint-every", 3]
     crumb(*command(made, tmp_path / "whole", *how))
