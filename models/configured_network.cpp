@@ -86,9 +86,8 @@ graph::Graph configured(const TensorSource& source) {
     return graph_of_weights(NamedWeights(source)).graph;
   } catch (const Error& error) {
     throw Error(
-        "its network is not the one that its config.json means, as where channels were doubled (crumb "
-        "quantize "
-        "--stages split): " +
+        "its network is none of its config.json, as where a stage of crumb quantize doubled channels (split) or "
+        "moved gains that are 1 and a weight (smooth, awq): " +
         std::string(error.what()));
   }
 }
