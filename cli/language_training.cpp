@@ -42,8 +42,7 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
   verb.add_option("--length", flags.length, help("Tokens of a sequence, or at most of a line (512)"))
       ->check(CLI::Range(2, 1 << 20));
   verb.add_option("--steps", flags.steps, help("Steps (240)"))->check(at_least(0));
-  verb.add_option("--warm-up", flags.warm_up, help("Steps in which the rate grows (15)"))
-      ->check(at_least(0));
+  verb.add_option("--warm-up", flags.warm_up, help("Steps in which the rate grows (15)"))->check(at_least(0));
   verb.add_option(
           "--average", flags.average,
           help("Keep the moving average of what learns, of which each step keeps so much of the old one, "

@@ -36,8 +36,7 @@ std::vector<CLI::Option*> add_merge_training_flags(CLI::App& verb, MergeTraining
   add_language_training_flags(verb, flags.training, whose);
   verb.add_option("--batch", flags.batch, whose + "sequences, or lines, of a step (4, 32)")
       ->check(at_least(1));
-  verb.add_option("--rate", flags.rate, whose + "the highest learning rate (0.0001)")
-      ->check(above_zero());
+  verb.add_option("--rate", flags.rate, whose + "the highest learning rate (0.0001)")->check(above_zero());
   verb.add_option("--scale-rate", flags.scale_rate, whose + "that of the scales of codes (0.0005)")
       ->check(above_zero());
   verb.add_flag("--scales-alone", flags.scales_alone,

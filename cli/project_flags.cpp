@@ -38,8 +38,7 @@ std::string form_of(unsigned tools) {
 void add_project_flags(CLI::App& verb, ProjectFlags& flags) {
   verb.add_option("--part", flags.part,
                   "Projects: the device (hls4ml's own for the backend; FINN: xc7z020clg400-1)");
-  verb.add_option("--clock", flags.clock, "Projects: its period in nanoseconds (5)")
-      ->check(above_zero());
+  verb.add_option("--clock", flags.clock, "Projects: its period in nanoseconds (5)")->check(above_zero());
   verb.add_option("--data", flags.data, "Projects: samples to compare by, before those drawn")
       ->type_name("X.npy");
   verb.add_option("--backend", flags.backend,
