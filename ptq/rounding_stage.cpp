@@ -10,6 +10,7 @@
 #include "graph/quantize/operators.h"
 #include "ptq/layer_rounding.h"
 #include "ptq/station_rounding.h"
+#include "ptq/unrounded_layers.h"
 
 namespace crumb::ptq {
 namespace {
@@ -92,7 +93,8 @@ StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std
   RoundedParts parts{.layers = sampled_layers(setting.graph, setting.plan), .shared = {}};
   if (!accumulator) parts.shared = shared_matrices(setting.graph, setting.plan);
   if (parts.layers.empty() && parts.shared.empty())
-    throw Error("the stage " + stage.name + " finds no layer that becomes codes and has none yet");
+    throw Error("the stage " + stage.name + " finds no layer that becomes codes and has none yet" +
+                reasons_of_unrounded_layers(setting));
   std::map<std::size_t, Budget> budgets;  // by node
   if (accumulator)
     for (const SampledLayer& layer : parts.layers)
