@@ -17,6 +17,7 @@
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
+#include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "graph/engine.h"
 #include "graph/engine_device.h"
@@ -242,8 +243,7 @@ void add_bench(CLI::App& app) {
   verb->add_option("--shape", options->shapes,
                    "NAME=8x128, the shape of a drawn input; others that share its open sizes follow")
       ->excludes(inputs);
-  verb->add_option("--threads", options->threads, "Threads (default: those the machine has)")
-      ->check(CLI::NonNegativeNumber);
+  add_threads_flag(*verb, options->threads, "Threads (those the machine has)");
   verb->add_option("--seconds", options->seconds, "How long to run (2)");
   verb->add_option("--against", options->against, "Time this, too: libtorch")
       ->check(CLI::IsMember({"libtorch"}));

@@ -57,7 +57,7 @@ FolderReport write(const ExportFolderRequest& request, const exporting::FolderCo
 Written write_floats(const ExportFolderRequest& request) {
   const exporting::FloatSource source(request.input);
   if (const Checkpoint* checkpoint = source.source().checkpoint()) note_checkpoint(*checkpoint);
-  return {.folder = write(request, source)};
+  return {.folder = write(request, source), .notes = models::notes_of_quantizers(source.source())};
 }
 
 /// Without it nobody takes the folder for a model.
@@ -76,6 +76,7 @@ Written write_compressed(const ExportFolderRequest& request) {
   const exporting::compressed_tensors::Content content(*source.crumb(), request.allow_approximate);
   Written written{
       .folder = write(request, content), .notes = content.notes(), .matrices = content.quantized()};
+  for (std::string& note : models::notes_of_quantizers(source)) written.notes.push_back(std::move(note));
   const exporting::ValueDifference difference = exporting::compare_folder(source, request.output);
   written.is_same = difference.count == 0;
   if (written.is_same) return written;

@@ -13,6 +13,7 @@
 
 #include "base/files/text.h"
 #include "cli/graph_inputs.h"
+#include "cli/number_checks.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/read_lines.h"
@@ -37,12 +38,11 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
                                text.substr(1);
   };
   verb.add_option("--temperature", flags.temperature, help("Of both networks' predictions (1)"))
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   verb.add_option("--length", flags.length, help("Tokens of a sequence, or at most of a line (512)"))
       ->check(CLI::Range(2, 1 << 20));
-  verb.add_option("--steps", flags.steps, help("Steps (240)"))->check(CLI::NonNegativeNumber);
-  verb.add_option("--warm-up", flags.warm_up, help("Steps in which the rate grows (15)"))
-      ->check(CLI::NonNegativeNumber);
+  verb.add_option("--steps", flags.steps, help("Steps (240)"))->check(at_least(0));
+  verb.add_option("--warm-up", flags.warm_up, help("Steps in which the rate grows (15)"))->check(at_least(0));
   verb.add_option(
           "--average", flags.average,
           help("Keep the moving average of what learns, of which each step keeps so much of the old one, "
@@ -58,16 +58,16 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
   verb.add_option("--device", flags.device, help("Where steps are computed: cpu, cuda or cuda:1 (cpu)"));
   verb.add_option("--tokens", flags.tokens,
                   help("The first N tokens of the text (all; of a synthetic one 16384)"))
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   verb.add_option(
       "--teacher-logits", flags.teacher_logits,
       help("A file of what the float model predicts: made where there is none, else the float model stays "
            "out of memory"));
   verb.add_option("--top-k", flags.top_k, help("So many tokens of each place, in a file that is made (64)"))
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   verb.add_option("--at-once", flags.at_once,
                   help("Sequences of a step that run at a time; fewer take less memory (all)"))
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   verb.add_flag("--recompute", flags.recompute,
                 help("Keep what layers give alone, and compute what is inside them again for the gradients: "
                      "less memory, a "

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <set>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "base/files/input_file.h"
+#include "base/files/output_file.h"
 #include "base/files/text.h"
 #include "formats/crumb_file/checksum.h"
+#include "quant/checkpoint/run_journal.h"
 
 namespace crumb::cli {
 namespace {
@@ -62,6 +65,16 @@ RunIdentity identity_of(const QuantizeGraph& wish, const Recipe& recipe, const C
   return identity;
 }
 
+/// Where a run that quantizes tensors alone was ended, there is another recipe's work to continue.
+void refuse_journal(const std::string& output, const RunIdentity& identity) {
+  const std::optional<JournalContents> left = RunJournal::read(output);
+  if (!left) return;
+  const std::string why = difference(left->identity, identity);
+  throw Error("cannot continue " + quote_text(output) + ": " +
+              (why.empty() ? "the run that was ended quantizes tensors alone" : why) +
+              "\nwithout --resume the run starts afresh");
+}
+
 /// Whether any keeps what it finds.
 bool is_kept(const Stage& stage) { return stage.info().rounds; }
 
@@ -78,9 +91,18 @@ void refuse_stage_flags(const QuantizeGraph& wish, const Recipe& recipe) {
 
 std::unique_ptr<ptq::LayerFiles> layer_files_of(const QuantizeGraph& wish, const Recipe& recipe,
                                                 const Checkpoint* checkpoint, const ptq::Setting& setting) {
-  if (std::ranges::none_of(recipe.stages, is_kept)) return nullptr;
-  auto files = std::make_unique<ptq::LayerFiles>(wish.output, identity_of(wish, recipe, checkpoint, setting),
-                                                 wish.resume);
+  std::error_code ignored;
+  if (std::ranges::none_of(recipe.stages, is_kept)) {
+    const OutputFile lock(wish.output);
+    ptq::LayerFiles::settle(wish.output, {}, false);
+    fs::remove(RunJournal::path_of(wish.output), ignored);
+    return nullptr;
+  }
+  const RunIdentity identity = identity_of(wish, recipe, checkpoint, setting);
+  if (wish.resume)
+    refuse_journal(wish.output, identity);  // before the output is locked, which empties what it speaks of
+  auto files = std::make_unique<ptq::LayerFiles>(wish.output, identity, wish.resume);
+  fs::remove(RunJournal::path_of(wish.output), ignored);
   if (files->continued() > 0)
     std::fprintf(stderr, "note: continuing after %zu layers that an earlier run finished\n",
                  files->continued());

@@ -1,6 +1,7 @@
 #include "cli/merge_training.h"
 
 #include "base/files/text.h"
+#include "cli/number_checks.h"
 #include "cli/open_engine.h"
 #include "cli/packed_files.h"
 #include "cli/threads_flag.h"
@@ -34,17 +35,16 @@ std::vector<CLI::Option*> add_merge_training_flags(CLI::App& verb, MergeTraining
   verb.add_option("--valid", flags.valid, whose + "a text to measure by");
   add_language_training_flags(verb, flags.training, whose);
   verb.add_option("--batch", flags.batch, whose + "sequences, or lines, of a step (4, 32)")
-      ->check(CLI::PositiveNumber);
-  verb.add_option("--rate", flags.rate, whose + "the highest learning rate (0.0001)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
+  verb.add_option("--rate", flags.rate, whose + "the highest learning rate (0.0001)")->check(above_zero());
   verb.add_option("--scale-rate", flags.scale_rate, whose + "that of the scales of codes (0.0005)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   verb.add_flag("--scales-alone", flags.scales_alone,
                 whose + "codes stay as they were merged, and scales learn");
   verb.add_option("--seed", flags.seed, whose + "of the order of sequences (0)");
   verb.add_option("--checkpoint-every", flags.keep_every,
                   whose + "steps between two states of an unfinished run (every ten minutes)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   verb.add_flag("--restart", flags.restart, whose + "drop an unfinished run that lies there");
   add_threads_flag(verb, flags.threads, whose + "threads (those that the machine has)");
   const std::vector<CLI::Option*> all = verb.get_options();

@@ -8,6 +8,7 @@
 #include "base/files/text.h"
 #include "cli/fast_flag.h"
 #include "cli/language_model.h"
+#include "cli/number_checks.h"
 #include "cli/output.h"
 #include "cli/scored_model.h"
 #include "cli/threads_flag.h"
@@ -132,17 +133,17 @@ void add_perplexity(CLI::App& app) {
   verb->add_option("--text", flags->text, "The text: a file in UTF-8")->required();
   verb->add_option("--baseline", flags->baseline,
                    "Another model of the same tokens, the float one: print how far the model is from it");
-  verb->add_option("--context", flags->context, "Tokens of a window (1024)")->check(CLI::PositiveNumber);
+  verb->add_option("--context", flags->context, "Tokens of a window (1024)")->check(at_least(1));
   verb->add_option("--stride", flags->stride,
                    "Tokens between the beginnings of windows (as many as a window has)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   verb->add_option(
           "--score", flags->score,
           "Which tokens of a window count: all, or half: those of its second half, as llama-perplexity "
           "counts (all)")
       ->check(CLI::IsMember({"all", "half"}));
   verb->add_option("--tokens", flags->tokens, "Tokens of the text, from its beginning (all)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   add_model_flags(*verb, flags->wishes);
   add_threads_flag(*verb, flags->threads, "Threads (those the machine has); never changes the result");
   add_fast_flag(*verb, flags->fast);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "cli/export_project.h"
+#include "cli/number_checks.h"
 
 namespace crumb::cli {
 namespace {
@@ -37,8 +38,7 @@ std::string form_of(unsigned tools) {
 void add_project_flags(CLI::App& verb, ProjectFlags& flags) {
   verb.add_option("--part", flags.part,
                   "Projects: the device (hls4ml's own for the backend; FINN: xc7z020clg400-1)");
-  verb.add_option("--clock", flags.clock, "Projects: its period in nanoseconds (5)")
-      ->check(CLI::PositiveNumber);
+  verb.add_option("--clock", flags.clock, "Projects: its period in nanoseconds (5)")->check(above_zero());
   verb.add_option("--data", flags.data, "Projects: samples to compare by, before those drawn")
       ->type_name("X.npy");
   verb.add_option("--backend", flags.backend,
@@ -47,12 +47,12 @@ void add_project_flags(CLI::App& verb, ProjectFlags& flags) {
       ->check(CLI::IsMember({"io_parallel", "io_stream"}));
   verb.add_option("--reuse-factor", flags.reuse_factor,
                   "hls4ml-project: products that one multiplier does, one after the other (1)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   verb.add_option("--strategy", flags.strategy, "hls4ml-project: Latency or Resource (Latency)")
       ->check(CLI::IsMember({"Latency", "Resource"}));
   verb.add_option("--target-fps", flags.target_fps,
                   "finn-project: samples per second that the folding is for (1000)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   verb.add_option("--board", flags.board, "finn-project: what build.py --synth is for (Pynq-Z1)");
 }
 

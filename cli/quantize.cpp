@@ -10,6 +10,7 @@
 #include "base/text/byte_size.h"
 #include "cli/inspect_graph.h"
 #include "cli/notes.h"
+#include "cli/number_checks.h"
 #include "cli/output.h"
 #include "cli/quantize_graph.h"
 #include "cli/quantize_network.h"
@@ -22,6 +23,7 @@
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/crumb_file/writer.h"
 #include "models/checkpoint_graph.h"
+#include "ptq/layer_files.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
@@ -196,6 +198,9 @@ Outcome run_outcome(const QuantizeOptions& options, const Checkpoint& checkpoint
     } else {
       std::fprintf(stderr, "note: there is nothing to continue; starting afresh\n");
     }
+  };
+  wanted.locked = [&](const RunIdentity& identity) {
+    ptq::LayerFiles::settle(options.output, identity, options.resume);
   };
   outcome.report = quantize_checkpoint(checkpoint, plan, run, options.output, wanted);
   outcome.peak_bytes = peak_resident_bytes();
@@ -404,7 +409,7 @@ void add_quantize(CLI::App& app) {
                    "auto, what is best for each layer (rounding)")
       ->check(CLI::IsMember(methods()));
   verb->add_option("--trials", options->trials, "Of --method auto: ways to round that each layer tries (4)")
-      ->check(CLI::Range(1, 7));
+      ->check(at_least(1, kWaysOfBest));
   add_target_flags(*verb, options->target);
   add_graph_flags(*verb, options->graph);
   verb->add_flag("--dry-run", options->dry_run,

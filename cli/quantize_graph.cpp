@@ -7,6 +7,7 @@
 #include "base/files/text.h"
 #include "cli/layer_files_of.h"
 #include "cli/notes.h"
+#include "cli/number_checks.h"
 #include "cli/opset_flag.h"
 #include "cli/output.h"
 #include "cli/quantize_graph_report.h"
@@ -74,7 +75,7 @@ void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
                           "language model also a text")
               ->type_name("DATA"));
   verb.add_option("--tokens", flags.tokens, "Of a text as --data: its first N tokens (all)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   verb.add_option("--to", flags.to, "Of a graph: qonnx or qcdq (qonnx)")->type_name("FORM");
   verb.add_option(
       "--profile", flags.profile,

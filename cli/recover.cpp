@@ -6,9 +6,11 @@
 #include "base/files/text.h"
 #include "cli/language_training.h"
 #include "cli/notes.h"
+#include "cli/number_checks.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/packed_files.h"
+#include "cli/same_network.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
 #include "graph/adapters.h"
@@ -98,6 +100,17 @@ void expect_codes_of_the_baseline(const RecoverFlags& flags, const graph::Graph&
                         way);
 }
 
+/// The float network that the base is to answer like.
+graph::Graph open_baseline(const std::string& path, const std::map<std::string, std::string>& files,
+                           const graph::Graph& base, const std::string& name) {
+  graph::Graph network = models::open_graph(path);
+  expect_same_network({.graph = network,
+                       .name = "--baseline " + quote_text(path),
+                       .files = packed_files(TensorSource::open(path))},
+                      {.graph = base, .name = quote_text(name), .files = files});
+  return network;
+}
+
 void recover_verb(const RecoverFlags& flags) {
   const TensorSource source = TensorSource::open(flags.model);
   graph::Graph base = models::open_graph(flags.model);
@@ -127,11 +140,8 @@ void recover_verb(const RecoverFlags& flags) {
   const auto weights = models::weights_of(source);
   const std::map<std::string, std::string> files = packed_files(source);
   if (tasks::begins_elsewhere(start)) expect_codes_of_the_baseline(flags, base, files);
-  graph::Graph network = flags.baseline.empty() ? base : models::open_graph(flags.baseline);
-  if (network.inputs != base.inputs || (is_encoder && network.outputs != base.outputs))
-    throw usage_error("--baseline " + quote_text(flags.baseline) + " has other " +
-                      (network.inputs != base.inputs ? "inputs" : "outputs") + " than " +
-                      quote_text(flags.model) + ": it is another network");
+  graph::Graph network =
+      flags.baseline.empty() ? base : open_baseline(flags.baseline, files, base, flags.model);
   training::LanguageRun run{.request = {.network = std::move(network),
                                         .recovery = tasks::Recovery{.base = std::move(base),
                                                                     .options = adapter,
@@ -184,14 +194,13 @@ void add_recover(CLI::App& app) {
                    "The folder for the model with its adapter, the adapter by "
                    "itself (PEFT), log and report")
       ->required();
-  verb->add_option("--rank", flags->adapter.rank, "Of the adapter's matrices (16)")
-      ->check(CLI::PositiveNumber);
+  verb->add_option("--rank", flags->adapter.rank, "Of the adapter's matrices (16)")->check(at_least(1));
   verb->add_option(
       "--ranks", flags->ranks,
       "With --init svd or whitened: even, the same for each layer; or error, of an adapter as large those "
       "directions of all layers that win most (even)");
   verb->add_option("--alpha", flags->adapter.alpha, "Scales the adapter by alpha / rank (the rank)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   verb->add_flag("--rslora", flags->adapter.rslora, "Scale it by alpha / sqrt(rank)");
   verb->add_option(
           "--targets", flags->adapter.targets,
@@ -212,16 +221,15 @@ void add_recover(CLI::App& app) {
   verb->add_option("--type", flags->type, "What the adapter is kept as: f32, f16, bf16 or int8 (bf16)");
   verb->add_option("--name", flags->adapter.name, "Of the adapter (recovery)");
   add_language_training_flags(*verb, flags->training);
-  verb->add_option("--batch", flags->batch, "Sequences, or lines, of a step (4, 32)")
-      ->check(CLI::PositiveNumber);
-  verb->add_option("--rate", flags->rate, "The highest learning rate (0.001)")->check(CLI::PositiveNumber);
+  verb->add_option("--batch", flags->batch, "Sequences, or lines, of a step (4, 32)")->check(at_least(1));
+  verb->add_option("--rate", flags->rate, "The highest learning rate (0.001)")->check(above_zero());
   verb->add_option("--seed", flags->adapter.seed,
                    "Of the order of sequences and of the adapter's first values (0)");
   verb->add_option(
           "--checkpoint-every", flags->keep_every,
           "Steps between two states of an unfinished run, from which the same command goes on (every ten "
           "minutes)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   verb->add_flag("--restart", flags->restart, "Drop an unfinished run that lies there");
   add_threads_flag(*verb, flags->threads, "Threads (those that the machine has)");
   verb->add_flag("--json", flags->json, "Print the report as JSON");

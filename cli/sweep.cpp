@@ -5,6 +5,7 @@
 
 #include "base/files/text.h"
 #include "cli/not_empty.h"
+#include "cli/number_checks.h"
 #include "cli/output.h"
 #include "cli/quantize_network.h"
 #include "cli/shape_flags.h"
@@ -141,16 +142,16 @@ void add_sweep(CLI::App& app) {
                            "Samples for methods and activations, as crumb quantize takes them")
               ->type_name("DATA"));
   verb->add_option("--tokens", options.tokens, "Of a text as --data: its first N tokens (all)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   several(verb->add_option("--valid", options.measure.valid,
                            "Samples to score by: arrays, sentences or a text (those of --data)")
               ->type_name("DATA"));
   verb->add_option("--valid-tokens", options.measure.tokens,
                    "Of a language model's text to score by: its first N tokens (all)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   verb->add_option("--context", options.measure.context,
                    "Of a language model's text to score by: tokens of a window (1024)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   verb->add_option(
           "--labels", options.measure.labels,
           "Y.npy: the classes of rows of the output, for accuracy; or numbers as it should be, for psnr")
@@ -161,7 +162,7 @@ void add_sweep(CLI::App& app) {
       ->check(CLI::IsMember(names_in(eval::metrics())));
   verb->add_option("--peak", flags->peak,
                    "The largest number of a psnr (from the least to the greatest of what is compared with)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   verb->add_option("--against", flags->against, "Of the front: bits, bytes, accumulator or bops (bits)")
       ->check(CLI::IsMember(names_in(eval::costs())));
   several(verb->add_option("--shape", options.shapes, std::string("Of costs: ") + kShapeHelp)

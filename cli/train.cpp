@@ -9,6 +9,7 @@
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
 #include "base/text/number.h"
+#include "cli/number_checks.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/recipe_flags.h"
@@ -201,17 +202,6 @@ void train_verb(const CLI::App& verb, const TrainOptions& options) {
   sweep(options, request);
 }
 
-CLI::Validator at_least(std::uint64_t least, std::uint64_t most = std::numeric_limits<int>::max()) {
-  return CLI::Validator(
-      [least, most](const std::string& text) {
-        const auto number = parse_number<std::uint64_t>(text);
-        if (number && *number >= least && *number <= most) return std::string();
-        return "expected a number from " + std::to_string(least) + " to " + std::to_string(most) +
-               ", found " + quote_text(text);
-      },
-      "");
-}
-
 }  // namespace
 
 void add_train(CLI::App& app) {
@@ -237,7 +227,7 @@ void add_train(CLI::App& app) {
   verb->add_option("--batch", options->batch, "Samples of a step (the task's own; 32)")->check(at_least(1));
   verb->add_option("--rate", options->rate,
                    "Of learning, with quantizers, at the start (the task's own; 0.001)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   verb->add_option("--seed", options->seed, "Of weights and of the order of samples (0)")
       ->check(at_least(0, std::numeric_limits<std::uint32_t>::max()));
   add_recipe_flags(*verb, options->recipe);

@@ -10,10 +10,12 @@
 
 #include "base/files/text.h"
 #include "cli/notes.h"
+#include "cli/number_checks.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
 #include "cli/packed_files.h"
 #include "cli/quantize_graph_report.h"
+#include "cli/same_network.h"
 #include "cli/training_start.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
@@ -103,15 +105,15 @@ void add_language_flags(CLI::App& verb, LanguageFlags& flags) {
   add_language_training_flags(verb, flags.training, "Of lm: ");
   verb.add_option("--scale-rate", flags.scale_rate,
                   "Of lm and embed: the highest learning rate of the scales of codes (--rate)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   verb.add_flag(
       "--scales-alone", flags.scales_alone,
       "Of lm and embed: codes stay as they begin, and their scales learn, norms, and what is in floats");
   verb.add_option("--block-wise", flags.block_passes,
                   "Of lm: first each layer by itself, so many passes over the text's first sequences (0)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   verb.add_option("--block-sequences", flags.block_sequences, "Of lm: these sequences (40)")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
 }
 
 void refuse_flags_of_others(const CLI::App& verb, const std::string& task) {
@@ -160,7 +162,7 @@ Beginning beginning_of(const LanguageWish& wish) {
 }
 
 /// --start, whose weights are to be learned.
-graph::Graph start_of(const LanguageWish& wish, const graph::Graph& network) {
+graph::Graph start_of(const LanguageWish& wish, const Beginning& model) {
   const std::string& path = wish.flags.start;
   if (!wish.flags.from_scratch.empty())
     throw usage_error("--start has codes of a model, and --from-scratch draws one; give --model");
@@ -168,10 +170,11 @@ graph::Graph start_of(const LanguageWish& wish, const graph::Graph& network) {
   if (start.quantized.empty())
     throw usage_error("--start " + quote_text(path) + " has no codes, which crumb quantize writes");
   refuse_quantized_values(start, "--start " + quote_text(path));
-  if (start.inputs != network.inputs || start.outputs != network.outputs)
-    throw usage_error("--start " + quote_text(path) + " has other " +
-                      (start.inputs != network.inputs ? "inputs" : "outputs") + " than --model " +
-                      quote_text(wish.flags.model) + ": it is another network");
+  expect_same_network(
+      {.graph = start,
+       .name = "--start " + quote_text(path),
+       .files = packed_files(TensorSource::open(path))},
+      {.graph = model.network, .name = "--model " + quote_text(wish.flags.model), .files = model.files});
   return start;
 }
 
@@ -291,6 +294,8 @@ void train_language_model(const LanguageWish& wish) {
     const auto found = files.find(std::string(path));
     return found == files.end() ? std::nullopt : std::optional(found->second);
   };
+  std::optional<graph::Graph> start;
+  if (!flags.start.empty()) start = start_of(wish, beginning);
   training::LanguageRun run{
       .request = {.network = std::move(beginning.network),
                   .recipe = std::move(recipe),
@@ -305,7 +310,7 @@ void train_language_model(const LanguageWish& wish) {
       .folder = wish.output,
       .keep_every = wish.keep_every,
       .restart = wish.restart};
-  if (!flags.start.empty()) run.request.start = start_of(wish, run.request.network);
+  run.request.start = std::move(start);
   LanguageTrainingFlags how = flags.training;
   how.restart = wish.restart;
   read_language_training(how, wish.data, wish.valid, wish.output, read, run.request);

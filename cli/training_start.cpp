@@ -15,13 +15,16 @@
 namespace crumb::cli {
 namespace {
 
-/// Weights alone: values between layers are quantized as training goes.
-Recipe weights_of(Recipe recipe) {
-  recipe.activations.reset();
-  recipe.inputs.reset();
+/// Of values between layers stages know the specs, as those of crumb quantize do; what quantizes them, and caches, comes as
+/// training goes.
+graph::QuantPlan plan_of(const graph::Graph& graph, Recipe recipe) {
   recipe.kv_cache.reset();
-  for (Rule& rule : recipe.rules) rule.activations.reset();
-  return recipe;
+  return graph::plan_quantizers(graph, recipe);
+}
+
+void keep_weights_alone(graph::QuantPlan& plan) {
+  plan.edges.clear();
+  plan.biases.clear();
 }
 
 graph::Batches text_samples(const tasks::LanguageRequest& request, const graph::Graph& graph) {
@@ -58,13 +61,12 @@ std::filesystem::path start_in(const std::filesystem::path& folder) { return fol
 
 graph::Graph start_by_stages(const std::vector<Stage>& stages, const tasks::LanguageRequest& request,
                              std::vector<ptq::StageReport>& reports) {
-  const Recipe recipe = weights_of(request.recipe);
   const runtime::Engine engine(request.threads);
-  ptq::Setting setting{.graph = graph::prepare(request.network, recipe, &engine),
+  ptq::Setting setting{.graph = graph::prepare(request.network, request.recipe, &engine),
                        .plan = {},
                        .threads = request.threads,
                        .engine = &engine};
-  setting.plan = graph::plan_quantizers(setting.graph, recipe);
+  setting.plan = plan_of(setting.graph, request.recipe);
   const graph::Graph prepared = setting.graph;  // whose inputs the samples are
   setting.samples = request.lines.empty() ? text_samples(request, prepared) : line_samples(request, prepared);
   std::optional<Progress> progress;
@@ -73,6 +75,7 @@ graph::Graph start_by_stages(const std::vector<Stage>& stages, const tasks::Lang
     progress->update(done, 0);
   };
   reports = ptq::run_stages(stages, setting);
+  keep_weights_alone(setting.plan);
   return graph::apply(setting.graph, setting.plan, {.threads = request.threads});
 }
 

@@ -28,6 +28,12 @@ std::string load(const CrumbFile& file, std::string_view path) {
   return {reinterpret_cast<const char*>(read.bytes().data()), read.bytes().size()};
 }
 
+graph::Graph structure_in(const CrumbFile& file) {
+  const std::string structure = load(file, kCrumbGraphFile);
+  return graph::parse_onnx(std::as_bytes(std::span(structure)), {})
+      .take("file " + quote_text(kCrumbGraphFile));
+}
+
 /// Nothing where the graph has no such constant: one that is equal stands for it.
 void expect(const graph::Graph& graph, const std::string& name, const std::vector<float>& meant) {
   const graph::Tensor* found = graph.constant(name);
@@ -86,9 +92,9 @@ graph::Graph configured(const TensorSource& source) {
     return graph_of_weights(NamedWeights(source)).graph;
   } catch (const Error& error) {
     throw Error(
-        "its network is not the one that its config.json means, as where channels were doubled (crumb "
-        "quantize "
-        "--stages split): " +
+        "its network is none of its config.json, as where a stage of crumb quantize doubled channels (split) "
+        "or "
+        "moved gains that are 1 and a weight (smooth, awq): " +
         std::string(error.what()));
   }
 }
@@ -119,11 +125,20 @@ void expect_network_of_configuration(const TensorSource& source) {
   const CrumbFile* const file = source.crumb();
   if (file == nullptr || !graph::holds_graph(file->header()) || file->find_file("config.json") == nullptr)
     return;
-  const std::string structure = load(*file, kCrumbGraphFile);
-  const graph::Graph graph =
-      graph::parse_onnx(std::as_bytes(std::span(structure)), {}).take("file " + quote_text(kCrumbGraphFile));
+  const graph::Graph graph = structure_in(*file);
   expect_matrices(graph, source);
   expect_rotations(graph, *file);
+}
+
+std::vector<std::string> notes_of_quantizers(const TensorSource& source) {
+  const CrumbFile* const file = source.crumb();
+  if (file == nullptr || !graph::holds_graph(file->header())) return {};
+  const graph::Graph graph = structure_in(*file);
+  const auto count = static_cast<std::size_t>(std::ranges::count_if(graph.nodes, graph::is_quantizer));
+  if (count == 0) return {};
+  return {
+      count_text(count, "quantizer") +
+      " of activations or caches stay behind: what reads tensors and config.json computes these in floats"};
 }
 
 }  // namespace crumb::models

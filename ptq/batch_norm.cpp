@@ -12,6 +12,7 @@
 #include "graph/part.h"
 #include "graph/quantize/apply.h"
 #include "ptq/channel_fits.h"
+#include "ptq/finite_constants.h"
 #include "ptq/norm_numbers.h"
 #include "ptq/sample_stream.h"
 #include "ptq/settled_codes.h"
@@ -44,6 +45,7 @@ class Estimation {
   }
 
   StageReport run() && {
+    expect_finite_constants();
     std::vector<SampledLayer> stands;
     for (const StatisticsPlace& place : places_.all) stands.push_back(place.at);
     const std::vector<Station> stations = stations_of(setting_.graph, stands);
@@ -66,6 +68,14 @@ class Estimation {
   }
 
  private:
+  void expect_finite_constants() const {
+    for (const StatisticsPlace& place : places_.all) {
+      const std::vector<std::string>& inputs = setting_.graph.nodes[place.at.node].inputs;
+      for (std::size_t i = 1; i < inputs.size(); ++i) require_finite("batch_norm", setting_.graph, inputs[i]);
+      if (place.layer) require_finite("batch_norm", setting_.graph, place.layer->bias);
+    }
+  }
+
   /// The network as it will be, but for activations.
   Graph with_codes() {
     Graph graph = setting_.graph;
@@ -126,8 +136,8 @@ class Estimation {
   void require_enough(std::size_t node, const ChannelSums& sums) const {
     const std::string where = text_of(setting_.graph.nodes[node]);
     if (!sums.is_finite())
-      throw Error("what " + where + " takes, value " + quote_text(place_of(node).at.input) +
-                  ", holds inf or NaN on the samples");
+      throw Error((place_of(node).layer ? "what " + where + " makes of" : "what " + where + " takes,") +
+                  " value " + quote_text(place_of(node).at.input) + " holds inf or NaN on the samples");
     if (sums.count() < 2)
       throw Error("the stage batch_norm: a variance needs two numbers of a channel, found " +
                   std::to_string(sums.count()) + " at " + where + ": give more samples");

@@ -1,7 +1,5 @@
 #include "ptq/best.h"
 
-#include <algorithm>
-
 #include "ptq/clip.h"
 #include "ptq/gpfq.h"
 #include "ptq/gptq.h"
@@ -14,7 +12,7 @@ StageReport best(const Stage& stage, Setting& setting) {
   RoundingOptions usual = options_of(stage, setting);
   usual.walk = gptq_walk;
   usual.by_size = true;
-  std::vector<Trial> trials(7, {.name = "gptq", .options = usual});
+  std::vector<Trial> trials(kWaysOfBest, {.name = "gptq", .options = usual});
   trials[1].name = "gptq as columns lie";
   trials[1].options.by_size = false;
   trials[2].name = "qronos";
@@ -27,7 +25,7 @@ StageReport best(const Stage& stage, Setting& setting) {
   trials[5].options.walk = nearest_walk;
   trials[6].name = "gpfq";
   trials[6].options.walk = gpfq_walk;
-  trials.resize(std::min(trials.size(), static_cast<std::size_t>(stage.value("trials"))));
+  trials.resize(static_cast<std::size_t>(stage.value("trials")));
   return round_layers_by_best(stage, setting, trials);
 }
 

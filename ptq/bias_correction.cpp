@@ -10,6 +10,7 @@
 #include "base/files/text.h"
 #include "graph/quantize/apply.h"
 #include "ptq/biased_layers.h"
+#include "ptq/finite_constants.h"
 #include "ptq/float_values.h"
 #include "ptq/settled_codes.h"
 #include "ptq/weight_rows.h"
@@ -86,6 +87,7 @@ StageReport bias_correction(const Stage& stage, Setting& setting) {
     report.notes.push_back(count_text(found.without, "layer") + " without a bias of its own: not corrected");
   std::vector<Corrected> layers;
   for (BiasedLayer& layer : found.layers) {
+    require_finite(stage.name, setting.graph, layer.bias);
     const std::size_t inputs = layer.layer.groups * layer.layer.columns;
     layers.push_back({.biased = std::move(layer), .sums = std::vector<double>(inputs)});
   }

@@ -142,8 +142,9 @@ InputErrors output_input_errors(const Setting& setting, const std::vector<LayerG
       const WeightRows rows =
           weight_rows(setting.graph.initializers.at(constant.value), constant.output_axis);
       const double all = squares(rows, layer, moments.of(layer), setting.threads);
-      if (!std::isfinite(all))
-        throw Error("what layer " + quote_text(constant.value) + " takes holds inf or NaN on the samples");
+      if (const std::string fault = fault_of(moments.of(layer)); !fault.empty() || !std::isfinite(all))
+        throw Error("what layer " + quote_text(constant.value) + " takes, value " + quote_text(layer.input) +
+                    ", " + (fault.empty() ? "gives outputs beyond all numbers" : fault));
       for (std::size_t i = 0; i < plans.size(); ++i) {
         const double share = squares(rows, layer, lost[i].of(layer), setting.threads);
         errors[layer.node][i] = all > 0 ? share / all : 0;

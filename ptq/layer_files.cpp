@@ -95,10 +95,46 @@ std::optional<std::size_t> station_of(const fs::path& path) {
   return parse_number<std::size_t>(name.substr(0, digits));
 }
 
+fs::path file_in(const fs::path& folder, std::size_t station) {
+  std::string number = std::to_string(station);
+  if (number.size() < kDigits) number.insert(0, kDigits - number.size(), '0');
+  return folder / (number + ".crumb");
+}
+
+/// Those of stations from that one on.
+void remove_files(const fs::path& folder, std::size_t first) {
+  std::vector<fs::path> gone;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
+    if (const auto number = station_of(entry.path()); number && *number >= first)
+      gone.push_back(entry.path());
+  for (const fs::path& path : gone) fs::remove(path, ignored);
+}
+
+void refuse_others(const fs::path& output, const RunIdentity& then, const RunIdentity& now) {
+  if (const std::string why = difference(then, now); !why.empty())
+    throw Error("cannot continue " + quote_text(output.string()) + ": " + why +
+                "\nwithout --resume the run starts afresh");
+}
+
 }  // namespace
 
 fs::path LayerFiles::folder_of(const fs::path& output) {
   return RunJournal::path_of(output).replace_extension("layers");
+}
+
+void LayerFiles::settle(const fs::path& output, const RunIdentity& identity, bool resume) {
+  const fs::path folder = folder_of(output);
+  const std::optional<Left> left = resume ? sound_file(file_in(folder, 0)) : std::nullopt;
+  if (left) {
+    refuse_others(output, left->run, identity);
+    throw Error("cannot continue " + quote_text(output.string()) +
+                ": the run that was ended rounds layers on samples" +
+                "\nwithout --resume the run starts afresh");
+  }
+  remove_files(folder, 0);
+  std::error_code ignored;
+  fs::remove(folder, ignored);  // where nothing is in it
 }
 
 LayerFiles::LayerFiles(const fs::path& output, const RunIdentity& identity, bool resume)
@@ -118,28 +154,15 @@ LayerFiles::~LayerFiles() {
 
 void LayerFiles::take_over(const fs::path& output, const RunIdentity& identity) {
   while (std::optional<Left> left = sound_file(path(left_.size()))) {
-    if (const std::string why = difference(left->run, identity); !why.empty())
-      throw Error("cannot continue " + quote_text(output.string()) + ": " + why +
-                  "\nwithout --resume the run starts afresh");
+    refuse_others(output, left->run, identity);
     continued_ += left->layers.size();
     left_.push_back(std::move(left->layers));
   }
 }
 
-fs::path LayerFiles::path(std::size_t station) const {
-  std::string number = std::to_string(station);
-  if (number.size() < kDigits) number.insert(0, kDigits - number.size(), '0');
-  return folder_ / (number + ".crumb");
-}
+fs::path LayerFiles::path(std::size_t station) const { return file_in(folder_, station); }
 
-void LayerFiles::remove_from(std::size_t station) const {
-  std::vector<fs::path> gone;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, ignored))
-    if (const auto number = station_of(entry.path()); number && *number >= station)
-      gone.push_back(entry.path());
-  for (const fs::path& path : gone) fs::remove(path, ignored);
-}
+void LayerFiles::remove_from(std::size_t station) const { remove_files(folder_, station); }
 
 std::optional<std::vector<StoredLayer>> LayerFiles::next(const std::vector<std::string>& constants) {
   if (next_ >= left_.size()) return std::nullopt;

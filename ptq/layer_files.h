@@ -30,6 +30,10 @@ class LayerFiles final : public LayerStore {
   LayerFiles(const LayerFiles&) = delete;
   LayerFiles& operator=(const LayerFiles&) = delete;
 
+  /// For a run of another kind, which has no such files and holds the lock of `output`: without `resume` what an earlier run left is
+  /// removed. With it, Error where there is something (naming what differs).
+  static void settle(const std::filesystem::path& output, const RunIdentity& identity, bool resume);
+
   std::size_t continued() const { return continued_; }  ///< layers that an earlier run had finished
 
   std::optional<std::vector<StoredLayer>> next(const std::vector<std::string>& constants) override;

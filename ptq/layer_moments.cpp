@@ -36,6 +36,10 @@ std::vector<float> times(const SampleColumns& x, const std::vector<float>& facto
   return made;
 }
 
+bool are_finite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
 /// Samples that were visited, kept until others are there.
 struct Kept {
   std::vector<float> values;
@@ -43,6 +47,15 @@ struct Kept {
 };
 
 }  // namespace
+
+std::string fault_of(const LayerMoments& sums) {
+  const auto is_finite = [](const MatrixXd& sum) { return sum.allFinite(); };
+  if (std::ranges::all_of(sums.moments, is_finite) && std::ranges::all_of(sums.cross, is_finite)) return "";
+  return sums.of_numbers
+             ? "is so large on the samples that products of two numbers, or their sums, are beyond "
+               "float32's range of 3.4e38"
+             : "holds inf or NaN on the samples";
+}
 
 StationMoments::StationMoments(const graph::Graph& graph, const Station& station, bool with_cross, bool even)
     : graph_(graph), with_cross_(with_cross), even_(even) {
@@ -56,7 +69,9 @@ StationMoments::StationMoments(const graph::Graph& graph, const Station& station
     const auto size = static_cast<Index>(layer.columns);
     const std::vector<MatrixXd> none(layer.groups, MatrixXd::Zero(size, size));
     all_.push_back(
-        {.like = layer, .sums = {.moments = none, .cross = with_cross ? none : std::vector<MatrixXd>()}});
+        {.like = layer,
+         .sums = {
+             .moments = none, .cross = with_cross ? none : std::vector<MatrixXd>(), .of_numbers = true}});
   }
 }
 
@@ -75,11 +90,13 @@ void StationMoments::add(const std::map<std::string, Tensor>& brought,
                   [&](std::size_t group, const SampleColumns& x) {
                     if (x.samples == 0) return;
                     std::vector<float> factors, mine;
+                    one.sums.of_numbers = one.sums.of_numbers && are_finite(x.values);
                     if (even_) mine = times(x, factors = evening_factors(x));
                     const SampleColumns own{even_ ? std::span<const float>(mine) : x.values, x.samples};
                     add_moments(one.sums.moments[group], own, threads);
                     if (!with_cross_) return;
                     Kept& other = others.at(next++);
+                    one.sums.of_numbers = one.sums.of_numbers && are_finite(other.values);
                     if (even_) other.values = times({other.values, other.samples}, factors);
                     add_cross_moments(one.sums.cross[group], {other.values, other.samples}, own, threads);
                   });

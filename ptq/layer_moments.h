@@ -14,8 +14,12 @@ namespace crumb::ptq {
 struct LayerMoments {
   std::vector<Eigen::MatrixXd> moments;  ///< sum x x^T
   std::vector<Eigen::MatrixXd>
-      cross;  ///< sum y x^T, y being the float network's x; empty where there is none
+      cross;                ///< sum y x^T, y being the float network's x; empty where there is none
+  bool of_numbers = false;  ///< it is known that no x and no y was inf or NaN
 };
+
+/// What of the samples spoiled sums, as in "holds inf or NaN on the samples"; empty where all are finite.
+std::string fault_of(const LayerMoments& sums);
 
 class StationMoments {
  public:

@@ -189,9 +189,9 @@ class LayerRounding {
 RoundedLayer round_layer(const QuantSpec& spec, WeightRows rows, const SampledLayer& layer,
                          LayerMoments inputs, const RoundingOptions& options,
                          const std::optional<Budget>& budget, const std::string& name) {
-  if (!std::ranges::all_of(inputs.moments, [](const MatrixXd& moments) { return moments.allFinite(); }))
-    throw Error("what layer '" + name + "' takes, value '" + layer.input +
-                "', holds inf or NaN on the samples: exclude that layer, or look at the data");
+  if (const std::string fault = fault_of(inputs); !fault.empty())
+    throw Error("what layer '" + name + "' takes, value '" + layer.input + "', " + fault +
+                ": exclude that layer, or look at the data");
   if (budget &&
       (spec.number->grid != Grid::kInteger || !spec.number->is_signed || spec.zero != ZeroPoint::kNone))
     throw Error("layer '" + name + "' has " + spec.to_string() +

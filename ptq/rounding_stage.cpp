@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/files/counted.h"
 #include "base/files/text.h"
 #include "graph/quantize/operators.h"
 #include "ptq/layer_rounding.h"
 #include "ptq/station_rounding.h"
+#include "ptq/unrounded_layers.h"
 
 namespace crumb::ptq {
 namespace {
@@ -55,27 +55,6 @@ std::optional<Register> register_of(const Stage& stage) {
   return Register{.bits = bits, .tile = static_cast<std::size_t>(value_of(stage, "tile"))};
 }
 
-/// Constants that become codes, are multiplied by, and are none of those parts: by name, as the plan has them.
-std::vector<std::string> left_out(const Setting& setting, const RoundedParts& parts) {
-  const graph::Links links(setting.graph);
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < setting.plan.constants.size(); ++i) {
-    const graph::PlannedConstant& constant = setting.plan.constants[i];
-    if (!constant.spec || constant.rounded || !constant.is_weight || parts.contain(i)) continue;
-    const auto is_product = [&](std::size_t node) { return !setting.graph.nodes[node].is("Gather"); };
-    if (std::ranges::any_of(links.consumers(constant.value), is_product)) names.push_back(constant.value);
-  }
-  return names;
-}
-
-std::string list_of(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 5;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(kMost, names.size()); ++i)
-    text += (i > 0 ? ", " : "") + quote_text(names[i]);
-  return names.size() > kMost ? text + ", ..." : text;
-}
-
 constexpr std::string_view kChosen = "by ";
 
 /// Notes of what was chosen, one for each layer, become one of all.
@@ -114,14 +93,12 @@ StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std
   RoundedParts parts{.layers = sampled_layers(setting.graph, setting.plan), .shared = {}};
   if (!accumulator) parts.shared = shared_matrices(setting.graph, setting.plan);
   if (parts.layers.empty() && parts.shared.empty())
-    throw Error("the stage " + stage.name + " finds no layer that becomes codes and has none yet");
-  const std::vector<std::string> others = left_out(setting, parts);
+    throw Error("the stage " + stage.name + " finds no layer that becomes codes and has none yet" +
+                reasons_of_unrounded_layers(setting));
+  const std::string others = layers_beside(parts, setting);
   if (accumulator && !others.empty())
-    throw Error("the stage " + stage.name +
-                " keeps registers of products with a constant matrix that nobody else takes, and of " +
-                "convolutions; " + count_text(others.size(), "weight") +
-                " of others would be left as they are (" + list_of(others) +
-                "): exclude them, or leave out accumulator");
+    throw Error("the stage " + stage.name + " would keep no register of " + others +
+                ": exclude them, or leave out accumulator");
   std::map<std::size_t, Budget> budgets;  // by node
   if (accumulator)
     for (const SampledLayer& layer : parts.layers)
@@ -148,9 +125,7 @@ StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std
                        }
                        return std::move(*best);
                      });
-  if (!others.empty())
-    report.notes.push_back(count_text(others.size(), "weight") +
-                           " of layers that this stage does not round keep rounding: " + list_of(others));
+  if (!others.empty()) report.notes.push_back("what keeps rounding: " + others);
   if (trials.size() > 1) count_choices(report, trials);
   return report;
 }

@@ -87,9 +87,9 @@ OutputErrors output_errors(const Setting& setting, const std::vector<QuantSpec>&
     for (const SampledLayer& layer : station.layers) {
       check_interrupt();
       const graph::PlannedConstant& constant = setting.plan.constants[layer.constant];
-      for (const Eigen::MatrixXd& sums : moments.of(layer).moments)
-        if (!sums.allFinite())
-          throw Error("what layer " + quote_text(constant.value) + " takes holds inf or NaN on the samples");
+      if (const std::string fault = fault_of(moments.of(layer)); !fault.empty())
+        throw Error("what layer " + quote_text(constant.value) + " takes, value " + quote_text(layer.input) +
+                    ", " + fault);
       const WeightRows rows =
           weight_rows(setting.graph.initializers.at(constant.value), constant.output_axis);
       for (const QuantSpec& spec : specs)

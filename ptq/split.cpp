@@ -57,9 +57,6 @@ class Splitting {
         share_(stage.value("share")),
         is_even_(stage.value("even") != 0),
         report_{.stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = {}} {
-    if (share_ > 1)
-      throw usage_error("the stage split: share is of a layer's channels, expected 1 at most, found " +
-                        number_text(share_));
     for (const PlannedConstant& constant : setting.plan.constants)
       if (constant.spec) planned_[constant.value] = &constant;
     for (const auto& [name, constant] : planned_)

@@ -22,7 +22,7 @@ constexpr std::size_t kMostNamed = 8;
 
 nlohmann::json read_config(const CrumbFile& file) {
   const PackedFile* const found = file.find_file(kConfig);
-  if (found == nullptr || graph::holds_only_graph(file.header()))
+  if (found == nullptr)
     throw Error(quote_text(file.path().string()) +
                 " holds no config.json, so that it is no model for transformers; expected what crumb "
                 "quantize made of "

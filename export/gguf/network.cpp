@@ -129,6 +129,7 @@ GgufNetwork read_network_for_gguf(const TensorSource& source) {
   const JsonFile file("config.json", text);
   const std::string type = file.string("model_type").value_or("");
   GgufNetwork made;
+  made.notes = models::notes_of_quantizers(source);
   made.architecture = find_gguf_architecture_of(type);
   if (made.architecture == nullptr || !DecoderConfig::knows(type))
     throw Error("config.json: the architecture is " + quote_text(type) + "; to GGUF go " + known_to_both());

@@ -64,8 +64,9 @@ class CheckpointRun {
     const RunIdentity identity = identity_of(checkpoint, run, options.version);
     std::vector<JournalEntry> done;
     uint64_t journal_bytes = 0;
+    if (options.resume) writer_.keep_partial();
+    if (options.locked) options.locked(identity);
     if (options.resume) {
-      writer_.keep_partial();
       done = take_over(output, identity, journal_bytes);
     }
     journal_.emplace(output, identity, journal_bytes);

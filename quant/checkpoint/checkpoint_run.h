@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quant/checkpoint/checkpoint_plan.h"
+#include "quant/checkpoint/run_journal.h"
 #include "quant/checkpoint/run_plan.h"
 
 namespace crumb {
@@ -40,6 +41,9 @@ struct RunOptions {
   std::function<void(size_t tensors, uint64_t bytes)> progress;
   /// With resume, called once, with the tensors that an earlier run had finished.
   std::function<void(size_t tensors)> continuing;
+  /// Called once, when the output is locked against others and before anything is taken over or written: for what runs
+  /// of another kind left beside it. What it throws ends the run.
+  std::function<void(const RunIdentity& identity)> locked;
 };
 
 /// What quantize_checkpoint() will report, from the plan alone: errors are 0, and bytes are upper bounds where

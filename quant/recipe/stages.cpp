@@ -88,7 +88,7 @@ const std::vector<StageInfo>& table() {
        "channels that layers take with the largest weights are doubled, and their weights halved; in floats "
        "the network stays (OCS)",
        false,
-       {{"share", Kind::kNumber, 0.02, "of the channels that a layer takes; one at least"},
+       {{"share", Kind::kNumber, 0.02, "of the channels that a layer takes; one at least", 0, 1},
         {"even", Kind::kSwitch, 0,
          "halves are equal, not apart so that they round to what the weight would"}},
        false,
@@ -97,7 +97,8 @@ const std::vector<StageInfo>& table() {
        "channels that are large on samples become smaller, and the weights that take them larger "
        "(SmoothQuant)",
        false,
-       {{"alpha", Kind::kNumber, 0.5, "the power of activations in a factor, 1 less it that of weights"}},
+       {{"alpha", Kind::kAmount, 0.5, "the power of activations in a factor, 1 less it that of weights", 0,
+         1}},
        false,
        InFloats::kChanges},
       {"rotate",
@@ -148,7 +149,7 @@ const std::vector<StageInfo>& table() {
        "auto)",
        false,
        with_options_of_layers(
-           {{"trials", Kind::kCount, 4, "of seven ways, of which ptq/best.h has the order"},
+           {{"trials", Kind::kCount, 4, "ways, of which ptq/best.h has the order", 1, kWaysOfBest},
             {"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"}},
            4, true),
        true},
@@ -197,6 +198,7 @@ std::optional<double> read_value(const StageOption& option, std::string_view tex
   }
   const auto value = text.size() <= 32 ? parse_number<double>(text) : std::nullopt;
   if (!value || !std::isfinite(*value)) return std::nullopt;
+  if (option.most && *value > *option.most) return std::nullopt;
   const bool fits = option.kind == Kind::kCount
                         ? *value >= option.least && *value <= kMostCount && *value == std::floor(*value)
                     : option.kind == Kind::kAmount ? *value >= 0
@@ -213,10 +215,11 @@ double value_of(const StageOption& option, std::string_view text) {
 }  // namespace
 
 std::string StageOption::expected() const {
+  const std::string end = most ? " to " + text_of(*most) : " on";
   switch (kind) {
-    case Kind::kCount: return "a whole number from " + std::to_string(static_cast<int>(least)) + " on";
-    case Kind::kNumber: return "a number above 0";
-    case Kind::kAmount: return "a number from 0 on";
+    case Kind::kCount: return "a whole number from " + text_of(least) + end;
+    case Kind::kNumber: return "a number above 0" + (most ? ", at most " + text_of(*most) : "");
+    case Kind::kAmount: return "a number from 0" + end;
     case Kind::kSwitch: return "on or off";
   }
   return {};

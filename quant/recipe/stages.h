@@ -6,7 +6,9 @@
 // Every stage and option stands once, in stages.cpp: reading, printing, messages and help derive from there.
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,9 +18,9 @@ namespace crumb {
 
 struct StageOption {
   enum class Kind {
-    kCount,   ///< whole numbers from `least`
-    kNumber,  ///< above 0
-    kAmount,  ///< from 0 on, which is none of it
+    kCount,   ///< whole numbers from `least` to `most`
+    kNumber,  ///< above 0, `most` at most
+    kAmount,  ///< from 0, which is none of it, to `most`
     kSwitch,  ///< on (1) or off (0)
   };
   std::string_view key;
@@ -26,8 +28,10 @@ struct StageOption {
   double usual;
   std::string_view help;
   double least = 1;
+  std::optional<double> most =
+      std::nullopt;  ///< none: of counts a thousand millions, of others what a double holds
 
-  /// "a whole number from 1 on".
+  /// "a whole number from 1 on", "a whole number from 1 to 7".
   std::string expected() const;
   /// A value as it is written.
   std::string text_of(double value) const;
@@ -51,6 +55,9 @@ struct StageInfo {
 
 /// All that there are.
 std::span<const StageInfo> stage_infos();
+
+/// Ways to round that the stage best knows, of which `trials` says how many are tried (ptq/best.h).
+inline constexpr std::size_t kWaysOfBest = 7;
 
 struct Stage {
   std::string name;

@@ -144,3 +144,23 @@ def test_damage_names_the_file(crumb, tmp_path, options):
                       ["dequantize", bad, "-o", tmp_path / "y", "--shard", "1GB"]):  # fmt: skip
         said = crumb(*arguments, status=1).stderr
         assert "bad.crumb" in said and "good.crumb" not in said and "'a.weight'" in said
+
+
+@pytest.mark.parametrize(("verb", "flag", "expected"), [
+    (["quantize", "M", "-o", "x.crumb", "--weights", "int4"], "--tokens", "a whole number from 1 on"),
+    (["quantize", "M", "-o", "x.crumb", "--weights", "int4", "--method", "auto"], "--trials", "a whole number from 1 to 7"),
+    (["perplexity", "M", "--text", "t"], "--context", "a whole number from 1 on"),
+    (["perplexity", "M", "--text", "t"], "--tokens", "a whole number from 1 on"),
+    (["recover", "M", "--data", "t", "-o", "x"], "--rank", "a whole number from 1 on"),
+    (["recover", "M", "--data", "t", "-o", "x"], "--alpha", "a number above 0"),
+    (["recover", "M", "--data", "t", "-o", "x"], "--rate", "a number above 0"),
+    (["recover", "M", "--data", "t", "-o", "x"], "--temperature", "a number above 0"),
+    (["train", "lm"], "--rate", "a number above 0"), (["train", "lm"], "--steps", "a whole number from 0 on"),
+    (["train", "lm"], "--scale-rate", "a number above 0"), (["train", "digits"], "--epochs", "a whole number from 0 on"),
+    (["merge", "M", "-o", "x"], "--batch", "a whole number from 1 on"), (["export", "M", "-o", "x", "--to", "hls4ml-project"], "--clock", "a number above 0"),
+    (["sweep", "M", "--formats", "int4", "-o", "x"], "--peak", "a number above 0")])  # fmt: skip
+def test_numbers_that_flags_cannot_take(crumb, folder, verb, flag, expected):
+    """In few words, with what was found: no range of 309 digits."""
+    for value in ["-1", "abc", "inf", "nan", "1e400", *(["0"] if " 0 on" not in expected else []), *(["0.5", "8e0"] if "whole" in expected else [])]:
+        said = crumb(*(folder if word == "M" else word for word in verb), f"{flag}={value}", status=2).stderr
+        assert f"{flag}: expected {expected}, found '{value}'" in said and len(said) < 200

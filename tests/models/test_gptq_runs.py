@@ -127,6 +127,41 @@ def test_killed_at_any_moment_and_continued_gives_the_same_file(crumb_bin, model
         case.assert_whole(done)
 
 
+@pytest.mark.parametrize("other", [[], ["--stages", "rotate"]])
+def test_what_was_left_does_not_outlive_a_run_that_has_no_such_files(case, other):
+    """Codes of tensors alone, and a network without stages that round."""
+    case.leave(2)
+    command = [*case.command()[:5], *HOW, *other]
+    if not other:  # which --resume is for
+        before = {path: path.read_bytes() for path in case.files()}
+        done = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False)
+        assert done.returncode == 1 and "cannot continue" in done.stderr and "without --resume" in done.stderr, done.stderr
+        assert before == {path: path.read_bytes() for path in case.files()} and before
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not case.state.exists() and not case.partial.exists() and case.out.exists()
+    case.out.unlink()
+    case.assert_whole(case.run("--resume"))
+
+
+def test_what_a_run_of_tensors_alone_left_does_not_outlive_one_that_rounds(case):
+    case.clear()
+    journal = case.out.with_name(f"{case.out.name}.partial.journal")
+    command = [*case.command()[:5], *HOW, "--resume"]
+
+    def little():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=little)
+    assert done.returncode != 0 and journal.exists() and case.partial.exists()
+    left = journal.read_bytes(), case.partial.read_bytes()
+    done = case.run("--resume")
+    assert done.returncode == 1 and "cannot continue" in done.stderr and "without --resume" in done.stderr, done.stderr
+    assert (journal.read_bytes(), case.partial.read_bytes()) == left
+    case.assert_whole(case.run())
+    assert not journal.exists()
+
+
 def test_a_finished_run_that_was_not_written_is_only_written(case):
     case.clear()
     whole = len(case.whole)

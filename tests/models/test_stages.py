@@ -127,10 +127,10 @@ def test_what_a_stage_does_not_round_is_said(crumb, tmp_path, stage):
     how = ["quantize", tmp_path / "m.onnx", "-o", tmp_path / "q.crumb", "--weights", "int4:channel", "--data", tmp_path / "x.npy"]
     (report,) = json.loads(crumb(*how, "--stages", stage, "--json").stdout)["stages"]
     assert [line["layer"] for line in report["layers"]] == ["w1", "w3"]
-    assert any("keep rounding: 'w2'" in note for note in report["notes"])
+    assert any("keeps rounding: 1 weight ('w2') taken by" in note and "alpha" in note for note in report["notes"])
     how += ["--activations", "int8", "--stages", f"{stage}:accumulator=12"]
     said = crumb(*how, status=1).stderr
-    assert "1 weight of others" in said and "'w2'" in said
+    assert "would keep no register of 1 weight ('w2')" in said
     crumb(*how, "--exclude", "w2")
 
 

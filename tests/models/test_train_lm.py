@@ -61,6 +61,19 @@ def test_training_wins_back_what_rounding_lost(crumb, made, tmp_path, rate, how)
     crumb("verify", packed)
 
 
+def test_stages_before_training_know_how_activations_will_be_quantized(crumb, made, tmp_path):
+    """Codes that gptq chose for a register stay within it where scales alone learn."""
+    how = ["--weights", "int4:channel", "--embeddings", "keep", "--activations", "int8:tensor"]
+    bits = {}
+    for stage in ("gptq", "gptq:accumulator=14"):
+        out = tmp_path / stage.replace(":", "_")
+        crumb(*command(made, out, *how, "--stages", f"{stage},end_to_end:steps=2:scales_alone=on"))
+        layers = json.loads(crumb("verify", out / "model.crumb", "--accumulator", "--json").stdout)["layers"]
+        bits[stage] = {layer["name"]: layer["bits_needed"] for layer in layers if not layer["name"].endswith("attention") and "attention," not in layer["name"]}
+    assert len(bits["gptq"]) == 3 * 7 + 1 and bits["gptq"].keys() == bits["gptq:accumulator=14"].keys()
+    assert max(bits["gptq"].values()) > 14 >= max(bits["gptq:accumulator=14"].values())
+
+
 @pytest.mark.parametrize("name", ["llama3", "gemma2", "phi3", "olmo2", "qwen3"])
 def test_layers_by_themselves_first(crumb, made, tmp_path, name):
     """Errors fall layer by layer, and what the network predicts then is nearer to what the float one does."""

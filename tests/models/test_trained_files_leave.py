@@ -81,7 +81,10 @@ def test_calibrated_networks_too(crumb, tmp_path):
     texts(tmp_path)
     crumb("quantize", tmp_path / "model", "-o", tmp_path / "q.crumb", "--weights", "int8:channel", "--activations", "int8:token",
           "--data", tmp_path / "train.txt", "--tokens", 200)  # fmt: skip
-    crumb("export", tmp_path / "q.crumb", "--to", "hf", "-o", tmp_path / "floats")
+    said = crumb("export", tmp_path / "q.crumb", "--to", "hf", "-o", tmp_path / "floats").stderr
+    for to, out in (("gguf", "x.gguf"), ("compressed-tensors", "ct")):
+        assert crumb("export", tmp_path / "q.crumb", "--to", to, "-o", tmp_path / out).stderr.count("activations or caches stay behind") == 1
+    assert int(said.partition(" quantizers of activations")[0].rpartition(" ")[2]) >= 4 * 3 + 1  # of each layer, and of the head
     plain = perplexity(crumb, tmp_path / "model", tmp_path)
     assert perplexity(crumb, tmp_path / "floats", tmp_path) == pytest.approx(plain, rel=0.2)
 

@@ -349,7 +349,8 @@ TEST_CASE("batch_norm: what it cannot do is said") {
   says(message("batch_norm", setting), "found 0 at");
   feed(setting, engine,
        {Tensor::floats({1, 4}, std::vector<float>{1, 2, std::numeric_limits<float>::quiet_NaN(), 4})});
-  says(message("batch_norm", setting), "takes, value 'x', holds inf or NaN on the samples");
+  says(message("batch_norm", setting),
+       "what node 'Gemm0' (Gemm) makes of value 'x' holds inf or NaN on the samples");
   setting.engine = nullptr;
   says(message("batch_norm", setting), "needs samples that run through the network");
   Setting without = layer(false, "int3");

@@ -276,7 +276,8 @@ TEST_CASE("split: what cannot be doubled is said") {
   says(message(setting_of("result", "int4", 32)), "their input is a result of the network");
   says(message(setting_of("Relu", "int4", 32)), "1 layer ('a') not split: their input is one of the network");
   says(message(setting_of("Relu", "int4:group=32", 32)), "more than a quarter of their channels");
-  says(message(setting_of("Relu", "int4", 32), "split:share=1.5"), "expected 1 at most, found 1.5");
+  says(message(setting_of("Relu", "int4", 32), "split:share=1.5"),
+       "a number above 0, at most 1, found '1.5'");
   Setting fits = setting_of("Relu", "int2:group=8", 64);
   CHECK(run_one("split", fits).layers.size() == 1);
   CHECK(fits.graph.constant("w")->shape()[0] == 72);  // two of 64 were wanted

@@ -160,6 +160,49 @@ def test_tables_that_the_head_shares_are_floats(crumb, tmp_path):
     assert all(same_bits(theirs[name], ours[name]) for name in theirs)
 
 
+# Whether they need samples.
+STAGES = {"gptq": True, "rotate": False, "smooth": True, "equalize": False, "awq,clip": True, "smooth,rotate,gptq": True,
+          "clip": True}  # fmt: skip
+
+
+def text_for(folder):
+    words = "How quickly daft jumping zebras vex pack my box with five dozen liquor jugs".split()
+    (folder / "t.txt").write_text(" ".join(np.random.default_rng(0).choice(words, 150)) + "\n")
+    return ["--data", folder / "t.txt"]
+
+
+@pytest.mark.parametrize("stages", STAGES)
+@pytest.mark.parametrize("name", ["aligned", "llama3"])
+def test_what_stages_made_leaves_as_well(crumb, decoder, tmp_path, stages, name):
+    """As long as it is a network of its config.json: the weights are other ones, the function is not."""
+    if name != "aligned":
+        tiny.make(name, tmp_path / "in")
+    model = decoder if name == "aligned" else tmp_path / "in"
+    data = text_for(tmp_path) if STAGES[stages] else []
+    packed, ct, hf = exported(crumb, model, tmp_path, "int8:channel", "--embeddings", "keep", "--stages", stages, *data)
+    expected = load_file(hf / "model.safetensors")
+    found, twin = load(ct), transformers.AutoModelForCausalLM.from_pretrained(hf).eval()
+    state = found.state_dict()
+    assert all(same_bits(weight, state[name]) for name, weight in expected.items())
+    assert json.loads((ct / "config.json").read_text())["quantization_config"]["config_groups"]["group_0"]["targets"]
+    assert (logits(found) - logits(twin)).abs().max() <= 1e-4
+    # And it is the network that was meant: at eight bits nearly the one in floats.
+    meant = logits(transformers.AutoModelForCausalLM.from_pretrained(model).eval())
+    assert (logits(found) - meant).abs().max() < 0.25 * meant.std()
+
+
+@pytest.mark.parametrize("stages", ["outliers,gptq", "split", "rotate:online=16,gptq", "low_rank:rank=2,gptq"])
+def test_networks_that_no_configuration_means_do_not_leave(crumb, decoder, tmp_path, stages):
+    how = text_for(tmp_path) if "gptq" in stages else []
+    crumb("quantize", decoder, "-o", tmp_path / "m.crumb", "--weights", "int4:channel", "--embeddings", "keep", "--stages", stages, *how)
+    said = {to: crumb("export", tmp_path / "m.crumb", "-o", tmp_path / "x", "--to", to, status=2 if "low_rank" in stages else 1).stderr
+            for to in ("compressed-tensors", "hf")}  # fmt: skip
+    assert said["compressed-tensors"] == said["hf"]
+    named = {"outliers,gptq": ".outliers.", "split": "mlp.gate_proj.weight' has shape", "low_rank:rank=2,gptq": "lora_A"}
+    assert named.get(stages, "multiplies by") in said["hf"]
+    assert not (tmp_path / "x").exists()
+
+
 NEAREST = {
     "nf4:group=32": "int4:group=32", "palette4:channel": "int4:channel",
     "e3m2:channel": "mxfp6_e2m3", "e5m2:channel": "e4m3fn:channel", "mxfp8_e5m2": "mxfp8_e4m3",

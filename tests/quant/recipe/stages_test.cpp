@@ -13,6 +13,10 @@ namespace crumb {
 namespace {
 
 double drawn(const StageOption& option, std::mt19937& random) {
+  if (option.most && option.kind == StageOption::Kind::kCount)
+    return option.least +
+           static_cast<double>(random() % static_cast<unsigned>(*option.most - option.least + 1));
+  if (option.most) return std::uniform_real_distribution<double>(1e-9, *option.most)(random);
   if (option.kind == StageOption::Kind::kCount)
     return option.least + static_cast<double>(random() % (random() % 2 == 0 ? 4 : 1000000));
   if (option.kind == StageOption::Kind::kSwitch) return static_cast<double>(random() % 2);
@@ -61,6 +65,28 @@ TEST_CASE("stages: help for all of them; what trains is refused where nothing is
       CHECK_THROWS_WITH_AS(refuse_training_fields(recipe), doctest::Contains(std::string(info.name).c_str()),
                            Error);
   }
+}
+
+TEST_CASE("stages: an option's most is the last that is read, and messages say it") {
+  std::mt19937 random(7);
+  int bounded = 0;
+  for (const StageInfo& info : stage_infos())
+    for (const StageOption& option : info.options) {
+      if (!option.most) continue;
+      ++bounded;
+      const std::string begin = std::string(info.name) + ":" + std::string(option.key) + "=";
+      CHECK(parse_stage(begin + option.text_of(*option.most)).value(option.key) == *option.most);
+      const std::string expected = option.expected();
+      CHECK(expected.ends_with(" " + option.text_of(*option.most)));
+      for (int round = 0; round < 50; ++round) {
+        const double drawn =
+            *option.most + std::pow(10.0, std::uniform_real_distribution<double>(-6, 9)(random));
+        const double beyond = option.kind == StageOption::Kind::kCount ? std::ceil(drawn) : drawn;
+        CHECK_THROWS_WITH_AS(parse_stage(begin + option.text_of(beyond)), doctest::Contains(expected.c_str()),
+                             Error);
+      }
+    }
+  CHECK(bounded >= 3);  // best, smooth and split have one
 }
 
 TEST_CASE("stages: changed texts are read or refused as usage") {

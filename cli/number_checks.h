@@ -1,0 +1,40 @@
+// Checks of flags that take numbers: what was expected, in few words.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "base/files/text.h"
+#include "base/text/number.h"
+
+namespace crumb::cli {
+
+/// Whole numbers. The most that a flag's own type holds is none of its business.
+inline CLI::Validator at_least(std::uint64_t least,
+                               std::uint64_t most = std::numeric_limits<std::int64_t>::max()) {
+  const bool is_open = most == std::numeric_limits<std::int64_t>::max();
+  return CLI::Validator(
+      [least, most, is_open](const std::string& text) {
+        const auto number = parse_number<std::uint64_t>(text);
+        if (number && *number >= least && *number <= most) return std::string();
+        return "expected a whole number from " + std::to_string(least) +
+               (is_open ? " on" : " to " + std::to_string(most)) + ", found " + quote_text(text);
+      },
+      "");
+}
+
+/// Finite numbers.
+inline CLI::Validator above_zero() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        const auto number = parse_number<double>(text);
+        if (number && *number > 0 && std::isfinite(*number)) return std::string();
+        return "expected a number above 0, found " + quote_text(text);
+      },
+      "");
+}
+
+}  // namespace crumb::cli

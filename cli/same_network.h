@@ -1,0 +1,23 @@
+// Whether two files hold the same network, as far as its inputs, its outputs and the shapes of its constants say.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "graph/graph.h"
+
+namespace crumb::cli {
+
+/// A network and what it is called in messages: a file, or a flag and its file.
+struct NamedNetwork {
+  const graph::Graph& graph;
+  std::string name;
+  std::map<std::string, std::string> files;  ///< beside it, by path
+};
+
+/// Throws usage Error where `found` is another network than `expected`, and says by what: the first input or output with another
+/// name or shape, the first constant of both with other sizes. Where both have the same config.json, constants may have other
+/// sizes: stages that double channels (crumb quantize --stages split) make them.
+void expect_same_network(const NamedNetwork& found, const NamedNetwork& expected);
+
+}  // namespace crumb::cli
