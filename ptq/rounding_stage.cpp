@@ -1,6 +1,7 @@
 #include "ptq/rounding_stage.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
@@ -68,6 +69,23 @@ void count_choices(StageReport& report, const std::vector<Trial>& trials) {
   report.notes.insert(report.notes.begin(), "layers that lose least by: " + text);
 }
 
+/// Of the plan, where codes in codebooks that a stage found are still to be chosen.
+graph::QuantPlan open_palettes(const Setting& setting) {
+  graph::QuantPlan plan = setting.plan;
+  for (graph::PlannedConstant& constant : plan.constants)
+    if (setting.palettes.contains(constant.value)) constant.rounded.reset();
+  return plan;
+}
+
+/// That a stage found for the constant; empty where none did.
+std::vector<float> codebook_of(const Setting& setting, const graph::PlannedConstant& constant) {
+  if (!setting.palettes.contains(constant.value)) return {};
+  const std::vector<std::byte>& bytes = constant.rounded->tensor->codebook;
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
 }  // namespace
 
 RoundingOptions options_of(const Stage& stage, const Setting& setting) {
@@ -89,7 +107,7 @@ StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk, 
 StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std::vector<Trial>& trials) {
   require_samples(stage, setting);
   const std::optional<Register> accumulator = register_of(stage);
-  const std::vector<SampledLayer> layers = sampled_layers(setting.graph, setting.plan);
+  const std::vector<SampledLayer> layers = sampled_layers(setting.graph, open_palettes(setting));
   if (layers.empty())
     throw Error("the stage " + stage.name + " finds no layer that becomes codes and has none yet");
   std::map<std::size_t, Budget> budgets;  // by node
@@ -105,8 +123,10 @@ StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std
                        const std::optional<Budget> budget =
                            found == budgets.end() ? std::nullopt : std::optional(found->second);
                        const auto round = [&](const Trial& trial, WeightRows own, LayerMoments sums) {
-                         return round_layer(*constant.spec, std::move(own), layer, std::move(sums),
-                                            trial.options, budget, constant.value);
+                         RoundingOptions options = trial.options;
+                         options.codebook = codebook_of(setting, constant);
+                         return round_layer(*constant.spec, std::move(own), layer, std::move(sums), options,
+                                            budget, constant.value);
                        };
                        if (trials.size() == 1) return round(trials[0], std::move(rows), std::move(inputs));
                        std::optional<RoundedLayer> best;
@@ -118,6 +138,8 @@ StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std
                        }
                        return std::move(*best);
                      });
+  for (const SampledLayer& layer : layers)
+    setting.palettes.erase(setting.plan.constants[layer.constant].value);
   if (trials.size() > 1) count_choices(report, trials);
   return report;
 }
