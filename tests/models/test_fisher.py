@@ -3,7 +3,6 @@ that PyTorch finds, of the text's next tokens or of results with drawn signs; ot
 
 import json
 import os
-import shutil
 
 import numpy as np
 import pytest
@@ -127,12 +126,12 @@ class Drawn:
     def samples(self, count):
         return self.random.standard_normal((count, 6, 5, 5) if self.is_image else (count, 6)).astype(np.float32)
 
-    def squares(self, samples, draws):
-        """Of each matrix: the sum over samples of squared gradients."""
+    def squares(self, samples, draws, at_once=1):
+        """Of each matrix: the sum over batches of squared gradients."""
         weights = {name: torch.tensor(w, dtype=torch.float64, requires_grad=True) for name, w in self.weights.items()}
         sums = {name: np.zeros(w.shape) for name, w in self.weights.items()}
-        for i, sample in enumerate(samples):
-            x = torch.tensor(sample[None], dtype=torch.float64)
+        for i, batch in enumerate(samples.reshape(-1, at_once, *samples.shape[1:])):
+            x = torch.tensor(batch, dtype=torch.float64)
             for step in self.steps:
                 x = step(weights, x)
             for draw in range(draws):
@@ -162,3 +161,190 @@ def test_palettes_of_graphs_follow_gradients(crumb, tmp_path, seed):
     found, squares = constants_of(crumb, tmp_path / "x.crumb", tmp_path), drawn.squares(samples, draws)
     for name, weights in drawn.weights.items():
         check(*(drawn.rows(name, values.astype(np.float64)) for values in (found[name], weights, squares[name])), bits=2)
+
+
+def test_batches_that_a_graph_fixes_go_through_whole(crumb, tmp_path):
+    """Then the loss is of all of a batch's samples, and signs are drawn for each."""
+    drawn = Drawn(2)
+    samples = drawn.samples(24)
+    np.save(tmp_path / "x.npy", samples)
+    model = onnx.load(drawn.save(tmp_path / "x.onnx"))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = 4
+    onnx.save(model, tmp_path / "x.onnx")
+    crumb("quantize", tmp_path / "x.onnx", "-o", tmp_path / "x.crumb", "--weights", "palette2:channel", "--data", tmp_path / "x.npy", "--stages", "fisher")
+    found, squares = constants_of(crumb, tmp_path / "x.crumb", tmp_path), drawn.squares(samples, 1, at_once=4)
+    for name, weights in drawn.weights.items():
+        check(*(drawn.rows(name, values.astype(np.float64)) for values in (found[name], weights, squares[name])), bits=2)
+
+
+class Decoder:
+    """A tiny decoder's folder, its texts, and what transformers makes of it."""
+
+    def __init__(self, name, work):
+        tiny = pytest.importorskip("tiny_decoders")
+        tokenizers = pytest.importorskip("tokenizers")
+        self.folder = work / name
+        tiny.make(name, self.folder)
+        tiny.write_texts(work)
+        self.text, self.valid, self.network = work / "train.txt", work / "valid.txt", tiny.load(self.folder).double()
+        tokenizer = tokenizers.Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+        self.ids = tokenizer.encode(self.text.read_text(), add_special_tokens=False).ids
+        plain, full = (tokenizer.encode("a", add_special_tokens=special).ids for special in (False, True))
+        self.first = full[:1] if len(full) > len(plain) else []
+
+    def windows(self, tokens):
+        """As calibration cuts a text: 128 positions are fewer than its usual window."""
+        step = 128 - len(self.first)
+        return [[*self.first, *self.ids[begin : min(begin + step, tokens)]] for begin in range(0, tokens, step)]
+
+    def squares(self, tokens):
+        """Of each parameter by its name: the sum over windows of the squared gradient of the sum of what next tokens cost."""
+        parameters = dict(self.network.named_parameters())
+        sums = {name: np.zeros(tuple(one.shape)) for name, one in parameters.items()}
+        for window in self.windows(tokens):
+            ids = torch.tensor([window])
+            logits = self.network(ids).logits[0]
+            loss = torch.nn.functional.cross_entropy(logits[:-1], ids[0, 1:], reduction="sum")
+            for name, found in zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True):
+                sums[name] += found.numpy() ** 2
+        return {name: (parameters[name].detach().numpy(), sums[name]) for name in parameters}
+
+    def quantize(self, crumb, out, *flags, weights="palette3:channel", embeddings="keep"):
+        done = crumb("quantize", self.folder, "-o", out, "--weights", weights, "--embeddings", embeddings, "--json", *flags)
+        return json.loads(done.stdout)
+
+    def floats(self, crumb, model, folder):
+        """A packed file's tensors."""
+        crumb("dequantize", model, "-o", folder / f"{model.stem}.safetensors")
+        return safetensors.load_file(folder / f"{model.stem}.safetensors")
+
+    def divergence(self, crumb, model):
+        said = crumb("perplexity", model, "--text", self.valid, "--context", 24, "--baseline", self.folder, "--json")
+        return json.loads(said.stdout)["kl_mean"]
+
+
+    def train(self, steps):
+        """From here on the folder has a network whose loss is near a minimum, as gradients' squares want it."""
+        torch.manual_seed(1)
+        learner = torch.optim.Adam(self.network.parameters(), 3e-3)
+        ids = torch.tensor(self.ids)
+        for _ in range(steps):
+            batch = torch.stack([ids[begin : begin + 32] for begin in torch.randint(len(ids) - 32, (8,)).tolist()])
+            learner.zero_grad()
+            self.network(batch, labels=batch).loss.backward()
+            learner.step()
+        safetensors.save_file({name: one.detach().float().numpy() for name, one in self.network.named_parameters()},
+            self.folder / "model.safetensors", metadata={"format": "pt"})  # fmt: skip
+        return self
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    return Decoder("llama3", tmp_path_factory.mktemp("fisher")).train(steps=200)
+
+
+@pytest.mark.parametrize(("name", "embeddings"), [("llama3", "keep"), ("llama_tied", "palette4:channel")])
+def test_palettes_of_decoders_follow_the_texts_next_tokens(crumb, tmp_path, name, embeddings):
+    """A table that is the head, too, has the gradients of both. The report says what they make of it."""
+    decoder = Decoder(name, tmp_path)
+    decoder.quantize(crumb, tmp_path / "r.crumb", embeddings=embeddings)
+    report = decoder.quantize(crumb, tmp_path / "x.crumb", "--stages", "fisher", "--data", decoder.text, "--tokens", 500, embeddings=embeddings)
+    rounded, found = (decoder.floats(crumb, tmp_path / f"{one}.crumb", tmp_path) for one in "rx")
+    squares = decoder.squares(500)
+    layers = report["stages"][0]["layers"]
+    assert len(layers) == 3 * 7 + 1
+    for layer in layers:
+        key = layer["layer"]
+        weights, importance = squares[key]
+        check(found[key].astype(np.float64), weights, importance, bits=4 if "embed" in key else 3)
+        for values, said in ((rounded[key], layer["before"]), (found[key], layer["after"])):
+            lost = (importance * (values - weights) ** 2).sum() / (importance * weights**2).sum()
+            assert said == pytest.approx(lost, rel=1e-4)  # of squared gradients in float32
+        assert layer["after"] < layer["before"]
+
+
+def test_of_one_layer_it_is_clip(crumb, tmp_path):
+    """Whose weights count by the squares of inputs: so do they by gradients of outputs, whatever the signs. It helps where inputs differ."""
+    random = np.random.default_rng(7)
+    w = random.standard_normal((40, 24)).astype(np.float32)
+    x = (random.standard_normal((60, 40)) * np.exp(1.5 * random.standard_normal(40))).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [helper.make_tensor_value_info("x", 1, ["n", 40])],
+        [helper.make_tensor_value_info("y", 1, ["n", 24])], [onnx.numpy_helper.from_array(w, "w")])  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "x.onnx")
+    found = {}
+    for stage in ("", "clip", "fisher"):
+        flags = ["--stages", stage, "--data", tmp_path / "x.npy"] if stage else []
+        crumb("quantize", tmp_path / "x.onnx", "-o", tmp_path / "x.crumb", "--weights", "palette3:channel", *flags)
+        found[stage] = constants_of(crumb, tmp_path / "x.crumb", tmp_path)["w"]
+    assert np.abs(found["fisher"] - found["clip"]).max() < BOUND * np.abs(w).max()
+    lost = {stage: np.square(x @ (values - w)).sum() for stage, values in found.items()}
+    assert lost["fisher"] < 0.8 * lost[""]
+
+
+def test_gptq_goes_on_under_its_codebook(crumb, llama, tmp_path):
+    for name, stages in (("fisher", "fisher"), ("both", "fisher,gptq")):
+        report = llama.quantize(crumb, tmp_path / f"{name}.crumb", "--stages", stages, "--data", llama.text, "--tokens", 1500)
+    assert all(layer["after"] < layer["before"] for layer in report["stages"][1]["layers"])
+    assert llama.divergence(crumb, tmp_path / "both.crumb") < 0.5 * llama.divergence(crumb, tmp_path / "fisher.crumb")
+    first, then = (llama.floats(crumb, tmp_path / f"{name}.crumb", tmp_path) for name in ("fisher", "both"))
+    for key, weights in llama.network.named_parameters():
+        if not key.endswith("proj.weight"):
+            continue
+        scale = weights.detach().abs().amax(1, keepdim=True).numpy()
+        codebook, used = (np.unique((values[key] / scale).astype(np.float32)) for values in (first, then))
+        assert np.abs(used[:, None] - codebook).min(1).max() < 1e-6 and (first[key] != then[key]).any()
+
+
+def test_numbers_beside_codes_go_first(crumb, llama, tmp_path):
+    """SqueezeLLM's dense and sparse."""
+    text = ["--data", llama.text, "--tokens", 1500]
+    llama.quantize(crumb, tmp_path / "dense.crumb", "--stages", "fisher", *text)
+    llama.quantize(crumb, tmp_path / "both.crumb", "--stages", "outliers:share=0.03,fisher", *text)
+    assert llama.divergence(crumb, tmp_path / "both.crumb") < 0.9 * llama.divergence(crumb, tmp_path / "dense.crumb")
+
+
+def test_same_bytes_on_every_run(crumb, llama, tmp_path):
+    for name, threads in (("one", 1), ("two", 2), ("again", 1)):
+        llama.quantize(crumb, tmp_path / f"{name}.crumb", "--stages", "fisher,gptq", "--data", llama.text, "--tokens", 300, "--threads", threads)
+    one = (tmp_path / "one.crumb").read_bytes()
+    assert all((tmp_path / f"{name}.crumb").read_bytes() == one for name in ("two", "again"))
+
+
+def test_what_no_gradient_reaches_keeps_rounding(crumb, tmp_path):
+    """A product whose sign alone goes on."""
+    random = np.random.default_rng(5)
+    weights = {name: random.standard_normal((6, 6)).astype(np.float32) for name in "ab"}
+    nodes = [helper.make_node("MatMul", ["x", "a"], ["u"]), helper.make_node("Sign", ["u"], ["s"]),
+             helper.make_node("MatMul", ["s", "b"], ["y"])]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, ["n", 6])], [helper.make_tensor_value_info("y", 1, ["n", 6])],
+        [onnx.numpy_helper.from_array(w, name) for name, w in weights.items()])  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "x.onnx")
+    np.save(tmp_path / "x.npy", random.standard_normal((20, 6)).astype(np.float32))
+    how = ["quantize", tmp_path / "x.onnx", "--weights", "palette2", "--data", tmp_path / "x.npy"]
+    said = json.loads(crumb(*how, "-o", tmp_path / "x.crumb", "--stages", "fisher", "--json").stdout)["stages"][0]
+    assert said["notes"] == ["a: no gradient reaches it, and rounding stays"] and [layer["layer"] for layer in said["layers"]] == ["b"]
+    crumb("quantize", tmp_path / "x.onnx", "--weights", "palette2", "-o", tmp_path / "r.crumb")
+    rounded, found = (constants_of(crumb, tmp_path / name, tmp_path) for name in ("r.crumb", "x.crumb"))
+    assert (rounded["a"] == found["a"]).all() and (rounded["b"] != found["b"]).any()
+
+
+def test_what_it_cannot_do_is_said(crumb, llama, tmp_path):
+    out, text = tmp_path / "x.crumb", ["--data", llama.text, "--tokens", 100]
+
+    def refused(*flags, status):
+        return crumb("quantize", llama.folder, "-o", out, *flags, status=status).stderr
+
+    assert "the stage fisher needs samples" in refused("--weights", "palette3", "--stages", "fisher", status=2)
+    assert "finds no palette (palette1 to palette8) that has no codes yet, found int4:channel for 'lm_head.weight'" in refused(
+        "--weights", "int4", "--embeddings", "keep", "--stages", "fisher", *text, status=1)  # fmt: skip
+    assert "has no codes yet" in refused("--weights", "palette3", "--embeddings", "keep", "--stages", "fisher,fisher", *text, status=1)
+    said = crumb("quantize", llama.folder, "-o", out, "--weights", "palette3", "--embeddings", "int8:channel", "--stages", "fisher", *text)
+    assert "1 constant of other specs keeps rounding" in said.stdout
+
+
+def test_without_libtorch_it_says_what_is_missing(crumb, llama, tmp_path):
+    said = crumb("quantize", llama.folder, "-o", tmp_path / "x.crumb", "--weights", "palette3", "--stages", "fisher", "--data", llama.text,
+        "--tokens", 100, status=1, env={**os.environ, "CRUMB_ENGINE": str(tmp_path / "none.so")}).stderr  # fmt: skip
+    assert "need LibTorch, and libcrumb_engine.so cannot be opened" in said
