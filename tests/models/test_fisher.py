@@ -66,6 +66,8 @@ class Drawn:
         self.is_image = seed % 2 == 1
         for _ in range(2 if self.is_image else 0):
             self.conv()
+        if self.is_image and seed % 4 == 1:
+            self.widening()
         if self.is_image:
             self.add("GlobalAveragePool", [], lambda w, x: x.mean((2, 3), keepdim=True))
             self.add("Flatten", [], lambda w, x: x.flatten(1))
@@ -91,6 +93,11 @@ class Drawn:
         w = self.weight((out, self.width // groups, kernel, kernel), 0)
         self.add("Conv", [w], lambda all, x: torch.nn.functional.conv2d(x, all[w], groups=groups, padding=kernel // 2),
                  group=groups, pads=[kernel // 2] * 4)  # fmt: skip
+        self.width = out
+
+    def widening(self):
+        w = self.weight((self.width, out := int(self.random.integers(3, 8)), 2, 2), 1)
+        self.add("ConvTranspose", [w], lambda all, x: torch.nn.functional.conv_transpose2d(x, all[w], stride=2), strides=[2, 2])
         self.width = out
 
     def matmul(self):
@@ -161,6 +168,29 @@ def test_palettes_of_graphs_follow_gradients(crumb, tmp_path, seed):
     found, squares = constants_of(crumb, tmp_path / "x.crumb", tmp_path), drawn.squares(samples, draws)
     for name, weights in drawn.weights.items():
         check(*(drawn.rows(name, values.astype(np.float64)) for values in (found[name], weights, squares[name])), bits=2)
+
+
+def test_recurrent_layers_have_gradients_of_all_their_steps(crumb, tmp_path):
+    """Samples lie along axis 1, so that all of them are one batch."""
+    random, inputs, states = np.random.default_rng(3), 5, 6
+    weights = {name: random.gumbel(size=(1, 4 * states, count)).astype(np.float32) / 2 for name, count in (("W", inputs), ("R", states))}
+    x = random.standard_normal((7, 3, inputs)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    graph = helper.make_graph([helper.make_node("LSTM", ["x", "W", "R"], ["", "y"], hidden_size=states)], "g",
+        [helper.make_tensor_value_info("x", 1, [7, "n", inputs])], [helper.make_tensor_value_info("y", 1, [1, "n", states])],
+        [onnx.numpy_helper.from_array(w, name) for name, w in weights.items()])  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "x.onnx")
+    crumb("quantize", tmp_path / "x.onnx", "-o", tmp_path / "x.crumb", "--weights", "palette2:channel", "--data", tmp_path / "x.npy", "--stages", "fisher")
+    found = constants_of(crumb, tmp_path / "x.crumb", tmp_path)
+    w, r = (torch.tensor(weights[name][0], dtype=torch.float64, requires_grad=True) for name in "WR")
+    h = c = torch.zeros(3, states, dtype=torch.float64)
+    for step in torch.tensor(x, dtype=torch.float64):
+        i, o, f, g = (step @ w.T + h @ r.T).chunk(4, dim=1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+    gradients = torch.autograd.grad((h.flatten() * signs(0, 0, 0, h.numel())).sum(), [w, r])
+    for name, gradient in zip("WR", gradients, strict=True):
+        check(found[name][0].astype(np.float64), weights[name][0].astype(np.float64), gradient.numpy() ** 2, bits=2)
 
 
 def test_batches_that_a_graph_fixes_go_through_whole(crumb, tmp_path):
