@@ -16,13 +16,14 @@ namespace crumb::ptq {
 
 struct RoundingOptions {
   CodeWalkOf walk = nullptr;
-  double damping = 0.01;             ///< feedback.h
-  bool by_size = true;               ///< the order of columns
-  bool own_scales = true;            ///< weighed_scales.h, else the spec's search
-  double magnitudes = 0;             ///< magnitude_reduction.h; 0: not
-  int sweeps = 4;                    ///< descent.h
-  SoftRounding soft = {};            ///< soft_rounding.h; of no steps: not
-  std::vector<float> codebook = {};  ///< of a palette: found before; empty: own_scales says how it is
+  double damping = 0.01;   ///< feedback.h
+  bool by_size = true;     ///< the order of columns
+  bool own_scales = true;  ///< weighed_scales.h, else the spec's search
+  double magnitudes = 0;   ///< magnitude_reduction.h; 0: not
+  int sweeps = 4;          ///< descent.h
+  SoftRounding soft = {};  ///< soft_rounding.h; of no steps: not
+  std::vector<float> codebook =
+      {};  ///< of a palette, found before, also for plain rounding; empty: by own_scales
   int threads = 0;
 };
 
