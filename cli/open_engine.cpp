@@ -82,6 +82,11 @@ graph::EngineDevice& open_engine_device() {
   return device;
 }
 
+graph::GradientEngine& open_gradient_engine() {
+  static auto& engine = library().get<graph::GradientEngine>("crumb_gradient_engine");
+  return engine;
+}
+
 graph::TorchScriptReader& open_torchscript_reader() {
   static auto& reader = library().get<graph::TorchScriptReader>("crumb_torchscript_reader");
   return reader;

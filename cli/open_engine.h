@@ -4,6 +4,7 @@
 #include "analysis/accumulator/register_engine.h"
 #include "graph/engine.h"
 #include "graph/engine_device.h"
+#include "graph/gradient_engine.h"
 #include "graph/torchscript_reader.h"
 #include "tasks/language/language_trainer.h"
 #include "tasks/train/trainer.h"
@@ -17,6 +18,7 @@ graph::Engine& open_engine();
 /// The same library's others.
 analysis::RegisterEngine& open_register_engine();
 graph::EngineDevice& open_engine_device();
+graph::GradientEngine& open_gradient_engine();
 graph::TorchScriptReader& open_torchscript_reader();
 tasks::Trainer& open_trainer();
 tasks::LanguageTrainer& open_language_trainer();

@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/packed_files.h"
 #include "cli/shape_notes.h"
+#include "cli/squared_gradients.h"
 #include "formats/crumb_file/crumb_file.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/read.h"
@@ -111,6 +112,8 @@ Graph NetworkQuantization::run(ptq::LayerStore* store) {
     samples_.emplace(wish_.data, wish_.tokens, source_.tensors.get(), source_.graph, setting_.graph);
     setting_.engine = engine_;
     setting_.samples = samples_->batches();
+    setting_.squared_gradients = squared_gradients_by(
+        samples_->is_text() ? graph::SampleLoss::kNextTokens : graph::SampleLoss::kSigns, wish_.device);
   }
   setting_.store = store;
   if (wish_.memory > 0) setting_.memory = wish_.memory;

@@ -65,6 +65,14 @@ void shift(std::span<float> rows, MatrixXd& moments, MatrixXd& cross, double dam
                });
 }
 
+/// By the spec, but for a codebook that was found before.
+FixedScales scales_before(const QuantSpec& spec, const WeightRows& rows, const RoundingOptions& options,
+                          const std::string& name) {
+  FixedScales scales(spec, rows.values, rows.shape, name, options.threads);
+  if (!options.codebook.empty()) scales.set_codebook(options.codebook);
+  return scales;
+}
+
 class LayerRounding {
  public:
   LayerRounding(const QuantSpec& spec, WeightRows rows, const SampledLayer& layer, LayerMoments inputs,
@@ -73,14 +81,14 @@ class LayerRounding {
         inputs_(std::move(inputs)),
         options_(options),
         budget_(budget),
-        by_spec_(spec, rows.values, rows.shape, name, options.threads),
+        by_spec_(scales_before(spec, rows, options, name)),
         scales_(by_spec_),
         plain_(nearest_codes(by_spec_, rows.values, options.threads)),
         codes_(plain_),
         meant_(std::move(rows.values)) {}
 
   RoundedLayer run() {
-    if (options_.own_scales && !scales_.may_change())
+    if (options_.own_scales && !scales_.may_change() && options_.codebook.empty())
       find_codebook(scales_, meant_, layer_.rows, inputs_.moments);
     for (std::size_t group = 0; group < layer_.groups; ++group) round(group);
     RoundedLayer made{

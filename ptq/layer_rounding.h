@@ -22,6 +22,8 @@ struct RoundingOptions {
   double magnitudes = 0;   ///< magnitude_reduction.h; 0: not
   int sweeps = 4;          ///< descent.h
   SoftRounding soft = {};  ///< soft_rounding.h; of no steps: not
+  std::vector<float> codebook =
+      {};  ///< of a palette, found before, also for plain rounding; empty: by own_scales
   int threads = 0;
 };
 

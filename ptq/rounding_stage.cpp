@@ -1,6 +1,7 @@
 #include "ptq/rounding_stage.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
@@ -69,6 +70,23 @@ void count_choices(StageReport& report, const std::vector<Trial>& trials) {
   report.notes.insert(report.notes.begin(), "layers that lose least by: " + text);
 }
 
+/// Of the plan, where codes in codebooks that a stage found are still to be chosen.
+graph::QuantPlan open_palettes(const Setting& setting) {
+  graph::QuantPlan plan = setting.plan;
+  for (graph::PlannedConstant& constant : plan.constants)
+    if (setting.palettes.contains(constant.value)) constant.rounded.reset();
+  return plan;
+}
+
+/// That a stage found for the constant; empty where none did.
+std::vector<float> codebook_of(const Setting& setting, const graph::PlannedConstant& constant) {
+  if (!setting.palettes.contains(constant.value)) return {};
+  const std::vector<std::byte>& bytes = constant.rounded->tensor->codebook;
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
 }  // namespace
 
 RoundingOptions options_of(const Stage& stage, const Setting& setting) {
@@ -90,8 +108,9 @@ StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk, 
 StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std::vector<Trial>& trials) {
   require_samples(stage, setting);
   const std::optional<Register> accumulator = register_of(stage);
-  RoundedParts parts{.layers = sampled_layers(setting.graph, setting.plan), .shared = {}};
-  if (!accumulator) parts.shared = shared_matrices(setting.graph, setting.plan);
+  const graph::QuantPlan open = open_palettes(setting);
+  RoundedParts parts{.layers = sampled_layers(setting.graph, open), .shared = {}};
+  if (!accumulator) parts.shared = shared_matrices(setting.graph, open);
   if (parts.layers.empty() && parts.shared.empty())
     throw Error("the stage " + stage.name + " finds no layer that becomes codes and has none yet" +
                 reasons_of_unrounded_layers(setting));
@@ -112,8 +131,10 @@ StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std
                        const std::optional<Budget> budget =
                            found == budgets.end() ? std::nullopt : std::optional(found->second);
                        const auto round = [&](const Trial& trial, WeightRows own, LayerMoments sums) {
-                         return round_layer(*constant.spec, std::move(own), layer, std::move(sums),
-                                            trial.options, budget, constant.value);
+                         RoundingOptions options = trial.options;
+                         options.codebook = codebook_of(setting, constant);
+                         return round_layer(*constant.spec, std::move(own), layer, std::move(sums), options,
+                                            budget, constant.value);
                        };
                        if (trials.size() == 1) return round(trials[0], std::move(rows), std::move(inputs));
                        std::optional<RoundedLayer> best;
@@ -125,6 +146,10 @@ StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std
                        }
                        return std::move(*best);
                      });
+  for (const SampledLayer& layer : parts.layers)
+    setting.palettes.erase(setting.plan.constants[layer.constant].value);
+  for (const SharedMatrix& matrix : parts.shared)
+    setting.palettes.erase(setting.plan.constants[matrix.constant()].value);
   if (!others.empty()) report.notes.push_back("what keeps rounding: " + others);
   if (trials.size() > 1) count_choices(report, trials);
   return report;

@@ -12,6 +12,7 @@
 #include "ptq/bias_correction.h"
 #include "ptq/clip.h"
 #include "ptq/equalize.h"
+#include "ptq/fisher.h"
 #include "ptq/gpfq.h"
 #include "ptq/gptq.h"
 #include "ptq/low_rank.h"
@@ -36,6 +37,7 @@ constexpr Row kRows[] = {{"adaround", adaround},
                          {"bias_correction", bias_correction},
                          {"clip", clip},
                          {"equalize", equalize},
+                         {"fisher", fisher},
                          {"gpfq", gpfq},
                          {"gptq", gptq},
                          {"low_rank", low_rank},

@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "graph/engine.h"
+#include "graph/gradient_engine.h"
 #include "graph/graph.h"
 #include "graph/quantize/calibrate.h"
 #include "graph/quantize/plan.h"
@@ -16,6 +18,11 @@
 namespace crumb::ptq {
 
 class LayerStore;
+
+/// graph::GradientEngine's, by the loss that the samples have.
+using SquaredGradientsOf =
+    std::function<graph::SquaredGradients(const graph::Graph&, const std::set<std::string>& constants,
+                                          const graph::Batches& batches, std::size_t draws)>;
 
 /// What a stage finds, and changes.
 struct Setting {
@@ -29,6 +36,9 @@ struct Setting {
   /// Layers: before a stage's first, where some may be done, and as they are done.
   std::function<void(std::size_t done, std::size_t all)> progress = {};
   LayerStore* store = nullptr;  ///< of codes that were found on samples; null: they stay in memory
+  SquaredGradientsOf squared_gradients = {};  ///< empty where nothing makes them
+  /// Constants whose codes are the nearest in a codebook that a stage found: one behind it may choose others under that codebook.
+  std::set<std::string> palettes = {};
 };
 
 /// What a stage did to one matrix: a squared error, as a share of what it is an error of.

@@ -91,7 +91,7 @@ double lloyd(const Points& points, std::vector<double>& centres) {
 }
 
 /// The centres of points, of which there is one at least.
-std::vector<float> centres_of(const Points& points, int bits) {
+std::vector<float> centres_of(const Points& points, int bits, std::span<const float> start = {}) {
   const size_t size = size_t{1} << bits;
   std::vector<double> centres;
   if (points.value.size() <= size) {
@@ -107,7 +107,15 @@ std::vector<float> centres_of(const Points& points, int bits) {
       centres.push_back(points.value[std::min(static_cast<size_t>(at), points.value.size() - 1)]);
       even.push_back(low + share * (high - low));
     }
-    if (lloyd(points, even) < lloyd(points, centres)) centres = std::move(even);
+    double least = lloyd(points, centres);
+    const auto try_from = [&](std::vector<double> other) {
+      const double error = lloyd(points, other);
+      if (!(error < least)) return;
+      least = error;
+      centres = std::move(other);
+    };
+    try_from(std::move(even));
+    if (!start.empty()) try_from({start.begin(), start.end()});
   }
   return {centres.begin(), centres.end()};
 }
@@ -158,7 +166,8 @@ std::vector<float> learn_codebook(std::span<const float> values, int bits) {
   return search.learn();
 }
 
-std::vector<float> learn_codebook(std::span<const float> values, std::span<const double> weights, int bits) {
+std::vector<float> learn_codebook(std::span<const float> values, std::span<const double> weights, int bits,
+                                  std::span<const float> start) {
   Points points;
   if (values.size() <= kMostSorted) {
     std::vector<size_t> order(values.size());
@@ -182,7 +191,7 @@ std::vector<float> learn_codebook(std::span<const float> values, std::span<const
     }
     points = points_of(counts, sums);
   }
-  return centres_of(points, bits);
+  return centres_of(points, bits, start);
 }
 
 }  // namespace crumb

@@ -41,8 +41,9 @@ class CodebookSearch {
 
 /// The same for values in memory.
 std::vector<float> learn_codebook(std::span<const float> values, int bits);
-/// The same, each value counting as much as its weight. Precondition: weights are finite, as many as values, and not below 0; one is
-/// above.
-std::vector<float> learn_codebook(std::span<const float> values, std::span<const double> weights, int bits);
+/// The same, each value counting as much as its weight, and also from `start`, a codebook that is known; none: empty. Precondition:
+/// weights are finite, as many as values, and not below 0; one is above.
+std::vector<float> learn_codebook(std::span<const float> values, std::span<const double> weights, int bits,
+                                  std::span<const float> start = {});
 
 }  // namespace crumb

@@ -54,6 +54,10 @@ class FixedScales {
   /// may_change(), scale >= 0 and finite.
   void set_scale(std::uint64_t block, float scale);
 
+  /// Of a learned codebook. Precondition: !may_change().
+  std::span<const float> codebook() const {
+    return std::span(grid_.values).first(std::size_t{1} << tensor_.encoding.number->bits);
+  }
   /// Of a learned codebook: other values. Not while others read. Precondition: !may_change(); 2^bits of them, ascending and finite.
   void set_codebook(std::span<const float> values);
 

@@ -1,5 +1,6 @@
 // The shared library that the crumb command opens when a verb executes a graph or trains (cli/open_engine.h).
 #include "libtorch/engine.h"
+#include "qat/squared_gradients.h"
 #include "tasks/language/language_trainer.h"
 #include "tasks/train/trainer.h"
 
@@ -14,6 +15,7 @@ CRUMB_SEEN crumb::graph::EngineDevice* crumb_engine_device() { return &crumb::li
 CRUMB_SEEN crumb::graph::TorchScriptReader* crumb_torchscript_reader() {
   return &crumb::libtorch::torchscript_reader();
 }
+CRUMB_SEEN crumb::graph::GradientEngine* crumb_gradient_engine() { return &crumb::qat::gradient_engine(); }
 CRUMB_SEEN crumb::tasks::Trainer* crumb_trainer() { return &crumb::tasks::trainer(); }
 CRUMB_SEEN crumb::tasks::LanguageTrainer* crumb_language_trainer() {
   return &crumb::tasks::language_trainer();

@@ -124,6 +124,13 @@ const std::vector<StageInfo>& table() {
          "samples that are larger than half of those beside them count as little as these"}},
        false,
        InFloats::kChanges},
+      {"fisher",
+       "palettes are learned, each weight counting by the squared gradient of the network's loss, on samples "
+       "(SqueezeLLM); needs LibTorch",
+       false,
+       {{"damp", Kind::kAmount, 0, "of a palette's mean squared gradient, added to each"},
+        {"draws", Kind::kCount, 1, "of signs of results, for each sample without labels"}},
+       true},
       {"gptq", "codes of each layer are chosen so that its outputs stay what they are, on samples (GPTQ)",
        false,
        options_of_walks({"damp", Kind::kNumber, 0.01, "of the inputs' mean second moment, added to each"}, 4),

@@ -19,6 +19,7 @@ HOW = ["--weights", "int3:group=32", "--embeddings", "int8:channel", "--threads"
 STAGES = {
     "gptq": ["--method", "gptq"],
     "plain": ["--stages", "gptq:float_inputs=off:sweeps=0:even=on"],
+    "fisher": ["--stages", "fisher,gptq", "--set", "*proj.weight=palette3:channel"],
 }
 
 
@@ -109,8 +110,10 @@ def case(crumb_bin, model, tmp_path_factory):
     return Case(crumb_bin, tmp_path_factory.mktemp("case"), model, STAGES["gptq"])
 
 
-@pytest.mark.parametrize("stages", ["gptq", "plain"])
-def test_killed_at_any_moment_and_continued_gives_the_same_file(crumb_bin, model, tmp_path, stages):
+@pytest.mark.parametrize("stages", ["gptq", "plain", "fisher"])
+def test_killed_at_any_moment_and_continued_gives_the_same_file(crumb_bin, model, tmp_path, stages, request):
+    if stages == "fisher":
+        request.getfixturevalue("engine")
     case = Case(crumb_bin, tmp_path, model, STAGES[stages])
     rng = random.Random(stages)
     for i in range(5):

@@ -158,12 +158,13 @@ TEST_CASE("stages: every one that quantizes is there, and those of training are 
     build.graph.nodes[2].inputs[0] = biased;
     setting.graph = crumb::graph::infer_shapes(build.graph);
     for (const char* name : {"layer0.weight", "layer1.weight"})
-      setting.plan.constants.push_back({.value = name,
-                                        .node = "",
-                                        .output_axis = 1,
-                                        .spec = crumb::QuantSpec::parse("int4"),
-                                        .kept_because = "",
-                                        .rounded = {}});
+      setting.plan.constants.push_back(
+          {.value = name,
+           .node = "",
+           .output_axis = 1,
+           .spec = crumb::QuantSpec::parse(info.name == "fisher" ? "palette2" : "int4"),
+           .kept_because = "",
+           .rounded = {}});
     // The network has no residual stream; values of three channels can turn as it runs.
     const Stage stage = crumb::parse_stage(info.name == "rotate" ? "rotate:online=3" : info.name);
     const crumb::runtime::Engine engine(1);
@@ -172,6 +173,13 @@ TEST_CASE("stages: every one that quantizes is there, and those of training are 
       std::vector<float> values(8);
       for (std::size_t i = 0; i < 8; ++i) values[i] = static_cast<float>(i % 3) - 0.5F;
       batch({Tensor::floats({2, 4}, values)});
+    };
+    setting.squared_gradients = [](const crumb::graph::Graph& of, const std::set<std::string>& constants,
+                                   const crumb::graph::Batches&, std::size_t) {
+      crumb::graph::SquaredGradients made;
+      for (const std::string& name : constants)
+        made[name].resize(static_cast<std::size_t>(of.initializers.at(name).size()), 1.0F);
+      return made;
     };
     if (info.trains)
       CHECK_THROWS_AS(crumb::ptq::run_stages({stage}, setting), crumb::Error);

@@ -33,10 +33,10 @@ using crumb::qat::Hooks;
 using crumb::qat::QuantActivation;
 using crumb::testing::recipe_of;
 
-struct Mlp : torch::nn::Module {
+struct HookedMlp : torch::nn::Module {
   torch::nn::Linear fc1{nullptr}, fc2{nullptr}, fc3{nullptr};
   QuantActivation input{nullptr}, act1{nullptr}, act2{nullptr};
-  explicit Mlp(const char* hidden = "uint4:tensor") {
+  explicit HookedMlp(const char* hidden = "uint4:tensor") {
     fc1 = register_module("fc1", torch::nn::Linear(10, 16));
     fc2 = register_module("fc2", torch::nn::Linear(16, 16));
     fc3 = register_module("fc3", torch::nn::Linear(16, 3));
@@ -140,7 +140,7 @@ TEST_CASE("hooks: a training script, and what is frozen is what it trained") {
                              "weights: int4:channel\nactivations: uint4:tensor\naccumulator: 9:a2q_plus\n",
                              "weights: int2h:tensor:search=mse\nactivations: uint4:tensor\n"}) {
     CAPTURE(std::string(recipe));
-    Mlp model;
+    HookedMlp model;
     Hooks qat = crumb::qat::attach(model, recipe_of(recipe));
     torch::optim::AdamW optimizer(qat.parameter_groups({.learning_rate = 5e-3}));
     const at::Tensor x = torch::randn({64, 10}),
@@ -176,7 +176,7 @@ TEST_CASE("hooks: a training script, and what is frozen is what it trained") {
 
 TEST_CASE("hooks: freezing refuses a certificate that the network's own activations do not bear out") {
   torch::manual_seed(13);
-  Mlp model("uint8:tensor");
+  HookedMlp model("uint8:tensor");
   Hooks qat = crumb::qat::attach(
       model, recipe_of("weights: int4:channel\nactivations: uint4:tensor\naccumulator: 9:a2q\n"));
   const at::Tensor x = torch::randn({8, 10});
@@ -190,7 +190,7 @@ TEST_CASE("hooks: freezing refuses a certificate that the network's own activati
 
 TEST_CASE("hooks: rules by name and operator; the quantizers' state is saved beside the module") {
   torch::manual_seed(14);
-  Mlp model, other;
+  HookedMlp model, other;
   const Recipe recipe = recipe_of(
       "weights: int4:channel\nrules:\n  - {match: {name: \"fc1\"}, skip: true}\n  - {match: {op: Linear, "
       "name: \"fc3\"}, "
@@ -201,7 +201,7 @@ TEST_CASE("hooks: rules by name and operator; the quantizers' state is saved bes
   CHECK(names.contains("fc3_weight.scale"));
   CHECK_FALSE(names.contains("fc1_weight.scale"));
   std::stringstream file, quantizers;
-  auto shared = std::make_shared<Mlp>();
+  auto shared = std::make_shared<HookedMlp>();
   torch::save(qat.quantizers(), quantizers);
   torch::load(const_cast<std::shared_ptr<torch::nn::Module>&>(again.quantizers()), quantizers);
   CHECK(at::equal(again.quantizers()->named_parameters()["fc2_weight.scale"], names["fc2_weight.scale"]));
@@ -244,7 +244,7 @@ TEST_CASE("qat activation: one scale for each token, also where it is captured")
   CHECK(at::equal(nothing, torch::zeros({3, 5})));
   CHECK_THROWS_WITH_AS(QuantActivation("uint8:token")(x), doctest::Contains("no sign"), crumb::Error);
 
-  Mlp mlp("uint4:token");
+  HookedMlp mlp("uint4:token");
   const at::Tensor samples = torch::randn({7, 10});
   for (int i = 0; i < 5; ++i) mlp.forward(samples);
   mlp.eval();
