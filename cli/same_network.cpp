@@ -30,7 +30,7 @@ bool fits(const Shape& found, const Shape& expected) {
 }
 
 /// Matrices may lie the other way round.
-bool has_sizes_of(Shape found, Shape expected) {
+bool has_sizes_of(Shape found, const Shape& expected) {
   if (fits(found, expected)) return true;
   std::ranges::reverse(found);
   return fits(found, expected);

@@ -73,8 +73,10 @@ void refuse_training_fields(const Recipe& recipe) {
 
 void refuse_stages(const Recipe& recipe) {
   if (recipe.stages.empty()) return;
-  throw usage_error("the recipe has the stage " + quote_text(to_string(recipe.stages[0])) +
-                    ", which is for training a language model (crumb train lm)");
+  const Stage& first = recipe.stages[0];
+  throw usage_error("the recipe has the stage " + quote_text(to_string(first)) + ", which is for " +
+                    (first.info().trains ? "" : "crumb quantize, and for ") +
+                    "training a language model or a sentence encoder (crumb train lm, crumb train embed)");
 }
 
 Rule rule_for_tensors(const std::vector<std::string>& names, const SpecOrKeep& spec) {

@@ -82,8 +82,12 @@ def test_calibrated_networks_too(crumb, tmp_path):
     crumb("quantize", tmp_path / "model", "-o", tmp_path / "q.crumb", "--weights", "int8:channel", "--activations", "int8:token",
           "--data", tmp_path / "train.txt", "--tokens", 200)  # fmt: skip
     said = crumb("export", tmp_path / "q.crumb", "--to", "hf", "-o", tmp_path / "floats").stderr
-    for to, out in (("gguf", "x.gguf"), ("compressed-tensors", "ct")):
-        assert crumb("export", tmp_path / "q.crumb", "--to", to, "-o", tmp_path / out).stderr.count("activations or caches stay behind") == 1
+    tiny.make("llama", tmp_path / "llama")
+    crumb("quantize", tmp_path / "llama", "-o", tmp_path / "k.crumb", "--weights", "keep", "--embeddings", "keep", "--kv-cache", "int8",
+          "--activations", "int8:token")  # fmt: skip
+    for to, name, out in (("gguf", "k", "x.gguf"), ("compressed-tensors", "q", "ct")):
+        done = crumb("export", tmp_path / f"{name}.crumb", "--to", to, "-o", tmp_path / out)
+        assert done.stderr.count("activations or caches stay behind") == 1
     assert int(said.partition(" quantizers of activations")[0].rpartition(" ")[2]) >= 4 * 3 + 1  # of each layer, and of the head
     plain = perplexity(crumb, tmp_path / "model", tmp_path)
     assert perplexity(crumb, tmp_path / "floats", tmp_path) == pytest.approx(plain, rel=0.2)

@@ -81,7 +81,7 @@ TEST_CASE("stage faults: stages that scale channels come before those that round
 
 TEST_CASE("stage faults: where nothing is left to round, each weight's reason") {
   TwoLayers layers(3);
-  Setting kept = layers.setting("weights: int4\nrules:\n  - match: {name: w}\n    weights: keep\n");
+  Setting kept = layers.setting("weights: int4\nrules:\n  - match: {name: w}\n    skip: true\n");
   CHECK(said("gptq", kept) == "nothing");
   says(said("gptq", kept), "1 weight ('w') kept: excluded by");
   says(said("gptq", kept), "1 weight ('v') with codes of a stage before");
