@@ -174,7 +174,7 @@ def test_results_that_are_no_numbers_are_said(crumb, tmp_path):
     assert output["not_finite"] > 0 and output["sqnr_db"] is None and output["top1"] is None
     np.save(tmp_path / "none.npy", np.zeros([0, *shape[1:]], np.float32))
     for stages in ([], ["--stages", "bias_correction"]):
-        said = crumb(*how[:-1], tmp_path / "none.npy", *stages, status=1).stderr
+        said = crumb("quantize", tmp_path / "m.onnx", *how[2:-1], tmp_path / "none.npy", *stages, status=1).stderr
         assert "'none.npy' holds no samples" in said.replace(str(tmp_path) + "/", "") and "[0" in said
 
 
