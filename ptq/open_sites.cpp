@@ -1,11 +1,11 @@
 #include "ptq/open_sites.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
 
 #include "base/error.h"
 #include "ptq/finite_constants.h"
+#include "ptq/settled_codes.h"
 
 namespace crumb::ptq {
 namespace {
@@ -18,13 +18,10 @@ void expect_finite(const Stage& stage, const graph::Graph& graph, const ScalingS
 }  // namespace
 
 std::vector<ScalingSite> open_sites(const Stage& stage, const Setting& setting, bool of_norms) {
-  std::set<std::string> rounded;
-  for (const graph::PlannedConstant& constant : setting.plan.constants)
-    if (constant.rounded) rounded.insert(constant.value);
   std::vector<ScalingSite> sites = scaling_sites(setting.graph);
   std::erase_if(sites, [&](const ScalingSite& site) { return site.is_norm && !of_norms; });
   const std::size_t have_codes = std::erase_if(sites, [&](const ScalingSite& site) {
-    const auto is_rounded = [&](const ScaledConstant& constant) { return rounded.contains(constant.name); };
+    const auto is_rounded = [&](const ScaledConstant& constant) { return has_codes(setting, constant.name); };
     return std::ranges::any_of(site.sources, is_rounded) || std::ranges::any_of(site.sinks, is_rounded);
   });
   if (!sites.empty()) {

@@ -39,14 +39,14 @@ SettledCodes::SettledCodes(const Setting& setting) {
   for (const PlannedConstant& planned : setting.plan.constants) {
     const auto found = setting.graph.initializers.find(planned.value);
     if (planned.rounded && found != setting.graph.initializers.end())
-      settled_.insert({planned.value, {.numbers = found->second, .codes = planned.rounded->tensor.get()}});
+      settled_.insert({planned.value, {.numbers = found->second, .codes = planned.rounded->tensor}});
   }
 }
 
 void SettledCodes::expect_good(const Setting& setting, const Stage& stage) const {
   for (const PlannedConstant& planned : setting.plan.constants) {
     const auto before = settled_.find(planned.value);
-    if (before == settled_.end() || !planned.rounded || planned.rounded->tensor.get() != before->second.codes)
+    if (before == settled_.end() || !planned.rounded || planned.rounded->tensor != before->second.codes)
       continue;
     const auto now = setting.graph.initializers.find(planned.value);
     if (now == setting.graph.initializers.end() || !are_alike(before->second.numbers, now->second))

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 
 #include "ptq/stages.h"
@@ -26,7 +27,7 @@ class SettledCodes {
  private:
   struct Settled {
     graph::Tensor numbers;
-    const QuantizedTensor* codes;
+    std::shared_ptr<const QuantizedTensor> codes;  ///< held, so that no others can come to lie where they did
   };
   std::map<std::string, Settled> settled_;
 };
