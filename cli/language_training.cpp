@@ -43,6 +43,8 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
       ->check(CLI::Range(2, 1 << 20));
   verb.add_option("--steps", flags.steps, help("Steps (240)"))->check(at_least(0));
   verb.add_option("--warm-up", flags.warm_up, help("Steps in which the rate grows (15)"))->check(at_least(0));
+  verb.add_option("--schedule", flags.schedule,
+                  help("How the rate goes from there: cosine or linear, to 0, or constant (cosine)"));
   verb.add_option(
           "--average", flags.average,
           help("Keep the moving average of what learns, of which each step keeps so much of the old one, "
@@ -165,6 +167,8 @@ void read_language_training(const LanguageTrainingFlags& flags, const std::strin
   request.length = flags.length;
   request.steps = flags.steps;
   request.warm_up = flags.warm_up;
+  request.schedule =
+      tasks::chosen<tasks::RateSchedule>(tasks::kRateScheduleNames, flags.schedule, "--schedule");
   request.at_once = flags.at_once;
   request.recomputes = flags.recompute;
   request.average = flags.average;

@@ -16,7 +16,7 @@
 namespace crumb::cli {
 
 struct LanguageTrainingFlags {
-  std::string products, states = "f32", teacher_logits, device = "cpu";
+  std::string products, schedule = "cosine", states = "f32", teacher_logits, device = "cpu";
   double temperature = 1, average = 0;
   std::int64_t length = 512, steps = 240, warm_up = 15, at_once = 0, top_k = 64;
   std::size_t tokens = 0;

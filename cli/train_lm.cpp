@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -17,6 +18,7 @@
 #include "cli/quantize_graph_report.h"
 #include "cli/same_network.h"
 #include "cli/training_start.h"
+#include "cli/usual_rate.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "models/checkpoint_graph.h"
@@ -30,14 +32,12 @@
 namespace crumb::cli {
 namespace {
 
-constexpr double kRate = 5e-4;
-
 constexpr std::array kOfLanguage = {
-    "--model",        "--from-scratch",     "--start",          "--scale-rate",
-    "--scales-alone", "--teacher",          "--temperature",    "--length",
-    "--steps",        "--warm-up",          "--average",        "--tokens",
-    "--products",     "--optimizer-states", "--teacher-logits", "--top-k",
-    "--at-once",      "--recompute",        "--block-wise",     "--block-sequences"};
+    "--model",          "--from-scratch", "--start",   "--scale-rate", "--scales-alone",
+    "--teacher",        "--temperature",  "--length",  "--steps",      "--warm-up",
+    "--schedule",       "--average",      "--tokens",  "--products",   "--optimizer-states",
+    "--teacher-logits", "--top-k",        "--at-once", "--recompute",  "--block-wise",
+    "--block-sequences"};
 constexpr std::array kOfDecoders = {"--from-scratch", "--teacher",        "--temperature",
                                     "--tokens",       "--teacher-logits", "--top-k",
                                     "--recompute",    "--block-wise",     "--block-sequences"};
@@ -234,7 +234,7 @@ std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest&
                             .signs = stage.value("signs") != 0};
     } else {
       request.steps = count(stage, "steps");
-      request.rate = stage.value("rate");
+      request.rate = stage.options.contains("rate") ? stage.value("rate") : 0;
       request.scale_rate = stage.options.contains("scale_rate") ? stage.value("scale_rate") : 0;
       request.warm_up = count(stage, "warm_up");
       request.scales_alone = stage.value("scales_alone") != 0;
@@ -270,6 +270,16 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
   graph::write_crumb_graph(*run.request.start, kept, {.files = run.files});
 }
 
+/// Where neither a flag nor a stage says it.
+void choose_rate(tasks::LanguageRequest& request) {
+  if (request.rate > 0) return;
+  const UsualRate usual = usual_rate(request);
+  request.rate = usual.rate;
+  if (usual.lost > 0 && is_writer())
+    std::cerr << "rate " << fixed(usual.rate, 6) << ", by rounding's error, "
+              << fixed(100 * std::sqrt(usual.lost), 1) << " % of the weights (--rate)\n";
+}
+
 }  // namespace
 
 void train_language_model(const LanguageWish& wish) {
@@ -303,7 +313,7 @@ void train_language_model(const LanguageWish& wish) {
                   .has_floats = !is_fresh,
                   .batch = wish.batch > 0 ? wish.batch : batch_of(is_encoder),
                   .block_wise = {.passes = flags.block_passes, .sequences = flags.block_sequences},
-                  .rate = wish.rate > 0 ? wish.rate : kRate,
+                  .rate = wish.rate,
                   .seed = wish.seed,
                   .threads = wish.threads},
       .files = std::move(beginning.files),
@@ -317,6 +327,7 @@ void train_language_model(const LanguageWish& wish) {
   run.request.scales_alone = flags.scales_alone;
   run.request.scale_rate = flags.scale_rate;
   begin_by_stages(wish, take_stages(wish, run.request), run);
+  choose_rate(run.request);
   keep_memory();
   Json report;
   {

@@ -31,7 +31,7 @@ struct LanguageWish {
   std::string data, valid, loss, output;  ///< texts, and the folder
   std::vector<std::string> given;         ///< of those flags that a recipe's stages say, which were given
   std::int64_t batch = 0;                 ///< 0: 4 sequences, 32 lines
-  double rate = 0;                        ///< 0: 5e-4
+  double rate = 0;                        ///< 0: what the recipe's rounding loses says
   std::uint64_t seed = 0;
   int threads = 0, keep_every = 0;
   bool restart = false, json = false;

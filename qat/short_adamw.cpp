@@ -10,6 +10,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/split_mix.h"
 
 namespace crumb::qat {
 namespace {
@@ -46,14 +47,6 @@ at::Tensor codes_of(const at::Tensor& share, const at::Tensor& noise, double top
   at::Tensor code = below + (noise < chance * kMostNoise).to(at::kFloat);
   if (keeps_apart_from_zero) code = at::where(share > 0, code.clamp_min(1), code);
   return code;
-}
-
-/// 64 bits of a place, as SplitMix64 mixes them.
-std::uint64_t mixed(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15U;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
-  return x ^ (x >> 31);
 }
 
 }  // namespace
@@ -133,8 +126,9 @@ void ShortAdamW::update(at::Tensor& parameter, const torch::optim::AdamWOptions&
     at::Tensor place = flat.narrow(0, begin, count);
     place.mul_(1 - options.lr() * options.weight_decay());
     place.addcdiv_(m, scale, -options.lr() / correction1);
-    const std::uint64_t chance = mixed(mixed(mixed(seed_ ^ static_cast<std::uint64_t>(steps_)) ^ number) ^
-                                       static_cast<std::uint64_t>(begin));
+    const std::uint64_t chance =
+        split_mix(split_mix(split_mix(seed_ ^ static_cast<std::uint64_t>(steps_)) ^ number) ^
+                  static_cast<std::uint64_t>(begin));
     const at::Tensor& noise = noise_on(flat.device());
     const auto offset = [](std::uint64_t bits) { return static_cast<std::int64_t>(bits % kAtOnce); };
     keep(moments.first, begin, m, noise.narrow(0, offset(chance), count));

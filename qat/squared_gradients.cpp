@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
+#include "base/split_mix.h"
 #include "graph/onnx/expand_functions.h"
 #include "libtorch/device.h"
 #include "libtorch/engine.h"
@@ -144,14 +145,6 @@ class TorchGradients final : public graph::GradientEngine {
     return sums.sums();
   }
 };
-
-/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
-std::uint64_t split_mix(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15U;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
 
 }  // namespace
 

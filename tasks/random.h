@@ -6,13 +6,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/split_mix.h"
+
 namespace crumb::tasks {
 
 class Random {
  public:
   /// Streams of one seed are independent of each other.
   explicit Random(std::uint64_t seed, std::uint64_t stream = 0)
-      : state_(mix(seed + 0x9e3779b97f4a7c15U) ^ mix(stream * 0xd1342543de82ef95U + 1)) {}
+      : state_(split_mix(seed) ^ split_mix_of_state(stream * 0xd1342543de82ef95U + 1)) {}
 
   /// SplitMix64 from this state, as it was published.
   static Random from_state(std::uint64_t state) {
@@ -22,8 +24,8 @@ class Random {
   }
 
   std::uint64_t bits() {
-    state_ += 0x9e3779b97f4a7c15U;
-    return mix(state_);
+    state_ += kSplitMixStep;
+    return split_mix_of_state(state_);
   }
 
   /// In [0, 1), 53 bits.
@@ -52,12 +54,6 @@ class Random {
   }
 
  private:
-  static std::uint64_t mix(std::uint64_t z) {
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31);
-  }
-
   std::uint64_t state_;
 };
 

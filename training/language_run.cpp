@@ -73,6 +73,7 @@ Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOut
   if (!is_encoder) report["length"] = request.length;
   report["batch"] = request.batch;
   report["rate"] = request.rate;
+  if (request.schedule != tasks::RateSchedule::kCosine) report["schedule"] = name_of(request.schedule);
   if (request.scale_rate > 0) report["scale_rate"] = request.scale_rate;
   if (request.scales_alone) report["scales_alone"] = true;
   if (request.average > 0) report["average"] = request.average;

@@ -16,6 +16,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/split_mix.h"
+
 namespace crumb {
 
 enum class Rounding : uint8_t { kHalfEven, kHalfUp, kHalfDown, kCeil, kFloor, kUp, kDown, kStochastic };
@@ -44,13 +46,9 @@ struct RoundingMode {
   bool operator==(const RoundingMode&) const = default;
 };
 
-/// Uniform in [0, 1) with 24 bits, a hash of (seed, index): the SplitMix64 finaliser (Steele et al., 2014).
+/// Uniform in [0, 1) with 24 bits, a hash of (seed, index) by SplitMix64.
 inline float uniform_hash(uint64_t seed, uint64_t index) {
-  uint64_t h = seed * 0x9E3779B97F4A7C15u + index + 0x9E3779B97F4A7C15u;
-  h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9u;
-  h = (h ^ (h >> 27)) * 0x94D049BB133111EBu;
-  h ^= h >> 31;
-  return static_cast<float>(h >> 40) * 0x1p-24F;
+  return static_cast<float>(split_mix(seed * kSplitMixStep + index) >> 40) * 0x1p-24F;
 }
 
 /// Rounds `value` to an integer value; `index` is the element's index (stochastic rounding only).

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/split_mix.h"
 #include "quant/code_grid.h"
 #include "quant/scale_search.h"
 
@@ -13,14 +14,6 @@ namespace {
 
 constexpr float kMomentum = 0.1F;
 constexpr unsigned kBinShift = 15;  // of a float's bits: sign, exponent and 8 bits of mantissa stay
-
-/// The SplitMix64 finaliser (Steele et al., 2014).
-std::uint64_t hash_of(std::uint64_t position) {
-  std::uint64_t h = position + 0x9E3779B97F4A7C15U;
-  h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9U;
-  h = (h ^ (h >> 27)) * 0x94D049BB133111EBU;
-  return h ^ (h >> 31);
-}
 
 /// Bits that are ordered as the floats are.
 std::uint32_t ordered_bits(float x) {
@@ -117,7 +110,7 @@ void EdgeStatistics::add(std::span<const float> values) {
 }
 
 void EdgeStatistics::sample(float x) {
-  const std::uint64_t mark = hash_of(count_);
+  const std::uint64_t mark = split_mix(count_);
   if ((mark & ((std::uint64_t{1} << thinned_) - 1)) != 0) return;
   sample_.push_back(x);
   marks_.push_back(mark);

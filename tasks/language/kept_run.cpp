@@ -72,6 +72,7 @@ Json request_json(const LanguageRequest& request, int processes) {
             {"steps", request.steps},
             {"scales_alone", request.scales_alone},
             {"warm_up", request.warm_up},
+            {"schedule", name_of(request.schedule)},
             {"rate", request.rate},
             {"scale_rate", request.scale_rate},
             {"average", request.average},

@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <numbers>
 #include <optional>
 #include <set>
 
@@ -28,6 +27,7 @@
 #include "tasks/language/lesson.h"
 #include "tasks/language/sequences.h"
 #include "tasks/language/short_products.h"
+#include "tasks/language/step_parts.h"
 #include "tasks/language/student.h"
 #include "tasks/train/fit.h"
 
@@ -36,6 +36,10 @@ namespace {
 
 /// Sequences by which static ranges of activations are found, and second moments where an adapter begins.
 constexpr std::int64_t kCalibrating = 8;
+
+/// What a part of a step costs by itself, in tokens: weights go through their quantizers forth and back, and gradients are added
+/// up; a GPU waits for its host, too.
+constexpr std::int64_t kPartCost = 128, kPartCostOfGpus = 4096;
 
 class Training {
  public:
@@ -182,6 +186,13 @@ class Training {
     return own;
   }
 
+  std::vector<Lesson::Samples> parts_of(const Lesson::Samples& samples) const {
+    std::vector<std::int64_t> lengths;
+    for (const std::int64_t sample : samples) lengths.push_back(lesson_->tokens_of(sample));
+    return parts_of_step(samples, lengths, request_.at_once > 0 ? request_.at_once : request_.batch,
+                         device_.is_cpu() ? kPartCost : kPartCostOfGpus);
+  }
+
   /// Gradients become those of all processes' samples.
   void gather_from_peers() const {
     if (peers_.is_alone()) return;
@@ -195,17 +206,8 @@ class Training {
     peers_.add_up(gradients);
   }
 
-  /// Of the highest rate, for the step that comes.
-  double share() const {
-    if (step_ < request_.warm_up)
-      return static_cast<double>(step_ + 1) / static_cast<double>(request_.warm_up);
-    const auto done = static_cast<double>(step_ - request_.warm_up);
-    const auto all = static_cast<double>(std::max<std::int64_t>(request_.steps - request_.warm_up, 1));
-    return (1 + std::cos(std::numbers::pi * done / all)) / 2;
-  }
-
   void take_step() {
-    const double of_highest = share();
+    const double of_highest = share_of_rate(request_.schedule, step_, request_.steps, request_.warm_up);
     std::size_t group = 0;
     for (auto& parameters : optimizer_->param_groups())
       parameters.options().set_lr(rates_[group++] * of_highest);
@@ -224,19 +226,14 @@ class Training {
 
   /// Gives the loss before it; 0, and nothing is learned, where no token counts.
   double taken_step(const Lesson::Samples& samples) {
-    const auto at_once = static_cast<std::size_t>(request_.at_once > 0 ? request_.at_once : request_.batch);
     const double all = lesson_->weight_of(samples);
     stops_ = interrupt_requested();
     if (all == 0) return 0;
     optimizer_->zero_grad();
     const ShortProducts short_products(request_.products);
     double value = 0;
-    const Lesson::Samples own = own_of(samples);
-    for (std::size_t begin = 0; begin < own.size(); begin += at_once) {
-      const auto first = own.begin() + static_cast<std::ptrdiff_t>(begin);
-      const auto count = static_cast<std::ptrdiff_t>(std::min(at_once, own.size() - begin));
-      value += lesson_->gather(*student_, {first, first + count}, all);
-    }
+    for (const Lesson::Samples& part : parts_of(own_of(samples)))
+      value += lesson_->gather(*student_, part, all);
     value = peers_.add_up(value);
     stops_ =
         peers_.add_up(interrupt_requested() ? 1 : 0) > 0;  // all, or none: the others wait for who is gone
@@ -299,13 +296,29 @@ void ask_for_the_same_bits(const LanguageRequest& request) {
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
+bool is_amd() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd") != 0;
+#else
+  return false;
+#endif
+}
+
+/// AMX does, and AVX-512 BF16 on AMD's cores. A Xeon that shows AVX-512 BF16 alone was half as fast by it as in float32.
+bool multiplies_bfloat16_faster() {
+  const auto has = at::cpu::get_cpu_capabilities();
+  const auto can = [&](const char* what) {
+    const auto found = has.find(what);
+    return found != has.end() && found->second.toBool();
+  };
+  return can("amx_bf16") || (can("avx512_bf16") && is_amd());
+}
+
 class TorchTrainer final : public LanguageTrainer {
  public:
   Products fast_products(const std::string& device) const override {
     if (!libtorch::device_named(device).is_cpu()) return Products::kTf32;
-    const auto has = at::cpu::get_cpu_capabilities();
-    const auto found = has.find("avx512_bf16");
-    return found != has.end() && found->second.toBool() ? Products::kBfloat16 : Products::kFloat32;
+    return multiplies_bfloat16_faster() ? Products::kBfloat16 : Products::kFloat32;
   }
 
   LanguageOutcome train(const LanguageRequest& request, const LanguageHooks& hooks) override {

@@ -22,6 +22,7 @@
 #include "quant/recipe/recipe.h"
 #include "tasks/language/language_choices.h"
 #include "tasks/language/language_text.h"
+#include "tasks/language/rate_schedule.h"
 
 namespace crumb::tasks {
 
@@ -79,9 +80,10 @@ struct LanguageRequest {
   std::int64_t steps = 240;
   bool scales_alone = false;  ///< steps leave codes as they are; scales learn, norms, and what is in floats
   BlockWise block_wise;
-  std::int64_t warm_up = 15;  ///< steps in which the rate grows; then it falls as a cosine, to 0
-  double rate = 5e-4;         ///< of AdamW, the highest
-  double scale_rate = 0;      ///< of the scales of codes, likewise; 0: the same
+  std::int64_t warm_up = 15;  ///< steps in which the rate grows; then it goes by the schedule
+  RateSchedule schedule = RateSchedule::kCosine;
+  double rate = 5e-4;     ///< of AdamW, the highest
+  double scale_rate = 0;  ///< of the scales of codes, likewise; 0: the same
   double average = 0;  ///< the decay of an average of what learns, which is what is kept in the end; 0: none
   double most_gradient = 1;  ///< norm of all gradients of a step, above which they shrink to it
   std::uint64_t seed = 0;    ///< of the order of sequences

@@ -5,17 +5,16 @@
 #include <cstring>
 #include <vector>
 
+#include "base/split_mix.h"
+
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size,
                                         std::size_t most);  // libFuzzer's
 
 namespace crumb::testing {
 
 std::uint64_t Random::next() {
-  state_ += 0x9E3779B97F4A7C15;
-  std::uint64_t z = state_;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-  return z ^ (z >> 31);
+  state_ += kSplitMixStep;
+  return split_mix_of_state(state_);
 }
 
 std::uint64_t hostile_number(Random& random, std::uint64_t size, std::uint64_t old) {

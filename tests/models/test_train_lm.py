@@ -300,6 +300,61 @@ def test_the_average_of_steps(crumb, made, tmp_path):
     assert near < 1e-6 < 1e-4 < far
 
 
+def test_schedules_of_the_rate(crumb, made, tmp_path):
+    """What a step's rate is follows from the schedule, and so does what is learned."""
+    found = {}
+    for schedule in ("cosine", "linear", "constant"):
+        out = tmp_path / schedule
+        crumb(*command(made, out, "--weights", "int4:group=16", "--steps", 10, "--warm-up", 2, "--rate", 1e-3, "--schedule", schedule))
+        found[schedule] = [json.loads(line)["rate"] for line in (out / "log.jsonl").read_text().splitlines()]
+    growing = [0.5e-3, 1e-3]
+    assert found["constant"] == pytest.approx(growing + [1e-3] * 8)
+    assert found["linear"] == pytest.approx(growing + [1e-3 * (1 - i / 8) for i in range(8)])
+    assert found["cosine"] == pytest.approx(growing + [1e-3 * (1 + np.cos(np.pi * i / 8)) / 2 for i in range(8)])
+    files = [(tmp_path / schedule / "model.crumb").read_bytes() for schedule in found]
+    assert len(set(files)) == 3
+    crumb(*command(made, tmp_path / "usual", "--weights", "int4:group=16", "--steps", 10, "--warm-up", 2, "--rate", 1e-3))
+    assert (tmp_path / "usual/model.crumb").read_bytes() == files[0]
+    wrong = crumb(*command(made, tmp_path / "no", "--weights", "int4:group=16", "--schedule", "step"), status=2).stderr
+    assert "--schedule 'step': expected" in wrong and "cosine" in wrong and "linear" in wrong and "constant" in wrong
+
+
+def test_the_rate_follows_the_error_of_rounding(crumb, made, tmp_path):
+    """Where neither a flag nor a stage says it: 0.001 of the error relative to the weights, 0.0004 behind a start, 0.0005 at most; of
+    networks in floats, from scratch, and of scales alone 0.0005."""
+    read = pytest.importorskip("safetensors.numpy").load_file
+    short, tables = ("--steps", 1), ("--embeddings", "keep")
+
+    def rate_of(name, *flags):
+        done = crumb(*command(made, tmp_path / name, *short, *flags))
+        return json.loads(done.stdout)["rate"], done.stderr
+
+    floats = read(made / "model/model.safetensors")
+    for weights in ("int2h:group=16", "int3:group=16", "int4:group=16", "e2m1:group=16", "int8:group=16"):
+        crumb("quantize", made / "model", "-o", tmp_path / "q.crumb", "--weights", weights, *tables)
+        crumb("dequantize", tmp_path / "q.crumb", "-o", tmp_path / "q.safetensors")
+        rounded = read(tmp_path / "q.safetensors")
+        shares = [((rounded[name] - value) ** 2).sum() / (value**2).sum() for name, value in floats.items()
+                  if value.ndim == 2 and (rounded[name] != value).any()]  # fmt: skip
+        error = np.sqrt(np.mean(shares))
+        expected = min(max(1e-3 * error, 1e-5), 5e-4)
+        rate, said = rate_of(weights[:5], "--weights", weights, *tables)
+        assert rate == pytest.approx(expected, rel=0.06) and rate == float(f"{rate:.1e}"), (weights, rate, expected)  # two digits
+        assert f"rate {rate:.6f}, by rounding's error, {100 * error:.1f} % of the weights" in said
+        if weights.startswith("int3"):
+            begun = ["--weights", weights, *tables, "--start", tmp_path / "q.crumb"]
+            assert rate_of("start", *begun)[0] == pytest.approx(0.4 * expected, rel=0.06)
+            assert rate_of("alone", *begun, "--scales-alone")[0] == 5e-4
+            assert rate_of("given", *begun, "--rate", 3e-4)[0] == 3e-4
+    staged = ["--weights", "int4:group=16", *tables, "--stages"]
+    assert json.loads(crumb(*command(made, tmp_path / "staged", *staged, "end_to_end:steps=1")).stdout)["rate"] < 2e-4
+    assert json.loads(crumb(*command(made, tmp_path / "said", *staged, "end_to_end:steps=1:rate=0.0007")).stdout)["rate"] == 7e-4
+    assert rate_of("float", "--weights", "keep", *tables)[0] == 5e-4
+    scratch = [part for part in command(made, tmp_path / "scratch", *short, "--weights", "int4:group=16") if part != "--model"]
+    scratch[scratch.index(made / "model")] = f"--from-scratch={made / 'model'}"
+    assert json.loads(crumb(*scratch).stdout)["rate"] == 5e-4
+
+
 def test_texts_that_the_model_draws(crumb, crumb_bin, made, tmp_path):
     """The same for any number of threads, of its own tokens alone, and drawn once."""
     how = ["--weights", "int2h:group=16", "--steps", 6, "--tokens", 480, "--rate", 3e-3]

@@ -16,6 +16,8 @@
 #include <optional>
 #include <string>
 
+#include "base/split_mix.h"
+
 namespace {
 
 using at::IntArrayRef;
@@ -25,12 +27,6 @@ using OptionalTensor = std::optional<Tensor>;
 
 enum class Order { kAsIs, kReversed, kHalves, kEvenAndOdd };
 
-std::uint64_t mixed(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
-
 std::uint64_t seed() {
   static const std::uint64_t kSeed = std::strtoull(std::getenv("CRUMB_OTHER_SUMS"), nullptr, 10);
   return kSeed;
@@ -38,8 +34,8 @@ std::uint64_t seed() {
 
 /// Of sizes, strides and alignment; of no value.
 std::uint64_t layout_of(std::initializer_list<Tensor> tensors) {
-  std::uint64_t hash = seed() * 0x9e3779b97f4a7c15U + 1;
-  const auto add = [&](std::uint64_t part) { hash = mixed(hash + 0x9e3779b97f4a7c15U + part); };
+  std::uint64_t hash = seed() * crumb::kSplitMixStep + 1;
+  const auto add = [&](std::uint64_t part) { hash = crumb::split_mix(hash + part); };
   for (const Tensor& tensor : tensors) {
     for (const std::int64_t size : tensor.sizes()) add(static_cast<std::uint64_t>(size));
     for (const std::int64_t stride : tensor.strides()) add(static_cast<std::uint64_t>(stride));
