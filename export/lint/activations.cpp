@@ -45,8 +45,9 @@ void zero_points(const Subject& subject, Report& report) {
     if (!zeropt || is_zero(zeropt)) continue;
     const auto value = uniform(zeropt);
     report.add(node, "zeropt is " + (value ? number_text(*value) : "not one number") + ", expected 0",
-               is_weight(subject.graph(), node) ? without_zero_point(subject.graph(), node).has_value()
-                                                : can_be_thresholds(subject, node));
+               is_weight(subject.graph(), node)
+                   ? without_zero_point(subject.graph(), node).has_value()
+                   : subject.is_for(Profile::kFinn) && can_be_thresholds(subject, node));
   }
 }
 
@@ -56,7 +57,8 @@ Graph remove_zero_points(Graph graph, Profile profile) {
     if (!is_quant(node) || !is_weight(graph, node) || is_zero(constant_input(graph, node, kZeropt))) continue;
     if (const auto same = without_zero_point(graph, node)) replace_constant(graph, i, *same);
   }
-  return write_thresholds(std::move(graph), profile);
+  const bool has_thresholds = Subject(graph, profile).is_for(Profile::kFinn);
+  return has_thresholds ? write_thresholds(std::move(graph), profile) : graph;
 }
 
 void one_bit(const Subject& subject, Report& report) {

@@ -143,8 +143,8 @@ constexpr Rule kRules[] = {
      "where rounding again keeps them", c::weight_rounding, c::round_weights},
 
     // Activations, and zero points and scales of both.
-    {"zeropt-zero", kF, "zero points are 0", "quantize symmetrically", "of activations as thresholds",
-     c::zero_points, c::remove_zero_points},
+    {"zeropt-zero", kF | kH, "zero points are 0", "quantize symmetrically",
+     "of weights; FINN: of activations as thresholds", c::zero_points, c::remove_zero_points},
     {"activation-sign", kF, "behind Relu a quantizer has signed=0 and narrow=0, elsewhere signed=1",
      "put a Relu before it, or quantize with a sign", "signed behind Relu; as thresholds",
      c::activation_signs, c::unsign_after_relu},

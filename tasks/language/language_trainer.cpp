@@ -37,10 +37,6 @@ namespace {
 /// Sequences by which static ranges of activations are found, and second moments where an adapter begins.
 constexpr std::int64_t kCalibrating = 8;
 
-/// What a part of a step costs by itself, in tokens: weights go through their quantizers forth and back, and gradients are added
-/// up; a GPU waits for its host, too.
-constexpr std::int64_t kPartCost = 128, kPartCostOfGpus = 4096;
-
 class Training {
  public:
   Training(const LanguageRequest& request, const LanguageHooks& hooks)
@@ -190,7 +186,7 @@ class Training {
     std::vector<std::int64_t> lengths;
     for (const std::int64_t sample : samples) lengths.push_back(lesson_->tokens_of(sample));
     return parts_of_step(samples, lengths, request_.at_once > 0 ? request_.at_once : request_.batch,
-                         device_.is_cpu() ? kPartCost : kPartCostOfGpus);
+                         part_cost_on(device_.is_cpu()));
   }
 
   /// Gradients become those of all processes' samples.

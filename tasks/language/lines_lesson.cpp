@@ -4,6 +4,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/files/interrupt.h"
@@ -11,11 +12,12 @@
 #include "libtorch/device.h"
 #include "models/encoder_inputs.h"
 #include "tasks/language/language_loss.h"
+#include "tasks/language/step_parts.h"
 
 namespace crumb::tasks {
 namespace {
 
-constexpr std::size_t kMeasuredAtOnce = 32;  ///< lines
+constexpr std::int64_t kMeasuredAtOnce = 32;  ///< lines
 
 using Lines = std::vector<std::vector<std::int64_t>>;
 
@@ -106,13 +108,15 @@ double LinesLesson::gather(Student& student, const Samples& samples, double all)
 double LinesLesson::measure(Student& student) {
   if (request_.valid_lines.empty()) return LanguageOutcome::kNotMeasured;
   const torch::NoGradGuard no_gradients;
+  Samples all(request_.valid_lines.size());
+  std::iota(all.begin(), all.end(), std::int64_t{0});
+  std::vector<std::int64_t> lengths;
+  for (const auto& line : request_.valid_lines) lengths.push_back(static_cast<std::int64_t>(line.size()));
   double sum = 0;
-  for (std::size_t begin = 0; begin < request_.valid_lines.size(); begin += kMeasuredAtOnce) {
+  for (const Samples& part : parts_of_step(all, lengths, kMeasuredAtOnce, part_cost_on(device_.is_cpu()))) {
     check_interrupt();
-    const auto first = request_.valid_lines.begin() + static_cast<std::ptrdiff_t>(begin);
-    const std::size_t count = std::min(kMeasuredAtOnce, request_.valid_lines.size() - begin);
-    const Lines lines(first, first + static_cast<std::ptrdiff_t>(count));
-    const std::vector<at::Tensor> inputs = tensors_of(request_.network, lines, device_);
+    const std::vector<at::Tensor> inputs =
+        tensors_of(request_.network, some_of(request_.valid_lines, part), device_);
     const Given meant = given(teacher_.outputs(inputs), inputs[mask_]),
                 found = given(student.outputs(inputs, false), inputs[mask_]);
     sum += at::cosine_similarity(found.vectors, meant.vectors, -1).sum().item<double>();

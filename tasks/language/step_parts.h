@@ -6,6 +6,10 @@
 
 namespace crumb::tasks {
 
+/// What a part costs by itself, in tokens: weights go through their quantizers forth and back, and gradients are added up; a GPU
+/// waits for its host, too.
+constexpr std::int64_t part_cost_on(bool is_cpu) { return is_cpu ? 128 : 4096; }
+
 /// Samples that run side by side are filled up to the longest of them, so that lines of a like length belong together; but
 /// each part costs something by itself, `part_cost`, in the same measure as lengths. Gives the parts that cost least, of `most`
 /// samples at most, by the samples' numbers, the shortest first; of equal lengths those that stand first come first, and parts

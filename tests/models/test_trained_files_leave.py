@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from decoder_runs import DecoderRun
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -91,6 +92,35 @@ def test_calibrated_networks_too(crumb, tmp_path):
     assert int(said.partition(" quantizers of activations")[0].rpartition(" ")[2]) >= 4 * 3 + 1  # of each layer, and of the head
     plain = perplexity(crumb, tmp_path / "model", tmp_path)
     assert perplexity(crumb, tmp_path / "floats", tmp_path) == pytest.approx(plain, rel=0.2)
+
+
+@pytest.mark.parametrize("embeddings", ["int4:group=16", "int8:channel"])
+def test_a_shared_table_by_gptq_is_one_for_others(crumb, tmp_path, embeddings):
+    """transformers computes from the folder, and onnxruntime from the graph, what the file's own codes give."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    read = pytest.importorskip("safetensors.numpy").load_file
+    tiny.make("llama_tied", tmp_path / "model")
+    texts(tmp_path)
+    how = ["--weights", "int4:group=16", "--embeddings", embeddings]
+    crumb("quantize", tmp_path / "model", "-o", tmp_path / "q.crumb", *how, "--method", "gptq", "--data", tmp_path / "train.txt")
+    crumb("quantize", tmp_path / "model", "-o", tmp_path / "rounded.crumb", *how)
+    for name in ("q", "rounded"):
+        crumb("dequantize", tmp_path / f"{name}.crumb", "-o", tmp_path / f"{name}.safetensors")
+    table, rounded = (read(tmp_path / f"{name}.safetensors")["model.embed_tokens.weight"] for name in ("q", "rounded"))
+    assert (table != rounded).any()
+    crumb("export", tmp_path / "q.crumb", "--to", "hf", "-o", tmp_path / "folder")
+    model = tiny.load(tmp_path / "folder")
+    assert np.array_equal(model.get_input_embeddings().weight.detach().numpy(), table)
+    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    run = DecoderRun(crumb, tmp_path / "q.crumb", tmp_path / "model", tmp_path / "run")
+    ids = np.random.default_rng(3).integers(0, len(table), (1, LENGTH))
+    logits = run(ids)[0]
+    crumb("export", tmp_path / "q.crumb", "--to", "qcdq", "-o", tmp_path / "q.onnx")
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(tmp_path / "q.onnx"), plain, providers=["CPUExecutionProvider"])
+    for theirs in (tiny.prefill(model, ids[0]), session.run(["logits"], run.inputs(ids))[0][0]):
+        assert np.abs(theirs - logits[0]).max() < 2e-5 * np.abs(logits).max()
 
 
 def test_cache_quantizers_go_along(crumb, tmp_path):

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from client import client_python
 from float_networks import NETWORKS, drawn, network_of_pytorch
-from mutations import executed, judged, measured, run_hls4ml
+from mutations import executed, good_file, judged, measured, put, run_hls4ml
 from onnx import numpy_helper
 
 
@@ -76,6 +76,42 @@ def test_files_changed_in_one_place(crumb_bin, tmp_path):
         if judged(word, outcome) == "miss":
             misses.append((seed, name, rules, outcome, what))
     assert misses == []
+
+
+def test_zero_points(crumb, crumb_bin, tmp_path):
+    """hls4ml computes otherwise behind any that is not 0: none is taken, and weights get codes without one."""
+    for seed in range(8):
+        (tmp_path / str(seed)).mkdir()
+        good = good_file(crumb_bin, tmp_path / str(seed), seed)
+        constants = {one.name for one in good.graph.initializer}
+        changed, fixable = tmp_path / "changed.onnx", 0
+        for node in (node for node in good.graph.node if node.op_type == "Quant"):
+            for zeropt in (1, -1, 0.5, 3):
+                model = onnx.ModelProto()
+                model.CopyFrom(good)
+                put(model, node.input[2], np.float32(zeropt))
+                changed.write_bytes(model.SerializeToString())
+                findings = json.loads(crumb("lint", changed, "--for", "hls4ml", "--json", status=1).stdout)["findings"]
+                found = [one for one in findings if one["rule"] == "zeropt-zero" and one["severity"] == "refused"]
+                assert len(found) == 1 and found[0]["node"] == node.name, (seed, node.name, zeropt, findings)
+                assert found[0]["fixable"] <= (node.input[0] in constants)
+                fixable += found[0]["fixable"]
+        assert fixable > 4, seed
+
+
+def test_zero_points_of_weights_are_written_without(crumb, crumb_bin, tmp_path):
+    good = good_file(crumb_bin, tmp_path, 1)
+    constants = {one.name for one in good.graph.initializer}
+    for zeropt, node in enumerate(node for node in good.graph.node if node.op_type == "Quant" and node.input[0] in constants):
+        put(good, node.input[2], np.float32([1, -1, 0.5][zeropt % 3]))
+    (tmp_path / "changed.onnx").write_bytes(good.SerializeToString())
+    crumb("lint", tmp_path / "changed.onnx", "--for", "hls4ml", "--fix", tmp_path / "fixed.onnx")
+    shape = [dim.dim_value for dim in good.graph.input[0].type.tensor_type.shape.dim]
+    samples = (np.random.default_rng(2).integers(-16, 17, (16, *shape[1:])) / 8).astype(np.float32)
+    np.save(tmp_path / "samples.npy", samples)
+    np.save(tmp_path / "expected.npy", executed(good, samples))
+    did = run_hls4ml(tmp_path / "fixed.onnx", tmp_path / "hls", tmp_path / "samples.npy", tmp_path / "expected.npy")
+    assert did["outcome"] == "equal", did
 
 
 def test_scales_of_channels_in_convolutions(crumb, tmp_path):
