@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "graph/qonnx/quant_arithmetic.h"
+#include "graph/strided_index.h"
 
 namespace crumb::exporting {
 namespace {
@@ -74,13 +75,15 @@ std::optional<SameConstant> rounded_again(const Graph& graph, const Node& node) 
 
 std::optional<SameConstant> without_zero_point(const Graph& graph, const Node& node) {
   const auto made = quantized(graph, node);
-  const auto zeropt = uniform(constant_input(graph, node, kZeropt));
+  const auto zeropt = operand(constant_input(graph, node, kZeropt));
   if (!made || !zeropt) return {};
-  const bool is_half = std::trunc(*zeropt) != *zeropt;
+  auto place = graph::StridedIndex::broadcast(constant_input(graph, node, kData)->shape(), zeropt->shape);
+  if (!place) return {};
+  const bool is_half = std::ranges::any_of(zeropt->values, [](double z) { return std::trunc(z) != z; });
   const float factor = is_half ? 2.0F : 1.0F;
   double most = 1;
-  for (const double integer : made->integers) {
-    const double code = (integer - *zeropt) * factor;
+  for (std::size_t i = 0; i < made->integers.size(); ++i, place->next()) {
+    const double code = (made->integers[i] - zeropt->values[place->at()]) * factor;
     if (std::trunc(code) != code) return {};
     most = std::max(most, std::abs(code));
   }

@@ -537,6 +537,7 @@ class Case:
     node: str  # that the finding names
     fixable: bool = True
     runs: bool = True  # in qonnx, before it is fixed
+    also: tuple = ()  # rules that cannot but be broken, too
 
 
 ALL, QF, FH = "qonnx finn hls4ml", "qonnx finn", "finn hls4ml"
@@ -599,11 +600,11 @@ CASES = [
     Case("scale-value", "qonnx", lambda p: dense_with(target="Quant_out", scale=0.0), "Quant_out", fixable=False),
     Case("scale-value", FH, lambda p: dense_with(target="Quant_out", scale=-0.5), "Quant_out", fixable=False),
     Case("parameter-axes", QF, lambda p: dense_with(scale=[0.5, 0.25, 1]), "Quant_w"),
-    Case("parameter-axes", "hls4ml", lambda p: dense_with(zeropt=[0, 1, 2]), "Quant_w"),
+    Case("parameter-axes", "hls4ml", lambda p: dense_with(zeropt=[0, 1, 2]), "Quant_w", also=("zeropt-zero",)),
     Case("parameter-shape", QF, lambda p: dense_with(target="Quant_out", scale=[[1, 2, 3, 4]]), "Quant_out",
          fixable=False),
     Case("parameter-shape", "hls4ml", lambda p: dense_with(target="Quant_out", zeropt=[[1, 2, 3, 4]]), "Quant_out",
-         fixable=False),
+         fixable=False, also=("zeropt-zero",)),
     Case("unsigned-narrow", "hls4ml", lambda p: dense_with(target="Quant_out", narrow=1), "Quant_out", fixable=False),
     Case("one-bit", FH, lambda p: one_bit_net(), "Bit_0"),
     Case("gemm", FH, lambda p: gemm(), "Gemm_0"),

@@ -46,8 +46,8 @@ def test_models_that_keep_the_rules_are_taken(lint, tmp_path, profile):
 @pytest.mark.parametrize(("case", "profile"), EACH, ids=names(EACH))
 def test_only_the_rule_that_is_broken_rejects(lint, tmp_path, case, profile):
     findings = lint(save(case.make(profile).model(), tmp_path), profile, rule=case.rule)
-    assert {finding["rule"] for finding in findings} == {case.rule}
-    mine = [finding for finding in findings if finding["node"] == case.node]
+    assert {finding["rule"] for finding in findings} == {case.rule, *case.also}
+    mine = [finding for finding in findings if finding["node"] == case.node and finding["rule"] == case.rule]
     assert mine, findings
     assert mine[0]["fixable"] == case.fixable
     assert len(mine[0]["message"]) > 10

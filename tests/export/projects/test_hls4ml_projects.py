@@ -49,6 +49,17 @@ def test_networks_quantized_after_training(crumb, tmp_path, name):
     check_equal(tmp_path / "project")
 
 
+@pytest.mark.parametrize("weights", ["uint4:tensor:zero=int:scale=e8m0", "uint3:channel:zero=int:scale=e8m0"])
+def test_weights_with_zero_points(crumb, tmp_path, weights):
+    """They are written without."""
+    model, samples = quantized(crumb, tmp_path, "residual_cnn", "--weights", weights)
+    exported(crumb, model, tmp_path / "project", "--data", samples)
+    written = onnx.load(tmp_path / "project/model.onnx")
+    constants = {one.name: numpy_helper.to_array(one) for one in written.graph.initializer}
+    assert all((constants[node.input[2]] == 0).all() for node in written.graph.node if node.op_type == "Quant")
+    check_equal(tmp_path / "project")
+
+
 def specs(seed):
     """None for every third: those of the profile."""
     rng = np.random.default_rng(seed)
@@ -266,8 +277,7 @@ def test_flags_of_a_project_are_refused_elsewhere(crumb, tmp_path, form, flag, o
     [
         (["--weights", "int4:channel"], "scale"),
         (["--biases", "keep"], "float32's 24 bits"),
-        (["--activations", "uint8:tensor:scale=e8m0:zero=int", "--biases", "keep"], "zero point of 0"),
-        (["--weights", "int2h:tensor:scale=e8m0", "--biases", "keep"], "zero point of a weight"),
+        (["--activations", "uint8:tensor:scale=e8m0:zero=int", "--biases", "keep"], "zeropt is"),
         (["--weights", "e4m3fn:tensor", "--biases", "keep"], "FloatQuant"),
     ],
 )
