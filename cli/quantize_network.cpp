@@ -126,7 +126,8 @@ Graph NetworkQuantization::run(ptq::LayerStore* store) {
   stages_ = ptq::run_stages(recipe_.stages, setting_);
   setting_.progress = {};
   progress.reset();
-  if (engine_) graph::calibrate(setting_.graph, *engine_, samples_->batches(), setting_.plan);
+  if (engine_ && setting_.plan.needs_calibration())  // a stage may have asked for ranges before
+    graph::calibrate(setting_.graph, *engine_, samples_->batches(), setting_.plan);
   return graph::apply(setting_.graph, setting_.plan, {.threads = wish_.threads});
 }
 

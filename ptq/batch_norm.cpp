@@ -14,6 +14,7 @@
 #include "ptq/channel_fits.h"
 #include "ptq/finite_constants.h"
 #include "ptq/norm_numbers.h"
+#include "ptq/quantized_values.h"
 #include "ptq/sample_stream.h"
 #include "ptq/settled_codes.h"
 #include "ptq/statistics_places.h"
@@ -49,8 +50,11 @@ class Estimation {
     std::vector<SampledLayer> stands;
     for (const StatisticsPlace& place : places_.all) stands.push_back(place.at);
     const std::vector<Station> stations = stations_of(setting_.graph, stands);
+    QuantizedNetwork quantized = quantized_network(setting_);
+    settle_codes(setting_, quantized.graph);
+    const std::vector<Station> quantized_stations = stations_of(quantized.graph, quantized.placed(stands));
     SampleStream floats(setting_.graph, stations, *setting_.engine, setting_.memory / 4),
-        stream(with_codes(), stations, *setting_.engine, setting_.memory / 4);
+        stream(std::move(quantized.graph), quantized_stations, *setting_.engine, setting_.memory / 4);
     for (const Station& station : stations) {
       stream.advance();
       floats.advance();
@@ -74,18 +78,6 @@ class Estimation {
       for (std::size_t i = 1; i < inputs.size(); ++i) require_finite("batch_norm", setting_.graph, inputs[i]);
       if (place.layer) require_finite("batch_norm", setting_.graph, place.layer->bias);
     }
-  }
-
-  /// The network as it will be, but for activations.
-  Graph with_codes() {
-    Graph graph = setting_.graph;
-    for (PlannedConstant& constant : setting_.plan.constants) {
-      if (!constant.spec) continue;
-      constant.rounded = graph::codes_of(constant, setting_.graph, setting_.threads);
-      graph.initializers.erase(constant.value);
-      graph.quantized[constant.value] = *constant.rounded;
-    }
-    return graph;
   }
 
   const StatisticsPlace& place_of(std::size_t node) const {

@@ -7,11 +7,12 @@
 
 #include "base/error.h"
 #include "base/files/counted.h"
+#include "base/files/interrupt.h"
 #include "base/files/text.h"
-#include "graph/quantize/apply.h"
 #include "ptq/biased_layers.h"
 #include "ptq/finite_constants.h"
-#include "ptq/float_values.h"
+#include "ptq/quantized_values.h"
+#include "ptq/sample_stream.h"
 #include "ptq/settled_codes.h"
 #include "ptq/weight_rows.h"
 
@@ -20,60 +21,118 @@ namespace {
 
 using graph::Tensor;
 
-struct Corrected {
-  BiasedLayer biased;
-  std::vector<double> sums;  ///< of what comes in, group by group
-  double samples = 0;        ///< of each group
+/// Of what a layer's rows meet, group by group.
+class InputMeans {
+ public:
+  explicit InputMeans(const SampledLayer& layer)
+      : columns_(layer.columns), sums_(layer.groups * layer.columns) {}
+
+  void add(const graph::Graph& graph, const SampledLayer& layer, const Tensor& value) {
+    visit_samples(graph.nodes[layer.node], graph, layer, value,
+                  [&](std::size_t group, const SampleColumns& x) {
+                    if (group == 0) samples_ += static_cast<double>(x.samples);
+                    for (std::size_t k = 0; k < x.size(); ++k)
+                      for (std::size_t t = 0; t < x.samples; ++t)
+                        sums_[group * columns_ + k] += static_cast<double>(x.values[k * x.samples + t]);
+                  });
+  }
+
+  double at(std::size_t group, std::size_t column) const {
+    return sums_[group * columns_ + column] / std::max(samples_, 1.0);
+  }
+
+ private:
+  std::size_t columns_;
+  std::vector<double> sums_;
+  double samples_ = 0;  ///< of each group
 };
 
-void gather(const Setting& setting, std::vector<Corrected>& layers) {
-  std::vector<std::string> names;
-  for (const Corrected& one : layers) names.push_back(one.biased.layer.input);
-  visit_float_values(setting, names, [&](const std::map<std::string, Tensor>& values) {
-    for (Corrected& one : layers) {
-      const SampledLayer& layer = one.biased.layer;
-      visit_samples(setting.graph.nodes[layer.node], setting.graph, layer, values.at(layer.input),
-                    [&](std::size_t group, const SampleColumns& x) {
-                      if (group == 0) one.samples += static_cast<double>(x.samples);
-                      for (std::size_t k = 0; k < x.size(); ++k)
-                        for (std::size_t t = 0; t < x.samples; ++t)
-                          one.sums[group * layer.columns + k] +=
-                              static_cast<double>(x.values[k * x.samples + t]);
-                    });
-    }
-  });
-}
+struct Corrected {
+  BiasedLayer biased;
+  InputMeans floats, made;  ///< of the float network's value, and of that in the network as it will be
+};
 
-LayerReport correct(Setting& setting, const Corrected& one) {
-  const SampledLayer& layer = one.biased.layer;
-  graph::PlannedConstant& constant = setting.plan.constants[layer.constant];
-  const Tensor& tensor = setting.graph.initializers.at(constant.value);
-  constant.rounded = graph::codes_of(constant, setting.graph, setting.threads);
-  const std::vector<float> meant = weight_rows(tensor, constant.output_axis).values,
-                           made = weight_rows(constant.rounded->value(), constant.output_axis).values;
-  const Tensor bias = setting.graph.initializers.at(one.biased.bias);
-  std::vector<float> biases = bias.to_floats();
-  double all = 0, before = 0, after = 0;
-  for (std::size_t row = 0; row < biases.size(); ++row) {
-    double mean = 0, lost = 0;
-    for (std::size_t k = 0; k < layer.columns; ++k) {
-      const double x = one.sums[row / layer.rows * layer.columns + k] / std::max(one.samples, 1.0);
-      const auto w = static_cast<double>(meant[row * layer.columns + k]);
-      mean += w * x;
-      lost += (w - static_cast<double>(made[row * layer.columns + k])) * x;
+class Correction {
+ public:
+  Correction(Setting& setting, std::vector<BiasedLayer> layers) : setting_(setting) {
+    for (BiasedLayer& layer : layers) {
+      const InputMeans none(layer.layer);
+      by_node_.emplace(layer.layer.node, Corrected{.biased = std::move(layer), .floats = none, .made = none});
     }
-    if (!std::isfinite(lost))
-      throw Error("what " + constant.node + " takes, value " + quote_text(layer.input) +
-                  ", holds inf or NaN on the samples");
-    const auto old = static_cast<double>(biases[row]);
-    biases[row] = static_cast<float>(old + lost);
-    all += (mean + old) * (mean + old);
-    before += lost * lost;
-    after += std::pow(old + lost - static_cast<double>(biases[row]), 2);
   }
-  change_constant(setting, one.biased.bias, Tensor::floats(bias.shape(), biases));
-  return {.layer = constant.value, .before = all > 0 ? before / all : 0, .after = all > 0 ? after / all : 0};
-}
+
+  std::vector<LayerReport> run() {
+    std::vector<SampledLayer> sampled;
+    for (const auto& [node, one] : by_node_) sampled.push_back(one.biased.layer);
+    QuantizedNetwork quantized = quantized_network(setting_);
+    settle_codes(setting_, quantized.graph);
+    const std::vector<Station> stations = stations_of(setting_.graph, sampled),
+                               quantized_stations = stations_of(quantized.graph, quantized.placed(sampled));
+    SampleStream floats(setting_.graph, stations, *setting_.engine, setting_.memory / 4),
+        made(std::move(quantized.graph), quantized_stations, *setting_.engine, setting_.memory / 4);
+    std::vector<LayerReport> reports;
+    for (const Station& station : stations) {
+      floats.advance();
+      made.advance();
+      gather(station, floats, made);
+      for (const SampledLayer& layer : station.layers) {
+        const Corrected& one = by_node_.at(layer.node);
+        reports.push_back(correct(one));
+        made.set_constant(one.biased.bias, setting_.graph.initializers.at(one.biased.bias));
+      }
+    }
+    return reports;
+  }
+
+ private:
+  void gather(const Station& station, SampleStream& floats, SampleStream& made) {
+    setting_.samples([&](const std::vector<Tensor>& sample) {
+      check_interrupt();
+      const auto meant = floats.run(sample), brought = made.run(sample);
+      for (const SampledLayer& layer : station.layers) {
+        Corrected& one = by_node_.at(layer.node);
+        one.floats.add(setting_.graph, layer, meant.at(layer.input));
+        one.made.add(setting_.graph, layer, brought.at(layer.input));
+      }
+    });
+    floats.rest();
+    made.rest();
+  }
+
+  LayerReport correct(const Corrected& one) {
+    const SampledLayer& layer = one.biased.layer;
+    const graph::PlannedConstant& constant = setting_.plan.constants[layer.constant];
+    const std::vector<float>
+        weights = weight_rows(setting_.graph.initializers.at(constant.value), constant.output_axis).values,
+        codes = weight_rows(constant.rounded->value(), constant.output_axis).values;
+    const Tensor bias = setting_.graph.initializers.at(one.biased.bias);
+    std::vector<float> biases = bias.to_floats();
+    double all = 0, before = 0, after = 0;
+    for (std::size_t row = 0; row < biases.size(); ++row) {
+      double mean = 0, lost = 0;
+      const std::size_t group = row / layer.rows;
+      for (std::size_t k = 0; k < layer.columns; ++k) {
+        const double share = static_cast<double>(weights[row * layer.columns + k]) * one.floats.at(group, k);
+        mean += share;
+        lost += share - static_cast<double>(codes[row * layer.columns + k]) * one.made.at(group, k);
+      }
+      if (!std::isfinite(lost))
+        throw Error("what " + constant.node + " takes, value " + quote_text(layer.input) +
+                    ", holds inf or NaN on the samples");
+      const auto old = static_cast<double>(biases[row]);
+      biases[row] = static_cast<float>(old + lost);
+      all += (mean + old) * (mean + old);
+      before += lost * lost;
+      after += std::pow(old + lost - static_cast<double>(biases[row]), 2);
+    }
+    change_constant(setting_, one.biased.bias, Tensor::floats(bias.shape(), biases));
+    return {
+        .layer = constant.value, .before = all > 0 ? before / all : 0, .after = all > 0 ? after / all : 0};
+  }
+
+  Setting& setting_;
+  std::map<std::size_t, Corrected> by_node_;
+};
 
 }  // namespace
 
@@ -85,14 +144,8 @@ StageReport bias_correction(const Stage& stage, Setting& setting) {
     throw Error("the stage bias_correction finds no layer that becomes codes and has a bias of its own");
   if (found.without > 0)
     report.notes.push_back(count_text(found.without, "layer") + " without a bias of its own: not corrected");
-  std::vector<Corrected> layers;
-  for (BiasedLayer& layer : found.layers) {
-    require_finite(stage.name, setting.graph, layer.bias);
-    const std::size_t inputs = layer.layer.groups * layer.layer.columns;
-    layers.push_back({.biased = std::move(layer), .sums = std::vector<double>(inputs)});
-  }
-  gather(setting, layers);
-  for (const Corrected& one : layers) report.layers.push_back(correct(setting, one));
+  for (const BiasedLayer& layer : found.layers) require_finite(stage.name, setting.graph, layer.bias);
+  report.layers = Correction(setting, std::move(found.layers)).run();
   return report;
 }
 

@@ -35,6 +35,15 @@ void change_constant(Setting& setting, const std::string& constant, Tensor numbe
   planned->rounded = graph::codes_of(*planned, setting.graph, setting.threads);
 }
 
+void settle_codes(Setting& setting, graph::Graph& network) {
+  for (graph::PlannedConstant& constant : setting.plan.constants) {
+    if (!constant.spec) continue;
+    constant.rounded = graph::codes_of(constant, setting.graph, setting.threads);
+    network.initializers.erase(constant.value);
+    network.quantized[constant.value] = *constant.rounded;
+  }
+}
+
 SettledCodes::SettledCodes(const Setting& setting) {
   for (const PlannedConstant& planned : setting.plan.constants) {
     const auto found = setting.graph.initializers.find(planned.value);

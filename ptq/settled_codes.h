@@ -16,6 +16,9 @@ bool has_codes(const Setting& setting, const std::string& constant);
 /// The constant's numbers become others; its codes, where it has some, those that its spec gives these.
 void change_constant(Setting& setting, const std::string& constant, graph::Tensor numbers);
 
+/// Each constant that is to become codes has them from here on, those of rounding where no stage chose others; the network, too.
+void settle_codes(Setting& setting, graph::Graph& network);
+
 /// Of all constants with codes, what these are of.
 class SettledCodes {
  public:

@@ -47,6 +47,12 @@ constexpr Row kRows[] = {{"adaround", adaround},
                          {"smooth", smooth},
                          {"split", split}};
 
+/// Of values in a network that is another in floats now: they are found anew.
+void forget_ranges(graph::QuantPlan& plan) {
+  for (graph::PlannedEdge& edge : plan.edges)
+    if (edge.has_own_scale()) edge.scale = 0;
+}
+
 }  // namespace
 
 void require_samples(const Stage& stage, const Setting& setting) {
@@ -63,6 +69,7 @@ std::vector<StageReport> run_stages(const std::vector<Stage>& stages, Setting& s
     const SettledCodes settled(setting);
     reports.push_back(found->run(stage, setting));
     settled.expect_good(setting, stage);
+    if (stage.info().in_floats != InFloats::kStays) forget_ranges(setting.plan);
   }
   return reports;
 }

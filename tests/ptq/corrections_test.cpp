@@ -11,11 +11,14 @@
 #include "graph/onnx/infer_shapes.h"
 #include "graph/operator_traits.h"
 #include "graph/quantize/apply.h"
+#include "graph/quantize/calibrate.h"
 #include "ptq/channel_scaling.h"
 #include "ptq/equalize.h"
 #include "ptq/stages.h"
+#include "quant/recipe/recipe.h"
 #include "runtime/engine.h"
 #include "tests/graph/node_builder.h"
+#include "tests/ptq/layers.h"
 #include "tests/ptq/settings.h"
 
 namespace {
@@ -24,6 +27,7 @@ using crumb::graph::Graph;
 using crumb::graph::NodeBuilder;
 using crumb::graph::Tensor;
 using crumb::ptq::Setting;
+using crumb::ptq::test::drawn_tensor;
 using crumb::ptq::test::feed;
 using crumb::ptq::test::will_be;
 
@@ -148,6 +152,76 @@ TEST_CASE("bias correction: Brevitas' golden values") {
   CHECK(report.layers.size() == 1);
   CHECK(report.layers[0].after < 1e-12);
   CHECK(report.notes.at(0) == "1 layer without a bias of its own: not corrected");
+}
+
+/// Of each channel on axis 1, over samples and places.
+std::vector<double> channel_means(const crumb::graph::Executable& network,
+                                  const std::vector<Tensor>& samples) {
+  std::vector<double> sums;
+  double count = 0;
+  for (const Tensor& sample : samples) {
+    const Tensor y = network.run({sample}).at(0);
+    const std::vector<float> values = y.to_floats();
+    const auto channels = static_cast<std::size_t>(y.shape()[1]);
+    const std::size_t places = values.size() / channels / static_cast<std::size_t>(y.shape()[0]);
+    sums.resize(channels);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      sums[i / places % channels] += static_cast<double>(values[i]);
+    count += static_cast<double>(values.size() / channels);
+  }
+  for (double& sum : sums) sum /= count;
+  return sums;
+}
+
+TEST_CASE(
+    "bias correction: a layer's means are the float layer's, however coarse its weights and its inputs") {
+  std::mt19937 random(67);
+  const crumb::runtime::Engine engine(1);
+  double worst_before = 0;
+  for (int round = 0; round < 150; ++round) {
+    const auto in = static_cast<std::int64_t>(2 + 2 * (random() % 4)),
+               out = static_cast<std::int64_t>(2 + 2 * (random() % 3));
+    const bool is_conv = random() % 2 == 0;
+    const std::int64_t groups = is_conv && random() % 3 == 0 ? 2 : 1;
+    NodeBuilder build;
+    const std::vector<std::int64_t> shape =
+        is_conv ? std::vector<std::int64_t>{4, in, 5, 5} : std::vector<std::int64_t>{16, in};
+    const std::string x = build.node("Relu", {build.input("x", shape)});
+    const std::string b = build.constant("b", drawn_tensor(random, {out}));
+    build.graph.outputs = {
+        is_conv
+            ? build.node("Conv", {x, build.constant("w", drawn_tensor(random, {out, in / groups, 3, 3})), b},
+                         {{"group", groups}, {"pads", std::vector<std::int64_t>(4, 1)}})
+            : build.node("Gemm", {x, build.constant("w", drawn_tensor(random, {out, in})), b},
+                         {{"transB", std::int64_t{1}}})};
+    const std::string spec = std::vector<std::string>{"int3:tensor", "uint2:tensor", "uint3:tensor:zero=int",
+                                                      "e2m1:tensor", "int3:token"}[random() % 5];
+    CAPTURE(spec);
+    CAPTURE(is_conv);
+    const crumb::Recipe recipe =
+        crumb::parse_recipe("weights: int3:channel\nactivations: " + spec + "\ninputs: keep", "test");
+    Setting setting{.graph = crumb::graph::prepare(crumb::graph::infer_shapes(build.graph), recipe),
+                    .plan = {}};
+    setting.plan = crumb::graph::plan_quantizers(setting.graph, recipe);
+    REQUIRE(setting.plan.edges.size() == 1);
+    std::vector<Tensor> samples;
+    for (int i = 0; i < 3; ++i) samples.push_back(drawn_tensor(random, shape, true));
+    feed(setting, engine, samples);
+    const std::vector<double> meant = channel_means(*engine.prepare(setting.graph), samples);
+    const auto made = [&](Setting of) {
+      crumb::graph::calibrate(of.graph, engine, of.samples, of.plan);
+      return channel_means(*engine.prepare(crumb::graph::apply(of.graph, of.plan)), samples);
+    };
+    const std::vector<double> before = made(setting);
+    (void)crumb::ptq::run_stages({crumb::parse_stage("bias_correction")}, setting);
+    const std::vector<double> after = made(setting);
+    for (std::size_t i = 0; i < meant.size(); ++i) {
+      worst_before = std::max(worst_before, std::abs(before[i] - meant[i]));
+      // Sums of some hundred products of numbers below a few hundred, in float32.
+      CHECK(std::abs(after[i] - meant[i]) < 1e-4 * (1 + std::abs(meant[i])));
+    }
+  }
+  CHECK(worst_before > 1);
 }
 
 TEST_CASE("smooth: Brevitas' golden values") {
