@@ -33,6 +33,7 @@ class Estimation {
   Estimation(const Stage& stage, Setting& setting)
       : setting_(setting),
         is_own_(stage.value("own") != 0),
+        quantizes_values_(stage.value("values") != 0),
         places_(statistics_places(setting)),
         report_{.stage = to_string(stage), .measure = "outputs", .layers = {}, .notes = places_.notes} {
     if (places_.all.empty())
@@ -50,8 +51,7 @@ class Estimation {
     std::vector<SampledLayer> stands;
     for (const StatisticsPlace& place : places_.all) stands.push_back(place.at);
     const std::vector<Station> stations = stations_of(setting_.graph, stands);
-    QuantizedNetwork quantized = quantized_network(setting_);
-    settle_codes(setting_, quantized.graph);
+    QuantizedNetwork quantized = quantized_network(setting_, quantizes_values_);
     const std::vector<Station> quantized_stations = stations_of(quantized.graph, quantized.placed(stands));
     SampleStream floats(setting_.graph, stations, *setting_.engine, setting_.memory / 4),
         stream(std::move(quantized.graph), quantized_stations, *setting_.engine, setting_.memory / 4);
@@ -218,7 +218,7 @@ class Estimation {
   };
 
   Setting& setting_;
-  const bool is_own_;
+  const bool is_own_, quantizes_values_;
   const StatisticsPlaces places_;
   std::size_t channels_ = 0, kept_gains_ = 0, without_scales_ = 0;
   StageReport report_;

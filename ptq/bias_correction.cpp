@@ -54,7 +54,8 @@ struct Corrected {
 
 class Correction {
  public:
-  Correction(Setting& setting, std::vector<BiasedLayer> layers) : setting_(setting) {
+  Correction(Setting& setting, std::vector<BiasedLayer> layers, bool quantizes_values)
+      : setting_(setting), quantizes_values_(quantizes_values) {
     for (BiasedLayer& layer : layers) {
       const InputMeans none(layer.layer);
       by_node_.emplace(layer.layer.node, Corrected{.biased = std::move(layer), .floats = none, .made = none});
@@ -64,8 +65,7 @@ class Correction {
   std::vector<LayerReport> run() {
     std::vector<SampledLayer> sampled;
     for (const auto& [node, one] : by_node_) sampled.push_back(one.biased.layer);
-    QuantizedNetwork quantized = quantized_network(setting_);
-    settle_codes(setting_, quantized.graph);
+    QuantizedNetwork quantized = quantized_network(setting_, quantizes_values_);
     const std::vector<Station> stations = stations_of(setting_.graph, sampled),
                                quantized_stations = stations_of(quantized.graph, quantized.placed(sampled));
     SampleStream floats(setting_.graph, stations, *setting_.engine, setting_.memory / 4),
@@ -131,6 +131,7 @@ class Correction {
   }
 
   Setting& setting_;
+  bool quantizes_values_;
   std::map<std::size_t, Corrected> by_node_;
 };
 
@@ -145,7 +146,7 @@ StageReport bias_correction(const Stage& stage, Setting& setting) {
   if (found.without > 0)
     report.notes.push_back(count_text(found.without, "layer") + " without a bias of its own: not corrected");
   for (const BiasedLayer& layer : found.layers) require_finite(stage.name, setting.graph, layer.bias);
-  report.layers = Correction(setting, std::move(found.layers)).run();
+  report.layers = Correction(setting, std::move(found.layers), stage.value("values") != 0).run();
   return report;
 }
 

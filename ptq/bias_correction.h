@@ -1,6 +1,6 @@
 // The stage bias_correction: what codes change of the mean of a layer's outputs goes into its bias, b + W mean(y) - Q mean(x): y is what
-// the float network brings to the layer on samples, x what the network brings as it will be, its weights and the values between its
-// layers in codes and the layers before corrected (Nagel et al. 2019, arXiv:1906.04721, section 4.2, with the means measured).
+// the float network brings to the layer on samples, x what the network brings with its codes (`values`: and with quantizers between
+// its layers), the layers before corrected (Nagel et al. 2019, arXiv:1906.04721, section 4.2, with the means measured).
 #pragma once
 
 #include "ptq/stages.h"

@@ -7,6 +7,7 @@
 
 #include "graph/quantize/apply.h"
 #include "graph/quantize/calibrate.h"
+#include "ptq/settled_codes.h"
 
 namespace crumb::ptq {
 namespace {
@@ -45,15 +46,16 @@ std::vector<SampledLayer> QuantizedNetwork::placed(std::vector<SampledLayer> lay
   return layers;
 }
 
-QuantizedNetwork quantized_network(Setting& setting) {
-  if (setting.plan.needs_calibration())
+QuantizedNetwork quantized_network(Setting& setting, bool quantizes_values) {
+  if (quantizes_values && setting.plan.needs_calibration())
     graph::calibrate(setting.graph, *setting.engine, setting.samples, setting.plan);
   QuantizedNetwork made{.graph = setting.graph, .places = {}};
   Graph& graph = made.graph;
+  settle_codes(setting, graph);
   std::map<std::string, std::string> floats;        // by a quantized value's name, what it was before
   std::map<std::string, std::vector<Node>> behind;  // by that one's, what quantizes it
   for (const PlannedEdge& edge : setting.plan.edges) {
-    if (edge.truncation || floats.contains(edge.value)) continue;
+    if (!quantizes_values || edge.truncation || floats.contains(edge.value)) continue;
     const std::string before = floats[edge.value] = add_like(graph, edge.value, "_float");
     behind[before] = quantizer_of(graph, edge, before, edge.value);
     for (Node& node : graph.nodes)

@@ -1,4 +1,4 @@
-// What quantizers make of values between layers, before there are any in the graph.
+// The network as it will be, for stages behind rounding.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace crumb::ptq {
 
-/// The setting's network in which each value that will be quantized is what its quantizer makes of it, under its own name; those who
-/// will take it as it was find that under another.
+/// The setting's network as it will be: constants have their codes, and where it is asked for, each value that will be quantized is what
+/// its quantizer makes of it, under its own name; those who will take it as it was find that under another.
 struct QuantizedNetwork {
   graph::Graph graph;
   std::vector<std::size_t> places;  ///< of the setting's nodes
@@ -19,8 +19,8 @@ struct QuantizedNetwork {
   std::vector<SampledLayer> placed(std::vector<SampledLayer> layers) const;
 };
 
-/// Where a range is to be found, samples run through the setting's network once, and the plan has it from there on: what stages count on
-/// is what the network gets. Throws what graph::calibrate does.
-QuantizedNetwork quantized_network(Setting& setting);
+/// Codes that are not chosen yet are those of rounding, also in the plan. Where a range is to be found, samples run through the float
+/// network once, and the plan has it from there on: what stages count on is what the network gets. Throws what graph::calibrate does.
+QuantizedNetwork quantized_network(Setting& setting, bool quantizes_values);
 
 }  // namespace crumb::ptq

@@ -10,7 +10,6 @@
 #include "base/files/interrupt.h"
 #include "graph/quantize/apply.h"
 #include "ptq/layer_store.h"
-#include "ptq/quantized_values.h"
 #include "ptq/sample_stream.h"
 
 namespace crumb::ptq {
@@ -37,9 +36,7 @@ class StationRounding {
     progress(0);
     const std::uint64_t memory =
         setting_.memory / (options_.float_inputs ? 4 : 2);  // what comes and what goes, of each network
-    const QuantizedNetwork quantized = quantized_network(setting_);
-    const std::vector<Station> stations = stations_of(quantized.graph, quantized.placed(parts_.layers));
-    SampleStream stream(quantized.graph, stations, *setting_.engine, memory);
+    SampleStream stream(setting_.graph, stations_, *setting_.engine, memory);
     for (const std::string& name : settled()) stream.set_constant(name, *planned(name).rounded);
     std::optional<SampleStream> floats;
     if (options_.float_inputs) floats.emplace(setting_.graph, stations_, *setting_.engine, memory);

@@ -46,6 +46,8 @@ std::vector<StageOption> options_of_walks(StageOption damping, double sweeps) {
 }
 
 const std::vector<StageInfo>& table() {
+  static const StageOption values = {"values", Kind::kSwitch, 0,
+                                     "values between layers are as their quantizers make them"};
   static const std::vector<StageInfo> kStages = {
       {"block_wise",
        "each layer of a decoder learns by itself to give what the float one gives (EfficientQAT)",
@@ -167,11 +169,12 @@ const std::vector<StageInfo>& table() {
        "norms that are kept, scales and biases of layers",
        false,
        {{"own", Kind::kSwitch, 0,
-         "statistics of norms are the samples' own, whatever the float network makes of these"}}},
+         "statistics of norms are the samples' own, whatever the float network makes of these"},
+        values}},
       {"bias_correction",
        "biases take in what codes change of a layer's mean outputs, on samples",
        false,
-       {}},
+       {values}},
   };
   return kStages;
 }

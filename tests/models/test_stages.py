@@ -74,7 +74,7 @@ def test_chains_of_stages_with_activations_in_codes(crumb, made):
     loses less than by rounding alone, or a stage refuses."""
     before = ["equalize", "smooth", "split:share=0.2", "low_rank:rank=1", "outliers:share=0.1", "rotate:online=2"]
     rounding = ["gptq:sweeps=1", "gptq:accumulator=24", "gpfq", "qronos", "clip", "adaround:steps=4", "best:trials=2:sweeps=0"]
-    behind = ["batch_norm", "bias_correction"]
+    behind = ["batch_norm", "bias_correction", "batch_norm:values=on", "bias_correction:values=on"]
     rng, given = np.random.default_rng(8), 0
     x = np.load(made / "x.npy")
     for _ in range(30):

@@ -213,7 +213,7 @@ TEST_CASE(
       return channel_means(*engine.prepare(crumb::graph::apply(of.graph, of.plan)), samples);
     };
     const std::vector<double> before = made(setting);
-    (void)crumb::ptq::run_stages({crumb::parse_stage("bias_correction")}, setting);
+    (void)crumb::ptq::run_stages({crumb::parse_stage("bias_correction:values=on")}, setting);
     const std::vector<double> after = made(setting);
     for (std::size_t i = 0; i < meant.size(); ++i) {
       worst_before = std::max(worst_before, std::abs(before[i] - meant[i]));
