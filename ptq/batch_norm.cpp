@@ -10,11 +10,10 @@
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "graph/part.h"
-#include "graph/quantize/apply.h"
 #include "ptq/channel_fits.h"
 #include "ptq/finite_constants.h"
 #include "ptq/norm_numbers.h"
-#include "ptq/quantized_values.h"
+#include "ptq/quantized_network.h"
 #include "ptq/sample_stream.h"
 #include "ptq/settled_codes.h"
 #include "ptq/statistics_places.h"
@@ -23,7 +22,6 @@
 namespace crumb::ptq {
 namespace {
 
-using graph::Graph;
 using graph::Node;
 using graph::PlannedConstant;
 using graph::Tensor;

@@ -11,7 +11,7 @@
 #include "base/files/text.h"
 #include "ptq/biased_layers.h"
 #include "ptq/finite_constants.h"
-#include "ptq/quantized_values.h"
+#include "ptq/quantized_network.h"
 #include "ptq/sample_stream.h"
 #include "ptq/settled_codes.h"
 #include "ptq/weight_rows.h"

@@ -1,4 +1,4 @@
-#include "ptq/quantized_values.h"
+#include "ptq/quantized_network.h"
 
 #include <algorithm>
 #include <iterator>
