@@ -58,7 +58,8 @@ class Correction {
       : setting_(setting), quantizes_values_(quantizes_values) {
     for (BiasedLayer& layer : layers) {
       const InputMeans none(layer.layer);
-      by_node_.emplace(layer.layer.node, Corrected{.biased = std::move(layer), .floats = none, .made = none});
+      const std::size_t node = layer.layer.node;
+      by_node_.emplace(node, Corrected{.biased = std::move(layer), .floats = none, .made = none});
     }
   }
 
