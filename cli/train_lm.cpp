@@ -33,11 +33,12 @@ namespace crumb::cli {
 namespace {
 
 constexpr std::array kOfLanguage = {
-    "--model",          "--from-scratch", "--start",   "--scale-rate", "--scales-alone",
-    "--teacher",        "--temperature",  "--length",  "--steps",      "--warm-up",
-    "--schedule",       "--average",      "--tokens",  "--products",   "--optimizer-states",
-    "--teacher-logits", "--top-k",        "--at-once", "--recompute",  "--block-wise",
-    "--block-sequences"};
+    "--model",          "--from-scratch",   "--start",    "--scale-rate",
+    "--scales-alone",   "--learn-adapters", "--teacher",  "--temperature",
+    "--length",         "--steps",          "--warm-up",  "--schedule",
+    "--average",        "--tokens",         "--products", "--optimizer-states",
+    "--teacher-logits", "--top-k",          "--at-once",  "--recompute",
+    "--block-wise",     "--block-sequences"};
 constexpr std::array kOfDecoders = {"--from-scratch", "--teacher",        "--temperature",
                                     "--tokens",       "--teacher-logits", "--top-k",
                                     "--recompute",    "--block-wise",     "--block-sequences"};
@@ -109,6 +110,9 @@ void add_language_flags(CLI::App& verb, LanguageFlags& flags) {
   verb.add_flag(
       "--scales-alone", flags.scales_alone,
       "Of lm and embed: codes stay as they begin, and their scales learn, norms, and what is in floats");
+  verb.add_flag("--learn-adapters", flags.learn_adapters,
+                "Of lm and embed: adapters that the network begins with (the stage low_rank, crumb recover) "
+                "learn along; else they stay as they are");
   verb.add_option("--block-wise", flags.block_passes,
                   "Of lm: first each layer by itself, so many passes over the text's first sequences (0)")
       ->check(at_least(0));
@@ -194,7 +198,7 @@ void check_beginning(const LanguageWish& wish, const graph::Graph& network) {
 std::vector<std::string> flags_of_stages(const CLI::App& verb) {
   std::vector<std::string> given;
   for (const char* flag : {"--block-wise", "--block-sequences", "--steps", "--warm-up", "--rate",
-                           "--scale-rate", "--scales-alone"})
+                           "--scale-rate", "--scales-alone", "--learn-adapters"})
     if (verb.get_option(flag)->count() > 0) given.emplace_back(flag);
   return given;
 }
@@ -238,6 +242,7 @@ std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest&
       request.scale_rate = stage.options.contains("scale_rate") ? stage.value("scale_rate") : 0;
       request.warm_up = count(stage, "warm_up");
       request.scales_alone = stage.value("scales_alone") != 0;
+      request.learn_adapters = stage.value("learn_adapters") != 0;
     }
   }
   if (last.empty())
@@ -325,6 +330,7 @@ void train_language_model(const LanguageWish& wish) {
   how.restart = wish.restart;
   read_language_training(how, wish.data, wish.valid, wish.output, read, run.request);
   run.request.scales_alone = flags.scales_alone;
+  run.request.learn_adapters = flags.learn_adapters;
   run.request.scale_rate = flags.scale_rate;
   begin_by_stages(wish, take_stages(wish, run.request), run);
   choose_rate(run.request);

@@ -17,7 +17,7 @@ struct LanguageFlags {
   std::string model, from_scratch, start, teacher;
   LanguageTrainingFlags training;
   std::int64_t block_passes = 0, block_sequences = 40;
-  bool scales_alone = false;
+  bool scales_alone = false, learn_adapters = false;
   double scale_rate = 0;  ///< 0: the rate
 };
 

@@ -332,6 +332,16 @@ Adapter adapter_of(const Graph& graph, const std::string& name) {
   return adapter;
 }
 
+AdapterType adapter_type(const Graph& graph, const std::string& name) {
+  const std::vector<Place> places = Finder(graph).places();
+  const auto place = std::ranges::find(places, name, &Place::name);
+  if (place == places.end()) refuse_missing(graph, name);
+  const auto kept = graph.initializers.find(place->down_constant);
+  if (kept == graph.initializers.end()) return AdapterType::kInt8;
+  if (kept->second.type() == ElementType::kFloat16) return AdapterType::kFloat16;
+  return kept->second.type() == ElementType::kBfloat16 ? AdapterType::kBfloat16 : AdapterType::kFloat32;
+}
+
 Graph drop_adapter(Graph graph, const std::string& name) {
   std::map<std::string, std::string> renamed;  // of products' outputs, which get their old names
   std::set<std::size_t> gone;

@@ -56,6 +56,9 @@ std::vector<std::string> adapter_names(const Graph& graph);
 /// Its numbers as they are now. Throws Error where the graph has no adapter of that name (those that it has are named).
 Adapter adapter_of(const Graph& graph, const std::string& name);
 
+/// What its numbers are kept as. Throws the same.
+AdapterType adapter_type(const Graph& graph, const std::string& name);
+
 /// Without it. Throws the same.
 Graph drop_adapter(Graph graph, const std::string& name);
 /// Without those that it has, if any.

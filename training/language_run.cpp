@@ -76,6 +76,7 @@ Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOut
   if (request.schedule != tasks::RateSchedule::kCosine) report["schedule"] = name_of(request.schedule);
   if (request.scale_rate > 0) report["scale_rate"] = request.scale_rate;
   if (request.scales_alone) report["scales_alone"] = true;
+  if (request.learn_adapters) report["learn_adapters"] = true;
   if (request.average > 0) report["average"] = request.average;
   report["products"] = name_of(request.products);
   if (request.states != tasks::OptimizerStates::kFloat32)

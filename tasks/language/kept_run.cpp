@@ -71,6 +71,7 @@ Json request_json(const LanguageRequest& request, int processes) {
             {"at_once", request.at_once},
             {"steps", request.steps},
             {"scales_alone", request.scales_alone},
+            {"learn_adapters", request.learn_adapters},
             {"warm_up", request.warm_up},
             {"schedule", name_of(request.schedule)},
             {"rate", request.rate},

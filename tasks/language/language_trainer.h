@@ -78,7 +78,8 @@ struct LanguageRequest {
   std::int64_t at_once = 0;   ///< sequences that run at a time: gradients of a step add up; 0: all
   bool recomputes = false;    ///< what is inside layers, in the backward pass, instead of keeping it
   std::int64_t steps = 240;
-  bool scales_alone = false;  ///< steps leave codes as they are; scales learn, norms, and what is in floats
+  bool scales_alone = false;    ///< steps leave codes as they are; scales learn, norms, and what is in floats
+  bool learn_adapters = false;  ///< those that the beginning has learn along, else they stay as they are
   BlockWise block_wise;
   std::int64_t warm_up = 15;  ///< steps in which the rate grows; then it goes by the schedule
   RateSchedule schedule = RateSchedule::kCosine;

@@ -11,9 +11,14 @@
 #include "qat/adapted_network.h"
 #include "qat/network.h"
 #include "tasks/language/adapter_start.h"
+#include "tasks/language/start_adapters.h"
 
 namespace crumb::tasks {
 namespace {
+
+const graph::Graph& beginning_of(const LanguageRequest& request) {
+  return request.start ? *request.start : request.network;
+}
 
 /// Behind a decoder's last layer; nothing for an encoder.
 std::optional<libtorch::CutNetwork> cut(const libtorch::GraphModule& module, const graph::Graph& network,
@@ -27,7 +32,8 @@ std::optional<libtorch::CutNetwork> cut(const libtorch::GraphModule& module, con
 class QuantizedStudent final : public Student {
  public:
   explicit QuantizedStudent(const LanguageRequest& request)
-      : network_(request.start ? graph::fold_quantized(*request.start) : request.network, request.recipe),
+      : adapters_(beginning_of(request), request.learn_adapters),
+        network_(adapters_.trainable(graph::fold_quantized(beginning_of(request))), request.recipe),
         cut_(cut(network_.graph_module(), request.network, request.recomputes)) {
     if (request.recomputes && request.recipe.activations && !request.recipe.activations->is_dynamic())
       throw usage_error(
@@ -56,11 +62,25 @@ class QuantizedStudent final : public Student {
   at::Tensor penalty() const override { return network_.penalty(); }
   graph::Graph freeze() override {
     network_.eval();
-    return network_.freeze();
+    graph::Graph frozen = adapters_.kept(network_.freeze());
+    take_adapters(frozen);
+    return frozen;
   }
   qat::Network* network() override { return &network_; }
 
  private:
+  /// As they are kept, so that the network gives what its file does.
+  void take_adapters(const graph::Graph& frozen) {
+    const torch::NoGradGuard no_gradients;
+    const graph::Graph floats = adapters_.trainable(graph::fold_quantized(frozen));
+    for (const auto& [name, tensor] : floats.initializers) {
+      if (!graph::is_of_adapter(name)) continue;
+      const at::Tensor& own = network_.graph_module().constant(name);
+      own.copy_(at::tensor(tensor.to_floats()).view(own.sizes()));
+    }
+  }
+
+  StartAdapters adapters_;
   qat::Network network_;
   std::optional<libtorch::CutNetwork> cut_;
 };

@@ -364,7 +364,7 @@ rules:
     optional: true
 """)
     put("recipe", "comments.yaml", "# a\nversion: 1 # b\nweights: keep\nzstd: off\nrules: []\n")
-    put("recipe", "stages.yaml", "version: 1\nweights: int4\nstages:\n  - block_wise: {passes: 2, rate: 1e-3}\n  - end_to_end:steps=40:scale_rate=1e-4:scales_alone=on\n  - low_rank: {rank: 4}\n  - outliers: {share: 0.01}\n  - gptq: {order: off, sweeps: 2, accumulator: 16}\n  - gpfq: {damp: 0, magr: 0.05}\n  - qronos:damp=0.001:tile=8\n  - rotate: {online: 32, heads: off}\n  - awq: {steps: 5, weights: on}\n  - clip\n  - split: {share: 0.1, even: on}\n  - batch_norm:own=on\n  - adaround:steps=9:rate=0.1\n  - best: {trials: 2}\n  - fisher: {damp: 0.5, draws: 2}\n")
+    put("recipe", "stages.yaml", "version: 1\nweights: int4\nstages:\n  - block_wise: {passes: 2, rate: 1e-3}\n  - end_to_end:steps=40:scale_rate=1e-4:scales_alone=on:learn_adapters=on\n  - low_rank: {rank: 4}\n  - outliers: {share: 0.01}\n  - gptq: {order: off, sweeps: 2, accumulator: 16}\n  - gpfq: {damp: 0, magr: 0.05}\n  - qronos:damp=0.001:tile=8\n  - rotate: {online: 32, heads: off}\n  - awq: {steps: 5, weights: on}\n  - clip\n  - split: {share: 0.1, even: on}\n  - batch_norm:own=on\n  - adaround:steps=9:rate=0.1\n  - best: {trials: 2}\n  - fisher: {damp: 0.5, draws: 2}\n")
     put("recipe", "refused.yaml", "version: 1\nweights: &a !!str int4\nrules: *a\n---\n{a: 1, a: 2}\n")
     put("recipe", "quoted.yaml", 'version: "1"\n"weights": |\n  int4\nembeddings: >-\n  int8\n')
     for i, pattern in enumerate(["re:(a|b)*c+?$", "re:[^\\d_x-z]{1,3}\\.", "encoder.*.weight", "a[!b]\\*?", "re:(?:x{2,})?^"]):

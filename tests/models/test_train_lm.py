@@ -236,25 +236,62 @@ def test_stages_of_quantizing_come_first(crumb, made, tmp_path, stage):
     assert one.keys() == two.keys() and all((one[name] == two[name]).all() for name in one)
 
 
-@pytest.mark.parametrize("type", ["bf16", "f32", "int8"])
-def test_adapters_that_are_there_stay_adapters(crumb, made, tmp_path, type):
-    """They are no matrices to quantize: a step that moves nothing leaves the network as it was."""
-    how = ["--weights", "int4:channel", "--embeddings", "keep"]
-    if type == "bf16":
-        start = tmp_path / "start.crumb"
-        crumb("quantize", made / "model", "-o", start, *how, "--stages", "low_rank:rank=16")
-    else:
-        crumb("quantize", made / "model", "-o", tmp_path / "base.crumb", *how)
-        crumb("recover", tmp_path / "base.crumb", "--baseline", made / "model", "--data", made / "train.txt", "--length", LENGTH, "--steps", 20,
-              "--batch", 2, "--type", type, "--threads", 1, "-o", tmp_path / "recovered")  # fmt: skip
-        start = tmp_path / "recovered/model.crumb"
-    crumb(*command(made, tmp_path / "out", *how, "--start", start, "--steps", 1, "--rate", 1e-9))
-    said = [json.loads(crumb("perplexity", file, "--text", made / "valid.txt", "--context", LENGTH, "--baseline", made / "model", "--json").stdout)
-            for file in (start, tmp_path / "out/model.crumb")]  # fmt: skip
-    assert said[1]["kl_mean"] == pytest.approx(said[0]["kl_mean"], rel=1e-4)
-    adapters = [{(t["name"], t["dtype"]) for t in json.loads(crumb("inspect", file, "--json", "--tensors-only").stdout)["tensors"] if ".lora_" in t["name"]}
-                for file in (start, tmp_path / "out/model.crumb")]  # fmt: skip
-    assert adapters[0] == adapters[1] and len(adapters[0]) >= 2 * 21
+@pytest.fixture(scope="module", params=["bf16", "f32", "int8"])
+def adapted(request, crumb, made, tmp_path_factory):
+    """Codes with an adapter of that type beside them."""
+    work = tmp_path_factory.mktemp("adapted")
+    if request.param == "bf16":
+        crumb("quantize", made / "model", "-o", work / "model.crumb", *ADAPTED, "--stages", "low_rank:rank=4")
+        return work / "model.crumb"
+    crumb("quantize", made / "model", "-o", work / "base.crumb", *ADAPTED)
+    crumb("recover", work / "base.crumb", "--baseline", made / "model", "--data", made / "train.txt", "--length", LENGTH, "--steps", 20,
+          "--batch", 2, "--type", request.param, "--rank", 4, "--threads", 1, "-o", work / "recovered")  # fmt: skip
+    return work / "recovered/model.crumb"
+
+
+ADAPTED = ["--weights", "int2h:group=16", "--embeddings", "keep"]
+
+
+def adapter_in(crumb, file, work):
+    """What the file has of adapters by name: type and numbers."""
+    crumb("dequantize", file, "-o", work / f"{file.stem}.safetensors")
+    values = pytest.importorskip("safetensors.numpy").load_file(work / f"{file.stem}.safetensors")
+    types = {t["name"]: t["dtype"] for t in json.loads(crumb("inspect", file, "--json", "--tensors-only").stdout)["tensors"]}
+    return {name: (type, values[name]) for name, type in types.items() if ".lora_" in name}
+
+
+def test_adapters_that_are_there_stay_adapters(crumb, made, adapted, tmp_path):
+    """They are no matrices to quantize, and no step moves them."""
+    crumb(*command(made, tmp_path / "out", *ADAPTED, "--start", adapted, "--steps", 6, "--rate", 3e-3))
+    before, after = adapter_in(crumb, adapted, tmp_path), adapter_in(crumb, tmp_path / "out/model.crumb", tmp_path)
+    assert before.keys() == after.keys() and len(before) >= 2 * 21
+    for name, (type, numbers) in before.items():
+        assert after[name][0] == type and (after[name][1] == numbers).all(), name
+
+
+def test_adapters_learn_along_where_they_are_asked_to(crumb, made, adapted, tmp_path):
+    """Each matrix of them moves, keeps its type, and the network ends nearer to the float one than codes alone take it; what was
+    measured is what the file gives."""
+    run = [*ADAPTED, "--start", adapted, "--rate", 3e-3]
+    alone = json.loads(crumb(*command(made, tmp_path / "alone", *run, "--steps", 60)).stdout)
+    both = json.loads(crumb(*command(made, tmp_path / "both", *run, "--steps", 60, "--learn-adapters")).stdout)
+    assert both["learn_adapters"] and "learn_adapters" not in alone and both["rounded"] == alone["rounded"]
+    last = [sum(json.loads(line)["loss"] for line in (tmp_path / name / "log.jsonl").read_text().splitlines()[-10:]) for name in ("alone", "both")]
+    assert last[1] < 0.97 * last[0]
+    before, after = adapter_in(crumb, adapted, tmp_path), adapter_in(crumb, tmp_path / "both/model.crumb", tmp_path)
+    assert before.keys() == after.keys()
+    for name, (type, numbers) in before.items():
+        assert after[name][0] == type and (after[name][1] == numbers).all() == name.endswith("lora_scale"), name
+    measured = ["--text", made / "valid.txt", "--context", LENGTH, "--json"]
+    found = json.loads(crumb("perplexity", tmp_path / "both/model.crumb", *measured).stdout)["perplexity"]
+    assert found == pytest.approx(both["quantized"], rel=1e-3)
+    stage = ["--stages", "end_to_end:steps=60:rate=0.003:learn_adapters=on"]
+    crumb(*command(made, tmp_path / "stage", *ADAPTED, "--start", adapted, *stage))
+    assert (tmp_path / "stage/log.jsonl").read_text() == (tmp_path / "both/log.jsonl").read_text()
+
+
+def test_adapters_that_shall_learn_and_are_not_there(crumb, made, tmp_path):
+    assert "the network has none" in crumb(*command(made, tmp_path / "no", *ADAPTED, "--learn-adapters", "--steps", 1), status=2).stderr
 
 
 def test_stages_before_training_are_not_done_twice(crumb, crumb_bin, made, tmp_path):
