@@ -227,8 +227,7 @@ void add_train(CLI::App& app) {
   verb->add_option("--batch", options->batch, "Samples of a step (the task's own; 32)")->check(at_least(1));
   verb->add_option("--rate", options->rate,
                    "Of learning, with quantizers, at the start (the task's own; 0.001); of lm and embed the "
-                   "highest (in "
-                   "proportion to rounding's error)")
+                   "highest (in proportion to rounding's error)")
       ->check(above_zero());
   verb->add_option("--seed", options->seed, "Of weights and of the order of samples (0)")
       ->check(at_least(0, std::numeric_limits<std::uint32_t>::max()));

@@ -278,7 +278,7 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
 /// Where neither a flag nor a stage says it.
 void choose_rate(tasks::LanguageRequest& request) {
   if (request.rate > 0) return;
-  const UsualRate usual = usual_rate(request);
+  const UsualRate usual = request.steps > 0 ? usual_rate(request) : UsualRate{};
   request.rate = usual.rate;
   if (usual.lost > 0 && is_writer())
     std::cerr << "rate " << fixed(usual.rate, 6) << ", by rounding's error, "

@@ -152,6 +152,24 @@ std::optional<SparseMatrix> sparse_matrix(const Graph& graph, const Links& links
   return made;
 }
 
+std::optional<SparseMatrix> sparse_beside(const Graph& graph, const Links& links,
+                                          const LinearProduct& product) {
+  if (!has_sparse(graph, product)) return std::nullopt;
+  const std::string& x = graph.nodes[product.node].inputs[0];
+  for (const std::size_t i : links.consumers(x)) {
+    const Node& node = graph.nodes[i];
+    if (!node.is("MatMul") || node.inputs[0] != x) continue;
+    std::set<std::size_t> makers;
+    std::optional<SparseMatrix> found = sparse_matrix(graph, links, node.inputs[1], &makers);
+    if (found && std::ranges::any_of(makers, [&](std::size_t maker) {
+          return graph.nodes[maker].has_input(0) &&
+                 graph.nodes[maker].inputs[0] == product.module + std::string(kNumbers);
+        }))
+      return found;
+  }
+  return std::nullopt;
+}
+
 std::set<std::size_t> sparse_makers(const Graph& graph) {
   const Links links(graph);
   std::set<std::size_t> makers;

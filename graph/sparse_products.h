@@ -46,6 +46,10 @@ bool has_sparse(const Graph& graph, const LinearProduct& product);
 std::optional<SparseMatrix> sparse_matrix(const Graph& graph, const Links& links, const std::string& value,
                                           std::set<std::size_t>* nodes = nullptr);
 
+/// Those beside a product, if there are any.
+std::optional<SparseMatrix> sparse_beside(const Graph& graph, const Links& links,
+                                          const LinearProduct& product);
+
 /// The nodes that make such matrices of products: folded they would be as large as any.
 std::set<std::size_t> sparse_makers(const Graph& graph);
 

@@ -12,8 +12,10 @@ namespace crumb::ptq {
 /// What is known of a layer, or of a convolution's group, before its codes are chosen. Matrices of weights lie row by row.
 struct LayerTarget {
   std::span<const float> weights;  ///< W
+  std::span<const float> whole;    ///< V: W and what nodes beside the layer add to it (beside_weights.h)
   std::span<const float>
-      nearest;  ///< W (G + d) (H + d)^-1, whose outputs are those that are to stay; W without G
+      nearest;  ///< (W (H + d) + V (G - H)) (H + d)^-1, whose outputs are those that are to
+                ///< stay: what lies beside the codes takes in x, too; W without G
   const Eigen::MatrixXd& moments;  ///< H = sum x x^T
   const Eigen::MatrixXd* cross;    ///< G = sum y x^T, y being the float network's x; null: y is x
   Feedback& feedback;              ///< of H + d; a walk may take it away

@@ -37,14 +37,14 @@ CodeWalk gpfq_walk(const LayerTarget& layer) {
   const MatrixXd factors = missing(layer, walk.feedback.order());
   const std::size_t columns = walk.feedback.size();
   walk.starts.assign(layer.weights.begin(), layer.weights.end());
-  parallel_for(walk.starts.size() / columns, kPathRows, layer.threads,
-               [&](std::size_t begin, std::size_t end) {
-                 using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-                 Eigen::Map<Rows> part(walk.starts.data() + begin * columns, static_cast<Index>(end - begin),
-                                       static_cast<Index>(columns));
-                 const MatrixXd weights = part.cast<double>();
-                 part = (weights + weights * factors).cast<float>();
-               });
+  parallel_for(
+      walk.starts.size() / columns, kPathRows, layer.threads, [&](std::size_t begin, std::size_t end) {
+        using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+        Eigen::Map<Rows> part(walk.starts.data() + begin * columns, static_cast<Index>(end - begin),
+                              static_cast<Index>(columns));
+        const Eigen::Map<const Rows> whole(layer.whole.data() + begin * columns, part.rows(), part.cols());
+        part = (part.cast<double>() + whole.cast<double>() * factors).cast<float>();
+      });
   return walk;
 }
 

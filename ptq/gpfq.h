@@ -6,7 +6,8 @@
 //   q_k nearest to (sum over j <= k of w_j G_jk - sum over j < k of q_j H_jk) / H_kk,
 //
 // G = sum y x^T, H = sum x x^T, y being the float network's x. That is the greedy walk of feedback.h from
-// w_k + sum over j <= k of w_j (G - H)_jk / H_kk. A column that brings nothing is rounded.
+// w_k + sum over j <= k of w_j (G - H)_jk / H_kk, these w_j with what stands beside the codes (V of rounding_stage.h). A column that
+// brings nothing is rounded.
 #pragma once
 
 #include "ptq/code_walk.h"

@@ -45,8 +45,9 @@ class Damped {
   const Eigen::VectorXd diagonal_;
 };
 
-/// Rows of W to rows of W (G + d) (H + d)^-1.
-void shift(std::span<float> rows, MatrixXd& moments, MatrixXd& cross, double damping, int threads) {
+/// Rows of W to rows of (V (G + d) - (V - W) (H + d)) (H + d)^-1; `beside`, rows of V - W, may be empty: V is W.
+void shift(std::span<float> rows, std::span<const float> beside, MatrixXd& moments, MatrixXd& cross,
+           double damping, int threads) {
   const Index size = moments.rows();
   const double share = damping * moments.diagonal().mean();
   Eigen::LLT<MatrixXd> factor;
@@ -55,14 +56,22 @@ void shift(std::span<float> rows, MatrixXd& moments, MatrixXd& cross, double dam
     factor.compute(moments);
   }
   const Damped target(cross, share);
-  parallel_for(rows.size() / static_cast<std::size_t>(size), kRowsAtATime, threads,
-               [&](std::size_t begin, std::size_t end) {
-                 using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-                 Eigen::Map<Rows> part(rows.data() + begin * static_cast<std::size_t>(size),
-                                       static_cast<Index>(end - begin), size);
-                 const MatrixXd wanted = (part.cast<double>() * cross).transpose();
-                 part = factor.solve(wanted).transpose().cast<float>();
-               });
+  parallel_for(
+      rows.size() / static_cast<std::size_t>(size), kRowsAtATime, threads,
+      [&](std::size_t begin, std::size_t end) {
+        using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+        const std::size_t first = begin * static_cast<std::size_t>(size);
+        const auto count = static_cast<Index>(end - begin);
+        Eigen::Map<Rows> part(rows.data() + first, count, size);
+        MatrixXd wanted;
+        if (beside.empty()) {
+          wanted = (part.cast<double>() * cross).transpose();
+        } else {
+          const MatrixXd more = Eigen::Map<const Rows>(beside.data() + first, count, size).cast<double>();
+          wanted = ((part.cast<double>() + more) * cross - more * moments - share * more).transpose();
+        }
+        part = factor.solve(wanted).transpose().cast<float>();
+      });
 }
 
 /// By the spec, but for a codebook that was found before.
@@ -85,7 +94,8 @@ class LayerRounding {
         scales_(by_spec_),
         plain_(nearest_codes(by_spec_, rows.values, options.threads)),
         codes_(plain_),
-        meant_(std::move(rows.values)) {}
+        meant_(std::move(rows.values)),
+        beside_(std::move(rows.beside)) {}
 
   RoundedLayer run() {
     if (options_.own_scales && !scales_.may_change() && options_.codebook.empty())
@@ -152,15 +162,24 @@ class LayerRounding {
                                    Feedback& feedback) {
     const double damping = feedback.damping();
     std::vector<float> weights(own.begin(), own.end()), smaller;
-    if (cross) shift(own, moments, *cross, damping, options_.threads);
+    const std::size_t first = rows.first * layer_.columns;
+    const std::span<const float> beside =
+        beside_.empty() ? std::span<const float>() : std::span(beside_).subspan(first, own.size());
+    if (cross) shift(own, beside, moments, *cross, damping, options_.threads);
     std::span<const float> nearest = own;
     if (options_.magnitudes > 0) {
       reduce_magnitudes(weights, moments, scales_.encoding().block_cols, options_.magnitudes, kMagnitudeSteps,
                         options_.threads);
       nearest = smaller = weights;
-      if (cross) shift(smaller, moments, *cross, damping, options_.threads);
+      if (cross) shift(smaller, beside, moments, *cross, damping, options_.threads);
+    }
+    std::vector<float> whole;
+    if (cross && !beside.empty()) {
+      whole = weights;
+      for (std::size_t i = 0; i < whole.size(); ++i) whole[i] += beside[i];
     }
     const CodeWalk walk = options_.walk({.weights = weights,
+                                         .whole = whole.empty() ? weights : whole,
                                          .nearest = nearest,
                                          .moments = moments,
                                          .cross = cross,
@@ -186,7 +205,7 @@ class LayerRounding {
   const std::optional<Budget>& budget_;
   FixedScales by_spec_, scales_;
   std::vector<std::uint8_t> plain_, codes_;
-  std::vector<float> meant_;
+  std::vector<float> meant_, beside_;
   double all_ = 0, before_ = 0, after_ = 0;
   std::size_t unreached_ = 0;  ///< groups
   std::vector<std::string> notes_;

@@ -18,7 +18,7 @@ CodeWalk qronos_walk(const LayerTarget& layer) {
   for (std::size_t begin = 0; begin < layer.weights.size(); begin += columns) {
     double target = static_cast<double>(layer.weights[begin + first]);
     for (std::size_t j = 0; j < columns; ++j)
-      target += static_cast<double>(layer.weights[begin + j]) * missing[static_cast<Eigen::Index>(j)];
+      target += static_cast<double>(layer.whole[begin + j]) * missing[static_cast<Eigen::Index>(j)];
     walk.starts[begin + first] = static_cast<float>(target);
   }
   return walk;

@@ -10,7 +10,9 @@
 // theorem). What GPTQ would go through from W (G + d) (H + d)^-1 are these same weights, whatever code the first column got: that
 // column alone differs, whose target is found while the others are those of W,
 //
-//   t_1 = w_1 + sum over all j of w_j (G - H)_j1 / (H_11 + d).
+//   t_1 = w_1 + sum over all j of w_j (G - H)_j1 / (H_11 + d),
+//
+// the w_j of that sum with what stands beside the codes (V of rounding_stage.h).
 //
 // The damping d is that of H and of G, as |w - v|^2 in both lines would give it; the paper adds it to H alone.
 #pragma once

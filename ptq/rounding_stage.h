@@ -5,7 +5,8 @@
 //
 // With float_inputs, outputs are to stay those that the float network's layer gives on its own inputs y: with H = sum x x^T and
 // G = sum y x^T, x being the inputs in the quantized network and d the damping, what outputs are held against is
-// W (G + d) (H + d)^-1.
+// W (G + d) (H + d)^-1. Where adapters or single weights stand beside W, W with them being V, the float layer gives V y, and they
+// give what they give on x: then it is W + V (G - H) (H + d)^-1.
 //
 // With accumulator=P sums of an output's products of integers, or of `tile` terms of them, stay within P bits whatever comes in
 // (accumulator_limits.h); scales and codes are not improved in turns then. Biases come on top.

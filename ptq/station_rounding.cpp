@@ -9,6 +9,7 @@
 
 #include "base/files/interrupt.h"
 #include "graph/quantize/apply.h"
+#include "ptq/beside_weights.h"
 #include "ptq/layer_store.h"
 #include "ptq/sample_stream.h"
 
@@ -26,6 +27,7 @@ class StationRounding {
         options_(options),
         round_(round),
         stations_(stations_of(setting.graph, parts.layers)),
+        beside_(setting.graph),
         report_{.stage = to_string(stage), .measure = "outputs", .layers = {}, .notes = {}} {}
 
   StageReport run() && {
@@ -168,6 +170,7 @@ class StationRounding {
     const std::string& name = constant_of(layer);
     WeightRows rows = weight_rows(setting_.graph.initializers.at(name),
                                   setting_.plan.constants[layer.constant].output_axis);
+    rows.beside = beside_.of(name);
     const std::vector<std::int64_t> axes = rows.axes;
     RoundedLayer made = round_(layer, std::move(rows), std::move(moments));
     return {.constant = name,
@@ -205,6 +208,7 @@ class StationRounding {
   const StationOptions& options_;
   const RoundLayer& round_;
   const std::vector<Station> stations_;
+  const BesideWeights beside_;
   StageReport report_;
 };
 

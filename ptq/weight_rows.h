@@ -13,6 +13,8 @@ struct WeightRows {
   std::vector<std::int64_t> axes;  ///< as of graph::QuantizedConstant
   std::vector<std::uint64_t> shape;
   std::vector<float> values;  ///< row by row
+  std::vector<float> beside =
+      {};  ///< what nodes beside the layer add to them (beside_weights.h); empty: nothing
 };
 
 WeightRows weight_rows(const graph::Tensor& tensor, std::size_t output_axis);

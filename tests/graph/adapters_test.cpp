@@ -166,6 +166,11 @@ TEST_CASE("adapters: what is added is found, and what is dropped leaves the netw
     }
     check_same(crumb::graph::drop_adapter(one, "one"), crumb::graph::sorted(network.graph));
 
+    REQUIRE(crumb::graph::adapter_type(one, "one") == type);
+    // What a type has rounded it keeps.
+    const Graph again = crumb::graph::add_adapter(network.graph, found, "one", type);
+    REQUIRE(crumb::graph::adapter_of(again, "one") == found);
+
     const Graph both = crumb::graph::add_adapter(one, second, "two-b_");
     std::vector<std::string> names = crumb::graph::adapter_names(both);
     std::ranges::sort(names);

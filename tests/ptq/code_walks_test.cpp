@@ -28,6 +28,7 @@ using test::Rows;
 /// A layer, inputs of the float network and of the quantized one.
 struct TwoStreams {
   Rows weights;
+  Rows beside;              ///< what nodes beside it add
   MatrixXd floats, inputs;  ///< Y and X~, [columns, samples]
   std::vector<std::size_t> order;
 };
@@ -37,7 +38,11 @@ TwoStreams drawn_streams(std::mt19937& random, Index most_columns, bool by_size,
               samples = random() % 3 == 0 ? 1 + size / 2 : 2 * size + 8;
   const Rows y = test::drawn_samples(random, size, samples, std::array{0.0F, 0.5F, 0.9F}[random() % 3]);
   Rows x = with_floats ? Rows(y + 0.3F * test::drawn_matrix(random, size, samples)) : y;
-  TwoStreams made{.weights = test::drawn_matrix(random, 1 + static_cast<Index>(random() % 20), size),
+  const Rows weights = test::drawn_matrix(random, 1 + static_cast<Index>(random() % 20), size);
+  const bool is_alone = random() % 2 == 0;
+  TwoStreams made{.weights = weights,
+                  .beside = is_alone ? Rows(Rows::Zero(weights.rows(), size))
+                                     : test::drawn_matrix(random, weights.rows(), size),
                   .floats = y.cast<double>(),
                   .inputs = {},
                   .order = std::vector<std::size_t>(static_cast<std::size_t>(size))};
@@ -66,7 +71,7 @@ Walked walk_plainly(const FixedScales& scales, const TwoStreams& layer, const Ta
     VectorXd weights = layer.weights.row(row).cast<double>(), values = weights;
     for (std::size_t k = 0; k < layer.order.size(); ++k) {
       const auto at = static_cast<Index>(layer.order[k]);
-      const double target = target_of(weights, k, values);
+      const double target = target_of(row, weights, k, values);
       const auto r = static_cast<std::size_t>(row);
       values[at] = static_cast<double>(
           scales.value(r, layer.order[k], scales.code(r, layer.order[k], static_cast<float>(target))));
@@ -80,7 +85,7 @@ Walked walk_plainly(const FixedScales& scales, const TwoStreams& layer, const Ta
 /// q_t is what brings u = Y w - X~ q nearest to 0 after t columns: Lybrand & Saab 2021, equation (2), for two kinds of inputs.
 Walked plain_gpfq(const FixedScales& scales, const TwoStreams& layer) {
   VectorXd path;
-  return walk_plainly(scales, layer, [&](const VectorXd& w, std::size_t k, const VectorXd& q) {
+  return walk_plainly(scales, layer, [&](Index row, const VectorXd& w, std::size_t k, const VectorXd& q) {
     if (k == 0) {
       path = VectorXd::Zero(layer.inputs.cols());
     } else {
@@ -89,7 +94,9 @@ Walked plain_gpfq(const FixedScales& scales, const TwoStreams& layer) {
     }
     const auto at = static_cast<Index>(layer.order[k]);
     const double own = layer.inputs.row(at).squaredNorm();
-    path += w[at] * layer.floats.row(at).transpose();
+    path += w[at] * layer.floats.row(at).transpose() +
+            static_cast<double>(layer.beside(row, at)) *
+                (layer.floats.row(at) - layer.inputs.row(at)).transpose();
     return own > 0 ? layer.inputs.row(at).dot(path) / own : w[at];
   });
 }
@@ -99,10 +106,12 @@ Walked plain_qronos(const FixedScales& scales, const TwoStreams& layer, double d
   const MatrixXd moments = layer.inputs * layer.inputs.transpose();
   const double share = damping * moments.diagonal().mean();
   VectorXd behind;
-  return walk_plainly(scales, layer, [&](const VectorXd& w, std::size_t k, const VectorXd& q) {
+  return walk_plainly(scales, layer, [&](Index row, const VectorXd& w, std::size_t k, const VectorXd& q) {
     if (k == 0) behind = w;
     // Those behind column k, found with the codes before it.
-    const VectorXd meant = layer.floats.transpose() * w;
+    const VectorXd meant =
+        layer.floats.transpose() * w +
+        (layer.floats - layer.inputs).transpose() * layer.beside.row(row).transpose().cast<double>();
     VectorXd left = meant;
     for (std::size_t j = 0; j < k; ++j) {
       const auto at = static_cast<Index>(layer.order[j]);
@@ -144,7 +153,8 @@ FoundCodes found_by(CodeWalkOf walk, const std::string& spec, const TwoStreams& 
              columns = static_cast<std::size_t>(layer.weights.cols());
   const WeightRows weights{.axes = {0, 1},
                            .shape = {rows, columns},
-                           .values = {layer.weights.data(), layer.weights.data() + layer.weights.size()}};
+                           .values = {layer.weights.data(), layer.weights.data() + layer.weights.size()},
+                           .beside = {layer.beside.data(), layer.beside.data() + layer.beside.size()}};
   LayerMoments inputs{.moments = {layer.inputs * layer.inputs.transpose()}, .cross = {}};
   if (with_floats) inputs.cross = {layer.floats * layer.inputs.transpose()};
   const RoundedLayer made =
