@@ -13,6 +13,7 @@ namespace crumb::ptq {
 
 class BesideWeights {
  public:
+  BesideWeights() = default;  ///< nothing stands beside any
   explicit BesideWeights(const graph::Graph& graph);
 
   /// Beside the layer of this constant [out, in], row by row; empty where there is nothing.

@@ -27,7 +27,7 @@ class StationRounding {
         options_(options),
         round_(round),
         stations_(stations_of(setting.graph, parts.layers)),
-        beside_(setting.graph),
+        beside_(options.float_inputs ? BesideWeights(setting.graph) : BesideWeights()),
         report_{.stage = to_string(stage), .measure = "outputs", .layers = {}, .notes = {}} {}
 
   StageReport run() && {
@@ -208,7 +208,7 @@ class StationRounding {
   const StationOptions& options_;
   const RoundLayer& round_;
   const std::vector<Station> stations_;
-  const BesideWeights beside_;
+  const BesideWeights beside_;  ///< only what float inputs are held against needs them
   StageReport report_;
 };
 

@@ -236,6 +236,9 @@ def test_stages_of_quantizing_come_first(crumb, made, tmp_path, stage):
     assert one.keys() == two.keys() and all((one[name] == two[name]).all() for name in one)
 
 
+ADAPTED = ["--weights", "int2h:group=16", "--embeddings", "keep"]
+
+
 @pytest.fixture(scope="module", params=["bf16", "f32", "int8"])
 def adapted(request, crumb, made, tmp_path_factory):
     """Codes with an adapter of that type beside them."""
@@ -249,9 +252,6 @@ def adapted(request, crumb, made, tmp_path_factory):
     return work / "recovered/model.crumb"
 
 
-ADAPTED = ["--weights", "int2h:group=16", "--embeddings", "keep"]
-
-
 def adapter_in(crumb, file, work):
     """What the file has of adapters by name: type and numbers."""
     crumb("dequantize", file, "-o", work / f"{file.stem}.safetensors")
@@ -261,7 +261,11 @@ def adapter_in(crumb, file, work):
 
 
 def test_adapters_that_are_there_stay_adapters(crumb, made, adapted, tmp_path):
-    """They are no matrices to quantize, and no step moves them."""
+    """They are no matrices to quantize, and no step moves them; one that moves nothing leaves the network as it was."""
+    crumb(*command(made, tmp_path / "still", *ADAPTED, "--start", adapted, "--steps", 1, "--rate", 1e-9))
+    said = [json.loads(crumb("perplexity", file, "--text", made / "valid.txt", "--context", LENGTH, "--baseline", made / "model", "--json").stdout)
+            for file in (adapted, tmp_path / "still/model.crumb")]  # fmt: skip
+    assert said[1]["kl_mean"] == pytest.approx(said[0]["kl_mean"], rel=1e-4)
     crumb(*command(made, tmp_path / "out", *ADAPTED, "--start", adapted, "--steps", 6, "--rate", 3e-3))
     before, after = adapter_in(crumb, adapted, tmp_path), adapter_in(crumb, tmp_path / "out/model.crumb", tmp_path)
     assert before.keys() == after.keys() and len(before) >= 2 * 21

@@ -23,7 +23,7 @@ using crumb::ptq::BesideWeights;
 using crumb::ptq::Setting;
 using crumb::ptq::test::drawn_tensor;
 
-/// Two products behind each other, the first in two bits that are settled, the second to become eight.
+/// Two products behind each other, the first in three bits that are settled, the second to become eight.
 struct BesideCase {
   Setting setting;
   std::vector<Tensor> samples;
@@ -109,7 +109,7 @@ TEST_CASE("beside weights: what mends the layers before is the same map with and
   std::mt19937 random(223);
   const crumb::runtime::Engine engine(1);
   for (const std::string stage : {"gptq:sweeps=0", "gptq"}) {
-    double mended = 0;
+    int mended = 0;
     for (int round = 0; round < 60; ++round) {
       CAPTURE(stage);
       CAPTURE(round);

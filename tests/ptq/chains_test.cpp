@@ -88,7 +88,7 @@ TEST_CASE("stages: in whatever order, in floats and at eight bits the network st
     Fed fed = drawn_fed(random, engine);
     const crumb::graph::Graph before = fed.setting.graph;
     // What eight bits alone move says nothing of stages: functions that saturate, differences of what is alike.
-    if (loss_of(before, fed.setting, fed.samples) > 0.01) continue;
+    const bool is_coarse = loss_of(before, fed.setting, fed.samples) > 0.01;
     std::string chain;
     bool means_move = false;
     std::vector<crumb::Stage> stages;
@@ -109,7 +109,7 @@ TEST_CASE("stages: in whatever order, in floats and at eight bits the network st
     ++given;
     // A step of eight bits is 2^-7 of the largest weight, an error of 2^-16 of its square at most; a network that became another
     // loses as much as it gives.
-    CHECK(loss_of(before, fed.setting, fed.samples) < 0.05);
+    if (!is_coarse) CHECK(loss_of(before, fed.setting, fed.samples) < 0.05);
     if (means_move) continue;
     ++same_in_floats;
     fed.setting.plan.constants.clear();
