@@ -94,10 +94,35 @@ def test_calibrated_networks_too(crumb, tmp_path):
     assert perplexity(crumb, tmp_path / "floats", tmp_path) == pytest.approx(plain, rel=0.2)
 
 
+def by_onnxruntime(crumb, packed, inputs):
+    """Logits of the file's graph, as it stands."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    crumb("export", packed, "--to", "qcdq", "-o", packed.with_suffix(".onnx"))
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(packed.with_suffix(".onnx")), plain, providers=["CPUExecutionProvider"])
+    return session.run(["logits"], inputs)[0]
+
+
+@pytest.mark.parametrize("stages", ["low_rank:rank=4,gptq,end_to_end:steps=6:rate=0.01:learn_adapters=on", "outliers:share=0.05,gptq,end_to_end:steps=6:rate=0.01"])
+def test_what_stands_beside_codes_is_one_for_others(crumb, tmp_path, stages):
+    """onnxruntime computes from the graph what the file gives, with what learned along and what gptq reckoned with."""
+    pytest.importorskip("onnxruntime")
+    tiny.make("llama3", tmp_path / "model")
+    texts(tmp_path)
+    crumb("train", "lm", "--model", tmp_path / "model", "--data", tmp_path / "train.txt", "--weights", "int3:group=16", "--embeddings", "keep",
+          "--stages", stages, "--length", LENGTH, "--batch", 2, "--threads", 1, "--products", "f32", "-o", tmp_path / "out")  # fmt: skip
+    run = DecoderRun(crumb, tmp_path / "out/model.crumb", tmp_path / "model", tmp_path / "run")
+    ids = np.random.default_rng(5).integers(0, 40, (1, LENGTH))
+    logits = run(ids)[0]
+    theirs = by_onnxruntime(crumb, tmp_path / "out/model.crumb", run.inputs(ids))
+    assert np.abs(theirs - logits).max() < 2e-5 * np.abs(logits).max()
+
+
 @pytest.mark.parametrize("embeddings", ["int4:group=16", "int8:channel"])
 def test_a_shared_table_by_gptq_is_one_for_others(crumb, tmp_path, embeddings):
     """transformers computes from the folder, and onnxruntime from the graph, what the file's own codes give."""
-    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxruntime")
     read = pytest.importorskip("safetensors.numpy").load_file
     tiny.make("llama_tied", tmp_path / "model")
     texts(tmp_path)
@@ -115,11 +140,7 @@ def test_a_shared_table_by_gptq_is_one_for_others(crumb, tmp_path, embeddings):
     run = DecoderRun(crumb, tmp_path / "q.crumb", tmp_path / "model", tmp_path / "run")
     ids = np.random.default_rng(3).integers(0, len(table), (1, LENGTH))
     logits = run(ids)[0]
-    crumb("export", tmp_path / "q.crumb", "--to", "qcdq", "-o", tmp_path / "q.onnx")
-    plain = onnxruntime.SessionOptions()
-    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(str(tmp_path / "q.onnx"), plain, providers=["CPUExecutionProvider"])
-    for theirs in (tiny.prefill(model, ids[0]), session.run(["logits"], run.inputs(ids))[0][0]):
+    for theirs in (tiny.prefill(model, ids[0]), by_onnxruntime(crumb, tmp_path / "q.crumb", run.inputs(ids))[0]):
         assert np.abs(theirs - logits[0]).max() < 2e-5 * np.abs(logits).max()
 
 
