@@ -190,6 +190,14 @@ LanguageProgressLine::~LanguageProgressLine() {
   if (terminal_ && shown_) std::fprintf(stderr, "\r\x1b[K");
 }
 
+tasks::LanguageNews LanguageProgressLine::news(double rate) {
+  return {
+      .progress = [this](const tasks::LanguageProgress& progress) { update(progress); },
+      .layer_done = [this](const tasks::LayerLine& line, std::int64_t layers) { layer_done(line, layers); },
+      .predicted = [this](std::int64_t done, std::int64_t sequences) { predicted(done, sequences); },
+      .loss_rose = [this, rate](const tasks::LossRise& rise) { loss_rose(rise, rate); }};
+}
+
 void LanguageProgressLine::update(const tasks::LanguageProgress& progress) {
   const double now = now_seconds();
   const double left = static_cast<double>(progress.steps - progress.line.step) * progress.seconds_per_step;
@@ -210,6 +218,13 @@ void LanguageProgressLine::predicted(std::int64_t done, std::int64_t sequences) 
   if (done < sequences && now - last_ < (terminal_ ? 0.2 : 5.0)) return;
   last_ = now;
   say("the float model predicts: sequence " + std::to_string(done) + " of " + std::to_string(sequences));
+}
+
+void LanguageProgressLine::loss_rose(const tasks::LossRise& rise, double rate) {
+  if (terminal_ && shown_) std::fprintf(stderr, "\r\x1b[K");
+  std::fprintf(stderr,
+               "note: the loss rose to %s, the mean of %zu steps, from %s: a --rate below %g may be wanted\n",
+               fixed(rise.mean, 4).c_str(), tasks::LossWatch::kSteps, fixed(rise.least, 4).c_str(), rate);
 }
 
 void LanguageProgressLine::say(const std::string& text) {

@@ -53,11 +53,15 @@ void keep_memory();
 class LanguageProgressLine {
  public:
   ~LanguageProgressLine();
+
+  /// Of a run whose highest rate is `rate`; must not outlive this line.
+  tasks::LanguageNews news(double rate);
+
+ private:
   void update(const tasks::LanguageProgress& progress);
   void layer_done(const tasks::LayerLine& line, std::int64_t layers);
   void predicted(std::int64_t done, std::int64_t sequences);
-
- private:
+  void loss_rose(const tasks::LossRise& rise, double rate);
   void say(const std::string& text);
 
   bool terminal_ = isatty(STDERR_FILENO) != 0, shown_ = false;

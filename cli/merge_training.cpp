@@ -86,8 +86,7 @@ Json train_merged(const MergeTrainingFlags& flags, graph::Graph adapted, graph::
   read_language_training(how, flags.data, flags.valid, folder, read, run.request);
   keep_memory();
   LanguageProgressLine line;
-  run.progress = [&](const tasks::LanguageProgress& progress) { line.update(progress); };
-  run.predicted = [&](std::int64_t done, std::int64_t sequences) { line.predicted(done, sequences); };
+  run.news = line.news(run.request.rate);
   return training::train_language_into(run, open_language_trainer());
 }
 

@@ -167,8 +167,7 @@ void recover_verb(const RecoverFlags& flags) {
   Json report;
   {
     LanguageProgressLine line;
-    run.progress = [&](const tasks::LanguageProgress& progress) { line.update(progress); };
-    run.predicted = [&](std::int64_t done, std::int64_t sequences) { line.predicted(done, sequences); };
+    run.news = line.news(run.request.rate);
     report = training::train_language_into(run, open_language_trainer());
   }
   if (report.is_null()) return;  // another process has it

@@ -338,11 +338,7 @@ void train_language_model(const LanguageWish& wish) {
   Json report;
   {
     LanguageProgressLine line;
-    run.progress = [&](const tasks::LanguageProgress& progress) { line.update(progress); };
-    run.predicted = [&](std::int64_t done, std::int64_t sequences) { line.predicted(done, sequences); };
-    run.layer_done = [&](const tasks::LayerLine& layer, std::int64_t layers) {
-      line.layer_done(layer, layers);
-    };
+    run.news = line.news(run.request.rate);
     report = training::train_language_into(run, open_language_trainer());
   }
   if (report.is_null()) return;  // another process has it

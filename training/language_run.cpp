@@ -93,11 +93,7 @@ Json train_language_into(const LanguageRun& run, tasks::LanguageTrainer& trainer
   const RunFolder folder(run.folder, run.restart);
   std::int64_t steps = 0;
   double last = start;
-  tasks::LanguageHooks hooks{.progress = run.progress,
-                             .layer_done = run.layer_done,
-                             .predicted = run.predicted,
-                             .wants_state = {},
-                             .state = folder.state()};
+  tasks::LanguageHooks hooks{.news = run.news, .wants_state = {}, .state = folder.state()};
   hooks.wants_state = [&] {
     ++steps;
     const bool is_due =

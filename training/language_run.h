@@ -18,9 +18,7 @@ struct LanguageRun {
   std::filesystem::path folder;  ///< is made where there is none
   int keep_every = 0;            ///< steps between two states; 0: ten minutes
   bool restart = false;          ///< an unfinished run that lies there is dropped
-  std::function<void(const tasks::LanguageProgress&)> progress;
-  std::function<void(const tasks::LayerLine&, std::int64_t layers)> layer_done;
-  std::function<void(std::int64_t done, std::int64_t sequences)> predicted;
+  tasks::LanguageNews news = {};
 };
 
 /// Of processes that train together, one writes, and the others' reports are null. Trains, and writes model.crumb, which `crumb generate` runs, of a recovery adapter/ (PEFT's folder), log.jsonl (a line for

@@ -137,7 +137,7 @@ class Training {
     peers_.give_out(student_->module().parameters());
     if (!kept && !request_.recovery) first_measure_ = measured();
     if (!kept && request_.block_wise.passes > 0 && student_->network()) {
-      layers_ = lesson_->train_layers(*student_->network(), hooks_.layer_done);
+      layers_ = lesson_->train_layers(*student_->network(), hooks_.news.layer_done);
       peers_.give_out(student_->module().parameters());
     }
     if (!kept && request_.scales_alone) student_->fix_codes();
@@ -153,6 +153,7 @@ class Training {
       layers_ = kept->position().layers;
       first_measure_ = kept->position().first_measure;
       middle_measure_ = kept->position().middle_measure;
+      for (const LanguageLine& line : log_) watch(line.loss);
       return;
     }
     const bool began_elsewhere = request_.recovery && begins_elsewhere(request_.recovery->start);
@@ -213,11 +214,17 @@ class Training {
     ++step_;
     log_.push_back({.step = step_, .loss = value, .rate = request_.rate * of_highest});
     ++steps_here_;
-    if (!hooks_.progress || !peers_.is_first()) return;
-    hooks_.progress({.line = log_.back(),
-                     .steps = request_.steps,
-                     .tokens = tokens_of(samples),
-                     .seconds_per_step = (now_seconds() - start_) / static_cast<double>(steps_here_)});
+    watch(value);
+    if (!hooks_.news.progress || !peers_.is_first()) return;
+    hooks_.news.progress({.line = log_.back(),
+                          .steps = request_.steps,
+                          .tokens = tokens_of(samples),
+                          .seconds_per_step = (now_seconds() - start_) / static_cast<double>(steps_here_)});
+  }
+
+  void watch(double loss) {
+    if (watch_.rises_with(loss) && hooks_.news.loss_rose && peers_.is_first())
+      hooks_.news.loss_rose(watch_.rise());
   }
 
   /// Gives the loss before it; 0, and nothing is learned, where no token counts.
@@ -270,6 +277,7 @@ class Training {
   double first_measure_ = LanguageOutcome::kNotMeasured, middle_measure_ = first_measure_;
   std::vector<LayerLine> layers_;
   std::vector<LanguageLine> log_;
+  LossWatch watch_;
   double start_ = 0;  ///< of the first step here
   std::int64_t steps_here_ = 0;
   bool stops_ = false;  ///< behind this step, because a person asked for it

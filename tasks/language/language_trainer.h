@@ -22,6 +22,7 @@
 #include "quant/recipe/recipe.h"
 #include "tasks/language/language_choices.h"
 #include "tasks/language/language_text.h"
+#include "tasks/language/loss_watch.h"
 #include "tasks/language/rate_schedule.h"
 
 namespace crumb::tasks {
@@ -116,12 +117,19 @@ struct LanguageProgress {
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds_per_step; }
 };
 
-struct LanguageHooks {
+/// What a run says while it goes on.
+struct LanguageNews {
   std::function<void(const LanguageProgress&)> progress;  ///< after every step
   std::function<void(const LayerLine&, std::int64_t layers)>
       layer_done;  ///< after every layer that was trained by itself
   std::function<void(std::int64_t done, std::int64_t sequences)> predicted;  ///< that the teacher's file gets
-  std::function<bool()> wants_state;                                         ///< asked after every step
+  /// Behind the step that made it so (LossWatch); again at the start of a run that goes on from behind there.
+  std::function<void(const LossRise&)> loss_rose;
+};
+
+struct LanguageHooks {
+  LanguageNews news;
+  std::function<bool()> wants_state;  ///< asked after every step
   /// The file from which an unfinished run goes on, and in which it is kept; empty: none. It stays when the run is done.
   std::filesystem::path state;
 };

@@ -360,6 +360,28 @@ def test_schedules_of_the_rate(crumb, made, tmp_path):
     assert "--schedule 'step': expected" in wrong and "cosine" in wrong and "linear" in wrong and "constant" in wrong
 
 
+def test_a_loss_that_rises_is_said_once(crumb, crumb_bin, made, tmp_path):
+    """While the run goes on, and again by one that goes on behind there."""
+    how = ["--weights", "int4:group=16", "--steps", 120, "--warm-up", 120, "--rate", 0.1, "--checkpoint-every", 1]
+    said = "note: the loss rose to "
+    whole = crumb(*command(made, tmp_path / "whole", *how)).stderr
+    assert whole.count(said) == 1 and "the mean of 20 steps" in whole and "a --rate below 0.1 may be wanted" in whole
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "whole/log.jsonl").read_text().splitlines()]
+    means = [np.mean(losses[max(0, end - 20) : end]) for end in range(5, len(losses) + 1)]
+    rise = next(i for i in range(15, len(means)) if means[i] >= 2 * min(means[: i + 1]))
+    assert f"{said}{means[rise]:.4f}, " in whole and f" from {min(means[: rise + 1]):.4f}: " in whole
+
+    arguments = [str(part) for part in (crumb_bin, *command(made, tmp_path / "cut", *how))]
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    next(line for line in process.stderr if said in line)
+    process.send_signal(signal.SIGINT)  # its state is of this step or of one behind it
+    process.communicate(timeout=120)
+    assert process.returncode != 0 and (tmp_path / "cut/checkpoint.state").exists()
+    on = crumb(*command(made, tmp_path / "cut", *how)).stderr
+    assert [line for line in on.splitlines() if said in line] == [line for line in whole.splitlines() if said in line]
+    assert said not in crumb(*command(made, tmp_path / "calm", *how[:-4], "--rate", 1e-3)).stderr
+
+
 def test_the_rate_follows_the_error_of_rounding(crumb, made, tmp_path):
     """Where neither a flag nor a stage says it: 0.001 of the error relative to the weights, 0.0004 behind a start, 0.0005 at most; of
     networks in floats, from scratch, and of scales alone 0.0005."""
