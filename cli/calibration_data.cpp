@@ -20,56 +20,58 @@ using graph::Tensor;
 constexpr std::int64_t kMostSamples = 32;
 
 /// An .npy file, or those of a folder by name.
-std::vector<fs::path> files_of(const std::string& path) {
+std::vector<fs::path> files_of(const std::string& path, const std::string& flag) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return {path};
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(path, error)) {
     if (entry.path().extension() == ".npy") files.push_back(entry.path());
   }
-  if (error) throw Error("--data " + quote_text(path) + " cannot be listed: " + error.message());
-  if (files.empty()) throw Error("--data " + quote_text(path) + " holds no .npy file");
+  if (error) throw Error(flag + " " + quote_text(path) + " cannot be listed: " + error.message());
+  if (files.empty()) throw Error(flag + " " + quote_text(path) + " holds no .npy file");
   std::ranges::sort(files);
   return files;
 }
 
 /// "NAME=PATH" where NAME is an input; else a path.
-std::pair<std::string, std::string> split_wish(const Graph& graph, const std::string& wish) {
+std::pair<std::string, std::string> split_wish(const Graph& graph, const std::string& wish,
+                                               const std::string& flag) {
   for (const std::string& input : graph.inputs) {  // a name may hold a '='
     if (wish.starts_with(input + "=")) return {input, wish.substr(input.size() + 1)};
   }
   const std::size_t equals = wish.find('=');
   if (equals == std::string::npos || fs::exists(wish)) return {"", wish};
-  throw usage_error("--data " + quote_text(wish) + ": " +
+  throw usage_error(flag + " " + quote_text(wish) + ": " +
                     unknown_name("input", wish.substr(0, equals), graph.inputs));
 }
 
 }  // namespace
 
-CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::string>& wishes)
-    : graph_(&graph) {
+CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::string>& wishes,
+                                 const std::string& flag)
+    : graph_(&graph), flag_(flag) {
   std::map<std::string, std::vector<fs::path>> named;
   for (const std::string& wish : wishes) {
-    const auto [given, path] = split_wish(graph, wish);
+    const auto [given, path] = split_wish(graph, wish, flag);
     if (given.empty() && graph.inputs.size() != 1) {
-      throw usage_error("--data " + quote_text(wish) + ": the graph has " +
+      throw usage_error(flag_ + " " + quote_text(wish) + ": the graph has " +
                         count_text(graph.inputs.size(), "input") +
-                        ", expected NAME=FILE.npy for each, as in --data " +
+                        ", expected NAME=FILE.npy for each, as in " + flag + " " +
                         (graph.inputs.empty() ? "x" : graph.inputs[0]) + "=x.npy");
     }
     const std::string& name = given.empty() ? graph.inputs[0] : given;
-    if (!named.emplace(name, files_of(path)).second) {
-      throw usage_error("--data gives input " + quote_text(name) + " twice");
+    if (!named.emplace(name, files_of(path, flag)).second) {
+      throw usage_error(flag_ + " gives input " + quote_text(name) + " twice");
     }
   }
   for (const std::string& input : graph.inputs) {
     const auto found = named.find(input);
     if (found == named.end()) {
-      throw usage_error("input " + quote_text(input) + " has no calibration data: give --data " + input +
+      throw usage_error("input " + quote_text(input) + " has no " + (flag == kUsualFlag ? "calibration data" : "samples") + ": give " + flag + " " + input +
                         "=FILE.npy");
     }
     if (!files_.empty() && files_.front().size() != found->second.size()) {
-      throw usage_error("--data gives input " + quote_text(graph.inputs[0]) + " " +
+      throw usage_error(flag_ + " gives input " + quote_text(graph.inputs[0]) + " " +
                         count_text(files_.front().size(), "file") + " and " + quote_text(input) + " " +
                         std::to_string(found->second.size()) + "; expected as many of each");
     }
@@ -101,17 +103,18 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
       try {
         return graph::plan_batch(*graph_, inputs, kMostSamples);
       } catch (const Error& error) {
-        throw Error("--data " + quote_text(files_.front()[file].string()) + ": " + error.what());
+        throw Error(flag_ + " " + quote_text(files_.front()[file].string()) + ": " + error.what());
       }
     }();
     if (plan.total == 0)
-      throw Error("--data " + quote_text(files_.front()[file].string()) + " holds no samples: its shape is " +
+      throw Error(flag_ + " " + quote_text(files_.front()[file].string()) + " holds no samples: its shape is " +
                   graph::text_of(std::span(inputs.front().shape())));
     const graph::Value* value = graph_->find(graph_->inputs[0]);
     const bool is_fixed = value && value->shape && !value->shape->empty() && value->shape->front().known();
     for (std::int64_t begin = 0; begin < plan.total; begin += plan.piece) {
       check_interrupt();
-      const std::int64_t count = is_fixed ? plan.piece : std::min(plan.piece, plan.total - begin);
+      const std::int64_t left = plan.total - begin, count = is_fixed ? plan.piece : std::min(plan.piece, left);
+      if (is_fixed && begin > 0 && left < count) break;  // filled up, its last sample would count many times
       std::vector<Tensor> piece;
       piece.reserve(inputs.size());
       for (const Tensor& input : inputs)

@@ -15,10 +15,14 @@ namespace crumb::cli {
 class CalibrationData {
  public:
   /// Throws usage Error for names that are no input and inputs that have no data; Error where a folder holds no .npy.
-  CalibrationData(const graph::Graph& graph, const std::vector<std::string>& wishes);
+  /// `flag`: what gives them, for messages.
+  CalibrationData(const graph::Graph& graph, const std::vector<std::string>& wishes,
+                  const std::string& flag = kUsualFlag);
 
-  /// Batches of at most 32 samples, or as many as a fixed batch of the graph holds (the last one filled up with its
-  /// last sample). Throws Error where a file does not fit the graph. Keeps a pointer to the graph.
+  static constexpr const char* kUsualFlag = "--data";
+
+  /// Batches of at most 32 samples, or as many as a fixed batch of the graph holds: what is left over of a file is left out,
+  /// and fewer are filled up with the last one. Throws Error where a file does not fit the graph. Keeps a pointer to the graph.
   graph::Batches batches() const;
 
   /// What the graph takes of one of the files(). Throws Error where it cannot be read.
@@ -31,6 +35,7 @@ class CalibrationData {
   graph::Tensor read(std::size_t input, const std::filesystem::path& path) const;
 
   const graph::Graph* graph_;
+  std::string flag_;
   std::vector<std::vector<std::filesystem::path>> files_;  ///< of each input
 };
 

@@ -12,6 +12,7 @@
 #include "formats/checkpoint/decoder_config.h"
 #include "formats/half.h"
 #include "graph/adapters.h"
+#include "models/encoder_inputs.h"
 #include "models/read_graph.h"
 #include "models/weight_source.h"
 #include "quant/checkpoint/checkpoint_run.h"
@@ -65,7 +66,7 @@ void write_export_adapter(const std::string& input, const std::string& output, c
                         .head_size = DecoderConfig::parse(file).head_size,
                         .dtype = dtype});
   } else {
-    write_peft(adapter, output, {.dtype = dtype});
+    write_peft(adapter, output, {.dtype = dtype, .task_type = peft_task_of(models::is_encoder(graph))});
   }
   if (json)
     return print_json({{"output", output},

@@ -179,6 +179,27 @@ void read_language_training(const LanguageTrainingFlags& flags, const std::strin
   request.teacher = {.file = flags.teacher_logits, .top = flags.top_k};
 }
 
+std::vector<Stage> stages_that_made(const std::map<std::string, std::string>& files,
+                                    const std::string& name) {
+  const auto recipe = files.find(std::string(kRecipePath));
+  return recipe == files.end() ? std::vector<Stage>() : parse_recipe(recipe->second, name).stages;
+}
+
+void refuse_turned_states(std::span<const Stage> stages, const tasks::LanguageRequest& request) {
+  const bool compares =
+      request.loss == tasks::LanguageLoss::kHidden || request.loss == tasks::LanguageLoss::kMix;
+  if (!compares && request.block_wise.passes == 0) return;
+  const bool turns = std::ranges::any_of(stages, [](const Stage& stage) {
+    return stage.name == "rotate" && stage.value("streams") != 0;
+  });
+  if (turns)
+    throw usage_error(
+        std::string("the stage rotate turns what goes from layer to layer, and ") +
+        (compares ? "--loss " + std::string(name_of(request.loss)) : "training layer by layer") +
+        " compares that with the float network's, which is not turned; expected " +
+        (compares ? "another --loss" : "end_to_end alone") + ", or rotate:streams=off");
+}
+
 void keep_memory() {
 #ifdef __GLIBC__
   ::mallopt(M_MMAP_MAX, 0);

@@ -5,11 +5,14 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/seconds.h"
 #include "cli/output.h"
 #include "formats/crumb_file/crumb_file.h"
+#include "quant/recipe/stages.h"
 #include "tasks/language/language_trainer.h"
 #include "text/tokenizer.h"
 
@@ -44,6 +47,13 @@ inline constexpr const char* kSynthetic = "synthetic";
 void read_language_training(const LanguageTrainingFlags& flags, const std::string& data,
                             const std::string& valid, const std::string& folder, const text::ReadFile& read,
                             tasks::LanguageRequest& request);
+
+/// Those that made a packed file, by the recipe that lies in it; none where it has none. `name`: for messages.
+std::vector<Stage> stages_that_made(const std::map<std::string, std::string>& files, const std::string& name);
+
+/// Throws usage Error where states between layers are to be compared with the float network's, and one of the stages that made the
+/// other network has turned them (rotate, with its streams).
+void refuse_turned_states(std::span<const Stage> stages, const tasks::LanguageRequest& request);
 
 /// What a step gives back stays with the process: the next one asks for as much again, and new pages from the system took a
 /// fifth of the time.

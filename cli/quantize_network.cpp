@@ -57,6 +57,7 @@ void refuse_without_data(const graph::QuantPlan& plan) {
 NetworkSource open_network(const std::string& input, const std::string& why, Notes& notes) {
   if (!models::is_checkpoint(input)) {
     NetworkSource source{.tensors = {}, .graph = graph::read_onnx(input), .paths = {input}};
+    if (auto parts = Checkpoint::open(input); parts.ok()) source.paths = parts.value().input_paths();
     note_shapes(source.graph, notes);
     return source;
   }

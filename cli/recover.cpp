@@ -91,10 +91,8 @@ void expect_codes_of_the_baseline(const RecoverFlags& flags, const graph::Graph&
   if (!graph::adapter_names(base).empty())
     throw usage_error(which + quote_text(flags.model) + " has an adapter, " +
                       quote_text(graph::adapter_names(base)[0]) + ", which holds a part of it" + way);
-  const auto recipe = files.find(std::string(kRecipePath));
-  if (recipe == files.end()) return;
-  for (const Stage& stage : parse_recipe(recipe->second, quote_text(flags.model)).stages)
-    if (stage.info().in_floats != InFloats::kStays)
+  for (const Stage& stage : stages_that_made(files, quote_text(flags.model)))
+    if (stage.info().in_floats != InFloats::kStays || stage.info().trains)
       throw usage_error(which + "the stage " + stage.name + " that made " + quote_text(flags.model) +
                         " changed its matrices before they were rounded: they are none of the baseline's" +
                         way);
@@ -163,6 +161,8 @@ void recover_verb(const RecoverFlags& flags) {
   read_language_training(
       how, flags.data, flags.valid, flags.output, [&](std::string_view path) { return weights->file(path); },
       run.request);
+  if (run.request.has_floats)
+    refuse_turned_states(stages_that_made(files, quote_text(flags.model)), run.request);
   keep_memory();
   Json report;
   {

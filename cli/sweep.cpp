@@ -62,6 +62,15 @@ SweepOptions completed(const SweepFlags& flags, Notes& notes) {
   return options;
 }
 
+/// Nothing, too, where the file is another cell's.
+std::optional<GridRow> finished_row(const SweepFolder& folder, std::size_t place, const SweepGridCell& cell,
+                                    bool wants_file) {
+  auto row = folder.finished(place, wants_file);
+  const bool is_its = row && row->format == cell.format && row->activations == cell.activations &&
+                      row->method == cell.method;
+  return is_its ? row : std::nullopt;
+}
+
 void sweep_verb(const SweepFlags& flags) {
   const std::vector<SweepGridCell> cells = sweep_cells(flags.sweep.grid);
   for (const SweepGridCell& cell : cells) refuse_training_fields(cell.recipe);
@@ -89,7 +98,7 @@ void sweep_verb(const SweepFlags& flags) {
   };
   print_last();
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    const auto finished = folder.finished(i + 1, options.keep_files);
+    const auto finished = finished_row(folder, i + 1, cells[i], options.keep_files);
     rows.push_back(finished ? *finished : sweep.row(cells[i], folder.file_of(i + 1)));
     if (!finished) folder.keep(i + 1, rows.back());
     print_last();

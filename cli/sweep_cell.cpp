@@ -18,21 +18,32 @@ using eval::GridRow;
 
 constexpr double kFloatBits = 32;
 
+/// The widest register of all layers, that is, of nodes that multiply by weights; of what some layer does not have, none.
+eval::RegisterBits widest_of(const analysis::GraphCost& cost) {
+  eval::RegisterBits widest{.by_types = 0, .by_weights = 0, .exact = 0};
+  const auto widen = [](std::optional<int>& most, std::optional<int> bits) {
+    most = most && bits ? std::optional(std::max(*most, *bits)) : std::nullopt;
+  };
+  bool has_layers = false;
+  for (const analysis::NodeCost& node : cost.nodes) {
+    if (node.weights == 0) continue;
+    has_layers = true;
+    if (!node.accumulator) return {};
+    widen(widest.by_types, node.accumulator->by_types);
+    widen(widest.by_weights, node.accumulator->by_weights);
+    widen(widest.exact,
+          node.accumulator->exact ? std::optional(node.accumulator->exact->bits()) : std::nullopt);
+  }
+  return has_layers ? widest : eval::RegisterBits();
+}
+
 /// Of one sample: open dimensions are 1, as crumb cost has them.
 void add_cost(const SweepOptions& options, const std::string& file, GridRow& row) {
-  const auto wider = [](std::optional<int>& most, std::optional<int> bits) {
-    if (bits) most = std::max(most.value_or(0), *bits);
-  };
   try {
     const analysis::GraphCost cost = analysis::cost_of(graph::bind_shapes(
         graph::lower_or_fold_quantized(models::read_graph(file)), read_shapes(options.shapes)));
     row.bops = cost.dense.bops_qap;
-    for (const analysis::NodeCost& node : cost.nodes) {
-      if (!node.accumulator) continue;
-      wider(row.accumulator.by_types, node.accumulator->by_types);
-      wider(row.accumulator.by_weights, node.accumulator->by_weights);
-      if (node.accumulator->exact) wider(row.accumulator.exact, node.accumulator->exact->bits());
-    }
+    row.accumulator = widest_of(cost);
   } catch (const Error& error) {
     row.note += (row.note.empty() ? "" : "; ") + std::string("no cost: ") + error.what();
   }

@@ -28,12 +28,13 @@ using graph::Tensor;
 /// What a network gives for all samples.
 struct Outputs {
   std::vector<float> values;
-  eval::ScoreShape shape;
+  std::vector<eval::ScoreShape> shapes;   ///< of each file
 };
 
 eval::Labels read_labels(const std::string& path) {
   if (path.empty()) return {};
   const Tensor labels = graph::read_array(path);
+  if (labels.size() == 0) throw usage_error("--labels " + quote_text(path) + " holds no numbers");
   if (labels.type() == graph::ElementType::kFloat || labels.type() == graph::ElementType::kDouble)
     return {.classes = {}, .values = labels.to_floats()};
   return {.classes = labels.to_ints(), .values = {}};
@@ -59,7 +60,7 @@ class ArrayMeasure final : public Measure {
     if (!expected_) {
       expected_ = outputs_of(wish_.input);
       try {
-        eval::check_labels(labels_, expected_->values.size(), expected_->shape.width);
+        eval::check_labels(labels_, expected_->shapes);
       } catch (const Error& error) {
         throw usage_error("--labels " + quote_text(wish_.labels) + ": " + error.what());
       }
@@ -68,12 +69,12 @@ class ArrayMeasure final : public Measure {
   }
 
   Scores scores(const Outputs& found) const {
-    return eval::score_outputs(expected_->values, found.values, expected_->shape, labels_, wish_.peak);
+    return eval::score_outputs(expected_->values, found.values, expected_->shapes, labels_, wish_.peak);
   }
 
   Outputs outputs_of(const std::string& file) const {
     const Graph graph = graph::infer_shapes(models::open_graph(file));
-    const CalibrationData data(graph, wish_.valid);
+    const CalibrationData data(graph, wish_.valid, "--valid");
     const auto executable = prepare_on_either(graph, wish_.threads);
     Outputs all;
     for (std::size_t i = 0; i < data.files(); ++i) {
@@ -85,8 +86,10 @@ class ArrayMeasure final : public Measure {
                     std::string(graph::name_of(output.type())) + "; expected float32");
       const std::vector<float> values = output.to_floats();
       all.values.insert(all.values.end(), values.begin(), values.end());
-      all.shape.samples += output.rank() > 0 ? static_cast<std::size_t>(output.shape()[0]) : 1;
-      all.shape.width = output.rank() > 0 ? static_cast<std::size_t>(output.shape().back()) : 1;
+      // Along the samples there are no rows.
+      all.shapes.push_back({.samples = output.rank() > 0 ? static_cast<std::size_t>(output.shape()[0]) : 1,
+                            .width = output.rank() > 1 ? static_cast<std::size_t>(output.shape().back()) : 1,
+                            .size = values.size()});
     }
     return all;
   }
@@ -121,7 +124,8 @@ class SentenceMeasure final : public Measure {
 
   /// Vectors are no logits: rows are compared as a whole.
   Scores scores(const std::vector<float>& found) const {
-    return eval::score_outputs(expected_, found, {.samples = lines_.size(), .width = 1}, {}, wish_.peak);
+    const eval::ScoreShape shape{.samples = lines_.size(), .width = 1, .size = found.size()};
+    return eval::score_outputs(expected_, found, {&shape, 1}, {}, wish_.peak);
   }
 
   std::vector<float> vectors_of(const std::string& file) const {

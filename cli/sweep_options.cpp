@@ -44,7 +44,9 @@ Json command_of(const SweepOptions& options, const NetworkSource& source,
   const auto add = [](std::vector<std::string>& list, const std::string& one) {
     if (std::ranges::find(list, one) == list.end()) list.push_back(one);
   };
+  Json each = Json::array();  // which the lists do not tell: same activations are others for each format
   for (const SweepGridCell& cell : cells) {
+    each.push_back(cell.format + " " + cell.activations + " " + cell.method);
     add(formats, cell.format);
     add(activations, cell.activations);
     add(methods, cell.method);
@@ -61,6 +63,7 @@ Json command_of(const SweepOptions& options, const NetworkSource& source,
           {"--formats", formats},
           {"--activations", activations},
           {"--methods", methods},
+          {"cells", std::move(each)},
           {"--data", identities(options.data)},
           {"--tokens", options.tokens},
           {"--valid", identities(options.measure.valid)},

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/files/counted.h"
 #include "base/files/text.h"
 #include "cli/calibration_samples.h"
 #include "cli/notes.h"
@@ -144,6 +145,10 @@ void print_choice(const ptq::MixedChoice& choice, const NetworkTarget& request, 
   for (const auto& [formats, count] : choice.uses) std::cout << "  " << count << ": " << formats << "\n";
   std::cout << "within " << target << ": " << amount_text(request.wish.target, choice.used)
             << (choice.best_everywhere ? ", every layer in the formats that lose least" : "") << "\n";
+  if (!choice.without_register.empty())
+    std::cout << count_text(choice.without_register.size(), "node")
+              << (choice.without_register.size() > 1 ? " add up floats and have" : " adds up floats and has")
+              << " no register, the first is " << quote_text(choice.without_register[0]) << "\n";
 }
 
 }  // namespace crumb::cli

@@ -260,6 +260,8 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
   if (!wish.flags.start.empty())
     throw usage_error("--start " + quote_text(wish.flags.start) + ": the recipe has the stage " +
                       to_string(stages[0]) + ", which makes the codes that training begins with");
+  for (const Stage& stage : stages)
+    run.request.start_by += (run.request.start_by.empty() ? "" : ",") + to_string(stage);
   const std::filesystem::path kept = start_in(run.folder);
   std::error_code none;
   if (!wish.restart && std::filesystem::exists(training::RunFolder::state_in(run.folder), none) &&
@@ -273,6 +275,25 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
   if (!is_writer()) return;
   std::filesystem::create_directories(run.folder);
   graph::write_crumb_graph(*run.request.start, kept, {.files = run.files});
+}
+
+/// Everything that makes the network, what made --start first.
+std::vector<Stage> all_stages(const LanguageWish& wish, const Recipe& recipe) {
+  std::vector<Stage> stages;
+  if (!wish.flags.start.empty())
+    stages = stages_that_made(packed_files(TensorSource::open(wish.flags.start)), quote_text(wish.flags.start));
+  stages.insert(stages.end(), recipe.stages.begin(), recipe.stages.end());
+  if (!recipe.stages.empty()) return stages;
+  if (wish.flags.block_passes > 0)
+    stages.push_back(parse_stage("block_wise:passes=" + std::to_string(wish.flags.block_passes)));
+  if (wish.flags.training.steps > 0)
+    stages.push_back(parse_stage("end_to_end:steps=" + std::to_string(wish.flags.training.steps)));
+  return stages;
+}
+
+Recipe with_stages(Recipe recipe, std::vector<Stage> stages) {
+  recipe.stages = std::move(stages);
+  return recipe;
 }
 
 /// Where neither a flag nor a stage says it.
@@ -304,7 +325,8 @@ void train_language_model(const LanguageWish& wish) {
   const tasks::LanguageLoss loss = loss_of(wish);
   Beginning beginning = beginning_of(wish);
   check_beginning(wish, beginning.network);
-  beginning.files[std::string(kRecipePath)] = to_yaml(recipe);
+  const std::vector<Stage> stages = all_stages(wish, recipe);
+  beginning.files[std::string(kRecipePath)] = to_yaml(with_stages(recipe, stages));
   const auto read = [files = beginning.files](std::string_view path) {
     const auto found = files.find(std::string(path));
     return found == files.end() ? std::nullopt : std::optional(found->second);
@@ -332,7 +354,9 @@ void train_language_model(const LanguageWish& wish) {
   run.request.scales_alone = flags.scales_alone;
   run.request.learn_adapters = flags.learn_adapters;
   run.request.scale_rate = flags.scale_rate;
-  begin_by_stages(wish, take_stages(wish, run.request), run);
+  const std::vector<Stage> before = take_stages(wish, run.request);
+  refuse_turned_states(stages, run.request);
+  begin_by_stages(wish, before, run);
   choose_rate(run.request);
   keep_memory();
   Json report;

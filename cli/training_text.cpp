@@ -1,5 +1,7 @@
 #include "cli/training_text.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -54,6 +56,7 @@ class ConversationReader {
 
  private:
   std::string rendered(std::size_t count, bool is_prompt) const {
+    if (count == 0) return {};  // what a conversation begins with that greets first
     Messages first = Messages::array();
     for (std::size_t i = 0; i < count; ++i) first.push_back(messages_[i]);
     return chat_.render(first, {.add_generation_prompt = is_prompt});
@@ -63,13 +66,25 @@ class ConversationReader {
   const Messages& messages_;
 };
 
+/// The tokens of the whole, of which those count that no text before an answer has, and that the text up to its end does: a tokenizer
+/// may join pieces, or begin each text in a way of its own.
 void append(const Pieces& pieces, const text::TextTokenizer& tokenizer, tasks::LanguageText& text) {
-  for (const Piece& piece : pieces) {
-    // A template writes all the special tokens that it wants.
-    const std::vector<text::TokenId> ids = tokenizer.encode(piece.text, false);
-    text.tokens.insert(text.tokens.end(), ids.begin(), ids.end());
-    text.counts.resize(text.tokens.size(), piece.counts ? 1 : 0);
+  // A template writes all the special tokens that it wants.
+  const auto encoded = [&](const std::string& part) { return tokenizer.encode(part, false); };
+  std::string whole;
+  for (const Piece& piece : pieces) whole += piece.text;
+  const std::vector<text::TokenId> ids = encoded(whole);
+  std::vector<std::uint8_t> counts;
+  std::string before;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    before += pieces[i].text;
+    const bool is_last = i + 1 == pieces.size();
+    const std::vector<text::TokenId> alone = is_last ? ids : encoded(before);
+    const auto same = static_cast<std::size_t>(std::ranges::mismatch(ids, alone).in1 - ids.begin());
+    counts.resize(std::max(counts.size(), same), pieces[i].counts ? 1 : 0);
   }
+  text.tokens.insert(text.tokens.end(), ids.begin(), ids.end());
+  text.counts.insert(text.counts.end(), counts.begin(), counts.end());
 }
 
 tasks::LanguageText conversations(const std::string& file, const std::string& lines,

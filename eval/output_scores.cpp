@@ -36,58 +36,90 @@ double psnr_of(std::span<const float> wanted, std::span<const float> found, std:
   return 10 * std::log10(most * most * static_cast<double>(wanted.size()) / squares);
 }
 
-void score_rows(std::span<const float> expected, std::span<const float> found, std::size_t width,
-                const Labels& labels, Scores& scores) {
-  const std::size_t rows = expected.size() / width;
+/// Sums over rows.
+struct Rows {
   double kl = 0;
-  std::size_t same = 0, right = 0, counted = 0;
-  for (std::size_t i = 0; i < rows; ++i) {
-    const LogitRow from(expected.subspan(i * width, width)), to(found.subspan(i * width, width));
-    kl += divergence(from, to);
-    same += from.largest == to.largest;
-    if (labels.classes.empty() || labels.classes[i] == kIgnored) continue;
-    right += to.largest == static_cast<std::size_t>(labels.classes[i]);
-    ++counted;
+  std::size_t count = 0, same = 0, right = 0, counted = 0;
+
+  /// `classes`: of these rows, or none.
+  void add(std::span<const float> expected, std::span<const float> found, std::size_t width,
+           std::span<const std::int64_t> classes) {
+    const std::size_t rows = expected.size() / width;
+    for (std::size_t i = 0; i < rows; ++i) {
+      const LogitRow from(expected.subspan(i * width, width)), to(found.subspan(i * width, width));
+      kl += divergence(from, to);
+      same += from.largest == to.largest;
+      if (classes.empty() || classes[i] == kIgnored) continue;
+      right += to.largest == static_cast<std::size_t>(classes[i]);
+      ++counted;
+    }
+    count += rows;
   }
-  scores["kl"] = kl / static_cast<double>(rows);
-  scores["agreement"] = static_cast<double>(same) / static_cast<double>(rows);
-  if (counted > 0) scores["accuracy"] = static_cast<double>(right) / static_cast<double>(counted);
-}
+
+  void give(Scores& scores) const {
+    if (count == 0) return;
+    scores["kl"] = kl / static_cast<double>(count);
+    scores["agreement"] = static_cast<double>(same) / static_cast<double>(count);
+    if (counted > 0) scores["accuracy"] = static_cast<double>(right) / static_cast<double>(counted);
+  }
+};
+
+std::size_t rows_of(const ScoreShape& shape) { return shape.width == 0 ? 0 : shape.size / shape.width; }
 
 }  // namespace
 
-void check_labels(const Labels& labels, std::size_t size, std::size_t width) {
+void check_labels(const Labels& labels, ScoreShapes shapes) {
+  std::size_t size = 0, rows = 0;
+  for (const ScoreShape& shape : shapes) {
+    size += shape.size;
+    rows += rows_of(shape);
+  }
   if (!labels.values.empty() && labels.values.size() != size)
     throw Error("the labels are " + count_text(labels.values.size(), "number") + ", and outputs have " +
                 std::to_string(size));
   if (labels.classes.empty()) return;
-  if (labels.classes.size() * width != size)
+  if (labels.classes.size() != rows)
     throw Error("there are " + count_text(labels.classes.size(), "label") + ", and outputs have " +
-                count_text(width == 0 ? 0 : size / width, "row") + " of " + std::to_string(width));
-  const auto bad = std::ranges::find_if(labels.classes, [&](std::int64_t label) {
-    return label != kIgnored && (label < 0 || label >= static_cast<std::int64_t>(width));
-  });
-  if (bad != labels.classes.end())
-    throw Error("label " + std::to_string(bad - labels.classes.begin()) + " is " + std::to_string(*bad) +
-                "; expected classes from 0 to " + std::to_string(width - 1) + ", or -100");
+                count_text(rows, "row") + (shapes.empty() ? "" : " of " + std::to_string(shapes[0].width)));
+  std::size_t place = 0;
+  for (const ScoreShape& shape : shapes) {
+    for (const std::size_t end = place + rows_of(shape); place < end; ++place) {
+      const std::int64_t label = labels.classes[place];
+      if (label == kIgnored || (label >= 0 && label < static_cast<std::int64_t>(shape.width))) continue;
+      throw Error("label " + std::to_string(place) + " is " + std::to_string(label) +
+                  "; expected classes from 0 to " + std::to_string(shape.width - 1) + ", or -100");
+    }
+  }
 }
 
-Scores score_outputs(std::span<const float> expected, std::span<const float> found, const ScoreShape& shape,
+Scores score_outputs(std::span<const float> expected, std::span<const float> found, ScoreShapes shapes,
                      const Labels& labels, std::optional<double> peak) {
   Scores scores;
-  if (expected.empty() || shape.samples == 0) return scores;
+  if (expected.empty()) return scores;
   const auto bad = std::ranges::find_if_not(found, [](float value) { return std::isfinite(value); });
   if (bad != found.end())
     throw Error("output " + std::to_string(bad - found.begin()) + " of " + std::to_string(found.size()) +
                 " is " + number_text(*bad));
-  const std::size_t sample = expected.size() / shape.samples;
   double cosine = 0;
-  for (std::size_t i = 0; i < shape.samples; ++i)
-    cosine += cosine_of(expected.subspan(i * sample, sample), found.subspan(i * sample, sample));
-  scores["cosine"] = cosine / static_cast<double>(shape.samples);
+  std::size_t samples = 0, begin = 0, row = 0;
+  Rows rows;
+  for (const ScoreShape& shape : shapes) {
+    const auto wanted = expected.subspan(begin, shape.size), made = found.subspan(begin, shape.size);
+    const std::size_t sample = shape.samples == 0 ? 0 : shape.size / shape.samples;
+    for (std::size_t i = 0; i < shape.samples; ++i)
+      cosine += cosine_of(wanted.subspan(i * sample, sample), made.subspan(i * sample, sample));
+    const auto classes = std::span(labels.classes);
+    if (shape.width > 1)
+      rows.add(wanted, made, shape.width, classes.empty() ? classes : classes.subspan(row, rows_of(shape)));
+    samples += shape.samples;
+    begin += shape.size;
+    row += rows_of(shape);
+  }
+  if (samples == 0) return scores;
+  scores["cosine"] = cosine / static_cast<double>(samples);
   scores["psnr"] =
       psnr_of(labels.values.empty() ? expected : std::span<const float>(labels.values), found, peak);
-  if (shape.width > 1) score_rows(expected, found, shape.width, labels, scores);
+  rows.give(scores);
   return scores;
 }
 

@@ -28,17 +28,20 @@ struct Labels {
   std::vector<float> values;  ///< of which psnr then is
 };
 
+/// Of outputs of one shape: those of a file of samples.
 struct ScoreShape {
   std::size_t samples = 0;
   std::size_t width = 0;  ///< of a row
+  std::size_t size = 0;   ///< numbers in all
 };
+using ScoreShapes = std::span<const ScoreShape>;  ///< one part of the outputs after the other
 
-/// Throws Error where labels do not fit outputs of `size` numbers: says what was found and expected.
-void check_labels(const Labels& labels, std::size_t size, std::size_t width);
+/// Throws Error where labels do not fit outputs of these shapes: says what was found and expected.
+void check_labels(const Labels& labels, ScoreShapes shapes);
 
 /// `peak`: the largest number of a psnr; none: from the least to the greatest of what is compared with. Throws Error where
-/// something found is not finite. Preconditions: as many are found as expected, as the shape says, and check_labels holds.
-Scores score_outputs(std::span<const float> expected, std::span<const float> found, const ScoreShape& shape,
+/// something found is not finite. Preconditions: as many are found as expected, as the shapes say, and check_labels holds.
+Scores score_outputs(std::span<const float> expected, std::span<const float> found, ScoreShapes shapes,
                      const Labels& labels, std::optional<double> peak);
 
 }  // namespace crumb::eval

@@ -132,8 +132,7 @@ std::string add_matrix(Graph& graph, const std::string& name, const std::vector<
   const Tensor turned = Tensor::floats({static_cast<std::int64_t>(columns), static_cast<std::int64_t>(rows)},
                                        transposed(values, rows, columns));
   if (type == AdapterType::kInt8) {
-    graph.quantized.emplace(name, quantize_constant(QuantSpec::parse("int8:channel"), turned, 1, name));
-    graph.values[name] = value_of(turned);
+    set_codes(graph, name, quantize_constant(QuantSpec::parse("int8:channel"), turned, 1, name));
     return name;
   }
   if (type == AdapterType::kFloat32) {
@@ -207,6 +206,7 @@ class Adding {
   }
 
   Graph take() { return sorted(std::move(graph_)); }
+  const std::vector<Beside>& made() const { return made_; }
 
  private:
   void beside(std::size_t product, const std::string& stem, const std::string& down, const std::string& scale,
@@ -215,12 +215,13 @@ class Adding {
     const std::string lowered = add_node(graph_, "MatMul", stem + ".down", {x, down});
     const std::string scaled = add_node(graph_, "Mul", stem + ".scaled", {lowered, scale});
     const std::string raised = add_node(graph_, "MatMul", stem + ".up", {scaled, up});
-    add_to_output(graph_, product, raised, name_, stem);
+    made_.push_back(add_to_output(graph_, product, raised, lowered, name_, stem));
   }
 
   Graph graph_;
   const std::string& name_;
   AdapterType type_;
+  std::vector<Beside> made_;
 };
 
 }  // namespace
@@ -257,7 +258,8 @@ std::vector<LinearProduct> linear_products(const Graph& graph, bool of_tables) {
   return products;
 }
 
-Graph add_adapter(Graph graph, const Adapter& adapter, const std::string& name, AdapterType type) {
+Graph add_adapter(Graph graph, const Adapter& adapter, const std::string& name, AdapterType type,
+                  std::vector<Beside>* beside) {
   check_name(graph, name);
   std::map<std::string, std::vector<LinearProduct>> products;
   for (LinearProduct& product : linear_products(graph))
@@ -269,6 +271,10 @@ Graph add_adapter(Graph graph, const Adapter& adapter, const std::string& name, 
                   ", but the network multiplies by no matrix " +
                   quote_text(update.module + std::string(kWeight)));
     const LinearProduct& product = found->second.front();
+    for (const LinearProduct& other : found->second)
+      if (other.weight != product.weight)
+        throw Error("the adapter is for a layer " + quote_text(update.module) + ", but that are two matrices, " +
+                    quote_text(product.weight) + " and " + quote_text(other.weight));
     if (product.in != update.in || product.out != update.out)
       throw Error("the adapter of layer " + quote_text(update.module) + " takes " +
                   std::to_string(update.in) + " numbers and gives " + std::to_string(update.out) +
@@ -277,6 +283,7 @@ Graph add_adapter(Graph graph, const Adapter& adapter, const std::string& name, 
   }
   Adding adding(std::move(graph), name, type);
   for (const LowRankUpdate& update : adapter.updates) adding.add(update, products.at(update.module));
+  if (beside) *beside = adding.made();
   return adding.take();
 }
 

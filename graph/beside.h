@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "graph/graph.h"
 
@@ -12,9 +14,26 @@ namespace crumb::graph {
 std::string add_node(Graph& graph, const std::string& op, const std::string& wish,
                      std::vector<std::string> inputs, std::map<std::string, Attribute> attributes = {});
 
+/// What came beside a product, by first outputs of nodes.
+struct Beside {
+  std::string sum;      ///< now of the sum, before of the product
+  std::string product;  ///< of the product, now
+  std::string taker;    ///< of the node that takes the product's input, too
+};
+
 /// A node's output y becomes Add(y, `addend`) for all who take it. What the node itself gives gets the name y.NAME.base, the sum's
-/// node STEM.sum. The graph is not sorted afterwards.
-void add_to_output(Graph& graph, std::size_t node, const std::string& addend, const std::string& name,
-                   const std::string& stem);
+/// node STEM.sum; `taker` is the node that makes the addend of the product's input. The graph is not sorted afterwards.
+Beside add_to_output(Graph& graph, std::size_t node, const std::string& addend, const std::string& taker,
+                     const std::string& name, const std::string& stem);
+
+/// All that stands beside products of a graph: names, and the nodes from those that take a product's input to the sums.
+struct AllBeside {
+  std::vector<Beside> sums;
+  std::set<std::size_t> nodes;
+};
+AllBeside all_beside(const Graph& graph, const Links& links);
+
+/// What such sums do to a node, if there are any: the last of them behind it, else the node.
+std::size_t last_sum_behind(const Graph& graph, const Links& links, std::size_t node);
 
 }  // namespace crumb::graph

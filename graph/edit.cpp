@@ -42,6 +42,15 @@ std::string add_constant(Graph& graph, const std::string& wish, Tensor tensor) {
   return name;
 }
 
+void set_codes(Graph& graph, const std::string& name, QuantizedConstant codes) {
+  const std::vector<std::int64_t> shape = codes.shape();
+  Value& known = graph.values[name];
+  known.type = ElementType::kFloat;
+  known.shape = Shape(shape.begin(), shape.end());
+  graph.initializers.erase(name);
+  graph.quantized.insert_or_assign(name, std::move(codes));
+}
+
 std::string add_value(Graph& graph, const std::string& wish, const Value& known) {
   std::string name = graph.unused_value_name(wish);
   graph.values[name] = known;

@@ -20,6 +20,9 @@ void rename_values(Graph& graph, const std::map<std::string, std::string>& names
 /// A new initializer, named `wish` or like it; its name. What is known of its value is set too.
 std::string add_constant(Graph& graph, const std::string& wish, Tensor tensor);
 
+/// The constant becomes one that is kept as codes, if it was there at all. What is known of its value is set too.
+void set_codes(Graph& graph, const std::string& name, QuantizedConstant codes);
+
 /// A new value of this type and shape between two nodes, named `wish` or like it.
 std::string add_value(Graph& graph, const std::string& wish, const Value& known);
 

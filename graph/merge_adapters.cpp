@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "graph/adapters.h"
+#include "graph/edit.h"
 #include "graph/strided_index.h"
 #include "quant/quant_spec.h"
 #include "quant/quantizer.h"
@@ -53,8 +54,7 @@ MergedLayer merge_into(Graph& graph, const LinearProduct& product, const std::ve
     const QuantSpec by = QuantSpec::parse(spec.empty() ? coded->second.tensor->spec : spec);
     QuantizedConstant codes = quantize_constant(by, value, product.is_turned ? 0 : 1, weight);
     after = rows_of(codes.value(), product);
-    graph.initializers.erase(weight);
-    graph.quantized[weight] = std::move(codes);
+    set_codes(graph, weight, std::move(codes));
   } else {
     graph.initializers[weight] = value;
   }

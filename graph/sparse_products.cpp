@@ -60,7 +60,7 @@ std::vector<float> as_kept(const std::vector<float>& numbers) {
   return kept;
 }
 
-void add_sparse(Graph& graph, const std::vector<LinearProduct>& products, const SparseMatrix& matrix) {
+std::vector<Beside> add_sparse(Graph& graph, const std::vector<LinearProduct>& products, const SparseMatrix& matrix) {
   const std::string& module = products.at(0).module;
   std::vector<std::uint16_t> gaps, numbers;
   std::int64_t last = 0;
@@ -98,11 +98,13 @@ void add_sparse(Graph& graph, const std::vector<LinearProduct>& products, const 
   const std::string whole =
       add_node(graph, "Reshape", stem + ".matrix", {flat, sizes(".shape", {matrix.rows, matrix.columns})});
   graph.values[whole].shape = Shape{matrix.rows, matrix.columns};
+  std::vector<Beside> made;
   for (const LinearProduct& product : products) {
     const std::string sum =
         add_node(graph, "MatMul", stem + ".product", {graph.nodes[product.node].inputs[0], whole});
-    add_to_output(graph, product.node, sum, "outliers", stem);
+    made.push_back(add_to_output(graph, product.node, sum, sum, "outliers", stem));
   }
+  return made;
 }
 
 bool has_sparse(const Graph& graph, const LinearProduct& product) {

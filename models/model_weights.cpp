@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/files/text.h"
+#include "graph/edit.h"
 #include "graph/strided_index.h"
 
 namespace crumb::models {
@@ -32,10 +33,7 @@ void ModelWeights::add(graph::Graph& graph, const std::string& name, const std::
   if (!added_.insert(name).second) return;
   if (std::optional<QuantizedTensor> codes = source_.codes(name)) {
     auto tensor = std::make_shared<QuantizedTensor>(std::move(*codes));
-    const auto& constant = graph.quantized[name] = {.tensor = std::move(tensor), .axes = axes};
-    const Ints sizes = constant.shape();
-    graph.values[name] = {.type = graph::ElementType::kFloat,
-                          .shape = graph::Shape(sizes.begin(), sizes.end())};
+    graph::set_codes(graph, name, {.tensor = std::move(tensor), .axes = axes});
   } else if (auto read = graph::count_elements(Ints(shape.begin(), shape.end())).take() < kLeastUnread
                              ? nullptr
                              : source_.later(name)) {

@@ -10,6 +10,7 @@
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "graph/part.h"
+#include "ptq/beside_weights.h"
 #include "ptq/channel_fits.h"
 #include "ptq/finite_constants.h"
 #include "ptq/norm_numbers.h"
@@ -33,6 +34,7 @@ class Estimation {
         is_own_(stage.value("own") != 0),
         quantizes_values_(stage.value("values") != 0),
         places_(statistics_places(setting)),
+        beside_(setting.graph),
         report_{.stage = to_string(stage), .measure = "outputs", .layers = {}, .notes = places_.notes} {
     if (places_.all.empty())
       throw Error(
@@ -143,7 +145,8 @@ class Estimation {
   void settle_layer(const StatisticsPlace& place, const ChannelSums& sums, SampleStream& stream) {
     PlannedConstant& constant = setting_.plan.constants[place.layer->layer.constant];
     const QuantizedTensor& codes = *constant.rounded->tensor;
-    const bool takes_gains = has_row_scales(codes.encoding, codes.layout.matrix);
+    const bool takes_gains =
+        has_row_scales(codes.encoding, codes.layout.matrix) && beside_.of(constant.value).empty();
     const std::vector<ChannelFit> fits = takes_gains ? fits_of(sums) : mean_fits(sums);
     if (takes_gains) {
       std::vector<double> gains;
@@ -153,7 +156,7 @@ class Estimation {
       ++without_scales_;
     }
     stream.set_constant(constant.value, *constant.rounded);
-    std::vector<float> biases = setting_.graph.initializers.at(place.layer->bias).to_floats();
+    std::vector<float> biases = numbers_of(setting_, place.layer->bias).to_floats();
     Errors errors;
     for (std::size_t c = 0; c < fits.size(); ++c) {
       biases[c] = static_cast<float>(fits[c].gain * static_cast<double>(biases[c]) + fits[c].shift);
@@ -185,12 +188,8 @@ class Estimation {
 
   /// A constant's numbers, in the network and in what samples run through.
   void set(const std::string& name, const std::vector<float>& values, SampleStream& stream) {
-    change_constant(setting_, name, Tensor::floats(setting_.graph.initializers.at(name).shape(), values));
-    const auto planned = std::ranges::find(setting_.plan.constants, name, &PlannedConstant::value);
-    if (planned != setting_.plan.constants.end() && planned->rounded)
-      stream.set_constant(name, *planned->rounded);
-    else
-      stream.set_constant(name, setting_.graph.initializers.at(name));
+    settle_constant(setting_, name, Tensor::floats(setting_.graph.initializers.at(name).shape(), values));
+    stream.set_constant(name, numbers_of(setting_, name));
   }
 
   void add_notes() {
@@ -218,6 +217,7 @@ class Estimation {
   Setting& setting_;
   const bool is_own_, quantizes_values_;
   const StatisticsPlaces places_;
+  const BesideWeights beside_;
   std::size_t channels_ = 0, kept_gains_ = 0, without_scales_ = 0;
   StageReport report_;
 };

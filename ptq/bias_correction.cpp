@@ -9,6 +9,7 @@
 #include "base/files/counted.h"
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
+#include "ptq/beside_weights.h"
 #include "ptq/biased_layers.h"
 #include "ptq/finite_constants.h"
 #include "ptq/quantized_network.h"
@@ -55,7 +56,7 @@ struct Corrected {
 class Correction {
  public:
   Correction(Setting& setting, std::vector<BiasedLayer> layers, bool quantizes_values)
-      : setting_(setting), quantizes_values_(quantizes_values) {
+      : setting_(setting), quantizes_values_(quantizes_values), beside_(setting.graph) {
     for (BiasedLayer& layer : layers) {
       const InputMeans none(layer.layer);
       const std::size_t node = layer.layer.node;
@@ -79,7 +80,7 @@ class Correction {
       for (const SampledLayer& layer : station.layers) {
         const Corrected& one = by_node_.at(layer.node);
         reports.push_back(correct(one));
-        made.set_constant(one.biased.bias, setting_.graph.initializers.at(one.biased.bias));
+        made.set_constant(one.biased.bias, numbers_of(setting_, one.biased.bias));
       }
     }
     return reports;
@@ -106,33 +107,43 @@ class Correction {
     const std::vector<float>
         weights = weight_rows(setting_.graph.initializers.at(constant.value), constant.output_axis).values,
         codes = weight_rows(constant.rounded->value(), constant.output_axis).values;
-    const Tensor bias = setting_.graph.initializers.at(one.biased.bias);
-    std::vector<float> biases = bias.to_floats();
-    double all = 0, before = 0, after = 0;
-    for (std::size_t row = 0; row < biases.size(); ++row) {
-      double mean = 0, lost = 0;
+    const std::vector<float> beside = beside_.of(constant.value);
+    const std::vector<float> meant = setting_.graph.initializers.at(one.biased.bias).to_floats(),
+                             now = numbers_of(setting_, one.biased.bias).to_floats();
+    std::vector<double> lost(meant.size()), means(meant.size());
+    std::vector<float> biases(meant.size());
+    for (std::size_t row = 0; row < meant.size(); ++row) {
       const std::size_t group = row / layer.rows;
       for (std::size_t k = 0; k < layer.columns; ++k) {
-        const double share = static_cast<double>(weights[row * layer.columns + k]) * one.floats.at(group, k);
-        mean += share;
-        lost += share - static_cast<double>(codes[row * layer.columns + k]) * one.made.at(group, k);
+        const std::size_t at = row * layer.columns + k;
+        const double floats = one.floats.at(group, k), made = one.made.at(group, k);
+        const double more = beside.empty() ? 0 : static_cast<double>(beside[at]);
+        means[row] += (static_cast<double>(weights[at]) + more) * floats;
+        lost[row] += static_cast<double>(weights[at]) * floats - static_cast<double>(codes[at]) * made +
+                     more * (floats - made);
       }
-      if (!std::isfinite(lost))
+      if (!std::isfinite(lost[row]))
         throw Error("what " + constant.node + " takes, value " + quote_text(layer.input) +
                     ", holds inf or NaN on the samples");
-      const auto old = static_cast<double>(biases[row]);
-      biases[row] = static_cast<float>(old + lost);
-      all += (mean + old) * (mean + old);
-      before += lost * lost;
-      after += std::pow(old + lost - static_cast<double>(biases[row]), 2);
+      biases[row] = static_cast<float>(static_cast<double>(meant[row]) + lost[row]);
     }
-    change_constant(setting_, one.biased.bias, Tensor::floats(bias.shape(), biases));
+    settle_constant(setting_, one.biased.bias,
+                    Tensor::floats(setting_.graph.initializers.at(one.biased.bias).shape(), biases));
+    const std::vector<float> then = numbers_of(setting_, one.biased.bias).to_floats();
+    double all = 0, before = 0, after = 0;
+    for (std::size_t row = 0; row < meant.size(); ++row) {
+      const double exact = static_cast<double>(meant[row]) + lost[row];
+      all += std::pow(means[row] + static_cast<double>(meant[row]), 2);
+      before += std::pow(exact - static_cast<double>(now[row]), 2);
+      after += std::pow(exact - static_cast<double>(then[row]), 2);
+    }
     return {
         .layer = constant.value, .before = all > 0 ? before / all : 0, .after = all > 0 ? after / all : 0};
   }
 
   Setting& setting_;
   bool quantizes_values_;
+  const BesideWeights beside_;
   std::map<std::size_t, Corrected> by_node_;
 };
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "graph/operator_traits.h"
 #include "graph/quantize/operators.h"
@@ -66,6 +68,7 @@ class Finder {
     }
     const ScaledConstant& first = site.sources.front();
     site.channels = static_cast<std::size_t>(graph_.constant(first.name)->shape()[first.axis]);
+    reached_.clear();
     if (site.channels == 0 || !follow(node.outputs[0], channels_last, site) || site.sinks.empty())
       return std::nullopt;
     return site;
@@ -94,7 +97,9 @@ class Finder {
   }
 
   bool follow(const std::string& value, bool channels_last, ScalingSite& site) {
-    if (links_.is_output(value) || links_.consumers(value).empty()) return false;
+    // What is reached on two ways, as x * Relu(x), has the factors twice.
+    if (links_.is_output(value) || links_.consumers(value).empty() || !reached_.insert(value).second)
+      return false;
     return std::ranges::all_of(links_.consumers(value), [&](std::size_t index) {
       return take(graph_.nodes[index], value, channels_last, site);
     });
@@ -185,6 +190,7 @@ class Finder {
 
   const Graph& graph_;
   const Links links_;
+  std::set<std::string> reached_;  ///< by the factors of the site that is looked for
 };
 
 }  // namespace

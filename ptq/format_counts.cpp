@@ -7,6 +7,7 @@
 #include "graph/facts/bind_shapes.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "graph/quantize/apply.h"
+#include "ptq/deciding_groups.h"
 
 namespace crumb::ptq {
 namespace {
@@ -39,6 +40,14 @@ void NodeCounts::add(const analysis::NodeCost& node) {
   }
 }
 
+void NodeCounts::add(const NodeCounts& other) {
+  bops += other.bops;
+  if (other.without_register) without_register = other.without_register;
+  if (other.register_bits.value_or(0) <= register_bits.value_or(0)) return;
+  register_bits = other.register_bits;
+  widest = other.widest;
+}
+
 FormatCounts::FormatCounts(const FormatSpace& space, const std::vector<QuantPlan>& plans,
                            const InputShapes& shapes, int threads) {
   for (const FormatSpace::Group& group : space.groups()) {
@@ -46,6 +55,7 @@ FormatCounts::FormatCounts(const FormatSpace& space, const std::vector<QuantPlan
     for (const FormatSpace::Unit& unit : group.units)
       units.emplace_back(unit.options(), std::vector<NodeCounts>(space.shared_options(group)));
   }
+  Rest rest;
   for (std::size_t own = 0; own < space.wish().weights.size(); ++own) {
     QuantPlan plan = space.plan_of(space.uniform(own, 0));
     round_constants(space.graph(), plan, threads);
@@ -53,13 +63,14 @@ FormatCounts::FormatCounts(const FormatSpace& space, const std::vector<QuantPlan
       check_interrupt();
       plan.edges = plans[shared].edges;
       plan.biases = plans[shared].biases;
-      count(space, cost_of_plan(space.graph(), plan, shapes, threads), own, shared);
+      count(space, cost_of_plan(space.graph(), plan, shapes, threads), own, shared, rest);
     }
   }
+  settle(space, plans.at(0), rest, plans.size());
 }
 
 void FormatCounts::count(const FormatSpace& space, const analysis::GraphCost& cost, std::size_t own,
-                         std::size_t shared) {
+                         std::size_t shared, Rest& rest) {
   std::map<std::string, const analysis::NodeCost*> others;
   for (const analysis::NodeCost& node : cost.nodes) others[node.made] = &node;
   for (std::size_t g = 0; g < space.groups().size(); ++g) {
@@ -81,12 +92,44 @@ void FormatCounts::count(const FormatSpace& space, const analysis::GraphCost& co
       if (is_asked) counts_[g][u][own][shared] = counts;
     }
   }
-  NodeCounts rest;
-  for (const auto& [made, node] : others) rest.add(*node);
-  rest_.bops = std::max(rest_.bops, rest.bops);
-  if (rest.register_bits.value_or(0) > rest_.register_bits.value_or(0)) {
-    rest_.register_bits = rest.register_bits;
-    rest_.widest = rest.widest;
+  for (const auto& [made, node] : others) {
+    NodeCounts counts;
+    counts.add(*node);
+    counts.without_register.reset();  // no layer of those that formats are chosen for
+    rest[made].push_back(counts);
+  }
+}
+
+void FormatCounts::settle(const FormatSpace& space, const QuantPlan& plan, const Rest& rest,
+                          std::size_t plans) {
+  const DecidingGroups deciding(space, plan);
+  const auto is_like = [](const NodeCounts& one, const NodeCounts& other) {
+    return one.bops == other.bops && one.register_bits == other.register_bits;
+  };
+  for (const auto& [made, of_plans] : rest) {
+    const std::vector<NodeCounts>& counts = of_plans;
+    if (std::ranges::all_of(counts, [&](const NodeCounts& one) { return is_like(one, counts[0]); })) {
+      rest_.add(counts[0]);
+      continue;
+    }
+    // By plan: all formats of activations for the first of weights, then for the next.
+    bool follows_activations = counts.size() % plans == 0;
+    for (std::size_t i = plans; i < counts.size() && follows_activations; ++i)
+      follows_activations = is_like(counts[i], counts[i % plans]);
+    const std::optional<std::size_t> group = deciding.only_one(made);
+    if (group && follows_activations) {
+      for (auto& by_shared : counts_[*group][0])
+        for (std::size_t shared = 0; shared < by_shared.size(); ++shared) by_shared[shared].add(counts[shared]);
+      continue;
+    }
+    NodeCounts most = counts[0];
+    for (const NodeCounts& one : counts) {
+      most.bops = std::max(most.bops, one.bops);
+      most.register_bits = std::max(most.register_bits, one.register_bits);
+      if (!one.widest.empty()) most.widest = one.widest;
+    }
+    rest_.add(most);
+    uncertain_.push_back(made);
   }
 }
 

@@ -29,6 +29,7 @@ struct NodeCounts {
   std::optional<std::string> without_register;  ///< one that multiplies otherwise; nothing: all have one
 
   void add(const analysis::NodeCost& node);
+  void add(const NodeCounts& other);
 };
 
 class FormatCounts {
@@ -41,14 +42,22 @@ class FormatCounts {
   const NodeCounts& of(std::size_t group, std::size_t unit, std::size_t own, std::size_t shared) const {
     return counts_[group][unit][own][shared];
   }
-  /// Of all other nodes; where formats that are chosen change it, the most.
+  /// Of all other nodes: those that formats do not change, and of `uncertain` the most. What one group's formats of activations
+  /// decide is counted with its first unit.
   const NodeCounts& rest() const { return rest_; }
+  /// Nodes that the formats of several groups decide over, or those of weights: a choice may need less than is counted.
+  const std::vector<std::string>& uncertain() const { return uncertain_; }
 
  private:
-  void count(const FormatSpace& space, const analysis::GraphCost& cost, std::size_t own, std::size_t shared);
+  using Rest = std::map<std::string, std::vector<NodeCounts>>;  ///< by first output; of each plan
+
+  void count(const FormatSpace& space, const analysis::GraphCost& cost, std::size_t own, std::size_t shared,
+             Rest& rest);
+  void settle(const FormatSpace& space, const graph::QuantPlan& plan, const Rest& rest, std::size_t plans);
 
   std::vector<std::vector<std::vector<std::vector<NodeCounts>>>> counts_;
   NodeCounts rest_;
+  std::vector<std::string> uncertain_;
 };
 
 }  // namespace crumb::ptq

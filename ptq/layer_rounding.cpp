@@ -98,8 +98,10 @@ class LayerRounding {
         beside_(std::move(rows.beside)) {}
 
   RoundedLayer run() {
-    if (options_.own_scales && !scales_.may_change() && options_.codebook.empty())
+    if (options_.own_scales && !scales_.may_change() && options_.codebook.empty()) {
       find_codebook(scales_, meant_, layer_.rows, inputs_.moments);
+      codes_ = nearest_codes(scales_, meant_, options_.threads);  // of groups that no sample reaches, too
+    }
     for (std::size_t group = 0; group < layer_.groups; ++group) round(group);
     RoundedLayer made{
         .codes = {}, .before = share(before_), .after = share(after_), .notes = std::move(notes_)};

@@ -90,9 +90,11 @@ Made split(const LinearMatrix& matrix, const graph::Tensor& tensor, Index rank, 
 StageReport low_rank(const Stage& stage, Setting& setting) {
   const auto rank = static_cast<std::size_t>(stage.value("rank"));
   const int iterations = static_cast<int>(stage.value("iterations"));
-  const std::vector<LinearMatrix> matrices = open_linear_matrices(setting);
+  LinearMatrices found = open_linear_matrices(setting);
+  const std::vector<LinearMatrix>& matrices = found.matrices;
   if (matrices.empty())
-    throw Error("the stage low_rank finds no linear layer that becomes codes and has none yet");
+    throw Error("the stage low_rank finds no linear layer that becomes codes and has none yet" +
+                found.why_not());
   std::vector<Made> made(matrices.size());
   parallel_for(matrices.size(), 1, setting.threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
@@ -102,7 +104,7 @@ StageReport low_rank(const Stage& stage, Setting& setting) {
                       iterations);
     }
   });
-  StageReport report{.stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = {}};
+  StageReport report{.stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = std::move(found.notes)};
   Adapter adapter;
   for (Made& one : made) {
     setting.graph.initializers[one.report.layer] = std::move(one.rest);
@@ -110,7 +112,10 @@ StageReport low_rank(const Stage& stage, Setting& setting) {
     report.layers.push_back(std::move(one.report));
   }
   std::ranges::sort(adapter.updates, {}, &LowRankUpdate::module);
-  setting.graph = graph::add_adapter(std::move(setting.graph), adapter, kName, graph::AdapterType::kBfloat16);
+  std::vector<graph::Beside> beside;
+  setting.graph =
+      graph::add_adapter(std::move(setting.graph), adapter, kName, graph::AdapterType::kBfloat16, &beside);
+  for (const graph::Beside& one : beside) setting.plan.follow(one);
   return report;
 }
 

@@ -140,12 +140,15 @@ MixedChoice choose_formats(Setting& setting, const MixedWish& wish) {
 
   losses = measure_losses(setting, space, plans, wish.losses);
   const JointAssignment found = assign_jointly(joint_groups(space, losses, *budget), *limit).value();
+  BudgetUse use = budget->used(calibrated(space.plan_of(found.groups), plans));
   MixedChoice choice{.recipe = space.recipe_of(found.groups),
                      .loss = found.loss,
                      .bound = found.bound,
-                     .used = budget->used(calibrated(space.plan_of(found.groups), plans)),
+                     .used = use.amount,
+                     .without_register = std::move(use.without_register),
                      .best_everywhere = is_best_everywhere(space, losses, found.groups),
                      .uses = uses_of(space, found.groups)};
+  if (budget->counts_too_much() && !choice.best_everywhere) choice.bound = 0;
   if (choice.used > amount_of(wish.target))
     throw Error("the formats that were chosen need more together than one by one: " +
                 std::to_string(choice.used) + ", the target is " + std::to_string(amount_of(wish.target)));

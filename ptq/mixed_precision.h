@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "ptq/format_counts.h"
 #include "ptq/format_losses.h"
@@ -26,6 +27,7 @@ struct MixedChoice {
   double loss = 0;   ///< the sum over layers, of weights and of what they take in
   double bound = 0;  ///< no choice within the target loses less; `loss` where this one is the best
   double used = 0;   ///< of the target, in its unit, as crumb cost says of what the recipe makes
+  std::vector<std::string> without_register;  ///< BudgetUse's
   bool best_everywhere = false;             ///< every layer has the formats that lose least
   std::map<std::string, std::size_t> uses;  ///< formats as text, and how many layers have them
 };

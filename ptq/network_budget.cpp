@@ -21,8 +21,13 @@ using graph::QuantPlan;
 using Group = FormatSpace::Group;
 using Unit = FormatSpace::Unit;
 
-[[noreturn]] void refuse_target(const std::string& target, const std::string& least) {
-  throw usage_error("the target of " + target + " is below the least that these formats give here: " + least);
+[[noreturn]] void refuse_target(const std::string& target, const std::string& least,
+                                const std::vector<std::string>& uncertain = {}) {
+  throw usage_error("the target of " + target + " is below the least that these formats give here: " + least +
+                    (uncertain.empty() ? ""
+                                       : ", counted by the widest formats for what several layers' formats decide (" +
+                                             count_text(uncertain.size(), "node") + ", the first makes " +
+                                             quote_text(uncertain[0]) + ")"));
 }
 
 /// Rounded up, so that it passes as a target.
@@ -70,11 +75,11 @@ class BitsBudget final : public NetworkBudget {
     refuse_target(number_text(bits_) + "bpw", bits_text(bits_per_weight(fixed_ + *least, weights_)));
   }
 
-  double used(const QuantPlan& plan) const override {
+  BudgetUse used(const QuantPlan& plan) const override {
     std::uint64_t sum = 0;
     for (const PlannedConstant& constant : plan.constants)
       if (constant.spec) sum += bytes(*constant.spec, constant.value);
-    return bits_per_weight(sum, weights_);
+    return {.amount = bits_per_weight(sum, weights_), .without_register = {}};
   }
 
  private:
@@ -114,11 +119,14 @@ class OperationsBudget final : public NetworkBudget {
   [[noreturn]] void refuse(std::optional<std::uint64_t> least) const override {
     const double all = counts_.rest().bops + static_cast<double>(*least) / parts_;
     refuse_target(std::to_string(wish_.target.bops) + "bops",
-                  std::to_string(static_cast<std::uint64_t>(std::ceil(all))) + "bops");
+                  std::to_string(static_cast<std::uint64_t>(std::ceil(all))) + "bops", counts_.uncertain());
   }
 
-  double used(const QuantPlan& plan) const override {
-    return cost_of_plan(space_.graph(), plan, wish_.shapes, wish_.threads).dense.bops_qap;
+  bool counts_too_much() const override { return !counts_.uncertain().empty(); }
+
+  BudgetUse used(const QuantPlan& plan) const override {
+    return {.amount = cost_of_plan(space_.graph(), plan, wish_.shapes, wish_.threads).dense.bops_qap,
+            .without_register = {}};
   }
 
  private:
@@ -166,15 +174,21 @@ class RegisterBudget final : public NetworkBudget {
       }
     }
     refuse_target(std::to_string(wish_.target.accumulator_bits) + "acc",
-                  std::to_string(least) + "acc, by " + quote_text(where));
+                  std::to_string(least) + "acc, by " + quote_text(where), counts_.uncertain());
   }
 
-  double used(const QuantPlan& plan) const override {
+  bool counts_too_much() const override { return !counts_.uncertain().empty(); }
+
+  BudgetUse used(const QuantPlan& plan) const override {
     NodeCounts all;
+    BudgetUse use;
     for (const analysis::NodeCost& node :
-         cost_of_plan(space_.graph(), plan, wish_.shapes, wish_.threads).nodes)
+         cost_of_plan(space_.graph(), plan, wish_.shapes, wish_.threads).nodes) {
       all.add(node);
-    return all.register_bits.value_or(0);
+      if (!node.accumulator) use.without_register.push_back(*all.without_register);
+    }
+    use.amount = all.register_bits.value_or(0);
+    return use;
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "graph/quantize/plan.h"
@@ -13,6 +14,12 @@
 #include "quant/recipe/target.h"
 
 namespace crumb::ptq {
+
+struct BudgetUse {
+  double amount = 0;  ///< of the target, in its unit
+  std::vector<std::string>
+      without_register;  ///< of registers: nodes that add up floats, which no layer to choose for does
+};
 
 class NetworkBudget {
  public:
@@ -28,8 +35,10 @@ class NetworkBudget {
   virtual std::optional<std::uint64_t> limit() const = 0;
   /// Throws usage Error that says the least target that can be met, `least` being what the units cost then; nothing: see cost().
   [[noreturn]] virtual void refuse(std::optional<std::uint64_t> least) const = 0;
-  /// Of the target, in its unit, what a calibrated plan of the space takes.
-  virtual double used(const graph::QuantPlan& plan) const = 0;
+  /// Whether a choice may take less than is counted of it, so that none that was not found can be said to be worse.
+  virtual bool counts_too_much() const { return false; }
+  /// Of a calibrated plan of the space.
+  virtual BudgetUse used(const graph::QuantPlan& plan) const = 0;
 };
 
 struct BudgetWish {

@@ -23,18 +23,18 @@ using graph::Tensor;
 constexpr std::int64_t kLeastOpset = 11;  // of the nodes' operators
 constexpr double kBytes = 4;              // of a number and its gap
 
-std::vector<LinearMatrix> matrices_of(const Setting& setting) {
-  std::vector<LinearMatrix> matrices = open_linear_matrices(setting);
-  if (matrices.empty())
-    throw Error("the stage outliers finds no matrix of a linear layer that becomes codes");
-  for (const LinearMatrix& matrix : matrices)
+LinearMatrices matrices_of(const Setting& setting) {
+  LinearMatrices found = open_linear_matrices(setting);
+  if (found.matrices.empty())
+    throw Error("the stage outliers finds no matrix of a linear layer that becomes codes" + found.why_not());
+  for (const LinearMatrix& matrix : found.matrices)
     if (graph::has_sparse(setting.graph, matrix.products[0]))
       throw Error("the matrix " + quote_text(matrix.constant->value) +
                   " has numbers beside its codes already");
   if (setting.graph.opset() < kLeastOpset)
     throw Error("the stage outliers needs operator set 11 or later, found " +
                 std::to_string(setting.graph.opset()));
-  return matrices;
+  return found;
 }
 
 /// Of those that are not below 0 the largest, in ascending order of places.
@@ -84,7 +84,10 @@ class Split {
     const RoundingLoss after =
         rounding_loss(*whole.constant, setting_.graph.initializers[like.weight], setting_.threads);
     const double all = std::max(before.all, std::numeric_limits<double>::min());
-    if (!places.empty()) graph::add_sparse(setting_.graph, whole.products, sparse_of(like, places, numbers));
+    if (!places.empty())
+      for (const graph::Beside& one :
+           graph::add_sparse(setting_.graph, whole.products, sparse_of(like, places, numbers)))
+        setting_.plan.follow(one);
     kept_ += places.size();
     return {.layer = like.weight, .before = before.lost / all, .after = after.lost / all};
   }
@@ -124,10 +127,11 @@ StageReport outliers(const Stage& stage, Setting& setting) {
   if (!(share < 1))
     throw usage_error("the stage outliers keeps a share of the weights, below 1, found share=" +
                       number_text(share));
-  const std::vector<LinearMatrix> matrices = matrices_of(setting);
-  StageReport report{.stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = {}};
+  LinearMatrices found = matrices_of(setting);
+  StageReport report{
+      .stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = std::move(found.notes)};
   Split split(setting, share);
-  for (const LinearMatrix& matrix : matrices) {
+  for (const LinearMatrix& matrix : found.matrices) {
     check_interrupt();
     report.layers.push_back(split.split(matrix));
   }

@@ -35,10 +35,6 @@ std::string add_like(Graph& graph, const std::string& value, const char* what) {
   return name;
 }
 
-bool takes(const PlannedEdge& edge, const Node& node) {
-  return edge.consumers.empty() || edge.consumers.contains(node.outputs.at(0));
-}
-
 }  // namespace
 
 std::vector<SampledLayer> QuantizedNetwork::placed(std::vector<SampledLayer> layers) const {
@@ -59,7 +55,7 @@ QuantizedNetwork quantized_network(Setting& setting, bool quantizes_values) {
     const std::string before = floats[edge.value] = add_like(graph, edge.value, "_float");
     behind[before] = quantizer_of(graph, edge, before, edge.value);
     for (Node& node : graph.nodes)
-      if (!takes(edge, node)) std::ranges::replace(node.inputs, edge.value, before);
+      if (!edge.is_taken_by(node)) std::ranges::replace(node.inputs, edge.value, before);
   }
   std::vector<Node> nodes;
   const auto add_behind = [&](std::string& value) {

@@ -157,6 +157,7 @@ class Rotation {
     const std::string before =
         graph::add_value(graph_, value + ".unrotated", known ? *known : graph::Value{});
     std::ranges::replace(graph_.nodes[node].outputs, value, before);
+    setting_.plan.follow({.sum = value, .product = before, .taker = {}});
     return before;
   }
 

@@ -21,8 +21,11 @@ namespace {
 InputRange input_range(const Setting& setting, const SampledLayer& layer) {
   const graph::Links links(setting.graph);
   std::string value = layer.input;
+  const graph::Node* taker = &setting.graph.nodes[layer.node];
   while (true) {
-    const auto edge = std::ranges::find(setting.plan.edges, value, &graph::PlannedEdge::value);
+    const auto edge = std::ranges::find_if(setting.plan.edges, [&](const graph::PlannedEdge& one) {
+      return one.value == value && one.is_taken_by(*taker);
+    });
     if (edge != setting.plan.edges.end() && edge->spec.number->grid == Grid::kInteger && !edge->truncation) {
       const std::int64_t least = edge->spec.number->least_code(edge->spec.range),
                          greatest = edge->spec.number->greatest_code(edge->spec.range);
@@ -36,7 +39,8 @@ InputRange input_range(const Setting& setting, const SampledLayer& layer) {
                   quote_text(layer.input) +
                   ", which no quantizer of integers makes: a register's bits need activations in integers, "
                   "or exclude it");
-    value = setting.graph.nodes[producer].inputs[0];
+    taker = &setting.graph.nodes[producer];
+    value = taker->inputs[0];
   }
 }
 

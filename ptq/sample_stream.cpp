@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
+#include "graph/edit.h"
 #include "graph/part.h"
 
 namespace crumb::ptq {
@@ -129,8 +130,7 @@ std::map<std::string, Tensor> SampleStream::run(const std::vector<Tensor>& input
 }
 
 void SampleStream::set_constant(const std::string& name, graph::QuantizedConstant codes) {
-  graph_.initializers.erase(name);
-  graph_.quantized[name] = std::move(codes);
+  graph::set_codes(graph_, name, std::move(codes));
 }
 
 void SampleStream::set_constant(const std::string& name, Tensor values) {

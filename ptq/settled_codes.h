@@ -13,24 +13,30 @@ namespace crumb::ptq {
 /// Whether the plan has codes of that constant.
 bool has_codes(const Setting& setting, const std::string& constant);
 
-/// The constant's numbers become others; its codes, where it has some, those that its spec gives these.
-void change_constant(Setting& setting, const std::string& constant, graph::Tensor numbers);
+/// What the quantized network will have for it: what its codes mean, what a stage settled, or the graph's own.
+graph::Tensor numbers_of(const Setting& setting, const std::string& constant);
 
-/// Each constant that is to become codes has them from here on, those of rounding where no stage chose others; the network, too.
+/// The quantized network gets these numbers for the constant, or what its spec makes of them; the graph, which is in floats, stays.
+void settle_constant(Setting& setting, const std::string& constant, graph::Tensor numbers);
+
+/// Each constant that is to become codes has them from here on, those of rounding where no stage chose others; the network, too, and
+/// what was settled.
 void settle_codes(Setting& setting, graph::Graph& network);
 
-/// Of all constants with codes, what these are of.
+/// Of all constants with codes, and of those that were settled, what these are of.
 class SettledCodes {
  public:
   explicit SettledCodes(const Setting& setting);
 
-  /// Throws Error where a constant has other numbers now, and the codes of before: the stage would have made another network.
+  /// Throws Error where a constant has other numbers now, and the codes, or what was settled, of before: the stage would have made
+  /// another network.
   void expect_good(const Setting& setting, const Stage& stage) const;
 
  private:
   struct Settled {
     graph::Tensor numbers;
-    std::shared_ptr<const QuantizedTensor> codes;  ///< held, so that no others can come to lie where they did
+    std::shared_ptr<const QuantizedTensor>
+        codes;  ///< held, so that no others can come to lie where they did; null: settled in floats
   };
   std::map<std::string, Settled> settled_;
 };

@@ -40,6 +40,7 @@ class StationRounding {
         setting_.memory / (options_.float_inputs ? 4 : 2);  // what comes and what goes, of each network
     SampleStream stream(setting_.graph, stations_, *setting_.engine, memory);
     for (const std::string& name : settled()) stream.set_constant(name, *planned(name).rounded);
+    for (const auto& [name, numbers] : setting_.plan.settled) stream.set_constant(name, numbers);
     std::optional<SampleStream> floats;
     if (options_.float_inputs) floats.emplace(setting_.graph, stations_, *setting_.engine, memory);
     for (std::size_t i = 0; i < stations_.size(); ++i) {

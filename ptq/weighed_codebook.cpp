@@ -23,8 +23,16 @@ void find_codebook(FixedScales& scales, std::span<const float> rows, const Impor
 
 void find_codebook(FixedScales& scales, std::span<const float> rows, std::size_t rows_of_group,
                    const std::vector<Eigen::MatrixXd>& moments) {
+  double reached = 0, sum = 0;
+  for (const Eigen::MatrixXd& one : moments) {
+    sum += one.diagonal().sum();
+    reached += one.diagonal().sum() > 0 ? static_cast<double>(one.rows()) : 0;
+  }
+  // Of a group that no sample reaches, all columns count as others do in the mean: the codebook is its own, too.
+  const double mean = reached > 0 ? sum / reached : 1;
   find_codebook(scales, rows, [&](std::size_t row, std::size_t column) {
-    return moments.at(row / rows_of_group).diagonal()[static_cast<Eigen::Index>(column)];
+    const auto inputs = moments.at(row / rows_of_group).diagonal();
+    return inputs.sum() > 0 ? inputs[static_cast<Eigen::Index>(column)] : mean;
   });
 }
 

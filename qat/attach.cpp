@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/files/text.h"
+#include "graph/edit.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/passes/passes.h"
 #include "graph/quantize/plan.h"
@@ -229,10 +230,9 @@ Graph Hooks::freeze(const libtorch::Tensors& example, const libtorch::Forward& f
           {state_->shared->masked(weight.name, weight.slot.latent), graph::ElementType::kFloat});
       continue;
     }
-    graph.initializers.erase(found);
-    graph.quantized[weight.name] = {
-        std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(state_->rows(weight))),
-        weight.to_value};
+    graph::set_codes(graph, weight.name,
+                     {std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(state_->rows(weight))),
+                      weight.to_value});
     if (weight.constrained) constrained[weight.name] = weight.constrained->constraint().goal;
   }
   return certified(graph::infer_shapes(std::move(graph)), constrained);

@@ -14,6 +14,7 @@
 
 #include "analysis/accumulator/check.h"
 #include "base/files/text.h"
+#include "graph/edit.h"
 #include "graph/passes/passes.h"
 #include "graph/quantize/apply.h"
 #include "graph/quantize/calibrate.h"
@@ -516,9 +517,9 @@ Graph Network::freeze() {
   for (NetworkWeight& weight : state.weights) {
     const at::Tensor rows = state.rows_of(weight);
     state.set_bias(weight, rows);
-    graph.quantized[weight.name] = {std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(rows)),
-                                    weight.to_value};
-    graph.initializers.erase(weight.name);
+    graph::set_codes(
+        graph, weight.name,
+        {std::make_shared<const QuantizedTensor>(weight.quantizer->freeze(rows)), weight.to_value});
   }
   QuantPlan plan = state.plan_of_now();
   for (graph::PlannedConstant& constant : plan.constants) constant.spec.reset();

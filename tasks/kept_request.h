@@ -14,13 +14,18 @@ inline void refuse_other_request(const nlohmann::ordered_json& now, const nlohma
   const auto text = [](const nlohmann::ordered_json& value) {
     return quote_text(value.is_string() ? value.get<std::string>() : value.dump());
   };
-  for (const auto& [key, value] : now.items()) {
-    const nlohmann::ordered_json found =
-        then.is_object() && then.contains(key) ? then.at(key) : nlohmann::ordered_json();
-    if (found == value) continue;
-    throw usage_error("an unfinished run of another kind lies there: its " + key + " is " + text(found) +
-                      ", this one's " + text(value) + "; give another folder, or --restart");
-  }
+  const auto of = [](const nlohmann::ordered_json& request, const std::string& key) {
+    return request.is_object() && request.contains(key) ? request.at(key) : nlohmann::ordered_json();
+  };
+  const auto compare = [&](const std::string& key) {
+    if (of(then, key) == of(now, key)) return;
+    throw usage_error("an unfinished run of another kind lies there: its " + key + " is " +
+                      text(of(then, key)) + ", this one's " + text(of(now, key)) +
+                      "; give another folder, or --restart");
+  };
+  for (const auto& [key, value] : now.items()) compare(key);
+  if (!then.is_object()) return;
+  for (const auto& [key, value] : then.items()) compare(key);
 }
 
 }  // namespace crumb::tasks

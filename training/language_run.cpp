@@ -7,6 +7,7 @@
 #include "base/seconds.h"
 #include "formats/adapters/peft.h"
 #include "graph/packed/crumb_graph.h"
+#include "models/encoder_inputs.h"
 #include "models/unfolded_gains.h"
 #include "training/run_folder.h"
 
@@ -82,6 +83,7 @@ Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOut
   if (request.states != tasks::OptimizerStates::kFloat32)
     report["optimizer_states"] = name_of(request.states);
   report["seed"] = request.seed;
+  if (!request.start_by.empty()) report["stages"] = request.start_by;
   if (!request.recovery) report["recipe"] = to_yaml(request.recipe);
   return report;
 }
@@ -115,7 +117,9 @@ Json train_language_into(const LanguageRun& run, tasks::LanguageTrainer& trainer
                             .files = run.files});
   if (run.request.recovery)
     write_peft(graph::adapter_of(outcome.quantized, run.request.recovery->options.name),
-               run.folder / "adapter", {.dtype = peft_type(run.request.recovery->type)});
+               run.folder / "adapter",
+               {.dtype = peft_type(run.request.recovery->type),
+                .task_type = peft_task_of(models::is_encoder(outcome.quantized))});
   Json report = report_json(run.request, outcome);
   report["bytes"] = fs::file_size(packed);
   report["seconds"] = now_seconds() - start;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "graph/operator_traits.h"
 #include "graph/strided_index.h"
@@ -127,6 +128,7 @@ Result<WeightCodes> WeightReader::find(const std::string& value, int depth) cons
   const graph::Node* node = producer == graph::Links::kNone ? nullptr : &lowered_.nodes[producer];
   if (constant->levels.empty() && node) {
     if ((node->is("Mul") || node->is("Div")) && depth < kMostSteps) return multiplied(*node, depth);
+    if (node->is("Transpose") && depth < kMostSteps) return transposed(*node, depth);
     if (is_any(*node, graph::trait::kReshapes) && depth < kMostSteps) {
       auto codes = find(node->inputs[0], depth + 1);
       if (codes.ok()) codes.value().shape = constant->shape;
@@ -136,6 +138,20 @@ Result<WeightCodes> WeightReader::find(const std::string& value, int depth) cons
       return codes_of_float_quant(*constant, constants_.find(node->inputs[1]), type);
   }
   return codes_of(*constant, type);
+}
+
+Result<WeightCodes> WeightReader::transposed(const graph::Node& node, int depth) const {
+  auto found = find(node.inputs[0], depth + 1);
+  if (!found.ok()) return found;
+  WeightCodes made = found.take();
+  Ints reversed(made.shape.size());
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  const Ints perm = node.ints_or("perm", reversed);
+  if (!graph::is_permutation(perm, made.shape.size())) return Failure{"its weights cannot be computed"};
+  made.codes = graph::permuted(made.codes, made.shape, perm);
+  if (!made.group.empty()) made.group = graph::permuted(made.group, made.shape, perm);
+  made.shape = graph::permuted_shape(made.shape, perm);
+  return made;
 }
 
 /// An integer view: codes times their scales.

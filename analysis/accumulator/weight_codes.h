@@ -1,4 +1,4 @@
-// The integers behind a weight. Internal to analysis/accumulator.
+// The integers behind a weight. Internal to analysis.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,12 @@ class WeightReader {
                const graph::ConstantValues& constants, const std::map<std::string, graph::ValueType>& types);
 
   /// Of a constant: one that is kept as codes; what a quantizer makes; whole numbers by type; one of these times
-  /// positive constants. A Failure says why it has none.
+  /// positive constants, reshaped or transposed. A Failure says why it has none.
   Result<WeightCodes> find(const std::string& value) const;
 
  private:
   Result<WeightCodes> find(const std::string& value, int depth) const;
+  Result<WeightCodes> transposed(const graph::Node& node, int depth) const;
   Result<WeightCodes> multiplied(const graph::Node& node, int depth) const;
 
   const graph::Graph &lifted_, &lowered_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/accumulator/weight_codes.h"
 #include "analysis/products.h"
 #include "analysis/rows.h"
 #include "graph/facts/bind_shapes.h"
@@ -18,18 +19,21 @@ using Types = std::map<std::string, graph::ValueType>;
 
 constexpr double kMostLevel = 9007199254740992;  // 2^53
 
-/// A weight's levels in units, as rows of terms; empty where they are no whole numbers.
-std::vector<std::int64_t> level_rows(const graph::ConstantValue& weight, const graph::ValueType& type,
-                                     const RowOrder& order) {
-  const std::vector<double>& levels = weight.levels.empty() ? weight.values : weight.levels;
-  std::vector<std::int64_t> codes(levels.size());
-  bool whole = true;
+/// A weight's codes as rows of terms that one register adds up; nothing where those of a row have several scales.
+std::optional<std::vector<std::int64_t>> rows_of_one_scale(const WeightCodes& weight, const RowOrder& order) {
+  std::vector<std::int64_t> rows(weight.codes.size());
+  std::vector<double> scales(weight.group.empty() ? 0 : order.rows());
+  bool alike = true;
   order.for_each([&](std::size_t i, std::size_t row, std::size_t term, auto) {
-    const double level = levels[i] / type.levels->unit();
-    whole = whole && std::fabs(level) <= kMostLevel && std::trunc(level) == level;
-    if (whole) codes[row * order.length() + term] = static_cast<std::int64_t>(level);
+    rows[row * order.length() + term] = weight.codes[i];
+    if (weight.group.empty()) return;
+    const double scale = weight.scale[weight.group[i]];
+    if (term == 0)
+      scales[row] = scale;
+    else
+      alike = alike && scales[row] == scale;
   });
-  return whole ? codes : std::vector<std::int64_t>();
+  return alike ? std::optional(std::move(rows)) : std::nullopt;
 }
 
 /// The largest, in units.
@@ -59,38 +63,38 @@ std::optional<graph::DataType> least_type(std::span<const std::int64_t> codes, s
   return graph::DataType::least_integer(static_cast<double>(worst.min), static_cast<double>(worst.max));
 }
 
-/// The axes of the weight itself that are summed over, where its axes were not split.
-bool one_scale_for_each_result(const graph::ConstantValue& weight, const Product& product) {
-  if (weight.scale.size() <= 1) return true;
-  if (product.weight_shape.size() != weight.shape.size()) return false;
-  for (std::size_t i = 0; i < weight.shape.size(); ++i) {
-    if (product.summed[i] && !weight.one_scale_along(i)) return false;
-  }
-  return true;
-}
-
+/// `constant`: of a weight that does not flow; nothing where its codes cannot be told.
 std::optional<AccumulatorBounds> bounds_of(const Product& product, const graph::ValueType& input,
                                            const graph::ValueType& weight,
-                                           const std::optional<graph::ConstantValue>& constant) {
-  if (!input.levels || !weight.levels || product.summed.empty() || !input.levels->one_scale) return {};
-  if (constant ? !one_scale_for_each_result(*constant, product) : !weight.levels->one_scale) return {};
+                                           const std::optional<WeightCodes>& constant) {
   const graph::Levels &x = *input.levels, &w = *weight.levels;
   const bool floats = x.minifloat > 0 || w.minifloat > 0;
   AccumulatorBounds bounds{.assumed = x.assumed || w.assumed};
   bounds.by_types =
       floats ? accumulator_bits_by_magnitudes(product.length, magnitude_of(x), magnitude_of(w))
              : accumulator_bits_by_types(product.length, x.bits, x.is_signed, w.bits + (w.is_signed ? 0 : 1));
-  if (!constant) return bounds;
+  if (!constant) return w.one_scale ? std::optional(bounds) : std::nullopt;
   const RowOrder order(product.weight_shape, product.summed);
-  const std::vector<std::int64_t> codes = level_rows(*constant, weight, order);
+  const auto codes = rows_of_one_scale(*constant, order);
+  if (!codes) return {};
   const double low = x.low / x.unit(), high = x.high / x.unit();
-  if (codes.empty() || !(low >= -kMostLevel && high <= kMostLevel)) return bounds;
-  const double norm = largest_norm(codes, order.length());
+  if (codes->empty() || !(low >= -kMostLevel && high <= kMostLevel)) return bounds;
+  const double norm = largest_norm(*codes, order.length());
   bounds.by_weights = floats ? accumulator_bits_by_norm(norm * magnitude_of(x), 1, true)
                              : accumulator_bits_by_norm(norm, x.bits, x.is_signed);
   bounds.exact =
-      least_type(codes, order.length(), {static_cast<std::int64_t>(low), static_cast<std::int64_t>(high)});
+      least_type(*codes, order.length(), {static_cast<std::int64_t>(low), static_cast<std::int64_t>(high)});
   return bounds;
+}
+
+/// One register for what both need.
+AccumulatorBounds wider(const AccumulatorBounds& a, const AccumulatorBounds& b) {
+  AccumulatorBounds both{.by_types = std::max(a.by_types, b.by_types), .assumed = a.assumed || b.assumed};
+  if (a.by_weights && b.by_weights) both.by_weights = std::max(*a.by_weights, *b.by_weights);
+  if (a.exact && b.exact)
+    both.exact = graph::DataType::least_integer(std::min(*a.exact->min(), *b.exact->min()),
+                                                std::max(*a.exact->max(), *b.exact->max()));
+  return both;
 }
 
 class Counter {
@@ -101,7 +105,8 @@ class Counter {
         derived_(resolve_shapes(without_claims(graph))),
         constants_(graph),
         usual_(infer_data_types(graph, constants_, graph::TypeRules::kQonnx)),
-        exact_(infer_data_types(derived_, graph::ConstantValues(derived_), graph::TypeRules::kExact)) {}
+        exact_(infer_data_types(derived_, graph::ConstantValues(derived_), graph::TypeRules::kExact)),
+        weights_(graph, graph, constants_, exact_) {}
 
   GraphCost run() {
     GraphCost cost;
@@ -183,7 +188,8 @@ class Counter {
     return zeros;
   }
 
-  /// Of the node's first product that has any; by shapes that follow from the graph's inputs, whatever the file states.
+  /// What all of the node's products fit in, where each has bounds; by shapes that follow from the graph's inputs, whatever
+  /// the file states.
   std::optional<AccumulatorBounds> accumulator_of(const graph::Node& node, bool first) const {
     std::optional<std::vector<Product>> products;
     try {
@@ -191,15 +197,23 @@ class Counter {
     } catch (const Error&) {
       return {};  // a shape that the file alone knows
     }
-    if (!products) return {};
-    for (const Product& product : *products) {
-      const bool is_weight = constants_.is_constant(product.weight);
-      const auto constant = is_weight ? constants_.find(product.weight) : std::nullopt;
-      const auto bounds =
-          bounds_of(product, type_in(exact_, product.input), type_in(exact_, product.weight), constant);
-      if (bounds) return bounds;
+    std::optional<AccumulatorBounds> all;
+    for (const Product& product : products.value_or(std::vector<Product>())) {
+      const auto bounds = bounds_of(product);
+      if (!bounds) return {};
+      all = all ? wider(*all, *bounds) : *bounds;
     }
-    return {};
+    return all;
+  }
+
+  std::optional<AccumulatorBounds> bounds_of(const Product& product) const {
+    const graph::ValueType input = type_in(exact_, product.input), weight = type_in(exact_, product.weight);
+    if (!input.levels || !weight.levels || product.summed.empty() || !input.levels->one_scale) return {};
+    std::optional<WeightCodes> constant;
+    if (constants_.is_constant(product.weight)) {
+      if (auto codes = weights_.find(product.weight); codes.ok()) constant = codes.take();
+    }
+    return analysis::bounds_of(product, input, weight, constant);
   }
 
   const graph::Graph& graph_;
@@ -207,6 +221,7 @@ class Counter {
   const graph::Graph derived_;  ///< without what the file says of types and shapes inside
   graph::ConstantValues constants_;
   Types usual_, exact_;
+  WeightReader weights_;
 };
 
 }  // namespace

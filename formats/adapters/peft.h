@@ -40,6 +40,9 @@ struct PeftOptions {
   std::string task_type = "CAUSAL_LM";  ///< as PEFT names it; empty: none
 };
 
+/// Of an encoder none: PEFT's classes for tasks want heads, and without one the adapter goes onto any model.
+inline std::string peft_task_of(bool is_encoder) { return is_encoder ? "" : PeftOptions().task_type; }
+
 /// Writes the two files, which PeftModel.from_pretrained takes to the same arithmetic, into the folder, which is made where
 /// it is missing; its other files stay. The configuration comes last, an old one goes before the tensors are replaced: no
 /// interrupted run leaves what could be taken for a whole adapter. Throws Error (check_adapter()'s; no updates; numbers

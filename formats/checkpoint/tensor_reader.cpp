@@ -1,13 +1,12 @@
 #include "formats/checkpoint/tensor_reader.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "base/checked_size.h"
 #include "base/files/text.h"
+#include "formats/crumb_file/checksum.h"
 #include "formats/gguf/ggml_type.h"
 #include "formats/half.h"
 
@@ -17,11 +16,6 @@ namespace {
 constexpr std::size_t kInputPiece = std::size_t{64} << 10;
 constexpr std::uint64_t kTileElements = std::uint64_t{1} << 20;
 constexpr std::uint64_t kWidestTiledRow = std::uint64_t{1} << 17;
-
-std::uint32_t add_crc(std::uint32_t crc, std::span<const std::byte> bytes) {
-  return static_cast<std::uint32_t>(
-      ::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
 
 void swap_bytes(std::span<std::byte> bytes, std::size_t size) {
   if (size == 1) return;
@@ -175,7 +169,7 @@ Status TensorReader::decode(std::span<std::byte> out) {
       (!input_.empty() || consumed_ < place.stored))
     return damaged("its data hold more numbers than its shape");
   if (!place.crc) return {};
-  crc_ = add_crc(crc_, out);
+  crc_ = crc32_of(out, crc_);
   if (decoded_ == place.decoded && crc_ != *place.crc)
     return damaged("its checksum does not match: the data is damaged");
   return {};

@@ -19,10 +19,24 @@ std::optional<Levels> exact(Levels levels) {
 
 }  // namespace
 
-Levels shifted(Levels levels, double shift) {
-  if (shift == 0) return levels;
-  levels.halves = std::trunc(shift) != shift;
-  return ranged(levels, levels.low - shift, levels.high - shift);
+std::optional<Shifts> shifts_of(std::span<const double> zero_points) {
+  constexpr double kMostShift = 4194304;  // 2^22: float32 has the halves of zero points below
+  if (zero_points.empty()) return {};
+  const auto is_whole = [](double shift) { return std::trunc(shift) == shift; };
+  const double first = zero_points[0];
+  Shifts shifts{first, first};
+  for (const double shift : zero_points) {
+    if (!is_whole(2 * shift) || !(std::fabs(shift) <= kMostShift) || is_whole(shift) != is_whole(first))
+      return {};
+    shifts = {std::min(shifts.low, shift), std::max(shifts.high, shift)};
+  }
+  return shifts;
+}
+
+Levels shifted(Levels levels, Shifts shifts) {
+  if (shifts.low == 0 && shifts.high == 0) return levels;
+  levels.halves = std::trunc(shifts.low) != shifts.low;
+  return ranged(levels, levels.low - shifts.high, levels.high - shifts.low);
 }
 
 Levels ranged(Levels levels, double low, double high) {

@@ -14,8 +14,16 @@ namespace crumb::graph {
 /// Steps of computed values: float32 keeps them a quarter of a step apart.
 inline constexpr double kMostExact = 4194304;  // 2^22
 
-/// The levels of integers whose zero point is `shift`, a whole number or an odd number of halves.
-Levels shifted(Levels levels, double shift);
+/// The zero points of a quantizer, from the least to the greatest.
+struct Shifts {
+  double low = 0, high = 0;
+};
+
+/// Nothing where there are none, and where they are not all whole numbers or all odd numbers of halves.
+std::optional<Shifts> shifts_of(std::span<const double> zero_points);
+
+/// The levels of integers less their zero points.
+Levels shifted(Levels levels, Shifts shifts);
 
 /// The same grid with another range; bits and sign as that needs them.
 Levels ranged(Levels levels, double low, double high);

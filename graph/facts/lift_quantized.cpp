@@ -83,11 +83,7 @@ class Lifter {
       return std::ranges::any_of(node.outputs, [&](const auto& value) { return gone_.contains(value); });
     });
     for (auto& [name, constant] : lifted_) {
-      Value& value = graph_.values[name];
-      const Ints shape = constant.shape();
-      value.type = ElementType::kFloat;
-      value.shape = Shape(shape.begin(), shape.end());
-      graph_.quantized.emplace(name, std::move(constant));
+      set_codes(graph_, name, std::move(constant));
     }
     if (!lifted_.empty()) drop_unused(graph_);
     return std::move(graph_);

@@ -9,7 +9,6 @@
 namespace crumb::graph {
 namespace {
 
-constexpr double kMostShift = 4194304;  // 2^22: float32 has the halves of zero points below
 constexpr std::size_t kMostThresholds = 1 << 20;
 
 /// Levels of a quantizer with this scale; nothing where a scale is zero or no number.
@@ -70,15 +69,14 @@ ValueType integer_quantizer(const RangeCall& call) {
   if (plain && centred)
     type = format->is_bipolar() ? DataType::bipolar() : DataType::integer(whole, format->is_signed);
   const auto mode = rounding_of(call.node(), "ROUND");
-  if (!mode || !zero || zero->values.empty()) return {.type = type};
-  const double shift = zero->values[0];
-  if (!zero->all_are(shift) || std::trunc(2 * shift) != 2 * shift || !(std::fabs(shift) <= kMostShift))
-    return {.type = type};
+  if (!mode || !zero) return {.type = type};
+  const auto shifts = shifts_of(zero->values);
+  if (!shifts) return {.type = type};
   const Codes codes = format->is_bipolar() ? Codes{-1, 1} : codes_of(*format, *mode);
   auto levels = with_scale(
       {.low = codes.low, .high = codes.high, .bits = whole, .is_signed = format->is_signed}, scale);
   if (!levels) return {.type = type};
-  levels = shifted(*levels, shift);
+  levels = shifted(*levels, *shifts);
   if (plain && !levels->halves && !centred) type = DataType::least_integer(levels->low, levels->high);
   return {.type = type, .levels = levels};
 }
@@ -218,20 +216,20 @@ ValueType dequantized_linearly(const RangeCall& call) {
   const ValueType codes = call.in(0);
   if (codes.type.is_float()) return {.type = codes.type};
   const auto scale = scale_of(call), zero = call.constant(2);
-  const double shift = zero && !zero->values.empty() ? zero->values[0] : 0;
-  const bool same_shift = !call.has(2) || (zero && zero->all_are(shift));
+  const double none[] = {0};
+  const auto shifts = !call.has(2) ? shifts_of(none) : zero ? shifts_of(zero->values) : std::nullopt;
   ValueType made{.type = DataType::scaled(codes.type.bits())};
   const ElementType container = call.element_in(0);
   const bool are_codes = codes.levels && codes.levels->one_scale && codes.levels->scale == 1.0 &&
                          codes.levels->unit() == 1 && is_integer(container);
   const ElementType unit = call.element_in(1);
   const bool is_wide = unit == ElementType::kFloat || unit == ElementType::kDouble;
-  if (!are_codes || !is_wide || !same_shift || std::trunc(shift) != shift) return made;
+  if (!are_codes || !is_wide || !shifts || std::trunc(shifts->low) != shifts->low) return made;
   auto levels = with_scale(*codes.levels, scale);
   if (!levels) return made;
-  made.levels = shifted(*levels, shift);
+  made.levels = shifted(*levels, *shifts);
   if (is_plain(scale)) {
-    made.type = shift == 0 ? codes.type : DataType::least_integer(made.levels->low, made.levels->high);
+    made.type = shifts->low == 0 && shifts->high == 0 ? codes.type : DataType::least_integer(made.levels->low, made.levels->high);
   }
   return made;
 }

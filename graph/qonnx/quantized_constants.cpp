@@ -148,6 +148,9 @@ class Lowering {
     node.outputs = {made};
     graph_.nodes.push_back(std::move(node));
     if (!reshapes) return;
+    Value& of_constant = graph_.values[name_];
+    of_constant.type = ElementType::kFloat;
+    of_constant.shape = Shape(wanted.begin(), wanted.end());
     const Ints target = transposes ? tensor_shape() : wanted;
     const std::string next =
         transposes ? add_value(graph_, name_ + "_rows",

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/files/text.h"
 #include "base/text/ascii_case.h"
@@ -36,8 +37,7 @@ void import_qonnx(Graph& graph, Node& node) {
 void quantize_constants(Graph& graph, const QuantPlan& plan, int threads) {
   for (const PlannedConstant& constant : plan.constants) {
     if (!constant.spec) continue;
-    graph.quantized[constant.value] = codes_of(constant, graph, threads);
-    graph.initializers.erase(constant.value);
+    set_codes(graph, constant.value, codes_of(constant, graph, threads));
   }
 }
 
@@ -51,11 +51,16 @@ void quantize_edge(Graph& graph, const QuantPlan& plan, const PlannedEdge& edge)
                                 ? truncating_nodes(graph, edge, plan.edges[edge.truncation->input].scale)
                                 : activation_quantizer(graph, edge, edge.value);
   const std::string made = add_value(graph, edge.value + "_quantized", like);
+  std::set<std::string> taken;
   for (Node& node : graph.nodes) {
-    const bool takes = edge.consumers.empty() ? !node.is("Shape") && !node.is("Size")
-                                              : edge.consumers.contains(node.outputs.at(0));
-    if (takes) std::ranges::replace(node.inputs, edge.value, made);
+    if (!edge.is_taken_by(node) || std::ranges::count(node.inputs, edge.value) == 0) continue;
+    std::ranges::replace(node.inputs, edge.value, made);
+    taken.insert(node.outputs.at(0));
   }
+  for (const std::string& consumer : edge.consumers)
+    if (!taken.contains(consumer))
+      throw Error("the plan's edge " + quote_text(edge.value) + " is for the node that makes " +
+                  quote_text(consumer) + ", which does not take it");
   (edge.truncation ? nodes.front() : nodes.back()).inputs[0] = edge.value;
   nodes.back().outputs = {made};
   for (Node& node : nodes) {
@@ -228,6 +233,7 @@ BiasValues quantize_bias(const Tensor& bias, const QuantizedConstant& weight, fl
 }
 
 Graph apply(Graph graph, const QuantPlan& plan, const ApplyOptions& options) {
+  for (const auto& [name, numbers] : plan.settled) graph.initializers.at(name) = numbers;
   quantize_constants(graph, plan, options.threads);
   for (const PlannedEdge& edge : plan.edges) quantize_edge(graph, plan, edge);
   quantize_biases(graph, plan);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/files/text.h"
+#include "graph/beside.h"
 #include "graph/recurrent_cell.h"
 
 namespace crumb::graph {
@@ -71,12 +72,14 @@ class EdgePlanner {
         rules_(rules),
         recipe_(recipe),
         options_(options),
-        notes_(notes) {}
+        notes_(notes),
+        beside_(all_beside(graph, links)) {}
 
   std::vector<PlannedEdge> run() {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) want_inputs(i);
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) want_outputs(i);
     drop_kept();
+    take_beside();
     std::vector<PlannedEdge> edges = in_order();
     group(edges);
     if (recipe_.average_pools == Recipe::AveragePools::kTruncate) {
@@ -88,7 +91,15 @@ class EdgePlanner {
   }
 
  private:
+  /// What stands beside a product takes what the product takes.
+  void take_beside() {
+    for (auto& [value, wanted] : wanted_)
+      for (const Beside& one : beside_.sums)
+        if (wanted.consumers.contains(one.product)) wanted.consumers.insert(one.taker);
+  }
+
   void want_inputs(std::size_t index) {
+    if (beside_.nodes.contains(index)) return;
     const Node& node = graph_.nodes[index];
     const RuledActivations usual{.spec = recipe_.activations};
     const RuledActivations& ruled = is_ruled_by_output(node) ? usual : rules_.nodes[index];
@@ -172,6 +183,7 @@ class EdgePlanner {
 
   /// A rule for an operator that takes in nothing of its own is about what it gives.
   void want_outputs(std::size_t index) {
+    if (beside_.nodes.contains(index)) return;
     const Node& node = graph_.nodes[index];
     const RuledActivations& ruled = rules_.nodes[index];
     if (ruled.rule < 0 || ruled.skips || node.outputs.empty() || node.outputs[0].empty()) return;
@@ -318,6 +330,7 @@ class EdgePlanner {
   const Recipe& recipe_;
   const PlanOptions& options_;
   std::vector<std::string>& notes_;
+  const AllBeside beside_;
   std::map<std::string, Wanted> wanted_;
   std::set<std::string> kept_;
   std::set<std::string> without_tokens_;  ///< nodes

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/beside.h"
 #include "graph/edit.h"
 #include "graph/operator_traits.h"
 #include "graph/recurrent_cell.h"
@@ -211,11 +212,12 @@ std::optional<BiasInput> bias_of(const Graph& graph, const Links& links, std::si
     if (scaled || !node.has_input(2) || !is_bias(node.inputs[2])) return {};
     return BiasInput{.node = index, .input = 2};
   }
-  if (!node.is("MatMul") || links.is_output(node.outputs[0])) return {};
-  const auto consumers = links.consumers(node.outputs[0]);
-  if (consumers.size() != 1 || !graph.nodes[consumers[0]].is("Add")) return {};
+  if (!node.is("MatMul")) return {};
+  const std::string& value = graph.nodes[last_sum_behind(graph, links, index)].outputs[0];
+  const auto consumers = links.consumers(value);
+  if (links.is_output(value) || consumers.size() != 1 || !graph.nodes[consumers[0]].is("Add")) return {};
   const Node& add = graph.nodes[consumers[0]];
-  const std::size_t other = add.inputs[0] == node.outputs[0] ? 1 : 0;
+  const std::size_t other = add.inputs[0] == value ? 1 : 0;
   if (!is_bias(add.inputs[other])) return {};
   return BiasInput{.node = consumers[0], .input = other};
 }

@@ -170,6 +170,16 @@ bool QuantPlan::needs_calibration() const {
                              [](const PlannedEdge& edge) { return edge.has_own_scale() && edge.scale == 0; });
 }
 
+void QuantPlan::follow(const Beside& made) {
+  for (PlannedEdge& edge : edges) {
+    if (edge.consumers.erase(made.sum) == 0) continue;
+    edge.consumers.insert(made.product);
+    if (!made.taker.empty()) edge.consumers.insert(made.taker);
+  }
+  for (PlannedBias& bias : biases)
+    if (bias.made_by == made.sum) bias.made_by = made.product;
+}
+
 QuantPlan plan_quantizers(const Graph& graph, const Recipe& recipe, const PlanOptions& options) {
   const Constants constants(graph);
   const Links links(graph);

@@ -21,10 +21,12 @@
 // Biases: quantized to scale_in * scale_weight, for integers with one scale for each output channel.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "graph/beside.h"
 #include "graph/engine.h"
 #include "graph/graph.h"
 #include "graph/quantize/truncation.h"
@@ -67,6 +69,11 @@ struct PlannedEdge {
 
   /// Whether a constant scale is to be found for it, or for its group.
   bool has_own_scale() const { return !spec.is_dynamic() && !truncation; }
+
+  /// Whether that node, where it takes the value, takes it quantized.
+  bool is_taken_by(const Node& node) const {
+    return consumers.empty() ? !node.is("Shape") && !node.is("Size") : consumers.contains(node.outputs.at(0));
+  }
 };
 
 struct PlannedBias {
@@ -82,10 +89,17 @@ struct QuantPlan {
   std::vector<PlannedConstant> constants;  ///< by name
   std::vector<PlannedEdge> edges;          ///< as the graph computes them
   std::vector<PlannedBias> biases;
+  /// Float constants that stages behind rounding gave other numbers than the graph has, which stays the float network: biases, what
+  /// batch norms know.
+  std::map<std::string, Tensor> settled;
   SpecOrKeep kv_cache;             ///< of every attention that keeps keys and values (key_cache.h)
   std::vector<std::string> notes;  ///< what a person should know
 
   bool needs_calibration() const;  ///< an edge that wants a constant scale has none yet
+
+  /// Names of nodes, by their first outputs, become those that they have now that something stands beside or behind: what the plan
+  /// says of the product stays its own, and what takes its input takes it as the product does.
+  void follow(const Beside& made);
 };
 
 struct PlanOptions {

@@ -17,6 +17,7 @@
 #include "tasks/language/language_loss.h"
 #include "tasks/language/part_inputs.h"
 #include "tasks/language/short_products.h"
+#include "tasks/language/start_adapters.h"
 #include "tasks/train/fit.h"
 
 namespace crumb::tasks {
@@ -143,6 +144,12 @@ std::vector<std::vector<at::Tensor>> decoder_batches(const LanguageRequest& requ
   return batches;
 }
 
+/// As the whole network begins (student.cpp).
+Graph trainable_start(const LanguageRequest& request) {
+  return StartAdapters(*request.start, request.learn_adapters)
+      .trainable(graph::fold_quantized(*request.start));
+}
+
 }  // namespace
 
 std::vector<LayerLine> train_block_wise(
@@ -161,9 +168,7 @@ std::vector<LayerLine> train_block_wise(
         "the stage block_wise learns scales alone, or how weights are rounded (signs), found both on");
   const PartInputs inputs(request.network, decoder_batches(request, sequences));
   const std::vector<Graph> parts = inputs.layers(),
-                           starts = request.start
-                                        ? PartInputs(graph::fold_quantized(*request.start), {}).layers()
-                                        : parts;
+                           starts = request.start ? PartInputs(trainable_start(request), {}).layers() : parts;
   std::vector<at::Tensor> float_states(inputs.batches()), states(inputs.batches());
   std::vector<LayerLine> lines;
   for (std::size_t layer = 0; layer < parts.size(); ++layer) {

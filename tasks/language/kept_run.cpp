@@ -10,6 +10,7 @@
 #include "formats/crumb_file/checksum.h"
 #include "libtorch/device.h"
 #include "tasks/kept_request.h"
+#include "tasks/language/checksums.h"
 
 namespace crumb::tasks {
 namespace {
@@ -17,29 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-std::uint32_t checksum(const LanguageText& text, std::uint32_t before = 0) {
-  return crc32_of(std::as_bytes(std::span(text.counts)),
-                  crc32_of(std::as_bytes(std::span(text.tokens)), before));
-}
-
 std::uint32_t checksum(const std::vector<std::vector<std::int64_t>>& lines, std::uint32_t before) {
   for (const auto& line : lines) before = crc32_of(std::as_bytes(std::span(line)), before);
   return before;
-}
-
-std::uint32_t checksum(const graph::Graph& graph) {
-  std::uint32_t sum = 0;
-  for (const auto& [name, constant] : graph.initializers) sum = crc32_of(constant.bytes(), sum);
-  return sum;
-}
-
-std::uint32_t checksum_with_codes(const graph::Graph& graph) {
-  std::uint32_t sum = checksum(graph);
-  for (const auto& [name, constant] : graph.quantized) {
-    const QuantizedView view = constant.tensor->view();
-    sum = crc32_of(view.zeros, crc32_of(view.scales, crc32_of(view.codes, sum)));
-  }
-  return sum;
 }
 
 /// By key, among the request's own.
@@ -58,9 +39,10 @@ void add_recovery(const Recovery& recovery, Json& request) {
 
 /// Everything that decides a run's result.
 Json request_json(const LanguageRequest& request, int processes) {
-  Json json{{"network", checksum(request.network)},
-            {"text", checksum(request.valid_lines,
-                              checksum(request.lines, checksum(request.valid, checksum(request.text))))},
+  Json json{{"network", checksum_of_floats(request.network)},
+            {"text",
+             checksum(request.valid_lines,
+                      checksum(request.lines, checksum_of(request.valid, checksum_of(request.text))))},
             {"first", request.first.value_or(-1)},
             {"recipe", to_yaml(request.recipe)},
             {"loss", name_of(request.loss)},
@@ -88,6 +70,7 @@ Json request_json(const LanguageRequest& request, int processes) {
             {"processes", processes},
             {"threads", request.threads > 0 ? request.threads : at::get_num_threads()}};
   if (request.start) json["start"] = checksum_with_codes(*request.start);
+  json["stages"] = request.start_by;
   if (request.recovery) add_recovery(*request.recovery, json);
   return json;
 }

@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
-#include "formats/crumb_file/checksum.h"
 #include "formats/safetensors/safetensors.h"
+#include "tasks/language/checksums.h"
 #include "tasks/language/decoder_inputs.h"
 #include "tasks/language/language_loss.h"
 
@@ -27,14 +27,14 @@ std::string name_of_sequence(std::int64_t sequence) {
   return std::string(9 - std::min<std::size_t>(9, digits.size()), '0') + digits;
 }
 
+/// Of the float network only where it is there: else the file stands for it.
 std::map<std::string, std::string> facts_of(const LanguageRequest& request) {
-  const LanguageText& text = request.text;
-  const std::uint32_t sum =
-      crc32_of(std::as_bytes(std::span(text.counts)), crc32_of(std::as_bytes(std::span(text.tokens))));
-  return {{"text", std::to_string(sum)},
-          {"first", std::to_string(request.first.value_or(-1))},
-          {"length", std::to_string(request.length)},
-          {"temperature", std::to_string(request.temperature)}};
+  std::map<std::string, std::string> facts{{"text", std::to_string(checksum_of(request.text))},
+                                           {"first", std::to_string(request.first.value_or(-1))},
+                                           {"length", std::to_string(request.length)},
+                                           {"temperature", std::to_string(request.temperature)}};
+  if (request.has_floats) facts["network"] = std::to_string(checksum_of_floats(request.network));
+  return facts;
 }
 
 /// [length, 2, top] of a sequence.

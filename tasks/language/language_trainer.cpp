@@ -81,7 +81,13 @@ class Training {
     std::optional<qat::WeightAverage::Use> averaged;
     if (average_) averaged.emplace(average_->use());
     outcome.quantized = student_->freeze();
-    outcome.measure = lesson_->measure(*student_);
+    try {
+      outcome.measure = lesson_->measure(*student_);
+    } catch (const Error& error) {
+      averaged.reset();
+      if (error.kind() == ErrorKind::kInterrupted) keep();  // all steps are done: nothing of them is lost
+      throw;
+    }
     return outcome;
   }
 
@@ -158,6 +164,7 @@ class Training {
     }
     const bool began_elsewhere = request_.recovery && begins_elsewhere(request_.recovery->start);
     if (!layers_.empty() || began_elsewhere) middle_measure_ = measured();
+    if (!layers_.empty()) keep();
   }
 
   double measured() {

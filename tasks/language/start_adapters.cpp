@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "graph/buffers.h"
+#include "graph/edit.h"
 
 namespace crumb::tasks {
 namespace {
@@ -47,10 +48,7 @@ Graph StartAdapters::trainable(Graph folded) const {
 
 Graph StartAdapters::kept(Graph trained) const {
   if (learn_) return kept_as(std::move(trained), types_);
-  for (const auto& [name, codes] : codes_) {
-    trained.initializers.erase(name);
-    trained.quantized.insert_or_assign(name, codes);
-  }
+  for (const auto& [name, codes] : codes_) graph::set_codes(trained, name, codes);
   trained.metadata.erase(graph::kBuffersKey);
   if (buffers_) trained.metadata[graph::kBuffersKey] = *buffers_;
   return trained;

@@ -80,7 +80,8 @@ std::vector<std::vector<at::Tensor>> TextLesson::inputs_of_first(std::int64_t mo
 void TextLesson::prepare(const Samples& wanted) {
   const bool is_kept = !request_.teacher.file.empty();
   if (is_kept)
-    kept_teacher_.emplace(request_, sequences_, wanted, teacher_ ? &*teacher_ : nullptr, hooks_.news.predicted);
+    kept_teacher_.emplace(request_, sequences_, wanted, teacher_ ? &*teacher_ : nullptr,
+                          hooks_.news.predicted);
   if (is_kept || request_.loss == LanguageLoss::kNextToken) teacher_.reset();
 }
 

@@ -529,3 +529,32 @@ def test_a_packed_file_holds_the_same_integers(crumb, tmp_path, images):
     report = json.loads(crumb("inspect", tmp_path / "q.crumb", "--json").stdout)
     specs = {row["name"]: row["spec"] for row in report["tensors"] if row["spec"]}
     assert specs == {f"{name}.weight": "int4:channel" for name in ("stem", "body", "side", "head")}
+
+
+SPECS = ["int4:group=4", "uint4:group=8", "int4:group=8:zero=int", "e2m1:group=4", "int2h:group=8", "int3:channel", "int4:tensor", "e3m2:channel",
+         "int4:group=5:pad", "ternary:group=4"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["MatMul", "Gemm", "Conv"])
+@pytest.mark.parametrize("to", ["qonnx", "qcdq"])
+def test_a_graph_goes_straight_into_onnx_by_any_spec(crumb, tmp_path, name, to):
+    """The file that the packed one is exported as, byte for byte, though nobody said shapes of its constants; which both run alike."""
+    nodes, weight, shape = {"MatMul": ([h.make_node("MatMul", ["x", "w"], ["y"])], floats(16, 6), (16,)),
+                            "Gemm": ([h.make_node("Gemm", ["x", "w"], ["y"], transB=1)], floats(6, 16), (16,)),
+                            "Conv": ([h.make_node("Conv", ["x", "w"], ["y"])], floats(6, 8, 1, 1), (8, 3, 3))}[name]  # fmt: skip
+    out = (6,) if name != "Conv" else (6, 3, 3)
+    save(tmp_path / "m.onnx", nodes, [value("x", "N", *shape)], [value("y", "N", *out)], opset=21, w=weight)
+    np.save(tmp_path / "x.npy", floats(5, *shape))
+    for spec in SPECS:
+        if to == "qcdq" and not spec.startswith(("int3", "int4", "uint4", "ternary")):
+            continue
+        flags = ["--weights", spec, *(["--opset", 21] if to == "qcdq" else [])]
+        straight = crumb("quantize", tmp_path / "m.onnx", "-o", tmp_path / "a.onnx", "--to", to, *flags)
+        assert straight.returncode == 0
+        crumb("quantize", tmp_path / "m.onnx", "-o", tmp_path / "q.crumb", "--weights", spec)
+        crumb("export", tmp_path / "q.crumb", "-o", tmp_path / "b.onnx", "--to", to, *flags[2:])
+        given = []
+        for file in ("a.onnx", "b.onnx", "q.crumb"):
+            crumb("run", tmp_path / file, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npy")
+            given.append(np.load(tmp_path / "y.npy"))
+        assert np.array_equal(given[0], given[1]) and np.allclose(given[0], given[2], rtol=1e-5, atol=1e-6), spec

@@ -220,51 +220,63 @@ TEST_CASE("grid plots: sound XML with a point for each row that has one, whateve
   }
 }
 
-TEST_CASE("output scores: by their definitions, over drawn outputs") {
+TEST_CASE("output scores: by their definitions, over drawn outputs of files of several shapes") {
   std::mt19937 random(6);
   std::normal_distribution<float> normal(0, 2);
-  for (int run = 0; run < 50; ++run) {
-    const std::size_t samples = 1 + random() % 4, rows = 1 + random() % 3, width = 1 + random() % 5;
-    std::vector<float> expected(samples * rows * width), found;
-    for (float& x : expected) x = normal(random);
-    found = expected;
-    for (float& x : found) x += normal(random) / 4;
+  for (int run = 0; run < 200; ++run) {
+    std::vector<ScoreShape> shapes;
+    std::vector<float> expected, found;
     Labels labels;
-    for (std::size_t i = 0; width > 1 && i < samples * rows; ++i)
-      labels.classes.push_back(random() % 4 == 0 ? -100 : static_cast<std::int64_t>(random() % width));
-    check_labels(labels, expected.size(), width);
-    const Scores scores = score_outputs(expected, found, {.samples = samples, .width = width}, labels, 2.0);
-    double squares = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) squares += std::pow(double(expected[i]) - found[i], 2);
+    double squares = 0, cosine = 0, samples = 0, kl = 0, right = 0, counted = 0, same = 0, all = 0;
+    for (std::size_t files = 1 + random() % 3; files > 0; --files) {
+      const std::size_t in_file = 1 + random() % 4, rows = 1 + random() % 3, width = 1 + random() % 5;
+      shapes.push_back({.samples = in_file, .width = width, .size = in_file * rows * width});
+      for (std::size_t sample = 0; sample < in_file; ++sample) {
+        double product = 0, wanted_square = 0, made_square = 0;
+        for (std::size_t row = 0; row < rows; ++row) {
+          const std::size_t begin = expected.size();
+          double p_sum = 0, q_sum = 0;
+          std::size_t p_most = 0, q_most = 0;
+          for (std::size_t i = 0; i < width; ++i) {
+            expected.push_back(normal(random));
+            found.push_back(expected.back() + normal(random) / 4);
+            const double p = expected.back(), q = found.back();
+            squares += (p - q) * (p - q);
+            product += p * q;
+            wanted_square += p * p;
+            made_square += q * q;
+            p_sum += std::exp(p);
+            q_sum += std::exp(q);
+            if (expected[begin + i] > expected[begin + p_most]) p_most = i;
+            if (found[begin + i] > found[begin + q_most]) q_most = i;
+          }
+          labels.classes.push_back(random() % 4 == 0 ? -100 : static_cast<std::int64_t>(random() % width));
+          if (width == 1) continue;
+          for (std::size_t i = 0; i < width; ++i) {
+            const double p = std::exp(double(expected[begin + i])) / p_sum,
+                         q = std::exp(double(found[begin + i])) / q_sum;
+            kl += p * std::log(p / q);
+          }
+          ++all;
+          same += p_most == q_most;
+          if (labels.classes.back() < 0) continue;
+          ++counted;
+          right += static_cast<std::int64_t>(q_most) == labels.classes.back();
+        }
+        ++samples;
+        cosine += product / std::sqrt(wanted_square * made_square);
+      }
+    }
+    check_labels(labels, shapes);
+    const Scores scores = score_outputs(expected, found, shapes, labels, 2.0);
     CHECK(scores.at("psnr") ==
           doctest::Approx(10 * std::log10(4 * static_cast<double>(expected.size()) / squares)));
-    CHECK(scores.contains("kl") == (width > 1));
-    if (width == 1) continue;
-    double kl = 0, right = 0, counted = 0, same = 0;
-    for (std::size_t r = 0; r < samples * rows; ++r) {
-      double p_sum = 0, q_sum = 0;
-      std::size_t p_most = 0, q_most = 0;
-      for (std::size_t i = 0; i < width; ++i) {
-        const std::size_t at = r * width + i;
-        p_sum += std::exp(double(expected[at]));
-        q_sum += std::exp(double(found[at]));
-        if (expected[at] > expected[r * width + p_most]) p_most = i;
-        if (found[at] > found[r * width + q_most]) q_most = i;
-      }
-      for (std::size_t i = 0; i < width; ++i) {
-        const std::size_t at = r * width + i;
-        const double p = std::exp(double(expected[at])) / p_sum, q = std::exp(double(found[at])) / q_sum;
-        kl += p * std::log(p / q);
-      }
-      same += p_most == q_most;
-      if (labels.classes[r] < 0) continue;
-      ++counted;
-      right += static_cast<std::int64_t>(q_most) == labels.classes[r];
-    }
-    const auto all = static_cast<double>(samples * rows);
+    CHECK(scores.at("cosine") == doctest::Approx(cosine / samples));
+    CHECK(scores.contains("kl") == (all > 0));
+    CHECK(scores.contains("accuracy") == (counted > 0));
+    if (all == 0) continue;
     CHECK(scores.at("kl") == doctest::Approx(kl / all));
     CHECK(scores.at("agreement") == doctest::Approx(same / all));
-    CHECK(scores.contains("accuracy") == (counted > 0));
     if (counted > 0) CHECK(scores.at("accuracy") == doctest::Approx(right / counted));
   }
 }
@@ -279,16 +291,18 @@ TEST_CASE("output scores: what is not finite, and labels that do not fit, are sa
     }
     return std::string();
   };
-  CHECK(says(message([&] { (void)score_outputs(two, bad, {.samples = 1, .width = 2}, {}, {}); }),
+  const ScoreShape row{.samples = 1, .width = 2, .size = 2};
+  const ScoreShapes shapes(&row, 1);
+  CHECK(says(message([&] { (void)score_outputs(two, bad, shapes, {}, {}); }),
              {"output 1 of 2", "inf"}));
   CHECK(says(message([&] {
-               check_labels({.classes = {0, 1}, .values = {}}, 2, 2);
+               check_labels({.classes = {0, 1}, .values = {}}, shapes);
              }),
              {"2 labels", "1 row of 2"}));
-  CHECK(says(message([&] { check_labels({.classes = {2}, .values = {}}, 2, 2); }),
+  CHECK(says(message([&] { check_labels({.classes = {2}, .values = {}}, shapes); }),
              {"label 0 is 2", "from 0 to 1"}));
-  CHECK(says(message([&] { check_labels({.classes = {}, .values = {1}}, 2, 2); }), {"1 number", "2"}));
-  const Scores same = score_outputs(two, two, {.samples = 1, .width = 2}, {}, {});
+  CHECK(says(message([&] { check_labels({.classes = {}, .values = {1}}, shapes); }), {"1 number", "2"}));
+  const Scores same = score_outputs(two, two, shapes, {}, {});
   CHECK(same.at("psnr") == kInfinite);
   CHECK(same.at("kl") == 0);
   CHECK(score_outputs({}, {}, {}, {}, {}).empty());

@@ -221,6 +221,58 @@ def test_what_is_said_of_layers_holds(crumb, oracle, tmp_path):
     assert widest == max(bits for _, bits in costs(crumb, out)[0].values() if bits) <= 20
 
 
+@pytest.mark.parametrize("sensitivity", ["error", "hessian"])
+def test_an_excluded_sibling_counts_by_what_it_takes(crumb, oracle, tmp_path, sensitivity):
+    """It keeps its weights, and takes the value whose format is chosen for the other: every choice counts as its file costs."""
+    out, beside = tmp_path / "out.crumb", []
+    for spec in ACTIVATIONS:
+        crumb("quantize", oracle.model, "-o", out, "--weights", "int4:channel", "--activations", spec, "--exclude", "right", "--data", oracle.data)
+        beside.append(costs(crumb, out)[0]["right"][0])
+    assert len(set(beside)) == len(ACTIVATIONS)
+    groups = [np.array([(oracle.weights[name, w][sensitivity] + oracle.inputs[name, a][sensitivity],
+                         oracle.costs[w, a][name][0] + (beside[a] if name == "left" else 0)) for w, a in PAIRS]) for name in ("first", "left", "last")]  # fmt: skip
+    choices = groups[0]
+    for group in groups[1:]:
+        choices = (choices[:, None] + group[None]).reshape(-1, 2)
+    losses, bops = choices[:, 0], choices[:, 1]
+    for share in (0, 0.02, 0.1, 0.25, 0.5, 1):
+        target = int(np.ceil(bops.min() + share * (bops.max() - bops.min())))
+        said = choose(crumb, oracle, out, f"{target}bops", "--exclude", "right", sensitivity=sensitivity)["assignment"]
+        assert said["loss"] == pytest.approx(losses[bops <= target].min(), rel=1e-4)
+        assert said["bound"] == pytest.approx(said["loss"], rel=1e-9)
+        assert costs(crumb, out)[1] == pytest.approx(said["used"], rel=1e-12) and said["used"] <= target
+    least = crumb("quantize", oracle.model, "-o", out, "--target", f"{int(bops.min()) - 2}bops", "--formats", ",".join(WEIGHTS), "--activation-formats",
+                  ",".join(ACTIVATIONS), "--exclude", "right", "--data", oracle.data, status=2).stderr  # fmt: skip
+    assert f"the least that these formats give here: {int(np.ceil(bops.min()))}bops" in least
+
+
+def test_products_of_computed_values(crumb, tmp_path):
+    """What formats of two layers decide is counted by the widest, which is said; what adds up floats has no register, which is said, too."""
+    draw = np.random.default_rng(2)
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    constants = {name: draw.normal(size=shape).astype(np.float32) for name, shape in (("first", (12, 8)), ("second", (8, 6)))}
+    nodes = [node("MatMul", ["x", "first"], ["a"], "one"), node("Relu", ["a"], ["r"]), node("MatMul", ["r", "second"], ["y"], "two"),
+             node("Transpose", ["r"], ["t"], perm=[0, 2, 1]), node("MatMul", ["t", "x"], ["z"], "prod")]  # fmt: skip
+    graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, ["n", 5, 12])], [value("y", 1, ["n", 5, 6]), value("z", 1, ["n", 8, 12])],
+                                   [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()])  # fmt: skip
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", draw.normal(size=(32, 5, 12)).astype(np.float32))
+    base = ["quantize", tmp_path / "m.onnx", "-o", tmp_path / "out.crumb", "--data", tmp_path / "x.npy", "--formats", ",".join(WEIGHTS)]
+    chosen = [*base, "--activation-formats", ",".join(ACTIVATIONS)]
+    said = crumb(*chosen, "--target", "9bops", status=2).stderr
+    least = re.search(r"give here: (\d+bops), counted by the widest formats for what several layers' formats decide \(1 node, the first makes 'z'\)", said)
+    assert least
+    report = json.loads(crumb(*chosen, "--target", least[1], "--json").stdout)["assignment"]
+    assert report["used"] <= int(least[1].removesuffix("bops")) and (report["bound"] == 0 or report["loss"] == report["bound"])
+    graph.node[4].CopyFrom(node("MatMul", ["t", "s"], ["z"], "prod"))  # of a value that no layer takes, and no quantizer makes
+    graph.node.insert(4, node("Sin", ["x"], ["s"]))
+    graph.node[3].CopyFrom(node("Softmax", ["r"], ["u"], axis=1))
+    graph.node.insert(4, node("Transpose", ["u"], ["t"], perm=[0, 2, 1]))
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    made = crumb(*base, "--target", "30acc", "--activation-formats", "uint8", "--exclude", "second")
+    assert "node" in made.stdout and "add" in made.stdout and "no register, the first is " in made.stdout
+
+
 def test_bits_of_a_graph(crumb, oracle, tmp_path):
     """The same sum for weights alone."""
     out = tmp_path / "out.crumb"

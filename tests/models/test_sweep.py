@@ -336,3 +336,82 @@ def test_two_at_once(crumb_bin, crumb, made, tmp_path):
         first.send_signal(signal.SIGCONT)
         first.communicate()
     assert first.returncode == 0
+
+
+def test_another_grid_of_as_many_words_is_another_command(crumb, made, tmp_path):
+    """`same` stands for another spec with each format: two grids can list alike what they join otherwise."""
+    formats = ["int4:channel", "int8:channel"]
+    crumb(*command(made, tmp_path / "s", formats=formats, activations="same", methods=["rounding"]))
+    again = crumb(*command(made, tmp_path / "s", formats=formats, activations="uint4,uint8", methods=["rounding"]), status=2).stderr
+    assert "cells was " in again and "--restart drops it" in again
+    crumb(*command(made, tmp_path / "s", "--restart", formats=formats, activations="uint4,uint8", methods=["rounding"]))
+    crumb(*command(made, tmp_path / "t", formats=formats, activations="uint4,uint8", methods=["rounding"]))
+    first = [without_seconds(tmp_path / name) for name in "st"]
+    assert first[0] == first[1]
+    # A cell's file in the place of another's is not taken for it.
+    cells = tmp_path / "t/cells"
+    (cells / "002.json").write_bytes((cells / "001.json").read_bytes())
+    crumb(*command(made, tmp_path / "t", formats=formats, activations="uint4,uint8", methods=["rounding"]))
+    assert without_seconds(tmp_path / "t") == first[0]
+
+
+def test_registers_are_of_all_layers_or_of_none(crumb, made, tmp_path):
+    """One layer without a register leaves the table without: the widest is not known."""
+    for more, is_known in (([], True), (["--set", "mid.weight=int8:group=8"], False), (["--set", "mid.weight=e3m2:channel"], True),
+                           (["--set", "mid.weight=int8:channel:zero=int"], True), (["--exclude", "mid.weight"], False)):  # fmt: skip
+        out = tmp_path / str(len(list(tmp_path.iterdir())))
+        crumb(*command(made, out, *more, "--keep-files", formats=["int4:channel"], activations="uint4", methods=["rounding"]))
+        (row,) = rows_of(out)[1:]
+        found = row["accumulator"]
+        assert all((found[key] is not None) == is_known for key in ("by_data_type", "by_weights", "exact")), (more, found)
+        verified = crumb("verify", out / "cells/001.crumb", "--accumulator", 60, "--json", status=None)
+        if is_known:
+            widest = max(layer["bits_needed"] for layer in json.loads(verified.stdout)["layers"])
+            assert found["exact"] in (widest, widest - 1), more
+
+
+def test_files_of_samples_may_differ_in_their_inner_sizes(crumb, tmp_path):
+    """Each sample and each row counts once, whatever the file that it stands in."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    draw = np.random.default_rng(4)
+    weight = draw.normal(size=(12, 5)).astype(np.float32)
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [helper.make_tensor_value_info("x", 1, ["n", "s", 12])],
+                              [helper.make_tensor_value_info("y", 1, ["n", "s", 5])], [numpy_helper.from_array(weight, "w")])  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    (tmp_path / "v").mkdir()
+    parts = [draw.normal(size=shape).astype(np.float32) for shape in ((4, 3, 12), (2, 7, 12))]
+    for i, part in enumerate(parts):
+        np.save(tmp_path / f"v/{i}.npy", part)
+    np.save(tmp_path / "x.npy", parts[0])
+    labels = draw.integers(0, 5, 4 * 3 + 2 * 7)
+    np.save(tmp_path / "y.npy", labels)
+    crumb("sweep", tmp_path / "m.onnx", "--formats", "int2:channel", "--data", tmp_path / "x.npy", "--valid", tmp_path / "v", "--labels",
+          tmp_path / "y.npy", "--keep-files", "-o", tmp_path / "s")  # fmt: skip
+    crumb("export", tmp_path / "s/cells/001.crumb", "-o", tmp_path / "q.onnx", "--to", "float")
+    meant, made = ([onnxruntime.InferenceSession(str(tmp_path / f"{name}.onnx"), providers=["CPUExecutionProvider"]).run(None, {"x": part})[0]
+                    for part in parts] for name in ("m", "q"))  # fmt: skip
+    cosines = [float(a.ravel() @ b.ravel() / np.linalg.norm(a) / np.linalg.norm(b)) for one, other in zip(meant, made) for a, b in zip(one, other)]
+    flat, found = (np.concatenate([part.reshape(-1, 5) for part in whole]) for whole in (meant, made))
+    p, q = log_softmax(flat), log_softmax(found)
+    scored = rows_of(tmp_path / "s")[1]["scores"]
+    assert scored["cosine"] == pytest.approx(np.mean(cosines), rel=1e-5)
+    assert scored["kl"] == pytest.approx(np.mean(np.sum(np.exp(p) * (p - q), -1)), rel=1e-4)
+    assert scored["agreement"] == pytest.approx(np.mean(flat.argmax(-1) == found.argmax(-1)))
+    assert scored["accuracy"] == pytest.approx(np.mean(found.argmax(-1) == labels))
+    np.save(tmp_path / "none.npy", np.zeros(0, np.int64))
+    how = ["sweep", tmp_path / "m.onnx", "--formats", "int2:channel", "--data", tmp_path / "x.npy", "-o", tmp_path / "t"]
+    assert "holds no numbers" in crumb(*how, "--labels", tmp_path / "none.npy", status=2).stderr
+    twice = ["--valid", f"x={tmp_path / 'x.npy'}", "--valid", f"x={tmp_path / 'x.npy'}"]
+    assert "--valid gives input 'x' twice" in crumb(*how, *twice, status=2).stderr
+
+
+def test_external_data_are_the_model_too(crumb, made, tmp_path):
+    model = onnx.load(made / "net.onnx")
+    onnx.save_model(model, str(tmp_path / "net.onnx"), save_as_external_data=True, location="net.data", size_threshold=64)
+    how = ["sweep", tmp_path / "net.onnx", "--formats", "int3:channel", "--data", made / "x.npy", "-o", tmp_path / "s"]
+    crumb(*how)
+    sizes = sum((tmp_path / name).stat().st_size for name in ("net.onnx", "net.data"))
+    assert rows_of(tmp_path / "s")[0]["bytes"] == sizes
+    data = np.fromfile(tmp_path / "net.data", np.float32)
+    (-data).tofile(tmp_path / "net.data")
+    assert "MODEL was " in crumb(*how, status=2).stderr

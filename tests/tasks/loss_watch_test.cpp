@@ -37,7 +37,8 @@ TEST_CASE("watched losses: drawn walks, by the definition") {
     double level = 1;
     for (std::size_t step = 0, steps = draw() % 300; step < steps; ++step) {
       level *= std::exp(0.05 * normal(draw));
-      losses.push_back(draw() % 7 == 0 ? 0 : level * std::exp(0.2 * normal(draw)));  // of some steps nothing counts
+      losses.push_back(
+          draw() % 7 == 0 ? 0 : level * std::exp(0.2 * normal(draw)));  // of some steps nothing counts
       if (losses.back() > 0) counted.push_back(losses.back());
     }
     const auto expected = rise_by_definition(counted);
