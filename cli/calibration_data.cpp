@@ -67,8 +67,9 @@ CalibrationData::CalibrationData(const Graph& graph, const std::vector<std::stri
   for (const std::string& input : graph.inputs) {
     const auto found = named.find(input);
     if (found == named.end()) {
-      throw usage_error("input " + quote_text(input) + " has no " + (flag == kUsualFlag ? "calibration data" : "samples") + ": give " + flag + " " + input +
-                        "=FILE.npy");
+      throw usage_error("input " + quote_text(input) + " has no " +
+                        (flag == kUsualFlag ? "calibration data" : "samples") + ": give " + flag + " " +
+                        input + "=FILE.npy");
     }
     if (!files_.empty() && files_.front().size() != found->second.size()) {
       throw usage_error(flag_ + " gives input " + quote_text(graph.inputs[0]) + " " +
@@ -107,13 +108,14 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
       }
     }();
     if (plan.total == 0)
-      throw Error(flag_ + " " + quote_text(files_.front()[file].string()) + " holds no samples: its shape is " +
-                  graph::text_of(std::span(inputs.front().shape())));
+      throw Error(flag_ + " " + quote_text(files_.front()[file].string()) +
+                  " holds no samples: its shape is " + graph::text_of(std::span(inputs.front().shape())));
     const graph::Value* value = graph_->find(graph_->inputs[0]);
     const bool is_fixed = value && value->shape && !value->shape->empty() && value->shape->front().known();
     for (std::int64_t begin = 0; begin < plan.total; begin += plan.piece) {
       check_interrupt();
-      const std::int64_t left = plan.total - begin, count = is_fixed ? plan.piece : std::min(plan.piece, left);
+      const std::int64_t left = plan.total - begin,
+                         count = is_fixed ? plan.piece : std::min(plan.piece, left);
       if (is_fixed && begin > 0 && left < count) break;  // filled up, its last sample would count many times
       std::vector<Tensor> piece;
       piece.reserve(inputs.size());

@@ -189,9 +189,8 @@ void refuse_turned_states(std::span<const Stage> stages, const tasks::LanguageRe
   const bool compares =
       request.loss == tasks::LanguageLoss::kHidden || request.loss == tasks::LanguageLoss::kMix;
   if (!compares && request.block_wise.passes == 0) return;
-  const bool turns = std::ranges::any_of(stages, [](const Stage& stage) {
-    return stage.name == "rotate" && stage.value("streams") != 0;
-  });
+  const bool turns = std::ranges::any_of(
+      stages, [](const Stage& stage) { return stage.name == "rotate" && stage.value("streams") != 0; });
   if (turns)
     throw usage_error(
         std::string("the stage rotate turns what goes from layer to layer, and ") +

@@ -66,8 +66,8 @@ SweepOptions completed(const SweepFlags& flags, Notes& notes) {
 std::optional<GridRow> finished_row(const SweepFolder& folder, std::size_t place, const SweepGridCell& cell,
                                     bool wants_file) {
   auto row = folder.finished(place, wants_file);
-  const bool is_its = row && row->format == cell.format && row->activations == cell.activations &&
-                      row->method == cell.method;
+  const bool is_its =
+      row && row->format == cell.format && row->activations == cell.activations && row->method == cell.method;
   return is_its ? row : std::nullopt;
 }
 

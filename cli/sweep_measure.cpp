@@ -28,7 +28,7 @@ using graph::Tensor;
 /// What a network gives for all samples.
 struct Outputs {
   std::vector<float> values;
-  std::vector<eval::ScoreShape> shapes;   ///< of each file
+  std::vector<eval::ScoreShape> shapes;  ///< of each file
 };
 
 eval::Labels read_labels(const std::string& path) {

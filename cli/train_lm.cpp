@@ -281,7 +281,8 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
 std::vector<Stage> all_stages(const LanguageWish& wish, const Recipe& recipe) {
   std::vector<Stage> stages;
   if (!wish.flags.start.empty())
-    stages = stages_that_made(packed_files(TensorSource::open(wish.flags.start)), quote_text(wish.flags.start));
+    stages =
+        stages_that_made(packed_files(TensorSource::open(wish.flags.start)), quote_text(wish.flags.start));
   stages.insert(stages.end(), recipe.stages.begin(), recipe.stages.end());
   if (!recipe.stages.empty()) return stages;
   if (wish.flags.block_passes > 0)

@@ -273,8 +273,9 @@ Graph add_adapter(Graph graph, const Adapter& adapter, const std::string& name, 
     const LinearProduct& product = found->second.front();
     for (const LinearProduct& other : found->second)
       if (other.weight != product.weight)
-        throw Error("the adapter is for a layer " + quote_text(update.module) + ", but that are two matrices, " +
-                    quote_text(product.weight) + " and " + quote_text(other.weight));
+        throw Error("the adapter is for a layer " + quote_text(update.module) +
+                    ", but that are two matrices, " + quote_text(product.weight) + " and " +
+                    quote_text(other.weight));
     if (product.in != update.in || product.out != update.out)
       throw Error("the adapter of layer " + quote_text(update.module) + " takes " +
                   std::to_string(update.in) + " numbers and gives " + std::to_string(update.out) +

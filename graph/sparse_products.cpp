@@ -60,7 +60,8 @@ std::vector<float> as_kept(const std::vector<float>& numbers) {
   return kept;
 }
 
-std::vector<Beside> add_sparse(Graph& graph, const std::vector<LinearProduct>& products, const SparseMatrix& matrix) {
+std::vector<Beside> add_sparse(Graph& graph, const std::vector<LinearProduct>& products,
+                               const SparseMatrix& matrix) {
   const std::string& module = products.at(0).module;
   std::vector<std::uint16_t> gaps, numbers;
   std::int64_t last = 0;

@@ -38,7 +38,8 @@ std::vector<float> as_kept(const std::vector<float>& numbers);
 /// Beside each of these products, which have one matrix; no training moves them. Preconditions: places are ascending and of [in, out], numbers those that
 /// as_kept() gives; the graph has no such numbers beside them, and imports operator set 11 or later. Products and places of
 /// nodes stay; the graph is not sorted afterwards.
-std::vector<Beside> add_sparse(Graph& graph, const std::vector<LinearProduct>& products, const SparseMatrix& matrix);
+std::vector<Beside> add_sparse(Graph& graph, const std::vector<LinearProduct>& products,
+                               const SparseMatrix& matrix);
 
 /// Whether it has such numbers beside it.
 bool has_sparse(const Graph& graph, const LinearProduct& product);

@@ -193,10 +193,9 @@ class Run {
       });
       for (const SampledLayer& layer : station.layers) {
         Sink& sink = sinks_.at(setting_.plan.constants[layer.constant].value);
+        if (const std::string fault = fault_of(moments.of(layer)); !fault.empty())
+          throw Error("value " + quote_text(layer.input) + " " + fault);
         sink.moments = moments.of(layer).moments;
-        for (const Eigen::MatrixXd& one : sink.moments)
-          if (!one.allFinite())
-            throw Error("value " + quote_text(layer.input) + " holds inf or NaN on the samples");
       }
       scale_ready(report);
       done += station.layers.size();

@@ -119,7 +119,8 @@ void FormatCounts::settle(const FormatSpace& space, const QuantPlan& plan, const
     const std::optional<std::size_t> group = deciding.only_one(made);
     if (group && follows_activations) {
       for (auto& by_shared : counts_[*group][0])
-        for (std::size_t shared = 0; shared < by_shared.size(); ++shared) by_shared[shared].add(counts[shared]);
+        for (std::size_t shared = 0; shared < by_shared.size(); ++shared)
+          by_shared[shared].add(counts[shared]);
       continue;
     }
     NodeCounts most = counts[0];

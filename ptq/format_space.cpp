@@ -33,8 +33,8 @@ struct RuleKey {
 FormatSpace::FormatSpace(const graph::Graph& graph, FormatWish wish) : graph_(graph), wish_(std::move(wish)) {
   // These fit every shape.
   const auto probe = [&](const char* weights, const char* embeddings) {
-    return planned(wish_.recipe(QuantSpec::parse(weights),
-                                wish_.tables ? QuantSpec::parse(embeddings) : usual_embeddings()));
+    return planned_without_biases(wish_.recipe(
+        QuantSpec::parse(weights), wish_.tables ? QuantSpec::parse(embeddings) : usual_embeddings()));
   };
   const QuantPlan plan = probe("int8:tensor", "int7:tensor"), changed = probe("int6:tensor", "int5:tensor");
   bool has_choice = false;
@@ -151,6 +151,12 @@ Recipe FormatSpace::recipe_of(const FormatChoice& choice) const {
   return recipe;
 }
 
+/// Biases have the scales of what is chosen for: before that there are none.
+QuantPlan FormatSpace::planned_without_biases(Recipe recipe) const {
+  recipe.bias_bits = 0;
+  return planned(recipe);
+}
+
 QuantPlan FormatSpace::planned(const Recipe& recipe) const {
   return plan_quantizers(graph_, recipe, wish_.plan);
 }
@@ -187,7 +193,8 @@ void FormatSpace::check(const FormatChoice& choice, const QuantPlan& plan) const
       }
     }
   }
-  const QuantPlan usual = planned(wish_.recipe(QuantSpec::parse("int8:tensor"), usual_embeddings()));
+  const QuantPlan usual =
+      planned_without_biases(wish_.recipe(QuantSpec::parse("int8:tensor"), usual_embeddings()));
   for (const PlannedConstant& constant : plan.constants)
     if (!chosen.contains(constant.value) && constant.spec != constant_of(usual, constant.value).spec)
       fail(constant.value);

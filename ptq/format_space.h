@@ -66,6 +66,7 @@ class FormatSpace {
   bool has_fixed_inputs(const graph::LayerGroup& group) const;
   void check(const FormatChoice& choice, const graph::QuantPlan& plan) const;
   graph::QuantPlan planned(const Recipe& recipe) const;
+  graph::QuantPlan planned_without_biases(Recipe recipe) const;
 
   const graph::Graph& graph_;
   FormatWish wish_;

@@ -104,7 +104,8 @@ StageReport low_rank(const Stage& stage, Setting& setting) {
                       iterations);
     }
   });
-  StageReport report{.stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = std::move(found.notes)};
+  StageReport report{
+      .stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = std::move(found.notes)};
   Adapter adapter;
   for (Made& one : made) {
     setting.graph.initializers[one.report.layer] = std::move(one.rest);

@@ -28,8 +28,8 @@ struct MixedChoice {
   double bound = 0;  ///< no choice within the target loses less; `loss` where this one is the best
   double used = 0;   ///< of the target, in its unit, as crumb cost says of what the recipe makes
   std::vector<std::string> without_register;  ///< BudgetUse's
-  bool best_everywhere = false;             ///< every layer has the formats that lose least
-  std::map<std::string, std::size_t> uses;  ///< formats as text, and how many layers have them
+  bool best_everywhere = false;               ///< every layer has the formats that lose least
+  std::map<std::string, std::size_t> uses;    ///< formats as text, and how many layers have them
 };
 
 /// The setting's plan becomes one of the choices. Throws usage Error where nothing can be chosen, samples are missing, or the target is

@@ -24,10 +24,11 @@ using Unit = FormatSpace::Unit;
 [[noreturn]] void refuse_target(const std::string& target, const std::string& least,
                                 const std::vector<std::string>& uncertain = {}) {
   throw usage_error("the target of " + target + " is below the least that these formats give here: " + least +
-                    (uncertain.empty() ? ""
-                                       : ", counted by the widest formats for what several layers' formats decide (" +
-                                             count_text(uncertain.size(), "node") + ", the first makes " +
-                                             quote_text(uncertain[0]) + ")"));
+                    (uncertain.empty()
+                         ? ""
+                         : ", counted by the widest formats for what several layers' formats decide (" +
+                               count_text(uncertain.size(), "node") + ", the first makes " +
+                               quote_text(uncertain[0]) + ")"));
 }
 
 /// Rounded up, so that it passes as a target.

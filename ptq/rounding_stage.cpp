@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/counted.h"
 #include "base/files/text.h"
 #include "graph/quantize/operators.h"
 #include "ptq/layer_rounding.h"
@@ -53,6 +54,9 @@ double value_of(const Stage& stage, std::string_view option) {
 
 std::optional<Register> register_of(const Stage& stage) {
   const auto bits = static_cast<int>(value_of(stage, "accumulator"));
+  if (bits == 0 && stage.options.contains("tile"))
+    throw usage_error("the stage " + stage.name + ": tile=" + number_text(stage.value("tile")) +
+                      " says of how many terms accumulator=BITS is, which is not given");
   if (bits == 0) return std::nullopt;
   if (bits < 4 || bits > 62)
     throw usage_error("the stage " + stage.name + ": an accumulator has 4 to 62 bits, found " +

@@ -229,7 +229,9 @@ ValueType dequantized_linearly(const RangeCall& call) {
   if (!levels) return made;
   made.levels = shifted(*levels, *shifts);
   if (is_plain(scale)) {
-    made.type = shifts->low == 0 && shifts->high == 0 ? codes.type : DataType::least_integer(made.levels->low, made.levels->high);
+    made.type = shifts->low == 0 && shifts->high == 0
+                    ? codes.type
+                    : DataType::least_integer(made.levels->low, made.levels->high);
   }
   return made;
 }

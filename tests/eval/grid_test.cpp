@@ -293,8 +293,7 @@ TEST_CASE("output scores: what is not finite, and labels that do not fit, are sa
   };
   const ScoreShape row{.samples = 1, .width = 2, .size = 2};
   const ScoreShapes shapes(&row, 1);
-  CHECK(says(message([&] { (void)score_outputs(two, bad, shapes, {}, {}); }),
-             {"output 1 of 2", "inf"}));
+  CHECK(says(message([&] { (void)score_outputs(two, bad, shapes, {}, {}); }), {"output 1 of 2", "inf"}));
   CHECK(says(message([&] {
                check_labels({.classes = {0, 1}, .values = {}}, shapes);
              }),

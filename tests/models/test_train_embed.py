@@ -170,3 +170,23 @@ def test_onnxruntime_computes_what_was_trained(crumb, made, tmp_path):
     inputs = {value.name: given[value.name].astype(np.int64) for value in session.get_inputs()}
     found = session.run(["sentence_embedding"], inputs)[0]
     assert np.allclose(found, vectors(crumb, tmp_path / "out/model.crumb", made, tmp_path), atol=1e-5)
+
+
+def test_peft_takes_the_adapter_onto_the_dequantized_encoder(crumb, made, tmp_path):
+    """Its folder, and the one that crumb export writes of the file: vectors are those that Crumb computes."""
+    peft = pytest.importorskip("peft")
+    base = tmp_path / "base.crumb"
+    crumb("quantize", made / "model", "-o", base, "--weights", "int2h:group=16", "--embeddings", "int8")
+    crumb("recover", base, "--baseline", made / "model", "--data", made / "train.txt", "-o", tmp_path / "out", "--rank", 4, "--steps", 20, "--batch", 8,
+          "--rate", 1e-2, "--type", "f32", "--threads", 1, "--products", "f32")  # fmt: skip
+    crumb("export", base, "--to", "hf", "-o", tmp_path / "floats")
+    crumb("export", tmp_path / "out/model.crumb", "--to", "adapter", "-o", tmp_path / "again")
+    expected = vectors(crumb, tmp_path / "out/model.crumb", made, tmp_path)
+    tokenizer = transformers.BertTokenizer(str(made / "model/vocab.txt"))
+    for folder in (tmp_path / "out/adapter", tmp_path / "again"):
+        model = peft.PeftModel.from_pretrained(transformers.AutoModel.from_pretrained(tmp_path / "floats"), folder).eval()
+        for line, vector in zip((tmp_path / "lines.txt").read_text().splitlines(), expected):
+            with torch.no_grad():
+                states = model(**tokenizer(line, return_tensors="pt")).last_hidden_state[0]
+            found = torch.nn.functional.normalize(states.mean(0), dim=0).numpy()
+            assert np.allclose(found, vector, atol=1e-5)

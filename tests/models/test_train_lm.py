@@ -122,6 +122,38 @@ def test_of_conversations_the_answers_count(crumb, made, tmp_path, template, pie
     assert first["loss"] == pytest.approx(sum(wanted) / len(wanted), rel=1e-4)
 
 
+@pytest.mark.parametrize("greets", [False, True])
+def test_a_conversation_is_tokenized_as_one_text(crumb, made, tmp_path, greets):
+    """As transformers does: a tokenizer that begins every text with a mark of its own puts one there, and none before each answer."""
+    model = tmp_path / "model"
+    shutil.copytree(made / "model", model)
+    file = json.loads((model / "tokenizer.json").read_text())
+    file["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "%"}, {"type": "Replace", "pattern": {"String": " "}, "content": "%"}]}
+    (model / "tokenizer.json").write_text(json.dumps(file))
+    (model / "chat_template.jinja").write_text("{% for m in messages %}{{ '[' + m.content + ']' if m.role == 'user' else ' ' + m.content + ' |' }}{% endfor %}")
+    turns = [("user", "7 + 5?"), ("assistant", "12 it is"), ("user", "And 1 more?"), ("assistant", "so 13")]
+    turns = [("assistant", "ask me")] + turns if greets else turns
+    (tmp_path / "chat.jsonl").write_text(json.dumps({"messages": [{"role": role, "content": content} for role, content in turns]}))
+    tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
+    whole, answers = "", []
+    for role, content in turns:
+        begin, whole = len(whole), whole + (f"[{content}]" if role == "user" else f" {content} |")
+        if role == "assistant":
+            answers.append((begin, len(whole)))
+    encode = lambda text: tokenizer.encode(text, add_special_tokens=False).ids if text else []  # noqa: E731
+    ids = encode(whole)
+    places = [(len(encode(whole[:begin])), len(encode(whole[:end]))) for begin, end in answers]
+    for begin, end in answers:
+        assert ids[: len(encode(whole[:begin]))] == encode(whole[:begin]) and ids[: len(encode(whole[:end]))] == encode(whole[:end])
+    with torch.no_grad():
+        log_p = tiny.load(model)(torch.tensor([ids])).logits[0].log_softmax(-1)
+    wanted = [-float(log_p[i - 1, ids[i]]) for begin, end in places for i in range(max(begin, 1), end)]
+    crumb("train", "lm", "--model", model, "--data", tmp_path / "chat.jsonl", "--weights", "keep", "--embeddings", "keep", "--teacher", "none",
+          "--steps", 1, "--batch", 1, "--length", len(ids), "--products", "f32", "-o", tmp_path / "out")  # fmt: skip
+    first = json.loads((tmp_path / "out/log.jsonl").read_text().splitlines()[0])
+    assert first["loss"] == pytest.approx(sum(wanted) / len(wanted), rel=1e-4)
+
+
 def test_lines_that_are_no_conversation_are_named(crumb, made, tmp_path):
     def refused(text, model=made / "model"):
         (tmp_path / "chat.jsonl").write_text(text)

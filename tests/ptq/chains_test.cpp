@@ -120,6 +120,12 @@ TEST_CASE("stages: in whatever order, in floats and at eight bits the network st
   CHECK(refused > 20);
 }
 
+/// In floats, and the codes with it.
+void change(Setting& setting, const std::string& constant, const Tensor& numbers) {
+  setting.graph.initializers.at(constant) = numbers;
+  crumb::ptq::settle_constant(setting, constant, numbers);
+}
+
 TEST_CASE("settled codes: a stage that leaves codes of other numbers is found out") {
   std::mt19937 random(157);
   const crumb::runtime::Engine engine(1);
@@ -136,17 +142,17 @@ TEST_CASE("settled codes: a stage that leaves codes of other numbers is found ou
       const crumb::ptq::SettledCodes before(fed.setting);
       std::vector<float> moved = numbers.to_floats();
       moved[0] += 1.0F + static_cast<float>(again);
-      crumb::ptq::change_constant(fed.setting, constant.value, Tensor::floats(numbers.shape(), moved));
+      change(fed.setting, constant.value, Tensor::floats(numbers.shape(), moved));
       before.expect_good(fed.setting, stage);
     }
-    crumb::ptq::change_constant(fed.setting, constant.value, numbers);
+    change(fed.setting, constant.value, numbers);
     std::vector<float> other = numbers.to_floats();
     other[random() % other.size()] += 0.5F;
     Tensor changed = Tensor::floats(numbers.shape(), other);
     Setting stale = fed.setting;
     stale.graph.initializers.at(constant.value) = changed;
     CHECK_THROWS_AS(crumb::ptq::SettledCodes(fed.setting).expect_good(stale, stage), crumb::Error);
-    crumb::ptq::change_constant(fed.setting, constant.value, changed);
+    change(fed.setting, constant.value, changed);
     settled.expect_good(fed.setting, stage);
     CHECK(constant.rounded->tensor->codes ==
           crumb::graph::quantize_constant(*constant.spec, changed, constant.output_axis, "").tensor->codes);

@@ -75,15 +75,27 @@ TEST_CASE("levels: a zero point moves them, by halves too") {
     Draw draw(seed);
     Levels levels = draw.levels(false, 0.5);
     levels.bits = 17;
-    const double shift = draw.pick({0, 1, -1, -3, 8, 0.5, -1.5});
-    const Levels found = shifted(levels, shift);
+    const double first = draw.pick({0, 1, -1, -3, 8, 0.5, -1.5});
+    Doubles shifts{first};
+    for (double more = draw.pick({0, 0, 1, 3}); more > 0; --more)
+      shifts.push_back(first + draw.pick({-4, -1, 0, 2, 3}));
+    const auto [low, high] = std::ranges::minmax(shifts);
+    const auto span = shifts_of(shifts);
+    REQUIRE(span);
+    CHECK(span->low == low);
+    CHECK(span->high == high);
+    const Levels found = shifted(levels, *span);
     CHECK(found.scale == 0.5);
-    CHECK(found.halves == (std::fabs(shift - std::trunc(shift)) == 0.5));
-    if (shift == 0) {
+    CHECK(found.halves == (std::fabs(first - std::trunc(first)) == 0.5));
+    if (low == 0 && high == 0) {
       CHECK(found == levels);
     } else {
-      check_range(found, each(all_of(levels), [&](double v) { return v - shift; }));
+      check_range(found, pairs(all_of(levels), shifts, [](double v, double shift) { return v - shift; }));
     }
+    shifts.push_back(first + 0.5);  // whole numbers and halves, and what is neither
+    CHECK_FALSE(shifts_of(shifts));
+    CHECK_FALSE(shifts_of(Doubles{first + 0.25}));
+    CHECK_FALSE(shifts_of(Doubles{}));
   }
   const Levels small = ranged({.minifloat = 0.25}, -2, 3);  // of a format, whose bits they keep
   CHECK(small.bits == 0);

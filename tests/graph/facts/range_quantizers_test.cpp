@@ -109,13 +109,19 @@ TEST_CASE("ranges of Quant: parameters that leave them open") {
   CHECK(open.type == DataType::scaled(4));
   // Zero points.
   CHECK(levels({one(1), floats({3, 3, 3, 3}), bits}));
-  CHECK_FALSE(levels({one(1), floats({3, 3, 2, 3}), bits}));
+  const auto shifted_apart = levels({one(1), floats({3, -3, 2, 3}), bits});
+  REQUIRE(shifted_apart);  // of any element: a code from -8 to 7, less a zero point from -3 to 3
+  CHECK(shifted_apart->low == -11);
+  CHECK(shifted_apart->high == 10);
+  CHECK(shifted_apart->bits == 5);
+  CHECK_FALSE(levels({one(1), floats({3, 3, 2.5F, 3}), bits}));
   CHECK_FALSE(levels({one(1), one(0.25F), bits}));
   CHECK_FALSE(levels({one(1), Tensor::floats({0}, {}), bits}));
   CHECK(levels({one(1), one(4194304), bits}));
   CHECK(levels({one(1), one(-4194304), bits}));
   CHECK_FALSE(levels({one(1), one(4194304.5F), bits}));
-  CHECK(quant({one(1), floats({0, 0, 2, 0}), bits}, plain).type == DataType::scaled(4));
+  CHECK(quant({one(1), floats({0, 0, 2, 0}), bits}, plain).type == DataType::integer(5, true));
+  CHECK(quant({one(1), floats({0, 0, 0.25F, 0}), bits}, plain).type == DataType::scaled(4));
   // Widths and rounding modes.
   CHECK(levels({one(1), zero, one(512)}));
   for (const float bad : {0.0F, -1.0F, 513.0F}) {
@@ -472,7 +478,8 @@ TEST_CASE("ranges of DequantizeLinear are those of its codes, less the zero poin
   const float four[] = {1, 2, 3, 4};
   CHECK_FALSE(known(Tensor::floats({4}, four), bytes({2, 2, 2, 2}, {4})).levels->one_scale);
   CHECK(known(Tensor::floats({4}, four), bytes({2, 2, 2, 2}, {4})).levels->high == 125);
-  CHECK_FALSE(known(Tensor::floats({4}, four), bytes({2, 2, 1, 2}, {4})).levels);
+  CHECK(known(Tensor::floats({4}, four), bytes({2, 2, 1, 2}, {4})).levels->low == -130);
+  CHECK(known(Tensor::floats({4}, four), bytes({2, 2, 1, 2}, {4})).levels->high == 126);
   CHECK_FALSE(known(one(0), std::nullopt).levels);
   CHECK_FALSE(known(one(1), std::nullopt, ElementType::kFloat8E4M3fn).levels);
 }
