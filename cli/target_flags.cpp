@@ -84,9 +84,10 @@ bool TargetFlags::asks_for_network() const {
 
 std::string measured_as(const std::string& sensitivity) {
   if (sensitivity == "hessian") return "squared error of outputs over their squares";
-  return sensitivity == "kl" ? "what results lose (a decoder's predictions their divergence, other outputs "
-                               "their squared error over their squares)"
-                             : "squared error over squared norm";
+  return sensitivity == "kl"
+             ? "divergence of predictions (of a network that predicts no tokens: squared error of outputs "
+               "over their squares)"
+             : "squared error over squared norm";
 }
 
 namespace {
