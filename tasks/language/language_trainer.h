@@ -68,7 +68,7 @@ struct LanguageRequest {
   Recipe recipe;                      ///< of a network that learns by itself
   /// The network in codes that such a one begins as, instead of `network`, which it then learns from alone.
   std::optional<graph::Graph> start;
-  std::string start_by;  ///< the stages that made it, for states and reports; empty: a person gave it, or there is none
+  std::string start_by;  ///< the stages that made it, for states and reports; empty: none did
   std::optional<Recovery> recovery;
   LanguageLoss loss = LanguageLoss::kDivergence;
   TeacherFile teacher = {};
