@@ -37,7 +37,8 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
                          : whose + static_cast<char>(std::tolower(static_cast<unsigned char>(text[0]))) +
                                text.substr(1);
   };
-  verb.add_option("--temperature", flags.temperature, help("Of both networks' predictions (1)"))
+  verb.add_option("--temperature", flags.temperature,
+                  help("Of both networks' predictions, with the loss kl (1)"))
       ->check(above_zero());
   verb.add_option("--length", flags.length, help("Tokens of a sequence, or at most of a line (512)"))
       ->check(CLI::Range(2, 1 << 20));
@@ -61,12 +62,13 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
   verb.add_option("--tokens", flags.tokens,
                   help("The first N tokens of the text (all; of a synthetic one 16384)"))
       ->check(at_least(1));
-  verb.add_option(
+  CLI::Option* const kept = verb.add_option(
       "--teacher-logits", flags.teacher_logits,
       help("A file of what the float model predicts: made where there is none, else the float model stays "
            "out of memory"));
   verb.add_option("--top-k", flags.top_k, help("So many tokens of each place, in a file that is made (64)"))
-      ->check(at_least(1));
+      ->check(at_least(1))
+      ->needs(kept);
   verb.add_option("--at-once", flags.at_once,
                   help("Sequences of a step that run at a time; fewer take less memory (all)"))
       ->check(at_least(1));

@@ -8,6 +8,7 @@
 #include "cli/adapter_files.h"
 #include "cli/folder_output.h"
 #include "cli/merge_training.h"
+#include "cli/merged_recipe.h"
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/packed_files.h"
@@ -54,11 +55,20 @@ void merge_into_floats(const MergeFlags& flags, const std::vector<Adapter>& adap
             << count_text(report.tensors, "tensor") << ": " << flags.output << "\n";
 }
 
+/// What lies beside the codes.
+std::map<std::string, std::string> merged_files(const MergeFlags& flags, const TensorSource& source,
+                                                const graph::Graph& merged) {
+  std::map<std::string, std::string> files = packed_files(source);
+  if (!flags.weights.empty()) name_codes(files, merged);
+  return files;
+}
+
 void merge_onto_grid(const MergeFlags& flags, const TensorSource& source, const text::ReadFile& read) {
   const graph::MergedGraph merged = graph::merge_adapters(
       with_adapters(models::open_graph(flags.model), flags.adapters, read), flags.weights);
-  graph::write_crumb_graph(merged.graph, flags.output,
-                           {.reads_back = true, .as_checkpoint = true, .files = packed_files(source)});
+  graph::write_crumb_graph(
+      merged.graph, flags.output,
+      {.reads_back = true, .as_checkpoint = true, .files = merged_files(flags, source, merged.graph)});
   if (flags.json) {
     Json layers = Json::array();
     for (const graph::MergedLayer& layer : merged.layers)
@@ -87,8 +97,9 @@ void merge_and_train(const MergeFlags& flags, const TensorSource& source, const 
     throw usage_error(quote_text(flags.model) +
                       " has its matrices in floats, into which adapters go exactly: there is nothing "
                       "to train; --weights SPEC quantizes them");
+  std::map<std::string, std::string> files = merged_files(flags, source, merged);
   const Json report =
-      train_merged(flags.training, std::move(adapted), std::move(merged), packed_files(source), flags.output);
+      train_merged(flags.training, std::move(adapted), std::move(merged), std::move(files), flags.output);
   if (report.is_null()) return;  // another process has it
   if (flags.json) return print_json(report);
   print_table({{report.at("metric"), "with adapters", "merged", "trained"},

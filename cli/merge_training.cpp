@@ -1,30 +1,17 @@
 #include "cli/merge_training.h"
 
+#include <utility>
+
 #include "base/files/text.h"
+#include "cli/merged_recipe.h"
 #include "cli/number_checks.h"
 #include "cli/open_engine.h"
-#include "cli/packed_files.h"
 #include "cli/threads_flag.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "models/encoder_inputs.h"
 #include "training/language_run.h"
 
 namespace crumb::cli {
-namespace {
-
-/// What it would take to quantize a network so.
-Recipe recipe_of_codes(const graph::Graph& graph) {
-  std::map<std::string, std::vector<std::string>> by_spec;
-  for (const auto& [name, constant] : graph.quantized) by_spec[constant.tensor->spec].push_back(name);
-  Recipe recipe;
-  recipe.embeddings.reset();
-  for (const auto& [spec, names] : by_spec)
-    recipe.rules.push_back(rule_for_tensors(names, QuantSpec::parse(spec)));
-  return recipe;
-}
-
-}  // namespace
-
 std::vector<CLI::Option*> add_merge_training_flags(CLI::App& verb, MergeTrainingFlags& flags) {
   const std::string whose = "With --train: ";
   verb.add_option("--train", flags.data,
@@ -61,7 +48,8 @@ Json train_merged(const MergeTrainingFlags& flags, graph::Graph adapted, graph::
                   std::map<std::string, std::string> files, const std::string& folder) {
   const bool is_encoder = models::is_encoder(merged);
   Recipe recipe = recipe_of_codes(merged);
-  files[std::string(kRecipePath)] = to_yaml(recipe);
+  if (flags.training.steps > 0)
+    add_stage(files, parse_stage("end_to_end:steps=" + std::to_string(flags.training.steps)));
   training::LanguageRun run{
       .request = {.network = graph::fold_quantized(std::move(adapted)),
                   .recipe = std::move(recipe),

@@ -29,8 +29,8 @@ std::vector<CLI::Option*> add_merge_training_flags(CLI::App& verb, MergeTraining
 /// Throws usage Error where one of them was given.
 void refuse_without_train(const std::vector<CLI::Option*>& options);
 
-/// `adapted`: the network with its adapters; `merged`: its codes with these in them, where training begins. Writes the folder of
-/// crumb train lm, and gives its report, null in a process that another one writes for.
+/// `adapted`: the network with its adapters; `merged`: its codes with these in them, where training begins; `files`: beside them,
+/// with their recipe. Writes the folder of crumb train lm, and gives its report, null in a process that another one writes for.
 Json train_merged(const MergeTrainingFlags& flags, graph::Graph adapted, graph::Graph merged,
                   std::map<std::string, std::string> files, const std::string& folder);
 

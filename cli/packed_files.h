@@ -35,7 +35,10 @@ inline std::map<std::string, std::string> packed_files(const CrumbFile& packed) 
 
 /// Of either, as its weights are now.
 inline std::map<std::string, std::string> packed_files(const TensorSource& source) {
-  return source.crumb() ? packed_files(*source.crumb()) : packed_files(*source.checkpoint(), Recipe{});
+  if (source.crumb()) return packed_files(*source.crumb());
+  Recipe kept;
+  kept.embeddings.reset();
+  return packed_files(*source.checkpoint(), kept);
 }
 
 }  // namespace crumb::cli

@@ -113,11 +113,13 @@ void add_language_flags(CLI::App& verb, LanguageFlags& flags) {
   verb.add_flag("--learn-adapters", flags.learn_adapters,
                 "Of lm and embed: adapters that the network begins with (the stage low_rank, crumb recover) "
                 "learn along; else they stay as they are");
-  verb.add_option("--block-wise", flags.block_passes,
-                  "Of lm: first each layer by itself, so many passes over the text's first sequences (0)")
-      ->check(at_least(0));
+  CLI::Option* const passes =
+      verb.add_option("--block-wise", flags.block_passes,
+                      "Of lm: first each layer by itself, so many passes over the text's first sequences (0)")
+          ->check(at_least(0));
   verb.add_option("--block-sequences", flags.block_sequences, "Of lm: these sequences (40)")
-      ->check(at_least(1));
+      ->check(at_least(1))
+      ->needs(passes);
 }
 
 void refuse_flags_of_others(const CLI::App& verb, const std::string& task) {

@@ -62,6 +62,7 @@ LinesLesson::LinesLesson(const LanguageRequest& request)
   };
   refuse(request.loss == LanguageLoss::kDivergence || request.loss == LanguageLoss::kNextToken,
          "the loss " + std::string(name_of(request.loss)));
+  refuse(request.temperature != 1, "a temperature");
   refuse(!request.teacher.file.empty(), "a file of what the float network predicts");
   refuse(request.block_wise.passes > 0, "training layer by layer");
   refuse(request.recomputes, "computing layers again");

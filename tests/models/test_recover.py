@@ -272,6 +272,28 @@ def test_merged_codes_learn_what_the_adapter_gave(crumb, made, tmp_path, how):
                                                  made / "train.txt", "-o", tmp_path / "no", status=2).stderr  # fmt: skip
 
 
+@pytest.mark.parametrize("more", [[], ["--kv-cache", "int8"], ["--activations", "int8:token"]])
+def test_the_recipe_of_merged_codes_says_what_they_are(crumb, made, tmp_path, more):
+    """What quantized more than weights stays in it, and so does the stage that made them; other codes and more training are said."""
+    crumb("quantize", made / "model", "-o", tmp_path / "base.crumb", "--weights", "int4:group=16", "--embeddings", "int8", *more,
+          "--stages", "low_rank:rank=2", "--data", made / "train.txt", "--tokens", 500)  # fmt: skip
+    merge = ["merge", tmp_path / "base.crumb"]
+    train = ["--train", made / "train.txt", "--length", LENGTH, "--steps", 2, "--threads", 1]
+    said = {}
+    for name, file, how in (("own", "own.crumb", []), ("other", "other.crumb", ["--weights", "int3:group=16"]), ("trained", "t/model.crumb", train),
+                            ("both", "b/model.crumb", [*train, "--weights", "int3:group=16"])):  # fmt: skip
+        crumb(*merge, *how, "-o", tmp_path / (file.split("/")[0]))
+        text = (tmp_path / file).read_bytes().decode("latin1")
+        said[name] = text[text.index("version: 1\n") :].split("\0")[0]
+        assert "low_rank" in said[name]
+        for flag, value in zip(more[::2], more[1::2]):
+            assert f"{flag[2:].replace('-', '_')}: {value}" in said[name], said[name]
+        assert ("int4:group=16" in said[name]) == ("--weights" not in how)
+        assert ("int3:group=16" in said[name]) == ("--weights" in how)
+        assert ("end_to_end" in said[name]) == ("--train" in how)
+        crumb("perplexity", tmp_path / file, "--text", made / "valid.txt", "--context", LENGTH)
+
+
 @pytest.mark.parametrize("stage", ["equalize", "smooth", "awq", "rotate", "split", "low_rank:rank=2", "outliers"])
 def test_an_error_is_of_the_baselines_own_matrices(crumb, made, tmp_path, stage):
     """What a stage changed before codes were made of it is no error of codes."""

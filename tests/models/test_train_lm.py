@@ -615,6 +615,10 @@ def test_wrong_wishes(crumb, made, tmp_path):
     static = ("--weights", "int4:group=16", "--activations", "int8:tensor", "--steps", 1, "--block-wise", 1)
     assert "layers are trained one by one with activations in floats" in refused(base=static, status=1)
     assert "--epochs is not for training a language model" in refused("--epochs", 3)
+    assert "--top-k requires --teacher-logits" in refused("--top-k", 3)
+    assert "--block-sequences requires --block-wise" in refused("--block-sequences", 3)
+    for loss in ("ce", "hidden", "mix"):
+        assert f"a temperature is for the loss kl, found {loss}" in refused("--loss", loss, "--temperature", 2)
     assert "the model has 128 positions" in refused(length=129)
     (tmp_path / "short.txt").write_text("Hi")
     assert "the text to train by has" in refused(data=tmp_path / "short.txt", status=1)

@@ -1,0 +1,22 @@
+// The recipe of a network whose adapters went into its codes.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "graph/graph.h"
+#include "quant/recipe/recipe.h"
+
+namespace crumb::cli {
+
+/// What it would take to quantize a network's constants as they are.
+Recipe recipe_of_codes(const graph::Graph& graph);
+
+/// The recipe among a packed file's `files` names the specs of these constants from now on; what it says of activations and caches,
+/// and the stages that made the file, stay.
+void name_codes(std::map<std::string, std::string>& files, const graph::Graph& graph);
+
+/// One more stage made the file whose `files` these are.
+void add_stage(std::map<std::string, std::string>& files, Stage stage);
+
+}  // namespace crumb::cli
