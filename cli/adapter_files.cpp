@@ -10,6 +10,7 @@
 #include "formats/adapters/read_adapter.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "graph/adapters.h"
+#include "graph/packed/crumb_graph.h"
 
 namespace crumb::cli {
 namespace {
@@ -69,6 +70,14 @@ graph::Graph with_adapters(graph::Graph graph, const std::vector<std::string>& p
     }
   }
   return graph;
+}
+
+std::optional<std::string> adapter_tensor_in(const std::string& input) {
+  if (!graph::is_crumb_file(input)) return std::nullopt;
+  const CrumbFile file = CrumbFile::open(input).take(quote_text(input));
+  for (const PackedTensor& tensor : file.header().tensors)
+    if (graph::is_of_adapter(tensor.name)) return tensor.name;
+  return std::nullopt;
 }
 
 }  // namespace crumb::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,8 @@ graph::Graph with_adapters(graph::Graph graph, const std::vector<std::string>& p
 
 /// The same ones, read. Sizes of heads are the model's.
 std::vector<Adapter> read_adapters(const std::vector<std::string>& paths, const text::ReadFile& read);
+
+/// A tensor of an adapter that a packed file has beside its matrices; nothing of other files, and where there is none.
+std::optional<std::string> adapter_tensor_in(const std::string& input);
 
 }  // namespace crumb::cli

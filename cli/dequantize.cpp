@@ -6,7 +6,10 @@
 
 #include "base/files/counted.h"
 #include "base/files/interrupt.h"
+#include "base/files/text.h"
+#include "cli/adapter_files.h"
 #include "cli/folder_output.h"
+#include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
@@ -61,6 +64,11 @@ void dequantize_verb(DequantizeOptions options) {
     options.shard = kUsualShard;
     shard_bytes = shard_bytes_of(options.shard, "--shard");
   }
+  if (const auto tensor = shard_bytes > 0 ? adapter_tensor_in(options.input) : std::nullopt)
+    Notes().say(
+        "the adapter beside its matrices (" + quote_text(*tensor) +
+        ") is no part of a folder's network: crumb export --to adapter writes it by itself, and crumb merge "
+        "puts it into the matrices");
   if (shard_bytes > 0)
     write_float_folder(options, shard_bytes, source);
   else

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "base/processor.h"
 #include "base/text/nearest_name.h"
@@ -20,6 +21,12 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 constexpr int kInterrupted = 130;
+
+/// Whoever adds to a message may lose its kind; what a person asked for is known here.
+ErrorKind kind_of(const Error& error) {
+  const bool tells_it = std::string_view(error.what()).find("interrupted") != std::string_view::npos;
+  return tells_it && interrupt_requested() ? ErrorKind::kInterrupted : error.kind();
+}
 
 int exit_code(ErrorKind kind) {
   switch (kind) {
@@ -140,7 +147,8 @@ int run(const std::vector<std::string>& arguments) {
     return complain((better.empty() ? std::string(error.what()) : better) + " (see crumb " + verb + "--help)",
                     kUsage);
   } catch (const Error& error) {
-    return complain(error.what(), exit_code(error.kind()));
+    const ErrorKind kind = kind_of(error);
+    return complain(kind == ErrorKind::kInterrupted ? "interrupted" : error.what(), exit_code(kind));
   } catch (const std::bad_alloc&) {
     return complain("out of memory", kFailed);
   } catch (const std::system_error& error) {  // file systems and threads say what is wrong

@@ -5,11 +5,13 @@
 
 #include "base/files/output_file.h"
 #include "base/files/text.h"
+#include "cli/adapter_files.h"
 #include "cli/export_adapter.h"
 #include "cli/export_folder.h"
 #include "cli/export_gguf.h"
 #include "cli/export_project.h"
 #include "cli/graph_inputs.h"
+#include "cli/notes.h"
 #include "cli/opset_flag.h"
 #include "cli/output.h"
 #include "cli/packed_files.h"
@@ -91,17 +93,6 @@ void write_accumulators(const ExportOptions& options, const graph::Graph& source
   file.commit();
 }
 
-/// "not in the graph: 'pooler.dense.bias', ..."
-std::string note_of_unused(const std::vector<std::string>& names) {
-  constexpr std::size_t kMostNamed = 6;
-  std::string text;
-  for (std::size_t i = 0; i < names.size() && i < kMostNamed; ++i) {
-    text += (i > 0 ? ", " : "") + quote_text(names[i]);
-  }
-  if (names.size() > kMostNamed) text += " and " + std::to_string(names.size() - kMostNamed) + " more";
-  return "no output depends on " + text;
-}
-
 /// The network; notes of what a checkpoint holds beside it.
 graph::Graph read_network(const ExportOptions& options, std::vector<std::string>& notes) {
   if (!models::is_checkpoint(options.input)) return models::read_graph(options.input);
@@ -110,7 +101,7 @@ graph::Graph read_network(const ExportOptions& options, std::vector<std::string>
     return models::read_graph(options.input);
   if (source.checkpoint()) refuse_overwriting_inputs(source.checkpoint()->input_paths(), options.output);
   models::CheckpointGraph read = models::graph_of_checkpoint(source, quote_text(options.input));
-  if (!read.unused.empty()) notes.push_back(note_of_unused(read.unused));
+  if (!read.unused.empty()) notes.push_back(text_of_unused(read.unused));
   return std::move(read.graph);
 }
 
@@ -129,15 +120,10 @@ bool has_flags_of_forms(const ExportOptions& options) {
 
 /// Other tools' files of whole models have matrices and nothing beside them.
 void refuse_adapters(const std::string& input) {
-  if (!graph::is_crumb_file(input)) return;
-  const CrumbFile file = CrumbFile::open(input).take(quote_text(input));
-  for (const PackedTensor& tensor : file.header().tensors)
-    if (graph::is_of_adapter(tensor.name))
-      throw usage_error(quote_text(input) + " has an adapter beside its matrices (" +
-                        quote_text(tensor.name) +
-                        "): crumb merge puts it into them, or into a folder in floats; --to adapter writes "
-                        "it by itself, and --to packed "
-                        "--without-adapters the network beside it");
+  if (const auto tensor = adapter_tensor_in(input))
+    throw usage_error(quote_text(input) + " has an adapter beside its matrices (" + quote_text(*tensor) +
+                      "): crumb merge puts it into them, or into a folder in floats; --to adapter writes "
+                      "it by itself, and --to packed --without-adapters the network beside it");
 }
 
 void export_folder(const ExportOptions& options) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <utility>
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
@@ -52,9 +53,10 @@ void write_export_adapter(const std::string& input, const std::string& output, c
   refuse_overwriting_inputs({input}, output);
   const graph::Graph graph = models::open_graph(input);
   const std::string chosen = chosen_name(graph::adapter_names(graph), input, name);
-  const Adapter adapter = graph::adapter_of(graph, chosen);
-  const DType dtype = type_of(adapter);
   const bool is_gguf = std::filesystem::path(output).extension() == ".gguf";
+  Adapter adapter = graph::adapter_of(graph, chosen);
+  if (is_gguf && !adapter.updates.empty()) adapter = with_common_alpha(std::move(adapter));
+  const DType dtype = type_of(adapter);
   if (is_gguf) {
     const std::optional<std::string> config = models::open_weights(input)->file("config.json");
     if (!config)

@@ -30,15 +30,16 @@
 
 namespace crumb::cli {
 
-void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, const std::string& whose) {
-  const auto help = [&](std::string text) {
-    text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-    return whose.empty() ? text
-                         : whose + static_cast<char>(std::tolower(static_cast<unsigned char>(text[0]))) +
-                               text.substr(1);
+void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, const HelpOfFlags& whose) {
+  const auto begun = [](const std::string& begin, std::string text) {
+    const auto first = static_cast<unsigned char>(text[0]);
+    text[0] = static_cast<char>(begin.empty() ? std::toupper(first) : std::tolower(first));
+    return begin + text;
   };
+  const auto help = [&](const std::string& text) { return begun(whose.all, text); };
+  const auto help_of_decoders = [&](const std::string& text) { return begun(whose.of_decoders, text); };
   verb.add_option("--temperature", flags.temperature,
-                  help("Of both networks' predictions, with the loss kl (1)"))
+                  help_of_decoders("Of both networks' predictions, with the loss kl (1)"))
       ->check(above_zero());
   verb.add_option("--length", flags.length, help("Tokens of a sequence, or at most of a line (512)"))
       ->check(CLI::Range(2, 1 << 20));
@@ -60,22 +61,25 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
            "of 256 (f32)"));
   verb.add_option("--device", flags.device, help("Where steps are computed: cpu, cuda or cuda:1 (cpu)"));
   verb.add_option("--tokens", flags.tokens,
-                  help("The first N tokens of the text (all; of a synthetic one 16384)"))
+                  help_of_decoders("The first N tokens of the text (all; of a synthetic one 16384)"))
       ->check(at_least(1));
   CLI::Option* const kept = verb.add_option(
       "--teacher-logits", flags.teacher_logits,
-      help("A file of what the float model predicts: made where there is none, else the float model stays "
-           "out of memory"));
-  verb.add_option("--top-k", flags.top_k, help("So many tokens of each place, in a file that is made (64)"))
+      help_of_decoders(
+          "A file of what the float model predicts: made where there is none, else the float model stays "
+          "out of memory"));
+  verb.add_option("--top-k", flags.top_k,
+                  help_of_decoders("So many tokens of each place, in a file that is made (64)"))
       ->check(at_least(1))
       ->needs(kept);
   verb.add_option("--at-once", flags.at_once,
                   help("Sequences of a step that run at a time; fewer take less memory (all)"))
       ->check(at_least(1));
   verb.add_flag("--recompute", flags.recompute,
-                help("Keep what layers give alone, and compute what is inside them again for the gradients: "
-                     "less memory, a "
-                     "third more time"));
+                help_of_decoders(
+                    "Keep what layers give alone, and compute what is inside them again for the gradients: "
+                    "less memory, a "
+                    "third more time"));
 }
 
 bool is_writer() {
@@ -155,7 +159,9 @@ void read_text_to_train_by(const LanguageTrainingFlags& flags, const std::string
     text.tokens.resize(flags.tokens);
     text.counts.resize(std::min(text.counts.size(), flags.tokens));
   }
-  if (!valid.empty()) request.valid = read_training_text(valid, tokenizer, read);
+  if (valid.empty()) return;
+  request.valid = read_training_text(valid, tokenizer, read);
+  if (request.valid.empty()) throw usage_error("--valid " + quote_text(valid) + " is an empty text");
 }
 
 }  // namespace

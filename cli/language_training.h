@@ -27,8 +27,12 @@ struct LanguageTrainingFlags {
   bool restart = false;  ///< no flag of these: whether an unfinished run is dropped
 };
 
-/// `whose`: what help begins with, "Of lm: " where the verb has flags of others.
-void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, const std::string& whose = {});
+/// What help begins with, where the verb has flags of others: of all of them, and of those that are for decoders alone.
+struct HelpOfFlags {
+  std::string all, of_decoders;
+};
+
+void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, const HelpOfFlags& whose = {});
 
 /// Of a step, where the command says nothing.
 inline std::int64_t batch_of(bool is_encoder) { return is_encoder ? 32 : 4; }

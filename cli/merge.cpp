@@ -12,12 +12,14 @@
 #include "cli/notes.h"
 #include "cli/output.h"
 #include "cli/packed_files.h"
+#include "cli/training_inputs.h"
 #include "cli/verb.h"
 #include "export/folder/merged_source.h"
 #include "graph/adapters.h"
 #include "graph/packed/crumb_graph.h"
 #include "models/read_graph.h"
 #include "models/weight_source.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {
@@ -64,6 +66,7 @@ std::map<std::string, std::string> merged_files(const MergeFlags& flags, const T
 }
 
 void merge_onto_grid(const MergeFlags& flags, const TensorSource& source, const text::ReadFile& read) {
+  refuse_overwriting_inputs({flags.model}, flags.output);
   const graph::MergedGraph merged = graph::merge_adapters(
       with_adapters(models::open_graph(flags.model), flags.adapters, read), flags.weights);
   graph::write_crumb_graph(
@@ -97,6 +100,10 @@ void merge_and_train(const MergeFlags& flags, const TensorSource& source, const 
     throw usage_error(quote_text(flags.model) +
                       " has its matrices in floats, into which adapters go exactly: there is nothing "
                       "to train; --weights SPEC quantizes them");
+  std::vector<std::string> inputs{flags.model, flags.training.data, flags.training.valid,
+                                  flags.training.training.teacher_logits};
+  inputs.insert(inputs.end(), flags.adapters.begin(), flags.adapters.end());
+  refuse_training_over(inputs, flags.output);
   std::map<std::string, std::string> files = merged_files(flags, source, merged);
   const Json report =
       train_merged(flags.training, std::move(adapted), std::move(merged), std::move(files), flags.output);

@@ -1,5 +1,6 @@
 #include "cli/merge_training.h"
 
+#include <limits>
 #include <utility>
 
 #include "base/files/text.h"
@@ -20,15 +21,16 @@ std::vector<CLI::Option*> add_merge_training_flags(CLI::App& verb, MergeTraining
                   "the network computes with its adapters; -o is a folder then, as crumb train lm writes it");
   const std::size_t before = verb.get_options().size();
   verb.add_option("--valid", flags.valid, whose + "a text to measure by");
-  add_language_training_flags(verb, flags.training, whose);
+  add_language_training_flags(verb, flags.training, {.all = whose, .of_decoders = whose});
   verb.add_option("--batch", flags.batch, whose + "sequences, or lines, of a step (4, 32)")
-      ->check(at_least(1));
-  verb.add_option("--rate", flags.rate, whose + "the highest learning rate (0.0001)")->check(above_zero());
+      ->check(batch_size());
+  verb.add_option("--rate", flags.rate, whose + "the highest learning rate (0.0001)")->check(learning_rate());
   verb.add_option("--scale-rate", flags.scale_rate, whose + "that of the scales of codes (0.0005)")
-      ->check(above_zero());
+      ->check(learning_rate());
   verb.add_flag("--scales-alone", flags.scales_alone,
                 whose + "codes stay as they were merged, and scales learn");
-  verb.add_option("--seed", flags.seed, whose + "of the order of sequences (0)");
+  verb.add_option("--seed", flags.seed, whose + "of the order of sequences (0)")
+      ->check(at_least(0, std::numeric_limits<std::uint32_t>::max()));
   verb.add_option("--checkpoint-every", flags.keep_every,
                   whose + "steps between two states of an unfinished run (every ten minutes)")
       ->check(at_least(1));
@@ -64,7 +66,8 @@ Json train_merged(const MergeTrainingFlags& flags, graph::Graph adapted, graph::
       .files = std::move(files),
       .folder = folder,
       .keep_every = flags.keep_every,
-      .restart = flags.restart};
+      .restart = flags.restart,
+      .writes = is_writer()};
   LanguageTrainingFlags how = flags.training;
   how.restart = flags.restart;
   const auto read = [&](std::string_view path) {

@@ -34,6 +34,15 @@ void Notes::say(const std::string& text) {
   all_.push_back(text);
 }
 
+std::string text_of_unused(const std::vector<std::string>& names) {
+  constexpr std::size_t kMostNamed = 6;
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < kMostNamed; ++i)
+    text += (i > 0 ? ", " : "") + quote_text(names[i]);
+  if (names.size() > kMostNamed) text += " and " + std::to_string(names.size() - kMostNamed) + " more";
+  return "no output depends on " + text;
+}
+
 void note_folder(const Checkpoint& checkpoint, Notes& notes) {
   constexpr size_t kMostListed = 20;
   const std::vector<std::string>& names = checkpoint.not_carried();

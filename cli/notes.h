@@ -20,6 +20,10 @@ class Notes {
   std::vector<std::string> all_;
 };
 
+/// "no output depends on 'pooler.dense.bias', ..." of tensors that the network of a checkpoint does not have, and that do not go
+/// along with it. Precondition: one at least.
+std::string text_of_unused(const std::vector<std::string>& names);
+
 /// Names what a model's folder holds that the packed file will not, and what crumb embed cannot run.
 void note_folder(const Checkpoint& checkpoint, Notes& notes);
 

@@ -37,4 +37,19 @@ inline CLI::Validator above_zero() {
       "");
 }
 
+/// Rates of learning: what is larger is beyond float32 behind a few products.
+inline CLI::Validator learning_rate() {
+  constexpr double kMost = 1e6;
+  return CLI::Validator(
+      [](const std::string& text) {
+        const auto number = parse_number<double>(text);
+        if (number && *number > 0 && *number <= kMost) return std::string();
+        return "expected a number above 0, at most 1000000, found " + quote_text(text);
+      },
+      "");
+}
+
+/// Of a step: sequences, lines, samples.
+inline CLI::Validator batch_size() { return at_least(1, std::uint64_t{1} << 20); }
+
 }  // namespace crumb::cli

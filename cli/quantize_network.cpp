@@ -66,7 +66,10 @@ NetworkSource open_network(const std::string& input, const std::string& why, Not
   source.paths = source.checkpoint()->input_paths();
   note_folder(*source.checkpoint(), notes);
   try {
-    source.graph = models::graph_on_checkpoint(source.tensors, quote_text(input)).graph;
+    models::CheckpointGraph read = models::graph_on_checkpoint(source.tensors, quote_text(input));
+    if (!read.unused.empty())
+      notes.say(text_of_unused(read.unused) + ", which the packed file does not take along");
+    source.graph = std::move(read.graph);
   } catch (const Error& error) {
     throw usage_error(std::string(error.what()) + "; " + why + ", which is said of a network");
   }

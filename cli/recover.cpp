@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 
 #include "base/files/text.h"
 #include "cli/language_training.h"
@@ -12,6 +13,7 @@
 #include "cli/packed_files.h"
 #include "cli/same_network.h"
 #include "cli/threads_flag.h"
+#include "cli/training_inputs.h"
 #include "cli/verb.h"
 #include "graph/adapters.h"
 #include "models/checkpoint_graph.h"
@@ -110,6 +112,8 @@ graph::Graph open_baseline(const std::string& path, const std::map<std::string, 
 }
 
 void recover_verb(const RecoverFlags& flags) {
+  refuse_training_over({flags.model, flags.baseline, flags.data, flags.valid, flags.training.teacher_logits},
+                       flags.output);
   const TensorSource source = TensorSource::open(flags.model);
   graph::Graph base = models::open_graph(flags.model);
   const bool is_encoder = models::is_encoder(base);
@@ -155,7 +159,8 @@ void recover_verb(const RecoverFlags& flags) {
                             .files = files,
                             .folder = flags.output,
                             .keep_every = flags.keep_every,
-                            .restart = flags.restart};
+                            .restart = flags.restart,
+                            .writes = is_writer()};
   LanguageTrainingFlags how = flags.training;
   how.restart = flags.restart;
   read_language_training(
@@ -220,10 +225,11 @@ void add_recover(CLI::App& app) {
   verb->add_option("--type", flags->type, "What the adapter is kept as: f32, f16, bf16 or int8 (bf16)");
   verb->add_option("--name", flags->adapter.name, "Of the adapter (recovery)");
   add_language_training_flags(*verb, flags->training);
-  verb->add_option("--batch", flags->batch, "Sequences, or lines, of a step (4, 32)")->check(at_least(1));
-  verb->add_option("--rate", flags->rate, "The highest learning rate (0.001)")->check(above_zero());
+  verb->add_option("--batch", flags->batch, "Sequences, or lines, of a step (4, 32)")->check(batch_size());
+  verb->add_option("--rate", flags->rate, "The highest learning rate (0.001)")->check(learning_rate());
   verb->add_option("--seed", flags->adapter.seed,
-                   "Of the order of sequences and of the adapter's first values (0)");
+                   "Of the order of sequences and of the adapter's first values (0)")
+      ->check(at_least(0, std::numeric_limits<std::uint32_t>::max()));
   verb->add_option(
           "--checkpoint-every", flags->keep_every,
           "Steps between two states of an unfinished run, from which the same command goes on (every ten "

@@ -18,6 +18,7 @@
 #include "cli/train_own.h"
 #include "cli/train_progress.h"
 #include "cli/train_report.h"
+#include "cli/training_inputs.h"
 #include "cli/verb.h"
 #include "export/lint/lint.h"
 #include "quant/integer_width.h"
@@ -83,6 +84,12 @@ Recipe training_recipe(RecipeFlags flags, const std::string& profile) {
 tasks::TrainRequest request_of(const TrainOptions& options) {
   using tasks::kTasks;
   const bool is_own = is_own_network(options.task);
+  if (is_own) {
+    std::vector<std::string> inputs{options.task, options.own.data, options.own.labels};
+    inputs.insert(inputs.end(), options.own.valid.begin(), options.own.valid.end());
+    refuse_training_over(inputs, options.output,
+                         options.float_only ? training::kFloatFiles : training::kTaskFiles);
+  }
   if (!is_own) refuse_own_network_flags(options.task, options.own);
   if (!is_own && std::ranges::find(kTasks, options.task) == std::end(kTasks)) {
     throw usage_error("there is no task " + quote_text(options.task) +
@@ -224,11 +231,12 @@ void add_train(CLI::App& app) {
       ->check(at_least(0));
   verb->add_option("--float-epochs", options->float_epochs, "Epochs before, in float (the task's own)")
       ->check(at_least(0));
-  verb->add_option("--batch", options->batch, "Samples of a step (the task's own; 32)")->check(at_least(1));
+  verb->add_option("--batch", options->batch, "Samples of a step (the task's own; 32, of lm 4)")
+      ->check(batch_size());
   verb->add_option("--rate", options->rate,
                    "Of learning, with quantizers, at the start (the task's own; 0.001); of lm and embed the "
                    "highest (in proportion to rounding's error)")
-      ->check(above_zero());
+      ->check(learning_rate());
   verb->add_option("--seed", options->seed, "Of weights and of the order of samples (0)")
       ->check(at_least(0, std::numeric_limits<std::uint32_t>::max()));
   add_recipe_flags(*verb, options->recipe);
@@ -243,9 +251,11 @@ void add_train(CLI::App& app) {
                    "The folder with data sets (CRUMB_DATA, or what scripts/setup filled)");
   verb->add_option("--sweep", options->sweep, "A grid of runs: accumulator, bits, prune-bits or formats");
   verb->add_option("--seeds", options->seeds, "Of a sweep: runs for each point (3)")->check(at_least(1));
-  add_threads_flag(*verb, options->threads, "Of a sweep: points that are trained at once (as many as cores)");
+  add_threads_flag(
+      *verb, options->threads,
+      "Of a sweep: points that are trained at once; of lm and embed: threads of a step (as many as cores)");
   verb->add_option("--checkpoint-every", options->keep_every,
-                   "Steps between two states to go on from (five seconds)")
+                   "Steps between two states to go on from (five seconds; of lm and embed ten minutes)")
       ->check(at_least(1));
   verb->add_flag("--restart", options->restart, "Drop the state of an unfinished run");
   verb->add_flag("--json", options->json, "Print one JSON object");

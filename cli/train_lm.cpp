@@ -17,6 +17,7 @@
 #include "cli/packed_files.h"
 #include "cli/quantize_graph_report.h"
 #include "cli/same_network.h"
+#include "cli/training_inputs.h"
 #include "cli/training_start.h"
 #include "cli/usual_rate.h"
 #include "graph/packed/crumb_graph.h"
@@ -103,10 +104,10 @@ void add_language_flags(CLI::App& verb, LanguageFlags& flags) {
       "--teacher", flags.teacher,
       "Of lm: whose predictions are learned: float, the network's own in floats, or none, then the text's "
       "tokens, as --loss ce (float)");
-  add_language_training_flags(verb, flags.training, "Of lm: ");
+  add_language_training_flags(verb, flags.training, {.all = "Of lm and embed: ", .of_decoders = "Of lm: "});
   verb.add_option("--scale-rate", flags.scale_rate,
                   "Of lm and embed: the highest learning rate of the scales of codes (--rate)")
-      ->check(above_zero());
+      ->check(learning_rate());
   verb.add_flag(
       "--scales-alone", flags.scales_alone,
       "Of lm and embed: codes stay as they begin, and their scales learn, norms, and what is in floats");
@@ -164,7 +165,10 @@ Beginning beginning_of(const LanguageWish& wish) {
   }
   Notes notes;
   note_folder(*source.checkpoint(), notes);
-  return {models::graph_of_checkpoint(source, quote_text(flags.model)).graph, packed_files(source)};
+  models::CheckpointGraph read = models::graph_of_checkpoint(source, quote_text(flags.model));
+  if (!read.unused.empty())
+    notes.say(text_of_unused(read.unused) + ", which the packed file does not take along");
+  return {std::move(read.graph), packed_files(source)};
 }
 
 /// --start, whose weights are to be learned.
@@ -279,6 +283,31 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
   graph::write_crumb_graph(*run.request.start, kept, {.files = run.files});
 }
 
+/// What flags say of training, as stages say it; a rate that none gives follows from the network.
+std::vector<Stage> stages_of_flags(const LanguageWish& wish) {
+  const LanguageFlags& flags = wish.flags;
+  std::vector<Stage> stages;
+  const auto say = [&](const char* option, auto value) {
+    if (static_cast<double>(value) != stages.back().value(option))
+      stages.back().options[option] = static_cast<double>(value);
+  };
+  if (flags.block_passes > 0) {
+    stages.push_back(parse_stage("block_wise"));
+    say("passes", flags.block_passes);
+    say("sequences", flags.block_sequences);
+  }
+  if (flags.training.steps > 0) {
+    stages.push_back(parse_stage("end_to_end"));
+    say("steps", flags.training.steps);
+    say("warm_up", flags.training.warm_up);
+    say("scales_alone", flags.scales_alone ? 1 : 0);
+    say("learn_adapters", flags.learn_adapters ? 1 : 0);
+    if (wish.rate > 0) stages.back().options["rate"] = wish.rate;
+    if (flags.scale_rate > 0) stages.back().options["scale_rate"] = flags.scale_rate;
+  }
+  return stages;
+}
+
 /// Everything that makes the network, what made --start first.
 std::vector<Stage> all_stages(const LanguageWish& wish, const Recipe& recipe) {
   std::vector<Stage> stages;
@@ -287,10 +316,7 @@ std::vector<Stage> all_stages(const LanguageWish& wish, const Recipe& recipe) {
         stages_that_made(packed_files(TensorSource::open(wish.flags.start)), quote_text(wish.flags.start));
   stages.insert(stages.end(), recipe.stages.begin(), recipe.stages.end());
   if (!recipe.stages.empty()) return stages;
-  if (wish.flags.block_passes > 0)
-    stages.push_back(parse_stage("block_wise:passes=" + std::to_string(wish.flags.block_passes)));
-  if (wish.flags.training.steps > 0)
-    stages.push_back(parse_stage("end_to_end:steps=" + std::to_string(wish.flags.training.steps)));
+  for (Stage& stage : stages_of_flags(wish)) stages.push_back(std::move(stage));
   return stages;
 }
 
@@ -322,8 +348,12 @@ void train_language_model(const LanguageWish& wish) {
   if (!is_fresh)
     needs(flags.model, is_encoder ? "--model FOLDER" : "--model FOLDER, FILE.gguf or FILE.crumb");
   needs(wish.data, is_encoder ? "--data LINES" : "--data TEXT");
+  if (is_fresh && flags.block_passes > 0)
+    throw usage_error("--block-wise learns from a float network's layers, and --from-scratch has none");
   if (is_fresh && wish.data == kSynthetic)
     throw usage_error("--data synthetic is drawn from a float network, and --from-scratch has none");
+  refuse_training_over({flags.model, flags.start, wish.data, wish.valid, flags.training.teacher_logits},
+                       wish.output);
   Recipe recipe = language_recipe(wish.recipe, wish.task);
   const tasks::LanguageLoss loss = loss_of(wish);
   Beginning beginning = beginning_of(wish);
@@ -349,7 +379,8 @@ void train_language_model(const LanguageWish& wish) {
       .files = std::move(beginning.files),
       .folder = wish.output,
       .keep_every = wish.keep_every,
-      .restart = wish.restart};
+      .restart = wish.restart,
+      .writes = is_writer()};
   run.request.start = std::move(start);
   LanguageTrainingFlags how = flags.training;
   how.restart = wish.restart;

@@ -77,7 +77,10 @@ void check_input(const tasks::OwnNetwork& own, const std::string& model) {
 }  // namespace
 
 void add_own_network_flags(CLI::App& verb, OwnNetworkFlags& flags) {
-  verb.add_option("--data", flags.data, "Of MODEL: inputs to train by, samples along axis 0; of lm: a text")
+  verb.add_option("--data", flags.data,
+                  "Of MODEL: inputs to train by, samples along axis 0; of lm: a text, conversations (.jsonl) "
+                  "or synthetic, which the float "
+                  "model draws; of embed: lines")
       ->type_name("X.npy or TEXT");
   verb.add_option("--labels", flags.labels, "Of MODEL: classes (ce) or what it shall give (mse)")
       ->type_name("Y.npy");
@@ -85,9 +88,10 @@ void add_own_network_flags(CLI::App& verb, OwnNetworkFlags& flags) {
       "--loss", flags.loss,
       "Of MODEL: ce (cross entropy) or mse (mean squared error); of lm: kl (from what the float network "
       "predicts), hidden (from what its last layer gives), ce (the text's tokens) or mix (half of the "
-      "last two) (kl)");
-  verb.add_option("--valid", flags.valid,
-                  "Of MODEL: samples to score by (every fifth of those above); of lm: a text")
+      "last two) (kl); of embed: hidden, cosine (of vectors) or mix (half of both) (mix)");
+  verb.add_option(
+          "--valid", flags.valid,
+          "Of MODEL: samples to score by (every fifth of those above); of lm: a text; of embed: lines")
       ->type_name("X.npy Y.npy or TEXT")
       ->expected(1, 2);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@
 #include "ptq/beside_weights.h"
 #include "ptq/channel_fits.h"
 #include "ptq/finite_constants.h"
+#include "ptq/input_means.h"
 #include "ptq/norm_numbers.h"
 #include "ptq/quantized_network.h"
 #include "ptq/sample_stream.h"
@@ -26,6 +28,18 @@ namespace {
 using graph::Node;
 using graph::PlannedConstant;
 using graph::Tensor;
+
+/// What the samples say at a place.
+struct PlaceSums {
+  ChannelSums channels;
+  InputMeans inputs;  ///< of a layer
+};
+
+std::vector<float> values_of(const QuantizedTensor& tensor) {
+  std::vector<float> values(tensor.layout.matrix.rows * tensor.layout.matrix.cols);
+  dequantize(tensor.view(), values);
+  return values;
+}
 
 class Estimation {
  public:
@@ -64,7 +78,7 @@ class Estimation {
         if (place.layer)
           settle_layer(place, sums, stream);
         else
-          settle_norm(place, sums, stream);
+          settle_norm(place, sums.channels, stream);
       }
     }
     add_notes();
@@ -85,17 +99,18 @@ class Estimation {
   }
 
   /// By node: what a norm takes, what a layer gives.
-  std::map<std::size_t, ChannelSums> sums_at(const Station& station, SampleStream& stream,
-                                             SampleStream& floats) const {
+  std::map<std::size_t, PlaceSums> sums_at(const Station& station, SampleStream& stream,
+                                           SampleStream& floats) const {
     struct Layer {
       std::unique_ptr<graph::Executable> made, meant;
     };
     std::map<std::size_t, Layer> layers;
-    std::map<std::size_t, ChannelSums> sums;
+    std::map<std::size_t, PlaceSums> sums;
     for (const SampledLayer& stand : station.layers) {
-      sums[stand.node];
+      PlaceSums& own = sums[stand.node];
       const StatisticsPlace& place = place_of(stand.node);
       if (!place.layer) continue;
+      own.inputs = InputMeans(place.layer->layer);
       std::vector<std::string> given;
       if (std::ranges::find(setting_.graph.inputs, stand.input) == setting_.graph.inputs.end())
         given.push_back(stand.input);
@@ -111,17 +126,18 @@ class Estimation {
         const std::string& input = place_of(node).at.input;
         const auto layer = layers.find(node);
         if (layer == layers.end()) {
-          one.add(made.at(input), meant.at(input), 1);
+          one.channels.add(made.at(input), meant.at(input), 1);
           continue;
         }
         const Tensor now = layer->second.made->run({made.at(input)})[0],
                      then = layer->second.meant->run({meant.at(input)})[0];
-        one.add(now, then, setting_.graph.nodes[node].is("Conv") ? 1 : then.shape().size() - 1);
+        one.channels.add(now, then, setting_.graph.nodes[node].is("Conv") ? 1 : then.shape().size() - 1);
+        one.inputs.add(setting_.graph, place_of(node).layer->layer, made.at(input));
       }
     });
     stream.rest();
     floats.rest();
-    for (const auto& [node, one] : sums) require_enough(node, one);
+    for (const auto& [node, one] : sums) require_enough(node, one.channels);
     return sums;
   }
 
@@ -142,16 +158,20 @@ class Estimation {
     return fits;
   }
 
-  void settle_layer(const StatisticsPlace& place, const ChannelSums& sums, SampleStream& stream) {
+  void settle_layer(const StatisticsPlace& place, const PlaceSums& seen, SampleStream& stream) {
+    const ChannelSums& sums = seen.channels;
     PlannedConstant& constant = setting_.plan.constants[place.layer->layer.constant];
     const QuantizedTensor& codes = *constant.rounded->tensor;
     const bool takes_gains =
         has_row_scales(codes.encoding, codes.layout.matrix) && beside_.of(constant.value).empty();
     const std::vector<ChannelFit> fits = takes_gains ? fits_of(sums) : mean_fits(sums);
+    std::vector<double> left(fits.size());
     if (takes_gains) {
       std::vector<double> gains;
       for (const ChannelFit& fit : fits) gains.push_back(fit.gain);
-      constant.rounded->tensor = std::make_shared<const QuantizedTensor>(*with_scaled_rows(codes, gains));
+      auto scaled = std::make_shared<const QuantizedTensor>(*with_scaled_rows(codes, gains));
+      left = left_by_rounding(codes, *scaled, gains, place.layer->layer, seen.inputs);
+      constant.rounded->tensor = std::move(scaled);
     } else {
       ++without_scales_;
     }
@@ -159,11 +179,26 @@ class Estimation {
     std::vector<float> biases = numbers_of(setting_, place.layer->bias).to_floats();
     Errors errors;
     for (std::size_t c = 0; c < fits.size(); ++c) {
-      biases[c] = static_cast<float>(fits[c].gain * static_cast<double>(biases[c]) + fits[c].shift);
+      biases[c] = static_cast<float>(fits[c].gain * static_cast<double>(biases[c]) + fits[c].shift + left[c]);
       errors.add(sums, c, fits[c], 1, 0);
     }
     set(place.layer->bias, biases, stream);
     report_.layers.push_back(errors.report(place.name));
+  }
+
+  /// Scales times gains are rounded to what their format has: what each output's mean lacks by that.
+  static std::vector<double> left_by_rounding(const QuantizedTensor& codes, const QuantizedTensor& scaled,
+                                              std::span<const double> gains, const SampledLayer& layer,
+                                              const InputMeans& inputs) {
+    const std::vector<float> before = values_of(codes), after = values_of(scaled);
+    const std::size_t columns = before.size() / gains.size();
+    std::vector<double> left(gains.size());
+    for (std::size_t c = 0; c < left.size(); ++c)
+      for (std::size_t k = 0; k < columns; ++k)
+        left[c] += (gains[c] * static_cast<double>(before[c * columns + k]) -
+                    static_cast<double>(after[c * columns + k])) *
+                   inputs.at(c / layer.rows, k);
+    return left;
   }
 
   void settle_norm(const StatisticsPlace& place, const ChannelSums& sums, SampleStream& stream) {

@@ -12,6 +12,7 @@
 #include "ptq/beside_weights.h"
 #include "ptq/biased_layers.h"
 #include "ptq/finite_constants.h"
+#include "ptq/input_means.h"
 #include "ptq/quantized_network.h"
 #include "ptq/sample_stream.h"
 #include "ptq/settled_codes.h"
@@ -21,32 +22,6 @@ namespace crumb::ptq {
 namespace {
 
 using graph::Tensor;
-
-/// Of what a layer's rows meet, group by group.
-class InputMeans {
- public:
-  explicit InputMeans(const SampledLayer& layer)
-      : columns_(layer.columns), sums_(layer.groups * layer.columns) {}
-
-  void add(const graph::Graph& graph, const SampledLayer& layer, const Tensor& value) {
-    visit_samples(graph.nodes[layer.node], graph, layer, value,
-                  [&](std::size_t group, const SampleColumns& x) {
-                    if (group == 0) samples_ += static_cast<double>(x.samples);
-                    for (std::size_t k = 0; k < x.size(); ++k)
-                      for (std::size_t t = 0; t < x.samples; ++t)
-                        sums_[group * columns_ + k] += static_cast<double>(x.values[k * x.samples + t]);
-                  });
-  }
-
-  double at(std::size_t group, std::size_t column) const {
-    return sums_[group * columns_ + column] / std::max(samples_, 1.0);
-  }
-
- private:
-  std::size_t columns_;
-  std::vector<double> sums_;
-  double samples_ = 0;  ///< of each group
-};
 
 struct Corrected {
   BiasedLayer biased;

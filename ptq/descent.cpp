@@ -85,7 +85,7 @@ class Descent {
     const std::size_t at = row * columns_ + k;
     const float diagonal = moment_row(k)[k];
     const float now = meant_[at] + lost_[at], wish = now - own_[k - begin] / diagonal;
-    const std::uint8_t code = scales_.code(first_row_ + row, k, wish);
+    const std::uint8_t code = scales_.nearest(first_row_ + row, k, wish);
     if (code == codes_[at]) return;
     codes_[at] = code;
     const float old = lost_[at];

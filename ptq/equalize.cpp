@@ -18,7 +18,7 @@ namespace {
 using graph::Graph;
 using graph::Tensor;
 
-constexpr double kNothing = 1e-9;  // of a range, whose channel is left alone
+constexpr double kNothing = 1e-9;  // of the largest range, or of 1: such a channel is left alone
 constexpr double kClose = 0.05;    // of 1: factors that need no further turn
 
 double median_of(std::vector<double> values) {
@@ -116,9 +116,11 @@ StageReport equalize(const Stage& stage, Setting& setting) {
       check_interrupt();
       const std::vector<double> rows = range_of_sources(setting.graph, site),
                                 columns = range_of_sinks(setting.graph, site);
+      const double least_row = kNothing * std::min(1.0, std::ranges::max(rows)),
+                   least_column = kNothing * std::min(1.0, std::ranges::max(columns));
       std::vector<double> factors(site.channels, 1.0);
       for (std::size_t c = 0; c < factors.size(); ++c) {
-        if (rows[c] <= kNothing || columns[c] <= kNothing) continue;
+        if (rows[c] <= least_row || columns[c] <= least_column) continue;
         factors[c] = std::sqrt(columns[c] / rows[c]);
         most = std::max(most, std::fabs(1 - factors[c]));
       }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -21,10 +23,12 @@ std::vector<float> evening_factors(const SampleColumns& x) {
       const auto value = static_cast<double>(x.values[i * x.samples + t]);
       squares[t] += value * value;
     }
-  std::vector<double> sorted = squares;
+  std::vector<float> factors(x.samples, 1.0F);
+  std::vector<double> sorted;
+  std::ranges::copy_if(squares, std::back_inserter(sorted), [](double square) { return square > 0; });
+  if (sorted.empty()) return factors;
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::nth_element(sorted.begin(), middle, sorted.end());
-  std::vector<float> factors(x.samples, 1.0F);
   for (std::size_t t = 0; t < x.samples; ++t)
     if (squares[t] > *middle) factors[t] = static_cast<float>(std::sqrt(*middle / squares[t]));
   return factors;
@@ -50,7 +54,8 @@ struct Kept {
 
 std::string fault_of(const LayerMoments& sums) {
   const auto is_finite = [](const MatrixXd& sum) { return sum.allFinite(); };
-  if (std::ranges::all_of(sums.moments, is_finite) && std::ranges::all_of(sums.cross, is_finite)) return "";
+  const auto are_finite = [&](const auto& all) { return std::ranges::all_of(all, is_finite); };
+  if (are_finite(sums.moments) && are_finite(sums.cross) && are_finite(sums.apart)) return "";
   return sums.of_numbers
              ? "is so large on the samples that products of two numbers, or their sums, are beyond "
                "float32's range of 3.4e38"
@@ -68,10 +73,11 @@ StationMoments::StationMoments(const graph::Graph& graph, const Station& station
     }
     const auto size = static_cast<Index>(layer.columns);
     const std::vector<MatrixXd> none(layer.groups, MatrixXd::Zero(size, size));
-    all_.push_back(
-        {.like = layer,
-         .sums = {
-             .moments = none, .cross = with_cross ? none : std::vector<MatrixXd>(), .of_numbers = true}});
+    all_.push_back({.like = layer,
+                    .sums = {.moments = none,
+                             .cross = with_cross ? none : std::vector<MatrixXd>(),
+                             .apart = with_cross ? none : std::vector<MatrixXd>(),
+                             .of_numbers = true}});
   }
 }
 
@@ -99,6 +105,8 @@ void StationMoments::add(const std::map<std::string, Tensor>& brought,
                     one.sums.of_numbers = one.sums.of_numbers && are_finite(other.values);
                     if (even_) other.values = times({other.values, other.samples}, factors);
                     add_cross_moments(one.sums.cross[group], {other.values, other.samples}, own, threads);
+                    std::ranges::transform(other.values, own.values, other.values.begin(), std::minus());
+                    add_moments(one.sums.apart[group], {other.values, other.samples}, threads);
                   });
   }
 }

@@ -14,7 +14,8 @@ namespace crumb::ptq {
 struct LayerMoments {
   std::vector<Eigen::MatrixXd> moments;  ///< sum x x^T
   std::vector<Eigen::MatrixXd>
-      cross;                ///< sum y x^T, y being the float network's x; empty where there is none
+      cross,                ///< sum y x^T, y being the float network's x; empty where there is none
+      apart;                ///< sum (y - x) (y - x)^T, where there are such
   bool of_numbers = false;  ///< it is known that no x and no y was inf or NaN
 };
 
@@ -24,7 +25,7 @@ std::string fault_of(const LayerMoments& sums);
 class StationMoments {
  public:
   /// Keeps references to both. with_cross: add() gets what the float network brings, too. even: an x of more than the median
-  /// norm of those beside it (a window's, an image's) counts as if it had that: the first token of a text can be hundreds of
+  /// norm of those beside it (a window's, an image's) that are not 0 counts as if it had that: the first token of a text can be hundreds of
   /// times as large as the others.
   StationMoments(const graph::Graph& graph, const Station& station, bool with_cross, bool even = false);
 

@@ -3,6 +3,8 @@
 #include <Eigen/Cholesky>
 #include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -82,6 +84,54 @@ FixedScales scales_before(const QuantSpec& spec, const WeightRows& rows, const R
   return scales;
 }
 
+/// How far what codes give is from what the float layer gives. With W the codes' matrix, V with what lies beside it, T what W
+/// becomes by shift() and d its damping:
+///
+///   |V y - (V - W + Q) x|^2 = |(Q - T) x|^2 + 2 d tr((Q - T) (W - T)^T) + |V (y - x) - (T - W) x|^2.
+class Loss {
+ public:
+  /// Of a layer that takes what the float network's takes: T is W.
+  Loss(std::span<const float> target, const MatrixXd& moments, int threads)
+      : target_(target),
+        moments_(moments),
+        all_(output_squares(target, moments, threads)),
+        threads_(threads) {}
+
+  /// Of the matrix `rows`, with what lies beside it `whole`; `late` is |V (y - x)|^2.
+  Loss(std::span<const float> target, std::span<const float> rows, std::span<const float> whole, double late,
+       double damping, const MatrixXd& moments, const MatrixXd& cross, int threads)
+      : target_(target), moments_(moments), damping_(damping * moments.diagonal().mean()), threads_(threads) {
+    const Eigen::MatrixXf between = (cross - moments).cast<float>();  // sum (y - x) x^T
+    all_ =
+        output_squares(whole, moments, threads) + 2 * output_products(whole, between, whole, threads) + late;
+    moved_.resize(rows.size());
+    std::ranges::transform(rows, target, moved_.begin(), std::minus());
+    least_ = late + 2 * output_products(whole, between, moved_, threads) +
+             output_squares(moved_, moments, threads);
+  }
+
+  double all() const { return all_; }  ///< squares of what the float layer gives
+
+  double of(const FixedScales& scales, RowRange range, std::span<const std::uint8_t> codes) const {
+    const double lost = output_error(scales, range, target_, codes, moments_, threads_);
+    if (moved_.empty()) return lost;
+    const std::size_t columns = target_.size() / range.count;
+    double along = 0;
+    for (std::size_t i = 0; i < codes.size(); ++i)
+      along +=
+          static_cast<double>(scales.value(range.first + i / columns, i % columns, codes[i]) - target_[i]) *
+          static_cast<double>(moved_[i]);
+    return std::max(0.0, lost + 2 * damping_ * along + least_);
+  }
+
+ private:
+  std::span<const float> target_;
+  const MatrixXd& moments_;
+  std::vector<float> moved_;  ///< W - T
+  double damping_ = 0, all_ = 0, least_ = 0;
+  int threads_;
+};
+
 class LayerRounding {
  public:
   LayerRounding(const QuantSpec& spec, WeightRows rows, const SampledLayer& layer, LayerMoments inputs,
@@ -102,6 +152,12 @@ class LayerRounding {
       find_codebook(scales_, meant_, layer_.rows, inputs_.moments);
       codes_ = nearest_codes(scales_, meant_, options_.threads);  // of groups that no sample reaches, too
     }
+    if (options_.own_scales && blocks_span_groups(scales_, layer_.rows)) {
+      std::vector<Eigen::VectorXd> weights;
+      for (const MatrixXd& moments : inputs_.moments) weights.emplace_back(moments.diagonal());
+      find_scales(scales_, meant_, layer_.rows, weights, options_.threads);
+      codes_ = nearest_codes(scales_, meant_, options_.threads);
+    }
     for (std::size_t group = 0; group < layer_.groups; ++group) round(group);
     RoundedLayer made{
         .codes = {}, .before = share(before_), .after = share(after_), .notes = std::move(notes_)};
@@ -110,7 +166,7 @@ class LayerRounding {
       made.notes.push_back(std::string("no sample reaches ") +
                            (layer_.groups > 1 ? "some of its groups" : "it") +
                            (budget_ ? "" : ", which keeps rounding"));
-    else if (keeps_rounding)
+    else if (after_ > before_)
       made.notes.push_back("rounding loses less (" + short_text(made.before) + " of outputs, this " +
                            short_text(made.after) + "), and stays");
     made.codes = keeps_rounding ? by_spec_.with_codes(plain_) : scales_.with_codes(codes_);
@@ -123,55 +179,87 @@ class LayerRounding {
 
   double share(double lost) const { return all_ > 0 ? lost / all_ : 0; }
 
-  void round(std::size_t group) {
-    MatrixXd& moments = inputs_.moments[group];
+  /// The rows of one group, and what is known of its inputs.
+  struct Part {
+    RowRange rows;
+    std::span<float> own;           ///< their weights; then what outputs are held against
+    std::span<const float> beside;  ///< may be empty
+    MatrixXd& moments;
+    MatrixXd* cross;  ///< null: the float network brings the same
+    double late = 0;  ///< |V (y - x)|^2
+  };
+
+  Part part_of(std::size_t group) {
     const RowRange rows{group * layer_.rows, layer_.rows};
     const std::size_t first = rows.first * layer_.columns, count = rows.count * layer_.columns;
-    auto feedback = Feedback::of(moments, damping(), options_.by_size);
+    Part part{.rows = rows,
+              .own = std::span(meant_).subspan(first, count),
+              .beside = beside_.empty() ? std::span<const float>() : std::span(beside_).subspan(first, count),
+              .moments = inputs_.moments[group],
+              .cross = inputs_.cross.empty() ? nullptr : &inputs_.cross[group]};
+    if (!part.cross) return part;
+    part.late = output_squares(whole_of(part), inputs_.apart[group], options_.threads);
+    inputs_.apart[group].resize(0, 0);
+    return part;
+  }
+
+  static std::vector<float> whole_of(const Part& part) {
+    std::vector<float> whole(part.own.begin(), part.own.end());
+    for (std::size_t i = 0; i < part.beside.size(); ++i) whole[i] += part.beside[i];
+    return whole;
+  }
+
+  void round(std::size_t group) {
+    Part part = part_of(group);
+    auto feedback = Feedback::of(part.moments, damping(), options_.by_size);
     const bool is_reached = feedback.has_value();
     if (!is_reached) {
       ++unreached_;
       if (!budget_) return;
-      moments = MatrixXd::Identity(moments.rows(), moments.cols());  // each column for itself
-      feedback = Feedback::of(moments, damping(), options_.by_size);
+      part.moments = MatrixXd::Identity(part.moments.rows(), part.moments.cols());  // each column for itself
+      part.cross = nullptr;
+      feedback = Feedback::of(part.moments, damping(), options_.by_size);
     } else if (feedback->damping() > damping()) {
       notes_.push_back("what it takes needs a damping of " + short_text(feedback->damping()));
     }
-    const std::span<float> own(meant_.data() + first, count);
-    MatrixXd* const cross = is_reached && !inputs_.cross.empty() ? &inputs_.cross[group] : nullptr;
-    const std::vector<std::uint8_t> chosen = choose(rows, own, moments, cross, *feedback);
+    std::optional<Loss> loss;
+    const std::vector<std::uint8_t> chosen = choose(part, *feedback, loss);
+    const std::size_t first = part.rows.first * layer_.columns;
     std::ranges::copy(chosen, codes_.begin() + static_cast<std::ptrdiff_t>(first));
     if (!is_reached) return;
-    all_ += output_squares(own, moments, options_.threads);
-    before_ +=
-        output_error(by_spec_, rows, own, std::span(plain_).subspan(first, count), moments, options_.threads);
-    after_ += output_error(scales_, rows, own, chosen, moments, options_.threads);
+    all_ += loss->all();
+    before_ += loss->of(by_spec_, part.rows, std::span(plain_).subspan(first, chosen.size()));
+    after_ += loss->of(scales_, part.rows, chosen);
   }
 
-  /// Their codes; `own`, their weights, becomes what outputs are held against. Of `cross` and `feedback` nothing is left.
-  std::vector<std::uint8_t> choose(RowRange rows, std::span<float> own, MatrixXd& moments, MatrixXd* cross,
-                                   Feedback& feedback) {
+  /// The part's codes, and what they are measured by. Of its cross moments and `feedback` nothing is left.
+  std::vector<std::uint8_t> choose(const Part& part, Feedback& feedback, std::optional<Loss>& loss) {
     const double damping = feedback.damping();
-    std::vector<std::uint8_t> chosen = walked(rows, own, moments, cross, feedback);
+    std::vector<float> weights(part.own.begin(), part.own.end());
+    if (part.cross) {
+      const std::vector<float> whole = whole_of(part);
+      shift(part.own, part.beside, part.moments, *part.cross, damping, options_.threads);
+      loss.emplace(part.own, weights, whole, part.late, damping, part.moments, *part.cross, options_.threads);
+    } else {
+      loss.emplace(part.own, part.moments, options_.threads);
+    }
+    std::vector<std::uint8_t> chosen = walked(part, std::move(weights), feedback);
     if (options_.sweeps > 0 && !budget_) {
-      const Damped damped(moments, damping * moments.diagonal().mean());
-      descend(scales_, rows, own, chosen, moments, options_.sweeps, options_.threads);
+      const Damped damped(part.moments, damping * part.moments.diagonal().mean());
+      descend(scales_, part.rows, part.own, chosen, part.moments, options_.sweeps, options_.threads);
     }
     return chosen;
   }
 
-  std::vector<std::uint8_t> walked(RowRange rows, std::span<float> own, MatrixXd& moments, MatrixXd* cross,
-                                   Feedback& feedback) {
+  std::vector<std::uint8_t> walked(const Part& part, std::vector<float> weights, Feedback& feedback) {
+    const auto& [rows, own, beside, moments, cross, late] = part;
     const double damping = feedback.damping();
-    std::vector<float> weights(own.begin(), own.end()), smaller;
-    const std::size_t first = rows.first * layer_.columns;
-    const std::span<const float> beside =
-        beside_.empty() ? std::span<const float>() : std::span(beside_).subspan(first, own.size());
-    if (cross) shift(own, beside, moments, *cross, damping, options_.threads);
+    std::vector<float> smaller;
     std::span<const float> nearest = own;
     if (options_.magnitudes > 0) {
-      reduce_magnitudes(weights, moments, scales_.encoding().block_cols, options_.magnitudes, kMagnitudeSteps,
-                        options_.threads);
+      const Encoding& encoding = scales_.encoding();
+      reduce_magnitudes(weights, moments, std::min<std::size_t>(encoding.block_rows, rows.count),
+                        encoding.block_cols, options_.magnitudes, kMagnitudeSteps, options_.threads);
       nearest = smaller = weights;
       if (cross) shift(smaller, beside, moments, *cross, damping, options_.threads);
     }
@@ -191,7 +279,8 @@ class LayerRounding {
                                          .threads = options_.threads});
     if (cross) cross->resize(0, 0);
     feedback = Feedback::none(0);
-    if (options_.own_scales) find_scales(scales_, rows, walk.meant, moments.diagonal(), options_.threads);
+    if (options_.own_scales && !blocks_span_groups(scales_, layer_.rows))
+      find_scales(scales_, rows, walk.meant, moments.diagonal(), options_.threads);
     std::optional<AccumulatorLimits> limits;
     if (budget_) limits.emplace(scales_, rows.first, walk.meant, budget_->input, budget_->accumulator);
     std::vector<std::uint8_t> chosen = codes_with_feedback(

@@ -40,8 +40,8 @@ struct RoundedLayer {
   std::vector<std::string> notes;  ///< without the layer's name
 };
 
-/// The layer in codes, by the walk. Errors are those of W's outputs, or of what they are held against where there are cross
-/// moments (rounding_stage.h). Where more is lost than by plain rounding, or no sample came, the codes are those of rounding; with a
+/// The layer in codes, by the walk. Errors are distances from the float layer's outputs, on the float network's inputs where there are
+/// cross moments. Where more is lost than by plain rounding, or no sample came, the codes are those of rounding; with a
 /// budget they keep it in any case, and nothing sweeps over them. Throws Error where moments are not finite, or a budget is asked
 /// of codes that are no integers without a zero point.
 RoundedLayer round_layer(const QuantSpec& spec, WeightRows rows, const SampledLayer& layer,

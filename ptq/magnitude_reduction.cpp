@@ -35,21 +35,28 @@ double root_mean_square(std::span<const float> row) {
   return std::sqrt(sum / static_cast<double>(row.size()));
 }
 
-/// argmin over v of |v - block|^2 / 2 + weight max |v|: what projection onto the l1 ball takes away.
-void shrink(std::span<float> block, double weight) {
+/// argmin over v of |v - block|^2 / 2 + weight max |v|: what projection onto the l1 ball takes away. The block: of `rows` lying one
+/// after the other, `columns` wide, so many columns from `first` on.
+void shrink(std::span<float> rows, std::size_t columns, std::size_t first, std::size_t count, double weight) {
   std::vector<double> magnitudes;
-  for (const float x : block) magnitudes.push_back(std::fabs(static_cast<double>(x)));
+  for (std::size_t row = first; row < rows.size(); row += columns)
+    for (std::size_t k = 0; k < count; ++k)
+      magnitudes.push_back(std::fabs(static_cast<double>(rows[row + k])));
   const auto most = static_cast<float>(l1_threshold(std::move(magnitudes), weight));
-  for (float& x : block) x = std::clamp(x, -most, most);
+  for (std::size_t row = first; row < rows.size(); row += columns)
+    for (std::size_t k = 0; k < count; ++k) rows[row + k] = std::clamp(rows[row + k], -most, most);
 }
 
 }  // namespace
 
-void reduce_magnitudes(std::span<float> rows, const Eigen::MatrixXd& moments, std::size_t width, double alpha,
-                       int steps, int threads) {
+void reduce_magnitudes(std::span<float> rows, const Eigen::MatrixXd& moments, std::size_t height,
+                       std::size_t width, double alpha, int steps, int threads) {
   const auto columns = static_cast<std::size_t>(moments.rows());
   const Eigen::MatrixXf shares = (moments / largest_eigenvalue(moments)).cast<float>();
-  parallel_for(rows.size() / columns, kShrunkRows, threads, [&](std::size_t begin, std::size_t end) {
+  const std::size_t count = rows.size() / columns, bands = (count + height - 1) / height,
+                    at_a_time = (kShrunkRows + height - 1) / height;
+  parallel_for(bands, at_a_time, threads, [&](std::size_t first_band, std::size_t end_band) {
+    const std::size_t begin = first_band * height, end = std::min(end_band * height, count);
     const std::span<float> part = rows.subspan(begin * columns, (end - begin) * columns);
     const std::vector<float> meant(part.begin(), part.end());
     std::vector<float> off(part.size()), pulled(part.size());
@@ -66,10 +73,13 @@ void reduce_magnitudes(std::span<float> rows, const Eigen::MatrixXd& moments, st
                                 .y_row = columns},
                                1);
       std::ranges::transform(part, pulled, part.begin(), [](float v, float pull) { return v - pull; });
-      for (std::size_t row = 0; row < part.size(); row += columns) {
-        const double weight = alpha * root_mean_square(std::span(meant).subspan(row, columns));
+      for (std::size_t at = 0; at < part.size(); at += height * columns) {
+        const std::span<float> band = part.subspan(at, std::min(height * columns, part.size() - at));
+        double size = 0;
+        for (std::size_t row = 0; row < band.size(); row += columns)
+          size += root_mean_square(std::span(meant).subspan(at + row, columns));
         for (std::size_t k = 0; k < columns; k += width)
-          shrink(part.subspan(row + k, std::min(width, columns - k)), weight);
+          shrink(band, columns, k, std::min(width, columns - k), alpha * size);
       }
     }
   });

@@ -13,18 +13,18 @@ constexpr std::size_t kRowsAtOnce = 32;
 
 }  // namespace
 
-double output_squares(std::span<const float> rows, const Eigen::MatrixXd& moments, int threads) {
-  const auto columns = static_cast<std::size_t>(moments.rows()), count = rows.size() / columns;
-  const Eigen::MatrixXf factors = moments.cast<float>();
+double output_products(std::span<const float> a, const Eigen::MatrixXf& m, std::span<const float> b,
+                       int threads) {
+  const auto columns = static_cast<std::size_t>(m.rows()), count = a.size() / columns;
   std::vector<double> sums(count);
   parallel_for(count, kRowsAtOnce, threads, [&](std::size_t begin, std::size_t end) {
     std::vector<float> made((end - begin) * columns);
     runtime::exact::multiply({.rows = end - begin,
                               .columns = columns,
                               .terms = columns,
-                              .x = rows.data() + begin * columns,
+                              .x = a.data() + begin * columns,
                               .x_stride = columns,
-                              .w = factors.data(),
+                              .w = m.data(),  // whose columns lie in rows
                               .w_stride = columns,
                               .y = made.data(),
                               .y_row = columns},
@@ -32,9 +32,13 @@ double output_squares(std::span<const float> rows, const Eigen::MatrixXd& moment
     for (std::size_t row = begin; row < end; ++row)
       for (std::size_t k = 0; k < columns; ++k)
         sums[row] += static_cast<double>(made[(row - begin) * columns + k]) *
-                     static_cast<double>(rows[row * columns + k]);
+                     static_cast<double>(b[row * columns + k]);
   });
   return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+double output_squares(std::span<const float> rows, const Eigen::MatrixXd& moments, int threads) {
+  return output_products(rows, moments.cast<float>(), rows, threads);
 }
 
 double output_error(const FixedScales& scales, RowRange range, std::span<const float> rows,

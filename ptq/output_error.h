@@ -10,7 +10,11 @@
 
 namespace crumb::ptq {
 
-/// tr(W H W^T), W being the rows of a matrix; of float32 products, off by 1e-5 of itself at most where H is positive definite.
+/// tr(A M B^T), A and B being matrices of as many rows; of float32 products.
+double output_products(std::span<const float> a, const Eigen::MatrixXf& m, std::span<const float> b,
+                       int threads);
+
+/// tr(W H W^T), W being the rows of a matrix; off by 1e-5 of itself at most where H is positive definite.
 double output_squares(std::span<const float> rows, const Eigen::MatrixXd& moments, int threads);
 
 /// tr((Q - W) H (Q - W)^T).

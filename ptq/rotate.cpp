@@ -11,7 +11,7 @@
 #include "base/threads/parallel.h"
 #include "graph/edit.h"
 #include "graph/onnx/infer_shapes.h"
-#include "graph/passes/passes.h"
+#include "graph/passes/fold_norms.h"
 #include "ptq/orthogonal_matrix.h"
 #include "ptq/rotation_sites.h"
 #include "ptq/rounding_errors.h"
@@ -228,12 +228,23 @@ class Rotation {
   std::string online_;  ///< the constant
 };
 
+/// Gains of norms between a stream and the matrices that turn with it go into these; other norms stay as they are.
+void fold_norms_of_streams(Graph& graph) {
+  std::set<std::string> turned;
+  for (const RotationSite& site : residual_streams(graph).sites)
+    for (const RotatedConstant& constant : site.constants) turned.insert(constant.name);
+  graph = graph::fold_norms_where(std::move(graph), [&](const graph::NormFold& fold) {
+    return std::ranges::any_of(fold.matrices,
+                               [&](const graph::NormMatrix& matrix) { return turned.contains(matrix.name); });
+  });
+}
+
 }  // namespace
 
 StageReport rotate(const Stage& stage, Setting& setting) {
   const auto before = rounding_errors(setting);
   const auto block = static_cast<std::size_t>(stage.value("online"));
-  setting.graph = graph::fold_norms(std::move(setting.graph));
+  if (stage.value("streams") != 0) fold_norms_of_streams(setting.graph);
   Rotation rotation(stage, setting);
   if (stage.value("streams") != 0) rotation.add(residual_streams(setting.graph));
   if (stage.value("heads") != 0) rotation.add(attention_heads(setting.graph));

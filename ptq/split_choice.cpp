@@ -32,7 +32,7 @@ std::vector<float> channel_sizes(const Tensor& tensor, const ChannelSink& sink, 
 std::optional<std::size_t> SplitChoice::count(double share) const {
   const auto wanted = static_cast<std::size_t>(std::ceil(share * static_cast<double>(site_.channels) - 1e-9));
   const std::size_t least = (std::max<std::size_t>(wanted, 1) + site_.parts - 1) / site_.parts * site_.parts,
-                    most = std::min(site_.channels, std::max(least, site_.channels / 4));
+                    most = std::min(site_.channels, std::max(wanted, site_.channels / 4));
   for (std::size_t count = least; count <= most; count += site_.parts)
     if (fits(site_.channels + count)) return count;
   return std::nullopt;

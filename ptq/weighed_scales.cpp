@@ -19,18 +19,29 @@ struct Block {
 
 class Search {
  public:
-  Search(FixedScales& scales, RowRange range, std::span<const float> rows, const Eigen::VectorXd& weights)
-      : scales_(scales), range_(range), rows_(rows), weights_(weights), width_(scales.columns()) {}
+  /// `weights`: for each group of so many rows.
+  Search(FixedScales& scales, RowRange range, std::span<const float> rows, std::size_t rows_of_group,
+         std::span<const Eigen::VectorXd> weights)
+      : scales_(scales),
+        range_(range),
+        rows_(rows),
+        rows_of_group_(rows_of_group),
+        weights_(weights),
+        width_(scales.columns()) {}
 
   void find(const Block& block) {
-    float most = 0;
-    visit(block, [&](float x, std::size_t, std::size_t) { most = std::max(most, std::fabs(x)); });
-    if (!(most > 0) || !(scales_.scale(block.index) > 0)) return;
+    float least_value = 0, greatest_value = 0;
+    visit(block, [&](float x, std::size_t, std::size_t) {
+      least_value = std::min(least_value, x);
+      greatest_value = std::max(greatest_value, x);
+    });
+    const float reaching = scales_.reaching(least_value, greatest_value);
+    if (!(reaching > 0) || !(scales_.scale(block.index) > 0)) return;
     float best = scales_.scale(block.index);
     double least = error(block);
     for (int i = 0; i <= kCandidates; ++i) {
       const float share = kLeast + (1 - kLeast) * static_cast<float>(i) / kCandidates;
-      scales_.set_scale(block.index, most / scales_.largest() * share);
+      scales_.set_scale(block.index, reaching * share);
       if (!(scales_.scale(block.index) > 0)) continue;
       const double found = error(block);
       if (found >= least) continue;
@@ -53,7 +64,8 @@ class Search {
     visit(block, [&](float x, std::size_t row, std::size_t k) {
       const float made = scales_.value(row, k, scales_.code(row, k, x));
       const auto lost = static_cast<double>(made - x);
-      sum += weights_[static_cast<Eigen::Index>(k)] * lost * lost;
+      const Eigen::VectorXd& weights = weights_[(row - range_.first) / rows_of_group_];
+      sum += weights[static_cast<Eigen::Index>(k)] * lost * lost;
     });
     return sum;
   }
@@ -61,21 +73,19 @@ class Search {
   FixedScales& scales_;
   RowRange range_;
   std::span<const float> rows_;
-  const Eigen::VectorXd& weights_;
+  std::size_t rows_of_group_;
+  std::span<const Eigen::VectorXd> weights_;
   std::size_t width_;
 };
 
-}  // namespace
-
-void find_scales(FixedScales& scales, RowRange range, std::span<const float> rows,
-                 const Eigen::VectorXd& weights, int threads) {
+void find(FixedScales& scales, RowRange range, std::span<const float> rows, std::size_t rows_of_group,
+          std::span<const Eigen::VectorXd> weights, int threads) {
   if (!scales.may_change()) return;
   const Encoding& encoding = scales.encoding();
   const std::size_t height = encoding.block_rows, width = encoding.block_cols, columns = scales.columns();
   const std::size_t end_row = range.first + range.count;
-  if (range.first % height != 0 || (end_row % height != 0 && end_row != scales.rows())) return;
   const std::size_t bands = (range.count + height - 1) / height;
-  Search search(scales, range, rows, weights);
+  Search search(scales, range, rows, rows_of_group, weights);
   parallel_for(bands, 1, threads, [&](std::size_t begin, std::size_t end) {
     for (std::size_t band = begin; band < end; ++band) {
       const std::size_t first = range.first + band * height;
@@ -87,6 +97,23 @@ void find_scales(FixedScales& scales, RowRange range, std::span<const float> row
                      .columns = std::min(width, columns - column)});
     }
   });
+}
+
+}  // namespace
+
+void find_scales(FixedScales& scales, RowRange range, std::span<const float> rows,
+                 const Eigen::VectorXd& weights, int threads) {
+  find(scales, range, rows, range.count, {&weights, 1}, threads);
+}
+
+bool blocks_span_groups(const FixedScales& scales, std::size_t rows_of_group) {
+  const std::size_t height = scales.encoding().block_rows;
+  return rows_of_group < scales.rows() && height > 1 && rows_of_group % height != 0;
+}
+
+void find_scales(FixedScales& scales, std::span<const float> rows, std::size_t rows_of_group,
+                 const std::vector<Eigen::VectorXd>& weights, int threads) {
+  find(scales, {0, scales.rows()}, rows, rows_of_group, weights, threads);
 }
 
 }  // namespace crumb::ptq

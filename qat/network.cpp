@@ -14,6 +14,7 @@
 
 #include "analysis/accumulator/check.h"
 #include "base/files/text.h"
+#include "graph/adapters.h"
 #include "graph/edit.h"
 #include "graph/passes/passes.h"
 #include "graph/quantize/apply.h"
@@ -404,15 +405,16 @@ void Network::calibrate(const std::vector<std::vector<at::Tensor>>& batches) {
 }
 
 void Network::begin_with(std::map<std::string, graph::QuantizedConstant> codes) {
-  for (const graph::PlannedConstant& planned : state_->plan.constants) {
-    const auto found = codes.find(planned.value);
-    if (found == codes.end() || !planned.spec) continue;
-    QuantSpec spec = QuantSpec::parse(found->second.tensor->spec);
-    spec.search = planned.spec->search;
-    if (spec.to_string() != planned.spec->to_string() ||
-        found->second.axes != graph::axes_with_output(found->second.axes.size(), planned.output_axis))
-      throw Error(quote_text(planned.value) + " begins with codes of " + found->second.tensor->spec +
-                  ", and the recipe says " + planned.spec->to_string());
+  for (const auto& [name, constant] : codes) {
+    if (graph::is_of_adapter(name) || !state_->float_graph.initializers.contains(name)) continue;
+    const auto planned = std::ranges::find(state_->plan.constants, name, &graph::PlannedConstant::value);
+    const bool is_planned = planned != state_->plan.constants.end() && planned->spec;
+    QuantSpec spec = QuantSpec::parse(constant.tensor->spec);
+    if (is_planned) spec.search = planned->spec->search;
+    if (!is_planned || spec.to_string() != planned->spec->to_string() ||
+        constant.axes != graph::axes_with_output(constant.axes.size(), planned->output_axis))
+      throw Error(quote_text(name) + " begins with codes of " + constant.tensor->spec +
+                  ", and the recipe says " + (is_planned ? planned->spec->to_string() : "keep"));
   }
   for (const NetworkWeight& weight : state_->weights)
     if (const auto found = codes.find(weight.name); found != codes.end())

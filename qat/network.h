@@ -96,7 +96,8 @@ class Network : public torch::nn::Module {
   void calibrate(const std::vector<std::vector<at::Tensor>>& batches);
 
   /// Before calibrate(): weights, by name, whose values are those of codes that were found before, begin with their scales
-  /// instead of the search's. Throws Error where they are no codes of the recipe's spec.
+  /// instead of the search's; codes of what is no constant of this network are left alone. Throws Error where they are no codes of the
+  /// recipe's spec.
   void begin_with(std::map<std::string, graph::QuantizedConstant> codes);
 
   /// Codes of weights stay from now on as they are, and their scales learn, with all that is not quantized: call it after

@@ -1,7 +1,9 @@
 #include "quant/fixed_scales.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "formats/number/packing.h"
 #include "quant/given_scales.h"
@@ -17,8 +19,7 @@ FixedScales::FixedScales(const QuantSpec& spec, std::span<const float> values,
           quantize(spec, values, shape, {.threads = threads, .name = name, .codes = spec.number->learned})) {
   tensor_.codes.resize(tensor_.layout.codes_bytes);
   const RowDecoder decoder(tensor_.unchecked_view());
-  grid_ = decoder.grid();
-  grid_.round = spec.round;
+  set_grid(decoder.grid());
   largest_ = spec.number->largest_value(spec.range);
   for (std::uint64_t block = 0; block < tensor_.layout.blocks(); ++block) {
     scales_.push_back(decoder.scale(block));
@@ -38,8 +39,20 @@ void FixedScales::set_scale(std::uint64_t block, float scale) {
 void FixedScales::set_codebook(std::span<const float> values) {
   const std::span<const std::byte> bytes = std::as_bytes(values);
   tensor_.codebook.assign(bytes.begin(), bytes.end());
-  grid_ = RowDecoder(tensor_.unchecked_view()).grid();
+  set_grid(RowDecoder(tensor_.unchecked_view()).grid());
+}
+
+void FixedScales::set_grid(CodeGrid grid) {
+  nearest_ = grid_ = std::move(grid);
   grid_.round = spec_.round;
+  if (!spec_.round.is_nearest()) nearest_.round = {};
+}
+
+float FixedScales::reaching(float least, float greatest) const {
+  if (spec_.zero == ZeroPoint::kNone) return std::max(-least, greatest) / largest_;
+  const NumberFormat& number = *spec_.number;
+  const auto levels = static_cast<float>(number.greatest_code(spec_.range) - number.least_code(spec_.range));
+  return (std::max(greatest, 0.0F) - std::min(least, 0.0F)) / levels;
 }
 
 QuantizedTensor FixedScales::with_codes(std::span<const std::uint8_t> codes) const {

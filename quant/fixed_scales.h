@@ -36,6 +36,12 @@ class FixedScales {
     if (!(scales_[block] > 0)) return grid_.zero_pattern(zeros_[block]);
     return encode_ref(grid_, x, scales_[block], zeros_[block], row * columns() + column);
   }
+  /// The nearest code to x there, whichever way the spec rounds.
+  std::uint8_t nearest(std::uint64_t row, std::uint64_t column, float x) const {
+    const std::uint64_t block = block_of(row, column);
+    if (!(scales_[block] > 0)) return grid_.zero_pattern(zeros_[block]);
+    return encode_ref(nearest_, x, scales_[block], zeros_[block]);
+  }
   /// What the code says there.
   float value(std::uint64_t row, std::uint64_t column, std::uint8_t code) const {
     const std::uint64_t block = block_of(row, column);
@@ -44,8 +50,8 @@ class FixedScales {
   /// Code less zero point: value over scale.
   float level(std::uint64_t block, std::uint8_t code) const { return grid_.values[code] - zeros_[block]; }
 
-  /// The largest magnitude of a code's value, at scale 1 and without a zero point.
-  float largest() const { return largest_; }
+  /// The scale by which the codes just reach values from `least` to `greatest`, with whatever zero point is best for them.
+  float reaching(float least, float greatest) const;
 
   float scale(std::uint64_t block) const { return scales_[block]; }
   /// Whether scales may be any number that their format holds: not those of learned codebooks, which were found for them.
@@ -65,9 +71,11 @@ class FixedScales {
   QuantizedTensor with_codes(std::span<const std::uint8_t> codes) const;
 
  private:
+  void set_grid(CodeGrid grid);
+
   QuantSpec spec_;
   QuantizedTensor tensor_;
-  CodeGrid grid_;
+  CodeGrid grid_, nearest_;            ///< as the spec rounds; to the nearest
   std::vector<float> scales_, zeros_;  ///< of blocks
   float largest_ = 0;
 };

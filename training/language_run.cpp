@@ -1,6 +1,7 @@
 #include "training/language_run.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
@@ -25,6 +26,9 @@ std::string log_text(const std::vector<tasks::LanguageLine>& log) {
   return text;
 }
 
+/// Null where nothing was measured.
+Json measured(double value) { return std::isnan(value) ? Json() : json_number(value); }
+
 /// PEFT has floats alone; those of int8 need all of float32.
 DType peft_type(graph::AdapterType type) {
   if (type == graph::AdapterType::kFloat16) return DType::kF16;
@@ -34,7 +38,7 @@ DType peft_type(graph::AdapterType type) {
 void add_recovery(Json& report, const tasks::LanguageRequest& request,
                   const tasks::LanguageOutcome& outcome) {
   const tasks::Recovery& recovery = *request.recovery;
-  if (tasks::begins_elsewhere(recovery.start)) report["start"] = json_number(outcome.middle_measure);
+  if (tasks::begins_elsewhere(recovery.start)) report["start"] = measured(outcome.middle_measure);
   std::size_t weights = 0, least = 0, most = 0;
   const Adapter adapter = graph::adapter_of(outcome.quantized, recovery.options.name);
   for (const LowRankUpdate& update : adapter.updates) {
@@ -56,11 +60,11 @@ Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOut
   Json report;
   const bool is_encoder = !request.lines.empty();
   report["task"] = request.recovery ? "recover" : is_encoder ? "embed" : "lm";
-  report["float"] = json_number(outcome.float_measure);
-  report["rounded"] = json_number(outcome.first_measure);
-  if (!outcome.layers.empty()) report["block_wise"] = json_number(outcome.middle_measure);
+  report["float"] = measured(outcome.float_measure);
+  report["rounded"] = measured(outcome.first_measure);
+  if (!outcome.layers.empty()) report["block_wise"] = measured(outcome.middle_measure);
   if (request.recovery) add_recovery(report, request, outcome);
-  report["quantized"] = json_number(outcome.measure);
+  report["quantized"] = measured(outcome.measure);
   report["metric"] = is_encoder ? "cosine" : "perplexity";
   report["loss"] = name_of(request.loss);
   if (!outcome.layers.empty()) {
@@ -92,7 +96,7 @@ Json report_json(const tasks::LanguageRequest& request, const tasks::LanguageOut
 
 Json train_language_into(const LanguageRun& run, tasks::LanguageTrainer& trainer) {
   const double start = now_seconds();
-  const RunFolder folder(run.folder, run.restart);
+  const RunFolder folder(run.folder, run.restart, run.writes);
   std::int64_t steps = 0;
   double last = start;
   tasks::LanguageHooks hooks{.news = run.news, .wants_state = {}, .state = folder.state()};

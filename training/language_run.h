@@ -18,6 +18,7 @@ struct LanguageRun {
   std::filesystem::path folder;  ///< is made where there is none
   int keep_every = 0;            ///< steps between two states; 0: ten minutes
   bool restart = false;          ///< an unfinished run that lies there is dropped
+  bool writes = true;            ///< this process does, of those that train together
   tasks::LanguageNews news = {};
 };
 

@@ -1,5 +1,10 @@
 #include "training/run_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <exception>
 #include <system_error>
 #include <utility>
@@ -13,17 +18,27 @@ namespace fs = std::filesystem;
 
 fs::path report_in(const fs::path& folder) { return folder / "report.json"; }
 
-RunFolder::RunFolder(fs::path folder, bool restart) : folder_(std::move(folder)) {
+RunFolder::RunFolder(fs::path folder, bool restart, bool writes) : folder_(std::move(folder)) {
   std::error_code error;
   is_new_ = fs::create_directories(folder_, error);
-  if (!fs::is_directory(folder_, error)) {
+  std::error_code none;
+  if (!fs::is_directory(folder_, none)) {
     throw Error("the folder " + quote_text(folder_.string()) +
                 " cannot be made: " + (error ? error.message() : "a file has that name"));
   }
+  if (writes) lock();
   if (restart) drop_state();
 }
 
+void RunFolder::lock() {
+  lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(std::exchange(lock_, -1));
+  throw Error("another run is writing into " + quote_text(folder_.string()) + " now");
+}
+
 RunFolder::~RunFolder() {
+  if (lock_ >= 0) ::close(lock_);
   // Of several processes one writes, and the others are done before it.
   const bool fails = std::uncaught_exceptions() > exceptions_;
   std::error_code error;

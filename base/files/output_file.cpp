@@ -138,11 +138,11 @@ void OutputFile::shrink_to(std::uint64_t size) {
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   constexpr std::size_t kSlice = std::size_t{8} << 20;
   require_usable();
-  check_interrupt();
+  if (heeds_interrupts_) check_interrupt();
   while (!bytes.empty()) {
     const ssize_t written =
         ::pwrite(fd_, bytes.data(), std::min(bytes.size(), kSlice), static_cast<off_t>(offset));
-    check_interrupt();
+    if (heeds_interrupts_) check_interrupt();
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail("write", errno);
     if (written == 0) fail("write", ENOSPC);
@@ -188,7 +188,7 @@ void OutputFile::pad_to(std::uint64_t alignment) {
 
 void OutputFile::commit() {
   require_usable();
-  check_interrupt();
+  if (heeds_interrupts_) check_interrupt();
   int synced = 0;
   do {
     synced = ::fsync(fd_);

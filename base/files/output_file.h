@@ -46,6 +46,9 @@ class OutputFile {
   /// Reads back [offset, offset + out.size()), which must have been written.
   void read_at(std::uint64_t offset, std::span<std::byte> out) const;
 
+  /// Writing does not look at check_interrupt(): what is kept because a person asked to stop.
+  void outlast_interrupts() { heeds_interrupts_ = false; }
+
   /// Destruction without commit() leaves the partial file, for a run that continues it.
   void keep_partial() { keeps_partial_ = true; }
 
@@ -72,6 +75,7 @@ class OutputFile {
   std::uint64_t flushing_ = 0;  ///< bytes from the front that the system was asked to write out
   bool failed_ = false;
   bool keeps_partial_ = false;
+  bool heeds_interrupts_ = true;
 };
 
 }  // namespace crumb

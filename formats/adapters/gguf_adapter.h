@@ -37,8 +37,11 @@ struct GgufAdapterOptions {
   std::string base_model = {};  ///< its name; empty: Adapter::base, none where that is empty
 };
 
-/// Alpha is the number that fits the scales of most updates; of the others the second matrix is multiplied by what is left.
-/// Throws Error (check_adapter()'s; no updates; a module that has no name there; rows that are no whole heads; numbers
+/// As GGUF can have it, with one alpha: the one that fits the scales of most updates; of the others the second matrix is multiplied
+/// by what is left, rounded to float32. Precondition: there are updates.
+Adapter with_common_alpha(Adapter adapter);
+
+/// With a common alpha. Throws Error (check_adapter()'s; no updates; a module that has no name there; rows that are no whole heads; numbers
 /// beyond the type; what OutputFile throws).
 void write_gguf_adapter(const Adapter& adapter, const std::filesystem::path& path,
                         const GgufAdapterOptions& options);

@@ -67,9 +67,11 @@ const GgmlType& ggml_type_of(DType dtype) {
 class AdapterWriter {
  public:
   AdapterWriter(const Adapter& adapter, const GgufAdapterOptions& options)
-      : adapter_(adapter), options_(options), architecture_(architecture_of(options.model_type)) {
-    for (const LowRankUpdate& update : adapter.updates) names_.push_back(name_of(update));
-    alpha_ = common_alpha(adapter);
+      : adapter_(with_common_alpha(adapter)),
+        options_(options),
+        architecture_(architecture_of(options.model_type)),
+        alpha_(common_alpha(adapter)) {
+    for (const LowRankUpdate& update : adapter_.updates) names_.push_back(name_of(update));
   }
 
   void write(const fs::path& path) const {
@@ -132,30 +134,38 @@ class AdapterWriter {
     return pairs;
   }
 
-  /// In the file's order of rows, with what alpha leaves of the scale.
+  /// In the file's order of rows.
   std::vector<float> stored_up(const LowRankUpdate& update, const std::string& name) const {
     const std::size_t n = interleaves_rows(architecture_, name) ? options_.head_size : 0;
-    const float given = scale_of(alpha_, update.rank);
-    const double left =
-        given == update.scale ? 1 : static_cast<double>(update.scale) / static_cast<double>(given);
     std::vector<float> stored(update.up.size());
     for (std::size_t row = 0; row < update.out; ++row) {
       const std::size_t from = n == 0 ? row : deinterleaved_row(row, n);
       for (std::size_t col = 0; col < update.rank; ++col)
-        stored[row * update.rank + col] =
-            static_cast<float>(static_cast<double>(update.up[from * update.rank + col]) * left);
+        stored[row * update.rank + col] = update.up[from * update.rank + col];
     }
     return stored;
   }
 
-  const Adapter& adapter_;
+  const Adapter adapter_;
   const GgufAdapterOptions& options_;
   const GgufArchitecture& architecture_;
   std::vector<std::string> names_;  ///< of the model's tensors, update by update
-  float alpha_ = 1;
+  float alpha_;
 };
 
 }  // namespace
+
+Adapter with_common_alpha(Adapter adapter) {
+  const float alpha = common_alpha(adapter);
+  for (LowRankUpdate& update : adapter.updates) {
+    const float given = scale_of(alpha, update.rank);
+    if (given == update.scale) continue;
+    const double left = static_cast<double>(update.scale) / static_cast<double>(given);
+    for (float& x : update.up) x = static_cast<float>(static_cast<double>(x) * left);
+    update.scale = given;
+  }
+  return adapter;
+}
 
 void write_gguf_adapter(const Adapter& adapter, const fs::path& path, const GgufAdapterOptions& options) {
   check_written_type(options.dtype);

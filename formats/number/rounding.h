@@ -43,6 +43,11 @@ inline std::string_view rounding_name(Rounding rounding) {
 struct RoundingMode {
   Rounding rounding = Rounding::kHalfEven;
   uint64_t seed = 0;  ///< stochastic only
+  /// Whether no integer is nearer than the one it gives.
+  bool is_nearest() const {
+    return rounding == Rounding::kHalfEven || rounding == Rounding::kHalfUp ||
+           rounding == Rounding::kHalfDown;
+  }
   bool operator==(const RoundingMode&) const = default;
 };
 

@@ -28,8 +28,9 @@ class NormFolder {
  public:
   explicit NormFolder(Graph& graph) : graph_(graph), links_(graph) {}
 
-  void run(std::vector<PassRemark>* remarks) {
+  void run(const std::function<bool(const NormFold&)>& is_wanted, std::vector<PassRemark>* remarks) {
     for (NormFold& fold : plan_norm_folds(graph_)) {
+      if (!is_wanted(fold)) continue;
       if (fold.stays.empty()) fold.stays = change(fold);
       if (remarks) remarks->push_back(remark_of(fold));
     }
@@ -182,10 +183,16 @@ class NormFolder {
 
 }  // namespace
 
-Graph fold_norms(Graph graph, std::vector<PassRemark>* remarks) {
+Graph fold_norms_where(Graph graph, const std::function<bool(const NormFold&)>& is_wanted,
+                       std::vector<PassRemark>* remarks) {
   graph = infer_shapes(sorted(std::move(graph)));
-  NormFolder(graph).run(remarks);
+  NormFolder(graph).run(is_wanted, remarks);
   return tidy(std::move(graph));
+}
+
+Graph fold_norms(Graph graph, std::vector<PassRemark>* remarks) {
+  return fold_norms_where(
+      std::move(graph), [](const NormFold&) { return true; }, remarks);
 }
 
 }  // namespace crumb::graph

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,10 @@ enum class CodedConstants : std::uint8_t { kStay, kDeclared };
 
 /// One for each norm, in the order of the nodes. No values of weights are looked at. Precondition: shapes are inferred.
 std::vector<NormFold> plan_norm_folds(const Graph& graph, CodedConstants coded = CodedConstants::kStay);
+
+/// fold_norms of passes.h, of those norms alone.
+Graph fold_norms_where(Graph graph, const std::function<bool(const NormFold&)>& is_wanted,
+                       std::vector<PassRemark>* remarks = nullptr);
 
 PassRemark remark_of(const NormFold& fold);
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files/interrupt.h"
@@ -137,14 +138,23 @@ std::map<std::string, std::size_t> ranks_by_error(const Adapter& even,
   return ranks;
 }
 
+/// Where an error has fewer directions, those that a fresh adapter begins with stand in for the others, and give nothing yet either:
+/// two zeros would never learn.
 void take(const ErrorDirections& directions, std::size_t rank, LowRankUpdate& update) {
   const auto floats = [](const at::Tensor& values) {
     const at::Tensor rows = values.to(at::kFloat).t().contiguous();
     return std::vector<float>(rows.const_data_ptr<float>(), rows.const_data_ptr<float>() + rows.numel());
   };
   const auto count = static_cast<std::int64_t>(rank);
+  const std::vector<float> fresh = std::exchange(update.down, floats(directions.down.narrow(1, 0, count)));
+  for (std::size_t i = 0; i < rank; ++i) {
+    const auto row = update.down.begin() + static_cast<std::ptrdiff_t>(i * update.in);
+    const bool is_empty =
+        std::all_of(row, row + static_cast<std::ptrdiff_t>(update.in), [](float x) { return x == 0; });
+    if (is_empty)
+      std::copy_n(fresh.begin() + static_cast<std::ptrdiff_t>(i % update.rank * update.in), update.in, row);
+  }
   update.rank = rank;
-  update.down = floats(directions.down.narrow(1, 0, count));
   update.up = floats(directions.up.narrow(0, 0, count) / static_cast<double>(update.scale));
 }
 

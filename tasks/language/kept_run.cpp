@@ -3,8 +3,11 @@
 #include <torch/serialize/output-archive.h>
 #include <torch/utils.h>
 
+#include <exception>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "base/files/output_file.h"
 #include "base/files/text.h"
 #include "base/json/numbers.h"
 #include "formats/crumb_file/checksum.h"
@@ -124,14 +127,20 @@ void keep_language_run(const fs::path& path, const LanguageRequest& request, int
     archive.write("average_steps", c10::IValue(average->steps()));
     archive.write("averages", c10::IValue(average->averages()));
   }
-  const fs::path partial = path.string() + ".partial";
-  try {
-    archive.save_to(partial.string());
-  } catch (const c10::Error& error) {
-    throw Error("the state of the run cannot be written to " + quote_text(partial.string()) + ": " +
-                error.what_without_backtrace());
-  }
-  fs::rename(partial, path);
+  OutputFile file(path);
+  file.outlast_interrupts();
+  // LibTorch's writer would throw again while it is taken apart, which ends the process.
+  std::exception_ptr fault;
+  archive.save_to([&](const void* bytes, std::size_t count) {
+    try {
+      if (!fault) file.append(std::span(static_cast<const std::byte*>(bytes), count));
+    } catch (const Error&) {
+      fault = std::current_exception();
+    }
+    return count;
+  });
+  if (fault) std::rethrow_exception(fault);
+  file.commit();
 }
 
 std::optional<KeptLanguageRun> KeptLanguageRun::open(const fs::path& path, const LanguageRequest& request,

@@ -59,6 +59,7 @@ KeptTeacher::KeptTeacher(const LanguageRequest& request, const Sequences& sequen
                          const std::function<void(std::int64_t, std::int64_t)>& done)
     : length_(request.length), temperature_(request.temperature) {
   const fs::path& path = request.teacher.file;
+  const std::map<std::string, std::string> facts = facts_of(request);
   std::error_code error;
   if (!fs::exists(path, error)) {
     if (!network)
@@ -71,7 +72,7 @@ KeptTeacher::KeptTeacher(const LanguageRequest& request, const Sequences& sequen
     for (const std::int64_t sequence : wanted)
       tensors.push_back(
           {name_of_sequence(sequence), DType::kF32, {static_cast<std::uint64_t>(request.length), 2, top}});
-    SafetensorsWriter writer(path, std::move(tensors), facts_of(request));
+    SafetensorsWriter writer(path, std::move(tensors), facts);
     std::int64_t made = 0;
     for (const std::int64_t sequence : wanted) {
       check_interrupt();
@@ -84,14 +85,15 @@ KeptTeacher::KeptTeacher(const LanguageRequest& request, const Sequences& sequen
     }
     writer.commit();
   }
-  open(request, wanted);
+  open(path, facts, wanted);
 }
 
-void KeptTeacher::open(const LanguageRequest& request, const std::vector<std::int64_t>& wanted) {
-  const std::string name = quote_text(request.teacher.file.string());
-  file_.emplace(MappedFile::open(request.teacher.file).take());
+void KeptTeacher::open(const fs::path& path, const std::map<std::string, std::string>& facts,
+                       const std::vector<std::int64_t>& wanted) {
+  const std::string name = quote_text(path.string());
+  file_.emplace(MappedFile::open(path).take());
   const SafetensorsHeader header = parse_safetensors(file_->bytes()).take(name);
-  for (const auto& [key, value] : facts_of(request)) {
+  for (const auto& [key, value] : facts) {
     const auto found = header.metadata.find(key);
     if (found == header.metadata.end())
       throw usage_error(name + " holds no predictions of a float network: its metadata have no " +

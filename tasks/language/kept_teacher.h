@@ -35,7 +35,8 @@ class KeptTeacher {
                         const at::Tensor& places) const;
 
  private:
-  void open(const LanguageRequest& request, const std::vector<std::int64_t>& wanted);
+  void open(const std::filesystem::path& path, const std::map<std::string, std::string>& facts,
+            const std::vector<std::int64_t>& wanted);
 
   std::optional<MappedFile> file_;
   std::int64_t length_, top_ = 0;

@@ -72,6 +72,7 @@ class Training {
       if (wanted || stops_) keep();
       if (stops_) throw Error("interrupted", ErrorKind::kInterrupted);
     }
+    expect_finite();
     outcome.layers = layers_;
     outcome.log = log_;
     for (std::int64_t step = 0; step < step_; ++step) outcome.trained_tokens += tokens_of(samples_of(step));
@@ -83,6 +84,9 @@ class Training {
     outcome.quantized = student_->freeze();
     try {
       outcome.measure = lesson_->measure(*student_);
+      const bool is_measured = !request_.valid.empty() || !request_.valid_lines.empty();
+      if (is_measured && !std::isfinite(outcome.measure))
+        throw Error("what training ended in measures no finite number: training diverged");
     } catch (const Error& error) {
       averaged.reset();
       if (error.kind() == ErrorKind::kInterrupted) keep();  // all steps are done: nothing of them is lost
@@ -92,6 +96,15 @@ class Training {
   }
 
  private:
+  /// A loss tells of the step before it alone.
+  void expect_finite() const {
+    const torch::NoGradGuard no_gradients;
+    for (const auto& parameter : student_->module().named_parameters())
+      if (!parameter.value().isfinite().all().item<bool>())
+        throw Error("behind step " + std::to_string(step_) + " what learns is not finite (" +
+                    quote_text(parameter.key()) + "): training diverged");
+  }
+
   /// Whether all processes do the same, from the same step on.
   void compare_with_peers() const {
     if (peers_.is_alone()) return;

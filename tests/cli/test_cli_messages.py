@@ -153,14 +153,14 @@ def test_damage_names_the_file(crumb, tmp_path, options):
     (["perplexity", "M", "--text", "t"], "--tokens", "a whole number from 1 on"),
     (["recover", "M", "--data", "t", "-o", "x"], "--rank", "a whole number from 1 on"),
     (["recover", "M", "--data", "t", "-o", "x"], "--alpha", "a number above 0"),
-    (["recover", "M", "--data", "t", "-o", "x"], "--rate", "a number above 0"),
+    (["recover", "M", "--data", "t", "-o", "x"], "--rate", "a number above 0, at most 1000000"),
     (["recover", "M", "--data", "t", "-o", "x"], "--temperature", "a number above 0"),
-    (["train", "lm"], "--rate", "a number above 0"), (["train", "lm"], "--steps", "a whole number from 0 on"),
-    (["train", "lm"], "--scale-rate", "a number above 0"), (["train", "digits"], "--epochs", "a whole number from 0 on"),
-    (["merge", "M", "-o", "x"], "--batch", "a whole number from 1 on"), (["export", "M", "-o", "x", "--to", "hls4ml-project"], "--clock", "a number above 0"),
+    (["train", "lm"], "--rate", "a number above 0, at most 1000000"), (["train", "lm"], "--steps", "a whole number from 0 on"),
+    (["train", "lm"], "--scale-rate", "a number above 0, at most 1000000"), (["train", "digits"], "--epochs", "a whole number from 0 on"),
+    (["merge", "M", "-o", "x"], "--batch", "a whole number from 1 to 1048576"), (["export", "M", "-o", "x", "--to", "hls4ml-project"], "--clock", "a number above 0"),
     (["sweep", "M", "--formats", "int4", "-o", "x"], "--peak", "a number above 0")])  # fmt: skip
 def test_numbers_that_flags_cannot_take(crumb, folder, verb, flag, expected):
     """In few words, with what was found: no range of 309 digits."""
-    for value in ["-1", "abc", "inf", "nan", "1e400", *(["0"] if " 0 on" not in expected else []), *(["0.5", "8e0"] if "whole" in expected else [])]:
+    for value in ["-1", "abc", "inf", "nan", "1e400", *(["1e38"] if "at most" in expected else []), *(["0"] if " 0 on" not in expected else []), *(["0.5", "8e0"] if "whole" in expected else [])]:
         said = crumb(*(folder if word == "M" else word for word in verb), f"{flag}={value}", status=2).stderr
         assert f"{flag}: expected {expected}, found '{value}'" in said and len(said) < 200

@@ -93,7 +93,7 @@ def test_a_file_says_everything_that_made_it(crumb, made, tmp_path):
     """Which crumb recover goes by: an adapter that begins with each matrix' error is of codes of the baseline's own."""
     crumb("quantize", made / "model", "-o", tmp_path / "gptq.crumb", *SPECS, "--stages", "gptq", "--data", made / "train.txt", "--tokens", 512)
     crumb(*train(made, tmp_path / "a", "--start", tmp_path / "gptq.crumb", "--steps", 2))
-    assert b"stages: [gptq, end_to_end:steps=2]" in (tmp_path / "a/model.crumb").read_bytes()
+    assert b"stages: [gptq, end_to_end:steps=2:rate=0.001]" in (tmp_path / "a/model.crumb").read_bytes()
     for init in ("svd", "whitened"):
         crumb(*recover(made, tmp_path / "r", "--steps", 0, "--init", init, base=tmp_path / "gptq.crumb"))
         said = crumb(*recover(made, tmp_path / "s", "--steps", 0, "--init", init, base=tmp_path / "a/model.crumb"), status=2).stderr

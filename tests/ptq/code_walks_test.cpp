@@ -155,8 +155,12 @@ FoundCodes found_by(CodeWalkOf walk, const std::string& spec, const TwoStreams& 
                            .shape = {rows, columns},
                            .values = {layer.weights.data(), layer.weights.data() + layer.weights.size()},
                            .beside = {layer.beside.data(), layer.beside.data() + layer.beside.size()}};
-  LayerMoments inputs{.moments = {layer.inputs * layer.inputs.transpose()}, .cross = {}};
-  if (with_floats) inputs.cross = {layer.floats * layer.inputs.transpose()};
+  LayerMoments inputs{.moments = {layer.inputs * layer.inputs.transpose()}, .cross = {}, .apart = {}};
+  if (with_floats) {
+    const MatrixXd apart = layer.floats - layer.inputs;
+    inputs.cross = {layer.floats * layer.inputs.transpose()};
+    inputs.apart = {apart * apart.transpose()};
+  }
   const RoundedLayer made =
       round_layer(QuantSpec::parse(spec), weights, {.input = "x", .rows = rows, .columns = columns}, inputs,
                   {.walk = walk, .damping = damping, .by_size = by_size, .own_scales = false, .sweeps = 0},

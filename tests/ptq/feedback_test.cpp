@@ -189,11 +189,21 @@ TEST_CASE("feedback: moments without an inverse get a larger damping, those of n
 
 TEST_CASE("descent: no sweep loses more, and what it says it loses is what it loses") {
   std::mt19937 random(31);
-  const std::vector<std::string> specs = {
-      "int4:channel",     "int3:group=8:pad",   "int2h:group=16:pad:search=mse",
-      "e2m1:group=8:pad", "mxfp4:pad",          "nvfp4:pad",
-      "ternary:channel",  "int2:group=128:pad", "palette3:channel",
-      "int4:tensor",      "int4:block=2x8:pad", "uint4:group=16:pad:zero=int"};
+  const std::vector<std::string> specs = {"int4:channel",
+                                          "int3:group=8:pad",
+                                          "int2h:group=16:pad:search=mse",
+                                          "e2m1:group=8:pad",
+                                          "mxfp4:pad",
+                                          "nvfp4:pad",
+                                          "ternary:channel",
+                                          "int2:group=128:pad",
+                                          "palette3:channel",
+                                          "int4:tensor",
+                                          "int4:block=2x8:pad",
+                                          "uint4:group=16:pad:zero=int",
+                                          "int4:channel:round=floor",
+                                          "int4:group=8:pad:round=up",
+                                          "int3:channel:round=stochastic=3"};
   double with_scales = 0;
   for (int i = 0; i < 240; ++i) {
     const std::string& spec = specs[static_cast<std::size_t>(i) % specs.size()];

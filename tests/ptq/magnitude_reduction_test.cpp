@@ -18,28 +18,28 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-double largest_of(const VectorXd& row, Index begin, Index width) {
-  return row.segment(begin, std::min(width, row.size() - begin)).cwiseAbs().maxCoeff();
+/// Rows side by side that share scales.
+double largest_of(const MatrixXd& band, Index begin, Index width) {
+  return band.middleCols(begin, std::min(width, band.cols() - begin)).cwiseAbs().maxCoeff();
 }
 
-double objective(const VectorXd& v, const VectorXd& w, const MatrixXd& shares, Index width, double weight) {
-  double sum = 0.5 * (v - w).dot(shares * (v - w));
-  for (Index k = 0; k < v.size(); k += width) sum += weight * largest_of(v, k, width);
+double objective(const MatrixXd& v, const MatrixXd& w, const MatrixXd& shares, Index width, double weight) {
+  double sum = 0.5 * ((v - w) * shares).cwiseProduct(v - w).sum();
+  for (Index k = 0; k < v.cols(); k += width) sum += weight * largest_of(v, k, width);
   return sum;
 }
 
 /// The block's largest magnitude m is found by bisection on the sum of what lies above it.
-VectorXd plain_step(VectorXd v, Index width, double weight) {
-  for (Index begin = 0; begin < v.size(); begin += width) {
-    const Index end = std::min(begin + width, v.size());
+MatrixXd plain_step(MatrixXd v, Index width, double weight) {
+  for (Index begin = 0; begin < v.cols(); begin += width) {
+    auto block = v.middleCols(begin, std::min(width, v.cols() - begin));
     double low = 0, high = largest_of(v, begin, width);
     for (int i = 0; i < 50; ++i) {  // a double's bits
       const double middle = (low + high) / 2;
-      double above = 0;
-      for (Index k = begin; k < end; ++k) above += std::max(std::fabs(v[k]) - middle, 0.0);
+      const double above = (block.array().abs() - middle).max(0.0).sum();
       (above > weight ? low : high) = middle;
     }
-    for (Index k = begin; k < end; ++k) v[k] = std::clamp(v[k], -high, high);
+    block = block.array().max(-high).min(high).matrix().eval();
   }
   return v;
 }
@@ -58,13 +58,17 @@ TEST_CASE("magr: nothing has a smaller penalized error, by a plain solver in dou
         moments / Eigen::SelfAdjointEigenSolver<MatrixXd>(moments).eigenvalues().maxCoeff();
     const test::Rows rows = test::drawn_matrix(random, outputs, size);
     test::Rows made = rows;
+    const Index height = random() % 2 == 0 ? 1 : 1 + static_cast<Index>(random() % 4);  // a band's
     reduce_magnitudes({made.data(), static_cast<std::size_t>(made.size())}, moments,
-                      static_cast<std::size_t>(width), alpha, 3000, 1 + static_cast<int>(random() % 3));
-    for (Index r = 0; r < outputs; ++r) {
-      const VectorXd w = rows.row(r).cast<double>(), v = made.row(r).cast<double>();
-      const double weight = alpha * std::sqrt(w.squaredNorm() / static_cast<double>(size));
-      VectorXd best = w;
-      for (int step = 0; step < 1500; ++step) best = plain_step(best - shares * (best - w), width, weight);
+                      static_cast<std::size_t>(height), static_cast<std::size_t>(width), alpha, 3000,
+                      1 + static_cast<int>(random() % 3));
+    for (Index r = 0; r < outputs; r += height) {
+      const Index count = std::min(height, outputs - r);
+      const MatrixXd w = rows.middleRows(r, count).cast<double>(),
+                     v = made.middleRows(r, count).cast<double>();
+      const double weight = alpha * w.rowwise().norm().sum() / std::sqrt(static_cast<double>(size));
+      MatrixXd best = w;
+      for (int step = 0; step < 1500; ++step) best = plain_step(best - (best - w) * shares, width, weight);
       const double least = objective(best, w, shares, width, weight),
                    none = objective(w, w, shares, width, weight);
       // Its eigenvalue is up to 5 % too large, and so the error weighs that much less.
@@ -85,8 +89,8 @@ TEST_CASE("magr: neither the inputs' size nor the weights' matters; outputs of a
     const test::Rows rows = test::drawn_matrix(random, 8, size);
     test::Rows made = rows, other = 4 * rows;
     const auto count = static_cast<std::size_t>(rows.size()), width = static_cast<std::size_t>(size);
-    reduce_magnitudes({made.data(), count}, moments, width, 0.05, 100, 1);
-    reduce_magnitudes({other.data(), count}, 16 * moments, width, 0.05, 100, 3);
+    reduce_magnitudes({made.data(), count}, moments, 1, width, 0.05, 100, 1);
+    reduce_magnitudes({other.data(), count}, 16 * moments, 1, width, 0.05, 100, 3);
     CHECK((other - 4 * made).cwiseAbs().maxCoeff() == 0);  // powers of two
     shrunk += static_cast<double>(made.cwiseAbs().maxCoeff() / rows.cwiseAbs().maxCoeff()) / kLayers;
     const MatrixXd w = rows.cast<double>();
