@@ -15,6 +15,7 @@
 #include "cli/verb.h"
 #include "export/folder/float_source.h"
 #include "formats/safetensors/safetensors.h"
+#include "models/configured_network.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
@@ -69,6 +70,7 @@ void dequantize_verb(DequantizeOptions options) {
         "the adapter beside its matrices (" + quote_text(*tensor) +
         ") is no part of a folder's network: crumb export --to adapter writes it by itself, and crumb merge "
         "puts it into the matrices");
+  if (source.unused_head()) Notes().say(models::note_of_unused_head(*source.unused_head()));
   if (shard_bytes > 0)
     write_float_folder(options, shard_bytes, source);
   else

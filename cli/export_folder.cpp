@@ -57,7 +57,9 @@ FolderReport write(const ExportFolderRequest& request, const exporting::FolderCo
 Written write_floats(const ExportFolderRequest& request) {
   const exporting::FloatSource source(request.input);
   if (const Checkpoint* checkpoint = source.source().checkpoint()) note_checkpoint(*checkpoint);
-  return {.folder = write(request, source), .notes = models::notes_of_quantizers(source.source())};
+  Written written{.folder = write(request, source), .notes = models::notes_of_quantizers(source.source())};
+  if (source.unused_head()) written.notes.push_back(models::note_of_unused_head(*source.unused_head()));
+  return written;
 }
 
 /// Without it nobody takes the folder for a model.

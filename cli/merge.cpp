@@ -17,6 +17,7 @@
 #include "export/folder/merged_source.h"
 #include "graph/adapters.h"
 #include "graph/packed/crumb_graph.h"
+#include "models/configured_network.h"
 #include "models/read_graph.h"
 #include "models/weight_source.h"
 #include "quant/checkpoint/checkpoint_run.h"
@@ -45,6 +46,7 @@ void merge_into_floats(const MergeFlags& flags, const std::vector<Adapter>& adap
     throw usage_error("--weights is for -o FILE.crumb; a folder has the matrices in floats");
   const exporting::FloatSource source(flags.model, exporting::FloatTypes::kAsStored);
   const exporting::MergedSource merged(source, adapters);
+  if (source.unused_head()) Notes().say(models::note_of_unused_head(*source.unused_head()));
   const exporting::FolderReport report =
       write_folder_with_notes(merged, flags.output,
                               {.shard_bytes = shard_bytes_of(flags.shard, "--shard"),

@@ -7,7 +7,10 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/files/counted.h"
 #include "base/files/text.h"
+#include "cli/language_training.h"
+#include "cli/notes.h"
 #include "cli/tokenized_text.h"
 #include "text/chat/chat_template.h"
 #include "text/chat/messages.h"
@@ -26,8 +29,8 @@ using Pieces = std::vector<Piece>;
 
 class ConversationReader {
  public:
-  ConversationReader(const text::ChatTemplate& chat, const Messages& messages)
-      : chat_(chat), messages_(messages) {}
+  ConversationReader(const text::ChatTemplate& chat, const text::ChatConversation& conversation)
+      : chat_(chat), messages_(conversation.messages), extra_(conversation.extra) {}
 
   /// One for the conversation, or one for each answer.
   std::vector<Pieces> samples() const {
@@ -59,11 +62,11 @@ class ConversationReader {
     if (count == 0) return {};  // what a conversation begins with that greets first
     Messages first = Messages::array();
     for (std::size_t i = 0; i < count; ++i) first.push_back(messages_[i]);
-    return chat_.render(first, {.add_generation_prompt = is_prompt});
+    return chat_.render(first, {.add_generation_prompt = is_prompt, .extra = extra_});
   }
 
   const text::ChatTemplate& chat_;
-  const Messages& messages_;
+  const Messages &messages_, &extra_;
 };
 
 /// The tokens of the whole, of which those count that no text before an answer has, and that the text up to its end does: a tokenizer
@@ -95,22 +98,26 @@ tasks::LanguageText conversations(const std::string& file, const std::string& li
                 " holds conversations, and the model has no chat template: neither "
                 "chat_template.jinja nor one in tokenizer_config.json");
   tasks::LanguageText text;
-  std::size_t number = 0;
+  std::size_t number = 0, without = 0;
   for (std::string_view rest = lines; !rest.empty();) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(std::min(end + 1, rest.size()));
     const std::string where = file + " line " + std::to_string(++number);
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const Messages messages = text::parse_messages(line, where);
+    const text::ChatConversation conversation = text::parse_conversation(line, where);
     try {
-      for (const Pieces& pieces : ConversationReader(*chat, messages).samples())
-        append(pieces, tokenizer, text);
+      const std::vector<Pieces> samples = ConversationReader(*chat, conversation).samples();
+      for (const Pieces& pieces : samples) append(pieces, tokenizer, text);
+      without += samples.empty() ? 1 : 0;
     } catch (const Error& error) {
       throw Error(where + ": " + error.what());
     }
   }
   if (text.empty()) throw Error(quote_text(file) + " holds no answer: no message whose role is assistant");
+  if (without > 0 && is_writer())
+    Notes().say(count_text(without, "conversation") + " of " + quote_text(file) +
+                " without an answer, no message whose role is assistant, left out");
   return text;
 }
 

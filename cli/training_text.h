@@ -10,7 +10,7 @@
 namespace crumb::cli {
 
 /// The tokens of a file. One that ends in .jsonl has a conversation on each line (a list of messages, or an object with
-/// "messages"), which the model's chat template renders, and the tokens of answers alone count: what the template writes behind
+/// "messages", and "tools" and "documents" for the template), which the model's chat template renders, and the tokens of answers alone count: what the template writes behind
 /// the prompt of an answer until the next message, with what ends it. Where a template writes earlier answers in another way
 /// than the last one, each answer becomes a conversation of its own.
 ///

@@ -19,6 +19,7 @@
 #include "models/checkpoint_graph.h"
 #include "models/decoder.h"
 #include "models/named_weights.h"
+#include "models/weight_source.h"
 
 namespace crumb::models {
 namespace {
@@ -128,6 +129,22 @@ void expect_network_of_configuration(const TensorSource& source) {
   const graph::Graph graph = structure_in(*file);
   expect_matrices(graph, source);
   expect_rotations(graph, *file);
+}
+
+std::optional<std::string> unused_head(const TensorSource& source) {
+  constexpr const char* kHead = "lm_head.weight";
+  if (source.find(kHead) == nullptr) return std::nullopt;
+  const std::optional<std::string> config = weights_of(source)->file("config.json");
+  if (!config) return std::nullopt;
+  try {
+    if (DecoderConfig::parse(JsonFile("config.json", *config)).tied) return kHead;
+  } catch (const Error&) {  // no decoder that is known here
+  }
+  return std::nullopt;
+}
+
+std::string note_of_unused_head(const std::string& name) {
+  return quote_text(name) + " is left out: the embedding is what makes the logits, by tie_word_embeddings";
 }
 
 std::vector<std::string> notes_of_quantizers(const TensorSource& source) {

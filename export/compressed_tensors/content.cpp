@@ -11,6 +11,7 @@
 #include "export/compressed_tensors/pack.h"
 #include "formats/checkpoint/classify.h"
 #include "graph/packed/crumb_graph.h"
+#include "models/configured_network.h"
 #include "quant/packed_stream.h"
 
 namespace crumb::exporting::compressed_tensors {
@@ -77,6 +78,10 @@ void Content::plan_tensors(bool allow_approximate) {
   const bool tied = is_tied(file_, config);
   std::vector<std::string> refused, widened;
   for (const PackedTensor& tensor : file_.header().tensors) {
+    if (tied && tensor.name == "lm_head.weight") {
+      notes_.push_back(models::note_of_unused_head(tensor.name));
+      continue;
+    }
     const bool is_matrix = tensor.shape.size() == 2 && tensor.name.ends_with(kWeightEnd);
     const TensorRole role = classify_tensor(tensor.name, tensor.dtype, tensor.shape, &config).role;
     const bool is_table = role == TensorRole::kEmbedding;

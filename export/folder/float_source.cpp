@@ -49,12 +49,14 @@ FloatSource::FloatSource(const std::filesystem::path& path, FloatTypes types)
                 ", expected a .crumb file (or a .gguf file, or a folder of " +
                 std::string(kReadQuantizations) + ")");
   }
+  unused_head_ = models::unused_head(source_);
 }
 
 std::vector<TensorDescription> FloatSource::tensors() const {
   std::vector<TensorDescription> tensors;
   for (const SourceTensor& tensor : source_.tensors())
-    tensors.push_back({tensor.name, widens(tensor.dtype) ? DType::kF32 : tensor.dtype, tensor.shape});
+    if (tensor.name != unused_head_)
+      tensors.push_back({tensor.name, widens(tensor.dtype) ? DType::kF32 : tensor.dtype, tensor.shape});
   return tensors;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,9 @@ class FloatSource final : public FolderContent {
   bool is_packed() const { return source_.crumb() != nullptr; }
   const TensorSource& source() const { return source_; }
 
+  /// A stored head that the network does not have (models/configured_network.h), which tensors() leaves out.
+  const std::optional<std::string>& unused_head() const { return unused_head_; }
+
   /// Floating tensors become F32 where kFloat32 or packing says so, others keep their type.
   std::vector<TensorDescription> tensors() const override;
   void read_tensor(std::string_view name, const std::filesystem::path& scratch, int threads,
@@ -41,6 +45,7 @@ class FloatSource final : public FolderContent {
   FloatTypes types_;
   TensorSource source_;
   std::vector<std::string> files_;
+  std::optional<std::string> unused_head_;
 };
 
 }  // namespace crumb::exporting

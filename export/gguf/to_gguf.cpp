@@ -12,6 +12,7 @@
 #include "export/gguf/block_type.h"
 #include "export/gguf/network.h"
 #include "formats/gguf/writer.h"
+#include "models/configured_network.h"
 #include "quant/packed_stream.h"
 #include "quant/packed_tensor.h"
 
@@ -86,9 +87,7 @@ class GgufMaker {
     for (const SourceTensor& tensor : source_.tensors()) {
       const auto name = gguf_name(architecture, tensor.name);
       if (name == "output.weight" && network_.config.tied) {
-        report_.notes.push_back(
-            quote_text(tensor.name) +
-            " is left out: the embedding is what makes the logits, by tie_word_embeddings");
+        report_.notes.push_back(models::note_of_unused_head(tensor.name));
         continue;
       }
       if (!name && tensor.name.ends_with("rotary_emb.inv_freq"))

@@ -173,6 +173,22 @@ def test_lines_that_are_no_conversation_are_named(crumb, made, tmp_path):
         '[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]', model)
 
 
+def test_tools_reach_the_template_and_conversations_without_an_answer_are_counted(crumb, made, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(made / "model", model)
+    (model / "chat_template.jinja").write_text("{% if tools %}{{ tools[0].name }}{% endif %}" + TEMPLATE)
+    turns = [{"role": "user", "content": "pack my box"}, {"role": "assistant", "content": "with five dozen liquor jugs"}]
+    losses = []
+    for beside in ({}, {"tools": [{"name": "quickly daft jumping zebras"}]}, {"tools": "none", "source": 3}):
+        lines = [{"messages": turns, **beside}, {"messages": turns[:1]}, {"messages": turns[:1]}]
+        (tmp_path / "chat.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+        said = crumb("train", "lm", "--model", model, "--data", tmp_path / "chat.jsonl", "--weights", "keep", "--embeddings", "keep", "--teacher", "none",
+                     "--steps", 1, "--batch", 1, "--length", 8, "--products", "f32", "-o", tmp_path / "out").stderr  # fmt: skip
+        assert "2 conversations of " in said and "without an answer" in said
+        losses.append(sum(json.loads(line)["loss"] for line in (tmp_path / "out/log.jsonl").read_text().splitlines()))
+    assert losses[0] == losses[2] != losses[1]
+
+
 @pytest.mark.parametrize("name", ["llama3", "gemma2", "qwen3"])
 def test_from_scratch_and_on(crumb, made, tmp_path, name):
     """A configuration becomes a float model, which a packed file holds; that one trains at two bits, and that one at four."""

@@ -2,13 +2,14 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
 
 namespace crumb::text {
 
-nlohmann::ordered_json parse_messages(std::string_view json, const std::string& name) {
+ChatConversation parse_conversation(std::string_view json, const std::string& name) {
   using OrderedJson = nlohmann::ordered_json;
   constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   constexpr unsigned kMostDepth = 64;
@@ -31,7 +32,15 @@ nlohmann::ordered_json parse_messages(std::string_view json, const std::string& 
     if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
       throw fail("message " + std::to_string(i) + ": expected an object with a \"role\"");
   }
-  return messages;
+  ChatConversation conversation{.messages = std::move(messages), .extra = OrderedJson::object()};
+  for (const char* beside : {"tools", "documents"})
+    if (parsed.is_object() && parsed.contains(beside) && parsed[beside].is_array())
+      conversation.extra[beside] = parsed[beside];
+  return conversation;
+}
+
+nlohmann::ordered_json parse_messages(std::string_view json, const std::string& name) {
+  return parse_conversation(json, name).messages;
 }
 
 }  // namespace crumb::text

@@ -7,8 +7,16 @@
 
 namespace crumb::text {
 
-/// A list of messages, each an object with a role (and what else the template knows: content, tool_calls ...), or an object
-/// whose "messages" is such a list. The order of members is kept. Throws Error that begins with `name`.
+struct ChatConversation {
+  nlohmann::ordered_json
+      messages;  ///< a list of objects with a role, and what else the template knows: content, tool_calls ...
+  nlohmann::ordered_json extra;  ///< an object: the "tools" and "documents" that stand beside them
+};
+
+/// A list of messages, or an object whose "messages" is such a list. The order of members is kept. Throws Error that begins with `name`.
+ChatConversation parse_conversation(std::string_view json, const std::string& name);
+
+/// Its messages.
 nlohmann::ordered_json parse_messages(std::string_view json, const std::string& name);
 
 }  // namespace crumb::text

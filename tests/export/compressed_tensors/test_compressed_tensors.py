@@ -2,6 +2,7 @@
 values of the packed file, bit for bit, and computes the logits of its float twin."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -163,6 +164,32 @@ def test_tables_that_the_head_shares_are_floats(crumb, tmp_path):
 # Whether they need samples.
 STAGES = {"gptq": True, "rotate": False, "smooth": True, "equalize": False, "awq,clip": True, "smooth,rotate,gptq": True,
           "clip": True}  # fmt: skip
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_a_head_that_is_stored_beside_the_table_that_is_the_head_stays_behind(crumb, tmp_path, is_other):
+    """Crumb computes with the table, as tie_word_embeddings says; transformers would take two tensors of other numbers for an untied model,
+    and codes of a head that it has not for a module that it has not."""
+    tiny.CONFIGS["tied"] = {**tiny.LLAMA, "hidden_size": 64, "intermediate_size": 96, "head_dim": 16, "num_key_value_heads": 4,
+                            "num_hidden_layers": 1, "tie_word_embeddings": True}  # fmt: skip
+    tiny.VARIANTS["tied"] = []
+    tiny.make("tied", tmp_path / "plain")
+    shutil.copytree(tmp_path / "plain", tmp_path / "stored")
+    tensors = load_file(tmp_path / "plain/model.safetensors")
+    head = tensors["model.embed_tokens.weight"].clone()
+    save_file(tensors | {"lm_head.weight": head.flip(0) if is_other else head}, tmp_path / "stored/model.safetensors", metadata={"format": "pt"})
+    packed = tmp_path / "m.crumb"
+    crumb("quantize", tmp_path / "stored", "-o", packed, "--weights", "int4:group=32", "--embeddings", "int8:channel")
+    crumb("quantize", tmp_path / "plain", "-o", tmp_path / "p.crumb", "--weights", "int4:group=32", "--embeddings", "int8:channel")
+    for form in ("compressed-tensors", "hf"):
+        done = crumb("export", packed, "-o", tmp_path / form, "--to", form)
+        assert "'lm_head.weight' is left out: the embedding is what makes the logits" in done.stderr
+        crumb("export", tmp_path / "p.crumb", "-o", tmp_path / f"p_{form}", "--to", form)
+        assert torch.equal(logits(load(tmp_path / form)), logits(load(tmp_path / f"p_{form}")))
+    for verb in (["dequantize", packed], ["passes", tmp_path / "stored"]):
+        out = tmp_path / verb[0]
+        assert "'lm_head.weight' is left out" in crumb(*verb, "-o", out, *(["fold-norms"] if verb[0] == "passes" else [])).stderr
+        assert "lm_head.weight" not in load_file(next(out.glob("*.safetensors")))
 
 
 def text_for(folder):
