@@ -6,9 +6,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "base/error.h"
+#include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "base/text/number.h"
 
@@ -49,24 +53,21 @@ int number_in(const char* name, int least, int most) {
 class Peers::Group {
  public:
   Group(const std::string& address, int port, int rank, int count) {
-    constexpr std::chrono::milliseconds kMeeting = std::chrono::minutes(10),
-                                        kWaiting = std::chrono::hours(24);
+    constexpr std::chrono::milliseconds kWaiting = std::chrono::hours(24);
     try {
-      c10d::TCPStoreOptions options;
-      options.port = static_cast<std::uint16_t>(port);
-      options.isServer = rank == 0 && variable("TORCHELASTIC_USE_AGENT_STORE") != "True";
-      options.numWorkers = count;
-      options.timeout = kMeeting;
-      const auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
+      const auto store = meeting_place(address, port, rank);
       // Another try of torchrun's finds the addresses of the one before in its store.
       const auto own = c10::make_intrusive<c10d::PrefixStore>(
           "crumb" + variable("TORCHELASTIC_RESTART_COUNT").value_or("0"), store);
+      meet(*own, rank, count);
       const auto how = c10d::ProcessGroupGloo::Options::create(kWaiting);
       const std::optional<std::string> interface = variable("GLOO_SOCKET_IFNAME");
       how->devices.push_back(interface ? c10d::ProcessGroupGloo::createDeviceForInterface(*interface)
                                        : c10d::ProcessGroupGloo::createDefaultDevice());
       how->threads = 2;
       group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(own, rank, count, how);
+    } catch (const Error&) {
+      throw;  // a person asked to stop
     } catch (const std::exception& error) {
       fail(error, "the other processes of the run were not found at " + address + ":" + std::to_string(port));
     }
@@ -80,6 +81,44 @@ class Peers::Group {
   }
 
  private:
+  static constexpr std::chrono::milliseconds kMeeting = std::chrono::minutes(10),
+                                             kGlance = std::chrono::seconds(4),
+                                             kPause = std::chrono::milliseconds(50);
+
+  /// The first process', at which the others call until it is there. In glances, since waiting itself heeds nobody.
+  static c10::intrusive_ptr<c10d::TCPStore> meeting_place(const std::string& address, int port, int rank) {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<std::uint16_t>(port);
+    options.isServer = rank == 0 && variable("TORCHELASTIC_USE_AGENT_STORE") != "True";
+    options.waitWorkers = false;
+    options.timeout = kGlance;
+    const auto end = std::chrono::steady_clock::now() + kMeeting;
+    while (true) {
+      check_interrupt();
+      try {
+        auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
+        store->setTimeout(kMeeting);
+        return store;
+      } catch (const std::exception&) {
+        if (options.isServer || std::chrono::steady_clock::now() > end) throw;
+      }
+    }
+  }
+
+  /// Returns when all are there.
+  static void meet(c10d::Store& store, int rank, int count) {
+    const auto name_of = [](int process) { return "here" + std::to_string(process); };
+    std::vector<std::string> all;
+    for (int i = 0; i < count; ++i) all.push_back(name_of(i));
+    store.set(name_of(rank), std::vector<std::uint8_t>{1});
+    const auto end = std::chrono::steady_clock::now() + kMeeting;
+    while (!store.check(all)) {
+      check_interrupt();
+      if (std::chrono::steady_clock::now() > end) throw std::runtime_error("not all of them came in ten minutes");
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+
   template <class Start>
   void wait(const Start& start, at::Tensor& values) const {
     try {

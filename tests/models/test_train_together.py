@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -54,6 +55,18 @@ def command(crumb_bin, made, out, *flags, verb=("train", "lm")):
     return [crumb_bin, *verb, *model, "--data", made / "train.txt", "--valid", made / "valid.txt", "-o", out, "--length", LENGTH,
             "--threads", 1, "--products", "f32", *(() if "--steps" in flags else ("--steps", 10)),
             *(() if "--batch" in flags else ("--batch", 5)), "--json", *flags]  # fmt: skip
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_who_waits_for_others_can_be_stopped(crumb_bin, made, tmp_path, rank):
+    around = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    process = subprocess.Popen(list(map(str, command(crumb_bin, made, tmp_path / "out", "--weights", "int4"))), env=around, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True)  # fmt: skip
+    time.sleep(4)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=20)[1]
+    assert process.returncode == 130 and said.splitlines()[-1] == "crumb: interrupted", said
 
 
 def losses(folder):
