@@ -57,7 +57,9 @@ QuantizedConstant quantize_constant(const QuantSpec& spec, const Tensor& value, 
                                     const std::string& name, int threads) {
   if (spec.zero == ZeroPoint::kMinimum)
     throw Error("constant " + quote_text(name) +
-                ": zero=min is for checkpoints; a graph's constants are (q - z) * s, say zero=float");
+                ": minima (zero=min) are for tensors of a checkpoint that are rounded as they are, and for "
+                "gptq; where a network "
+                "is made they are no constant, which is (q - z) * s: say zero=float");
   QuantizedConstant result{.tensor = {}, .axes = axes_with_output(value.shape().size(), output_axis)};
   const std::vector<std::int64_t> order = inverse(result.axes);
   std::vector<float> values = value.to_floats();

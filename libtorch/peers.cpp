@@ -114,7 +114,8 @@ class Peers::Group {
     const auto end = std::chrono::steady_clock::now() + kMeeting;
     while (!store.check(all)) {
       check_interrupt();
-      if (std::chrono::steady_clock::now() > end) throw std::runtime_error("not all of them came in ten minutes");
+      if (std::chrono::steady_clock::now() > end)
+        throw std::runtime_error("not all of them came in ten minutes");
       std::this_thread::sleep_for(kPause);
     }
   }

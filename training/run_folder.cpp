@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <exception>
 #include <system_error>
 #include <utility>
@@ -26,6 +27,8 @@ RunFolder::RunFolder(fs::path folder, bool restart, bool writes) : folder_(std::
     throw Error("the folder " + quote_text(folder_.string()) +
                 " cannot be made: " + (error ? error.message() : "a file has that name"));
   }
+  if (writes && ::access(folder_.c_str(), W_OK) != 0)
+    throw Error("cannot write into the folder " + quote_text(folder_.string()) + ": " + std::strerror(errno));
   if (writes) lock();
   if (restart) drop_state();
 }
