@@ -25,7 +25,7 @@ RunFolder::RunFolder(fs::path folder, bool restart, bool writes) : folder_(std::
   std::error_code none;
   if (!fs::is_directory(folder_, none)) {
     throw Error("the folder " + quote_text(folder_.string()) +
-                " cannot be made: " + (error ? error.message() : "a file has that name"));
+                " cannot be made: " + (fs::exists(folder_, none) ? "a file has that name" : error.message()));
   }
   if (writes && ::access(folder_.c_str(), W_OK) != 0)
     throw Error("cannot write into the folder " + quote_text(folder_.string()) + ": " + std::strerror(errno));
