@@ -203,9 +203,9 @@ TEST_CASE("batch_norm: scales and biases of layers, by a plain oracle") {
         if (!(with_gain < with_mean)) gain = 1;
         ++(gain == 1 ? kept : changed);
         double stored = 0;  // the mean of what the scales as they are stored give
-        for (const std::vector<double>& x : now)
+        for (const std::vector<double>& input : now)
           for (std::size_t k = 0; k < widths[i]; ++k)
-            stored += static_cast<double>(found_w[o * widths[i] + k]) * x[k] / count;
+            stored += static_cast<double>(found_w[o * widths[i] + k]) * input[k] / count;
         CHECK(std::fabs(static_cast<double>(found_b[o]) - (m - stored)) <=
               1e-4 * (1 + std::fabs(m) + std::fabs(gain * q)));
         for (std::size_t k = 0; k < widths[i]; ++k) {
