@@ -187,6 +187,21 @@ void read_language_training(const LanguageTrainingFlags& flags, const std::strin
   request.teacher = {.file = flags.teacher_logits, .top = flags.top_k};
 }
 
+Stage end_to_end_stage(const LanguageTrainingFlags& flags, const EndToEnd& more) {
+  Stage stage = parse_stage("end_to_end");
+  const auto say = [&](const char* option, double value) {
+    if (value != stage.value(option)) stage.options[option] = value;
+  };
+  say("steps", static_cast<double>(flags.steps));
+  say("warm_up", static_cast<double>(flags.warm_up));
+  say("scales_alone", more.scales_alone ? 1 : 0);
+  say("learn_adapters", more.learn_adapters ? 1 : 0);
+  // What is usual without them follows from the network.
+  if (more.rate > 0) stage.options["rate"] = more.rate;
+  if (more.scale_rate > 0) stage.options["scale_rate"] = more.scale_rate;
+  return stage;
+}
+
 std::vector<Stage> stages_that_made(const std::map<std::string, std::string>& files,
                                     const std::string& name) {
   const auto recipe = files.find(std::string(kRecipePath));

@@ -52,6 +52,15 @@ void read_language_training(const LanguageTrainingFlags& flags, const std::strin
                             const std::string& valid, const std::string& folder, const text::ReadFile& read,
                             tasks::LanguageRequest& request);
 
+/// What flags of `crumb train lm` and `crumb merge --train` say of end_to_end beside the common ones; a rate of 0 is not given.
+struct EndToEnd {
+  double rate = 0, scale_rate = 0;
+  bool scales_alone = false, learn_adapters = false;
+};
+
+/// Flags as the stage says them, but for what it is without.
+Stage end_to_end_stage(const LanguageTrainingFlags& flags, const EndToEnd& more);
+
 /// Those that made a packed file, by the recipe that lies in it; none where it has none. `name`: for messages.
 std::vector<Stage> stages_that_made(const std::map<std::string, std::string>& files, const std::string& name);
 

@@ -51,7 +51,9 @@ Json train_merged(const MergeTrainingFlags& flags, graph::Graph adapted, graph::
   const bool is_encoder = models::is_encoder(merged);
   Recipe recipe = recipe_of_codes(merged);
   if (flags.training.steps > 0)
-    add_stage(files, parse_stage("end_to_end:steps=" + std::to_string(flags.training.steps)));
+    add_stage(files, end_to_end_stage(flags.training, {.rate = flags.rate,
+                                                       .scale_rate = flags.scale_rate,
+                                                       .scales_alone = flags.scales_alone}));
   training::LanguageRun run{
       .request = {.network = graph::fold_quantized(std::move(adapted)),
                   .recipe = std::move(recipe),

@@ -43,6 +43,10 @@ std::string text_of_unused(const std::vector<std::string>& names) {
   return "no output depends on " + text;
 }
 
+void note_unused(const std::vector<std::string>& names, Notes& notes) {
+  if (!names.empty()) notes.say(text_of_unused(names) + ", which the packed file does not take along");
+}
+
 void note_folder(const Checkpoint& checkpoint, Notes& notes) {
   constexpr size_t kMostListed = 20;
   const std::vector<std::string>& names = checkpoint.not_carried();

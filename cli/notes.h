@@ -24,6 +24,9 @@ class Notes {
 /// along with it. Precondition: one at least.
 std::string text_of_unused(const std::vector<std::string>& names);
 
+/// Says that a packed file does not take them along; nothing where there are none.
+void note_unused(const std::vector<std::string>& names, Notes& notes);
+
 /// Names what a model's folder holds that the packed file will not, and what crumb embed cannot run.
 void note_folder(const Checkpoint& checkpoint, Notes& notes);
 

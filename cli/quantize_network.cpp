@@ -67,8 +67,7 @@ NetworkSource open_network(const std::string& input, const std::string& why, Not
   note_folder(*source.checkpoint(), notes);
   try {
     models::CheckpointGraph read = models::graph_on_checkpoint(source.tensors, quote_text(input));
-    if (!read.unused.empty())
-      notes.say(text_of_unused(read.unused) + ", which the packed file does not take along");
+    note_unused(read.unused, notes);
     source.graph = std::move(read.graph);
   } catch (const Error& error) {
     throw usage_error(std::string(error.what()) + "; " + why + ", which is said of a network");

@@ -166,8 +166,7 @@ Beginning beginning_of(const LanguageWish& wish) {
   Notes notes;
   note_folder(*source.checkpoint(), notes);
   models::CheckpointGraph read = models::graph_of_checkpoint(source, quote_text(flags.model));
-  if (!read.unused.empty())
-    notes.say(text_of_unused(read.unused) + ", which the packed file does not take along");
+  note_unused(read.unused, notes);
   return {std::move(read.graph), packed_files(source)};
 }
 
@@ -287,24 +286,17 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
 std::vector<Stage> stages_of_flags(const LanguageWish& wish) {
   const LanguageFlags& flags = wish.flags;
   std::vector<Stage> stages;
-  const auto say = [&](const char* option, auto value) {
-    if (static_cast<double>(value) != stages.back().value(option))
-      stages.back().options[option] = static_cast<double>(value);
-  };
   if (flags.block_passes > 0) {
-    stages.push_back(parse_stage("block_wise"));
-    say("passes", flags.block_passes);
-    say("sequences", flags.block_sequences);
+    Stage& stage = stages.emplace_back(parse_stage("block_wise"));
+    stage.options["passes"] = static_cast<double>(flags.block_passes);
+    const auto sequences = static_cast<double>(flags.block_sequences);
+    if (sequences != stage.value("sequences")) stage.options["sequences"] = sequences;
   }
-  if (flags.training.steps > 0) {
-    stages.push_back(parse_stage("end_to_end"));
-    say("steps", flags.training.steps);
-    say("warm_up", flags.training.warm_up);
-    say("scales_alone", flags.scales_alone ? 1 : 0);
-    say("learn_adapters", flags.learn_adapters ? 1 : 0);
-    if (wish.rate > 0) stages.back().options["rate"] = wish.rate;
-    if (flags.scale_rate > 0) stages.back().options["scale_rate"] = flags.scale_rate;
-  }
+  if (flags.training.steps > 0)
+    stages.push_back(end_to_end_stage(flags.training, {.rate = wish.rate,
+                                                       .scale_rate = flags.scale_rate,
+                                                       .scales_alone = flags.scales_alone,
+                                                       .learn_adapters = flags.learn_adapters}));
   return stages;
 }
 

@@ -290,7 +290,7 @@ def test_the_recipe_of_merged_codes_says_what_they_are(crumb, made, tmp_path, mo
             assert f"{flag[2:].replace('-', '_')}: {value}" in said[name], said[name]
         assert ("int4:group=16" in said[name]) == ("--weights" not in how)
         assert ("int3:group=16" in said[name]) == ("--weights" in how)
-        assert ("end_to_end" in said[name]) == ("--train" in how)
+        assert ("end_to_end:steps=2:rate=0.0001:scale_rate=0.0005" in said[name]) == ("--train" in how)
         crumb("perplexity", tmp_path / file, "--text", made / "valid.txt", "--context", LENGTH)
 
 
