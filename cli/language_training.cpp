@@ -12,6 +12,7 @@
 #include <span>
 
 #include "base/files/text.h"
+#include "base/files/write_text_file.h"
 #include "cli/graph_inputs.h"
 #include "cli/number_checks.h"
 #include "cli/open_engine.h"
@@ -61,7 +62,7 @@ void add_language_training_flags(CLI::App& verb, LanguageTrainingFlags& flags, c
            "of 256 (f32)"));
   verb.add_option("--device", flags.device, help("Where steps are computed: cpu, cuda or cuda:1 (cpu)"));
   verb.add_option("--tokens", flags.tokens,
-                  help_of_decoders("The first N tokens of the text (all; of a synthetic one 16384)"))
+                  help_of_decoders("The first N tokens of the text (all; of one that is drawn 16384)"))
       ->check(at_least(1));
   CLI::Option* const kept = verb.add_option(
       "--teacher-logits", flags.teacher_logits,
@@ -96,11 +97,14 @@ namespace {
 
 constexpr std::size_t kDrawnTokens = 16384;
 
-/// What synthetic.npy holds, where an unfinished run lies beside it, which compares it with its own.
-std::optional<std::vector<std::int64_t>> kept_text(const std::filesystem::path& file, std::size_t tokens) {
+/// Whether the folder's unfinished run has drawn the file, which its state compares with its own.
+bool is_drawn_already(const LanguageTrainingFlags& flags, const std::filesystem::path& file) {
   std::error_code none;
-  const bool is_unfinished = std::filesystem::exists(training::RunFolder::state_in(file.parent_path()), none);
-  if (!is_unfinished || !std::filesystem::exists(file, none)) return std::nullopt;
+  return !flags.restart && std::filesystem::exists(training::RunFolder::state_in(file.parent_path()), none) &&
+         std::filesystem::exists(file, none);
+}
+
+std::optional<std::vector<std::int64_t>> kept_text(const std::filesystem::path& file, std::size_t tokens) {
   const NpyArray kept = read_npy(file).take();
   if (kept.dtype != DType::kI64 || kept.data.size() != tokens * sizeof(std::int64_t)) return std::nullopt;
   std::vector<std::int64_t> found(tokens);
@@ -108,22 +112,35 @@ std::optional<std::vector<std::int64_t>> kept_text(const std::filesystem::path& 
   return found;
 }
 
-/// --tokens of them, in sequences of --length, as one text.
-tasks::LanguageText drawn_text(const LanguageTrainingFlags& flags, const std::string& folder,
-                               const text::ReadFile& read, const tasks::LanguageRequest& request) {
+/// --tokens of them, in sequences of --length.
+runtime::DrawnText sequences_to_draw(const LanguageTrainingFlags& flags,
+                                     const tasks::LanguageRequest& request) {
   const std::size_t wanted = flags.tokens > 0 ? flags.tokens : kDrawnTokens;
   const auto own = static_cast<std::size_t>(flags.length) - (request.first ? 1 : 0);
-  const std::size_t sequences = std::max<std::size_t>(1, wanted / own);
-  const std::filesystem::path file = std::filesystem::path(folder) / "synthetic.npy";
-  if (auto kept = flags.restart ? std::nullopt : kept_text(file, sequences * own))
-    return {.tokens = std::move(*kept), .counts = {}};
+  return {.sequences = std::max<std::size_t>(1, wanted / own),
+          .length = own,
+          .seed = request.seed,
+          .threads = request.threads};
+}
+
+/// draw(model, which, done) on the request's network, with a line of progress.
+template <class Draw>
+auto drawn(const tasks::LanguageRequest& request, const runtime::DrawnText& which, const text::ReadFile& read,
+           const Draw& draw) {
   const auto model = runtime::LanguageModel::load(for_runtime(request.network), read, "the model");
-  Progress progress("drawing", "sequences", sequences, 0);
-  tasks::LanguageText text{
-      .tokens = runtime::draw_text(
-          model, {.sequences = sequences, .length = own, .seed = request.seed, .threads = request.threads},
-          [&](std::size_t done) { progress.update(done, 0); }),
-      .counts = {}};
+  Progress progress("drawing", "sequences", which.sequences, 0);
+  return draw(model, which, [&](std::size_t done) { progress.update(done, 0); });
+}
+
+tasks::LanguageText drawn_text(const LanguageTrainingFlags& flags, const std::string& folder,
+                               const text::ReadFile& read, const tasks::LanguageRequest& request) {
+  const runtime::DrawnText which = sequences_to_draw(flags, request);
+  const std::filesystem::path file = std::filesystem::path(folder) / "synthetic.npy";
+  if (is_drawn_already(flags, file)) {
+    if (auto kept = kept_text(file, which.sequences * which.length))
+      return {.tokens = std::move(*kept), .counts = {}};
+  }
+  tasks::LanguageText text{.tokens = drawn(request, which, read, runtime::draw_text), .counts = {}};
   if (!is_writer()) return text;
   std::filesystem::create_directories(folder);
   const std::uint64_t count = text.tokens.size();
@@ -131,10 +148,41 @@ tasks::LanguageText drawn_text(const LanguageTrainingFlags& flags, const std::st
   return text;
 }
 
+/// A line for each conversation.
+std::string lines_of(const std::vector<runtime::DrawnConversation>& conversations) {
+  std::string lines;
+  for (const runtime::DrawnConversation& conversation : conversations) {
+    using OrderedJson = nlohmann::ordered_json;
+    const OrderedJson question = {{"role", "user"}, {"content", conversation.question}};
+    const OrderedJson answer = {{"role", "assistant"}, {"content", conversation.answer}};
+    OrderedJson line = {{"messages", OrderedJson::array({question, answer})}};
+    if (conversation.is_cut) line["continue_final_message"] = true;
+    lines += line.dump() + '\n';
+  }
+  return lines;
+}
+
+tasks::LanguageText drawn_conversations(const LanguageTrainingFlags& flags, const std::string& folder,
+                                        const text::ReadFile& read, const text::TextTokenizer& tokenizer,
+                                        const tasks::LanguageRequest& request) {
+  const std::filesystem::path file = std::filesystem::path(folder) / "synthetic.jsonl";
+  if (is_drawn_already(flags, file)) return read_training_text(file.string(), tokenizer, read);
+  const std::string lines =
+      lines_of(drawn(request, sequences_to_draw(flags, request), read, runtime::draw_conversations));
+  if (is_writer()) {
+    std::filesystem::create_directories(folder);
+    write_text_file(file, lines);
+  }
+  return training_text_of_lines(file.string(), lines, tokenizer, read);
+}
+
 void read_lines_to_train_by(const LanguageTrainingFlags& flags, const std::string& data,
                             const std::string& valid, const std::string&, const text::ReadFile& read,
                             tasks::LanguageRequest& request) {
   if (flags.tokens > 0) throw usage_error("--tokens is for decoders, found a sentence encoder");
+  if (is_drawn(data))
+    throw usage_error("--data " + data +
+                      " is drawn from decoders, found a sentence encoder: give a file of lines");
   runtime::SentenceTokenizer tokenizer = runtime::SentenceTokenizer::load(read, "the model");
   if (!valid.empty())
     request.valid_lines = tokenized_lines(valid, tokenizer);  // whole, as crumb embed takes them
@@ -153,8 +201,13 @@ void read_text_to_train_by(const LanguageTrainingFlags& flags, const std::string
                       std::to_string(shape.max_positions) + " positions");
   const text::TextTokenizer tokenizer = text::TextTokenizer::load(read);
   if (const auto first = tokenizer.first_token()) request.first = *first;
-  tasks::LanguageText& text = request.text = data == kSynthetic ? drawn_text(flags, folder, read, request)
-                                                                : read_training_text(data, tokenizer, read);
+  tasks::LanguageText& text = request.text;
+  if (data == kSynthetic)
+    text = drawn_text(flags, folder, read, request);
+  else if (data == kSyntheticChat)
+    text = drawn_conversations(flags, folder, read, tokenizer, request);
+  else
+    text = read_training_text(data, tokenizer, read);
   if (flags.tokens > 0 && text.tokens.size() > flags.tokens) {
     text.tokens.resize(flags.tokens);
     text.counts.resize(std::min(text.counts.size(), flags.tokens));

@@ -43,11 +43,15 @@ bool is_writer();
 /// --products, or what the processor or the device is fastest at.
 tasks::Products products_of(const LanguageTrainingFlags& flags);
 
-/// --data: the text that the float network draws from itself.
+/// --data: the text that the float network draws from itself, or conversations.
 inline constexpr const char* kSynthetic = "synthetic";
+inline constexpr const char* kSyntheticChat = "synthetic-chat";
+inline bool is_drawn(const std::string& data) { return data == kSynthetic || data == kSyntheticChat; }
 
 /// Reads the texts of the request's network, of an encoder lines, and sets what the flags say. `read` gives the model's files;
-/// `folder` keeps a text that is drawn (kSynthetic), synthetic.npy, for a run that goes on. Throws what read_training_text and read_lines do, and usage Error where the model has fewer positions than a sequence.
+/// `folder` keeps a text that is drawn (kSynthetic), synthetic.npy, or conversations (kSyntheticChat), synthetic.jsonl, for a run
+/// that goes on. Throws what read_training_text, read_lines and the drawing do, and usage Error where the model has fewer positions
+/// than a sequence, or is an encoder and the text is to be drawn.
 void read_language_training(const LanguageTrainingFlags& flags, const std::string& data,
                             const std::string& valid, const std::string& folder, const text::ReadFile& read,
                             tasks::LanguageRequest& request);

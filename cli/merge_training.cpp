@@ -16,9 +16,9 @@ namespace crumb::cli {
 std::vector<CLI::Option*> add_merge_training_flags(CLI::App& verb, MergeTrainingFlags& flags) {
   const std::string whose = "With --train: ";
   verb.add_option("--train", flags.data,
-                  "A text, conversations (.jsonl), lines of a sentence encoder or synthetic, on which merged "
-                  "codes learn what "
-                  "the network computes with its adapters; -o is a folder then, as crumb train lm writes it");
+                  "A text, texts or conversations (.jsonl), lines of a sentence encoder, synthetic or "
+                  "synthetic-chat, on which merged codes learn what the network computes with its adapters; "
+                  "-o is a folder then, as crumb train lm writes it");
   const std::size_t before = verb.get_options().size();
   verb.add_option("--valid", flags.valid, whose + "a text to measure by");
   add_language_training_flags(verb, flags.training, {.all = whose, .of_decoders = whose});

@@ -135,8 +135,8 @@ void recover_verb(const RecoverFlags& flags) {
     throw usage_error(
         "give --baseline FLOAT, the network in floats; only --loss ce and predictions that were kept "
         "(--teacher-logits), with --init zero or kept, go without");
-  if (flags.data == kSynthetic && flags.baseline.empty())
-    throw usage_error("--data synthetic is what the float network draws: give --baseline FLOAT");
+  if (is_drawn(flags.data) && flags.baseline.empty())
+    throw usage_error("--data " + flags.data + " is what the float network draws: give --baseline FLOAT");
   Notes notes;
   if (source.checkpoint()) note_folder(*source.checkpoint(), notes);
   const auto weights = models::weights_of(source);
@@ -188,10 +188,10 @@ void add_recover(CLI::App& app) {
   verb->add_option("model", flags->model, "The quantized model, a packed file")->required();
   verb->add_option("--baseline", flags->baseline,
                    "The same model in floats, which it learns from: a Hugging Face folder or a GGUF file");
-  verb->add_option(
-          "--data", flags->data,
-          "A text, or conversations (.jsonl), to train by; of a sentence encoder lines; synthetic: what the "
-          "float model draws")
+  verb->add_option("--data", flags->data,
+                   "A text, or texts or conversations (.jsonl), to train by; of a sentence encoder lines; "
+                   "synthetic: a "
+                   "text that the float model draws; synthetic-chat: conversations that it draws")
       ->required();
   verb->add_option("--valid", flags->valid, "A text to measure by");
   verb->add_option("-o,--output", flags->output,

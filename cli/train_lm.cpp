@@ -342,8 +342,8 @@ void train_language_model(const LanguageWish& wish) {
   needs(wish.data, is_encoder ? "--data LINES" : "--data TEXT");
   if (is_fresh && flags.block_passes > 0)
     throw usage_error("--block-wise learns from a float network's layers, and --from-scratch has none");
-  if (is_fresh && wish.data == kSynthetic)
-    throw usage_error("--data synthetic is drawn from a float network, and --from-scratch has none");
+  if (is_fresh && is_drawn(wish.data))
+    throw usage_error("--data " + wish.data + " is drawn from a float network, and --from-scratch has none");
   refuse_training_over({flags.model, flags.start, wish.data, wish.valid, flags.training.teacher_logits},
                        wish.output);
   Recipe recipe = language_recipe(wish.recipe, wish.task);

@@ -78,9 +78,9 @@ void check_input(const tasks::OwnNetwork& own, const std::string& model) {
 
 void add_own_network_flags(CLI::App& verb, OwnNetworkFlags& flags) {
   verb.add_option("--data", flags.data,
-                  "Of MODEL: inputs to train by, samples along axis 0; of lm: a text, conversations (.jsonl) "
-                  "or synthetic, which the float "
-                  "model draws; of embed: lines")
+                  "Of MODEL: inputs to train by, samples along axis 0; of lm: a text, texts or conversations "
+                  "(.jsonl), or what the float model draws: synthetic, a text, or synthetic-chat, "
+                  "conversations; of embed: lines")
       ->type_name("X.npy or TEXT");
   verb.add_option("--labels", flags.labels, "Of MODEL: classes (ce) or what it shall give (mse)")
       ->type_name("Y.npy");

@@ -30,7 +30,10 @@ using Pieces = std::vector<Piece>;
 class ConversationReader {
  public:
   ConversationReader(const text::ChatTemplate& chat, const text::ChatConversation& conversation)
-      : chat_(chat), messages_(conversation.messages), extra_(conversation.extra) {}
+      : chat_(chat),
+        messages_(conversation.messages),
+        extra_(conversation.extra),
+        is_cut_(conversation.is_cut) {}
 
   /// One for the conversation, or one for each answer.
   std::vector<Pieces> samples() const {
@@ -45,6 +48,7 @@ class ConversationReader {
         throw Error("the template writes answer " + std::to_string(each.size() + 1) +
                     " otherwise than behind its own prompt");
       std::string answer = with_answer.substr(prompt.size());
+      if (is_cut_ && i + 1 == messages_.size()) answer = without_end(answer, messages_[i]);
       is_one = is_one && prompt.starts_with(done);
       if (is_one) {
         together.push_back({prompt.substr(done.size()), false});
@@ -65,8 +69,28 @@ class ConversationReader {
     return chat_.render(first, {.add_generation_prompt = is_prompt, .extra = extra_});
   }
 
+  /// Up to where the message's text ends, which a template may have trimmed.
+  static std::string without_end(const std::string& answer, const Messages& message) {
+    const auto content = message.find("content");
+    if (content != message.end() && content->is_string()) {
+      const std::string whole = content->get<std::string>();
+      for (const std::string& text : {whole, trimmed(whole)}) {
+        const std::size_t at = answer.rfind(text);
+        if (at != std::string::npos && !text.empty()) return answer.substr(0, at + text.size());
+      }
+    }
+    throw Error("continue_final_message, and the template does not write the last answer's text as it is");
+  }
+
+  static std::string trimmed(const std::string& text) {
+    constexpr const char* kBlank = " \t\r\n";
+    const std::size_t begin = text.find_first_not_of(kBlank);
+    return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
+  }
+
   const text::ChatTemplate& chat_;
   const Messages &messages_, &extra_;
+  bool is_cut_;
 };
 
 /// The tokens of the whole, of which those count that no text before an answer has, and that the text up to its end does: a tokenizer
@@ -90,13 +114,36 @@ void append(const Pieces& pieces, const text::TextTokenizer& tokenizer, tasks::L
   text.counts.insert(text.counts.end(), counts.begin(), counts.end());
 }
 
-tasks::LanguageText conversations(const std::string& file, const std::string& lines,
-                                  const text::TextTokenizer& tokenizer, const text::ReadFile& read) {
-  const std::optional<text::ChatTemplate> chat = text::load_chat_template(read);
-  if (!chat)
-    throw Error(quote_text(file) +
-                " holds conversations, and the model has no chat template: neither "
-                "chat_template.jinja nor one in tokenizer_config.json");
+/// What a line says that is an object with "text" and without "messages"; nothing where it is another.
+std::optional<std::string> text_of(std::string_view line) {
+  if (line.find("\"text\"") == std::string_view::npos) return std::nullopt;
+  const nlohmann::json parsed = nlohmann::json::parse(line, nullptr, false);
+  if (!parsed.is_object() || parsed.contains("messages")) return std::nullopt;
+  const auto found = parsed.find("text");
+  if (found == parsed.end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
+void append_text(const std::string& whole, const text::TextTokenizer& tokenizer, tasks::LanguageText& text) {
+  std::vector<text::TokenId> ids = tokenizer.encode(whole);
+  if (tokenizer.eos() && (ids.empty() || ids.back() != *tokenizer.eos())) ids.push_back(*tokenizer.eos());
+  text.tokens.insert(text.tokens.end(), ids.begin(), ids.end());
+  text.counts.resize(text.tokens.size(), 1);
+}
+
+}  // namespace
+
+tasks::LanguageText training_text_of_lines(const std::string& file, std::string_view lines,
+                                           const text::TextTokenizer& tokenizer, const text::ReadFile& read) {
+  std::optional<text::ChatTemplate> chat;
+  const auto chat_template = [&]() -> const text::ChatTemplate& {
+    if (!chat) chat = text::load_chat_template(read);
+    if (!chat)
+      throw Error(quote_text(file) +
+                  " holds conversations, and the model has no chat template: neither "
+                  "chat_template.jinja nor one in tokenizer_config.json");
+    return *chat;
+  };
   tasks::LanguageText text;
   std::size_t number = 0, without = 0;
   for (std::string_view rest = lines; !rest.empty();) {
@@ -105,28 +152,33 @@ tasks::LanguageText conversations(const std::string& file, const std::string& li
     rest.remove_prefix(std::min(end + 1, rest.size()));
     const std::string where = file + " line " + std::to_string(++number);
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (const std::optional<std::string> whole = text_of(line)) {
+      append_text(*whole, tokenizer, text);
+      continue;
+    }
     const text::ChatConversation conversation = text::parse_conversation(line, where);
+    const text::ChatTemplate& of_model = chat_template();
     try {
-      const std::vector<Pieces> samples = ConversationReader(*chat, conversation).samples();
+      const std::vector<Pieces> samples = ConversationReader(of_model, conversation).samples();
       for (const Pieces& pieces : samples) append(pieces, tokenizer, text);
       without += samples.empty() ? 1 : 0;
     } catch (const Error& error) {
       throw Error(where + ": " + error.what());
     }
   }
-  if (text.empty()) throw Error(quote_text(file) + " holds no answer: no message whose role is assistant");
+  if (text.empty())
+    throw Error(quote_text(file) + " holds no answer, no message whose role is assistant, and no text");
   if (without > 0 && is_writer())
     Notes().say(count_text(without, "conversation") + " of " + quote_text(file) +
                 " without an answer, no message whose role is assistant, left out");
   return text;
 }
 
-}  // namespace
-
 tasks::LanguageText read_training_text(const std::string& file, const text::TextTokenizer& tokenizer,
                                        const text::ReadFile& read) {
   const std::string whole = read_tokenized_text(file);
-  if (std::filesystem::path(file).extension() == ".jsonl") return conversations(file, whole, tokenizer, read);
+  if (std::filesystem::path(file).extension() == ".jsonl")
+    return training_text_of_lines(file, whole, tokenizer, read);
   const std::vector<text::TokenId> ids = tokenizer.encode(whole, false);
   return {.tokens = {ids.begin(), ids.end()}, .counts = {}};
 }

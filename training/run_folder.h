@@ -9,7 +9,8 @@ namespace crumb::training {
 
 /// What runs write there: of language models, of other tasks, and of those with --float-only.
 inline constexpr std::initializer_list<const char*> kLanguageFiles = {
-    "checkpoint.state", "start.crumb", "synthetic.npy", "log.jsonl", "model.crumb", "report.json"};
+    "checkpoint.state", "start.crumb", "synthetic.npy", "synthetic.jsonl",
+    "log.jsonl",        "model.crumb", "report.json"};
 inline constexpr std::initializer_list<const char*> kTaskFiles = {
     "checkpoint.state", "float.safetensors", "log.jsonl", "model.crumb", "model.onnx", "report.json"};
 inline constexpr std::initializer_list<const char*> kFloatFiles = {

@@ -1,79 +1,282 @@
 #include "runtime/language/drawn_text.h"
 
 #include <algorithm>
-#include <mutex>
+#include <deque>
+#include <memory>
+#include <optional>
 #include <random>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files/interrupt.h"
+#include "base/files/text.h"
 #include "base/threads/parallel.h"
-#include "runtime/language/decoding.h"
+#include "runtime/language/decoding_rows.h"
 #include "runtime/language/sampler.h"
 
 namespace crumb::runtime {
 namespace {
 
 using text::TokenId;
+using Logits = std::span<const float>;
+
+/// Sequences that are drawn together: enough for weights to be read seldom, few enough for their keys and values.
+constexpr std::size_t kRows = 16;
 
 bool ends(const LanguageModel& model, TokenId id) {
   return std::ranges::find(model.end_tokens(), id) != model.end_tokens().end();
 }
 
-TokenId ordinary_token(const LanguageModel& model, std::mt19937_64& random) {
-  for (;;) {
-    const auto id = static_cast<TokenId>(random() % model.vocabulary());
-    const bool is_there =
-        model.tokenizer().piece(id) != nullptr;  // tables may have more rows than there are tokens
-    if (is_there && !ends(model, id) && !model.tokenizer().is_special(id)) return id;
+/// Tokens of a text. Longer ones that turn otherwise would have to be run again.
+std::size_t longest_of(const LanguageModel& model) {
+  return model.switch_at() > 0 ? std::min(model.switch_at(), model.positions()) : model.positions();
+}
+
+struct Step {
+  TokenId id;
+  bool begins;  ///< a text
+};
+
+/// Writes one sequence, token by token.
+class Writer {
+ public:
+  Writer() = default;
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+  virtual ~Writer() = default;
+
+  virtual bool is_done() const = 0;
+  /// `logits` are those behind the token before; the first step has none.
+  virtual Step next(Logits logits) = 0;
+};
+
+class TextWriter final : public Writer {
+ public:
+  TextWriter(const LanguageModel& model, std::size_t length, std::uint64_t seed)
+      : model_(model), length_(length), longest_(longest_of(model)), random_(seed) {}
+
+  bool is_done() const override { return tokens_.size() == length_; }
+
+  Step next(Logits logits) override {
+    if (text_ == 0 || text_ >= longest_) return begin();
+    const TokenId id = is_behind_first_ ? ordinary_token() : sampler_->choose(logits, {});
+    is_behind_first_ = false;
+    tokens_.push_back(id);
+    text_ = ends(model_, id) ? 0 : text_ + 1;
+    return {id, false};
+  }
+
+  std::vector<std::int64_t> take() { return std::move(tokens_); }
+
+ private:
+  Step begin() {
+    sampler_.emplace(Sampling{.temperature = 1, .seed = random_()});
+    text_ = 1;
+    is_behind_first_ = model_.first_token().has_value();
+    if (is_behind_first_) return {*model_.first_token(), true};
+    tokens_.push_back(ordinary_token());
+    return {static_cast<TokenId>(tokens_.back()), true};
+  }
+
+  TokenId ordinary_token() {
+    for (;;) {
+      const auto id = static_cast<TokenId>(random_() % model_.vocabulary());
+      const bool is_there =
+          model_.tokenizer().piece(id) != nullptr;  // tables may have more rows than there are tokens
+      if (is_there && !ends(model_, id) && !model_.tokenizer().is_special(id)) return id;
+    }
+  }
+
+  const LanguageModel& model_;
+  std::size_t length_, longest_, text_ = 0;  ///< tokens that the text has; 0: none is begun
+  bool is_behind_first_ = false;
+  std::mt19937_64 random_;
+  std::optional<Sampler> sampler_;
+  std::vector<std::int64_t> tokens_;
+};
+
+/// What the template writes before a question and behind it, up to the answer.
+struct Frame {
+  std::vector<TokenId> before, behind;
+};
+
+Frame frame_of(const LanguageModel& model) {
+  const std::string question = "QuestionOfChance";
+  const text::ChatMessage message{.role = "user", .content = question};
+  const std::string whole =
+      model.chat_template().render(std::span(&message, 1), {.add_generation_prompt = true});
+  const std::size_t at = whole.find(question);
+  if (at == std::string::npos || whole.find(question, at + 1) != std::string::npos)
+    throw Error(
+        "the chat template does not write a question once and as it is: conversations cannot be drawn");
+  const auto encoded = [&](std::string_view part) { return model.tokenizer().encode(part, false); };
+  Frame frame{.before = encoded(whole.substr(0, at)), .behind = encoded(whole.substr(at + question.size()))};
+  if (frame.before.empty() || frame.behind.empty())
+    throw Error(
+        "the chat template writes nothing before a question, or nothing behind it: conversations cannot "
+        "be drawn");
+  return frame;
+}
+
+class ConversationWriter final : public Writer {
+ public:
+  ConversationWriter(const LanguageModel& model, const Frame& frame, std::size_t length, std::uint64_t seed)
+      : model_(model), frame_(frame), left_(length), longest_(longest_of(model)), random_(seed) {}
+
+  bool is_done() const override { return left_ == 0; }
+
+  Step next(Logits logits) override {
+    --left_;
+    if (part_ == Part::kNone) return begin();
+    if (text_ == longest_) return end_cut();
+    ++text_;
+    if (!given_.empty()) return {take_given(), false};
+    const TokenId id = sampler_->choose(logits, {});
+    if (ends(model_, id)) return end_part();
+    if (model_.tokenizer().is_special(id)) return begin();
+    (part_ == Part::kQuestion ? question_ : answer_).push_back(id);
+    if (is_done()) end_cut();
+    return {id, false};
+  }
+
+  std::vector<DrawnConversation> take() { return std::move(done_); }
+
+ private:
+  enum class Part : std::uint8_t { kNone, kQuestion, kAnswer };
+
+  TokenId take_given() {
+    const TokenId id = given_.front();
+    given_.pop_front();
+    return id;
+  }
+
+  Step begin() {
+    text_ = 1;
+    return {start(Part::kQuestion, frame_.before, 1), true};
+  }
+
+  TokenId start(Part part, const std::vector<TokenId>& given, double temperature) {
+    part_ = part;
+    (part == Part::kQuestion ? question_ : answer_).clear();
+    given_.assign(given.begin(), given.end());
+    sampler_.emplace(Sampling{.temperature = temperature, .seed = random_()});
+    return take_given();
+  }
+
+  /// Of the question or the answer, whose end the template writes.
+  Step end_part() {
+    if (part_ == Part::kQuestion && !question_.empty())
+      return {start(Part::kAnswer, frame_.behind, kAnswerTemperature), false};
+    keep(false);
+    return begin();
+  }
+
+  Step end_cut() {
+    keep(true);
+    return begin();
+  }
+
+  void keep(bool is_cut) {
+    if (part_ != Part::kAnswer) return;
+    DrawnConversation conversation{.question = model_.tokenizer().decode(question_),
+                                   .answer = model_.tokenizer().decode(answer_),
+                                   .is_cut = is_cut};
+    constexpr std::string_view kHalfCharacter = "\uFFFD";
+    while (is_cut && conversation.answer.ends_with(kHalfCharacter))
+      conversation.answer.resize(conversation.answer.size() - kHalfCharacter.size());
+    const auto is_text = [](const std::string& part) {
+      return is_utf8(part) && part.find_first_not_of(" \t\r\n") != std::string::npos;
+    };
+    if (is_text(conversation.question) && is_text(conversation.answer))
+      done_.push_back(std::move(conversation));
+  }
+
+  const LanguageModel& model_;
+  const Frame& frame_;
+  std::size_t left_, longest_, text_ = 0;  ///< tokens that the conversation has
+  Part part_ = Part::kNone;
+  std::mt19937_64 random_;
+  std::optional<Sampler> sampler_;
+  std::deque<TokenId> given_;  ///< that the template writes next
+  std::vector<TokenId> question_, answer_;
+  std::vector<DrawnConversation> done_;
+};
+
+std::uint64_t seed_of(const DrawnText& how, std::size_t sequence) {
+  std::seed_seq of_sequence{how.seed & 0xFFFFFFFFU, how.seed >> 32, std::uint64_t{sequence}};
+  std::uint32_t words[2];
+  of_sequence.generate(words, words + 2);
+  return words[0] | std::uint64_t{words[1]} << 32;
+}
+
+/// Draws with all writers until they are done.
+void draw(const LanguageModel& model, std::span<const std::unique_ptr<Writer>> writers, int threads) {
+  const std::size_t vocabulary = model.vocabulary();
+  DecodingRows decoding(model, writers.size(), threads);
+  std::vector<Step> steps(writers.size());
+  std::vector<TokenId> ids(writers.size());
+  Logits logits;
+  while (!std::ranges::all_of(writers, [](const auto& writer) { return writer->is_done(); })) {
+    check_interrupt();
+    parallel_for(writers.size(), 1, threads, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const Logits own = logits.empty() ? logits : logits.subspan(i * vocabulary, vocabulary);
+        // One that is done looks on, with texts of a token.
+        steps[i] = writers[i]->is_done() ? Step{steps[i].id, true} : writers[i]->next(own);
+      }
+    });
+    for (std::size_t i = 0; i < writers.size(); ++i) {
+      if (steps[i].begins) decoding.begin(i);
+      ids[i] = steps[i].id;
+    }
+    logits = decoding.feed(ids);
   }
 }
 
-/// Puts `length` tokens behind those of `out`.
-void draw_sequence(const LanguageModel& model, std::size_t length, std::uint64_t seed,
-                   std::vector<std::int64_t>& out) {
-  std::mt19937_64 random(seed);
-  Decoding decoding(model, {.threads = 1});
-  const std::size_t end = out.size() + length;
-  while (out.size() < end) {
-    check_interrupt();
-    Sampler sampler({.temperature = 1, .seed = random()});
-    std::vector<TokenId> begin;
-    if (model.first_token()) begin.push_back(*model.first_token());
-    begin.push_back(ordinary_token(model, random));
-    decoding.truncate(0);
-    std::span<const float> logits = decoding.feed(begin);
-    out.push_back(begin.back());
-    while (out.size() < end) {
-      const TokenId id = sampler.choose(logits, decoding.ids());
-      out.push_back(id);
-      if (ends(model, id)) break;
-      logits = decoding.feed({&id, 1});
-    }
+/// Sequences by writers that make(seed) gives, kRows at a time; take(writer) is called in the order of the sequences.
+template <class Make, class Take>
+void draw_all(const LanguageModel& model, const DrawnText& how, const SequencesDone& done, const Make& make,
+              const Take& take) {
+  for (std::size_t first = 0; first < how.sequences; first += kRows) {
+    std::vector<std::unique_ptr<Writer>> writers;
+    const std::size_t end = std::min(first + kRows, how.sequences);
+    for (std::size_t i = first; i < end; ++i) writers.push_back(make(seed_of(how, i)));
+    draw(model, writers, how.threads);
+    for (const auto& writer : writers) take(*writer);
+    if (done) done(end);
   }
 }
 
 }  // namespace
 
 std::vector<std::int64_t> draw_text(const LanguageModel& model, const DrawnText& how,
-                                    const std::function<void(std::size_t)>& done) {
-  if (how.length + (model.first_token() ? 1 : 0) > model.positions())
-    throw Error("a sequence of " + std::to_string(how.length) + " tokens is longer than the " +
-                std::to_string(model.positions()) + " positions of the model");
-  std::vector<std::vector<std::int64_t>> sequences(how.sequences);
-  std::mutex mutex;
-  std::size_t drawn = 0;
-  parallel_for(how.sequences, 1, how.threads, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      std::seed_seq of_sequence{how.seed & 0xFFFFFFFFU, how.seed >> 32, std::uint64_t{i}};
-      std::uint32_t words[2];
-      of_sequence.generate(words, words + 2);
-      draw_sequence(model, how.length, words[0] | std::uint64_t{words[1]} << 32, sequences[i]);
-      const std::scoped_lock lock(mutex);
-      if (done) done(++drawn);
-    }
-  });
+                                    const SequencesDone& done) {
   std::vector<std::int64_t> all;
-  for (const auto& sequence : sequences) all.insert(all.end(), sequence.begin(), sequence.end());
+  draw_all(
+      model, how, done,
+      [&](std::uint64_t seed) { return std::make_unique<TextWriter>(model, how.length, seed); },
+      [&](Writer& writer) {
+        const std::vector<std::int64_t> tokens = static_cast<TextWriter&>(writer).take();
+        all.insert(all.end(), tokens.begin(), tokens.end());
+      });
+  return all;
+}
+
+std::vector<DrawnConversation> draw_conversations(const LanguageModel& model, const DrawnText& how,
+                                                  const SequencesDone& done) {
+  const Frame frame = frame_of(model);
+  std::vector<DrawnConversation> all;
+  draw_all(
+      model, how, done,
+      [&](std::uint64_t seed) {
+        return std::make_unique<ConversationWriter>(model, frame, how.length, seed);
+      },
+      [&](Writer& writer) {
+        std::ranges::move(static_cast<ConversationWriter&>(writer).take(), std::back_inserter(all));
+      });
+  if (all.empty())
+    throw Error("the model has drawn no conversation in " + std::to_string(how.sequences) + " sequences of " +
+                std::to_string(how.length) + " tokens");
   return all;
 }
 

@@ -1,10 +1,11 @@
-// Text that a language model draws from itself: what it can be learned from where there is no other (LLM-QAT, Liu et al.,
-// arXiv:2305.17888).
+// Text that a language model draws from itself: what it can be learned from where there is no other. Any text (LLM-QAT, Liu et
+// al., arXiv:2305.17888), or conversations (Magpie, Xu et al., arXiv:2406.08464).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "runtime/language/language_model.h"
@@ -18,11 +19,30 @@ struct DrawnText {
   int threads = 0;  ///< 0: those that the machine has; never changes the tokens
 };
 
+/// Called with how many sequences are done.
+using SequencesDone = std::function<void(std::size_t)>;
+
 /// sequences * length tokens, sequence by sequence. A sequence is texts one after the other, each from a token of chance that is
 /// not special, behind the tokenizer's first one where there is one, on by drawing from all tokens at temperature 1 until it
-/// ends, which its end token then says. `done`: after each sequence, by one thread at a time. Throws Error where a sequence is
-/// longer than the model has positions, and Error(kInterrupted).
+/// ends, which its end token then says, or is as long as the model has positions (or as LanguageModel::switch_at). Throws
+/// Error(kInterrupted).
 std::vector<std::int64_t> draw_text(const LanguageModel& model, const DrawnText& how,
-                                    const std::function<void(std::size_t)>& done = {});
+                                    const SequencesDone& done = {});
+
+/// What a person says, and the answer.
+struct DrawnConversation {
+  std::string question, answer;
+  bool is_cut = false;  ///< the answer, by the end of the sequence
+};
+
+/// Those that sequences of the length have room for, one after the other. The template writes what stands before a question; the
+/// model draws the question at temperature 1 until it ends, the template goes on, and the model draws the answer at temperature
+/// kAnswerTemperature until that ends. A question that the end of a sequence cuts, and what is empty, no UTF-8, or goes on with
+/// a special token, is left out. Throws Error as LanguageModel::chat_template and draw_text do, where the template does not
+/// write a question as it is, and where nothing is left.
+std::vector<DrawnConversation> draw_conversations(const LanguageModel& model, const DrawnText& how,
+                                                  const SequencesDone& done = {});
+
+inline constexpr double kAnswerTemperature = 0.7;
 
 }  // namespace crumb::runtime

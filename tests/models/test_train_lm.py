@@ -122,6 +122,31 @@ def test_of_conversations_the_answers_count(crumb, made, tmp_path, template, pie
     assert first["loss"] == pytest.approx(sum(wanted) / len(wanted), rel=1e-4)
 
 
+@pytest.mark.parametrize("trims", [False, True])
+def test_texts_and_conversations_of_one_file(crumb, made, tmp_path, trims):
+    """A text counts whole, with the end token behind it; an answer that is to go on has no end."""
+    model = tmp_path / "model"
+    shutil.copytree(made / "model", model)
+    (model / "chat_template.jinja").write_text(TEMPLATE.replace("m.content", "m.content | trim") if trims else TEMPLATE)
+    text, cut = "so here is 12\n", " the rest is n "
+    lines = [{"text": text, "source": "x"}, {"messages": [{"role": "user", "content": "7+5?"}, {"role": "assistant", "content": cut}],
+             "continue_final_message": True}, {"text": text}]  # fmt: skip
+    (tmp_path / "mix.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    tokenizer = tokenizers.Tokenizer.from_file(str(model / "tokenizer.json"))
+    ids, counts = [], []
+    said = cut.strip() if trims else cut
+    for piece, counted in ((text, True), ("</s>", True), ("<u>7+5?\n<a>", False), (said, True), (text, True), ("</s>", True)):
+        found = tokenizer.encode(piece, add_special_tokens=False).ids
+        ids, counts = ids + found, counts + [counted] * len(found)
+    with torch.no_grad():
+        log_p = tiny.load(model)(torch.tensor([ids])).logits[0].log_softmax(-1)
+    wanted = [-float(log_p[i - 1, ids[i]]) for i in range(1, len(ids)) if counts[i]]
+    crumb("train", "lm", "--model", model, "--data", tmp_path / "mix.jsonl", "--weights", "keep", "--embeddings", "keep", "--teacher", "none",
+          "--steps", 1, "--batch", 1, "--length", len(ids), "--products", "f32", "-o", tmp_path / "out")  # fmt: skip
+    first = json.loads((tmp_path / "out/log.jsonl").read_text().splitlines()[0])
+    assert first["loss"] == pytest.approx(sum(wanted) / len(wanted), rel=1e-4)
+
+
 @pytest.mark.parametrize("greets", [False, True])
 def test_a_conversation_is_tokenized_as_one_text(crumb, made, tmp_path, greets):
     """As transformers does: a tokenizer that begins every text with a mark of its own puts one there, and none before each answer."""

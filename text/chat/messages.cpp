@@ -32,7 +32,10 @@ ChatConversation parse_conversation(std::string_view json, const std::string& na
     if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
       throw fail("message " + std::to_string(i) + ": expected an object with a \"role\"");
   }
-  ChatConversation conversation{.messages = std::move(messages), .extra = OrderedJson::object()};
+  const bool is_cut =
+      parsed.is_object() && parsed.value("continue_final_message", OrderedJson()) == OrderedJson(true);
+  ChatConversation conversation{
+      .messages = std::move(messages), .extra = OrderedJson::object(), .is_cut = is_cut};
   for (const char* beside : {"tools", "documents"})
     if (parsed.is_object() && parsed.contains(beside) && parsed[beside].is_array())
       conversation.extra[beside] = parsed[beside];

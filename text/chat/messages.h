@@ -11,6 +11,8 @@ struct ChatConversation {
   nlohmann::ordered_json
       messages;  ///< a list of objects with a role, and what else the template knows: content, tool_calls ...
   nlohmann::ordered_json extra;  ///< an object: the "tools" and "documents" that stand beside them
+  /// The last message has no end yet: "continue_final_message" beside them, as transformers' apply_chat_template calls it.
+  bool is_cut = false;
 };
 
 /// A list of messages, or an object whose "messages" is such a list. The order of members is kept. Throws Error that begins with `name`.
