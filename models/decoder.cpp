@@ -24,6 +24,7 @@ constexpr const char* kLastOfLayer = "mlp.residual";
 
 std::string name_of_rotation(std::size_t i) { return i == 0 ? "rotation" : "rotation_" + std::to_string(i); }
 
+constexpr const char* kAllPlaces = "past + sequence";  // facts/symbol_sizes.h
 constexpr const char* kFrequencies = ".frequencies";
 constexpr const char* kLongFrequencies = ".long_frequencies";
 
@@ -41,7 +42,7 @@ class DecoderBuilder {
     head(norm("model.norm", x, config_.hidden_size));
     for (size_t i = 0; i < config_.layers.size(); ++i) {
       for (const char* part : {"key", "value"})
-        build_.output_of(cache("present.", i, part), cache_shape("total"));
+        build_.output_of(cache("present.", i, part), cache_shape(kAllPlaces));
     }
     return build_.take();
   }
@@ -60,7 +61,7 @@ class DecoderBuilder {
       build_.input(name, {.type = ElementType::kInt64, .shape = graph::Shape{Dim("batch"), Dim(places)}});
     };
     ids("input_ids", "sequence");
-    ids("attention_mask", "total");
+    ids("attention_mask", kAllPlaces);
     ids("position_ids", "sequence");
     for (size_t i = 0; i < config_.layers.size(); ++i) {
       for (const char* part : {"key", "value"})

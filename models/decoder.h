@@ -2,12 +2,12 @@
 //
 // Inputs, int64 but for the last, L being a layer:
 //   input_ids [batch, sequence]
-//   attention_mask [batch, total]   1 for places of tokens and 0 for padding, those of the past first
+//   attention_mask [batch, past + sequence]   1 for places of tokens and 0 for padding, those of the past first
 //   position_ids [batch, sequence]
-//   past_key_values.L.key, past_key_values.L.value   float32 [batch, kv_heads, past, head_size], total = past + sequence
+//   past_key_values.L.key, past_key_values.L.value   float32 [batch, kv_heads, past, head_size]
 // Outputs:
 //   logits [batch, sequence, vocab_size]
-//   present.L.key, present.L.value   [batch, kv_heads, total, head_size]: the past with the new places behind it
+//   present.L.key, present.L.value   [batch, kv_heads, past + sequence, head_size]: the past with the new places behind it
 //
 // A query sees places, not positions: those before it that are tokens, of which a window takes the nearest, and always its
 // own, so that rows of padding are finite. Keys are kept as they turned. Operator set 24; the mask is one of true and false.

@@ -10,6 +10,7 @@
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
 #include "graph/facts/constant_values.h"
+#include "graph/facts/symbol_sizes.h"
 #include "graph/onnx/infer_shapes.h"
 
 namespace crumb::graph {
@@ -24,10 +25,8 @@ bool is_small(const Shape& shape) {
   return count && *count <= kMostSizes;
 }
 
-using Symbols = std::map<std::string, std::int64_t>;
-
 void bind_input(const std::string& name, Value& value, const std::vector<std::int64_t>& sizes,
-                Symbols& symbols) {
+                bool are_sums, SymbolSizes& symbols) {
   if (!value.shape) value.shape = Shape(sizes.size());
   const auto refuse = [&] {
     throw Error("input " + quote_text(name) + " takes the shape " + text_of(*value.shape) + ", found " +
@@ -39,10 +38,10 @@ void bind_input(const std::string& name, Value& value, const std::vector<std::in
     if (dim.known() && dim.size != sizes[i]) refuse();
     if (dim.symbol.empty()) {
       dim = sizes[i];
-    } else if (const auto [at, fresh] = symbols.emplace(dim.symbol, sizes[i]);
-               !fresh && at->second != sizes[i]) {
+    } else if (SymbolSizes::is_sum(dim.symbol) == are_sums && !symbols.settle(dim.symbol, sizes[i])) {
       throw Error("input " + quote_text(name) + " takes the shape " + text_of(*value.shape) + ", where " +
-                  quote_text(dim.symbol) + " is " + std::to_string(at->second) + "; found " + text_of(sizes));
+                  quote_text(dim.symbol) + " is " + std::to_string(*symbols.find(dim.symbol)) + "; found " +
+                  text_of(sizes));
     }
   }
 }
@@ -78,21 +77,23 @@ bool fold_shapes(Graph& graph) {
 /// Open sizes as primes, so that sums and products of them hardly meet.
 Graph bound_to(Graph graph, std::span<const std::int64_t> primes) {
   std::map<std::string, std::vector<std::int64_t>> given;
-  Symbols symbols;
+  SymbolSizes symbols;
   std::size_t used = 0;
-  for (const std::string& name : graph.inputs) {
-    const auto shape = graph.shape_of(name);
-    if (!shape) continue;  // bind_shapes says so
-    for (const Dim& dim : *shape) {
-      std::int64_t size = dim.size;
-      if (!dim.known()) {
-        const std::int64_t next = primes[used % primes.size()];
-        if (dim.symbol.empty()) ++used;
-        const bool fresh = !dim.symbol.empty() && symbols.emplace(dim.symbol, next).second;
-        if (fresh) ++used;
-        size = dim.symbol.empty() ? next : symbols.at(dim.symbol);
-      }
-      given[name].push_back(size);
+  const auto next = [&] { return primes[used++ % primes.size()]; };
+  const auto size_of = [&](const Dim& dim) {
+    if (dim.known()) return dim.size;
+    if (dim.symbol.empty()) return next();
+    if (!symbols.find(dim.symbol)) symbols.settle(dim.symbol, next());
+    return *symbols.find(dim.symbol);
+  };
+  for (const bool are_sums : {false, true}) {
+    for (const std::string& name : graph.inputs) {
+      const auto shape = graph.shape_of(name);
+      if (!shape) continue;  // bind_shapes says so
+      std::vector<std::int64_t>& sizes = given[name];
+      sizes.resize(shape->size());
+      for (std::size_t i = 0; i < sizes.size(); ++i)
+        if (SymbolSizes::is_sum((*shape)[i].symbol) == are_sums) sizes[i] = size_of((*shape)[i]);
     }
   }
   return bind_shapes(std::move(graph), given);
@@ -101,12 +102,13 @@ Graph bound_to(Graph graph, std::span<const std::int64_t> primes) {
 }  // namespace
 
 Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int64_t>>& given) {
-  Symbols symbols;
-  for (const auto& [name, sizes] : given) {
-    if (std::ranges::find(graph.inputs, name) == graph.inputs.end()) {
-      throw Error(unknown_name("input", name, graph.inputs));
+  SymbolSizes symbols;
+  for (const bool are_sums : {false, true}) {
+    for (const auto& [name, sizes] : given) {
+      if (std::ranges::find(graph.inputs, name) == graph.inputs.end())
+        throw Error(unknown_name("input", name, graph.inputs));
+      bind_input(name, graph.values[name], sizes, are_sums, symbols);
     }
-    bind_input(name, graph.values[name], sizes, symbols);
   }
   for (const std::string& name : graph.inputs) {
     Value& value = graph.values[name];
@@ -116,15 +118,15 @@ Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int6
       if (dim.symbol.empty()) {
         dim = 1;
       } else {
-        symbols.emplace(dim.symbol, 1);
+        symbols.complete(dim.symbol);
       }
     }
   }
   for (auto& [name, value] : graph.values) {
     if (!value.shape) continue;
     for (Dim& dim : *value.shape) {
-      const auto found = symbols.find(dim.symbol);
-      if (!dim.known() && found != symbols.end()) dim = found->second;
+      if (dim.known() || dim.symbol.empty()) continue;
+      if (const std::optional<std::int64_t> size = symbols.find(dim.symbol)) dim = *size;
     }
   }
   return resolve_shapes(std::move(graph));

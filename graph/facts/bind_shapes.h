@@ -11,7 +11,7 @@
 namespace crumb::graph {
 
 /// The graph with static inputs and shapes inferred anew: sizes as given by input name, a symbol the same
-/// everywhere, and 1 for what is open still. Throws Error where a name is no input, or a given shape is none that
+/// everywhere, also in sums (symbol_sizes.h), and 1 for what is open still. Throws Error where a name is no input, or a given shape is none that
 /// the input takes.
 Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int64_t>>& given);
 

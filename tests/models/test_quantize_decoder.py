@@ -109,19 +109,24 @@ def test_scales_of_tokens_need_no_text(crumb, folder, text, tmp_path):
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("how", [["--scheme", "W8A8"], ["--weights", "int4:group=16", "--activations", "int8:token", "--kv-cache", "int8"]])
 @pytest.mark.filterwarnings("ignore")
-def test_qonnx_and_onnxruntime_execute_what_is_exported(crumb, folder, text, tmp_path, how):
+@pytest.mark.parametrize("sizes", [
+    ["input_ids=1x9", "attention_mask=1x12", "position_ids=1x9",
+     *(f"past_key_values.{layer}.{part}=1x4x3x16" for layer in range(3) for part in ("key", "value"))],
+    ["input_ids=1x9", "attention_mask=1x12"], ["position_ids=1x9", "past_key_values.2.key=1x4x3x16"], []],
+    ids=["all", "mask", "past", "none"])  # fmt: skip
+def test_qonnx_and_onnxruntime_execute_what_is_exported(crumb, folder, text, tmp_path, how, sizes):
+    """What sizes are not given follows from those that are: the mask's length is that of the past and of the sequence."""
     onnxruntime, qonnx = pytest.importorskip("onnxruntime"), pytest.importorskip("qonnx.core.onnx_exec")
     from qonnx.core.modelwrapper import ModelWrapper
 
-    packed, before, now, layers = tmp_path / "q.crumb", 3, 9, 3
+    packed = tmp_path / "q.crumb"
+    before, now = (1, 1) if sizes == [] else (3, 9)  # where nothing is said
     crumb("quantize", folder, "-o", packed, "--embeddings", "keep", *how, *(["--data", text] if "--scheme" in how else []))
     run = DecoderRun(crumb, packed, folder, tmp_path / "run")
     ids = np.random.default_rng(1).integers(0, 256, (1, before + now))
     past = run(ids[:, :before])[1]
     logits = run(ids[:, before:], past=past)[0]
     given = run.inputs(ids[:, before:], past=past)
-    sizes = [f"input_ids=1x{now}", f"attention_mask=1x{before + now}", f"position_ids=1x{now}"]
-    sizes += [f"past_key_values.{layer}.{part}=1x4x{before}x16" for layer in range(layers) for part in ("key", "value")]
     shapes = [word for size in sizes for word in ("--shape", size)]
     crumb("export", packed, "-o", tmp_path / "qonnx.onnx", "--to", "qonnx", *shapes)
     model = ModelWrapper(str(tmp_path / "qonnx.onnx"))

@@ -1,0 +1,81 @@
+#include "graph/facts/symbol_sizes.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <vector>
+
+namespace crumb::graph {
+namespace {
+
+/// "a + 1 + b": what stands between the signs; one where there is no sum. Blanks around a term are no part of it.
+std::vector<std::string> terms_of(std::string_view symbol) {
+  std::vector<std::string> terms;
+  for (std::string_view rest = symbol;;) {
+    const std::size_t plus = std::min(rest.find('+'), rest.size());
+    std::string_view term = rest.substr(0, plus);
+    while (term.starts_with(' ')) term.remove_prefix(1);
+    while (term.ends_with(' ')) term.remove_suffix(1);
+    if (term.empty()) return {std::string(symbol)};  // no sum that is understood
+    terms.emplace_back(term);
+    if (plus == rest.size()) break;
+    rest.remove_prefix(plus + 1);
+  }
+  if (terms.size() == 1) return {std::string(symbol)};
+  return terms;
+}
+
+std::optional<std::int64_t> number_of(const std::string& term) {
+  std::int64_t number = 0;
+  const char* const end = term.data() + term.size();
+  const auto [at, error] = std::from_chars(term.data(), end, number);
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;  // sums of sizes stay in 64 bits
+  if (error != std::errc() || at != end || number < 0 || number > kMost) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+bool SymbolSizes::is_sum(const std::string& symbol) { return terms_of(symbol).size() > 1; }
+
+bool SymbolSizes::set(const std::string& symbol, std::int64_t size) {
+  return sizes_.emplace(symbol, size).first->second == size;
+}
+
+bool SymbolSizes::settle(const std::string& symbol, std::int64_t size) {
+  const std::vector<std::string> terms = terms_of(symbol);
+  if (terms.size() == 1) return set(symbol, size);
+  std::vector<std::string> open;
+  for (const std::string& term : terms)
+    if (!number_of(term) && !sizes_.contains(term) && std::ranges::find(open, term) == open.end())
+      open.push_back(term);
+  if (!open.empty()) {
+    for (const std::string& term : open) sizes_[term] = 1;
+    std::int64_t& last = sizes_[open.back()];
+    last = 0;
+    const std::int64_t others = *find(symbol);
+    const std::ptrdiff_t times = std::ranges::count(terms, open.back());
+    last = std::max<std::int64_t>(0, (size - others) / times);
+  }
+  return *find(symbol) == size;
+}
+
+void SymbolSizes::complete(const std::string& symbol) {
+  const std::vector<std::string> terms = terms_of(symbol);
+  for (const std::string& term : terms)
+    if (terms.size() == 1 || !number_of(term)) sizes_.emplace(term, 1);
+}
+
+std::optional<std::int64_t> SymbolSizes::find(const std::string& symbol) const {
+  const std::vector<std::string> terms = terms_of(symbol);
+  std::int64_t sum = 0;
+  for (const std::string& term : terms) {
+    const std::optional<std::int64_t> number = terms.size() > 1 ? number_of(term) : std::nullopt;
+    const auto known = sizes_.find(term);
+    if (!number && known == sizes_.end()) return std::nullopt;
+    sum += number ? *number : known->second;
+  }
+  return sum;
+}
+
+}  // namespace crumb::graph

@@ -1,0 +1,81 @@
+// Symbols that are sums: against sizes that were drawn first.
+#include "graph/facts/symbol_sizes.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace crumb::graph {
+namespace {
+
+TEST_CASE("sums of symbols follow from their terms, and the terms from sums") {
+  std::mt19937 random(7);
+  const auto below = [&](int count) { return static_cast<int>(random() % static_cast<unsigned>(count)); };
+  const std::vector<std::string> names{"past", "sequence", "n_1", "batch size"};
+  for (int round = 0; round < 5000; ++round) {
+    std::map<std::string, std::int64_t> truth;
+    for (const std::string& name : names) truth[name] = below(30);
+    std::string sum;
+    std::int64_t size = 0;
+    std::map<std::string, int> used;
+    const int terms = 2 + below(3);
+    for (int i = 0; i < terms; ++i) {
+      const std::string blank(static_cast<std::size_t>(below(2)), ' ');
+      sum += (i == 0 ? "" : "+") + blank;
+      if (below(4) == 0) {
+        const int number = below(9);
+        sum += std::to_string(number) + blank;
+        size += number;
+      } else {
+        const std::string& name = names[static_cast<std::size_t>(below(4))];
+        sum += name + blank;
+        size += truth[name];
+        ++used[name];
+      }
+    }
+    CAPTURE(sum);
+    CHECK(SymbolSizes::is_sum(sum));
+    SymbolSizes all;
+    for (const auto& [name, value] : truth) CHECK(all.set(name, value));
+    CHECK(all.find(sum) == size);
+    CHECK(all.settle(sum, size));
+    CHECK_FALSE(all.settle(sum, size + 1));
+    if (used.empty()) continue;
+    // All but one are known, and the sum says what that one is.
+    const auto missing = std::next(used.begin(), below(static_cast<int>(used.size())));
+    SymbolSizes some;
+    for (const auto& [name, value] : truth)
+      if (name != missing->first) CHECK(some.set(name, value));
+    CHECK_FALSE(some.find(sum).has_value());
+    CHECK(some.settle(sum, size));
+    CHECK(some.find(missing->first) == truth[missing->first]);
+    // Nothing is known: the sum has its size where its terms can have it, and else says so.
+    SymbolSizes none;
+    const bool fits = none.settle(sum, size);
+    CHECK(fits == (none.find(sum) == size));
+    if (used.size() == 1) CHECK(fits);
+    // Nor is the size.
+    SymbolSizes ones;
+    ones.complete(sum);
+    for (const auto& [name, times] : used) CHECK(ones.find(name) == 1);
+    CHECK(ones.find(sum).has_value());
+  }
+}
+
+TEST_CASE("other symbols are names") {
+  for (const char* const name : {"", "n", "n-1", "2*n", "+", "a+", "+a", "a++b", " a", "1"}) {
+    CAPTURE(name);
+    CHECK_FALSE(SymbolSizes::is_sum(name));
+    SymbolSizes sizes;
+    CHECK_FALSE(sizes.find(name).has_value());
+    sizes.complete(name);
+    CHECK(sizes.find(name) == 1);
+    CHECK_FALSE(sizes.set(name, 2));
+  }
+}
+
+}  // namespace
+}  // namespace crumb::graph
