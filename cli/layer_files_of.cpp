@@ -12,7 +12,7 @@
 #include "base/files/input_file.h"
 #include "base/files/output_file.h"
 #include "base/files/text.h"
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "quant/checkpoint/run_journal.h"
 
 namespace crumb::cli {

@@ -9,7 +9,7 @@
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
 #include "cli/not_empty.h"
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "models/checkpoint_structure.h"
 
 namespace crumb::cli {

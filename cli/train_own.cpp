@@ -5,7 +5,7 @@
 
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "graph/onnx/array_files.h"
 #include "models/read_graph.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/checked_size.h"
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 
 namespace crumb::runtime {
 namespace {

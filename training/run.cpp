@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "analysis/accumulator/check.h"
+#include "base/files/checked_file.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
@@ -29,13 +30,6 @@ using tasks::TrainRequest;
 
 constexpr double kKeepSeconds = 5;
 constexpr std::size_t kMostReportBytes = std::size_t{1} << 24;
-constexpr std::size_t kMostStateBytes = std::size_t{1} << 32;
-
-std::string read_whole(const fs::path& path) {
-  std::error_code error;
-  if (!fs::exists(path, error)) return {};
-  return read_text_file(path, kMostStateBytes).take();
-}
 
 void write_weights(const fs::path& path, const TrainOutcome& outcome) {
   std::vector<TensorDescription> tensors;
@@ -173,10 +167,16 @@ class Keeper {
     return now_seconds() - last_ >= kKeepSeconds;
   }
   void keep(const std::string& state) {
-    write_text_file(path_, state);
+    CheckedFileWriter file(path_);
+    file.append(std::as_bytes(std::span(state)));
+    file.commit();
     last_ = now_seconds();
   }
-  std::string kept() const { return read_whole(path_); }
+  std::string kept() const {
+    std::error_code error;
+    if (!fs::exists(path_, error)) return {};
+    return std::string(CheckedFile::open(path_).take("the state of the run").text());
+  }
 
  private:
   fs::path path_;

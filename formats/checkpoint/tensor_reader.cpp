@@ -6,7 +6,7 @@
 
 #include "base/checked_size.h"
 #include "base/files/text.h"
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "formats/gguf/ggml_type.h"
 #include "formats/half.h"
 

@@ -9,7 +9,7 @@
 #include "base/files/interrupt.h"
 #include "base/files/mapped_pages.h"
 #include "base/files/text.h"
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "formats/crumb_file/decompress.h"
 
 namespace crumb {

@@ -8,7 +8,7 @@
 
 #include "base/checked_size.h"
 #include "base/files/text.h"
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 
 namespace crumb {
 

@@ -9,7 +9,7 @@
 #include "base/files/counted.h"
 #include "base/files/inflate.h"
 #include "base/files/text.h"
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "formats/zip/records.h"
 
 namespace crumb {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/files/text.h"
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "formats/zip/records.h"
 
 namespace crumb {

@@ -13,7 +13,7 @@
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 
 namespace crumb {
 namespace {

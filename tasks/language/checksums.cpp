@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 
 namespace crumb::tasks {
 

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "base/files/output_file.h"
+#include "base/files/checked_file.h"
 #include "base/files/text.h"
 #include "base/json/numbers.h"
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "libtorch/device.h"
 #include "tasks/kept_request.h"
 #include "tasks/language/checksums.h"
@@ -127,8 +127,7 @@ void keep_language_run(const fs::path& path, const LanguageRequest& request, int
     archive.write("average_steps", c10::IValue(average->steps()));
     archive.write("averages", c10::IValue(average->averages()));
   }
-  OutputFile file(path);
-  file.outlast_interrupts();
+  CheckedFileWriter file(path);
   // LibTorch's writer would throw again while it is taken apart, which ends the process.
   std::exception_ptr fault;
   archive.save_to([&](const void* bytes, std::size_t count) {
@@ -149,8 +148,10 @@ std::optional<KeptLanguageRun> KeptLanguageRun::open(const fs::path& path, const
   if (path.empty() || !fs::exists(path, error)) return std::nullopt;
   KeptLanguageRun kept;
   Json about;
+  const CheckedFile file = CheckedFile::open(path).take("the state of the run");
   try {
-    kept.archive_.load_from(path.string(), libtorch::device_named(request.device));
+    const std::string_view bytes = file.text();
+    kept.archive_.load_from(bytes.data(), bytes.size(), libtorch::device_named(request.device));
     c10::IValue text;
     kept.archive_.read("about", text);
     about = Json::parse(text.toStringRef());

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/checked_size.h"
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "formats/crumb_file/crumb_file.h"
 #include "quant/code_layout.h"
 #include "quant/packed_check.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "formats/crumb_file/crumb_file.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace crumb::testing {

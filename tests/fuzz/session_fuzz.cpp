@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "runtime/meter.h"
 #include "runtime/session.h"
 #include "tests/fuzz/fuzz.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "formats/zip/zip.h"
 #include "tests/fuzz/fuzz.h"
 

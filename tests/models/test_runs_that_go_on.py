@@ -73,6 +73,25 @@ def test_training_of_something_else_does_not_go_on(crumb, crumb_bin, made, tmp_p
         assert f"an unfinished run of another kind lies there: its {what} is" in said, (what, said)
 
 
+def test_a_state_in_which_a_bit_turned_is_refused(crumb, crumb_bin, made, tmp_path):
+    """Wherever it is: LibTorch's archives would be read as they are."""
+    out = tmp_path / "out"
+    how = train(made, out, "--steps", 400, "--checkpoint-every", 4)
+    cut_off(crumb_bin, out, how)
+    state = out / "checkpoint.state"
+    whole = state.read_bytes()
+    random = np.random.default_rng(5)
+    for place in [*random.integers(0, len(whole), 12), len(whole) - 1]:
+        turned = bytearray(whole)
+        turned[place] ^= 1 << random.integers(0, 8)
+        state.write_bytes(turned)
+        assert "is damaged, or of another version" in crumb(*how, status=1).stderr
+        assert state.read_bytes() == turned
+    state.write_bytes(whole[:-9])
+    assert "is damaged, or of another version" in crumb(*how, status=1).stderr
+    crumb(*how, "--restart")
+
+
 def test_stages_of_something_else_do_not_go_on(crumb, crumb_bin, made, tmp_path):
     """The codes that a run begins with lie in its folder: they are those of its own stages."""
     out = tmp_path / "out"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "tests/formats/zip/samples.h"
 #include "tests/support/samples.h"
 #include "tests/support/testing.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "formats/crumb_file/crumb_file.h"
 #include "formats/crumb_file/writer.h"
 #include "quant/packed_check.h"

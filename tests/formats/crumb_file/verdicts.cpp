@@ -15,7 +15,7 @@
 #include <string>
 
 #include "base/files/text.h"
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "formats/crumb_file/crumb_file.h"
 #include "quant/packed_check.h"
 #include "quant/packed_stream.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <tuple>
 
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 #include "formats/torch_pickle/torch_pickle.h"
 #include "tests/formats/torch_pickle/pickle_samples.h"
 #include "tests/support/samples.h"

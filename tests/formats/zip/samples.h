@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 
 namespace crumb::testing {
 

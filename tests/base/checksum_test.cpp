@@ -1,5 +1,5 @@
 // A checksum of pieces is that of the whole, wherever it is cut and however many pieces are empty.
-#include "formats/crumb_file/checksum.h"
+#include "base/checksum.h"
 
 #include <doctest/doctest.h>
 

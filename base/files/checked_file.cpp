@@ -1,0 +1,47 @@
+#include "base/files/checked_file.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/checksum.h"
+#include "base/files/text.h"
+
+namespace crumb {
+namespace {
+
+std::array<std::byte, 4> bytes_of(std::uint32_t checksum) {
+  std::array<std::byte, 4> bytes;
+  for (std::size_t i = 0; i < 4; ++i) bytes[i] = static_cast<std::byte>(checksum >> (8 * i));
+  return bytes;
+}
+
+}  // namespace
+
+CheckedFileWriter::CheckedFileWriter(const std::filesystem::path& path) : file_(path) {
+  file_.outlast_interrupts();
+}
+
+void CheckedFileWriter::append(std::span<const std::byte> bytes) {
+  file_.append(bytes);
+  checksum_ = crc32_of(bytes, checksum_);
+}
+
+void CheckedFileWriter::commit() {
+  file_.append(bytes_of(checksum_));
+  file_.commit();
+}
+
+Result<CheckedFile> CheckedFile::open(const std::filesystem::path& path) {
+  Result<MappedFile> file = MappedFile::open(path);
+  if (!file.ok()) return file.failure();
+  const std::span<const std::byte> whole = file.value().bytes();
+  const std::size_t size = whole.size() - std::min<std::size_t>(whole.size(), 4);
+  const auto wanted = bytes_of(crc32_of(whole.first(size)));
+  if (!std::ranges::equal(whole.subspan(size), wanted))
+    return Failure(quote_text(path.string()) +
+                   " is damaged, or of another version: its bytes do not have its checksum");
+  return CheckedFile(std::move(file).take(), size);
+}
+
+}  // namespace crumb
