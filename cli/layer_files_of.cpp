@@ -9,10 +9,10 @@
 #include <system_error>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/files/input_file.h"
 #include "base/files/output_file.h"
 #include "base/files/text.h"
-#include "base/checksum.h"
 #include "quant/checkpoint/run_journal.h"
 
 namespace crumb::cli {

@@ -5,11 +5,11 @@
 #include <map>
 #include <span>
 
+#include "base/checksum.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
 #include "cli/not_empty.h"
-#include "base/checksum.h"
 #include "models/checkpoint_structure.h"
 
 namespace crumb::cli {

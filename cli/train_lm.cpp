@@ -20,6 +20,7 @@
 #include "cli/training_inputs.h"
 #include "cli/training_start.h"
 #include "cli/usual_rate.h"
+#include "graph/adapters.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
 #include "models/checkpoint_graph.h"
@@ -256,6 +257,14 @@ std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest&
   return before;
 }
 
+/// Throws usage Error where adapters are to learn along, and neither the network has one nor a stage makes one.
+void check_learned_adapters(const std::vector<Stage>& stages, const tasks::LanguageRequest& request) {
+  const bool makes_one =
+      std::ranges::any_of(stages, [](const Stage& stage) { return stage.name == "low_rank"; });
+  if (request.learn_adapters && !makes_one && graph::adapter_names(request.network).empty())
+    throw usage_error("end_to_end:learn_adapters=on, and no stage before it makes an adapter (low_rank)");
+}
+
 /// What the stages before training make of the network: the codes that it begins with. A run that goes on has them in its folder.
 void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages, training::LanguageRun& run) {
   if (stages.empty()) return;
@@ -274,6 +283,8 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
     run.request.start = models::open_graph(kept.string());
     return;
   }
+  open_language_trainer().check(run.request);
+  check_learned_adapters(stages, run.request);
   std::vector<ptq::StageReport> reports;
   run.request.start = start_by_stages(stages, run.request, reports);
   for (const ptq::StageReport& report : reports) std::cerr << text_of(report);

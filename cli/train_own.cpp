@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/checksum.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
-#include "base/checksum.h"
 #include "graph/onnx/array_files.h"
 #include "models/read_graph.h"
 

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/checked_size.h"
-#include "base/files/text.h"
 #include "base/checksum.h"
+#include "base/files/text.h"
 #include "formats/gguf/ggml_type.h"
 #include "formats/half.h"
 

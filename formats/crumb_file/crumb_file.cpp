@@ -5,11 +5,11 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/checksum.h"
 #include "base/files/counted.h"
 #include "base/files/interrupt.h"
 #include "base/files/mapped_pages.h"
 #include "base/files/text.h"
-#include "base/checksum.h"
 #include "formats/crumb_file/decompress.h"
 
 namespace crumb {

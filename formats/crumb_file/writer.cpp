@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "base/checked_size.h"
-#include "base/files/text.h"
 #include "base/checksum.h"
+#include "base/files/text.h"
 
 namespace crumb {
 

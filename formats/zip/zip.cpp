@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/checked_size.h"
+#include "base/checksum.h"
 #include "base/files/counted.h"
 #include "base/files/inflate.h"
 #include "base/files/text.h"
-#include "base/checksum.h"
 #include "formats/zip/records.h"
 
 namespace crumb {

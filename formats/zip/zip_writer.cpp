@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/files/text.h"
 #include "base/checksum.h"
+#include "base/files/text.h"
 #include "formats/zip/records.h"
 
 namespace crumb {

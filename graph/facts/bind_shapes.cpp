@@ -25,8 +25,8 @@ bool is_small(const Shape& shape) {
   return count && *count <= kMostSizes;
 }
 
-void bind_input(const std::string& name, Value& value, const std::vector<std::int64_t>& sizes,
-                bool are_sums, SymbolSizes& symbols) {
+void bind_input(const std::string& name, Value& value, const std::vector<std::int64_t>& sizes, bool are_sums,
+                SymbolSizes& symbols) {
   if (!value.shape) value.shape = Shape(sizes.size());
   const auto refuse = [&] {
     throw Error("input " + quote_text(name) + " takes the shape " + text_of(*value.shape) + ", found " +

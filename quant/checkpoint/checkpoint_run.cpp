@@ -5,10 +5,10 @@
 #include <memory>
 #include <optional>
 
+#include "base/checksum.h"
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "base/threads/background.h"
-#include "base/checksum.h"
 #include "formats/crumb_file/writer.h"
 #include "quant/checkpoint/run_journal.h"
 #include "quant/code_layout.h"

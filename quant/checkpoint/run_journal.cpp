@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/checksum.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
-#include "base/checksum.h"
 
 namespace crumb {
 namespace {

@@ -155,17 +155,11 @@ Graph trainable_start(const LanguageRequest& request) {
 std::vector<LayerLine> train_block_wise(
     const LanguageRequest& request, const Sequences& sequences, qat::Network& network,
     const std::function<void(const LayerLine&, std::int64_t layers)>& layer_done) {
-  if (request.recipe.activations && !request.recipe.activations->is_dynamic())
-    throw Error("layers are trained one by one with activations in floats or with scales for tokens, found " +
-                request.recipe.activations->to_string());
   // The whole network's codes follow from its weights: they stay where these and what codes are found by do.
   if (request.block_wise.scales_alone && !request.start)
     throw usage_error(
         "the stage block_wise learns scales alone of codes that were found before it: give "
         "--start, or a stage that rounds");
-  if (request.block_wise.scales_alone && request.block_wise.signs)
-    throw usage_error(
-        "the stage block_wise learns scales alone, or how weights are rounded (signs), found both on");
   const PartInputs inputs(request.network, decoder_batches(request, sequences));
   const std::vector<Graph> parts = inputs.layers(),
                            starts = request.start ? PartInputs(trainable_start(request), {}).layers() : parts;

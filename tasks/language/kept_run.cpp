@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/checksum.h"
 #include "base/files/checked_file.h"
 #include "base/files/text.h"
 #include "base/json/numbers.h"
-#include "base/checksum.h"
 #include "libtorch/device.h"
 #include "tasks/kept_request.h"
 #include "tasks/language/checksums.h"

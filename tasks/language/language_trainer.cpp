@@ -23,6 +23,7 @@
 #include "libtorch/peers.h"
 #include "qat/short_adamw.h"
 #include "qat/weight_average.h"
+#include "tasks/language/check_request.h"
 #include "tasks/language/kept_run.h"
 #include "tasks/language/lesson.h"
 #include "tasks/language/sequences.h"
@@ -303,14 +304,6 @@ class Training {
   bool stops_ = false;  ///< behind this step, because a person asked for it
 };
 
-/// Throws usage Error where the device does not multiply so.
-void check_products(const LanguageRequest& request) {
-  const bool is_cpu = libtorch::device_named(request.device).is_cpu();
-  if (request.products == (is_cpu ? Products::kTf32 : Products::kBfloat16))
-    throw usage_error("products of " + std::string(name_of(request.products)) + " are not for the device " +
-                      quote_text(request.device) + ": expected f32 or " + (is_cpu ? "bf16" : "tf32"));
-}
-
 /// On a GPU operators add up in an order of chance unless they are asked not to.
 void ask_for_the_same_bits(const LanguageRequest& request) {
   if (!libtorch::device_named(request.device).is_cuda()) return;
@@ -345,9 +338,11 @@ class TorchTrainer final : public LanguageTrainer {
     return multiplies_bfloat16_faster() ? Products::kBfloat16 : Products::kFloat32;
   }
 
+  void check(const LanguageRequest& request) const override { check_request(request); }
+
   LanguageOutcome train(const LanguageRequest& request, const LanguageHooks& hooks) override {
     if (request.threads > 0) at::set_num_threads(request.threads);
-    check_products(request);
+    check_request(request);
     ask_for_the_same_bits(request);
     return Training(request, hooks).run();
   }

@@ -158,6 +158,10 @@ class LanguageTrainer {
   /// Those that this processor, or that device, is fastest at. Throws usage Error where there is no such device.
   virtual Products fast_products(const std::string& device) const = 0;
 
+  /// Throws what train() would whatever network it begins with: before that is made. Throws usage Error where parts of the request
+  /// do not go together, Error where a text has no sequence.
+  virtual void check(const LanguageRequest& request) const = 0;
+
   /// Throws Error where there are too few tokens, the recipe does not fit, the loss is no finite number, or (kInterrupted)
   /// a person asked to stop, after the state was kept; usage Error where that is another request's.
   virtual LanguageOutcome train(const LanguageRequest& request, const LanguageHooks& hooks) = 0;

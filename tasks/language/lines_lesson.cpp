@@ -57,16 +57,6 @@ LinesLesson::LinesLesson(const LanguageRequest& request)
   const auto& outputs = request.network.outputs;
   if (std::ranges::find(outputs, "sentence_embedding") != outputs.end())
     vectors_ = place_of(outputs, "sentence_embedding");
-  const auto refuse = [](bool is_asked, const std::string& what) {
-    if (is_asked) throw usage_error(what + " is for decoders, found a sentence encoder");
-  };
-  refuse(request.loss == LanguageLoss::kDivergence || request.loss == LanguageLoss::kNextToken,
-         "the loss " + std::string(name_of(request.loss)));
-  refuse(request.temperature != 1, "a temperature");
-  refuse(!request.teacher.file.empty(), "a file of what the float network predicts");
-  refuse(request.block_wise.passes > 0, "training layer by layer");
-  refuse(request.recomputes, "computing layers again");
-  refuse(request.recovery && request.recovery->start == AdapterStart::kWhitened, "the start 'whitened'");
 }
 
 std::int64_t LinesLesson::tokens_of(std::int64_t sample) const {

@@ -51,12 +51,6 @@ TextLesson::TextLesson(const LanguageRequest& request, const LanguageHooks& hook
       hooks_(hooks),
       device_(libtorch::device_named(request.device)),
       sequences_(request.text, request.first, request.length, "the text to train by") {
-  const auto needs_predictions = [&](bool is_asked, const std::string& what) {
-    if (is_asked && request.loss != LanguageLoss::kDivergence)
-      throw usage_error(what + " is for the loss kl, found " + std::string(name_of(request.loss)));
-  };
-  needs_predictions(!request.teacher.file.empty(), "a file of what the float network predicts");
-  needs_predictions(request.temperature != 1, "a temperature");
   if (!request.valid.empty())
     valid_.emplace(request.valid, request.first, request.length, "the text to measure by");
   if (request.has_floats && (request.loss != LanguageLoss::kNextToken || valid_))

@@ -14,8 +14,8 @@
 #include <span>
 #include <string>
 
-#include "base/files/text.h"
 #include "base/checksum.h"
+#include "base/files/text.h"
 #include "formats/crumb_file/crumb_file.h"
 #include "quant/packed_check.h"
 #include "quant/packed_stream.h"
