@@ -141,17 +141,21 @@ void generate_verb(const GenerateFlags& flags) {
 }
 
 void add_sampling_flags(CLI::App& verb, runtime::Sampling& sampling) {
-  verb.add_option("--temperature", sampling.temperature,
-                  "Divides logits before one is drawn; 0 takes the most probable token (0)");
-  verb.add_option("--top-k", sampling.top_k, "Draw among so many of the most probable tokens; 0: all (0)");
+  CLI::Option* const draws =
+      verb.add_option("--temperature", sampling.temperature,
+                      "Divides logits before one is drawn; 0 takes the most probable token (0)");
+  verb.add_option("--top-k", sampling.top_k, "Draw among so many of the most probable tokens; 0: all (0)")
+      ->needs(draws);
   verb.add_option("--top-p", sampling.top_p,
-                  "Draw among the most probable tokens that have this probability together (1)");
+                  "Draw among the most probable tokens that have this probability together (1)")
+      ->needs(draws);
   verb.add_option(
-      "--min-p", sampling.min_p,
-      "Draw among tokens that have at least this share of the most probable one's probability (0)");
+          "--min-p", sampling.min_p,
+          "Draw among tokens that have at least this share of the most probable one's probability (0)")
+      ->needs(draws);
   verb.add_option("--repeat-penalty", sampling.repeat_penalty,
                   "Divides the logits of tokens that are there already (1)");
-  verb.add_option("--seed", sampling.seed, "Of what is drawn (0)");
+  verb.add_option("--seed", sampling.seed, "Of what is drawn (0)")->needs(draws);
 }
 
 }  // namespace

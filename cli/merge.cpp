@@ -152,7 +152,8 @@ void add_merge(CLI::App& app) {
       ->required();
   verb->add_option("--weights", flags->weights,
                    "Of FILE.crumb: how merged matrices are quantized (as they were)");
-  verb->add_option("--shard", flags->shard, "Of a folder: tensor files of at most this size (5GB)");
+  CLI::Option* const shard =
+      verb->add_option("--shard", flags->shard, "Of a folder: tensor files of at most this size (5GB)");
   const std::vector<CLI::Option*> of_training = add_merge_training_flags(*verb, flags->training);
   verb->add_flag("--json", flags->json, "Print what was merged as JSON");
   verb->footer(
@@ -160,7 +161,9 @@ void add_merge(CLI::App& app) {
       "  crumb merge recovered/model.crumb -o merged\n"
       "  crumb merge SmolLM2 --adapter my_lora -o merged\n"
       "  crumb merge recovered/model.crumb --train text.txt --steps 100 -o retrained");
-  verb->callback([flags, of_training] {
+  verb->callback([flags, of_training, shard] {
+    if (flags->training.is_wanted() && shard->count() > 0)
+      throw usage_error("--shard is for a folder in floats, and --train writes a packed file into its own");
     if (!flags->training.is_wanted()) refuse_without_train(of_training);
     merge_verb(*flags);
   });

@@ -210,8 +210,13 @@ Outcome run_outcome(const QuantizeOptions& options, const Checkpoint& checkpoint
 /// Whether the recipe, as far as it is known before tensors are looked at, asks for what only graphs have.
 bool wants_graph(const QuantizeOptions& options) {
   if (options.graph.any() || options.target.asks_for_network()) return true;
-  return options.target.target.empty() && options.recipe.has_base() &&
-         !graph_field_of(recipe_of(options.recipe)).empty();
+  if (!options.target.target.empty()) {  // which chooses the rest of it
+    Recipe said;
+    RecipeFlags flags = options.recipe;
+    apply_flags(taken_graph_fields(flags), said);
+    return !graph_field_of(said).empty();
+  }
+  return options.recipe.has_base() && !graph_field_of(recipe_of(options.recipe)).empty();
 }
 
 /// Whether the input is a graph, or a checkpoint of whose network something is asked, and shall be taken for one. Throws usage

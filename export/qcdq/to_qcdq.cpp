@@ -30,8 +30,8 @@ bool is_whole(double x) { return std::trunc(x) == x && std::fabs(x) < 1e15; }
 
 Result<Graph> find_qcdq(Graph graph, const QcdqOptions& options, QcdqReport& report) {
   if (options.opset < kLeastOpset || options.opset > graph::kNewestOpset) {
-    throw usage_error("QCDQ is written in operator sets " + std::to_string(kLeastOpset) + " to " +
-                      std::to_string(graph::kNewestOpset) + ", not in " + std::to_string(options.opset));
+    throw usage_error("operator set " + std::to_string(options.opset) + ": expected one from " +
+                      std::to_string(kLeastOpset) + " to " + std::to_string(graph::kNewestOpset));
   }
   const auto opset = graph::find_least_opset(graph, options.opset);
   if (!opset.ok()) return opset.failure();

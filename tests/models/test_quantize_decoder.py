@@ -142,6 +142,27 @@ def test_qonnx_and_onnxruntime_execute_what_is_exported(crumb, folder, text, tmp
         assert np.median(off) < 1e-5 and off.max() < 0.3, (tool, off.max())
 
 
+def test_a_target_beside_what_only_networks_have(crumb, folder, text, tmp_path):
+    """What is said of the network counts with --target too: it is not taken for tensors alone."""
+    said = crumb("quantize", folder, "-o", tmp_path / "q.crumb", "--target", "9bpw", "--method", "gptq", status=2).stderr
+    assert "the stage gptq needs samples" in said and not (tmp_path / "q.crumb").exists()
+    made = crumb("quantize", folder, "-o", tmp_path / "q.crumb", "--target", "9bpw", "--activations", "int8:token").stdout
+    assert made.count("int8:token") > 10
+    (tmp_path / "q.recipe.yaml").unlink()
+    made = crumb("quantize", folder, "-o", tmp_path / "g.crumb", "--target", "9bpw", "--method", "gptq", "--data", text).stdout
+    assert "gptq" in made
+
+
+def test_flags_that_would_say_nothing_are_refused(crumb, folder, text, tmp_path):
+    for flag in ("--top-k", "--top-p", "--min-p", "--seed"):
+        assert f"{flag} requires --temperature" in crumb("generate", folder, "--prompt", "a", flag, "1", status=2).stderr
+    crumb("quantize", folder, "-o", tmp_path / "q.crumb", "--weights", "int8")
+    said = crumb("merge", tmp_path / "q.crumb", "--shard", "1GB", "--train", text, "-o", tmp_path / "out", status=2).stderr
+    assert "--shard is for a folder in floats" in said
+    said = crumb("export", tmp_path / "q.crumb", "--to", "float", "--opset", 9, "-o", tmp_path / "f.onnx", status=1).stderr
+    assert "operator set 9: expected one from 13 to" in said
+
+
 @pytest.mark.usefixtures("engine")
 def test_encoders_take_arrays(crumb, minilm, tmp_path):
     rng = np.random.default_rng(1)
