@@ -46,7 +46,7 @@ CalibrationSamples::CalibrationSamples(const std::vector<std::string>& data, std
     return;
   }
   const DecoderConfig shape = DecoderConfig::parse(JsonFile("config.json", *config));
-  text_.emplace(prepared, text::TextTokenizer::load(read), data, tokens, shape.max_positions);
+  text_.emplace(prepared, text::TextTokenizer::load(read), read, data, tokens, shape.max_positions);
 }
 
 graph::Batches CalibrationSamples::batches() const {

@@ -4,23 +4,20 @@
 
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
-#include "cli/tokenized_text.h"
+#include "cli/training_text.h"
 #include "models/decoder_inputs.h"
 
 namespace crumb::cli {
-namespace {
 
 using graph::Tensor;
 
-}  // namespace
-
 CalibrationText::CalibrationText(const graph::Graph& graph, const text::TextTokenizer& tokenizer,
-                                 const std::vector<std::string>& files, std::size_t most,
-                                 std::size_t positions)
+                                 const text::ReadFile& read, const std::vector<std::string>& files,
+                                 std::size_t most, std::size_t positions)
     : graph_(&graph), first_(tokenizer.first_token()), length_(std::min(kCalibrationWindow, positions)) {
   for (const std::string& file : files) {
-    const std::vector<text::TokenId> ids = tokenizer.encode(read_tokenized_text(file), false);
-    ids_.insert(ids_.end(), ids.begin(), ids.end());
+    const std::vector<std::int64_t> tokens = read_training_text(file, tokenizer, read).tokens;
+    for (const std::int64_t token : tokens) ids_.push_back(static_cast<text::TokenId>(token));
   }
   if (most > 0 && ids_.size() > most) ids_.resize(most);
   if (ids_.empty()) throw Error("--data " + quote_text(files.front()) + " holds no text");

@@ -1,4 +1,4 @@
-// Samples for calibration of a decoder from text: --data FILE.txt.
+// Samples for calibration of a decoder from text: --data FILE.txt, or texts and conversations, FILE.jsonl.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ inline constexpr std::size_t kCalibrationWindow = 512;
 /// with it.
 class CalibrationText {
  public:
-  /// Of `files`, the first `most` tokens (0: all). Throws Error: a file that cannot be read, no tokens, an input of the graph
-  /// that is no decoder's.
-  CalibrationText(const graph::Graph& graph, const text::TextTokenizer& tokenizer,
+  /// Of `files`, as models are trained by them (training_text.h), questions included: the first `most` tokens (0: all). `read`
+  /// gives the model's files. Throws Error: what read_training_text does, no tokens, an input of the graph that is no decoder's.
+  CalibrationText(const graph::Graph& graph, const text::TextTokenizer& tokenizer, const text::ReadFile& read,
                   const std::vector<std::string>& files, std::size_t most, std::size_t positions);
 
   /// A window each. What this gives must not outlive it.

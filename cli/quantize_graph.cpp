@@ -71,8 +71,7 @@ void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
   const auto several = [](CLI::Option* option) { option->expected(1)->allow_extra_args(false)->take_all(); };
   several(verb.add_option("--data", flags.data,
                           "Of a graph: samples that give activations their ranges: [NAME=]X.npy, or a folder "
-                          "of them; of a "
-                          "language model also a text")
+                          "of them; of a language model also a text, or texts or conversations (.jsonl)")
               ->type_name("DATA"));
   verb.add_option("--tokens", flags.tokens, "Of a text as --data: its first N tokens (all)")
       ->check(at_least(1));

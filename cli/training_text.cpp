@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <variant>
 
 #include "base/error.h"
 #include "base/files/counted.h"
@@ -114,16 +115,6 @@ void append(const Pieces& pieces, const text::TextTokenizer& tokenizer, tasks::L
   text.counts.insert(text.counts.end(), counts.begin(), counts.end());
 }
 
-/// What a line says that is an object with "text" and without "messages"; nothing where it is another.
-std::optional<std::string> text_of(std::string_view line) {
-  if (line.find("\"text\"") == std::string_view::npos) return std::nullopt;
-  const nlohmann::json parsed = nlohmann::json::parse(line, nullptr, false);
-  if (!parsed.is_object() || parsed.contains("messages")) return std::nullopt;
-  const auto found = parsed.find("text");
-  if (found == parsed.end() || !found->is_string()) return std::nullopt;
-  return found->get<std::string>();
-}
-
 void append_text(const std::string& whole, const text::TextTokenizer& tokenizer, tasks::LanguageText& text) {
   std::vector<text::TokenId> ids = tokenizer.encode(whole);
   if (tokenizer.eos() && (ids.empty() || ids.back() != *tokenizer.eos())) ids.push_back(*tokenizer.eos());
@@ -152,11 +143,12 @@ tasks::LanguageText training_text_of_lines(const std::string& file, std::string_
     rest.remove_prefix(std::min(end + 1, rest.size()));
     const std::string where = file + " line " + std::to_string(++number);
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    if (const std::optional<std::string> whole = text_of(line)) {
+    const auto found = text::parse_text_or_conversation(line, where);
+    if (const auto* whole = std::get_if<std::string>(&found)) {
       append_text(*whole, tokenizer, text);
       continue;
     }
-    const text::ChatConversation conversation = text::parse_conversation(line, where);
+    const auto& conversation = std::get<text::ChatConversation>(found);
     const text::ChatTemplate& of_model = chat_template();
     try {
       const std::vector<Pieces> samples = ConversationReader(of_model, conversation).samples();

@@ -2,6 +2,7 @@
 windows; the packed file answers; what cannot be is refused."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -151,6 +152,19 @@ def test_a_target_beside_what_only_networks_have(crumb, folder, text, tmp_path):
     (tmp_path / "q.recipe.yaml").unlink()
     made = crumb("quantize", folder, "-o", tmp_path / "g.crumb", "--target", "9bpw", "--method", "gptq", "--data", text).stdout
     assert "gptq" in made
+
+
+def test_conversations_calibrate_as_the_text_that_the_template_makes(crumb, folder, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(folder, model)
+    (model / "chat_template.jinja").write_text("{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<a>{% endif %}")
+    turns = [("user", "how many liquor jugs?"), ("assistant", "five dozen, " * 20), ("user", "more?"), ("assistant", "none of the others")]
+    line = json.dumps({"messages": [{"role": role, "content": content} for role, content in turns]})
+    (tmp_path / "one.jsonl").write_text(line + "\n")
+    (tmp_path / "one.txt").write_text("".join(f"<{role[0]}>{content}\n" for role, content in turns))
+    for name in ("one.jsonl", "one.txt"):
+        crumb("quantize", model, "-o", tmp_path / f"{name}.crumb", "--weights", "int3:group=16", "--method", "gptq", "--data", tmp_path / name)
+    assert (tmp_path / "one.jsonl.crumb").read_bytes() == (tmp_path / "one.txt.crumb").read_bytes()
 
 
 def test_flags_that_would_say_nothing_are_refused(crumb, folder, text, tmp_path):

@@ -193,6 +193,9 @@ def test_lines_that_are_no_conversation_are_named(crumb, made, tmp_path):
     assert "holds no answer" in refused(one, model)
     assert "chat.jsonl line 2: " in refused(one + "[1, 2\n", model)
     assert "line 3: message 0: expected an object" in refused(one + "\n[1]\n", model)
+    assert """line 2: expected "messages", or "text" that is one; found the key 'prompt'""" in refused(one + '{"prompt": "a", "completion": "b"}\n', model)
+    assert """line 1: expected "messages", or "text" that is one; found the key 'text'""" in refused('{"text": 5}', model)
+    assert "found an empty object" in refused("{}", model)
     (model / "chat_template.jinja").write_text("{{ messages | length }}{{ add_generation_prompt }}")
     assert "line 1: the template writes answer 1 otherwise" in refused(
         '[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]', model)

@@ -9,21 +9,26 @@
 
 namespace crumb::text {
 
-ChatConversation parse_conversation(std::string_view json, const std::string& name) {
-  using OrderedJson = nlohmann::ordered_json;
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson parse(std::string_view json, const std::string& name) {
   constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   constexpr unsigned kMostDepth = 64;
-  const auto fail = [&name](const std::string& why) { return Error(name + ": " + why); };
-  if (json.size() > kMostBytes) throw fail("a conversation of " + byte_text(json.size()));
+  if (json.size() > kMostBytes) throw Error(name + ": a conversation of " + byte_text(json.size()));
   check_json_tokens(std::as_bytes(std::span(json)), kMostBytes, kMostDepth).take(name);
-  OrderedJson parsed;
   try {
-    parsed = OrderedJson::parse(json);
+    return OrderedJson::parse(json);
   } catch (const OrderedJson::parse_error& error) {
-    throw fail(json_error_text(error.byte, error.what()));
+    throw Error(name + ": " + json_error_text(error.byte, error.what()));
   } catch (const OrderedJson::exception& error) {
-    throw fail(printable(error.what()));
+    throw Error(name + ": " + printable(error.what()));
   }
+}
+
+ChatConversation conversation_of(const OrderedJson& parsed, const std::string& name) {
+  const auto fail = [&name](const std::string& why) { return Error(name + ": " + why); };
   OrderedJson messages = parsed.is_object() && parsed.contains("messages") ? parsed["messages"] : parsed;
   if (!messages.is_array()) throw fail("expected a list of messages");
   if (messages.empty()) throw fail("there is no message");
@@ -40,6 +45,22 @@ ChatConversation parse_conversation(std::string_view json, const std::string& na
     if (parsed.is_object() && parsed.contains(beside) && parsed[beside].is_array())
       conversation.extra[beside] = parsed[beside];
   return conversation;
+}
+
+}  // namespace
+
+ChatConversation parse_conversation(std::string_view json, const std::string& name) {
+  return conversation_of(parse(json, name), name);
+}
+
+std::variant<std::string, ChatConversation> parse_text_or_conversation(std::string_view json,
+                                                                       const std::string& name) {
+  const OrderedJson parsed = parse(json, name);
+  if (!parsed.is_object() || parsed.contains("messages")) return conversation_of(parsed, name);
+  if (const auto text = parsed.find("text"); text != parsed.end() && text->is_string())
+    return text->get<std::string>();
+  throw Error(name + R"(: expected "messages", or "text" that is one; found )" +
+              (parsed.empty() ? "an empty object" : "the key " + quote_text(parsed.begin().key())));
 }
 
 nlohmann::ordered_json parse_messages(std::string_view json, const std::string& name) {

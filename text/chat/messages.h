@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <variant>
 
 namespace crumb::text {
 
@@ -17,6 +18,10 @@ struct ChatConversation {
 
 /// A list of messages, or an object whose "messages" is such a list. The order of members is kept. Throws Error that begins with `name`.
 ChatConversation parse_conversation(std::string_view json, const std::string& name);
+
+/// A conversation, or the text of an object with "text" and without "messages". Throws Error that begins with `name`.
+std::variant<std::string, ChatConversation> parse_text_or_conversation(std::string_view json,
+                                                                       const std::string& name);
 
 /// Its messages.
 nlohmann::ordered_json parse_messages(std::string_view json, const std::string& name);
