@@ -39,8 +39,8 @@ Result<CheckedFile> CheckedFile::open(const std::filesystem::path& path) {
   const std::size_t size = whole.size() - std::min<std::size_t>(whole.size(), 4);
   const auto wanted = bytes_of(crc32_of(whole.first(size)));
   if (!std::ranges::equal(whole.subspan(size), wanted))
-    return Failure(quote_text(path.string()) +
-                   " is damaged, or of another version: its bytes do not have its checksum");
+    return Failure{quote_text(path.string()) +
+                   " is damaged, or of another version: its bytes do not have its checksum"};
   return CheckedFile(std::move(file).take(), size);
 }
 
