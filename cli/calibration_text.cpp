@@ -26,7 +26,7 @@ CalibrationText::CalibrationText(const graph::Graph& graph, const text::TextToke
 std::vector<Tensor> CalibrationText::window(std::size_t begin, std::size_t count) const {
   std::vector<std::int64_t> ids(ids_.begin() + static_cast<std::ptrdiff_t>(begin),
                                 ids_.begin() + static_cast<std::ptrdiff_t>(begin + count));
-  if (first_) ids.insert(ids.begin(), *first_);
+  if (first_ && ids[0] != *first_) ids.insert(ids.begin(), *first_);  // a template may have written it
   return models::decoder_inputs(*graph_, ids, 1);
 }
 

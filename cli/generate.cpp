@@ -14,6 +14,7 @@
 #include "cli/fast_flag.h"
 #include "cli/language_model.h"
 #include "cli/model_inputs.h"
+#include "cli/number_checks.h"
 #include "cli/output.h"
 #include "cli/threads_flag.h"
 #include "cli/verb.h"
@@ -145,6 +146,7 @@ void add_sampling_flags(CLI::App& verb, runtime::Sampling& sampling) {
       verb.add_option("--temperature", sampling.temperature,
                       "Divides logits before one is drawn; 0 takes the most probable token (0)");
   verb.add_option("--top-k", sampling.top_k, "Draw among so many of the most probable tokens; 0: all (0)")
+      ->check(at_least(0))
       ->needs(draws);
   verb.add_option("--top-p", sampling.top_p,
                   "Draw among the most probable tokens that have this probability together (1)")
@@ -170,7 +172,8 @@ void add_generate(CLI::App& app) {
                  "The text is what a person says, as the model's chat template has it; without a text, a "
                  "conversation: a turn for each line of standard input");
   verb->add_option("--system", flags->system, "With --chat: what the model is told before");
-  verb->add_option("--tokens", flags->options.tokens, "Tokens of the answer, at most (128)");
+  verb->add_option("--tokens", flags->options.tokens, "Tokens of the answer, at most (128)")
+      ->check(at_least(0));
   add_sampling_flags(*verb, flags->options.sampling);
   verb->add_option("--stop", flags->options.stops,
                    "A text that ends the answer, and is no part of it; once for each");

@@ -97,17 +97,18 @@ namespace {
 
 constexpr std::size_t kDrawnTokens = 16384;
 
-/// Whether the folder's unfinished run has drawn the file, which its state compares with its own.
+/// Whether the folder's unfinished run has drawn the file; its state says how.
 bool is_drawn_already(const LanguageTrainingFlags& flags, const std::filesystem::path& file) {
   std::error_code none;
   return !flags.restart && std::filesystem::exists(training::RunFolder::state_in(file.parent_path()), none) &&
          std::filesystem::exists(file, none);
 }
 
-std::optional<std::vector<std::int64_t>> kept_text(const std::filesystem::path& file, std::size_t tokens) {
+std::vector<std::int64_t> kept_text(const std::filesystem::path& file) {
   const NpyArray kept = read_npy(file).take();
-  if (kept.dtype != DType::kI64 || kept.data.size() != tokens * sizeof(std::int64_t)) return std::nullopt;
-  std::vector<std::int64_t> found(tokens);
+  if (kept.dtype != DType::kI64 || kept.shape.size() != 1)
+    throw Error(quote_text(file.string()) + " is no text that was drawn; give another folder, or --restart");
+  std::vector<std::int64_t> found(kept.data.size() / sizeof(std::int64_t));
   std::memcpy(found.data(), kept.data.data(), kept.data.size());
   return found;
 }
@@ -136,10 +137,7 @@ tasks::LanguageText drawn_text(const LanguageTrainingFlags& flags, const std::st
                                const text::ReadFile& read, const tasks::LanguageRequest& request) {
   const runtime::DrawnText which = sequences_to_draw(flags, request);
   const std::filesystem::path file = std::filesystem::path(folder) / "synthetic.npy";
-  if (is_drawn_already(flags, file)) {
-    if (auto kept = kept_text(file, which.sequences * which.length))
-      return {.tokens = std::move(*kept), .counts = {}};
-  }
+  if (is_drawn_already(flags, file)) return {.tokens = kept_text(file), .counts = {}};
   tasks::LanguageText text{.tokens = drawn(request, which, read, runtime::draw_text), .counts = {}};
   if (!is_writer()) return text;
   std::filesystem::create_directories(folder);
@@ -201,20 +199,23 @@ void read_text_to_train_by(const LanguageTrainingFlags& flags, const std::string
                       std::to_string(shape.max_positions) + " positions");
   const text::TextTokenizer tokenizer = text::TextTokenizer::load(read);
   if (const auto first = tokenizer.first_token()) request.first = *first;
+  if (!valid.empty()) {
+    request.valid = read_training_text(valid, tokenizer, read);
+    if (request.valid.empty()) throw usage_error("--valid " + quote_text(valid) + " is an empty text");
+  }
   tasks::LanguageText& text = request.text;
-  if (data == kSynthetic)
-    text = drawn_text(flags, folder, read, request);
-  else if (data == kSyntheticChat)
-    text = drawn_conversations(flags, folder, read, tokenizer, request);
-  else
+  if (is_drawn(data)) {
+    request.drawn = data + " " + std::to_string(flags.tokens > 0 ? flags.tokens : kDrawnTokens);
+    open_language_trainer().check(request);  // before it takes its time
+    text = data == kSynthetic ? drawn_text(flags, folder, read, request)
+                              : drawn_conversations(flags, folder, read, tokenizer, request);
+  } else {
     text = read_training_text(data, tokenizer, read);
+  }
   if (flags.tokens > 0 && text.tokens.size() > flags.tokens) {
     text.tokens.resize(flags.tokens);
     text.counts.resize(std::min(text.counts.size(), flags.tokens));
   }
-  if (valid.empty()) return;
-  request.valid = read_training_text(valid, tokenizer, read);
-  if (request.valid.empty()) throw usage_error("--valid " + quote_text(valid) + " is an empty text");
 }
 
 }  // namespace
@@ -222,8 +223,6 @@ void read_text_to_train_by(const LanguageTrainingFlags& flags, const std::string
 void read_language_training(const LanguageTrainingFlags& flags, const std::string& data,
                             const std::string& valid, const std::string& folder, const text::ReadFile& read,
                             tasks::LanguageRequest& request) {
-  const bool is_encoder = models::is_encoder(request.network);
-  (is_encoder ? read_lines_to_train_by : read_text_to_train_by)(flags, data, valid, folder, read, request);
   request.temperature = flags.temperature;
   request.length = flags.length;
   request.steps = flags.steps;
@@ -238,6 +237,8 @@ void read_language_training(const LanguageTrainingFlags& flags, const std::strin
       tasks::chosen<tasks::OptimizerStates>(tasks::kOptimizerStatesNames, flags.states, "--optimizer-states");
   request.device = flags.device;
   request.teacher = {.file = flags.teacher_logits, .top = flags.top_k};
+  const bool is_encoder = models::is_encoder(request.network);
+  (is_encoder ? read_lines_to_train_by : read_text_to_train_by)(flags, data, valid, folder, read, request);
 }
 
 Stage end_to_end_stage(const LanguageTrainingFlags& flags, const EndToEnd& more) {

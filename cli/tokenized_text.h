@@ -2,15 +2,29 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "base/files/mapped_file.h"
+#include "base/files/text.h"
 
 namespace crumb::cli {
 
 /// A file of at most 1 GiB. Throws Error that names it.
-inline std::string read_tokenized_text(const std::string& file) {
+inline std::string read_tokenized_file(const std::string& file) {
   return read_text_file(file, std::uint64_t{1} << 30).take();
+}
+
+/// Whether it holds a text or a conversation on each line (training_text.h).
+inline bool holds_lines(const std::string& file) {
+  return std::filesystem::path(file).extension() == ".jsonl";
+}
+
+/// The same of a text. Throws Error where it holds lines, too.
+inline std::string read_tokenized_text(const std::string& file) {
+  if (holds_lines(file))
+    throw Error(quote_text(file) + " holds texts or conversations, one on each line; expected a text");
+  return read_tokenized_file(file);
 }
 
 }  // namespace crumb::cli

@@ -15,6 +15,7 @@
 #include "cli/tokenized_text.h"
 #include "text/chat/chat_template.h"
 #include "text/chat/messages.h"
+#include "text/chat/python_text.h"
 
 namespace crumb::cli {
 namespace {
@@ -49,7 +50,7 @@ class ConversationReader {
         throw Error("the template writes answer " + std::to_string(each.size() + 1) +
                     " otherwise than behind its own prompt");
       std::string answer = with_answer.substr(prompt.size());
-      if (is_cut_ && i + 1 == messages_.size()) answer = without_end(answer, messages_[i]);
+      if (is_cut_ && i + 1 == messages_.size()) answer = without_end(answer, prompt);
       is_one = is_one && prompt.starts_with(done);
       if (is_one) {
         together.push_back({prompt.substr(done.size()), false});
@@ -63,30 +64,46 @@ class ConversationReader {
   }
 
  private:
+  /// The first messages as the template writes them; of none, what it writes before the text of an answer that greets first.
   std::string rendered(std::size_t count, bool is_prompt) const {
-    if (count == 0) return {};  // what a conversation begins with that greets first
     Messages first = Messages::array();
     for (std::size_t i = 0; i < count; ++i) first.push_back(messages_[i]);
-    return chat_.render(first, {.add_generation_prompt = is_prompt, .extra = extra_});
+    if (count > 0) return render(first, is_prompt);
+    first.push_back(messages_[0]);
+    if (!is_text(first[0])) return {};
+    first[0]["content"] = std::string(kMark) + content_of(first[0]);
+    const std::string whole = render(first, false);
+    return whole.substr(0, std::min(whole.find(kMark), whole.size()));
   }
 
-  /// Up to where the message's text ends, which a template may have trimmed.
-  static std::string without_end(const std::string& answer, const Messages& message) {
-    const auto content = message.find("content");
-    if (content != message.end() && content->is_string()) {
-      const std::string whole = content->get<std::string>();
-      for (const std::string& text : {whole, trimmed(whole)}) {
-        const std::size_t at = answer.rfind(text);
-        if (at != std::string::npos && !text.empty()) return answer.substr(0, at + text.size());
+  /// Up to where the last message's text ends: where a mark behind it would stand, as transformers finds it. A template that
+  /// trims takes the mark's blank away, and would the text's.
+  std::string without_end(const std::string& answer, const std::string& prompt) const {
+    Messages all = messages_;
+    Messages& last = all.back();
+    if (is_text(last)) {
+      last["content"] = content_of(last) + std::string(kMark) + " ";
+      const std::string marked = render(all, false);
+      const std::size_t at = marked.rfind(kMark);
+      if (at != std::string::npos && at >= prompt.size()) {
+        const std::string text = marked.substr(prompt.size(), at - prompt.size());
+        const bool trims = marked.substr(at + kMark.size(), 1) != " ";
+        const std::string end(trims ? text::chat::strip(text, false, true) : text);
+        if (answer.starts_with(end)) return end;
       }
     }
     throw Error("continue_final_message, and the template does not write the last answer's text as it is");
   }
 
-  static std::string trimmed(const std::string& text) {
-    constexpr const char* kBlank = " \t\r\n";
-    const std::size_t begin = text.find_first_not_of(kBlank);
-    return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
+  static constexpr std::string_view kMark = "MarkOfThisPlace";
+
+  static bool is_text(const Messages& message) {
+    return message.contains("content") && message["content"].is_string();
+  }
+  static std::string content_of(const Messages& message) { return message["content"].get<std::string>(); }
+
+  std::string render(const Messages& messages, bool is_prompt) const {
+    return chat_.render(messages, {.add_generation_prompt = is_prompt, .extra = extra_});
   }
 
   const text::ChatTemplate& chat_;
@@ -118,7 +135,9 @@ void append(const Pieces& pieces, const text::TextTokenizer& tokenizer, tasks::L
 void append_text(const std::string& whole, const text::TextTokenizer& tokenizer, tasks::LanguageText& text) {
   std::vector<text::TokenId> ids = tokenizer.encode(whole);
   if (tokenizer.eos() && (ids.empty() || ids.back() != *tokenizer.eos())) ids.push_back(*tokenizer.eos());
+  const bool begins_with_first = tokenizer.first_token() && ids[0] == *tokenizer.first_token();
   text.tokens.insert(text.tokens.end(), ids.begin(), ids.end());
+  if (begins_with_first) text.counts.push_back(0);
   text.counts.resize(text.tokens.size(), 1);
 }
 
@@ -126,9 +145,11 @@ void append_text(const std::string& whole, const text::TextTokenizer& tokenizer,
 
 tasks::LanguageText training_text_of_lines(const std::string& file, std::string_view lines,
                                            const text::TextTokenizer& tokenizer, const text::ReadFile& read) {
-  std::optional<text::ChatTemplate> chat;
-  const auto chat_template = [&]() -> const text::ChatTemplate& {
-    if (!chat) chat = text::load_chat_template(read);
+  std::optional<text::ChatTemplate> templates[2];  // of conversations without tools, and with
+  const auto template_of = [&](const text::ChatConversation& conversation) -> const text::ChatTemplate& {
+    const bool has_tools = conversation.extra.contains("tools");
+    std::optional<text::ChatTemplate>& chat = templates[has_tools ? 1 : 0];
+    if (!chat) chat = text::load_chat_template(read, "", has_tools);
     if (!chat)
       throw Error(quote_text(file) +
                   " holds conversations, and the model has no chat template: neither "
@@ -149,7 +170,7 @@ tasks::LanguageText training_text_of_lines(const std::string& file, std::string_
       continue;
     }
     const auto& conversation = std::get<text::ChatConversation>(found);
-    const text::ChatTemplate& of_model = chat_template();
+    const text::ChatTemplate& of_model = template_of(conversation);
     try {
       const std::vector<Pieces> samples = ConversationReader(of_model, conversation).samples();
       for (const Pieces& pieces : samples) append(pieces, tokenizer, text);
@@ -168,10 +189,8 @@ tasks::LanguageText training_text_of_lines(const std::string& file, std::string_
 
 tasks::LanguageText read_training_text(const std::string& file, const text::TextTokenizer& tokenizer,
                                        const text::ReadFile& read) {
-  const std::string whole = read_tokenized_text(file);
-  if (std::filesystem::path(file).extension() == ".jsonl")
-    return training_text_of_lines(file, whole, tokenizer, read);
-  const std::vector<text::TokenId> ids = tokenizer.encode(whole, false);
+  if (holds_lines(file)) return training_text_of_lines(file, read_tokenized_file(file), tokenizer, read);
+  const std::vector<text::TokenId> ids = tokenizer.encode(read_tokenized_text(file), false);
   return {.tokens = {ids.begin(), ids.end()}, .counts = {}};
 }
 

@@ -24,7 +24,7 @@ constexpr const char* kLastOfLayer = "mlp.residual";
 
 std::string name_of_rotation(std::size_t i) { return i == 0 ? "rotation" : "rotation_" + std::to_string(i); }
 
-constexpr const char* kAllPlaces = "past + sequence";  // facts/symbol_sizes.h
+constexpr const char* kAllPlaces = "past + sequence";  // graph/symbol_sizes.h
 constexpr const char* kFrequencies = ".frequencies";
 constexpr const char* kLongFrequencies = ".long_frequencies";
 

@@ -1,19 +1,20 @@
 #include "runtime/model.h"
 
-#include <map>
 #include <optional>
 #include <string>
 
 #include "base/files/counted.h"
 #include "base/files/text.h"
+#include "graph/symbol_sizes.h"
 #include "runtime/lower/lower.h"
 
 namespace crumb::runtime {
 namespace {
 
-/// Sizes that a graph leaves open must agree where it calls them by the same name.
-void check_input(const graph::Graph& graph, const std::string& name, const Array& input,
-                 std::map<std::string, std::int64_t>& symbols) {
+/// Sizes that a graph leaves open must agree where it calls them by the same name: symbols by themselves, or (`are_sums`) sums of
+/// them, whose terms are known by then.
+void check_input(const graph::Graph& graph, const std::string& name, const Array& input, bool are_sums,
+                 graph::SymbolSizes& symbols) {
   const graph::Value* value = graph.find(name);
   if (!value) return;
   const auto wrong = [&] {
@@ -28,7 +29,10 @@ void check_input(const graph::Graph& graph, const std::string& name, const Array
     const graph::Dim& dim = (*value->shape)[i];
     const std::int64_t size = input.shape()[i];
     if (dim.known() && dim.size != size) wrong();
-    if (!dim.symbol.empty() && symbols.try_emplace(dim.symbol, size).first->second != size) wrong();
+    if (dim.symbol.empty() || graph::SymbolSizes::is_sum(dim.symbol) != are_sums) continue;
+    // A sum of what no input says is a name like others.
+    if (are_sums && !symbols.open_terms(dim.symbol).empty()) continue;
+    if (!symbols.settle(dim.symbol, size)) wrong();
   }
 }
 
@@ -39,8 +43,10 @@ void check_inputs(const graph::Graph& graph, const std::vector<Array>& inputs) {
     throw Error("the graph takes " + count_text(graph.inputs.size(), "input") + ", and " +
                 std::to_string(inputs.size()) + " are given");
   }
-  std::map<std::string, std::int64_t> symbols;
-  for (std::size_t i = 0; i < inputs.size(); ++i) check_input(graph, graph.inputs[i], inputs[i], symbols);
+  graph::SymbolSizes symbols;
+  for (const bool are_sums : {false, true})
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      check_input(graph, graph.inputs[i], inputs[i], are_sums, symbols);
 }
 
 Model::Model(graph::Graph graph, Computes how, const Substitutes& instead)

@@ -12,7 +12,7 @@ namespace {
 
 std::array<std::byte, 4> bytes_of(std::uint32_t checksum) {
   std::array<std::byte, 4> bytes;
-  for (std::size_t i = 0; i < 4; ++i) bytes[i] = static_cast<std::byte>(checksum >> (8 * i));
+  for (std::size_t i = 0; i < 4; ++i) bytes[i] = static_cast<std::byte>(~checksum >> (8 * i));
   return bytes;
 }
 

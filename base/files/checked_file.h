@@ -1,4 +1,5 @@
-// A file with a checksum behind its bytes: four bytes, their CRC-32, little-endian. For what is to be read back as it was written,
+// A file with a checksum behind its bytes: four bytes, the complement of their CRC-32, little-endian, so that zeros alone
+// are none. For what is to be read back as it was written,
 // by readers that would not see a bit that turned.
 #pragma once
 

@@ -10,8 +10,8 @@
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
 #include "graph/facts/constant_values.h"
-#include "graph/facts/symbol_sizes.h"
 #include "graph/onnx/infer_shapes.h"
+#include "graph/symbol_sizes.h"
 
 namespace crumb::graph {
 namespace {
@@ -25,26 +25,62 @@ bool is_small(const Shape& shape) {
   return count && *count <= kMostSizes;
 }
 
-void bind_input(const std::string& name, Value& value, const std::vector<std::int64_t>& sizes, bool are_sums,
-                SymbolSizes& symbols) {
-  if (!value.shape) value.shape = Shape(sizes.size());
-  const auto refuse = [&] {
-    throw Error("input " + quote_text(name) + " takes the shape " + text_of(*value.shape) + ", found " +
-                text_of(sizes));
-  };
-  if (value.shape->size() != sizes.size()) refuse();
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    Dim& dim = (*value.shape)[i];
-    if (dim.known() && dim.size != sizes[i]) refuse();
-    if (dim.symbol.empty()) {
-      dim = sizes[i];
-    } else if (SymbolSizes::is_sum(dim.symbol) == are_sums && !symbols.settle(dim.symbol, sizes[i])) {
-      throw Error("input " + quote_text(name) + " takes the shape " + text_of(*value.shape) + ", where " +
-                  quote_text(dim.symbol) + " is " + std::to_string(*symbols.find(dim.symbol)) + "; found " +
-                  text_of(sizes));
+/// Sizes of inputs that are given: those of symbols by themselves first, then of sums, the one with the fewest open terms next.
+class GivenSizes {
+ public:
+  explicit GivenSizes(SymbolSizes& symbols) : symbols_(symbols) {}
+
+  void add(const std::string& name, Value& value, const std::vector<std::int64_t>& sizes) {
+    if (!value.shape) value.shape = Shape(sizes.size());
+    const Given given{.name = &name, .shape = &*value.shape, .sizes = &sizes};
+    if (value.shape->size() != sizes.size()) given.refuse();
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      Dim& dim = (*value.shape)[i];
+      if (dim.known() && dim.size != sizes[i]) given.refuse();
+      if (dim.symbol.empty())
+        dim = sizes[i];
+      else if (SymbolSizes::is_sum(dim.symbol))
+        sums_.push_back({given, dim.symbol, sizes[i]});
+      else
+        settle({given, dim.symbol, sizes[i]});
     }
   }
-}
+
+  void settle_sums() {
+    const auto open = [&](const Sum& sum) { return symbols_.open_terms(sum.symbol).size(); };
+    while (!sums_.empty()) {
+      const auto next = std::ranges::min_element(sums_, {}, open);
+      settle(*next);
+      sums_.erase(next);
+    }
+  }
+
+ private:
+  struct Given {
+    const std::string* name;
+    const Shape* shape;
+    const std::vector<std::int64_t>* sizes;
+
+    [[noreturn]] void refuse(const std::string& why = {}) const {
+      throw Error("input " + quote_text(*name) + " takes the shape " + text_of(*shape) + why +
+                  (why.empty() ? ", found " : "; found ") + text_of(*sizes));
+    }
+  };
+  struct Sum {
+    Given given;
+    std::string symbol;
+    std::int64_t size;
+  };
+
+  void settle(const Sum& sum) {
+    if (symbols_.settle(sum.symbol, sum.size)) return;
+    sum.given.refuse(", where " + quote_text(sum.symbol) + " is " +
+                     std::to_string(*symbols_.find(sum.symbol)));
+  }
+
+  SymbolSizes& symbols_;
+  std::vector<Sum> sums_;
+};
 
 /// Vectors of sizes that are known by now become constants; whether there were any.
 bool fold_shapes(Graph& graph) {
@@ -103,13 +139,13 @@ Graph bound_to(Graph graph, std::span<const std::int64_t> primes) {
 
 Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int64_t>>& given) {
   SymbolSizes symbols;
-  for (const bool are_sums : {false, true}) {
-    for (const auto& [name, sizes] : given) {
-      if (std::ranges::find(graph.inputs, name) == graph.inputs.end())
-        throw Error(unknown_name("input", name, graph.inputs));
-      bind_input(name, graph.values[name], sizes, are_sums, symbols);
-    }
+  GivenSizes sizes_given(symbols);
+  for (const auto& [name, sizes] : given) {
+    if (std::ranges::find(graph.inputs, name) == graph.inputs.end())
+      throw Error(unknown_name("input", name, graph.inputs));
+    sizes_given.add(name, graph.values[name], sizes);
   }
+  sizes_given.settle_sums();
   for (const std::string& name : graph.inputs) {
     Value& value = graph.values[name];
     if (!value.shape) throw Error("the rank of input " + quote_text(name) + " is not known: give its shape");

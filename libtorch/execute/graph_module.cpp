@@ -9,6 +9,7 @@
 #include "graph/buffers.h"
 #include "graph/operator_traits.h"
 #include "graph/qonnx/quantized_constants.h"
+#include "graph/symbol_sizes.h"
 #include "libtorch/execute/packed_kernels.h"
 
 namespace crumb::libtorch {
@@ -114,36 +115,45 @@ void GraphModule::add_constant(const std::string& name, const TypedTensor& value
   constants_[name] = {registered, value.type};
 }
 
+namespace {
+
+/// Symbols by themselves, or (`are_sums`) sums of them.
+void check_input(const graph::Graph& graph, const std::string& name, const TypedTensor& input, bool are_sums,
+                 graph::SymbolSizes& symbols) {
+  const graph::Value* value = graph.find(name);
+  if (!input.defined()) throw Error("input " + quote_text(name) + " is missing");
+  if (!value) return;
+  const auto refuse = [&](const std::string& why) {
+    throw Error("input " + quote_text(name) + ": expected " + std::string(graph::name_of(value->type)) + " " +
+                (value->shape ? graph::text_of(*value->shape) : "") + ", found " + text_of(input) + why);
+  };
+  if (value->type != graph::ElementType::kUnknown && value->type != input.type) refuse("");
+  if (!value->shape) return;
+  const at::IntArrayRef sizes = input.tensor.sizes();
+  if (sizes.size() != value->shape->size()) refuse("");
+  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+    const graph::Dim& dim = (*value->shape)[axis];
+    if (dim.known() && dim.size != sizes[axis]) refuse("");
+    if (dim.known() || dim.symbol.empty() || graph::SymbolSizes::is_sum(dim.symbol) != are_sums) continue;
+    // A sum of what no input says is a name like others.
+    if (are_sums && !symbols.open_terms(dim.symbol).empty()) continue;
+    if (!symbols.settle(dim.symbol, sizes[axis]))
+      refuse(", where " + quote_text(dim.symbol) + " is " + std::to_string(*symbols.find(dim.symbol)));
+  }
+}
+
+}  // namespace
+
 void GraphModule::check_inputs(const std::vector<TypedTensor>& inputs) const {
   if (inputs.size() != graph_.inputs.size()) {
     throw Error("the graph takes " + std::to_string(graph_.inputs.size()) + " inputs, found " +
                 std::to_string(inputs.size()));
   }
-  std::map<std::string, std::int64_t> symbols;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const std::string& name = graph_.inputs[i];
-    const graph::Value* value = graph_.find(name);
-    if (!inputs[i].defined()) throw Error("input " + quote_text(name) + " is missing");
-    if (!value) continue;
-    const auto refuse = [&](const std::string& why) {
-      throw Error("input " + quote_text(name) + ": expected " + std::string(graph::name_of(value->type)) +
-                  " " + (value->shape ? graph::text_of(*value->shape) : "") + ", found " +
-                  text_of(inputs[i]) + why);
-    };
-    if (value->type != graph::ElementType::kUnknown && value->type != inputs[i].type) refuse("");
-    if (!value->shape) continue;
-    const at::IntArrayRef sizes = inputs[i].tensor.sizes();
-    if (sizes.size() != value->shape->size()) refuse("");
-    for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
-      const graph::Dim& dim = (*value->shape)[axis];
-      if (dim.known() && dim.size != sizes[axis]) refuse("");
-      if (dim.known() || dim.symbol.empty()) continue;
-      const auto [known, fresh] = symbols.emplace(dim.symbol, sizes[axis]);
-      if (!fresh && known->second != sizes[axis]) {
-        refuse(", where " + quote_text(dim.symbol) + " is " + std::to_string(known->second));
-      }
-    }
-  }
+  graph::SymbolSizes symbols;
+  // Sums of symbols behind these, of which other inputs may say them.
+  for (const bool are_sums : {false, true})
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      check_input(graph_, graph_.inputs[i], inputs[i], are_sums, symbols);
 }
 
 std::vector<TypedTensor> GraphModule::run(std::vector<TypedTensor> inputs, const Watch& watch,

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files/interrupt.h"
-#include "base/files/text.h"
 #include "base/threads/parallel.h"
 #include "runtime/language/decoding_rows.h"
 #include "runtime/language/sampler.h"
@@ -25,6 +25,11 @@ constexpr std::size_t kRows = 16;
 
 bool ends(const LanguageModel& model, TokenId id) {
   return std::ranges::find(model.end_tokens(), id) != model.end_tokens().end();
+}
+
+/// Whether it may begin a text. Tables may have more rows than there are tokens.
+bool is_ordinary(const LanguageModel& model, TokenId id) {
+  return model.tokenizer().piece(id) != nullptr && !ends(model, id) && !model.tokenizer().is_special(id);
 }
 
 /// Tokens of a text. Longer ones that turn otherwise would have to be run again.
@@ -81,9 +86,7 @@ class TextWriter final : public Writer {
   TokenId ordinary_token() {
     for (;;) {
       const auto id = static_cast<TokenId>(random_() % model_.vocabulary());
-      const bool is_there =
-          model_.tokenizer().piece(id) != nullptr;  // tables may have more rows than there are tokens
-      if (is_there && !ends(model_, id) && !model_.tokenizer().is_special(id)) return id;
+      if (is_ordinary(model_, id)) return id;
     }
   }
 
@@ -101,20 +104,23 @@ struct Frame {
 };
 
 Frame frame_of(const LanguageModel& model) {
+  const auto fail = [](const std::string& why) {
+    return Error("the chat template " + why + ": conversations cannot be drawn");
+  };
   const std::string question = "QuestionOfChance";
-  const text::ChatMessage message{.role = "user", .content = question};
-  const std::string whole =
-      model.chat_template().render(std::span(&message, 1), {.add_generation_prompt = true});
+  const text::ChatMessage messages[] = {{.role = "user", .content = question},
+                                        {.role = "assistant", .content = "Answer"}};
+  const std::span<const text::ChatMessage> all(messages);
+  const std::string whole = model.chat_template().render(all.first(1), {.add_generation_prompt = true});
   const std::size_t at = whole.find(question);
   if (at == std::string::npos || whole.find(question, at + 1) != std::string::npos)
-    throw Error(
-        "the chat template does not write a question once and as it is: conversations cannot be drawn");
+    throw fail("does not write a question once and as it is");
+  if (!model.chat_template().render(all, {}).starts_with(whole))
+    throw fail("writes an answer otherwise than behind its own prompt");
   const auto encoded = [&](std::string_view part) { return model.tokenizer().encode(part, false); };
   Frame frame{.before = encoded(whole.substr(0, at)), .behind = encoded(whole.substr(at + question.size()))};
   if (frame.before.empty() || frame.behind.empty())
-    throw Error(
-        "the chat template writes nothing before a question, or nothing behind it: conversations cannot "
-        "be drawn");
+    throw fail("writes nothing before a question, or nothing behind it");
   return frame;
 }
 
@@ -181,11 +187,12 @@ class ConversationWriter final : public Writer {
     DrawnConversation conversation{.question = model_.tokenizer().decode(question_),
                                    .answer = model_.tokenizer().decode(answer_),
                                    .is_cut = is_cut};
-    constexpr std::string_view kHalfCharacter = "\uFFFD";
-    while (is_cut && conversation.answer.ends_with(kHalfCharacter))
-      conversation.answer.resize(conversation.answer.size() - kHalfCharacter.size());
-    const auto is_text = [](const std::string& part) {
-      return is_utf8(part) && part.find_first_not_of(" \t\r\n") != std::string::npos;
+    constexpr std::string_view kIllFormed = "\uFFFD";  // what bytes that are no character were decoded to
+    while (is_cut && conversation.answer.ends_with(kIllFormed))
+      conversation.answer.resize(conversation.answer.size() - kIllFormed.size());
+    const auto is_text = [&](const std::string& part) {
+      return part.find(kIllFormed) == std::string::npos &&
+             part.find_first_not_of(" \t\r\n") != std::string::npos;
     };
     if (is_text(conversation.question) && is_text(conversation.answer))
       done_.push_back(std::move(conversation));
@@ -251,6 +258,10 @@ void draw_all(const LanguageModel& model, const DrawnText& how, const SequencesD
 
 std::vector<std::int64_t> draw_text(const LanguageModel& model, const DrawnText& how,
                                     const SequencesDone& done) {
+  std::vector<TokenId> ids(model.vocabulary());
+  std::iota(ids.begin(), ids.end(), TokenId{0});
+  if (std::ranges::none_of(ids, [&](TokenId id) { return is_ordinary(model, id); }))
+    throw Error("all tokens of the model are special or end a text: there is none to begin one with");
   std::vector<std::int64_t> all;
   draw_all(
       model, how, done,

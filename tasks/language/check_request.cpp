@@ -36,7 +36,10 @@ void check_of_decoder(const LanguageRequest& request) {
   };
   needs_predictions(!request.teacher.file.empty(), "a file of what the float network predicts");
   needs_predictions(request.temperature != 1, "a temperature");
-  const Sequences trained(request.text, request.first, request.length, "the text to train by");
+  if (request.loss == LanguageLoss::kCosine)
+    throw usage_error("the loss cosine is for sentence encoders, found a decoder");
+  if (!request.text.empty())  // one that is to be drawn is not there yet
+    const Sequences trained(request.text, request.first, request.length, "the text to train by");
   if (!request.valid.empty())
     const Sequences measured(request.valid, request.first, request.length, "the text to measure by");
   if (request.block_wise.passes == 0) return;

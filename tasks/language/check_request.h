@@ -6,7 +6,7 @@
 namespace crumb::tasks {
 
 /// Throws usage Error that names what does not go with the device, the loss, the kind of network or the stages, and Error where
-/// a text has no sequence.
+/// a text that is there has no sequence.
 void check_request(const LanguageRequest& request);
 
 }  // namespace crumb::tasks

@@ -74,6 +74,7 @@ Json request_json(const LanguageRequest& request, int processes) {
       {"threads", request.threads > 0 ? request.threads : at::get_num_threads()}};
   if (request.start) json["start"] = checksum_with_codes(*request.start);
   json["stages"] = request.start_by;
+  json["drawn"] = request.drawn;
   if (request.recovery) add_recovery(*request.recovery, json);
   return json;
 }

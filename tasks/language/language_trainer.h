@@ -61,6 +61,7 @@ struct TeacherFile {
 struct LanguageRequest {
   graph::Graph network;  ///< a decoder of models/decoder.h or an encoder, in floats
   LanguageText text;     ///< of a decoder: to train by, at least a sequence
+  std::string drawn;     ///< how the text was drawn from the network, for states; empty: it was not
   LanguageText valid;    ///< to measure by, at least a sequence; empty: nothing is measured
   std::vector<std::vector<std::int64_t>> lines,
       valid_lines;                    ///< the same of an encoder: of each line its tokens

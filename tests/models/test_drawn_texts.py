@@ -3,6 +3,8 @@ stand before it or beside it."""
 
 import json
 import shutil
+import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -136,6 +138,32 @@ def test_drawn_conversations_are_what_the_model_says(crumb, tmp_path, chatting, 
     assert again.read_text() == file.read_text()
 
 
+@pytest.mark.parametrize("data", ["synthetic", "synthetic-chat"])
+def test_an_unfinished_run_keeps_what_it_has_drawn(crumb, crumb_bin, tmp_path, chatting, data):
+    """A command that asks for another text is refused, and leaves it; one that is wrong draws nothing."""
+    out, name = tmp_path / "out", "synthetic.npy" if data == "synthetic" else "synthetic.jsonl"
+
+    def command(*more, tokens=640):
+        return ["train", "lm", "--model", chatting[0], "--data", data, "--weights", "int4:group=16", "--length", 32, "--tokens", tokens, "--batch", 1,
+                "--steps", 300, "--checkpoint-every", 3, "--threads", 1, "--rate", 1e-5, "-o", out, *more]  # fmt: skip
+
+    for wrong in (["--schedule", "foo"], ["--products", "tf32"], ["--loss", "ce", "--temperature", 2], ["--valid", tmp_path / "none.txt"]):
+        crumb(*command(*wrong), status=1 if "--valid" in wrong else 2)
+        assert not out.exists(), wrong
+    process = subprocess.Popen([str(part) for part in (crumb_bin, *command())], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (out / "checkpoint.state").exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    kept = (out / name).read_bytes()
+    for more, tokens, what in ((["--seed", 1], 640, "seed"), ([], 1280, "drawn"), ([], 64, "")):
+        said = crumb(*command(*more, tokens=tokens), status=2).stderr
+        assert "an unfinished run of another kind lies there" in said and what in said, said
+        assert (out / name).read_bytes() == kept
+    crumb(*command())
+    assert (out / name).read_bytes() == kept and (out / "model.crumb").exists()
+
+
 def test_models_that_cannot_draw_conversations(crumb, tmp_path, chatting):
     def refused(template):
         folder = tmp_path / "model"
@@ -149,5 +177,7 @@ def test_models_that_cannot_draw_conversations(crumb, tmp_path, chatting):
     assert "chat template" in refused(None)
     assert "does not write a question once and as it is" in refused("{{ messages[0].content | upper }}")
     assert "writes nothing before a question" in refused("{{ messages[0].content }}x")
+    thinks = CHAT.replace("<s>乙{% endif %}", "<s>乙人{% endif %}")
+    assert "writes an answer otherwise than behind its own prompt" in refused(thinks)
     assert "has drawn no conversation in 2 sequences of 16 tokens" in refused("<s>" * 20 + "{{ messages[0].content }}</s>")
     assert not (tmp_path / "out").exists()

@@ -154,6 +154,21 @@ def test_a_target_beside_what_only_networks_have(crumb, folder, text, tmp_path):
     assert "gptq" in made
 
 
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("name", ["runtime", "libtorch"])
+def test_a_mask_of_another_length_is_refused(crumb, folder, tmp_path, name):
+    """It is as long as the past and the sequence together."""
+    crumb("quantize", folder, "-o", tmp_path / "q.crumb", "--weights", "int8", "--activations", "int8:token")
+    run = DecoderRun(crumb, tmp_path / "q.crumb", folder, tmp_path / "run", engine=name)
+    ids = np.random.default_rng(1).integers(0, 256, (1, 7))
+    past = run(ids[:, :3])[1]
+    logits = run(ids[:, 3:], past=past)[0]
+    assert np.isfinite(logits).all()
+    for length in (1, 4, 6, 8):
+        with pytest.raises(AssertionError, match="attention_mask"):
+            run(ids[:, 3:], mask=np.ones((1, length), np.int64), past=past)
+
+
 def test_conversations_calibrate_as_the_text_that_the_template_makes(crumb, folder, tmp_path):
     model = tmp_path / "model"
     shutil.copytree(folder, model)

@@ -164,7 +164,7 @@ def test_a_conversation_is_tokenized_as_one_text(crumb, made, tmp_path, greets):
     for role, content in turns:
         begin, whole = len(whole), whole + (f"[{content}]" if role == "user" else f" {content} |")
         if role == "assistant":
-            answers.append((begin, len(whole)))
+            answers.append((begin or 1, len(whole)))  # the blank before a greeting is the template's
     encode = lambda text: tokenizer.encode(text, add_special_tokens=False).ids if text else []  # noqa: E731
     ids = encode(whole)
     places = [(len(encode(whole[:begin])), len(encode(whole[:end]))) for begin, end in answers]

@@ -88,20 +88,23 @@ std::optional<std::string> token_text(const nlohmann::json& config, const char* 
   return content->get<std::string>();
 }
 
-/// The text that tokenizer_config.json has, or nothing.
-std::optional<std::string> template_in(const JsonFile& config) {
+/// The text that tokenizer_config.json has, or nothing. Of several, "tool_use" where it is there and there are tools, else "default".
+std::optional<std::string> template_in(const JsonFile& config, bool has_tools) {
   const auto found = config.root().find("chat_template");
   if (found == config.root().end() || found->is_null()) return std::nullopt;
   if (found->is_string()) return found->get<std::string>();
   std::string names;
+  std::optional<std::string> usual;
   if (!found->is_array()) throw config.error("chat_template: expected a text, or a list of {name, template}");
   for (const nlohmann::json& entry : *found) {
     const auto name = entry.is_object() ? token_text(entry, "name") : std::nullopt;
     const auto text = entry.is_object() ? token_text(entry, "template") : std::nullopt;
     if (!name || !text) throw config.error("chat_template: expected a list of {name, template}");
-    if (*name == "default") return text;
+    if (has_tools && *name == "tool_use") return text;
+    if (*name == "default") usual = text;
     names += (names.empty() ? "" : ", ") + quote_text(*name);
   }
+  if (usual) return usual;
   throw config.error("chat_template: found templates " + names + ", expected one named 'default'");
 }
 
@@ -156,7 +159,8 @@ std::string ChatTemplate::render(const Json& messages, const Options& options) c
   }
 }
 
-std::optional<ChatTemplate> load_chat_template(const ReadFile& read, const std::string& path) {
+std::optional<ChatTemplate> load_chat_template(const ReadFile& read, const std::string& path,
+                                               bool has_tools) {
   constexpr std::array<const char*, 7> kTokens = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                   "pad_token", "cls_token", "mask_token"};
   const std::string folder = path.empty() || path.ends_with('/') ? path : path + "/";
@@ -170,7 +174,7 @@ std::optional<ChatTemplate> load_chat_template(const ReadFile& read, const std::
     for (const char* token : kTokens)
       if (const auto found = token_text(config.root(), token)) tokens.try_emplace(token, *found);
     if (text || name != std::string_view("tokenizer_config.json")) continue;
-    text = template_in(config);
+    text = template_in(config, has_tools);
     where = config.name() + ": chat_template";
   }
   if (!text) return std::nullopt;

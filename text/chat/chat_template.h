@@ -71,9 +71,11 @@ class ChatTemplate {
 
 /// The template of the model in the folder `path` ("" for the top), of these the first that is there:
 ///   chat_template.jinja
-///   tokenizer_config.json    chat_template: the text, or a list of {name, template}, of which "default" is taken
+///   tokenizer_config.json    chat_template: the text, or a list of {name, template}, of which "default" is taken,
+///                            and "tool_use" of conversations with tools, where it is there
 /// and the special tokens of tokenizer_config.json, else special_tokens_map.json. Nothing where there is none; Error where
 /// it cannot be read.
-std::optional<ChatTemplate> load_chat_template(const ReadFile& read, const std::string& path = "");
+std::optional<ChatTemplate> load_chat_template(const ReadFile& read, const std::string& path = "",
+                                               bool has_tools = false);
 
 }  // namespace crumb::text

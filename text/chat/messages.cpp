@@ -37,10 +37,12 @@ ChatConversation conversation_of(const OrderedJson& parsed, const std::string& n
     if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
       throw fail("message " + std::to_string(i) + ": expected an object with a \"role\"");
   }
-  const bool is_cut =
-      parsed.is_object() && parsed.value("continue_final_message", OrderedJson()) == OrderedJson(true);
+  const OrderedJson is_cut =
+      parsed.is_object() ? parsed.value("continue_final_message", OrderedJson(false)) : OrderedJson(false);
+  if (!is_cut.is_boolean() && !is_cut.is_null())
+    throw fail("continue_final_message: expected true or false, found " + std::string(is_cut.type_name()));
   ChatConversation conversation{
-      .messages = std::move(messages), .extra = OrderedJson::object(), .is_cut = is_cut};
+      .messages = std::move(messages), .extra = OrderedJson::object(), .is_cut = is_cut == OrderedJson(true)};
   for (const char* beside : {"tools", "documents"})
     if (parsed.is_object() && parsed.contains(beside) && parsed[beside].is_array())
       conversation.extra[beside] = parsed[beside];
@@ -56,7 +58,9 @@ ChatConversation parse_conversation(std::string_view json, const std::string& na
 std::variant<std::string, ChatConversation> parse_text_or_conversation(std::string_view json,
                                                                        const std::string& name) {
   const OrderedJson parsed = parse(json, name);
-  if (!parsed.is_object() || parsed.contains("messages")) return conversation_of(parsed, name);
+  const bool has_messages =
+      parsed.is_object() && parsed.contains("messages") && !parsed["messages"].is_null();
+  if (!parsed.is_object() || has_messages) return conversation_of(parsed, name);
   if (const auto text = parsed.find("text"); text != parsed.end() && text->is_string())
     return text->get<std::string>();
   throw Error(name + R"(: expected "messages", or "text" that is one; found )" +

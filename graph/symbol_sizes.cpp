@@ -1,12 +1,26 @@
-#include "graph/facts/symbol_sizes.h"
+#include "graph/symbol_sizes.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <span>
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+#include "base/files/text.h"
+
 namespace crumb::graph {
 namespace {
+
+/// Whether it may be a name or a number: no other arithmetic.
+bool is_term(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return std::isalnum(byte) != 0 || byte >= 0x80 ||
+           std::string_view("_.: ").find(c) != std::string_view::npos;
+  });
+}
 
 /// "a + 1 + b": what stands between the signs; one where there is no sum. Blanks around a term are no part of it.
 std::vector<std::string> terms_of(std::string_view symbol) {
@@ -16,7 +30,7 @@ std::vector<std::string> terms_of(std::string_view symbol) {
     std::string_view term = rest.substr(0, plus);
     while (term.starts_with(' ')) term.remove_prefix(1);
     while (term.ends_with(' ')) term.remove_suffix(1);
-    if (term.empty()) return {std::string(symbol)};  // no sum that is understood
+    if (!is_term(term)) return {std::string(symbol)};  // no sum that is understood
     terms.emplace_back(term);
     if (plus == rest.size()) break;
     rest.remove_prefix(plus + 1);
@@ -45,19 +59,31 @@ bool SymbolSizes::set(const std::string& symbol, std::int64_t size) {
 bool SymbolSizes::settle(const std::string& symbol, std::int64_t size) {
   const std::vector<std::string> terms = terms_of(symbol);
   if (terms.size() == 1) return set(symbol, size);
-  std::vector<std::string> open;
-  for (const std::string& term : terms)
-    if (!number_of(term) && !sizes_.contains(term) && std::ranges::find(open, term) == open.end())
-      open.push_back(term);
-  if (!open.empty()) {
-    for (const std::string& term : open) sizes_[term] = 1;
-    std::int64_t& last = sizes_[open.back()];
-    last = 0;
-    const std::int64_t others = *find(symbol);
-    const std::ptrdiff_t times = std::ranges::count(terms, open.back());
-    last = std::max<std::int64_t>(0, (size - others) / times);
+  const std::vector<std::string> open = open_terms(symbol);
+  for (const std::string& term : open) sizes_[term] = 0;
+  const std::int64_t known = *find(symbol);
+  if (!open.empty() && size > known) {
+    const auto times = [&](const std::string& term) { return std::ranges::count(terms, term); };
+    std::int64_t left = size - known;
+    for (const std::string& term : std::span(open).first(open.size() - 1)) {
+      if (left - times(term) < times(open.back())) continue;
+      sizes_[term] = 1;
+      left -= times(term);
+    }
+    sizes_[open.back()] = left / times(open.back());
   }
   return *find(symbol) == size;
+}
+
+std::vector<std::string> SymbolSizes::open_terms(const std::string& symbol) const {
+  const std::vector<std::string> terms = terms_of(symbol);
+  std::vector<std::string> open;
+  for (const std::string& term : terms) {
+    const bool is_number = terms.size() > 1 && number_of(term);
+    if (!is_number && !sizes_.contains(term) && std::ranges::find(open, term) == open.end())
+      open.push_back(term);
+  }
+  return open;
 }
 
 void SymbolSizes::complete(const std::string& symbol) {
@@ -73,7 +99,8 @@ std::optional<std::int64_t> SymbolSizes::find(const std::string& symbol) const {
     const std::optional<std::int64_t> number = terms.size() > 1 ? number_of(term) : std::nullopt;
     const auto known = sizes_.find(term);
     if (!number && known == sizes_.end()) return std::nullopt;
-    sum += number ? *number : known->second;
+    if (__builtin_add_overflow(sum, number ? *number : known->second, &sum))
+      throw Error("the size " + quote_text(symbol) + " is beyond 64 bits");
   }
   return sum;
 }

@@ -1,13 +1,15 @@
 // Symbols that are sums: against sizes that were drawn first.
-#include "graph/facts/symbol_sizes.h"
+#include "graph/symbol_sizes.h"
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 namespace crumb::graph {
 namespace {
 
@@ -65,8 +67,22 @@ TEST_CASE("sums of symbols follow from their terms, and the terms from sums") {
   }
 }
 
+TEST_CASE("what little there is comes from behind: one token behind none") {
+  SymbolSizes sizes;
+  CHECK(sizes.settle("past + sequence", 1));
+  CHECK(sizes.find("past") == 0);
+  CHECK(sizes.find("sequence") == 1);
+  SymbolSizes none;
+  CHECK(none.settle("past + sequence", 0));
+  CHECK(none.find("sequence") == 0);
+  SymbolSizes most;
+  CHECK(most.set("a", std::numeric_limits<std::int64_t>::max()));
+  CHECK_THROWS_WITH_AS((void)most.find("a + 1"), doctest::Contains("beyond 64 bits"), Error);
+}
+
 TEST_CASE("other symbols are names") {
-  for (const char* const name : {"", "n", "n-1", "2*n", "+", "a+", "+a", "a++b", " a", "1"}) {
+  for (const char* const name : {"", "n", "n-1", "2*n", "+", "a+", "+a", "a++b", " a", "1", "n - 1 + 2",
+                                 "(n + 1)//2", "floor(h/2 + 1)", "batch*2 + 1"}) {
     CAPTURE(name);
     CHECK_FALSE(SymbolSizes::is_sum(name));
     SymbolSizes sizes;

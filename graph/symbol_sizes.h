@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace crumb::graph {
 
@@ -14,14 +15,17 @@ class SymbolSizes {
   /// Says what a symbol that is no sum is; false where it is something else already.
   bool set(const std::string& symbol, std::int64_t size);
 
-  /// Says what a symbol is. Of a sum, terms that are not known yet become 1 but for the last, which becomes the rest; false where the
-  /// terms do not give the size, or the rest is below 0.
+  /// Says what a symbol is. Of a sum, terms that are not known yet become 1 but for the last, which becomes the rest, or 0 where that
+  /// would be less than 1; false where the terms do not give the size.
   bool settle(const std::string& symbol, std::int64_t size);
+
+  /// Those of a sum, or the symbol itself, that are not known yet.
+  std::vector<std::string> open_terms(const std::string& symbol) const;
 
   /// What is not known of the symbol, or of the terms of a sum, becomes 1.
   void complete(const std::string& symbol);
 
-  /// Nothing where it, or a term of it, is not known.
+  /// Nothing where it, or a term of it, is not known. Throws Error where a sum is beyond 64 bits.
   std::optional<std::int64_t> find(const std::string& symbol) const;
 
   static bool is_sum(const std::string& symbol);
