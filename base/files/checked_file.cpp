@@ -10,10 +10,16 @@
 namespace crumb {
 namespace {
 
-std::array<std::byte, 4> bytes_of(std::uint32_t checksum) {
-  std::array<std::byte, 4> bytes;
-  for (std::size_t i = 0; i < 4; ++i) bytes[i] = static_cast<std::byte>(~checksum >> (8 * i));
+template <std::size_t kSize>
+std::array<std::byte, kSize> little_endian(std::uint64_t number) {
+  std::array<std::byte, kSize> bytes;
+  for (std::size_t i = 0; i < kSize; ++i) bytes[i] = static_cast<std::byte>(number >> (8 * i));
   return bytes;
+}
+
+/// What stands behind `size` bytes of that CRC-32.
+std::array<std::byte, 4> end_of(std::uint32_t checksum, std::uint64_t size) {
+  return little_endian<4>(crc32_of(little_endian<8>(size), checksum));
 }
 
 }  // namespace
@@ -25,10 +31,11 @@ CheckedFileWriter::CheckedFileWriter(const std::filesystem::path& path) : file_(
 void CheckedFileWriter::append(std::span<const std::byte> bytes) {
   file_.append(bytes);
   checksum_ = crc32_of(bytes, checksum_);
+  size_ += bytes.size();
 }
 
 void CheckedFileWriter::commit() {
-  file_.append(bytes_of(checksum_));
+  file_.append(end_of(checksum_, size_));
   file_.commit();
 }
 
@@ -37,7 +44,7 @@ Result<CheckedFile> CheckedFile::open(const std::filesystem::path& path) {
   if (!file.ok()) return file.failure();
   const std::span<const std::byte> whole = file.value().bytes();
   const std::size_t size = whole.size() - std::min<std::size_t>(whole.size(), 4);
-  const auto wanted = bytes_of(crc32_of(whole.first(size)));
+  const auto wanted = end_of(crc32_of(whole.first(size)), size);
   if (!std::ranges::equal(whole.subspan(size), wanted))
     return Failure{quote_text(path.string()) +
                    " is damaged, or of another version: its bytes do not have its checksum"};

@@ -1,6 +1,5 @@
-// A file with a checksum behind its bytes: four bytes, the complement of their CRC-32, little-endian, so that zeros alone
-// are none. For what is to be read back as it was written,
-// by readers that would not see a bit that turned.
+// A file with a checksum behind its bytes: the CRC-32 of them and of their number (eight bytes), both little-endian. For what is to
+// be read back as it was written, by readers that would not see a bit that turned.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +23,7 @@ class CheckedFileWriter {
  private:
   OutputFile file_;
   std::uint32_t checksum_ = 0;
+  std::uint64_t size_ = 0;
 };
 
 /// The bytes of one, without the checksum.

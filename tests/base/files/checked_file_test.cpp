@@ -38,8 +38,10 @@ TEST_CASE("a checked file is what was written, and no other") {
     CHECK(whole.size() == text.size() + 4);
     std::string turned = whole;
     turned[random() % turned.size()] ^= static_cast<char>(1U << random() % 8);
-    const std::string cut = whole.substr(0, random() % whole.size()), longer = whole + '\0';
-    for (const std::string& other : {turned, cut, longer}) {
+    const std::string cut = whole.substr(0, random() % whole.size()), longer = whole + '\0',
+                      much_longer = whole + std::string(1 + random() % 9, static_cast<char>(random())),
+                      zeros(whole.size(), '\0');
+    for (const std::string& other : {turned, cut, longer, much_longer, zeros}) {
       write_text_file(path, other);
       CHECK_FALSE(CheckedFile::open(path).ok());
     }
