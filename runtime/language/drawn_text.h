@@ -32,14 +32,14 @@ std::vector<std::int64_t> draw_text(const LanguageModel& model, const DrawnText&
 /// What a person says, and the answer.
 struct DrawnConversation {
   std::string question, answer;
-  bool is_cut = false;  ///< the answer, by the end of the sequence
+  bool is_cut = false;  ///< the answer, where the sequence or the model's positions end
 };
 
 /// Those that sequences of the length have room for, one after the other. The template writes what stands before a question; the
 /// model draws the question at temperature 1 until it ends, the template goes on, and the model draws the answer at temperature
 /// kAnswerTemperature until that ends. A question that the end of a sequence cuts, and what is empty, no UTF-8, or goes on with
 /// a special token, is left out. Throws Error as LanguageModel::chat_template and draw_text do, where the template does not
-/// write a question as it is, and where nothing is left.
+/// write a question as it is or an answer behind its prompt, and where nothing is left.
 std::vector<DrawnConversation> draw_conversations(const LanguageModel& model, const DrawnText& how,
                                                   const SequencesDone& done = {});
 
