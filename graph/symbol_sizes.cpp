@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -50,15 +49,14 @@ std::optional<std::int64_t> number_of(const std::string& term) {
 
 }  // namespace
 
-bool SymbolSizes::is_sum(const std::string& symbol) { return terms_of(symbol).size() > 1; }
-
-bool SymbolSizes::set(const std::string& symbol, std::int64_t size) {
-  return sizes_.emplace(symbol, size).first->second == size;
+bool SymbolSizes::is_sum(const std::string& symbol) {
+  // Most are none, and every run of a network asks.
+  return symbol.find('+') != std::string::npos && terms_of(symbol).size() > 1;
 }
 
 bool SymbolSizes::settle(const std::string& symbol, std::int64_t size) {
+  if (!is_sum(symbol)) return sizes_.emplace(symbol, size).first->second == size;
   const std::vector<std::string> terms = terms_of(symbol);
-  if (terms.size() == 1) return set(symbol, size);
   const std::vector<std::string> open = open_terms(symbol);
   for (const std::string& term : open) sizes_[term] = 0;
   const std::int64_t known = *find(symbol);
@@ -103,6 +101,21 @@ std::optional<std::int64_t> SymbolSizes::find(const std::string& symbol) const {
       throw Error("the size " + quote_text(symbol) + " is beyond 64 bits");
   }
   return sum;
+}
+
+std::optional<std::size_t> misfit(const Shape& shape, std::span<const std::int64_t> sizes, bool are_sums,
+                                  SymbolSizes& symbols) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const Dim& dim = shape[i];
+    if (dim.known()) {
+      if (dim.size != sizes[i]) return i;
+      continue;
+    }
+    if (dim.symbol.empty() || SymbolSizes::is_sum(dim.symbol) != are_sums) continue;
+    if (are_sums && !symbols.open_terms(dim.symbol).empty()) continue;
+    if (!symbols.settle(dim.symbol, sizes[i])) return i;
+  }
+  return std::nullopt;
 }
 
 }  // namespace crumb::graph

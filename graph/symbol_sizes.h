@@ -2,21 +2,22 @@
 // the mask's length: "past + sequence", "past_sequence_length + 1".
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "graph/graph.h"
 
 namespace crumb::graph {
 
 class SymbolSizes {
  public:
-  /// Says what a symbol that is no sum is; false where it is something else already.
-  bool set(const std::string& symbol, std::int64_t size);
-
-  /// Says what a symbol is. Of a sum, terms that are not known yet become 1 but for the last, which becomes the rest, or 0 where that
-  /// would be less than 1; false where the terms do not give the size.
+  /// Says what a symbol is; false where it is something else already. Of a sum, terms that are not known yet become 1 but for the
+  /// last, which becomes the rest, or 0 where that would be less than 1; false where the terms do not give the size.
   bool settle(const std::string& symbol, std::int64_t size);
 
   /// Those of a sum, or the symbol itself, that are not known yet.
@@ -33,5 +34,11 @@ class SymbolSizes {
  private:
   std::map<std::string, std::int64_t> sizes_;
 };
+
+/// Which dimension does not fit the shape of an input, if one does not: numbers, and symbols, by themselves or (`are_sums`) sums whose
+/// terms are known. Inputs are asked for the former first, and then for the latter: others may say their terms. A sum of what no
+/// input says fits any size. Precondition: as many sizes as the shape has.
+std::optional<std::size_t> misfit(const Shape& shape, std::span<const std::int64_t> sizes, bool are_sums,
+                                  SymbolSizes& symbols);
 
 }  // namespace crumb::graph

@@ -25,15 +25,7 @@ void check_input(const graph::Graph& graph, const std::string& name, const Array
   if (value->type != graph::ElementType::kUnknown && value->type != input.type()) wrong();
   if (!value->shape) return;
   if (value->shape->size() != input.shape().size()) wrong();
-  for (std::size_t i = 0; i < input.shape().size(); ++i) {
-    const graph::Dim& dim = (*value->shape)[i];
-    const std::int64_t size = input.shape()[i];
-    if (dim.known() && dim.size != size) wrong();
-    if (dim.symbol.empty() || graph::SymbolSizes::is_sum(dim.symbol) != are_sums) continue;
-    // A sum of what no input says is a name like others.
-    if (are_sums && !symbols.open_terms(dim.symbol).empty()) continue;
-    if (!symbols.settle(dim.symbol, size)) wrong();
-  }
+  if (graph::misfit(*value->shape, input.shape(), are_sums, symbols)) wrong();
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace crumb::graph {
 
 /// The graph with static inputs and shapes inferred anew: sizes as given by input name, a symbol the same
-/// everywhere, also in sums (symbol_sizes.h), and 1 for what is open still. Throws Error where a name is no input, or a given shape is none that
-/// the input takes.
+/// everywhere, also in sums (symbol_sizes.h), and 1 for what is open still. Throws Error where a name is no
+/// input, or a given shape is none that the input takes.
 Graph bind_shapes(Graph graph, const std::map<std::string, std::vector<std::int64_t>>& given);
 
 /// The graph, shapes inferred, those behind arithmetic on shapes (Shape -> Gather -> Concat -> Reshape) included.

@@ -131,14 +131,11 @@ void check_input(const graph::Graph& graph, const std::string& name, const Typed
   if (!value->shape) return;
   const at::IntArrayRef sizes = input.tensor.sizes();
   if (sizes.size() != value->shape->size()) refuse("");
-  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
-    const graph::Dim& dim = (*value->shape)[axis];
-    if (dim.known() && dim.size != sizes[axis]) refuse("");
-    if (dim.known() || dim.symbol.empty() || graph::SymbolSizes::is_sum(dim.symbol) != are_sums) continue;
-    // A sum of what no input says is a name like others.
-    if (are_sums && !symbols.open_terms(dim.symbol).empty()) continue;
-    if (!symbols.settle(dim.symbol, sizes[axis]))
-      refuse(", where " + quote_text(dim.symbol) + " is " + std::to_string(*symbols.find(dim.symbol)));
+  if (const auto axis = graph::misfit(*value->shape, {sizes.data(), sizes.size()}, are_sums, symbols)) {
+    const graph::Dim& dim = (*value->shape)[*axis];
+    refuse(dim.known()
+               ? ""
+               : ", where " + quote_text(dim.symbol) + " is " + std::to_string(*symbols.find(dim.symbol)));
   }
 }
 
