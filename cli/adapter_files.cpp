@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files/text.h"
+#include "base/within.h"
 #include "cli/not_empty.h"
 #include "formats/adapters/read_adapter.h"
 #include "formats/checkpoint/decoder_config.h"
@@ -66,7 +67,7 @@ graph::Graph with_adapters(graph::Graph graph, const std::vector<std::string>& p
       const std::string name = name_for(path, graph);
       graph = graph::add_adapter(std::move(graph), adapter, name);
     } catch (const Error& error) {
-      throw Error(quote_text(path) + ": " + error.what(), error.kind());
+      throw within(quote_text(path), error);
     }
   }
   return graph;

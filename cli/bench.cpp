@@ -12,6 +12,7 @@
 #include "base/text/fixed.h"
 #include "base/text/nearest_name.h"
 #include "base/threads/parallel.h"
+#include "base/within.h"
 #include "cli/fast_flag.h"
 #include "cli/graph_inputs.h"
 #include "cli/open_engine.h"
@@ -166,7 +167,7 @@ void bench_verb(const BenchOptions& options) {
   try {
     model = std::make_unique<const runtime::Model>(for_runtime(graph));
   } catch (const Error& error) {
-    throw Error(quote_text(options.model) + ": " + error.what());
+    throw within_file(quote_text(options.model), error);
   }
   const double ready = now_seconds() - start;
   std::vector<runtime::Array> arrays;

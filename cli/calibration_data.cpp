@@ -7,6 +7,7 @@
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "base/within.h"
 #include "graph/batches.h"
 #include "graph/onnx/array_files.h"
 
@@ -104,7 +105,7 @@ void CalibrationData::visit(const std::function<void(const std::vector<Tensor>&)
       try {
         return graph::plan_batch(*graph_, inputs, kMostSamples);
       } catch (const Error& error) {
-        throw Error(flag_ + " " + quote_text(files_.front()[file].string()) + ": " + error.what());
+        throw within_file(flag_ + " " + quote_text(files_.front()[file].string()), error);
       }
     }();
     if (plan.total == 0)

@@ -5,6 +5,7 @@
 
 #include "base/files/output_file.h"
 #include "base/files/text.h"
+#include "base/within.h"
 #include "cli/adapter_files.h"
 #include "cli/export_adapter.h"
 #include "cli/export_folder.h"
@@ -189,7 +190,7 @@ void export_project(const ExportOptions& options) {
                                  .flags = options.project};
     report = options.to == kFinnProject ? write_finn_project(request) : write_hls4ml_project(request);
   } catch (const Error& error) {
-    throw Error(quote_text(options.input) + ": " + error.what(), error.kind());
+    throw within(quote_text(options.input), error);
   }
   report.notes.insert(report.notes.begin(), notes.begin(), notes.end());
   if (options.json) {
@@ -266,7 +267,7 @@ void export_verb(const ExportOptions& options) {
     if (accumulators) write_accumulators(options, graph, *accumulators, report.notes);
     print_report(options, report);
   } catch (const Error& error) {
-    throw Error(quote_text(options.input) + ": " + error.what());
+    throw within(quote_text(options.input), error);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/files/text.h"
+#include "base/within.h"
 #include "cli/output.h"
 #include "export/gguf/keep_codes.h"
 #include "export/gguf/to_gguf.h"
@@ -51,7 +52,7 @@ void write_export_gguf(const std::string& input, const std::string& output, bool
   try {
     print_gguf(output, exporting::write_gguf(source, output), json);
   } catch (const Error& error) {
-    throw Error(quote_text(input) + ": " + error.what(), error.kind());
+    throw within(quote_text(input), error);
   }
 }
 
@@ -70,7 +71,7 @@ void convert_gguf(const std::string& input, const std::string& output, bool json
   try {
     print_packed(output, exporting::pack_gguf(file, output), json);
   } catch (const Error& error) {
-    throw Error(quote_text(input) + ": " + error.what(), error.kind());
+    throw within(quote_text(input), error);
   }
 }
 

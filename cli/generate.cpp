@@ -10,6 +10,7 @@
 #include "base/files/mapped_file.h"
 #include "base/files/output_file.h"
 #include "base/files/text.h"
+#include "base/within.h"
 #include "cli/conversation.h"
 #include "cli/fast_flag.h"
 #include "cli/language_model.h"
@@ -73,7 +74,7 @@ void load_cache(const std::string& path, runtime::Decoding& decoding) {
   try {
     decoding.restore(file.bytes());
   } catch (const Error& error) {
-    throw Error("--load-cache " + quote_text(path) + ": " + error.what());
+    throw within_file("--load-cache " + quote_text(path), error);
   }
 }
 

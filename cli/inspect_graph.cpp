@@ -12,6 +12,7 @@
 #include "base/files/counted.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
+#include "base/within.h"
 #include "cli/inspect_memory.h"
 #include "cli/output.h"
 #include "cli/shape_flags.h"
@@ -198,7 +199,7 @@ Described describe(const Graph& graph, const InspectGraph& options) {
     try {
       memory = memory_of(graph, shapes);
     } catch (const Error& error) {
-      throw Error(quote_text(options.file) + ": --memory: " + error.what(), error.kind());
+      throw within(quote_text(options.file) + ": --memory", error);
     }
   }
   const auto with_shapes = [&](Graph bare) {

@@ -1,5 +1,6 @@
 #include "cli/language_model.h"
 
+#include "base/within.h"
 #include "cli/adapter_files.h"
 #include "cli/graph_inputs.h"
 #include "cli/not_empty.h"
@@ -22,7 +23,7 @@ graph::Graph graph_of(const std::string& path, const std::string& kv_cache, bool
     const SpecOrKeep spec = parse_cache_or_keep(kv_cache);
     return spec ? graph::with_quantized_cache(graph::infer_shapes(std::move(graph)), *spec) : graph;
   } catch (const Error& error) {
-    throw Error("--kv-cache " + kv_cache + ": " + error.what(), error.kind());
+    throw within("--kv-cache " + kv_cache, error);
   }
 }
 

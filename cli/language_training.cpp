@@ -220,9 +220,7 @@ void read_text_to_train_by(const LanguageTrainingFlags& flags, const std::string
 
 }  // namespace
 
-void read_language_training(const LanguageTrainingFlags& flags, const std::string& data,
-                            const std::string& valid, const std::string& folder, const text::ReadFile& read,
-                            tasks::LanguageRequest& request) {
+void take_training_flags(const LanguageTrainingFlags& flags, tasks::LanguageRequest& request) {
   request.temperature = flags.temperature;
   request.length = flags.length;
   request.steps = flags.steps;
@@ -237,6 +235,11 @@ void read_language_training(const LanguageTrainingFlags& flags, const std::strin
       tasks::chosen<tasks::OptimizerStates>(tasks::kOptimizerStatesNames, flags.states, "--optimizer-states");
   request.device = flags.device;
   request.teacher = {.file = flags.teacher_logits, .top = flags.top_k};
+}
+
+void read_training_texts(const LanguageTrainingFlags& flags, const std::string& data,
+                         const std::string& valid, const std::string& folder, const text::ReadFile& read,
+                         tasks::LanguageRequest& request) {
   const bool is_encoder = models::is_encoder(request.network);
   (is_encoder ? read_lines_to_train_by : read_text_to_train_by)(flags, data, valid, folder, read, request);
 }

@@ -48,13 +48,15 @@ inline constexpr const char* kSynthetic = "synthetic";
 inline constexpr const char* kSyntheticChat = "synthetic-chat";
 inline bool is_drawn(const std::string& data) { return data == kSynthetic || data == kSyntheticChat; }
 
-/// Reads the texts of the request's network, of an encoder lines, and sets what the flags say. `read` gives the model's files;
-/// `folder` keeps a text that is drawn (kSynthetic), synthetic.npy, or conversations (kSyntheticChat), synthetic.jsonl, for a run
+/// Sets what the flags say of the request, but for its texts.
+void take_training_flags(const LanguageTrainingFlags& flags, tasks::LanguageRequest& request);
+
+/// Reads the texts of the request's network, of an encoder lines. `read` gives the model's files; `folder` keeps a text that is drawn (kSynthetic), synthetic.npy, or conversations (kSyntheticChat), synthetic.jsonl, for a run
 /// that goes on. Throws what read_training_text, read_lines and the drawing do, and usage Error where the model has fewer positions
-/// than a sequence, or is an encoder and the text is to be drawn.
-void read_language_training(const LanguageTrainingFlags& flags, const std::string& data,
-                            const std::string& valid, const std::string& folder, const text::ReadFile& read,
-                            tasks::LanguageRequest& request);
+/// than a sequence, or is an encoder and the text is to be drawn. Before a text is drawn, all else of the request is checked.
+void read_training_texts(const LanguageTrainingFlags& flags, const std::string& data,
+                         const std::string& valid, const std::string& folder, const text::ReadFile& read,
+                         tasks::LanguageRequest& request);
 
 /// What flags of `crumb train lm` and `crumb merge --train` say of end_to_end beside the common ones; a rate of 0 is not given.
 struct EndToEnd {

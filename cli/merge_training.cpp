@@ -76,7 +76,8 @@ Json train_merged(const MergeTrainingFlags& flags, graph::Graph adapted, graph::
     const auto found = run.files.find(std::string(path));
     return found == run.files.end() ? std::nullopt : std::optional(found->second);
   };
-  read_language_training(how, flags.data, flags.valid, folder, read, run.request);
+  take_training_flags(how, run.request);
+  read_training_texts(how, flags.data, flags.valid, folder, read, run.request);
   keep_memory();
   LanguageProgressLine line;
   run.news = line.news(run.request.rate);

@@ -163,11 +163,12 @@ void recover_verb(const RecoverFlags& flags) {
                             .writes = is_writer()};
   LanguageTrainingFlags how = flags.training;
   how.restart = flags.restart;
-  read_language_training(
-      how, flags.data, flags.valid, flags.output, [&](std::string_view path) { return weights->file(path); },
-      run.request);
+  take_training_flags(how, run.request);
   if (run.request.has_floats)
     refuse_turned_states(stages_that_made(files, quote_text(flags.model)), run.request);
+  read_training_texts(
+      how, flags.data, flags.valid, flags.output, [&](std::string_view path) { return weights->file(path); },
+      run.request);
   keep_memory();
   Json report;
   {

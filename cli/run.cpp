@@ -10,6 +10,7 @@
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "base/within.h"
 #include "cli/fast_flag.h"
 #include "cli/graph_inputs.h"
 #include "cli/notes.h"
@@ -140,7 +141,7 @@ std::unique_ptr<graph::Executable> prepare(const Graph& graph,
     }
     return prepare_libtorch(graph, simulation, options);
   } catch (const Error& error) {
-    throw Error(quote_text(options.model) + ": " + error.what());
+    throw within(quote_text(options.model), error);
   }
 }
 
@@ -162,7 +163,7 @@ analysis::AccumulatorSimulation simulated(const Graph& graph, const RunOptions& 
     return simulate_accumulators(graph, options.accumulator);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kUsage) throw;
-    throw Error(quote_text(options.model) + ": " + error.what());
+    throw within(quote_text(options.model), error);
   }
 }
 

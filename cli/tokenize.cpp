@@ -7,6 +7,7 @@
 
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
+#include "base/within.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "formats/checkpoint/checkpoint.h"
@@ -63,7 +64,7 @@ text::TextTokenizer open_tokenizer(const ModelFiles& files) {
   try {
     return text::TextTokenizer::load(files.read);
   } catch (const Error& error) {
-    throw Error(files.name + ": " + error.what());
+    throw within_file(files.name, error);
   }
 }
 
@@ -77,7 +78,7 @@ std::string rendered_chat(const ModelFiles& files, const TokenizeOptions& option
       throw Error("it has no chat template: neither chat_template.jinja nor one in tokenizer_config.json");
     return chat->render(messages, {.add_generation_prompt = options.prompt});
   } catch (const Error& error) {
-    throw Error(files.name + ": " + error.what());
+    throw within_file(files.name, error);
   }
 }
 

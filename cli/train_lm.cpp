@@ -261,8 +261,11 @@ std::vector<Stage> take_stages(const LanguageWish& wish, tasks::LanguageRequest&
 void check_learned_adapters(const std::vector<Stage>& stages, const tasks::LanguageRequest& request) {
   const bool makes_one =
       std::ranges::any_of(stages, [](const Stage& stage) { return stage.name == "low_rank"; });
-  if (request.learn_adapters && !makes_one && graph::adapter_names(request.network).empty())
-    throw usage_error("end_to_end:learn_adapters=on, and no stage before it makes an adapter (low_rank)");
+  const graph::Graph& start = request.start ? *request.start : request.network;
+  if (request.learn_adapters && !makes_one && graph::adapter_names(start).empty())
+    throw usage_error(
+        "adapters are to learn along, the network has none, and no stage before it makes an adapter "
+        "(low_rank)");
 }
 
 /// What the stages before training make of the network: the codes that it begins with. A run that goes on has them in its folder.
@@ -284,7 +287,6 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
     return;
   }
   open_language_trainer().check(run.request);
-  check_learned_adapters(stages, run.request);
   std::vector<ptq::StageReport> reports;
   run.request.start = start_by_stages(stages, run.request, reports);
   for (const ptq::StageReport& report : reports) std::cerr << text_of(report);
@@ -387,12 +389,14 @@ void train_language_model(const LanguageWish& wish) {
   run.request.start = std::move(start);
   LanguageTrainingFlags how = flags.training;
   how.restart = wish.restart;
-  read_language_training(how, wish.data, wish.valid, wish.output, read, run.request);
+  take_training_flags(how, run.request);
   run.request.scales_alone = flags.scales_alone;
   run.request.learn_adapters = flags.learn_adapters;
   run.request.scale_rate = flags.scale_rate;
   const std::vector<Stage> before = take_stages(wish, run.request);
   refuse_turned_states(stages, run.request);
+  check_learned_adapters(before, run.request);
+  read_training_texts(how, wish.data, wish.valid, wish.output, read, run.request);
   begin_by_stages(wish, before, run);
   choose_rate(run.request);
   keep_memory();

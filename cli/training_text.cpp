@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files/counted.h"
 #include "base/files/text.h"
+#include "base/within.h"
 #include "cli/language_training.h"
 #include "cli/notes.h"
 #include "cli/tokenized_text.h"
@@ -176,7 +177,7 @@ tasks::LanguageText training_text_of_lines(const std::string& file, std::string_
       for (const Pieces& pieces : samples) append(pieces, tokenizer, text);
       without += samples.empty() ? 1 : 0;
     } catch (const Error& error) {
-      throw Error(where + ": " + error.what());
+      throw within_file(where, error);
     }
   }
   if (text.empty())

@@ -175,7 +175,7 @@ void check_name(const Graph& graph, const std::string& name) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
   };
   if (name.empty() || !std::ranges::all_of(name, is_plain))
-    throw Error("an adapter's name has letters, digits, - and _, found " + quote_text(name));
+    throw usage_error("an adapter's name has letters, digits, - and _, found " + quote_text(name));
   const std::vector<std::string> names = adapter_names(graph);
   if (std::ranges::find(names, name) != names.end())
     throw Error("the network has an adapter " + quote_text(name) + " already");

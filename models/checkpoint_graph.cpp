@@ -6,6 +6,7 @@
 
 #include "base/files/input_file.h"
 #include "base/files/text.h"
+#include "base/within.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "formats/checkpoint/sentence_modules.h"
 #include "formats/gguf/gguf.h"
@@ -82,7 +83,7 @@ CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::strin
   try {
     return built(*weights_of(source));
   } catch (const Error& error) {
-    throw Error(name + ": " + error.what());
+    throw within_file(name, error);
   }
 }
 
@@ -90,7 +91,7 @@ CheckpointGraph graph_on_checkpoint(std::shared_ptr<const TensorSource> source, 
   try {
     return built(*weights_on(std::move(source)));
   } catch (const Error& error) {
-    throw Error(name + ": " + error.what());
+    throw within_file(name, error);
   }
 }
 
@@ -98,7 +99,7 @@ CheckpointGraph graph_of_weights(const WeightSource& source) {
   try {
     return built(source);
   } catch (const Error& error) {
-    throw Error(source.describe() + ": " + error.what());
+    throw within_file(source.describe(), error);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "base/files/text.h"
 #include "base/json/json_file.h"
 #include "base/text/number.h"
+#include "base/within.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "graph/adapters.h"
 #include "graph/onnx/read.h"
@@ -92,11 +93,10 @@ graph::Graph configured(const TensorSource& source) {
   try {
     return graph_of_weights(NamedWeights(source)).graph;
   } catch (const Error& error) {
-    throw Error(
+    throw within_file(
         "its network is none of its config.json, as where a stage of crumb quantize doubled channels (split) "
-        "or "
-        "moved gains that are 1 and a weight (smooth, awq): " +
-        std::string(error.what()));
+        "or moved gains that are 1 and a weight (smooth, awq)",
+        error);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
+#include "base/within.h"
 #include "formats/half.h"
 #include "graph/onnx/infer_shapes.h"
 #include "models/checkpoint_graph.h"
@@ -32,7 +33,7 @@ FoldedNorms::FoldedNorms(const TensorSource& source, const std::string& name, in
   try {
     plan();
   } catch (const Error& error) {
-    throw Error(name + ": " + error.what(), error.kind());
+    throw within(name, error);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/json/json_file.h"
+#include "base/within.h"
 #include "formats/checkpoint/checkpoint.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "formats/checkpoint/model_files.h"
@@ -113,7 +114,7 @@ FreshNetwork fresh_network(const std::filesystem::path& config, std::uint64_t se
     made.graph = graph_of_config(weights);
     return made;
   } catch (const Error& error) {
-    throw Error(quote_text(config.string()) + ": " + error.what());
+    throw within_file(quote_text(config.string()), error);
   }
 }
 

@@ -250,9 +250,6 @@ class Run {
 
 }  // namespace
 
-StageReport awq(const Stage& stage, Setting& setting) {
-  require_samples(stage, setting);
-  return Run(stage, setting).run(stage);
-}
+StageReport awq(const Stage& stage, Setting& setting) { return Run(stage, setting).run(stage); }
 
 }  // namespace crumb::ptq

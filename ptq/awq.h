@@ -12,7 +12,7 @@
 
 namespace crumb::ptq {
 
-/// Reports squared errors of outputs. Throws Error where no factor can move or inputs are not finite; usage Error without samples.
+/// Reports squared errors of outputs. Throws Error where no factor can move or inputs are not finite. Precondition: the setting has samples.
 StageReport awq(const Stage& stage, Setting& setting);
 
 }  // namespace crumb::ptq

@@ -259,9 +259,6 @@ class Estimation {
 
 }  // namespace
 
-StageReport batch_norm(const Stage& stage, Setting& setting) {
-  require_samples(stage, setting);
-  return Estimation(stage, setting).run();
-}
+StageReport batch_norm(const Stage& stage, Setting& setting) { return Estimation(stage, setting).run(); }
 
 }  // namespace crumb::ptq

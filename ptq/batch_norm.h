@@ -21,7 +21,8 @@ namespace crumb::ptq {
 /// Codes that are not chosen yet are those of rounding; activations run in floats. Reports the squared errors of what each place
 /// gives, over squares, before and after. Where scales are not each output's own, or of a form that takes no factor
 /// (scaled_rows.h), means come back alone, and a note says so. Throws Error where there is no place, where a place sees
-/// fewer than two numbers of a channel, or values that are not finite; where own=on has no norm; usage Error without samples.
+/// fewer than two numbers of a channel, or values that are not finite; where own=on has no norm. Precondition: the setting has
+/// samples.
 StageReport batch_norm(const Stage& stage, Setting& setting);
 
 }  // namespace crumb::ptq

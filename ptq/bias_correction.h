@@ -8,9 +8,8 @@
 namespace crumb::ptq {
 
 /// Layers without a bias of their own stay, and a note says how many. Reports squared means of outputs, of what codes change over
-/// all. All constants have their codes from there on, those that are not chosen yet
-/// by rounding. Throws Error where no layer has a bias, or inputs are not finite;
-/// usage Error without samples.
+/// all. All constants have their codes from there on, those that are not chosen yet by rounding. Throws Error where no layer has a bias,
+/// or inputs are not finite. Precondition: the setting has samples.
 StageReport bias_correction(const Stage& stage, Setting& setting);
 
 }  // namespace crumb::ptq

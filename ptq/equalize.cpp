@@ -137,7 +137,6 @@ double smoothing_factor(double x, double w, double alpha) {
 }
 
 StageReport smooth(const Stage& stage, Setting& setting) {
-  require_samples(stage, setting);
   const std::vector<ScalingSite> sites = open_sites(stage, setting, true);
   const auto before = rounding_errors(setting);
   std::map<std::string, std::vector<double>> seen = ranges_of_samples(setting, sites);

@@ -15,7 +15,7 @@ namespace crumb::ptq {
 /// Reports the squared errors that rounding has before and after. Throws Error where no factor can move.
 StageReport equalize(const Stage& stage, Setting& setting);
 
-/// The same; usage Error without samples.
+/// The same. Precondition: the setting has samples.
 StageReport smooth(const Stage& stage, Setting& setting);
 
 /// max|w|^(1 - alpha) / max|x|^alpha; 1 where either is next to nothing.

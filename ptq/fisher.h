@@ -11,7 +11,10 @@ namespace crumb::ptq {
 
 /// Codebooks and codes of all palettes of the plan that have none; Setting::palettes has their names. One that no gradient reaches
 /// stays as it is, as constants of other specs do; notes say so.
-/// Throws Error where there is no palette; usage Error without samples, or without what makes gradients.
+/// Throws Error where there is no palette. Preconditions: the setting has samples, and check_gradients() does not throw.
 StageReport fisher(const Stage& stage, Setting& setting);
+
+/// Throws usage Error without what makes gradients.
+void check_gradients(const Stage& stage, const Setting& setting);
 
 }  // namespace crumb::ptq

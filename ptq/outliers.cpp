@@ -122,11 +122,15 @@ class Split {
 
 }  // namespace
 
-StageReport outliers(const Stage& stage, Setting& setting) {
+void check_share(const Stage& stage, const Setting&) {
   const double share = stage.value("share");
   if (!(share < 1))
     throw usage_error("the stage outliers keeps a share of the weights, below 1, found share=" +
                       number_text(share));
+}
+
+StageReport outliers(const Stage& stage, Setting& setting) {
+  const double share = stage.value("share");
   LinearMatrices found = matrices_of(setting);
   StageReport report{
       .stage = to_string(stage), .measure = "matrices", .layers = {}, .notes = std::move(found.notes)};

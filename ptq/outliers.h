@@ -11,7 +11,10 @@
 namespace crumb::ptq {
 
 /// Reports the squared error of rounding before and after, of the matrix' squares. Throws Error where no such matrix is to become
-/// codes, or one has such numbers already; usage Error for a share that is no share.
+/// codes, or one has such numbers already. Precondition: check_share() does not throw.
 StageReport outliers(const Stage& stage, Setting& setting);
+
+/// Throws usage Error for a share that is no share.
+void check_share(const Stage& stage, const Setting& setting);
 
 }  // namespace crumb::ptq

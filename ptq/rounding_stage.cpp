@@ -52,15 +52,11 @@ double value_of(const Stage& stage, std::string_view option) {
              : stage.value(option);
 }
 
+int register_bits(const Stage& stage) { return static_cast<int>(value_of(stage, "accumulator")); }
+
 std::optional<Register> register_of(const Stage& stage) {
-  const auto bits = static_cast<int>(value_of(stage, "accumulator"));
-  if (bits == 0 && stage.options.contains("tile"))
-    throw usage_error("the stage " + stage.name + ": tile=" + number_text(stage.value("tile")) +
-                      " says of how many terms accumulator=BITS is, which is not given");
+  const int bits = register_bits(stage);
   if (bits == 0) return std::nullopt;
-  if (bits < 4 || bits > 62)
-    throw usage_error("the stage " + stage.name + ": an accumulator has 4 to 62 bits, found " +
-                      std::to_string(bits));
   return Register{.bits = bits, .tile = static_cast<std::size_t>(value_of(stage, "tile"))};
 }
 
@@ -106,6 +102,16 @@ RoundingOptions options_of(const Stage& stage, const Setting& setting) {
           .threads = setting.threads};
 }
 
+void check_register(const Stage& stage, const Setting&) {
+  const int bits = register_bits(stage);
+  if (bits == 0 && stage.options.contains("tile"))
+    throw usage_error("the stage " + stage.name + ": tile=" + number_text(stage.value("tile")) +
+                      " says of how many terms accumulator=BITS is, which is not given");
+  if (bits != 0 && (bits < 4 || bits > 62))
+    throw usage_error("the stage " + stage.name + ": an accumulator has 4 to 62 bits, found " +
+                      std::to_string(bits));
+}
+
 StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk, const SoftRounding& soft) {
   RoundingOptions options = options_of(stage, setting);
   options.walk = walk;
@@ -114,7 +120,6 @@ StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk, 
 }
 
 StageReport round_layers_by_best(const Stage& stage, Setting& setting, const std::vector<Trial>& trials) {
-  require_samples(stage, setting);
   const std::optional<Register> accumulator = register_of(stage);
   const graph::QuantPlan open = open_palettes(setting);
   RoundedParts parts{.layers = sampled_layers(setting.graph, open), .shared = {}};

@@ -23,9 +23,13 @@ namespace crumb::ptq {
 
 /// Every layer's codes by that walk, and by learning behind it where `soft` has steps. A layer whose outputs lose more than by
 /// rounding keeps that, and a note says so; so do notes of layers that no sample reaches. Throws Error where no layer is to be
-/// rounded, a layer's inputs are not finite, or an accumulator is asked of what is not integers; usage Error without samples.
+/// rounded, a layer's inputs are not finite, or an accumulator is asked of what is not integers. Preconditions: the setting has samples,
+/// and check_register() does not throw.
 StageReport round_layers(const Stage& stage, Setting& setting, CodeWalkOf walk,
                          const SoftRounding& soft = {});
+
+/// Throws usage Error for a register of no such width, or a tile without one.
+void check_register(const Stage& stage, const Setting& setting);
 
 /// A way to round, by what it is called in the report.
 struct Trial {

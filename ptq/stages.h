@@ -55,10 +55,8 @@ struct StageReport {
   std::vector<std::string> notes;   ///< what a person should know
 };
 
-/// Throws usage Error where the stage has no samples, or nothing that they run on.
-void require_samples(const Stage& stage, const Setting& setting);
-
-/// All of them, in order. Throws Error where a stage is one of training, or finds nothing to do, and says which.
+/// All of them, in order. Throws usage Error, before any works, where one is of training, lacks samples, or has options that do not
+/// go together; Error where one finds nothing to do.
 std::vector<StageReport> run_stages(const std::vector<Stage>& stages, Setting& setting);
 
 }  // namespace crumb::ptq

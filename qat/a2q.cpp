@@ -13,6 +13,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/within.h"
 #include "libtorch/parallel.h"
 #include "quant/loops/loops.h"
 
@@ -118,7 +119,7 @@ std::int64_t repaired(const Operands& operands, const Piece& piece, const Norm& 
     for (std::size_t i = 0; i < codes.size(); ++i) values[i] = static_cast<float>(codes[i]) * scale;
     return steps;
   } catch (const Error& error) {
-    throw Error("output channel " + std::to_string(piece.row) + ": " + error.what());
+    throw within("output channel " + std::to_string(piece.row), error);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/files/text.h"
+#include "base/within.h"
 #include "libtorch/fake_quantize.h"
 #include "qat/scales.h"
 #include "qat/weight_codes.h"
@@ -303,7 +304,7 @@ at::Tensor AccumulatorQuantizer::quantized(const at::Tensor& latent) {
     repaired_ = made.repaired;
     return made.values.view(latent.sizes());
   } catch (const Error& error) {
-    throw Error(what_ + ": " + error.what());
+    throw within(what_, error);
   }
 }
 

@@ -82,7 +82,8 @@ void check_batches(const GraphModule& module, const OwnNetwork& own, const at::T
   try {
     both = run_one(module, inputs.narrow(0, 0, 2));
   } catch (const Error& error) {
-    throw Error(quote_text(own.name) + " does not take two samples at once: " + error.what() + advice);
+    throw Error(quote_text(own.name) + " does not take two samples at once: " + error.what() + advice,
+                error.kind());
   }
   const at::Tensor alone = at::cat({first, second});
   if (both.sizes() != alone.sizes() || !at::allclose(both, alone, 1e-3, 1e-4)) {

@@ -8,6 +8,7 @@
 #include "base/files/counted.h"
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
+#include "base/within.h"
 #include "export/compressed_tensors/pack.h"
 #include "formats/checkpoint/classify.h"
 #include "graph/packed/crumb_graph.h"
@@ -209,8 +210,7 @@ void Content::read_tensor(std::string_view name, const std::filesystem::path& sc
       write_codes(view, layer.form, threads, sink);
     }
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kInterrupted) throw;
-    throw Error("tensor " + quote_text(tensor.name) + ": " + error.what());
+    throw within("tensor " + quote_text(tensor.name), error);
   }
 }
 

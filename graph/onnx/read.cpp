@@ -4,6 +4,7 @@
 
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
+#include "base/within.h"
 #include "graph/onnx/local_functions.h"
 #include "graph/onnx/wire/read_model.h"
 
@@ -44,7 +45,7 @@ Graph read_onnx(const fs::path& path) {
   try {
     return read(file.bytes(), OnnxDataFolder::of_model(path));
   } catch (const Error& error) {
-    throw Error(quote_text(path.string()) + ": " + error.what());
+    throw within_file(quote_text(path.string()), error);
   }
 }
 

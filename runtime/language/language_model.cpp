@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/files/text.h"
+#include "base/within.h"
 #include "formats/checkpoint/decoder_config.h"
 #include "runtime/language/logit_places.h"
 
@@ -93,7 +94,7 @@ LanguageModel LanguageModel::load(graph::Graph graph, const text::ReadFile& read
     }
     return made;
   } catch (const Error& error) {
-    throw Error(name + ": " + error.what(), error.kind());
+    throw within(name, error);
   }
 }
 

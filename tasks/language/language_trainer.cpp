@@ -21,6 +21,7 @@
 #include "base/seconds.h"
 #include "libtorch/device.h"
 #include "libtorch/peers.h"
+#include "qat/network.h"
 #include "qat/short_adamw.h"
 #include "qat/weight_average.h"
 #include "tasks/language/check_request.h"
@@ -153,6 +154,7 @@ class Training {
       }
       student_->start(lesson_->inputs_of_first(kCalibrating));
     }
+    gets_harder_ = loses_more_by_design();
     student_->module().to(device_);
     peers_.give_out(student_->module().parameters());
     if (!kept && !request_.recovery) first_measure_ = measured();
@@ -243,7 +245,14 @@ class Training {
                           .seconds_per_step = (now_seconds() - start_) / static_cast<double>(steps_here_)});
   }
 
+  /// Weights go, or widths shrink, while steps are taken.
+  bool loses_more_by_design() const {
+    const qat::Network* network = student_->network();
+    return network && (!network->pruned().empty() || network->learned_widths());
+  }
+
   void watch(double loss) {
+    if (gets_harder_) return;
     if (watch_.rises_with(loss) && hooks_.news.loss_rose && peers_.is_first())
       hooks_.news.loss_rose(watch_.rise());
   }
@@ -299,7 +308,8 @@ class Training {
   std::vector<LayerLine> layers_;
   std::vector<LanguageLine> log_;
   LossWatch watch_;
-  double start_ = 0;  ///< of the first step here
+  bool gets_harder_ = false;  ///< no loss that rises is a fault
+  double start_ = 0;          ///< of the first step here
   std::int64_t steps_here_ = 0;
   bool stops_ = false;  ///< behind this step, because a person asked for it
 };
@@ -338,7 +348,10 @@ class TorchTrainer final : public LanguageTrainer {
     return multiplies_bfloat16_faster() ? Products::kBfloat16 : Products::kFloat32;
   }
 
-  void check(const LanguageRequest& request) const override { check_request(request); }
+  void check(const LanguageRequest& request) const override {
+    check_request(request);
+    check_student(request);
+  }
 
   LanguageOutcome train(const LanguageRequest& request, const LanguageHooks& hooks) override {
     if (request.threads > 0) at::set_num_threads(request.threads);

@@ -159,8 +159,8 @@ class LanguageTrainer {
   /// Those that this processor, or that device, is fastest at. Throws usage Error where there is no such device.
   virtual Products fast_products(const std::string& device) const = 0;
 
-  /// Throws what train() would whatever network it begins with: before that is made. Throws usage Error where parts of the request
-  /// do not go together, Error where a text has no sequence.
+  /// Throws what train() would whatever codes it begins with: before stages make them, or a text is drawn. Throws usage Error where
+  /// parts of the request do not go together, Error where a text has no sequence or the recipe does not fit the network.
   virtual void check(const LanguageRequest& request) const = 0;
 
   /// Throws Error where there are too few tokens, the recipe does not fit, the loss is no finite number, or (kInterrupted)

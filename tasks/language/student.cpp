@@ -20,6 +20,8 @@ const graph::Graph& beginning_of(const LanguageRequest& request) {
   return request.start ? *request.start : request.network;
 }
 
+bool has_adapter(const graph::Graph& graph) { return !graph::adapter_names(graph).empty(); }
+
 /// Behind a decoder's last layer; nothing for an encoder.
 std::optional<libtorch::CutNetwork> cut(const libtorch::GraphModule& module, const graph::Graph& network,
                                         bool recomputes) {
@@ -31,8 +33,8 @@ std::optional<libtorch::CutNetwork> cut(const libtorch::GraphModule& module, con
 
 class QuantizedStudent final : public Student {
  public:
-  explicit QuantizedStudent(const LanguageRequest& request)
-      : adapters_(beginning_of(request), request.learn_adapters),
+  QuantizedStudent(const LanguageRequest& request, bool learns_adapters)
+      : adapters_(beginning_of(request), learns_adapters),
         network_(adapters_.trainable(graph::fold_quantized(beginning_of(request))), request.recipe),
         cut_(cut(network_.graph_module(), request.network, request.recomputes)) {
     if (request.recomputes && request.recipe.activations && !request.recipe.activations->is_dynamic())
@@ -145,7 +147,14 @@ class AdaptedStudent final : public Student {
 
 std::unique_ptr<Student> student_of(const LanguageRequest& request) {
   if (request.recovery) return std::make_unique<AdaptedStudent>(request);
-  return std::make_unique<QuantizedStudent>(request);
+  return std::make_unique<QuantizedStudent>(request, request.learn_adapters);
+}
+
+void check_student(const LanguageRequest& request) {
+  if (request.recovery)
+    student_of(request);
+  else
+    const QuantizedStudent student(request, request.learn_adapters && has_adapter(beginning_of(request)));
 }
 
 }  // namespace crumb::tasks

@@ -60,4 +60,7 @@ class Student {
 /// Of LanguageRequest: its recipe's network, or its recovery's adapter. Throws as those do.
 std::unique_ptr<Student> student_of(const LanguageRequest& request);
 
+/// Throws what student_of() would of the request when stages have made its start, which may bring the adapters that are to learn.
+void check_student(const LanguageRequest& request);
+
 }  // namespace crumb::tasks

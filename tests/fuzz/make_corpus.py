@@ -2,7 +2,7 @@
 
     python tests/fuzz/make_corpus.py build/crumb            with the Python environment of scripts/setup
 
-The targets' own finds are kept in build-fuzz/corpus/ and are no part of the repository.
+The targets' own finds are kept in build-fuzz/corpus/ and are no part of the repository, but for FINDS.
 """
 
 import base64
@@ -25,6 +25,7 @@ import torch
 
 REPO = Path(__file__).resolve().parents[2]
 CORPUS = Path(__file__).resolve().parent / "corpus"
+FINDS = ["runtime/node_without_inputs", "runtime/padding_of_many_rows"]  # that ended a process once: they stay as they are
 sys.path.insert(0, str(REPO / "tests/formats/crumb_file"))
 sys.path.insert(0, str(REPO / "tests/runtime"))
 sys.path.insert(0, str(REPO / "tests/text"))
@@ -689,7 +690,10 @@ def adapters():
 
 def main():
     binary = Path(sys.argv[1]).resolve()
-    shutil.rmtree(CORPUS, ignore_errors=True)
+    finds = {find: (CORPUS / find).read_bytes() for find in FINDS}
+    shutil.rmtree(CORPUS)
+    for find, content in finds.items():
+        put(*find.split("/"), content)
     crumb(binary)
     runtime()
     attention()

@@ -147,8 +147,9 @@ def test_an_unfinished_run_keeps_what_it_has_drawn(crumb, crumb_bin, tmp_path, c
         return ["train", "lm", "--model", chatting[0], "--data", data, "--weights", "int4:group=16", "--length", 32, "--tokens", tokens, "--batch", 1,
                 "--steps", 300, "--checkpoint-every", 3, "--threads", 1, "--rate", 1e-5, "-o", out, *more]  # fmt: skip
 
-    for wrong in (["--schedule", "foo"], ["--products", "tf32"], ["--loss", "ce", "--temperature", 2], ["--valid", tmp_path / "none.txt"]):
-        crumb(*command(*wrong), status=1 if "--valid" in wrong else 2)
+    for wrong in (["--schedule", "foo"], ["--products", "tf32"], ["--loss", "ce", "--temperature", 2], ["--valid", tmp_path / "none.txt"],
+                  ["--set", "*layers.1.*=int4:group=7"], ["--kv-cache", "int4:group=7"], ["--learn-adapters"]):  # fmt: skip
+        crumb(*command(*wrong), status=1 if {"--valid", "--set"} & set(wrong) else 2)
         assert not out.exists(), wrong
     process = subprocess.Popen([str(part) for part in (crumb_bin, *command())], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not (out / "checkpoint.state").exists() and process.poll() is None:

@@ -458,6 +458,14 @@ def test_a_loss_that_rises_is_said_once(crumb, crumb_bin, made, tmp_path):
     assert said not in crumb(*command(made, tmp_path / "calm", *how[:-4], "--rate", 1e-3)).stderr
 
 
+@pytest.mark.parametrize("how", [["--weights", "int4:group=16", "--prune", 0.5], ["--weights", "int4:channel", "--learned-bits", "3bpw"]])
+def test_a_loss_that_rises_by_design_is_not_said(crumb, made, tmp_path, how):
+    """No rate is wrong where weights go, or widths shrink, from step to step."""
+    done = crumb(*command(made, tmp_path / "out", "--steps", 30, "--rate", 1e-4, *how)).stderr
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "out/log.jsonl").read_text().splitlines()]
+    assert np.mean(losses[-20:]) > 2 * np.mean(losses[:5]) and "the loss rose" not in done
+
+
 def test_the_rate_follows_the_error_of_rounding(crumb, made, tmp_path):
     """Where neither a flag nor a stage says it: 0.001 of the error relative to the weights, 0.0004 behind a start, 0.0005 at most; of
     networks in floats, from scratch, and of scales alone 0.0005."""
@@ -603,6 +611,10 @@ def test_signs_of_gradients_round_layers(crumb, made, tmp_path, weights):
     ("end_to_end:steps=1", ["--loss", "ce", "--temperature", 2], 2, "a temperature is for the loss kl"),
     ("end_to_end:steps=1", ["--valid", "short.txt"], 1, "the text to measure by has"),
     ("end_to_end:steps=1:learn_adapters=on", [], 2, "no stage before it makes an adapter"),
+    ("end_to_end:steps=1", ["--accumulator", 16], 1, "what it multiplies has no quantizer"),
+    ("end_to_end:steps=1", ["--learned-bits", "3.5bpw"], 1, "no weight has a width that can be learned"),
+    ("end_to_end:steps=1", ["--prune", 0.5, "--weights", "int2h:group=16"], 1, "have no zero"),
+    ("end_to_end:steps=1", ["--kv-cache", "int4:group=7"], 2, "groups of 7 do not divide its heads"),
     ("block_wise", ["--activations", "int8"], 2, "layers are trained one by one with"),
     ("block_wise:scales_alone=on:signs=on", [], 2, "found both on")])  # fmt: skip
 def test_what_does_not_fit_is_said_before_stages_work(crumb, made, tmp_path, end, flags, status, says):

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -77,6 +78,49 @@ TEST_CASE("stage faults: stages that scale channels come before those that round
       Setting open = others.setting();
       CHECK(said(stage, open) == "nothing");
     }
+}
+
+TEST_CASE("stage faults: what is wrong with a later stage is said before the first one works") {
+  struct Fault {
+    std::string stage, says;
+    bool has_samples = true;
+  };
+  std::vector<Fault> faults = {
+      {"gptq:accumulator=3", "an accumulator has 4 to 62 bits, found 3"},
+      {"qronos:accumulator=63", "an accumulator has 4 to 62 bits, found 63"},
+      {"gpfq:tile=8", "tile=8 says of how many terms accumulator=BITS is, which is not given"},
+      {"outliers:share=1", "keeps a share of the weights, below 1, found share=1"},
+      {"fisher", "has nothing here that makes gradients"},
+      {"block_wise", "is for training"},
+      {"end_to_end:steps=4", "is for training"}};
+  for (const std::string stage : {"gptq", "gpfq", "qronos", "clip", "best", "adaround", "awq", "smooth",
+                                  "fisher", "batch_norm", "bias_correction"})
+    faults.push_back({stage, "the stage " + stage + " needs samples", false});
+  const std::vector<std::string> before = {"split",  "low_rank:rank=1", "outliers:share=0.1",
+                                           "rotate", "equalize",        "clip"};
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    const Fault& fault = faults[random() % faults.size()];
+    TwoLayers layers(8);
+    Setting setting = layers.setting();
+    if (!fault.has_samples) setting.samples = {};
+    setting.progress = [](std::size_t, std::size_t) { FAIL("a stage works"); };
+    std::vector<Stage> chain;
+    for (std::size_t i = random() % 3; i > 0; --i)
+      chain.push_back(parse_stage(before[random() % (before.size() - (fault.has_samples ? 0 : 1))]));
+    chain.push_back(parse_stage(fault.stage));
+    const std::map<std::string, Tensor> floats = setting.graph.initializers;
+    std::string text = "nothing";
+    try {
+      run_stages(chain, setting);
+    } catch (const Error& error) {
+      text = error.what();
+      CHECK(error.kind() == ErrorKind::kUsage);
+    }
+    says(text, fault.says);
+    CHECK(setting.graph.initializers == floats);
+    for (const graph::PlannedConstant& constant : setting.plan.constants) CHECK(!constant.rounded);
+  }
 }
 
 TEST_CASE("stage faults: where nothing is left to round, each weight's reason") {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/files/text.h"
+#include "base/within.h"
 #include "graph/certificate.h"
 #include "graph/onnx/wire/domains.h"
 #include "graph/onnx/wire/tensor_in.h"
@@ -216,7 +217,7 @@ class Reader {
       if (element_type_of(proto.data_type) == ElementType::kString) return Opaque{"a tensor of strings"};
       return tensor_in(file_, from.tensor, proto, folder_);
     } catch (const Error& error) {
-      throw Error(text_of(node) + ", attribute " + quote_text(from.name) + ": " + error.what());
+      throw within_file(text_of(node) + ", attribute " + quote_text(from.name), error);
     }
   }
 
