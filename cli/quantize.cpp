@@ -8,6 +8,7 @@
 #include "base/files/process_memory.h"
 #include "base/files/text.h"
 #include "base/text/byte_size.h"
+#include "base/within.h"
 #include "cli/inspect_graph.h"
 #include "cli/notes.h"
 #include "cli/number_checks.h"
@@ -23,6 +24,7 @@
 #include "formats/checkpoint/list_tensors.h"
 #include "formats/crumb_file/writer.h"
 #include "models/checkpoint_graph.h"
+#include "models/tied_head.h"
 #include "ptq/layer_files.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
@@ -167,6 +169,17 @@ void note_conversions(const CheckpointReport& report, Notes& notes) {
     notes.say(std::to_string(saturated) + " scales did not fit their format and were saturated");
 }
 
+/// Throws, too, where its head is not the one that its configuration means.
+Checkpoint open_checkpoint(const QuantizeOptions& options) {
+  Checkpoint checkpoint = Checkpoint::open(options.input, {.key = options.key}).take();
+  try {
+    models::expect_tied_head(checkpoint);
+  } catch (const Error& error) {
+    throw within_file(quote_text(options.input), error);
+  }
+  return checkpoint;
+}
+
 /// No file that is written may be one that is read, or one that a person wrote.
 void refuse_outputs(const QuantizeOptions& options, const Checkpoint& checkpoint) {
   std::vector<std::filesystem::path> inputs = checkpoint.input_paths();
@@ -303,7 +316,7 @@ void quantize_as_chosen(const QuantizeOptions& options, const Recipe& recipe, co
 /// Formats of a network's tensors are chosen, and then it is quantized as a graph.
 void quantize_network_by_target(const QuantizeOptions& options, const Wish& wish) {
   refuse_without_output(options);
-  const Checkpoint checkpoint = Checkpoint::open(options.input).take();
+  const Checkpoint checkpoint = open_checkpoint(options);
   if (!options.output.empty()) refuse_outputs(options, checkpoint);
   RecipeFlags of_tensors = options.recipe;
   const RecipeFlags of_graphs = taken_graph_fields(of_tensors);
@@ -352,7 +365,7 @@ void quantize_verb(const QuantizeOptions& options) {
   Recipe recipe = wish ? Recipe{} : recipe_of(options.recipe);
   const uint64_t memory = memory_of(options);
   refuse_without_output(options);
-  const Checkpoint checkpoint = Checkpoint::open(options.input, {.key = options.key}).take();
+  const Checkpoint checkpoint = open_checkpoint(options);
   Notes notes;
   note_checkpoint(checkpoint);
   note_folder(checkpoint, notes);

@@ -14,6 +14,7 @@
 #include "models/bert.h"
 #include "models/decoder.h"
 #include "models/model_weights.h"
+#include "models/tied_head.h"
 
 namespace crumb::models {
 namespace {
@@ -81,6 +82,7 @@ graph::Graph graph_of_config(ModelWeights& weights) {
 
 CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::string& name) {
   try {
+    if (source.checkpoint()) expect_tied_head(*source.checkpoint());
     return built(*weights_of(source));
   } catch (const Error& error) {
     throw within_file(name, error);
@@ -89,6 +91,7 @@ CheckpointGraph graph_of_checkpoint(const TensorSource& source, const std::strin
 
 CheckpointGraph graph_on_checkpoint(std::shared_ptr<const TensorSource> source, const std::string& name) {
   try {
+    if (source->checkpoint()) expect_tied_head(*source->checkpoint());
     return built(*weights_on(std::move(source)));
   } catch (const Error& error) {
     throw within_file(name, error);

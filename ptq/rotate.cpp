@@ -103,6 +103,8 @@ class Rotation {
       const MatrixXd& rotation = matrix(site.size);
       turn_constants(site, rotation);
       put_before(site, tensor_of(rotation));
+      for (graph::PlannedEdge& edge : setting_.plan.edges)
+        if (edge.value == site.value) edge.take_sign();  // whatever it was, as a Relu's: turned, it has both
     }
     if (!values.empty())
       notes_.push_back(std::to_string(values.size()) +

@@ -156,6 +156,19 @@ Json write_float(const TrainRun& run, const RunFolder& folder, const TrainOutcom
   return report;
 }
 
+/// Why no QONNX file can hold the network; "" where one can, or where a profile needs one, so that writing it says why not.
+std::string why_not_qonnx(const graph::Graph& graph, const std::string& profile) {
+  std::string unsaid = graph::constants_without_quantizer(graph);
+  if (!unsaid.empty() || !profile.empty()) return unsaid;
+  try {
+    exporting::check_for_profile(graph, "qonnx");
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInterrupted) throw;
+    return error.what();
+  }
+  return "";
+}
+
 /// When states go to the disk.
 class Keeper {
  public:
@@ -210,7 +223,7 @@ Json train_into(const TrainRun& run, tasks::Trainer& trainer) {
                            {.zstd_level = outcome.recipe.zstd, .layout = outcome.recipe.layout});
   std::error_code error;
   fs::remove(onnx, error);
-  const std::string unsaid = graph::constants_without_quantizer(outcome.quantized);
+  const std::string unsaid = why_not_qonnx(outcome.quantized, run.profile);
   if (unsaid.empty())
     (void)exporting::write(
         outcome.quantized, exporting::Form::kQonnx, onnx,

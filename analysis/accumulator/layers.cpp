@@ -74,6 +74,7 @@ struct ProductLayers::Data {
   void take_computed(const Product& product, ProductLayer& layer) const;
   void take_bias(const Product& product, ProductLayer& layer) const;
   std::string bias_of(const Product& product, const ProductLayer& layer) const;
+  std::string added_to(const Product& product) const;
   std::string added_behind(const Product& product) const;
   bool lies_on_channels(const graph::Node& node, const std::string& bias, const ProductLayer& layer) const;
 
@@ -255,7 +256,7 @@ void ProductLayers::Data::take_computed(const Product& product, ProductLayer& la
     layer.groups = std::max<std::int64_t>(1, node.int_or("group", 1));
   // All results are alike but for their bias: a channel for each number of that.
   layer.channels = 1;
-  const std::string own = node.has_input(rule.bias) ? node.inputs[rule.bias] : added_behind(product);
+  const std::string own = added_to(product);
   const auto bias = own.empty() ? std::nullopt : constants.find(own);
   const auto columns = count_channels(lowered, node, rule);
   if (bias && columns == static_cast<std::int64_t>(bias->values.size())) layer.channels = bias->values.size();
@@ -266,9 +267,17 @@ void ProductLayers::Data::take_computed(const Product& product, ProductLayer& la
 /// takes its result; "" where nothing is.
 std::string ProductLayers::Data::bias_of(const Product& product, const ProductLayer& layer) const {
   const graph::Node& node = node_of(product);
-  if (node.has_input(product.rule->bias)) return node.inputs[product.rule->bias];
-  const std::string other = added_behind(product);
-  return !other.empty() && lies_on_channels(node, other, layer) ? other : std::string();
+  const std::string value = added_to(product);
+  const bool is_own = node.has_input(product.rule->bias);
+  return value.empty() || is_own || lies_on_channels(node, value, layer) ? value : std::string();
+}
+
+/// The node's own bias, or what added_behind() says. What is added behind an alpha is added to other numbers than the sums, be it one
+/// node or, as QONNX has it, three: "".
+std::string ProductLayers::Data::added_to(const Product& product) const {
+  const graph::Node& node = node_of(product);
+  if (node.float_or("alpha", 1) != 1) return {};
+  return node.has_input(product.rule->bias) ? node.inputs[product.rule->bias] : added_behind(product);
 }
 
 /// The constant that an Add adds to what a matrix product or convolution gives, or "".
@@ -312,8 +321,7 @@ void ProductLayers::Data::take_bias(const Product& product, ProductLayer& layer)
   layer.bias = graph::BiasPlace::kAfter;
   if (product.rule->terms == graph::Terms::kGates) return;  // it is added to both of the node's products
   if (layer.kind == ProductLayer::Kind::kMatrix && !lies_on_channels(node, value, layer)) return;
-  const bool is_plain = node.float_or("alpha", 1) == 1 && node.float_or("beta", 1) == 1;
-  if (!layer.input_scale || !layer.one_scale || !is_plain) return;
+  if (!layer.input_scale || !layer.one_scale || node.float_or("beta", 1) != 1) return;
   // A QLinearConv's are sums already; else what a quantizer makes.
   const auto found = product.rule->integers && constant ? whole(*constant) : weights.find(value);
   if (!found.ok()) return;

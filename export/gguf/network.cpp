@@ -76,6 +76,23 @@ NetworkJson spelled_out(const NetworkJson& root, const DecoderConfig& config) {
   return made;
 }
 
+/// Throws Error where llama.cpp's network of that architecture is another one, whatever the file says.
+void expect_known_to_llama_cpp(const DecoderConfig& config, const GgufArchitecture& architecture) {
+  const auto refuse = [&](bool has_it, const char* what) {
+    if (has_it)
+      throw Error("llama.cpp loads no " + std::string(what) + " of the architecture " +
+                  quote_text(architecture.name) + ", which this model has");
+  };
+  refuse(config.qkv_bias && architecture.biases == GgufBiases::kNone, "biases of q, k and v");
+  refuse(config.output_bias && architecture.biases != GgufBiases::kAll, "bias behind attention");
+  refuse(config.mlp_bias && architecture.biases != GgufBiases::kAll, "biases of the feed-forward network");
+  const std::size_t window = widest_window(config);
+  if (architecture.name == "phi3" && window != 0 && window < config.max_positions)
+    throw Error("config.json: sliding_window is " + std::to_string(window) +
+                ", and llama.cpp sees all of a text with the architecture phi3; expected null, or the " +
+                std::to_string(config.max_positions) + " of max_position_embeddings");
+}
+
 std::string known_to_both() {
   std::string text = "mistral";
   for (const GgufArchitecture& architecture : gguf_architectures())
@@ -134,6 +151,7 @@ GgufNetwork read_network_for_gguf(const TensorSource& source) {
   if (made.architecture == nullptr || !DecoderConfig::knows(type))
     throw Error("config.json: the architecture is " + quote_text(type) + "; to GGUF go " + known_to_both());
   made.config = DecoderConfig::parse(file);
+  expect_known_to_llama_cpp(made.config, *made.architecture);
   const NetworkJson whole = spelled_out(file.root(), made.config);
   made.metadata = config_metadata(*made.architecture, whole).take();
   made.rope_tensors = rope_tensors(*made.architecture, whole).take();

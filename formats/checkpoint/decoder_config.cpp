@@ -135,6 +135,8 @@ class DecoderParser {
     if (file_.boolean("use_bidirectional_attention").value_or(false))
       throw file_.error(
           "use_bidirectional_attention is true; supported are decoders, which see what came before");
+    if (!file_.boolean("is_causal").value_or(true))
+      throw file_.error("is_causal is false; supported are decoders, which see what came before");
     if (file_.boolean("is_encoder_decoder").value_or(false))
       throw file_.error("is_encoder_decoder is true; supported are decoders alone");
     if (family_.partial) return;

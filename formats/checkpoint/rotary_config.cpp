@@ -144,6 +144,10 @@ class RotationParser {
     Rotation made{.frequencies = divided("short_factor"),
                   .long_frequencies = divided("long_factor"),
                   .switch_at = static_cast<std::size_t>(places)};
+    if (made.long_frequencies == made.frequencies) {  // texts of all lengths turn alike
+      made.long_frequencies.clear();
+      made.switch_at = 0;
+    }
     const double longer =
         scaling_.has("factor") ? positive("factor") : static_cast<double>(defaults_.max_positions) / places;
     made.factor = static_cast<float>(

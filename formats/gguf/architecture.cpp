@@ -8,8 +8,8 @@ namespace crumb {
 namespace {
 
 constexpr std::array<GgufArchitecture, 8> kArchitectures = {{
-    {"llama", "llama", "LlamaForCausalLM", true, false, false},
-    {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false, false},
+    {"llama", "llama", "LlamaForCausalLM", true, false, false, GgufBiases::kAll},
+    {"qwen2", "qwen2", "Qwen2ForCausalLM", false, false, false, GgufBiases::kOfQkv},
     {"qwen3", "qwen3", "Qwen3ForCausalLM", false, false, false},
     {"gemma2", "gemma2", "Gemma2ForCausalLM", false, true, true},
     {"gemma3", "gemma3_text", "Gemma3ForCausalLM", false, true, true},

@@ -16,6 +16,13 @@ struct GgufLayerName {
   std::string_view hf;    ///< "self_attn.q_proj", behind "model.layers.N."
 };
 
+/// The biases that llama.cpp loads.
+enum class GgufBiases : std::uint8_t {
+  kNone,
+  kOfQkv,  ///< of q, k and v
+  kAll     ///< of all matrices in layers
+};
+
 struct GgufArchitecture {
   std::string_view name;        ///< general.architecture
   std::string_view model_type;  ///< of transformers
@@ -25,6 +32,7 @@ struct GgufArchitecture {
   bool interleaves_heads = false;
   bool adds_one_to_norms = false;  ///< norms are stored as one plus the weight
   bool is_gemma = false;           ///< configuration keys and defaults
+  GgufBiases biases = GgufBiases::kNone;
 };
 
 std::span<const GgufArchitecture> gguf_architectures();

@@ -49,6 +49,13 @@ std::string type_of_scaling(const GgufArchitecture& architecture, const ConfigJs
 
 constexpr const char* kOriginal = "original_max_position_embeddings";
 
+/// Divisors of frequencies for texts of all lengths, and nothing else: what rope_freqs.weight says of every architecture.
+bool has_divisors_alone(const ConfigJson& scaling) {
+  const auto of_short = scaling.find("short_factor"), of_long = scaling.find("long_factor");
+  return of_short != scaling.end() && of_long != scaling.end() && *of_short == *of_long &&
+         number_in(scaling, "attention_factor").value_or(1) == 1;
+}
+
 Result<Llama3Scaling> llama3_of(const ConfigJson& scaling) {
   const auto factor = number_in(scaling, "factor"), low = number_in(scaling, "low_freq_factor"),
              high = number_in(scaling, "high_freq_factor"), context = number_in(scaling, kOriginal);
@@ -103,6 +110,7 @@ Status put_scaling(const GgufArchitecture& architecture, const ConfigJson& confi
   const ConfigJson* const scaling = scaling_of(config);
   const std::string type = type_of_scaling(architecture, scaling);
   if (type == "default" || type == "llama3") return {};
+  if (type == "longrope" && architecture.name != "phi3" && has_divisors_alone(*scaling)) return {};
   const bool is_phi3s = type == "longrope" && architecture.name == "phi3";
   if (type != "linear" && type != "yarn" && !is_phi3s)
     return Failure{"its rotary scaling is " + quote_text(type) +
@@ -131,7 +139,11 @@ Result<std::vector<RopeTensor>> rope_tensors(const GgufArchitecture& architectur
          llama3_factors(llama3.value(), number_in(config, "rope_theta").value_or(1e4), count))
       tensor.factors.push_back(static_cast<float>(factor));
   }
-  if (type == "longrope") {
+  if (type == "longrope" && architecture.name != "phi3") {
+    Result<std::vector<float>> factors = factors_in(*scaling, "short_factor");
+    if (!factors.ok()) return factors.failure();
+    made.push_back({std::string(kRopeFactors), factors.take()});
+  } else if (type == "longrope") {
     for (const auto& [name, key] :
          {std::pair(kLongRopeFactors, "long_factor"), std::pair(kShortRopeFactors, "short_factor")}) {
       Result<std::vector<float>> factors = factors_in(*scaling, key);

@@ -80,9 +80,43 @@ void put_yarn(Json& config, GgufFields& fields, const std::string& prefix) {
   config["rope_scaling"] = std::move(scaling);
 }
 
+/// By which positions are divided where no type, or a linear one, says so, as llama.cpp reads it: by an older key, too; 0 is none.
+double factor_in(GgufFields& fields, const std::string& prefix) {
+  const std::optional<double> newer = fields.number(prefix + "rope.scaling.factor");
+  const double factor = newer ? *newer : fields.number(prefix + "rope.scale_linear").value_or(1);
+  return factor == 0 ? 1 : factor;
+}
+
+/// What of a decoder config.json cannot say.
+void refuse_what_differs(GgufFields& fields, const GgufArchitecture& architecture, std::uint64_t head) {
+  const std::string prefix(std::string(architecture.name) + ".");
+  if (!fields.flag(prefix + "attention.causal").value_or(true))
+    fields.refuse(prefix + "attention.causal",
+                  "it is false, expected true: supported are decoders, which see what came before");
+  const auto expect_head = [&](const char* name) {
+    if (const auto found = fields.natural(prefix + name); found && *found != head)
+      fields.refuse(prefix + name, "it is " + std::to_string(*found) + ", expected a head's " +
+                                       std::to_string(head) + " elements");
+  };
+  expect_head("attention.value_length");
+  if (architecture.name != "phi3") expect_head("rope.dimension_count");
+}
+
 void put_rope_scaling(Json& config, GgufFields& fields, const std::string& prefix,
                       const GgufTensorFacts& facts) {
+  const std::string key = prefix + "rope.scaling.type";
+  const std::optional<std::string_view> type = fields.text(key);
+  const auto expect_one = [&](const char* name) {
+    if (const auto found = fields.number(prefix + name); found && *found != 1)
+      fields.refuse(prefix + name, "it is " + number_text(*found) + ", expected 1" +
+                                       (type ? " where " + key + " is " + quote_text(*type) : ""));
+  };
+  const bool has_divisors = facts.rope || !facts.short_factors.empty() || !facts.long_factors.empty();
+  if (has_divisors && type != "none" && factor_in(fields, prefix) != 1)
+    fields.refuse(key, "positions are divided by " + number_text(factor_in(fields, prefix)) +
+                           ", and by a tensor's factors; expected one of them");
   if (facts.rope) {
+    expect_one("rope.scaling.attn_factor");
     config["rope_scaling"] = {{"rope_type", "llama3"},
                               {"factor", facts.rope->factor},
                               {"low_freq_factor", facts.rope->low},
@@ -90,8 +124,6 @@ void put_rope_scaling(Json& config, GgufFields& fields, const std::string& prefi
                               {"original_max_position_embeddings", facts.rope->context}};
     return;
   }
-  const std::string key = prefix + "rope.scaling.type";
-  const std::optional<std::string_view> type = fields.text(key);
   const bool has_factors = !facts.short_factors.empty() && !facts.long_factors.empty();
   if (has_factors && (!type || *type == "none" || *type == "longrope"))
     return put_longrope(config, fields, prefix, facts);
@@ -101,13 +133,14 @@ void put_rope_scaling(Json& config, GgufFields& fields, const std::string& prefi
                  (facts.short_factors.empty() ? "no" : "the") + " tensor " + std::string(kShortRopeFactors) +
                  " and " + (facts.long_factors.empty() ? "no" : "the") + " tensor " +
                  std::string(kLongRopeFactors) + ", expected both and 'longrope', or neither");
-  if (!type || *type == "none") return;
-  if (*type == "yarn") return put_yarn(config, fields, prefix);
-  if (*type != "linear")
+  if (type == "yarn") return put_yarn(config, fields, prefix);
+  expect_one("rope.scaling.attn_factor");
+  if (type == "none") return;
+  if (type && *type != "linear")
     return fields.refuse(key,
                          "it is " + quote_text(*type) + ", expected 'none', 'linear', 'yarn' or 'longrope'");
-  config["rope_scaling"] = {{"rope_type", "linear"},
-                            {"factor", shortest(fields.number(prefix + "rope.scaling.factor").value_or(1))}};
+  const double factor = factor_in(fields, prefix);
+  if (type || factor != 1) config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", shortest(factor)}};
 }
 
 }  // namespace
@@ -143,6 +176,7 @@ std::string make_config(GgufFields& fields, const GgufArchitecture& architecture
   const std::uint64_t hidden = config["hidden_size"], heads = config["num_attention_heads"];
   const std::uint64_t head = gguf_head_size(fields, std::string(architecture.name));
   config["head_dim"] = head;
+  refuse_what_differs(fields, architecture, head);
   put_unless_there(config, "num_key_value_heads", heads);
   put_unless_there(config, "rope_theta", architecture.name == "gemma3" ? 1e6 : 1e4);
   put_rope_scaling(config, fields, prefix, facts);

@@ -19,7 +19,8 @@ struct GgufTensorFacts {
   bool has_attention_bias = false;
   bool has_mlp_bias = false;
   std::optional<Llama3Scaling> rope;
-  std::vector<float> short_factors, long_factors;  ///< of phi3's frequencies; both or none
+  std::vector<float> short_factors,
+      long_factors;  ///< of frequencies, for short texts and long ones; both or none
 };
 
 /// The size of an attention head.

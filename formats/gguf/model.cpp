@@ -178,9 +178,10 @@ class ModelMaker {
         rope_factors(tensor, gguf_head_size(fields_, std::string(architecture_->name)));
     if (factors.empty() || std::ranges::all_of(factors, [](float factor) { return factor == 1; })) return;
     facts_.rope = find_llama3_scaling(factors, fields_.number(key("rope.freq_base")).value_or(1e4));
-    if (!facts_.rope)
-      refuse("tensor " + quote_text(tensor.name) +
-             ": its factors are not those of Llama 3's scaling of rotary positions");
+    const auto divides = [](float factor) { return factor > 0 && std::isfinite(factor); };
+    if (!facts_.rope && !std::ranges::all_of(factors, divides))
+      return refuse("tensor " + quote_text(tensor.name) + ": it divides by what is no number above 0");
+    if (!facts_.rope) facts_.short_factors = facts_.long_factors = factors;  // of texts of all lengths
   }
 
   void refuse(std::string why) {

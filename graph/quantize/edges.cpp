@@ -245,16 +245,7 @@ class EdgePlanner {
       notes_.push_back(quote_text(value) + " is wanted as " + other + " too, and gets " +
                        wanted.spec.to_string());
     }
-    const bool needs_sign = !wanted.as_given && !wanted.spec.number->is_signed &&
-                            wanted.spec.number->grid == Grid::kInteger &&
-                            wanted.spec.zero == ZeroPoint::kNone;
-    if (!needs_sign || cannot_be_negative(value)) return edge;
-    const std::string name(wanted.spec.number->name);
-    const bool is_narrow = wanted.spec.range == Range::kNarrow;
-    edge.spec.number = find_number_format(name == "uint1" ? "binary" : name.substr(1));
-    edge.spec.range = is_narrow ? Range::kNarrow : edge.spec.number->default_range();
-    if (!edge.spec.number->has_rounding()) edge.spec.round = {};
-    edge.is_signed_twin = true;
+    if (!edge.spec.number->is_signed && !wanted.as_given && !cannot_be_negative(value)) edge.take_sign();
     return edge;
   }
 

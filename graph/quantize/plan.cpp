@@ -165,6 +165,17 @@ Graph with_old_names(Graph graph, const std::string& suffix) {
 
 }  // namespace
 
+void PlannedEdge::take_sign() {
+  const NumberFormat& number = *spec.number;
+  if (number.is_signed || number.grid != Grid::kInteger || spec.zero != ZeroPoint::kNone) return;
+  const std::string name(number.name);
+  const bool is_narrow = spec.range == Range::kNarrow;
+  spec.number = find_number_format(name == "uint1" ? "binary" : name.substr(1));
+  spec.range = is_narrow ? Range::kNarrow : spec.number->default_range();
+  if (!spec.number->has_rounding()) spec.round = {};
+  is_signed_twin = true;
+}
+
 bool QuantPlan::needs_calibration() const {
   return std::ranges::any_of(edges,
                              [](const PlannedEdge& edge) { return edge.has_own_scale() && edge.scale == 0; });

@@ -70,6 +70,9 @@ struct PlannedEdge {
   /// Whether a constant scale is to be found for it, or for its group.
   bool has_own_scale() const { return !spec.is_dynamic() && !truncation; }
 
+  /// Its values may be below 0: unsigned integers without a zero point become their signed twins, other specs stay.
+  void take_sign();
+
   /// Whether that node, where it takes the value, takes it quantized.
   bool is_taken_by(const Node& node) const {
     return consumers.empty() ? !node.is("Shape") && !node.is("Size") : consumers.contains(node.outputs.at(0));

@@ -21,7 +21,8 @@ std::vector<WeightedNode> weighted_nodes(const graph::Graph& graph) {
   std::vector<WeightedNode> found;
   for (const graph::Node& node : graph.nodes) {
     for (const graph::WeightInput& input : graph::weight_inputs(graph, node, constants)) {
-      if (input.is_embedding || !graph.constant(node.inputs[input.input])) continue;
+      const graph::Tensor* const weight = graph.constant(node.inputs[input.input]);
+      if (input.is_embedding || !weight || weight->type() != graph::ElementType::kFloat) continue;
       found.push_back({node.name, node.inputs[input.input], node.inputs[input.input == 0 ? 1 : 0],
                        graph::cell_part(node).has_value()});
       break;

@@ -90,15 +90,14 @@ class Run {
 
   TrainOutcome run() {
     if (request_.float_only) return run_float_only();
-    if (hooks_.check) hooks_.check(frozen(*make_network()));
+    if (state_.phase == kFloatPhase || hooks_.check) check_network();
     if (state_.phase == kFloatPhase) run_float();
     for (const auto& parameter : task_.module->named_parameters()) {
       outcome_.float_weights.emplace_back(
           parameter.key(),
           libtorch::to_constant(libtorch::typed(parameter.value().detach().to(at::kFloat).clone())));
     }
-    const std::shared_ptr<qat::Network> network =
-        make_network();  // before the long way, that errors come early
+    const std::shared_ptr<qat::Network> network = make_network();
     if (state_.phase == kLongerPhase) run_longer();
     run_quantized(*network);
     tell_float();
@@ -108,6 +107,14 @@ class Run {
   }
 
  private:
+  /// Throws where the recipe does not fit the network, or the task's caller refuses what it becomes: before anything learns.
+  void check_network() {
+    const std::shared_ptr<qat::Network> network = make_network();
+    if (network->learned_widths()) return;  // they are known when half of the training is done
+    const graph::Graph graph = frozen(*network);
+    if (hooks_.check) hooks_.check(graph);
+  }
+
   TrainOutcome run_float_only() {
     state_.float_metric = train_float(kFloatPhase, task_.float_pace);
     const auto constant = [](const at::Tensor& tensor) {

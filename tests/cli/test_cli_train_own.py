@@ -30,7 +30,7 @@ def save(onnx, path, nodes, constants, x, y):
     onnx.save(model, path)
 
 
-def mlp(onnx, path, outputs=CLASSES, batch="n", softmax=False, inputs=1):
+def mlp(onnx, path, outputs=CLASSES, batch="n", softmax=False, inputs=1, alpha=1.0):
     """An untrained network behind a normalisation, as torch.onnx writes them."""
     from onnx import helper
 
@@ -51,7 +51,7 @@ def mlp(onnx, path, outputs=CLASSES, batch="n", softmax=False, inputs=1):
         helper.make_node("Div", ["a0", "std"], ["a1"]),
         helper.make_node("Gemm", ["a1", "fc1.weight", "fc1.bias"], ["a2"], name="fc1", transB=1),
         helper.make_node("Relu", ["a2"], ["a3"]),
-        helper.make_node("Gemm", ["a3", "fc2.weight", "fc2.bias"], ["a4"], name="fc2", transB=1),
+        helper.make_node("Gemm", ["a3", "fc2.weight", "fc2.bias"], ["a4"], name="fc2", transB=1, alpha=alpha),
         helper.make_node("Relu", ["a4"], ["a5"]),
         helper.make_node("Gemm", ["a5", "fc3.weight", "fc3.bias"], ["a6"], name="fc3", transB=1),
         helper.make_node("Softmax", ["a6"], ["y"], axis=1) if softmax else helper.make_node("Identity", ["a6"], ["y"]),
@@ -121,6 +121,51 @@ def test_classes(crumb, onnx, samples, tmp_path, softmax):
     wrapper = ModelWrapper(str(tmp_path / "whole.onnx"))
     theirs = next(iter(execute_onnx(wrapper, {wrapper.graph.input[0].name: held_out}).values())).argmax(1)
     assert (theirs == ours).all()
+
+
+@pytest.mark.parametrize("flags,says", [
+    (["--weights", "int4:group=5"], "a group of 5 does not divide"), (["--weights", "int4", "--learned-bits", "0.1bpw"], "cannot be kept"),
+    (["--weights", "palette3", "--prune", 0.5], "is to be pruned"), (["--weights", "int4:channel:zero=int", "--accumulator", 12], "accumulator"),
+    (["--set", "*none*=int4"], "matches none of"), (["--accumulator", 12, "--activations", "keep"], "has no quantizer")])  # fmt: skip
+def test_a_recipe_that_does_not_fit_is_said_before_anything_learns(crumb, onnx, samples, tmp_path, flags, says):
+    mlp(onnx, tmp_path / "net.onnx")
+    command = ["train", tmp_path / "net.onnx", "--data", tmp_path / "x.npy", "--labels", tmp_path / "labels.npy", "--loss", "ce", "-o", tmp_path / "out"]
+    done = crumb(*command, "--float-epochs", 10**6, *flags, status=None, timeout=60)
+    assert done.returncode in (1, 2) and says in done.stderr, done.stderr
+    assert not (tmp_path / "out/checkpoint.state").exists()
+
+
+@pytest.mark.parametrize("alpha", [0.5, -2.0])
+def test_a_product_with_a_factor_keeps_its_accumulator(crumb, onnx, samples, tmp_path, alpha):
+    """QONNX has it in three nodes, the packed file in one."""
+    mlp(onnx, tmp_path / "net.onnx", alpha=alpha)
+    train(crumb, tmp_path, "--epochs", 3, "--accumulator", "12:a2q_plus")
+    for file in ("model.onnx", "model.crumb"):
+        said = crumb("verify", tmp_path / "out" / file, "--accumulator", 12).stdout
+        assert "fc2" in said or "MatMul" in said
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_half_of_the_network_in_float16_is_kept(crumb, onnx, samples, tmp_path, first):
+    """QONNX cannot say it: the packed file is what is there, and a note."""
+    from onnx import helper
+
+    rng = np.random.default_rng(5)
+    half, single = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
+    gemms = [helper.make_node("Gemm", ["a", "w"], ["b"], name="fc1"), helper.make_node("Gemm", ["d", "v"], ["e"], name="fc2")]
+    if first:
+        nodes = [helper.make_node("Cast", ["x"], ["a"], to=half), gemms[0], helper.make_node("Cast", ["b"], ["c"], to=single),
+                 helper.make_node("Relu", ["c"], ["d"]), gemms[1], helper.make_node("Identity", ["e"], ["y"])]  # fmt: skip
+    else:
+        nodes = [helper.make_node("Identity", ["x"], ["a"]), gemms[0], helper.make_node("Relu", ["b"], ["d"]), gemms[1],
+                 helper.make_node("Cast", ["e"], ["f"], to=half), helper.make_node("Add", ["f", "bias"], ["g"]), helper.make_node("Cast", ["g"], ["y"], to=single)]  # fmt: skip
+    constants = {"w": rng.normal(size=(FEATURES, 16)).astype(np.float16 if first else np.float32), "v": rng.normal(size=(16, CLASSES)).astype(np.float32)}
+    if not first:
+        constants["bias"] = np.zeros(CLASSES, np.float16)
+    save(onnx, tmp_path / "net.onnx", nodes, constants, {"x": ["n", FEATURES]}, ["n", CLASSES])
+    report = train(crumb, tmp_path, "--epochs", 2)
+    assert "no model.onnx: " in report["notes"][0] and "float16" in report["notes"][0]
+    assert (tmp_path / "out/model.crumb").exists() and not (tmp_path / "out/model.onnx").exists()
 
 
 def test_values_and_a_batch_of_one_in_the_file(crumb, onnx, samples, tmp_path):

@@ -287,6 +287,20 @@ def test_no_sweep_loses_more_whichever_way_a_spec_rounds(crumb, tmp_path, rng, r
     assert all(then <= before * (1 + 1e-4) for before, then in zip(lost, lost[1:])), lost
 
 
+@pytest.mark.parametrize("bits", [3, 4, 6, 8])
+def test_what_turns_as_the_network_runs_has_a_sign(crumb, tmp_path, rng, bits):
+    """A Relu's values have none; turned they do, whatever spec the recipe gives them."""
+    nodes = [node("MatMul", ["x", "w"], ["a"]), node("Relu", ["a"], ["r"]), node("MatMul", ["r", "v"], ["y"])]
+    save(tmp_path / "m.onnx", nodes, {"w": weight(rng, 16, 32), "v": weight(rng, 32, 6)}, outputs=[("y", ("N", 6))])
+    case = Case(crumb, tmp_path, rng.normal(size=(256, 16)).astype(np.float32))
+    lost = {}
+    for name in (f"uint{bits}", f"int{bits}"):
+        lost[name] = case.lost("--weights", "int8:channel", "--activations", name, stages="rotate:online=8")
+        turned = next(one for one in case.report["activations"] if one["value"] == "r")
+        assert turned["spec"].startswith(f"int{bits}"), turned
+    assert lost[f"uint{bits}"] == pytest.approx(lost[f"int{bits}"], rel=0.2)
+
+
 @pytest.mark.parametrize("online", [4, 8])
 @pytest.mark.parametrize("gain", [1, 0.01, 1e-3])
 def test_a_norm_that_nothing_turns_stays_what_it_is(crumb, tmp_path, rng, online, gain):

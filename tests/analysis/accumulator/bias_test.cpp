@@ -110,8 +110,8 @@ TEST_CASE("a constant is no bias where something else takes the product too, or 
 }
 
 TEST_CASE(
-    "a constant that a Gemm multiplies, or beside a product that it multiplies, is added behind the "
-    "register") {
+    "a constant that a Gemm multiplies is added behind the register; beside a product that it multiplies it "
+    "is added to other numbers than the sums, in one node or in three") {
   for (const float alpha : {1.0F, 0.5F, 2.0F}) {
     for (const float beta : {1.0F, 0.5F, 2.0F}) {
       Sums net;
@@ -119,8 +119,16 @@ TEST_CASE(
                                     {{"alpha", alpha}, {"beta", beta}})};
       CAPTURE(alpha);
       CAPTURE(beta);
-      CHECK(net.place() == (alpha == 1 && beta == 1 ? BiasPlace::kInside : BiasPlace::kAfter));
+      CHECK(net.place() == (alpha != 1  ? BiasPlace::kNone
+                            : beta == 1 ? BiasPlace::kInside
+                                        : BiasPlace::kAfter));
     }
+    Sums of_three;
+    const std::string sums = of_three.node("MatMul", {of_three.x({4, 3}), of_three.w({3, 4})});
+    of_three.graph.outputs = {of_three.node(
+        "Add", {of_three.node("Mul", {sums, of_three.constant("factor", graph::Tensor::scalar(alpha))}),
+                of_three.constant_of({4})})};
+    CHECK(of_three.place() == BiasPlace::kNone);
   }
 }
 

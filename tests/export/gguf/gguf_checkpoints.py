@@ -4,6 +4,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
 import torch
 import transformers
 
@@ -28,11 +30,17 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_fr
     "original_max_position_embeddings": 64}  # fmt: skip
 LONGROPE = {"rope_type": "longrope", "short_factor": [1.0, 1.05, 1.1, 1.2, 1.3, 1.5, 1.7, 2.5],
     "long_factor": [1.1, 1.4, 2.0, 3.0, 4.0, 6.0, 7.0, 12.0]}  # fmt: skip
+DIVISORS = [2.0, 1.0, 1.5, 1.2, 3.0, 5.0, 2.0, 7.0]
 FAMILIES = {
     "llama": ("llama", {"rope_theta": 500.0}),
     "llama-tied": ("llama", {"tie_word_embeddings": True, "num_key_value_heads": 1}),
     "llama-biases": ("llama", {"head_dim": 32, "attention_bias": True, "mlp_bias": True}),
     "llama3": ("llama", {"head_dim": 32, "rope_scaling": LLAMA3, "rope_theta": 10000.0}),
+    **{f"llama3-{number}": ("llama", {"head_dim": 32, "rope_scaling": {"rope_type": "llama3", "factor": factor, "low_freq_factor": low,
+       "high_freq_factor": high, "original_max_position_embeddings": original}, "rope_theta": 10000.0})
+       for number, (factor, low, high, original) in enumerate([(2.5, 1.0, 2.0, 32), (32.0, 0.5, 8.0, 100), (4.0, 1.0, 1.01, 64)])},
+    "llama-divisors": ("llama", {"rope_scaling": {"rope_type": "longrope", "short_factor": DIVISORS, "long_factor": DIVISORS, "factor": 1.0,
+                       "attention_factor": 1.0, "original_max_position_embeddings": 128}}),
     "llama-linear": ("llama", {"rope_scaling": {"rope_type": "linear", "factor": 2.0}}),
     "mistral": ("mistral", {"sliding_window": None, "head_dim": 16}),
     "qwen2": ("qwen2", {"tie_word_embeddings": True}),
@@ -52,7 +60,30 @@ FAMILIES = {
     "smollm3": ("smollm3", {"num_hidden_layers": 4, "no_rope_layers": [1, 1, 1, 0]}),
 }  # fmt: skip
 # The decoder of tiny_decoders.py that is drawn as one of another name here.
-ALIKE = {"qwen2-yarn": "qwen2", "qwen3-yarn": "qwen3", "phi3-long": "phi3", "phi3-short": "phi3", "llama-tied": "llama_tied", "llama-biases": "llama_tied", "llama-linear": "llama"}
+ALIKE = {"qwen2-yarn": "qwen2", "qwen3-yarn": "qwen3", "phi3-long": "phi3", "phi3-short": "phi3", "llama-tied": "llama_tied", "llama-biases": "llama_tied", "llama-linear": "llama", "llama-divisors": "llama",
+         **{f"llama3-{number}": "llama3" for number in range(3)}}  # fmt: skip
+
+
+def with_metadata(source, target, changes):
+    """The GGUF file with other metadata, keys without the architecture's name: numbers as float32, naturals as uint32."""
+    gguf = pytest.importorskip("gguf")
+    reader = gguf.GGUFReader(source)
+    types = gguf.GGUFValueType
+    architecture = reader.fields["general.architecture"].contents()
+    values = {name: (field.contents(), field.types) for name, field in reader.fields.items() if not name.startswith("GGUF.")}
+    for key, value in changes.items():
+        kind = {bool: types.BOOL, int: types.UINT32, float: types.FLOAT32, str: types.STRING}[type(value)]
+        values[f"{architecture}.{key}"] = (value, [kind])
+    writer = gguf.GGUFWriter(target, architecture)
+    for name, (value, kinds) in values.items():
+        if name != "general.architecture":
+            writer.add_key_value(name, value, kinds[0], sub_type=kinds[-1] if kinds[0] == types.ARRAY else None)
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, np.array(tensor.data), raw_dtype=tensor.tensor_type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 def make_folder(folder, name, **sizes):

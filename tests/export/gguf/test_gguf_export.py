@@ -11,7 +11,7 @@ transformers = pytest.importorskip("transformers")
 torch = pytest.importorskip("torch")
 gguf = pytest.importorskip("gguf")
 safetensors_numpy = pytest.importorskip("safetensors.numpy")
-from gguf_checkpoints import FAMILIES, LONGROPE, make_folder  # noqa: E402
+from gguf_checkpoints import FAMILIES, LONGROPE, make_folder, with_metadata  # noqa: E402
 
 # transformers has no reader of these in GGUF.
 UNREAD = ("olmo2", "smollm3", "llama-biases")
@@ -270,6 +270,8 @@ def test_rows_that_no_block_divides_are_refused(crumb, tmp_path, folder_of):
         ("llama", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "truncate": False}}, "llama.cpp truncates"),
         ("llama", {"rope_scaling": LONGROPE, "original_max_position_embeddings": 16}, "its rotary scaling is 'longrope'"),
         ("llama", {"hidden_act": "gelu"}, "activation"),
+        ("phi3", {"sliding_window": 7}, "sliding_window is 7, and llama.cpp sees all of a text"),
+        ("llama", {"is_causal": False}, "is_causal is false"),
         ("llama", {"model_type": "bert"}, "the architecture is 'bert'; to GGUF go mistral, llama"),
     ],
 )
@@ -285,6 +287,35 @@ def test_networks_that_gguf_cannot_say_are_refused(crumb, folder_of, tmp_path, f
     done = crumb("export", folder, "-o", tmp_path / "m.gguf", "--to", "gguf", status=1)
     assert why in done.stderr
     assert not list(tmp_path.glob("m.gguf*"))
+
+
+@pytest.mark.parametrize("family,biases,what", [
+    ("qwen3", "attention_bias", "biases of q, k and v"), ("olmo2", "attention_bias", "biases of q, k and v"), ("smollm3", "attention_bias", "biases of q, k and v"),
+    ("smollm3", "mlp_bias", "biases of the feed-forward network"), ("gemma2", "attention_bias", "biases of q, k and v"),
+    ("gemma3", "attention_bias", "biases of q, k and v")])  # fmt: skip
+def test_biases_that_llama_cpp_does_not_load_are_refused(crumb, tmp_path, family, biases, what):
+    make_folder(tmp_path / "model", family, **{biases: True})
+    done = crumb("export", tmp_path / "model", "-o", tmp_path / "m.gguf", "--to", "gguf", status=1)
+    assert f"llama.cpp loads no {what}" in done.stderr and not (tmp_path / "m.gguf").exists()
+
+
+@pytest.mark.parametrize("changes,says", [
+    ({"attention.causal": False}, "'llama.attention.causal': it is false"), ({"rope.dimension_count": 8}, "'llama.rope.dimension_count': it is 8, expected a head's 16"),
+    ({"attention.value_length": 32}, "'llama.attention.value_length': it is 32"), ({"rope.scaling.attn_factor": 0.5}, "'llama.rope.scaling.attn_factor': it is 0.5"),
+    ({"rope.scaling.type": "linear", "rope.scaling.factor": 2.0, "rope.scaling.attn_factor": 2.0}, "attn_factor': it is 2, expected 1")])  # fmt: skip
+def test_metadata_of_other_networks_are_refused(crumb, folder_of, tmp_path, changes, says):
+    """llama.cpp computes by them what config.json has no word for."""
+    crumb("export", folder_of("llama"), "-o", tmp_path / "plain.gguf", "--to", "gguf")
+    with_metadata(tmp_path / "plain.gguf", tmp_path / "m.gguf", changes)
+    assert says in crumb("inspect", tmp_path / "m.gguf", status=1).stderr
+
+
+def test_positions_that_are_divided_twice_are_refused(crumb, folder_of, tmp_path):
+    crumb("export", folder_of("llama3"), "-o", tmp_path / "plain.gguf", "--to", "gguf")
+    with_metadata(tmp_path / "plain.gguf", tmp_path / "m.gguf", {"rope.scaling.factor": 2.0})
+    assert "positions are divided by 2, and by a tensor's factors" in crumb("inspect", tmp_path / "m.gguf", status=1).stderr
+    with_metadata(tmp_path / "plain.gguf", tmp_path / "m.gguf", {"rope.scaling.type": "none", "rope.scaling.factor": 2.0})
+    crumb("inspect", tmp_path / "m.gguf")
 
 
 def test_flags_and_names(crumb, folder_of, tmp_path):

@@ -14,7 +14,7 @@ import pytest
 
 transformers = pytest.importorskip("transformers")
 torch = pytest.importorskip("torch")
-from gguf_checkpoints import FAMILIES, make_folder  # noqa: E402
+from gguf_checkpoints import FAMILIES, make_folder, with_metadata  # noqa: E402
 
 pytestmark = pytest.mark.slow
 GOLDEN = Path(__file__).resolve().parents[2] / "fixtures" / "smollm2_valid_ids.npy"
@@ -86,6 +86,21 @@ def test_every_architecture_is_the_same_network(crumb, tool, tmp_path, name, wei
     assert logits.std() > 2
     write_base(tmp_path / "base", ids, logits, 64)
     assert abs(divergence(tool, tmp_path / "m.gguf", tmp_path / "base", 64, 1)) < bound
+
+
+@pytest.mark.parametrize("changes", [
+    {}, {"rope.scaling.factor": 4.0}, {"rope.scale_linear": 4.0}, {"rope.scaling.factor": 2.0, "rope.scale_linear": 4.0}, {"rope.scale_linear": 0.0},
+    {"rope.scaling.type": "none", "rope.scaling.factor": 4.0}, {"rope.scaling.type": "linear", "rope.scale_linear": 2.0},
+    {"rope.scaling.type": "linear", "rope.scaling.attn_factor": 1.0}, {"rope.dimension_count": 16}, {"attention.causal": True}])  # fmt: skip
+def test_metadata_mean_what_they_mean_to_llama_cpp(crumb, tool, tmp_path, changes):
+    """Its own tool on the file, transformers on what Crumb reads it as."""
+    make_folder(tmp_path / "model", "llama")
+    crumb("export", tmp_path / "model", "-o", tmp_path / "plain.gguf", "--to", "gguf")
+    with_metadata(tmp_path / "plain.gguf", tmp_path / "m.gguf", changes)
+    crumb("dequantize", tmp_path / "m.gguf", "-o", tmp_path / "read")
+    ids = np.random.default_rng(2).integers(0, 256, 256)
+    write_base(tmp_path / "base", ids, logits_of(tmp_path / "read", ids, 64), 64)
+    assert abs(divergence(tool, tmp_path / "m.gguf", tmp_path / "base", 64, 1)) < 2e-5
 
 
 @pytest.mark.parametrize(

@@ -146,13 +146,14 @@ def test_rows_of_blocks_are_put_in_order(crumb, tmp_path, kind):
         assert np.array_equal(got[f"model.layers.0.self_attn.{name}_proj.weight"], want)
 
 
-def test_factors_that_are_no_scaling_are_refused(crumb, tmp_path):
+@pytest.mark.parametrize("factors", [[0, 1], [-2, 1], [np.inf, 1], [1, np.nan]])
+def test_factors_that_divide_by_no_number_are_refused(crumb, tmp_path, factors):
     writer = writer_of(tmp_path / "m.gguf")
     writer.add_tensor("token_embd.weight", np.zeros((4, 8), np.float32))
-    writer.add_tensor("rope_freqs.weight", np.array([3, 1], np.float32))
+    writer.add_tensor("rope_freqs.weight", np.array(factors, np.float32))
     finish(writer)
     done = crumb("inspect", tmp_path / "m.gguf", status=1)
-    assert "'rope_freqs.weight': its factors are not those of Llama 3's scaling" in done.stderr
+    assert "'rope_freqs.weight': it divides by what is no number above 0" in done.stderr
 
 
 def test_layers_without_end_are_refused(crumb, tmp_path):
