@@ -3,10 +3,13 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <optional>
 
+#include "base/files/interrupt.h"
 #include "base/files/mapped_file.h"
 #include "base/files/output_file.h"
 #include "base/files/text.h"
@@ -78,12 +81,39 @@ void load_cache(const std::string& path, runtime::Decoding& decoding) {
   }
 }
 
-void save_cache(const std::string& path, const runtime::Decoding& decoding) {
-  const std::vector<std::byte> bytes = decoding.save();
-  OutputFile file(path);
-  file.append(bytes);
-  file.commit();
-}
+/// The file of --save-cache, opened before the model runs: what cannot be written is said before the work.
+class SavedCache {
+ public:
+  /// "": nothing is saved.
+  explicit SavedCache(const std::string& path) {
+    if (!path.empty()) file_.emplace(path);
+  }
+
+  /// Saves what there is behind `work`, also where that ends with an error, which is thrown on; then an older file stays where
+  /// nothing was added. `decoding` gives the one that is saved.
+  void save_behind(const std::function<void()>& work,
+                   const std::function<const runtime::Decoding&()>& decoding) {
+    const std::vector<TokenId> before = decoding().ids();
+    try {
+      work();
+    } catch (const Error&) {
+      const std::vector<TokenId>& there = decoding().ids();
+      if (std::ranges::mismatch(there, before).in1 != there.end()) write(decoding());
+      throw;
+    }
+    write(decoding());
+  }
+
+ private:
+  void write(const runtime::Decoding& decoding) {
+    if (!file_) return;
+    if (interrupt_requested()) file_->outlast_interrupts();
+    file_->append(decoding.save());
+    file_->commit();
+  }
+
+  std::optional<OutputFile> file_;
+};
 
 void check_flags(const GenerateFlags& flags) {
   const bool has_prompt = !flags.prompt.empty() || !flags.prompt_file.empty();
@@ -111,11 +141,11 @@ Answer answer_once(const LanguageModel& model, runtime::Decoding& decoding, cons
 
 /// A turn for each line of standard input. The network without adapters is opened when one is first asked for.
 void converse(const LanguageModel& model, runtime::Decoding& decoding, const runtime::DecodingOptions& how,
-              const GenerateFlags& flags) {
+              const GenerateFlags& flags, SavedCache& saved) {
   std::optional<LanguageModel> bare;
   std::optional<runtime::Decoding> bare_decoding;
   Conversation conversation(model, decoding, flags.system);
-  conversation.run(flags.options, [&](bool with_adapters) {
+  const auto switch_adapters = [&](bool with_adapters) {
     if (with_adapters) return conversation.speak_by(model, decoding);
     if (!bare) {
       bare.emplace(
@@ -123,23 +153,29 @@ void converse(const LanguageModel& model, runtime::Decoding& decoding, const run
       bare_decoding.emplace(*bare, how);
     }
     conversation.speak_by(*bare, *bare_decoding);
-  });
-  if (!flags.save_cache.empty()) save_cache(flags.save_cache, conversation.decoding());
+  };
+  saved.save_behind([&] { conversation.run(flags.options, switch_adapters); },
+                    [&]() -> const runtime::Decoding& { return conversation.decoding(); });
+}
+
+void answer_and_print(const LanguageModel& model, runtime::Decoding& decoding, const GenerateFlags& flags) {
+  const Answer answer = answer_once(model, decoding, flags);
+  flags.json ? print_json(json_of(answer, decoding)) : void(std::cout << "\n");
+  if (answer.stopped_by == runtime::StoppedBy::kInterrupt)
+    throw Error("interrupted", ErrorKind::kInterrupted);
 }
 
 void generate_verb(const GenerateFlags& flags) {
   check_flags(flags);
+  SavedCache saved(flags.save_cache);
   const LanguageModel model = open_language_model(flags.model, flags.wishes);
   const runtime::DecodingOptions how{
       .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
   runtime::Decoding decoding(model, how);
   if (!flags.load_cache.empty()) load_cache(flags.load_cache, decoding);
-  if (flags.prompt.empty() && flags.prompt_file.empty()) return converse(model, decoding, how, flags);
-  const Answer answer = answer_once(model, decoding, flags);
-  flags.json ? print_json(json_of(answer, decoding)) : void(std::cout << "\n");
-  if (answer.stopped_by == runtime::StoppedBy::kInterrupt)
-    throw Error("interrupted", ErrorKind::kInterrupted);
-  if (!flags.save_cache.empty()) save_cache(flags.save_cache, decoding);
+  if (flags.prompt.empty() && flags.prompt_file.empty()) return converse(model, decoding, how, flags, saved);
+  saved.save_behind([&] { answer_and_print(model, decoding, flags); },
+                    [&]() -> const runtime::Decoding& { return decoding; });
 }
 
 void add_sampling_flags(CLI::App& verb, runtime::Sampling& sampling) {

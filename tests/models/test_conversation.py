@@ -124,13 +124,15 @@ def test_ctrl_c_at_the_prompt_ends_the_program_however_soon_it_comes(crumb_bin, 
             os.close(terminal.main)
 
 
-def test_one_answer_that_is_interrupted_says_so(crumb_bin, folder):
-    command = [crumb_bin, "generate", folder, "--prompt", "Hi", "--tokens", "10000000", "--shift"]
+def test_one_answer_that_is_interrupted_says_so_and_saves_its_cache(crumb, crumb_bin, folder, tmp_path):
+    how = ["--prompt", "Hi", "--shift", "--save-cache", tmp_path / "cache"]
+    command = [crumb_bin, "generate", folder, *how, "--tokens", "10000000"]
     process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.read(200)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130 and b"interrupted" in said
+    crumb("generate", folder, *how, "--tokens", 1, "--load-cache", tmp_path / "cache")
 
 
 def test_a_model_without_a_template_is_named(crumb, folder, tmp_path):

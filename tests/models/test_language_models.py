@@ -102,6 +102,25 @@ def test_what_was_saved_goes_on_as_if_nothing_had_been(crumb, folder_of, tmp_pat
     assert "--load-cache" in crumb("generate", folder, "--prompt", long, "--load-cache", cache, status=1).stderr
 
 
+def test_where_a_cache_cannot_be_saved_is_said_before_the_answer(crumb, folder_of, tmp_path):
+    for target, says in ((tmp_path / "none" / "c", "does not exist"), (tmp_path, "it is a folder")):
+        refused = crumb("generate", folder_of("llama"), "--prompt", PROMPT, "--tokens", 4, "--save-cache", target, status=1)
+        assert says in refused.stderr and refused.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cache_is_saved_where_the_context_becomes_full_and_kept_where_nothing_was_said(crumb, folder_of, tmp_path):
+    folder, cache = folder_of("llama"), tmp_path / "cache"
+    how = ["--context", 20, "--save-cache", cache]
+    refused = crumb("generate", folder, "--prompt", PROMPT, "--tokens", 20, *how, status=1)
+    assert "the context is full" in refused.stderr
+    again = generate(crumb, folder, "--prompt", PROMPT, "--tokens", 20, "--load-cache", cache)
+    assert again["prompt_tokens"] == 1 and again["ids"] == generate(crumb, folder, "--prompt", PROMPT, "--tokens", 20)["ids"]
+    before = cache.read_bytes()
+    crumb("generate", folder, "--prompt", PROMPT * 4, "--load-cache", cache, *how, status=1)
+    assert cache.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["cache"]
+
+
 def window_scores(model, ids, context, stride, half, other=None):
     """nll, and KL of `other` (the baseline) to the model, of each target in the first window that scores it."""
     nll, kl, done = [], [], set()
