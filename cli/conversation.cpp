@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/files/interrupt.h"
 #include "cli/conversation_input.h"
 
 namespace crumb::cli {
@@ -46,6 +47,7 @@ void Conversation::run(const runtime::GenerateOptions& options,
   const bool is_terminal = ::isatty(STDIN_FILENO) == 1;
   const auto show = [](std::string_view text) { std::cout << text << std::flush; };
   ConversationInput input(STDIN_FILENO);
+  check_interrupt();  // one that came while the model was opened
   while (true) {
     if (is_terminal) std::cout << "> " << std::flush;
     const std::optional<std::string> line = input.next();
@@ -63,6 +65,7 @@ void Conversation::run(const runtime::GenerateOptions& options,
     input.forget_interrupts();
     std::cout << "\n";
   }
+  if (!is_terminal) check_interrupt();  // lines may be left that nobody answers
   if (is_terminal) std::cout << "\n";
   input.forget_interrupts();
 }

@@ -124,6 +124,24 @@ def test_ctrl_c_at_the_prompt_ends_the_program_however_soon_it_comes(crumb_bin, 
             os.close(terminal.main)
 
 
+def test_ctrl_c_that_leaves_a_piped_question_without_an_answer_says_so(crumb_bin, folder):
+    """While the model is opened, and while the pipe is waited for: where it comes is drawn, and it never passes for success."""
+    command = [str(part) for part in (crumb_bin, "generate", folder, "--chat", "--tokens", 2)]
+    interrupted = 0
+    for moment in range(12):
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(0.05 * moment)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+        said, complaint = process.communicate(b"Hi\n", timeout=60)
+        assert process.returncode in (130, -signal.SIGINT), said  # the latter before it has its signal handler
+        assert said == b""
+        if process.returncode == 130:
+            assert complaint == b"crumb: interrupted\n"
+            interrupted += 1
+    assert interrupted >= 4
+
+
 def test_one_answer_that_is_interrupted_says_so_and_saves_its_cache(crumb, crumb_bin, folder, tmp_path):
     how = ["--prompt", "Hi", "--shift", "--save-cache", tmp_path / "cache"]
     command = [crumb_bin, "generate", folder, *how, "--tokens", "10000000"]
