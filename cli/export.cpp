@@ -208,11 +208,11 @@ void export_project(const ExportOptions& options) {
 
 void export_verb(const ExportOptions& options) {
   if (options.to.empty()) return convert_between_files(options);
+  if (!options.adapter.empty() && options.to != kAdapterForm)
+    throw usage_error("--name is for --to " + std::string(kAdapterForm) + ", found --to " + options.to);
   if (is_folder_form(options.to)) return export_folder(options);
   if (options.to == kGgufForm) return export_gguf(options);
   if (options.to == kAdapterForm) return export_adapter(options);
-  if (!options.adapter.empty())
-    throw usage_error("--name is for --to " + std::string(kAdapterForm) + ", found --to " + options.to);
   if (!options.shard.empty())
     throw usage_error("--shard is for --to " + std::string(kHuggingFaceFolder) + " and --to " +
                       std::string(kCompressedTensors) + ", found --to " + options.to);

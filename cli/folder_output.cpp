@@ -1,6 +1,8 @@
 #include "cli/folder_output.h"
 
 #include <cstdio>
+#include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files/text.h"
@@ -29,9 +31,24 @@ std::uint64_t shard_bytes_of(const std::string& size, const std::string& flag) {
   return bytes.value();
 }
 
+void refuse_ending(const std::string& output, const std::string& what, std::string_view allowed) {
+  const std::filesystem::path path(output);
+  const std::string ending = path.extension().string();
+  std::error_code none;
+  if (ending == allowed || std::filesystem::is_directory(path, none)) return;
+  for (const auto& [other, way] : {std::pair(".gguf", "crumb export --to gguf"),
+                                   std::pair(".onnx", "crumb export --to qonnx, qcdq or float"),
+                                   std::pair(".safetensors", "crumb dequantize"),
+                                   std::pair(".crumb", "crumb quantize, merge or export --to packed")})
+    if (ending == other)
+      throw usage_error("-o " + quote_text(output) + ": " + what + ", and a file that ends in " + ending +
+                        " comes from " + way);
+}
+
 exporting::FolderReport write_folder_with_notes(const exporting::FolderContent& content,
                                                 const std::string& folder, exporting::FolderOptions options,
                                                 const std::string& doing, const std::string& limit) {
+  refuse_ending(folder, "a folder is written");
   const exporting::FolderReport plan = exporting::plan_folder(content, options);
   note_large_tensors(plan, limit);
   Progress progress(doing, "tensors", plan.tensors, 0);

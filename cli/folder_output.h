@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "export/folder/model_folder.h"
 
@@ -13,6 +14,10 @@ inline constexpr const char* kUsualShard = "5GB";
 
 /// What a flag says ("2GB", "500MiB"); 0 where it is empty. Throws usage Error, which names the flag.
 std::uint64_t shard_bytes_of(const std::string& size, const std::string& flag);
+
+/// Throws usage Error where the output's name ends as that of another kind of file does, but `allowed`, and says what is written
+/// (`what`: "a folder is written"). A folder that is there may have any name.
+void refuse_ending(const std::string& output, const std::string& what, std::string_view allowed = "");
 
 /// exporting::write_folder with progress on stderr (`doing`: "dequantizing"), behind a note of tensors larger than
 /// `limit`, which is the size as it was given.

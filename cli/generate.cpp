@@ -194,7 +194,7 @@ void add_sampling_flags(CLI::App& verb, runtime::Sampling& sampling) {
       ->needs(draws);
   verb.add_option("--repeat-penalty", sampling.repeat_penalty,
                   "Divides the logits of tokens that are there already (1)");
-  verb.add_option("--seed", sampling.seed, "Of what is drawn (0)")->needs(draws);
+  verb.add_option("--seed", sampling.seed, "Of what is drawn (0)")->check(at_least(0))->needs(draws);
 }
 
 }  // namespace
@@ -215,7 +215,8 @@ void add_generate(CLI::App& app) {
   verb->add_option("--stop", flags->options.stops,
                    "A text that ends the answer, and is no part of it; once for each");
   verb->add_option("--context", flags->context,
-                   "Tokens of prompt and answer, at most (as many as the model has positions)");
+                   "Tokens of prompt and answer, at most (as many as the model has positions)")
+      ->check(at_least(1));
   verb->add_flag("--shift", flags->options.shift,
                  "A full context loses its oldest half; otherwise it is an error");
   verb->add_option("--save-cache", flags->save_cache,

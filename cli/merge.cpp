@@ -46,7 +46,9 @@ void merge_into_floats(const MergeFlags& flags, const std::vector<Adapter>& adap
     throw usage_error("--weights is for -o FILE.crumb; a folder has the matrices in floats");
   const exporting::FloatSource source(flags.model, exporting::FloatTypes::kAsStored);
   const exporting::MergedSource merged(source, adapters);
-  if (source.unused_head()) Notes().say(models::note_of_unused_head(*source.unused_head()));
+  Notes notes;
+  for (const std::string& note : models::notes_of_quantizers(source.source())) notes.say(note);
+  if (source.unused_head()) notes.say(models::note_of_unused_head(*source.unused_head()));
   const exporting::FolderReport report =
       write_folder_with_notes(merged, flags.output,
                               {.shard_bytes = shard_bytes_of(flags.shard, "--shard"),
@@ -164,6 +166,8 @@ void add_merge(CLI::App& app) {
   verb->callback([flags, of_training, shard] {
     if (flags->training.is_wanted() && shard->count() > 0)
       throw usage_error("--shard is for a folder in floats, and --train writes a packed file into its own");
+    if (fs::path(flags->output).extension() == ".crumb" && shard->count() > 0)
+      throw usage_error("--shard is for a folder in floats, found -o " + quote_text(flags->output));
     if (!flags->training.is_wanted()) refuse_without_train(of_training);
     merge_verb(*flags);
   });

@@ -9,6 +9,7 @@
 #include "base/files/text.h"
 #include "base/text/byte_size.h"
 #include "base/within.h"
+#include "cli/folder_output.h"
 #include "cli/inspect_graph.h"
 #include "cli/notes.h"
 #include "cli/number_checks.h"
@@ -282,6 +283,26 @@ void use_method(const std::string& method, std::int64_t trials, RecipeFlags& fla
   if (trials > 0) flags.stages += ":trials=" + std::to_string(trials);
 }
 
+/// Flags that say nothing of what is there: of networks from files, of samples, of networks at all.
+void refuse_unmeant(const QuantizeOptions& options) {
+  const GraphFlags& graph = options.graph;
+  const auto refuse = [](bool is_given, const std::string& what) {
+    if (is_given) throw usage_error(what);
+  };
+  refuse(graph.data.empty() && graph.tokens > 0,
+         "--tokens says how much of --data TEXT is taken: give --data");
+  refuse(graph.data.empty() && !graph.device.empty(), "--device is where samples run: give --data");
+  refuse(graph.tensors_only && !options.recipe.kv_cache.empty(),
+         "--kv-cache is of a network, and --tensors-only takes tensors alone");
+  if (is_graph_file(options.input) && !graph.tensors_only) return;
+  const RecipeFlags& recipe = options.recipe;
+  for (const auto& [flag, value] :
+       {std::pair("--inputs", &recipe.inputs), std::pair("--batch-norm", &recipe.batch_norm),
+        std::pair("--average-pools", &recipe.average_pools)})
+    refuse(!value->empty(), std::string(flag) + " is for graphs (.onnx), found " + quote_text(options.input) +
+                                (graph.tensors_only ? " with --tensors-only" : ""));
+}
+
 void refuse_without_output(const QuantizeOptions& options) {
   if (options.output.empty() && !options.dry_run)
     throw usage_error("quantize needs -o FILE, the packed file to write (or --dry-run)");
@@ -350,6 +371,7 @@ void quantize_layers_by_target(const QuantizeOptions& options, const Wish& wish)
 
 void quantize_verb(const QuantizeOptions& options) {
   refuse_packed(options.input);
+  refuse_unmeant(options);
   if (is_graph(options)) {
     const bool is_file = !models::is_checkpoint(options.input);
     if (const std::optional<Wish> wish = wish_of(options.target, options.recipe, is_file)) {
@@ -358,6 +380,7 @@ void quantize_verb(const QuantizeOptions& options) {
     }
     return quantize_graph(graph_options(options));
   }
+  refuse_ending(options.output, "a packed file is written", ".crumb");
   const double start = now_seconds();
   const std::optional<Wish> wish = wish_of(options.target, options.recipe, false);
   if (options.target.sensitivity != "error")

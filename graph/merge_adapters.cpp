@@ -83,7 +83,7 @@ void merge(std::span<const LowRankUpdate> updates, std::span<float> matrix) {
 
 MergedGraph merge_adapters(Graph graph, const std::string& spec) {
   const std::vector<std::string> names = adapter_names(graph);
-  if (names.empty()) throw Error("the network has no adapter");
+  if (names.empty()) throw usage_error("the network has no adapter; give --adapter PATH");
   std::map<std::string, std::vector<LowRankUpdate>> updates;  // by module
   for (const std::string& name : names) {
     for (LowRankUpdate& update : adapter_of(graph, name).updates)
