@@ -103,8 +103,8 @@ struct Layout {
 };
 
 Layout layout_of(std::string_view text, const at::Tensor& x) {
-  if (text.find(":token") == std::string_view::npos) return {QuantSpec::parse(text), shape_of(x)};
-  QuantSpec spec = QuantSpec::parse_activations(text);
+  QuantSpec spec = QuantSpec::parse_either(text);
+  if (!spec.is_dynamic()) return {spec, shape_of(x)};
   spec.granularity = Granularity::kChannel;
   const auto last = static_cast<uint64_t>(x.dim() == 0 ? 1 : x.size(-1));
   return {spec, {last == 0 ? 0 : static_cast<uint64_t>(x.numel()) / last, last}};
@@ -167,7 +167,7 @@ at::Tensor there(const OptionalTensor& numbers, const at::Tensor& x) {
 /// y, and the codebook that palettes learned where it is wanted.
 at::Tensor run_scaled(const at::Tensor& x, const at::Tensor& scale, const OptionalTensor& zero_point,
                       std::string_view text, at::Tensor* codebook) {
-  const QuantSpec spec = QuantSpec::parse(text);
+  const QuantSpec spec = QuantSpec::parse_either(text);
   check_tensor(x, "x");
   if (x.is_meta()) {
     const uint64_t blocks = ScaledQuantizer::blocks(spec, shape_of(x));
@@ -239,7 +239,7 @@ class ScaledFunction : public torch::autograd::Function<ScaledFunction> {
       };
       return {empty(0, x), empty(1, scale), empty(2, zero_point), {}};
     }
-    const QuantSpec spec = QuantSpec::parse(context->saved_data["spec"].toStringRef());
+    const QuantSpec spec = QuantSpec::parse_either(context->saved_data["spec"].toStringRef());
     if (const auto elsewhere = device_quantizer(spec, x)) {
       const DeviceQuantizer::Gradients found = elsewhere->gradients(
           x.to(at::kFloat), there(scale, x), there(zero_point, x), grads[0].to(at::kFloat));

@@ -343,6 +343,11 @@ QuantSpec QuantSpec::parse_activations(std::string_view text) {
   return SpecParser(text, Use::kActivations).parse();
 }
 
+QuantSpec QuantSpec::parse_either(std::string_view text) {
+  const auto says = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
+  return says(":token") || says(":search=ema") ? parse_activations(text) : parse(text);
+}
+
 QuantSpec QuantSpec::parse_cache(std::string_view text) { return SpecParser(text, Use::kCache).parse(); }
 
 std::string QuantSpec::to_string() const {

@@ -70,6 +70,8 @@ struct QuantSpec {
   static QuantSpec parse(std::string_view text);
   /// The same for activations.
   static QuantSpec parse_activations(std::string_view text);
+  /// Of weights, or of activations where it says what they alone say (token, search=ema): what to_string() gave of either.
+  static QuantSpec parse_either(std::string_view text);
   /// The same for keys and values that a decoder keeps.
   static QuantSpec parse_cache(std::string_view text);
 

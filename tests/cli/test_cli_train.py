@@ -251,6 +251,12 @@ def test_the_first_and_last_layer_can_be_held_too_and_rules_name_layers(crumb, e
     assert '{match: {name: "fc1.weight"}, activations: int8:tensor}' in ruled["recipe"]  # the rule says its weights
 
 
+def test_activations_by_a_moving_average_learn(crumb, engine, data, tmp_path):
+    spec = "uint4:tensor:search=ema"
+    report = json.loads(crumb(*small(tmp_path), "--activations", spec, "--json").stdout)
+    assert f"activations: {spec}" in report["recipe"].replace('"', "") and report["quantized"] > 0.5
+
+
 def test_a_sweep_keeps_its_points_and_draws_what_it_found(crumb, engine, data, tmp_path):
     short = ["--epochs", 1, "--float-epochs", 2, "--seeds", 2, "--threads", 2]
     first = crumb("train", "digits", "-o", tmp_path, "--sweep", "formats", "--json", *short)

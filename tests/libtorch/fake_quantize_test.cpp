@@ -279,6 +279,21 @@ TEST_CASE("fake_quantize: meta tensors give shapes and shape errors") {
   CHECK(has(message_of([&] { fake_quantize(x, scale, {}, "int4:channel"); }), "needs 3 scales, found 6"));
 }
 
+TEST_CASE("fake_quantize: a moving average of activations is a scale as any other") {
+  torch::manual_seed(9);
+  const torch::Tensor x = torch::randn({3, 8}), scale = torch::full({1}, 0.1F);
+  const QuantSpec spec = QuantSpec::parse_activations("int4:search=ema");
+  CHECK(same_bits(fake_quantize(x, spec), fake_quantize(x, "int4:tensor")));  // of one batch: absmax
+  std::vector<torch::Tensor> made;
+  for (const QuantSpec& one : {spec, QuantSpec::parse_activations("int4")}) {
+    const torch::Tensor leaf = x.clone().requires_grad_(), step = scale.clone().requires_grad_();
+    const torch::Tensor y = fake_quantize(leaf, step, {}, one);
+    y.sum().backward();
+    made.insert(made.end(), {y.detach(), leaf.grad(), step.grad()});
+  }
+  for (size_t i = 0; i < 3; ++i) CHECK(same_bits(made[i], made[i + 3]));
+}
+
 TEST_CASE("fake_quantize: what is wrong is said by crumb::Error") {
   const torch::Tensor x = torch::randn({3, 8});
   CHECK(has(message_of([&] { fake_quantize(x, "int44"); }), "did you mean"));

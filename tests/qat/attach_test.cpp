@@ -231,6 +231,19 @@ TEST_CASE("quant activation: observes, then learns; refuses what its format cann
 
 }  // namespace
 
+TEST_CASE("qat activation: a moving average over batches learns on, and is captured") {
+  torch::manual_seed(4);
+  HookedMlp mlp("uint4:search=ema");
+  const at::Tensor samples = torch::randn({7, 10});
+  for (int i = 0; i < 5; ++i) mlp.forward(samples * (i + 1));
+  mlp.forward(samples).sum().backward();
+  CHECK(mlp.act1->named_parameters()["quantizer.scale"].grad().defined());
+  mlp.eval();
+  const torch::NoGradGuard no_gradients;
+  const crumb::graph::Graph graph = crumb::libtorch::capture(mlp, {samples});
+  CHECK(crumb::testing::not_computed_by(graph, {samples}, {mlp.forward(samples)}) == "");
+}
+
 TEST_CASE("qat activation: one scale for each token, also where it is captured") {
   torch::manual_seed(3);
   const at::Tensor x =

@@ -265,6 +265,22 @@ TEST_CASE("spec: of activations, what one quantizer on an edge can say") {
   CHECK(refusal("int8:search=ema").find("activations") != std::string::npos);
 }
 
+TEST_CASE("spec: a line of weights or of activations is read again without being told of which") {
+  for (const char* text : {"uint4:search=ema", "int8:tensor:search=ema:zero=int", "int8:token", "uint8:token",
+                           "int2h", "uint8:search=percentile=99", "e4m3fn:scale=e8m0:search=ema"}) {
+    CAPTURE(text);
+    const QuantSpec spec = QuantSpec::parse_activations(text);
+    CHECK(QuantSpec::parse_either(spec.to_string()) == spec);
+  }
+  for (const char* text :
+       {"int4", "int4:group=32:search=hqo", "palette4", "nvfp4", "uint4:group=32:zero=min"}) {
+    CAPTURE(text);
+    const QuantSpec spec = QuantSpec::parse(text);
+    CHECK(QuantSpec::parse_either(spec.to_string()) == spec);
+  }
+  CHECK(refusal("int8:channel:search=ema", QuantSpec::parse_either).find("'channel'") != std::string::npos);
+}
+
 TEST_CASE("spec: long and odd strings are refused briefly and never crash") {
   CHECK(refusal(std::string(100000, 'a')).size() < 600);
   CHECK(refusal("int4" + std::string(300, ':')).size() < 600);

@@ -22,7 +22,7 @@ float number_of(const Op& op, const char* argument) {
 graph::PlannedEdge edge_of(const Op& op, const std::string& value) {
   const std::string text = op.text("spec");
   if (op.has("scale")) {
-    const QuantSpec spec = QuantSpec::parse(text);
+    const QuantSpec spec = QuantSpec::parse_either(text);
     if (spec.granularity != Granularity::kTensor) op.fail(text + " has several scales, activations have one");
     graph::PlannedEdge edge{.value = value, .spec = spec, .scale = number_of(op, "scale")};
     if (op.has("zero_point")) edge.zero_point = number_of(op, "zero_point");
