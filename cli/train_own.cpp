@@ -15,44 +15,27 @@ namespace {
 namespace fs = std::filesystem;
 using graph::Tensor;
 
-constexpr std::int64_t kHoldOutEvery = 5;
 constexpr std::string_view kLosses[] = {"ce", "mse"};
 
-/// The samples whose numbers are wanted.
-template <class Wanted>
-Tensor samples_of(const Tensor& tensor, const Wanted& wanted) {
-  std::vector<std::int64_t> shape = tensor.shape();
-  const std::int64_t samples = shape[0];
-  const std::size_t each = tensor.bytes().size() / static_cast<std::size_t>(samples);
-  std::vector<std::byte> bytes;
-  shape[0] = 0;
-  for (std::int64_t i = 0; i < samples; ++i) {
-    if (!wanted(i)) continue;
-    const auto sample = tensor.bytes().subspan(static_cast<std::size_t>(i) * each, each);
-    bytes.insert(bytes.end(), sample.begin(), sample.end());
-    ++shape[0];
-  }
-  return Tensor(tensor.type(), std::move(shape), std::move(bytes));
+/// Throws Error where there are not as many inputs as targets, or none.
+tasks::OwnSamples read_samples(const std::string& inputs_flag, const std::string& inputs,
+                               const std::string& targets_flag, const std::string& targets) {
+  tasks::OwnSamples samples{.inputs = graph::read_array(inputs),
+                            .targets = graph::read_array(targets),
+                            .inputs_from = inputs_flag + " " + quote_text(inputs),
+                            .targets_from = targets_flag + " " + quote_text(targets)};
+  const auto count = [](const Tensor& tensor) { return tensor.rank() == 0 ? 0 : tensor.shape()[0]; };
+  if (count(samples.inputs) > 0 && count(samples.inputs) == count(samples.targets)) return samples;
+  throw Error(samples.inputs_from + " is of shape " + graph::text_of(samples.inputs.shape()) + " and " +
+              samples.targets_from + " of shape " + graph::text_of(samples.targets.shape()) +
+              "; expected as many samples along axis 0, at least one");
 }
 
-void hold_out(tasks::OwnNetwork& own, const OwnNetworkFlags& flags) {
-  const auto samples = [](const Tensor& tensor) { return tensor.rank() == 0 ? 0 : tensor.shape()[0]; };
-  if (samples(own.inputs) != samples(own.targets)) {
-    throw Error("--data " + quote_text(flags.data) + " holds " + std::to_string(samples(own.inputs)) +
-                " samples along axis 0, --labels " + quote_text(flags.labels) + " " +
-                std::to_string(samples(own.targets)));
-  }
-  if (samples(own.inputs) < kHoldOutEvery) {
-    throw Error(
-        "--data " + quote_text(flags.data) + " holds " + std::to_string(samples(own.inputs)) +
-        " samples: every fifth is held out for validation, so five are needed; or give --valid X.npy Y.npy");
-  }
-  const auto is_held_out = [](std::int64_t i) { return i % kHoldOutEvery == kHoldOutEvery - 1; };
-  const auto trains = [&](std::int64_t i) { return !is_held_out(i); };
-  own.test_inputs = samples_of(own.inputs, is_held_out);
-  own.test_targets = samples_of(own.targets, is_held_out);
-  own.inputs = samples_of(own.inputs, trains);
-  own.targets = samples_of(own.targets, trains);
+void check_hold_out(const tasks::OwnSamples& samples) {
+  if (samples.inputs.shape()[0] >= tasks::kHoldOutEvery) return;
+  throw Error(samples.inputs_from + " holds " + std::to_string(samples.inputs.shape()[0]) +
+              " samples: every fifth is held out for validation, so five are needed; or give --valid X.npy "
+              "Y.npy");
 }
 
 void check_input(const tasks::OwnNetwork& own, const std::string& model) {
@@ -64,12 +47,12 @@ void check_input(const tasks::OwnNetwork& own, const std::string& model) {
                 names + "); crumb train takes networks with one");
   }
   const graph::Value* input = own.graph.find(own.graph.inputs[0]);
-  for (const auto& [tensor, flag] :
-       {std::pair(&own.inputs, "--data"), std::pair(&own.test_inputs, "--valid")}) {
-    if (input && input->type != graph::ElementType::kUnknown && input->type != tensor->type()) {
-      throw Error(std::string(flag) + ": input " + quote_text(own.graph.inputs[0]) + " of " +
+  for (const tasks::OwnSamples* samples : {&own.train, own.valid ? &*own.valid : nullptr}) {
+    if (samples && input && input->type != graph::ElementType::kUnknown &&
+        input->type != samples->inputs.type()) {
+      throw Error(samples->inputs_from + ": input " + quote_text(own.graph.inputs[0]) + " of " +
                   quote_text(model) + " is " + std::string(graph::name_of(input->type)) + ", found " +
-                  std::string(graph::name_of(tensor->type())));
+                  std::string(graph::name_of(samples->inputs.type())));
     }
   }
 }
@@ -117,18 +100,18 @@ std::shared_ptr<const tasks::OwnNetwork> read_own_network(const std::string& mod
   own->name = fs::path(model).stem().string();
   own->loss = flags.loss;
   own->graph = models::read_graph(model);
-  own->inputs = graph::read_array(flags.data);
-  own->targets = graph::read_array(flags.labels);
+  own->train = read_samples("--data", flags.data, "--labels", flags.labels);
   if (flags.valid.empty()) {
-    hold_out(*own, flags);
+    check_hold_out(own->train);
   } else {
-    own->test_inputs = graph::read_array(flags.valid[0]);
-    own->test_targets = graph::read_array(flags.valid[1]);
+    own->valid = read_samples("--valid", flags.valid[0], "--valid", flags.valid[1]);
   }
   check_input(*own, model);
   own->fingerprint = crc32_of(MappedFile::open(model).take().bytes());
-  for (const Tensor* tensor : {&own->inputs, &own->targets, &own->test_inputs, &own->test_targets}) {
-    own->fingerprint = crc32_of(tensor->bytes(), own->fingerprint);
+  for (const tasks::OwnSamples* samples : {&own->train, own->valid ? &*own->valid : nullptr}) {
+    if (!samples) continue;
+    for (const Tensor* tensor : {&samples->inputs, &samples->targets})
+      own->fingerprint = crc32_of(tensor->bytes(), own->fingerprint);
   }
   return own;
 }

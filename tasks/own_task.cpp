@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/files/text.h"
+#include "base/within.h"
 #include "graph/buffers.h"
 #include "graph/onnx/infer_shapes.h"
 #include "graph/operator_traits.h"
@@ -67,8 +68,24 @@ Graph with_open_batch(Graph graph) {
   return graph::infer_shapes(std::move(graph));
 }
 
+at::Tensor tensor_of(const graph::Tensor& tensor) { return libtorch::to_typed(tensor).tensor; }
+
 at::Tensor run_one(const GraphModule& module, const at::Tensor& input) {
   return module.run({libtorch::typed(input)}).at(0).tensor;
+}
+
+/// What the network gives for the first sample. Throws Error where samples do not fit it.
+at::Tensor example_of(const GraphModule& module, const OwnNetwork& own, const OwnSamples& samples) {
+  const torch::NoGradGuard no_gradients;
+  at::Tensor example;
+  try {
+    example = run_one(module, tensor_of(samples.inputs).narrow(0, 0, 1));
+  } catch (const Error& error) {
+    throw within(samples.inputs_from, error);
+  }
+  if (example.dim() > 0 && example.size(0) == 1) return example;
+  throw Error(quote_text(own.name) + " gives " + graph::text_of(example.sizes().vec()) +
+              " for one sample: expected samples along axis 0");
 }
 
 /// Throws Error where a batch does not give what its samples give alone: a shape in the file holds the batch.
@@ -92,10 +109,9 @@ void check_batches(const GraphModule& module, const OwnNetwork& own, const at::T
   }
 }
 
-at::Tensor tensor_of(const graph::Tensor& tensor) { return libtorch::to_typed(tensor).tensor; }
-
 /// Which axis of the scores holds the classes: the one that labels have not. Labels [N] or [N, ...].
-std::int64_t class_axis(const OwnNetwork& own, at::IntArrayRef scores, at::IntArrayRef labels) {
+std::int64_t class_axis(const OwnNetwork& own, const OwnSamples& samples, at::IntArrayRef scores,
+                        at::IntArrayRef labels) {
   const auto without = [&](std::int64_t axis) {
     std::vector<std::int64_t> left(scores.begin(), scores.end());
     left.erase(left.begin() + axis);
@@ -106,15 +122,16 @@ std::int64_t class_axis(const OwnNetwork& own, at::IntArrayRef scores, at::IntAr
     if (without(1)) return 1;
     if (without(last)) return last;
   }
-  throw Error("labels of shape " + graph::text_of(labels.vec()) + " do not fit scores of shape " +
-              graph::text_of(scores.vec()) + ", which " + quote_text(own.name) +
+  throw Error(samples.targets_from + " of shape " + graph::text_of(samples.targets.shape()) +
+              " does not fit scores of shape " + graph::text_of(scores.vec()) + ", which " +
+              quote_text(own.name) +
               " gives: expected one class for each place, [N] for scores [N, classes]");
 }
 
-at::Tensor labels_of(const graph::Tensor& tensor, const char* what, std::size_t score_axes) {
-  const at::Tensor labels = tensor_of(tensor);
+at::Tensor labels_of(const OwnSamples& samples, std::size_t score_axes) {
+  const at::Tensor labels = tensor_of(samples.targets);
   if (labels.is_floating_point() || labels.scalar_type() == at::kBool) {
-    throw Error(std::string(what) + " of type " + std::string(graph::name_of(tensor.type())) +
+    throw Error(samples.targets_from + " of type " + std::string(graph::name_of(samples.targets.type())) +
                 ": cross entropy (--loss ce) needs the numbers of classes, whole numbers");
   }
   at::Tensor whole = labels.to(at::kLong);
@@ -125,29 +142,55 @@ at::Tensor labels_of(const graph::Tensor& tensor, const char* what, std::size_t 
   return whole.contiguous();
 }
 
-void check_labels(const at::Tensor& labels, const char* what, std::int64_t classes) {
+void check_labels(const at::Tensor& labels, const OwnSamples& samples, std::int64_t classes) {
   const at::Tensor wrong = labels.ne(kIgnored).logical_and(labels.lt(0).logical_or(labels.ge(classes)));
   if (!wrong.any().item<bool>()) return;
   const at::Tensor place = wrong.view({-1}).nonzero()[0][0];
-  throw Error(std::string(what) + ": number " + std::to_string(place.item<std::int64_t>()) + " is class " +
+  throw Error(samples.targets_from + " holds class " +
               std::to_string(labels.view({-1})[place].item<std::int64_t>()) + ", expected 0 to " +
-              std::to_string(classes - 1) + " (the network gives " + std::to_string(classes) +
-              " scores), or -100 for what does not count");
+              std::to_string(classes - 1) + ", at index " + std::to_string(place.item<std::int64_t>()) +
+              " of " + graph::text_of(samples.targets.shape()) + " (the network gives " +
+              std::to_string(classes) + " scores; -100 is for what does not count)");
 }
 
-void use_classes(Task& task, const OwnNetwork& own, const at::Tensor& example) {
-  const auto axes = static_cast<std::size_t>(example.dim());
-  task.train.targets = labels_of(own.targets, "labels", axes);
-  task.test.targets = labels_of(own.test_targets, "labels for validation", axes);
+/// What samples bring along for cross entropy, and the axis of classes.
+struct Classes {
+  at::Tensor labels;
+  std::int64_t axis = 1;
+};
+
+Classes classes_of(const OwnNetwork& own, const OwnSamples& samples, const at::Tensor& example) {
+  Classes found{.labels = labels_of(samples, static_cast<std::size_t>(example.dim()))};
   std::vector<std::int64_t> scores = example.sizes().vec();
-  scores[0] = task.train.targets.size(0);
-  const std::int64_t axis = class_axis(own, scores, task.train.targets.sizes());
-  if (scores[static_cast<std::size_t>(axis)] < 2) {
+  scores[0] = found.labels.size(0);
+  found.axis = class_axis(own, samples, scores, found.labels.sizes());
+  const std::int64_t classes = scores[static_cast<std::size_t>(found.axis)];
+  if (classes < 2) {
     throw Error(quote_text(own.name) +
                 " gives one score: cross entropy (--loss ce) needs one for each class, two at least");
   }
-  check_labels(task.train.targets, "labels", scores[static_cast<std::size_t>(axis)]);
-  check_labels(task.test.targets, "labels for validation", scores[static_cast<std::size_t>(axis)]);
+  check_labels(found.labels, samples, classes);
+  return found;
+}
+
+at::Tensor values_of(const OwnNetwork& own, const OwnSamples& samples, const at::Tensor& example) {
+  at::Tensor values = tensor_of(samples.targets).to(at::kFloat);
+  std::vector<std::int64_t> wanted = example.sizes().vec();
+  wanted[0] = values.size(0);
+  std::int64_t each = 1;
+  for (std::size_t i = 1; i < wanted.size(); ++i) each *= wanted[i];
+  const bool only_ones = values.numel() == wanted[0] * each &&
+                         std::ranges::count_if(values.sizes(), [](std::int64_t n) { return n != 1; }) ==
+                             std::ranges::count_if(wanted, [](std::int64_t n) { return n != 1; });
+  if (values.sizes() == at::IntArrayRef(wanted)) return values;
+  if (only_ones) return values.reshape(wanted);  // [N] for [N, 1]
+  throw Error(samples.targets_from + " of shape " + graph::text_of(samples.targets.shape()) +
+              " does not fit outputs of shape " + graph::text_of(wanted) + ", which " + quote_text(own.name) +
+              " gives");
+}
+
+/// Cross entropy. `axis` holds the classes.
+void use_classes(Task& task, const OwnNetwork& own, std::int64_t axis) {
   const graph::Links links(own.graph);
   const std::size_t last = links.producer(own.graph.outputs[0]);
   const bool are_shares = last != graph::Links::kNone && own.graph.nodes[last].is("Softmax");
@@ -165,26 +208,7 @@ void use_classes(Task& task, const OwnNetwork& own, const at::Tensor& example) {
   };
 }
 
-at::Tensor values_of(const OwnNetwork& own, const graph::Tensor& tensor, const char* what,
-                     const at::Tensor& example) {
-  at::Tensor values = tensor_of(tensor).to(at::kFloat);
-  std::vector<std::int64_t> wanted = example.sizes().vec();
-  wanted[0] = values.dim() > 0 ? values.size(0) : 0;
-  std::int64_t each = 1;
-  for (std::size_t i = 1; i < wanted.size(); ++i) each *= wanted[i];
-  const bool only_ones = values.numel() == wanted[0] * each &&
-                         std::ranges::count_if(values.sizes(), [](std::int64_t n) { return n != 1; }) ==
-                             std::ranges::count_if(wanted, [](std::int64_t n) { return n != 1; });
-  if (values.sizes() == at::IntArrayRef(wanted)) return values;
-  if (only_ones) return values.reshape(wanted);  // [N] for [N, 1]
-  throw Error(std::string(what) + " of shape " + graph::text_of(values.sizes().vec()) +
-              " do not fit outputs of shape " + graph::text_of(wanted) + ", which " + quote_text(own.name) +
-              " gives");
-}
-
-void use_values(Task& task, const OwnNetwork& own, const at::Tensor& example) {
-  task.train.targets = values_of(own, own.targets, "targets", example);
-  task.test.targets = values_of(own, own.test_targets, "targets for validation", example);
+void use_values(Task& task) {
   task.metric = "mse";
   task.loss = [](const at::Tensor& made, const at::Tensor& wanted) {
     return (made - wanted).square().mean();
@@ -194,41 +218,43 @@ void use_values(Task& task, const OwnNetwork& own, const at::Tensor& example) {
   };
 }
 
-void check_samples(const graph::Tensor& inputs, const graph::Tensor& targets, const char* what) {
-  const auto samples = [](const graph::Tensor& tensor) { return tensor.rank() == 0 ? 0 : tensor.shape()[0]; };
-  if (samples(inputs) > 0 && samples(inputs) == samples(targets)) return;
-  throw Error(std::string(what) + ": inputs of shape " + graph::text_of(inputs.shape()) +
-              " and targets of shape " + graph::text_of(targets.shape()) +
-              "; expected as many samples along axis 0, at least one");
+/// Those held out, or the others.
+TensorPair part_of(const TensorPair& all, bool held_out) {
+  const at::Tensor numbers = at::arange(all.inputs.size(0));
+  const at::Tensor chosen = numbers.remainder(kHoldOutEvery).eq(kHoldOutEvery - 1).eq(held_out);
+  const at::Tensor wanted = chosen.nonzero().flatten();
+  return {all.inputs.index_select(0, wanted), all.targets.index_select(0, wanted)};
 }
 
 }  // namespace
 
 Task own_task(const OwnNetwork& own) {
-  check_samples(own.inputs, own.targets, "training");
-  check_samples(own.test_inputs, own.test_targets, "validation");
   const auto module = std::make_shared<GraphModule>(with_buffers(with_open_batch(own.graph)));
   Task task;
   task.network = own.name;
-  task.train.inputs = tensor_of(own.inputs);
-  task.test.inputs = tensor_of(own.test_inputs);
   task.module = module;
   task.forward = [module](const at::Tensor& x) { return run_one(*module, x); };
   task.graph = [module] { return graph_of_now(*module); };
+  std::int64_t axis = 1;
+  // Files as a whole, that errors have their indices and shapes.
+  const auto checked = [&](const OwnSamples& samples) -> TensorPair {
+    const at::Tensor example = example_of(*module, own, samples);
+    if (own.loss == "mse") return {tensor_of(samples.inputs), values_of(own, samples, example)};
+    const Classes classes = classes_of(own, samples, example);
+    axis = classes.axis;
+    return {tensor_of(samples.inputs), classes.labels};
+  };
+  if (own.valid) task.test = checked(*own.valid);
+  task.train = checked(own.train);
   check_batches(*module, own, task.train.inputs);
-  at::Tensor example;
-  {
-    const torch::NoGradGuard no_gradients;
-    example = run_one(*module, task.test.inputs.narrow(0, 0, 1));
-  }
-  if (example.dim() == 0 || example.size(0) != 1) {
-    throw Error(quote_text(own.name) + " gives " + graph::text_of(example.sizes().vec()) +
-                " for one sample: expected samples along axis 0");
+  if (!own.valid) {
+    task.test = part_of(task.train, true);
+    task.train = part_of(task.train, false);
   }
   if (own.loss == "mse") {
-    use_values(task, own, example);
+    use_values(task);
   } else {
-    use_classes(task, own, example);
+    use_classes(task, own, axis);
   }
   task.float_pace = {.epochs = 0, .batch = 32, .rate = 1e-3, .decay = 1e-4};
   task.quantized_pace = {.epochs = 10, .batch = 32, .rate = 1e-3, .decay = 1e-4};

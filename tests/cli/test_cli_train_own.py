@@ -219,7 +219,7 @@ def test_what_does_not_fit_is_told(crumb, onnx, samples, tmp_path):
     np.save(tmp_path / "wrong.npy", labels + 1)
     assert "class 3, expected 0 to 2" in train(crumb, tmp_path, labels="wrong.npy", status=1)
     assert "whole numbers" in train(crumb, tmp_path, labels="values.npy", status=1)
-    assert "[320, 2]" in train_with(crumb, tmp_path, np.stack([labels, labels], 1), "ce")
+    assert "[400, 2]" in train_with(crumb, tmp_path, np.stack([labels, labels], 1), "ce")
     assert "outputs of shape" in train_with(crumb, tmp_path, values, "mse")
     assert "--loss" in train(crumb, tmp_path, loss="hinge", status=2)
     assert "needs --loss" in crumb(
@@ -234,6 +234,36 @@ def test_what_does_not_fit_is_told(crumb, onnx, samples, tmp_path):
     mlp(onnx, tmp_path / "net.onnx", inputs=2)
     assert "takes 2 inputs" in train(crumb, tmp_path, status=1)
     assert not (tmp_path / "out" / "report.json").exists()
+
+
+@pytest.mark.parametrize("place", [7, 9, 399])  # 9 and 399 are held out
+def test_a_wrong_label_is_named_as_its_file_has_it(crumb, onnx, samples, tmp_path, place):
+    x, labels, _ = samples
+    mlp(onnx, tmp_path / "net.onnx")
+    labels[place] = 5
+    np.save(tmp_path / "wrong.npy", labels)
+    message = train(crumb, tmp_path, labels="wrong.npy", status=1)
+    assert f"class 5, expected 0 to 2, at index {place} of [400]" in message
+    assert "--labels" in message and "wrong.npy" in message
+    np.save(tmp_path / "vx.npy", x)
+    valid = ["--valid", tmp_path / "vx.npy", tmp_path / "wrong.npy"]
+    message = train(crumb, tmp_path, *valid, status=1)
+    assert f"at index {place} of [400]" in message and "--valid" in message and "wrong.npy" in message
+
+
+def test_a_shape_that_does_not_fit_is_named_with_its_file(crumb, onnx, samples, tmp_path):
+    x, labels, _ = samples
+    mlp(onnx, tmp_path / "net.onnx")
+    np.save(tmp_path / "vx.npy", x[:40])
+    np.save(tmp_path / "vy.npy", np.stack([labels, labels], 1)[:40])
+    np.save(tmp_path / "narrow.npy", x[:40, :4])
+    message = train(crumb, tmp_path, "--valid", tmp_path / "vx.npy", tmp_path / "vy.npy", status=1)
+    assert "--valid" in message and "vy.npy" in message and "[40, 2]" in message
+    message = train(crumb, tmp_path, "--valid", tmp_path / "narrow.npy", tmp_path / "labels.npy", status=1)
+    assert "narrow.npy" in message and "[40, 4]" in message and "labels.npy" in message and "[400]" in message
+    np.save(tmp_path / "vy.npy", labels[:40])
+    message = train(crumb, tmp_path, "--valid", tmp_path / "narrow.npy", tmp_path / "vy.npy", status=1)
+    assert "--valid" in message and "narrow.npy" in message
 
 
 def train_with(crumb, tmp_path, labels, loss):
