@@ -1,5 +1,6 @@
 // crumb train: a float network, the same with quantizers in the loop, and the files that it ends in.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -90,13 +91,16 @@ tasks::TrainRequest request_of(const TrainOptions& options) {
     refuse_training_over(inputs, options.output,
                          options.float_only ? training::kFloatFiles : training::kTaskFiles);
   }
-  if (!is_own) refuse_own_network_flags(options.task, options.own);
   if (!is_own && std::ranges::find(kTasks, options.task) == std::end(kTasks)) {
-    throw usage_error("there is no task " + quote_text(options.task) +
+    throw usage_error("there is no task and no file " + quote_text(options.task) +
                       "; expected digits, jets, ocr, sr or a file MODEL.onnx; did you mean '" +
                       nearest_name(options.task, kTasks) + "'?");
   }
+  if (!is_own) refuse_own_network_flags(options.task, options.own);
   if (is_own && !options.network.empty()) throw usage_error("--network is for the task digits");
+  if (is_own && !options.data.empty())
+    throw usage_error("--data-dir is for tasks, found the file " + quote_text(options.task) +
+                      ", whose samples are --data and --labels");
   return {.task = is_own ? std::string(tasks::kOwnTask) : options.task,
           .own = is_own ? read_own_network(options.task, options.own) : nullptr,
           .network = options.network,
@@ -162,16 +166,30 @@ void sweep(const TrainOptions& options, const tasks::TrainRequest& base) {
             << "/{sweep.json, sweep.csv, sweep.svg, points/}\n";
 }
 
-void refuse_what_quantizes(const TrainOptions& options) {
-  const std::pair<const char*, bool> flags[] = {
-      {"--sweep", !options.sweep.empty()},
-      {"--profile", !options.profile.empty()},
-      {"--epochs", options.epochs >= 0},
-      {"--activations", !options.recipe.activations.empty()},
-      {"--weights, --scheme or --recipe", options.recipe.has_base()},
-      {"--accumulator", !options.recipe.accumulator.empty()}};
-  for (const auto& [flag, given] : flags)
-    if (given) throw usage_error(std::string(flag) + " is for networks with quantizers, found --float-only");
+/// What a float network is trained by; all other flags are of quantizers.
+constexpr std::array kOfFloatOnly = {"--help",
+                                     "--data",
+                                     "--labels",
+                                     "--loss",
+                                     "--valid",
+                                     "-o",
+                                     "--network",
+                                     "--float-epochs",
+                                     "--batch",
+                                     "--seed",
+                                     "task",
+                                     "--float-only",
+                                     "--data-dir",
+                                     "--threads",
+                                     "--restart",
+                                     "--json",
+                                     "--checkpoint-every"};
+
+void refuse_what_quantizes(const CLI::App& verb) {
+  for (const CLI::Option* option : verb.get_options())
+    if (option->count() > 0 &&
+        std::ranges::none_of(kOfFloatOnly, [&](const char* name) { return option->check_name(name); }))
+      throw usage_error(option->get_name() + " is for networks with quantizers, found --float-only");
 }
 
 LanguageWish language_wish_of(const CLI::App& verb, const TrainOptions& options) {
@@ -203,7 +221,9 @@ void train_verb(const CLI::App& verb, const TrainOptions& options) {
     throw usage_error("--profile is for one network, found --sweep " + options.sweep +
                       ", which varies what a tool may not take");
   }
-  if (options.float_only) refuse_what_quantizes(options);
+  if (options.float_only) refuse_what_quantizes(verb);
+  if (options.sweep.empty() && verb.get_option("--seeds")->count() > 0)
+    throw usage_error("--seeds is of a grid of runs: give --sweep");
   const tasks::TrainRequest request = request_of(options);
   if (options.sweep.empty()) return train_once(options, request);
   sweep(options, request);

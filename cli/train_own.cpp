@@ -1,9 +1,11 @@
 #include "cli/train_own.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "base/checksum.h"
+#include "base/files/counted.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "graph/onnx/array_files.h"
@@ -17,6 +19,17 @@ using graph::Tensor;
 
 constexpr std::string_view kLosses[] = {"ce", "mse"};
 
+/// Throws Error at the first that is not.
+void expect_finite(const Tensor& tensor, const std::string& from) {
+  if (!graph::is_float(tensor.type())) return;
+  const std::vector<float> values = tensor.to_floats();
+  const auto found = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+  if (found != values.end())
+    throw Error(from + " holds " + number_text(*found) + " at index " +
+                std::to_string(found - values.begin()) + " of " + graph::text_of(tensor.shape()) +
+                ", expected finite numbers");
+}
+
 /// Throws Error where there are not as many inputs as targets, or none.
 tasks::OwnSamples read_samples(const std::string& inputs_flag, const std::string& inputs,
                                const std::string& targets_flag, const std::string& targets) {
@@ -25,7 +38,11 @@ tasks::OwnSamples read_samples(const std::string& inputs_flag, const std::string
                             .inputs_from = inputs_flag + " " + quote_text(inputs),
                             .targets_from = targets_flag + " " + quote_text(targets)};
   const auto count = [](const Tensor& tensor) { return tensor.rank() == 0 ? 0 : tensor.shape()[0]; };
-  if (count(samples.inputs) > 0 && count(samples.inputs) == count(samples.targets)) return samples;
+  if (count(samples.inputs) > 0 && count(samples.inputs) == count(samples.targets)) {
+    expect_finite(samples.inputs, samples.inputs_from);
+    expect_finite(samples.targets, samples.targets_from);
+    return samples;
+  }
   throw Error(samples.inputs_from + " is of shape " + graph::text_of(samples.inputs.shape()) + " and " +
               samples.targets_from + " of shape " + graph::text_of(samples.targets.shape()) +
               "; expected as many samples along axis 0, at least one");

@@ -197,6 +197,7 @@ void use_classes(Task& task, const OwnNetwork& own, std::int64_t axis) {
   task.metric = "accuracy";
   task.loss = [axis, are_shares](const at::Tensor& scores_now, const at::Tensor& labels) {
     const at::Tensor in_place = scores_now.movedim(axis, 1);
+    if (!labels.ne(kIgnored).any().item<bool>()) return in_place.sum() * 0;  // no mean of nothing
     return at::cross_entropy_loss(are_shares ? in_place.clamp_min(1e-12).log() : in_place, labels, {},
                                   at::Reduction::Mean, kIgnored);
   };
@@ -226,10 +227,18 @@ TensorPair part_of(const TensorPair& all, bool held_out) {
   return {all.inputs.index_select(0, wanted), all.targets.index_select(0, wanted)};
 }
 
+void expect_counting(const at::Tensor& labels, const std::string& from, const std::string& which) {
+  if (labels.ne(kIgnored).any().item<bool>()) return;
+  throw Error(from + ": none of the " + std::to_string(labels.numel()) + " labels " + which +
+              " counts, all are -100");
+}
+
 }  // namespace
 
 Task own_task(const OwnNetwork& own) {
   const auto module = std::make_shared<GraphModule>(with_buffers(with_open_batch(own.graph)));
+  if (module->parameters().empty())
+    throw Error(quote_text(own.name) + " has no weights in float32: nothing of it learns");
   Task task;
   task.network = own.name;
   task.module = module;
@@ -254,6 +263,8 @@ Task own_task(const OwnNetwork& own) {
   if (own.loss == "mse") {
     use_values(task);
   } else {
+    expect_counting(task.train.targets, own.train.targets_from, "to train by");
+    expect_counting(task.test.targets, (own.valid ? *own.valid : own.train).targets_from, "to score by");
     use_classes(task, own, axis);
   }
   task.float_pace = {.epochs = 0, .batch = 32, .rate = 1e-3, .decay = 1e-4};

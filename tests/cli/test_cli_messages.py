@@ -164,3 +164,18 @@ def test_numbers_that_flags_cannot_take(crumb, folder, verb, flag, expected):
     for value in ["-1", "abc", "inf", "nan", "1e400", *(["1e38"] if "at most" in expected else []), *(["0"] if " 0 on" not in expected else []), *(["0.5", "8e0"] if "whole" in expected else [])]:
         said = crumb(*(folder if word == "M" else word for word in verb), f"{flag}={value}", status=2).stderr
         assert f"{flag}: expected {expected}, found '{value}'" in said and len(said) < 200
+
+
+@pytest.mark.parametrize("flags,says", [
+    (["--inputs", "int8"], "--inputs is for graphs (.onnx)"), (["--batch-norm", "keep"], "--batch-norm is for graphs (.onnx)"),
+    (["--average-pools", "truncate"], "--average-pools is for graphs (.onnx)"), (["--tokens", 64], "give --data"), (["--device", "cuda"], "give --data"),
+    (["--tensors-only", "--kv-cache", "int8"], "--tensors-only takes tensors alone")])  # fmt: skip
+def test_flags_that_say_nothing_of_a_checkpoint_are_refused(crumb, folder, tmp_path, flags, says):
+    said = crumb("quantize", folder, "-o", tmp_path / "q.crumb", "--weights", "int8:channel", *flags, status=2).stderr
+    assert says in said and not (tmp_path / "q.crumb").exists()
+
+
+@pytest.mark.parametrize("ending", [".gguf", ".safetensors", ".onnx"])
+def test_a_packed_file_has_no_other_files_name(crumb, folder, tmp_path, ending):
+    said = crumb("quantize", folder, "-o", tmp_path / f"q{ending}", "--weights", "int8:channel", status=2).stderr
+    assert f"a packed file is written, and a file that ends in {ending} comes from" in said

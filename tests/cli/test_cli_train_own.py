@@ -135,6 +135,65 @@ def test_a_recipe_that_does_not_fit_is_said_before_anything_learns(crumb, onnx, 
     assert not (tmp_path / "out/checkpoint.state").exists()
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("which", ["data", "labels", "valid"])
+def test_numbers_that_are_none_are_named_by_file_and_index(crumb, onnx, samples, tmp_path, which, value):
+    mlp(onnx, tmp_path / "net.onnx", outputs=1)
+    x, _, values = samples
+    np.save(tmp_path / "vx.npy", x[:50])
+    np.save(tmp_path / "vy.npy", values[:50])
+    name, flag = {"data": ("x.npy", "--data"), "labels": ("values.npy", "--labels"), "valid": ("vy.npy", "--valid")}[which]
+    wrong = np.load(tmp_path / name)
+    wrong.reshape(-1)[9] = value
+    np.save(tmp_path / name, wrong)
+    said = train(crumb, tmp_path, "--valid", tmp_path / "vx.npy", tmp_path / "vy.npy", labels="values.npy", loss="mse", status=1)
+    assert flag in said and name in said and f"holds {value} at index 9 of [" in said, said
+
+
+def test_labels_of_which_nothing_counts(crumb, onnx, samples, tmp_path):
+    mlp(onnx, tmp_path / "net.onnx")
+    x, labels, _ = samples
+    np.save(tmp_path / "labels.npy", np.full_like(labels, -100))
+    assert "none of the 320 labels to train by counts" in train(crumb, tmp_path, status=1)
+    np.save(tmp_path / "labels.npy", labels)
+    np.save(tmp_path / "vx.npy", x[:50])
+    np.save(tmp_path / "vy.npy", np.full(50, -100))
+    said = train(crumb, tmp_path, "--valid", tmp_path / "vx.npy", tmp_path / "vy.npy", status=1)
+    assert "vy.npy" in said and "none of the 50 labels to score by counts" in said
+    some = labels.copy()  # batches of which nothing counts, by chance
+    some[np.arange(SAMPLES) % 40 != 0] = -100
+    some[4] = labels[4]
+    np.save(tmp_path / "labels.npy", some)
+    report = train(crumb, tmp_path, "--epochs", 2, "--batch", 4)
+    assert 0 <= report["quantized"] <= 1
+
+
+def test_a_network_of_which_nothing_learns(crumb, onnx, samples, tmp_path):
+    from onnx import helper
+
+    save(onnx, tmp_path / "net.onnx", [helper.make_node("Relu", ["x"], ["y"])], {}, {"x": ["n", FEATURES]}, ["n", FEATURES])
+    assert "nothing of it learns" in train(crumb, tmp_path, status=1)
+
+
+@pytest.mark.parametrize("flags", [
+    ["--rate", 0.1], ["--prune", 0.5], ["--learned-bits", "3bpw"], ["--scales", "free"], ["--set", "fc1=int4"], ["--include", "fc1"], ["--exclude", "fc1"],
+    ["--inputs", "int8"], ["--biases", "int16"], ["--batch-norm", "keep"], ["--embeddings", "int8"], ["--zstd", 3], ["--all-layers"], ["--seeds", 2],
+    ["--weights", "int4"], ["--accumulator", 12], ["--epochs", 2], ["--kv-cache", "int8"]])  # fmt: skip
+def test_a_float_network_has_no_quantizers(crumb, onnx, samples, tmp_path, flags):
+    mlp(onnx, tmp_path / "net.onnx")
+    said = train(crumb, tmp_path, "--float-only", "--float-epochs", 1, *flags, status=2)
+    assert f"{flags[0]} is for networks with quantizers, found --float-only" in said
+
+
+def test_flags_of_other_networks_and_of_grids(crumb, onnx, samples, tmp_path):
+    mlp(onnx, tmp_path / "net.onnx")
+    assert "--data-dir is for tasks" in train(crumb, tmp_path, "--data-dir", tmp_path, status=2)
+    assert "--seeds is of a grid of runs" in train(crumb, tmp_path, "--seeds", 2, status=2)
+    (tmp_path / "net.onnx").rename(tmp_path / "other.onnx")
+    said = crumb("train", "net.nosuch", "--data", tmp_path / "x.npy", "--labels", tmp_path / "labels.npy", "-o", tmp_path / "o", status=2).stderr
+    assert "there is no task and no file 'net.nosuch'" in said
+
+
 @pytest.mark.parametrize("alpha", [0.5, -2.0])
 def test_a_product_with_a_factor_keeps_its_accumulator(crumb, onnx, samples, tmp_path, alpha):
     """QONNX has it in three nodes, the packed file in one."""

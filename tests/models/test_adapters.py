@@ -255,6 +255,8 @@ def test_what_does_not_fit_is_named(crumb, made, tmp_path):
     assert "lora" in said and ("multiplies by no matrix" in said or "takes" in said)
     assert "expected a low-rank adapter" in refused("generate", model, "--prompt", "a", "--adapter", made / "valid.txt")
     assert "has no adapter" in refused("merge", model, "-o", tmp_path / "none", status=2)
+    assert "--shard is for a folder in floats" in refused("merge", model, "--adapter", adapter, "--shard", "1MB", "-o", tmp_path / "none.crumb", status=2)
+    assert "a file that ends in .gguf comes from crumb export --to gguf" in refused("merge", model, "--adapter", adapter, "-o", tmp_path / "none.gguf", status=2)
     assert not (tmp_path / "none").exists()
     shutil.copytree(adapter, tmp_path / "broken")
     (tmp_path / "broken/adapter_model.safetensors").write_bytes(b"\0" * 20)
