@@ -194,8 +194,8 @@ def test_a_folder_or_a_file_is_written(crumb, tmp_path):
     (tmp_path / "folder" / "config.json").write_text("{}")
     done = crumb("dequantize", tmp_path / "m.gguf", "-o", tmp_path / "folder", status=1)
     assert "'config.json'" in done.stderr
-    done = crumb("dequantize", tmp_path / "m.gguf", "-o", tmp_path / "m.gguf", "--shard", "1GB", status=1)
-    assert (tmp_path / "m.gguf").is_file()
+    done = crumb("dequantize", tmp_path / "m.gguf", "-o", tmp_path / "m.gguf", "--shard", "1GB", status=2)
+    assert "a folder is written" in done.stderr and (tmp_path / "m.gguf").is_file()
 
 
 def test_files_of_a_folder_are_stronger_than_made_ones(crumb, tmp_path):
