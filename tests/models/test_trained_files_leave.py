@@ -69,8 +69,10 @@ def constants(path):
     return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer}
 
 
-@pytest.mark.parametrize("name", ["llama", "olmo2", "qwen3"])
-def test_gguf(crumb, tmp_path, name):
+@pytest.mark.parametrize("name", ["llama", "olmo2", "phi3_whole", "qwen3"])
+def test_gguf(crumb, tmp_path, monkeypatch, name):
+    monkeypatch.setitem(tiny.CONFIGS, "phi3_whole", {**tiny.CONFIGS["phi3"], "sliding_window": None})  # which llama.cpp computes
+    monkeypatch.setitem(tiny.VARIANTS, "phi3_whole", [])
     packed = trained(crumb, tmp_path, name, "--weights", "keep", "--embeddings", "keep")
     crumb("export", packed, "--to", "gguf", "-o", tmp_path / "x.gguf")
     wanted = perplexity(crumb, packed, tmp_path)
