@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/files/counted.h"
+#include "base/files/inputs.h"
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
@@ -24,6 +25,7 @@ constexpr std::int64_t kMostSamples = 32;
 std::vector<fs::path> files_of(const std::string& path, const std::string& flag) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return {path};
+  note_input_folder(path);
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(path, error)) {
     if (entry.path().extension() == ".npy") files.push_back(entry.path());

@@ -6,6 +6,7 @@
 
 #include "base/files/counted.h"
 #include "base/files/interrupt.h"
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "cli/adapter_files.h"
 #include "cli/folder_output.h"
@@ -41,7 +42,6 @@ void write_float_folder(const DequantizeOptions& options, uint64_t shard_bytes, 
 }
 
 void write_file(const DequantizeOptions& options, const FloatSource& source) {
-  refuse_overwriting_inputs({options.input}, options.output);
   SafetensorsWriter writer(options.output, source.tensors(), kMetadata);
   const std::filesystem::path parent = std::filesystem::path(options.output).parent_path();
   Progress progress("dequantizing", "tensors", writer.tensors().size(), 0);
@@ -58,9 +58,14 @@ void write_file(const DequantizeOptions& options, const FloatSource& source) {
 
 void dequantize_verb(DequantizeOptions options) {
   uint64_t shard_bytes = shard_bytes_of(options.shard, "--shard");
+  if (shard_bytes > 0 || !options.output.ends_with(".safetensors")) {
+    claim_folder(options.input, options.output);
+  } else {
+    refuse_overwriting_inputs({options.input}, options.output);
+    claim_output(options.output);
+  }
   const FloatSource source(options.input);
   if (const Checkpoint* checkpoint = source.source().checkpoint()) note_checkpoint(*checkpoint);
-  if (shard_bytes == 0) refuse_overwriting_inputs({options.input}, options.output);
   if (shard_bytes == 0 && !options.output.ends_with(".safetensors")) {
     options.shard = kUsualShard;
     shard_bytes = shard_bytes_of(options.shard, "--shard");

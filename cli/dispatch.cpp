@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/inputs.h"
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
 #include "base/processor.h"
@@ -118,6 +119,7 @@ void add_verbs(CLI::App& app) {
 }
 
 int run(const std::vector<std::string>& arguments) {
+  const InputWatch watch;  // no verb's outputs replace what it reads
   CLI::App app("Crumb: neural networks whose weights take one to eight bits.", "crumb");
   app.set_version_flag("--version", "crumb " CRUMB_VERSION, "Print the version");
   app.require_subcommand(1);

@@ -4,6 +4,7 @@
 
 #include "base/files/interrupt.h"
 #include "base/files/mapped_file.h"
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "cli/fast_flag.h"
 #include "cli/graph_inputs.h"
@@ -31,6 +32,7 @@ void embed_verb(const EmbedOptions& options) {
   std::vector<std::filesystem::path> inputs = model_inputs(options.model);
   inputs.emplace_back(options.text);
   refuse_overwriting_inputs(inputs, options.output);
+  claim_output(options.output);
   const std::vector<std::string> lines = read_lines(options.text);
   const auto source = models::open_weights(options.model);
   const auto encoder = runtime::SentenceEncoder::load(

@@ -3,7 +3,9 @@
 #include <iostream>
 #include <optional>
 
+#include "base/files/new_folder.h"
 #include "base/files/output_file.h"
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "base/within.h"
 #include "cli/adapter_files.h"
@@ -179,6 +181,8 @@ void export_project(const ExportOptions& options) {
                       " takes --shape, --input-range, --opset and the flags of a project");
   }
   refuse_flags_of_other_projects(options.project, options.to);
+  refuse_overwriting_inputs({options.input, options.project.data}, options.output);
+  claim_new_folder(options.output);
   std::vector<std::string> notes;
   ProjectReport report;
   try {
@@ -235,6 +239,7 @@ void export_verb(const ExportOptions& options) {
     throw usage_error("--native-types needs operator set " + std::to_string(kNativeOpset) +
                       " or later, found --opset " + std::to_string(options.opset));
   }
+  claim_output(options.output);
   std::optional<OutputFile> accumulators;  // opened before the work, so that it does not fail behind it
   if (!options.accumulators.empty()) {
     refuse_overwriting_inputs({options.input}, options.accumulators);

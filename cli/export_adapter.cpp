@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/files/counted.h"
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "base/json/json_file.h"
 #include "cli/output.h"
@@ -50,10 +51,11 @@ std::string chosen_name(const std::vector<std::string>& names, const std::string
 
 void write_export_adapter(const std::string& input, const std::string& output, const std::string& name,
                           bool json) {
+  const bool is_gguf = std::filesystem::path(output).extension() == ".gguf";
   refuse_overwriting_inputs({input}, output);
+  if (is_gguf) claim_output(output);
   const graph::Graph graph = models::open_graph(input);
   const std::string chosen = chosen_name(graph::adapter_names(graph), input, name);
-  const bool is_gguf = std::filesystem::path(output).extension() == ".gguf";
   Adapter adapter = graph::adapter_of(graph, chosen);
   if (is_gguf && !adapter.updates.empty()) adapter = with_common_alpha(std::move(adapter));
   const DType dtype = type_of(adapter);

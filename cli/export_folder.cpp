@@ -1,6 +1,7 @@
 #include "cli/export_folder.h"
 
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <optional>
 #include <string_view>
@@ -13,7 +14,6 @@
 #include "export/compressed_tensors/content.h"
 #include "export/folder/float_source.h"
 #include "export/folder/same_values.h"
-#include "formats/safetensors/sharded_writer.h"
 #include "models/configured_network.h"
 
 namespace crumb::cli {
@@ -46,11 +46,13 @@ void print_folder(const ExportFolderRequest& request, const Written& written) {
   std::cout << (written.is_same ? "; read back, all numbers are the same" : "") << "\n";
 }
 
-FolderReport write(const ExportFolderRequest& request, const exporting::FolderContent& content) {
+FolderReport write(const ExportFolderRequest& request, const exporting::FolderContent& content,
+                   std::function<void(const std::filesystem::path& written)> check = {}) {
   return write_folder_with_notes(content, request.output,
                                  {.shard_bytes = shard_bytes_of(request.shard, "--shard"),
                                   .input = request.input,
-                                  .metadata = {{"format", "pt"}, {"writer", "crumb export"}}},
+                                  .metadata = {{"format", "pt"}, {"writer", "crumb export"}},
+                                  .check = std::move(check)},
                                  "exporting", request.shard);
 }
 
@@ -62,13 +64,6 @@ Written write_floats(const ExportFolderRequest& request) {
   return written;
 }
 
-/// Without it nobody takes the folder for a model.
-void spoil_folder(const std::string& folder) {
-  std::error_code ignored;
-  for (const std::string_view file : {kSafetensorsIndex, std::string_view("model.safetensors")})
-    std::filesystem::remove(std::filesystem::path(folder) / file, ignored);
-}
-
 Written write_compressed(const ExportFolderRequest& request) {
   const TensorSource source = TensorSource::open(request.input);
   if (source.crumb() == nullptr)
@@ -76,20 +71,22 @@ Written write_compressed(const ExportFolderRequest& request) {
                 ", expected a packed file (.crumb): crumb quantize makes one");
   models::expect_network_of_configuration(source);
   const exporting::compressed_tensors::Content content(*source.crumb(), request.allow_approximate);
-  Written written{
-      .folder = write(request, content), .notes = content.notes(), .matrices = content.quantized()};
-  for (std::string& note : models::notes_of_quantizers(source)) written.notes.push_back(std::move(note));
-  const exporting::ValueDifference difference = exporting::compare_folder(source, request.output);
-  written.is_same = difference.count == 0;
-  if (written.is_same) return written;
-  if (!content.is_approximate()) {
-    spoil_folder(request.output);
+  exporting::ValueDifference difference;
+  const auto check = [&](const std::filesystem::path& folder) {
+    difference = exporting::compare_folder(source, folder);
+    if (difference.count == 0 || content.is_approximate()) return;
     throw Error("read back, " + count_text(difference.count, "number") + " of " + quote_text(request.output) +
                 " differ from what was meant, the first in tensor " + quote_text(difference.tensor) +
                 "; please report it");
-  }
-  written.notes.push_back(count_text(difference.count, "number") + " differ, by at most " +
-                          fixed(100 * difference.largest, 3) + " %");
+  };
+  Written written{.folder = write(request, content, check),
+                  .notes = content.notes(),
+                  .matrices = content.quantized(),
+                  .is_same = difference.count == 0};
+  for (std::string& note : models::notes_of_quantizers(source)) written.notes.push_back(std::move(note));
+  if (!written.is_same)
+    written.notes.push_back(count_text(difference.count, "number") + " differ, by at most " +
+                            fixed(100 * difference.largest, 3) + " %");
   return written;
 }
 
@@ -101,6 +98,7 @@ bool is_folder_form(std::string_view form) {
 
 void write_export_folder(ExportFolderRequest request) {
   if (request.shard.empty()) request.shard = kUsualShard;
+  claim_folder(request.input, request.output);
   shard_bytes_of(request.shard, "--shard");  // what is wrong with a flag is said before files are opened
   print_folder(request, request.to == kCompressedTensors ? write_compressed(request) : write_floats(request));
 }

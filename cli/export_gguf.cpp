@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "base/within.h"
 #include "cli/output.h"
@@ -47,6 +48,7 @@ void write_export_gguf(const std::string& input, const std::string& output, bool
   if (std::filesystem::path(output).extension() != ".gguf")
     throw usage_error("the output " + quote_text(output) + " is GGUF, give a name that ends in .gguf");
   refuse_overwriting_inputs({input}, output);
+  claim_output(output);
   const TensorSource source = TensorSource::open(input);
   if (source.checkpoint()) refuse_overwriting_inputs(source.checkpoint()->input_paths(), output);
   try {
@@ -65,6 +67,7 @@ bool is_between_gguf_and_packed(const std::string& input, const std::string& out
 void convert_gguf(const std::string& input, const std::string& output, bool json) {
   if (std::filesystem::path(output).extension() == ".gguf") return write_export_gguf(input, output, json);
   refuse_overwriting_inputs({input}, output);
+  claim_output(output);
   const Checkpoint file = Checkpoint::open(input).take();
   if (file.kind() != "gguf")
     throw Error(quote_text(input) + " is no GGUF file: found a " + std::string(file.kind()));

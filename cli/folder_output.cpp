@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/new_folder.h"
 #include "base/files/text.h"
 #include "base/text/byte_size.h"
 #include "cli/output.h"
+#include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
 namespace {
@@ -43,6 +45,12 @@ void refuse_ending(const std::string& output, const std::string& what, std::stri
     if (ending == other)
       throw usage_error("-o " + quote_text(output) + ": " + what + ", and a file that ends in " + ending +
                         " comes from " + way);
+}
+
+void claim_folder(const std::string& input, const std::string& folder) {
+  refuse_ending(folder, "a folder is written");
+  refuse_overwriting_inputs({input}, folder);
+  claim_new_folder(folder, [](const std::filesystem::path&) {});
 }
 
 exporting::FolderReport write_folder_with_notes(const exporting::FolderContent& content,

@@ -19,6 +19,10 @@ std::uint64_t shard_bytes_of(const std::string& size, const std::string& flag);
 /// (`what`: "a folder is written"). A folder that is there may have any name.
 void refuse_ending(const std::string& output, const std::string& what, std::string_view allowed = "");
 
+/// What is to be known of the folder before anything is read: throws usage Error for an ending of another kind, and what
+/// claim_new_folder() does. What the folder holds is looked at when it is known what would be written.
+void claim_folder(const std::string& input, const std::string& folder);
+
 /// exporting::write_folder with progress on stderr (`doing`: "dequantizing"), behind a note of tensors larger than
 /// `limit`, which is the size as it was given.
 exporting::FolderReport write_folder_with_notes(const exporting::FolderContent& content,

@@ -9,9 +9,11 @@
 #include <iostream>
 #include <optional>
 
+#include "base/files/inputs.h"
 #include "base/files/interrupt.h"
 #include "base/files/mapped_file.h"
 #include "base/files/output_file.h"
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "base/within.h"
 #include "cli/conversation.h"
@@ -73,6 +75,7 @@ Json json_of(const Answer& answer, const runtime::Decoding& decoding) {
 }
 
 void load_cache(const std::string& path, runtime::Decoding& decoding) {
+  const OwnFiles own;  // --save-cache may replace it
   const MappedFile file = MappedFile::open(path).take();
   try {
     decoding.restore(file.bytes());
@@ -128,6 +131,7 @@ void check_flags(const GenerateFlags& flags) {
   std::vector<std::filesystem::path> inputs = model_inputs(flags.model);
   if (!flags.prompt_file.empty()) inputs.emplace_back(flags.prompt_file);
   refuse_overwriting_inputs(inputs, flags.save_cache);  // the cache that was loaded may be
+  claim_output(flags.save_cache);
 }
 
 Answer answer_once(const LanguageModel& model, runtime::Decoding& decoding, const GenerateFlags& flags) {

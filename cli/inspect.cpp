@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/files/counted.h"
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "cli/inspect_graph.h"
 #include "cli/output.h"
@@ -13,6 +14,7 @@
 #include "cli/verb.h"
 #include "graph/packed/crumb_graph.h"
 #include "models/checkpoint_graph.h"
+#include "quant/checkpoint/checkpoint_run.h"
 #include "quant/packed_check.h"
 #include "quant/quantizer.h"
 #include "quant/tensor_source.h"
@@ -134,6 +136,10 @@ std::optional<graph::Graph> network_of(const InspectOptions& options, const Tens
 }
 
 void inspect_verb(const InspectOptions& options) {
+  if (!options.svg.empty()) {
+    refuse_overwriting_inputs({options.file}, options.svg);
+    claim_output(options.svg);
+  }
   if (is_graph_file(options.file) && !options.tensors_only) {
     return inspect_graph({.file = options.file,
                           .svg = options.svg,

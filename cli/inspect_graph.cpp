@@ -22,7 +22,6 @@
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
 #include "graph/qonnx/quantized_constants.h"
-#include "quant/checkpoint/checkpoint_run.h"
 #include "runtime/lower/lower.h"
 
 namespace crumb::cli {
@@ -185,7 +184,6 @@ void print_file(const InspectGraph& options, const Described& described) {
 }
 
 void write_svg(const InspectGraph& options, const Graph& graph) {
-  refuse_overwriting_inputs({options.file}, options.svg);
   write_text_file(options.svg, analysis::draw_svg(analysis::picture_of(graph),
                                                   fs::path(options.file).filename().string()));
 }

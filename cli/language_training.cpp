@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 
+#include "base/files/inputs.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
 #include "cli/graph_inputs.h"
@@ -105,6 +106,7 @@ bool is_drawn_already(const LanguageTrainingFlags& flags, const std::filesystem:
 }
 
 std::vector<std::int64_t> kept_text(const std::filesystem::path& file) {
+  const OwnFiles own;
   const NpyArray kept = read_npy(file).take();
   if (kept.dtype != DType::kI64 || kept.shape.size() != 1)
     throw Error(quote_text(file.string()) + " is no text that was drawn; give another folder, or --restart");
@@ -164,7 +166,10 @@ tasks::LanguageText drawn_conversations(const LanguageTrainingFlags& flags, cons
                                         const text::ReadFile& read, const text::TextTokenizer& tokenizer,
                                         const tasks::LanguageRequest& request) {
   const std::filesystem::path file = std::filesystem::path(folder) / "synthetic.jsonl";
-  if (is_drawn_already(flags, file)) return read_training_text(file.string(), tokenizer, read);
+  if (is_drawn_already(flags, file)) {
+    const OwnFiles own;
+    return read_training_text(file.string(), tokenizer, read);
+  }
   const std::string lines =
       lines_of(drawn(request, sequences_to_draw(flags, request), read, runtime::draw_conversations));
   if (is_writer()) {

@@ -94,18 +94,17 @@ void refuse_stage_flags(const QuantizeGraph& wish, const Recipe& recipe) {
 
 std::unique_ptr<ptq::LayerFiles> layer_files_of(const QuantizeGraph& wish, const Recipe& recipe,
                                                 const Checkpoint* checkpoint, const ptq::Setting& setting) {
-  std::error_code ignored;
   if (std::ranges::none_of(recipe.stages, is_kept)) {
     const OutputFile lock(wish.output);
     ptq::LayerFiles::settle(wish.output, {}, false);
-    fs::remove(RunJournal::path_of(wish.output), ignored);
+    RunJournal::discard(wish.output);
     return nullptr;
   }
   const RunIdentity identity = identity_of(wish, recipe, checkpoint, setting);
   if (wish.resume)
     refuse_journal(wish.output, identity);  // before the output is locked, which empties what it speaks of
   auto files = std::make_unique<ptq::LayerFiles>(wish.output, identity, wish.resume);
-  fs::remove(RunJournal::path_of(wish.output), ignored);
+  RunJournal::discard(wish.output);
   if (files->continued() > 0)
     std::fprintf(stderr, "note: continuing after %zu layers that an earlier run finished\n",
                  files->continued());

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <optional>
 
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "cli/output.h"
 #include "cli/verb.h"
@@ -100,6 +101,7 @@ void lint_verb(const LintOptions& options) {
   std::filesystem::path file = options.file;
   if (!options.fixed.empty()) {
     refuse_overwriting_inputs({file}, options.fixed);
+    claim_output(options.fixed);
     graph::write_onnx(exporting::fix(read(file), profile), options.fixed);
     file = options.fixed;
   }

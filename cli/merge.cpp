@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/files/counted.h"
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "cli/adapter_files.h"
 #include "cli/folder_output.h"
@@ -70,7 +71,6 @@ std::map<std::string, std::string> merged_files(const MergeFlags& flags, const T
 }
 
 void merge_onto_grid(const MergeFlags& flags, const TensorSource& source, const text::ReadFile& read) {
-  refuse_overwriting_inputs({flags.model}, flags.output);
   const graph::MergedGraph merged = graph::merge_adapters(
       with_adapters(models::open_graph(flags.model), flags.adapters, read), flags.weights);
   graph::write_crumb_graph(
@@ -122,7 +122,18 @@ void merge_and_train(const MergeFlags& flags, const TensorSource& source, const 
             << megabytes(report.at("bytes").get<std::uint64_t>()) << "\n";
 }
 
+/// Before anything is read.
+void claim(const MergeFlags& flags) {
+  if (flags.training.is_wanted()) return;  // a run goes on in its folder
+  std::vector<fs::path> inputs{flags.model};
+  inputs.insert(inputs.end(), flags.adapters.begin(), flags.adapters.end());
+  refuse_overwriting_inputs(inputs, flags.output);
+  if (fs::path(flags.output).extension() == ".crumb") return claim_output(flags.output);
+  claim_folder(flags.model, flags.output);
+}
+
 void merge_verb(const MergeFlags& flags) {
+  claim(flags);
   const TensorSource source = TensorSource::open(flags.model);
   const auto weights = models::weights_of(source);
   const auto read = [&](std::string_view path) { return weights->file(path); };

@@ -7,8 +7,10 @@
 #include <map>
 
 #include "base/files/counted.h"
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
+#include "cli/folder_output.h"
 #include "cli/notes.h"
 #include "cli/open_engine.h"
 #include "cli/output.h"
@@ -165,8 +167,11 @@ void passes_verb(PassesOptions options) {
   refuse_overwriting_inputs({options.file}, options.output);
   const auto passes = chosen(options.names);
   const std::filesystem::path end = std::filesystem::path(options.output).extension();
-  if (end != ".onnx" && end != ".crumb" && models::is_checkpoint(options.file))
+  if (end != ".onnx" && end != ".crumb" && models::is_checkpoint(options.file)) {
+    claim_folder(options.file, options.output);
     return write_checkpoint(options);
+  }
+  claim_output(options.output);
   if (!options.shard.empty())
     throw usage_error("--shard is for folders that fold-norms writes of a checkpoint");
   write_graph_of(options, passes);

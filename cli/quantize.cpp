@@ -5,6 +5,7 @@
 #include <iostream>
 #include <map>
 
+#include "base/files/output_place.h"
 #include "base/files/process_memory.h"
 #include "base/files/text.h"
 #include "base/text/byte_size.h"
@@ -28,6 +29,7 @@
 #include "models/tied_head.h"
 #include "ptq/layer_files.h"
 #include "quant/checkpoint/checkpoint_run.h"
+#include "quant/checkpoint/run_journal.h"
 
 namespace crumb::cli {
 namespace {
@@ -369,7 +371,24 @@ void quantize_layers_by_target(const QuantizeOptions& options, const Wish& wish)
   quantize_as_chosen(options, choice.recipe, assignment_json(choice, options.target.target));
 }
 
+/// Before anything is read.
+void claim_outputs(const QuantizeOptions& options) {
+  if (options.output.empty() || options.dry_run) return;
+  std::vector<std::filesystem::path> inputs{options.input, options.recipe.recipe};
+  for (const std::string& data : options.graph.data) {
+    inputs.emplace_back(data);
+    inputs.emplace_back(data.substr(data.find('=') + 1));
+  }
+  refuse_overwriting_inputs(inputs, options.output);
+  claim_output(options.output, options.resume ? LeftOver::kContinue : LeftOver::kDiscard,
+               {RunJournal::path_of(options.output)});
+  if (options.target.target.empty()) return;
+  refuse_overwriting_inputs(inputs, recipe_beside(options.output));
+  claim_output(recipe_beside(options.output));
+}
+
 void quantize_verb(const QuantizeOptions& options) {
+  claim_outputs(options);
   refuse_packed(options.input);
   refuse_unmeant(options);
   if (is_graph(options)) {

@@ -8,6 +8,7 @@
 
 #include "base/files/counted.h"
 #include "base/files/mapped_file.h"
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "base/text/nearest_name.h"
 #include "base/within.h"
@@ -57,6 +58,20 @@ std::vector<fs::path> input_files(const RunOptions& options) {
   return files;
 }
 
+/// Where each of these values goes in --output-dir, in the order of the names.
+std::vector<std::pair<std::string, fs::path>> files_of(std::vector<std::string> names,
+                                                       const RunOptions& options) {
+  std::ranges::sort(names);
+  std::set<std::string> taken;
+  std::vector<std::pair<std::string, fs::path>> files;
+  for (std::string& name : names) {
+    std::string file = graph::file_name_of(name);
+    while (!taken.insert(file).second) file += '_';
+    files.emplace_back(std::move(name), fs::path(options.output_dir) / (file + ".npy"));
+  }
+  return files;
+}
+
 void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made, const RunOptions& options) {
   const std::vector<fs::path> inputs = input_files(options);
   const auto report = [&](const std::string& name, const fs::path& path) {
@@ -69,13 +84,9 @@ void write_outputs(const Graph& graph, const std::map<std::string, Tensor>& made
   std::error_code error;
   fs::create_directories(options.output_dir, error);
   if (error) throw Error("cannot make the folder " + quote_text(options.output_dir) + ": " + error.message());
-  std::map<std::string, std::string> files;  // file -> value
-  for (const auto& [name, tensor] : made) {
-    std::string file = graph::file_name_of(name);
-    while (files.contains(file)) file += '_';
-    files[file] = name;
-    report(name, fs::path(options.output_dir) / (file + ".npy"));
-  }
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : made) names.push_back(name);
+  for (const auto& [name, path] : files_of(names, options)) report(name, path);
 }
 
 /// An archive with code/ inside, as torch.jit.save writes them.
@@ -210,7 +221,11 @@ void run_verb(const RunOptions& options) {
   const bool more = !registers.overflow.empty() || !registers.ranges.empty() || registers.constrained_only;
   if (registers.bits.empty() && more)
     throw usage_error("--overflow, --constrained-only and --input-range are for --accumulator BITS");
-  if (!options.output.empty()) refuse_overwriting_inputs(input_files(options), options.output);
+  if (options.output.empty()) check_output_folder(options.output_dir);
+  if (!options.output.empty()) {
+    refuse_overwriting_inputs(input_files(options), options.output);
+    claim_output(options.output);
+  }
   check_engine(options);
   const Loaded loaded = load(options);
   const Graph& graph = loaded.graph;
@@ -220,6 +235,9 @@ void run_verb(const RunOptions& options) {
                                           : "the graph has " + count_text(graph.outputs.size(), "output") +
                                                 ": give --output-dir FOLDER");
   }
+  if (options.output.empty())
+    for (const auto& [name, path] : files_of(graph.outputs, options))
+      refuse_overwriting_inputs(input_files(options), path);
   graph::BatchPlan plan = graph::plan_batch(graph, inputs);
   if (loaded.simulation && !plan.whole()) plan = graph::plan_batch(graph, inputs, even_piece(plan.total));
   const analysis::AccumulatorSimulation* simulation = loaded.simulation ? &*loaded.simulation : nullptr;

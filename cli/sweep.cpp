@@ -16,6 +16,7 @@
 #include "cli/sweep_measure.h"
 #include "cli/sweep_options.h"
 #include "cli/threads_flag.h"
+#include "cli/training_inputs.h"
 #include "cli/verb.h"
 #include "eval/grid_table.h"
 
@@ -62,6 +63,18 @@ SweepOptions completed(const SweepFlags& flags, Notes& notes) {
   return options;
 }
 
+/// Every path that a flag may name.
+std::vector<std::string> inputs_of(const SweepOptions& options) {
+  std::vector<std::string> inputs{options.input, options.measure.labels};
+  for (const std::vector<std::string>& wishes : {options.data, options.measure.valid}) {
+    for (const std::string& wish : wishes) {
+      inputs.push_back(wish);
+      inputs.push_back(wish.substr(wish.find('=') + 1));
+    }
+  }
+  return inputs;
+}
+
 /// Nothing, too, where the file is another cell's.
 std::optional<GridRow> finished_row(const SweepFolder& folder, std::size_t place, const SweepGridCell& cell,
                                     bool wants_file) {
@@ -78,6 +91,7 @@ void sweep_verb(const SweepFlags& flags) {
   refuse_packed(flags.sweep.input);
   Notes notes;
   const SweepOptions options = completed(flags, notes);
+  refuse_training_over(inputs_of(options), flags.output, kSweepFiles);
   const NetworkSource source = open_network(options.input, "it is to be measured", notes);
   const std::unique_ptr<Measure> measure = measure_of(source, options.measure);
   SweepFolder folder(flags.output, command_of(options, source, cells), flags.restart);

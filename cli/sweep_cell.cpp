@@ -4,6 +4,7 @@
 #include <new>
 
 #include "analysis/cost/cost.h"
+#include "base/files/inputs.h"
 #include "cli/quantize_graph_report.h"
 #include "cli/shape_flags.h"
 #include "graph/facts/bind_shapes.h"
@@ -114,7 +115,10 @@ GridRow Sweep::row(const SweepGridCell& cell, const fs::path& file) const {
   } catch (const std::bad_alloc&) {
     row = failed(cell, "out of memory");
   }
-  if (row.failed || !options_.keep_files) fs::remove(file);
+  if (row.failed || !options_.keep_files) {
+    refuse_input(file);
+    fs::remove(file);
+  }
   row.seconds = now_seconds() - start;
   return row;
 }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/files/inputs.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
@@ -15,6 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kCommand = "command.json";
 constexpr const char* kCells = "cells";
+constexpr std::size_t kCellDigits = 3;  // of a cell's number, at least
 constexpr const char* kResults[] = {"sweep.json", "sweep.csv", "sweep.svg"};
 
 std::string number_of(std::size_t cell) {
@@ -29,10 +31,37 @@ std::string shown(const nlohmann::json& command, const std::string& flag) {
   return found == command.end() ? "nothing" : printable(found->dump());
 }
 
+/// "007.json", "007.crumb", and either on its way.
+bool is_of_cell(const fs::path& path) {
+  std::string name = path.filename().string();
+  if (name.ends_with(".partial")) name.resize(name.size() - std::string_view(".partial").size());
+  const std::size_t digits = name.find_first_not_of("0123456789");
+  return digits != std::string::npos && digits >= kCellDigits &&
+         (name.substr(digits) == ".json" || name.substr(digits) == ".crumb");
+}
+
+/// What sweeps write there, and nothing else.
 void drop(const fs::path& folder) {
-  for (const char* name : kResults) fs::remove(folder / name);
-  fs::remove_all(folder / kCells);
-  fs::remove(folder / kCommand);
+  std::vector<fs::path> gone;
+  for (const char* name : kResults) gone.push_back(folder / name);
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder / kCells, ignored))
+    if (is_of_cell(entry.path())) gone.push_back(entry.path());
+  gone.push_back(folder / kCommand);
+  for (const fs::path& path : gone) refuse_input(path);
+  for (const fs::path& path : gone) fs::remove(path);
+  fs::remove(folder / kCells, ignored);  // where nothing is in it
+}
+
+/// What was asked of the sweep that left the folder. Throws usage Error where no sweep wrote it.
+nlohmann::json command_in(const fs::path& folder) {
+  const OwnFiles own;
+  Result<nlohmann::json> found = read_bounded_json((folder / kCommand).string());
+  if (!found.ok() || !found.value().is_object() || !found.value().contains("MODEL") ||
+      !found.value().contains("--formats"))
+    throw usage_error("-o " + quote_text(folder.string()) + " holds " + kCommand +
+                      ", which no crumb sweep wrote; give another folder");
+  return std::move(found.value());
 }
 
 void refuse_others_files(const fs::path& folder) {
@@ -80,10 +109,10 @@ SweepFolder::SweepFolder(const fs::path& folder, const Json& command, bool resta
   if (error) throw Error("cannot make the folder " + quote_text(folder.string()) + ": " + error.message());
   const bool is_there = fs::exists(folder / kCommand);
   if (!is_there) refuse_others_files(folder);
+  const nlohmann::json left = is_there ? command_in(folder) : nlohmann::json();
   result_.emplace(folder / kResults[0]);
   if (is_there && restart) drop(folder);
-  if (is_there && !restart && has_cells(folder))
-    refuse_another_command(folder, read_bounded_json((folder / kCommand).string()).take(), command);
+  if (is_there && !restart && has_cells(folder)) refuse_another_command(folder, left, command);
   write_text_file(folder / kCommand, command.dump(2) + "\n");
   fs::create_directories(folder / kCells);
 }
@@ -99,6 +128,7 @@ fs::path SweepFolder::row_of(std::size_t cell) const {
 std::optional<eval::GridRow> SweepFolder::finished(std::size_t cell, bool wants_file) const {
   const fs::path path = row_of(cell);
   if (!fs::exists(path)) return {};
+  const OwnFiles own;
   eval::GridRow row = eval::row_of(read_bounded_json(path.string()).take(), quote_text(path.string()));
   if (row.failed || (wants_file && !fs::exists(file_of(cell)))) return {};
   return row;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 
 #include "base/files/output_file.h"
@@ -10,6 +11,10 @@
 #include "eval/grid_table.h"
 
 namespace crumb::cli {
+
+/// What a sweep writes into its folder; the last is one itself.
+inline constexpr std::initializer_list<const char*> kSweepFiles = {"sweep.json", "sweep.csv", "sweep.svg",
+                                                                   "command.json", "cells"};
 
 /// A file as it is now, for commands that must find it so again: path, size and time.
 Json file_identity(const std::filesystem::path& path);

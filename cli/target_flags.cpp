@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/checksum.h"
+#include "base/files/inputs.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
@@ -196,6 +197,7 @@ void refuse_replacing_recipe(const std::filesystem::path& output) {
   const std::filesystem::path path = recipe_beside(output);
   std::error_code ignored;
   if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return;
+  const OwnFiles own;
   const Result<std::string> found = read_text_file(path, 2 * Recipe::kMaxBytes);
   if (found.ok()) {
     const size_t end = found.value().find('\n');

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/files/inputs.h"
 #include "base/files/text.h"
 #include "cli/notes.h"
 #include "cli/number_checks.h"
@@ -283,6 +284,7 @@ void begin_by_stages(const LanguageWish& wish, const std::vector<Stage>& stages,
   std::error_code none;
   if (!wish.restart && std::filesystem::exists(training::RunFolder::state_in(run.folder), none) &&
       std::filesystem::exists(kept, none)) {
+    const OwnFiles own;
     run.request.start = models::open_graph(kept.string());
     return;
   }

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "base/files/inputs.h"
+#include "base/files/output_place.h"
 #include "quant/checkpoint/checkpoint_run.h"
 
 namespace crumb::cli {
@@ -11,7 +13,12 @@ void refuse_training_over(const std::vector<std::string>& inputs, const std::str
   std::vector<std::filesystem::path> files;
   for (const std::string& input : inputs)
     if (!input.empty()) files.emplace_back(input);
-  for (const char* name : written) refuse_overwriting_inputs(files, std::filesystem::path(folder) / name);
+  check_output_folder(folder);
+  for (const char* name : written) {
+    const std::filesystem::path path = std::filesystem::path(folder) / name;
+    refuse_overwriting_inputs(files, path);
+    announce_output(path);
+  }
 }
 
 }  // namespace crumb::cli

@@ -8,6 +8,7 @@
 #include "analysis/accumulator/check.h"
 #include "analysis/accumulator/witness.h"
 #include "base/error.h"
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "base/text/number.h"
 #include "cli/notes.h"
@@ -166,6 +167,7 @@ void verify_accumulators(const VerifyAccumulatorOptions& options) {
     throw usage_error("--accumulator " + std::to_string(*options.bits) + ": expected 1 to 64 bits");
   }
   const analysis::AccumulatorCheck check{.ranges = read_input_ranges(options.ranges), .bits = options.bits};
+  if (!options.witness.empty()) check_output_folder(options.witness);
   AccumulatorReport report;
   Notes notes;
   try {

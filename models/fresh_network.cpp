@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "base/files/inputs.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/json/json_file.h"
@@ -99,6 +100,7 @@ FreshNetwork fresh_network(const std::filesystem::path& config, std::uint64_t se
   const std::filesystem::path folder = is_folder                  ? config
                                        : config.has_parent_path() ? config.parent_path()
                                                                   : ".";
+  if (is_folder) note_input_folder(folder);
   try {
     if (!is_folder && config.filename() != "config.json")
       throw Error("expected a folder with a config.json, or that file");

@@ -1,13 +1,19 @@
 #include "ptq/layer_files.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/inputs.h"
+#include "base/files/mapped_file.h"
+#include "base/files/partial.h"
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
 #include "base/text/number.h"
@@ -63,6 +69,7 @@ struct Left {
 };
 
 Left read_file(const fs::path& path) {
+  const OwnFiles own;
   const auto file = std::make_shared<const CrumbFile>(CrumbFile::open(path).take());
   const json notes = notes_of(*file);
   std::optional<RunIdentity> run = identity_of(notes.at("run").get<std::string>());
@@ -101,13 +108,19 @@ fs::path file_in(const fs::path& folder, std::size_t station) {
   return folder / (number + ".crumb");
 }
 
-/// Those of stations from that one on.
+/// Those of stations from that one on. Throws Error where there are some and the folder is none that a run made.
 void remove_files(const fs::path& folder, std::size_t first) {
   std::vector<fs::path> gone;
+  struct stat info = {};
+  const bool is_own = ::lstat(folder.c_str(), &info) == 0 && is_marked_partial(info);
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
     if (const auto number = station_of(entry.path()); number && *number >= first)
       gone.push_back(entry.path());
+  if (!gone.empty() && !is_own)
+    throw Error("codes of layers on their way lie in " + quote_text(folder.native()) +
+                ", which exists and which no run of crumb left there; move it away or choose another output");
+  for (const fs::path& path : gone) refuse_input(path);
   for (const fs::path& path : gone) fs::remove(path, ignored);
 }
 
@@ -141,14 +154,18 @@ LayerFiles::LayerFiles(const fs::path& output, const RunIdentity& identity, bool
     : folder_(folder_of(output)), identity_(text_of(identity)), keeps_(resume), lock_(std::in_place, output) {
   if (resume) take_over(output, identity);
   remove_from(left_.size());
-  std::error_code error;
-  fs::create_directory(folder_, error);
-  if (error) throw Error("cannot make the folder " + quote_text(folder_.string()) + ": " + error.message());
+  if (::mkdir(folder_.c_str(), 0777 | kPartialMark) != 0 && (errno != EEXIST || !fs::is_directory(folder_)))
+    throw Error("cannot make the folder " + quote_text(folder_.string()) + ": " + errno_text(errno));
 }
 
 LayerFiles::~LayerFiles() {
-  if (!keeps_) remove_from(0);
   std::error_code ignored;
+  if (!keeps_) {
+    try {
+      remove_from(0);
+    } catch (const Error&) {  // somebody else's came there meanwhile: it stays
+    }
+  }
   fs::remove(folder_, ignored);  // where nothing is in it
 }
 

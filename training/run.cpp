@@ -4,6 +4,7 @@
 
 #include "analysis/accumulator/check.h"
 #include "base/files/checked_file.h"
+#include "base/files/inputs.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/files/write_text_file.h"
@@ -188,6 +189,7 @@ class Keeper {
   std::string kept() const {
     std::error_code error;
     if (!fs::exists(path_, error)) return {};
+    const OwnFiles own;
     return std::string(CheckedFile::open(path_).take("the state of the run").text());
   }
 
@@ -222,6 +224,7 @@ Json train_into(const TrainRun& run, tasks::Trainer& trainer) {
   graph::write_crumb_graph(outcome.quantized, packed,
                            {.zstd_level = outcome.recipe.zstd, .layout = outcome.recipe.layout});
   std::error_code error;
+  refuse_input(onnx);
   fs::remove(onnx, error);
   const std::string unsaid = why_not_qonnx(outcome.quantized, run.profile);
   if (unsaid.empty())
@@ -248,6 +251,7 @@ Json finished_report(const TrainRequest& request, const fs::path& folder) {
   std::error_code error;
   const fs::path path = report_in(folder);
   if (!fs::exists(path, error)) return nullptr;
+  const OwnFiles own;
   const auto text = read_text_file(path, kMostReportBytes);
   if (!text.ok()) return nullptr;
   Json report = Json::parse(text.value(), nullptr, false);

@@ -1,7 +1,7 @@
 #include "training/run_folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/inputs.h"
+#include "base/files/partial.h"
 #include "base/files/text.h"
 
 namespace crumb::training {
@@ -35,9 +37,11 @@ RunFolder::RunFolder(fs::path folder, bool restart, bool writes) : folder_(std::
 
 void RunFolder::lock() {
   lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0 || ::flock(lock_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  struct stat info = {};
+  if (lock_ < 0 || lock_now(lock_, folder_) != LockState::kBusy || ::fstat(lock_, &info) != 0) return;
   ::close(std::exchange(lock_, -1));
-  throw Error("another run is writing into " + quote_text(folder_.string()) + " now");
+  throw Error("another run is writing into " + quote_text(folder_.string()) + " now (it is locked by " +
+              holder_of_lock(info) + ")");
 }
 
 RunFolder::~RunFolder() {
@@ -50,12 +54,18 @@ RunFolder::~RunFolder() {
 
 void RunFolder::drop_state() const {
   std::error_code error;
+  const fs::path partial = partial_path_of(state());  // of a run that was killed while it wrote
+  refuse_input(state());
   fs::remove(state(), error);
-  fs::remove(state().string() + ".partial", error);  // of a run that was killed while it wrote
+  struct stat info = {};
+  if (::lstat(partial.c_str(), &info) != 0 || !is_marked_partial(info)) return;
+  refuse_input(partial, state());
+  fs::remove(partial, error);
 }
 
 void RunFolder::drop_report() const {
   std::error_code error;
+  refuse_input(report());
   fs::remove(report(), error);
 }
 

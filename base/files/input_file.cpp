@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/checked_size.h"
+#include "base/files/inputs.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 
@@ -62,6 +63,7 @@ Result<InputFile> InputFile::open(const std::filesystem::path& path) {
   const OpenedFile file(path);
   const Result<FileIdentity> identity = file.identity(path);
   if (!identity.ok()) return identity.failure();
+  note_input(file.get(), path);
   return InputFile(path, identity.value());
 }
 

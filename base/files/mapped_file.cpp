@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/files/inputs.h"
 #include "base/files/text.h"
 
 namespace crumb {
@@ -64,6 +65,7 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   if (::fstat(file.get(), &info) != 0) return cannot("read", path, errno_text(errno));
   if (S_ISDIR(info.st_mode)) return cannot("read", path, "it is a folder, expected a file");
   if (!S_ISREG(info.st_mode)) return cannot("read", path, "it is not a regular file");
+  note_input(file.get(), path);
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size == 0) return MappedFile(path, nullptr, 0);
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);

@@ -1,7 +1,6 @@
 #include "base/files/output_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,8 +10,11 @@
 #include <string>
 #include <utility>
 
+#include "base/files/inputs.h"
 #include "base/files/interrupt.h"
 #include "base/files/mapped_file.h"
+#include "base/files/output_place.h"
+#include "base/files/partial.h"
 #include "base/files/text.h"
 
 namespace crumb {
@@ -24,7 +26,38 @@ Error cannot_write(const fs::path& path, const std::string& why) {
   return Error("cannot write " + quote_text(path.native()) + ": " + why);
 }
 
-fs::path resolve_target(const fs::path& target) {
+Error is_foreign(const fs::path& partial, const fs::path& target) {
+  return Error(quote_text(target.native()) + " is first written as " + quote_text(partial.native()) +
+               ", which exists and which no run of crumb left there; move it away or choose another output");
+}
+
+Error is_being_written(const fs::path& target, const fs::path& partial, const struct stat& info) {
+  return cannot_write(target, "another run is writing it now (" + quote_text(partial.native()) +
+                                  " is locked by " + holder_of_lock(info) + ")");
+}
+
+/// Of what lies there under the partial file's name. Throws where it is nothing of ours to write into.
+void check_left_over(const struct stat& info, const fs::path& partial, const fs::path& target,
+                     LeftOver left_over) {
+  if (!S_ISREG(info.st_mode)) throw cannot_write(partial, "it exists and is not a regular file");
+  if (left_over == LeftOver::kDiscard && info.st_size > 0 && !is_marked_partial(info))
+    throw is_foreign(partial, target);
+}
+
+/// The partial file, new or as it lies there; -1 where it came or went meanwhile.
+int open_partial(const fs::path& partial) {
+  constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  int fd = ::open(partial.c_str(), kFlags | O_CREAT | O_EXCL, 0666 | kPartialMark);
+  if (fd >= 0) return fd;
+  if (errno != EEXIST) throw cannot_write(partial, errno_text(errno));
+  fd = ::open(partial.c_str(), kFlags);
+  if (fd >= 0 || errno == ENOENT) return fd;
+  throw cannot_write(partial, errno == ELOOP ? "it exists and is a symbolic link" : errno_text(errno));
+}
+
+}  // namespace
+
+fs::path resolve_output(const fs::path& target) {
   if (target.empty() || !target.has_filename()) throw cannot_write(target, "a file name is expected");
   struct stat info = {};
   if (::stat(target.c_str(), &info) != 0) {
@@ -43,14 +76,21 @@ fs::path resolve_target(const fs::path& target) {
   return fs::is_symlink(fs::symlink_status(target)) ? real : target;
 }
 
-/// Where a file system knows no locks, a run goes on without.
-bool locks_unknown(int code) { return code == ENOLCK || code == ENOTSUP || code == ENOSYS; }
-
-}  // namespace
+void check_output(const fs::path& target, LeftOver left_over) {
+  const fs::path real = resolve_output(target);
+  const fs::path folder = real.has_parent_path() ? real.parent_path() : fs::path(".");
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw cannot_write(target, "the folder " + quote_text(folder.native()) + ": " + errno_text(errno));
+  const fs::path partial = partial_path_of(real);
+  struct stat info = {};
+  if (::lstat(partial.c_str(), &info) != 0) return;
+  if (is_locked(info)) throw is_being_written(target, partial, info);
+  check_left_over(info, partial, target, left_over);
+}
 
 OutputFile::OutputFile(const fs::path& target, LeftOver left_over)
-    : target_(resolve_target(target)), partial_(target_) {
-  partial_ += ".partial";
+    : target_(resolve_output(target)), partial_(partial_path_of(target_)) {
+  announce_output(target_, {partial_});
   open_and_lock(left_over);
 }
 
@@ -61,11 +101,12 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
       size_(other.size_),
       flushing_(other.flushing_),
       failed_(other.failed_),
-      keeps_partial_(other.keeps_partial_) {}
+      keeps_partial_(other.keeps_partial_),
+      heeds_interrupts_(other.heeds_interrupts_) {}
 
 OutputFile::~OutputFile() {
   if (fd_ < 0) return;
-  if (!keeps_partial_) ::unlink(partial_.c_str());
+  if (!keeps_partial_ && is_still_named(fd_, partial_)) ::unlink(partial_.c_str());
   ::close(fd_);
 }
 
@@ -73,45 +114,39 @@ void OutputFile::open_and_lock(LeftOver left_over) {
   // Between opening and locking, another run may finish and rename the file that was opened: then its name
   // means another file or none, and the attempt starts again.
   for (;;) {
-    const int fd = ::open(partial_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-    if (fd < 0) throw cannot_write(partial_, errno_text(errno));
-    int locked = 0;
-    do {
-      locked = ::flock(fd, LOCK_EX | LOCK_NB);
-    } while (locked != 0 && errno == EINTR);
-    const int lock_error = locked == 0 ? 0 : errno;
-    struct stat held = {};
-    struct stat named = {};
-    const bool statted = ::fstat(fd, &held) == 0;
-    const bool same = statted && ::lstat(partial_.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
-                      held.st_dev == named.st_dev;
-    if (lock_error != 0 && !locks_unknown(lock_error)) {
+    const int fd = open_partial(partial_);
+    if (fd < 0) continue;
+    try {
+      if (take(fd, left_over)) return;
+    } catch (...) {
       ::close(fd);
-      if (lock_error == EWOULDBLOCK)
-        throw cannot_write(target_,
-                           "another run is writing it now (" + quote_text(partial_.native()) + " is locked)");
-      throw cannot_write(partial_, errno_text(lock_error));
+      throw;
     }
-    if (!same) {
-      ::close(fd);
-      continue;
-    }
-    if (!S_ISREG(held.st_mode)) {
-      ::close(fd);
-      throw cannot_write(partial_, "it exists and is not a regular file");
-    }
-    fd_ = fd;
-    if (left_over == LeftOver::kContinue) {
-      size_ = static_cast<std::uint64_t>(held.st_size);
-      return;
-    }
-    if (::ftruncate(fd_, 0) != 0) {
-      const int code = errno;
-      ::close(std::exchange(fd_, -1));
-      throw cannot_write(partial_, errno_text(code));
-    }
-    return;
+    ::close(fd);
   }
+}
+
+/// Whether the partial file that was opened is ours now.
+bool OutputFile::take(int fd, LeftOver left_over) {
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0) throw cannot_write(partial_, errno_text(errno));
+  if (lock_now(fd, partial_) == LockState::kBusy) throw is_being_written(target_, partial_, info);
+  if (!is_still_named(fd, partial_)) return false;
+  if (::fstat(fd, &info) != 0) throw cannot_write(partial_, errno_text(errno));
+  check_left_over(info, partial_, target_, left_over);
+  if (info.st_nlink > 1) {  // its other names keep what it holds
+    if (left_over == LeftOver::kContinue)
+      throw cannot_write(partial_, "it exists under another name, too, which would be written along");
+    if (::unlink(partial_.c_str()) != 0) throw cannot_write(partial_, errno_text(errno));
+    return false;
+  }
+  if (left_over == LeftOver::kDiscard && ::ftruncate(fd, 0) != 0)
+    throw cannot_write(partial_, errno_text(errno));
+  set_partial_mark(fd, true);
+  note_made(fd);
+  size_ = left_over == LeftOver::kContinue ? static_cast<std::uint64_t>(info.st_size) : 0;
+  fd_ = fd;
+  return true;
 }
 
 void OutputFile::require_usable() const {
@@ -194,9 +229,11 @@ void OutputFile::commit() {
     synced = ::fsync(fd_);
   } while (synced != 0 && errno == EINTR);
   if (synced != 0) fail("write", errno);
+  refuse_input(target_);
   if (::rename(partial_.c_str(), target_.c_str()) != 0) fail("finish", errno);
 
   // The name is given: from here on nothing takes it away. Folders that cannot be opened or flushed exist.
+  set_partial_mark(fd_, false);
   ::close(std::exchange(fd_, -1));
   const fs::path folder = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
   const int folder_fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

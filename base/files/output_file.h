@@ -17,10 +17,11 @@ enum class LeftOver { kDiscard, kContinue };
 /// Writes `<target>.partial` beside the target and gives it its name in commit(): flushed to the disk, then
 /// renamed, then the folder flushed. Until commit() returns, an older file of that name is untouched;
 /// destruction without commit() removes the partial file, unless it is to be kept. A killed run leaves at most
-/// a stale partial file, which the next run discards, or continues.
+/// a stale partial file with Crumb's mark (base/files/partial.h), which the next run discards, or continues.
 ///
-/// The partial file is locked (flock) while the object lives: a second run into the same output is refused
-/// and the first run's file left alone. A target that is a symbolic link to a file keeps being one: what it
+/// One without the mark is somebody else's: an Error, but for a run that continues one, which must know what it holds.
+/// Neither may be an input of the run (base/files/inputs.h). It is locked (flock) while the object lives: a second run into the same output
+/// is refused, which says who writes, and the first run's file left alone. A target that is a symbolic link to a file keeps being one: what it
 /// points to is replaced. New files have the mode that the umask gives.
 ///
 /// Every failure throws crumb::Error with the file and the system's reason (a full disk, a missing folder);
@@ -64,6 +65,7 @@ class OutputFile {
 
  private:
   void open_and_lock(LeftOver left_over);
+  bool take(int fd, LeftOver left_over);
   void start_writeback();
   void require_usable() const;
   [[noreturn]] void fail(const char* what, int code);

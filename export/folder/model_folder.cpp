@@ -1,11 +1,16 @@
 #include "export/folder/model_folder.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <system_error>
 
 #include "base/files/interrupt.h"
 #include "base/files/mapped_file.h"
+#include "base/files/new_folder.h"
 #include "base/files/output_file.h"
+#include "base/files/output_place.h"
+#include "base/files/partial.h"
 #include "base/files/text.h"
 #include "formats/safetensors/sharded_writer.h"
 #include "quant/checkpoint/checkpoint_run.h"
@@ -15,49 +20,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Configuration, tokenizer and what else makes the folder a model. What this run made goes again when it ends without
-/// keep().
-class ModelFiles {
- public:
-  ModelFiles(const FolderContent& content, fs::path folder) : content_(content), folder_(std::move(folder)) {}
-  ModelFiles(const ModelFiles&) = delete;
-  ModelFiles& operator=(const ModelFiles&) = delete;
-  ~ModelFiles() {
-    std::error_code ignored;
-    for (auto path = made_.rbegin(); path != made_.rend(); ++path) fs::remove(*path, ignored);
+/// Configuration, tokenizer and what else makes the folder a model.
+void write_model_files(const FolderContent& content, const fs::path& folder) {
+  for (const std::string& name : content.files()) {
+    const fs::path path = folder / name;
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (error)
+      throw Error("cannot make the folder " + quote_text(path.parent_path().native()) + ": " +
+                  error.message());
+    OutputFile out(path);
+    content.read_file(name, [&](std::span<const std::byte> slice) { out.append(slice); });
+    out.commit();
   }
-
-  void write() {
-    for (const std::string& name : content_.files()) {
-      const fs::path path = folder_ / name;
-      make_folders(fs::path(name).parent_path());
-      std::error_code ignored;
-      const bool is_new = !fs::exists(path, ignored);  // one that is there is the same
-      OutputFile out(path);
-      content_.read_file(name, [&](std::span<const std::byte> slice) { out.append(slice); });
-      out.commit();
-      if (is_new) made_.push_back(path);
-    }
-  }
-
-  void keep() { made_.clear(); }
-
- private:
-  void make_folders(const fs::path& inside) {
-    fs::path path = folder_;
-    for (const fs::path& step : inside) {
-      path /= step;
-      std::error_code error;
-      const bool is_new = fs::create_directory(path, error);
-      if (error) throw Error("cannot make the folder " + quote_text(path.native()) + ": " + error.message());
-      if (is_new) made_.push_back(path);
-    }
-  }
-
-  const FolderContent& content_;
-  fs::path folder_;
-  std::vector<fs::path> made_;
-};
+}
 
 /// A model's own file must not pose as one of its tensor files, or stand where one of them will.
 void refuse_posing_files(const FolderContent& content) {
@@ -92,25 +68,39 @@ bool is_same_file(const FolderContent& content, const std::string& path, const f
   return same && left.empty();
 }
 
-void refuse_foreign_folder(const fs::path& folder, const std::vector<std::string>& own,
-                           const FolderContent& content, const FolderOptions& options) {
+/// A partial file in the folder itself: runs of earlier versions made them there.
+bool is_own_partial(const fs::path& path, const std::map<std::string, std::string>& metadata) {
+  struct stat info = {};
+  return (::lstat(path.c_str(), &info) == 0 && is_marked_partial(info)) || is_own_tensor_file(path, metadata);
+}
+
+/// Throws Error unless an earlier run of the same kind made all that the folder holds.
+void expect_own_folder(const fs::path& folder, const std::vector<std::string>& own,
+                       const FolderContent& content, const std::map<std::string, std::string>& metadata) {
   std::error_code error;
-  if (!fs::is_directory(folder, error)) return;
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().lexically_relative(folder).generic_string();
     std::error_code ignored;
-    if (it->is_directory(ignored)) continue;
+    if (it->is_directory(ignored) && !it->is_symlink(ignored)) continue;
     const std::string whole = name.ends_with(".partial") ? name.substr(0, name.rfind('.')) : name;
     const bool is_file = std::ranges::find(content.files(), whole) != content.files().end();
     const bool tensors = std::ranges::find(own, whole) != own.end();
-    if ((tensors || is_file) && whole != name) continue;  // of a run that was killed
-    if (tensors && (name == kSafetensorsIndex || is_own_tensor_file(it->path(), options.metadata))) continue;
-    if (is_file && is_same_file(content, whole, it->path())) continue;
+    if ((tensors || is_file) && whole != name && is_own_partial(it->path(), metadata)) continue;
+    if (tensors && whole == name && (name == kSafetensorsIndex || is_own_tensor_file(it->path(), metadata)))
+      continue;
+    if (is_file && whole == name && is_same_file(content, whole, it->path())) continue;
     throw Error("cannot write into " + quote_text(folder.string()) + ": it holds " + quote_text(name) +
                 ", which is not what an earlier run of this command left there, and the two would be mixed; "
                 "remove it or choose another folder");
   }
   if (error) throw Error("cannot read the folder " + quote_text(folder.string()) + ": " + error.message());
+}
+
+std::uint64_t bytes_of(const Shard& shard) {
+  std::uint64_t bytes = 0;
+  for (const TensorDescription& tensor : shard.tensors)
+    bytes += tensor_byte_size(tensor.dtype, tensor.shape).take();
+  return bytes;
 }
 
 FolderReport report_of(const ShardPlan& plan, std::uint64_t shard_bytes) {
@@ -142,22 +132,27 @@ FolderReport write_folder(const FolderContent& content, const fs::path& folder,
   refuse_posing_files(content);
   for (const std::string& file : content.files())  // small; before anything is written
     content.read_file(file, [](std::span<const std::byte>) {});
-  refuse_overwriting_inputs({options.input}, folder / kSafetensorsIndex);
-  for (const std::string& name : plan.files()) refuse_overwriting_inputs({options.input}, folder / name);
-  for (const std::string& file : content.files()) refuse_overwriting_inputs({options.input}, folder / file);
-  refuse_foreign_folder(folder, plan.files(), content, options);
-  ShardedSafetensorsWriter writer(folder, std::move(plan), options.metadata);
-  ModelFiles files(content, folder);
+  refuse_overwriting_inputs({options.input}, folder);
+  expect_parent_folder(folder);
+  const std::vector<std::string> names = plan.files();
+  NewFolder made(folder, [&](const fs::path& existing) {
+    expect_own_folder(existing, names, content, options.metadata);
+  });
+  std::uint64_t largest = 0;
+  for (const Shard& shard : plan.shards) largest = std::max(largest, bytes_of(shard));
+  require_space(folder, plan.tensor_bytes, largest);
+  ShardedSafetensorsWriter writer(made.path(), std::move(plan), options.metadata);
   std::size_t done = 0;
   for (const TensorDescription& tensor : writer.tensors()) {
     check_interrupt();
-    content.read_tensor(tensor.name, folder, options.threads,
+    content.read_tensor(tensor.name, made.path(), options.threads,
                         [&](std::span<const std::byte> bytes) { writer.write(tensor.name, bytes); });
     if (options.progress) options.progress(++done, report.tensors);
   }
-  files.write();
+  write_model_files(content, made.path());
   writer.commit();
-  files.keep();
+  if (options.check) options.check(made.path());
+  made.commit();
   return report;
 }
 

@@ -21,6 +21,8 @@ struct FolderOptions {
       metadata;  ///< of the tensor files: by it a later run knows its own again
   std::function<void(std::size_t done, std::size_t tensors)> progress =
       {};  ///< after each tensor; may be empty
+  std::function<void(const std::filesystem::path& written)> check =
+      {};  ///< of the folder before it gets its name; what it throws ends the run. May be empty
 };
 
 struct FolderReport {
@@ -34,10 +36,10 @@ struct FolderReport {
 /// What a run of this description would write, without a look at bytes.
 FolderReport plan_folder(const FolderContent& content, const FolderOptions& options);
 
-/// Writes the folder, which is made where it is missing. One that exists may hold nothing but what an earlier run with the
-/// same metadata wrote there, whole or interrupted: tensor files of the same names that say so themselves, and other files
-/// that would not change. What a run made is gone again when it fails. Throws Error: on a folder that holds other things,
-/// on files of the model that would pose as tensor files, on damaged bytes, on a disk that is full, on an interruption.
+/// Writes the folder, which appears whole or not at all (base/files/new_folder.h). One that exists may hold nothing but what an
+/// earlier run with the same metadata wrote there: tensor files of the same names that say so themselves, and other files
+/// that would not change; it stays as it is until the new one replaces it. Throws Error: on a folder that holds other things or an
+/// input, on files of the model that would pose as tensor files, on damaged bytes, on a disk that is full, on an interruption.
 FolderReport write_folder(const FolderContent& content, const std::filesystem::path& folder,
                           const FolderOptions& options);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/files/counted.h"
+#include "base/files/inputs.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "formats/adapters/peft_config.h"
@@ -128,6 +129,7 @@ Adapter read_peft(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::exists(folder / kPeftConfig, ignored))
     throw Error(subject + ": it holds no " + kPeftConfig + ", expected a folder that PEFT wrote");
+  note_input_folder(folder);
   const std::string config = read_text_file(folder / kPeftConfig, kLongestConfig).take();
   if (!fs::exists(folder / kPeftTensors, ignored))
     throw Error(subject + ": it holds no " + kPeftTensors +

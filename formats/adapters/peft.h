@@ -44,7 +44,8 @@ struct PeftOptions {
 inline std::string peft_task_of(bool is_encoder) { return is_encoder ? "" : PeftOptions().task_type; }
 
 /// Writes the two files, which PeftModel.from_pretrained takes to the same arithmetic, into the folder, which is made where
-/// it is missing; its other files stay. The configuration comes last, an old one goes before the tensors are replaced: no
+/// it is missing: whole or not at all (base/files/new_folder.h), also where it held an adapter before. Where it holds other files, those
+/// stay, and the adapter is written beside them: the configuration comes last, an old one goes before the tensors are replaced, so that no
 /// interrupted run leaves what could be taken for a whole adapter. Throws Error (check_adapter()'s; no updates; numbers
 /// beyond the type; what OutputFile throws).
 void write_peft(const Adapter& adapter, const std::filesystem::path& folder, const PeftOptions& options = {});

@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/files/inputs.h"
+#include "base/files/new_folder.h"
 #include "base/files/output_file.h"
 #include "base/files/text.h"
 #include "formats/adapters/peft.h"
@@ -104,32 +106,18 @@ std::map<std::string, WrittenMatrix> matrices(const Adapter& adapter, DType dtyp
   return made;
 }
 
-/// The folder, which goes again where the files that were to come into it did not.
-class AdapterFolder {
- public:
-  explicit AdapterFolder(fs::path path) : path_(std::move(path)) {
-    std::error_code error;
-    if (fs::exists(path_, error) && !fs::is_directory(path_, error))
-      throw Error("cannot write into " + quote_text(path_.native()) +
-                  ": it is a file, an adapter of PEFT is written into a folder");
-    is_new_ = fs::create_directory(path_, error);
-    if (error) throw Error("cannot make the folder " + quote_text(path_.native()) + ": " + error.message());
+bool holds_more_than_adapter(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const fs::path name = it->path().filename();
+    if (name != kPeftConfig && name != kPeftTensors) return true;
   }
-  AdapterFolder(const AdapterFolder&) = delete;
-  AdapterFolder& operator=(const AdapterFolder&) = delete;
-  ~AdapterFolder() {
-    std::error_code ignored;
-    if (is_new_) fs::remove(path_, ignored);
-  }
-  void keep() { is_new_ = false; }
-
- private:
-  fs::path path_;
-  bool is_new_ = false;
-};
+  return false;
+}
 
 void remove_old_config(const fs::path& path) {
   std::error_code error;
+  refuse_input(path);
   fs::remove(path, error);
   if (error) throw Error("cannot remove the old " + quote_text(path.native()) + ": " + error.message());
 }
@@ -146,16 +134,25 @@ void write_peft(const Adapter& adapter, const fs::path& folder, const PeftOption
   std::vector<TensorDescription> descriptions;
   for (const auto& entry : made) descriptions.push_back(entry.second.description);
 
-  AdapterFolder kept(folder);
-  OutputFile config(folder / kPeftConfig);
-  config.append(config_text(adapter, options));
-  SafetensorsWriter tensors(folder / kPeftTensors, std::move(descriptions), {{"format", "pt"}});
-  for (const TensorDescription& tensor : tensors.tensors())
-    tensors.write(tensor.name, made.at(tensor.name).bytes);
-  remove_old_config(folder / kPeftConfig);
-  tensors.commit();
-  config.commit();
-  kept.keep();
+  const auto write = [&](const fs::path& into, bool replaces) {
+    OutputFile config(into / kPeftConfig);
+    config.append(config_text(adapter, options));
+    SafetensorsWriter tensors(into / kPeftTensors, std::move(descriptions), {{"format", "pt"}});
+    for (const TensorDescription& tensor : tensors.tensors())
+      tensors.write(tensor.name, made.at(tensor.name).bytes);
+    if (replaces) remove_old_config(into / kPeftConfig);
+    tensors.commit();
+    config.commit();
+  };
+  std::error_code ignored;
+  if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored))
+    throw Error("cannot write into " + quote_text(folder.native()) +
+                ": it is a file, an adapter of PEFT is written into a folder");
+  if (holds_more_than_adapter(folder)) return write(folder, true);
+  expect_parent_folder(folder);
+  NewFolder whole(folder, [](const fs::path&) {});
+  write(whole.path(), false);
+  whole.commit();
 }
 
 }  // namespace crumb

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/files/inputs.h"
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
 #include "formats/checkpoint/checkpoint.h"
@@ -90,6 +91,7 @@ class CheckpointOpener {
 
   Status open_folder(const fs::path& folder) {
     checkpoint_.kind_ = "folder";
+    note_input_folder(folder);
     const Result<fs::path> model = find_model(folder);
     if (!model.ok()) return model.failure();
     const bool is_index = model.value().native().ends_with(kIndexEnd);

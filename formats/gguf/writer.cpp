@@ -7,6 +7,7 @@
 
 #include "base/checked_size.h"
 #include "base/files/counted.h"
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 
 namespace crumb {
@@ -120,7 +121,12 @@ std::string header_of(const GgufPlan& plan) {
 
 GgufWriter::GgufWriter(const std::filesystem::path& path, GgufPlan plan)
     : plan_(std::move(plan)), file_(path) {
-  file_.append(header_of(plan_));
+  const std::string header = header_of(plan_);
+  std::uint64_t bytes = header.size();
+  for (const GgufPlannedTensor& tensor : plan_.tensors)
+    bytes += gguf_tensor_bytes(*tensor.type, tensor.shape).take();
+  require_space(path, bytes, bytes);
+  file_.append(header);
   if (!plan_.tensors.empty())
     missing_ = gguf_tensor_bytes(*plan_.tensors[0].type, plan_.tensors[0].shape).take();
   skip_complete();

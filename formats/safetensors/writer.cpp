@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/checked_size.h"
+#include "base/files/output_place.h"
 #include "base/files/text.h"
 #include "formats/safetensors/safetensors.h"
 
@@ -79,7 +80,11 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& target,
                                      std::vector<TensorDescription> tensors,
                                      const std::map<std::string, std::string>& metadata)
     : tensors_(sorted(std::move(tensors))), file_(target) {
-  file_.append(safetensors_header(tensors_, metadata));
+  const std::string header = safetensors_header(tensors_, metadata);
+  std::uint64_t bytes = header.size();
+  for (const TensorDescription& tensor : tensors_) bytes += size_of(tensor);
+  require_space(target, bytes, bytes);
+  file_.append(header);
   if (!tensors_.empty()) missing_ = size_of(tensors_.front());
 }
 

@@ -6,7 +6,10 @@
 #include <optional>
 
 #include "base/checksum.h"
+#include "base/files/inputs.h"
 #include "base/files/interrupt.h"
+#include "base/files/output_place.h"
+#include "base/files/partial.h"
 #include "base/files/text.h"
 #include "base/threads/background.h"
 #include "formats/crumb_file/writer.h"
@@ -60,7 +63,9 @@ class CheckpointRun {
         run_(run),
         options_(options),
         zstd_(parse_recipe(run.recipe, "the recipe").zstd),
-        writer_(output, run.header, zstd_, options.resume ? LeftOver::kContinue : LeftOver::kDiscard) {
+        writer_(output, run.header, zstd_, left_over(output, options)) {
+    // One that may be continued goes as far as the disk does.
+    if (!options.resume && zstd_ == 0) require_space(output, run.output_bytes, run.output_bytes);
     const RunIdentity identity = identity_of(checkpoint, run, options.version);
     std::vector<JournalEntry> done;
     uint64_t journal_bytes = 0;
@@ -96,6 +101,11 @@ class CheckpointRun {
   }
 
  private:
+  /// A partial file without a journal that speaks of it has nothing to continue.
+  static LeftOver left_over(const std::filesystem::path& output, const RunOptions& options) {
+    return options.resume && RunJournal::read(output) ? LeftOver::kContinue : LeftOver::kDiscard;
+  }
+
   /// The tensors that an earlier run finished, as far as what it wrote still holds, and the bytes of its
   /// journal that speak of them.
   std::vector<JournalEntry> take_over(const std::filesystem::path& output, const RunIdentity& identity,
@@ -214,20 +224,9 @@ class CheckpointRun {
 void refuse_overwriting_inputs(const std::vector<std::filesystem::path>& inputs,
                                const std::filesystem::path& output) {
   std::error_code ignored;
-  std::filesystem::path partial = std::filesystem::weakly_canonical(output, ignored);
-  partial += ".partial";  // what OutputFile writes first
-  for (const std::filesystem::path& input : inputs) {
-    if (std::filesystem::equivalent(input, output, ignored)) {
-      throw usage_error("the output " + quote_text(output.string()) +
-                        " is one of the inputs; inputs are never modified");
-    }
-    for (const std::filesystem::path& beside : {partial, RunJournal::path_of(output)}) {
-      if (!std::filesystem::equivalent(input, beside, ignored)) continue;
-      throw usage_error("the output " + quote_text(output.string()) + " is first written with " +
-                        quote_text(beside.string()) +
-                        ", which is one of the inputs; inputs are never modified");
-    }
-  }
+  refuse_these_inputs(
+      inputs, output,
+      {partial_path_of(std::filesystem::weakly_canonical(output, ignored)), RunJournal::path_of(output)});
 }
 
 CheckpointReport foresee_report(const Checkpoint& checkpoint, const std::vector<PlannedTensor>& plan,

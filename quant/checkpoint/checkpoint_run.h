@@ -59,7 +59,8 @@ CheckpointReport quantize_checkpoint(const Checkpoint& checkpoint, const std::ve
                                      const RunPlan& run, const std::filesystem::path& output,
                                      const RunOptions& options = {});
 
-/// Throws Error(kUsage) when writing `output` would overwrite one of the inputs.
+/// Throws Error(kUsage) where the output, or what is written beside it on the way, is one of the inputs, lies in one that is a folder,
+/// or is a folder that holds one: by device and inode, through links.
 void refuse_overwriting_inputs(const std::vector<std::filesystem::path>& inputs,
                                const std::filesystem::path& output);
 

@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "base/checksum.h"
+#include "base/files/inputs.h"
 #include "base/files/mapped_file.h"
+#include "base/files/partial.h"
 #include "base/files/text.h"
 #include "base/json/bounded_json.h"
 
@@ -155,6 +157,7 @@ std::filesystem::path RunJournal::path_of(const std::filesystem::path& output) {
 }
 
 std::optional<JournalContents> RunJournal::read(const std::filesystem::path& output) {
+  const OwnFiles own;
   const Result<MappedFile> file = MappedFile::open(path_of(output));
   if (!file.ok()) return std::nullopt;
   const std::span<const std::byte> bytes = file.value().bytes();
@@ -176,9 +179,24 @@ std::optional<JournalContents> RunJournal::read(const std::filesystem::path& out
   return contents;
 }
 
+void RunJournal::discard(const std::filesystem::path& output) {
+  const std::filesystem::path path = path_of(output);
+  struct stat info = {};
+  if (::lstat(path.c_str(), &info) != 0) return;
+  refuse_input(path, output);
+  const bool is_own = S_ISREG(info.st_mode) && (is_marked_partial(info) || info.st_size == 0 || read(output));
+  if (!is_own)
+    throw Error("the run into " + quote_text(output.native()) + " keeps its journal in " +
+                quote_text(path.native()) +
+                ", which exists and which no run of crumb left there; move it away or choose another output");
+  if (::unlink(path.c_str()) != 0) throw cannot_write(path, errno);
+}
+
 RunJournal::RunJournal(const std::filesystem::path& output, const RunIdentity& identity, uint64_t continued)
     : path_(path_of(output)) {
-  fd_ = ::open(path_.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+  if (continued == 0) discard(output);
+  fd_ = ::open(path_.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+               0666 | kPartialMark);
   if (fd_ < 0) throw cannot_write(path_, errno);
   struct stat info = {};
   if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {

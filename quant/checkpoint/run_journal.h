@@ -73,6 +73,9 @@ class RunJournal {
   /// What an earlier run left; nothing where there is no journal or its first line is torn.
   static std::optional<JournalContents> read(const std::filesystem::path& output);
 
+  /// Removes what an earlier run left. Throws Error where what lies there is no journal of Crumb's, or is an input.
+  static void discard(const std::filesystem::path& output);
+
   /// Begins a journal anew, or goes on after the first `continued` bytes of the one that is there: an end of
   /// one of its lines.
   RunJournal(const std::filesystem::path& output, const RunIdentity& identity, uint64_t continued = 0);

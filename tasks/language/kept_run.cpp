@@ -9,6 +9,7 @@
 
 #include "base/checksum.h"
 #include "base/files/checked_file.h"
+#include "base/files/inputs.h"
 #include "base/files/text.h"
 #include "base/json/numbers.h"
 #include "libtorch/device.h"
@@ -149,6 +150,7 @@ std::optional<KeptLanguageRun> KeptLanguageRun::open(const fs::path& path, const
   if (path.empty() || !fs::exists(path, error)) return std::nullopt;
   KeptLanguageRun kept;
   Json about;
+  const OwnFiles own;
   const CheckedFile file = CheckedFile::open(path).take("the state of the run");
   try {
     const std::string_view bytes = file.text();

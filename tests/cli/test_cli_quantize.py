@@ -186,7 +186,9 @@ def test_writing_onto_an_input_is_an_error_and_leaves_it(crumb, tmp_path):
     for source in (folder / "model.safetensors", tmp_path / "model" / ".." / "model" / "model.safetensors"):
         crumb("quantize", source, "-o", folder / "model.safetensors", "--weights", "int8", status=2)
     assert digest(tmp_path) == before
-    crumb("quantize", folder, "-o", folder / "new.crumb", "--weights", "int8")  # beside the inputs is fine
+    done = crumb("quantize", folder, "-o", folder / "new.crumb", "--weights", "int8", status=2)  # the folder is an input as a whole
+    assert "lies in the input" in done.stderr and digest(tmp_path) == before
+    crumb("quantize", folder / "model.safetensors", "-o", folder / "new.crumb", "--weights", "int8")  # beside a file is fine
 
 
 def test_an_input_called_like_the_partial_file_is_not_overwritten(crumb, tmp_path):
@@ -252,7 +254,12 @@ def test_an_older_output_is_replaced_at_once(crumb, folder, tmp_path):
 
 
 def test_a_stale_partial_file_is_no_obstacle(crumb, folder, tmp_path):
-    (tmp_path / "out.crumb.partial").write_bytes(b"x" * 1000000)
+    left = tmp_path / "out.crumb.partial"
+    left.write_bytes(b"x" * 1000000)
+    done = crumb("quantize", folder, "-o", tmp_path / "out.crumb", "--weights", "int8", status=1)
+    assert repr(str(left)) in done.stderr and "no run of crumb left there" in done.stderr
+    assert left.read_bytes() == b"x" * 1000000 and os.listdir(tmp_path) == [left.name]
+    left.chmod(0o1644)  # the mark that a killed run leaves
     crumb("quantize", folder, "-o", tmp_path / "out.crumb", "--weights", "int8")
     crumb("verify", tmp_path / "out.crumb")
     assert os.listdir(tmp_path) == ["out.crumb"]

@@ -86,8 +86,9 @@ class Case:
             self.kill_in_the_middle("--resume")
             self.left = self.partial.read_bytes(), self.journal.read_bytes()
         self.out.unlink(missing_ok=True)
-        self.partial.write_bytes(self.left[0])
-        self.journal.write_bytes(self.left[1])
+        for path, content in zip((self.partial, self.journal), self.left, strict=True):
+            path.write_bytes(content)
+            path.chmod(0o1644)  # with the mark that a run leaves
 
     def clear(self):
         for path in (self.out, self.partial, self.journal):

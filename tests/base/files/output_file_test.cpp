@@ -63,16 +63,64 @@ TEST_CASE("a file appears at commit, whole, in place of the old one") {
 
 TEST_CASE("without commit nothing changes, whatever a killed run left") {
   const testing::TempDir dir;
-  const fs::path target = dir.path() / "out";
+  const fs::path target = dir.path() / "out", partial = dir.path() / "out.partial";
+  const auto leave = [&] {
+    OutputFile file(target);
+    file.append("a long rest of a run that was killed");
+    file.keep_partial();
+  };
   write_text(target, "old");
-  write_text(dir.path() / "out.partial", "a long rest of a run that was killed");
+  leave();
   { OutputFile(target).append("new"); }
   CHECK(text_of(target) == "old");
   CHECK(entries(dir.path()) == 1);
-  write_text(dir.path() / "out.partial", "a long rest of a run that was killed");
+  leave();
   OutputFile file(target);
   file.append("new");
   file.commit();
+  CHECK(text_of(target) == "new");
+  struct stat info = {};
+  REQUIRE(::stat(target.c_str(), &info) == 0);
+  CHECK((info.st_mode & S_ISVTX) == 0);
+}
+
+TEST_CASE("a partial file without the mark is somebody else's, unless who continues it knows it") {
+  const testing::TempDir dir;
+  const fs::path target = dir.path() / "out", partial = dir.path() / "out.partial";
+  write_text(target, "old");
+  write_text(partial, "another tool's download");
+  CHECK(message_of(target).find("no run of crumb left there") != std::string::npos);
+  CHECK(text_of(partial) == "another tool's download");
+  {
+    OutputFile file(target, LeftOver::kContinue);
+    CHECK(file.size() == 23);
+    file.keep_partial();
+  }
+  CHECK(message_of(target) == "no error");  // whose it is now
+  write_text(partial, "");
+  CHECK(message_of(target) == "no error");
+  fs::create_symlink(target, partial);
+  CHECK(message_of(target).find("symbolic link") != std::string::npos);
+  CHECK(text_of(target) == "old");
+  fs::remove(partial);
+  fs::create_directory(partial);
+  CHECK(message_of(target) != "no error");
+}
+
+TEST_CASE("another name of a partial file keeps what it holds") {
+  const testing::TempDir dir;
+  const fs::path target = dir.path() / "out";
+  {
+    OutputFile file(target);
+    file.append("left");
+    file.keep_partial();
+  }
+  fs::create_hard_link(dir.path() / "out.partial", dir.path() / "snapshot");
+  CHECK_THROWS_AS(OutputFile(target, LeftOver::kContinue), Error);
+  OutputFile file(target);
+  file.append("new");
+  file.commit();
+  CHECK(text_of(dir.path() / "snapshot") == "left");
   CHECK(text_of(target) == "new");
 }
 
@@ -82,6 +130,7 @@ TEST_CASE("a second run into the same output is refused and harms nothing") {
   OutputFile first(target);
   first.append("first");
   CHECK(message_of(target).find("another run is writing it") != std::string::npos);
+  CHECK(message_of(target).find("process " + std::to_string(::getpid())) != std::string::npos);
   CHECK(text_of(dir.path() / "out.partial") == "first");
   OutputFile moved = std::move(first);
   moved.commit();

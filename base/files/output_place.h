@@ -1,0 +1,31 @@
+// Where outputs go: what can be known of a place before any work is done for it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "base/files/output_file.h"
+
+namespace crumb {
+
+/// The file that OutputFile replaces or makes: what a symbolic link to a file points to, else the path as it is. Throws Error for a
+/// path in a missing folder, and for one that exists and is not a regular file.
+std::filesystem::path resolve_output(const std::filesystem::path& target);
+
+/// Whether an OutputFile could be opened there, without a change: throws the Error that it would, for a folder that cannot be
+/// written to, another run that writes there, and a partial file that is somebody else's.
+void check_output(const std::filesystem::path& target, LeftOver left_over = LeftOver::kDiscard);
+
+/// The same, and announces the file as an output, with what is written `beside` it (base/files/inputs.h): for verbs, before they read
+/// anything.
+void claim_output(const std::filesystem::path& target, LeftOver left_over = LeftOver::kDiscard,
+                  std::vector<std::filesystem::path> beside = {});
+
+/// Throws Error unless files can be written into the folder, or it can be made: for folders that keep what is there.
+void check_output_folder(const std::filesystem::path& folder);
+
+/// Throws Error where `bytes` more do not fit beside `path`: on the disk, or in a file of this process's limit (ulimit -f).
+void require_space(const std::filesystem::path& path, std::uint64_t bytes, std::uint64_t largest_file);
+
+}  // namespace crumb
