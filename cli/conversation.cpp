@@ -4,7 +4,6 @@
 
 #include <iostream>
 
-#include "base/error.h"
 #include "base/files/interrupt.h"
 #include "cli/conversation_input.h"
 
@@ -19,13 +18,14 @@ Conversation::Conversation(const runtime::LanguageModel& model, runtime::Decodin
 
 runtime::Answer Conversation::say(const std::string& text, const runtime::GenerateOptions& options,
                                   const std::function<void(std::string_view)>& show) {
+  const std::vector<text::ChatMessage> before = messages_;
   messages_.push_back({"user", text});
   try {
     runtime::Answer answer = runtime::generate(*model_, *decoding_, prompt(options.shift), options, show);
     messages_.push_back({"assistant", answer.text});
     return answer;
   } catch (...) {
-    messages_.pop_back();  // as if it had not been said
+    messages_ = before;  // as if it had not been said: turns that went to make room are there again
     throw;
   }
 }
@@ -59,8 +59,7 @@ void Conversation::run(const runtime::GenerateOptions& options,
     }
     try {
       (void)say(*line, options, show);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kInterrupted) throw;
+    } catch (const Interrupted&) {  // before the first token
     }
     input.forget_interrupts();
     std::cout << "\n";

@@ -19,7 +19,7 @@ class Conversation {
                       const std::function<void(std::string_view)>& show);
 
   /// A turn for each line of standard input, until its end. On a terminal a prompt stands before each, and Ctrl-C at it is an
-  /// end; before the first, and where a wait for other input ends by it, Error(kInterrupted) is thrown. The lines
+  /// end; before the first, and where a wait for other input ends by it, Interrupted is thrown. The lines
   /// "/adapters on" and "/adapters off" are said to `switch_adapters`, not to the model.
   void run(const runtime::GenerateOptions& options, const std::function<void(bool)>& switch_adapters);
 

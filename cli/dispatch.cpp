@@ -23,12 +23,6 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 constexpr int kInterrupted = 130;
 
-/// Whoever adds to a message may lose its kind; what a person asked for is known here.
-ErrorKind kind_of(const Error& error) {
-  const bool tells_it = std::string_view(error.what()).find("interrupted") != std::string_view::npos;
-  return tells_it && interrupt_requested() ? ErrorKind::kInterrupted : error.kind();
-}
-
 int exit_code(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kFailed: break;
@@ -149,8 +143,9 @@ int run(const std::vector<std::string>& arguments) {
     return complain((better.empty() ? std::string(error.what()) : better) + " (see crumb " + verb + "--help)",
                     kUsage);
   } catch (const Error& error) {
-    const ErrorKind kind = kind_of(error);
-    return complain(kind == ErrorKind::kInterrupted ? "interrupted" : error.what(), exit_code(kind));
+    return complain(error.what(), exit_code(error.kind()));
+  } catch (const Interrupted&) {
+    return complain("interrupted", kInterrupted);
   } catch (const std::bad_alloc&) {
     return complain("out of memory", kFailed);
   } catch (const std::system_error& error) {  // file systems and threads say what is wrong

@@ -110,7 +110,6 @@ GridRow Sweep::row(const SweepGridCell& cell, const fs::path& file) const {
   try {
     fill(cell, file, row);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kInterrupted) throw;
     row = failed(cell, error.what());
   } catch (const std::bad_alloc&) {
     row = failed(cell, "out of memory");

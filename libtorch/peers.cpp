@@ -66,8 +66,6 @@ class Peers::Group {
                                        : c10d::ProcessGroupGloo::createDefaultDevice());
       how->threads = 2;
       group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(own, rank, count, how);
-    } catch (const Error&) {
-      throw;  // a person asked to stop
     } catch (const std::exception& error) {
       fail(error, "the other processes of the run were not found at " + address + ":" + std::to_string(port));
     }

@@ -86,8 +86,7 @@ std::optional<Left> sound_file(const fs::path& path) {
     return read_file(path);
   } catch (const json::exception&) {
     return std::nullopt;
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kInterrupted) throw;
+  } catch (const Error&) {
     return std::nullopt;
   }
 }

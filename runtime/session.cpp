@@ -282,6 +282,7 @@ void Session::truncate(std::int64_t length) {
   if (length < 0 || length > length_)
     throw Error("the session has " + std::to_string(length_) + " places, so it cannot keep " +
                 std::to_string(length));
+  if (length == length_) return;
   std::vector<Array> cut(held_.size());
   for (std::size_t i = 0; i < held_.size() && length > 0; ++i) {
     const Held& held = held_[i];
@@ -302,6 +303,32 @@ void Session::truncate(std::int64_t length) {
   for (std::size_t i = 0; i < held_.size(); ++i) held_[i].value = std::move(cut[i]);
   for (const auto& cache : caches_) cache->truncate(static_cast<std::size_t>(length));
   length_ = length;
+}
+
+Session::Tail Session::tail(std::int64_t length) const {
+  if (length < 0 || length > length_)
+    throw Error("the session has " + std::to_string(length_) + " places, so none lie behind " +
+                std::to_string(length));
+  Tail made;
+  made.from_ = length;
+  made.length_ = length_;
+  if (length == length_) return made;
+  for (const auto& cache : caches_) made.caches_.push_back(cache->tail(static_cast<std::size_t>(length)));
+  for (const Held& held : held_) made.values_.push_back(held.value);
+  return made;
+}
+
+void Session::put_back(Tail tail) {
+  truncate(tail.from_);
+  if (tail.length_ == tail.from_) return;
+  try {
+    for (std::size_t i = 0; i < caches_.size(); ++i) caches_[i]->put_back(tail.caches_[i]);
+  } catch (...) {
+    for (const auto& cache : caches_) cache->truncate(static_cast<std::size_t>(tail.from_));
+    throw;
+  }
+  for (std::size_t i = 0; i < held_.size(); ++i) held_[i].value = std::move(tail.values_[i]);
+  length_ = tail.length_;
 }
 
 Array Session::array_of(const Held& held) const {

@@ -59,6 +59,22 @@ class Session {
   void reset() { truncate(0); }                    ///< memory is kept for a run of the same batch
   void truncate(std::int64_t length);              ///< keeps the first; throws Error where there are fewer
 
+  /// What lay behind a session's first places, which it can have again.
+  class Tail {
+   private:
+    friend class Session;
+    std::int64_t from_ = 0, length_ = 0;
+    std::vector<KeyCache::Tail> caches_;
+    std::vector<Array> values_;
+  };
+  /// A copy of the places behind the first `length`, in memory of the scope's meter. Throws Stopped and std::bad_alloc, and Error
+  /// where there are fewer.
+  Tail tail(std::int64_t length) const;
+  /// The session is as it was when the tail was made: what came behind its first places since then goes. Throws Error,
+  /// Stopped and std::bad_alloc where memory lacks; then it has those first places alone.
+  /// Precondition: it had them ever since.
+  void put_back(Tail tail);
+
   /// Everything that is held. The same places give the same bytes.
   std::vector<std::byte> save() const;
   /// Throws Error where the bytes are damaged, or of a session of other ties, types or sizes, and has changed nothing then.

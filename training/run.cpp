@@ -164,7 +164,6 @@ std::string why_not_qonnx(const graph::Graph& graph, const std::string& profile)
   try {
     exporting::check_for_profile(graph, "qonnx");
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kInterrupted) throw;
     return error.what();
   }
   return "";

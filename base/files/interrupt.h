@@ -3,9 +3,11 @@
 
 #include <atomic>
 
-#include "base/error.h"
-
 namespace crumb {
+
+/// A person asked to stop. Not an Error: who catches those to add to the message, to turn them into a Failure or to go on without
+/// what failed must not do so with this. Not a std::exception either, which is what other libraries' faults are caught as.
+struct Interrupted {};
 
 /// Set by the command line's SIGINT handler (lock-free, so a handler may). Nothing clears it but the one who
 /// set it.
@@ -15,10 +17,9 @@ inline std::atomic<bool>& interrupt_requested() {
   return requested;
 }
 
-/// Throws Error(kInterrupted) once a person asked to stop. Call it between slices of long work.
+/// Throws Interrupted once a person asked to stop. Call it between slices of long work.
 inline void check_interrupt() {
-  if (interrupt_requested().load(std::memory_order_relaxed))
-    throw Error("interrupted", ErrorKind::kInterrupted);
+  if (interrupt_requested().load(std::memory_order_relaxed)) throw Interrupted();
 }
 
 }  // namespace crumb

@@ -156,7 +156,7 @@ class CrumbFile {
   /// Hands the raw bytes to the sink in slices, in order, and checks the checksum: before that where they lie as they
   /// are, at the end where they are compressed, so what a sink made of them counts only once this succeeded. A sink's
   /// Failure ends it. A compressed blob must decompress to exactly its raw size. Takes a few megabytes of memory
-  /// whatever the blob's size and gives the pages it read back to the system. Throws Error(kInterrupted) when a person
+  /// whatever the blob's size and gives the pages it read back to the system. Throws Interrupted when a person
   /// asked to stop.
   Status read_slices(const Blob& blob, const std::string& what, const Sink& sink) const;
 

@@ -123,6 +123,37 @@ void KeyCache::truncate(std::size_t length) {
   appended_ = 0;
 }
 
+KeyCache::Tail KeyCache::tail(std::size_t length) const {
+  return {.places = length_ - length,
+          .sizes = sizes_,
+          .keys = keys_.part(length, length_),
+          .values = values_.part(length, length_),
+          .finite = finite_};
+}
+
+void KeyCache::put_back(const Tail& tail) {
+  appended_ = 0;
+  if (tail.places == 0) return;
+  make_room(tail.sizes, tail.places);
+  put_back(keys_, tail.keys, tail.places, tail.sizes.depth);
+  put_back(values_, tail.values, tail.places, tail.sizes.value_depth);
+  for (std::size_t i = 0; i < finite_.size(); ++i) finite_[i] = finite_[i] && tail.finite[i] ? 1 : 0;
+  length_ += tail.places;
+}
+
+/// Rows may have become floats since the tail was made, or codes where everything began anew.
+void KeyCache::put_back(CachedRows& rows, const CachedRows& tail, std::size_t count, std::size_t depth) {
+  if (rows.is_coded() == tail.is_coded()) return rows.copy_places(tail, length_, count);
+  if (rows.is_coded()) uncode(rows);
+  std::vector<float> row(depth);
+  for (std::size_t head = 0; head < sizes_.batch * sizes_.heads; ++head) {
+    for (std::size_t i = 0; i < count; ++i) {
+      tail.get(head, i, row.data());
+      rows.put(head, length_ + i, row.data());
+    }
+  }
+}
+
 Array KeyCache::array_of(const CachedRows& rows, std::size_t depth, ElementType type) const {
   const auto size = [](std::size_t n) { return static_cast<std::int64_t>(n); };
   Array made(type, {size(sizes_.batch), size(sizes_.heads), size(length_), size(depth)});

@@ -58,6 +58,21 @@ class KeyCache {
   const char* finite() const { return finite_.data(); }
 
   void truncate(std::size_t length);  ///< precondition: length <= length()
+
+  /// Places that were behind others, as they lay there.
+  struct Tail {
+    std::size_t places = 0;
+    Sizes sizes;
+    CachedRows keys{false}, values{true};
+    std::vector<char> finite;
+  };
+  /// The places behind the first `length`, which stay here, too. In memory of the scope's meter; throws Stopped and
+  /// std::bad_alloc. Precondition: length <= length().
+  Tail tail(std::size_t length) const;
+  /// Puts them behind those that are committed. Throws as append() does. Precondition: as many are committed as before the
+  /// tail was made, and are the same.
+  void put_back(const Tail& tail);
+
   /// As [batch, heads, length, depth], of the type.
   Array keys_array(ElementType type) const { return array_of(keys_, sizes_.depth, type); }
   Array values_array(ElementType type) const { return array_of(values_, sizes_.value_depth, type); }
@@ -67,6 +82,7 @@ class KeyCache {
   void move_to(std::size_t capacity);
   void put(CachedRows& rows, std::size_t count, const HeadRows& from);
   void uncode(CachedRows& rows);
+  void put_back(CachedRows& rows, const CachedRows& tail, std::size_t count, std::size_t depth);
   Array array_of(const CachedRows& rows, std::size_t depth, ElementType type) const;
 
   std::size_t most_ = 0, length_ = 0, appended_ = 0;

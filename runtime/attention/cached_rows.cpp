@@ -37,23 +37,41 @@ float* CachedRows::scales(std::size_t head, std::size_t place) const {
   return reinterpret_cast<float*>(scales_.get()) + (head * capacity_ + place) * coder_->scales();
 }
 
-void CachedRows::move_to(std::size_t capacity, std::size_t length) {
-  const MeterScope uncounted(nullptr);  // it outlives the run that makes it
+/// Memory for so many places, in which nothing lies yet.
+void CachedRows::allocate(std::size_t capacity) {
   const ArenaScope on_heap(nullptr);
-  const std::size_t row = row_bytes(), scale_row = coder_ ? coder_->scales() * sizeof(float) : 0;
-  const auto rows = metered_memory(heads_ * capacity * row);
-  const auto scales = coder_ ? metered_memory(heads_ * capacity * scale_row) : nullptr;
-  const auto copy = [&](std::byte* to, const std::byte* from, std::size_t strips, std::size_t place) {
-    for (std::size_t i = 0; length > 0 && i < strips; ++i)
-      std::memcpy(to + i * capacity * place, from + i * capacity_ * place, length * place);
+  rows_ = metered_memory(heads_ * capacity * row_bytes());
+  scales_ = coder_ ? metered_memory(heads_ * capacity * scale_bytes()) : nullptr;
+  capacity_ = capacity;
+  bytes_ = heads_ * capacity * (row_bytes() + scale_bytes());
+}
+
+void CachedRows::copy(const CachedRows& from, std::size_t begin, std::size_t at, std::size_t count) {
+  if (count == 0) return;
+  const auto copy_strips = [&](std::byte* to, const std::byte* of, std::size_t strips, std::size_t place) {
+    for (std::size_t i = 0; i < strips; ++i)
+      std::memcpy(to + (i * capacity_ + at) * place, of + (i * from.capacity_ + begin) * place,
+                  count * place);
   };
   const bool by_column = turned_ && !coder_;
-  copy(rows.get(), rows_.get(), by_column ? heads_ * depth_ : heads_, by_column ? sizeof(float) : row);
-  if (coder_) copy(scales.get(), scales_.get(), heads_, scale_row);
-  rows_ = rows;
-  scales_ = scales;
-  capacity_ = capacity;
-  bytes_ = heads_ * capacity * (row + scale_row);
+  copy_strips(rows_.get(), from.rows_.get(), by_column ? heads_ * depth_ : heads_,
+              by_column ? sizeof(float) : row_bytes());
+  if (coder_) copy_strips(scales_.get(), from.scales_.get(), heads_, scale_bytes());
+}
+
+void CachedRows::move_to(std::size_t capacity, std::size_t length) {
+  const MeterScope uncounted(nullptr);  // it outlives the run that makes it
+  CachedRows moved(*this);
+  moved.allocate(capacity);
+  moved.copy(*this, 0, 0, length);
+  *this = std::move(moved);
+}
+
+CachedRows CachedRows::part(std::size_t begin, std::size_t end) const {
+  CachedRows made(*this);
+  made.allocate(end - begin);
+  made.copy(*this, begin, 0, end - begin);
+  return made;
 }
 
 void CachedRows::uncode(std::size_t length) {

@@ -28,6 +28,11 @@ class CachedRows {
   void move_to(std::size_t capacity, std::size_t length);
   /// Makes floats of codes. The same.
   void uncode(std::size_t length);
+  /// The places [begin, end) of every head by themselves, in memory of the scope's meter. Throws Stopped and std::bad_alloc.
+  CachedRows part(std::size_t begin, std::size_t end) const;
+  /// Puts the first `count` places of `from` behind the first `at`. Preconditions: there is room, and `from` is a part() of
+  /// rows of the same depth and heads, which lay as these do (is_coded()).
+  void copy_places(const CachedRows& from, std::size_t at, std::size_t count) { copy(from, 0, at, count); }
   std::size_t capacity() const { return capacity_; }
 
   /// A row of `depth` numbers. False where it is none that codes stand for; nothing may be put there then.
@@ -44,6 +49,9 @@ class CachedRows {
 
  private:
   std::size_t row_bytes() const;
+  std::size_t scale_bytes() const { return coder_ ? coder_->scales() * sizeof(float) : 0; }
+  void allocate(std::size_t capacity);
+  void copy(const CachedRows& from, std::size_t begin, std::size_t at, std::size_t count);
   float* floats() const { return reinterpret_cast<float*>(rows_.get()); }
   std::uint8_t* codes(std::size_t head, std::size_t place) const;
   float* scales(std::size_t head, std::size_t place) const;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/files/interrupt.h"
 #include "runtime/crumb.h"
 #include "runtime/meter.h"
 
@@ -42,6 +43,8 @@ crumb_status guarded(crumb_status status, const Work& work) noexcept {
     return failed(CRUMB_ERROR_MEMORY, "there is not enough memory");
   } catch (const std::exception& error) {
     return failed(CRUMB_ERROR_RUN, error.what());
+  } catch (const Interrupted&) {
+    return failed(CRUMB_ERROR_CANCELLED, "interrupted");
   }
 }
 

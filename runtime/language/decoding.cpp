@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
+#include <new>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files/interrupt.h"
+#include "runtime/meter.h"
 
 namespace crumb::runtime {
 namespace {
@@ -41,23 +43,47 @@ Decoding::Decoding(const LanguageModel& model, const DecodingOptions& options)
       context_(context_of(model, options)),
       session_(model.model(), model.ties(), static_cast<std::int64_t>(context_)) {}
 
-std::span<const float> Decoding::feed(std::span<const TokenId> ids, std::size_t kept) {
-  const std::size_t before = ids_.size(), after = before + ids.size();
-  if (after > context_)
-    throw Error("the context is full: " + std::to_string(before) + " tokens and " +
+std::size_t Decoding::places_kept(std::size_t length, std::size_t after) const {
+  const bool turned = turns_otherwise(places());
+  if (turned != turns_otherwise(length) || turned != turns_otherwise(after)) return 0;
+  return std::min(length, places());
+}
+
+std::span<const float> Decoding::replace(std::size_t length, std::span<const TokenId> ids, std::size_t kept) {
+  const std::size_t after = length + ids.size(), stays = places_kept(length, after);
+  if (ids.size() > context_ || after > context_)
+    throw Error("the context is full: " + std::to_string(length) + " tokens and " +
                 std::to_string(ids.size()) + " more are over its " + std::to_string(context_));
-  logits_.clear();
-  ids_.insert(ids_.end(), ids.begin(), ids.end());
-  const bool turns = turns_otherwise(after) && !turns_otherwise(places());
-  if (turns) session_.truncate(0);
+  std::vector<TokenId> before = ids_;
+  std::optional<Session::Tail> tail;
   try {
+    tail = session_.tail(static_cast<std::int64_t>(stays));
+  } catch (const Stopped&) {  // without memory for them, they are run once more when they are needed
+  } catch (const std::bad_alloc&) {
+  }
+  const bool turns = turns_otherwise(after) && !turns_otherwise(stays);
+  logits_.clear();
+  try {
+    session_.truncate(static_cast<std::int64_t>(stays));
+    ids_.resize(length);
+    ids_.insert(ids_.end(), ids.begin(), ids.end());
     run_behind(turns ? after : kPiece, kept);
   } catch (...) {
-    ids_.resize(before);
-    session_.truncate(turns ? 0 : static_cast<std::int64_t>(std::min(before, places())));
+    ids_.swap(before);
+    go_back(stays, std::move(tail));
     throw;
   }
   return logits_;
+}
+
+void Decoding::go_back(std::size_t stays, std::optional<Session::Tail> tail) {
+  const MeterScope uncounted(nullptr);  // what the run had is to be there again, whatever its limits
+  try {
+    if (tail) return session_.put_back(std::move(*tail));
+    session_.truncate(static_cast<std::int64_t>(std::min(stays, places())));
+  } catch (const std::exception&) {  // no memory: they are run once more
+    session_.truncate(0);
+  }
 }
 
 void Decoding::run_behind(std::size_t piece, std::size_t kept) {

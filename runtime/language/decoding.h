@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,7 +28,14 @@ class Decoding {
   /// until the next call. Long inputs are run in pieces, between which a person may interrupt. Throws Error, having kept
   /// what was there, where the context would be too long and as Model::run does.
   /// Preconditions: 1 <= kept <= ids.size(), ids below the vocabulary.
-  std::span<const float> feed(std::span<const text::TokenId> ids, std::size_t kept = 1);
+  std::span<const float> feed(std::span<const text::TokenId> ids, std::size_t kept = 1) {
+    return replace(ids_.size(), ids, kept);
+  }
+  /// The same behind the first `length` tokens: those behind them go, and are there again, as they were, where it fails. Takes
+  /// memory for a copy of their keys and values until it is done; where there is none, they are computed once more when they
+  /// are next needed. Precondition: length <= ids().size().
+  std::span<const float> replace(std::size_t length, std::span<const text::TokenId> ids,
+                                 std::size_t kept = 1);
 
   const std::vector<text::TokenId>& ids() const { return ids_; }  ///< that are there
   std::size_t context() const { return context_; }
@@ -43,10 +51,14 @@ class Decoding {
   std::size_t places() const {
     return static_cast<std::size_t>(session_.length());
   }  ///< that keys and values are there of
+  /// Places that may stay where the first `length` tokens do, and so many follow in all.
+  std::size_t places_kept(std::size_t length, std::size_t after) const;
   /// Whether all places of a sequence so long turn by other frequencies than those of short ones.
   bool turns_otherwise(std::size_t length) const {
     return model_->switch_at() > 0 && length > model_->switch_at();
   }
+  /// After a run that failed: places behind the first that stayed are those of the tail, if there is one.
+  void go_back(std::size_t stays, std::optional<Session::Tail> tail);
   /// Runs the tokens that have no keys and values yet, so many at a time; logits of the last `kept` come into logits_.
   void run_behind(std::size_t piece, std::size_t kept);
   void run(std::span<const text::TokenId> ids, std::size_t kept);

@@ -25,7 +25,7 @@ using SequencesDone = std::function<void(std::size_t)>;
 /// sequences * length tokens, sequence by sequence. A sequence is texts one after the other, each from a token of chance that is
 /// not special, behind the tokenizer's first one where there is one, on by drawing from all tokens at temperature 1 until it
 /// ends, which its end token then says, or is as long as the model has positions (or as LanguageModel::switch_at). Throws
-/// Error(kInterrupted).
+/// Interrupted.
 std::vector<std::int64_t> draw_text(const LanguageModel& model, const DrawnText& how,
                                     const SequencesDone& done = {});
 

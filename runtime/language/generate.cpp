@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/files/interrupt.h"
 #include "base/seconds.h"
+#include "runtime/meter.h"
 #include "text/stream_decoder.h"
 
 namespace crumb::runtime {
@@ -58,12 +59,14 @@ class StoppingText {
   std::size_t shown_ = 0;
 };
 
-void make_room(Decoding& decoding, const LanguageModel& model) {
+/// The token behind the newest half of those that are there, which begins with the tokenizer's first one where all of them do
+/// and there is a place for it.
+std::span<const float> shift_and_feed(Decoding& decoding, const LanguageModel& model, TokenId id) {
   const std::vector<TokenId>& all = decoding.ids();
   std::vector<TokenId> kept(all.end() - static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
-  if (model.first_token() && !all.empty() && all.front() == *model.first_token()) kept.front() = all.front();
-  decoding.truncate(0);
-  decoding.feed(kept);
+  if (!kept.empty() && model.first_token() == all.front()) kept.front() = all.front();
+  kept.push_back(id);
+  return decoding.replace(0, kept);
 }
 
 std::span<const float> run_prompt(Decoding& decoding, std::span<const TokenId> prompt, Answer& answer) {
@@ -71,9 +74,8 @@ std::span<const float> run_prompt(Decoding& decoding, std::span<const TokenId> p
   const std::vector<TokenId>& there = decoding.ids();
   const auto differ = std::ranges::mismatch(there, prompt.first(prompt.size() - 1));
   const auto alike = static_cast<std::size_t>(differ.in1 - there.begin());
-  if (alike < there.size()) decoding.truncate(alike);
   const double start = now_seconds();
-  const std::span<const float> logits = decoding.feed(prompt.subspan(alike));
+  const std::span<const float> logits = decoding.replace(alike, prompt.subspan(alike));
   answer.prompt_tokens = prompt.size() - alike;
   answer.prompt_seconds = now_seconds() - start;
   return logits;
@@ -114,10 +116,13 @@ Answer generate(const LanguageModel& model, Decoding& decoding, std::span<const 
     }
     if (answer.ids.size() == options.tokens) break;
     try {
-      if (options.shift && decoding.ids().size() == decoding.context()) make_room(decoding, model);
-      logits = decoding.feed({&id, 1});
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kInterrupted) throw;
+      const bool shifts = options.shift && decoding.ids().size() == decoding.context();
+      logits = shifts ? shift_and_feed(decoding, model, id) : decoding.feed({&id, 1});
+    } catch (const Interrupted&) {
+      answer.stopped_by = StoppedBy::kInterrupt;
+      break;
+    } catch (const Stopped& stopped) {
+      if (stopped.reason() != StopReason::kCancelled) throw;
       answer.stopped_by = StoppedBy::kInterrupt;
       break;
     }

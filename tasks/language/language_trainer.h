@@ -163,7 +163,7 @@ class LanguageTrainer {
   /// parts of the request do not go together, Error where a text has no sequence or the recipe does not fit the network.
   virtual void check(const LanguageRequest& request) const = 0;
 
-  /// Throws Error where there are too few tokens, the recipe does not fit, the loss is no finite number, or (kInterrupted)
+  /// Throws Error where there are too few tokens, the recipe does not fit or the loss is no finite number, Interrupted where
   /// a person asked to stop, after the state was kept; usage Error where that is another request's.
   virtual LanguageOutcome train(const LanguageRequest& request, const LanguageHooks& hooks) = 0;
 };

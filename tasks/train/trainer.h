@@ -123,7 +123,7 @@ class Trainer {
   virtual ~Trainer() = default;
 
   /// Several at once, from several threads. Throws usage Error where there is no such task or network, and where the
-  /// state is that of another request; Error where data are missing, where the recipe does not fit, and (kInterrupted)
+  /// state is that of another request; Error where data are missing, where the recipe does not fit, Interrupted
   /// when a person asked to stop, after keep().
   virtual TrainOutcome train(const TrainRequest& request, const TrainHooks& hooks) = 0;
 };

@@ -8,6 +8,7 @@ The targets' own finds are kept in build-fuzz/corpus/ and are no part of the rep
 import base64
 import io
 import json
+import random
 import shutil
 import struct
 import subprocess
@@ -688,6 +689,12 @@ def adapters():
     seed("default", {"r": 2, "init_lora_weights": "eva"}, {"q.lora_A.default": f32(2, 1), "q.lora_B.default": f32(3, 2)})
 
 
+def calls():
+    """Scripts of calls_fuzz.cpp: any bytes are one."""
+    for i in range(8):
+        put("calls", f"{i}.bin", random.Random(i).randbytes(120 + 40 * i))
+
+
 def main():
     binary = Path(sys.argv[1]).resolve()
     finds = {find: (CORPUS / find).read_bytes() for find in FINDS}
@@ -713,6 +720,7 @@ def main():
     adapters()
     graphs()
     recipe()
+    calls()
 
 
 if __name__ == "__main__":

@@ -202,8 +202,8 @@ TEST_CASE("progress counts up to all lines, and may end the work") {
     last = done;
   });
   CHECK(last == lines.size());
-  const auto stop = [](size_t, size_t) { throw Error("enough", ErrorKind::kInterrupted); };
-  CHECK_THROWS_WITH_AS(encoder.embed(lines, 3, stop), "enough", Error);
+  const auto stop = [](size_t, size_t) { throw Interrupted(); };
+  CHECK_THROWS_AS(encoder.embed(lines, 3, stop), Interrupted);
 }
 
 TEST_CASE("texts end at max_position_embeddings, and a default prompt comes first") {
