@@ -1,20 +1,17 @@
 #include "tasks/language/kept_run.h"
 
 #include <torch/serialize/output-archive.h>
-#include <torch/utils.h>
 
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "base/checksum.h"
 #include "base/files/checked_file.h"
 #include "base/files/inputs.h"
 #include "base/files/text.h"
 #include "base/json/numbers.h"
 #include "libtorch/device.h"
 #include "tasks/kept_request.h"
-#include "tasks/language/checksums.h"
 
 namespace crumb::tasks {
 namespace {
@@ -22,70 +19,12 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-std::uint32_t checksum(const std::vector<std::vector<std::int64_t>>& lines, std::uint32_t before) {
-  for (const auto& line : lines) before = crc32_of(std::as_bytes(std::span(line)), before);
-  return before;
-}
-
-/// By key, among the request's own.
-void add_recovery(const Recovery& recovery, Json& request) {
-  const qat::AdapterOptions& options = recovery.options;
-  request["base"] = checksum_with_codes(recovery.base);
-  request["adapter"] = options.name;
-  request["rank"] = options.rank;
-  request["alpha"] = options.alpha;
-  request["rslora"] = options.rslora;
-  request["targets"] = options.targets;
-  request["init"] = name_of(recovery.start);
-  request["ranks"] = name_of(recovery.ranks);
-  request["type"] = graph::name_of(recovery.type);
-}
-
-/// Everything that decides a run's result.
-Json request_json(const LanguageRequest& request, int processes) {
-  Json json{
-      {"network", checksum_of_floats(request.network)},
-      {"text", checksum(request.valid_lines,
-                        checksum(request.lines, checksum_of(request.valid, checksum_of(request.text))))},
-      {"first", request.first.value_or(-1)},
-      {"recipe", to_yaml(request.recipe)},
-      {"loss", name_of(request.loss)},
-      {"teacher", request.teacher.file.empty() ? "in memory" : "kept"},
-      {"temperature", request.temperature},
-      {"length", request.length},
-      {"batch", request.batch},
-      {"at_once", request.at_once},
-      {"steps", request.steps},
-      {"scales_alone", request.scales_alone},
-      {"learn_adapters", request.learn_adapters},
-      {"warm_up", request.warm_up},
-      {"schedule", name_of(request.schedule)},
-      {"rate", request.rate},
-      {"scale_rate", request.scale_rate},
-      {"average", request.average},
-      {"most_gradient", request.most_gradient},
-      {"block_wise", Json::array({request.block_wise.passes, request.block_wise.sequences,
-                                  request.block_wise.rate, request.block_wise.scale_rate,
-                                  request.block_wise.scales_alone, request.block_wise.signs})},
-      {"seed", request.seed},
-      {"products", name_of(request.products)},
-      {"optimizer_states", name_of(request.states)},
-      {"device", request.device},
-      {"processes", processes},
-      {"threads", request.threads > 0 ? request.threads : at::get_num_threads()}};
-  if (request.start) json["start"] = checksum_with_codes(*request.start);
-  json["stages"] = request.start_by;
-  json["drawn"] = request.drawn;
-  if (request.recovery) add_recovery(*request.recovery, json);
-  return json;
-}
-
-std::string about(const LanguageRequest& request, int processes, const LanguagePosition& position) {
+std::string about(const Json& request, const LanguagePosition& position) {
   Json log = Json::array();
   for (const LanguageLine& line : position.log) log.push_back({line.step, line.loss, line.rate});
   Json layers = Json::array();
   for (const LayerLine& line : position.layers) layers.push_back({line.layer, line.error_before, line.error});
-  return Json{{"request", request_json(request, processes)},
+  return Json{{"request", request},
               {"layers", std::move(layers)},
               {"middle_measure", json_number(position.middle_measure)},
               {"step", position.step},
@@ -109,16 +48,11 @@ LanguagePosition position_of(const Json& about) {
 
 }  // namespace
 
-std::uint32_t checksum_of(const LanguageRequest& request) {
-  const std::string text = request_json(request, 0).dump();
-  return crc32_of(std::as_bytes(std::span(text)));
-}
-
-void keep_language_run(const fs::path& path, const LanguageRequest& request, int processes,
-                       const LanguagePosition& position, torch::nn::Module& network,
-                       torch::optim::Optimizer& optimizer, const qat::WeightAverage* average) {
+void keep_language_run(const fs::path& path, const Json& request, const LanguagePosition& position,
+                       torch::nn::Module& network, torch::optim::Optimizer& optimizer,
+                       const qat::WeightAverage* average) {
   torch::serialize::OutputArchive archive;
-  archive.write("about", c10::IValue(about(request, processes, position)));
+  archive.write("about", c10::IValue(about(request, position)));
   torch::serialize::OutputArchive modules(archive.compilation_unit());
   network.save(modules);
   archive.write("network", modules);
@@ -135,7 +69,7 @@ void keep_language_run(const fs::path& path, const LanguageRequest& request, int
   archive.save_to([&](const void* bytes, std::size_t count) {
     try {
       if (!fault) file.append(std::span(static_cast<const std::byte*>(bytes), count));
-    } catch (const Error&) {
+    } catch (...) {
       fault = std::current_exception();
     }
     return count;
@@ -144,8 +78,8 @@ void keep_language_run(const fs::path& path, const LanguageRequest& request, int
   file.commit();
 }
 
-std::optional<KeptLanguageRun> KeptLanguageRun::open(const fs::path& path, const LanguageRequest& request,
-                                                     int processes) {
+std::optional<KeptLanguageRun> KeptLanguageRun::open(const fs::path& path, const Json& request,
+                                                     const std::string& device) {
   std::error_code error;
   if (path.empty() || !fs::exists(path, error)) return std::nullopt;
   KeptLanguageRun kept;
@@ -154,7 +88,7 @@ std::optional<KeptLanguageRun> KeptLanguageRun::open(const fs::path& path, const
   const CheckedFile file = CheckedFile::open(path).take("the state of the run");
   try {
     const std::string_view bytes = file.text();
-    kept.archive_.load_from(bytes.data(), bytes.size(), libtorch::device_named(request.device));
+    kept.archive_.load_from(bytes.data(), bytes.size(), libtorch::device_named(device));
     c10::IValue text;
     kept.archive_.read("about", text);
     about = Json::parse(text.toStringRef());
@@ -163,7 +97,7 @@ std::optional<KeptLanguageRun> KeptLanguageRun::open(const fs::path& path, const
     throw Error("the state of the run in " + quote_text(path.string()) +
                 " cannot be read: it is damaged, or none of this version's");
   }
-  refuse_other_request(request_json(request, processes), about.value("request", Json()));
+  refuse_other_request(request, about.value("request", Json()));
   return kept;
 }
 

@@ -7,7 +7,9 @@
 #include <torch/serialize/input-archive.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "qat/weight_average.h"
@@ -24,20 +26,19 @@ struct LanguagePosition {
   double middle_measure = LanguageOutcome::kNotMeasured;
 };
 
-/// Puts it (average: null where there is none) in the place of what lies there, whole or not at all.
-void keep_language_run(const std::filesystem::path& path, const LanguageRequest& request, int processes,
+/// Puts it (average: null where there is none) in the place of what lies there, whole or not at all. request: what decides the
+/// run's result (request_fields.h).
+void keep_language_run(const std::filesystem::path& path, const nlohmann::ordered_json& request,
                        const LanguagePosition& position, torch::nn::Module& network,
                        torch::optim::Optimizer& optimizer, const qat::WeightAverage* average);
-
-/// Of everything that decides a run's result.
-std::uint32_t checksum_of(const LanguageRequest& request);
 
 class KeptLanguageRun {
  public:
   /// Nothing where no file lies there or the path is empty. Throws Error where it is damaged, usage Error where it is
-  /// another request's.
+  /// another request's, which names the field and both values.
   static std::optional<KeptLanguageRun> open(const std::filesystem::path& path,
-                                             const LanguageRequest& request, int processes);
+                                             const nlohmann::ordered_json& request,
+                                             const std::string& device);
 
   const LanguagePosition& position() const { return position_; }
   void load(torch::nn::Module& network);

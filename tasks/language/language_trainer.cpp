@@ -12,9 +12,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/files/interrupt.h"
 #include "base/files/text.h"
@@ -27,6 +29,7 @@
 #include "tasks/language/check_request.h"
 #include "tasks/language/kept_run.h"
 #include "tasks/language/lesson.h"
+#include "tasks/language/request_fields.h"
 #include "tasks/language/sequences.h"
 #include "tasks/language/short_products.h"
 #include "tasks/language/step_parts.h"
@@ -65,6 +68,7 @@ class Training {
     outcome.is_first = peers_.is_first();
     if (peers_.is_first()) outcome.float_measure = lesson_->measure_floats();
     lesson_->prepare(trained_samples());
+    deciding_ = fields_of(request_, peers_.count(), at::get_num_threads()).deciding;
     begin();
     compare_with_peers();
     start_ = now_seconds();
@@ -72,7 +76,7 @@ class Training {
       take_step();
       const bool wanted = hooks_.wants_state && hooks_.wants_state();
       if (wanted || stops_) keep();
-      if (stops_) throw Error("interrupted", ErrorKind::kInterrupted);
+      if (stops_) throw Interrupted();
     }
     expect_finite();
     outcome.layers = layers_;
@@ -89,9 +93,9 @@ class Training {
       const bool is_measured = !request_.valid.empty() || !request_.valid_lines.empty();
       if (is_measured && !std::isfinite(outcome.measure))
         throw Error("what training ended in measures no finite number: training diverged");
-    } catch (const Error& error) {
+    } catch (const Interrupted&) {
       averaged.reset();
-      if (error.kind() == ErrorKind::kInterrupted) keep();  // all steps are done: nothing of them is lost
+      keep();  // all steps are done: nothing of them is lost
       throw;
     }
     return outcome;
@@ -111,7 +115,7 @@ class Training {
   void compare_with_peers() const {
     if (peers_.is_alone()) return;
     const auto own =
-        std::vector<double>{static_cast<double>(checksum_of(request_)), static_cast<double>(step_)};
+        std::vector<double>{static_cast<double>(crc32_of(deciding_.dump())), static_cast<double>(step_)};
     const at::Tensor first = at::tensor(own, at::kDouble);
     peers_.give_out({first});
     const double differ = first[0].item<double>() != own[0] || first[1].item<double>() != own[1] ? 1 : 0;
@@ -142,7 +146,7 @@ class Training {
   }
 
   void begin() {
-    std::optional<KeptLanguageRun> kept = KeptLanguageRun::open(hooks_.state, request_, peers_.count());
+    std::optional<KeptLanguageRun> kept = KeptLanguageRun::open(hooks_.state, deciding_, request_.device);
     if (kept) {
       if (student_->start_shapes()) student_->start(lesson_->inputs_of_first(kCalibrating));
       if (request_.scales_alone) student_->fix_codes();
@@ -284,7 +288,7 @@ class Training {
 
   void keep() {
     if (hooks_.state.empty() || !peers_.is_first()) return;
-    keep_language_run(hooks_.state, request_, peers_.count(),
+    keep_language_run(hooks_.state, deciding_,
                       {.step = step_,
                        .layers = layers_,
                        .log = log_,
@@ -298,6 +302,7 @@ class Training {
   at::Device device_;
   libtorch::Peers peers_;
   std::unique_ptr<Lesson> lesson_;
+  nlohmann::ordered_json deciding_;  ///< of the request
   Rounds rounds_;
   std::unique_ptr<Student> student_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;

@@ -25,16 +25,20 @@ inline nlohmann::ordered_json float_request_json(const TrainRequest& request) {
           {"rate", request.rate}};
 }
 
-/// All of it.
+/// All of it. A field that is added to the request does not compile until it is named here.
 inline nlohmann::ordered_json request_json(const TrainRequest& request) {
-  nlohmann::ordered_json json = float_request_json(request);
-  json["recipe"] = to_yaml(request.recipe);
-  json["eight_bit_ends"] = request.eight_bit_ends;
-  json["float_input"] = request.float_input;
-  json["all_layers"] = request.all_layers;
-  json["wrap_bits"] = request.wrap_bits;
-  if (request.float_only) json["float_only"] = true;
-  return json;
+  const auto& [task, own, network, data, recipe, eight_bit_ends, float_input, fixed_point_input, all_layers,
+               epochs, float_epochs, batch, rate, seed, float_only, wrap_bits] = request;
+  nlohmann::ordered_json json =
+      float_request_json(request);  // task, own, network, fixed_point_input, epochs,
+                                    // float_epochs, batch, rate, seed
+  json["recipe"] = to_yaml(recipe);
+  json["eight_bit_ends"] = eight_bit_ends;
+  json["float_input"] = float_input;
+  json["all_layers"] = all_layers;
+  json["wrap_bits"] = wrap_bits;
+  if (float_only) json["float_only"] = true;
+  return json;  // data, which may lie elsewhere: states have a checksum of what was read
 }
 
 }  // namespace crumb::tasks

@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "tasks/kept_request.h"
-#include "tasks/train/request_json.h"
 
 namespace crumb::tasks {
 namespace {
@@ -77,8 +76,8 @@ PackedState::PackedState(const std::string& bytes) {
   }
 }
 
-void PackedState::check(const TrainRequest& request) const {
-  refuse_other_request(request_json(request), Json::parse(state_.request, nullptr, false));
+void PackedState::check(const Json& request) const {
+  refuse_other_request(request, Json::parse(state_.request, nullptr, false));
 }
 
 torch::serialize::InputArchive PackedState::part(const std::string& name) {

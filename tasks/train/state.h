@@ -8,6 +8,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,7 +19,7 @@
 namespace crumb::tasks {
 
 struct RunState {
-  std::string request;  ///< request_json()
+  std::string request;  ///< request_json(), and a checksum of the data
   std::string phase = std::string(kFloatPhase);
   Position position;
   double float_metric = 0, longer_metric = 0;
@@ -37,7 +38,7 @@ class PackedState {
   const RunState& state() const { return state_; }
 
   /// Throws usage Error, which names the field, where the state is that of another request.
-  void check(const TrainRequest& request) const;
+  void check(const nlohmann::ordered_json& request) const;
 
   void load_float(torch::nn::Module& module);
   void load_network(torch::nn::Module& network);

@@ -8,8 +8,11 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
+#include "base/checksum.h"
 #include "base/files/interrupt.h"
 #include "graph/datatypes.h"
 #include "graph/passes/passes.h"
@@ -77,7 +80,7 @@ class Run {
       quantized_steps_ = task_.quantized_pace.epochs * steps_of(task_, task_.quantized_pace);
     if (!hooks.state.empty()) {
       kept_.emplace(hooks.state);
-      kept_->check(request);
+      kept_->check(deciding_json());
       state_ = kept_->state();
       if (state_.phase == kLongerPhase) {
         put_tensors(*task_.module, kept_->start());
@@ -85,7 +88,7 @@ class Run {
         kept_->load_float(*task_.module);
       }
     }
-    state_.request = request_json(request).dump();
+    state_.request = deciding_json().dump();
   }
 
   TrainOutcome run() {
@@ -107,6 +110,22 @@ class Run {
   }
 
  private:
+  /// The request, and the data that it found.
+  nlohmann::ordered_json deciding_json() const {
+    nlohmann::ordered_json json = request_json(request_);
+    std::uint32_t sum = 0;
+    for (const TensorPair* samples : {&task_.train, &task_.test}) {
+      for (const at::Tensor* tensor : {&samples->inputs, &samples->targets}) {
+        if (!tensor->defined()) continue;
+        const at::Tensor values = tensor->contiguous().cpu();
+        sum =
+            crc32_of(std::span(static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()), sum);
+      }
+    }
+    json["data"] = sum;
+    return json;
+  }
+
   /// Throws where the recipe does not fit the network, or the task's caller refuses what it becomes: before anything learns.
   void check_network() {
     const std::shared_ptr<qat::Network> network = make_network();

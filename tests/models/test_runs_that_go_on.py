@@ -66,7 +66,7 @@ def test_training_of_something_else_does_not_go_on(crumb, crumb_bin, made, tmp_p
     out = tmp_path / "out"
     how = ["--steps", 400, "--checkpoint-every", 4]
     cut_off(crumb_bin, out, train(made, out, *how, "--start", made / "model.crumb"))
-    for what, flags, change in (("text", [], {"data": "words.txt"}), ("text", ["--valid", made / "valid.txt"], {}), ("network", [], {"model": "other"}),
+    for what, flags, change in (("text", [], {"data": "words.txt"}), ("valid", ["--valid", made / "valid.txt"], {}), ("network", [], {"model": "other"}),
                                 ("start", None, {}), ("start", ["--start", made / "other.crumb"], {})):  # fmt: skip
         more = [] if flags is None else [*flags, *([] if "--start" in flags else ["--start", made / "model.crumb"])]
         said = crumb(*train(made, out, *how, *more, **change), status=2).stderr

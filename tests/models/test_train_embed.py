@@ -112,7 +112,7 @@ def test_a_run_that_is_killed_ends_in_the_same_bytes(crumb, crumb_bin, made, tmp
     (tmp_path / "other").mkdir()
     shutil.copy(made / "valid.txt", tmp_path / "other/train.txt")
     other = [tmp_path / "other/train.txt" if part == made / "train.txt" else part for part in command(made, tmp_path / "cut", *how)]
-    assert "its text is" in crumb(*other, status=2).stderr
+    assert "its lines is" in crumb(*other, status=2).stderr
     crumb(*command(made, tmp_path / "cut", *how))
     for file in ("model.crumb", "log.jsonl"):
         assert (tmp_path / "cut" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
