@@ -9,13 +9,11 @@
 #include <iostream>
 #include <optional>
 
-#include "base/files/inputs.h"
 #include "base/files/interrupt.h"
-#include "base/files/mapped_file.h"
 #include "base/files/output_file.h"
 #include "base/files/output_place.h"
 #include "base/files/text.h"
-#include "base/within.h"
+#include "cli/cache_file.h"
 #include "cli/conversation.h"
 #include "cli/fast_flag.h"
 #include "cli/language_model.h"
@@ -74,44 +72,39 @@ Json json_of(const Answer& answer, const runtime::Decoding& decoding) {
           {"stopped_by", runtime::name_of(answer.stopped_by)}};
 }
 
-void load_cache(const std::string& path, runtime::Decoding& decoding) {
-  const OwnFiles own;  // --save-cache may replace it
-  const MappedFile file = MappedFile::open(path).take();
-  try {
-    decoding.restore(file.bytes());
-  } catch (const Error& error) {
-    throw within_file("--load-cache " + quote_text(path), error);
-  }
-}
-
 /// The file of --save-cache, opened before the model runs: what cannot be written is said before the work.
 class SavedCache {
  public:
+  /// Keys and values, and the network that they are of.
+  struct Made {
+    const runtime::Decoding* decoding;
+    const NetworkIdentity* identity;
+  };
+
   /// "": nothing is saved.
   explicit SavedCache(const std::string& path) {
     if (!path.empty()) file_.emplace(path);
   }
 
   /// Saves what there is behind `work`, also where that ends with an error, which is thrown on; then an older file stays where
-  /// nothing was added. `decoding` gives the one that is saved.
-  void save_behind(const std::function<void()>& work,
-                   const std::function<const runtime::Decoding&()>& decoding) {
-    const std::vector<TokenId> before = decoding().ids();
+  /// nothing was added. `made` gives what is saved.
+  void save_behind(const std::function<void()>& work, const std::function<Made()>& made) {
+    const std::vector<TokenId> before = made().decoding->ids();
     try {
       work();
-    } catch (const Error&) {
-      const std::vector<TokenId>& there = decoding().ids();
-      if (std::ranges::mismatch(there, before).in1 != there.end()) write(decoding());
+    } catch (...) {
+      const std::vector<TokenId>& there = made().decoding->ids();
+      if (std::ranges::mismatch(there, before).in1 != there.end()) write(made());
       throw;
     }
-    write(decoding());
+    write(made());
   }
 
  private:
-  void write(const runtime::Decoding& decoding) {
+  void write(const Made& made) {
     if (!file_) return;
     if (interrupt_requested()) file_->outlast_interrupts();
-    file_->append(decoding.save());
+    file_->append(cache_bytes(*made.identity, *made.decoding));
     file_->commit();
   }
 
@@ -143,30 +136,40 @@ Answer answer_once(const LanguageModel& model, runtime::Decoding& decoding, cons
   return runtime::generate(model, decoding, model.tokenizer().encode(prompt), flags.options, show);
 }
 
+/// By which the cache is known; nothing is read where none is kept.
+NetworkIdentity identity_for(const GenerateFlags& flags, const ModelWishes& wishes) {
+  if (flags.save_cache.empty() && flags.load_cache.empty()) return {};
+  return identity_of(flags.model, wishes, promise_of(flags.fast), flags.threads);
+}
+
 /// A turn for each line of standard input. The network without adapters is opened when one is first asked for.
 void converse(const LanguageModel& model, runtime::Decoding& decoding, const runtime::DecodingOptions& how,
-              const GenerateFlags& flags, SavedCache& saved) {
+              const GenerateFlags& flags, const NetworkIdentity& identity, SavedCache& saved) {
   std::optional<LanguageModel> bare;
   std::optional<runtime::Decoding> bare_decoding;
+  NetworkIdentity bare_identity;
   Conversation conversation(model, decoding, flags.system);
   const auto switch_adapters = [&](bool with_adapters) {
     if (with_adapters) return conversation.speak_by(model, decoding);
     if (!bare) {
-      bare.emplace(
-          open_language_model(flags.model, {.kv_cache = flags.wishes.kv_cache, .without_adapters = true}));
+      const ModelWishes wishes{.kv_cache = flags.wishes.kv_cache, .without_adapters = true};
+      bare.emplace(open_language_model(flags.model, wishes));
+      bare_identity = identity_for(flags, wishes);
       bare_decoding.emplace(*bare, how);
     }
     conversation.speak_by(*bare, *bare_decoding);
   };
   saved.save_behind([&] { conversation.run(flags.options, switch_adapters); },
-                    [&]() -> const runtime::Decoding& { return conversation.decoding(); });
+                    [&] {
+                      const runtime::Decoding* const speaks = &conversation.decoding();
+                      return SavedCache::Made{speaks, speaks == &decoding ? &identity : &bare_identity};
+                    });
 }
 
 void answer_and_print(const LanguageModel& model, runtime::Decoding& decoding, const GenerateFlags& flags) {
   const Answer answer = answer_once(model, decoding, flags);
   flags.json ? print_json(json_of(answer, decoding)) : void(std::cout << "\n");
-  if (answer.stopped_by == runtime::StoppedBy::kInterrupt)
-    throw Error("interrupted", ErrorKind::kInterrupted);
+  if (answer.stopped_by == runtime::StoppedBy::kInterrupt) throw Interrupted();
 }
 
 void generate_verb(const GenerateFlags& flags) {
@@ -176,10 +179,14 @@ void generate_verb(const GenerateFlags& flags) {
   const runtime::DecodingOptions how{
       .threads = flags.threads, .promise = promise_of(flags.fast), .context = flags.context};
   runtime::Decoding decoding(model, how);
-  if (!flags.load_cache.empty()) load_cache(flags.load_cache, decoding);
-  if (flags.prompt.empty() && flags.prompt_file.empty()) return converse(model, decoding, how, flags, saved);
+  const NetworkIdentity identity = identity_for(flags, flags.wishes);
+  if (!flags.load_cache.empty()) load_cache(flags.load_cache, identity, decoding);
+  if (flags.prompt.empty() && flags.prompt_file.empty())
+    return converse(model, decoding, how, flags, identity, saved);
   saved.save_behind([&] { answer_and_print(model, decoding, flags); },
-                    [&]() -> const runtime::Decoding& { return decoding; });
+                    [&] {
+                      return SavedCache::Made{&decoding, &identity};
+                    });
 }
 
 void add_sampling_flags(CLI::App& verb, runtime::Sampling& sampling) {

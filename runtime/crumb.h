@@ -169,8 +169,8 @@ CRUMB_API crumb_status crumb_cache_truncate(crumb_session* session, uint64_t len
 /* Keeps none; another batch may follow. */
 CRUMB_API crumb_status crumb_cache_reset(crumb_session* session);
 
-/* Everything that the cache holds, for crumb_cache_restore() of a session with the same ties, of the same network: types and
- * sizes are compared, weights are not. The bytes live until the session's next crumb_cache_save() or end. */
+/* Everything that the cache holds, for crumb_cache_restore() of a session with the same ties and promise, of the same network:
+ * the checksums of its weights are compared. The bytes live until the session's next crumb_cache_save() or end. */
 CRUMB_API crumb_status crumb_cache_save(crumb_session* session, const void** bytes, size_t* size);
 /* CRUMB_ERROR_INPUT where the bytes are damaged or of another network; the cache is as before then. */
 CRUMB_API crumb_status crumb_cache_restore(crumb_session* session, const void* bytes, size_t size);

@@ -1,13 +1,18 @@
 // crumb.h on the runtime's own classes, but for what takes texts (language.cpp).
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/checked_size.h"
 #include "base/files/text.h"
+#include "formats/crumb_file/contents_checksum.h"
 #include "graph/packed/crumb_graph.h"
 #include "runtime/c/status.h"
 #include "runtime/meter.h"
@@ -59,14 +64,22 @@ struct Result {
 };
 
 struct Opened {
-  explicit Opened(graph::Graph network) : model(std::move(network)) {
+  Opened(graph::Graph network, std::uint32_t checksum) : model(std::move(network)), contents(checksum) {
     inputs = described(model.graph(), model.graph().inputs);
     outputs = described(model.graph(), model.graph().outputs);
   }
 
   runtime::Model model;
+  std::uint32_t contents;  ///< contents_checksum() of its file
   std::vector<Described> inputs, outputs;
 };
+
+/// What stands before the bytes of a saved session: which network made it, by which promise.
+struct SavedHead {
+  std::array<char, 8> magic = {'c', 'r', 'u', 'm', 'b', '-', 'c', 's'};
+  std::uint32_t version = 1, contents = 0, promise = 0;
+};
+static_assert(sizeof(SavedHead) == 20);
 
 crumb_status describe(const std::vector<Described>& values, size_t index, crumb_value* value) noexcept {
   if (!value || index >= values.size()) {
@@ -107,17 +120,43 @@ namespace {
 
 crumb_status open_file(crumb::Result<crumb::CrumbFile> file, crumb_model** model) {
   graph::Graph network;
+  std::uint32_t contents = 0;
   const crumb_status read = guarded(CRUMB_ERROR_FILE, [&] {
     const auto opened = std::make_shared<const crumb::CrumbFile>(file.take());
     const std::string path = crumb::quote_text(opened->path().string());
+    contents = crumb::contents_checksum(opened->header());
     network = (opened->path().empty() ? graph::graph_of(*opened) : graph::graph_on(opened)).take(path);
   });
   if (read != CRUMB_OK) return read;
   return guarded(CRUMB_ERROR_UNSUPPORTED, [&] {
     const runtime::MeterScope scope(std::make_shared<runtime::Meter>(runtime::Limits()));
-    auto opened = std::make_shared<const Opened>(std::move(network));
+    auto opened = std::make_shared<const Opened>(std::move(network), contents);
     *model = new crumb_model{std::move(opened)};
   });
+}
+
+SavedHead head_of(const crumb_session& session) {
+  SavedHead head;
+  head.contents = session.opened->contents;
+  head.promise = session.options.promise == CRUMB_FAST ? 1 : 0;
+  return head;
+}
+
+/// Throws Error where the bytes do not begin with it.
+void check_head(std::span<const std::byte> saved, const SavedHead& expected) {
+  SavedHead found;
+  if (saved.size() < sizeof found) throw crumb::Error("a saved session: these bytes are none");
+  std::memcpy(&found, saved.data(), sizeof found);
+  if (found.magic != expected.magic || found.version != expected.version)
+    throw crumb::Error(
+        "a saved session: these bytes are none, or none of this version, which name the network");
+  if (found.contents != expected.contents)
+    throw crumb::Error("a saved session: it was made by another network: its weights' checksum is " +
+                       std::to_string(found.contents) + ", expected " + std::to_string(expected.contents));
+  if (found.promise != expected.promise)
+    throw crumb::Error("a saved session: it was made by the promise " +
+                       std::string(found.promise == 0 ? "CRUMB_EXACT" : "CRUMB_FAST") +
+                       ", which is not this session's");
 }
 
 graph::ElementType type_of(crumb_type type) {
@@ -137,7 +176,13 @@ std::vector<std::string> names_given(const crumb_session& session) {
   return names;
 }
 
+/// More than any network's; what is above it is no number of axes, and no shape lies behind it.
+constexpr size_t kMostAxes = 64;
+
 runtime::Array array_of(const crumb_tensor& tensor, const std::string& name) {
+  if (tensor.rank > kMostAxes)
+    throw crumb::Error("input " + crumb::quote_text(name) + ": a rank of " + std::to_string(tensor.rank) +
+                       ", expected at most " + std::to_string(kMostAxes));
   if ((tensor.rank > 0 && !tensor.shape) || (tensor.bytes > 0 && !tensor.data))
     throw crumb::Error("input " + crumb::quote_text(name) + ": a null pointer");
   try {
@@ -345,7 +390,11 @@ crumb_status crumb_cache_reset(crumb_session* session) {
 crumb_status crumb_cache_save(crumb_session* session, const void** bytes, size_t* size) {
   if (!bytes || !size) return failed(CRUMB_ERROR_ARGUMENT, "crumb_cache_save: a null pointer");
   return with_cache(session, CRUMB_ERROR_RUN, [&](runtime::Session& cache) {
-    session->saved = cache.save();
+    const SavedHead head = head_of(*session);
+    const std::vector<std::byte> places = cache.save();
+    session->saved.resize(sizeof head + places.size());
+    std::memcpy(session->saved.data(), &head, sizeof head);
+    std::ranges::copy(places, session->saved.begin() + sizeof head);
     *bytes = session->saved.data();
     *size = session->saved.size();
   });
@@ -354,7 +403,9 @@ crumb_status crumb_cache_save(crumb_session* session, const void** bytes, size_t
 crumb_status crumb_cache_restore(crumb_session* session, const void* bytes, size_t size) {
   if (!bytes) return failed(CRUMB_ERROR_ARGUMENT, "crumb_cache_restore: a null pointer");
   return with_cache(session, CRUMB_ERROR_INPUT, [&](runtime::Session& cache) {
-    cache.restore({static_cast<const std::byte*>(bytes), size});
+    const std::span<const std::byte> saved(static_cast<const std::byte*>(bytes), size);
+    check_head(saved, head_of(*session));
+    cache.restore(saved.subspan(sizeof(SavedHead)));
   });
 }
 
