@@ -154,7 +154,8 @@ def expected(crumb, tmp_path_factory):
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_kind_of_file_gives_the_same_codes(crumb, tmp_path, expected, kind):
-    source = SOURCES[kind](tmp_path)
+    (tmp_path / "in").mkdir()
+    source = SOURCES[kind](tmp_path / "in")
     plain = ["--tensors-only"] if kind.startswith("onnx") else []
     for name, options in RECIPES.items():
         crumb("quantize", source, "-o", tmp_path / "o.crumb", *options, *plain)

@@ -43,8 +43,8 @@ def packed(crumb, tmp_path_factory):
     folder = tmp_path_factory.mktemp("c_language")
     tiny.make("llama", folder)
     (folder / "chat_template.jinja").write_text(TEMPLATE)
-    crumb("quantize", folder, "-o", folder / "q.crumb", "--weights", "int4:group=16", "--kv-cache", "int8")
-    return folder / "q.crumb"
+    crumb("quantize", folder, "-o", folder.parent / "c_language.crumb", "--weights", "int4:group=16", "--kv-cache", "int8")
+    return folder.parent / "c_language.crumb"
 
 
 @pytest.fixture(scope="module")
