@@ -130,6 +130,7 @@ VERBS = {
     "quantize resumed": ("quantize {model} -o OUT --weights int4:channel --resume", ".crumb"),
     "quantize by a recipe": ("quantize {model} -o OUT --recipe {recipe.yaml}", ".crumb"),
     "quantize by a target": ("quantize {model} -o OUT --target 9bpw", ".crumb"),
+    "quantize by gptq": ("quantize {net.onnx} -o OUT --weights int4:channel --stages gptq --data {x.npy}", ".crumb"),
     "quantize a graph": ("quantize {ext.onnx} -o OUT --weights int8:channel", ".onnx"),
     "merge": (f"merge {{shards}} --adapter {{lora}} -o OUT --shard {SHARDS}", "/"),
     "merge onto the grid": ("merge {m.crumb} --adapter {lora} -o OUT", ".crumb"),
@@ -150,7 +151,6 @@ VERBS = {
 }  # fmt: skip
 ENGINE_VERBS = {
     "quantize on samples": ("quantize {net.onnx} -o OUT --scheme W8A8 --data {samples}", ".onnx"),
-    "quantize by gptq": ("quantize {net.onnx} -o OUT --weights int4:channel --stages gptq --data {x.npy}", ".crumb"),
     "hls4ml project": ("export {q.onnx} --to hls4ml-project -o OUT --input-range x=-4:4", "/"),
     "finn project": ("export {q.onnx} --to finn-project -o OUT --input-range x=-4:4", "/"),
 }
