@@ -222,6 +222,16 @@ def test_on_and_off_in_one_conversation(crumb, made, tmp_path):
         wanted += answer + "\n"
     assert talk(*script) == wanted
     assert talk("Hi", "And?") != talk("/adapters off", "Hi", "And?") == talk("Hi", "And?", flags=())
+    # What the bare network kept is the bare network's.
+    cache = tmp_path / "cache"
+    talk("/adapters off", "Hi", flags=("--adapter", adapter, "--save-cache", cache))
+    load = ("--prompt", "uHi\na", "--tokens", 1, "--load-cache", cache)
+    assert "adapters of --adapter: 'none' there" in crumb("generate", model, "--adapter", adapter, *load, status=1).stderr
+    crumb("generate", model, *load)
+    other = random_adapter(model, tmp_path / "other", seed=9)
+    talk("Hi", flags=("--adapter", adapter, "--save-cache", cache))
+    assert "adapters of --adapter" in crumb("generate", model, "--adapter", other, *load, status=1).stderr
+    crumb("generate", model, "--adapter", adapter, *load)
 
 
 def test_a_file_without_its_adapters_is_its_base(crumb, made, measured, tmp_path, engine):

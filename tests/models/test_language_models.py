@@ -2,6 +2,7 @@
 against caches of floats, on tiny decoders of every family."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -100,6 +101,46 @@ def test_what_was_saved_goes_on_as_if_nothing_had_been(crumb, folder_of, tmp_pat
     assert again["prompt_tokens"] == len(text_ids(folder, long)) - len(text_ids(folder, PROMPT))
     cache.write_bytes(cache.read_bytes()[:-3])
     assert "--load-cache" in crumb("generate", folder, "--prompt", long, "--load-cache", cache, status=1).stderr
+
+
+def test_a_cache_is_of_the_network_that_made_it(crumb, folder_of, tmp_path):
+    """Of every pair of networks that compute otherwise, one refuses the other's; a copy of a network takes its own."""
+    folder = folder_of("llama")
+    shutil.copytree(folder, tmp_path / "other")
+    weights = bytearray((tmp_path / "other/model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (tmp_path / "other/model.safetensors").write_bytes(weights)
+    shutil.copytree(folder, tmp_path / "copy")
+    for name, spec in (("a", "int8:channel"), ("b", "int4:channel")):
+        crumb("quantize", folder, "-o", tmp_path / f"{name}.crumb", "--weights", spec)
+    shutil.copy(tmp_path / "a.crumb", tmp_path / "copy.crumb")
+    networks = {"weights": [folder], "other weights": [tmp_path / "other"], "kv": [folder, "--kv-cache", "int8"], "fast": [folder, "--fast"],
+                "packed": [tmp_path / "a.crumb"], "of other codes": [tmp_path / "b.crumb"]}  # fmt: skip
+    for name, how in networks.items():
+        crumb("generate", *how, "--prompt", "Hi", "--tokens", 2, "--save-cache", tmp_path / name)
+    for name, how in networks.items():
+        for of in networks:
+            said = crumb("generate", *how, "--prompt", "Hi", "--tokens", 1, "--load-cache", tmp_path / of, status=0 if of == name else 1).stderr
+            assert of == name or ("made by another network: " in said and " there, " in said), said
+    crumb("generate", tmp_path / "copy", "--prompt", "Hi", "--tokens", 1, "--load-cache", tmp_path / "weights")
+    crumb("generate", tmp_path / "copy.crumb", "--prompt", "Hi", "--tokens", 1, "--load-cache", tmp_path / "packed")
+
+
+def test_an_empty_prompt_and_any_context(crumb, folder_of, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(folder_of("llama"), folder)
+    (tmp_path / "empty").write_text("")
+    how = ["--prompt-file", tmp_path / "empty", "--shift", "--tokens", 7]
+    assert "the prompt is empty" in crumb("generate", folder, *how, status=2).stderr
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    first, number = next(iter(tokenizer["model"]["vocab"].items()))
+    begin, text = {"SpecialToken": {"id": first, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
+    tokenizer["post_processor"] = {"type": "TemplateProcessing", "single": [begin, text], "pair": [begin, text, {"Sequence": {"id": "B", "type_id": 0}}],
+                                   "special_tokens": {first: {"id": first, "ids": [number], "tokens": [first]}}}  # fmt: skip
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    for context in (1, 2, 3, 4):
+        made = generate(crumb, folder, *how, "--context", context)
+        assert made["prompt_tokens"] == 1 and (len(made["ids"]) == 7 or made["stopped_by"] == "end")
 
 
 def test_where_a_cache_cannot_be_saved_is_said_before_the_answer(crumb, folder_of, tmp_path):
