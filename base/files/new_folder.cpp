@@ -84,6 +84,13 @@ bool is_mount_point(const fs::path& folder) {
   return (info.stx_attributes_mask & info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
+/// Of a folder that is to be replaced: what it holds may be an input under another name, too.
+void refuse_inputs_below(const fs::path& folder) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    refuse_input(it->path());
+}
+
 /// What is known of a target before anything is made there.
 void check_place(const fs::path& target, const fs::path& typed, const NewFolder::CheckOwn& check_own) {
   std::error_code error;
@@ -100,6 +107,7 @@ void check_place(const fs::path& target, const fs::path& typed, const NewFolder:
     }
     if (!is_empty_folder(target)) {
       const OwnFiles own;
+      refuse_inputs_below(target);
       check_own(target);
     }
   }

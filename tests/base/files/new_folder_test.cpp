@@ -222,6 +222,17 @@ TEST_CASE("a folder that is, holds or lies in an input is refused, by links and 
   CHECK(got(model / "weights") == "w");
 }
 
+TEST_CASE("a folder that holds an input under another name is not replaced") {
+  const TempDir dir;
+  for (const char* folder : {"in", "out"}) fs::create_directory(dir.path() / folder);
+  put(dir.path() / "in" / "config", "c");
+  fs::create_hard_link(dir.path() / "in" / "config", dir.path() / "out" / "config");
+  const InputWatch watch;
+  (void)MappedFile::open(dir.path() / "in" / "config");
+  CHECK(says(refused(dir.path() / "out", [](const fs::path&) {}), {"out/config", "is one of the inputs"}));
+  CHECK(got(dir.path() / "out" / "config") == "c");
+}
+
 TEST_CASE("an input that an announced folder would replace is refused when it is opened") {
   const TempDir dir;
   const fs::path model = dir.path() / "model";
