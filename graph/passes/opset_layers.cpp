@@ -102,11 +102,42 @@ NodeMover::Why NodeMover::old_sampling(Node& node) {
   return {};
 }
 
+/// Operator set 10 takes the nearest element that is not before the place on axes that shrink, and not behind it on axes that
+/// grow, later ones the same on all axes: the axes that shrink become a Resize of their own.
+void NodeMover::old_nearest(Node& node) {
+  if (node.text_or("mode", "nearest") != "nearest") return;
+  const std::string scales = node.inputs.at(2);
+  std::string less, more;
+  if (const Tensor* known = constant_input(graph_, node, 2)) {
+    std::vector<float> down_by = known->to_floats(), up_by = down_by;
+    const bool shrinks = std::ranges::any_of(down_by, [](float scale) { return scale < 1; });
+    if (!shrinks) return;
+    for (float& scale : down_by) scale = std::min(scale, 1.0F);
+    for (float& scale : up_by) scale = std::max(scale, 1.0F);
+    if (std::ranges::all_of(up_by, [](float scale) { return scale == 1; })) {
+      node.attributes["nearest_mode"] = std::string("ceil");
+      return;
+    }
+    less = constant(node, "scales_less", Tensor::floats(known->shape(), down_by));
+    more = constant(node, "scales_more", Tensor::floats(known->shape(), up_by));
+  } else {
+    const std::string one = constant(node, "one", Tensor::scalar(1.0F));
+    less = before(node, "Min", {scales, one});
+    more = before(node, "Max", {scales, one});
+  }
+  auto attributes = node.attributes;
+  attributes["nearest_mode"] = std::string("ceil");
+  node.inputs[0] = before(node, "Resize", {node.inputs[0], node.inputs[1], less}, std::move(attributes));
+  node.inputs[2] = more;
+}
+
 NodeMover::Why NodeMover::resize(Node& node, std::int64_t from) {
   if (up(from, 11)) {
     if (!node.has_input(1)) return "has no scales";
     node.inputs = {node.inputs.at(0), "", node.inputs.at(1)};
-    return old_sampling(node);
+    if (auto why = old_sampling(node)) return why;
+    old_nearest(node);
+    return {};
   }
   if (down(from, 11)) return "cannot be said in the Resize of operator set 10";
   if (down(from, 19) && node.text_or("coordinate_transformation_mode", "") == "half_pixel_symmetric") {

@@ -56,6 +56,7 @@ class NodeMover {
   Why batch_norm(Node& node, std::int64_t from);
   Why upsample(Node& node, std::int64_t from);
   Why old_sampling(Node& node);
+  void old_nearest(Node& node);
   Why resize(Node& node, std::int64_t from);
   Why scatter(Node& node, std::int64_t from);
   Why roi_align(Node& node, std::int64_t from);

@@ -1,104 +1,69 @@
-// Resize and Upsample to the nearest element.
+// Resize and Upsample: elements moved to the nearest place, or sums of the elements around one, axis by axis.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
+#include "graph/resize.h"
 #include "runtime/ops/families.h"
 #include "runtime/ops/movement.h"
 
 namespace crumb::runtime {
 namespace {
 
-enum class Coordinates { kHalfPixel, kSymmetric, kPytorch, kCorners, kAsymmetric };
-enum class Nearest { kFloor, kCeil, kPreferFloor, kPreferCeil };
+using graph::ResizePlan;
+using graph::Taps;
 
-/// Sizes of one axis before and after, and their ratio as it is stated.
-struct Axis {
-  std::int64_t in = 0, out = 0;
-  double scale = 1;
-};
-
-/// Where element `at` of the output lies in the input.
-double place_of(const Axis& axis, std::int64_t at, Coordinates coordinates) {
-  const auto x = static_cast<double>(at), in = static_cast<double>(axis.in),
-             out = static_cast<double>(axis.out);
-  switch (coordinates) {
-    case Coordinates::kHalfPixel: return (x + 0.5) / axis.scale - 0.5;
-    case Coordinates::kSymmetric: {
-      const double stretch = out / (in * axis.scale);
-      return in / 2 * (1 - stretch) + (x + 0.5) / axis.scale - 0.5;
-    }
-    case Coordinates::kPytorch: return axis.out > 1 ? (x + 0.5) / axis.scale - 0.5 : 0;
-    case Coordinates::kCorners: return axis.out > 1 ? x * (in - 1) / (out - 1) : 0;
-    case Coordinates::kAsymmetric: break;
-  }
-  return x / axis.scale;
-}
-
-std::int64_t nearest(double place, const Axis& axis, Nearest mode) {
-  const double whole = mode == Nearest::kFloor         ? std::floor(place)
-                       : mode == Nearest::kCeil        ? std::ceil(place)
-                       : mode == Nearest::kPreferFloor ? std::ceil(place - 0.5)
-                                                       : std::floor(place + 0.5);
-  return static_cast<std::int64_t>(std::clamp(whole, 0.0, static_cast<double>(axis.in - 1)));
-}
-
-/// By name; fails where the runtime has no such mode.
-template <class T, std::size_t kCount>
-T chosen(const NodeFacts& facts, const char* attribute, const char* otherwise,
-         const std::pair<const char*, T> (&names)[kCount]) {
-  const std::string wish = facts.text_or(attribute, otherwise);
-  for (const auto& [name, value] : names) {
-    if (wish == name) return value;
-  }
-  facts.fail(std::string(attribute) + " " + wish + " is not there");
-}
-
-/// The axes of an output: by scales, or by sizes where there are any. Empty: neither is there.
-std::vector<Axis> axes_of(const Call& call, const Ints& axes, std::span<const float> scales,
-                          const Ints& sizes) {
-  const Ints& shape = call.in(0).shape();
-  std::vector<Axis> made(shape.size());
-  for (std::size_t i = 0; i < made.size(); ++i) made[i] = {shape[i], shape[i], 1};
-  if (axes.size() != (sizes.empty() ? scales.size() : sizes.size()))
-    call.fail("expected a scale or a size for each axis of " + text_of(call.in(0)));
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    Axis& axis = made[static_cast<std::size_t>(call.usual_axis(axes[i], call.in(0).rank()))];
-    axis.scale = sizes.empty() ? static_cast<double>(scales[i])
-                               : static_cast<double>(sizes[i]) /
-                                     static_cast<double>(std::max<std::int64_t>(axis.in, 1));
-    const double out =
-        sizes.empty() ? std::floor(static_cast<double>(axis.in) * axis.scale) : static_cast<double>(sizes[i]);
-    if (!(axis.scale > 0) || !(out >= 0 && out < 0x1p31) || (axis.in == 0 && out > 0))
-      call.fail("cannot resize " + text_of(call.in(0)) + " so");
-    axis.out = static_cast<std::int64_t>(out);
-  }
-  return made;
-}
-
-void resize_nearest(Call& call, const std::vector<Axis>& axes, Coordinates coordinates, Nearest mode) {
-  const Array x = call.in(0);
-  const Ints strides = strides_of(x.shape());
+Ints resized_shape(const ResizePlan& plan) {
   Ints shape;
-  std::vector<Ints> places(axes.size());  // of each axis, in elements of x
-  for (const Axis& axis : axes) shape.push_back(axis.out);
+  for (const graph::ResizedAxis& axis : plan.axes) shape.push_back(axis.out);
+  return shape;
+}
+
+/// Of every axis: which element each output takes. Precondition: no axis of the output is empty.
+std::vector<Taps> nearest_taps(const ResizePlan& plan) {
+  std::vector<Taps> taps;
+  for (const graph::ResizedAxis& axis : plan.axes) {
+    Taps& made = taps.emplace_back();
+    if (axis.is_still()) {
+      for (std::int64_t at = 0; at < axis.out; ++at) made.places.push_back(at);
+    } else {
+      made = taps_of(plan.rule, axis);
+    }
+  }
+  return taps;
+}
+
+/// The extrapolated value of tf_crop_and_resize as an element of the array's type.
+template <class T>
+T extrapolated(const Array& x, float value) {
+  T bits{};
+  with_carrier(x.carrier(), [&]<class V>() {
+    const V wide = static_cast<V>(value);
+    if constexpr (sizeof(V) == sizeof(T)) std::memcpy(&bits, &wide, sizeof(T));
+  });
+  return bits;
+}
+
+void resize_nearest(Call& call, const ResizePlan& plan) {
+  const Array x = call.in(0);
+  const Ints strides = strides_of(x.shape()), shape = resized_shape(plan);
   Array& made = call.make(0, x.type(), shape);
   if (made.size() == 0) return;
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    const bool changes = axes[i].in != axes[i].out || axes[i].scale != 1;
-    for (std::int64_t at = 0; at < axes[i].out; ++at)
-      places[i].push_back(strides[i] *
-                          (changes ? nearest(place_of(axes[i], at, coordinates), axes[i], mode) : at));
-  }
+  const std::vector<Taps> taps = nearest_taps(plan);
   with_width(x, [&]<class T>() {
     const T* const from = reinterpret_cast<const T*>(x.data());
+    const T beyond = extrapolated<T>(x, plan.extrapolation);
     T* to = reinterpret_cast<T*>(made.writable_data());
-    Ints at(axes.size(), 0);
+    Ints at(shape.size(), 0);
     for (std::size_t n = made.size(); n > 0; --n) {
       std::int64_t place = 0;
-      for (std::size_t i = 0; i < axes.size(); ++i) place += places[i][static_cast<std::size_t>(at[i])];
-      *to++ = from[place];
-      for (std::size_t i = axes.size(); i-- > 0;) {
+      bool outside = false;
+      for (std::size_t i = 0; i < taps.size(); ++i) {
+        const auto out = static_cast<std::size_t>(at[i]);
+        place += strides[i] * taps[i].places[out];
+        outside = outside || (!taps[i].outside.empty() && taps[i].outside[out]);
+      }
+      *to++ = outside ? beyond : from[place];
+      for (std::size_t i = shape.size(); i-- > 0;) {
         if (++at[i] < shape[i]) break;
         at[i] = 0;
       }
@@ -106,55 +71,85 @@ void resize_nearest(Call& call, const std::vector<Axis>& axes, Coordinates coord
   });
 }
 
-Ints all_axes(const Call& call) {
-  Ints axes(call.in(0).shape().size());
-  std::iota(axes.begin(), axes.end(), 0);
-  return axes;
+/// [before, in, after] -> [before, out, after].
+std::vector<double> blended(const std::vector<double>& x, std::int64_t before, std::int64_t in, std::int64_t after,
+                            const Taps& taps, double extrapolation) {
+  const auto out = static_cast<std::int64_t>(taps.places.size()) / taps.taps;
+  std::vector<double> made(static_cast<std::size_t>(before * out * after));
+  double* row = made.data();
+  for (std::int64_t b = 0; b < before; ++b) {
+    for (std::int64_t o = 0; o < out; ++o, row += after) {
+      if (!taps.outside.empty() && taps.outside[static_cast<std::size_t>(o)]) {
+        std::fill_n(row, after, extrapolation);
+        continue;
+      }
+      for (std::int64_t k = o * taps.taps; k < (o + 1) * taps.taps; ++k) {
+        const double weight = taps.weights[static_cast<std::size_t>(k)];
+        const double* const from = x.data() + (b * in + taps.places[static_cast<std::size_t>(k)]) * after;
+        for (std::int64_t a = 0; a < after; ++a) row[a] += from[a] * weight;
+      }
+    }
+  }
+  return made;
 }
 
+/// A sum as an element: integers are rounded to the nearest that the type holds.
+template <class T>
+T to_element(double value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(value);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return value != 0;
+  } else {
+    constexpr double kHigh = static_cast<double>(std::numeric_limits<T>::max() - (sizeof(T) == 8 ? 1023 : 0));
+    return static_cast<T>(std::clamp(std::nearbyint(value), static_cast<double>(std::numeric_limits<T>::min()), kHigh));
+  }
+}
+
+void resize_blended(Call& call, const ResizePlan& plan) {
+  const Array x = call.in(0);
+  Array& made = call.make(0, x.type(), resized_shape(plan));
+  if (made.size() == 0) return;
+  with_carrier(x.carrier(), [&]<class T>() {
+    const std::span<const T> given = x.values<T>();
+    std::vector<double> sums(given.begin(), given.end());
+    Ints shape = x.shape();
+    for (const std::size_t i : plan.moving()) {
+      const Taps taps = taps_of(plan.rule, plan.axes[i]);
+      const std::int64_t before = product_of(shape, 0, i), after = product_of(shape, i + 1, shape.size());
+      call.spend({static_cast<std::size_t>(before), taps.places.size(), static_cast<std::size_t>(after)});
+      sums = blended(sums, before, shape[i], after, taps, plan.extrapolation);
+      shape[i] = plan.axes[i].out;
+    }
+    std::ranges::transform(sums, made.writable<T>().begin(), to_element<T>);
+  });
+}
+
+/// Of any operator set.
 Kernel resize(const NodeFacts& facts) {
-  if (facts.text_or("mode", "nearest") != "nearest")
-    facts.fail("mode " + facts.text_or("mode", "") + " is not there");
-  if (facts.text_or("keep_aspect_ratio_policy", "stretch") != "stretch")
-    facts.fail("a policy of aspect ratios is not there");
-  const bool old = facts.version() < 11;  // scales are input 1, and places are x / scale, rounded down
-  const auto coordinates =
-      chosen<Coordinates>(facts, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel",
-                          {{"half_pixel", Coordinates::kHalfPixel},
-                           {"half_pixel_symmetric", Coordinates::kSymmetric},
-                           {"pytorch_half_pixel", Coordinates::kPytorch},
-                           {"align_corners", Coordinates::kCorners},
-                           {"asymmetric", Coordinates::kAsymmetric}});
-  const auto mode = chosen<Nearest>(facts, "nearest_mode", old ? "floor" : "round_prefer_floor",
-                                    {{"floor", Nearest::kFloor},
-                                     {"ceil", Nearest::kCeil},
-                                     {"round_prefer_floor", Nearest::kPreferFloor},
-                                     {"round_prefer_ceil", Nearest::kPreferCeil}});
-  const auto axes = facts.ints("axes");
-  return [=](Call& call) {
-    const Ints sizes = !old && call.has(3) ? call.ints(3) : Ints{};
-    const std::size_t at = old ? 1 : 2;
-    const auto scales = call.has(at) ? call.floats(at) : std::span<const float>();
-    resize_nearest(call, axes_of(call, axes.value_or(all_axes(call)), scales, sizes), coordinates, mode);
-  };
-}
-
-/// Before version 9 its scales are an attribute.
-Kernel upsample(const NodeFacts& facts) {
-  if (facts.text_or("mode", "nearest") != "nearest")
-    facts.fail("mode " + facts.text_or("mode", "") + " is not there");
-  const std::vector<float> stated = facts.node.floats_or("scales", {});
-  return [stated](Call& call) {
-    const std::span<const float> scales = call.has(1) ? call.floats(1) : std::span<const float>(stated);
-    resize_nearest(call, axes_of(call, all_axes(call), scales, {}), Coordinates::kAsymmetric,
-                   Nearest::kFloor);
+  const bool nearest = graph::resize_rule(facts.node).interpolation == graph::Interpolation::kNearest;
+  return [nearest](Call& call) {
+    graph::ResizeInputs inputs;
+    const auto floats = [&](std::size_t i) {
+      return with_carrier(call.in(i).carrier(), [&]<class T>() {
+        const std::span<const T> values = call.in(i).values<T>();
+        return std::vector<float>(values.begin(), values.end());
+      });
+    };
+    if (const auto scales = graph::scales_input(call.node()); scales && call.has(*scales)) inputs.scales = floats(*scales);
+    if (call.node().op == "Resize" && call.node().version >= 11) {
+      if (call.has(1)) inputs.region = floats(1);
+      if (call.has(3)) inputs.sizes = call.ints(3);
+    }
+    const ResizePlan plan = plan_resize(call.node(), call.in(0).shape(), inputs);
+    nearest ? resize_nearest(call, plan) : resize_blended(call, plan);
   };
 }
 
 }  // namespace
 
 std::span<const OperatorRow> resize_operators() {
-  static constexpr OperatorRow kRows[] = {{"Resize", resize}, {"Upsample", upsample}};
+  static constexpr OperatorRow kRows[] = {{"Resize", resize}, {"Upsample", resize}};
   return kRows;
 }
 

@@ -1,10 +1,10 @@
-#include "libtorch/execute/ops/interpolation.h"
+#include "graph/interpolation.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-namespace crumb::libtorch {
+namespace crumb::graph {
 namespace {
 
 constexpr std::array kCoordinates = {"half_pixel",        "half_pixel_symmetric", "pytorch_half_pixel",
@@ -13,22 +13,22 @@ constexpr std::array kCoordinates = {"half_pixel",        "half_pixel_symmetric"
 constexpr std::array kRoundings = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"};
 
 /// Where the output `i` lies in the input.
-double source_of(const ResizeRule& rule, const ResizedAxis& axis, double i) {
-  const double in = static_cast<double>(axis.in), width = axis.scale * in;
+float source_of(const ResizeRule& rule, const ResizedAxis& axis, std::int64_t at) {
+  const auto i = static_cast<float>(at), in = static_cast<float>(axis.in);
+  // Not `out` where scales were given: the standard divides by the width before it is rounded down.
+  const float width = axis.scale * in;
   const std::string& mode = rule.coordinates;
-  if (mode == "asymmetric") {
-    return rule.single ? static_cast<float>(i) / static_cast<float>(axis.scale) : i / axis.scale;
-  }
+  if (mode == "asymmetric") return i / axis.scale;
   if (mode == "align_corners") return width == 1 ? 0 : i * (in - 1) / (width - 1);
-  if (mode == "tf_half_pixel_for_nn") return (i + 0.5) / axis.scale;
+  if (mode == "tf_half_pixel_for_nn") return (i + 0.5F) / axis.scale;
   if (mode == "tf_crop_and_resize") {
     if (width == 1) return (axis.start + axis.end) * (in - 1) / 2;
     return axis.start * (in - 1) + i * (axis.end - axis.start) * (in - 1) / (width - 1);
   }
   if (mode == "pytorch_half_pixel" && axis.out == 1) return 0;
-  const double offset =
-      mode == "half_pixel_symmetric" ? in / 2 * (1 - static_cast<double>(axis.out) / width) : 0;
-  return offset + (i + 0.5) / axis.scale - 0.5;
+  const float offset =
+      mode == "half_pixel_symmetric" ? in / 2 * (1 - static_cast<float>(axis.out) / width) : 0;
+  return offset + ((i + 0.5F) / axis.scale - 0.5F);
 }
 
 double rounded(const std::string& mode, double x, double scale) {
@@ -77,12 +77,12 @@ void weigh(const ResizeRule& rule, const ResizedAxis& axis, double x, double bef
 Taps taps_of(const ResizeRule& rule, const ResizedAxis& axis) {
   Taps taps;
   const bool crops = rule.coordinates == "tf_crop_and_resize";
-  const double stretch = rule.antialias ? std::min(axis.scale, 1.0) : 1;
+  const double stretch = rule.antialias ? std::min<double>(axis.scale, 1) : 1;
   const double reach = (rule.interpolation == Interpolation::kCubic ? 2 : 1) / stretch;
   const double before = std::floor(-reach) + 1;  // of the first tap, from the element left of x
   taps.taps = rule.interpolation == Interpolation::kNearest ? 1 : static_cast<std::int64_t>(2 - 2 * before);
   for (std::int64_t i = 0; i < axis.out; ++i) {
-    const double x = source_of(rule, axis, static_cast<double>(i));
+    const double x = source_of(rule, axis, i);
     if (crops) taps.outside.push_back(x < 0 || x > static_cast<double>(axis.in - 1));
     if (rule.interpolation == Interpolation::kNearest) {
       taps.places.push_back(inside(rounded(rule.rounding, x, axis.scale), axis.in));
@@ -102,4 +102,4 @@ bool is_nearest_mode(const std::string& name) {
   return std::find(kRoundings.begin(), kRoundings.end(), name) != kRoundings.end();
 }
 
-}  // namespace crumb::libtorch
+}  // namespace crumb::graph

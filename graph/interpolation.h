@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace crumb::libtorch {
+namespace crumb::graph {
 
-enum class Interpolation { kNearest, kLinear, kCubic };
+enum class Interpolation : std::uint8_t { kNearest, kLinear, kCubic };
 
 /// How Resize reads its coordinates. The names of modes are ONNX's.
 struct ResizeRule {
@@ -15,15 +15,17 @@ struct ResizeRule {
   std::string coordinates = "half_pixel";       ///< coordinate_transformation_mode
   std::string rounding = "round_prefer_floor";  ///< nearest_mode; "simple": as Resize did in operator set 10
   double cubic = -0.75;                         ///< cubic_coeff_a
-  bool single = false;  ///< coordinates in single precision, as where scales alone decide (operator set 10)
   bool antialias = false;
   bool exclude_outside = false;
 };
 
 struct ResizedAxis {
   std::int64_t in = 0, out = 0;
-  double scale = 1;  ///< out / in, where the sizes were given; the scale that was asked for otherwise
-  double start = 0, end = 1;  ///< of the region of interest, for tf_crop_and_resize
+  float scale = 1;            ///< out / in, where the sizes were given; the scale that was asked for otherwise
+  float start = 0, end = 1;  ///< of the region of interest, for tf_crop_and_resize
+
+  /// Nothing happens on the axis.
+  bool is_still() const { return in == out && scale == 1 && start == 0 && end == 1; }
 };
 
 /// What each output is made of: `taps` elements of the input each, and their weights.
@@ -34,10 +36,11 @@ struct Taps {
   std::vector<bool> outside;  ///< [out], for tf_crop_and_resize: outputs that have no input; else empty
 };
 
-/// Needs in, out > 0 and a finite scale > 0, and names of modes that ONNX knows.
+/// Coordinates are counted in single precision, as ONNX Runtime and PyTorch count them: where one is exactly between two
+/// elements, that decides which is nearest. Needs in, out > 0 and a finite scale > 0, and names of modes that ONNX knows.
 Taps taps_of(const ResizeRule& rule, const ResizedAxis& axis);
 
 bool is_coordinate_mode(const std::string& name);
 bool is_nearest_mode(const std::string& name);
 
-}  // namespace crumb::libtorch
+}  // namespace crumb::graph
