@@ -256,6 +256,7 @@ void export_verb(const ExportOptions& options) {
   if (options.without_adapters) graph = graph::without_adapters(std::move(graph));
   if (is_packed) graph = for_runtime(std::move(graph));
   if (std::string note = note_of_shapes(graph); !note.empty()) notes.push_back(std::move(note));
+  if (std::string note = note_of_foreign_operators(graph); !note.empty()) notes.push_back(std::move(note));
   const exporting::WriteOptions write{
       .profile = exporting::qonnx_profile_named(options.profile),
       .opset = options.opset,

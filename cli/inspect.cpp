@@ -26,6 +26,7 @@ struct InspectOptions {
   std::string file, key, svg;
   std::vector<std::string> shapes;
   bool tensors = false, tensors_only = false, json = false, memory = false, graph = false;
+  bool all = false;
 };
 
 Json tensors_json(const TensorSource& source) {
@@ -146,7 +147,8 @@ void inspect_verb(const InspectOptions& options) {
                           .shapes = options.shapes,
                           .tensors = options.tensors,
                           .json = options.json,
-                          .memory = options.memory});
+                          .memory = options.memory,
+                          .all = options.all});
   }
   const TensorSource source = TensorSource::open(options.file, options.key);
   const std::optional<std::string> fault = fault_of(source);
@@ -155,7 +157,8 @@ void inspect_verb(const InspectOptions& options) {
                               .svg = options.svg,
                               .shapes = options.shapes,
                               .json = options.json,
-                              .memory = options.memory};
+                              .memory = options.memory,
+                              .all = options.all};
   if (source.checkpoint()) note_checkpoint(*source.checkpoint());
   if (options.json) {
     Json json;
@@ -199,6 +202,7 @@ void add_inspect(CLI::App& app) {
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->add_flag("--tensors-only", options->tensors_only, "Take a graph for a checkpoint: its tensors alone");
   verb->add_flag("--graph", options->graph, "Draw the graph of a checkpoint, too");
+  verb->add_flag("--all", options->all, "Print all of a drawing that is longer than a page");
   verb->add_option("--svg", options->svg, "Draw a graph into this file");
   verb->add_option("--shape", options->shapes, kShapeHelp);
   verb->add_flag("--memory", options->memory,

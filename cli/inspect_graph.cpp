@@ -152,7 +152,21 @@ void print_runtime(const runtime::Lowered& lowered) {
   }
 }
 
-void print_graph(const Described& described) {
+/// A drawing of many nodes: its first lines, and how many there are more.
+void print_page(const std::string& drawing, bool all) {
+  constexpr std::ptrdiff_t kPage = 60, kLongest = 240;  // lines; what is not much longer than a page is printed whole
+  const std::ptrdiff_t lines = std::ranges::count(drawing, '\n');
+  if (all || lines <= kLongest) {
+    std::cout << drawing;
+    return;
+  }
+  std::size_t end = 0;
+  for (std::ptrdiff_t line = 0; line < kPage; ++line) end = drawing.find('\n', end) + 1;
+  std::cout << drawing.substr(0, end) << "... and " << lines - kPage
+            << " more lines: --all prints them, --svg FILE draws the graph\n";
+}
+
+void print_graph(const Described& described, bool all) {
   const Graph& graph = described.graph;
   std::cout << "operator sets:";
   for (const auto& [domain, version] : graph.opsets) {
@@ -168,7 +182,8 @@ void print_graph(const Described& described) {
   for (const auto& [op, count] : operators_of(graph)) std::cout << " " << count << " " << printable(op);
   std::cout << "\n";
   print_runtime(described.lowered);
-  std::cout << "\n" << analysis::draw_text(analysis::picture_of(graph));
+  std::cout << "\n";
+  print_page(analysis::draw_text(analysis::picture_of(graph)), all);
   if (described.memory) print_memory(*described.memory);
 }
 
@@ -179,7 +194,7 @@ void print_file(const InspectGraph& options, const Described& described) {
   std::cout << options.file << ": ONNX graph, " << megabytes(described.file_bytes) << ", "
             << graph.nodes.size() << " nodes, " << graph.initializers.size() << " initializers with "
             << elements << " numbers\n";
-  print_graph(described);
+  print_graph(described, options.all);
   if (options.tensors) print_tensors(graph);
 }
 
@@ -235,7 +250,7 @@ Json inspect_network(const InspectGraph& options, const Graph& graph) {
   if (!options.svg.empty()) write_svg(options, described.graph);
   if (options.json) return graph_json(described, options.svg);
   std::cout << "\n";
-  print_graph(described);
+  print_graph(described, options.all);
   return {};
 }
 

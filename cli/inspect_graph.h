@@ -15,6 +15,7 @@ struct InspectGraph {
   std::vector<std::string> shapes;
   bool tensors = false, json = false;
   bool memory = false;  ///< of a run, too
+  bool all = false;     ///< every line of a drawing, however long
 };
 
 /// Whether the file is to be shown as a graph: an .onnx file.

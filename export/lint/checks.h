@@ -46,8 +46,13 @@ bool finn_takes_rounding(const Node& node);
 Check gemms, conv_biases, constant_operands, batch_constants;
 Fix split_gemms, take_out_biases, swap_operands, drop_batch_axes;
 
-// pools.cpp: average pools and Trunc
-Check average_pools, truncs;
+// optional_values.cpp: inputs and outputs that are left out
+Check optional_inputs, optional_outputs;
+Fix leave_out_inputs, name_outputs;
+
+// pools.cpp: average pools and Trunc; max pools for hls4ml
+Check average_pools, truncs, max_pools;
+Fix give_pools_two_axes;
 
 // hls4ml.cpp: what its parser wants of single operators
 Check layouts, conv_attributes, conv_groups, reshapes, transposes, concats, pads, resizes, table_operators;

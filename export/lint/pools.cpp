@@ -1,11 +1,15 @@
-// Rules about average pools: FINN takes two patterns that end in Trunc, hls4ml takes none that come through QONNX.
+// Rules about pools: of average pools FINN takes two patterns that end in Trunc, hls4ml none that come through QONNX; of
+// max pools hls4ml takes those over two axes.
 #include <algorithm>
 #include <cmath>
 
 #include "export/lint/checks.h"
+#include "graph/window.h"
 
 namespace crumb::exporting::checks {
 namespace {
+
+using Ints = std::vector<std::int64_t>;
 
 bool is_scalar(const Tensor* constant, float value) {
   return constant && constant->rank() == 0 && uniform(constant) == value;
@@ -49,7 +53,98 @@ std::string fault_of_trunc(const Subject& subject, const Node& node) {
   return "";
 }
 
+/// What hls4ml reads wrongly of a MaxPool with channels last; empty where nothing.
+std::string fault_of_max_pool(const Graph& graph, const Node& node) {
+  if (!node.is("MaxPool", kChannelsLastDomain)) return "";
+  if (graph.rank_of(input_of(node, 0)) == std::size_t{3})
+    return "it pools over one axis, which hls4ml 1.3.0 takes for the channels; expected two axes";
+  return node.int_or("ceil_mode", 0) != 0 ? "it rounds sizes up (ceil_mode), expected down" : "";
+}
+
+bool is_known(const Graph& graph, const std::string& value) {
+  const Value* known = graph.find(value);
+  return known && known->is_static();
+}
+
+Ints sizes_of(const Graph& graph, const std::string& value) {
+  Ints sizes;
+  for (const graph::Dim& dim : graph.find(value)->shape.value()) sizes.push_back(dim.size);
+  return sizes;
+}
+
+/// Rounding up becomes padding behind the input, as much as the last window reaches for.
+void round_down(const Graph& graph, Node& node) {
+  const Ints sizes = sizes_of(graph, node.inputs[0]);
+  const Ints spatial(sizes.begin() + 1, sizes.end() - 1);
+  const graph::Window window = graph::window_of(node, spatial, node.ints_or("kernel_shape", {}), true);
+  Ints pads = window.begin;
+  for (std::size_t i = 0; i < window.axes(); ++i) pads.push_back(window.reached_end(i));
+  node.attributes["pads"] = pads;
+  node.attributes["ceil_mode"] = std::int64_t{0};
+  node.attributes.erase("auto_pad");
+}
+
+/// [N, L, C] as [N, 1, L, C], or back: a Reshape of `from` to `to`, both names of values that are there.
+void add_reshape(Graph& graph, const Node& pool, const std::string& from, const std::string& to,
+                 const Ints& shape) {
+  const std::string name = graph.unused_node_name(pool.name + "_reshape");
+  const std::string target = graph::add_constant(graph, name + "_shape", Tensor::ints({static_cast<std::int64_t>(shape.size())}, shape));
+  graph.nodes.push_back({.name = name,
+                         .op = "Reshape",
+                         .domain = "",
+                         .version = graph.opset(),
+                         .inputs = {from, target},
+                         .outputs = {to},
+                         .attributes = {}});
+}
+
+/// A pool over one axis as one over two, of which the first has size 1.
+void widen(Graph& graph, std::size_t at) {
+  const Node narrow = graph.nodes[at];
+  Node made = narrow;
+  for (const auto& [name, first] : {std::pair("kernel_shape", 1), {"strides", 1}, {"dilations", 1}, {"pads", 0}}) {
+    Ints values = narrow.ints_or(name, {});
+    if (values.empty()) continue;
+    values.insert(values.begin(), first);
+    if (values.size() == 3) values.insert(values.begin() + 2, first);  // pads: where each axis begins, then where it ends
+    made.attributes[name] = values;
+  }
+  const auto wide = [&](const std::string& value) {
+    Ints sizes = sizes_of(graph, value);
+    sizes.insert(sizes.begin() + 1, 1);
+    return sizes;
+  };
+  const auto wide_value = [&](const std::string& value) {
+    const Ints sizes = wide(value);
+    return graph::add_value(graph, value + "_wide",
+                            {.type = graph.find(value)->type, .shape = Shape(sizes.begin(), sizes.end()), .annotations = {}});
+  };
+  made.inputs[0] = wide_value(narrow.inputs[0]);
+  made.outputs[0] = wide_value(narrow.outputs[0]);
+  add_reshape(graph, narrow, narrow.inputs[0], made.inputs[0], wide(narrow.inputs[0]));
+  add_reshape(graph, narrow, made.outputs[0], narrow.outputs[0], sizes_of(graph, narrow.outputs[0]));
+  graph.nodes[at] = std::move(made);
+}
+
 }  // namespace
+
+void max_pools(const Subject& subject, Report& report) {
+  for (const Node& node : subject.nodes()) {
+    const std::string fault = fault_of_max_pool(subject.graph(), node);
+    if (!fault.empty())
+      report.add(node, fault, is_known(subject.graph(), input_of(node, 0)) && is_known(subject.graph(), output_of(node)));
+  }
+}
+
+Graph give_pools_two_axes(Graph graph, Profile) {
+  return for_each_node(std::move(graph), [](Graph& all, std::size_t i) {
+    if (fault_of_max_pool(all, all.nodes[i]).empty() || !is_known(all, input_of(all.nodes[i], 0)) ||
+        !is_known(all, output_of(all.nodes[i])))
+      return;
+    if (all.nodes[i].int_or("ceil_mode", 0) != 0) round_down(all, all.nodes[i]);
+    if (all.rank_of(all.nodes[i].inputs[0]) == std::size_t{3}) widen(all, i);
+  });
+}
 
 void average_pools(const Subject& subject, Report& report) {
   for (const Node& node : subject.nodes()) {

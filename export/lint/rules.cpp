@@ -37,6 +37,10 @@ constexpr Rule kRules[] = {
      "rename the nodes", kYes, c::node_names, c::name_nodes},
     {"cpp-name", kH, "names of inputs and nodes can be names in C++, and differ; no layer is called 'input'",
      "rename them", kYes, c::hls4ml_names, c::rename_for_hls4ml},
+    {"empty-input", kQ | kF | kH, "no input of a Resize is a constant without elements", "leave it out",
+     "from operator set 13 on", c::optional_inputs, c::leave_out_inputs},
+    {"empty-output", kQ | kF | kH, "every output of a node has a name", "name it", kYes, c::optional_outputs,
+     c::name_outputs},
     {"static-shape", kQ | kF | kH, "every shape is known in numbers",
      "bind the dimensions: crumb export --shape NAME=1x3x32x32", kNo, c::static_shapes},
     {"value-info", kQ | kF | kH, "the file states type and shape of every value, and right", "infer shapes",
@@ -109,6 +113,8 @@ constexpr Rule kRules[] = {
      "write the pattern exactly", kNo, c::truncs},
     {"channels-last", kH, "Conv, BatchNormalization and pools are channels-last",
      "crumb passes channels-last", "on three or four axes", c::layouts, c::put_channels_last},
+    {"pool-axes", kH, "a MaxPool has two axes, and rounds sizes down", "give it a second axis of 1",
+     "where shapes are known", c::max_pools, c::give_pools_two_axes},
     {"conv-attributes", kF | kH,
      "a Conv has strides, pads and group written and no auto_pad (hls4ml: kernel_shape and dilations too; "
      "FINN: a pool "

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 
+#include "graph/onnx/pool_shapes.h"
 #include "graph/onnx/schemas.h"
 #include "graph/onnx/shape_faults.h"
 #include "graph/onnx/to_proto.h"
@@ -18,6 +19,7 @@
 namespace crumb::graph {
 namespace {
 
+constexpr const char* kOpaqueDomain = "crumb.opaque";
 constexpr std::int64_t kShapeArithmetic = 1024;  // elements of constants whose values matter to shapes
 
 /// Sizes that are numbers or names; others are open.
@@ -61,6 +63,18 @@ onnx::ModelProto question_of(const Graph& graph) {
   onnx::ModelProto model =
       to_proto(graph, {.most_elements = kShapeArithmetic, .keep_opaque = true, .quantized_as_inputs = true});
   model.mutable_graph()->clear_value_info();
+  // Operators whose subgraph was not kept: ONNX's inference would miss the subgraph, and it looks at no unknown domain.
+  bool is_any_opaque = false;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!is_opaque(graph.nodes[i])) continue;
+    is_any_opaque = true;
+    model.mutable_graph()->mutable_node(static_cast<int>(i))->set_domain(kOpaqueDomain);
+  }
+  if (is_any_opaque) {
+    auto* opset = model.add_opset_import();
+    opset->set_domain(kOpaqueDomain);
+    opset->set_version(1);
+  }
   return model;
 }
 
@@ -139,6 +153,14 @@ class BoundedSchemas : public onnx::ISchemaRegistry {
           [infer = schema.GetTypeAndShapeInferenceFunction()](onnx::InferenceContext& context) {
             if (is_sound_einsum(context)) return infer(context);
             onnx::propagateElemTypeFromInputToOutput(context, 0, 0);
+          });
+    }
+    const std::string& op = schema.Name();
+    if ((op == "MaxPool" || op == "AveragePool" || op == "LpPool") && schema.domain() == onnx::ONNX_DOMAIN) {
+      made.TypeAndShapeInferenceFunction(
+          [infer = schema.GetTypeAndShapeInferenceFunction()](onnx::InferenceContext& context) {
+            infer(context);
+            count_windows_that_start_inside(context);
           });
     }
     return made;

@@ -10,6 +10,7 @@
 
 #include "base/checked_size.h"
 #include "graph/graph.h"
+#include "graph/onnx/pool_shapes.h"
 #include "graph/onnx/wire/domains.h"
 
 namespace crumb::graph {
@@ -213,6 +214,20 @@ OpSchema batch_normalization(int since) {
 }
 
 }  // namespace
+
+void count_windows_that_start_inside(InferenceContext& context) {
+  if (onnx::getAttribute(context, "ceil_mode", 0) == 0 || !onnx::hasInputShape(context, 0)) return;
+  const onnx::TensorShapeProto& x = onnx::getInputShape(context, 0);
+  if (x.dim_size() < 3) return;
+  const auto axes = static_cast<std::size_t>(x.dim_size() - 2);
+  const auto windows = windows_of(context, axes, ints_of(context, "kernel_shape", axes, 1));
+  onnx::TensorShapeProto shape = x;
+  for (std::size_t i = 0; i < axes; ++i) {
+    const int axis = static_cast<int>(i) + 2;
+    *shape.mutable_dim(axis) = windows[i].count(x.dim(axis));
+  }
+  for (std::size_t i = 0; i < context.getNumOutputs(); ++i) onnx::updateOutputShape(context, i, shape);
+}
 
 void register_qonnx_schemas() {
   static std::once_flag once;

@@ -217,3 +217,20 @@ def test_a_qcdq_chain_is_one_label(crumb, tmp_path):
     path = tmp_path / "qcdq.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
     assert "│ -> QDQ int4 -> [1, 3]\n" in crumb("inspect", path).stdout
+
+
+def test_thousands_of_nodes_are_a_page_and_all_of_them_on_request(crumb, tmp_path):
+    """Boxes hold chains: every node has a second consumer, so that there are as many boxes."""
+    from onnx import TensorProto, helper
+
+    count = 3000
+    nodes = [helper.make_node("Add", [f"v{i}", f"v{max(0, i - 1)}"], [f"v{i + 1}"], name=f"n{i}") for i in range(count)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("v0", f"v{count}")]
+    model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, tmp_path / "m.onnx")
+    page = crumb("inspect", tmp_path / "m.onnx").stdout.splitlines()
+    assert len(page) < 100 and "--all" in page[-1]
+    everything = crumb("inspect", tmp_path / "m.onnx", "--all").stdout.splitlines()
+    assert len(everything) > 240 and everything[: len(page) - 1] == page[:-1]
+    hidden = int(page[-1].split("and ")[1].split(" ")[0])
+    assert len(everything) == len(page) - 1 + hidden

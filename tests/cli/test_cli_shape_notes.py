@@ -54,3 +54,32 @@ def test_run_says_it_before_it_fails(crumb, engine, tmp_path):
 def test_networks_that_agree_with_themselves_get_no_note(crumb, shared):
     for path in sorted((shared / "onnx").glob("*.onnx")):
         assert NOTE not in crumb("cost", path, status=None).stderr, path
+
+
+def test_a_subgraph_that_is_not_kept_is_no_contradiction(crumb, tmp_path):
+    """An If, whose branches a graph here does not hold."""
+    x, y = (h.make_tensor_value_info(name, T.FLOAT, [1, 3]) for name in ("x", "y"))
+    inner = h.make_graph([h.make_node("Relu", ["x"], ["b"])], "branch", [], [h.make_tensor_value_info("b", T.FLOAT, [1, 3])])
+    nodes = [h.make_node("If", ["c"], ["i"], name="choice", then_branch=inner, else_branch=inner), h.make_node("Relu", ["i"], ["y"], name="last")]
+    graph = h.make_graph(nodes, "g", [x], [y], [nh.from_array(np.array(True), "c")])
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    said = crumb("cost", tmp_path / "m.onnx", status=None).stderr
+    assert NOTE not in said and "does not contain a graph" not in said
+
+
+@pytest.mark.parametrize("domain", ["com.microsoft", "my.own"])
+@pytest.mark.parametrize("verb", ["quantize", "export"])
+def test_operators_of_other_domains_are_named_before_anything_is_written(crumb, tmp_path, domain, verb):
+    x, y = (h.make_tensor_value_info(name, T.FLOAT, [1, 3]) for name in ("x", "y"))
+    weights = nh.from_array(np.ones((3, 3), np.float32), "w")
+    nodes = [h.make_node("MatMul", ["x", "w"], ["m"], name="dense"), h.make_node("FastGelu", ["m"], ["y"], name="gelu", domain=domain)]
+    graph = h.make_graph(nodes, "g", [x], [y], [weights])
+    path = tmp_path / "m.onnx"
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 13), h.make_opsetid(domain, 1)], ir_version=8), path)
+    flags = ["--weights", "int8:channel", "-o"] if verb == "quantize" else ["--to", "qonnx", "-o"]
+    done = crumb(verb, path, *flags, tmp_path / "q.onnx", status=1)
+    assert f"'{domain}'" in done.stderr and "node 'gelu' (FastGelu)" in done.stderr
+    assert not (tmp_path / "q.onnx").exists()
+    if verb == "quantize":
+        done = crumb(verb, path, *flags, tmp_path / "d.onnx", "--to", "qcdq", status=None)
+        assert f"'{domain}'" in done.stderr and done.returncode in (0, 1)

@@ -448,6 +448,33 @@ def resized():
     return behind(net, "Resize", extra=["", net.const("scales", [1.0, 1.0, 1.0, 1.0])], mode="nearest")
 
 
+def resized_to_nothing(profile):
+    """Scales of no elements beside sizes, as operator set 11 had to have them."""
+    net = conv(profile)
+    roi = net.const("roi", [0.0]) if profile == "hls4ml" else ""
+    sizes = net.const("sizes", net.shapes["Quant_in_out"], np.int64)
+    return behind(net, "Resize", extra=[roi, net.const("scales", []), sizes], mode="nearest")
+
+
+def without_mask():
+    net = dense()
+    behind(net, "Dropout")
+    net.nodes[-1].output.append("")
+    return net
+
+
+def line_pool(**attributes):
+    """A pool over one axis, or two, with channels last."""
+    net = Net()
+    net.imports.append((CHANNELS_LAST, 13))
+    x = net.quant(net.input("x", [1, 4, 4, 2] if attributes else [1, 4, 2]), "Quant_in")
+    axes = 2 if attributes else 1
+    out = net.node("MaxPool", [x], "Pool_0", [1, *[2] * axes, 2], domain=CHANNELS_LAST, kernel_shape=[2] * axes,
+                   strides=[2] * axes, pads=[0] * 2 * axes, dilations=[1] * axes, **{"ceil_mode": 0, **attributes})  # fmt: skip
+    net.quant(out, "Quant_out")
+    return net
+
+
 def called(name):
     net = dense()
     net.inputs[net.inputs.index("x")] = name
@@ -628,6 +655,10 @@ CASES = [
     Case("transpose-perm", "hls4ml", lambda p: square_transpose(), "Extra_0"),
     Case("concat-rank", "hls4ml", lambda p: wide_concat(), "Concat_0", fixable=False),
     Case("pad-value", "hls4ml", lambda p: padded(), "Extra_0", fixable=False),
+    Case("empty-input", ALL, lambda p: resized_to_nothing(p), "Extra_0", runs=False),
+    Case("empty-output", ALL, lambda p: without_mask(), "Extra_0", runs=False),
+    Case("pool-axes", "hls4ml", lambda p: line_pool(), "Pool_0"),
+    Case("pool-axes", "hls4ml", lambda p: line_pool(ceil_mode=1), "Pool_0"),
     Case("resize", "hls4ml", lambda p: resized(), "Extra_0"),
     Case("table-operator", "hls4ml", lambda p: other_operator("Sigmoid"), "Extra_0", fixable=False),
     Case("threshold-layout", QF, lambda p: thresholds(), "Threshold_0", fixable=False),

@@ -91,8 +91,16 @@ def one_convolution(seed=5):
     return net, net.conv("image", 3, 4, bias=False)
 
 
+def pooled_line(seed=6):
+    """A convolution and a pool over one axis, which rounds its size up."""
+    net = Net(seed, (2, 13))
+    x = net.node("Conv", "image", net.tensor(5, 2, 3), net.tensor(5, spread=0.2), kernel_shape=[3], pads=[1, 1], strides=[1])
+    x = net.node("MaxPool", net.node("Relu", x), kernel_shape=[2], strides=[2], ceil_mode=1)
+    return net, net.dense(net.node("Flatten", x), 35, 3)
+
+
 NETWORKS = {
-    "mlp": mlp, "residual_cnn": residual_cnn, "separable_cnn": separable_cnn, "one_dense": one_dense,
+    "pooled_line": pooled_line, "mlp": mlp, "residual_cnn": residual_cnn, "separable_cnn": separable_cnn, "one_dense": one_dense,
     "one_convolution": one_convolution,
 }  # fmt: skip
 

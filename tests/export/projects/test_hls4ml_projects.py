@@ -42,7 +42,7 @@ def check_equal(project):
     return said
 
 
-@pytest.mark.parametrize("name", ["mlp", "residual_cnn", "separable_cnn"])
+@pytest.mark.parametrize("name", ["mlp", "residual_cnn", "separable_cnn", "pooled_line"])
 def test_networks_quantized_after_training(crumb, tmp_path, name):
     model, samples = quantized(crumb, tmp_path, name)
     exported(crumb, model, tmp_path / "project", "--data", samples)
