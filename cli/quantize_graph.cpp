@@ -15,6 +15,8 @@
 #include "cli/shape_flags.h"
 #include "export/check_for_profile.h"
 #include "export/write.h"
+#include "graph/onnx/write.h"
+#include "graph/passes/to_float32.h"
 
 namespace crumb::cli {
 namespace {
@@ -65,6 +67,14 @@ void write_output(const QuantizeGraph& wish, const Target& target, const Network
   for (const std::string& note : report.notes) notes.say(note);
 }
 
+/// At least: of QONNX every weight as a float, of QCDQ a byte of each.
+std::uint64_t bytes_written(const Graph& graph, Form form) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, tensor] : graph.initializers)
+    bytes += form == Form::kQcdq ? static_cast<std::uint64_t>(tensor.size()) : tensor.byte_count();
+  return bytes;
+}
+
 }  // namespace
 
 void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
@@ -85,6 +95,11 @@ void add_graph_flags(CLI::App& verb, GraphFlags& flags) {
       verb.add_option("--shape", flags.shapes, "Of a graph: NAME=1x128, the shape of an input in the file")
           ->type_name("SHAPE"));
   verb.add_option("--device", flags.device, "Of a graph: where samples run: cpu or cuda (cpu)");
+  CLI::Option* kept = verb.add_flag("--float16-io", flags.float16_io,
+                                    "Of a graph in float16, bfloat16 or float64: its inputs and outputs keep "
+                                    "their types (the default, but for FINN and hls4ml)");
+  verb.add_flag("--float32-io", flags.float32_io, "Of such a graph: inputs and outputs in float32")
+      ->excludes(kept);
   verb.add_flag("--tensors-only", flags.tensors_only,
                 "Take an .onnx for a checkpoint: its tensors, no operators");
 }
@@ -105,8 +120,14 @@ void quantize_graph(const QuantizeGraph& wish) {
   }
   Notes notes;
   const std::string field = graph_field_of(recipe);
-  const NetworkSource source = open_network(
+  NetworkSource source = open_network(
       wish.input, field.empty() ? "a flag for graphs is given" : "the recipe has " + field, notes);
+  const bool is_for_hardware = target.options.profile != Profile::kQonnx;
+  if (wish.flags.float16_io && is_for_hardware)
+    throw usage_error("--float16-io: " + std::string(exporting::name_of(target.options.profile)) +
+                      " takes inputs and outputs in float32 alone");
+  if (wish.flags.float32_io || is_for_hardware)
+    source.graph = graph::to_float32(std::move(source.graph), graph::Ends::kFloat32);
   std::vector<fs::path> inputs = source.paths;
   if (!wish.recipe.recipe.empty()) inputs.emplace_back(wish.recipe.recipe);
   for (const std::string& data : wish.flags.data) {
@@ -122,6 +143,8 @@ void quantize_graph(const QuantizeGraph& wish) {
                                .threads = wish.threads,
                                .memory = wish.memory,
                                .unsigned_after_relu_only = target.options.profile == Profile::kFinn});
+  if (!wish.output.empty() && !is_packed(wish.output) && !wish.dry_run)
+    graph::expect_room(wish.output, bytes_written(network.prepared(), target.form));
   GraphReport report{.input = wish.input, .output = wish.output, .foreseen = wish.dry_run};
   std::unique_ptr<ptq::LayerFiles> layer_files;
   if (wish.dry_run) {

@@ -13,6 +13,8 @@
 #include "graph/onnx/infer_shapes.h"
 #include "graph/onnx/read.h"
 #include "graph/packed/crumb_graph.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/to_float32.h"
 #include "graph/quantize/apply.h"
 #include "models/checkpoint_graph.h"
 #include "models/unfolded_gains.h"
@@ -52,13 +54,38 @@ void refuse_without_data(const graph::QuantPlan& plan) {
       quote_text(plan.edges[0].value));
 }
 
+/// "float16, double" of a network that has matrices, inputs or outputs of such types; empty for others: what computes sizes in
+/// doubles is left alone.
+std::string text_of_other_floats(const Graph& graph) {
+  const auto is_other = [&](const std::string& name) {
+    const graph::Value* value = graph.find(name);
+    return value && graph::is_other_float(value->type);
+  };
+  const bool is_of_them =
+      std::ranges::any_of(graph.initializers,
+                          [](const auto& entry) {
+                            return entry.second.rank() >= 2 && graph::is_other_float(entry.second.type());
+                          }) ||
+      std::ranges::any_of(graph.inputs, is_other) || std::ranges::any_of(graph.outputs, is_other);
+  std::string text;
+  if (!is_of_them) return text;
+  for (const graph::ElementType type : graph::other_floats(graph))
+    text += (text.empty() ? "" : ", ") + std::string(graph::name_of(type));
+  return text;
+}
+
 }  // namespace
 
 NetworkSource open_network(const std::string& input, const std::string& why, Notes& notes) {
   if (!models::is_checkpoint(input)) {
-    NetworkSource source{.tensors = {}, .graph = graph::read_onnx(input), .paths = {input}};
+    NetworkSource source{.tensors = {}, .graph = graph::plain_constants(graph::read_onnx(input)), .paths = {input}};
     if (auto parts = Checkpoint::open(input); parts.ok()) source.paths = parts.value().input_paths();
     note_shapes(source.graph, notes);
+    note_foreign_operators(source.graph, notes);
+    if (const std::string types = text_of_other_floats(source.graph); !types.empty()) {
+      notes.say("the network is in " + types + "; it is computed and quantized in float32");
+      source.graph = graph::to_float32(std::move(source.graph), graph::Ends::kKept);
+    }
     return source;
   }
   NetworkSource source{

@@ -6,15 +6,12 @@
 #include "base/files/text.h"
 #include "export/lint/checks.h"
 #include "graph/onnx/wire/domains.h"
+#include "graph/passes/to_float32.h"
 
 namespace crumb::exporting::checks {
 namespace {
 
 using graph::ElementType;
-
-bool is_other_float(ElementType type) {
-  return type == ElementType::kDouble || type == ElementType::kFloat16 || type == ElementType::kBfloat16;
-}
 
 template <std::size_t N>
 bool is_one_of(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -151,12 +148,23 @@ Graph infer(Graph graph, Profile) { return graph; }  // fix() has inferred them
 
 void float32(const Subject& subject, Report& report) {
   const Graph& graph = subject.graph();
+  // qonnx executes a Cast at an end as any node; FINN and hls4ml have none.
+  const auto is_cast = [](const Node& node) { return node.is("Cast"); };
+  const auto is_cast_input = [&](const std::string& input) {
+    const auto consumers = subject.links().consumers(input);
+    return subject.is_for(Profile::kQonnx) &&
+           std::ranges::all_of(consumers, [&](std::size_t i) { return is_cast(graph.nodes[i]); });
+  };
+  const auto is_end = [&](const std::string& output) {
+    return subject.is_for(Profile::kQonnx) && subject.links().is_output(output) &&
+           subject.links().consumers(output).empty();
+  };
   const auto add = [&](const std::string& name, ElementType type) {
-    if (is_other_float(type))
+    if (graph::is_other_float(type))
       report.add(name, "found " + std::string(graph::name_of(type)) + ", expected float");
   };
   for (const std::string& input : graph.inputs) {
-    if (const Value* known = graph.find(input)) add(input, known->type);
+    if (const Value* known = graph.find(input); known && !is_cast_input(input)) add(input, known->type);
   }
   for (const auto& entry : graph.initializers) {
     const std::string& name = entry.first;
@@ -167,7 +175,7 @@ void float32(const Subject& subject, Report& report) {
     if (!is_parameter) add(name, entry.second.type());  // parameter_types() speaks of the others
   }
   for (const Node& node : graph.nodes) {
-    if (!node.is("Cast") || !node.has_output(0)) continue;
+    if (!is_cast(node) || !node.has_output(0) || is_end(node.outputs[0])) continue;
     if (const Value* known = graph.find(node.outputs[0])) add(node.name, known->type);
   }
 }

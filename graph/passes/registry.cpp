@@ -5,6 +5,7 @@
 #include "graph/onnx/infer_shapes.h"
 #include "graph/passes/opset.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/to_float32.h"
 
 namespace crumb::graph {
 namespace {
@@ -23,6 +24,11 @@ Graph norms_folded(Graph graph, const Engine*) { return fold_norms(std::move(gra
 template <int Target>
 Graph at_opset(Graph graph, const Engine*) {
   return with_opset(std::move(graph), Target);
+}
+
+template <Ends Kept>
+Graph in_float32(Graph graph, const Engine*) {
+  return to_float32(std::move(graph), Kept);
 }
 
 template <bool InputsToo>
@@ -48,6 +54,8 @@ constexpr Pass kPasses[] = {
     {"unroll-recurrent", "LSTM, GRU and RNN as cells of plain operators, step by step",
      plain<unroll_recurrent>},
     {"readable-names", "short unique names for nodes and values", plain<readable_names>},
+    {"to-float32", "float16, bfloat16 and float64 become float32", in_float32<Ends::kFloat32>},
+    {"to-float32-keep-io", "to-float32, but inputs and outputs keep their types", in_float32<Ends::kKept>},
     {"opset-13", "as operator set 13 of ONNX writes it, which most tools take", at_opset<13>},
     {"opset-17", "as operator set 17 of ONNX writes it", at_opset<17>},
     {"opset-21", "as operator set 21 of ONNX writes it", at_opset<21>},
