@@ -35,7 +35,7 @@ std::set<fs::path> files_at(const fs::path& path) {
 constexpr int kMethods = 1;
 
 /// What is to be rounded, and by which methods: names, specs, shapes, and values of constants that no file of the identity has.
-std::uint32_t checksum_of(const ptq::Setting& setting) {
+std::uint32_t checksum_of(const ptq::Setting& setting, bool is_checkpoint) {
   std::string text = "methods " + std::to_string(kMethods) + "\n";
   for (const graph::PlannedConstant& constant : setting.plan.constants)
     text += constant.value + " " + (constant.spec ? constant.spec->to_string() : "") + "\n";
@@ -43,7 +43,8 @@ std::uint32_t checksum_of(const ptq::Setting& setting) {
   for (const auto& [name, tensor] : setting.graph.initializers) {
     const std::string what = name + graph::text_of(std::span(tensor.shape()));
     sum = crc32_of(std::as_bytes(std::span(what)), sum);
-    if (!tensor.is_unread()) sum = crc32_of(tensor.bytes(), sum);
+    // A checkpoint's files are in the identity.
+    if (!is_checkpoint || !tensor.is_unread()) sum = crc32_of(tensor.held().bytes(), sum);
   }
   return sum;
 }
@@ -52,7 +53,7 @@ RunIdentity identity_of(const QuantizeGraph& wish, const Recipe& recipe, const C
                         const ptq::Setting& setting) {
   RunIdentity identity{.version = CRUMB_VERSION,
                        .recipe = to_yaml(recipe),
-                       .plan = checksum_of(setting),
+                       .plan = checksum_of(setting, checkpoint != nullptr),
                        .inputs = checkpoint ? inputs_of(*checkpoint) : std::vector<RunIdentity::Input>{}};
   if (wish.flags.tokens > 0) identity.recipe += "tokens: " + std::to_string(wish.flags.tokens) + "\n";
   if (!wish.flags.device.empty()) identity.recipe += "device: " + wish.flags.device + "\n";

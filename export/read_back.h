@@ -33,6 +33,9 @@ std::vector<QuantizerMeaning> meanings_of(const graph::Graph& graph);
 void expect_same(const std::vector<QuantizerMeaning>& meant, const std::vector<QuantizerMeaning>& found,
                  bool in_order);
 
+/// The same of two graphs, in order, and a large constant part by part: what meanings_of() would hold of all of them at once.
+void expect_same_quantizers(const graph::Graph& meant, const graph::Graph& found);
+
 /// Marks the quantizers of constants, so that expect_same_constants finds them again whatever passes do.
 graph::Graph marked(graph::Graph graph);
 graph::Graph unmarked(graph::Graph graph);

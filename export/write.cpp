@@ -59,10 +59,8 @@ WriteReport write_qonnx(const Graph& graph, const fs::path& path, const WriteOpt
                                        .integer_view = options.integer_view,
                                        .allow_approximate = options.allow_approximate,
                                        .notes = &notes});
-  const auto meanings = meanings_of(meant);
-  graph::write_onnx(meant, path, [&](const Graph& found) {
-    expect_same(meanings, meanings_of(graph::infer_shapes(found)), true);
-  });
+  graph::write_onnx(meant, path,
+                    [&](const Graph& found) { expect_same_quantizers(meant, graph::infer_shapes(found)); });
   WriteReport report = report_of(meant, meant.opset());
   report.notes = std::move(notes);
   const auto thresholds =
@@ -113,9 +111,9 @@ WriteReport write_qcdq(const Graph& graph, const fs::path& path, const WriteOpti
       .weights_as_float = options.weights_as_float,
       .arithmetic = options.allow_arithmetic ? Arithmetic::kWhereNeeded : Arithmetic::kNone};
   const Graph made = options.opset > 0 ? to_qcdq(source, wanted, &qcdq) : least_qcdq(source, wanted, qcdq);
-  const auto meanings = meanings_of(from_qcdq(made));
-  graph::write_onnx(made, path,
-                    [&](const Graph& found) { expect_same(meanings, meanings_of(from_qcdq(found)), true); });
+  graph::write_onnx(made, path, [&](const Graph& found) {
+    expect_same_quantizers(from_qcdq(made), from_qcdq(found));
+  });
   WriteReport report = report_of(source, made.opset());
   note(report, "QuantizeLinear adds the zero point after rounding: exact ties may differ by one step at ",
        qcdq.ties);

@@ -20,11 +20,14 @@ std::vector<std::int64_t> QuantizedConstant::shape() const {
   return permuted_shape(signed_shape(*tensor), axes);
 }
 
-Tensor QuantizedConstant::value() const {
-  std::vector<float> values(tensor->layout.matrix.size());
-  dequantize(tensor->view(), values);
-  if (!std::ranges::is_sorted(axes)) values = permuted(values, signed_shape(*tensor), axes);
-  return Tensor::floats(shape(), values);
+Tensor QuantizedConstant::value() const { return Tensor::floats(shape(), values_of(*this)); }
+
+std::vector<float> values_of(const QuantizedConstant& constant) {
+  const QuantizedTensor& tensor = *constant.tensor;
+  std::vector<float> values(tensor.layout.matrix.size());
+  dequantize(tensor.view(), values);
+  if (std::ranges::is_sorted(constant.axes)) return values;
+  return permuted(values, signed_shape(tensor), constant.axes);
 }
 
 std::vector<float> levels_of(const QuantizedConstant& constant) {

@@ -23,6 +23,9 @@ struct QuantizedConstant {
   Tensor value() const;                     ///< decoded, float32
 };
 
+/// The elements of its value.
+std::vector<float> values_of(const QuantizedConstant& constant);
+
 /// Codes less zero points, in the order of the value: value = level * scale.
 std::vector<float> levels_of(const QuantizedConstant& constant);
 

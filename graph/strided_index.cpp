@@ -77,13 +77,19 @@ std::vector<std::int64_t> permuted_shape(std::span<const std::int64_t> shape,
 }
 
 Tensor transposed(const Tensor& tensor, std::span<const std::int64_t> perm) {
-  const std::size_t size = info(tensor.type()).bits / 8;
-  std::vector<std::byte> bytes(tensor.bytes().size());
-  StridedIndex index = StridedIndex::permuted(tensor.shape(), perm);
-  for (std::size_t to = 0; to < bytes.size(); to += size, index.next()) {
-    std::memcpy(bytes.data() + to, tensor.bytes().data() + index.at() * size, size);
-  }
-  return {tensor.type(), permuted_shape(tensor.shape(), perm), std::move(bytes)};
+  std::vector<std::int64_t> shape = permuted_shape(tensor.shape(), perm);
+  auto read = [tensor, axes = std::vector<std::int64_t>(perm.begin(), perm.end())] {
+    const std::size_t size = info(tensor.type()).bits / 8;
+    const HeldBytes held = tensor.held();
+    std::vector<std::byte> bytes(held.bytes().size());
+    StridedIndex index = StridedIndex::permuted(tensor.shape(), axes);
+    for (std::size_t to = 0; to < bytes.size(); to += size, index.next()) {
+      std::memcpy(bytes.data() + to, held.bytes().data() + index.at() * size, size);
+    }
+    return bytes;
+  };
+  if (tensor.is_unread()) return Tensor::unread(tensor.type(), std::move(shape), std::move(read));
+  return {tensor.type(), std::move(shape), read()};
 }
 
 bool can_transpose(const Tensor& tensor) { return info(tensor.type()).bits >= 8; }

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "base/checked_size.h"
@@ -98,34 +99,59 @@ Tensor Tensor::ints(std::vector<std::int64_t> shape, std::span<const std::int64_
 /// Shared between copies, so that they are kept once.
 class Tensor::Unread {
  public:
-  Unread(std::int64_t size, std::function<std::vector<float>()> read) : size_(size), read_(std::move(read)) {}
+  Unread(std::int64_t size, std::function<std::vector<float>()> read)
+      : size_(size), bytes_(static_cast<std::uint64_t>(size) * sizeof(float)), read_floats_(std::move(read)) {}
+  Unread(std::int64_t size, std::uint64_t bytes, std::function<std::vector<std::byte>()> read)
+      : size_(size), bytes_(bytes), read_bytes_(std::move(read)) {}
 
-  std::vector<float> read() const {
-    std::vector<float> values = read_();
+  /// Of a tensor of float32 that gives floats; null for others.
+  bool gives_floats() const { return read_floats_ != nullptr; }
+  std::vector<float> floats() const {
+    std::vector<float> values = read_floats_();
     if (std::cmp_not_equal(values.size(), size_))
       throw Error("a tensor of " + std::to_string(size_) + " elements was read, and " +
                   std::to_string(values.size()) + " came");
     return values;
   }
 
+  HeldBytes held() const {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (kept_) return *kept_;
+    }
+    return fresh();
+  }
+
   bool is_kept() const {
     const std::scoped_lock lock(mutex_);
-    return is_kept_;
+    return kept_.has_value();
   }
 
   std::span<const std::byte> keep() {
     const std::scoped_lock lock(mutex_);
-    if (!is_kept_) kept_ = read();
-    is_kept_ = true;
-    return std::as_bytes(std::span<const float>(kept_));
+    if (!kept_) kept_ = fresh();
+    return kept_->bytes();
   }
 
  private:
+  HeldBytes fresh() const {
+    if (gives_floats()) {
+      const auto values = std::make_shared<const std::vector<float>>(floats());
+      return {values, std::as_bytes(std::span(*values))};
+    }
+    const auto bytes = std::make_shared<const std::vector<std::byte>>(read_bytes_());
+    if (bytes->size() != bytes_)
+      throw Error("a tensor of " + std::to_string(bytes_) + " bytes was read, and " + std::to_string(bytes->size()) +
+                  " came");
+    return {bytes, std::span(*bytes)};
+  }
+
   std::int64_t size_;
-  std::function<std::vector<float>()> read_;
+  std::uint64_t bytes_;
+  std::function<std::vector<float>()> read_floats_;
+  std::function<std::vector<std::byte>()> read_bytes_;
   mutable std::mutex mutex_;
-  bool is_kept_ = false;
-  std::vector<float> kept_;  ///< never changed once it is there
+  std::optional<HeldBytes> kept_;  ///< never changed once it is there
 };
 
 Tensor Tensor::unread(std::vector<std::int64_t> shape, std::function<std::vector<float>()> read) {
@@ -134,6 +160,16 @@ Tensor Tensor::unread(std::vector<std::int64_t> shape, std::function<std::vector
   made.shape_ = std::move(shape);
   made.size_ = count_elements(made.shape_).take();
   made.unread_ = std::make_shared<Unread>(made.size_, std::move(read));
+  return made;
+}
+
+Tensor Tensor::unread(ElementType type, std::vector<std::int64_t> shape,
+                      std::function<std::vector<std::byte>()> read) {
+  Tensor made;
+  made.type_ = type;
+  made.shape_ = std::move(shape);
+  made.size_ = count_elements(made.shape_).take();
+  made.unread_ = std::make_shared<Unread>(made.size_, packed_bytes(type, made.size_).take(), std::move(read));
   return made;
 }
 
@@ -148,18 +184,26 @@ std::span<const std::byte> Tensor::bytes() const {
   return bytes_ ? std::span(*bytes_) : std::span<const std::byte>();
 }
 
+HeldBytes Tensor::held() const { return unread_ ? unread_->held() : HeldBytes(bytes_, bytes()); }
+
+bool Tensor::shares_with(const Tensor& other) const {
+  return unread_ ? unread_ == other.unread_ : bytes_ && bytes_ == other.bytes_;
+}
+
 std::vector<std::int64_t> Tensor::to_ints() const {
+  const HeldBytes read = held();
+  const std::span<const std::byte> bytes = read.bytes();
   std::vector<std::int64_t> out(static_cast<std::size_t>(size_));
   switch (type_) {
-    case ElementType::kUint8: append_all<std::uint8_t>(bytes(), out); break;
-    case ElementType::kBool: append_all<bool>(bytes(), out); break;
-    case ElementType::kInt8: append_all<std::int8_t>(bytes(), out); break;
-    case ElementType::kUint16: append_all<std::uint16_t>(bytes(), out); break;
-    case ElementType::kInt16: append_all<std::int16_t>(bytes(), out); break;
-    case ElementType::kUint32: append_all<std::uint32_t>(bytes(), out); break;
-    case ElementType::kInt32: append_all<std::int32_t>(bytes(), out); break;
-    case ElementType::kUint64: append_all<std::uint64_t>(bytes(), out); break;
-    case ElementType::kInt64: append_all<std::int64_t>(bytes(), out); break;
+    case ElementType::kUint8: append_all<std::uint8_t>(bytes, out); break;
+    case ElementType::kBool: append_all<bool>(bytes, out); break;
+    case ElementType::kInt8: append_all<std::int8_t>(bytes, out); break;
+    case ElementType::kUint16: append_all<std::uint16_t>(bytes, out); break;
+    case ElementType::kInt16: append_all<std::int16_t>(bytes, out); break;
+    case ElementType::kUint32: append_all<std::uint32_t>(bytes, out); break;
+    case ElementType::kInt32: append_all<std::int32_t>(bytes, out); break;
+    case ElementType::kUint64: append_all<std::uint64_t>(bytes, out); break;
+    case ElementType::kInt64: append_all<std::int64_t>(bytes, out); break;
     case ElementType::kUint4:
     case ElementType::kUint2:
     case ElementType::kInt4:
@@ -167,7 +211,7 @@ std::vector<std::int64_t> Tensor::to_ints() const {
       const unsigned bits = info(type_).bits;
       const int half = info(type_).kind == ElementKind::kSigned ? 1 << (bits - 1) : 1 << bits;
       for (std::int64_t i = 0; i < size_; ++i) {
-        const int code = bits_at(bytes(), bits, i);
+        const int code = bits_at(bytes, bits, i);
         out[static_cast<std::size_t>(i)] = code < half ? code : code - 2 * half;
       }
       break;
@@ -178,7 +222,7 @@ std::vector<std::int64_t> Tensor::to_ints() const {
 }
 
 std::vector<float> Tensor::to_floats() const {
-  if (is_unread()) return unread_->read();
+  if (is_unread() && unread_->gives_floats()) return unread_->floats();
   std::vector<float> out(static_cast<std::size_t>(size_));
   if (is_integer(type_) && !info(type_).dtype) {
     const std::vector<std::int64_t> ints = to_ints();
@@ -186,7 +230,8 @@ std::vector<float> Tensor::to_floats() const {
     return out;
   }
   if (!info(type_).dtype || info(type_).kind == ElementKind::kComplex) throw_wrong_type(*this, "numbers");
-  widen_to_float(*info(type_).dtype, bytes(), out);
+  const HeldBytes read = held();
+  widen_to_float(*info(type_).dtype, read.bytes(), out);
   return out;
 }
 
@@ -201,8 +246,9 @@ Tensor Tensor::reshaped(std::vector<std::int64_t> shape) const {
 
 bool Tensor::operator==(const Tensor& other) const {
   if (type_ != other.type_ || shape_ != other.shape_) return false;
-  if (unread_ && unread_ == other.unread_) return true;
-  const auto mine = bytes(), theirs = other.bytes();
+  if (shares_with(other)) return true;
+  const HeldBytes my_bytes = held(), their_bytes = other.held();
+  const auto mine = my_bytes.bytes(), theirs = their_bytes.bytes();
   return mine.size() == theirs.size() &&
          (mine.data() == theirs.data() || std::memcmp(mine.data(), theirs.data(), mine.size()) == 0);
 }

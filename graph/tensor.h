@@ -17,6 +17,18 @@
 
 namespace crumb::graph {
 
+/// The bytes of a tensor for as long as this lives.
+class HeldBytes {
+ public:
+  HeldBytes(std::shared_ptr<const void> owner, std::span<const std::byte> bytes)
+      : owner_(std::move(owner)), bytes_(bytes) {}
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<const void> owner_;
+  std::span<const std::byte> bytes_;
+};
+
 class Tensor {
  public:
   Tensor() = default;
@@ -28,6 +40,9 @@ class Tensor {
   /// float32 values that lie elsewhere: `read` gives them row by row, the same ones each time, to several threads at once.
   /// to_floats() keeps none of them; bytes() keeps them all, for its span to be good.
   static Tensor unread(std::vector<std::int64_t> shape, std::function<std::vector<float>()> read);
+  /// The same of any type, as bytes() has them.
+  static Tensor unread(ElementType type, std::vector<std::int64_t> shape,
+                       std::function<std::vector<std::byte>()> read);
   static Tensor scalar(float value) { return floats({}, {&value, 1}); }
   static Tensor scalar(std::int64_t value) { return ints({}, {&value, 1}); }
 
@@ -36,8 +51,12 @@ class Tensor {
   std::int64_t rank() const { return static_cast<std::int64_t>(shape_.size()); }
   std::int64_t size() const { return size_; }  ///< elements
   std::span<const std::byte> bytes() const;
+  HeldBytes held() const;  ///< the same, and what is unread is read for it alone
   std::uint64_t byte_count() const;  ///< how many those are, which reads nothing
   bool is_unread() const;            ///< its values lie elsewhere, and bytes() was not called
+
+  /// Whether it shares its elements with the other, which is said without reading either.
+  bool shares_with(const Tensor& other) const;
 
   /// Every element as a number. to_ints() throws Error for types that are not integers or bool; to_floats()
   /// for complex ones and strings; integers beyond float32's precision are rounded, doubles too.

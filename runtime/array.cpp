@@ -115,8 +115,9 @@ Array Array::of(const graph::Tensor& tensor) {
   if (made.carrier_ == Carrier::kBool) {  // whatever is not 0 is true
     std::ranges::transform(tensor.bytes(), made.writable<bool>().begin(),
                            [](std::byte byte) { return byte != std::byte{0}; });
-  } else if (is_stored_as_carried(tensor.type()) && !tensor.is_unread()) {
-    if (made.bytes() > 0) std::memcpy(made.writable_data(), tensor.bytes().data(), made.bytes());
+  } else if (is_stored_as_carried(tensor.type())) {
+    const graph::HeldBytes held = tensor.held();
+    if (made.bytes() > 0) std::memcpy(made.writable_data(), held.bytes().data(), made.bytes());
   } else if (made.carrier_ == Carrier::kFloat) {
     std::ranges::copy(tensor.to_floats(), made.writable<float>().begin());
   } else if (made.carrier_ == Carrier::kInt8) {

@@ -30,10 +30,23 @@ double quantized_linearly(float x, float scale, float zero, const IntegerBounds&
   return std::clamp(q, static_cast<double>(bounds.low), static_cast<double>(bounds.high));
 }
 
+std::vector<std::int64_t> shape_of_constant(const graph::Graph& graph, const graph::ConstantValues& constants,
+                                            const std::string& value) {
+  if (const graph::Tensor* tensor = graph.constant(value)) return tensor->shape();
+  return constants.find(value).value_or(ConstantValue{}).shape;
+}
+
 }  // namespace
 
-Why QcdqWriter::constant_quant(std::size_t at, const ConstantValue& data, const QuantParameters& parameters) {
+/// Of an initializer, or of what can be computed from some.
+bool QcdqWriter::has_constant_data(const Node& node) const {
+  return graph_.constant(node.inputs[0]) || constants_.find(node.inputs[0]).has_value();
+}
+
+Why QcdqWriter::constant_quant(std::size_t at, const QuantParameters& parameters) {
   const Node& node = graph_.nodes[at];
+  const graph::ConstantParts data(graph_, constants_, links_, node.inputs[0]);
+  const std::vector<std::int64_t> shape = shape_of_constant(graph_, constants_, node.inputs[0]);
   if (!parameters.has_whole_zero()) {
     return "is of a constant and has a zero point that is no whole number, which no integer type has";
   }
@@ -41,34 +54,40 @@ Why QcdqWriter::constant_quant(std::size_t at, const ConstantValue& data, const 
   const IntegerRange range = parameters.range();
   if (range.bits == 1 && range.narrow) return "has one bit, narrow: 0 alone";
   const auto linear = linear_parameters(parameters.scale, parameters.zero,
-                                        Shape(data.shape.begin(), data.shape.end()), opset_);
+                                        Shape(shape.begin(), shape.end()), opset_);
   if (!linear.ok()) return linear.failure().message;
   const auto container = container_of(range, linear.value(), true);
   if (!container.ok()) return container.failure().message;
-  auto made = graph::quantize(operand(data), operand(parameters.scale), operand(parameters.zero),
-                              parameters.format, parameters.mode);
-  if (!made.ok()) return made.failure().message;
+  const auto made_of = [&](const ConstantValue& part, std::size_t begin, std::size_t end) {
+    const ConstantValue scale = graph::rows_of(parameters.scale, shape, begin, end),
+                        zero = graph::rows_of(parameters.zero, shape, begin, end);
+    return graph::quantize(operand(part), operand(scale), operand(zero), parameters.format, parameters.mode);
+  };
   Chain chain = chain_for(node);
   chain.container = container.value();
   chain.bounds = range.bounds();
   chain.is_bipolar = parameters.format.is_bipolar();
   chain.parameters = linear.value();
-  const auto reshape = merging_reshape(node, data.shape, chain.parameters);
-  return constant(node, data.shape, made.value(), std::move(chain), reshape);
+  const auto reshape = merging_reshape(node, shape, chain.parameters);
+  return constant(node, data, shape, made_of, std::move(chain), reshape);
 }
 
-Why QcdqWriter::constant_bipolar(const Node& node, const ConstantValue& data, const ConstantValue& scale) {
+Why QcdqWriter::constant_bipolar(const Node& node, const ConstantValue& scale) {
+  const graph::ConstantParts data(graph_, constants_, links_, node.inputs[0]);
+  const std::vector<std::int64_t> shape = shape_of_constant(graph_, constants_, node.inputs[0]);
   const auto linear = linear_parameters(scale, ConstantValue{.values = {0}},
-                                        Shape(data.shape.begin(), data.shape.end()), opset_);
+                                        Shape(shape.begin(), shape.end()), opset_);
   if (!linear.ok()) return linear.failure().message;
-  auto made = graph::quantize_bipolar(operand(data), operand(scale));
-  if (!made.ok()) return made.failure().message;
+  const auto made_of = [&](const ConstantValue& part, std::size_t begin, std::size_t end) {
+    const ConstantValue rows = graph::rows_of(scale, shape, begin, end);
+    return graph::quantize_bipolar(operand(part), operand(rows));
+  };
   Chain chain = chain_for(node);
   chain.bounds = {-1, 1};
   chain.is_bipolar = true;
   chain.parameters = linear.value();
-  const auto reshape = merging_reshape(node, data.shape, chain.parameters);
-  return constant(node, data.shape, made.value(), std::move(chain), reshape);
+  const auto reshape = merging_reshape(node, shape, chain.parameters);
+  return constant(node, data, shape, made_of, std::move(chain), reshape);
 }
 
 /// The Reshape that alone takes the quantizer's [..., G, g, ...], one scale to each g, and makes [..., G * g,
@@ -89,24 +108,46 @@ std::optional<std::size_t> QcdqWriter::merging_reshape(const Node& node,
   return known && known->shape == merged ? std::optional(consumers[0]) : std::nullopt;
 }
 
-Why QcdqWriter::constant(const Node& node, const std::vector<std::int64_t>& shape,
-                         const graph::Quantized& made, Chain chain, std::optional<std::size_t> reshape) {
+Why QcdqWriter::constant(const Node& node, const graph::ConstantParts& data, const std::vector<std::int64_t>& shape,
+                         const MadeOfRows& made_of, Chain chain, std::optional<std::size_t> reshape) {
   const BroadcastParameters spread = broadcast(chain.parameters, Shape(shape.begin(), shape.end()));
   auto at = StridedIndex::broadcast(shape, spread.shape);
   if (!at) return "has a scale that does not broadcast to its constant";
   const bool as_floats = options_.weights_as_float && chain.container != ElementType::kInt32;
-  std::vector<std::int64_t> codes(made.integers.size());
-  for (std::size_t i = 0; i < codes.size(); ++i, at->next()) {
-    if (!std::isfinite(made.integers[i])) return "is of a constant that holds NaN";
-    // Only 2^31 is beyond the type that carries it: the upper bound of 32 bits in float32.
-    codes[i] = std::min(static_cast<std::int64_t>(made.integers[i]), bounds_of(chain.container).high);
-    const float scale = spread.scale[at->at()], zero = spread.zero[spread.zero.size() == 1 ? 0 : at->at()];
-    if (dequantized(codes[i], zero, scale) != made.values[i]) {
-      return "has a scale that is no float32: DequantizeLinear would give other values";
+  const bool is_packed = graph::info(chain.container).bits < 8;  // several codes a byte, whose parts do not join
+  std::vector<std::int64_t> codes;
+  std::vector<std::byte> bytes;
+  std::vector<float> values;
+  for (std::size_t part = 0; part < data.count(); ++part) {
+    const auto x = data.part(part);
+    if (!x) return "is of a constant that cannot be computed";
+    const auto [begin, end] = data.is_cut() ? data.rows(part) : std::pair(std::size_t{0}, std::size_t{0});
+    const auto made = data.is_cut() ? made_of(*x, begin, end)
+                                    : made_of(*x, 0, shape.empty() ? 1 : static_cast<std::size_t>(shape[0]));
+    if (!made.ok()) return made.failure().message;
+    const graph::Quantized& found = made.value();
+    const std::size_t first = codes.size();
+    for (std::size_t i = 0; i < found.integers.size(); ++i, at->next()) {
+      if (!std::isfinite(found.integers[i])) return "is of a constant that holds NaN";
+      // Only 2^31 is beyond the type that carries it: the upper bound of 32 bits in float32.
+      codes.push_back(std::min(static_cast<std::int64_t>(found.integers[i]), bounds_of(chain.container).high));
+      const std::int64_t code = codes[first + i];
+      const float scale = spread.scale[at->at()], zero = spread.zero[spread.zero.size() == 1 ? 0 : at->at()];
+      if (dequantized(code, zero, scale) != found.values[i]) {
+        return "has a scale that is no float32: DequantizeLinear would give other values";
+      }
+      if (as_floats &&
+          quantized_linearly(found.values[i], scale, zero, chain.bounds) != static_cast<double>(code)) {
+        return "makes values that QuantizeLinear would round to other integers";
+      }
     }
-    if (as_floats &&
-        quantized_linearly(made.values[i], scale, zero, chain.bounds) != static_cast<double>(codes[i])) {
-      return "makes values that QuantizeLinear would round to other integers";
+    if (as_floats) values.insert(values.end(), found.values.begin(), found.values.end());
+    if (as_floats || !is_packed) {
+      if (!as_floats) {
+        const auto piece = integers(chain.container, {static_cast<std::int64_t>(codes.size())}, codes);
+        bytes.insert(bytes.end(), piece.bytes().begin(), piece.bytes().end());
+      }
+      codes.clear();
     }
   }
   std::vector<std::int64_t> written = shape;
@@ -123,8 +164,10 @@ Why QcdqWriter::constant(const Node& node, const std::vector<std::int64_t>& shap
   }
   replaces(node);
   chain.quantizes = as_floats;
-  chain.data = as_floats ? out_.constant(chain.name + "_values", graph::Tensor::floats(written, made.values))
-                         : out_.constant(chain.name + "_integers", integers(chain.container, written, codes));
+  chain.data = as_floats ? out_.constant(chain.name + "_values", graph::Tensor::floats(written, values))
+               : is_packed ? out_.constant(chain.name + "_integers", integers(chain.container, written, codes))
+                           : out_.constant(chain.name + "_integers",
+                                           graph::Tensor(chain.container, written, std::move(bytes)));
   emit(chain);
   if (chain.is_bipolar) {
     bipolar_names_[out_.last_node_name()] = node.op == "BipolarQuant" ? "BipolarQuant" : "Quant";

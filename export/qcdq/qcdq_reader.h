@@ -60,8 +60,8 @@ class QcdqReader {
   bool reads_sign(const graph::Node& where);
   void emit(const graph::Node& node, const std::string& data, const Quantizer& quantizer,
             const std::string& output);
-  void emit_constant(const graph::Node& node, std::vector<std::int64_t> shape,
-                     const std::vector<float>& values, const LinearParameters& linear, Quantizer quantizer);
+  void emit_constant(const graph::Node& node, const graph::Tensor& values, const LinearParameters& linear,
+                     Quantizer quantizer);
   const std::string& alias(const std::string& value) const;
 
   const graph::Graph& graph_;

@@ -1,6 +1,7 @@
 // Writes QONNX's quantizers in ONNX's words, one after the other. Internal to export/qcdq.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -9,6 +10,7 @@
 #include "export/qcdq/linear_parameters.h"
 #include "export/qcdq/rewriter.h"
 #include "export/qcdq/to_qcdq.h"
+#include "graph/facts/constant_parts.h"
 #include "graph/qonnx/quant_arithmetic.h"
 
 namespace crumb::exporting {
@@ -55,11 +57,14 @@ class QcdqWriter {
   Why float_quant(const graph::Node& node);
 
   // constants.cpp
-  Why constant_quant(std::size_t at, const graph::ConstantValue& data, const QuantParameters& parameters);
-  Why constant_bipolar(const graph::Node& node, const graph::ConstantValue& data,
-                       const graph::ConstantValue& scale);
-  Why constant(const graph::Node& node, const std::vector<std::int64_t>& shape, const graph::Quantized& made,
-               Chain chain, std::optional<std::size_t> reshape);
+  Why constant_quant(std::size_t at, const QuantParameters& parameters);
+  Why constant_bipolar(const graph::Node& node, const graph::ConstantValue& scale);
+  /// What the quantizer makes of the rows [begin, end) of its data.
+  using MadeOfRows = std::function<Result<graph::Quantized>(const graph::ConstantValue& data, std::size_t begin,
+                                                            std::size_t end)>;
+  Why constant(const graph::Node& node, const graph::ConstantParts& data, const std::vector<std::int64_t>& shape,
+               const MadeOfRows& made_of, Chain chain, std::optional<std::size_t> reshape);
+  bool has_constant_data(const graph::Node& node) const;
   std::optional<std::size_t> merging_reshape(const graph::Node& node, const std::vector<std::int64_t>& shape,
                                              const LinearParameters& parameters) const;
 

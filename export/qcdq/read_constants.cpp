@@ -72,6 +72,96 @@ std::int64_t quantized_linearly(float x, float scale, float zero, const IntegerB
       std::clamp(q, static_cast<double>(container.low), static_cast<double>(container.high)));
 }
 
+/// A tensor cut along axis 0, where it is large and its rows are whole bytes.
+class TensorRows {
+ public:
+  static constexpr std::int64_t kLeastCut = 1 << 20;  // elements
+
+  explicit TensorRows(const Tensor& tensor) : tensor_(tensor), held_(tensor.held()) {
+    const bool is_large = tensor.size() >= 2 * kLeastCut && graph::info(tensor.type()).bits >= 8;
+    if (!is_large || tensor.shape()[0] < 2) return;
+    const auto all = static_cast<std::size_t>(tensor.shape()[0]);
+    row_ = static_cast<std::size_t>(tensor.size()) / all;
+    rows_ = std::max<std::size_t>(1, static_cast<std::size_t>(kLeastCut) / row_);
+    count_ = (all + rows_ - 1) / rows_;
+  }
+
+  std::size_t count() const { return count_; }
+  std::size_t first(std::size_t part) const { return part * rows_ * row_; }  ///< element
+
+  Tensor part(std::size_t part) const {
+    if (rows_ == 0) return tensor_;
+    std::vector<std::int64_t> shape = tensor_.shape();
+    const std::size_t begin = part * rows_, end = std::min(static_cast<std::size_t>(shape[0]), begin + rows_);
+    shape[0] = static_cast<std::int64_t>(end - begin);
+    const std::size_t bytes = row_ * (graph::info(tensor_.type()).bits / 8);
+    const auto span = held_.bytes().subspan(begin * bytes, (end - begin) * bytes);
+    return {tensor_.type(), shape, {span.begin(), span.end()}};
+  }
+
+  /// Those of a part's rows.
+  BroadcastParameters parameters(const BroadcastParameters& whole, std::size_t part) const {
+    if (rows_ == 0 || whole.shape.size() != tensor_.shape().size() || whole.shape[0] != tensor_.shape()[0])
+      return whole;
+    const auto all = static_cast<std::size_t>(whole.shape[0]);
+    const std::size_t begin = part * rows_, end = std::min(all, begin + rows_), width = whole.scale.size() / all;
+    BroadcastParameters made{.scale = {}, .zero = {}, .shape = whole.shape};
+    made.shape[0] = static_cast<std::int64_t>(end - begin);
+    const auto cut = [&](const std::vector<float>& from) {
+      if (from.size() != whole.scale.size()) return from;
+      return std::vector<float>(from.begin() + static_cast<std::ptrdiff_t>(begin * width),
+                                from.begin() + static_cast<std::ptrdiff_t>(end * width));
+    };
+    made.scale = cut(whole.scale);
+    made.zero = cut(whole.zero);
+    return made;
+  }
+
+ private:
+  const Tensor& tensor_;
+  const graph::HeldBytes held_;
+  std::size_t row_ = 0, rows_ = 0, count_ = 1;
+};
+
+float input_of(float code, float scale, float zero, bool is_bipolar_quant) {
+  return is_bipolar_quant ? code * std::fabs(scale) : (code - zero) * scale;
+}
+
+/// The integers of a part, whose parameters `at` has come to; nothing where a float is NaN.
+std::optional<std::vector<std::int64_t>> codes_of(const Tensor& piece, const IntegerSource& source,
+                                                  const BroadcastParameters& parameters, StridedIndex& at) {
+  const auto floats = source.quantize ? piece.to_floats() : std::vector<float>();
+  auto codes = source.quantize ? std::vector<std::int64_t>(floats.size()) : piece.to_ints();
+  for (std::size_t i = 0; i < codes.size(); ++i, at.next()) {
+    if (source.quantize) {
+      if (std::isnan(floats[i])) return {};
+      codes[i] = quantized_linearly(floats[i], parameters.scale[at.at()], parameters.zero[at.at()],
+                                    bounds_of(source.container));
+    }
+    codes[i] = std::clamp(codes[i], source.bounds.low, source.bounds.high);
+  }
+  return codes;
+}
+
+/// What a quantizer of the constant takes in, if every float is the usual one.
+template <class Quantizer>
+std::vector<float> usual_values(const Tensor& tensor, const IntegerSource& source, const Quantizer& quantizer) {
+  if (source.quantize) return tensor.to_floats();
+  const TensorRows rows(tensor);
+  auto at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
+  std::vector<float> values;
+  values.reserve(static_cast<std::size_t>(tensor.size()));
+  for (std::size_t part = 0; part < rows.count(); ++part) {
+    for (const std::int64_t code : rows.part(part).to_ints()) {
+      const auto clamped = static_cast<float>(std::clamp(code, source.bounds.low, source.bounds.high));
+      values.push_back(input_of(clamped, quantizer.parameters.scale[at->at()], quantizer.parameters.zero[at->at()],
+                                quantizer.op == "BipolarQuant"));
+      at->next();
+    }
+  }
+  return values;
+}
+
 }  // namespace
 
 Why QcdqReader::constant(const Node& node, const IntegerSource& source, const LinearParameters& linear,
@@ -80,58 +170,70 @@ Why QcdqReader::constant(const Node& node, const IntegerSource& source, const Li
   if (source.quantize && tensor.type() != graph::ElementType::kFloat) {
     return "is of values of type " + std::string(name_of(tensor.type())) + "; QONNX's quantizers are float32";
   }
-  const auto floats = source.quantize ? tensor.to_floats() : std::vector<float>();
-  auto codes = source.quantize ? std::vector<std::int64_t>(floats.size()) : tensor.to_ints();
   auto at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
   if (!at) return "has a scale that does not broadcast to its constant";
-  const auto next_parameters = [&] {
-    const std::size_t i = at->at();
-    at->next();
+  const auto next_parameters = [&](StridedIndex& index) {
+    const std::size_t i = index.at();
+    index.next();
     return std::pair(quantizer.parameters.scale[i], quantizer.parameters.zero[i]);
   };
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    const auto [scale, zero] = next_parameters();
-    if (source.quantize) {
-      if (std::isnan(floats[i])) return "is of a constant that holds NaN";
-      codes[i] = quantized_linearly(floats[i], scale, zero, bounds_of(source.container));
+  const TensorRows rows(tensor);
+  bool has_zero = false;
+  if (quantizer.range == IntegerRange{1, true, false}) {
+    for (std::size_t part = 0; part < rows.count() && !has_zero; ++part) {
+      const auto found = codes_of(rows.part(part), source, quantizer.parameters, *at);
+      if (!found) return "is of a constant that holds NaN";
+      has_zero = std::ranges::find(*found, 0) != found->end();
     }
-    codes[i] = std::clamp(codes[i], source.bounds.low, source.bounds.high);
+    at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
   }
-  if (quantizer.range == IntegerRange{1, true, false} && std::ranges::find(codes, 0) != codes.end()) {
+  if (has_zero) {
     quantizer.op = "Quant";  // whatever the metadata say
     quantizer.range = {2, true, true};
   }
 
-  const Check check(quantizer.op == "BipolarQuant", quantizer.range);
-  at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
-  const auto is_bipolar_quant = quantizer.op == "BipolarQuant";
-  const auto input_of = [&](float code, float scale, float zero) {
-    return is_bipolar_quant ? code * std::fabs(scale) : (code - zero) * scale;
-  };
-  std::vector<float> values = floats;
-  if (values.empty()) {
-    for (const std::int64_t code : codes) {
-      const auto [scale, zero] = next_parameters();
-      values.push_back(input_of(static_cast<float>(code), scale, zero));
+  const bool is_bipolar_quant = quantizer.op == "BipolarQuant";
+  const Check check(is_bipolar_quant, quantizer.range);
+  auto for_values = *at, for_checks = *at;
+  std::vector<float> changed;  // all values, once one of them is another than the usual
+  for (std::size_t part = 0; part < rows.count(); ++part) {
+    const Tensor piece = rows.part(part);
+    const auto codes = codes_of(piece, source, quantizer.parameters, *at);
+    if (!codes) return "is of a constant that holds NaN";
+    std::vector<float> values;
+    if (source.quantize) values = piece.to_floats();
+    const bool computes = values.empty();
+    for (std::size_t i = 0; i < codes->size(); ++i) {
+      const auto [scale, zero] = next_parameters(for_values);
+      if (computes) values.push_back(input_of(static_cast<float>((*codes)[i]), scale, zero, is_bipolar_quant));
+    }
+    const auto made = check.all(values, piece.shape(), rows.parameters(quantizer.parameters, part));
+    if (!made.ok()) return made.failure().message;
+    for (std::size_t i = 0; i < codes->size(); ++i) {
+      const auto [scale, zero] = next_parameters(for_checks);
+      const auto code = static_cast<float>((*codes)[i]);
+      const float value = (code - zero) * scale;
+      if (made.value().values[i] == value && made.value().integers[i] == static_cast<double>(code)) continue;
+      const std::array wishes{values[i], input_of(code, scale, zero, is_bipolar_quant)};
+      const auto found = check.input_for({value, code}, scale, zero, wishes);
+      if (!found) {
+        return "holds the integer " + std::to_string((*codes)[i]) +
+               ", which no float32 is rounded to at its scale";
+      }
+      if (*found != values[i] && changed.empty()) changed = usual_values(tensor, source, quantizer);
+      values[i] = *found;
+      if (!changed.empty()) changed[rows.first(part) + i] = *found;
     }
   }
-  const auto made = check.all(values, tensor.shape(), quantizer.parameters);
-  if (!made.ok()) return made.failure().message;
-  at = StridedIndex::broadcast(tensor.shape(), quantizer.parameters.shape);
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    const auto [scale, zero] = next_parameters();
-    const auto code = static_cast<float>(codes[i]);
-    const float value = (code - zero) * scale;
-    if (made.value().values[i] == value && made.value().integers[i] == static_cast<double>(code)) continue;
-    const std::array wishes{values[i], input_of(code, scale, zero)};
-    const auto found = check.input_for({value, code}, scale, zero, wishes);
-    if (!found) {
-      return "holds the integer " + std::to_string(codes[i]) +
-             ", which no float32 is rounded to at its scale";
-    }
-    values[i] = *found;
+  Tensor values = tensor;
+  if (!changed.empty()) {
+    values = Tensor::floats(tensor.shape(), changed);
+  } else if (!source.quantize) {
+    auto usual = [tensor, source, quantizer] { return usual_values(tensor, source, quantizer); };
+    values = tensor.size() < TensorRows::kLeastCut ? Tensor::floats(tensor.shape(), usual())
+                                                   : Tensor::unread(tensor.shape(), std::move(usual));
   }
-  emit_constant(node, tensor.shape(), values, linear, std::move(quantizer));
+  emit_constant(node, values, linear, std::move(quantizer));
   return {};
 }
 
@@ -154,20 +256,20 @@ Why QcdqReader::constant_floats(const Node& node, const IntegerSource& source, c
   if (!std::ranges::equal(made.value().values, values, same)) {
     return "holds values that FloatQuant would not give again";
   }
-  emit_constant(node, tensor.shape(), values, linear, std::move(quantizer));
+  emit_constant(node, Tensor::floats(tensor.shape(), values), linear, std::move(quantizer));
   return {};
 }
 
 /// Blocks of an axis become an axis of their own before it, and a Reshape takes that away again.
-void QcdqReader::emit_constant(const Node& node, std::vector<std::int64_t> shape,
-                               const std::vector<float>& values, const LinearParameters& linear,
+void QcdqReader::emit_constant(const Node& node, const Tensor& values, const LinearParameters& linear,
                                Quantizer quantizer) {
+  std::vector<std::int64_t> shape = values.shape();
   const auto axis = static_cast<std::size_t>(linear.axis);
   const bool has_groups =
       linear.block > 1 && linear.shape[axis] > 1 && shape[axis] == linear.shape[axis] * linear.block;
   const std::string name = name_of(node);
   if (!has_groups) {
-    emit(node, out_.constant(name + "_values", Tensor::floats(std::move(shape), values)), quantizer,
+    emit(node, out_.constant(name + "_values", values), quantizer,
          node.outputs[0]);
     return;
   }
@@ -180,7 +282,7 @@ void QcdqReader::emit_constant(const Node& node, std::vector<std::int64_t> shape
   quantizer.parameters.zero.assign(linear.zero.begin(), linear.zero.end());
   const std::string grouped = out_.fresh_value(
       name + "_groups", {.type = graph::ElementType::kFloat, .shape = Shape(shape.begin(), shape.end())});
-  emit(node, out_.constant(name + "_values", Tensor::floats(shape, values)), quantizer, grouped);
+  emit(node, out_.constant(name + "_values", values.reshaped(shape)), quantizer, grouped);
   const auto rank = static_cast<std::int64_t>(whole.size());
   out_.node({.op = "Reshape",
              .name = name + "_reshape",

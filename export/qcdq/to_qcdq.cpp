@@ -129,9 +129,9 @@ Why QcdqWriter::quant(std::size_t at) {
   const Node& node = graph_.nodes[at];
   const auto found = parameters_of_quant(node);
   if (node.inputs.size() < 4) return found.failure().message;
-  const auto data = constants_.find(node.inputs[0]);
-  if (data && !found.ok()) return found.failure().message;
-  if (data) return constant_quant(at, *data, found.value());
+  const bool is_constant = has_constant_data(node);
+  if (is_constant && !found.ok()) return found.failure().message;
+  if (is_constant) return constant_quant(at, found.value());
   if (options_.arithmetic == Arithmetic::kAll) return arithmetic_quant(node);
   Why why = found.ok() ? activation_quant(node, found.value()) : Why(found.failure().message);
   if (!why || options_.arithmetic == Arithmetic::kNone) return why;
@@ -143,8 +143,7 @@ Why QcdqWriter::bipolar(const Node& node) {
   if (node.inputs.size() < 2) return "has no scale";
   const auto scale = constants_.find(node.inputs[1]);
   if (!scale) return "has a scale that is computed from its inputs";
-  const auto data = constants_.find(node.inputs[0]);
-  return data ? constant_bipolar(node, *data, *scale) : activation_sign(node, *scale, false);
+  return has_constant_data(node) ? constant_bipolar(node, *scale) : activation_sign(node, *scale, false);
 }
 
 Why QcdqWriter::takes_floats(const Node& node) const {

@@ -114,6 +114,16 @@ Result<fs::path> OnnxDataFolder::find(const OnnxExternalPlace& place) const {
   return path;
 }
 
+Result<std::shared_ptr<const InputFile>> OnnxDataFolder::open(const OnnxExternalPlace& place) const {
+  const auto found = opened_->find(place.path);
+  if (found != opened_->end()) return found->second;
+  Result<fs::path> path = find(place);
+  if (!path.ok()) return path.failure();
+  Result<InputFile> file = InputFile::open(path.value());
+  if (!file.ok()) return Failure{"its external data: " + file.failure().message};
+  return opened_->emplace(place.path, std::make_shared<const InputFile>(file.take())).first->second;
+}
+
 Status check_onnx_external(const OnnxExternalPlace& place, std::uint64_t bytes, std::uint64_t size) {
   if (checked::fits(place.offset, bytes, size)) return {};
   return Failure{"its data are " + byte_text(bytes) + " from byte " + std::to_string(place.offset) +

@@ -9,11 +9,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/files/input_file.h"
 
 namespace crumb {
 
@@ -46,10 +49,15 @@ class OnnxDataFolder {
   /// file is not there.
   Result<std::filesystem::path> find(const OnnxExternalPlace& place) const;
 
+  /// The same, opened: every tensor of a file shares it.
+  Result<std::shared_ptr<const InputFile>> open(const OnnxExternalPlace& place) const;
+
  private:
   std::filesystem::path folder_;
   std::filesystem::path real_folder_;  ///< links resolved
   std::filesystem::path file_folder_;  ///< of the file that the model's path leads to
+  std::shared_ptr<std::map<std::string, std::shared_ptr<const InputFile>>> opened_ =
+      std::make_shared<std::map<std::string, std::shared_ptr<const InputFile>>>();
 };
 
 /// Whether a place with so many bytes lies in a file of `size` bytes; a Failure, the end of a sentence, where it does not.

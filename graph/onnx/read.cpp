@@ -2,6 +2,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include "base/files/input_file.h"
 #include "base/files/mapped_file.h"
 #include "base/files/text.h"
 #include "base/within.h"
@@ -26,14 +27,15 @@ std::string without_functions(std::span<const std::byte> bytes) {
   return inlined;
 }
 
-Graph read(std::span<const std::byte> bytes, const OnnxDataFolder& folder) {
+Graph read(std::span<const std::byte> bytes, const OnnxDataFolder& folder,
+           std::shared_ptr<const InputFile> source = nullptr) {
   if (bytes.size() > kMostBytes) {
     throw Error("the file has " + byte_text(bytes.size()) +
                 "; models of 2 GB and more keep their weights in external data");
   }
   const Result<OnnxModel> model = parse_onnx_model(bytes);
   if (!model.ok()) throw Error("not an ONNX model, or a damaged one: " + model.failure().message);
-  if (model.value().functions == 0) return read_model(bytes, model.value(), folder);
+  if (model.value().functions == 0) return read_model(bytes, model.value(), folder, std::move(source));
   const std::string inlined = without_functions(bytes);
   return read_model(std::as_bytes(std::span(inlined)), folder);
 }
@@ -43,7 +45,19 @@ Graph read(std::span<const std::byte> bytes, const OnnxDataFolder& folder) {
 Graph read_onnx(const fs::path& path) {
   const MappedFile file = MappedFile::open(path).take();
   try {
-    return read(file.bytes(), OnnxDataFolder::of_model(path));
+    return read(file.bytes(), OnnxDataFolder::of_model(path),
+                std::make_shared<const InputFile>(InputFile::open(path).take()));
+  } catch (const Error& error) {
+    throw within_file(quote_text(path.string()), error);
+  }
+}
+
+Graph read_onnx_at(const fs::path& bytes, const fs::path& path) {
+  const MappedFile file = MappedFile::open(bytes).take();
+  const fs::path folder = path.parent_path();
+  try {
+    return read(file.bytes(), OnnxDataFolder::at(folder.empty() ? "." : folder),
+                std::make_shared<const InputFile>(InputFile::open(bytes).take()));
   } catch (const Error& error) {
     throw within_file(quote_text(path.string()), error);
   }

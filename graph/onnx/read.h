@@ -22,8 +22,12 @@
 
 namespace crumb::graph {
 
-/// Throws Error. Memory: the file and its external data, once.
+/// Throws Error. Large constants, external data among them, stay in their files until somebody wants their numbers
+/// (Tensor::is_unread): the files must not change as long as the graph is there.
 Graph read_onnx(const std::filesystem::path& path);
+
+/// The same of bytes that are to be the file `path`, and lie elsewhere as yet.
+Graph read_onnx_at(const std::filesystem::path& bytes, const std::filesystem::path& path);
 
 /// `folder`: where external data lie (formats/onnx/external_data.h); none are taken where it is empty.
 Result<Graph> parse_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder);

@@ -103,8 +103,8 @@ onnx::TensorProto to_proto(const std::string& name, const Tensor& tensor) {
   proto.set_name(name);
   proto.set_data_type(onnx_number(tensor.type()));
   for (const std::int64_t size : tensor.shape()) proto.add_dims(size);
-  const auto bytes = tensor.bytes();
-  proto.set_raw_data(bytes.data(), bytes.size());
+  const HeldBytes held = tensor.held();
+  proto.set_raw_data(held.bytes().data(), held.bytes().size());
   return proto;
 }
 
@@ -145,6 +145,7 @@ onnx::ModelProto to_proto(const Graph& graph, const ToProtoOptions& options) {
       info.set_name(name);
       set_type(value_of(tensor), info);
     }
+    if (options.without_initializers) continue;
     if (options.most_elements < 0 || tensor.size() <= options.most_elements) {
       *proto.add_initializer() = to_proto(name, tensor);
     } else {

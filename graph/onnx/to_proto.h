@@ -15,6 +15,7 @@ namespace crumb::graph {
 struct ToProtoOptions {
   std::int64_t most_elements = -1;
   bool keep_opaque = false;
+  bool without_initializers = false;  ///< whoever writes them does so one by one
   bool states_initializers = false;  ///< their types and shapes stand among those of values, too
   bool quantized_as_inputs = false;  ///< else constants that are kept as codes are an Error
 };

@@ -1,6 +1,7 @@
 #include "graph/onnx/write.h"
 
 #include <optional>
+#include <vector>
 
 #include "base/files/output_file.h"
 #include "base/files/text.h"
@@ -14,6 +15,7 @@ constexpr std::uint64_t kMostInside =
     2'000'000'000;                            // bytes of constants; protobuf holds less than 2^31 in all
 constexpr std::int64_t kLeastOutside = 1024;  // elements of an initializer that is worth a place outside
 constexpr std::uint64_t kAlignment = 4096;
+constexpr std::uint64_t kMostOfMessage = (std::uint64_t{1} << 31U) - 1;  // of a message
 
 std::uint64_t constant_bytes(const Graph& graph) {
   std::uint64_t bytes = 0;
@@ -21,17 +23,50 @@ std::uint64_t constant_bytes(const Graph& graph) {
   return bytes;
 }
 
-std::string serialized(const onnx::ModelProto& model) {
+std::string serialized(const google::protobuf::MessageLite& message) {
   std::string bytes;
-  if (!model.SerializeToString(&bytes)) {
+  if (!message.SerializeToString(&bytes)) {
     throw Error("the graph takes 2 GB or more as one ONNX file, more than the format can hold");
   }
   return bytes;
 }
 
-/// Puts the data of a large initializer into `data` and says so in its place.
-void move_outside(const std::string& location, const Tensor& tensor, OutputFile& data,
-                  onnx::TensorProto& proto) {
+/// Before a field of bytes: its number and their length.
+std::string field_head(unsigned number, std::uint64_t length) {
+  std::string head(1, static_cast<char>(number << 3U | 2U));
+  for (; length >= 0x80; length >>= 7U) head += static_cast<char>(length | 0x80U);
+  return head + static_cast<char>(length);
+}
+
+/// The numbers of onnx.proto's fields that are written here.
+constexpr unsigned kGraphOfModel = 7, kInitializerOfGraph = 5, kRawDataOfTensor = 9;
+
+/// An initializer as the file has it: what stands before its data, and the data where they stand in the file itself.
+struct Piece {
+  std::string head;
+  const Tensor* data = nullptr;
+
+  std::uint64_t size() const { return head.size() + (data ? data->byte_count() : 0); }
+};
+
+onnx::TensorProto described(const std::string& name, const Tensor& tensor) {
+  onnx::TensorProto proto;
+  proto.set_name(name);
+  proto.set_data_type(onnx_number(tensor.type()));
+  for (const std::int64_t size : tensor.shape()) proto.add_dims(size);
+  return proto;
+}
+
+Piece inside(const std::string& name, const Tensor& tensor) {
+  const std::string proto = serialized(described(name, tensor));
+  const std::string data = field_head(kRawDataOfTensor, tensor.byte_count());
+  const std::uint64_t length = proto.size() + data.size() + tensor.byte_count();
+  return {.head = field_head(kInitializerOfGraph, length) + proto + data, .data = &tensor};
+}
+
+/// Puts the data into `data` and says so in their place.
+Piece outside(const std::string& location, const std::string& name, const Tensor& tensor, OutputFile& data) {
+  onnx::TensorProto proto = described(name, tensor);
   data.pad_to(kAlignment);
   const auto add = [&](const char* key, const std::string& value) {
     auto* entry = proto.add_external_data();
@@ -40,51 +75,76 @@ void move_outside(const std::string& location, const Tensor& tensor, OutputFile&
   };
   add("location", location);
   add("offset", std::to_string(data.size()));
-  add("length", std::to_string(tensor.bytes().size()));
+  add("length", std::to_string(tensor.byte_count()));
   proto.set_data_location(onnx::TensorProto::EXTERNAL);
-  data.append(tensor.bytes());
+  data.append(tensor.held().bytes());
+  const std::string bytes = serialized(proto);
+  return {.head = field_head(kInitializerOfGraph, bytes.size()) + bytes};
 }
 
-/// What lies in the file so far, as a graph.
-Graph read_back(const OutputFile& file) {
-  std::vector<std::byte> bytes(file.size());
-  file.read_at(0, bytes);
-  const std::filesystem::path folder = file.path().parent_path();
-  return parse_onnx(bytes, folder.empty() ? "." : folder).take(quote_text(file.path().string()));
+/// What stands before the initializers, and what behind them, as protobuf would order it.
+struct Frame {
+  std::string model_before, graph_before, graph_behind, model_behind;
+};
+
+Frame frame_of(const Graph& graph) {
+  // qonnx leaves the types of initializers among those of values, and hls4ml looks there.
+  onnx::ModelProto model = to_proto(graph, {.without_initializers = true, .states_initializers = true});
+  onnx::GraphProto behind, before = std::move(*model.mutable_graph());
+  model.clear_graph();
+  behind.mutable_input()->Swap(before.mutable_input());
+  behind.mutable_output()->Swap(before.mutable_output());
+  behind.mutable_value_info()->Swap(before.mutable_value_info());
+  behind.mutable_quantization_annotation()->Swap(before.mutable_quantization_annotation());
+  onnx::ModelProto model_behind;
+  model_behind.mutable_opset_import()->Swap(model.mutable_opset_import());
+  model_behind.mutable_metadata_props()->Swap(model.mutable_metadata_props());
+  return {serialized(model), serialized(before), serialized(behind), serialized(model_behind)};
 }
 
 }  // namespace
 
+void expect_room(const std::filesystem::path& path, std::uint64_t bytes) {
+  std::error_code error;
+  const std::filesystem::path folder = path.parent_path().empty() ? "." : path.parent_path();
+  const auto space = std::filesystem::space(folder, error);
+  if (!error && space.available < bytes)
+    throw Error(quote_text(path.string()) + " takes " + byte_text(bytes) + ", and its disk has " +
+                byte_text(space.available) + " left");
+}
+
 std::string onnx_bytes(const Graph& graph) { return serialized(to_proto(graph)); }
 
 void write_onnx(const Graph& graph, const std::filesystem::path& path, const ReadBack& check) {
+  const Frame frame = frame_of(graph);
+  const std::uint64_t constants = constant_bytes(graph);
+  expect_room(path, constants);
   std::optional<OutputFile> data;
-  const ToProtoOptions options{.states_initializers = true};  // qonnx leaves files so, and hls4ml looks there
-  onnx::ModelProto model;
-  if (constant_bytes(graph) <= kMostInside) {
-    model = to_proto(graph, options);
-  } else {
-    Graph small = graph;
-    std::erase_if(small.initializers, [](const auto& entry) { return entry.second.size() >= kLeastOutside; });
-    model = to_proto(small, options);
-    const std::string location = path.filename().string() + ".data";
-    data.emplace(path.parent_path() / location);
-    for (const auto& [name, tensor] : graph.initializers) {
-      if (tensor.size() < kLeastOutside) continue;
-      onnx::TensorProto& proto = *model.mutable_graph()->add_initializer();
-      proto.set_name(name);
-      proto.set_data_type(onnx_number(tensor.type()));
-      for (const std::int64_t size : tensor.shape()) proto.add_dims(size);
-      move_outside(location, tensor, *data, proto);
-    }
+  const std::string location = path.filename().string() + ".data";
+  if (constants > kMostInside) data.emplace(path.parent_path() / location);
+  std::vector<Piece> pieces;
+  std::uint64_t length = frame.graph_before.size() + frame.graph_behind.size();
+  for (const auto& [name, tensor] : graph.initializers) {
+    pieces.push_back(data && tensor.size() >= kLeastOutside ? outside(location, name, tensor, *data)
+                                                            : inside(name, tensor));
+    length += pieces.back().size();
   }
-  const std::string bytes = serialized(model);
+  if (length + frame.model_before.size() + frame.model_behind.size() >= kMostOfMessage)
+    throw Error("the graph takes 2 GB or more as one ONNX file, more than the format can hold");
   OutputFile file(path);
-  file.append(bytes);
+  file.append(frame.model_before);
+  file.append(field_head(kGraphOfModel, length));
+  file.append(frame.graph_before);
+  for (const Piece& piece : pieces) {
+    file.append(piece.head);
+    if (piece.data) file.append(piece.data->held().bytes());
+  }
+  file.append(frame.graph_behind);
+  file.append(frame.model_behind);
   if (data) data->commit();
   if (check) {
     try {
-      check(read_back(file));
+      check(read_onnx_at(file.partial_path(), path));
     } catch (...) {
       std::error_code ignored;
       if (data) std::filesystem::remove(data->path(), ignored);

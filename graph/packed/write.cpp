@@ -68,7 +68,9 @@ Tensor kept_of(const Source& source) {
   const Tensor& kept = *source.kept;
   if (source.is_turned)
     return Tensor::floats(source.kept_shape(), permuted(kept.to_floats(), kept.shape(), Ints{1, 0}));
-  return kept.is_unread() ? Tensor::floats(kept.shape(), kept.to_floats()) : kept;
+  if (!kept.is_unread()) return kept;
+  const HeldBytes held = kept.held();
+  return {kept.type(), kept.shape(), {held.bytes().begin(), held.bytes().end()}};
 }
 
 /// Takes the large constants out of a graph.
@@ -208,7 +210,9 @@ void write_crumb_graph(const Graph& graph, const std::filesystem::path& path,
       write_encoded(writer, *source.codes, layout_of(*source.codes, options.layout));
       source.codes->release_codes();
     } else {
-      writer.write(kept_of(source).bytes());
+      const Tensor made = source.is_turned ? kept_of(source) : *source.kept;
+      const HeldBytes held = made.held();
+      writer.write(held.bytes());
     }
   }
   writer.write(std::as_bytes(std::span(structure)));

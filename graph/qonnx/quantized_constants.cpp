@@ -15,6 +15,8 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
+constexpr std::uint64_t kLeastDecoded = 1 << 18;  // elements that are decoded each time somebody wants them
+
 bool is_identity(const Ints& axes) { return std::ranges::is_sorted(axes); }
 
 /// How a constant is laid out for its quantizer: the shape of the data, whose permutation by `axes` is what the
@@ -35,14 +37,16 @@ class Lowering {
         decoder_(tensor_.view()) {}
 
   void run() {
-    std::vector<float> values(tensor_.layout.matrix.size());
-    dequantize(tensor_.view(), values);
     const Layout layout = layout_of();
     const Node quantizer = quantizer_for(layout);
     const Ints sizes = permuted_shape(layout.shape, layout.axes);
-    const Tensor data = Tensor::floats(
-        sizes, is_identity(layout.axes) ? values : permuted(values, layout.shape, layout.axes));
-    append(quantizer, data, layout);
+    auto decode = [tensor = constant_.tensor, shape = layout.shape, axes = layout.axes] {
+      std::vector<float> values(tensor->layout.matrix.size());
+      dequantize(tensor->view(), values);
+      return is_identity(axes) ? values : permuted(values, shape, axes);
+    };
+    const bool is_small = tensor_.layout.matrix.size() < kLeastDecoded;
+    append(quantizer, is_small ? Tensor::floats(sizes, decode()) : Tensor::unread(sizes, std::move(decode)), layout);
   }
 
  private:

@@ -53,8 +53,9 @@ Shape shape_of(const std::vector<OnnxDim>& dims) {
 
 class Reader {
  public:
-  Reader(std::span<const std::byte> file, const OnnxModel& model, const OnnxDataFolder& folder)
-      : file_(file), model_(model), folder_(folder) {}
+  Reader(std::span<const std::byte> file, const OnnxModel& model, const OnnxDataFolder& folder,
+         std::shared_ptr<const InputFile> source)
+      : file_(file), model_(model), folder_(folder), source_(std::move(source)) {}
 
   Graph go() {
     const OnnxGraph& from = model_.graph;
@@ -121,7 +122,7 @@ class Reader {
       const OnnxTensor proto = parse_onnx_tensor(file_, message).take();
       if (proto.name.empty()) throw Error("an initializer has no name");
       check_name(proto.name, "initializer");
-      if (!graph_.initializers.emplace(proto.name, tensor_in(file_, message, proto, folder_)).second) {
+      if (!graph_.initializers.emplace(proto.name, tensor_in(file_, message, proto, folder_, source_)).second) {
         throw Error("two initializers are called " + quote_text(proto.name));
       }
     }
@@ -215,7 +216,7 @@ class Reader {
     try {
       const OnnxTensor proto = parse_onnx_tensor(file_, from.tensor).take();
       if (element_type_of(proto.data_type) == ElementType::kString) return Opaque{"a tensor of strings"};
-      return tensor_in(file_, from.tensor, proto, folder_);
+      return tensor_in(file_, from.tensor, proto, folder_, source_);
     } catch (const Error& error) {
       throw within_file(text_of(node) + ", attribute " + quote_text(from.name), error);
     }
@@ -243,6 +244,7 @@ class Reader {
   std::span<const std::byte> file_;
   const OnnxModel& model_;
   const OnnxDataFolder& folder_;
+  const std::shared_ptr<const InputFile> source_;
   std::map<std::string, std::int64_t, std::less<>> imports_;  ///< as the file spells the domains
   Graph graph_;
 };
@@ -255,8 +257,9 @@ Graph read_model(std::span<const std::byte> file, const OnnxDataFolder& folder) 
   return read_model(file, model.value(), folder);
 }
 
-Graph read_model(std::span<const std::byte> file, const OnnxModel& model, const OnnxDataFolder& folder) {
-  return Reader(file, model, folder).go();
+Graph read_model(std::span<const std::byte> file, const OnnxModel& model, const OnnxDataFolder& folder,
+                 std::shared_ptr<const InputFile> source) {
+  return Reader(file, model, folder, std::move(source)).go();
 }
 
 NamedTensor read_tensor(std::span<const std::byte> file) {

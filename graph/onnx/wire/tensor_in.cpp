@@ -10,6 +10,8 @@
 namespace crumb::graph {
 namespace {
 
+constexpr std::uint64_t kLeastUnread = 1 << 20;  // bytes that stay in their file until somebody wants them
+
 /// The data field of a type beside raw_data.
 OnnxData typed_field(ElementType type) {
   switch (type) {
@@ -33,22 +35,22 @@ std::vector<std::byte> typed_data(std::span<const std::byte> file, const WireExt
   return read_onnx_numbers(file, message, field, bytes_each, needed / bytes_each).take(who);
 }
 
-std::vector<std::byte> external_data(std::span<const std::byte> file, const OnnxTensor& proto,
-                                     const OnnxDataFolder& folder, std::uint64_t needed,
-                                     const std::string& who) {
-  const std::vector<OnnxExternalEntry> entries = external_entries(file, proto).take(who);
-  const OnnxExternalPlace place = place_onnx_external(entries, needed).take(who);
-  const InputFile outside = InputFile::open(folder.find(place).take(who)).take(who + ": its external data");
-  check_onnx_external(place, needed, outside.size()).take(who);
-  std::vector<std::byte> bytes(needed);
-  outside.read(place.offset, bytes).take(who + ": its external data");
-  return bytes;
+/// Bytes of a file, now or where they are large when they are asked for. The reader says who they are.
+Tensor bytes_of_file(std::shared_ptr<const InputFile> file, std::uint64_t offset, std::uint64_t needed, ElementType type,
+                     std::vector<std::int64_t> shape, const std::string& who) {
+  auto read = [file = std::move(file), offset, needed, who] {
+    std::vector<std::byte> bytes(needed);
+    file->read(offset, bytes).take(who);
+    return bytes;
+  };
+  if (needed < kLeastUnread) return {type, std::move(shape), read()};
+  return Tensor::unread(type, std::move(shape), std::move(read));
 }
 
 }  // namespace
 
 Tensor tensor_in(std::span<const std::byte> file, const WireExtent& message, const OnnxTensor& proto,
-                 const OnnxDataFolder& folder) {
+                 const OnnxDataFolder& folder, const std::shared_ptr<const InputFile>& source) {
   const std::string who = "tensor " + quote_text(proto.name);
   const std::optional<ElementType> type = element_type_of(proto.data_type);
   if (!type || info(*type).bits == 0) {
@@ -60,13 +62,21 @@ Tensor tensor_in(std::span<const std::byte> file, const WireExtent& message, con
   std::vector<std::int64_t> shape(proto.dims.begin(), proto.dims.end());
   const std::int64_t count = count_elements(shape).take(who);
   const std::uint64_t needed = packed_bytes(*type, count).take(who);
-  if (proto.is_external) return {*type, std::move(shape), external_data(file, proto, folder, needed, who)};
+  if (proto.is_external) {
+    const std::vector<OnnxExternalEntry> entries = external_entries(file, proto).take(who);
+    const OnnxExternalPlace place = place_onnx_external(entries, needed).take(who);
+    auto outside = folder.open(place).take(who);
+    check_onnx_external(place, needed, outside->size()).take(who);
+    return bytes_of_file(std::move(outside), place.offset, needed, *type, std::move(shape), who + ": its external data");
+  }
   const OnnxRun& raw = proto.run(OnnxData::kRaw);
   if (raw.pieces == 0) return {*type, std::move(shape), typed_data(file, message, *type, needed, who)};
   if (raw.extent.size != needed) {
     throw Error(who + ": raw_data holds " + byte_text(raw.extent.size) + ", expected " +
                 std::to_string(needed) + " for " + std::string(name_of(*type)) + " " + text_of(shape));
   }
+  if (source && needed >= kLeastUnread)
+    return bytes_of_file(source, raw.extent.begin, needed, *type, std::move(shape), who);
   const auto bytes = file.subspan(raw.extent.begin, needed);
   return {*type, std::move(shape), {bytes.begin(), bytes.end()}};
 }
